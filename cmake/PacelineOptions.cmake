@@ -1,0 +1,37 @@
+# Options, the language level and the warnings every target shares.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+option(PACELINE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(PACELINE_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(PACELINE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+set(PACELINE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them (address,undefined or thread)")
+
+# Results are defined to the bit: the compiler may not fuse or reorder floating-point operations on its own.
+# Kernels that want a fused multiply-add say so.
+add_compile_options(-ffp-contract=off)
+
+find_program(PACELINE_CCACHE ccache)
+if(PACELINE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PACELINE_CCACHE})
+endif()
+find_program(PACELINE_MOLD mold)
+if(PACELINE_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+if(PACELINE_SANITIZE)
+  add_compile_options(-fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=${PACELINE_SANITIZE})
+endif()
+
+add_library(paceline_warnings INTERFACE)
+target_compile_options(paceline_warnings INTERFACE -Wall -Wextra -Wshadow=local -Wnon-virtual-dtor -Woverloaded-virtual
+                       $<$<BOOL:${PACELINE_WERROR}>:-Werror>)

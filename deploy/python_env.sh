@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Makes .cache/venv with the Python packages the tests use (tests/requirements.txt). Skips when up to date.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=.cache/venv
+stamp=$venv/requirements.stamp
+if [ -f "$stamp" ] && cmp -s "$stamp" tests/requirements.txt; then
+  echo "python: $venv is up to date"
+  exit 0
+fi
+echo "python: making $venv"
+python3 -m venv "$venv"
+"$venv/bin/pip" install --quiet --disable-pip-version-check -r tests/requirements.txt
+cp tests/requirements.txt "$stamp"

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds the release preset, and runs every test. Ends with ctest's summary.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+deploy/packages.sh
+deploy/python_env.sh
+cmake --preset release
+cmake --build --preset release
+ctest --preset release --output-on-failure -j "$(nproc)"
