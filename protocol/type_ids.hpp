@@ -1,0 +1,58 @@
+#pragma once
+
+#include "protocol/messages.hpp"
+
+#include <caf/all.hpp>
+
+// Every message struct has a number, and CAF_ENABLE_TYPE_ID_CHECKS makes a forgotten one a compile error. The structs
+// are marked unsafe because they hold pointers: they stay in the process.
+
+CAF_BEGIN_TYPE_ID_BLOCK(paceline, caf::first_custom_type_id)
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::submit_command))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::cancel_command))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::grant_command))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::pool_batch_command))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::lease_batch_event))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::round_command))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::draft_request))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::verify_request))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::round_passed_event))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::round_done_event))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::acknowledge_command))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::event_batch))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::session_event))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::link_command))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::rounds_known_event))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::register_command))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::resubmit_event))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::tick_event))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::drain_command))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::scheduler_question))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::scheduler_answer))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::pool_question))
+  CAF_ADD_TYPE_ID(paceline, (paceline::protocol::pool_answer))
+CAF_END_TYPE_ID_BLOCK(paceline)
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::submit_command)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::cancel_command)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::grant_command)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::pool_batch_command)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::lease_batch_event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::round_command)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::draft_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::verify_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::round_passed_event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::round_done_event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::acknowledge_command)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::event_batch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::session_event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::link_command)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::rounds_known_event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::register_command)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::resubmit_event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::tick_event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::drain_command)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::scheduler_question)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::scheduler_answer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::pool_question)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::protocol::pool_answer)
