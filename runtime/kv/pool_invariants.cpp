@@ -75,9 +75,12 @@ expected<void> pool_manager::check_invariants() const {
       if (pools_[f.pool] == p)
         for (const auto block : f.blocks) ++named.flights[block.value];
     if (const auto what = check_owners(*p, named)) return broken(*what);
+    const auto lent_bytes = budget_.lent_bytes(p->account);
     const auto num_here = p->config.num_blocks - p->blocks.count(block_state::absent);
-    if (budget_.lent_bytes(p->account) != num_here * p->config.block_bytes)
-      return broken("holds more or less than was lent");
+    if (lent_bytes != num_here * p->config.block_bytes) return broken("holds more or less than was lent");
+    const auto empty_bytes = p->blocks.empty_slab_blocks() * p->config.block_bytes;
+    if (empty_bytes > 0 && lent_bytes >= budget_.min_bytes(p->account) + empty_bytes)
+      return broken("keeps an empty slab");
   }
   return {};
 }
