@@ -18,11 +18,11 @@ struct rms_norm_args;
 struct rope_args;
 struct rope_table_args;
 
-/// The operations a device offers, one virtual function an op; each op's shapes, roundings and reference are documented
-/// in its contract header beside this one (`runtime/device/op_<name>.hpp`). An op that a device does not offer keeps
-/// the default, which fails the program that calls it with the op's name.
+/// The operations a device offers, one virtual function an op; each op's shapes, roundings and reference are
+/// documented in its contract header beside this one (`runtime/device/op_<name>.hpp`). An op that a device
+/// does not offer keeps the default, which fails the program that calls it with the op's name.
 class ops {
-public:
+ public:
   virtual ~ops() = default;
 
   /// Name of the device and kernel level, for `inspect`, logs and exactness records ("cpu/avx2").
@@ -45,7 +45,7 @@ public:
   /// allocate once.
   virtual std::span<float> scratch(std::size_t num_values);
 
-protected:
+ protected:
   /// Fails the calling program: this device does not offer `op`.
   [[noreturn]] void not_offered(std::string_view op) const;
 };
