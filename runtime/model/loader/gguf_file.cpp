@@ -1,7 +1,7 @@
 #include "runtime/model/loader/gguf_file.hpp"
 
 #include "runtime/model/loader/gguf_parser.hpp"
-#include "runtime/model/loader/quoted.hpp"
+#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -66,6 +66,10 @@ const gguf_tensor* gguf_file::find_tensor(std::string_view name) const noexcept 
   return &tensors_[*at];
 }
 
+std::shared_ptr<const void> gguf_file::share_mapping() const {
+  return std::make_shared<const std::vector<std::shared_ptr<const mapped_file>>>(mappings_);
+}
+
 expected<void> gguf_file::index_tensors() {
   by_name_.resize(tensors_.size());
   std::iota(by_name_.begin(), by_name_.end(), 0U);
@@ -76,7 +80,7 @@ expected<void> gguf_file::index_tensors() {
         return tensors_[a].name == tensors_[b].name;
       });
   if (twice != by_name_.end())
-    return error(errc::invalid_file, name() + ": tensor " + quoted(tensors_[*twice].name) + " occurs twice");
+    return error(errc::invalid_file, name() + ": tensor " + quote(tensors_[*twice].name) + " occurs twice");
   return {};
 }
 

@@ -50,6 +50,8 @@ class gguf_file {
   std::span<const gguf_tensor> tensors() const noexcept { return tensors_; } ///< in file order
   /// None when there is no tensor of that name.
   const gguf_tensor* find_tensor(std::string_view name) const noexcept;
+  /// Keeps the bytes of all parts mapped, without the rest of this object.
+  std::shared_ptr<const void> share_mapping() const;
 
  private:
   friend class gguf_parser;
