@@ -34,4 +34,5 @@ endif()
 
 add_library(paceline_warnings INTERFACE)
 target_compile_options(paceline_warnings INTERFACE -Wall -Wextra -Wshadow=local -Wnon-virtual-dtor -Woverloaded-virtual
+                       $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> # GCC bug 105651: false for string concatenation
                        $<$<BOOL:${PACELINE_WERROR}>:-Werror>)
