@@ -1,6 +1,7 @@
 #include "runtime/cpu/cpu_device.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/cpu/host_buffer.hpp"
 #include "runtime/cpu/packed_matrix.hpp"
 
 #include <cstdlib>
@@ -62,6 +63,10 @@ std::unique_ptr<device::stream> cpu_device::make_stream(std::string name, std::u
 expected<std::unique_ptr<const device::matrix>> cpu_device::pack(std::string_view name,
                                                                  const device::tensor_view& tensor) {
   return pack_matrix(name, tensor);
+}
+
+std::unique_ptr<device::buffer> cpu_device::allocate(std::uint64_t num_bytes) {
+  return make_host_buffer(num_bytes);
 }
 
 } // namespace paceline::cpu

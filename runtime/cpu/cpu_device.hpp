@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/cpu/partition.hpp"
+#include "runtime/device/buffer.hpp"
 #include "runtime/device/matrix.hpp"
 
 #include <memory>
@@ -21,7 +22,7 @@ struct cpu_device_options {
 ///
 /// Destroy the streams first. A stream's destructor waits for its work; no thread that a fence's action runs
 /// on may destroy a stream with work in it, nor the device.
-class cpu_device final : public device::weight_memory {
+class cpu_device final : public device::weight_memory, public device::buffer_memory {
  public:
   /// Fails with `invalid_argument` for a level the machine cannot run or partitions without threads.
   static expected<std::unique_ptr<cpu_device>> make(const cpu_device_options& opts);
@@ -37,6 +38,7 @@ class cpu_device final : public device::weight_memory {
 
   expected<std::unique_ptr<const device::matrix>> pack(std::string_view name,
                                                        const device::tensor_view& tensor) override;
+  std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override;
 
  private:
   explicit cpu_device(kernel_level level) : level_(level) {}

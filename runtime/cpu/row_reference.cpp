@@ -2,6 +2,7 @@
 // (runtime/device/op_*.hpp) name one. Every faster level is tested to give the same bits.
 #include "runtime/cpu/row_kernels.hpp"
 #include "runtime/cpu/scalar_math.hpp"
+#include "runtime/device/float16.hpp"
 
 #include <array>
 #include <cmath>
@@ -73,14 +74,14 @@ void glu(const device::glu_args& args, row_range rows) {
 /// Value `index` of a pool array, and the same as a place to write to.
 float stored(const void* values, tensor_type type, std::size_t index) {
   if (type == tensor_type::f32) return static_cast<const float*>(values)[index];
-  return static_cast<float>(static_cast<const _Float16*>(values)[index]);
+  return device::float_of_f16(static_cast<const std::uint16_t*>(values)[index]);
 }
 
 void store(void* values, tensor_type type, std::size_t index, float value) {
   if (type == tensor_type::f32)
     static_cast<float*>(values)[index] = value;
   else
-    static_cast<_Float16*>(values)[index] = static_cast<_Float16>(value);
+    static_cast<std::uint16_t*>(values)[index] = device::f16_of_float(value);
 }
 
 void kv_write(const device::kv_write_args& args, row_range rows) {
