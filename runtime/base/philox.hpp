@@ -51,7 +51,7 @@ inline constexpr double largest_gumbel = 22.875;
 /// number, else 0.
 struct noise_stream {
   std::uint64_t seed = 0;
-  token_position position;
+  token_position position = {};
   std::uint32_t choice_index = 0;
   noise_purpose purpose = noise_purpose::target;
 

@@ -118,7 +118,8 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   if (p.tables.contains(request)) return invalid(p, request, "it has a table already");
 
   const auto size = p.config.block_size;
-  const auto path = p.find_prefix(options.tokens, options.num_prompt_tokens, options.salt);
+  auto path = p.find_prefix(options.tokens, options.num_prompt_tokens, options.salt);
+  if (!options.use_cache) path.clear();
   // The last token is always computed. If the prefix covers it, its block is shared as a copy without its
   // last cell.
   const auto num_shared =

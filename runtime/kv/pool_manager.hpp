@@ -43,6 +43,7 @@ struct acquire_options {
   std::uint32_t num_prompt_tokens = 0; ///< leading `tokens` that are prompt
   std::string_view salt;               ///< prefixes are shared within one salt only
   std::uint32_t reserve_length = 0;    ///< slots to reserve at once
+  bool use_cache = true;               ///< false: compute everything, share nothing that others made
 };
 
 /// Blocks by state, now. `active + deferred + cached + free` blocks are lent to the pool.

@@ -16,17 +16,16 @@ namespace paceline::sampling {
 /// Where in the request a row stands whose logits are processed.
 struct row_context {
   const token_counts* committed = nullptr; ///< counts of the committed tokens; may be null without penalties
-  std::span<const token_id>
-      draft_path;                 ///< draft tokens between the last committed one and this row, in order
-  token_position position;        ///< of the token to be chosen
+  /// Draft tokens between the last committed one and this row, in order.
+  std::span<const token_id> draft_path = {};
+  token_position position = {};   ///< of the token to be chosen
   std::uint32_t output_index = 0; ///< of the token to be chosen: 0 for the first output token
 };
 
 /// What a row decided.
 struct choice {
   token_id token;
-  bool hopeless =
-      false; ///< no token had a finite logit (NaN counts as -infinity); `token` is then the lowest id
+  bool hopeless = false; ///< no token had a finite logit (NaN counts as -infinity); `token` is the lowest id
 };
 
 /// The one way from logits to a token. Plain decoding, drafting, verification and audits call it, so that a

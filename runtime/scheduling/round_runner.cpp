@@ -79,12 +79,14 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   for (auto index : in_line) propose_in_line(ops, index, lanes);
   for (auto& lane : lanes) {
     if (lane.draft.tree.empty()) continue;
-    if (lane.draft.base_length != lane.item->target->length()) {
-      lane.draft = {};
-      lane.stale = true;
+    const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
+    const auto room = limit == 0 ? 0 : lane.item->blocks.size() * resources_.kv->block_size() - lane.item->target->length();
+    const bool stale = lane.draft.base_length != lane.item->target->length();
+    if (!stale && lane.draft.tree.size() <= room &&
+        speculation::validate_draft(lane.draft, resources_.target->info().vocab_size, limit))
       continue;
-    }
-    PACELINE_CHECK(lane.draft.tree.valid(), "draft of request " + to_string(lane.item->target->id()));
+    lane.draft = {};
+    lane.stale = true;
   }
 }
 

@@ -25,10 +25,11 @@ scheduler_state::scheduler_state(scheduler_options options) : options_(std::move
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
 
-decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32_t drafter, std::uint32_t credit,
+decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32_t drafter, std::uint64_t credit,
                                   time_point now) {
   decisions out;
   const auto id = request->id();
+  if (requests_.contains(id)) return out; // submitted again after a restart
   const auto refuse = [&](finish_reason reason, std::optional<error> failure) {
     count_finish(reason);
     out.events.push_back(final_event(id, reason, std::move(failure)));
@@ -76,10 +77,10 @@ decisions scheduler_state::cancel(request_id request, time_point now) {
   return out;
 }
 
-decisions scheduler_state::grant(request_id request, std::uint32_t tokens, time_point now) {
+decisions scheduler_state::grant(request_id request, std::uint64_t tokens, time_point now) {
   decisions out;
   if (auto* r = find(request)) {
-    r->credit += tokens;
+    r->credit = std::max(r->credit, tokens);
     pump(out, now);
   }
   return out;
@@ -291,12 +292,11 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
 }
 
 std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& part, decisions& out) {
-  const auto unreported = r.upper_length - r.known_length;
-  const std::int64_t credit = r.credit - unreported;
-  if (credit <= 0) return std::nullopt;
+  const auto spent = std::uint64_t{r.upper_length - r.target->prompt_length()};
+  if (r.credit <= spent) return std::nullopt; // the client does not keep up
   if (r.upper_length >= max_positions(r) && r.num_in_flight > 0) return std::nullopt; // it ends in a round in flight, or nearly
   auto length = usable_draft_length(r, out);
-  length = std::min(length, static_cast<std::uint32_t>(std::min<std::int64_t>(credit - 1, length)));
+  length = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, r.credit - spent - 1));
   const auto positions = r.target_lease.positions(options_.block_size);
   want_blocks(r, r.target_lease, 0, look_ahead(r), out);
   if (positions < std::min(r.upper_length, max_positions(r))) { // no cell for the last token
@@ -352,7 +352,6 @@ void scheduler_state::preempt_youngest(decisions& out) {
 void scheduler_state::settle_item(record& r, const item_result& item, decisions& out) {
   count_speculation(item);
   counters_.generation_tokens += item.length - r.known_length;
-  r.credit -= item.length - r.known_length;
   r.known_length = std::max(r.known_length, item.length);
   if (r.num_in_flight == 0) r.upper_length = r.known_length;
   const auto first = item.length - static_cast<std::uint32_t>(item.committed.size());

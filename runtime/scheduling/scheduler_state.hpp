@@ -72,9 +72,10 @@ class scheduler_state {
 public:
   explicit scheduler_state(scheduler_options options);
 
-  decisions submit(std::shared_ptr<sequence> request, std::uint32_t drafter, std::uint32_t credit, time_point now);
+  decisions submit(std::shared_ptr<sequence> request, std::uint32_t drafter, std::uint64_t credit, time_point now);
   decisions cancel(request_id request, time_point now);
-  decisions grant(request_id request, std::uint32_t tokens, time_point now);
+  /// The request may commit `tokens` in all.
+  decisions grant(request_id request, std::uint64_t tokens, time_point now);
   decisions on_lease(const lease_event& lease, time_point now);
   decisions on_blocks_freed(time_point now);
   decisions on_round_done(const round_result& result, time_point now);
@@ -113,7 +114,7 @@ private:
     std::uint64_t order = 0;              ///< of admission; the youngest is preempted first
     std::uint32_t drafter = 0;
     std::uint32_t draft_length = 0;
-    std::int64_t credit = 0;
+    std::uint64_t credit = 0;             ///< output tokens it may commit in all
     time_point deadline;
     lease target_lease;
     lease drafter_lease;

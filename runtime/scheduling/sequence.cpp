@@ -7,7 +7,7 @@
 namespace paceline::scheduling {
 
 sequence::sequence(request_id id, generation_request request, std::uint32_t context_length,
-                   std::unique_ptr<tokenizer::text_stream> text, time_point submitted)
+                   std::unique_ptr<text_output> text, time_point submitted)
     : id_(id), request_(std::move(request)), pipeline_(request_.sampling, request_.stop), tokens_(request_.prompt),
       prompt_length_(static_cast<std::uint32_t>(request_.prompt.size())), text_(std::move(text)),
       submitted_(submitted) {
@@ -45,7 +45,7 @@ bool sequence::commit(token_id token, std::optional<token_logprob> logprob) {
   if (may_stop && ends_by_id(token)) {
     finish_ = finish_reason::stop;
   } else if (text_) {
-    auto piece = text_->feed(token);
+    auto piece = text_->feed(token, may_stop);
     event_.text += piece.text;
     if (piece.stopped) finish_ = finish_reason::stop;
   }

@@ -6,7 +6,6 @@
 #include "runtime/base/token_event.hpp"
 #include "runtime/sampling/pipeline.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
-#include "runtime/tokenizer/text_stream.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -15,6 +14,20 @@
 #include <vector>
 
 namespace paceline::scheduling {
+
+/// Turns committed tokens into the text the client sees, and finds stop strings in it.
+class text_output {
+public:
+  virtual ~text_output() = default;
+  struct piece {
+    std::string text;     ///< whole characters that no stop string can take back any more
+    bool stopped = false; ///< a stop string is complete
+  };
+  /// `may_stop` false: stop strings are text for now (min_tokens is not reached).
+  virtual piece feed(token_id token, bool may_stop) = 0;
+  /// What was held back, at the end.
+  virtual std::string finish() = 0;
+};
 
 /// One running request: what is committed and what that means for the next token.
 ///
@@ -27,7 +40,7 @@ class sequence {
 public:
   /// `context_length`: positions the target and the pool can hold. `text` may be null (no text wanted).
   sequence(request_id id, generation_request request, std::uint32_t context_length,
-           std::unique_ptr<tokenizer::text_stream> text, time_point submitted);
+           std::unique_ptr<text_output> text, time_point submitted);
 
   request_id id() const noexcept { return id_; }
   const generation_request& request() const noexcept { return request_; }
@@ -82,7 +95,7 @@ private:
   std::uint32_t kv_length_ = 0;
   std::uint32_t num_prompt_logprobs_ = 0;
   finish_reason finish_ = finish_reason::none;
-  std::unique_ptr<tokenizer::text_stream> text_;
+  std::unique_ptr<text_output> text_;
   std::vector<std::unique_ptr<speculation::drafter_session>> sessions_;
   speculation_stats stats_;
   token_event event_;

@@ -1,7 +1,11 @@
 #include "runtime/speculation/drafters/draft.hpp"
 
+#include "runtime/base/portable_math.hpp"
+#include "runtime/sampling/truncation.hpp"
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 namespace paceline::speculation {
@@ -37,6 +41,36 @@ expected<void> validate_distribution(const draft_distribution& from, std::uint32
 }
 
 } // namespace
+
+draft_distribution truncated_distribution(std::span<const float> scores) {
+  thread_local std::vector<sampling::candidate> best;
+  sampling::select_top(scores, draft_distribution::max_entries, best);
+  draft_distribution result;
+  double total = 0;
+  for (const sampling::candidate& entry : best) total += static_cast<double>(portable_exp(entry.score));
+  for (const sampling::candidate& entry : best) {
+    const auto prob = static_cast<float>(static_cast<double>(portable_exp(entry.score)) / total);
+    if (prob <= 0.0F) break; // the rest is less likely still
+    result.tokens.push_back(entry.token);
+    result.probs.push_back(prob);
+  }
+  return result;
+}
+
+token_id draw(const draft_distribution& from, const noise_stream& noise) {
+  double best_value = -std::numeric_limits<double>::infinity();
+  token_id best;
+  for (std::size_t entry = 0; entry < from.tokens.size(); ++entry) {
+    if (!(from.probs[entry] > 0.0F)) continue;
+    const double value =
+        portable_log(static_cast<double>(from.probs[entry])) + noise.gumbel(from.tokens[entry]);
+    if (value > best_value || (value == best_value && from.tokens[entry] < best)) {
+      best_value = value;
+      best = from.tokens[entry];
+    }
+  }
+  return best;
+}
 
 expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth) {
   const token_tree& tree = proposal.tree;

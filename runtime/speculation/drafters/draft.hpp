@@ -2,9 +2,12 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/base/philox.hpp"
 #include "runtime/speculation/trees/token_tree.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace paceline::speculation {
@@ -16,11 +19,18 @@ struct draft_distribution {
   std::vector<float> probs; ///< same length; draft_probs of the literature
 };
 
+/// The truncated distribution of processed scores (sampling::pipeline): the likeliest `max_entries` at most.
+draft_distribution truncated_distribution(std::span<const float> scores);
+
+/// Draws a token in proportion to the stored probabilities: argmax of log(prob) + Gumbel noise keyed by token
+/// id.
+token_id draw(const draft_distribution& from, const noise_stream& noise);
+
 /// What a drafter proposes for one request.
 struct draft {
   std::uint32_t base_length = 0; ///< committed tokens (prompt included) it continues
-  token_tree tree;
-  std::vector<draft_distribution> probs; ///< one a node, or empty (a certain choice: one-hot)
+  token_tree tree = {};
+  std::vector<draft_distribution> probs = {}; ///< one a node, or empty (a certain choice: one-hot)
 };
 
 /// Whether `proposal` can be verified: a valid tree of at most `max_depth` levels, tokens of the vocabulary,
