@@ -206,7 +206,7 @@ class weights_builder {
                      "has no meaning in a model of architecture " + std::string(to_string(config_.arch)),
                      errc::unsupported);
     }
-    if (parsed->layer >= config_.num_layers)
+    if (is_layer_role(parsed->role) && parsed->layer >= config_.num_layers)
       return failure(tensor.name, "belongs to layer " + std::to_string(parsed->layer) + " of a model with " +
                                       std::to_string(config_.num_layers) + " layers");
     const auto [rows, cols] = expected_shape(config_, parsed->role);
