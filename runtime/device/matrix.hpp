@@ -19,10 +19,10 @@ struct tensor_view {
   std::span<const std::byte> bytes; ///< exactly num_rows * num_cols / block_values * block_bytes
 };
 
-/// Weights in the layout a device reads fastest. Opaque and constant; shared by all streams of its device. One matrix
-/// serves `matmul` and `embed` alike, so a tied embedding is stored once.
+/// Weights in the layout a device reads fastest. Opaque and constant; shared by all streams of its device.
+/// One matrix serves `matmul` and `embed` alike, so a tied embedding is stored once.
 class matrix {
-public:
+ public:
   virtual ~matrix() = default;
   virtual tensor_type type() const noexcept = 0;
   virtual std::uint32_t num_rows() const noexcept = 0;
@@ -33,12 +33,12 @@ public:
 
 /// Where a device keeps weights.
 class weight_memory {
-public:
+ public:
   virtual ~weight_memory() = default;
 
-  /// Copies `tensor` into the device's layout, with the values unchanged. The bytes are read once, in order, and are not
-  /// needed afterwards. Fails with `invalid_file` for sizes that break the format's rules and with
-  /// `resource_exhausted`; `name` is the tensor's, for the message. Thread-safe.
+  /// Copies `tensor` into the device's layout, with the values unchanged. The bytes are read once, in order,
+  /// and are not needed afterwards. Fails with `invalid_file` for sizes that break the format's rules and
+  /// with `resource_exhausted`; `name` is the tensor's, for the message. Thread-safe.
   virtual expected<std::unique_ptr<const matrix>> pack(std::string_view name, const tensor_view& tensor) = 0;
 };
 
