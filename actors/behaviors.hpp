@@ -83,12 +83,15 @@ struct session_client {
   std::uint32_t drafter = 0;
   std::uint64_t credit = 0;
   std::function<void(const token_event&)> sink; ///< called on an actor thread; the last call has finish != none
+  std::function<void()> ended;                  ///< called once, when the session is over
 };
 struct session_shell {
   session_shell() = default;
   static inline const char* name = "session";
   session_client client;
   protocol::scheduler_actor scheduler;
+  protocol::fan_out_actor fan_out;
+  bool started = false;
   std::uint64_t num_output = 0; ///< tokens the client has got
   bool cancelled = false;
 };

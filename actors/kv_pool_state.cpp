@@ -11,35 +11,51 @@ kv_pool_state::kv_pool_state(kv::pool_manager& manager, std::vector<std::vector<
 
 kv_pool_state::answers kv_pool_state::handle(std::uint32_t model, const std::vector<pool_command>& commands) {
   answers out;
-  bool returned = false;
-  for (const auto& command : commands) {
-    if (const auto* c = std::get_if<acquire_command>(&command)) {
-      out.leases.push_back(acquire(model, *c));
-    } else if (const auto* c = std::get_if<reserve_command>(&command)) {
-      out.leases.push_back(reserve(model, *c));
-    } else if (const auto* c = std::get_if<commit_command>(&command)) {
-      commit(model, *c);
-    } else if (const auto* c = std::get_if<rollback_command>(&command)) {
-      if (auto* t = find(model, c->pool, c->request))
-        returned |= manager_->rollback(t->key, c->num_positions, point(model, c->pool, c->after)).has_value();
-    } else if (const auto* c = std::get_if<release_command>(&command)) {
-      release(model, *c);
-      returned = true;
-    } else if (const auto* c = std::get_if<retain_command>(&command)) {
-      retain(model, *c);
-      returned = true;
-    } else if (const auto* c = std::get_if<watermark_event>(&command)) {
-      manager_->on_watermark(point(model, c->pool, 0).stream, c->sequence);
-      returned = true;
+  bool returned = false; // blocks may have come back
+  for (const auto& command : commands)
+    returned |= std::visit([&](const auto& c) { return apply(model, c, out); }, command);
+  if (!returned) return out;
+  for (std::uint32_t m = 0; m < refused_.size(); ++m)
+    if (refused_[m]) {
+      refused_[m] = false;
+      out.freed_models.push_back(m);
     }
-  }
-  if (returned)
-    for (std::uint32_t m = 0; m < refused_.size(); ++m)
-      if (refused_[m]) {
-        refused_[m] = false;
-        out.freed_models.push_back(m);
-      }
   return out;
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const acquire_command& command, answers& out) {
+  out.leases.push_back(acquire(model, command));
+  return false;
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const reserve_command& command, answers& out) {
+  out.leases.push_back(reserve(model, command));
+  return false;
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const commit_command& command, answers&) {
+  commit(model, command);
+  return false;
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const rollback_command& command, answers&) {
+  auto* t = find(model, command.pool, command.request);
+  return t && manager_->rollback(t->key, command.num_positions, point(model, command.pool, command.after)).has_value();
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const release_command& command, answers&) {
+  release(model, command);
+  return true;
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const retain_command& command, answers&) {
+  retain(model, command);
+  return true;
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const watermark_event& event, answers&) {
+  manager_->on_watermark(point(model, event.pool, 0).stream, event.sequence);
+  return true;
 }
 
 lease_event kv_pool_state::acquire(std::uint32_t model, const acquire_command& command) {

@@ -38,6 +38,14 @@ private:
   };
   using table_key = std::tuple<std::uint32_t, std::uint32_t, request_id>; ///< model, pool, request
 
+  // True if blocks may have come back.
+  bool apply(std::uint32_t model, const scheduling::acquire_command& command, answers& out);
+  bool apply(std::uint32_t model, const scheduling::reserve_command& command, answers& out);
+  bool apply(std::uint32_t model, const scheduling::commit_command& command, answers& out);
+  bool apply(std::uint32_t model, const scheduling::rollback_command& command, answers& out);
+  bool apply(std::uint32_t model, const scheduling::release_command& command, answers& out);
+  bool apply(std::uint32_t model, const scheduling::retain_command& command, answers& out);
+  bool apply(std::uint32_t model, const scheduling::watermark_event& event, answers& out);
   scheduling::lease_event acquire(std::uint32_t model, const scheduling::acquire_command& command);
   scheduling::lease_event reserve(std::uint32_t model, const scheduling::reserve_command& command);
   void commit(std::uint32_t model, const scheduling::commit_command& command);

@@ -10,6 +10,7 @@ using self_pointer = session_actor::stateful_pointer<session_shell>;
 
 void submit(self_pointer self) {
   const auto& shell = self->state;
+  if (!shell.started) return;
   self->send(shell.scheduler, submit_command{shell.client.target, shell.client.drafter, shell.client.credit});
   if (shell.cancelled) self->send(shell.scheduler, cancel_command{shell.client.target->id()});
 }
@@ -20,10 +21,23 @@ session_actor::behavior_type session(self_pointer self, session_client client, s
                                      fan_out_actor fan_out) {
   self->state.client = std::move(client);
   self->state.scheduler = std::move(scheduler);
-  // Registered first: whatever the submission causes finds its way back.
-  self->send(fan_out, register_command{self->state.client.target->id(), caf::actor_cast<caf::strong_actor_ptr>(self)});
-  submit(self);
+  self->state.fan_out = std::move(fan_out);
+  self->attach_functor([ended = self->state.client.ended] { ended(); });
+  self->set_exit_handler([=](const caf::exit_msg& message) { // the engine ends
+    token_event event;
+    event.request = self->state.client.target->id();
+    event.finish = finish_reason::cancelled;
+    self->state.client.sink(event);
+    self->quit(message.reason);
+  });
   return {
+      [=](const start_event&) {
+        auto& shell = self->state;
+        // Registered first: whatever the submission causes finds its way back.
+        self->send(shell.fan_out, register_command{shell.client.target->id(), caf::actor_cast<caf::strong_actor_ptr>(self)});
+        shell.started = true;
+        submit(self);
+      },
       [=](const session_event& m) {
         auto& shell = self->state;
         const auto& event = (*m.events)[m.index];

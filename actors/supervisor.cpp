@@ -23,6 +23,14 @@ class starter {
 public:
   starter(self_pointer self, const supervisor_parts& parts) : self_(self), parts_(parts) {}
 
+  template <class Behavior, class... Args>
+  auto spawn(const std::string& name, Behavior behavior, Args&&... args) {
+    auto handle = self_->spawn<caf::monitored>(behavior, std::forward<Args>(args)..., parts_.where->meter(name));
+    ++self_->state.num_children;
+    parts_.where->put(name, address_of(handle));
+    return handle;
+  }
+
   void start_everything() {
     auto& shell = self_->state;
     shell.models.resize(parts_.models.size());
@@ -137,13 +145,6 @@ public:
   }
 
 private:
-  template <class Behavior, class... Args>
-  auto spawn(const std::string& name, Behavior behavior, Args&&... args) {
-    auto handle = self_->spawn<caf::monitored>(behavior, std::forward<Args>(args)..., parts_.where->meter(name));
-    parts_.where->put(name, address_of(handle));
-    return handle;
-  }
-
   self_pointer self_;
   const supervisor_parts& parts_;
 };
@@ -153,13 +154,16 @@ private:
 supervisor_actor::behavior_type supervisor(self_pointer self, supervisor_parts parts) {
   auto shared = std::make_shared<const supervisor_parts>(std::move(parts));
   self->set_down_handler([=](const caf::down_msg& down) {
-    if (!self->state.ending) starter(self, *shared).restart(down.source);
+    auto& shell = self->state;
+    --shell.num_children;
+    if (!shell.ending) return starter(self, *shared).restart(down.source);
+    if (shell.num_children == 0) self->quit(caf::exit_reason::user_shutdown);
   });
   self->set_exit_handler([=](const caf::exit_msg& message) {
     self->state.ending = true;
     shared->where->clear();
     starter(self, *shared).stop_everything();
-    self->quit(message.reason);
+    if (message.reason == caf::exit_reason::kill) self->quit(message.reason);
   });
   starter(self, *shared).start_everything();
   return {[=](const tick_event&) {}};

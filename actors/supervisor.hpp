@@ -55,6 +55,7 @@ struct supervisor_shell {
   protocol::kv_pool_actor kv_pool;
   protocol::fan_out_actor fan_out;
   std::map<std::string, restart_budget> budgets;
+  std::size_t num_children = 0;
   bool ending = false;
 };
 

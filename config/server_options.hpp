@@ -7,48 +7,44 @@
 
 namespace paceline::config {
 
-/// What the daemon's edge is made from: plain values, already validated.
+/// The daemon's listening side. Sizes are bytes.
 struct server_options {
-  std::string host = "127.0.0.1";    ///< address to bind
-  std::uint16_t port = 8000;         ///< 0 = any free one
-  std::uint32_t io_threads = 2;      ///< sockets and frames
-  std::uint32_t edge_threads = 2;    ///< parsing, templates, tokenization
-  std::uint32_t max_edge_jobs = 256; ///< waiting for an edge thread; more is refused with 503
-  std::uint32_t max_connections = 4096;
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;                ///< 0: a free one
+  std::string api_keys_file;                ///< one key a line; empty: no keys
+  bool allow_unauthenticated = false;       ///< listen beyond loopback without keys
+  std::vector<std::string> allowed_origins; ///< besides loopback pages
+  std::vector<std::string> allowed_hosts;   ///< Host values besides loopback names; empty: any, beyond loopback
+  std::uint32_t max_connections = 1024;
+  std::uint32_t max_lanes = 16; ///< responses under way on one WebSocket
+  std::uint64_t max_header_bytes = 16 * 1024;
+  std::uint64_t max_body_bytes = 8 * 1024 * 1024; ///< of an HTTP body or WebSocket message
+  std::uint64_t send_buffer_bytes = 256 * 1024;   ///< unsent output after which a request pauses
+  std::chrono::milliseconds header_timeout{std::chrono::seconds(10)};
+  std::chrono::milliseconds body_timeout{std::chrono::seconds(60)};
+  std::chrono::milliseconds idle_timeout{std::chrono::minutes(5)};
+  std::chrono::milliseconds send_timeout{std::chrono::seconds(30)};
+  std::chrono::milliseconds request_timeout{std::chrono::minutes(10)}; ///< from admission to the last token
+  std::uint32_t edge_threads = 2; ///< for tokenisers, templates and the like
+};
 
-  std::string api_keys_file;                ///< one key a line, # comments; empty = no keys
-  bool allow_open_bind = false;             ///< serve beyond loopback without keys
-  bool open_metrics = true;                 ///< /metrics needs no key
-  std::vector<std::string> allowed_origins; ///< of browsers; "*" = all; a page served by us is always allowed
-  std::vector<std::string>
-      allowed_hosts; ///< Host values besides the loopback names; empty = any on an open bind
+struct metrics_options {
+  bool enabled = true;
+  bool vllm_names = false; ///< the names vLLM gives its metrics, beside our own
+  bool require_key = false;
+};
 
-  std::uint64_t max_body_bytes = 8U << 20U;
-  std::uint32_t max_header_bytes = 16U << 10U;
-  std::uint32_t max_headers = 100;
-  std::uint32_t max_choices = 128;   ///< largest n
-  std::uint32_t max_sequences = 256; ///< n times the prompts of one request
+enum class log_level : std::uint8_t { trace, debug, info, warning, error, off };
+enum class log_format : std::uint8_t { text, json };
 
-  std::chrono::milliseconds header_timeout{std::chrono::seconds(10)};  ///< first to last byte of a head
-  std::chrono::milliseconds body_timeout{std::chrono::seconds(10)};    ///< plus one second a KiB
-  std::chrono::milliseconds idle_timeout{std::chrono::seconds(75)};    ///< between requests of a connection
-  std::chrono::milliseconds request_timeout{std::chrono::minutes(10)}; ///< of one generation
-  std::chrono::milliseconds stall_timeout{std::chrono::seconds(30)};   ///< a write that makes no progress
-  std::chrono::milliseconds keep_alive{std::chrono::seconds(15)};      ///< comment lines on a silent stream
-  std::chrono::milliseconds ping_interval{std::chrono::seconds(20)};   ///< of WebSocket connections
-  std::chrono::milliseconds websocket_lifetime{std::chrono::minutes(60)};
+struct logging_options {
+  log_level level = log_level::info;
+  log_format format = log_format::text;
+  std::string file; ///< empty: standard error
+};
 
-  std::uint64_t max_outbound_bytes = 256U << 10U; ///< queued for one connection; above it, generation pauses
-  std::uint32_t initial_credit = 64;              ///< tokens a stream may run ahead of its client
-  std::uint64_t max_frame_bytes = 8U << 20U;      ///< of one WebSocket message
-  std::uint32_t max_lanes = 16;                   ///< responses in flight of one WebSocket connection
-  std::uint32_t max_stored_responses = 64;        ///< of one WebSocket connection, for previous_response_id
-  std::uint64_t max_stored_bytes = 4U << 20U;
-  std::uint64_t max_replay_bytes = 4U << 20U;                           ///< of one resumable response
-  std::uint32_t max_replays = 256;                                      ///< resumable responses kept at once
-  std::chrono::milliseconds replay_retention{std::chrono::seconds(60)}; ///< after the last client has gone
-
-  bool vllm_metric_names = true; ///< also print vLLM's metric families
+struct shutdown_options {
+  std::chrono::milliseconds drain_timeout{std::chrono::seconds(30)};
 };
 
 } // namespace paceline::config

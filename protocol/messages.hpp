@@ -130,6 +130,9 @@ struct resubmit_event {
   std::uint32_t model = 0;
 };
 
+/// engine -> session, once it can be found by its request: go.
+struct start_event {};
+
 /// scheduler -> itself while requests are active: deadlines.
 struct tick_event {};
 

@@ -20,14 +20,15 @@ namespace paceline::server {
 
 /// A served model in the terms of the edge: text in, tokens out, and back. Constant; thread-safe.
 class model_view {
-public:
+ public:
   virtual ~model_view() = default;
   virtual const wire::model_limits& limits() const noexcept = 0;
   virtual const std::vector<std::string>& aliases() const noexcept = 0;
 
-  /// Tokens of `text`. `add_special`: those the model wants around a prompt; `parse_special`: spellings of special
-  /// tokens become these tokens.
-  virtual expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool parse_special) const = 0;
+  /// Tokens of `text`. `add_special`: those the model wants around a prompt; `parse_special`: spellings of
+  /// special tokens become these tokens.
+  virtual expected<std::vector<token_id>> encode(std::string_view text, bool add_special,
+                                                 bool parse_special) const = 0;
   virtual std::string decode(std::span<const token_id> tokens, bool skip_special) const = 0;
   /// Bytes of one token, which need not be whole characters; special tokens by their spelling.
   virtual std::string token_bytes(token_id token) const = 0;
@@ -40,7 +41,7 @@ public:
 
 /// What the edge needs of the runtime: an engine, or in tests a script. Thread-safe; see engine/engine.hpp.
 class backend {
-public:
+ public:
   virtual ~backend() = default;
   virtual const model_view* model(std::string_view name) const noexcept = 0;
   virtual std::vector<const model_view*> models() const = 0;

@@ -14,7 +14,8 @@ namespace {
 template <std::size_t N>
 std::array<unsigned char, N> random_bytes() {
   std::array<unsigned char, N> bytes{};
-  PACELINE_CHECK(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "the system has no random bytes");
+  PACELINE_CHECK(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1,
+                 "the system has no random bytes");
   return bytes;
 }
 
@@ -35,7 +36,8 @@ std::uint64_t fresh_seed() {
 }
 
 std::int64_t unix_time() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 } // namespace paceline::server

@@ -6,7 +6,8 @@
 namespace paceline::server {
 
 edge_pool::edge_pool(std::size_t num_threads, std::size_t max_waiting) : max_waiting_(max_waiting) {
-  for (std::size_t i = 0; i < std::max<std::size_t>(1, num_threads); ++i) threads_.emplace_back([this] { run(); });
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, num_threads); ++i)
+    threads_.emplace_back([this] { run(); });
 }
 
 edge_pool::~edge_pool() {

@@ -11,16 +11,16 @@
 
 namespace paceline::server {
 
-/// Threads for host work above a millisecond (parsing, templates, tokenization), so that neither sockets nor actors
-/// wait for it. Jobs must not throw. Destruction drops what has not begun and joins.
+/// Threads for host work above a millisecond (parsing, templates, tokenization), so that neither sockets nor
+/// actors wait for it. Jobs must not throw. Destruction drops what has not begun and joins.
 class edge_pool final : public job_pool {
-public:
+ public:
   edge_pool(std::size_t num_threads, std::size_t max_waiting);
   ~edge_pool() override;
 
   bool submit(std::function<void()> job) override;
 
-private:
+ private:
   void run();
 
   const std::size_t max_waiting_;

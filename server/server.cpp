@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::chrono::seconds tick_interval{1};
 constexpr std::chrono::milliseconds accept_pause{50}; ///< when descriptors have run out
-constexpr int send_buffer_bytes = 128 << 10;          ///< so that a slow reader is noticed before megabytes are on their way
+constexpr int send_buffer_bytes =
+    128 << 10; ///< so that a slow reader is noticed before megabytes are on their way
 
 std::vector<std::string> names_of(const backend& runtime) {
   std::vector<std::string> names;
@@ -30,8 +31,10 @@ std::vector<std::string> names_of(const backend& runtime) {
 
 error bind_error(const config::server_options& options, const error_code& failure) {
   const auto where = options.host + ":" + std::to_string(options.port);
-  if (failure == asio::error::address_in_use) return {errc::resource_exhausted, where + ": the port is taken by another process"};
-  if (failure == asio::error::access_denied) return {errc::invalid_argument, where + ": this port needs more rights"};
+  if (failure == asio::error::address_in_use)
+    return {errc::resource_exhausted, where + ": the port is taken by another process"};
+  if (failure == asio::error::access_denied)
+    return {errc::invalid_argument, where + ": this port needs more rights"};
   return {errc::invalid_argument, where + ": cannot listen here: " + failure.message()};
 }
 
@@ -39,11 +42,20 @@ error bind_error(const config::server_options& options, const error_code& failur
 
 /// Members in the order of their dependence: destroyed from the last.
 struct http_server::parts {
-  parts(std::unique_ptr<backend> engine_side, config::server_options chosen, key_ring keys)
-      : options(std::move(chosen)), runtime(std::move(engine_side)), metrics(names_of(*runtime)),
-        pool(std::make_unique<edge_pool>(options.edge_threads, options.max_edge_jobs)),
-        edge{options, *runtime, metrics, *pool, std::string("paceline-") + PACELINE_VERSION, [] { return std::chrono::steady_clock::now(); }},
-        io(std::make_shared<io_runtime>(options.io_threads)),
+  parts(std::unique_ptr<backend> engine_side, config::server_options chosen, config::metrics_options shown,
+        edge_limits bounds, key_ring keys)
+      : options(std::move(chosen)), metrics_options(shown), limits(bounds), runtime(std::move(engine_side)),
+        metrics(names_of(*runtime)),
+        pool(std::make_unique<edge_pool>(options.edge_threads, limits.max_edge_jobs)),
+        edge{options,
+             metrics_options,
+             limits,
+             *runtime,
+             metrics,
+             *pool,
+             std::string("paceline-") + PACELINE_VERSION,
+             [] { return std::chrono::steady_clock::now(); }},
+        io(std::make_shared<io_runtime>(limits.io_threads)),
         requests(edge, std::move(keys), [io = io.get()] { return io->make_executor(io->make_strand()); }),
         acceptor(io->make_strand()), ticker(io->make_strand()), pause(acceptor.get_executor()) {}
 
@@ -53,6 +65,8 @@ struct http_server::parts {
   connection_context context() { return {requests, connections, *io}; }
 
   const config::server_options options;
+  const config::metrics_options metrics_options;
+  const edge_limits limits;
   std::unique_ptr<backend> runtime;
   edge_metrics metrics;
   std::unique_ptr<edge_pool> pool;
@@ -61,15 +75,20 @@ struct http_server::parts {
   service requests;
   connection_set connections;
   asio::basic_socket_acceptor<tcp, io_strand> acceptor;
-  asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>, io_strand> ticker;
-  asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>, io_strand> pause;
+  asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>,
+                             io_strand>
+      ticker;
+  asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>,
+                             io_strand>
+      pause;
   std::uint16_t port = 0;
   std::atomic<bool> stopping{false};
 };
 
 std::optional<error> http_server::parts::listen() {
   error_code failure;
-  const auto address = asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, failure);
+  const auto address =
+      asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, failure);
   if (failure) return error{errc::invalid_argument, "host: \"" + options.host + "\" is not an IP address"};
   const tcp::endpoint endpoint(address, options.port);
   acceptor.open(endpoint.protocol(), failure);
@@ -146,24 +165,31 @@ bool http_server::stop(std::chrono::milliseconds drain_timeout) {
   return drained;
 }
 
-expected<std::unique_ptr<http_server>> http_server::start(std::unique_ptr<backend> runtime, config::server_options options) {
+expected<std::unique_ptr<http_server>> http_server::start(std::unique_ptr<backend> runtime,
+                                                          config::server_options options,
+                                                          config::metrics_options metrics,
+                                                          edge_limits limits) {
   key_ring keys;
   if (!options.api_keys_file.empty()) {
     auto loaded = key_ring::load(options.api_keys_file);
     if (!loaded) return std::move(loaded).error();
     keys = *std::move(loaded);
   }
-  if (!is_loopback_address(options.host) && keys.empty() && !options.allow_open_bind)
-    return error{errc::invalid_argument, "host: " + options.host + " is reachable from other machines: configure API keys, or allow an open bind"};
-  auto owned = std::make_unique<parts>(std::move(runtime), std::move(options), std::move(keys));
+  if (!is_loopback_address(options.host) && keys.empty() && !options.allow_unauthenticated)
+    return error{errc::invalid_argument,
+                 "host: " + options.host +
+                     " is reachable from other machines: configure API keys, or allow an open bind"};
+  auto owned =
+      std::make_unique<parts>(std::move(runtime), std::move(options), metrics, limits, std::move(keys));
   auto failure = owned->listen();
   std::unique_ptr<http_server> server(new http_server(std::move(owned)));
   if (failure) return *std::move(failure);
   return server;
 }
 
-expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options) {
-  return http_server::start(make_engine_backend(runtime), std::move(options));
+expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,
+                                             config::metrics_options metrics) {
+  return http_server::start(make_engine_backend(runtime), std::move(options), metrics);
 }
 
 } // namespace paceline::server

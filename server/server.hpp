@@ -2,6 +2,7 @@
 
 #include "config/server_options.hpp"
 #include "runtime/base/expected.hpp"
+#include "server/edge_limits.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -16,10 +17,10 @@ namespace paceline::server {
 
 class backend;
 
-/// The daemon's edge: HTTP, server-sent events and WebSocket on one port, in front of one engine. All functions are
-/// thread-safe. Destroying it stops it without draining.
+/// The daemon's edge: HTTP, server-sent events and WebSocket on one port, in front of one engine. All
+/// functions are thread-safe. Destroying it stops it without draining.
 class http_server {
-public:
+ public:
   ~http_server();
   http_server(const http_server&) = delete;
   http_server& operator=(const http_server&) = delete;
@@ -29,21 +30,26 @@ public:
   /// "http://127.0.0.1:8000"
   std::string address() const;
 
-  /// Refuses new generations (503, /readyz too) while those in flight end, for at most `drain_timeout`; then closes
-  /// everything. Returns when no thread and no connection of this server is left. True if nothing was cut short.
+  /// Refuses new generations (503, /readyz too) while those in flight end, for at most `drain_timeout`; then
+  /// closes everything. Returns when no thread and no connection of this server is left. True if nothing was
+  /// cut short.
   bool stop(std::chrono::milliseconds drain_timeout);
 
-  /// `runtime` must outlive the server. Errors: port taken, address unknown, key file unreadable, an open bind without
-  /// keys that was not asked for.
-  static expected<std::unique_ptr<http_server>> start(std::unique_ptr<backend> runtime, config::server_options options);
+  /// `runtime` must outlive the server. Errors: port taken, address unknown, key file unreadable, an open
+  /// bind without keys that was not asked for.
+  static expected<std::unique_ptr<http_server>> start(std::unique_ptr<backend> runtime,
+                                                      config::server_options options,
+                                                      config::metrics_options metrics = {},
+                                                      edge_limits limits = {});
 
-private:
+ private:
   struct parts;
   explicit http_server(std::unique_ptr<parts> owned);
   std::unique_ptr<parts> parts_;
 };
 
 /// The edge of `runtime`, which must outlive it.
-expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options);
+expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,
+                                             config::metrics_options metrics = {});
 
 } // namespace paceline::server

@@ -29,20 +29,21 @@ struct answered_request {
   bool close = false; ///< the body, if any, is not read: the connection cannot go on
 };
 
-/// The server without sockets: decides on heads, answers requests, opens WebSocket sessions. Thread-safe; sessions run
-/// on the executor of their connection.
+/// The server without sockets: decides on heads, answers requests, opens WebSocket sessions. Thread-safe;
+/// sessions run on the executor of their connection.
 class service {
-public:
+ public:
   service(edge_context& edge, key_ring keys, std::function<executor_ptr()> make_executor);
 
   /// Host, origin, path, method, key, content type and length: all before a byte of the body is read.
   std::variant<admitted_request, answered_request> admit(request_head head) const;
 
   /// Answers on `channel`. The exchange is none if the answer is complete already.
-  std::shared_ptr<exchange> handle(const admitted_request& request, std::string body, std::shared_ptr<reply_channel> channel,
-                                   executor_ptr executor);
+  std::shared_ptr<exchange> handle(const admitted_request& request, std::string body,
+                                   std::shared_ptr<reply_channel> channel, executor_ptr executor);
 
-  std::shared_ptr<websocket_session> open_websocket(const caller& who, std::shared_ptr<frame_channel> channel, executor_ptr executor);
+  std::shared_ptr<websocket_session> open_websocket(const caller& who, std::shared_ptr<frame_channel> channel,
+                                                    executor_ptr executor);
 
   /// New generations are refused with 503 and /readyz says so.
   void begin_drain() noexcept { draining_ = true; }
@@ -54,11 +55,15 @@ public:
 
   edge_context& edge() noexcept { return edge_; }
 
-private:
-  std::shared_ptr<exchange> complete(const admitted_request& request, std::string body, std::shared_ptr<reply_channel> channel, executor_ptr executor);
-  std::shared_ptr<exchange> respond(const admitted_request& request, std::string body, std::shared_ptr<reply_channel> channel, executor_ptr executor);
-  std::shared_ptr<exchange> convert(const admitted_request& request, std::string body, std::shared_ptr<reply_channel> channel, executor_ptr executor);
-  std::shared_ptr<exchange> read_response(const admitted_request& request, std::shared_ptr<reply_channel> channel, executor_ptr executor);
+ private:
+  std::shared_ptr<exchange> complete(const admitted_request& request, std::string body,
+                                     std::shared_ptr<reply_channel> channel, executor_ptr executor);
+  std::shared_ptr<exchange> respond(const admitted_request& request, std::string body,
+                                    std::shared_ptr<reply_channel> channel, executor_ptr executor);
+  std::shared_ptr<exchange> convert(const admitted_request& request, std::string body,
+                                    std::shared_ptr<reply_channel> channel, executor_ptr executor);
+  std::shared_ptr<exchange> read_response(const admitted_request& request,
+                                          std::shared_ptr<reply_channel> channel, executor_ptr executor);
   http_reply cancel_response(const admitted_request& request);
   http_reply list_models() const;
   http_reply describe_model(const std::string& name) const;

@@ -17,7 +17,9 @@ constexpr std::string_view exposed_headers = "x-request-id, x-paceline-ignored-f
 /// The client's x-request-id if it is presentable, else one of ours.
 std::string request_id_of(const request_head& head) {
   const auto given = head.header("x-request-id");
-  const bool presentable = !given.empty() && given.size() <= 128 && std::all_of(given.begin(), given.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  const bool presentable =
+      !given.empty() && given.size() <= 128 &&
+      std::all_of(given.begin(), given.end(), [](char c) { return c > ' ' && c < 0x7f; });
   return presentable ? std::string(given) : fresh_id("req_");
 }
 
@@ -38,22 +40,36 @@ bool is_json(std::string_view content_type) {
 /// Headers that let a page of an allowed origin read the reply.
 header_list cors_headers(std::string_view origin) {
   if (origin.empty()) return {};
-  return {{"Access-Control-Allow-Origin", std::string(origin)}, {"Vary", "Origin"}, {"Access-Control-Expose-Headers", std::string(exposed_headers)}};
+  return {{"Access-Control-Allow-Origin", std::string(origin)},
+          {"Vary", "Origin"},
+          {"Access-Control-Expose-Headers", std::string(exposed_headers)}};
 }
 
 /// Rules on the body that hold before it is read.
 std::optional<api_error> judge_body(const request_head& head, endpoint target, std::uint64_t max_bytes) {
   const auto length = head.content_length.value_or(0);
   if (!takes_body(target)) {
-    if (length > 64U << 10U) return api_error{413, "invalid_request_error", "body_too_large", "this endpoint takes no body", "", 0};
+    if (length > 64U << 10U)
+      return api_error{413, "invalid_request_error", "body_too_large", "this endpoint takes no body", "", 0};
     return std::nullopt;
   }
-  if (!head.content_length) return api_error{411, "invalid_request_error", "length_required", "Content-Length is required", "", 0};
+  if (!head.content_length)
+    return api_error{411, "invalid_request_error", "length_required", "Content-Length is required", "", 0};
   if (length > max_bytes)
-    return api_error{413, "invalid_request_error", "body_too_large",
-                     "the body has " + std::to_string(length) + " bytes; at most " + std::to_string(max_bytes) + " are read", "", 0};
+    return api_error{413,
+                     "invalid_request_error",
+                     "body_too_large",
+                     "the body has " + std::to_string(length) + " bytes; at most " +
+                         std::to_string(max_bytes) + " are read",
+                     "",
+                     0};
   if (!is_json(head.header("content-type")))
-    return api_error{415, "invalid_request_error", "unsupported_media_type", "the Content-Type must be application/json", "", 0};
+    return api_error{415,
+                     "invalid_request_error",
+                     "unsupported_media_type",
+                     "the Content-Type must be application/json",
+                     "",
+                     0};
   return std::nullopt;
 }
 
@@ -73,7 +89,8 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
   if (!host_allowed(head.host, loopback_, edge_.options.allowed_hosts))
     return refuse({403, "permission_error", "host_not_allowed", "this host name is not served here", "", 0});
   if (!origin_allowed(origin, head.host, edge_.options.allowed_origins))
-    return refuse({403, "permission_error", "origin_not_allowed", "pages of this origin may not use this server", "", 0});
+    return refuse({403, "permission_error", "origin_not_allowed",
+                   "pages of this origin may not use this server", "", 0});
   auto cors = cors_headers(origin);
   base.insert(base.end(), cors.begin(), cors.end());
 
@@ -90,26 +107,33 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
     return answered_request{std::move(reply), has_body};
   }
   auto found = find_route(head.method, head.path);
+  if (const auto* place = std::get_if<route>(&found);
+      place != nullptr && place->target == endpoint::metrics && !edge_.metrics_options.enabled)
+    return refuse({404, "not_found_error", "not_found", "metrics are switched off", "", 0});
   if (const auto* missing = std::get_if<no_route>(&found)) {
-    if (missing->allowed_methods.empty()) return refuse({404, "not_found_error", "not_found", "no such path", "", 0});
-    return refuse({405, "invalid_request_error", "method_not_allowed", "this path does not take " + head.method, "", 0},
-                  {{"Allow", join(missing->allowed_methods) + ", OPTIONS"}});
+    if (missing->allowed_methods.empty())
+      return refuse({404, "not_found_error", "not_found", "no such path", "", 0});
+    return refuse(
+        {405, "invalid_request_error", "method_not_allowed", "this path does not take " + head.method, "", 0},
+        {{"Allow", join(missing->allowed_methods) + ", OPTIONS"}});
   }
   admitted_request request;
   request.where = std::get<route>(std::move(found));
   request.who.request_id = request_id;
   request.cors = std::move(cors);
   const auto target = request.where.target;
-  if (!keys_.empty() && !is_open(target, edge_.options.open_metrics)) {
+  if (!keys_.empty() && !is_open(target, !edge_.metrics_options.require_key)) {
     const auto key = bearer_key(head.header("authorization"));
     if (!keys_.holds(key)) {
       ++edge_.metrics.auth_failures;
-      return refuse({401, "authentication_error", "invalid_api_key", key.empty() ? "an API key is required" : "the API key is not valid", "", 0});
+      return refuse({401, "authentication_error", "invalid_api_key",
+                     key.empty() ? "an API key is required" : "the API key is not valid", "", 0});
     }
     request.who.tenant = to_hex(digest_of(key)).substr(0, 32);
   }
   if (target == endpoint::response_socket && !head.upgrades_to_websocket)
-    return refuse({426, "invalid_request_error", "upgrade_required", "GET /v1/responses is the WebSocket endpoint; POST for HTTP", "", 0},
+    return refuse({426, "invalid_request_error", "upgrade_required",
+                   "GET /v1/responses is the WebSocket endpoint; POST for HTTP", "", 0},
                   {{"Upgrade", "websocket"}});
   if (const auto failure = judge_body(head, target, edge_.options.max_body_bytes)) return refuse(*failure);
   request.head = std::move(head);

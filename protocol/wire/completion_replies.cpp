@@ -92,7 +92,8 @@ std::string completion_reply(const reply_identity& identity, const reply_shape& 
   auto out = open_reply(identity, "text_completion");
   out.key("choices").begin_array();
   for (std::size_t i = 0; i < choices.size(); ++i)
-    write_completion_choice(out, shape, choices[i], shape.token_ids ? &prompts.at(i * prompts.size() / choices.size()) : nullptr);
+    write_completion_choice(out, shape, choices[i],
+                            shape.token_ids ? &prompts.at(i * prompts.size() / choices.size()) : nullptr);
   out.end_array();
   write_totals(out, totals);
   return out.end_object().take();

@@ -11,12 +11,14 @@ namespace paceline::server {
 namespace {
 
 std::string_view without_port(std::string_view host) noexcept {
-  if (!host.empty() && host.front() == '[') return host.substr(0, std::min(host.find(']'), host.size() - 1) + 1);
+  if (!host.empty() && host.front() == '[')
+    return host.substr(0, std::min(host.find(']'), host.size() - 1) + 1);
   return host.substr(0, std::min(host.find(':'), host.size()));
 }
 
 bool is_loopback_v4(std::string_view host) noexcept {
-  return host.substr(0, 4) == "127." && std::all_of(host.begin(), host.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); }) &&
+  return host.substr(0, 4) == "127." &&
+         std::all_of(host.begin(), host.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); }) &&
          std::count(host.begin(), host.end(), '.') == 3;
 }
 
@@ -49,7 +51,8 @@ expected<key_ring> key_ring::load(const std::string& path) {
     if (line.empty() || line.front() == '#') continue;
     const auto printable = [](char c) { return c > ' ' && c < 0x7f; };
     if (!std::all_of(line.begin(), line.end(), printable) || line.size() > 512)
-      return error{errc::invalid_file, path + ":" + std::to_string(number) + ": a key has 1 to 512 printable characters without spaces"};
+      return error{errc::invalid_file, path + ":" + std::to_string(number) +
+                                           ": a key has 1 to 512 printable characters without spaces"};
     keys.push_back(line);
   }
   if (keys.empty()) return error{errc::invalid_file, path + ": holds no key"};
@@ -60,7 +63,8 @@ bool key_ring::holds(std::string_view key) const noexcept {
   const auto digest = digest_of(key);
   unsigned found = 0;
   // Every key is compared, whatever was found before.
-  for (const auto& known : digests_) found |= static_cast<unsigned>(CRYPTO_memcmp(known.data(), digest.data(), digest.size()) == 0);
+  for (const auto& known : digests_)
+    found |= static_cast<unsigned>(CRYPTO_memcmp(known.data(), digest.data(), digest.size()) == 0);
   return found != 0;
 }
 
@@ -95,9 +99,13 @@ bool host_allowed(std::string_view host, bool loopback_bind, const std::vector<s
 
 bool origin_allowed(std::string_view origin, std::string_view host, const std::vector<std::string>& allowed) {
   if (origin.empty()) return true;
-  static constexpr std::string_view scheme = "http://";
-  if (origin.substr(0, scheme.size()) == scheme && origin.substr(scheme.size()) == host) return true;
-  return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& name) { return name == "*" || name == origin; });
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (origin.substr(0, scheme.size()) != scheme) continue;
+    const auto page_host = origin.substr(scheme.size());
+    if (page_host == host || is_loopback_host(page_host)) return true;
+  }
+  return std::any_of(allowed.begin(), allowed.end(),
+                     [&](const std::string& name) { return name == "*" || name == origin; });
 }
 
 } // namespace paceline::server

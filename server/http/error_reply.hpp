@@ -11,7 +11,8 @@ inline http_reply error_reply(const wire::api_error& failure, header_list header
   reply.status = failure.status;
   reply.body = wire::to_json(failure);
   reply.headers = std::move(headers);
-  if (failure.retry_after_seconds > 0) reply.headers.emplace_back("Retry-After", std::to_string(failure.retry_after_seconds));
+  if (failure.retry_after_seconds > 0)
+    reply.headers.emplace_back("Retry-After", std::to_string(failure.retry_after_seconds));
   if (failure.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   return reply;
 }

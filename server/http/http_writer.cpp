@@ -8,40 +8,68 @@ namespace paceline::server {
 namespace {
 
 void append_headers(std::string& out, const header_list& headers) {
-  for (const auto& [name, value] : headers) out.append(name).append(": ").append(header_safe(value, 4096)).append("\r\n");
+  for (const auto& [name, value] : headers)
+    out.append(name).append(": ").append(header_safe(value, 4096)).append("\r\n");
 }
 
 std::string status_line(int status) {
-  return std::string("HTTP/1.1 ").append(std::to_string(status)).append(" ").append(reason_phrase(status)).append("\r\n");
+  return std::string("HTTP/1.1 ")
+      .append(std::to_string(status))
+      .append(" ")
+      .append(reason_phrase(status))
+      .append("\r\n");
 }
 
 } // namespace
 
 std::string_view reason_phrase(int status) noexcept {
   switch (status) {
-  case 100: return "Continue";
-  case 200: return "OK";
-  case 204: return "No Content";
-  case 400: return "Bad Request";
-  case 401: return "Unauthorized";
-  case 403: return "Forbidden";
-  case 404: return "Not Found";
-  case 405: return "Method Not Allowed";
-  case 408: return "Request Timeout";
-  case 409: return "Conflict";
-  case 411: return "Length Required";
-  case 413: return "Content Too Large";
-  case 414: return "URI Too Long";
-  case 415: return "Unsupported Media Type";
-  case 417: return "Expectation Failed";
-  case 426: return "Upgrade Required";
-  case 429: return "Too Many Requests";
-  case 431: return "Request Header Fields Too Large";
-  case 500: return "Internal Server Error";
-  case 501: return "Not Implemented";
-  case 503: return "Service Unavailable";
-  case 505: return "HTTP Version Not Supported";
-  default: return "Unknown";
+  case 100:
+    return "Continue";
+  case 200:
+    return "OK";
+  case 204:
+    return "No Content";
+  case 400:
+    return "Bad Request";
+  case 401:
+    return "Unauthorized";
+  case 403:
+    return "Forbidden";
+  case 404:
+    return "Not Found";
+  case 405:
+    return "Method Not Allowed";
+  case 408:
+    return "Request Timeout";
+  case 409:
+    return "Conflict";
+  case 411:
+    return "Length Required";
+  case 413:
+    return "Content Too Large";
+  case 414:
+    return "URI Too Long";
+  case 415:
+    return "Unsupported Media Type";
+  case 417:
+    return "Expectation Failed";
+  case 426:
+    return "Upgrade Required";
+  case 429:
+    return "Too Many Requests";
+  case 431:
+    return "Request Header Fields Too Large";
+  case 500:
+    return "Internal Server Error";
+  case 501:
+    return "Not Implemented";
+  case 503:
+    return "Service Unavailable";
+  case 505:
+    return "HTTP Version Not Supported";
+  default:
+    return "Unknown";
   }
 }
 
@@ -61,8 +89,9 @@ std::string write_reply(const http_reply& reply, bool keep_alive, bool head_only
 std::string write_stream_head(const header_list& headers, bool chunked, bool keep_alive) {
   auto out = status_line(200);
   append_headers(out, headers);
-  out.append("Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nX-Accel-Buffering: no\r\n"
-             "X-Content-Type-Options: nosniff\r\n");
+  out.append(
+      "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nX-Accel-Buffering: no\r\n"
+      "X-Content-Type-Options: nosniff\r\n");
   if (chunked) out.append("Transfer-Encoding: chunked\r\n");
   return out.append(keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n");
 }

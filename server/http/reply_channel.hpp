@@ -16,10 +16,10 @@ struct http_reply {
   header_list headers;
 };
 
-/// The client's end of one HTTP request. Exactly one of `reply` or `begin_stream` … `finish` is called, on the
-/// connection's executor.
+/// The client's end of one HTTP request. Exactly one of `reply` or `begin_stream` … `finish` is called, on
+/// the connection's executor.
 class reply_channel {
-public:
+ public:
   virtual ~reply_channel() = default;
   virtual void reply(http_reply reply) = 0;
   /// 200 with an event stream as its body.
@@ -32,7 +32,7 @@ public:
 
 /// A request being answered, as its connection sees it. All calls on the connection's executor.
 class exchange {
-public:
+ public:
   virtual ~exchange() = default;
   /// The backlog of the channel is gone.
   virtual void on_writable() = 0;

@@ -49,7 +49,8 @@ bool matches(std::string_view pattern, std::string_view path, std::string& id) {
 
 /// A response's id has no slash; "/v1/responses/x/cancel" is not one.
 bool is_shadowed(const row& row, const std::string& id) {
-  return (row.target == endpoint::get_response || row.target == endpoint::cancel_response) && id.find('/') != std::string::npos;
+  return (row.target == endpoint::get_response || row.target == endpoint::cancel_response) &&
+         id.find('/') != std::string::npos;
 }
 
 } // namespace
@@ -81,20 +82,34 @@ std::vector<std::string_view> methods_of(std::string_view path) {
 
 std::string_view to_string(endpoint target) noexcept {
   switch (target) {
-  case endpoint::models: return "models";
-  case endpoint::model: return "model";
-  case endpoint::completions: return "completions";
-  case endpoint::chat_completions: return "chat_completions";
-  case endpoint::create_response: return "responses";
-  case endpoint::response_socket: return "responses_websocket";
-  case endpoint::get_response: return "responses_get";
-  case endpoint::cancel_response: return "responses_cancel";
-  case endpoint::tokenize: return "tokenize";
-  case endpoint::detokenize: return "detokenize";
-  case endpoint::live: return "livez";
-  case endpoint::ready: return "readyz";
-  case endpoint::metrics: return "metrics";
-  case endpoint::playground: return "playground";
+  case endpoint::models:
+    return "models";
+  case endpoint::model:
+    return "model";
+  case endpoint::completions:
+    return "completions";
+  case endpoint::chat_completions:
+    return "chat_completions";
+  case endpoint::create_response:
+    return "responses";
+  case endpoint::response_socket:
+    return "responses_websocket";
+  case endpoint::get_response:
+    return "responses_get";
+  case endpoint::cancel_response:
+    return "responses_cancel";
+  case endpoint::tokenize:
+    return "tokenize";
+  case endpoint::detokenize:
+    return "detokenize";
+  case endpoint::live:
+    return "livez";
+  case endpoint::ready:
+    return "readyz";
+  case endpoint::metrics:
+    return "metrics";
+  case endpoint::playground:
+    return "playground";
   }
   return "unknown";
 }
@@ -105,8 +120,10 @@ bool takes_body(endpoint target) noexcept {
   case endpoint::chat_completions:
   case endpoint::create_response:
   case endpoint::tokenize:
-  case endpoint::detokenize: return true;
-  default: return false;
+  case endpoint::detokenize:
+    return true;
+  default:
+    return false;
   }
 }
 

@@ -14,8 +14,8 @@ enum class endpoint {
   completions,
   chat_completions,
   create_response,
-  response_socket,  ///< GET /v1/responses, to be upgraded
-  get_response,     ///< resume, or read a finished one
+  response_socket, ///< GET /v1/responses, to be upgraded
+  get_response,    ///< resume, or read a finished one
   cancel_response,
   tokenize,
   detokenize,
@@ -27,7 +27,7 @@ enum class endpoint {
 
 struct route {
   endpoint target = endpoint::live;
-  std::string id;  ///< the path's variable part: a model's name, a response's id
+  std::string id; ///< the path's variable part: a model's name, a response's id
 };
 
 /// No such path (404), or not with this method (405 with these).

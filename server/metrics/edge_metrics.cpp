@@ -21,12 +21,15 @@ void edge_metrics::count_reply(endpoint target, int status) noexcept {
 }
 
 void edge_metrics::count_refusal(int status) noexcept {
-  replies_[num_endpoints - 1][static_cast<std::size_t>(status / 100) % num_classes].fetch_add(1, std::memory_order_relaxed);
+  replies_[num_endpoints - 1][static_cast<std::size_t>(status / 100) % num_classes].fetch_add(
+      1, std::memory_order_relaxed);
 }
 
 std::string edge_metrics::text(const engine_snapshot& snapshot, bool vllm_names) const {
   exposition out;
-  const auto count = [](const std::atomic<std::uint64_t>& value) { return value.load(std::memory_order_relaxed); };
+  const auto count = [](const std::atomic<std::uint64_t>& value) {
+    return value.load(std::memory_order_relaxed);
+  };
   const auto counter = [&](const char* name, const char* help, const std::atomic<std::uint64_t>& value) {
     out.counter(name, help);
     out.sample({}, count(value));
@@ -41,10 +44,14 @@ std::string edge_metrics::text(const engine_snapshot& snapshot, bool vllm_names)
   counter("paceline_websocket_connections_total", "WebSocket connections accepted.", websockets_total);
   gauge("paceline_websocket_connections_active", "WebSocket connections open now.", websockets_active);
   gauge("paceline_open_requests", "Generations whose client waits for them.", open_requests);
-  counter("paceline_disconnect_cancels_total", "Requests cancelled because their client left.", disconnect_cancels);
-  counter("paceline_stalled_closes_total", "Connections closed because their client stopped reading.", stalled_closes);
-  counter("paceline_flow_pauses_total", "Times a stream paused its generation for a slow reader.", flow_pauses);
-  counter("paceline_edge_rejections_total", "Requests refused because too many waited to be parsed.", edge_rejections);
+  counter("paceline_disconnect_cancels_total", "Requests cancelled because their client left.",
+          disconnect_cancels);
+  counter("paceline_stalled_closes_total", "Connections closed because their client stopped reading.",
+          stalled_closes);
+  counter("paceline_flow_pauses_total", "Times a stream paused its generation for a slow reader.",
+          flow_pauses);
+  counter("paceline_edge_rejections_total", "Requests refused because too many waited to be parsed.",
+          edge_rejections);
   counter("paceline_auth_failures_total", "Requests without a valid key.", auth_failures);
 
   out.counter("paceline_http_replies_total", "Replies by endpoint and first digit of the status.");
@@ -52,7 +59,9 @@ std::string edge_metrics::text(const engine_snapshot& snapshot, bool vllm_names)
   for (std::size_t i = 0; i < num_endpoints; ++i)
     for (std::size_t j = 0; j < num_classes; ++j)
       if (const auto replies = count(replies_[i][j]); replies > 0)
-        out.sample({{"endpoint", i + 1 == num_endpoints ? "none" : to_string(static_cast<endpoint>(i))}, {"status", classes[j]}}, replies);
+        out.sample({{"endpoint", i + 1 == num_endpoints ? "none" : to_string(static_cast<endpoint>(i))},
+                    {"status", classes[j]}},
+                   replies);
 
   std::vector<named_model_metrics> models;
   for (const auto& [name, metrics] : models_) models.push_back({name, metrics.get()});

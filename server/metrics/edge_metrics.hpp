@@ -18,8 +18,8 @@ namespace paceline::server {
 /// Distributions of one model's requests, as its clients see them.
 struct model_metrics {
   histogram first_token{first_token_bounds()};
-  histogram token_gap{token_gap_bounds()};          ///< one observation a token, not a frame
-  histogram time_per_token{token_gap_bounds()};     ///< decode time over tokens after the first, one a request
+  histogram token_gap{token_gap_bounds()};      ///< one observation a token, not a frame
+  histogram time_per_token{token_gap_bounds()}; ///< decode time over tokens after the first, one a request
   histogram total{latency_bounds()};
   histogram queued{first_token_bounds()};
   histogram prefill{first_token_bounds()};
@@ -30,7 +30,7 @@ struct model_metrics {
 
 /// What the edge counts. Any thread may count; reading is for /metrics.
 class edge_metrics {
-public:
+ public:
   explicit edge_metrics(const std::vector<std::string>& model_names);
 
   /// Of a configured model.
@@ -43,17 +43,17 @@ public:
   std::atomic<std::uint64_t> connections_active{0};
   std::atomic<std::uint64_t> websockets_total{0};
   std::atomic<std::uint64_t> websockets_active{0};
-  std::atomic<std::uint64_t> disconnect_cancels{0};  ///< requests cancelled because their client left
-  std::atomic<std::uint64_t> stalled_closes{0};      ///< connections closed because their client stopped reading
-  std::atomic<std::uint64_t> flow_pauses{0};         ///< times a stream withheld credit from the engine
-  std::atomic<std::uint64_t> edge_rejections{0};     ///< refused because the edge pool was full
+  std::atomic<std::uint64_t> disconnect_cancels{0}; ///< requests cancelled because their client left
+  std::atomic<std::uint64_t> stalled_closes{0};  ///< connections closed because their client stopped reading
+  std::atomic<std::uint64_t> flow_pauses{0};     ///< times a stream withheld credit from the engine
+  std::atomic<std::uint64_t> edge_rejections{0}; ///< refused because the edge pool was full
   std::atomic<std::uint64_t> auth_failures{0};
-  std::atomic<std::uint64_t> open_requests{0};       ///< generations whose client waits
+  std::atomic<std::uint64_t> open_requests{0}; ///< generations whose client waits
 
   /// Prometheus text of the edge, the engine and the process; with vLLM's families if asked.
   std::string text(const engine_snapshot& snapshot, bool vllm_names) const;
 
-private:
+ private:
   static constexpr std::size_t num_endpoints = 15; ///< the last one: refused before it had an endpoint
   static constexpr std::size_t num_classes = 6;    ///< first digit of the status
 

@@ -8,7 +8,15 @@ namespace paceline::server {
 
 void exposition::family(std::string_view name, std::string_view help, std::string_view type) {
   name_ = name;
-  text_.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ").append(name).append(" ").append(type).append("\n");
+  text_.append("# HELP ")
+      .append(name)
+      .append(" ")
+      .append(help)
+      .append("\n# TYPE ")
+      .append(name)
+      .append(" ")
+      .append(type)
+      .append("\n");
 }
 
 void exposition::append(std::string_view name, const label_list& labels, std::string_view value) {
@@ -18,9 +26,12 @@ void exposition::append(std::string_view name, const label_list& labels, std::st
     text_ += separator;
     text_.append(key).append("=\"");
     for (const char c : content) {
-      if (c == '\n') text_ += "\\n";
-      else if (c == '"' || c == '\\') text_.append("\\").push_back(c);
-      else text_ += c;
+      if (c == '\n')
+        text_ += "\\n";
+      else if (c == '"' || c == '\\')
+        text_.append("\\").push_back(c);
+      else
+        text_ += c;
     }
     text_ += '"';
     separator = ',';

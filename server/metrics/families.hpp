@@ -20,7 +20,9 @@ void write_process(exposition& out);
 void write_engine(exposition& out, const engine_snapshot& snapshot);
 /// Histograms seen at the edge.
 void write_distributions(exposition& out, const std::vector<named_model_metrics>& models);
-/// vLLM's names for what dashboards and bench tools read. They hold colons, which lint tools dislike: switchable.
-void write_vllm_names(exposition& out, const engine_snapshot& snapshot, const std::vector<named_model_metrics>& models);
+/// vLLM's names for what dashboards and bench tools read. They hold colons, which lint tools dislike:
+/// switchable.
+void write_vllm_names(exposition& out, const engine_snapshot& snapshot,
+                      const std::vector<named_model_metrics>& models);
 
 } // namespace paceline::server

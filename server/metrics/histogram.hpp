@@ -11,10 +11,11 @@
 
 namespace paceline::server {
 
-/// A Prometheus histogram: observations may come from any thread. Bounds are ascending upper limits; the last bucket
+/// A Prometheus histogram: observations may come from any thread. Bounds are ascending upper limits; the last
+/// bucket
 /// (+Inf) is implied. They must outlive the histogram.
 class histogram {
-public:
+ public:
   explicit histogram(std::span<const double> bounds);
 
   void observe(double value, std::uint64_t times = 1) noexcept;
@@ -24,7 +25,7 @@ public:
   std::vector<std::uint64_t> cumulative() const;
   double sum() const noexcept { return sum_.load(std::memory_order_relaxed); }
 
-private:
+ private:
   std::span<const double> bounds_;
   std::vector<std::atomic<std::uint64_t>> counts_;
   std::atomic<double> sum_{0};

@@ -16,7 +16,7 @@ using tcp_socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, io_str
 
 /// An open connection, as shutdown sees it. Any thread.
 class connection {
-public:
+ public:
   virtual ~connection() = default;
   /// Closes once it is idle; finishes what is in flight.
   virtual void drain() = 0;
@@ -26,16 +26,16 @@ public:
 
 /// The connections that are open. Thread-safe.
 class connection_set {
-public:
+ public:
   /// Owned by each connection; its end is the connection's.
   class ticket {
-  public:
+   public:
     explicit ticket(connection_set& set) : set_(set) {}
     ~ticket();
     ticket(const ticket&) = delete;
     ticket& operator=(const ticket&) = delete;
 
-  private:
+   private:
     friend class connection_set;
     connection_set& set_;
     std::list<std::weak_ptr<connection>>::iterator position_;
@@ -50,7 +50,7 @@ public:
   /// True once none is left.
   bool wait_until_empty(std::chrono::milliseconds timeout);
 
-private:
+ private:
   std::vector<std::shared_ptr<connection>> all() const;
 
   mutable std::mutex mutex_;
@@ -69,7 +69,7 @@ struct connection_context {
 void serve_http(const connection_context& context, tcp_socket socket, io_strand strand);
 
 /// Takes over a socket whose upgrade request was admitted: handshake, then the Responses WebSocket mode.
-void serve_websocket(const connection_context& context, tcp_socket socket, io_strand strand, const admitted_request& request,
-                     std::shared_ptr<connection_set::ticket> ticket);
+void serve_websocket(const connection_context& context, tcp_socket socket, io_strand strand,
+                     const admitted_request& request, std::shared_ptr<connection_set::ticket> ticket);
 
 } // namespace paceline::server

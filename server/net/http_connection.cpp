@@ -20,17 +20,20 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using std::chrono::milliseconds;
 
-constexpr std::size_t max_pipelined_bytes = 64U << 10U;   ///< read ahead while a request is being answered
-constexpr milliseconds first_sign_of_life{500};            ///< then every `keep_alive`
-constexpr milliseconds linger_time{1000};                  ///< for a refused body to arrive and be thrown away
+constexpr std::size_t max_pipelined_bytes = 64U << 10U; ///< read ahead while a request is being answered
+constexpr milliseconds first_sign_of_life{500};         ///< then every `keep_alive`
+constexpr milliseconds linger_time{1000};               ///< for a refused body to arrive and be thrown away
 
 /// One client connection. Everything happens on its strand.
-class http_connection final : public connection, public reply_channel, public std::enable_shared_from_this<http_connection> {
-public:
+class http_connection final : public connection,
+                              public reply_channel,
+                              public std::enable_shared_from_this<http_connection> {
+ public:
   http_connection(const connection_context& context, tcp_socket socket, io_strand strand)
-      : context_(context), options_(context.requests.edge().options), socket_(std::move(socket)), strand_(std::move(strand)),
-        executor_(context.runtime.make_executor(strand_)), deadline_(strand_), idle_(strand_), stall_(strand_),
-        out_(options_.max_outbound_bytes) {}
+      : context_(context), options_(context.requests.edge().options), limits_(context.requests.edge().limits),
+        socket_(std::move(socket)), strand_(std::move(strand)),
+        executor_(context.runtime.make_executor(strand_)), deadline_(strand_), idle_(strand_),
+        stall_(strand_), out_(options_.send_buffer_bytes) {}
 
   void start() {
     ticket_ = context_.connections.add(shared_from_this());
@@ -69,7 +72,7 @@ public:
   }
   bool congested() const override { return out_.congested(); }
 
-private:
+ private:
   /// What the next bytes of the client are.
   enum class state { head, body, answering, lingering, closed };
 
@@ -91,9 +94,10 @@ private:
 
   void take_head() {
     if (in_.empty()) return;
-    const auto parsed = parse_request_head(in_, {options_.max_header_bytes, options_.max_headers, 4096});
+    const auto parsed = parse_request_head(in_, {options_.max_header_bytes, limits_.max_headers, 4096});
     if (std::holds_alternative<head_incomplete>(parsed)) return;
-    if (const auto* refusal = std::get_if<head_refusal>(&parsed)) return refuse({refusal->status, "invalid_request_error", "malformed_request", refusal->message, "", 0});
+    if (const auto* refusal = std::get_if<head_refusal>(&parsed))
+      return refuse({refusal->status, "invalid_request_error", "malformed_request", refusal->message, "", 0});
     auto& complete = std::get<head_complete>(parsed);
     in_.erase(0, complete.num_bytes);
     keep_alive_ = complete.head.keep_alive;
@@ -135,7 +139,9 @@ private:
   }
 
   void upgrade() {
-    if (!in_.empty()) return refuse({400, "invalid_request_error", "malformed_request", "nothing may follow an upgrade request before its answer", "", 0});
+    if (!in_.empty())
+      return refuse({400, "invalid_request_error", "malformed_request",
+                     "nothing may follow an upgrade request before its answer", "", 0});
     state_ = state::closed; // as HTTP
     deadline_.cancel();
     serve_websocket(context_, std::move(socket_), strand_, request_, std::move(ticket_));
@@ -161,14 +167,16 @@ private:
     });
   }
 
-  /// Sends what waits, then closes; a client that is still sending its body gets a moment to read the answer, since
-  /// closing over unread bytes would reset the connection under it.
+  /// Sends what waits, then closes; a client that is still sending its body gets a moment to read the answer,
+  /// since closing over unread bytes would reset the connection under it.
   void linger() {
     state_ = state::lingering;
     in_.clear();
-    arm_deadline(linger_time + options_.stall_timeout);
-    if (out_.empty()) end_writing();
-    else read_more();
+    arm_deadline(linger_time + options_.send_timeout);
+    if (out_.empty())
+      end_writing();
+    else
+      read_more();
   }
 
   void end_writing() {
@@ -194,12 +202,13 @@ private:
     if (reading_ || state_ == state::closed) return;
     if (state_ == state::answering && in_.size() >= max_pipelined_bytes) return;
     reading_ = true;
-    socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](error_code failure, std::size_t size) {
-      self->reading_ = false;
-      if (self->state_ == state::closed) return;
-      if (failure) return self->shut(); // also the end of input: a client that has gone needs no answer
-      self->on_bytes(std::string_view(self->chunk_.data(), size));
-    });
+    socket_.async_read_some(
+        asio::buffer(chunk_), [self = shared_from_this()](error_code failure, std::size_t size) {
+          self->reading_ = false;
+          if (self->state_ == state::closed) return;
+          if (failure) return self->shut(); // also the end of input: a client that has gone needs no answer
+          self->on_bytes(std::string_view(self->chunk_.data(), size));
+        });
   }
 
   void on_bytes(std::string_view bytes) {
@@ -219,19 +228,22 @@ private:
 
   void write_next() {
     arm_stall();
-    asio::async_write(socket_, asio::buffer(out_.next_bytes()), [self = shared_from_this()](error_code failure, std::size_t) {
-      self->stall_.cancel();
-      const bool relieved = self->out_.written();
-      if (self->state_ == state::closed) return;
-      if (failure) return self->shut();
-      if (self->out_.has_next()) self->write_next();
-      else if (self->state_ == state::lingering) self->end_writing();
-      if (relieved && self->exchange_) self->exchange_->on_writable();
-    });
+    asio::async_write(socket_, asio::buffer(out_.next_bytes()),
+                      [self = shared_from_this()](error_code failure, std::size_t) {
+                        self->stall_.cancel();
+                        const bool relieved = self->out_.written();
+                        if (self->state_ == state::closed) return;
+                        if (failure) return self->shut();
+                        if (self->out_.has_next())
+                          self->write_next();
+                        else if (self->state_ == state::lingering)
+                          self->end_writing();
+                        if (relieved && self->exchange_) self->exchange_->on_writable();
+                      });
   }
 
   void arm_stall() {
-    stall_.expires_after(options_.stall_timeout);
+    stall_.expires_after(options_.send_timeout);
     stall_.async_wait([weak = weak_from_this()](error_code cancelled) {
       const auto self = weak.lock();
       if (cancelled || !self || !self->out_.writing()) return;
@@ -252,7 +264,8 @@ private:
   void on_deadline() {
     if (state_ == state::answering) return;
     const bool in_request = (state_ == state::head && !in_.empty()) || state_ == state::body;
-    if (in_request) return refuse({408, "timeout_error", "request_timeout", "the request did not arrive in time", "", 0});
+    if (in_request)
+      return refuse({408, "timeout_error", "request_timeout", "the request did not arrive in time", "", 0});
     shut();
   }
 
@@ -264,12 +277,13 @@ private:
       if (cancelled || !self || !self->exchange_) return;
       const auto running = self->exchange_;
       if (self->num_sends_ == sends) running->on_idle();
-      self->watch_silence(self->options_.keep_alive);
+      self->watch_silence(self->limits_.keep_alive);
     });
   }
 
   const connection_context context_;
   const config::server_options& options_;
+  const edge_limits& limits_;
   tcp_socket socket_;
   io_strand strand_;
   executor_ptr executor_;

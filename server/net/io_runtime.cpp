@@ -10,13 +10,14 @@ namespace paceline::server {
 namespace {
 
 class strand_executor final : public serial_executor {
-public:
-  strand_executor(std::shared_ptr<io_runtime> runtime, io_strand strand) : runtime_(std::move(runtime)), strand_(std::move(strand)) {}
+ public:
+  strand_executor(std::shared_ptr<io_runtime> runtime, io_strand strand)
+      : runtime_(std::move(runtime)), strand_(std::move(strand)) {}
   void post(std::function<void()> task) override {
     if (runtime_->open()) boost::asio::post(strand_, std::move(task));
   }
 
-private:
+ private:
   std::shared_ptr<io_runtime> runtime_; // before the strand, which lives in its context
   io_strand strand_;
 };
@@ -24,7 +25,8 @@ private:
 } // namespace
 
 io_runtime::io_runtime(std::size_t num_threads) : guard_(boost::asio::make_work_guard(context_)) {
-  for (std::size_t i = 0; i < std::max<std::size_t>(1, num_threads); ++i) threads_.emplace_back([this] { context_.run(); });
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, num_threads); ++i)
+    threads_.emplace_back([this] { context_.run(); });
 }
 
 executor_ptr io_runtime::make_executor(io_strand strand) {

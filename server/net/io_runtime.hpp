@@ -16,10 +16,10 @@ namespace paceline::server {
 
 using io_strand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
-/// The threads that run sockets and sessions. Shared: executors keep the context alive, so a late event of the engine
-/// meets a closed door and not a dangling pointer.
+/// The threads that run sockets and sessions. Shared: executors keep the context alive, so a late event of
+/// the engine meets a closed door and not a dangling pointer.
 class io_runtime : public std::enable_shared_from_this<io_runtime> {
-public:
+ public:
   explicit io_runtime(std::size_t num_threads);
 
   boost::asio::io_context& context() noexcept { return context_; }
@@ -30,7 +30,7 @@ public:
   /// Lets the threads end when nothing is left to do, and joins them. Later posts are dropped.
   void finish();
 
-private:
+ private:
   boost::asio::io_context context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_;
   std::atomic<bool> open_{true};

@@ -7,10 +7,10 @@
 
 namespace paceline::server {
 
-/// Bytes that wait for a client, and when its session may go on. One write is outstanding at a time: `next` moves what
-/// it sends out of the queue, `written` says it has gone.
+/// Bytes that wait for a client, and when its session may go on. One write is outstanding at a time: `next`
+/// moves what it sends out of the queue, `written` says it has gone.
 class outbound_queue {
-public:
+ public:
   explicit outbound_queue(std::size_t bound) : bound_(bound) {}
 
   void push(std::string bytes) {
@@ -40,7 +40,8 @@ public:
     }
     return current_;
   }
-  /// The write is done. True if the queue has just left congestion: half the bound, so that it does not flutter.
+  /// The write is done. True if the queue has just left congestion: half the bound, so that it does not
+  /// flutter.
   bool written() {
     writing_ = false;
     num_bytes_ -= current_.size();
@@ -51,7 +52,7 @@ public:
   }
   bool congested() const noexcept { return congested_; }
 
-private:
+ private:
   void begin_write() { writing_ = true; }
 
   std::size_t bound_;

@@ -23,13 +23,19 @@ using std::chrono::milliseconds;
 constexpr milliseconds handshake_time{10'000};
 constexpr milliseconds close_time{3'000};
 
-/// One WebSocket client. Everything happens on its strand. One message is read at a time, one is written at a time.
-class websocket_connection final : public connection, public frame_channel, public std::enable_shared_from_this<websocket_connection> {
-public:
-  websocket_connection(const connection_context& context, tcp_socket socket, io_strand strand, std::shared_ptr<connection_set::ticket> ticket)
-      : context_(context), options_(context.requests.edge().options), stream_(std::move(socket)), strand_(std::move(strand)),
-        executor_(context.runtime.make_executor(strand_)), stall_(strand_), deadline_(strand_), lifetime_(strand_),
-        in_(options_.max_frame_bytes + 1), out_(options_.max_outbound_bytes), ticket_(std::move(ticket)) {
+/// One WebSocket client. Everything happens on its strand. One message is read at a time, one is written at a
+/// time.
+class websocket_connection final : public connection,
+                                   public frame_channel,
+                                   public std::enable_shared_from_this<websocket_connection> {
+ public:
+  websocket_connection(const connection_context& context, tcp_socket socket, io_strand strand,
+                       std::shared_ptr<connection_set::ticket> ticket)
+      : context_(context), options_(context.requests.edge().options), limits_(context.requests.edge().limits),
+        stream_(std::move(socket)), strand_(std::move(strand)),
+        executor_(context.runtime.make_executor(strand_)), stall_(strand_), deadline_(strand_),
+        lifetime_(strand_), in_(options_.max_body_bytes + 1), out_(options_.send_buffer_bytes),
+        ticket_(std::move(ticket)) {
     auto& metrics = context_.requests.edge().metrics;
     ++metrics.websockets_total;
     ++metrics.websockets_active;
@@ -38,11 +44,12 @@ public:
 
   void start(const admitted_request& request) {
     context_.connections.replace(*ticket_, shared_from_this());
-    stream_.set_option(websocket::stream_base::timeout{handshake_time, options_.ping_interval * 2, true});
-    stream_.set_option(websocket::stream_base::decorator([id = request.who.request_id](websocket::response_type& reply) {
-      reply.set("x-request-id", header_safe(id, 128));
-    }));
-    stream_.read_message_max(options_.max_frame_bytes);
+    stream_.set_option(websocket::stream_base::timeout{handshake_time, limits_.ping_interval * 2, true});
+    stream_.set_option(
+        websocket::stream_base::decorator([id = request.who.request_id](websocket::response_type& reply) {
+          reply.set("x-request-id", header_safe(id, 128));
+        }));
+    stream_.read_message_max(options_.max_body_bytes);
     stream_.text(true);
     stream_.auto_fragment(false);
     for (const auto& [name, value] : request.head.headers) handshake_.insert(name, value);
@@ -85,16 +92,17 @@ public:
   bool congested() const override { return out_.congested(); }
   void close(close_code code, std::string_view reason) override {
     if (shut_ || closing_) return;
-    closing_ = websocket::close_reason(static_cast<std::uint16_t>(code), beast::string_view(reason.data(), reason.size()));
+    closing_ = websocket::close_reason(static_cast<std::uint16_t>(code),
+                                       beast::string_view(reason.data(), reason.size()));
     arm_deadline();
     if (out_.empty()) send_close();
   }
 
-private:
+ private:
   void open(const caller& who) {
     if (shut_) return;
     session_ = context_.requests.open_websocket(who, shared_from_this(), executor_);
-    lifetime_.expires_after(options_.websocket_lifetime);
+    lifetime_.expires_after(limits_.websocket_lifetime);
     lifetime_.async_wait([weak = weak_from_this()](error_code cancelled) {
       const auto self = weak.lock();
       if (!cancelled && self && self->session_) self->session_->expire();
@@ -116,22 +124,25 @@ private:
   }
 
   void write_next() {
-    stall_.expires_after(options_.stall_timeout);
+    stall_.expires_after(options_.send_timeout);
     stall_.async_wait([weak = weak_from_this()](error_code cancelled) {
       const auto self = weak.lock();
       if (cancelled || !self || !self->out_.writing()) return;
       ++self->context_.requests.edge().metrics.stalled_closes;
       self->shut();
     });
-    stream_.async_write(asio::buffer(out_.next_message()), [self = shared_from_this()](error_code failure, std::size_t) {
-      self->stall_.cancel();
-      const bool relieved = self->out_.written();
-      if (self->shut_) return;
-      if (failure) return self->shut();
-      if (self->out_.has_next()) self->write_next();
-      else if (self->closing_) self->send_close();
-      if (relieved && self->session_) self->session_->on_writable();
-    });
+    stream_.async_write(asio::buffer(out_.next_message()),
+                        [self = shared_from_this()](error_code failure, std::size_t) {
+                          self->stall_.cancel();
+                          const bool relieved = self->out_.written();
+                          if (self->shut_) return;
+                          if (failure) return self->shut();
+                          if (self->out_.has_next())
+                            self->write_next();
+                          else if (self->closing_)
+                            self->send_close();
+                          if (relieved && self->session_) self->session_->on_writable();
+                        });
   }
 
   void send_close() {
@@ -159,6 +170,7 @@ private:
 
   const connection_context context_;
   const config::server_options& options_;
+  const edge_limits& limits_;
   websocket::stream<tcp_socket, false> stream_; ///< false: permessage-deflate is not even compiled in
   io_strand strand_;
   executor_ptr executor_;
@@ -178,9 +190,10 @@ private:
 
 } // namespace
 
-void serve_websocket(const connection_context& context, tcp_socket socket, io_strand strand, const admitted_request& request,
-                     std::shared_ptr<connection_set::ticket> ticket) {
-  std::make_shared<websocket_connection>(context, std::move(socket), std::move(strand), std::move(ticket))->start(request);
+void serve_websocket(const connection_context& context, tcp_socket socket, io_strand strand,
+                     const admitted_request& request, std::shared_ptr<connection_set::ticket> ticket) {
+  std::make_shared<websocket_connection>(context, std::move(socket), std::move(strand), std::move(ticket))
+      ->start(request);
 }
 
 } // namespace paceline::server

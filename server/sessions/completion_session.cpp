@@ -10,17 +10,20 @@ namespace paceline::server {
 
 std::string ignored_header(const std::vector<std::string>& names) {
   std::string list;
-  for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 20); ++i) list.append(i == 0 ? "" : ", ").append(names[i], 0, 64);
+  for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 20); ++i)
+    list.append(i == 0 ? "" : ", ").append(names[i], 0, 64);
   return list;
 }
 
-completion_session::completion_session(const edge_context& edge, executor_ptr executor, std::shared_ptr<reply_channel> channel,
-                                       caller who)
-    : edge_(edge), executor_(std::move(executor)), channel_(std::move(channel)), who_(std::move(who)), arrival_(edge.now()) {}
+completion_session::completion_session(const edge_context& edge, executor_ptr executor,
+                                       std::shared_ptr<reply_channel> channel, caller who)
+    : edge_(edge), executor_(std::move(executor)), channel_(std::move(channel)), who_(std::move(who)),
+      arrival_(edge.now()) {}
 
 header_list completion_session::headers() const {
   header_list list{{"x-request-id", who_.request_id}};
-  if (!request_.ignored_fields.empty()) list.emplace_back("x-paceline-ignored-fields", ignored_header(request_.ignored_fields));
+  if (!request_.ignored_fields.empty())
+    list.emplace_back("x-paceline-ignored-fields", ignored_header(request_.ignored_fields));
   return list;
 }
 
@@ -114,7 +117,8 @@ wire::reply_choice completion_session::added_by(std::size_t sequence, const toke
 void completion_session::on_event(std::size_t sequence, const token_event& event) {
   if (!channel_) return;
   if (event.finish == finish_reason::error)
-    return fail(event.failure ? wire::from_error(*event.failure) : wire::from_error(error{errc::internal, ""}));
+    return fail(event.failure ? wire::from_error(*event.failure)
+                              : wire::from_error(error{errc::internal, ""}));
   if (request_.stream) {
     stream_event(sequence, event);
   } else {
@@ -139,7 +143,8 @@ void completion_session::stream_event(std::size_t sequence, const token_event& e
   begin_stream();
   auto& state = choices_[sequence];
   const auto* prompt = request_.shape.token_ids && !state.opened ? &prompt_of(sequence) : nullptr;
-  if (!state.opened) so_far_.prompt_tokens += sequence % request_.num_choices == 0 ? group_->prompt_tokens(sequence) : 0;
+  if (!state.opened)
+    so_far_.prompt_tokens += sequence % request_.num_choices == 0 ? group_->prompt_tokens(sequence) : 0;
   so_far_.completion_tokens += static_cast<std::uint32_t>(event.tokens.size());
   auto added = added_by(sequence, event);
   const bool says_something = !added.text.empty() || !added.scores.empty() || !added.rounds.empty() ||
@@ -147,7 +152,8 @@ void completion_session::stream_event(std::size_t sequence, const token_event& e
   if (!request_.chat) {
     state.opened = true;
     if (says_something || added.finish != finish_reason::none || prompt != nullptr)
-      channel_->send(write_sse("", wire::completion_chunk(identity_, request_.shape, added, prompt, so_far_)));
+      channel_->send(
+          write_sse("", wire::completion_chunk(identity_, request_.shape, added, prompt, so_far_)));
     return;
   }
   if (!std::exchange(state.opened, true))
@@ -167,7 +173,8 @@ void completion_session::stream_event(std::size_t sequence, const token_event& e
 void completion_session::finish() {
   if (request_.stream) {
     if (request_.include_usage) {
-      const auto chunk = request_.chat ? wire::chat_usage_chunk(identity_, totals_) : wire::completion_usage_chunk(identity_, totals_);
+      const auto chunk = request_.chat ? wire::chat_usage_chunk(identity_, totals_)
+                                       : wire::completion_usage_chunk(identity_, totals_);
       channel_->send(write_sse("", chunk));
     }
     channel_->send(write_sse("", "[DONE]"));
@@ -176,8 +183,9 @@ void completion_session::finish() {
     std::vector<wire::reply_choice> choices;
     for (auto& state : choices_) choices.push_back(std::move(state.whole));
     http_reply reply;
-    reply.body = request_.chat ? wire::chat_reply(identity_, request_.shape, choices, request_.prompts.front(), totals_)
-                               : wire::completion_reply(identity_, request_.shape, choices, request_.prompts, totals_);
+    reply.body = request_.chat
+                     ? wire::chat_reply(identity_, request_.shape, choices, request_.prompts.front(), totals_)
+                     : wire::completion_reply(identity_, request_.shape, choices, request_.prompts, totals_);
     reply.headers = headers();
     channel_->reply(std::move(reply));
   }

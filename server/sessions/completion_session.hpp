@@ -11,12 +11,15 @@
 
 namespace paceline::server {
 
-/// Answers one completion or chat request, streamed or whole. A state machine on its connection's executor: waiting for
-/// preparation, generating, done. A refusal before the first token is an HTTP status; afterwards it is an error event
-/// in the stream, because the 200 has gone out.
-class completion_session final : public exchange, public generation_observer, public std::enable_shared_from_this<completion_session> {
-public:
-  completion_session(const edge_context& edge, executor_ptr executor, std::shared_ptr<reply_channel> channel, caller who);
+/// Answers one completion or chat request, streamed or whole. A state machine on its connection's executor:
+/// waiting for preparation, generating, done. A refusal before the first token is an HTTP status; afterwards
+/// it is an error event in the stream, because the 200 has gone out.
+class completion_session final : public exchange,
+                                 public generation_observer,
+                                 public std::enable_shared_from_this<completion_session> {
+ public:
+  completion_session(const edge_context& edge, executor_ptr executor, std::shared_ptr<reply_channel> channel,
+                     caller who);
 
   /// The request as the edge threads made it of the body.
   void start(wire::parsed<prepared_completion> prepared);
@@ -27,11 +30,11 @@ public:
   void on_event(std::size_t sequence, const token_event& event) override;
   bool congested() const override;
 
-private:
+ private:
   /// One sequence as told so far.
   struct choice_state {
-    wire::reply_choice whole;        ///< everything, kept when not streaming
-    std::size_t text_offset = 0;     ///< characters told so far
+    wire::reply_choice whole;    ///< everything, kept when not streaming
+    std::size_t text_offset = 0; ///< characters told so far
     bool opened = false;
   };
 

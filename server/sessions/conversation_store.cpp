@@ -9,7 +9,8 @@ namespace {
 std::size_t bytes_of(const wire::chat_message& message) {
   auto bytes = sizeof message + message.role.size() + message.name.size() + message.tool_call_id.size();
   if (message.content) bytes += message.content->size();
-  for (const auto& call : message.tool_calls) bytes += sizeof call + call.id.size() + call.name.size() + call.arguments.size();
+  for (const auto& call : message.tool_calls)
+    bytes += sizeof call + call.id.size() + call.name.size() + call.arguments.size();
   return bytes;
 }
 
@@ -29,7 +30,8 @@ void conversation_store::put(std::string response_id, std::vector<wire::chat_mes
 }
 
 const std::vector<wire::chat_message>* conversation_store::find(const std::string& response_id) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return e.id == response_id; });
+  const auto found =
+      std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return e.id == response_id; });
   if (found == entries_.end()) return nullptr;
   entries_.splice(entries_.begin(), entries_, found);
   return &entries_.front().messages;

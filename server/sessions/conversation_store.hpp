@@ -9,12 +9,13 @@
 
 namespace paceline::server {
 
-/// Turns of finished responses of one connection, so that `previous_response_id` can continue them. Bounded in entries
-/// and bytes; the least recently used go first. An entry holds its whole conversation: what is evicted takes nothing
-/// else along and nothing else keeps it alive.
+/// Turns of finished responses of one connection, so that `previous_response_id` can continue them. Bounded
+/// in entries and bytes; the least recently used go first. An entry holds its whole conversation: what is
+/// evicted takes nothing else along and nothing else keeps it alive.
 class conversation_store {
-public:
-  conversation_store(std::size_t max_entries, std::size_t max_bytes) : max_entries_(max_entries), max_bytes_(max_bytes) {}
+ public:
+  conversation_store(std::size_t max_entries, std::size_t max_bytes)
+      : max_entries_(max_entries), max_bytes_(max_bytes) {}
 
   /// A conversation larger than the whole store is not kept.
   void put(std::string response_id, std::vector<wire::chat_message> messages);
@@ -24,7 +25,7 @@ public:
   std::size_t num_entries() const noexcept { return entries_.size(); }
   std::size_t num_bytes() const noexcept { return num_bytes_; }
 
-private:
+ private:
   struct entry {
     std::string id;
     std::vector<wire::chat_message> messages;

@@ -4,8 +4,8 @@
 
 namespace paceline::server {
 
-generation_group::generation_group(const edge_context& edge, executor_ptr executor, std::weak_ptr<generation_observer> observer,
-                                   time_point arrival)
+generation_group::generation_group(const edge_context& edge, executor_ptr executor,
+                                   std::weak_ptr<generation_observer> observer, time_point arrival)
     : edge_(edge), executor_(std::move(executor)), observer_(std::move(observer)), arrival_(arrival) {}
 
 generation_group::~generation_group() {
@@ -16,14 +16,15 @@ generation_group::~generation_group() {
 void generation_group::start(std::vector<generation_request> requests, bool paced) {
   paced_ = paced;
   flow_control flow;
-  if (paced) flow.initial_credit = edge_.options.initial_credit;
+  if (paced) flow.initial_credit = edge_.limits.initial_credit;
   if (!requests.empty()) metrics_ = &edge_.metrics.of(requests.front().model);
   sequences_.resize(requests.size());
   num_running_ = requests.size();
   edge_.metrics.open_requests += num_running_;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     sequences_[i].prompt_tokens = static_cast<std::uint32_t>(requests[i].prompt.size());
-    // The sink runs on an actor thread: it copies the event and leaves. It keeps the executor alive, not the group.
+    // The sink runs on an actor thread: it copies the event and leaves. It keeps the executor alive, not the
+    // group.
     sequences_[i].id = edge_.runtime.submit(
         std::move(requests[i]),
         [weak = weak_from_this(), executor = executor_, i](const token_event& event) {
@@ -95,7 +96,8 @@ void generation_group::measure_end(const sequence& entry, const token_event& eve
   metrics_->queued.observe(seconds(event.timings->queued));
   metrics_->prefill.observe(seconds(event.timings->prefill));
   metrics_->decode.observe(seconds(event.timings->decode));
-  if (entry.num_tokens > 1) metrics_->time_per_token.observe(seconds(event.timings->decode) / (entry.num_tokens - 1));
+  if (entry.num_tokens > 1)
+    metrics_->time_per_token.observe(seconds(event.timings->decode) / (entry.num_tokens - 1));
 }
 
 wire::generation_metrics generation_group::metrics_of(std::size_t index, const token_event& last) const {

@@ -10,26 +10,27 @@ namespace paceline::server {
 
 /// Where a group's events go. Called on the group's executor.
 class generation_observer {
-public:
+ public:
   virtual ~generation_observer() = default;
   virtual void on_event(std::size_t sequence, const token_event& event) = 0;
   /// Too much waits for the client: credit is withheld until `generation_group::on_writable`.
   virtual bool congested() const = 0;
 };
 
-/// The engine requests behind one client request. Brings their events onto the session's executor, hands out credit as
-/// the client takes what it was sent, and measures. All functions on the executor.
+/// The engine requests behind one client request. Brings their events onto the session's executor, hands out
+/// credit as the client takes what it was sent, and measures. All functions on the executor.
 ///
 /// Invariant: every submitted request either delivers its final event or is cancelled when the group goes.
 class generation_group : public std::enable_shared_from_this<generation_group> {
-public:
-  generation_group(const edge_context& edge, executor_ptr executor, std::weak_ptr<generation_observer> observer,
-                   time_point arrival);
+ public:
+  generation_group(const edge_context& edge, executor_ptr executor,
+                   std::weak_ptr<generation_observer> observer, time_point arrival);
   ~generation_group();
   generation_group(const generation_group&) = delete;
   generation_group& operator=(const generation_group&) = delete;
 
-  /// Submits all sequences of a model. `paced`: they may run ahead of `on_writable` by the configured credit only.
+  /// Submits all sequences of a model. `paced`: they may run ahead of `on_writable` by the configured credit
+  /// only.
   void start(std::vector<generation_request> sequences, bool paced);
   /// Ends what still runs; its final events (cancelled) are still delivered.
   void cancel();
@@ -42,7 +43,7 @@ public:
   /// Figures of a finished sequence.
   wire::generation_metrics metrics_of(std::size_t sequence, const token_event& last) const;
 
-private:
+ private:
   struct sequence {
     request_id id;
     std::uint32_t prompt_tokens = 0;

@@ -15,13 +15,14 @@ using wire::parsed;
 constexpr std::uint32_t default_completion_tokens = 16; // OpenAI's, of /v1/completions only
 
 /// What depends on neither the prompt nor the model: who asks, how long it may take, which choice it is.
-void finish_request(generation_request& request, const edge_context& edge, const caller& who, std::uint64_t seed,
-                    std::uint32_t choice) {
+void finish_request(generation_request& request, const edge_context& edge, const caller& who,
+                    std::uint64_t seed, std::uint32_t choice) {
   request.sampling.seed = seed;
   request.sampling.choice_index = choice;
   request.timeout = edge.options.request_timeout;
   // Prefixes are shared within one key only: what is in the cache tells what others asked.
-  if (!who.tenant.empty()) request.cache_salt = std::string(who.tenant).append("/").append(request.cache_salt);
+  if (!who.tenant.empty())
+    request.cache_salt = std::string(who.tenant).append("/").append(request.cache_salt);
 }
 
 parsed<std::vector<token_id>> encode_text(const model_view& model, const std::string& text, bool special) {
@@ -31,11 +32,14 @@ parsed<std::vector<token_id>> encode_text(const model_view& model, const std::st
 }
 
 /// Conversation to prompt tokens. The template writes special tokens itself.
-parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::chat_prompt& prompt, const char* field) {
+parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::chat_prompt& prompt,
+                                          const char* field) {
   if (!model.has_chat_template())
-    return wire::unsupported(field, std::string(field) + ": model \"" + model.limits().name + "\" has no chat template; use /v1/completions");
+    return wire::unsupported(field, std::string(field) + ": model \"" + model.limits().name +
+                                        "\" has no chat template; use /v1/completions");
   if (!prompt.tools.empty() && !model.template_takes_tools())
-    return wire::unsupported("tools", "tools: the chat template of model \"" + model.limits().name + "\" has no place for tools");
+    return wire::unsupported("tools", "tools: the chat template of model \"" + model.limits().name +
+                                          "\" has no place for tools");
   auto text = model.render_chat(wire::template_variables(prompt));
   if (!text) return wire::from_error(error{errc::invalid_argument, text.error().message()}, field);
   return encode_text(model, *text, false);
@@ -84,21 +88,27 @@ std::optional<api_error> add_sequences(prepared_completion& out, const edge_cont
 
 } // namespace
 
-wire::request_limits request_limits_of(const config::server_options& options) {
+wire::request_limits request_limits_of(const edge_context& edge) {
   wire::request_limits limits;
-  limits.max_body_bytes = options.max_body_bytes;
-  limits.max_choices = options.max_choices;
-  limits.max_sequences = options.max_sequences;
+  limits.max_body_bytes = edge.options.max_body_bytes;
+  limits.max_choices = edge.limits.max_choices;
+  limits.max_sequences = edge.limits.max_sequences;
   return limits;
 }
 
 parsed<const model_view*> find_model(const backend& runtime, std::string_view name) {
   if (const auto* model = runtime.model(name)) return model;
-  return api_error{404, "not_found_error", "model_not_found", "the model \"" + std::string(name) + "\" does not exist", "model", 0};
+  return api_error{404,
+                   "not_found_error",
+                   "model_not_found",
+                   "the model \"" + std::string(name) + "\" does not exist",
+                   "model",
+                   0};
 }
 
-parsed<prepared_completion> prepare_completion(const edge_context& edge, const caller& who, std::string_view body) {
-  auto request = wire::parse_completion_request(body, request_limits_of(edge.options));
+parsed<prepared_completion> prepare_completion(const edge_context& edge, const caller& who,
+                                               std::string_view body) {
+  auto request = wire::parse_completion_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
   const auto model = find_model(edge.runtime, request->fields.model);
   if (!model) return model.failure();
@@ -112,14 +122,15 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
       const auto* text = std::get_if<std::string>(&input);
       out.prompt_texts.push_back(text != nullptr ? *text : (*model)->decode(*tokens, false));
     }
-    if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens), seed, default_completion_tokens))
+    if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens), seed,
+                                     default_completion_tokens))
       return *std::move(failure);
   }
   return out;
 }
 
 parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who, std::string_view body) {
-  auto request = wire::parse_chat_request(body, request_limits_of(edge.options));
+  auto request = wire::parse_chat_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
   const auto model = find_model(edge.runtime, request->fields.model);
   if (!model) return model.failure();
@@ -133,7 +144,8 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
   return out;
 }
 
-parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who, wire::response_request request,
+parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
+                                           wire::response_request request,
                                            std::vector<wire::chat_message> history) {
   const auto model = find_model(edge.runtime, request.fields.model);
   if (!model) return model.failure();
@@ -162,7 +174,7 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
 }
 
 parsed<std::string> tokenize_reply(const edge_context& edge, std::string_view body) {
-  auto request = wire::parse_tokenize_request(body, request_limits_of(edge.options));
+  auto request = wire::parse_tokenize_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
   const auto found = find_model(edge.runtime, request->model);
   if (!found) return found.failure();
@@ -178,7 +190,10 @@ parsed<std::string> tokenize_reply(const edge_context& edge, std::string_view bo
     tokens = *std::move(encoded);
   }
   wire::json_writer out;
-  out.begin_object().field("count", tokens.size()).field("max_model_len", model.limits().context_length).key("tokens");
+  out.begin_object()
+      .field("count", tokens.size())
+      .field("max_model_len", model.limits().context_length)
+      .key("tokens");
   wire::write_tokens(out, tokens);
   if (request->with_pieces) {
     out.key("token_strs").begin_array();
@@ -189,7 +204,7 @@ parsed<std::string> tokenize_reply(const edge_context& edge, std::string_view bo
 }
 
 parsed<std::string> detokenize_reply(const edge_context& edge, std::string_view body) {
-  const auto request = wire::parse_detokenize_request(body, request_limits_of(edge.options));
+  const auto request = wire::parse_detokenize_request(body, request_limits_of(edge));
   if (!request) return request.failure();
   const auto model = find_model(edge.runtime, request->model);
   if (!model) return model.failure();
@@ -199,7 +214,11 @@ parsed<std::string> detokenize_reply(const edge_context& edge, std::string_view 
                                                std::to_string((*model)->limits().vocab_size));
   const auto text = (*model)->decode(request->tokens, false);
   wire::json_writer out;
-  return out.begin_object().field("prompt", text).field("content", text).end_object().take(); // vLLM's and llama-server's name
+  return out.begin_object()
+      .field("prompt", text)
+      .field("content", text)
+      .end_object()
+      .take(); // vLLM's and llama-server's name
 }
 
 } // namespace paceline::server

@@ -10,7 +10,8 @@
 
 namespace paceline::server {
 
-/// A completion or chat request, ready for the engine. Sequences are prompt-major: choice c of prompt p is p * n + c.
+/// A completion or chat request, ready for the engine. Sequences are prompt-major: choice c of prompt p is p
+/// * n + c.
 struct prepared_completion {
   const model_view* model = nullptr;
   bool chat = false;
@@ -20,9 +21,9 @@ struct prepared_completion {
   wire::reply_shape shape;
   std::uint32_t num_choices = 1;
   std::vector<std::vector<token_id>> prompts;
-  std::vector<std::string> prompt_texts;      ///< with echo
+  std::vector<std::string> prompt_texts; ///< with echo
   std::vector<generation_request> sequences;
-  std::string client_id;                      ///< request_id of the body
+  std::string client_id; ///< request_id of the body
   std::vector<std::string> ignored_fields;
 };
 
@@ -36,18 +37,21 @@ struct prepared_response {
 
 // Host work of milliseconds: these run on edge threads. They are pure but for seeds.
 
-wire::parsed<prepared_completion> prepare_completion(const edge_context& edge, const caller& who, std::string_view body);
-wire::parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who, std::string_view body);
+wire::parsed<prepared_completion> prepare_completion(const edge_context& edge, const caller& who,
+                                                     std::string_view body);
+wire::parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who,
+                                               std::string_view body);
 /// `history`: the turns of the response that this one continues.
-wire::parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who, wire::response_request request,
+wire::parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
+                                                 wire::response_request request,
                                                  std::vector<wire::chat_message> history);
 
 /// Bodies of the replies of /tokenize and /detokenize.
 wire::parsed<std::string> tokenize_reply(const edge_context& edge, std::string_view body);
 wire::parsed<std::string> detokenize_reply(const edge_context& edge, std::string_view body);
 
-/// Bounds of requests, from the options.
-wire::request_limits request_limits_of(const config::server_options& options);
+/// Bounds of requests, from options and limits.
+wire::request_limits request_limits_of(const edge_context& edge);
 
 /// The model of that name, or 404.
 wire::parsed<const model_view*> find_model(const backend& runtime, std::string_view name);

@@ -66,7 +66,9 @@ std::optional<std::uint64_t> replay_log::attach(const replay_start& start, notif
 }
 
 std::optional<std::uint64_t> replay_log::after_token(std::uint32_t next_token) const {
-  const auto is_delta = [](const wire::response_event& event) { return event.type == "response.output_text.delta"; };
+  const auto is_delta = [](const wire::response_event& event) {
+    return event.type == "response.output_text.delta";
+  };
   std::optional<std::uint64_t> after;       // behind the last delta the reader has seen whole
   std::optional<std::uint64_t> first_delta; // a reader inside the first delta gets it again
   for (std::size_t i = 0; i < events_.size(); ++i) {

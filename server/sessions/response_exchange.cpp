@@ -45,8 +45,10 @@ void response_exchange::resume(const std::string& response_id, const replay_star
 }
 
 void response_exchange::adopt(wire::parsed<told_response> told) {
-  if (told) told_ = *std::move(told);
-  else fail(told.failure());
+  if (told)
+    told_ = *std::move(told);
+  else
+    fail(told.failure());
 }
 
 void response_exchange::begin_stream() {
@@ -110,7 +112,8 @@ void response_exchange::on_finished(const finished_response& finished) {
 }
 
 void response_exchange::on_replaced() {
-  if (channel_) fail({409, "conflict_error", "reader_replaced", "another connection reads this response now", "", 0});
+  if (channel_)
+    fail({409, "conflict_error", "reader_replaced", "another connection reads this response now", "", 0});
 }
 
 } // namespace paceline::server

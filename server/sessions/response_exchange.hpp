@@ -8,11 +8,15 @@
 
 namespace paceline::server {
 
-/// Answers POST /v1/responses and GET /v1/responses/{id}: events over SSE, or one object. On its connection's executor.
-/// Until the first event beyond the opening ones, a refusal is still an HTTP status: the opening events are held back.
-class response_exchange final : public exchange, public replay_sink, public std::enable_shared_from_this<response_exchange> {
-public:
-  response_exchange(const response_services& services, executor_ptr executor, std::shared_ptr<reply_channel> channel, caller who);
+/// Answers POST /v1/responses and GET /v1/responses/{id}: events over SSE, or one object. On its connection's
+/// executor. Until the first event beyond the opening ones, a refusal is still an HTTP status: the opening
+/// events are held back.
+class response_exchange final : public exchange,
+                                public replay_sink,
+                                public std::enable_shared_from_this<response_exchange> {
+ public:
+  response_exchange(const response_services& services, executor_ptr executor,
+                    std::shared_ptr<reply_channel> channel, caller who);
 
   /// The request as the edge threads made it of the body.
   void start(wire::parsed<prepared_response> prepared);
@@ -28,7 +32,7 @@ public:
   void on_replaced() override;
   bool congested() const override;
 
-private:
+ private:
   void adopt(wire::parsed<told_response> told);
   void begin_stream();
   void fail(const wire::api_error& failure);
@@ -42,7 +46,7 @@ private:
   time_point arrival_;
   told_response told_;
   std::string ignored_;
-  std::string held_events_;  ///< SSE bytes of the opening events
+  std::string held_events_; ///< SSE bytes of the opening events
   bool stream_ = false;
   bool streaming_ = false;
 };

@@ -9,10 +9,10 @@
 
 namespace paceline::server {
 
-/// The responses that can be named from outside their connection: running ones, to be cancelled, and resumable ones, to
-/// be read again. Thread-safe. An id of another tenant is treated as unknown.
+/// The responses that can be named from outside their connection: running ones, to be cancelled, and
+/// resumable ones, to be read again. Thread-safe. An id of another tenant is treated as unknown.
 class response_registry {
-public:
+ public:
   response_registry(std::size_t max_resumable, std::chrono::milliseconds retention)
       : max_resumable_(max_resumable), retention_(retention) {}
 
@@ -20,8 +20,8 @@ public:
     std::string tenant;
     executor_ptr executor;
     std::weak_ptr<response_session> session;
-    std::shared_ptr<response_session> kept;  ///< resumable: the registry owns it
-    std::shared_ptr<replay_log> log;         ///< resumable
+    std::shared_ptr<response_session> kept; ///< resumable: the registry owns it
+    std::shared_ptr<replay_log> log;        ///< resumable
   };
 
   /// False if no more resumable responses fit.
@@ -41,7 +41,7 @@ public:
 
   std::size_t num_resumable() const;
 
-private:
+ private:
   const std::size_t max_resumable_;
   const std::chrono::milliseconds retention_;
   mutable std::mutex mutex_;

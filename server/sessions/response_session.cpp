@@ -4,11 +4,13 @@
 
 namespace paceline::server {
 
-response_session::response_session(const edge_context& edge, executor_ptr executor, std::weak_ptr<response_listener> listener,
-                                   prepared_response prepared, std::string id, std::string stream_id, time_point arrival)
-    : edge_(edge), executor_(std::move(executor)), listener_(std::move(listener)), prepared_(std::move(prepared)),
-      arrival_(arrival),
-      narrator_({std::move(id), fresh_id("msg_"), std::move(stream_id), unix_time(), prepared_.model->limits().name},
+response_session::response_session(const edge_context& edge, executor_ptr executor,
+                                   std::weak_ptr<response_listener> listener, prepared_response prepared,
+                                   std::string id, std::string stream_id, time_point arrival)
+    : edge_(edge), executor_(std::move(executor)), listener_(std::move(listener)),
+      prepared_(std::move(prepared)), arrival_(arrival),
+      narrator_({std::move(id), fresh_id("msg_"), std::move(stream_id), unix_time(),
+                 prepared_.model->limits().name},
                 prepared_.request) {}
 
 void response_session::start() {
@@ -51,7 +53,8 @@ void response_session::on_event(std::size_t, const token_event& event) {
   if (event.trace && prepared_.request.options.trace) tell(narrator_.round(*event.trace));
   const bool positions = prepared_.request.options.token_ids || prepared_.request.options.resumable ||
                          prepared_.request.fields.return_token_ids;
-  const bool says_something = !event.text.empty() || !event.logprobs.empty() || (positions && !event.tokens.empty());
+  const bool says_something =
+      !event.text.empty() || !event.logprobs.empty() || (positions && !event.tokens.empty());
   if (prepared_.request.generate && says_something)
     tell(narrator_.delta({event.text, event.tokens, with_text(event.logprobs, *prepared_.model)}));
   if (event.finish != finish_reason::none) end(event);
@@ -69,13 +72,15 @@ void response_session::end(const token_event& last) {
   outcome.metrics = group_->metrics_of(0, last);
   outcome.metrics->completion_tokens = generated;
   // A warmed-up prompt is complete, whatever made its one discarded token the last.
-  if (!prepared_.request.generate && last.finish == finish_reason::length) outcome.finish = finish_reason::stop;
+  if (!prepared_.request.generate && last.finish == finish_reason::length)
+    outcome.finish = finish_reason::stop;
   tell(narrator_.close(outcome));
   finished.id = id();
   finished.object = narrator_.object();
   finished.stored = outcome.finish != finish_reason::error;
   finished.conversation = std::move(prepared_.conversation);
-  if (prepared_.request.generate) finished.conversation.push_back({"assistant", narrator_.text(), "", {}, ""});
+  if (prepared_.request.generate)
+    finished.conversation.push_back({"assistant", narrator_.text(), "", {}, ""});
   group_.reset();
   if (const auto listener = listener_.lock()) listener->on_finished(finished);
 }

@@ -36,17 +36,23 @@ using quantise_kernel = void (*)(const float* x, std::uint32_t num_blocks, activ
 
 /// The kernels of one level.
 struct matmul_kernels {
-  /// By rows of x less one; null for float types.
+  /// Index: rows of x less one.
   using by_rows = std::array<quantised_kernel, max_kernel_rows>;
   using float_by_rows = std::array<float_kernel, max_kernel_rows>;
 
   quantise_kernel quantise = nullptr;
   std::uint32_t preferred_rows = max_kernel_rows; ///< rows of x a call should take when there are many
-  by_rows (*quantised)(device::tensor_type type) = nullptr;
-  float_by_rows (*floats)(device::tensor_type type) = nullptr;
+  by_rows (*quantised)(device::tensor_type type) = nullptr;    ///< null pointers for a float type
+  float_by_rows (*floats)(device::tensor_type type) = nullptr; ///< null pointers for a quantised one
 };
 
 /// Kernels of `level`, which this machine runs.
 const matmul_kernels& matmul_kernels_of(kernel_level level);
+
+/// Plain C++ on the packed layout: for machines without AVX2, and to tell a wrong kernel from a wrong layout.
+const matmul_kernels& scalar_matmul_kernels();
+const matmul_kernels& avx2_matmul_kernels(); ///< call only where the CPU has AVX2, FMA and F16C
+const matmul_kernels&
+avx512_vnni_matmul_kernels(); ///< call only where the CPU has AVX-512 F, BW, VL, DQ and VNNI
 
 } // namespace paceline::cpu

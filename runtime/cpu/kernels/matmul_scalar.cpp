@@ -1,5 +1,3 @@
-#include "runtime/cpu/kernels/matmul_scalar.hpp"
-
 #include "runtime/cpu/kernels/matmul_table-inl.hpp"
 #include "runtime/cpu/packed_layout.hpp"
 #include "runtime/device/float16.hpp"
@@ -109,10 +107,6 @@ struct scalar_level {
   }
 };
 
-} // namespace
-
-namespace {
-
 void fill_sums(activation_block& block) {
   for (std::size_t g = 0; g < 2; ++g) {
     block.sums[g] = 0;
@@ -123,8 +117,6 @@ void fill_sums(activation_block& block) {
   block.sum = block.sums[0] + block.sums[1];
   block.min_factor = block.d * static_cast<float>(block.sum);
 }
-
-} // namespace
 
 void quantise_scalar(const float* x, std::uint32_t num_blocks, activation_block* out, std::size_t stride) {
   for (std::size_t b = 0; b < num_blocks; ++b, x += block_cols) {
@@ -146,6 +138,8 @@ void quantise_scalar(const float* x, std::uint32_t num_blocks, activation_block*
     fill_sums(block);
   }
 }
+
+} // namespace
 
 const matmul_kernels& scalar_matmul_kernels() {
   static constexpr matmul_kernels kernels{&quantise_scalar, max_kernel_rows, &quantised_table<scalar_level>,

@@ -1,14 +1,14 @@
 #pragma once
 
-// Included by the one source file of each level, in which `Level` is a type of that file.
+// Included by the source file of each level, in which `Level` is a type of that file. Internal linkage: what
+// is compiled for one level must never replace another level's at link time.
 
 #include "runtime/cpu/kernels/matmul.hpp"
-
-#include "runtime/base/check.hpp"
 
 #include <utility>
 
 namespace paceline::cpu {
+namespace {
 
 /// The kernels Level::quantised<Type, rows> for rows = 1..max_kernel_rows.
 template <class Level, device::tensor_type Type>
@@ -60,7 +60,7 @@ matmul_kernels::by_rows quantised_table(device::tensor_type type) {
   case bf16:
     break;
   }
-  PACELINE_CHECK(false, "not a quantised type");
+  return {};
 }
 
 template <class Level>
@@ -68,8 +68,9 @@ matmul_kernels::float_by_rows float_table(device::tensor_type type) {
   using enum device::tensor_type;
   if (type == f32) return floats_by_rows<Level, f32>();
   if (type == f16) return floats_by_rows<Level, f16>();
-  PACELINE_CHECK(type == bf16, "not a float type");
-  return floats_by_rows<Level, bf16>();
+  if (type == bf16) return floats_by_rows<Level, bf16>();
+  return {};
 }
 
+} // namespace
 } // namespace paceline::cpu

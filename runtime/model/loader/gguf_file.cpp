@@ -1,7 +1,7 @@
 #include "runtime/model/loader/gguf_file.hpp"
 
 #include "runtime/model/loader/gguf_parser.hpp"
-#include "runtime/model/loader/quoted.hpp"
+#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -80,7 +80,7 @@ expected<void> gguf_file::index_tensors() {
         return tensors_[a].name == tensors_[b].name;
       });
   if (twice != by_name_.end())
-    return error(errc::invalid_file, name() + ": tensor " + quoted(tensors_[*twice].name) + " occurs twice");
+    return error(errc::invalid_file, name() + ": tensor " + quote(tensors_[*twice].name) + " occurs twice");
   return {};
 }
 

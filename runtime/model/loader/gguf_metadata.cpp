@@ -1,7 +1,7 @@
 #include "runtime/model/loader/gguf_metadata.hpp"
 
 #include "runtime/base/check.hpp"
-#include "runtime/model/loader/quoted.hpp"
+#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -160,7 +160,7 @@ gguf_numbers gguf_metadata::numbers_of(const gguf_entry& entry) {
 }
 
 error gguf_metadata::key_error(std::string_view key, std::string_view rule, errc code) const {
-  return error(code, file_name_ + ": metadata key " + quoted(key) + " " + std::string(rule));
+  return error(code, file_name_ + ": metadata key " + quote(key) + " " + std::string(rule));
 }
 
 expected<std::optional<std::uint64_t>> gguf_metadata::find_uint(std::string_view key, std::uint64_t min,

@@ -1,6 +1,6 @@
 #include "runtime/model/loader/gguf_model.hpp"
 
-#include "runtime/model/loader/quoted.hpp"
+#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <array>
@@ -90,14 +90,14 @@ expected<architecture> read_architecture(const gguf_metadata& metadata) {
     return metadata.key_error("general.type", "says this is a LoRA adapter, which is not supported",
                               errc::unsupported);
   if (kind != "model")
-    return metadata.key_error("general.type", "says this is no model but " + quoted(kind), errc::unsupported);
+    return metadata.key_error("general.type", "says this is no model but " + quote(kind), errc::unsupported);
   auto name = metadata.require_string("general.architecture");
   if (!name) return std::move(name).error();
   for (const auto arch :
        {architecture::llama, architecture::qwen2, architecture::qwen3, architecture::gemma3})
     if (*name == to_string(arch)) return arch;
   return metadata.key_error("general.architecture",
-                            "is " + quoted(*name) + std::string(kind_of_refused(*name)) +
+                            "is " + quote(*name) + std::string(kind_of_refused(*name)) +
                                 "; supported are llama, qwen2, qwen3 and gemma3",
                             errc::unsupported);
 }
@@ -139,7 +139,7 @@ rope_scaling read_rope_scaling(key_reader& keys, std::uint32_t context_length) {
     if (const double share = keys.number_or("rope.scaling.yarn_ext_factor", 1); share != 1 && share != -1)
       keys.refuse("rope.scaling.yarn_ext_factor", "must be 1", errc::unsupported);
   } else {
-    keys.refuse("rope.scaling.type", "is " + quoted(type) + "; supported are none, linear and yarn",
+    keys.refuse("rope.scaling.type", "is " + quote(type) + "; supported are none, linear and yarn",
                 errc::unsupported);
   }
   return scaling;
@@ -151,7 +151,7 @@ expected<std::vector<float>> read_frequency_divisors(const gguf_file& file, std:
   const auto* tensor = file.find_tensor(name);
   if (!tensor) return std::vector<float>();
   if (tensor->type != device::tensor_type::f32 || tensor->num_dims != 1 || tensor->shape[0] != head_dim / 2)
-    return error(errc::invalid_file, file.name() + ": tensor " + quoted(name) + " must be F32 of shape [" +
+    return error(errc::invalid_file, file.name() + ": tensor " + quote(name) + " must be F32 of shape [" +
                                          std::to_string(head_dim / 2) + "]");
   std::vector<float> divisors(tensor->shape[0]);
   std::memcpy(divisors.data(), tensor->data.data(), tensor->data.size());
@@ -260,7 +260,7 @@ expected<weights_source> read_gguf_weights(const gguf_file& file, const model_co
   tensors.reserve(file.tensors().size());
   for (const auto& tensor : file.tensors()) {
     if (tensor.num_dims > 2)
-      return error(errc::unsupported, file.name() + ": tensor " + quoted(tensor.name) +
+      return error(errc::unsupported, file.name() + ": tensor " + quote(tensor.name) +
                                           " must have 1 or 2 dimensions, has " +
                                           std::to_string(tensor.num_dims));
     tensors.push_back({tensor.name, {tensor.type, tensor.shape[1], tensor.shape[0], tensor.data}});

@@ -1,7 +1,7 @@
 #include "runtime/model/loader/gguf_parser.hpp"
 
 #include "runtime/model/loader/checked_size.hpp"
-#include "runtime/model/loader/quoted.hpp"
+#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -288,7 +288,7 @@ expected<std::pair<gguf_tensor, gguf_parser::pending_tensor>> gguf_parser::read_
   if (name->empty() || name->size() > max_name_bytes)
     return failure("tensor " + std::to_string(index) + ": name must have 1 to 65535 bytes");
   tensor.name = *name;
-  const std::string where = "tensor " + quoted(*name) + ":";
+  const std::string where = "tensor " + quote(*name) + ":";
   const auto num_dims = read_number<std::uint32_t>();
   if (!num_dims || *num_dims < 1 || *num_dims > tensor.shape.size())
     return failure(where + " must have 1 to 4 dimensions");
@@ -334,7 +334,7 @@ expected<void> gguf_parser::place_tensors() {
   const auto data_begin = checked_align(position_, *align);
   if (!data_begin || *data_begin > bytes_.size()) return failure("file ends before the tensor data");
   const auto data = bytes_.subspan(*data_begin);
-  const auto where = [&](std::size_t i) { return "tensor " + quoted(file_.tensors_[i].name) + ":"; };
+  const auto where = [&](std::size_t i) { return "tensor " + quote(file_.tensors_[i].name) + ":"; };
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     const auto [offset, num_bytes] = pending_[i];
     if (offset % *align != 0)
@@ -353,7 +353,7 @@ expected<void> gguf_parser::place_tensors() {
   for (std::size_t i = 1; i < order.size(); ++i) {
     const auto& before = pending_[order[i - 1]];
     if (before.offset + before.num_bytes > pending_[order[i]].offset)
-      return failure(where(order[i]) + " overlaps tensor " + quoted(file_.tensors_[order[i - 1]].name));
+      return failure(where(order[i]) + " overlaps tensor " + quote(file_.tensors_[order[i - 1]].name));
   }
   return {};
 }

@@ -1,6 +1,6 @@
 #include "runtime/model/loader/gguf_vocabulary.hpp"
 
-#include "runtime/model/loader/quoted.hpp"
+#include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
 #include <array>
@@ -56,7 +56,7 @@ expected<vocabulary_kind> read_kind(const gguf_metadata& metadata) {
   if (!model) return std::move(model).error();
   if (*model == "gpt2") return vocabulary_kind::bpe;
   if (*model == "llama") return vocabulary_kind::spm;
-  return metadata.key_error(model_key, quoted(*model) + " is not supported, only 'gpt2' and 'llama'",
+  return metadata.key_error(model_key, quote(*model) + " is not supported, only 'gpt2' and 'llama'",
                             errc::unsupported);
 }
 
@@ -102,7 +102,7 @@ expected<void> read_types(const gguf_metadata& metadata, vocabulary_data& out) {
     const auto type = *value == 0 ? token_type::normal : static_cast<token_type>(*value);
     if (type == token_type::byte && !is_byte_spelling(out.tokens[i]))
       return metadata.key_error(types_key, element(i) + "is a byte, but its token is " +
-                                               quoted(out.tokens[i]) + ", not <0xHH>");
+                                               quote(out.tokens[i]) + ", not <0xHH>");
     out.types.push_back(type);
   }
   return {};

@@ -1,7 +1,7 @@
 #include "runtime/model/loader/weights_source.hpp"
 
 #include "runtime/base/check.hpp"
-#include "runtime/model/loader/quoted.hpp"
+#include "runtime/model/loader/quote.hpp"
 
 #include <bit>
 #include <charconv>
@@ -239,7 +239,7 @@ class weights_builder {
 
  private:
   error failure(std::string_view tensor, const std::string& rule, errc code = errc::invalid_file) const {
-    return error(code, std::string(file_) + ": tensor " + quoted(tensor) + " " + rule);
+    return error(code, std::string(file_) + ": tensor " + quote(tensor) + " " + rule);
   }
 
   weight_view& slot(tensor_role role, std::uint32_t layer) {

@@ -1,8 +1,8 @@
-#include "runtime/model/loader/quoted.hpp"
+#include "runtime/model/loader/quote.hpp"
 
 namespace paceline::model {
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   constexpr std::size_t max_shown = 64;
   constexpr std::string_view digits = "0123456789abcdef";
   std::string out = "'";
