@@ -37,7 +37,7 @@ private:
   std::vector<std::string> aliases_;
   std::shared_ptr<const model::language_model> runs_;
   std::unique_ptr<tokenizer::tokenizer> vocabulary_;
-  std::unique_ptr<tokenizer::chat_template> chat_;
+  std::shared_ptr<const tokenizer::chat_template> chat_;
   std::vector<token_id> eos_ids_;
   std::uint32_t context_length_ = 0;
   std::vector<std::string> drafters_;

@@ -44,7 +44,7 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
     unit->drafters.push_back(std::move(made));
   }
   unit->target->set_drafters(std::move(names));
-  if (const auto found = unit->drafter_index("default"); !found) return found.error().within("model " + options.name);
+  if (auto found = unit->drafter_index("default"); !found) return std::move(found).error().within("model " + options.name);
   return unit;
 }
 
