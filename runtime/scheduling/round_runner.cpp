@@ -35,6 +35,10 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
     return;
   }
   for (auto& lane : lanes) result.items.push_back(settle(ops, lane, plan.round, result.events));
+  for (const auto& item : plan.items) // those that had ended before: said again, in case that news was lost
+    if (item.target->finish() != finish_reason::none &&
+        std::ranges::none_of(lanes, [&](const auto& lane) { return lane.item == &item; }))
+      result.items.push_back({item.target->id(), 0, 0, 0, false, item.drafter, item.target->length(), item.target->kv_length(), item.target->finish(), {}});
   result.num_rows = static_cast<std::uint32_t>(rows_.size());
   result.duration = resources_.time->now() - begin;
 }

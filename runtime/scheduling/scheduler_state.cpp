@@ -29,7 +29,7 @@ decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32
                                   time_point now) {
   decisions out;
   const auto id = request->id();
-  if (requests_.contains(id)) return out; // submitted again after a restart
+  if (requests_.contains(id) || ended_.contains(id)) return out; // submitted again after a restart
   const auto refuse = [&](finish_reason reason, std::optional<error> failure) {
     count_finish(reason);
     out.events.push_back(final_event(id, reason, std::move(failure)));
@@ -94,7 +94,8 @@ decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
     return out;
   }
   auto& lease = event.pool == 0 ? r->target_lease : r->drafter_lease;
-  lease.asked = false;
+  if (lease.asked != event.ticket) return out; // asked before a restart, and again since
+  lease.asked = 0;
   lease.refused = !event.granted;
   if (event.granted) {
     lease.fresh = lease.blocks.empty();
@@ -182,7 +183,7 @@ decisions scheduler_state::on_pool_restarted(time_point now) {
   for (auto id : running_) alive.requests.push_back(id);
   out.pool.push_back(std::move(alive));
   for (auto& [id, r] : requests_) {
-    r.target_lease.asked = r.drafter_lease.asked = false;
+    r.target_lease.asked = r.drafter_lease.asked = 0;
     if (r.state == phase::acquiring) r.state = phase::waiting;
   }
   admission_blocked_ = false;
@@ -245,6 +246,7 @@ void scheduler_state::admit(decisions& out) {
   ask.salt = request.cache_salt;
   ask.use_cache = options_.prefix_cache && !request.sampling.prompt_logprobs;
   ask.num_positions = std::min(r.target->length() + r.draft_length + 1, max_positions(r));
+  ask.ticket = r.target_lease.asked = next_ticket_++;
   out.pool.push_back(std::move(ask));
 }
 
@@ -329,8 +331,8 @@ std::uint32_t scheduler_state::usable_draft_length(record& r, decisions& out) {
 
 void scheduler_state::want_blocks(record& r, lease& lease, std::uint32_t pool, std::uint32_t num_positions, decisions& out) {
   if (lease.asked || lease.refused || lease.positions(options_.block_size) >= num_positions) return;
-  lease.asked = true;
-  out.pool.push_back(reserve_command{r.target->id(), pool, num_positions});
+  lease.asked = next_ticket_++;
+  out.pool.push_back(reserve_command{r.target->id(), pool, num_positions, lease.asked});
 }
 
 void scheduler_state::preempt_youngest(decisions& out) {
@@ -392,14 +394,9 @@ void scheduler_state::finish_here(record& r, finish_reason reason, std::optional
   const auto id = r.target->id();
   count_finish(reason);
   out.events.push_back(final_event(id, reason, std::move(failure)));
-  if (r.state == phase::waiting) {
+  if (r.state == phase::waiting || r.state == phase::acquiring) { // an answer under way will give its blocks back
     std::erase(queue_, id);
-    requests_.erase(id);
-    return;
-  }
-  if (r.state == phase::acquiring) { // the answer under way finds it gone and gives the blocks back
-    std::erase(queue_, id);
-    requests_.erase(id);
+    forget(id);
     return;
   }
   r.state = phase::closing;
@@ -412,7 +409,7 @@ void scheduler_state::retire_if_idle(request_id request, decisions& out) {
   if (r->state == phase::closing) {
     release(*r, out);
     std::erase(running_, request);
-    requests_.erase(request);
+    forget(request);
   } else if (r->state == phase::running && r->preempting) {
     release(*r, out);
     r->state = phase::waiting;
@@ -421,6 +418,12 @@ void scheduler_state::retire_if_idle(request_id request, decisions& out) {
     queue_.push_front(request);
     admission_blocked_ = true; // until blocks come back: those who run go first
   }
+}
+
+void scheduler_state::forget(request_id request) {
+  requests_.erase(request);
+  ended_.insert(request);
+  if (ended_.size() > max_tombstones) ended_.erase(ended_.begin());
 }
 
 void scheduler_state::release(record& r, decisions& out) {

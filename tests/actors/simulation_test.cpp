@@ -46,7 +46,7 @@ outcome live(std::uint64_t seed) {
   std::vector<bool> cancelled;
   outcome out;
   const std::size_t num_requests = 3 + random() % 6;
-  while (out.num_steps < 200'000) {
+  while (out.num_steps < 50'000) {
     if (requests.size() < num_requests && chance(40)) {
       const auto n = static_cast<std::uint32_t>(requests.size());
       requests.push_back(request_number(n + static_cast<std::uint32_t>(seed % 5), chance(2) ? 0.0F : 1.0F, 6 + static_cast<std::uint32_t>(random() % 12)));
@@ -65,7 +65,7 @@ outcome live(std::uint64_t seed) {
       EXPECT_EQ(sim.check_invariants(), "") << "seed " << seed << " step " << out.num_steps;
     }
   }
-  EXPECT_TRUE(sim.run()) << "seed " << seed << ": not every request ended\n" << sim.scheduler().describe();
+  EXPECT_TRUE(sim.run(50'000)) << "seed " << seed << ": not every request ended\n" << sim.scheduler().describe() << "preemptions " << sim.scheduler().counters().num_preemptions << " rounds " << sim.scheduler().counters().num_rounds << " generated " << sim.scheduler().counters().generation_tokens;
   for (std::size_t n = 0; n < requests.size(); ++n) {
     const auto& client = sim.client(n);
     const auto plain = decode_plainly(sim.target(), requests[n]);
@@ -89,6 +89,10 @@ outcome live(std::uint64_t seed) {
 }
 
 TEST(simulation, every_seed_keeps_every_promise) {
+  if (const char* only = std::getenv("PACELINE_SIMULATION_SEED")) { // one that failed, again
+    live(std::strtoull(only, nullptr, 10));
+    return;
+  }
   for (std::uint64_t seed = 1; seed <= num_seeds() && !HasFailure(); ++seed) live(seed);
 }
 

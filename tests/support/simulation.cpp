@@ -233,12 +233,21 @@ bool simulation::step() {
   return true;
 }
 
+bool simulation::settle(std::size_t max_steps) {
+  for (std::size_t i = 0; i < max_steps; ++i) {
+    if (run_one_message()) continue;
+    device_->start_ready();
+    if (device_->num_running() == 0) return true;
+    device_->complete_earliest();
+  }
+  return false;
+}
+
 bool simulation::run(std::size_t max_steps) {
   for (std::size_t i = 0; i < max_steps; ++i) {
     if (!step()) return std::ranges::all_of(clients_, [](const auto& c) { return c.seen->finish != finish_reason::none; });
     if (std::ranges::all_of(clients_, [](const auto& c) { return c.seen->finish != finish_reason::none; })) {
-      while (run_one_message() || (device_->start_ready(), device_->num_running() > 0 && (device_->complete_earliest(), true))) {}
-      return true;
+      return settle(max_steps);
     }
   }
   return false;

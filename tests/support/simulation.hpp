@@ -94,6 +94,8 @@ private:
     request_id id;
   };
   bool run_one_message();
+  /// Finishes what is still under way after the last request; false if it goes on for ever.
+  bool settle(std::size_t max_steps);
   void start_actors();
 
   simulation_options options_;
