@@ -87,12 +87,13 @@ std::string usage_chunk(const reply_identity& identity, std::string_view object,
 } // namespace
 
 std::string completion_reply(const reply_identity& identity, const reply_shape& shape,
-                             const std::vector<reply_choice>& choices, const std::vector<token_id>& prompt,
-                             const reply_totals& totals) {
+                             const std::vector<reply_choice>& choices,
+                             const std::vector<std::vector<token_id>>& prompts, const reply_totals& totals) {
   auto out = open_reply(identity, "text_completion");
   out.key("choices").begin_array();
-  for (const auto& choice : choices)
-    write_completion_choice(out, shape, choice, shape.token_ids ? &prompt : nullptr);
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    write_completion_choice(out, shape, choices[i],
+                            shape.token_ids ? &prompts.at(i * prompts.size() / choices.size()) : nullptr);
   out.end_array();
   write_totals(out, totals);
   return out.end_object().take();

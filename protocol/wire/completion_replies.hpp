@@ -43,9 +43,10 @@ struct reply_totals {
   std::optional<generation_metrics> metrics; ///< of requests with one sequence
 };
 
+/// `prompts` in order; the choices of one prompt stand together.
 std::string completion_reply(const reply_identity& identity, const reply_shape& shape,
-                             const std::vector<reply_choice>& choices, const std::vector<token_id>& prompt,
-                             const reply_totals& totals);
+                             const std::vector<reply_choice>& choices,
+                             const std::vector<std::vector<token_id>>& prompts, const reply_totals& totals);
 /// `prompt` is set in the first chunk of a choice whose client asked for token ids.
 std::string completion_chunk(const reply_identity& identity, const reply_shape& shape,
                              const reply_choice& choice, const std::vector<token_id>* prompt,
