@@ -92,7 +92,7 @@ class websocket_connection final : public connection,
   bool congested() const override { return out_.congested(); }
   void close(close_code code, std::string_view reason) override {
     if (shut_ || closing_) return;
-    closing_ = websocket::close_reason(static_cast<std::uint16_t>(code),
+    closing_ = websocket::close_reason(static_cast<websocket::close_code>(code),
                                        beast::string_view(reason.data(), reason.size()));
     arm_deadline();
     if (out_.empty()) send_close();
