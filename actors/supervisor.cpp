@@ -166,7 +166,7 @@ supervisor_actor::behavior_type supervisor(self_pointer self, supervisor_parts p
     if (message.reason == caf::exit_reason::kill) self->quit(message.reason);
   });
   starter(self, *shared).start_everything();
-  return {[=](const tick_event&) {}};
+  return {[](const ready_question&) { return ready_answer{}; }};
 }
 
 } // namespace paceline::actors

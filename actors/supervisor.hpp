@@ -41,7 +41,7 @@ struct supervisor_parts {
 /// | target_verifier | rounds waiting and enqueued | compositions: the scheduler plans them again |
 /// | draft_worker | the stream with its work | requests: the verifier asks again |
 /// | fan_out | the sessions' table | events: positions would be missing, so its requests fail with device_lost |
-using supervisor_actor = caf::typed_actor<caf::reacts_to<protocol::tick_event>>;
+using supervisor_actor = caf::typed_actor<caf::replies_to<protocol::ready_question>::with<protocol::ready_answer>>;
 
 struct supervisor_shell {
   supervisor_shell() = default;

@@ -143,6 +143,9 @@ void engine::impl::start_actors() {
   parts.max_restarts = options.max_restarts;
   parts.restart_window = options.restart_window;
   supervisor = system->spawn(actors::supervisor, std::move(parts));
+  caf::scoped_actor self(*system);
+  self->request(supervisor, caf::infinite, protocol::ready_question{}) // local: a dead actor answers too
+      .receive([](const protocol::ready_answer&) {}, [this](const caf::error&) { where->mark_unhealthy(); });
 }
 
 expected<std::unique_ptr<engine>> engine::start(const config::engine_options& options,

@@ -130,6 +130,10 @@ struct resubmit_event {
   std::uint32_t model = 0;
 };
 
+/// engine -> supervisor, answered once every actor has been started.
+struct ready_question {};
+struct ready_answer {};
+
 /// engine -> session, once it can be found by its request: go.
 struct start_event {};
 

@@ -12,9 +12,10 @@ namespace paceline::cpu {
 
 namespace {
 
-/// Weights a chunk should have at least: less, and claiming chunks costs more than it evens out.
+/// Weights a chunk should stream at least, counted once a kernel call: less, and claiming chunks costs more
+/// than it evens out.
 constexpr std::size_t min_chunk_bytes = 32 << 10;
-/// Chunks a member should get, so that one which is held up can be helped.
+/// Chunks a member should get where there is work enough, so that one which is held up can be helped.
 constexpr std::uint32_t chunks_per_member = 8;
 /// Panel that stays in the second-level cache while a chunk's tiles pass by.
 constexpr std::size_t max_panel_bytes = 256 << 10;
@@ -30,8 +31,10 @@ struct matmul_runner::product {
   bool quantised = false;
   matmul_kernels::by_rows kernels{};
   matmul_kernels::float_by_rows float_kernels{};
-  std::uint32_t chunk_begin = 0; ///< first chunk of this product
+  std::uint32_t chunk_begin = 0; ///< number of its first chunk
   std::uint32_t chunk_tiles = 0;
+  std::uint32_t num_tile_chunks = 0;
+  std::uint32_t num_spans = 0; ///< parts that the groups of rows are cut into
 };
 
 struct matmul_runner::row_group {
@@ -52,19 +55,34 @@ void matmul_runner::run(const device::matmul_args& args) {
 
   std::uint32_t num_chunks = 0;
   for (product& part : products_) {
-    const std::uint32_t num_tiles = part.weights->num_tiles();
-    const auto at_least = static_cast<std::uint32_t>((min_chunk_bytes + part.weights->tile_bytes() - 1) /
-                                                     part.weights->tile_bytes());
-    part.chunk_tiles = std::max(at_least, num_tiles / (team_.size() * chunks_per_member));
+    cut(part);
     part.chunk_begin = num_chunks;
-    num_chunks += (num_tiles + part.chunk_tiles - 1) / part.chunk_tiles;
+    num_chunks += part.num_tile_chunks * part.num_spans;
   }
   team_.parallel_for(num_chunks, [&](std::uint32_t chunk, std::uint32_t) {
     auto part = std::prev(products_.end());
     while (part->chunk_begin > chunk) --part;
-    const std::uint32_t begin = (chunk - part->chunk_begin) * part->chunk_tiles;
-    run_tiles(*part, begin, std::min(begin + part->chunk_tiles, part->weights->num_tiles()));
+    chunk -= part->chunk_begin;
+    const std::uint32_t tile = chunk / part->num_spans * part->chunk_tiles;
+    const std::uint32_t span = chunk % part->num_spans;
+    const auto groups_before = [&](std::size_t s) { return groups_.size() * s / part->num_spans; };
+    run_tiles(*part, tile, std::min(tile + part->chunk_tiles, part->weights->num_tiles()),
+              std::span(groups_).subspan(groups_before(span), groups_before(span + 1) - groups_before(span)));
   });
+}
+
+/// Decides on a product's chunks: some tiles each; and where these are too few for the team, some rows of x.
+void matmul_runner::cut(product& part) const {
+  const std::uint32_t num_tiles = part.weights->num_tiles();
+  const std::size_t tile_cost = part.weights->tile_bytes() * groups_.size();
+  const auto at_least = static_cast<std::uint32_t>((min_chunk_bytes + tile_cost - 1) / tile_cost);
+  const std::uint32_t wanted = team_.size() * chunks_per_member;
+  part.chunk_tiles = std::max(at_least, num_tiles / wanted);
+  part.num_tile_chunks = (num_tiles + part.chunk_tiles - 1) / part.chunk_tiles;
+  part.num_spans = 1;
+  if (part.chunk_tiles == 1 && team_.size() > 1)
+    part.num_spans = std::clamp<std::uint32_t>(wanted / part.num_tile_chunks, 1,
+                                               static_cast<std::uint32_t>(groups_.size()));
 }
 
 /// Checks the arguments, looks up kernels and cuts the rows of x into groups of nearly equal size.
@@ -97,45 +115,51 @@ void matmul_runner::prepare(const device::matmul_args& args) {
   }
 }
 
+/// Calls fn(group) for every group of rows; on the whole team when there are many values.
+template <class Fn>
+void matmul_runner::for_each_group(std::size_t num_values, Fn&& fn) {
+  if (num_values >= min_parallel_values)
+    team_.parallel_for(static_cast<std::uint32_t>(groups_.size()),
+                       [&](std::uint32_t g, std::uint32_t) { fn(groups_[g]); });
+  else
+    for (const row_group& group : groups_) fn(group);
+}
+
 void matmul_runner::quantise_rows(const device::matmul_args& args) {
   const std::size_t num_blocks = args.num_cols / block_cols;
   if (blocks_.size() < args.num_rows * num_blocks) blocks_.resize(args.num_rows * num_blocks);
-  const auto quantise_group = [&](std::uint32_t g, std::uint32_t) {
-    const row_group& group = groups_[g];
+  for_each_group(std::size_t{args.num_rows} * args.num_cols, [&](const row_group& group) {
     for (std::uint32_t r = 0; r < group.num_rows; ++r)
       kernels_.quantise(args.x + (group.begin + r) * args.x_stride, static_cast<std::uint32_t>(num_blocks),
                         blocks_.data() + group.begin * num_blocks + r, group.num_rows);
-  };
-  if (std::size_t{args.num_rows} * args.num_cols >= min_parallel_values)
-    team_.parallel_for(static_cast<std::uint32_t>(groups_.size()), quantise_group);
-  else
-    for (std::uint32_t g = 0; g < groups_.size(); ++g) quantise_group(g, 0);
+  });
 }
 
 void matmul_runner::interleave_rows(const device::matmul_args& args) {
   const std::size_t size = std::size_t{args.num_rows} * args.num_cols;
   if (floats_.size() < size) floats_.resize(size);
-  for (const row_group& group : groups_)
+  for_each_group(size, [&](const row_group& group) {
     for (std::uint32_t r = 0; r < group.num_rows; ++r) {
       const float* const x = args.x + (group.begin + r) * args.x_stride;
       float* const to = floats_.data() + std::size_t{group.begin} * args.num_cols + r;
       for (std::size_t k = 0; k < args.num_cols; ++k) to[k * group.num_rows] = x[k];
     }
+  });
 }
 
-/// Tiles [begin, end) of one product: as many groups of rows as the cache holds, then the tiles, so that
-/// weights come from memory once.
-void matmul_runner::run_tiles(const product& part, std::uint32_t begin, std::uint32_t end) const {
+/// Tiles [begin, end) of one product times some groups of rows: as many groups as the cache holds, then the
+/// tiles, so that weights come from memory once.
+void matmul_runner::run_tiles(const product& part, std::uint32_t begin, std::uint32_t end,
+                              std::span<const row_group> groups) const {
   const std::size_t row_bytes =
       part.quantised ? num_cols_ / block_cols * sizeof(activation_block) : num_cols_ * sizeof(float);
-  std::size_t first = 0;
-  while (first < groups_.size()) {
-    std::size_t last = first;
-    for (std::size_t bytes = 0; last < groups_.size() && (last == first || bytes < max_panel_bytes); ++last)
-      bytes += groups_[last].num_rows * row_bytes;
+  while (!groups.empty()) {
+    std::size_t count = 0;
+    for (std::size_t bytes = 0; count < groups.size() && (count == 0 || bytes < max_panel_bytes); ++count)
+      bytes += groups[count].num_rows * row_bytes;
     for (std::uint32_t tile = begin; tile < end; ++tile)
-      for (std::size_t g = first; g < last; ++g) run_tile(part, tile, groups_[g]);
-    first = last;
+      for (const row_group& group : groups.first(count)) run_tile(part, tile, group);
+    groups = groups.subspan(count);
   }
 }
 

@@ -3,7 +3,9 @@
 #include "runtime/cpu/kernels/matmul.hpp"
 #include "runtime/device/op_matmul.hpp"
 
-#include <memory>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 namespace paceline::cpu {
@@ -27,7 +29,11 @@ class matmul_runner {
   void prepare(const device::matmul_args& args);
   void quantise_rows(const device::matmul_args& args);
   void interleave_rows(const device::matmul_args& args);
-  void run_tiles(const product& part, std::uint32_t begin, std::uint32_t end) const;
+  template <class Fn>
+  void for_each_group(std::size_t num_values, Fn&& fn);
+  void cut(product& part) const;
+  void run_tiles(const product& part, std::uint32_t begin, std::uint32_t end,
+                 std::span<const row_group> groups) const;
   void run_tile(const product& part, std::uint32_t tile, const row_group& group) const;
 
   thread_team& team_;

@@ -25,9 +25,6 @@ struct attention_unit {
 };
 inline constexpr std::uint32_t attention_unit_queries = 12;
 
-/// Largest head the attention kernels have room for; the model loader refuses a larger one.
-inline constexpr std::uint32_t max_head_dim = 512;
-
 /// The ops that work row by row, at one kernel level. Levels agree to the bit; `reference_row_kernels` is the definition.
 /// Functions are pure: they touch only what their arguments name, from any thread.
 struct row_kernels {

@@ -106,7 +106,7 @@ void row_runner::gather(const device::gather_args& args) {
 }
 
 void row_runner::kv_write(const device::kv_write_args& args) {
-  PACELINE_CHECK(args.layer.head_dim <= max_head_dim, "kv_write: head_dim " + std::to_string(args.layer.head_dim));
+  PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim, "kv_write: head_dim " + std::to_string(args.layer.head_dim));
   over_rows(static_cast<std::uint32_t>(args.batch->rows.size()),
             std::size_t{args.layer.num_heads} * args.layer.head_dim * 2,
             [&](row_range rows) { kernels_.kv_write(args, rows); });
@@ -152,7 +152,7 @@ void row_runner::plan_attention(const device::attention_args& args) {
 }
 
 void row_runner::attention(const device::attention_args& args) {
-  PACELINE_CHECK(args.layer.head_dim <= max_head_dim, "attention: head_dim " + std::to_string(args.layer.head_dim));
+  PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim, "attention: head_dim " + std::to_string(args.layer.head_dim));
   plan_attention(args);
   if (units_.size() == 1 || team_.size() == 1) {
     for (const attention_unit& unit : units_) kernels_.attention(args, unit);

@@ -9,6 +9,9 @@
 
 namespace paceline::device {
 
+/// Largest head that kv_write and attention take.
+inline constexpr std::uint32_t max_head_dim = 512;
+
 /// One layer's keys and values in a pool of blocks. Keys lie position-minor, so that one load brings the same dimension
 /// of neighbouring positions; values lie dimension-minor:
 ///
@@ -21,7 +24,7 @@ struct kv_layer {
   std::uint32_t num_blocks = 0;
   std::uint32_t block_size = 0; ///< cells a block; whole multiples of 16 are fast
   std::uint32_t num_heads = 0;  ///< key-value heads
-  std::uint32_t head_dim = 0;
+  std::uint32_t head_dim = 0;   ///< at most max_head_dim
 
   std::size_t key_index(block_id block, std::uint32_t head, std::uint32_t cell, std::uint32_t d) const noexcept {
     return ((std::size_t{block.value} * num_heads + head) * head_dim + d) * block_size + cell;

@@ -7,17 +7,34 @@
 
 namespace paceline::kv {
 
-block_pool::block_pool(std::uint32_t num_blocks, std::uint32_t slab_blocks) : slab_blocks_(slab_blocks) {
+namespace {
+
+/// Slabs of a pool; also checks the arguments of its constructor, before any member uses them.
+std::size_t count_slabs(std::uint32_t num_blocks, std::uint32_t slab_blocks) {
   PACELINE_CHECK(num_blocks > 0 && slab_blocks > 0, "a pool needs blocks and slabs");
-  blocks_.resize(num_blocks);
-  slabs_.resize((std::size_t{num_blocks} + slab_blocks - 1) / slab_blocks);
-  for (std::size_t i = 0; i < slabs_.size(); ++i) slabs_[i].free.reserve(size_of_slab(i));
+  return (std::size_t{num_blocks} + slab_blocks - 1) / slab_blocks;
+}
+
+} // namespace
+
+block_pool::block_pool(std::uint32_t num_blocks, std::uint32_t slab_blocks)
+    : slab_blocks_(slab_blocks), blocks_(num_blocks), free_(count_slabs(num_blocks, slab_blocks)),
+      absent_(free_.size()), open_(free_.size()), empty_(free_.size()) {
+  for (std::size_t i = 0; i < free_.size(); ++i) {
+    free_[i].reserve(size_of_slab(i));
+    absent_.set(i, true);
+  }
   counts_[static_cast<std::size_t>(block_state::absent)] = num_blocks;
 }
 
 std::uint32_t block_pool::size_of_slab(std::size_t slab) const noexcept {
   const auto first = slab * slab_blocks_;
   return static_cast<std::uint32_t>(std::min<std::size_t>(slab_blocks_, blocks_.size() - first));
+}
+
+void block_pool::note_free_blocks(std::size_t slab) noexcept {
+  open_.set(slab, !free_[slab].empty());
+  empty_.set(slab, free_[slab].size() == size_of_slab(slab));
 }
 
 const block_pool::block_owners& block_pool::owners_of(block_id block) const {
@@ -31,7 +48,7 @@ block_state block_pool::state_of(block_id block) const {
   if (owners.tables > 0) return block_state::active;
   if (owners.flights > 0) return block_state::deferred;
   if (owners.indexed) return block_state::cached;
-  return slab_of(block).here ? block_state::free : block_state::absent;
+  return absent_.contains(slab_of(block)) ? block_state::absent : block_state::free;
 }
 
 std::uint32_t block_pool::num_owners(block_id block, block_owner owner) const {
@@ -53,53 +70,49 @@ void block_pool::move_count(block_state from, block_state to, std::uint32_t num)
 }
 
 std::uint32_t block_pool::next_slab_blocks() const noexcept {
-  for (std::size_t i = 0; i < slabs_.size(); ++i)
-    if (!slabs_[i].here) return size_of_slab(i);
-  return 0;
+  const auto slab = absent_.first();
+  return slab == slab_set::none ? 0 : size_of_slab(slab);
 }
 
 void block_pool::add_slab() {
-  const auto absent = std::find_if(slabs_.begin(), slabs_.end(), [](const slab& s) { return !s.here; });
-  PACELINE_CHECK(absent != slabs_.end(), "all slabs are here");
-  const auto index = static_cast<std::size_t>(absent - slabs_.begin());
-  const auto size = size_of_slab(index);
-  absent->here = true;
+  const auto slab = absent_.first();
+  PACELINE_CHECK(slab != slab_set::none, "all slabs are here");
+  const auto size = size_of_slab(slab);
+  absent_.set(slab, false);
   // Filled from the end, so that blocks leave in ascending order.
   for (auto i = size; i-- > 0;)
-    absent->free.push_back(block_id{static_cast<std::uint32_t>(index * slab_blocks_ + i)});
+    free_[slab].push_back(block_id{static_cast<std::uint32_t>(slab * slab_blocks_ + i)});
+  note_free_blocks(slab);
   move_count(block_state::absent, block_state::free, size);
 }
 
 std::uint32_t block_pool::empty_slab_blocks() const noexcept {
-  for (std::size_t i = slabs_.size(); i-- > 0;)
-    if (slabs_[i].here && slabs_[i].free.size() == size_of_slab(i)) return size_of_slab(i);
-  return 0;
+  const auto slab = empty_.last();
+  return slab == slab_set::none ? 0 : size_of_slab(slab);
 }
 
 void block_pool::remove_empty_slab() {
-  for (std::size_t i = slabs_.size(); i-- > 0;) {
-    if (!slabs_[i].here || slabs_[i].free.size() != size_of_slab(i)) continue;
-    slabs_[i].here = false;
-    slabs_[i].free.clear();
-    move_count(block_state::free, block_state::absent, size_of_slab(i));
-    return;
-  }
-  PACELINE_CHECK(false, "no slab is empty");
+  const auto slab = empty_.last();
+  PACELINE_CHECK(slab != slab_set::none, "no slab is empty");
+  free_[slab].clear();
+  absent_.set(slab, true);
+  open_.set(slab, false);
+  empty_.set(slab, false);
+  move_count(block_state::free, block_state::absent, size_of_slab(slab));
 }
 
 bool block_pool::allocate(std::uint32_t num, std::vector<block_id>& out) {
   if (num > count(block_state::free)) return false;
   PACELINE_CHECK(out.capacity() - out.size() >= num,
                  "room for the blocks must be reserved before they are taken");
-  auto left = num;
-  for (auto& slab : slabs_) {
-    for (; left > 0 && !slab.free.empty(); --left) {
-      const auto block = slab.free.back();
-      slab.free.pop_back();
-      blocks_[block.value].tables = 1;
-      out.push_back(block);
+  for (auto left = num; left > 0;) {
+    const auto slab = open_.first();
+    for (auto& free = free_[slab]; left > 0 && !free.empty(); --left) {
+      blocks_[free.back().value].tables = 1;
+      out.push_back(free.back());
+      free.pop_back();
     }
-    if (left == 0) break;
+    note_free_blocks(slab);
   }
   move_count(block_state::free, block_state::active, num);
   return true;
@@ -141,7 +154,10 @@ block_state block_pool::remove_owner(block_id block, block_owner owner) {
   }
   const auto after = state_of(block);
   move_count(before, after);
-  if (after == block_state::free) slab_of(block).free.push_back(block);
+  if (after == block_state::free) {
+    free_[slab_of(block)].push_back(block);
+    note_free_blocks(slab_of(block));
+  }
   return after;
 }
 
@@ -155,9 +171,9 @@ expected<void> block_pool::check_invariants() const {
   if (counts != counts_) return broken("counts per state do not match the blocks");
   std::vector<bool> seen(blocks_.size());
   std::size_t num_listed = 0;
-  for (const auto& slab : slabs_)
-    for (const auto block : slab.free) {
-      if (block.value >= blocks_.size() || &slab_of(block) != &slab)
+  for (std::size_t slab = 0; slab < free_.size(); ++slab) {
+    for (const auto block : free_[slab]) {
+      if (block.value >= blocks_.size() || slab_of(block) != slab)
         return broken("a free list has a foreign block");
       if (seen[block.value]) return broken("block " + to_string(block) + " is listed free twice");
       if (state_of(block) != block_state::free)
@@ -165,9 +181,14 @@ expected<void> block_pool::check_invariants() const {
       seen[block.value] = true;
       ++num_listed;
     }
+    const bool here = !absent_.contains(slab);
+    if (open_.contains(slab) != !free_[slab].empty() ||
+        empty_.contains(slab) != (here && free_[slab].size() == size_of_slab(slab)))
+      return broken("slab " + std::to_string(slab) + " is filed wrongly");
+  }
   if (num_listed != count(block_state::free)) return broken("a free block is on no list");
   for (std::uint32_t i = 0; i < blocks_.size(); ++i)
-    if (!slab_of(block_id{i}).here && state_of(block_id{i}) != block_state::absent)
+    if (absent_.contains(slab_of(block_id{i})) && state_of(block_id{i}) != block_state::absent)
       return broken("block " + std::to_string(i) + " is owned but its slab is not here");
   return {};
 }

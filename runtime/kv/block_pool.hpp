@@ -2,6 +2,7 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/kv/slab_set.hpp"
 
 #include <array>
 #include <cstdint>
@@ -68,20 +69,19 @@ class block_pool {
     std::uint32_t flights = 0;
     bool indexed = false;
   };
-  struct slab {
-    bool here = false;
-    std::vector<block_id> free; ///< last in, first out
-  };
-
-  slab& slab_of(block_id block) { return slabs_[block.value / slab_blocks_]; }
-  const slab& slab_of(block_id block) const { return slabs_[block.value / slab_blocks_]; }
+  std::size_t slab_of(block_id block) const noexcept { return block.value / slab_blocks_; }
   std::uint32_t size_of_slab(std::size_t slab) const noexcept;
   const block_owners& owners_of(block_id block) const;
+  /// Brings `open_` and `empty_` up to date with the slab's free list.
+  void note_free_blocks(std::size_t slab) noexcept;
   void move_count(block_state from, block_state to, std::uint32_t num = 1) noexcept;
 
   std::uint32_t slab_blocks_;
   std::vector<block_owners> blocks_;
-  std::vector<slab> slabs_;
+  std::vector<std::vector<block_id>> free_; ///< by slab; last in, first out
+  slab_set absent_;                         ///< slabs that are not here
+  slab_set open_;                           ///< slabs with a free block
+  slab_set empty_;                          ///< slabs here that are wholly free
   std::array<std::uint32_t, num_block_states> counts_{};
 };
 

@@ -91,6 +91,16 @@ cell next_cell(std::uint64_t prefix, token_id token, std::uint64_t position) {
   return {mix(mix(prefix, t), position), t};
 }
 
+/// A state as hidden values: 16 bits each, which a float holds exactly.
+void write_state(std::uint64_t state, std::span<float> out) {
+  for (std::uint32_t i = 0; i < hidden_values; ++i) out[i] = static_cast<float>((state >> (16 * i)) & 0xFFFFU);
+}
+std::uint64_t state_of(std::span<const float> hidden) {
+  std::uint64_t state = 0;
+  for (std::uint32_t i = 0; i < hidden_values; ++i) state |= static_cast<std::uint64_t>(hidden[i]) << (16 * i);
+  return state;
+}
+
 } // namespace
 
 hash_model::hash_model(const hash_model_config& config) : config_(config) {
@@ -130,8 +140,7 @@ void hash_model::forward(device::ops&, const device::row_batch& batch, kv_storag
 
     const std::uint64_t state = reader.state();
     for (const auto& t : outputs.taps)
-      for (std::uint32_t i = 0; i < hidden_values; ++i)
-        t.out[r * hidden_values + i] = static_cast<float>((state >> (16 * i)) & 0xFFFFU);
+      write_state(state, t.out.subspan(r * hidden_values, hidden_values));
     if (next_output < outputs.logit_rows.size() && outputs.logit_rows[next_output] == r)
       write_logits(state, outputs.logits.subspan(next_output++ * info_.vocab_size, info_.vocab_size));
   }
@@ -146,10 +155,14 @@ std::vector<float> hash_model::logits_after(std::span<const token_id> context) c
 }
 
 std::vector<float> hash_model::logits_of_state(std::span<const float> hidden) const {
-  std::uint64_t state = 0;
-  for (std::uint32_t i = 0; i < hidden_values; ++i) state |= static_cast<std::uint64_t>(hidden[i]) << (16 * i);
   std::vector<float> out(info_.vocab_size);
-  write_logits(state, out);
+  write_logits(state_of(hidden), out);
+  return out;
+}
+
+std::vector<float> hash_model::next_state(std::span<const float> hidden, token_id token, token_position position) const {
+  std::vector<float> out(hidden_values);
+  write_state(next_cell(state_of(hidden), token, position.value).prefix, out);
   return out;
 }
 

@@ -37,6 +37,9 @@ public:
   std::vector<float> logits_after(std::span<const token_id> context) const;
   /// Logits that belong to a hidden state read from a tap.
   std::vector<float> logits_of_state(std::span<const float> hidden) const;
+  /// Hidden state of the row of `token` at `position`, from that of the row before it: what a feature-level drafter
+  /// learns to guess. For memory = 0, where the state is the context's hash.
+  std::vector<float> next_state(std::span<const float> hidden, token_id token, token_position position) const;
 
 private:
   void write_logits(std::uint64_t state, std::span<float> out) const;

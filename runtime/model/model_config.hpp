@@ -1,6 +1,8 @@
 #pragma once
 
 #include "runtime/base/expected.hpp"
+#include "runtime/device/op_glu.hpp"
+#include "runtime/device/op_rope.hpp"
 
 #include <cstdint>
 #include <string>
@@ -20,14 +22,12 @@ enum class architecture : std::uint8_t {
 
 std::string_view to_string(architecture arch) noexcept;
 
-/// Which values of a Q or K head rotate together, as the file's rows are ordered.
-enum class rope_layout : std::uint8_t {
-  interleaved, ///< (x[2i], x[2i+1]): GGUF files of llama, whose Q and K rows the converter permutes
-  half_split,  ///< (x[i], x[i + num_pairs]): everything else
-};
+/// How a file orders the rows of Q and K: interleaved in GGUF files of llama, whose converter permutes them,
+/// half-split in all others.
+using device::rope_layout;
 
 /// Function of the gate in the feed-forward block.
-enum class gate_activation : std::uint8_t { silu, gelu_tanh };
+using gate_activation = device::activation;
 
 /// How rotary frequencies are stretched beyond the context a model was first trained on.
 enum class rope_scaling_kind : std::uint8_t {

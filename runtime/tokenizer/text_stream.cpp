@@ -44,17 +44,17 @@ text_stream::text_stream(tokenizer vocabulary, const std::vector<std::string>& s
       include_stop_string_(include_stop_string) {}
 
 stream_text text_stream::finish() {
-  stream_text last = release(decoder_.flush());
+  stream_text last = release(decoder_.flush(), true);
   if (!stopped_) last.text += std::exchange(held_, {});
   return last;
 }
 
-stream_text text_stream::release(std::string_view decoded) {
+stream_text text_stream::release(std::string_view decoded, bool may_stop) {
   if (stopped_) return {};
   for (const char byte : decoded) {
     held_.push_back(byte);
     const auto stop_bytes = matcher_.feed(byte);
-    if (!stop_bytes) continue;
+    if (!stop_bytes || !may_stop) continue;
     stopped_ = true;
     std::string text = std::exchange(held_, {});
     std::string stop = text.substr(text.size() - *stop_bytes);

@@ -48,7 +48,8 @@ class text_stream {
   text_stream(tokenizer vocabulary, const std::vector<std::string>& stop_strings,
               bool include_stop_string = false, decode_options options = {});
 
-  stream_text feed(token_id token) { return release(decoder_.feed(token)); }
+  /// `may_stop` false: a stop string that is complete with this token is text.
+  stream_text feed(token_id token, bool may_stop = true) { return release(decoder_.feed(token), may_stop); }
 
   /// The end without a stop string: all that was held back.
   stream_text finish();
@@ -56,7 +57,7 @@ class text_stream {
   bool stopped() const noexcept { return stopped_; }
 
  private:
-  stream_text release(std::string_view decoded);
+  stream_text release(std::string_view decoded, bool may_stop);
 
   incremental_decoder decoder_;
   stop_matcher matcher_;

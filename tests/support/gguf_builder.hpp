@@ -47,17 +47,19 @@ class gguf_builder {
   std::size_t header_bytes() const;
   void write(const std::filesystem::path& path) const;
 
- private:
-  struct entry {
-    std::string key;
-    std::uint32_t type;
-    std::vector<std::byte> payload;
-  };
   struct tensor {
     std::string name;
     device::tensor_type type;
     std::vector<std::uint64_t> shape;
     std::vector<std::byte> data;
+  };
+  std::span<const tensor> tensors() const noexcept { return tensors_; }
+
+ private:
+  struct entry {
+    std::string key;
+    std::uint32_t type;
+    std::vector<std::byte> payload;
   };
 
   std::vector<std::byte> build_header() const;

@@ -1,9 +1,9 @@
 #include "tests/support/tiny_model.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/device/float16.hpp"
 
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -20,17 +20,8 @@ float uniform(std::mt19937_64& random) {
   return static_cast<float>(random() >> 40) / static_cast<float>(1 << 23) - 1.0F;
 }
 
-/// `value` as float16, rounded towards zero; below float16's normal range it becomes 0.
-std::uint16_t to_half(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000U);
-  const int exponent = static_cast<int>(bits >> 23 & 0xffU) - 127 + 15;
-  if (exponent <= 0) return sign;
-  return static_cast<std::uint16_t>(sign | exponent << 10 | (bits >> 13 & 0x3ffU));
-}
-
 void put_half(std::byte* at, float value) {
-  const auto half = to_half(value);
+  const auto half = device::f16_of_float(value);
   std::memcpy(at, &half, sizeof(half));
 }
 

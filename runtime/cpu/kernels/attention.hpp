@@ -14,6 +14,7 @@
 namespace paceline::cpu {
 namespace {
 
+constexpr std::uint32_t max_head_dim = device::max_head_dim;
 constexpr std::uint32_t max_queries = attention_unit_queries;
 constexpr std::uint32_t split_positions = device::attention_split;
 

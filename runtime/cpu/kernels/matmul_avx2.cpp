@@ -74,130 +74,120 @@ template <std::uint32_t Count, class Fn>
   (std::make_index_sequence<Count>());
 }
 
-/// What half a tile's rows bring into a block besides codes, shared by the rows of x.
+/// What the rows of a tile bring into a block besides codes, in halves; shared by the rows of x.
 template <packed_format F>
 struct block_scales {
-  __m256i multiplier[2]; ///< int16 pairs: the group's integer scale, or 1
-  __m256i offsets;       ///< int16 pairs: the two groups' scale * offset
-  __m256 mins[2];
+  __m256i multiplier[2][2]; ///< [group][half] int16 pairs: the group's integer scale; with has_scales only
+  __m256i offsets[2];       ///< [half] int16 pairs: the two groups' scale * offset
+  __m256 mins[2][2];        ///< [group][half]
 
-  block_scales(const std::byte* meta, __m256 m) { // meta: of this block, at the half's rows
-    multiplier[0] = multiplier[1] = _mm256_set1_epi16(1);
-    offsets = _mm256_setzero_si256();
-    mins[0] = mins[1] = m;
-    if constexpr (F.has_scales) {
+  [[gnu::always_inline]] inline block_scales(const std::byte* meta, const __m256 (&m)[2]) {
+    for (std::uint32_t h = 0; h < 2; ++h) {
+      mins[0][h] = mins[1][h] = m[h];
+      if constexpr (!F.has_scales) continue;
       __m256i scale[2];
       for (std::uint32_t g = 0; g < F.groups; ++g) {
-        scale[g] = _mm256_cvtepi8_epi32(load8(meta + g * tile_rows));
-        multiplier[g] = pair16(scale[g], scale[g]);
+        scale[g] = _mm256_cvtepi8_epi32(load8(meta + g * tile_rows + h * half_rows));
+        multiplier[g][h] = pair16(scale[g], scale[g]);
         if constexpr (F.has_mins) {
-          const __m256i min = _mm256_cvtepu8_epi32(load8(meta + (F.groups + g) * tile_rows));
-          mins[g] = _mm256_mul_ps(m, _mm256_cvtepi32_ps(min));
+          const __m256i min = _mm256_cvtepu8_epi32(load8(meta + (F.groups + g) * tile_rows + h * half_rows));
+          mins[g][h] = _mm256_mul_ps(m[h], _mm256_cvtepi32_ps(min));
         }
       }
       if constexpr (F.groups == 2 && F.offset != 0)
-        offsets = _mm256_slli_epi16(pair16(scale[0], scale[1]), std::countr_zero(F.offset));
+        offsets[h] = _mm256_slli_epi16(pair16(scale[0], scale[1]), std::countr_zero(F.offset));
     }
+  }
+
+  /// Neighbouring int16 products of `group` added, times its integer scale.
+  [[gnu::always_inline]] inline __m256i widen(__m256i products, std::uint32_t group,
+                                              std::uint32_t half) const {
+    return _mm256_madd_epi16(products, F.has_scales ? multiplier[group][half] : _mm256_set1_epi16(1));
   }
 };
 
-/// The integer j of op_matmul.hpp for N rows of x, from unsigned codes. Sums of products of two neighbouring
+/// The integers j of op_matmul.hpp for N rows of x, from unsigned codes. Sums of products of two neighbouring
 /// columns fit int16 several times over: 8 of 4-bit codes (30,480), 4 of 5-bit (31,496), 2 of 6-bit (32,004).
 template <packed_format F, std::uint32_t N>
 [[gnu::always_inline]] inline void dot_unsigned(const std::byte* codes, const activation_block* x,
-                                                const block_scales<F>& scales, __m256i (&j)[N]) {
+                                                const block_scales<F>& scales, __m256i (&j)[2][N]) {
   constexpr std::uint32_t fitting = F.code_bits <= 4 ? 8 : F.code_bits == 5 ? 4 : 2;
   constexpr std::uint32_t run = std::min<std::uint32_t>(fitting, 8 / F.groups);
   unrolled<8 / run>([&](auto outer) __attribute__((always_inline)) {
-    __m256i sums[N];
+    __m256i sums[2][N];
     unrolled<run>([&](auto inner) __attribute__((always_inline)) {
       constexpr std::uint32_t g = outer() * run + inner();
-      const __m256i w = unsigned_codes<F, g>(codes);
-      for (std::uint32_t r = 0; r < N; ++r) {
-        const __m256i products = _mm256_maddubs_epi16(w, broadcast4(x[r].q.data() + 4 * g));
-        sums[r] = inner() == 0 ? products : _mm256_add_epi16(sums[r], products);
-      }
+      const __m256i w[2] = {unsigned_codes<F, g>(codes), unsigned_codes<F, g>(codes + line_bytes / 2)};
+      unrolled<N>([&](auto r) __attribute__((always_inline)) {
+        const __m256i q = broadcast4(x[r()].q.data() + 4 * g);
+        for (std::uint32_t h = 0; h < 2; ++h) {
+          const __m256i products = _mm256_maddubs_epi16(w[h], q);
+          sums[h][r()] = inner() == 0 ? products : _mm256_add_epi16(sums[h][r()], products);
+        }
+      });
     });
     constexpr std::uint32_t group = outer() * run * F.groups / 8;
-    for (std::uint32_t r = 0; r < N; ++r) {
-      const __m256i wide = _mm256_madd_epi16(sums[r], scales.multiplier[group]);
-      j[r] = outer() == 0 ? wide : _mm256_add_epi32(j[r], wide);
-    }
+    unrolled<N>([&](auto r) __attribute__((always_inline)) {
+      for (std::uint32_t h = 0; h < 2; ++h) {
+        const __m256i wide = scales.widen(sums[h][r()], group, h);
+        j[h][r()] = outer() == 0 ? wide : _mm256_add_epi32(j[h][r()], wide);
+      }
+    });
   });
   if constexpr (F.offset == 0) return;
-  for (std::uint32_t r = 0; r < N; ++r) {
+  unrolled<N>([&](auto r) __attribute__((always_inline)) {
     const __m256i excess = F.groups == 2
-                               ? _mm256_madd_epi16(scales.offsets, broadcast4(x[r].sums16.data()))
-                               : _mm256_slli_epi32(broadcast4(&x[r].sum), std::countr_zero(F.offset));
-    j[r] = _mm256_sub_epi32(j[r], excess);
-  }
+                               ? broadcast4(x[r()].sums16.data())
+                               : _mm256_slli_epi32(broadcast4(&x[r()].sum), std::countr_zero(F.offset));
+    for (std::uint32_t h = 0; h < 2; ++h)
+      j[h][r()] =
+          _mm256_sub_epi32(j[h][r()], F.groups == 2 ? _mm256_madd_epi16(scales.offsets[h], excess) : excess);
+  });
 }
 
 /// The same from signed codes -128..127: the instruction wants one unsigned factor, so the sign moves to x. A
 /// sum of two products is at most 32,512.
 template <packed_format F, std::uint32_t N>
 [[gnu::always_inline]] inline void dot_signed(const std::byte* codes, const activation_block* x,
-                                              const block_scales<F>& scales, __m256i (&j)[N]) {
+                                              const block_scales<F>& scales, __m256i (&j)[2][N]) {
   unrolled<8>([&](auto g) __attribute__((always_inline)) {
-    const __m256i w = signed_codes<F, g()>(codes);
-    const __m256i magnitude = _mm256_abs_epi8(w);
-    for (std::uint32_t r = 0; r < N; ++r) {
-      const __m256i turned = _mm256_sign_epi8(broadcast4(x[r].q.data() + 4 * g()), w);
-      const __m256i wide = _mm256_madd_epi16(_mm256_maddubs_epi16(magnitude, turned), scales.multiplier[0]);
-      j[r] = g() == 0 ? wide : _mm256_add_epi32(j[r], wide);
-    }
+    const __m256i w[2] = {signed_codes<F, g()>(codes), signed_codes<F, g()>(codes + line_bytes / 2)};
+    const __m256i magnitude[2] = {_mm256_abs_epi8(w[0]), _mm256_abs_epi8(w[1])};
+    unrolled<N>([&](auto r) __attribute__((always_inline)) {
+      const __m256i q = broadcast4(x[r()].q.data() + 4 * g());
+      for (std::uint32_t h = 0; h < 2; ++h) {
+        const __m256i products = _mm256_maddubs_epi16(magnitude[h], _mm256_sign_epi8(q, w[h]));
+        const __m256i wide = scales.widen(products, 0, h);
+        j[h][r()] = g() == 0 ? wide : _mm256_add_epi32(j[h][r()], wide);
+      }
+    });
   });
 }
 
-/// One block of half a tile times N rows of x.
+/// One block of a tile times N rows of x.
 template <packed_format F, std::uint32_t N>
-[[gnu::always_inline]] inline void add_block(const std::byte* codes, const std::byte* meta, __m256 d,
-                                             __m256 m, const activation_block* x, __m256 (&acc)[N]) {
-  const block_scales<F> scales(meta, m);
-  __m256i j[N];
+[[gnu::always_inline]] inline void add_block(const std::byte* codes, const block_scales<F>& scales,
+                                             const __m256 (&d)[2], const activation_block* x,
+                                             __m256 (*acc)[2]) {
+  __m256i j[2][N];
   if constexpr (F.code_bits == 8 || F.lookup)
     dot_signed<F, N>(codes, x, scales, j);
   else
     dot_unsigned<F, N>(codes, x, scales, j);
-  for (std::uint32_t r = 0; r < N; ++r) {
-    acc[r] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(j[r]), d), _mm256_set1_ps(x[r].d), acc[r]);
-    if constexpr (F.has_mins && F.groups == 1)
-      acc[r] = _mm256_fmadd_ps(scales.mins[0], _mm256_set1_ps(x[r].min_factor), acc[r]);
-    if constexpr (F.has_mins && F.groups == 2) {
-      acc[r] = _mm256_fmadd_ps(scales.mins[0], _mm256_set1_ps(x[r].min_factors[0]), acc[r]);
-      acc[r] = _mm256_fmadd_ps(scales.mins[1], _mm256_set1_ps(x[r].min_factors[1]), acc[r]);
+  unrolled<N>([&](auto r) __attribute__((always_inline)) {
+    const activation_block& row = x[r()];
+    for (std::uint32_t h = 0; h < 2; ++h) {
+      __m256 sum = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(j[h][r()]), d[h]), _mm256_set1_ps(row.d),
+                                   acc[r()][h]);
+      if constexpr (F.has_mins && F.groups == 1)
+        sum = _mm256_fmadd_ps(scales.mins[0][h], _mm256_set1_ps(row.min_factor), sum);
+      if constexpr (F.has_mins && F.groups == 2) {
+        sum = _mm256_fmadd_ps(scales.mins[0][h], _mm256_set1_ps(row.min_factors[0]), sum);
+        sum = _mm256_fmadd_ps(scales.mins[1][h], _mm256_set1_ps(row.min_factors[1]), sum);
+      }
+      acc[r()][h] = sum;
     }
-  }
-}
-
-/// Half rows [FirstHalf, FirstHalf + NumHalves) of a tile times N rows of x.
-template <packed_format F, std::uint32_t N, std::uint32_t FirstHalf, std::uint32_t NumHalves>
-void multiply_halves(const std::byte* tile, const activation_block* panel, std::uint32_t num_blocks,
-                     float* out) {
-  const std::byte* meta = tile;
-  const std::byte* codes = tile + F.codes_begin(num_blocks);
-  __m256 acc[NumHalves][N];
-  for (auto& half : acc)
-    for (auto& sum : half) sum = _mm256_setzero_ps();
-  for (std::uint32_t unit = 0; unit < num_blocks / F.unit_blocks; ++unit) {
-    const std::byte* const unit_meta = meta;
-    meta += tile_rows * (F.has_mins ? 4 : 2);
-    for (std::uint32_t b = 0; b < F.unit_blocks; ++b) {
-      unrolled<NumHalves>([&](auto index) __attribute__((always_inline)) {
-        constexpr std::uint32_t half = FirstHalf + index();
-        const __m256 d = load_f16(unit_meta + half * half_rows * 2);
-        const __m256 m =
-            F.has_mins ? load_f16(unit_meta + (tile_rows + half * half_rows) * 2) : _mm256_setzero_ps();
-        add_block<F, N>(codes + half * line_bytes / 2, meta + half * half_rows, d, m, panel, acc[index()]);
-      });
-      codes += F.code_bytes();
-      meta += F.block_meta_bytes();
-      panel += N;
-    }
-  }
-  for (std::uint32_t half = 0; half < NumHalves; ++half)
-    for (std::uint32_t r = 0; r < N; ++r)
-      _mm256_storeu_ps(out + r * tile_rows + (FirstHalf + half) * half_rows, acc[half][r]);
+  });
 }
 
 template <tensor_type Type>
@@ -223,8 +213,9 @@ void multiply_float_half(const std::byte* tile, const float* panel, std::uint32_
   for (; k + 2 <= num_cols; k += 2, tile += 2 * tile_rows * size, panel += 2 * N)
     for (std::uint32_t odd = 0; odd < 2; ++odd) {
       const __m256 w = load_floats<Type>(tile + odd * tile_rows * size);
-      for (std::uint32_t r = 0; r < N; ++r)
-        acc[odd][r] = _mm256_fmadd_ps(w, _mm256_set1_ps(panel[odd * N + r]), acc[odd][r]);
+      unrolled<N>([&](auto r) __attribute__((always_inline)) {
+        acc[odd][r()] = _mm256_fmadd_ps(w, _mm256_set1_ps(panel[odd * N + r()]), acc[odd][r()]);
+      });
     }
   if (k < num_cols) {
     const __m256 w = load_floats<Type>(tile);
@@ -238,13 +229,31 @@ struct avx2_level {
   template <tensor_type Type, std::uint32_t N>
   static void quantised(const std::byte* tile, const activation_block* panel, std::uint32_t num_blocks,
                         float* out) {
-    constexpr packed_format format = packed_format_of(Type);
-    if constexpr (N <= 2) { // one pass in the order of memory; accumulators of both halves fit in registers
-      multiply_halves<format, N, 0, 2>(tile, panel, num_blocks, out);
-    } else {
-      multiply_halves<format, N, 0, 1>(tile, panel, num_blocks, out);
-      multiply_halves<format, N, 1, 1>(tile, panel, num_blocks, out);
+    constexpr packed_format F = packed_format_of(Type);
+    constexpr std::uint32_t first = N <= 4 ? N : (N + 1) / 2; // rows of x whose integer sums fit in registers
+    const std::byte* meta = tile;
+    const std::byte* codes = tile + F.codes_begin(num_blocks);
+    __m256 acc[N][2];
+    for (auto& row : acc) row[0] = row[1] = _mm256_setzero_ps();
+    for (std::uint32_t unit = 0; unit < num_blocks / F.unit_blocks; ++unit) {
+      const __m256 d[2] = {load_f16(meta), load_f16(meta + 2 * half_rows)};
+      __m256 m[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+      if constexpr (F.has_mins) {
+        m[0] = load_f16(meta + 2 * tile_rows);
+        m[1] = load_f16(meta + 2 * (tile_rows + half_rows));
+      }
+      meta += tile_rows * (F.has_mins ? 4 : 2);
+      for (std::uint32_t b = 0; b < F.unit_blocks; ++b) {
+        const block_scales<F> scales(meta, m);
+        add_block<F, first>(codes, scales, d, panel, acc);
+        if constexpr (N > first) add_block<F, N - first>(codes, scales, d, panel + first, acc + first);
+        codes += F.code_bytes();
+        meta += F.block_meta_bytes();
+        panel += N;
+      }
     }
+    for (std::uint32_t r = 0; r < N; ++r)
+      for (std::uint32_t h = 0; h < 2; ++h) _mm256_storeu_ps(out + r * tile_rows + h * half_rows, acc[r][h]);
   }
 
   template <tensor_type Type, std::uint32_t N>

@@ -202,8 +202,9 @@ struct avx512_level {
     for (; k + 2 <= num_cols; k += 2, tile += 2 * tile_rows * size, panel += 2 * N)
       for (std::uint32_t odd = 0; odd < 2; ++odd) {
         const __m512 w = load_floats<Type>(tile + odd * tile_rows * size);
-        for (std::uint32_t r = 0; r < N; ++r)
-          acc[odd][r] = _mm512_fmadd_ps(w, _mm512_set1_ps(panel[odd * N + r]), acc[odd][r]);
+        unrolled<N>([&](auto r) __attribute__((always_inline)) {
+          acc[odd][r()] = _mm512_fmadd_ps(w, _mm512_set1_ps(panel[odd * N + r()]), acc[odd][r()]);
+        });
       }
     if (k < num_cols) {
       const __m512 w = load_floats<Type>(tile);

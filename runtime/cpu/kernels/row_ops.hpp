@@ -149,7 +149,7 @@ void kv_write_as(const device::kv_write_args& args, row_range rows) {
   const device::kv_layer& layer = args.layer;
   auto* keys = static_cast<T*>(layer.keys);
   auto* values = static_cast<T*>(layer.values);
-  T rounded[max_head_dim];
+  T rounded[device::max_head_dim];
   for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
     const device::batch_entry& row = args.batch->rows[r];
     const block_id block = args.batch->sequences[row.sequence].blocks[row.slot.value / layer.block_size];

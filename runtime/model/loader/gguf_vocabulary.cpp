@@ -18,6 +18,7 @@ using tokenizer::vocabulary_data;
 using tokenizer::vocabulary_kind;
 
 constexpr std::string_view model_key = "tokenizer.ggml.model";
+constexpr std::string_view gemma4_model = "gemma4";
 constexpr std::string_view tokens_key = "tokenizer.ggml.tokens";
 constexpr std::string_view scores_key = "tokenizer.ggml.scores";
 constexpr std::string_view types_key = "tokenizer.ggml.token_type";
@@ -54,9 +55,9 @@ bool is_byte_spelling(std::string_view token) noexcept {
 expected<vocabulary_kind> read_kind(const gguf_metadata& metadata) {
   auto model = metadata.require_string(model_key);
   if (!model) return std::move(model).error();
-  if (*model == "gpt2") return vocabulary_kind::bpe;
+  if (*model == "gpt2" || *model == gemma4_model) return vocabulary_kind::bpe;
   if (*model == "llama") return vocabulary_kind::spm;
-  return metadata.key_error(model_key, quote(*model) + " is not supported, only 'gpt2' and 'llama'",
+  return metadata.key_error(model_key, quote(*model) + " is not supported, only 'gpt2', 'gemma4' and 'llama'",
                             errc::unsupported);
 }
 
@@ -164,6 +165,10 @@ expected<void> read_texts(const gguf_metadata& metadata, vocabulary_data& out) {
   auto pre = metadata.find_string("tokenizer.ggml.pre");
   if (!pre) return std::move(pre).error();
   out.pre = pre->value_or("");
+  auto model = metadata.require_string(model_key);
+  if (!model) return std::move(model).error();
+  if (*model == gemma4_model)
+    out.pre = gemma4_model; // a model of its own name, which implies the pre-tokenizer
   auto chat_template = metadata.find_string("tokenizer.chat_template");
   if (!chat_template) return std::move(chat_template).error();
   out.chat_template = chat_template->value_or("");

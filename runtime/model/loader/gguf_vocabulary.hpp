@@ -13,7 +13,7 @@ namespace paceline::model {
 bool is_end_of_turn_name(std::string_view token) noexcept;
 
 /// The vocabulary in a GGUF file's `tokenizer.*` keys: lists of equal length, ids below the number of tokens,
-/// merges of two parts, byte tokens spelt <0xHH>. Kinds other than "gpt2" (BPE) and "llama" (SPM) are refused
+/// merges of two parts, byte tokens spelt <0xHH>. Kinds other than "gpt2" and "gemma4" (BPE) and "llama" (SPM) are refused
 /// by name.
 expected<tokenizer::vocabulary_data> read_gguf_vocabulary(const gguf_metadata& metadata);
 

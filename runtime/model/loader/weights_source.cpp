@@ -1,9 +1,9 @@
 #include "runtime/model/loader/weights_source.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/device/float16.hpp"
 #include "runtime/model/loader/quote.hpp"
 
-#include <bit>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -164,15 +164,6 @@ std::string shape_text(std::uint64_t rows, std::uint64_t cols) {
   return text;
 }
 
-float half_to_float(std::uint16_t half) noexcept {
-  const std::uint32_t sign = (half & 0x8000U) << 16;
-  const std::uint32_t rest = half & 0x7fffU;
-  if (rest >= 0x7c00U) return std::bit_cast<float>(sign | 0x7f800000U | (rest & 0x3ffU) << 13);
-  // A multiplication by 2^112 moves the exponent's bias and normalises subnormal numbers; it is exact.
-  const float magnitude = std::bit_cast<float>(rest << 13) * 0x1p112F;
-  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
-}
-
 float load_float(const std::byte* from, tensor_type type, std::size_t index) noexcept {
   if (type == tensor_type::f32) {
     float value;
@@ -181,7 +172,7 @@ float load_float(const std::byte* from, tensor_type type, std::size_t index) noe
   }
   std::uint16_t bits;
   std::memcpy(&bits, from + index * sizeof(bits), sizeof(bits));
-  return type == tensor_type::f16 ? half_to_float(bits) : std::bit_cast<float>(std::uint32_t{bits} << 16);
+  return type == tensor_type::f16 ? device::float_of_f16(bits) : device::float_of_bf16(bits);
 }
 
 bool is_float_type(tensor_type type) noexcept {
@@ -206,7 +197,7 @@ class weights_builder {
                      "has no meaning in a model of architecture " + std::string(to_string(config_.arch)),
                      errc::unsupported);
     }
-    if (parsed->layer >= config_.num_layers)
+    if (is_layer_role(parsed->role) && parsed->layer >= config_.num_layers)
       return failure(tensor.name, "belongs to layer " + std::to_string(parsed->layer) + " of a model with " +
                                       std::to_string(config_.num_layers) + " layers");
     const auto [rows, cols] = expected_shape(config_, parsed->role);

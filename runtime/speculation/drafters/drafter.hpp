@@ -45,12 +45,15 @@ struct draft_task {
   const sampling::token_counts* counts; ///< penalty counts of `tokens`
   std::uint32_t prompt_length = 0;
   verification_rule rule = verification_rule::coupled;
-  std::uint32_t draft_length =
-      0; ///< upper bound of the tree's depth; the caller has applied the overflow guard
-  std::span<const block_id>
-      blocks; ///< lease in the drafter's own pool, covering tokens + draft_length; empty if it has none
-  std::span<const float>
-      features; ///< [rows][hidden] of the requested taps for the last committed tokens, last row = last token
+  /// Upper bound of the tree's depth; the caller has applied the overflow guard.
+  std::uint32_t draft_length = 0;
+  /// Lease in the drafter's own pool, covering tokens + draft_length; empty if it has none. Another lease
+  /// than last time needs a new session.
+  std::span<const block_id> blocks;
+  /// Of the requested taps, [rows][taps][hidden]: hidden states of the newest tokens that have one. The last
+  /// row decided the newest token, which itself has not been through the target yet: it belongs to position
+  /// tokens.size() - 2.
+  std::span<const float> features;
   class drafter_session* session = nullptr; ///< what `open` made for this request
   draft result;                             ///< written by `propose`
 };

@@ -17,8 +17,8 @@ namespace paceline::speculation {
 /// What a drafter is made from.
 struct drafter_parts {
   config::drafter_options options;
-  std::shared_ptr<const model::language_model>
-      own_model;                       ///< loaded from `options.path` by the caller; null for kinds without
+  /// Loaded from `options.path` by the caller; null for kinds without a model.
+  std::shared_ptr<const model::language_model> own_model = {};
   std::uint32_t target_vocab_size = 0; ///< draft tokens lie below it
 };
 

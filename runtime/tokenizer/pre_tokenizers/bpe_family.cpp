@@ -101,10 +101,10 @@ constexpr std::string_view bailing_patterns[] = {CONTRACTIONS "|" WORDS R"(|\p{N
 constexpr std::string_view seed_coder_patterns[] = {CONTRACTIONS "|" WORDS
                                                                  R"(|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|)" SPACES};
 constexpr std::string_view ufakzeka_patterns[] = {WORDS R"(|\p{N}|)" SYMBOLS_AND_NEWLINES "|" SPACES};
-constexpr std::string_view afmoe_patterns[] = {"[一-鿿㐀-䶿\\x{f900}-\\x{faff}぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-"
-                                               "໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+",
-                                               ASCII_PUNCTUATION_WORDS "|" MARKED_WORDS
-                                                                       R"(| ?[\p{P}\p{S}]+[\r\n]*|)" SPACES};
+constexpr std::string_view afmoe_patterns[] = {
+    "[一-鿿㐀-䶿\\x{f900}-\\x{faff}぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-"
+    "໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+",
+    ASCII_PUNCTUATION_WORDS "|" MARKED_WORDS R"(| ?[\p{P}\p{S}]+[\r\n]*|)" SPACES};
 constexpr std::string_view newline_runs = R"([^\n]+|[\n]+)";
 constexpr std::string_view newline_patterns[] = {newline_runs};
 constexpr std::string_view laguna_patterns[] = {newline_runs, qwen2};

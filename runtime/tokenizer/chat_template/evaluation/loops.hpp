@@ -1,0 +1,43 @@
+#pragma once
+
+#include "runtime/tokenizer/chat_template/python/iteration.hpp"
+#include "runtime/tokenizer/chat_template/syntax/ast.hpp"
+
+#include <optional>
+
+namespace paceline::tokenizer::jinja {
+
+struct activation;
+
+/// Where a loop gets its items: all of an iterable's, or those its `if` lets pass, asked one at a time.
+struct item_source {
+  item_source() = default;
+  item_source(const item_source&) = delete;
+  item_source& operator=(const item_source&) = delete;
+  virtual ~item_source() = default;
+  virtual bool next(value& out) = 0;
+};
+
+/// The variable `loop`.
+struct loop_object final : object {
+  item_source* source = nullptr;     ///< null once the loop is over
+  std::optional<wide_int> length;    ///< known from the start, or counted when first asked for
+  const for_statement* recursive = nullptr; ///< what loop(...) renders again
+  activation* closure = nullptr;     ///< where the recursive loop was defined
+  wide_int depth0 = 0, index0 = -1;
+  value before, current;
+  std::vector<value> ahead; ///< items taken from the source before their turn, last one first
+  std::vector<value> last_changed;
+  bool changed_once = false;
+
+  /// The next item into `current`; false at the end.
+  bool advance(runtime& rt);
+  /// The item after this one, or null at the end.
+  const value* peek(runtime& rt);
+  wide_int total(runtime& rt);
+
+  std::string describe(runtime& rt) override;
+  std::optional<value> attribute(runtime& rt, std::string_view name) override;
+};
+
+} // namespace paceline::tokenizer::jinja

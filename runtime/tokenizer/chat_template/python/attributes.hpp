@@ -1,0 +1,19 @@
+#pragma once
+
+#include "runtime/tokenizer/chat_template/python/runtime.hpp"
+
+#include <optional>
+#include <string_view>
+
+namespace paceline::tokenizer::jinja {
+
+/// `obj.name` in a template: a method or attribute, else an item of that key, else undefined.
+value get_attribute(runtime& rt, const value& object, std::string_view name);
+/// `obj[key]` in a template: an item, else a method or attribute, else undefined.
+value get_item(runtime& rt, const value& object, const value& key);
+/// `obj[start:stop:step]`; none for what is left out.
+value get_slice(runtime& rt, const value& object, const value& start, const value& stop, const value& step);
+/// The method or attribute alone, without looking for items; nothing when there is none.
+std::optional<value> own_attribute(runtime& rt, const value& object, std::string_view name);
+
+} // namespace paceline::tokenizer::jinja

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "runtime/tokenizer/chat_template/python/runtime.hpp"
+
+#include <optional>
+#include <string>
+
+namespace paceline::tokenizer::jinja {
+
+/// Parameters of json.dumps.
+struct json_style {
+  bool ensure_ascii = false;
+  bool sort_keys = false;
+  std::optional<std::string> indent; ///< one level of it; none: everything on one line
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+};
+
+/// json.dumps(v): fails for what it cannot serialize.
+std::string json_text(runtime& rt, const value& v, const json_style& style);
+
+} // namespace paceline::tokenizer::jinja

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "runtime/tokenizer/chat_template/python/runtime.hpp"
+
+#include <span>
+#include <string_view>
+
+namespace paceline::tokenizer::jinja {
+
+struct method_entry {
+  std::string_view name;
+  native_method call = nullptr;
+  bool mutates = false; ///< refused by the immutable sandbox
+};
+
+std::span<const method_entry> string_methods();
+std::span<const method_entry> string_search_methods();
+std::span<const method_entry> list_methods();
+std::span<const method_entry> tuple_methods();
+std::span<const method_entry> dict_methods();
+std::span<const method_entry> number_methods();
+std::span<const method_entry> range_methods();
+
+/// Positions `start` and `stop` of a sequence of `length`, as Python clamps those of a slice with step 1.
+std::pair<std::int64_t, std::int64_t> clamp_slice(runtime& rt, const value& start, const value& stop,
+                                                  std::int64_t length);
+/// sorted(items, key=..., reverse=...): stable; `keys[i]` belongs to `items[i]`.
+std::vector<value> sorted_by(runtime& rt, const std::vector<value>& items, const std::vector<value>& keys,
+                             bool reverse);
+
+} // namespace paceline::tokenizer::jinja

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "runtime/tokenizer/chat_template/python/value.hpp"
+
+#include <optional>
+#include <string_view>
+
+namespace paceline::tokenizer::jinja {
+
+/// int(text, base): blanks around, a sign, underscores between digits, a prefix that fits the base. Nothing where
+/// Python raises ValueError, and for what 128 bits cannot hold.
+std::optional<wide_int> integer_of_text(std::string_view text, wide_int base);
+/// float(text).
+std::optional<double> real_of_text(std::string_view text);
+/// int(number): toward zero; nothing when it is not finite or too large.
+std::optional<value> truncated(double number);
+/// round(number, precision): half to even, on the exact binary value.
+double rounded(double number, wide_int precision);
+wide_int rounded(wide_int number, wide_int precision);
+
+} // namespace paceline::tokenizer::jinja

@@ -1,0 +1,120 @@
+#pragma once
+
+#include "runtime/tokenizer/chat_template/python/failure.hpp"
+#include "runtime/tokenizer/chat_template/python/value.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace paceline::tokenizer::jinja {
+
+class runtime;
+
+/// Whatever a value points to. The heap of a render owns all of them.
+struct object {
+  object() = default;
+  object(const object&) = delete;
+  object& operator=(const object&) = delete;
+  virtual ~object() = default;
+  /// str() and repr() of the types that print as a description.
+  virtual std::string describe(runtime&) { return "<object>"; }
+  /// Attributes of the types that have their own, by name.
+  virtual std::optional<value> attribute(runtime&, std::string_view) { return std::nullopt; }
+};
+
+/// A list or a tuple.
+struct list_object final : object {
+  std::vector<value> items;
+  bool is_group = false; ///< a tuple of the filter groupby: its parts are also `.grouper` and `.list`
+};
+
+/// A dict: entries in order of insertion, found by a linear scan while they are few and by hash otherwise.
+struct dict_object final : object {
+  using entry = std::pair<value, value>;
+
+  const std::vector<entry>& entries() const noexcept { return entries_; }
+  std::size_t size() const noexcept { return entries_.size(); }
+  /// Keys must be hashable, as Python has it: unhashable ones fail.
+  const value* find(runtime& rt, const value& key) const;
+  const value* find(runtime& rt, std::string_view key) const { return find(rt, value::of_text(key)); }
+  void set(runtime& rt, const value& key, const value& item);
+  bool erase(runtime& rt, const value& key);
+  void clear();
+
+private:
+  std::size_t position(runtime& rt, const value& key) const;
+  void index_all(runtime& rt);
+
+  std::vector<entry> entries_;
+  std::unordered_multimap<std::size_t, std::size_t> index_; ///< hash -> position, once there are many
+};
+
+struct dict_view_object final : object {
+  enum class part : std::uint8_t { keys, values, items };
+  dict_object* dict = nullptr;
+  part shows = part::keys;
+};
+
+struct range_object final : object {
+  wide_int start = 0, stop = 0, step = 1;
+  wide_int size() const noexcept {
+    if (step > 0) return start < stop ? (stop - start - 1) / step + 1 : 0;
+    return start > stop ? (start - stop - 1) / -step + 1 : 0;
+  }
+};
+
+/// A generator whose items were computed when it was made. An error met on the way is raised when the consumer gets
+/// there, as Python's lazy ones do.
+struct iterator_object final : object {
+  std::string_view type_name = "generator";
+  std::vector<value> items;
+  std::size_t position = 0;
+  std::optional<failure> pending;
+  std::string describe(runtime&) override { return "<" + std::string(type_name) + " object>"; }
+};
+
+struct namespace_object final : object {
+  dict_object* attributes = nullptr;
+};
+
+struct cycler_object final : object {
+  list_object* items = nullptr;
+  std::size_t position = 0;
+  std::string describe(runtime&) override { return "<jinja2.utils.Cycler object>"; }
+  std::optional<value> attribute(runtime& rt, std::string_view name) override;
+};
+
+struct joiner_object final : object {
+  value separator;
+  bool used = false;
+  std::string describe(runtime&) override { return "<jinja2.utils.Joiner object>"; }
+  std::optional<value> attribute(runtime& rt, std::string_view name) override;
+};
+
+/// Arguments of a call, filter or test as given: by position, then by name in the order written.
+struct call_arguments {
+  std::vector<value> positional;
+  std::vector<std::pair<std::string_view, value>> named;
+};
+
+using native_function = value (*)(runtime&, const call_arguments&);
+using native_method = value (*)(runtime&, const value& self, const call_arguments&);
+
+struct function_object final : object {
+  std::string_view name;
+  native_function call = nullptr;
+  std::string describe(runtime&) override { return "<function " + std::string(name) + ">"; }
+};
+
+struct method_object final : object {
+  std::string_view name;
+  value self;
+  native_method call = nullptr;
+  std::string describe(runtime&) override { return "<built-in method " + std::string(name) + ">"; }
+};
+
+} // namespace paceline::tokenizer::jinja

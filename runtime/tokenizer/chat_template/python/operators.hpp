@@ -1,0 +1,41 @@
+#pragma once
+
+#include "runtime/tokenizer/chat_template/python/runtime.hpp"
+
+#include <optional>
+
+/// Python's operators over values. All fail as Python raises TypeError, ZeroDivisionError and so on.
+namespace paceline::tokenizer::jinja {
+
+enum class binary_operator : std::uint8_t { add, subtract, multiply, divide, floor_divide, modulo, power };
+enum class comparison : std::uint8_t { equal, not_equal, less, less_equal, greater, greater_equal, in, not_in };
+
+bool truth(runtime& rt, const value& v);
+bool equal(runtime& rt, const value& a, const value& b);
+/// Python's `is`, with equal strings and numbers of one type taken for the same object.
+bool identical(runtime& rt, const value& a, const value& b);
+bool less(runtime& rt, const value& a, const value& b, std::string_view symbol = "<");
+bool contains(runtime& rt, const value& container, const value& item);
+bool compare(runtime& rt, comparison op, const value& a, const value& b);
+
+value binary(runtime& rt, binary_operator op, const value& a, const value& b);
+value negate(const value& v);
+value plus(const value& v);
+
+/// Fails for values Python cannot hash.
+std::size_t hash_of(runtime& rt, const value& v);
+/// len(v), or nothing for a type that has none.
+std::optional<wide_int> length_of(runtime& rt, const value& v);
+
+/// Fails with Python's message when `v` is undefined.
+void require_defined(runtime& rt, const value& v);
+std::string undefined_message(runtime& rt, const value& v);
+
+/// The number as a double; for `is_number()` values.
+double as_real(const value& v) noexcept;
+/// An index, count or width: an int or bool, else a failure that names `what`.
+wide_int require_integer(runtime& rt, const value& v, std::string_view what);
+/// The text of a string, else a failure that names `what`.
+std::string_view require_text(runtime& rt, const value& v, std::string_view what);
+
+} // namespace paceline::tokenizer::jinja

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "runtime/tokenizer/chat_template/python/runtime.hpp"
+
+#include <string>
+
+namespace paceline::tokenizer::jinja {
+
+std::string integer_text(wide_int number);
+/// repr(float): the shortest digits that read back as the same number.
+std::string real_text(double number);
+/// Exactly `precision` digits after the point.
+std::string fixed_text(double number, int precision);
+/// `precision` digits after the first, then an exponent of two digits or more.
+std::string scientific_text(double number, int precision);
+
+/// str(v) and repr(v), appended. Fail when the budget for memory cannot hold the result.
+void append_str(runtime& rt, std::string& out, const value& v);
+void append_repr(runtime& rt, std::string& out, const value& v);
+std::string str(runtime& rt, const value& v);
+std::string repr(runtime& rt, const value& v);
+/// str(v) without a copy when `v` is a string.
+std::string_view str_view(runtime& rt, const value& v);
+
+} // namespace paceline::tokenizer::jinja

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include <optional>
+#include <string>
+
+namespace paceline::tokenizer {
+
+/// What a chat request says that its model's template may use.
+struct chat_request {
+  boost::json::array messages;
+  std::optional<boost::json::array> tools;
+  std::optional<boost::json::array> documents;
+  bool add_generation_prompt = true;
+  boost::json::object template_arguments; ///< `chat_template_kwargs`: enable_thinking and the like
+};
+
+/// Spellings of special tokens that templates refer to; those the vocabulary lacks are left out.
+struct special_spellings {
+  std::optional<std::string> bos, eos, pad, unk;
+};
+
+/// The variables of transformers' `apply_chat_template`: messages, tools, documents (None when there are none),
+/// add_generation_prompt, bos_token, eos_token, pad_token, unk_token, and the request's own. Fails when the request's
+/// own would replace one of the others.
+expected<boost::json::object> request_variables(const chat_request& request, const special_spellings& spellings);
+
+} // namespace paceline::tokenizer

@@ -1,0 +1,472 @@
+#include "runtime/tokenizer/chat_template/syntax/expression_parser.hpp"
+
+#include "runtime/tokenizer/chat_template/syntax/tree_walk.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace paceline::tokenizer::jinja {
+
+namespace {
+
+template <class Node>
+expression_ptr make(int line, Node node) {
+  auto made = std::make_unique<expression>();
+  made->line = line;
+  made->node = std::move(node);
+  for_each_child(*made, [&](const expression& child) { made->height = std::max(made->height, child.height + 1); });
+  if (made->height > expression_parser::max_height) fail_at(line, "the expression is nested deeper than 200 levels");
+  return made;
+}
+
+constant number_constant(const value& v) {
+  constant c;
+  c.number = v;
+  return c;
+}
+
+std::optional<comparison> comparison_symbol(const token& t) {
+  if (t.kind != token_kind::op) return std::nullopt;
+  if (t.text == "==") return comparison::equal;
+  if (t.text == "!=") return comparison::not_equal;
+  if (t.text == "<") return comparison::less;
+  if (t.text == "<=") return comparison::less_equal;
+  if (t.text == ">") return comparison::greater;
+  if (t.text == ">=") return comparison::greater_equal;
+  return std::nullopt;
+}
+
+std::optional<binary_operator> sum_symbol(const token& t) {
+  if (t.is_op("+")) return binary_operator::add;
+  if (t.is_op("-")) return binary_operator::subtract;
+  return std::nullopt;
+}
+
+std::optional<binary_operator> product_symbol(const token& t) {
+  if (t.is_op("*")) return binary_operator::multiply;
+  if (t.is_op("/")) return binary_operator::divide;
+  if (t.is_op("//")) return binary_operator::floor_divide;
+  if (t.is_op("%")) return binary_operator::modulo;
+  return std::nullopt;
+}
+
+std::optional<binary_operator> power_symbol(const token& t) {
+  return t.is_op("**") ? std::optional(binary_operator::power) : std::nullopt;
+}
+
+bool starts_test_argument(const token& t) {
+  switch (t.kind) {
+  case token_kind::string:
+  case token_kind::integer:
+  case token_kind::real: return true;
+  case token_kind::name: return t.text != "else" && t.text != "or" && t.text != "and";
+  case token_kind::op: return t.text == "[" || t.text == "{";
+  default: return false;
+  }
+}
+
+} // namespace
+
+expression_parser::level::level(expression_parser& parser) : parser_(parser) {
+  if (parser.depth_ >= max_depth) parser.fail_here("the template is nested deeper than 100 levels");
+  ++parser.depth_;
+}
+
+const token& expression_parser::next() {
+  const token& passed = tokens_[at_];
+  if (at_ + 1 < tokens_.size()) ++at_;
+  return passed;
+}
+
+bool expression_parser::skip_op(std::string_view symbol) {
+  if (!current().is_op(symbol)) return false;
+  next();
+  return true;
+}
+
+bool expression_parser::skip_name(std::string_view word) {
+  if (!current().is_name(word)) return false;
+  next();
+  return true;
+}
+
+void expression_parser::expect_op(std::string_view symbol) {
+  if (!skip_op(symbol)) fail_expected(symbol);
+}
+
+void expression_parser::expect_kind(token_kind kind, std::string_view what) {
+  if (current().kind != kind) fail_expected(what);
+  next();
+}
+
+std::string expression_parser::expect_name() {
+  if (current().kind != token_kind::name) fail_expected("name");
+  return next().text;
+}
+
+void expression_parser::fail_here(std::string message) const { fail_at(current().line, std::move(message)); }
+
+void expression_parser::fail_expected(std::string_view what) const {
+  if (current().kind == token_kind::end)
+    fail_here("unexpected end of template, expected '" + std::string(what) + "'");
+  fail_here("expected token '" + std::string(what) + "', got '" + describe(current()) + "'");
+}
+
+expression_ptr expression_parser::parse_expression(conditionals allowed) {
+  const level nested(*this);
+  return allowed == conditionals::allowed ? parse_conditional() : parse_or();
+}
+
+bool expression_parser::at_tuple_end(std::string_view end_word) const {
+  const token& t = current();
+  return t.kind == token_kind::variable_end || t.kind == token_kind::block_end || t.is_op(")") ||
+         (!end_word.empty() && t.is_name(end_word));
+}
+
+expression_ptr expression_parser::parse_tuple(conditionals allowed, std::string_view end_word, bool in_parentheses) {
+  int line = current().line;
+  sequence_expression tuple;
+  tuple.is_tuple = true;
+  bool is_tuple = false;
+  while (!at_tuple_end(end_word)) {
+    tuple.items.push_back(parse_expression(allowed));
+    if (!current().is_op(",")) break;
+    is_tuple = true;
+    line = current().line;
+    next();
+  }
+  if (!is_tuple) {
+    if (!tuple.items.empty()) return std::move(tuple.items.front());
+    if (!in_parentheses) fail_here("expected an expression, got '" + describe(current()) + "'");
+  }
+  return make(line, std::move(tuple));
+}
+
+expression_ptr expression_parser::parse_conditional() {
+  int line = current().line;
+  expression_ptr result = parse_or();
+  while (skip_name("if")) {
+    conditional_expression node;
+    node.test = parse_or();
+    if (skip_name("else")) {
+      const level nested(*this);
+      node.if_false = parse_conditional();
+    }
+    node.if_true = std::move(result);
+    result = make(line, std::move(node));
+    line = current().line;
+  }
+  return result;
+}
+
+expression_ptr expression_parser::parse_or() {
+  const int line = current().line;
+  logical_chain chain;
+  chain.is_or = true;
+  do {
+    chain.operands.push_back(parse_and());
+  } while (skip_name("or"));
+  return chain.operands.size() == 1 ? std::move(chain.operands.front()) : make(line, std::move(chain));
+}
+
+expression_ptr expression_parser::parse_and() {
+  const int line = current().line;
+  logical_chain chain;
+  do {
+    chain.operands.push_back(parse_not());
+  } while (skip_name("and"));
+  return chain.operands.size() == 1 ? std::move(chain.operands.front()) : make(line, std::move(chain));
+}
+
+expression_ptr expression_parser::parse_not() {
+  if (!current().is_name("not")) return parse_comparison();
+  const level nested(*this);
+  const int line = next().line;
+  return make(line, unary_expression{unary_operator::logical_not, parse_not()});
+}
+
+expression_ptr expression_parser::parse_comparison() {
+  const int line = current().line;
+  comparison_chain chain;
+  chain.first = parse_sum();
+  for (;;) {
+    comparison op = comparison::in;
+    if (const auto symbol = comparison_symbol(current())) {
+      op = *symbol;
+      next();
+    } else if (current().is_name("not") && peek().is_name("in")) {
+      op = comparison::not_in;
+      next();
+      next();
+    } else if (!skip_name("in")) {
+      break;
+    }
+    chain.rest.emplace_back(op, parse_sum());
+  }
+  return chain.rest.empty() ? std::move(chain.first) : make(line, std::move(chain));
+}
+
+template <class Operator>
+expression_ptr expression_parser::parse_binary(expression_ptr (expression_parser::*operand)(), Operator operator_of) {
+  const int line = current().line;
+  binary_chain chain;
+  chain.first = (this->*operand)();
+  while (const auto op = operator_of(current())) {
+    next();
+    chain.rest.emplace_back(*op, (this->*operand)());
+  }
+  return chain.rest.empty() ? std::move(chain.first) : make(line, std::move(chain));
+}
+
+expression_ptr expression_parser::parse_sum() {
+  return parse_binary(&expression_parser::parse_concatenation, sum_symbol);
+}
+
+expression_ptr expression_parser::parse_concatenation() {
+  const int line = current().line;
+  concatenation node;
+  do {
+    node.parts.push_back(parse_product());
+  } while (skip_op("~"));
+  return node.parts.size() == 1 ? std::move(node.parts.front()) : make(line, std::move(node));
+}
+
+expression_ptr expression_parser::parse_product() {
+  return parse_binary(&expression_parser::parse_power, product_symbol);
+}
+
+expression_ptr expression_parser::parse_power() {
+  // From left to right too, unlike Python's.
+  return parse_binary(&expression_parser::parse_factor, power_symbol);
+}
+
+expression_ptr expression_parser::parse_factor() { return parse_unary(true); }
+
+expression_ptr expression_parser::parse_unary(bool with_filters) {
+  const int line = current().line;
+  expression_ptr node;
+  if (current().is_op("-") || current().is_op("+")) {
+    const level nested(*this);
+    const auto op = next().text == "-" ? unary_operator::negate : unary_operator::plus;
+    node = make(line, unary_expression{op, parse_unary(false)});
+  } else {
+    node = parse_primary();
+  }
+  node = parse_postfix(std::move(node));
+  return with_filters ? parse_filters_and_tests(std::move(node)) : std::move(node);
+}
+
+expression_ptr expression_parser::parse_primary() {
+  const token& t = current();
+  const int line = t.line;
+  switch (t.kind) {
+  case token_kind::string: return parse_string();
+  case token_kind::integer: return make(line, number_constant(value::of_integer(next().integer)));
+  case token_kind::real: return make(line, number_constant(value::of_real(next().real)));
+  case token_kind::name:
+    next();
+    if (t.text == "true" || t.text == "True") return make(line, number_constant(value::of(true)));
+    if (t.text == "false" || t.text == "False") return make(line, number_constant(value::of(false)));
+    if (t.text == "none" || t.text == "None") return make(line, number_constant(value::none()));
+    return make(line, name_expression{t.text, {}});
+  case token_kind::op:
+    if (t.text == "[") return parse_list();
+    if (t.text == "{") return parse_dict();
+    if (t.text == "(") {
+      const level nested(*this);
+      next();
+      expression_ptr inside = parse_tuple(conditionals::allowed, {}, true);
+      expect_op(")");
+      return inside;
+    }
+    break;
+  default: break;
+  }
+  fail_here("unexpected '" + describe(t) + "'");
+}
+
+expression_ptr expression_parser::parse_string() {
+  constant c;
+  c.is_text = true;
+  const int line = current().line;
+  while (current().kind == token_kind::string) c.text += next().text; // neighbours are one string
+  return make(line, std::move(c));
+}
+
+expression_ptr expression_parser::parse_list() {
+  const level nested(*this);
+  const int line = next().line;
+  sequence_expression list;
+  while (!current().is_op("]")) {
+    if (!list.items.empty()) {
+      expect_op(",");
+      if (current().is_op("]")) break;
+    }
+    list.items.push_back(parse_expression());
+  }
+  expect_op("]");
+  return make(line, std::move(list));
+}
+
+expression_ptr expression_parser::parse_dict() {
+  const level nested(*this);
+  const int line = next().line;
+  dict_expression dict;
+  while (!current().is_op("}")) {
+    if (!dict.entries.empty()) {
+      expect_op(",");
+      if (current().is_op("}")) break;
+    }
+    expression_ptr key = parse_expression();
+    expect_op(":");
+    dict.entries.emplace_back(std::move(key), parse_expression());
+  }
+  expect_op("}");
+  return make(line, std::move(dict));
+}
+
+expression_ptr expression_parser::parse_postfix(expression_ptr operand) {
+  for (;;) {
+    if (current().is_op(".") || current().is_op("["))
+      operand = parse_subscript(std::move(operand));
+    else if (current().is_op("("))
+      operand = parse_call(std::move(operand));
+    else
+      return operand;
+  }
+}
+
+expression_ptr expression_parser::parse_filters_and_tests(expression_ptr operand) {
+  for (;;) {
+    if (current().is_op("|"))
+      operand = parse_filters(std::move(operand));
+    else if (current().is_name("is"))
+      operand = parse_test(std::move(operand));
+    else if (current().is_op("("))
+      operand = parse_call(std::move(operand));
+    else
+      return operand;
+  }
+}
+
+expression_ptr expression_parser::parse_subscript(expression_ptr object) {
+  const int line = current().line;
+  if (skip_op(".")) {
+    const token& t = next();
+    if (t.kind == token_kind::name) return make(line, attribute_expression{std::move(object), t.text});
+    if (t.kind != token_kind::integer) fail_at(t.line, "expected name or number");
+    return make(line, item_expression{std::move(object), make(t.line, number_constant(value::of_integer(t.integer)))});
+  }
+  const level nested(*this);
+  expect_op("[");
+  std::vector<expression_ptr> keys;
+  while (!current().is_op("]")) {
+    if (!keys.empty()) expect_op(",");
+    if (expression_ptr slice = parse_subscribed(object, line)) {
+      keys.push_back(std::move(slice));
+      if (object == nullptr) {
+        expect_op("]");
+        return std::move(keys.front());
+      }
+    }
+  }
+  expect_op("]");
+  if (keys.size() == 1) return make(line, item_expression{std::move(object), std::move(keys.front())});
+  return make(line, item_expression{std::move(object), make(line, sequence_expression{true, std::move(keys)})});
+}
+
+/// One key; or, taking `object`, a whole slice, which must stand alone between the brackets.
+expression_ptr expression_parser::parse_subscribed(expression_ptr& object, int line) {
+  slice_expression slice;
+  const auto at_end = [&] { return current().is_op("]") || current().is_op(",") || current().is_op(":"); };
+  if (!current().is_op(":")) {
+    slice.start = parse_expression();
+    if (!current().is_op(":")) return std::move(slice.start);
+  }
+  next();
+  if (!at_end()) slice.stop = parse_expression();
+  if (skip_op(":") && !at_end()) slice.step = parse_expression();
+  if (!current().is_op("]")) fail_here("a slice must be the only key");
+  slice.object = std::move(object);
+  return make(line, std::move(slice));
+}
+
+expression_ptr expression_parser::parse_call(expression_ptr callee) {
+  const int line = current().line;
+  return make(line, call_expression{std::move(callee), parse_arguments()});
+}
+
+argument_list expression_parser::parse_arguments() {
+  const level nested(*this);
+  const int line = current().line;
+  argument_list list;
+  const auto ensure = [&](bool good) {
+    if (!good) fail_at(line, "invalid syntax for function call expression");
+  };
+  expect_op("(");
+  for (bool first = true; !current().is_op(")"); first = false) {
+    if (!first) {
+      expect_op(",");
+      if (current().is_op(")")) break;
+    }
+    if (skip_op("*")) {
+      ensure(!list.rest_positional && !list.rest_named);
+      list.rest_positional = parse_expression();
+    } else if (skip_op("**")) {
+      ensure(!list.rest_named);
+      list.rest_named = parse_expression();
+    } else if (current().kind == token_kind::name && peek().is_op("=")) {
+      ensure(!list.rest_named);
+      std::string name = next().text;
+      next();
+      const bool repeated = std::any_of(list.named.begin(), list.named.end(),
+                                        [&](const auto& entry) { return entry.first == name; });
+      if (repeated) fail_at(line, "keyword argument repeated: " + name);
+      list.named.emplace_back(std::move(name), parse_expression());
+    } else {
+      ensure(!list.rest_positional && !list.rest_named && list.named.empty());
+      list.positional.push_back(parse_expression());
+    }
+  }
+  expect_op(")");
+  return list;
+}
+
+std::string expression_parser::parse_dotted_name() {
+  std::string name = expect_name();
+  while (skip_op(".")) name += "." + expect_name();
+  return name;
+}
+
+expression_ptr expression_parser::parse_filters(expression_ptr operand, bool start_inline) {
+  while (start_inline || current().is_op("|")) {
+    if (!start_inline) next();
+    start_inline = false;
+    const int line = current().line;
+    filter_expression filter;
+    filter.name = parse_dotted_name();
+    if (current().is_op("(")) filter.arguments = parse_arguments();
+    filter.operand = std::move(operand);
+    operand = make(line, std::move(filter));
+  }
+  return operand;
+}
+
+expression_ptr expression_parser::parse_test(expression_ptr operand) {
+  const int line = next().line;
+  const bool negated = skip_name("not");
+  test_expression test;
+  test.operand = std::move(operand);
+  test.name = parse_dotted_name();
+  if (current().is_op("(")) {
+    test.arguments = parse_arguments();
+  } else if (starts_test_argument(current())) {
+    if (current().is_name("is")) fail_here("You cannot chain multiple tests with is");
+    const level nested(*this);
+    test.arguments.positional.push_back(parse_postfix(parse_primary()));
+  }
+  expression_ptr result = make(line, std::move(test));
+  return negated ? make(line, unary_expression{unary_operator::logical_not, std::move(result)}) : std::move(result);
+}
+
+} // namespace paceline::tokenizer::jinja

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/tokenizer/chat_template/python/value.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// Spellings of numbers and strings in a template: Python's, with "_" between digits.
+namespace paceline::tokenizer::jinja {
+
+/// End of the number that starts at `at`, or `at` when it is not a float (integer).
+std::size_t end_of_real(std::string_view text, std::size_t at);
+std::size_t end_of_integer(std::string_view text, std::size_t at);
+double parse_real(std::string_view spelling);
+/// Nothing when it does not fit.
+std::optional<wide_int> parse_integer(std::string_view spelling);
+/// The text between quotes with its escapes resolved.
+expected<std::string> unescaped(std::string_view spelling);
+
+} // namespace paceline::tokenizer::jinja
