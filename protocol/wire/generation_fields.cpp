@@ -87,7 +87,7 @@ void read_speculation(field_reader& outer, generation_fields& out) {
   if (fields == nullptr) return;
   field_reader reader(*fields, outer.path_of("speculation"));
   reader.text("drafter", out.speculation.drafter, 1, 128);
-  reader.integer("draft_length", out.speculation.draft_length, 1, 64);
+  reader.integer("draft_length", out.speculation.draft_length, 1, 63);
   if (const auto rule = reader.choice("rule", {"coupled", "rejection"}))
     out.speculation.rule = *rule == 0 ? verification_rule::coupled : verification_rule::rejection;
   if (reader.failure()) outer.fail(*reader.failure());
