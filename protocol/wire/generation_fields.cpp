@@ -157,6 +157,20 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
                  "prompt_cache_retention"});
 }
 
+void read_reply_options(field_reader& reader, generation_fields& out) {
+  reader.boolean("token_ids", out.return_token_ids);
+  reader.boolean("trace", out.trace);
+}
+
+void read_paceline_object(field_reader& outer, generation_fields& out) {
+  const auto* fields = outer.object("paceline");
+  if (fields == nullptr) return;
+  field_reader reader(*fields, outer.path_of("paceline"));
+  read_reply_options(reader, out);
+  if (reader.failure()) outer.fail(*reader.failure());
+  for (auto& name : reader.ignored()) out.ignored_fields.push_back(std::move(name));
+}
+
 parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,
                                    std::vector<token_id> prompt,
                                    std::optional<std::uint32_t> default_max_tokens) {

@@ -41,6 +41,8 @@ class http_connection final : public connection,
     auto& metrics = context_.requests.edge().metrics;
     ++metrics.connections_total;
     ++metrics.connections_active;
+    // Accepted while the server stops: whoever closes the others may have missed this one.
+    if (context_.requests.draining()) return shut();
     next_request();
   }
   ~http_connection() override { --context_.requests.edge().metrics.connections_active; }

@@ -109,7 +109,7 @@ class websocket_connection final : public connection,
       if (!cancelled && self && self->session_) self->session_->expire();
     });
     read_next();
-    if (draining_) session_->drain();
+    if (draining_ || context_.requests.draining()) session_->drain();
   }
 
   void on_message() {
