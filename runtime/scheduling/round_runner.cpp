@@ -81,10 +81,12 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
     if (lane.draft.tree.empty()) continue;
     const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
     const auto room = limit == 0 ? 0 : lane.item->blocks.size() * resources_.kv->block_size() - lane.item->target->length();
+    if (lane.draft.tree.size() > room) { // nodes the lease has no cells for; what is left is a tree
+      lane.draft.tree.truncate(static_cast<std::uint32_t>(room));
+      if (lane.draft.probs.size() > room) lane.draft.probs.resize(room);
+    }
     const bool stale = lane.draft.base_length != lane.item->target->length();
-    if (!stale && lane.draft.tree.size() <= room &&
-        speculation::validate_draft(lane.draft, resources_.target->info().vocab_size, limit))
-      continue;
+    if (!stale && speculation::validate_draft(lane.draft, resources_.target->info().vocab_size, limit)) continue;
     lane.draft = {};
     lane.stale = true;
   }

@@ -522,4 +522,21 @@ std::string scheduler_state::check_invariants() const {
   return {};
 }
 
+std::string scheduler_state::describe() const {
+  static constexpr const char* names[] = {"waiting", "acquiring", "running", "closing"};
+  std::string out = admission_blocked_ ? "admission waits for blocks\n" : "";
+  const auto lease_text = [&](const lease& l) {
+    return std::to_string(l.positions(options_.block_size)) + " positions" + (l.asked ? ", asked" : "") + (l.refused ? ", refused" : "");
+  };
+  for (const auto& [id, r] : requests_)
+    out += "request " + to_string(id) + ": " + names[static_cast<int>(r.state)] + (r.preempting ? ", preempting" : "") +
+           ", length " + std::to_string(r.known_length) + " to " + std::to_string(r.upper_length) + " of " +
+           std::to_string(max_positions(r)) + (r.decoding ? ", decoding" : ", prompt planned to " + std::to_string(r.planned_kv)) + ", " +
+           std::to_string(r.num_in_flight) + " rounds in flight, lease of " + lease_text(r.target_lease) + ", drafter's of " +
+           lease_text(r.drafter_lease) + "\n";
+  for (const auto& [round, f] : flights_)
+    out += "round " + to_string(round) + " of group " + to_string(f.group) + ": " + std::to_string(f.parts.size()) + " requests\n";
+  return out;
+}
+
 } // namespace paceline::scheduling

@@ -94,6 +94,8 @@ public:
   const scheduler_counters& counters() const noexcept { return counters_; }
   /// Empty if all is well, else what is broken.
   std::string check_invariants() const;
+  /// One line a request and round in flight, for a person.
+  std::string describe() const;
 
 private:
   enum class phase : std::uint8_t { waiting, acquiring, running, closing };
