@@ -44,9 +44,8 @@ expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source)
   return tokenizer::read_tokenizer_json(*text, settings, path.string());
 }
 
-expected<std::optional<tokenizer::chat_template>> make_chat_template(const model::model_source& source,
-                                                                     const std::string& path) {
-  std::string text = source.chat_template;
+expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::string& own, const std::string& path) {
+  std::string text = own;
   tokenizer::template_options options;
   if (!path.empty()) {
     auto read = read_text(path, max_template_bytes);

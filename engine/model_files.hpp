@@ -13,8 +13,7 @@ namespace paceline {
 /// The tokenizer of an opened model: of a GGUF file's vocabulary, or of the directory's tokenizer.json.
 expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source);
 
-/// Reads and parses the chat template `path`; without a path the model's own. None when the model has none.
-expected<std::optional<tokenizer::chat_template>> make_chat_template(const model::model_source& source,
-                                                                     const std::string& path);
+/// Reads and parses the chat template `path`; without a path `own`, the model's. None when that is empty too.
+expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::string& own, const std::string& path);
 
 } // namespace paceline
