@@ -95,8 +95,10 @@ int serve(const serve_options& options) {
   std::fflush(stdout);
   int signal = 0;
   sigwait(&signals, &signal);
-  std::fprintf(stderr, "draining (%s again ends at once)\n", signal == SIGTERM ? "SIGTERM" : "SIGINT");
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr); // the default action ends the process
+  std::fprintf(stderr, "draining for at most %lld ms (SIGINT ends at once)\n",
+               static_cast<long long>(loaded.config.shutdown.drain_timeout.count()));
+  sigdelset(&signals, SIGTERM); // sent again by a service manager: the drain goes on
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr); // a person who insists
   (*edge)->stop(loaded.config.shutdown.drain_timeout);
   return exit_success;
 }

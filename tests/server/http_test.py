@@ -174,7 +174,7 @@ def test_a_taken_port_is_an_error(daemon, start_daemon):
 
 
 def test_an_open_bind_needs_keys(start_daemon):
-    with pytest.raises(RuntimeError, match="API keys"):
+    with pytest.raises(RuntimeError, match="api_keys_file"):
         start_daemon(**{"server.host": "0.0.0.0"})
 
 
