@@ -45,13 +45,19 @@ class Daemon:
         line = self.process.stdout.readline()
         if not line.startswith("listening on "):
             raise RuntimeError(line + self.process.stderr.read())
+        self.terminated = False
         self.url = line.split()[-1]
         host, port = self.url.removeprefix("http://").rsplit(":", 1)
         self.host, self.port = host, int(port)
 
-    def stop(self):
-        if self.process.poll() is None:
+    def terminate(self):
+        """Asks it to drain; a second signal would end it at once."""
+        if not self.terminated:
             self.process.send_signal(signal.SIGTERM)
+        self.terminated = True
+
+    def stop(self):
+        self.terminate()
         self.process.communicate(timeout=30)
         return self.process.returncode
 

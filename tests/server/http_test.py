@@ -174,7 +174,7 @@ def test_a_taken_port_is_an_error(daemon, start_daemon):
 
 
 def test_an_open_bind_needs_keys(start_daemon):
-    with pytest.raises(RuntimeError, match="api_keys_file"):
+    with pytest.raises(RuntimeError, match="keys"):
         start_daemon(**{"server.host": "0.0.0.0"})
 
 
@@ -185,7 +185,7 @@ def test_drain_finishes_what_runs_and_refuses_the_rest(start_daemon):
     running.sendall(request_bytes(body))
     waiting.sendall(b"GET /readyz HT")
     daemon.wait_for(lambda: daemon.metric("paceline_requests_running") == 1)
-    daemon.process.terminate()
+    daemon.terminate()
     assert is_closed(daemon_connect_refused(daemon))
     waiting.sendall(b"TP/1.1\r\nHost: localhost\r\n\r\n")
     assert read_reply(waiting)[0] == 503

@@ -160,3 +160,24 @@ def test_websocket_errors_reach_the_client(client):
         connection.response.create(model="hash", input="hello", previous_response_id="resp_unknown")
         event = connection.recv()
         assert event.type == "error" and event.error.code == "previous_response_not_found"
+
+
+def test_speculation_figures_follow_the_rules_that_bench_tools_check(start_daemon):
+    """A model whose next token depends on the last one only soon repeats itself: n-grams are accepted."""
+    daemon = start_daemon(**{"models.0.hash.memory": 1})
+    body = {"prompt": "x", "max_tokens": 200, "temperature": 0, "ignore_eos": True, "speculation": {"draft_length": 4}}
+    reply = daemon.post("/v1/completions", body)[2]
+    figures = reply["metrics"]["speculative_decoding"]
+    histogram = figures["acceptance_histogram"]
+    assert len(histogram) == figures["num_spec_tokens"] + 1
+    assert sum(histogram) == figures["num_spec_steps"] > 0
+    assert sum(j * count for j, count in enumerate(histogram)) == figures["num_accepted_draft_tokens"] > 0
+    assert figures["draft_acceptance_rate"] == figures["num_accepted_draft_tokens"] / figures["num_draft_tokens"]
+    assert figures["mean_acceptance_length"] == 1 + figures["num_accepted_draft_tokens"] / figures["num_spec_steps"]
+    assert reply["timings"]["draft_n"] == figures["num_draft_tokens"]
+    assert reply["usage"]["completion_tokens_details"]["accepted_prediction_tokens"] == figures["num_accepted_draft_tokens"]
+    for name, key in (("drafts", "num_spec_steps"), ("draft_tokens", "num_draft_tokens"), ("accepted_tokens", "num_accepted_draft_tokens")):
+        daemon.wait_for(lambda: daemon.metric(f"vllm:spec_decode_num_{name}_total") == figures[key])
+    plain = daemon.post("/v1/completions", body | {"speculation": {"drafter": "none"}})[2]
+    assert plain["choices"][0]["text"] == reply["choices"][0]["text"]
+    assert "speculative_decoding" not in plain["metrics"]

@@ -187,7 +187,7 @@ def test_draining_lets_lanes_finish_and_closes_with_1001(start_daemon):
     with open_socket(daemon) as ws, open_socket(daemon) as idle:
         create(ws, input="x", max_output_tokens=200)
         assert json.loads(ws.recv(timeout=30))["type"] == "response.created"
-        daemon.process.terminate()
+        daemon.terminate()
         assert close_code(idle) == 1001
         assert events_until_end(ws)[-1]["response"]["usage"]["output_tokens"] == 200
         assert close_code(ws) == 1001
