@@ -21,10 +21,10 @@ struct sampling_params {
   float repetition_penalty = 1.0F;  ///< > 0; over prompt and output
   float presence_penalty = 0.0F;    ///< [-2, 2]; over the output
   float frequency_penalty = 0.0F;   ///< [-2, 2]; over the output, times the count
-  std::vector<std::pair<token_id, float>> logit_bias; ///< added to raw logits; sorted by id
+  std::vector<std::pair<token_id, float>> logit_bias = {}; ///< added to raw logits; sorted by id
   std::uint64_t seed = 0;           ///< key of the request's Philox streams
   std::uint32_t choice_index = 0;   ///< distinguishes the n choices of one request
-  std::optional<std::uint32_t> num_logprobs; ///< none: no log-probabilities; k: the chosen token's and the k best
+  std::optional<std::uint32_t> num_logprobs = {}; ///< none: no log-probabilities; k: the chosen token's and the k best
   bool prompt_logprobs = false;     ///< log-probabilities of the prompt's tokens too (`echo`)
 };
 
@@ -32,9 +32,9 @@ struct sampling_params {
 struct stop_params {
   std::uint32_t max_tokens = 16;            ///< output tokens, at least 0 (0 only with prompt_logprobs)
   std::uint32_t min_tokens = 0;             ///< EOS and stop ids have probability 0 before this many output tokens
-  std::vector<token_id> eos_ids;            ///< of the model; sorted
-  std::vector<token_id> stop_ids;           ///< of the request; sorted; a committed one ends it
-  std::vector<std::string> stop_strings;    ///< text that ends it, searched across token borders
+  std::vector<token_id> eos_ids = {};            ///< of the model; sorted
+  std::vector<token_id> stop_ids = {};           ///< of the request; sorted; a committed one ends it
+  std::vector<std::string> stop_strings = {};    ///< text that ends it, searched across token borders
   bool ignore_eos = false;                  ///< EOS is an ordinary token
   bool include_stop_string = false;         ///< the matched stop string is part of the text
 };
@@ -45,7 +45,7 @@ enum class verification_rule : std::uint8_t { coupled, rejection };
 /// Which drafter proposes, and how far ahead.
 struct speculation_params {
   std::string drafter = "default";     ///< a configured drafter's name, "none", or "default" (the model's)
-  std::optional<std::uint32_t> draft_length; ///< tokens per round; none = the drafter's default
+  std::optional<std::uint32_t> draft_length = {}; ///< tokens per round; none = the drafter's default
   verification_rule rule = verification_rule::coupled;
 };
 
@@ -54,13 +54,13 @@ enum class finish_reason : std::uint8_t { none, stop, length, cancelled, error }
 
 /// One generation, fully resolved: no defaults left to apply.
 struct generation_request {
-  std::string model;                    ///< configured name
-  std::vector<token_id> prompt;         ///< at least one token
-  sampling_params sampling;
-  stop_params stop;
-  speculation_params speculation;
-  std::optional<token_id> first_target; ///< force the first output token (001, section "first_target")
-  std::string cache_salt;               ///< prefixes are shared within one salt only
+  std::string model = {};                    ///< configured name
+  std::vector<token_id> prompt = {};         ///< at least one token
+  sampling_params sampling = {};
+  stop_params stop = {};
+  speculation_params speculation = {};
+  std::optional<token_id> first_target = {}; ///< force the first output token (001, section "first_target")
+  std::string cache_salt = {};               ///< prefixes are shared within one salt only
   std::int32_t priority = 0;            ///< lower runs first
   bool skip_special_tokens = true;      ///< in the text; tokens are always reported
   bool trace = false;                   ///< report every round

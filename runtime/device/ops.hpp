@@ -1,18 +1,53 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string_view>
 
 namespace paceline::device {
 
-/// The operations a device offers, one virtual function an op; each op's shapes, roundings and reference are documented
-/// in its contract header beside this one (`runtime/device/op_<name>.hpp`). An op that a device does not offer keeps
-/// the default, which fails the program that calls it with the op's name.
+struct add_args;
+struct attention_args;
+struct embed_args;
+struct gather_args;
+struct glu_args;
+struct kv_copy_args;
+struct kv_write_args;
+struct matmul_args;
+struct rms_norm_args;
+struct rope_args;
+struct rope_table_args;
+
+/// The operations a device offers, one virtual function an op; each op's shapes, roundings and reference are
+/// documented in its contract header beside this one (`runtime/device/op_<name>.hpp`). An op that a device
+/// does not offer keeps the default, which fails the program that calls it with the op's name.
 class ops {
-public:
+ public:
   virtual ~ops() = default;
 
   /// Name of the device and kernel level, for `inspect`, logs and exactness records ("cpu/avx2").
   virtual std::string_view level() const noexcept = 0;
+
+  virtual void matmul(const matmul_args& args);
+  virtual void embed(const embed_args& args);
+  virtual void rms_norm(const rms_norm_args& args);
+  virtual void rope_table(const rope_table_args& args);
+  virtual void rope(const rope_args& args);
+  virtual void kv_write(const kv_write_args& args);
+  virtual void kv_copy(const kv_copy_args& args);
+  virtual void attention(const attention_args& args);
+  virtual void glu(const glu_args& args);
+  virtual void add(const add_args& args);
+  virtual void gather(const gather_args& args);
+
+  /// Memory for a pass's intermediate values: `num_values` floats of the device, of unspecified contents, aligned to 64
+  /// bytes. Valid until the next call or the end of the program; kept for the next one, so that passes of one size
+  /// allocate once.
+  virtual std::span<float> scratch(std::size_t num_values);
+
+ protected:
+  /// Fails the calling program: this device does not offer `op`.
+  [[noreturn]] void not_offered(std::string_view op) const;
 };
 
 } // namespace paceline::device

@@ -11,7 +11,14 @@
 namespace paceline::tokenizer {
 
 /// What an entry of a vocabulary is for. Values are GGUF's.
-enum class token_type : std::uint8_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+enum class token_type : std::uint8_t {
+  normal = 1,
+  unknown = 2,
+  control = 3,
+  user_defined = 4,
+  unused = 5,
+  byte = 6
+};
 
 /// How text is split into entries.
 enum class vocabulary_kind : std::uint8_t {
@@ -19,19 +26,19 @@ enum class vocabulary_kind : std::uint8_t {
   spm, ///< SentencePiece BPE by score, with byte fallback (GGUF "llama")
 };
 
-/// A vocabulary as a file gives it, format-neutral: model/loader fills it from GGUF metadata. Sizes are checked there:
-/// `scores` and `types` are empty or as long as `tokens`, special ids are below it.
+/// A vocabulary as a file gives it, format-neutral: model/loader fills it from GGUF metadata. Sizes are
+/// checked there: `scores` and `types` are empty or as long as `tokens`, special ids are below it.
 struct vocabulary_data {
   vocabulary_kind kind = vocabulary_kind::bpe;
-  std::string pre;                         ///< GGUF's tokenizer.ggml.pre: the pre-tokenizer's name; may be empty
-  std::vector<std::string> tokens;         ///< as stored: byte-level spelling for bpe, U+2581 for spaces in spm
-  std::vector<float> scores;               ///< spm
+  std::string pre;                 ///< GGUF's tokenizer.ggml.pre: the pre-tokenizer's name; may be empty
+  std::vector<std::string> tokens; ///< as stored: byte-level spelling for bpe, U+2581 for spaces in spm
+  std::vector<float> scores;       ///< spm
   std::vector<token_type> types;
   std::vector<std::pair<std::string, std::string>> merges; ///< bpe, in rank order
   std::optional<token_id> bos, eos, eot, eom, unk, pad;
-  std::vector<token_id> eos_like;          ///< all ids that end a generation (eos, eot, eom, known end-of-turn names)
+  std::vector<token_id> eos_like; ///< all ids that end a generation (eos, eot, eom, known end-of-turn names)
   std::optional<bool> add_bos, add_eos, add_space_prefix; ///< as the file says; none = the family's default
-  std::string chat_template;               ///< Jinja source, empty when the file has none
+  std::string chat_template;                              ///< Jinja source, empty when the file has none
 };
 
 } // namespace paceline::tokenizer

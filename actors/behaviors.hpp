@@ -1,0 +1,103 @@
+#pragma once
+
+#include "actors/kv_pool_state.hpp"
+#include "actors/target_verifier_state.hpp"
+#include "protocol/actors/draft_worker_actor.hpp"
+#include "protocol/actors/fan_out_actor.hpp"
+#include "protocol/actors/kv_pool_actor.hpp"
+#include "protocol/actors/scheduler_actor.hpp"
+#include "protocol/actors/session_actor.hpp"
+#include "protocol/actors/target_verifier_actor.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/scheduling/round_runner.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+/// The behaviours: each decodes a message, calls the state machine, sends what it decided. The state machines belong to
+/// the engine and outlive the actors, so a restarted actor goes on where the one before was.
+namespace paceline::actors {
+
+/// Counts what one actor does, for metrics; kept over restarts.
+struct actor_meter {
+  std::atomic<std::uint64_t> num_messages{0};
+  std::atomic<std::uint64_t> num_restarts{0};
+};
+
+struct scheduler_shell {
+  scheduler_shell() = default;
+  static inline const char* name = "scheduler";
+  protocol::target_verifier_actor verifier;
+  protocol::kv_pool_actor kv_pool;
+  protocol::fan_out_actor fan_out;
+  bool ticking = false;
+};
+protocol::scheduler_actor::behavior_type scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_shell> self,
+                                                   scheduling::scheduler_state* state, const clock* time,
+                                                   std::uint32_t model, std::shared_ptr<actor_meter> meter);
+
+struct kv_pool_shell {
+  kv_pool_shell() = default;
+  static inline const char* name = "kv_pool";
+  std::unordered_map<std::uint32_t, protocol::scheduler_actor> schedulers; ///< by model: who sent last
+};
+protocol::kv_pool_actor::behavior_type kv_pool(protocol::kv_pool_actor::stateful_pointer<kv_pool_shell> self,
+                                               kv_pool_state* state, std::shared_ptr<actor_meter> meter);
+
+struct verifier_shell {
+  verifier_shell() = default;
+  static inline const char* name = "target_verifier";
+  protocol::scheduler_actor scheduler;
+  protocol::fan_out_actor fan_out;
+  std::vector<caf::strong_actor_ptr> draft_workers;
+};
+protocol::target_verifier_actor::behavior_type
+target_verifier(protocol::target_verifier_actor::stateful_pointer<verifier_shell> self, target_verifier_state* state,
+                protocol::link_command peers, std::shared_ptr<actor_meter> meter);
+
+struct draft_worker_shell {
+  draft_worker_shell() = default;
+  static inline const char* name = "draft_worker";
+};
+protocol::draft_worker_actor::behavior_type
+draft_worker(protocol::draft_worker_actor::stateful_pointer<draft_worker_shell> self, device::stream* stream,
+             scheduling::draft_runner* runner, std::uint32_t drafter, std::uint32_t pool,
+             std::shared_ptr<actor_meter> meter);
+
+struct fan_out_shell {
+  fan_out_shell() = default;
+  static inline const char* name = "fan_out";
+  std::unordered_map<std::uint32_t, protocol::resubmit_event> schedulers; ///< by model: where it is since its restart
+};
+/// Sessions by request; owned by the engine.
+using session_table = std::unordered_map<request_id, caf::strong_actor_ptr>;
+protocol::fan_out_actor::behavior_type fan_out(protocol::fan_out_actor::stateful_pointer<fan_out_shell> self,
+                                               session_table* sessions, std::shared_ptr<actor_meter> meter);
+
+/// What a session needs to serve its client.
+struct session_client {
+  std::shared_ptr<scheduling::sequence> target;
+  std::uint32_t model = 0;
+  std::uint32_t drafter = 0;
+  std::uint64_t credit = 0;
+  std::function<void(const token_event&)> sink; ///< called on an actor thread; the last call has finish != none
+  std::function<void()> ended;                  ///< called once, when the session is over
+};
+struct session_shell {
+  session_shell() = default;
+  static inline const char* name = "session";
+  session_client client;
+  protocol::scheduler_actor scheduler;
+  protocol::fan_out_actor fan_out;
+  bool started = false;
+  std::uint64_t num_output = 0; ///< tokens the client has got
+  bool cancelled = false;
+};
+protocol::session_actor::behavior_type session(protocol::session_actor::stateful_pointer<session_shell> self,
+                                               session_client client, protocol::scheduler_actor scheduler,
+                                               protocol::fan_out_actor fan_out);
+
+} // namespace paceline::actors

@@ -1,0 +1,69 @@
+#pragma once
+
+#include "actors/behaviors.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace paceline::actors {
+
+/// Where the actors are now, for those outside the actor system. Thread-safe. Written by the supervisor; emptied before
+/// the actor system ends, for a handle that outlives it would keep it from ending.
+class directory {
+public:
+  struct entry {
+    std::string name;        ///< "scheduler/smollm2"
+    caf::strong_actor_ptr address;
+    std::shared_ptr<actor_meter> meter;
+  };
+
+  void put(const std::string& name, caf::strong_actor_ptr address) {
+    std::lock_guard lock(mutex_);
+    auto& e = entries_[name];
+    e.name = name;
+    e.address = std::move(address);
+    if (!e.meter) e.meter = std::make_shared<actor_meter>();
+  }
+  std::shared_ptr<actor_meter> meter(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    auto& e = entries_[name];
+    e.name = name;
+    if (!e.meter) e.meter = std::make_shared<actor_meter>();
+    return e.meter;
+  }
+  template <class Handle>
+  Handle get(const std::string& name) const {
+    std::lock_guard lock(mutex_);
+    const auto it = entries_.find(name);
+    return it == entries_.end() ? Handle{} : caf::actor_cast<Handle>(it->second.address);
+  }
+  std::vector<entry> all() const {
+    std::lock_guard lock(mutex_);
+    std::vector<entry> out;
+    for (const auto& [name, e] : entries_) out.push_back(e);
+    return out;
+  }
+  void clear() {
+    std::lock_guard lock(mutex_);
+    for (auto& [name, e] : entries_) e.address = nullptr;
+  }
+
+  void mark_unhealthy() {
+    std::lock_guard lock(mutex_);
+    healthy_ = false;
+  }
+  bool healthy() const {
+    std::lock_guard lock(mutex_);
+    return healthy_;
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::map<std::string, entry> entries_;
+  bool healthy_ = true;
+};
+
+} // namespace paceline::actors

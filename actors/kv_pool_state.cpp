@@ -1,0 +1,144 @@
+#include "actors/kv_pool_state.hpp"
+
+#include <algorithm>
+
+namespace paceline::actors {
+
+using namespace scheduling; // the command structs
+
+kv_pool_state::kv_pool_state(kv::pool_manager& manager, std::vector<std::vector<kv::pool_id>> pools)
+    : manager_(&manager), pools_(std::move(pools)), refused_(pools_.size()) {}
+
+kv_pool_state::answers kv_pool_state::handle(std::uint32_t model, const std::vector<pool_command>& commands) {
+  answers out;
+  bool returned = false; // blocks may have come back
+  for (const auto& command : commands)
+    returned |= std::visit([&](const auto& c) { return apply(model, c, out); }, command);
+  if (!returned) return out;
+  for (std::uint32_t m = 0; m < refused_.size(); ++m)
+    if (refused_[m]) {
+      refused_[m] = false;
+      out.freed_models.push_back(m);
+    }
+  return out;
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const acquire_command& command, answers& out) {
+  out.leases.push_back(acquire(model, command));
+  return false;
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const reserve_command& command, answers& out) {
+  out.leases.push_back(reserve(model, command));
+  return false;
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const commit_command& command, answers&) {
+  commit(model, command);
+  return false;
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const rollback_command& command, answers&) {
+  auto* t = find(model, command.pool, command.request);
+  return t && manager_->rollback(t->key, command.num_positions, point(model, command.pool, command.after)).has_value();
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const release_command& command, answers&) {
+  release(model, command);
+  return true;
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const retain_command& command, answers&) {
+  retain(model, command);
+  return true;
+}
+
+bool kv_pool_state::apply(std::uint32_t model, const watermark_event& event, answers&) {
+  manager_->on_watermark(point(model, event.pool, 0).stream, event.sequence);
+  return true;
+}
+
+lease_event kv_pool_state::acquire(std::uint32_t model, const acquire_command& command) {
+  lease_event answer{command.request, command.pool, command.ticket, false, {}, 0, {}};
+  release(model, {command.request, command.pool, 0}); // an earlier answer was lost: its blocks were never used
+  kv::acquire_options options;
+  options.tokens = command.tokens;
+  options.num_prompt_tokens = static_cast<std::uint32_t>(command.tokens.size());
+  options.salt = command.salt;
+  options.reserve_length = command.num_positions;
+  options.use_cache = command.use_cache;
+  auto made = manager_->acquire(pools_[model].at(command.pool), command.request, options);
+  if (!made) {
+    note_refusal(model);
+    return answer;
+  }
+  tables_[{model, command.pool, command.request}] = {made->lease.key, static_cast<std::uint32_t>(command.tokens.size())};
+  answer.granted = true;
+  answer.blocks = made->lease.blocks;
+  answer.num_cached = made->lease.length;
+  answer.copies = made->copies;
+  return answer;
+}
+
+lease_event kv_pool_state::reserve(std::uint32_t model, const reserve_command& command) {
+  auto* t = find(model, command.pool, command.request);
+  if (!t) { // a drafter's pool: its table starts with the first reservation; it has no prefixes to share
+    const token_id nothing{0};
+    return acquire(model, {command.request, command.pool, {nothing}, {}, false, command.num_positions, command.ticket});
+  }
+  lease_event answer{command.request, command.pool, command.ticket, false, {}, 0, {}};
+  auto grown = manager_->reserve(t->key, command.num_positions);
+  if (!grown) {
+    note_refusal(model);
+    return answer;
+  }
+  answer.granted = true;
+  answer.blocks = grown->blocks;
+  return answer;
+}
+
+void kv_pool_state::commit(std::uint32_t model, const commit_command& command) {
+  auto* t = find(model, command.pool, command.request);
+  // A gap means that an earlier commit was lost with a pool manager: nothing behind it may be published.
+  if (!t || (!command.tokens.empty() && t->num_committed != command.first_position)) return;
+  if (manager_->commit(t->key, command.tokens, command.num_final))
+    t->num_committed += static_cast<std::uint32_t>(command.tokens.size());
+}
+
+void kv_pool_state::release(std::uint32_t model, const release_command& command) {
+  auto* t = find(model, command.pool, command.request);
+  if (!t) return;
+  (void)manager_->release(t->key, point(model, command.pool, command.after)).has_value(); // stale: it is gone already
+  tables_.erase({model, command.pool, command.request});
+}
+
+void kv_pool_state::retain(std::uint32_t model, const retain_command& command) {
+  std::vector<release_command> lost;
+  for (const auto& [key, t] : tables_) {
+    const auto& [m, pool, request] = key;
+    if (m == model && std::ranges::find(command.requests, request) == command.requests.end()) lost.push_back({request, pool, 0});
+  }
+  for (const auto& c : lost) release(model, c);
+}
+
+kv::stream_point kv_pool_state::point(std::uint32_t model, std::uint32_t pool, std::uint64_t sequence) const {
+  return {kv::stream_id{pools_[model].at(pool).value}, sequence}; // a pool has one stream, of the same number
+}
+
+kv_pool_state::table* kv_pool_state::find(std::uint32_t model, std::uint32_t pool, request_id request) {
+  const auto it = tables_.find({model, pool, request});
+  return it == tables_.end() ? nullptr : &it->second;
+}
+
+void kv_pool_state::note_refusal(std::uint32_t model) { refused_[model] = true; }
+
+std::string kv_pool_state::check_invariants() const {
+  const auto broken = manager_->check_invariants();
+  if (!broken) return broken.error().message();
+  std::uint32_t num_requests = 0;
+  for (std::uint32_t p = 0; p < manager_->num_pools(); ++p) num_requests += manager_->usage(kv::pool_id{p}).num_requests;
+  if (num_requests != tables_.size()) return "keys and tables differ";
+  return {};
+}
+
+} // namespace paceline::actors

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+#include "runtime/kv/pool_manager.hpp"
+#include "runtime/scheduling/pool_commands.hpp"
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+namespace paceline::actors {
+
+/// Translates the scheduler's commands into those of the pool manager: keeps the lease keys, so that messages name a
+/// request and a late command of an earlier life changes nothing. Owned by the engine.
+///
+/// Invariant: a key exists for exactly the requests that have a table in the manager.
+class kv_pool_state {
+public:
+  /// `pools[model][p]` is the manager's id of pool p of that model.
+  kv_pool_state(kv::pool_manager& manager, std::vector<std::vector<kv::pool_id>> pools);
+
+  struct answers {
+    std::vector<scheduling::lease_event> leases;
+    /// Models whose refused asks may succeed now.
+    std::vector<std::uint32_t> freed_models;
+  };
+  answers handle(std::uint32_t model, const std::vector<scheduling::pool_command>& commands);
+
+  const kv::pool_manager& manager() const noexcept { return *manager_; }
+  const std::vector<kv::pool_id>& pools_of(std::uint32_t model) const { return pools_.at(model); }
+  std::string check_invariants() const;
+
+private:
+  struct table {
+    kv::lease_key key;
+    std::uint32_t num_committed = 0;
+  };
+  using table_key = std::tuple<std::uint32_t, std::uint32_t, request_id>; ///< model, pool, request
+
+  // True if blocks may have come back.
+  bool apply(std::uint32_t model, const scheduling::acquire_command& command, answers& out);
+  bool apply(std::uint32_t model, const scheduling::reserve_command& command, answers& out);
+  bool apply(std::uint32_t model, const scheduling::commit_command& command, answers& out);
+  bool apply(std::uint32_t model, const scheduling::rollback_command& command, answers& out);
+  bool apply(std::uint32_t model, const scheduling::release_command& command, answers& out);
+  bool apply(std::uint32_t model, const scheduling::retain_command& command, answers& out);
+  bool apply(std::uint32_t model, const scheduling::watermark_event& event, answers& out);
+  scheduling::lease_event acquire(std::uint32_t model, const scheduling::acquire_command& command);
+  scheduling::lease_event reserve(std::uint32_t model, const scheduling::reserve_command& command);
+  void commit(std::uint32_t model, const scheduling::commit_command& command);
+  void release(std::uint32_t model, const scheduling::release_command& command);
+  void retain(std::uint32_t model, const scheduling::retain_command& command);
+  kv::stream_point point(std::uint32_t model, std::uint32_t pool, std::uint64_t sequence) const;
+  table* find(std::uint32_t model, std::uint32_t pool, request_id request);
+  void note_refusal(std::uint32_t model);
+
+  kv::pool_manager* manager_;
+  std::vector<std::vector<kv::pool_id>> pools_;
+  std::map<table_key, table> tables_;
+  std::vector<bool> refused_; ///< by model: something was refused since blocks last came back
+};
+
+} // namespace paceline::actors

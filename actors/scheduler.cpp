@@ -1,0 +1,75 @@
+#include "actors/behaviors.hpp"
+
+#include "runtime/base/check.hpp"
+
+namespace paceline::actors {
+
+using namespace protocol; // the messages
+
+namespace {
+
+using self_pointer = scheduler_actor::stateful_pointer<scheduler_shell>;
+constexpr auto tick_interval = std::chrono::milliseconds(50);
+
+/// Sends what the state machine decided: memory first, for rounds use it, then rounds, then ends.
+void carry_out(self_pointer self, const scheduling::scheduler_state& state, std::uint32_t model,
+               scheduling::decisions decisions) {
+  auto& shell = self->state;
+  if (!decisions.pool.empty() && shell.kv_pool) self->send(shell.kv_pool, pool_batch_command{model, std::move(decisions.pool)});
+  if (shell.verifier)
+    for (auto& plan : decisions.rounds)
+      self->send(shell.verifier, round_command{std::make_shared<const scheduling::round_plan>(std::move(plan))});
+  if (!decisions.events.empty() && shell.fan_out)
+    self->send(shell.fan_out, event_batch{std::make_shared<const std::vector<token_event>>(std::move(decisions.events))});
+  if (!shell.ticking && state.active()) {
+    shell.ticking = true;
+    self->delayed_send(self, tick_interval, tick_event{});
+  }
+}
+
+} // namespace
+
+scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::scheduler_state* state, const clock* time,
+                                         std::uint32_t model, std::shared_ptr<actor_meter> meter) {
+  const auto broken = state->check_invariants();
+  PACELINE_CHECK(broken.empty(), broken);
+  const auto act = [=](scheduling::decisions decisions) {
+    meter->num_messages.fetch_add(1, std::memory_order_relaxed);
+    carry_out(self, *state, model, std::move(decisions));
+  };
+  return {
+      [=](const submit_command& m) { act(state->submit(m.target, m.drafter, m.credit, time->now())); },
+      [=](const cancel_command& m) { act(state->cancel(m.request, time->now())); },
+      [=](const grant_command& m) { act(state->grant(m.request, m.tokens, time->now())); },
+      [=](const lease_batch_event& m) {
+        for (const auto& lease : m.leases) act(state->on_lease(lease, time->now()));
+        if (m.blocks_freed) act(state->on_blocks_freed(time->now()));
+      },
+      [=](const round_done_event& m) {
+        if (self->state.verifier) self->send(self->state.verifier, acknowledge_command{m.result->round});
+        act(state->on_round_done(*m.result, time->now()));
+      },
+      [=](const rounds_known_event& m) {
+        self->state.verifier = caf::actor_cast<target_verifier_actor>(m.verifier);
+        act(state->on_rounds_lost(m.rounds, time->now()));
+      },
+      [=](const link_command& m) {
+        auto& shell = self->state;
+        if (m.fan_out) shell.fan_out = caf::actor_cast<fan_out_actor>(m.fan_out);
+        if (m.kv_pool) {
+          shell.kv_pool = caf::actor_cast<kv_pool_actor>(m.kv_pool);
+          act(state->on_pool_restarted(time->now()));
+        }
+      },
+      [=](const tick_event&) {
+        self->state.ticking = false;
+        act(state->on_tick(time->now()));
+      },
+      [=](const drain_command&) { state->drain(); },
+      [=](const scheduler_question&) -> scheduler_answer {
+        return {state->num_running(), state->num_waiting(), state->counters()};
+      },
+  };
+}
+
+} // namespace paceline::actors

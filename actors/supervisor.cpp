@@ -1,0 +1,174 @@
+#include "actors/supervisor.hpp"
+
+namespace paceline::actors {
+
+using namespace protocol; // the messages
+
+namespace {
+
+using self_pointer = supervisor_actor::stateful_pointer<supervisor_shell>;
+
+std::string name_of(const char* kind, std::size_t model) { return std::string(kind) + "/" + std::to_string(model); }
+std::string worker_name(std::size_t model, std::size_t drafter) {
+  return name_of("draft_worker", model) + "/" + std::to_string(drafter);
+}
+
+template <class Handle>
+caf::strong_actor_ptr address_of(const Handle& handle) {
+  return caf::actor_cast<caf::strong_actor_ptr>(handle);
+}
+
+/// Starts one actor after another; each `start_` function also tells the peers of what it started.
+class starter {
+public:
+  starter(self_pointer self, const supervisor_parts& parts) : self_(self), parts_(parts) {}
+
+  template <class Behavior, class... Args>
+  auto spawn(const std::string& name, Behavior behavior, Args&&... args) {
+    auto handle = self_->spawn<caf::monitored>(behavior, std::forward<Args>(args)..., parts_.where->meter(name));
+    ++self_->state.num_children;
+    parts_.where->put(name, address_of(handle));
+    return handle;
+  }
+
+  void start_everything() {
+    auto& shell = self_->state;
+    shell.models.resize(parts_.models.size());
+    shell.kv_pool = spawn("kv_pool", kv_pool, parts_.kv_pool);
+    shell.fan_out = spawn("fan_out", fan_out, parts_.sessions);
+    for (std::size_t m = 0; m < shell.models.size(); ++m) {
+      auto& drafters = parts_.models[m].drafters;
+      shell.models[m].draft_workers.resize(drafters.size());
+      for (std::size_t d = 0; d < drafters.size(); ++d)
+        if (drafters[d].stream) start_draft_worker(m, d);
+      start_scheduler(m);
+      start_verifier(m);
+    }
+  }
+
+  void restart_kv_pool() {
+    self_->state.kv_pool = spawn("kv_pool", kv_pool, parts_.kv_pool);
+    for (auto& m : self_->state.models) self_->send(m.scheduler, link_command{nullptr, address_of(self_->state.kv_pool), nullptr, {}});
+  }
+
+  void restart_fan_out() {
+    // Events on their way to the old one are gone; a stream with a hole is worse than one that ends.
+    auto lost = std::make_shared<std::vector<token_event>>();
+    for (const auto& [request, session] : *parts_.sessions) {
+      token_event event;
+      event.request = request;
+      event.finish = finish_reason::error;
+      event.failure = error{errc::device_lost, "the event actor was lost"};
+      lost->push_back(std::move(event));
+      for (auto& m : self_->state.models) self_->send(m.scheduler, cancel_command{request});
+    }
+    for (std::size_t i = 0; i < lost->size(); ++i)
+      self_->send(caf::actor_cast<session_actor>(parts_.sessions->at((*lost)[i].request)), session_event{lost, i});
+    parts_.sessions->clear();
+    self_->state.fan_out = spawn("fan_out", fan_out, parts_.sessions);
+    const link_command news{nullptr, nullptr, address_of(self_->state.fan_out), {}};
+    for (std::size_t i = 0; i < self_->state.models.size(); ++i) {
+      auto& m = self_->state.models[i];
+      self_->send(m.scheduler, news);
+      self_->send(m.verifier, news);
+      self_->send(self_->state.fan_out, resubmit_event{address_of(m.scheduler), static_cast<std::uint32_t>(i)});
+    }
+  }
+
+  void start_scheduler(std::size_t m) {
+    auto& shell = self_->state;
+    auto& handle = shell.models[m].scheduler;
+    handle = spawn(name_of("scheduler", m), scheduler, parts_.models[m].scheduler, parts_.time, static_cast<std::uint32_t>(m));
+    self_->send(handle, link_command{nullptr, address_of(shell.kv_pool), address_of(shell.fan_out), {}});
+  }
+
+  void restart_scheduler(std::size_t m) {
+    start_scheduler(m);
+    auto& shell = self_->state;
+    self_->send(shell.models[m].verifier, link_command{address_of(shell.models[m].scheduler), nullptr, nullptr, {}});
+    self_->send(shell.fan_out, resubmit_event{address_of(shell.models[m].scheduler), static_cast<std::uint32_t>(m)});
+  }
+
+  void start_verifier(std::size_t m) {
+    auto& shell = self_->state;
+    const link_command peers{address_of(shell.models[m].scheduler), nullptr, address_of(shell.fan_out), shell.models[m].draft_workers};
+    shell.models[m].verifier = spawn(name_of("target_verifier", m), target_verifier, parts_.models[m].verifier, peers);
+  }
+
+  void start_draft_worker(std::size_t m, std::size_t d) {
+    const auto& part = parts_.models[m].drafters[d];
+    auto handle = spawn(worker_name(m, d), draft_worker, part.stream, part.runner, static_cast<std::uint32_t>(d), part.pool);
+    self_->state.models[m].draft_workers[d] = address_of(handle);
+  }
+
+  void restart_draft_worker(std::size_t m, std::size_t d) {
+    start_draft_worker(m, d);
+    auto& model = self_->state.models[m];
+    self_->send(model.verifier, link_command{nullptr, nullptr, nullptr, model.draft_workers});
+  }
+
+  /// Restarts whoever died at `address`.
+  void restart(const caf::actor_addr& address) {
+    auto& shell = self_->state;
+    const auto is = [&](const auto& handle) { return handle && caf::actor_cast<caf::actor_addr>(handle) == address; };
+    const auto within_budget = [&](const std::string& name) {
+      auto [it, fresh] = shell.budgets.try_emplace(name, parts_.max_restarts, parts_.restart_window);
+      if (!it->second.spend(parts_.time->now())) {
+        parts_.where->mark_unhealthy();
+        return false;
+      }
+      parts_.where->meter(name)->num_restarts.fetch_add(1, std::memory_order_relaxed);
+      return true;
+    };
+    if (is(shell.kv_pool) && within_budget("kv_pool")) return restart_kv_pool();
+    if (is(shell.fan_out) && within_budget("fan_out")) return restart_fan_out();
+    for (std::size_t m = 0; m < shell.models.size(); ++m) {
+      auto& model = shell.models[m];
+      if (is(model.scheduler) && within_budget(name_of("scheduler", m))) return restart_scheduler(m);
+      if (is(model.verifier) && within_budget(name_of("target_verifier", m))) return start_verifier(m);
+      for (std::size_t d = 0; d < model.draft_workers.size(); ++d)
+        if (is(model.draft_workers[d]) && within_budget(worker_name(m, d))) return restart_draft_worker(m, d);
+    }
+  }
+
+  void stop_everything() {
+    auto& shell = self_->state;
+    for (auto& m : shell.models) {
+      self_->send_exit(m.scheduler, caf::exit_reason::user_shutdown);
+      self_->send_exit(m.verifier, caf::exit_reason::user_shutdown);
+      for (auto& d : m.draft_workers)
+        if (d) self_->send_exit(caf::actor_cast<draft_worker_actor>(d), caf::exit_reason::user_shutdown);
+    }
+    self_->send_exit(shell.kv_pool, caf::exit_reason::user_shutdown);
+    self_->send_exit(shell.fan_out, caf::exit_reason::user_shutdown);
+    shell.models.clear();
+    shell.kv_pool = nullptr;
+    shell.fan_out = nullptr;
+  }
+
+private:
+  self_pointer self_;
+  const supervisor_parts& parts_;
+};
+
+} // namespace
+
+supervisor_actor::behavior_type supervisor(self_pointer self, supervisor_parts parts) {
+  auto shared = std::make_shared<const supervisor_parts>(std::move(parts));
+  self->set_down_handler([=](const caf::down_msg& down) {
+    auto& shell = self->state;
+    --shell.num_children;
+    if (!shell.ending) return starter(self, *shared).restart(down.source);
+    if (shell.num_children == 0) self->quit(caf::exit_reason::user_shutdown);
+  });
+  self->set_exit_handler([=](const caf::exit_msg& message) {
+    self->state.ending = true;
+    shared->where->clear();
+    starter(self, *shared).stop_everything();
+    if (message.reason == caf::exit_reason::kill) self->quit(message.reason);
+  });
+  starter(self, *shared).start_everything();
+  return {[](const ready_question&) { return ready_answer{}; }};
+}
+
+} // namespace paceline::actors

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "actors/behaviors.hpp"
+#include "actors/directory.hpp"
+#include "actors/restart_budget.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace paceline::actors {
+
+/// What the actors of one model run on. Owned by the engine; outlives the supervisor.
+struct model_parts {
+  scheduling::scheduler_state* scheduler = nullptr;
+  target_verifier_state* verifier = nullptr;
+  struct draft_part {
+    device::stream* stream = nullptr; ///< null: this drafter has no worker
+    scheduling::draft_runner* runner = nullptr;
+    std::uint32_t pool = 0;           ///< number of its pool within the model; 0 = none
+  };
+  std::vector<draft_part> drafters;   ///< by index
+};
+
+struct supervisor_parts {
+  std::vector<model_parts> models;
+  kv_pool_state* kv_pool = nullptr;
+  session_table* sessions = nullptr;
+  const clock* time = nullptr;
+  std::shared_ptr<directory> where;  ///< kept up to date for the engine's edge
+  std::uint32_t max_restarts = 10;
+  std::chrono::nanoseconds restart_window{std::chrono::seconds(10)};
+};
+
+/// Starts every actor of an engine and starts it again when it dies, on the state it had; tells its peers. More than
+/// `max_restarts` deaths of one actor within the window end the engine: the directory is marked unhealthy.
+///
+/// | what died | what its successor finds | what may be lost, and who repairs it |
+/// | --- | --- | --- |
+/// | scheduler | requests, rounds in flight | results: the verifier reports again; submissions: sessions repeat; answers of the pool: asked again |
+/// | kv_pool | tables, budget | commands: the scheduler asks again and lists who is alive |
+/// | target_verifier | rounds waiting and enqueued | compositions: the scheduler plans them again |
+/// | draft_worker | the stream with its work | requests: the verifier asks again |
+/// | fan_out | the sessions' table | events: positions would be missing, so its requests fail with device_lost |
+using supervisor_actor = caf::typed_actor<caf::replies_to<protocol::ready_question>::with<protocol::ready_answer>>;
+
+struct supervisor_shell {
+  supervisor_shell() = default;
+  static inline const char* name = "supervisor";
+  struct model {
+    protocol::scheduler_actor scheduler;
+    protocol::target_verifier_actor verifier;
+    std::vector<caf::strong_actor_ptr> draft_workers;
+  };
+  std::vector<model> models;
+  protocol::kv_pool_actor kv_pool;
+  protocol::fan_out_actor fan_out;
+  std::map<std::string, restart_budget> budgets;
+  std::size_t num_children = 0;
+  bool ending = false;
+};
+
+supervisor_actor::behavior_type supervisor(supervisor_actor::stateful_pointer<supervisor_shell> self,
+                                           supervisor_parts parts);
+
+} // namespace paceline::actors

@@ -1,0 +1,76 @@
+#include "actors/behaviors.hpp"
+
+#include "runtime/base/check.hpp"
+
+namespace paceline::actors {
+
+using namespace protocol; // the messages
+
+namespace {
+
+using self_pointer = target_verifier_actor::stateful_pointer<verifier_shell>;
+
+void report(self_pointer self, const scheduling::round_result& result) {
+  if (result.events.empty() || !self->state.fan_out) return;
+  self->send(self->state.fan_out, event_batch{std::make_shared<const std::vector<token_event>>(result.events)});
+}
+
+void carry_out(self_pointer self, const target_verifier_state& state, const verifier_actions& actions) {
+  for (const auto& ask : actions.asks)
+    if (ask.drafter < self->state.draft_workers.size() && self->state.draft_workers[ask.drafter])
+      self->send(caf::actor_cast<draft_worker_actor>(self->state.draft_workers[ask.drafter]),
+                 draft_request{ask.plan, ask.after, state.current_epoch()});
+  for (const auto& watch : actions.watches) {
+    // The action may run on the device's thread: it does nothing but send.
+    target_verifier_actor me = self;
+    watch.fence.when_passed([me, round = watch.round] { caf::anon_send(me, round_passed_event{round}); });
+  }
+  for (const auto& result : actions.reports) {
+    report(self, *result); // clients first: their tokens do not wait for the next composition
+    if (self->state.scheduler) self->send(self->state.scheduler, round_done_event{result});
+  }
+}
+
+void link(verifier_shell& shell, const link_command& peers) {
+  if (peers.scheduler) shell.scheduler = caf::actor_cast<scheduler_actor>(peers.scheduler);
+  if (peers.fan_out) shell.fan_out = caf::actor_cast<fan_out_actor>(peers.fan_out);
+}
+
+} // namespace
+
+target_verifier_actor::behavior_type target_verifier(self_pointer self, target_verifier_state* state,
+                                                     link_command peers, std::shared_ptr<actor_meter> meter) {
+  const auto broken = state->check_invariants();
+  PACELINE_CHECK(broken.empty(), broken);
+  link(self->state, peers);
+  self->state.draft_workers = peers.draft_workers;
+  const auto known = state->known_rounds(); // before restart(): what the scheduler need not plan again
+  carry_out(self, *state, state->restart());
+  if (self->state.scheduler)
+    self->send(self->state.scheduler, rounds_known_event{caf::actor_cast<caf::strong_actor_ptr>(self), known});
+
+  const auto act = [=](const verifier_actions& actions) {
+    meter->num_messages.fetch_add(1, std::memory_order_relaxed);
+    carry_out(self, *state, actions);
+  };
+  return {
+      [=](const round_command& m) { act(state->on_round(m.plan)); },
+      [=](const verify_request& m) { act(state->on_drafts(m.round, m.drafter, m.from, m.drafts, m.ready)); },
+      [=](const round_passed_event& m) { act(state->on_passed(m.round)); },
+      [=](const acknowledge_command& m) { state->acknowledge(m.round); },
+      [=](const link_command& m) {
+        link(self->state, m);
+        if (m.scheduler) {
+          self->send(self->state.scheduler,
+                     rounds_known_event{caf::actor_cast<caf::strong_actor_ptr>(self), state->known_rounds()});
+          act(state->report_again());
+        }
+        if (m.draft_workers.empty()) return;
+        const auto before = std::exchange(self->state.draft_workers, m.draft_workers);
+        for (std::uint32_t i = 0; i < m.draft_workers.size(); ++i)
+          if (m.draft_workers[i] && (i >= before.size() || m.draft_workers[i] != before[i])) act(state->on_worker_replaced(i));
+      },
+  };
+}
+
+} // namespace paceline::actors

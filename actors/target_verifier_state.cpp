@@ -1,0 +1,148 @@
+#include "actors/target_verifier_state.hpp"
+
+#include <algorithm>
+
+namespace paceline::actors {
+
+using scheduling::draft_batch;
+using scheduling::round_plan;
+using scheduling::round_result;
+
+target_verifier_state::target_verifier_state(device::stream& stream, scheduling::round_runner& runner,
+                                             std::vector<bool> workers, std::uint32_t num_pools)
+    : stream_(&stream), runner_(&runner), workers_(std::move(workers)), num_pools_(num_pools) {}
+
+verifier_actions target_verifier_state::on_round(std::shared_ptr<const round_plan> plan) {
+  verifier_actions out;
+  waiting_round round;
+  for (const auto& item : plan->items)
+    if (workers_.at(item.drafter) && item.draft_length > 0 && std::ranges::find(round.missing, item.drafter) == round.missing.end())
+      round.missing.push_back(item.drafter);
+  const auto group = plan->group;
+  round.plan = std::move(plan);
+  waiting_[group].push_back(std::move(round));
+  advance(group, out);
+  return out;
+}
+
+verifier_actions target_verifier_state::on_drafts(round_id round, std::uint32_t drafter, epoch from,
+                                                  std::shared_ptr<draft_batch> drafts, device::fence ready) {
+  verifier_actions out;
+  if (from != epoch_) return out; // asked for by a verifier that is gone; this one has asked again
+  for (auto& [group, queue] : waiting_) {
+    if (queue.empty() || queue.front().plan->round != round) continue;
+    auto& head = queue.front();
+    if (std::erase(head.missing, drafter) == 0) return out; // answered before
+    head.drafts.push_back(std::move(drafts));
+    head.ready.push_back(std::move(ready));
+    advance(group, out);
+    return out;
+  }
+  return out;
+}
+
+verifier_actions target_verifier_state::on_passed(round_id round) {
+  verifier_actions out;
+  const auto it = enqueued_.find(round);
+  if (it == enqueued_.end() || !it->second.fence.passed()) return out;
+  auto done = std::move(it->second);
+  enqueued_.erase(it);
+  if (const auto failure = done.fence.failure()) {
+    if (!done.result->started) { // a draft it waited for failed: nothing ran, so it runs without
+      waiting_round again;
+      again.plan = done.plan;
+      again.asked = true;
+      enqueue(std::move(again), out);
+      return out;
+    }
+    done.result->failure = failure;
+  }
+  done.result->round = round;
+  done.result->group = done.plan->group;
+  for (const auto& batch : done.drafts)
+    if (batch && batch->pool != 0) done.result->submissions[batch->pool] = batch->submission;
+  unacknowledged_[round] = done.result;
+  out.reports.push_back(done.result);
+  return out;
+}
+
+verifier_actions target_verifier_state::restart() {
+  verifier_actions out = report_again();
+  epoch_ = epoch{epoch_.value + 1};
+  for (auto& [round, e] : enqueued_) out.watches.push_back({round, e.fence});
+  for (auto& [group, queue] : waiting_) {
+    if (queue.empty() || !queue.front().asked) continue;
+    for (auto drafter : queue.front().missing) ask(queue.front(), drafter, out);
+  }
+  return out;
+}
+
+verifier_actions target_verifier_state::on_worker_replaced(std::uint32_t drafter) {
+  verifier_actions out;
+  for (auto& [group, queue] : waiting_)
+    if (!queue.empty() && queue.front().asked && std::ranges::find(queue.front().missing, drafter) != queue.front().missing.end())
+      ask(queue.front(), drafter, out);
+  return out;
+}
+
+verifier_actions target_verifier_state::report_again() const {
+  verifier_actions out;
+  for (const auto& [round, result] : unacknowledged_) out.reports.push_back(result);
+  return out;
+}
+
+std::vector<round_id> target_verifier_state::known_rounds() const {
+  std::vector<round_id> known;
+  for (const auto& [group, queue] : waiting_)
+    for (const auto& round : queue) known.push_back(round.plan->round);
+  for (const auto& [round, e] : enqueued_) known.push_back(round);
+  for (const auto& [round, result] : unacknowledged_) known.push_back(round);
+  return known;
+}
+
+void target_verifier_state::advance(group_id group, verifier_actions& out) {
+  auto& queue = waiting_[group];
+  while (!queue.empty()) {
+    auto& head = queue.front();
+    if (!head.asked) {
+      head.asked = true;
+      for (auto drafter : head.missing) ask(head, drafter, out);
+    }
+    if (!head.missing.empty()) return;
+    auto ready = std::move(head);
+    queue.pop_front();
+    enqueue(std::move(ready), out);
+  }
+}
+
+void target_verifier_state::ask(waiting_round& round, std::uint32_t drafter, verifier_actions& out) const {
+  const auto last = last_fence_.find(round.plan->group);
+  out.asks.push_back({drafter, round.plan, last == last_fence_.end() ? device::fence{} : last->second});
+}
+
+void target_verifier_state::enqueue(waiting_round round, verifier_actions& out) {
+  auto result = std::make_shared<round_result>();
+  result->submissions.resize(num_pools_);
+  auto work = [runner = runner_, plan = round.plan, drafts = round.drafts, result](device::ops& ops) {
+    runner->run(ops, *plan, drafts, *result);
+  };
+  const auto id = round.plan->round;
+  result->submissions[0] = stream_->submitted() + 1; // this stream has no other submitter
+  auto fence = stream_->submit("verify", std::move(round.ready), std::move(work));
+  last_fence_[round.plan->group] = fence;
+  out.watches.push_back({id, fence});
+  enqueued_.insert_or_assign(id, enqueued_round{std::move(round.plan), std::move(round.drafts), std::move(result), std::move(fence)});
+}
+
+std::string target_verifier_state::check_invariants() const {
+  for (const auto& [group, queue] : waiting_)
+    for (std::size_t i = 1; i < queue.size(); ++i) {
+      if (queue[i].asked) return "group " + to_string(group) + " drafts for a round behind its first";
+      if (queue[i].plan->round <= queue[i - 1].plan->round) return "group " + to_string(group) + " is out of order";
+    }
+  for (const auto& [round, e] : enqueued_)
+    if (unacknowledged_.contains(round)) return "round " + to_string(round) + " is enqueued and reported";
+  return {};
+}
+
+} // namespace paceline::actors

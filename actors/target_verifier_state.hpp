@@ -1,0 +1,92 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+#include "runtime/device/stream.hpp"
+#include "runtime/scheduling/round.hpp"
+#include "runtime/scheduling/round_runner.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace paceline::actors {
+
+/// What the verifier wants done after an input.
+struct verifier_actions {
+  struct ask { ///< a draft request
+    std::uint32_t drafter = 0;
+    std::shared_ptr<const scheduling::round_plan> plan;
+    device::fence after;
+  };
+  struct watch { ///< tell me when this fence has passed
+    round_id round;
+    device::fence fence;
+  };
+  std::vector<ask> asks;
+  std::vector<watch> watches;
+  std::vector<std::shared_ptr<const scheduling::round_result>> reports;
+};
+
+/// Rounds between composition and report. Owned by the engine, so that a restarted verifier finds what the one before
+/// had enqueued.
+///
+///   round_command -> queued -> (asks drafts) drafting -> enqueued -> (fence passed) reported -> acknowledged
+///
+/// Invariants: rounds of a group are enqueued in the order they were composed; only the first round of a group's queue may
+/// be drafting, and it was asked for after the round before was enqueued; a round is reported once its fence has passed.
+class target_verifier_state {
+public:
+  /// `workers[i]` tells whether drafter i drafts in a worker of its own. All references outlive the state.
+  target_verifier_state(device::stream& stream, scheduling::round_runner& runner, std::vector<bool> workers,
+                        std::uint32_t num_pools);
+
+  verifier_actions on_round(std::shared_ptr<const scheduling::round_plan> plan);
+  verifier_actions on_drafts(round_id round, std::uint32_t drafter, epoch from,
+                             std::shared_ptr<scheduling::draft_batch> drafts, device::fence ready);
+  verifier_actions on_passed(round_id round);
+  void acknowledge(round_id round) { unacknowledged_.erase(round); }
+  /// A new actor took over: asks again, watches again, reports again. `known` is what the scheduler must hear.
+  verifier_actions restart();
+  /// A draft worker was replaced: what the old one was asked may be lost.
+  verifier_actions on_worker_replaced(std::uint32_t drafter);
+  /// The scheduler was replaced: reports it has not acknowledged go out again.
+  verifier_actions report_again() const;
+
+  std::vector<round_id> known_rounds() const;
+  epoch current_epoch() const noexcept { return epoch_; }
+  /// Empty if all is well, else what is broken.
+  std::string check_invariants() const;
+
+private:
+  struct waiting_round {
+    std::shared_ptr<const scheduling::round_plan> plan;
+    std::vector<std::uint32_t> missing;  ///< drafters whose drafts are awaited
+    std::vector<std::shared_ptr<scheduling::draft_batch>> drafts;
+    std::vector<device::fence> ready;
+    bool asked = false;
+  };
+  struct enqueued_round {
+    std::shared_ptr<const scheduling::round_plan> plan;
+    std::vector<std::shared_ptr<scheduling::draft_batch>> drafts;
+    std::shared_ptr<scheduling::round_result> result;
+    device::fence fence;
+  };
+
+  void advance(group_id group, verifier_actions& out);
+  void ask(waiting_round& round, std::uint32_t drafter, verifier_actions& out) const;
+  void enqueue(waiting_round round, verifier_actions& out);
+
+  device::stream* stream_;
+  scheduling::round_runner* runner_;
+  std::vector<bool> workers_;
+  std::uint32_t num_pools_;
+  epoch epoch_{1};
+  std::map<group_id, std::deque<waiting_round>> waiting_;
+  std::map<group_id, device::fence> last_fence_;   ///< of the group's round enqueued last
+  std::map<round_id, enqueued_round> enqueued_;
+  std::map<round_id, std::shared_ptr<const scheduling::round_result>> unacknowledged_;
+};
+
+} // namespace paceline::actors

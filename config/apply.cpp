@@ -1,0 +1,137 @@
+#include "config/apply.hpp"
+
+#include "config/scalar.hpp"
+
+#include <algorithm>
+
+namespace paceline::config {
+
+namespace {
+
+/// Keys that the design knows and this build does not offer.
+struct refused_key {
+  std::string_view path;
+  std::string_view rule;
+};
+constexpr refused_key refused_keys[] = {
+    {"remote_workers", "draft workers on other machines are not offered by this build"},
+};
+
+class applier {
+ public:
+  applier(std::string_view file_name, origins& from, std::vector<std::string>& errors)
+      : file_(file_name), from_(from), errors_(errors) {}
+
+  /// `map` says options of `object`, from section `section` of `group` on; `base` is the object's own path.
+  void apply_map(const node& map, const option_group& group, void* object, const std::string& base,
+                 const std::string& section) {
+    const auto here = join(base, section);
+    if (map.type != node::kind::map)
+      return fail(map.place, here,
+                  "must be a map with keys among " + list(group.names_in(section)) + ", not " +
+                      std::string(describe(map)));
+    for (const auto& e : map.entries) {
+      const auto path = join(section, e.key);
+      if (const auto* o = group.find(path))
+        apply_option(e.value, *o, object, join(base, path));
+      else if (group.is_section(path))
+        apply_map(e.value, group, object, base, path);
+      else if (section.empty() && group.elements != nullptr && e.key == group.elements->list)
+        apply_list(e.value, group, object, join(base, path));
+      else if (!is_refused(e, join(base, path)))
+        fail_unknown(e, group, section, here);
+    }
+  }
+
+ private:
+  void apply_list(const node& items, const option_group& group, void* object, const std::string& path) {
+    if (items.type != node::kind::list)
+      return fail(items.place, path, "must be a list, not " + std::string(describe(items)));
+    for (std::size_t i = 0; i < items.items.size(); ++i)
+      apply_map(items.items[i], *group.elements, group.append(object), join(path, std::to_string(i)), {});
+  }
+
+  void apply_option(const node& n, const option& o, void* object, const std::string& path) {
+    auto v = o.type == value_type::text_list ? text_list(n, path) : scalar(n, o, path);
+    if (!v) return;
+    o.set(object, *v);
+    from_[path] = n.place;
+  }
+
+  std::optional<value> scalar(const node& n, const option& o, const std::string& path) {
+    const bool is_word = o.type == value_type::text || o.type == value_type::choice;
+    if (n.type != node::kind::scalar || (n.quoted && !is_word)) {
+      fail(n.place, path, "must be " + allowed_values(o) + ", not " + std::string(describe(n)));
+      return std::nullopt;
+    }
+    auto v = parse_scalar(o, n.text);
+    if (v) return *std::move(v);
+    fail(n.place, path, v.error().message());
+    return std::nullopt;
+  }
+
+  /// A list of scalars in the file; texts between commas elsewhere.
+  std::optional<value> text_list(const node& n, const std::string& path) {
+    std::vector<std::string> texts;
+    if (n.type == node::kind::scalar && n.place.source != place::kind::file) {
+      for (std::string_view rest = n.text; !rest.empty();) {
+        const auto end = std::min(rest.find(','), rest.size());
+        texts.emplace_back(rest.substr(0, end));
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+      }
+      return texts;
+    }
+    const auto is_scalar = [](const node& item) { return item.type == node::kind::scalar; };
+    if (n.type != node::kind::list || !std::ranges::all_of(n.items, is_scalar)) {
+      fail(n.place, path, "must be a list of texts");
+      return std::nullopt;
+    }
+    for (const auto& item : n.items) texts.push_back(item.text);
+    return texts;
+  }
+
+  bool is_refused(const entry& e, std::string_view path) {
+    const auto key = std::ranges::find(refused_keys, path, &refused_key::path);
+    if (key == std::ranges::end(refused_keys)) return false;
+    fail(e.place, path, key->rule);
+    return true;
+  }
+
+  void fail_unknown(const entry& e, const option_group& group, const std::string& section,
+                    std::string_view here) {
+    const auto names = group.names_in(section);
+    const auto near = nearest_name(e.key, names);
+    auto rule = "unknown key '" + e.key.substr(0, 64) + "'";
+    if (!near.empty())
+      rule.append("; did you mean '").append(near).append("'?");
+    else
+      rule.append("; known are ").append(list(names));
+    fail(e.place, here, rule);
+  }
+
+  static std::string join(std::string_view front, std::string_view back) {
+    if (front.empty() || back.empty()) return std::string(front.empty() ? back : front);
+    return std::string(front) + '.' + std::string(back);
+  }
+  static std::string list(const std::vector<std::string>& names) {
+    std::string all;
+    for (const auto& name : names) all.append(all.empty() ? "" : ", ").append(name);
+    return all;
+  }
+  void fail(const place& where, std::string_view path, std::string_view rule) {
+    errors_.push_back(complain(where, file_, path, rule));
+  }
+
+  std::string_view file_;
+  origins& from_;
+  std::vector<std::string>& errors_;
+};
+
+} // namespace
+
+void apply(const node& root, std::string_view file_name, daemon_config& config, origins& from,
+           std::vector<std::string>& errors) {
+  applier(file_name, from, errors).apply_map(root, root_options(), &config, {}, {});
+}
+
+} // namespace paceline::config

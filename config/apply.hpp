@@ -1,0 +1,23 @@
+#pragma once
+
+#include "config/load.hpp"
+#include "config/node.hpp"
+#include "config/option.hpp"
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::config {
+
+/// Full path of an option ("models.0.name") to where its value was written. Options left at their default are
+/// not in.
+using origins = std::map<std::string, place, std::less<>>;
+
+/// Sets the options that `root` names in `config`. Unknown keys, wrong types and values out of range are
+/// errors.
+void apply(const node& root, std::string_view file_name, daemon_config& config, origins& from,
+           std::vector<std::string>& errors);
+
+} // namespace paceline::config

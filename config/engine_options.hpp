@@ -1,0 +1,70 @@
+#pragma once
+
+#include "runtime/base/request.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::config {
+
+/// How many batch groups are in flight (design, section 3: overlap).
+enum class overlap_mode : std::uint8_t { off, groups, automatic };
+
+/// Element type of KV cells.
+enum class kv_type : std::uint8_t { f16, f32 };
+
+/// One drafter of one model.
+struct drafter_options {
+  std::string name;                  ///< what requests call it; unique within the model
+  std::string kind = "none";         ///< a key of the drafter registry: none, ngram, model
+  std::string path;                  ///< kind model: GGUF file or Hugging Face directory
+  std::uint32_t draft_length = 5;    ///< tokens per round when the request names none
+  std::uint32_t ngram_min = 2;       ///< kind ngram: shortest suffix looked up
+  std::uint32_t ngram_max = 4;       ///< kind ngram: longest
+  std::uint32_t partition = 0;       ///< CPU partition it runs on; one that does not exist means the target's
+};
+
+/// The weightless model: deterministic logits from a hash of the context (tests, demonstrations, load tests).
+struct hash_model_options {
+  std::uint32_t vocab_size = 300;    ///< at least 258: 256 bytes, BOS, EOS
+  std::uint32_t memory = 0;          ///< the next token depends on this many last tokens; 0 = on all
+  float sharpness = 8.0F;            ///< spread of the logits: higher = more certain
+  std::uint32_t pass_work = 0;       ///< hash steps burnt a pass, to give it a duration
+};
+
+struct model_options {
+  std::string name = "default";
+  std::vector<std::string> aliases;
+  std::string kind = "file";         ///< file | hash
+  std::string path;
+  hash_model_options hash;
+  std::string device = "auto";       ///< auto | cpu
+  std::uint32_t context_length = 0;  ///< 0 = the model's own, at most 8192
+  std::uint32_t block_size = 16;     ///< KV cells a block
+  kv_type kv_dtype = kv_type::f16;
+  std::string chat_template;         ///< path of a template that replaces the file's
+  std::vector<drafter_options> drafters;
+  std::string default_drafter = "none";
+  verification_rule default_rule = verification_rule::coupled;
+  std::uint32_t max_running = 8;     ///< requests decoded together
+  std::uint32_t max_waiting = 256;   ///< queue beyond them; more is refused with queue_full
+};
+
+/// What an engine is made from: plain values, already validated.
+struct engine_options {
+  std::vector<model_options> models;
+  std::uint32_t threads = 0;                 ///< CPU threads over all partitions; 0 = all cores
+  std::uint32_t partitions = 1;              ///< independent groups of cores
+  std::uint64_t memory_budget_bytes = 0;     ///< for KV of all models and drafters; 0 = what max_running requests need
+  overlap_mode overlap = overlap_mode::automatic;
+  std::chrono::milliseconds max_gap{200};    ///< longest pause a running stream sees because of others' prompts
+  std::uint32_t actor_threads = 2;           ///< of an actor system of our own
+  bool prefix_cache = true;
+  std::uint32_t max_restarts = 10;           ///< of one actor within `restart_window`, then the engine is unhealthy
+  std::chrono::seconds restart_window{10};
+};
+
+} // namespace paceline::config

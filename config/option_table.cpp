@@ -1,0 +1,394 @@
+#include "config/option.hpp"
+
+#include "runtime/base/check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <type_traits>
+
+namespace paceline::config {
+
+namespace {
+
+/// The double that is spelt like `x`: 0.1 for 0.1F.
+double widen(float x) {
+  std::array<char, 32> text{};
+  const auto [end, failure] = std::to_chars(text.data(), text.data() + text.size(), x);
+  double wide = 0;
+  std::from_chars(text.data(), end, wide);
+  return wide;
+}
+
+template <class Member>
+value to_value(const Member& m, const std::vector<std::string_view>& choices) {
+  if constexpr (std::is_enum_v<Member>)
+    return std::string(choices.at(static_cast<std::size_t>(m)));
+  else if constexpr (std::is_same_v<Member, bool>)
+    return m;
+  else if constexpr (std::is_integral_v<Member>)
+    return std::uint64_t{m};
+  else if constexpr (std::is_floating_point_v<Member>)
+    return widen(m);
+  else if constexpr (std::is_same_v<Member, std::chrono::seconds>)
+    return std::chrono::milliseconds(m);
+  else
+    return m;
+}
+
+template <class Member>
+void from_value(Member& m, const value& v, const std::vector<std::string_view>& choices) {
+  if constexpr (std::is_enum_v<Member>)
+    m = static_cast<Member>(std::ranges::find(choices, std::get<std::string>(v)) - choices.begin());
+  else if constexpr (std::is_same_v<Member, bool>)
+    m = std::get<bool>(v);
+  else if constexpr (std::is_integral_v<Member>)
+    m = static_cast<Member>(std::get<std::uint64_t>(v));
+  else if constexpr (std::is_floating_point_v<Member>)
+    m = static_cast<Member>(std::get<double>(v));
+  else if constexpr (std::is_same_v<Member, std::chrono::seconds>)
+    m = std::chrono::ceil<std::chrono::seconds>(std::get<std::chrono::milliseconds>(v));
+  else
+    m = std::get<Member>(v);
+}
+
+/// Limits of a number, size (bytes) or duration (milliseconds), both allowed.
+struct limits {
+  value_type type;
+  std::uint64_t lowest;
+  std::uint64_t highest;
+};
+limits integers(std::uint64_t lowest, std::uint64_t highest) {
+  return {value_type::integer, lowest, highest};
+}
+limits numbers(std::uint64_t lowest, std::uint64_t highest) { return {value_type::number, lowest, highest}; }
+limits sizes(std::uint64_t lowest, std::uint64_t highest) { return {value_type::size, lowest, highest}; }
+limits durations(std::chrono::milliseconds lowest, std::chrono::milliseconds highest) {
+  return {value_type::duration, static_cast<std::uint64_t>(lowest.count()),
+          static_cast<std::uint64_t>(highest.count())};
+}
+constexpr limits booleans{value_type::boolean, 0, 0};
+constexpr limits texts{value_type::text, 0, 0};
+constexpr limits text_lists{value_type::text_list, 0, 0};
+
+constexpr bool on_reload = true;
+
+/// Declares options of `Object`. `member` gives the struct member that holds the value, whose initialiser is
+/// the default.
+template <class Object>
+class group_builder {
+ public:
+  explicit group_builder(option_group& group) : group_(group) {
+    group.initial = [&group](std::string_view path) {
+      const Object fresh;
+      return group.find(path)->get(&fresh);
+    };
+  }
+
+  template <class Access>
+  void add(std::string_view path, limits l, Access member, std::string_view doc, bool reloadable = false) {
+    declare(path, l, {}, member, doc, reloadable);
+  }
+  /// Words; of an enum, in the order of its enumerators.
+  template <class Access>
+  void add(std::string_view path, std::vector<std::string_view> words, Access member, std::string_view doc,
+           bool reloadable = false) {
+    declare(path, {value_type::choice, 0, 0}, std::move(words), member, doc, reloadable);
+  }
+
+ private:
+  template <class Access>
+  void declare(std::string_view path, limits l, std::vector<std::string_view> words, Access member,
+               std::string_view doc, bool reloadable) {
+    option o{path, l.type, l.lowest, l.highest, words, doc, reloadable, {}, {}};
+    o.get = [member, words](const void* object) {
+      return to_value(member(const_cast<Object&>(*static_cast<const Object*>(object))), words);
+    };
+    o.set = [member, words](void* object, const value& v) {
+      from_value(member(*static_cast<Object*>(object)), v, words);
+    };
+    group_.options.push_back(std::move(o));
+  }
+
+  option_group& group_;
+};
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+constexpr std::uint64_t kib = 1024;
+constexpr std::uint64_t mib = 1024 * kib;
+constexpr std::uint64_t tib = 1024 * 1024 * mib;
+
+void declare_server(group_builder<daemon_config>& g) {
+  using c = daemon_config;
+  g.add(
+      "server.host", texts, [](c & o) -> auto& { return o.server.host; },
+      "Address to listen on. Beyond loopback it needs `server.api_keys_file` or "
+      "`server.allow_unauthenticated`.");
+  g.add(
+      "server.port", integers(0, 65535), [](c & o) -> auto& { return o.server.port; },
+      "TCP port; 0 picks a free one and prints it.");
+  g.add(
+      "server.api_keys_file", texts, [](c & o) -> auto& { return o.server.api_keys_file; },
+      "File with one API key a line. Empty: requests need no key.", on_reload);
+  g.add(
+      "server.allow_unauthenticated", booleans, [](c & o) -> auto& { return o.server.allow_unauthenticated; },
+      "Listen beyond loopback without keys, for networks that are trusted as a whole.");
+  g.add(
+      "server.allowed_origins", text_lists, [](c & o) -> auto& { return o.server.allowed_origins; },
+      "Web origins whose pages may connect, besides those served from loopback.", on_reload);
+  g.add(
+      "server.allowed_hosts", text_lists, [](c & o) -> auto& { return o.server.allowed_hosts; },
+      "Host names this server answers to, besides loopback ones; empty = any, when it listens beyond loopback.");
+  g.add(
+      "server.max_connections", integers(1, 65536), [](c & o) -> auto& { return o.server.max_connections; },
+      "Open connections; further ones are closed at once.");
+  g.add(
+      "server.max_lanes", integers(1, 1024), [](c & o) -> auto& { return o.server.max_lanes; },
+      "Responses under way at a time on one WebSocket.");
+  g.add(
+      "server.max_header", sizes(kib, mib), [](c & o) -> auto& { return o.server.max_header_bytes; },
+      "Largest HTTP header.");
+  g.add(
+      "server.max_body", sizes(kib, 1024 * mib), [](c & o) -> auto& { return o.server.max_body_bytes; },
+      "Largest HTTP body or WebSocket message.");
+  g.add(
+      "server.send_buffer", sizes(4 * kib, 64 * mib),
+      [](c & o) -> auto& { return o.server.send_buffer_bytes; },
+      "Output a client has not taken yet, after which its requests pause.");
+  g.add(
+      "server.header_timeout", durations(milliseconds(100), minutes(10)),
+      [](c & o) -> auto& { return o.server.header_timeout; }, "For a whole HTTP header to arrive.");
+  g.add(
+      "server.body_timeout", durations(milliseconds(100), minutes(60)),
+      [](c & o) -> auto& { return o.server.body_timeout; }, "For a whole HTTP body to arrive.");
+  g.add(
+      "server.idle_timeout", durations(seconds(1), hours(24)),
+      [](c & o) -> auto& { return o.server.idle_timeout; },
+      "Silence after which a connection without work is closed; WebSockets are pinged before.");
+  g.add(
+      "server.send_timeout", durations(milliseconds(100), minutes(60)),
+      [](c & o) -> auto& { return o.server.send_timeout; },
+      "Time without any progress in sending after which a client is closed and its requests cancelled.");
+  g.add(
+      "server.request_timeout", durations(milliseconds(100), hours(24)),
+      [](c & o) -> auto& { return o.server.request_timeout; },
+      "From a request's admission to its last token, where the client asks for no shorter one.", on_reload);
+  g.add(
+      "server.edge_threads", integers(1, 256), [](c & o) -> auto& { return o.server.edge_threads; },
+      "Threads for tokenising, templates and other work on whole requests.");
+}
+
+void declare_engine(group_builder<daemon_config>& g) {
+  using c = daemon_config;
+  g.add(
+      "engine.threads", integers(0, 1024), [](c & o) -> auto& { return o.engine.threads; },
+      "CPU threads that compute, over all partitions; 0 = one for each core.");
+  g.add(
+      "engine.partitions", integers(1, 64), [](c & o) -> auto& { return o.engine.partitions; },
+      "Independent groups of threads. Two let a drafter compute while the target does, on machines with many "
+      "cores.");
+  g.add(
+      "engine.actor_threads", integers(1, 64), [](c & o) -> auto& { return o.engine.actor_threads; },
+      "Threads that run actors; they do not compute.");
+  g.add(
+      "engine.memory_budget", sizes(0, 1024 * tib),
+      [](c & o) -> auto& { return o.engine.memory_budget_bytes; },
+      "Memory for the KV cells of all models and drafters together; 0 = what `max_running` requests need.");
+  g.add(
+      "engine.prefix_cache", booleans, [](c & o) -> auto& { return o.engine.prefix_cache; },
+      "Share the KV cells of common prompt beginnings, within one `cache_salt`.");
+  g.add(
+      "engine.max_restarts", integers(0, 1000), [](c & o) -> auto& { return o.engine.max_restarts; },
+      "Restarts of one actor within `engine.restart_window`, after which the engine reports itself "
+      "unhealthy.");
+  g.add(
+      "engine.restart_window", durations(seconds(1), hours(1)),
+      [](c & o) -> auto& { return o.engine.restart_window; }, "In whole seconds; see `engine.max_restarts`.");
+  g.add(
+      "scheduler.overlap", {"off", "groups", "auto"}, [](c & o) -> auto& { return o.engine.overlap; },
+      "Draft for one group of requests while another is verified: never, always, or where measured faster.");
+  g.add(
+      "scheduler.max_gap", durations(milliseconds(1), minutes(1)),
+      [](c & o) -> auto& { return o.engine.max_gap; },
+      "Longest pause a running stream sees because of other requests' prompts.");
+}
+
+void declare_operation(group_builder<daemon_config>& g) {
+  using c = daemon_config;
+  g.add(
+      "metrics.enabled", booleans, [](c & o) -> auto& { return o.metrics.enabled; }, "Serve `/metrics`.");
+  g.add(
+      "metrics.vllm_names", booleans, [](c & o) -> auto& { return o.metrics.vllm_names; },
+      "Repeat the figures under vLLM's names, for tools that read those.", on_reload);
+  g.add(
+      "metrics.require_key", booleans, [](c & o) -> auto& { return o.metrics.require_key; },
+      "Ask for an API key on `/metrics` too.", on_reload);
+  g.add(
+      "logging.level", {"trace", "debug", "info", "warning", "error", "off"},
+      [](c & o) -> auto& { return o.logging.level; }, "Least important message that is logged.", on_reload);
+  g.add(
+      "logging.format", {"text", "json"}, [](c & o) -> auto& { return o.logging.format; },
+      "Lines for people, or one JSON object a line.");
+  g.add(
+      "logging.file", texts, [](c & o) -> auto& { return o.logging.file; },
+      "Where the log goes; empty = standard error.");
+  g.add(
+      "shutdown.drain_timeout", durations(milliseconds(0), hours(1)),
+      [](c & o) -> auto& { return o.shutdown.drain_timeout; },
+      "On SIGTERM, time for running requests to finish before they are cancelled.", on_reload);
+}
+
+void declare_model(group_builder<model_options>& g) {
+  using m = model_options;
+  g.add(
+      "name", texts, [](m & o) -> auto& { return o.name; },
+      "What clients call it; unique. The first model is also called `default`.");
+  g.add(
+      "aliases", text_lists, [](m & o) -> auto& { return o.aliases; }, "More names for it.");
+  g.add(
+      "kind", {"file", "hash"}, [](m & o) -> auto& { return o.kind; },
+      "`hash` is a model without weights, for tests, demonstrations and load tests.");
+  g.add(
+      "path", texts, [](m & o) -> auto& { return o.path; },
+      "GGUF file or Hugging Face directory; of kind `file`.");
+  g.add(
+      "device", {"auto", "cpu"}, [](m & o) -> auto& { return o.device; }, "What computes it.");
+  g.add(
+      "context_length", integers(0, 1U << 24), [](m & o) -> auto& { return o.context_length; },
+      "Most tokens of a prompt and its output; 0 = the model's own, at most 8192.");
+  g.add(
+      "kv.block_size", integers(1, 256), [](m & o) -> auto& { return o.block_size; },
+      "Tokens in one block of KV cells: what is allocated, shared and returned at a time.");
+  g.add(
+      "kv.dtype", {"f16", "f32"}, [](m & o) -> auto& { return o.kv_dtype; }, "Element type of KV cells.");
+  g.add(
+      "chat_template", texts, [](m & o) -> auto& { return o.chat_template; },
+      "File of a Jinja template that replaces the model's own.");
+  g.add(
+      "max_running", integers(1, 4096), [](m & o) -> auto& { return o.max_running; },
+      "Requests decoded together.");
+  g.add(
+      "max_waiting", integers(0, 1'000'000), [](m & o) -> auto& { return o.max_waiting; },
+      "Requests queued beyond those; further ones are refused.");
+  g.add(
+      "default_drafter", texts, [](m & o) -> auto& { return o.default_drafter; },
+      "Drafter of requests that name none: one of `drafters`, or `none`.");
+  g.add(
+      "default_rule", {"coupled", "rejection"}, [](m & o) -> auto& { return o.default_rule; },
+      "How drafts are verified: `coupled` gives the tokens of plain decoding, `rejection` its distribution.");
+  g.add(
+      "hash.vocab_size", integers(258, 1U << 24), [](m & o) -> auto& { return o.hash.vocab_size; },
+      "Of kind `hash`: 256 bytes, two special tokens, and as many more as wanted.");
+  g.add(
+      "hash.memory", integers(0, 1U << 24), [](m & o) -> auto& { return o.hash.memory; },
+      "Of kind `hash`: tokens the next one depends on; 0 = all.");
+  g.add(
+      "hash.sharpness", numbers(0, 1000), [](m & o) -> auto& { return o.hash.sharpness; },
+      "Of kind `hash`: spread of the logits; higher = more certain.");
+  g.add(
+      "hash.pass_work", integers(0, 1'000'000'000), [](m & o) -> auto& { return o.hash.pass_work; },
+      "Of kind `hash`: hash steps burnt in each pass, to give it a duration.");
+}
+
+void declare_drafter(group_builder<drafter_options>& g) {
+  using d = drafter_options;
+  g.add(
+      "name", texts, [](d & o) -> auto& { return o.name; },
+      "What requests call it; unique within the model.");
+  g.add(
+      "kind", {"none", "ngram", "model"}, [](d & o) -> auto& { return o.kind; },
+      "`ngram` looks the last tokens up in prompt and output; `model` is a smaller model; `none` proposes "
+      "nothing.");
+  g.add(
+      "path", texts, [](d & o) -> auto& { return o.path; },
+      "Of kind `model`: GGUF file or Hugging Face directory.");
+  g.add(
+      "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
+      "Tokens proposed a round where the request names no length.");
+  g.add(
+      "ngram_min", integers(1, 64), [](d & o) -> auto& { return o.ngram_min; },
+      "Of kind `ngram`: shortest run of tokens looked up.");
+  g.add(
+      "ngram_max", integers(1, 64), [](d & o) -> auto& { return o.ngram_max; },
+      "Of kind `ngram`: longest run of tokens looked up.");
+  g.add(
+      "partition", integers(0, 63), [](d & o) -> auto& { return o.partition; },
+      "Of kind `model`: CPU partition it computes on; one that does not exist means the target's.");
+}
+
+/// `parent`'s objects have a list of `element`'s, kept in the member that `list` gives.
+template <class Parent, class Access>
+void nest(option_group& parent, const option_group& element, Access list) {
+  parent.elements = &element;
+  parent.list_of = [list](void* object) {
+    std::vector<void*> all;
+    for (auto& e : list(*static_cast<Parent*>(object))) all.push_back(&e);
+    return all;
+  };
+  parent.append = [list](void* object) -> void* {
+    return &list(*static_cast<Parent*>(object)).emplace_back();
+  };
+}
+
+/// The three groups, which refer to one another and so stay where they are.
+struct option_groups {
+  option_group drafters{"drafters", "Drafters of a model", {}, nullptr, {}, {}, {}};
+  option_group models{"models", "Models", {}, nullptr, {}, {}, {}};
+  option_group root{"", "The daemon", {}, nullptr, {}, {}, {}};
+
+  option_groups() {
+    group_builder<daemon_config> daemon(root);
+    declare_server(daemon);
+    declare_engine(daemon);
+    declare_operation(daemon);
+    group_builder<model_options> model(models);
+    declare_model(model);
+    group_builder<drafter_options> drafter(drafters);
+    declare_drafter(drafter);
+    nest<daemon_config>(
+        root, models, [](daemon_config & c) -> auto& { return c.engine.models; });
+    nest<model_options>(
+        models, drafters, [](model_options & m) -> auto& { return m.drafters; });
+  }
+  option_groups(const option_groups&) = delete;
+  option_groups& operator=(const option_groups&) = delete;
+};
+
+} // namespace
+
+const option* option_group::find(std::string_view path) const {
+  const auto found = std::ranges::find(options, path, &option::path);
+  return found == options.end() ? nullptr : &*found;
+}
+
+bool option_group::is_section(std::string_view path) const {
+  return std::ranges::any_of(options, [&](const option& o) {
+    return o.path.size() > path.size() && o.path.starts_with(path) && o.path[path.size()] == '.';
+  });
+}
+
+std::vector<std::string> option_group::names_in(std::string_view section) const {
+  std::vector<std::string> names;
+  for (const auto& o : options) {
+    auto rest = o.path;
+    if (!section.empty()) {
+      if (!rest.starts_with(section) || rest.size() <= section.size() || rest[section.size()] != '.')
+        continue;
+      rest.remove_prefix(section.size() + 1);
+    }
+    const auto name = std::string(rest.substr(0, rest.find('.')));
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  if (section.empty() && elements != nullptr) names.emplace_back(elements->list);
+  return names;
+}
+
+const option_group& root_options() {
+  static const option_groups groups;
+  return groups.root;
+}
+
+} // namespace paceline::config

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace paceline::config {
+
+/// The daemon's listening side. Sizes are bytes.
+struct server_options {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;                ///< 0: a free one
+  std::string api_keys_file;                ///< one key a line; empty: no keys
+  bool allow_unauthenticated = false;       ///< listen beyond loopback without keys
+  std::vector<std::string> allowed_origins; ///< besides loopback pages
+  std::vector<std::string> allowed_hosts;   ///< Host values besides loopback names; empty: any, beyond loopback
+  std::uint32_t max_connections = 1024;
+  std::uint32_t max_lanes = 16; ///< responses under way on one WebSocket
+  std::uint64_t max_header_bytes = 16 * 1024;
+  std::uint64_t max_body_bytes = 8 * 1024 * 1024; ///< of an HTTP body or WebSocket message
+  std::uint64_t send_buffer_bytes = 256 * 1024;   ///< unsent output after which a request pauses
+  std::chrono::milliseconds header_timeout{std::chrono::seconds(10)};
+  std::chrono::milliseconds body_timeout{std::chrono::seconds(60)};
+  std::chrono::milliseconds idle_timeout{std::chrono::minutes(5)};
+  std::chrono::milliseconds send_timeout{std::chrono::seconds(30)};
+  std::chrono::milliseconds request_timeout{std::chrono::minutes(10)}; ///< from admission to the last token
+  std::uint32_t edge_threads = 2; ///< for tokenisers, templates and the like
+};
+
+struct metrics_options {
+  bool enabled = true;
+  bool vllm_names = false; ///< the names vLLM gives its metrics, beside our own
+  bool require_key = false;
+};
+
+enum class log_level : std::uint8_t { trace, debug, info, warning, error, off };
+enum class log_format : std::uint8_t { text, json };
+
+struct logging_options {
+  log_level level = log_level::info;
+  log_format format = log_format::text;
+  std::string file; ///< empty: standard error
+};
+
+struct shutdown_options {
+  std::chrono::milliseconds drain_timeout{std::chrono::seconds(30)};
+};
+
+} // namespace paceline::config

@@ -1,0 +1,93 @@
+#include "config/validate.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace paceline::config {
+
+namespace {
+
+class validator {
+ public:
+  validator(std::string_view file_name, const origins& from, std::vector<std::string>& errors)
+      : file_(file_name), from_(from), errors_(errors) {}
+
+  void check(const daemon_config& c) {
+    const bool is_loopback =
+        c.server.host == "localhost" || c.server.host == "::1" || c.server.host.starts_with("127.");
+    if (!is_loopback && c.server.api_keys_file.empty() && !c.server.allow_unauthenticated)
+      fail("server.host",
+           "listening beyond loopback needs server.api_keys_file, or server.allow_unauthenticated: true");
+    if (c.engine.threads != 0 && c.engine.partitions > c.engine.threads)
+      fail("engine.partitions", "must not exceed engine.threads (" + std::to_string(c.engine.threads) + ")");
+    if (c.engine.models.empty()) fail("models", "at least one model is needed");
+    std::set<std::string, std::less<>> names;
+    for (std::size_t i = 0; i < c.engine.models.size(); ++i)
+      check_model(c.engine.models[i], "models." + std::to_string(i) + ".", i == 0, names);
+  }
+
+ private:
+  void check_model(const model_options& m, const std::string& path, bool is_first,
+                   std::set<std::string, std::less<>>& names) {
+    if (m.name.empty()) fail(path + "name", "must not be empty");
+    take_name(m.name, path + "name", is_first, names);
+    for (const auto& alias : m.aliases) take_name(alias, path + "aliases", is_first, names);
+    if (m.kind == "file" && m.path.empty()) fail(path + "path", "a model of kind file needs a path");
+    if (m.kind == "hash" && !m.path.empty()) fail(path + "path", "a model of kind hash has no path");
+    std::set<std::string, std::less<>> drafters{"none"};
+    for (std::size_t i = 0; i < m.drafters.size(); ++i)
+      check_drafter(m.drafters[i], m, path + "drafters." + std::to_string(i) + ".", drafters);
+    if (!drafters.contains(m.default_drafter)) {
+      std::string known;
+      for (const auto& name : drafters) known.append(known.empty() ? "" : ", ").append(name);
+      fail(path + "default_drafter", "no drafter is called '" + m.default_drafter + "'; there are " + known);
+    }
+  }
+
+  void check_drafter(const drafter_options& d, const model_options& m, const std::string& path,
+                     std::set<std::string, std::less<>>& names) {
+    if (d.name.empty())
+      fail(path + "name", "a drafter needs a name");
+    else if (d.name == "default")
+      fail(path + "name", "'default' stands for the model's default drafter");
+    else if (d.name == "none" && d.kind != "none")
+      fail(path + "name", "'none' stands for plain decoding");
+    else if (!names.insert(d.name).second && d.name != "none")
+      fail(path + "name", "another drafter of the model is called '" + d.name + "'");
+    // A drafter of a model without weights may be one itself.
+    if (d.kind == "model" && d.path.empty() && m.kind == "file")
+      fail(path + "path", "a drafter of kind model needs a path");
+    if (d.kind != "model" && !d.path.empty()) fail(path + "path", "only drafters of kind model have a path");
+    if (d.ngram_min > d.ngram_max)
+      fail(path + "ngram_min", "must not exceed ngram_max (" + std::to_string(d.ngram_max) + ")");
+  }
+
+  void take_name(const std::string& name, const std::string& path, bool is_first,
+                 std::set<std::string, std::less<>>& names) {
+    if (name == "default" && !is_first)
+      fail(path, "'default' is the first model's");
+    else if (!names.insert(name).second)
+      fail(path, "another model is called '" + name + "'");
+  }
+
+  void fail(std::string_view path, std::string_view rule) {
+    const auto place = from_.find(path);
+    if (place != from_.end())
+      errors_.push_back(complain(place->second, file_, path, rule));
+    else
+      errors_.push_back(std::string(file_) + ": " + std::string(path) + ": " + std::string(rule));
+  }
+
+  std::string_view file_;
+  const origins& from_;
+  std::vector<std::string>& errors_;
+};
+
+} // namespace
+
+void validate(const daemon_config& config, std::string_view file_name, const origins& from,
+              std::vector<std::string>& errors) {
+  validator(file_name, from, errors).check(config);
+}
+
+} // namespace paceline::config

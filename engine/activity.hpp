@@ -1,0 +1,54 @@
+#pragma once
+
+#include "runtime/base/clock.hpp"
+#include "runtime/device/stream.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace paceline {
+
+/// When which stream was computing. Thread-safe. Keeps sums, and the last `capacity` spans for traces.
+class activity {
+public:
+  explicit activity(const clock& time, std::size_t capacity = 1024) : time_(&time), capacity_(capacity) {}
+
+  enum class side : std::uint8_t { target, draft };
+  struct span {
+    side who = side::target;
+    std::string label;
+    time_point begin, end;
+  };
+  struct sums {
+    std::chrono::nanoseconds target{}; ///< the target's stream computed
+    std::chrono::nanoseconds draft{};  ///< a draft stream computed
+    std::chrono::nanoseconds both{};   ///< at the same time
+  };
+
+  /// Runs `work` and records it.
+  void record(side who, std::string_view label, const std::function<void()>& work);
+
+  sums totals() const;
+  std::vector<span> last_spans() const;
+
+private:
+  void account(time_point now);
+
+  const clock* time_;
+  std::size_t capacity_;
+  mutable std::mutex mutex_;
+  std::uint32_t active_[2] = {0, 0};
+  time_point since_;
+  sums sums_;
+  std::vector<span> spans_; ///< ring
+  std::size_t next_ = 0;
+};
+
+/// A stream whose programs are recorded.
+std::unique_ptr<device::stream> recorded(std::unique_ptr<device::stream> inner, activity& log, activity::side who);
+
+} // namespace paceline

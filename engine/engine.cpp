@@ -1,0 +1,342 @@
+#include "engine/engine.hpp"
+
+#include "actors/supervisor.hpp"
+#include "engine/memory_plan.hpp"
+#include "engine/model_unit.hpp"
+#include "engine/snapshot.hpp"
+#include "engine/token_text.hpp"
+#include "runtime/sampling/request_validation.hpp"
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+#include <unordered_map>
+
+namespace paceline {
+
+namespace {
+
+constexpr auto question_timeout = std::chrono::seconds(5);
+
+std::uint64_t machine_memory() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+/// The configuration of an actor system of our own.
+class own_configuration final : public caf::actor_system_config {
+public:
+  explicit own_configuration(std::uint32_t threads) {
+    engine::prepare(*this);
+    set("scheduler.policy", caf::atom("sharing")); // "stealing" polls: it burns cores and wakes late
+    set("scheduler.max-threads", static_cast<std::size_t>(std::max(threads, 1U)));
+    set("scheduler.max-throughput", std::size_t{50});
+  }
+};
+
+/// Sessions that have not ended, so that the engine outlives them.
+class session_registry {
+public:
+  void add(request_id request, protocol::session_actor session) {
+    std::lock_guard lock(mutex_);
+    sessions_.emplace(request, std::move(session));
+  }
+  void remove(request_id request) {
+    protocol::session_actor last; // released outside the lock: it may be the session's last handle
+    {
+      std::lock_guard lock(mutex_);
+      const auto it = sessions_.find(request);
+      if (it == sessions_.end()) return;
+      last = std::move(it->second);
+      sessions_.erase(it);
+    }
+    changed_.notify_all();
+  }
+  protocol::session_actor find(request_id request) const {
+    std::lock_guard lock(mutex_);
+    const auto it = sessions_.find(request);
+    return it == sessions_.end() ? protocol::session_actor{} : it->second;
+  }
+  bool wait_until_empty(std::chrono::milliseconds timeout) const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, timeout, [this] { return sessions_.empty(); });
+  }
+
+private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::unordered_map<request_id, protocol::session_actor> sessions_;
+};
+
+std::vector<cpu::partition_options> split_cores(const config::engine_options& options) {
+  const auto total = options.threads != 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
+  const auto num_partitions = std::clamp(options.partitions, 1U, total);
+  std::vector<cpu::partition_options> partitions(num_partitions);
+  for (std::uint32_t p = 0; p < num_partitions; ++p)
+    partitions[p].num_threads = total / num_partitions + (p < total % num_partitions ? 1 : 0);
+  return partitions;
+}
+
+} // namespace
+
+struct engine::impl {
+  // In order of construction: actors and streams end before what they work on.
+  config::engine_options options;
+  steady_clock time;
+  std::unique_ptr<own_configuration> configuration;
+  std::unique_ptr<caf::actor_system> own_system;
+  caf::actor_system* system = nullptr;
+  std::unique_ptr<cpu::cpu_device> device;
+  speculation::drafter_registry registry = speculation::drafter_registry::with_built_in();
+  std::vector<std::unique_ptr<model_unit>> models;
+  std::unique_ptr<kv::pool_manager> pools;
+  std::unique_ptr<actors::kv_pool_state> pool_state;
+  actors::session_table session_table;
+  session_registry sessions;
+  std::shared_ptr<actors::directory> where = std::make_shared<actors::directory>();
+  actors::supervisor_actor supervisor;
+  std::atomic<std::uint64_t> next_request{1};
+  std::atomic<bool> draining{false};
+
+  expected<void> load(const std::function<void(const load_progress&)>& progress);
+  void start_actors();
+  void fail(request_id id, const event_sink& sink, error why);
+  model_unit* find(std::string_view name) const;
+  std::size_t index_of(const model_unit& unit) const;
+  template <class Answer, class Handle, class Question>
+  std::optional<Answer> ask(const std::string& name, const Question& question) const;
+  model_counters counters_of(std::size_t m) const;
+};
+
+expected<void> engine::impl::load(const std::function<void(const load_progress&)>& progress) {
+  if (options.models.empty()) return error{errc::invalid_argument, "models: at least one is needed"};
+  cpu::cpu_device_options device_options;
+  device_options.partitions = split_cores(options);
+  auto made = cpu::cpu_device::make(device_options);
+  if (!made) return std::move(made).error();
+  device = *std::move(made);
+  for (const auto& wanted : options.models) {
+    auto unit = model_unit::load(wanted, *device, registry, progress);
+    if (!unit) return std::move(unit).error();
+    models.push_back(*std::move(unit));
+  }
+  const auto plan = plan_memory(models, options.memory_budget_bytes, machine_memory());
+  if (!plan) return plan.error();
+  pools = std::make_unique<kv::pool_manager>(plan->budget_bytes);
+  auto ids = make_pools(*pools, models, *plan, options.prefix_cache);
+  if (!ids) return std::move(ids).error();
+  pool_state = std::make_unique<actors::kv_pool_state>(*pools, *std::move(ids));
+  for (std::size_t m = 0; m < models.size(); ++m) models[m]->assemble(options, *device, time, plan->num_blocks[m]);
+  return {};
+}
+
+void engine::impl::start_actors() {
+  actors::supervisor_parts parts;
+  for (const auto& unit : models) parts.models.push_back(unit->parts());
+  parts.kv_pool = pool_state.get();
+  parts.sessions = &session_table;
+  parts.time = &time;
+  parts.where = where;
+  parts.max_restarts = options.max_restarts;
+  parts.restart_window = options.restart_window;
+  supervisor = system->spawn(actors::supervisor, std::move(parts));
+  caf::scoped_actor self(*system);
+  self->request(supervisor, caf::infinite, protocol::ready_question{}) // local: a dead actor answers too
+      .receive([](const protocol::ready_answer&) {}, [this](const caf::error&) { where->mark_unhealthy(); });
+}
+
+expected<std::unique_ptr<engine>> engine::start(const config::engine_options& options,
+                                                std::function<void(const load_progress&)> progress) {
+  auto parts = std::make_unique<impl>();
+  parts->options = options;
+  if (auto ok = parts->load(progress); !ok) return std::move(ok).error();
+  parts->configuration = std::make_unique<own_configuration>(options.actor_threads);
+  parts->own_system = std::make_unique<caf::actor_system>(*parts->configuration);
+  parts->system = parts->own_system.get();
+  parts->start_actors();
+  return std::unique_ptr<engine>(new engine(std::move(parts)));
+}
+
+expected<std::unique_ptr<engine>> engine::start(caf::actor_system& system, const config::engine_options& options,
+                                                std::function<void(const load_progress&)> progress) {
+  auto parts = std::make_unique<impl>();
+  parts->options = options;
+  parts->system = &system;
+  if (auto ok = parts->load(progress); !ok) return std::move(ok).error();
+  parts->start_actors();
+  return std::unique_ptr<engine>(new engine(std::move(parts)));
+}
+
+void engine::prepare(caf::actor_system_config& configuration) {
+  configuration.add_message_types<caf::id_block::paceline>();
+}
+
+engine::engine(std::unique_ptr<impl> parts) : impl_(std::move(parts)) {}
+
+engine::~engine() {
+  {
+    caf::scoped_actor self(*impl_->system);
+    self->monitor(impl_->supervisor);
+    caf::anon_send_exit(impl_->supervisor, caf::exit_reason::user_shutdown);
+    self->wait_for(impl_->supervisor); // ends when all its actors have
+  }
+  impl_->supervisor = nullptr;
+  impl_->sessions.wait_until_empty(question_timeout);
+  for (auto& unit : impl_->models) { // drain: programs hold handles of actors and references to units
+    unit->stream.reset();
+    for (auto& d : unit->drafters) d.stream.reset();
+  }
+}
+
+// ---- models -----------------------------------------------------------------------------------------------------------
+
+model_unit* engine::impl::find(std::string_view name) const {
+  if (name.empty() || name == "default") return models.front().get();
+  for (const auto& unit : models) {
+    if (unit->options.name == name) return unit.get();
+    if (std::ranges::find(unit->options.aliases, name) != unit->options.aliases.end()) return unit.get();
+  }
+  return nullptr;
+}
+
+std::size_t engine::impl::index_of(const model_unit& unit) const {
+  return static_cast<std::size_t>(std::ranges::find_if(models, [&](const auto& u) { return u.get() == &unit; }) - models.begin());
+}
+
+const served_model* engine::model(std::string_view name) const noexcept {
+  const auto* unit = impl_->find(name);
+  return unit ? unit->target.get() : nullptr;
+}
+
+std::vector<const served_model*> engine::models() const {
+  std::vector<const served_model*> out;
+  for (const auto& unit : impl_->models) out.push_back(unit->target.get());
+  return out;
+}
+
+// ---- requests ---------------------------------------------------------------------------------------------------------
+
+void engine::impl::fail(request_id id, const event_sink& sink, error why) {
+  token_event event;
+  event.request = id;
+  event.finish = finish_reason::error;
+  event.failure = std::move(why);
+  system->spawn([sink, event = std::move(event)] { sink(event); }); // the sink is never called from submit itself
+}
+
+request_id engine::submit(generation_request request, event_sink sink, flow_control flow) {
+  auto& parts = *impl_;
+  const request_id id{parts.next_request.fetch_add(1, std::memory_order_relaxed)};
+  auto* unit = parts.find(request.model);
+  if (!unit) {
+    parts.fail(id, sink, {errc::not_found, "model: there is no \"" + request.model + "\""});
+    return id;
+  }
+  if (request.stop.eos_ids.empty()) request.stop.eos_ids = unit->target->eos_ids();
+  std::ranges::sort(request.stop.eos_ids);
+  std::ranges::sort(request.stop.stop_ids);
+  std::ranges::sort(request.sampling.logit_bias, {}, [](const auto& entry) { return entry.first; });
+  const auto drafter = unit->drafter_index(request.speculation.drafter);
+  if (!drafter) {
+    parts.fail(id, sink, drafter.error());
+    return id;
+  }
+  if (auto ok = sampling::validate(request, unit->target->info().vocab_size, unit->context_length); !ok) {
+    parts.fail(id, sink, std::move(ok).error());
+    return id;
+  }
+  auto text = make_token_text(unit->target->vocabulary(), request);
+  actors::session_client client;
+  client.model = static_cast<std::uint32_t>(parts.index_of(*unit));
+  client.drafter = *drafter;
+  client.credit = flow.initial_credit;
+  client.target = std::make_shared<scheduling::sequence>(id, std::move(request), unit->context_length, std::move(text), parts.time.now());
+  client.sink = std::move(sink);
+  client.ended = [registry = &parts.sessions, id] { registry->remove(id); };
+  // The session waits for `start_event`, so that it is registered before it can end.
+  auto session = parts.system->spawn(actors::session, std::move(client),
+                                     parts.where->get<protocol::scheduler_actor>("scheduler/" + std::to_string(client.model)),
+                                     parts.where->get<protocol::fan_out_actor>("fan_out"));
+  parts.sessions.add(id, session);
+  caf::anon_send(session, protocol::start_event{});
+  return id;
+}
+
+void engine::cancel(request_id request) {
+  if (auto session = impl_->sessions.find(request)) caf::anon_send(session, protocol::cancel_command{request});
+}
+
+void engine::grant(request_id request, std::uint32_t tokens) {
+  if (auto session = impl_->sessions.find(request)) caf::anon_send(session, protocol::grant_command{request, tokens});
+}
+
+bool engine::drain(std::chrono::milliseconds timeout) {
+  for (const auto& entry : impl_->where->all())
+    if (entry.name.starts_with("scheduler/") && entry.address)
+      caf::anon_send(caf::actor_cast<protocol::scheduler_actor>(entry.address), protocol::drain_command{});
+  return impl_->sessions.wait_until_empty(timeout);
+}
+
+bool engine::healthy() const noexcept { return impl_->where->healthy(); }
+
+// ---- figures ----------------------------------------------------------------------------------------------------------
+
+template <class Answer, class Handle, class Question>
+std::optional<Answer> engine::impl::ask(const std::string& name, const Question& question) const {
+  const auto actor = where->get<Handle>(name);
+  if (!actor) return std::nullopt;
+  std::optional<Answer> out;
+  caf::scoped_actor self(*system);
+  self->request(actor, question_timeout, question)
+      .receive([&](Answer& answer) { out = std::move(answer); }, [](const caf::error&) {}); // restarting: no figures now
+  return out;
+}
+
+model_counters engine::impl::counters_of(std::size_t m) const {
+  const auto& unit = *models[m];
+  model_counters out;
+  out.name = unit.options.name;
+  if (const auto a = ask<protocol::scheduler_answer, protocol::scheduler_actor>("scheduler/" + std::to_string(m), protocol::scheduler_question{})) {
+    const auto& c = a->counters;
+    out.num_running = a->num_running, out.num_waiting = a->num_waiting;
+    out.num_admitted = c.num_admitted, out.num_preemptions = c.num_preemptions, out.num_rejections_queue_full = c.num_queue_full;
+    out.finished_stop = c.finished_stop, out.finished_length = c.finished_length;
+    out.finished_cancelled = c.finished_cancelled, out.finished_error = c.finished_error;
+    out.prompt_tokens = c.prompt_tokens, out.cached_prompt_tokens = c.cached_prompt_tokens, out.generation_tokens = c.generation_tokens;
+    out.num_rounds = c.num_rounds, out.num_rollbacks = c.num_rollbacks, out.rolled_back_tokens = c.rolled_back_tokens, out.stale_drafts = c.stale_drafts;
+    for (std::size_t d = 1; d < c.drafters.size(); ++d)
+      out.drafters.push_back({unit.drafters[d].options.name, c.drafters[d].num_rounds, c.drafters[d].num_draft_tokens,
+                              c.drafters[d].num_accepted_tokens, c.drafters[d].accepted_per_position});
+  }
+  if (const auto a = ask<protocol::pool_answer, protocol::kv_pool_actor>("kv_pool", protocol::pool_question{static_cast<std::uint32_t>(m)})) {
+    const auto needs = unit.pool_needs();
+    for (std::size_t p = 0; p < a->usage.size(); ++p) {
+      const auto& u = a->usage[p];
+      const auto& c = a->counters[p];
+      pool_gauges g;
+      g.name = needs[p].name;
+      g.num_blocks = std::uint64_t{u.num_active} + u.num_deferred + u.num_cached + u.num_free + u.num_absent;
+      g.active_blocks = u.num_active, g.cached_blocks = u.num_cached, g.deferred_blocks = u.num_deferred;
+      g.free_blocks = std::uint64_t{u.num_free} + u.num_absent;
+      g.prefix_query_tokens = c.num_queried_tokens, g.prefix_hit_tokens = c.num_hit_tokens, g.num_evictions = c.num_evicted_blocks;
+      out.pools.push_back(std::move(g));
+    }
+  }
+  const auto busy = unit.log->totals();
+  const auto seconds = [](auto d) { return std::chrono::duration<double>(d).count(); };
+  out.target_busy_seconds = seconds(busy.target), out.draft_busy_seconds = seconds(busy.draft), out.overlap_seconds = seconds(busy.both);
+  return out;
+}
+
+engine_snapshot engine::snapshot() const {
+  engine_snapshot out;
+  for (std::size_t m = 0; m < impl_->models.size(); ++m) out.models.push_back(impl_->counters_of(m));
+  for (const auto& entry : impl_->where->all())
+    out.actors.push_back({entry.name, 0, entry.meter->num_messages.load(), entry.meter->num_restarts.load()});
+  return out;
+}
+
+} // namespace paceline

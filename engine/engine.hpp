@@ -1,0 +1,95 @@
+#pragma once
+
+#include "runtime/base/error.hpp"
+#include "runtime/base/expected.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/request.hpp"
+#include "runtime/base/token_event.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace caf {
+class actor_system;
+class actor_system_config;
+} // namespace caf
+
+namespace paceline {
+
+namespace config {
+struct engine_options;
+}
+class served_model;
+struct engine_snapshot;
+
+/// Receives a request's events in order, the last one with `finish != none`. Called on an actor thread: it must not
+/// block and must not throw.
+using event_sink = std::function<void(const token_event&)>;
+
+/// How far a request may run ahead of its reader.
+struct flow_control {
+  /// Tokens that may be committed before `grant` is called. The engine pauses the request at 0, then goes on.
+  std::uint32_t initial_credit = 1U << 30;
+};
+
+/// Progress of loading: `stage` names the model or drafter ("smollm2: weights"); 0 <= done <= total.
+struct load_progress {
+  std::string stage;
+  std::uint64_t done = 0;
+  std::uint64_t total = 0;
+};
+
+/// The runtime: models, pools and actors behind one object. All functions are thread-safe. Destroying it cancels what
+/// runs and waits until its actors have ended; it never installs signal handlers.
+class engine {
+public:
+  /// Loads every configured model and starts the actors in an actor system of its own.
+  static expected<std::unique_ptr<engine>> start(const config::engine_options& options,
+                                                 std::function<void(const load_progress&)> progress = {});
+
+  /// The same inside `system`, which must outlive the engine and whose configuration went through `prepare`.
+  static expected<std::unique_ptr<engine>> start(caf::actor_system& system, const config::engine_options& options,
+                                                 std::function<void(const load_progress&)> progress = {});
+
+  /// Adds Paceline's message types to an actor system's configuration; call before the system is made.
+  static void prepare(caf::actor_system_config& configuration);
+
+  ~engine();
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  /// Configured model by name or alias; "" and "default" are the first one. None if there is no such model.
+  const served_model* model(std::string_view name) const noexcept;
+  std::vector<const served_model*> models() const;
+
+  /// Starts a generation. Never blocks; whatever goes wrong, an invalid request included, arrives at `sink` as the final
+  /// event.
+  request_id submit(generation_request request, event_sink sink, flow_control flow = {});
+
+  /// Ends a request with `finish_reason::cancelled`; unknown or finished ids are ignored.
+  void cancel(request_id request);
+
+  /// Lets a request commit `tokens` more.
+  void grant(request_id request, std::uint32_t tokens);
+
+  /// Refuses new requests from now on (errc::draining) and returns true once none is left, false after `timeout`.
+  bool drain(std::chrono::milliseconds timeout);
+
+  /// True while every actor is alive or being restarted within its budget.
+  bool healthy() const noexcept;
+
+  /// Counters and gauges; see engine/snapshot.hpp.
+  engine_snapshot snapshot() const;
+
+private:
+  struct impl;
+  explicit engine(std::unique_ptr<impl> parts);
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace paceline

@@ -1,0 +1,125 @@
+#include "engine/model_unit.hpp"
+
+#include "runtime/base/check.hpp"
+
+#include <algorithm>
+
+namespace paceline {
+
+namespace {
+
+std::uint32_t blocks_for(std::uint64_t positions, std::uint32_t block_size) {
+  return static_cast<std::uint32_t>((positions + block_size - 1) / block_size);
+}
+
+} // namespace
+
+expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_options& options, cpu::cpu_device& device,
+                                                       const speculation::drafter_registry& registry,
+                                                       const std::function<void(const load_progress&)>& progress) {
+  auto unit = std::make_unique<model_unit>();
+  unit->options = options;
+  auto target = loaded_model::load(options, device, progress);
+  if (!target) return std::move(target).error().within("model " + options.name);
+  unit->target = *std::move(target);
+  unit->context_length = unit->target->context_length();
+
+  unit->drafters.emplace_back();
+  unit->drafters[0].options.name = "none";
+  std::vector<std::string> names{"none"};
+  for (const auto& wanted : options.drafters) {
+    if (wanted.name == "none") continue;
+    drafter_unit made;
+    made.options = wanted;
+    if (!wanted.path.empty()) {
+      auto own = load_draft_model(wanted, options, *unit->target, device, progress);
+      if (!own) return std::move(own).error().within("model " + options.name + ", drafter " + wanted.name);
+      made.own_model = *std::move(own);
+      made.pool = static_cast<std::uint32_t>(unit->pool_needs().size());
+    }
+    auto drafter = registry.make({wanted, made.own_model, unit->target->info().vocab_size});
+    if (!drafter) return std::move(drafter).error().within("model " + options.name + ", drafter " + wanted.name);
+    made.drafter = *std::move(drafter);
+    names.push_back(wanted.name);
+    unit->drafters.push_back(std::move(made));
+  }
+  unit->target->set_drafters(std::move(names));
+  if (auto found = unit->drafter_index("default"); !found) return std::move(found).error().within("model " + options.name);
+  return unit;
+}
+
+std::vector<pool_need> model_unit::pool_needs() const {
+  std::vector<pool_need> needs;
+  const auto add = [&](const std::string& name, const model::language_model& model) {
+    pool_need need;
+    need.name = name;
+    need.cell_bytes = model.info().kv_bytes_per_token;
+    need.least_blocks = blocks_for(context_length, options.block_size);
+    need.wanted_blocks = need.least_blocks * std::max(options.max_running, 1U);
+    needs.push_back(std::move(need));
+  };
+  add(options.name, *target->runs());
+  for (const auto& d : drafters)
+    if (d.own_model) add(options.name + "/" + d.options.name, *d.own_model);
+  return needs;
+}
+
+void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device& device, const clock& time,
+                          const std::vector<std::uint32_t>& num_blocks) {
+  log = std::make_unique<activity>(time);
+  kv = target->runs()->make_kv_storage(num_blocks.at(0), options.block_size);
+
+  scheduling::round_resources resources{target->runs().get(), kv.get(), {}, context_length, &time};
+  scheduling::scheduler_options limits;
+  limits.max_running = options.max_running;
+  limits.max_waiting = options.max_waiting;
+  limits.block_size = options.block_size;
+  limits.context_length = context_length;
+  limits.num_blocks = num_blocks[0];
+  limits.prefix_cache = engine.prefix_cache;
+  limits.max_gap = engine.max_gap;
+  std::vector<bool> workers;
+  bool any_elsewhere = false;
+  for (std::uint32_t i = 0; i < drafters.size(); ++i) {
+    auto& d = drafters[i];
+    const bool worker = d.drafter && d.drafter->traits().where == speculation::placement::worker;
+    if (worker) {
+      const auto partition = d.options.partition < device.num_partitions() ? d.options.partition : 0;
+      any_elsewhere |= partition != 0;
+      if (d.own_model) d.kv = d.own_model->make_kv_storage(num_blocks.at(d.pool), options.block_size);
+      d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size, context_length);
+      d.stream = recorded(device.make_stream("draft:" + d.options.name, partition, cpu::stream_priority::low), *log, activity::side::draft);
+    }
+    resources.drafters.push_back(d.drafter.get());
+    limits.drafters.push_back({d.options.name, d.drafter ? d.options.draft_length : 0, d.pool, worker});
+    workers.push_back(worker);
+  }
+  // On one set of cores a drafter that runs beside the target only slows it down: groups are for two.
+  limits.two_groups = engine.overlap == config::overlap_mode::groups ||
+                      (engine.overlap == config::overlap_mode::automatic && any_elsewhere);
+  runner = std::make_unique<scheduling::round_runner>(std::move(resources));
+  scheduler = std::make_unique<scheduling::scheduler_state>(std::move(limits));
+  stream = recorded(device.make_stream("target:" + options.name, 0), *log, activity::side::target);
+  verifier = std::make_unique<actors::target_verifier_state>(*stream, *runner, std::move(workers),
+                                                             static_cast<std::uint32_t>(num_blocks.size()));
+}
+
+expected<std::uint32_t> model_unit::drafter_index(const std::string& name) const {
+  const auto& wanted = name.empty() || name == "default" ? options.default_drafter : name;
+  const auto& names = target->drafters();
+  const auto it = std::ranges::find(names, wanted);
+  if (it != names.end()) return static_cast<std::uint32_t>(it - names.begin());
+  std::string known;
+  for (const auto& n : names) known += (known.empty() ? "" : ", ") + n;
+  return error{errc::invalid_argument, "speculation.drafter: \"" + wanted + "\" is not one of " + known};
+}
+
+actors::model_parts model_unit::parts() const {
+  actors::model_parts out;
+  out.scheduler = scheduler.get();
+  out.verifier = verifier.get();
+  for (const auto& d : drafters) out.drafters.push_back({d.stream.get(), d.runner.get(), d.pool});
+  return out;
+}
+
+} // namespace paceline

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "actors/supervisor.hpp"
+#include "config/engine_options.hpp"
+#include "engine/activity.hpp"
+#include "engine/engine.hpp"
+#include "engine/loaded_model.hpp"
+#include "runtime/cpu/cpu_device.hpp"
+#include "runtime/kv/pool_manager.hpp"
+#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/scheduling/scheduler_state.hpp"
+#include "runtime/speculation/drafters/registry.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace paceline {
+
+/// What a model needs of the pool manager.
+struct pool_need {
+  std::string name;
+  std::uint64_t cell_bytes = 0;      ///< of one position over all layers
+  std::uint32_t wanted_blocks = 0;   ///< for all requests that may run together
+  std::uint32_t least_blocks = 0;    ///< for one request of full length
+};
+
+/// One served model: weights, drafters, KV memory, streams and the state its actors work on. Members are in order of
+/// construction; streams come after what their programs touch, so they are drained first.
+struct model_unit {
+  /// Loads target and drafters. Memory for KV is not made yet.
+  static expected<std::unique_ptr<model_unit>> load(const config::model_options& options, cpu::cpu_device& device,
+                                                    const speculation::drafter_registry& registry,
+                                                    const std::function<void(const load_progress&)>& progress);
+
+  /// Pools it needs: the target's first, then one a drafter with its own model.
+  std::vector<pool_need> pool_needs() const;
+
+  /// Makes KV memory (`num_blocks` a pool), streams, runners and state machines.
+  void assemble(const config::engine_options& engine, cpu::cpu_device& device, const clock& time,
+                const std::vector<std::uint32_t>& num_blocks);
+
+  /// Index of a drafter by name; "default" and "" are the configured one.
+  expected<std::uint32_t> drafter_index(const std::string& name) const;
+
+  actors::model_parts parts() const;
+
+  config::model_options options;
+  std::unique_ptr<loaded_model> target;
+  std::uint32_t context_length = 0;
+
+  struct drafter_unit {
+    config::drafter_options options;
+    std::shared_ptr<const model::language_model> own_model;
+    std::unique_ptr<speculation::drafter> drafter; ///< null for index 0, "none"
+    std::uint32_t pool = 0;
+    std::unique_ptr<model::kv_storage> kv;
+    std::unique_ptr<scheduling::draft_runner> runner;
+    std::unique_ptr<device::stream> stream;
+  };
+  std::vector<drafter_unit> drafters; ///< [0] is "none"
+
+  std::unique_ptr<activity> log;
+  std::unique_ptr<model::kv_storage> kv;
+  std::unique_ptr<scheduling::round_runner> runner;
+  std::unique_ptr<scheduling::scheduler_state> scheduler;
+  std::unique_ptr<actors::target_verifier_state> verifier;
+  std::unique_ptr<device::stream> stream;
+};
+
+} // namespace paceline

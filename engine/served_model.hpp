@@ -1,0 +1,41 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/request.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline {
+
+namespace tokenizer {
+class tokenizer;
+class chat_template;
+} // namespace tokenizer
+namespace model {
+struct model_info;
+}
+
+/// A loaded model as the edges see it. Constant; all functions are thread-safe.
+class served_model {
+public:
+  virtual ~served_model() = default;
+  virtual const std::string& name() const noexcept = 0;
+  virtual const std::vector<std::string>& aliases() const noexcept = 0;
+  virtual const model::model_info& info() const noexcept = 0;
+  virtual const tokenizer::tokenizer& vocabulary() const noexcept = 0;
+  /// None if neither the model file nor the configuration has one: chat requests are then refused.
+  virtual const tokenizer::chat_template* chat() const noexcept = 0;
+  /// Ids that end a generation.
+  virtual const std::vector<token_id>& eos_ids() const noexcept = 0;
+  /// Positions a request may use: the smaller of the model's context and what is configured.
+  virtual std::uint32_t context_length() const noexcept = 0;
+  /// Names of the drafters a request may choose, "none" first.
+  virtual const std::vector<std::string>& drafters() const noexcept = 0;
+};
+
+} // namespace paceline

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace paceline {
+
+/// What one drafter did since start.
+struct drafter_counters {
+  std::string name;
+  std::uint64_t num_rounds = 0; ///< rounds that verified at least one of its tokens
+  std::uint64_t num_draft_tokens = 0;
+  std::uint64_t num_accepted_tokens = 0;
+  std::vector<std::uint64_t> accepted_per_position; ///< [j] = rounds in which draft token j was accepted
+};
+
+/// State of one KV pool.
+struct pool_gauges {
+  std::string name; ///< the model's or drafter's
+  std::uint64_t num_blocks = 0;
+  std::uint64_t active_blocks = 0;
+  std::uint64_t cached_blocks = 0;
+  std::uint64_t deferred_blocks = 0; ///< released, waiting for their stream
+  std::uint64_t free_blocks = 0;
+  std::uint64_t prefix_query_tokens = 0;
+  std::uint64_t prefix_hit_tokens = 0;
+  std::uint64_t num_evictions = 0;
+};
+
+/// Liveness of one actor.
+struct actor_gauges {
+  std::string name;
+  std::uint64_t mailbox_depth = 0;
+  std::uint64_t num_messages = 0;
+  std::uint64_t num_restarts = 0;
+};
+
+/// Counters (since start) and gauges (now) of one model and everything that serves it.
+struct model_counters {
+  std::string name;
+  std::uint64_t num_running = 0;
+  std::uint64_t num_waiting = 0;
+  std::uint64_t num_admitted = 0;
+  std::uint64_t num_preemptions = 0;
+  std::uint64_t num_rejections_queue_full = 0;
+  std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_prompt_tokens = 0;
+  std::uint64_t generation_tokens = 0;
+  std::uint64_t num_rounds = 0;
+  std::uint64_t num_rollbacks = 0;          ///< rounds in which at least one draft token was forgotten
+  std::uint64_t rolled_back_tokens = 0;
+  std::uint64_t stale_drafts = 0;
+  double target_busy_seconds = 0;           ///< of the target's stream
+  double draft_busy_seconds = 0;
+  double overlap_seconds = 0;               ///< both at once
+  std::vector<drafter_counters> drafters;
+  std::vector<pool_gauges> pools;
+};
+
+struct engine_snapshot {
+  std::vector<model_counters> models;
+  std::vector<actor_gauges> actors;
+};
+
+} // namespace paceline

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "protocol/type_ids.hpp"
+
+namespace paceline::protocol {
+
+/// Enqueues the draft programs of one drafter on its stream.
+///
+/// | message | sent by | when | reply | safe to repeat |
+/// | --- | --- | --- | --- | --- |
+/// | draft_request | target_verifier | the group's round before is enqueued | - (verify_request to the sender, at once) | yes: drafts again |
+using draft_worker_actor = caf::typed_actor<caf::reacts_to<draft_request>>;
+
+} // namespace paceline::protocol

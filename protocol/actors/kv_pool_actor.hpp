@@ -1,0 +1,16 @@
+#pragma once
+
+#include "protocol/type_ids.hpp"
+
+namespace paceline::protocol {
+
+/// The one owner of KV memory of a memory space: every pool of every model and drafter in it.
+///
+/// | message | sent by | when | reply | safe to repeat |
+/// | --- | --- | --- | --- | --- |
+/// | pool_batch_command | scheduler | at most once a decision | - (lease_batch_event to the sender when there is one) | yes: late or repeated commands are stale |
+/// | pool_question | engine | metrics | pool_answer | yes |
+using kv_pool_actor = caf::typed_actor<caf::reacts_to<pool_batch_command>,
+                                       caf::replies_to<pool_question>::with<pool_answer>>;
+
+} // namespace paceline::protocol

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "protocol/type_ids.hpp"
+
+namespace paceline::protocol {
+
+/// Life of every request of one model; composition of its rounds.
+///
+/// | message | sent by | when | reply | safe to repeat |
+/// | --- | --- | --- | --- | --- |
+/// | submit_command | session | a request starts | - | yes: a known request is ignored |
+/// | cancel_command | session | the client asked, or left | - | yes |
+/// | grant_command | session | the client has read | - | yes: it names the sum |
+/// | lease_batch_event | kv_pool | answers, or blocks came back | - | yes |
+/// | round_done_event | target_verifier | a round's fence has passed | - | yes: a known round is ignored |
+/// | rounds_known_event | target_verifier | it starts | - | yes |
+/// | link_command | supervisor | a peer was started | - | yes |
+/// | tick_event | itself | while requests are active | - | yes |
+/// | drain_command | engine | shutdown begins | - | yes |
+/// | scheduler_question | engine | metrics | scheduler_answer | yes |
+using scheduler_actor =
+    caf::typed_actor<caf::reacts_to<submit_command>, caf::reacts_to<cancel_command>, caf::reacts_to<grant_command>,
+                     caf::reacts_to<lease_batch_event>, caf::reacts_to<round_done_event>,
+                     caf::reacts_to<rounds_known_event>, caf::reacts_to<link_command>,
+                     caf::reacts_to<tick_event>, caf::reacts_to<drain_command>,
+                     caf::replies_to<scheduler_question>::with<scheduler_answer>>;
+
+} // namespace paceline::protocol

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "protocol/type_ids.hpp"
+
+namespace paceline::protocol {
+
+/// One client request: submits it, hands its events to the client's sink, ends with its last event.
+///
+/// | message | sent by | when | reply | safe to repeat |
+/// | --- | --- | --- | --- | --- |
+/// | start_event | engine | it can be found | - | no |
+/// | session_event | fan_out | a round or decision concerned the request | - | yes: known output is dropped |
+/// | cancel_command | engine | the client asked, or left | - | yes |
+/// | grant_command | engine | the client has read | - | no: credit adds up |
+/// | resubmit_event | fan_out | the scheduler was restarted | - | yes |
+using session_actor = caf::typed_actor<caf::reacts_to<start_event>, caf::reacts_to<session_event>, caf::reacts_to<cancel_command>,
+                                       caf::reacts_to<grant_command>, caf::reacts_to<resubmit_event>>;
+
+} // namespace paceline::protocol

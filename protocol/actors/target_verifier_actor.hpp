@@ -1,0 +1,21 @@
+#pragma once
+
+#include "protocol/type_ids.hpp"
+
+namespace paceline::protocol {
+
+/// Enqueues rounds on the target's stream and reports what they did.
+///
+/// | message | sent by | when | reply | safe to repeat |
+/// | --- | --- | --- | --- | --- |
+/// | round_command | scheduler | a round is composed | - | no |
+/// | verify_request | draft_worker | its draft program is enqueued | - | yes: answered requests are ignored |
+/// | round_passed_event | itself | the round's program is complete | - | yes |
+/// | acknowledge_command | scheduler | it has taken a result in | - | yes |
+/// | link_command | supervisor | a peer was started | - | yes |
+using target_verifier_actor =
+    caf::typed_actor<caf::reacts_to<round_command>, caf::reacts_to<verify_request>,
+                     caf::reacts_to<round_passed_event>, caf::reacts_to<acknowledge_command>,
+                     caf::reacts_to<link_command>>;
+
+} // namespace paceline::protocol

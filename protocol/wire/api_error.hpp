@@ -1,0 +1,57 @@
+#pragma once
+
+#include "runtime/base/error.hpp"
+
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace paceline::wire {
+
+/// A refusal as a client sees it: an HTTP status and OpenAI's error object. `param` names the field that
+/// broke the rule, in the client's own spelling ("messages[2].content"); empty prints as null. Messages never
+/// hold addresses, paths or names of our code.
+struct api_error {
+  int status = 400;
+  std::string type = "invalid_request_error";
+  std::string code; ///< empty prints as null
+  std::string message;
+  std::string param;
+  int retry_after_seconds = 0; ///< > 0 becomes a Retry-After header
+
+  friend bool operator==(const api_error&, const api_error&) = default;
+};
+
+/// A value of the wrong type, out of its range or outside its set.
+api_error invalid_value(std::string param, std::string message);
+/// A known field or value that this server does not offer. Never ignored silently.
+api_error unsupported(std::string param, std::string message);
+/// The runtime's error as a status, type and code.
+api_error from_error(const error& failure, std::string param = {});
+
+/// {"error":{...}}, the body of every refusal.
+std::string to_json(const api_error& failure);
+/// {"type":"error","status":400,"error":{...}}, the frame of the WebSocket mode; `stream_id` empty = absent.
+std::string to_error_frame(const api_error& failure, const std::string& stream_id);
+
+/// A parsed value, or why the client's text is not one.
+template <class T>
+class [[nodiscard]] parsed {
+ public:
+  parsed(T value) : state_(std::in_place_index<0>, std::move(value)) {} // NOLINT: implicit by design
+  parsed(api_error failure) : state_(std::in_place_index<1>, std::move(failure)) {} // NOLINT
+
+  explicit operator bool() const noexcept { return state_.index() == 0; }
+  T& operator*() & { return std::get<0>(state_); }
+  const T& operator*() const& { return std::get<0>(state_); }
+  T&& operator*() && { return std::get<0>(std::move(state_)); }
+  T* operator->() { return &std::get<0>(state_); }
+  const T* operator->() const { return &std::get<0>(state_); }
+  const api_error& failure() const& { return std::get<1>(state_); }
+  api_error&& failure() && { return std::get<1>(std::move(state_)); }
+
+ private:
+  std::variant<T, api_error> state_;
+};
+
+} // namespace paceline::wire

@@ -1,0 +1,99 @@
+#pragma once
+
+#include "protocol/wire/chat_prompt.hpp"
+#include "protocol/wire/generation_fields.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace paceline::wire {
+
+/// Text to tokenize, or tokens as they are.
+using prompt_input = std::variant<std::string, std::vector<token_id>>;
+
+/// POST /v1/completions.
+struct completion_request {
+  generation_fields fields;
+  std::vector<prompt_input> prompts; ///< at least one
+  bool echo = false;                 ///< the prompt is part of the text
+  std::optional<std::uint32_t> num_logprobs;
+};
+
+/// POST /v1/chat/completions.
+struct chat_request {
+  generation_fields fields;
+  chat_prompt prompt;
+  std::optional<std::uint32_t> num_logprobs;
+};
+
+/// Where a client that lost its connection goes on.
+struct resume_point {
+  std::string response_id;
+  std::uint32_t next_token = 0; ///< output index of the first token it has not seen
+};
+
+/// Our additions to the Responses protocol, in the object "paceline" beside token_ids and trace. Off unless
+/// asked for.
+struct response_options {
+  bool resumable = false; ///< the generation outlives its connection for a while
+  std::optional<resume_point> resume;
+};
+
+/// POST /v1/responses, and `response.create` of the WebSocket mode.
+struct response_request {
+  generation_fields fields;
+  std::string instructions;
+  std::vector<chat_message> input;
+  std::string tools;
+  std::string previous_response_id;
+  std::string metadata = "{}"; ///< JSON text, echoed
+  std::optional<std::uint32_t> num_logprobs;
+  bool store = true;
+  bool generate = true; ///< false: read the input into the cache, answer nothing
+  response_options options;
+};
+
+/// One text frame of a WebSocket client.
+struct client_frame {
+  enum class kind { create, cancel };
+  kind what = kind::create;
+  std::string stream_id;   ///< lane; empty = the default one
+  response_request create; ///< with kind::create
+  std::string response_id; ///< with kind::cancel
+};
+
+/// POST /tokenize and /detokenize.
+struct tokenize_request {
+  std::string model;
+  std::optional<std::string> text;
+  chat_prompt prompt; ///< instead of text
+  bool add_special_tokens = true;
+  bool parse_special_tokens = true;
+  bool with_pieces = false;
+  std::vector<std::string> ignored_fields;
+};
+struct detokenize_request {
+  std::string model;
+  std::vector<token_id> tokens;
+  std::vector<std::string> ignored_fields;
+};
+
+parsed<completion_request> parse_completion_request(std::string_view body, const request_limits& limits);
+parsed<chat_request> parse_chat_request(std::string_view body, const request_limits& limits);
+parsed<response_request> parse_response_request(std::string_view body, const request_limits& limits);
+parsed<tokenize_request> parse_tokenize_request(std::string_view body, const request_limits& limits);
+parsed<detokenize_request> parse_detokenize_request(std::string_view body, const request_limits& limits);
+
+/// A frame that is refused still says which lane it was for, if it got that far.
+struct refused_frame {
+  std::string stream_id;
+  api_error failure;
+};
+std::variant<client_frame, refused_frame> parse_client_frame(std::string_view text,
+                                                             const request_limits& limits);
+
+} // namespace paceline::wire

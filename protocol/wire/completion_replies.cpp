@@ -1,0 +1,168 @@
+#include "protocol/wire/completion_replies.hpp"
+
+#include "protocol/wire/json_writer.hpp"
+
+namespace paceline::wire {
+
+namespace {
+
+json_writer open_reply(const reply_identity& identity, std::string_view object) {
+  json_writer out;
+  out.begin_object().field("id", identity.id).field("object", object).field("created", identity.created);
+  out.field("model", identity.model).field("system_fingerprint", identity.fingerprint);
+  return out;
+}
+
+void write_finish(json_writer& out, const reply_choice& choice) {
+  out.key("finish_reason").string_or_null(to_string(choice.finish));
+}
+
+void write_extensions(json_writer& out, const reply_shape& shape, const reply_choice& choice) {
+  if (shape.token_ids) {
+    out.key("token_ids");
+    write_tokens(out, choice.tokens);
+  }
+  if (shape.trace && !choice.rounds.empty()) {
+    out.key("paceline").begin_object().key("rounds").begin_array();
+    for (const auto& round : choice.rounds) write_round(out, round);
+    out.end_array().end_object();
+  }
+}
+
+void write_prompt_ids(json_writer& out, const std::vector<token_id>& prompt) {
+  out.key("prompt_token_ids");
+  write_tokens(out, prompt);
+}
+
+void write_stream_usage(json_writer& out, const reply_shape& shape, const usage& so_far) {
+  if (shape.continuous_usage) {
+    out.key("usage");
+    write_usage(out, so_far);
+  } else if (shape.usage_in_stream) {
+    out.key("usage").null();
+  }
+}
+
+void write_totals(json_writer& out, const reply_totals& totals) {
+  out.key("usage");
+  write_usage(out, totals.used);
+  if (!totals.metrics) return;
+  out.key("metrics");
+  write_metrics(out, *totals.metrics);
+  out.key("timings");
+  write_timings(out, *totals.metrics);
+}
+
+void write_completion_choice(json_writer& out, const reply_shape& shape, const reply_choice& choice,
+                             const std::vector<token_id>* prompt) {
+  out.begin_object().field("index", choice.index).field("text", choice.text).key("logprobs");
+  if (shape.scores)
+    write_legacy_logprobs(out, choice.scores, choice.text_offset);
+  else
+    out.null();
+  write_finish(out, choice);
+  write_extensions(out, shape, choice);
+  if (prompt != nullptr) write_prompt_ids(out, *prompt);
+  out.end_object();
+}
+
+void write_chat_logprobs(json_writer& out, const reply_shape& shape, const reply_choice& choice) {
+  out.key("logprobs");
+  if (!shape.scores) {
+    out.null();
+    return;
+  }
+  out.begin_object().key("content");
+  write_token_scores(out, choice.scores);
+  out.key("refusal").null().end_object();
+}
+
+std::string usage_chunk(const reply_identity& identity, std::string_view object, const reply_totals& totals) {
+  auto out = open_reply(identity, object);
+  out.key("choices").begin_array().end_array();
+  write_totals(out, totals);
+  return out.end_object().take();
+}
+
+} // namespace
+
+std::string completion_reply(const reply_identity& identity, const reply_shape& shape,
+                             const std::vector<reply_choice>& choices,
+                             const std::vector<std::vector<token_id>>& prompts, const reply_totals& totals) {
+  auto out = open_reply(identity, "text_completion");
+  out.key("choices").begin_array();
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    write_completion_choice(out, shape, choices[i],
+                            shape.token_ids ? &prompts.at(i * prompts.size() / choices.size()) : nullptr);
+  out.end_array();
+  write_totals(out, totals);
+  return out.end_object().take();
+}
+
+std::string completion_chunk(const reply_identity& identity, const reply_shape& shape,
+                             const reply_choice& choice, const std::vector<token_id>* prompt,
+                             const usage& so_far) {
+  auto out = open_reply(identity, "text_completion");
+  out.key("choices").begin_array();
+  write_completion_choice(out, shape, choice, prompt);
+  out.end_array();
+  write_stream_usage(out, shape, so_far);
+  return out.end_object().take();
+}
+
+std::string completion_usage_chunk(const reply_identity& identity, const reply_totals& totals) {
+  return usage_chunk(identity, "text_completion", totals);
+}
+
+std::string chat_reply(const reply_identity& identity, const reply_shape& shape,
+                       const std::vector<reply_choice>& choices, const std::vector<token_id>& prompt,
+                       const reply_totals& totals) {
+  auto out = open_reply(identity, "chat.completion");
+  out.key("choices").begin_array();
+  for (const auto& choice : choices) {
+    out.begin_object().field("index", choice.index).key("message").begin_object();
+    out.field("role", "assistant").field("content", choice.text).key("refusal").null().end_object();
+    write_chat_logprobs(out, shape, choice);
+    write_finish(out, choice);
+    write_extensions(out, shape, choice);
+    out.end_object();
+  }
+  out.end_array();
+  if (shape.token_ids) write_prompt_ids(out, prompt);
+  write_totals(out, totals);
+  return out.end_object().take();
+}
+
+std::string chat_opening_chunk(const reply_identity& identity, const reply_shape& shape, std::uint32_t index,
+                               const std::vector<token_id>* prompt) {
+  auto out = open_reply(identity, "chat.completion.chunk");
+  out.key("choices").begin_array().begin_object().field("index", index).key("delta").begin_object();
+  out.field("role", "assistant").field("content", "").end_object();
+  out.key("logprobs").null().key("finish_reason").null().end_object().end_array();
+  if (prompt != nullptr) write_prompt_ids(out, *prompt);
+  write_stream_usage(out, shape, {});
+  return out.end_object().take();
+}
+
+std::string chat_chunk(const reply_identity& identity, const reply_shape& shape, const reply_choice& choice,
+                       const usage& so_far) {
+  auto out = open_reply(identity, "chat.completion.chunk");
+  out.key("choices").begin_array().begin_object().field("index", choice.index).key("delta").begin_object();
+  if (!choice.text.empty() || choice.finish == finish_reason::none) out.field("content", choice.text);
+  out.end_object();
+  if (choice.scores.empty())
+    out.key("logprobs").null();
+  else
+    write_chat_logprobs(out, shape, choice);
+  write_finish(out, choice);
+  write_extensions(out, shape, choice);
+  out.end_object().end_array();
+  write_stream_usage(out, shape, so_far);
+  return out.end_object().take();
+}
+
+std::string chat_usage_chunk(const reply_identity& identity, const reply_totals& totals) {
+  return usage_chunk(identity, "chat.completion.chunk", totals);
+}
+
+} // namespace paceline::wire

@@ -1,0 +1,98 @@
+#pragma once
+
+#include "protocol/wire/api_error.hpp"
+
+#include <boost/json/object.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::wire {
+
+/// Bounds that hold before any tree of values is built.
+struct json_limits {
+  std::size_t max_bytes = 8U << 20U;
+  std::size_t max_depth = 32;
+};
+
+/// Parses one JSON object: text beyond a limit, malformed text, a number outside double's range and a top
+/// level other than an object are refused. A repeated key's last value wins.
+parsed<boost::json::object> parse_object(std::string_view text, const json_limits& limits = {});
+
+/// Range of a floating-point field, checked after the conversion to float that its consumer sees.
+struct float_range {
+  float min = 0;
+  float max = 0;
+  bool min_excluded = false;
+};
+
+/// Reads the fields of one JSON object into typed variables. No number is converted with loss: an integer
+/// field takes JSON integers inside its range only. Null counts as absent. The first failure is kept and
+/// later reads do nothing, so a parser reads straight on and asks once. Fields that nobody asked for are
+/// reported by `ignored`.
+class field_reader {
+ public:
+  /// `path` prefixes field names in messages ("messages[2]"); empty at the top level. `fields` must outlive
+  /// this.
+  field_reader(const boost::json::object& fields, std::string path);
+
+  /// True if the field is there and was read; false leaves `out` as it was.
+  bool boolean(std::string_view name, bool& out);
+  bool number(std::string_view name, float& out, float_range range);
+  bool text(std::string_view name, std::string& out, std::size_t min_bytes, std::size_t max_bytes);
+  template <std::integral Int>
+  bool integer(std::string_view name, Int& out, std::int64_t min, std::int64_t max) {
+    const auto* field = find(name);
+    const auto read = field == nullptr ? std::nullopt : to_integer(*field, name, min, max);
+    if (read) out = static_cast<Int>(*read);
+    return read.has_value();
+  }
+  template <std::integral Int>
+  bool integer(std::string_view name, std::optional<Int>& out, std::int64_t min, std::int64_t max) {
+    Int value{};
+    if (!integer(name, value, min, max)) return false;
+    out = value;
+    return true;
+  }
+  /// [0, 2^64).
+  bool unsigned64(std::string_view name, std::optional<std::uint64_t>& out);
+  /// Index of the field's text in `allowed`.
+  std::optional<std::size_t> choice(std::string_view name, const std::vector<std::string_view>& allowed);
+
+  /// The field's value if present and not null. Marks it as read.
+  const boost::json::value* find(std::string_view name);
+  const boost::json::object* object(std::string_view name);
+  const boost::json::array* array(std::string_view name, std::size_t min_size, std::size_t max_size);
+
+  /// Known, and without effect here by design: neither refused nor reported.
+  void accept(std::initializer_list<std::string_view> names);
+  /// Known and not offered: present and not null fails the request.
+  void refuse(std::string_view name, std::string_view why);
+
+  std::optional<std::int64_t> to_integer(const boost::json::value& value, std::string_view name,
+                                         std::int64_t min, std::int64_t max);
+  /// Fails with "`path.name`: `rule`", keeping the first failure.
+  void fail(std::string_view name, std::string_view rule);
+  void fail(api_error failure);
+  std::string path_of(std::string_view name) const;
+
+  const std::optional<api_error>& failure() const noexcept { return failure_; }
+  /// Names nobody read, with path.
+  std::vector<std::string> ignored() const;
+
+ private:
+  const boost::json::object& fields_;
+  std::string path_;
+  std::vector<std::string_view> read_;
+  std::optional<api_error> failure_;
+};
+
+/// What a JSON value is, for messages: "a string", "an object", "a number with a fraction".
+std::string_view kind_of(const boost::json::value& value);
+
+} // namespace paceline::wire

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "protocol/wire/api_error.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/request.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::wire {
+
+class field_reader;
+
+/// Bounds of one client request that do not depend on a model.
+struct request_limits {
+  std::size_t max_body_bytes = 8U << 20U;
+  std::size_t max_json_depth = 32;
+  std::uint32_t max_choices = 128;   ///< largest n
+  std::uint32_t max_sequences = 256; ///< n times the number of prompts
+  std::uint32_t max_messages = 4096;
+};
+
+/// Fields that every generating endpoint shares, range-checked, in the client's terms. What depends on the
+/// model (token ids below its vocabulary, room in its context, drafter names) is checked by `resolve`.
+struct generation_fields {
+  std::string model; ///< empty = the first configured
+  std::optional<std::uint32_t> max_tokens;
+  std::uint32_t num_choices = 1; ///< OpenAI's n
+  sampling_params sampling;      ///< without seed and choice_index
+  std::optional<std::uint64_t> seed;
+  stop_params stop; ///< without max_tokens and eos_ids
+  std::optional<token_id> first_target;
+  speculation_params speculation;
+  std::int32_t priority = 0;
+  std::string request_id; ///< the client's own name for the request
+  std::string cache_salt;
+  bool skip_special_tokens = true;
+  bool return_token_ids = false;
+  bool trace = false;
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;
+  std::vector<std::string> ignored_fields; ///< unknown names, reported to the client
+};
+
+/// What the model allows.
+struct model_limits {
+  std::string name;
+  std::uint32_t vocab_size = 0;
+  std::uint32_t context_length = 0;
+  std::vector<token_id> eos_ids;
+  std::vector<std::string> drafters;
+};
+
+/// Reads the shared fields except max_tokens, whose name differs from endpoint to endpoint.
+void read_generation_fields(field_reader& reader, const request_limits& limits, generation_fields& out);
+
+/// Our own options of a reply, the object "paceline": `token_ids` and `trace`. `reader` is of that object.
+void read_reply_options(field_reader& reader, generation_fields& out);
+/// The whole object, for endpoints that have no other options in it.
+void read_paceline_object(field_reader& outer, generation_fields& out);
+
+/// The engine's request for one prompt and one choice. Without `max_tokens` the request may use
+/// `default_max_tokens`, or the rest of the context if that is less or not given. A prompt that leaves no
+/// room, or an explicit max_tokens that does not fit, is context_length_exceeded: nothing is ever cut.
+parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,
+                                   std::vector<token_id> prompt,
+                                   std::optional<std::uint32_t> default_max_tokens);
+
+/// Text of an enumerator as it stands in requests and replies.
+std::string_view to_string(verification_rule rule) noexcept;
+
+} // namespace paceline::wire

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace paceline::wire {
+
+/// Appends JSON to a string. Numbers print in their shortest exact form; text is always valid UTF-8 (a broken
+/// sequence becomes U+FFFD), and the line separators that some stream readers split at (U+0085, U+2028,
+/// U+2029) are escaped. The caller keeps the nesting right; commas are the writer's.
+class json_writer {
+ public:
+  json_writer& begin_object() { return open('{'); }
+  json_writer& end_object() { return close('}'); }
+  json_writer& begin_array() { return open('['); }
+  json_writer& end_array() { return close(']'); }
+
+  json_writer& key(std::string_view name);
+
+  json_writer& value(std::string_view text);
+  json_writer& value(const char* text) { return value(std::string_view(text)); }
+  json_writer& value(bool flag) { return raw(flag ? "true" : "false"); }
+  json_writer& value(float number);
+  json_writer& value(double number);
+  template <std::integral Int>
+  json_writer& value(Int number) {
+    if constexpr (std::signed_integral<Int>)
+      return integer(static_cast<std::int64_t>(number));
+    else
+      return unsigned_integer(static_cast<std::uint64_t>(number));
+  }
+  json_writer& null() { return raw("null"); }
+  /// Null for the empty string.
+  json_writer& string_or_null(std::string_view text) { return text.empty() ? null() : value(text); }
+  /// `json` must be one JSON value.
+  json_writer& raw(std::string_view json);
+
+  template <class T>
+  json_writer& field(std::string_view name, const T& content) {
+    return key(name).value(content);
+  }
+
+  std::string take() { return std::move(text_); }
+
+ private:
+  json_writer& open(char bracket);
+  json_writer& close(char bracket);
+  json_writer& integer(std::int64_t number);
+  json_writer& unsigned_integer(std::uint64_t number);
+  void separate();
+
+  std::string text_;
+  bool needs_comma_ = false;
+};
+
+/// Appends `text` as a JSON string, quotes included.
+void append_json_string(std::string& out, std::string_view text);
+
+/// Length in bytes of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (RFC 3629: no
+/// overlong forms, no surrogates, nothing above U+10FFFF).
+std::size_t utf8_sequence_length(std::string_view text) noexcept;
+/// True if all of `text` is well-formed UTF-8.
+bool is_utf8(std::string_view text) noexcept;
+/// Code points of well-formed `text`.
+std::size_t count_code_points(std::string_view text) noexcept;
+
+} // namespace paceline::wire

@@ -1,0 +1,211 @@
+#include "protocol/wire/response_events.hpp"
+
+#include "protocol/wire/json_writer.hpp"
+
+namespace paceline::wire {
+
+response_narrator::response_narrator(response_identity identity, const response_request& request)
+    : identity_(std::move(identity)), instructions_(request.instructions),
+      previous_response_id_(request.previous_response_id), metadata_(request.metadata), tools_(request.tools),
+      max_output_tokens_(request.fields.max_tokens), num_top_logprobs_(request.num_logprobs.value_or(0)),
+      temperature_(request.fields.sampling.temperature), top_p_(request.fields.sampling.top_p),
+      store_(request.store), request_generate_(request.generate),
+      shows_scores_(request.num_logprobs.has_value()), shows_token_ids_(request.fields.return_token_ids),
+      shows_positions_(shows_token_ids_ || request.options.resumable) {}
+
+json_writer response_narrator::open_event(const std::string& type) const {
+  json_writer out;
+  out.begin_object().field("type", type).field("sequence_number", next_sequence_number_);
+  if (!identity_.stream_id.empty()) out.field("stream_id", identity_.stream_id);
+  return out;
+}
+
+response_event response_narrator::make(std::string type, json_writer& body) {
+  return {std::move(type), body.end_object().take(), next_sequence_number_++, num_tokens_};
+}
+
+response_event response_narrator::state_event(const std::string& type) {
+  auto out = open_event(type);
+  out.key("response");
+  write_object(out);
+  return make(type, out);
+}
+
+std::vector<response_event> response_narrator::open() {
+  std::vector<response_event> events{state_event("response.created")};
+  events.push_back(state_event("response.in_progress"));
+  if (!has_output()) return events;
+  auto item = open_event("response.output_item.added");
+  item.field("output_index", 0).key("item");
+  item.begin_object()
+      .field("id", identity_.message_id)
+      .field("type", "message")
+      .field("status", "in_progress");
+  item.field("role", "assistant").key("content").begin_array().end_array().end_object();
+  events.push_back(make("response.output_item.added", item));
+  auto part = open_event("response.content_part.added");
+  part.field("item_id", identity_.message_id).field("output_index", 0).field("content_index", 0).key("part");
+  write_part(part);
+  events.push_back(make("response.content_part.added", part));
+  return events;
+}
+
+response_event response_narrator::delta(const response_delta& added) {
+  auto out = open_event("response.output_text.delta");
+  out.field("item_id", identity_.message_id).field("output_index", 0).field("content_index", 0);
+  out.field("delta", added.text).key("logprobs");
+  write_token_scores(out, added.scores);
+  if (shows_positions_) out.field("token_index", num_tokens_);
+  if (shows_token_ids_) {
+    out.key("token_ids");
+    write_tokens(out, added.tokens);
+    tokens_.insert(tokens_.end(), added.tokens.begin(), added.tokens.end());
+  }
+  text_ += added.text;
+  if (shows_scores_) scores_.insert(scores_.end(), added.scores.begin(), added.scores.end());
+  num_tokens_ += static_cast<std::uint32_t>(added.tokens.size());
+  return make("response.output_text.delta", out);
+}
+
+response_event response_narrator::round(const round_trace& round) {
+  auto out = open_event("paceline.round");
+  out.field("response_id", identity_.id).key("round");
+  write_round(out, round);
+  return make("paceline.round", out);
+}
+
+std::vector<response_event> response_narrator::close(const response_outcome& outcome) {
+  outcome_ = outcome;
+  switch (outcome.finish) {
+  case finish_reason::length:
+    status_ = "incomplete";
+    break;
+  case finish_reason::cancelled:
+    status_ = "cancelled";
+    break;
+  case finish_reason::error:
+    status_ = "failed";
+    break;
+  default:
+    status_ = "completed";
+  }
+  std::vector<response_event> events;
+  if (has_output() && outcome.finish != finish_reason::error) {
+    auto text = open_event("response.output_text.done");
+    text.field("item_id", identity_.message_id).field("output_index", 0).field("content_index", 0);
+    text.field("text", text_).key("logprobs");
+    write_token_scores(text, scores_);
+    events.push_back(make("response.output_text.done", text));
+    auto part = open_event("response.content_part.done");
+    part.field("item_id", identity_.message_id)
+        .field("output_index", 0)
+        .field("content_index", 0)
+        .key("part");
+    write_part(part);
+    events.push_back(make("response.content_part.done", part));
+    auto item = open_event("response.output_item.done");
+    item.field("output_index", 0).key("item");
+    write_item(item);
+    events.push_back(make("response.output_item.done", item));
+  }
+  // The protocol has three endings; a cancelled response is an incomplete one whose object says so.
+  events.push_back(state_event(status_ == "failed"      ? "response.failed"
+                               : status_ == "completed" ? "response.completed"
+                                                        : "response.incomplete"));
+  return events;
+}
+
+void response_narrator::write_part(json_writer& out) const {
+  out.begin_object()
+      .field("type", "output_text")
+      .field("text", text_)
+      .key("annotations")
+      .begin_array()
+      .end_array();
+  out.key("logprobs");
+  write_token_scores(out, scores_);
+  out.end_object();
+}
+
+void response_narrator::write_item(json_writer& out) const {
+  out.begin_object().field("id", identity_.message_id).field("type", "message");
+  out.field("status", status_ == "completed" ? "completed" : "incomplete").field("role", "assistant");
+  out.key("content").begin_array();
+  write_part(out);
+  out.end_array().end_object();
+}
+
+void response_narrator::write_request_echo(json_writer& out) const {
+  out.key("instructions").string_or_null(instructions_).key("max_output_tokens");
+  max_output_tokens_ ? out.value(*max_output_tokens_) : out.null();
+  out.key("max_tool_calls").null().field("parallel_tool_calls", true);
+  out.key("previous_response_id").string_or_null(previous_response_id_);
+  out.key("prompt_cache_key")
+      .null()
+      .key("reasoning")
+      .begin_object()
+      .key("effort")
+      .null()
+      .key("summary")
+      .null()
+      .end_object();
+  out.key("safety_identifier").null().field("service_tier", "default").field("store", store_);
+  out.field("temperature", temperature_);
+  out.key("text").begin_object().key("format").begin_object().field("type", "text").end_object().end_object();
+  out.field("tool_choice", "auto").key("tools").raw(tools_.empty() ? "[]" : tools_);
+  out.field("top_logprobs", num_top_logprobs_).field("top_p", top_p_).field("truncation", "disabled");
+  out.key("user").null().key("metadata").raw(metadata_);
+}
+
+void response_narrator::write_object(json_writer& out) const {
+  out.begin_object()
+      .field("id", identity_.id)
+      .field("object", "response")
+      .field("created_at", identity_.created);
+  out.field("status", status_).field("background", false).key("error");
+  if (outcome_.failure) {
+    out.begin_object()
+        .field("code", outcome_.failure->code)
+        .field("message", outcome_.failure->message)
+        .end_object();
+  } else {
+    out.null();
+  }
+  out.key("incomplete_details");
+  if (status_ == "incomplete")
+    out.begin_object().field("reason", "max_output_tokens").end_object();
+  else if (status_ == "cancelled")
+    out.begin_object().field("reason", "cancelled").end_object();
+  else
+    out.null();
+  out.field("model", identity_.model).key("output").begin_array();
+  const bool finished = status_ == "completed" || status_ == "incomplete" || status_ == "cancelled";
+  if (has_output() && finished) write_item(out);
+  out.end_array();
+  write_request_echo(out);
+  out.key("usage");
+  if (status_ == "in_progress")
+    out.null();
+  else
+    write_response_usage(out, outcome_.used);
+  if (outcome_.metrics) {
+    out.key("metrics");
+    write_metrics(out, *outcome_.metrics);
+    out.key("timings");
+    write_timings(out, *outcome_.metrics);
+  }
+  if (shows_token_ids_ && finished) {
+    out.key("paceline").begin_object().key("token_ids");
+    write_tokens(out, tokens_);
+    out.end_object();
+  }
+  out.end_object();
+}
+
+std::string response_narrator::object() const {
+  json_writer out;
+  write_object(out);
+  return out.take();
+}
+
+} // namespace paceline::wire

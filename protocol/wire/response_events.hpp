@@ -1,0 +1,100 @@
+#pragma once
+
+#include "protocol/wire/api_error.hpp"
+#include "protocol/wire/client_requests.hpp"
+#include "protocol/wire/json_writer.hpp"
+#include "protocol/wire/usage.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::wire {
+
+/// One event of the Responses protocol; the same JSON goes out over SSE and over WebSocket.
+struct response_event {
+  std::string type;
+  std::string json;
+  std::uint64_t sequence_number = 0;
+  std::uint32_t end_token = 0; ///< output tokens the client has seen once it has this event
+};
+
+struct response_identity {
+  std::string id;         ///< "resp_…"
+  std::string message_id; ///< "msg_…"
+  std::string stream_id;  ///< lane; empty = none
+  std::int64_t created = 0;
+  std::string model;
+};
+
+/// Tokens a round added, in the client's terms.
+struct response_delta {
+  std::string text;
+  std::vector<token_id> tokens;
+  std::vector<token_score> scores;
+};
+
+/// How a response ended.
+struct response_outcome {
+  finish_reason finish = finish_reason::none;
+  std::optional<api_error> failure; ///< with finish_reason::error
+  usage used;
+  std::optional<generation_metrics> metrics;
+};
+
+/// Turns one generation into the event sequence of the Responses protocol:
+/// created, in_progress, output_item.added, content_part.added, output_text.delta*, output_text.done,
+/// content_part.done, output_item.done, and completed, incomplete or failed. Sequence numbers count from 0
+/// without gaps. Invariant: the text of the final object is the concatenation of all deltas.
+class response_narrator {
+ public:
+  response_narrator(response_identity identity, const response_request& request);
+
+  std::vector<response_event> open();
+  response_event delta(const response_delta& added);
+  response_event round(const round_trace& round);
+  std::vector<response_event> close(const response_outcome& outcome);
+
+  /// The response object as it stands: the body of a reply without streaming, after `close`.
+  std::string object() const;
+  const response_identity& identity() const noexcept { return identity_; }
+  const std::string& text() const noexcept { return text_; }
+  std::uint32_t num_tokens() const noexcept { return num_tokens_; }
+
+ private:
+  response_event make(std::string type, json_writer& body);
+  json_writer open_event(const std::string& type) const;
+  response_event state_event(const std::string& type);
+  void write_object(json_writer& out) const;
+  void write_request_echo(json_writer& out) const;
+  void write_item(json_writer& out) const;
+  void write_part(json_writer& out) const;
+  bool has_output() const noexcept { return request_generate_; }
+
+  response_identity identity_;
+  // What the object repeats of the request.
+  std::string instructions_;
+  std::string previous_response_id_;
+  std::string metadata_;
+  std::string tools_;
+  std::optional<std::uint32_t> max_output_tokens_;
+  std::uint32_t num_top_logprobs_ = 0;
+  float temperature_ = 1;
+  float top_p_ = 1;
+  bool store_ = true;
+  bool request_generate_ = true;
+  bool shows_scores_ = false;
+  bool shows_token_ids_ = false;
+  bool shows_positions_ = false;
+  // What has happened so far.
+  std::string status_ = "in_progress";
+  std::string text_;
+  std::vector<token_score> scores_;
+  std::vector<token_id> tokens_;
+  std::uint32_t num_tokens_ = 0;
+  std::uint64_t next_sequence_number_ = 0;
+  response_outcome outcome_;
+};
+
+} // namespace paceline::wire

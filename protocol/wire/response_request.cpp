@@ -1,0 +1,213 @@
+#include "protocol/wire/client_requests.hpp"
+#include "protocol/wire/field_reader.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
+
+namespace paceline::wire {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::int64_t max_int32 = 2147483647;
+constexpr std::size_t max_text_bytes = 1U << 30U;
+
+/// An item of `input`: a message, or a function call and its result of an earlier turn.
+chat_message read_item(field_reader& reader) {
+  std::string type = "message";
+  reader.text("type", type, 1, 64);
+  chat_message message;
+  if (type == "message") {
+    const auto role = reader.choice("role", {"system", "developer", "user", "assistant"});
+    if (!role && !reader.failure()) reader.fail("role", "is required");
+    if (!role) return message;
+    static constexpr const char* template_roles[] = {"system", "system", "user", "assistant"};
+    message.role = template_roles[*role];
+    read_content(reader, message.content);
+    if (!message.content && !reader.failure()) reader.fail("content", "is required");
+    reader.accept({"id", "status"});
+  } else if (type == "function_call") {
+    tool_call call;
+    message.role = "assistant";
+    reader.text("call_id", call.id, 0, 256);
+    if (!reader.text("name", call.name, 1, 256) && !reader.failure()) reader.fail("name", "is required");
+    reader.text("arguments", call.arguments, 0, max_text_bytes);
+    if (call.arguments.empty()) call.arguments = "{}";
+    if (!reader.failure() && !parse_object(call.arguments))
+      reader.fail("arguments", "must be the JSON text of an object");
+    message.tool_calls.push_back(std::move(call));
+  } else if (type == "function_call_output") {
+    message.role = "tool";
+    reader.text("call_id", message.tool_call_id, 0, 256);
+    if (!reader.text("output", message.content.emplace(), 0, max_text_bytes) && !reader.failure())
+      reader.fail("output", "is required and must be a string");
+  } else if (!reader.failure()) {
+    reader.fail(unsupported(reader.path_of("type"),
+                            reader.path_of("type") + ": items of type \"" + type + "\" are not offered"));
+  }
+  return message;
+}
+
+/// A string is one user message.
+void read_input(field_reader& outer, std::size_t max_items, std::vector<chat_message>& out) {
+  const auto* input = outer.find("input");
+  if (input == nullptr) return;
+  if (const auto* text = input->if_string()) {
+    out.push_back({"user", std::string(text->data(), text->size()), "", {}, ""});
+    return;
+  }
+  if (!input->is_array()) return outer.fail("input", "must be a string or an array of items");
+  const auto* items = outer.array("input", 0, max_items);
+  for (std::size_t i = 0; items != nullptr && i < items->size(); ++i) {
+    const auto name = "input[" + std::to_string(i) + "]";
+    const auto* fields = (*items)[i].if_object();
+    if (fields == nullptr)
+      return outer.fail(name, "must be an object, not " + std::string(kind_of((*items)[i])));
+    field_reader reader(*fields, outer.path_of(name));
+    out.push_back(read_item(reader));
+    if (reader.failure()) return outer.fail(*reader.failure());
+  }
+}
+
+void read_text_options(field_reader& outer) {
+  const auto* fields = outer.object("text");
+  if (fields == nullptr) return;
+  field_reader reader(*fields, outer.path_of("text"));
+  if (const auto* format = reader.object("format")) {
+    field_reader inner(*format, reader.path_of("format"));
+    std::string type = "text";
+    inner.text("type", type, 1, 64);
+    if (inner.failure())
+      reader.fail(*inner.failure());
+    else if (type != "text")
+      reader.fail(unsupported("text.format", "text.format: only {\"type\": \"text\"} is offered"));
+  }
+  reader.refuse("verbosity", "this option is not offered");
+  if (reader.failure()) outer.fail(*reader.failure());
+}
+
+void read_include(field_reader& reader, bool& logprobs) {
+  const auto* include = reader.array("include", 0, 32);
+  for (std::size_t i = 0; include != nullptr && i < include->size(); ++i) {
+    const auto* name = (*include)[i].if_string();
+    if (name != nullptr && *name == "message.output_text.logprobs")
+      logprobs = true;
+    else if (name == nullptr ||
+             *name != "reasoning.encrypted_content") // nothing to include: no reasoning items
+      return reader.fail(unsupported("include", "include: only message.output_text.logprobs is offered"));
+  }
+}
+
+void read_options(field_reader& outer, response_request& out) {
+  const auto* fields = outer.object("paceline");
+  if (fields == nullptr) return;
+  field_reader reader(*fields, outer.path_of("paceline"));
+  read_reply_options(reader, out.fields);
+  reader.boolean("resumable", out.options.resumable);
+  if (const auto* point = reader.object("resume")) {
+    field_reader inner(*point, reader.path_of("resume"));
+    resume_point resume;
+    if (!inner.text("response_id", resume.response_id, 1, 128) && !inner.failure())
+      inner.fail("response_id", "is required");
+    inner.integer("next_token", resume.next_token, 0, max_int32);
+    if (inner.failure()) reader.fail(*inner.failure());
+    out.options.resume = std::move(resume);
+  }
+  if (reader.failure()) return outer.fail(*reader.failure());
+  for (auto& name : reader.ignored()) out.fields.ignored_fields.push_back(std::move(name));
+}
+
+void refuse_response_fields(field_reader& reader) {
+  bool background = false;
+  if (reader.boolean("background", background) && background)
+    reader.fail(unsupported("background", "background: only false is offered; see paceline.resumable"));
+  reader.refuse("conversation", "use previous_response_id");
+  reader.refuse("prompt", "stored prompts are not offered");
+  reader.refuse("context_management", "contexts are never compacted");
+  reader.refuse("max_tool_calls", "no built-in tools are offered");
+  std::string truncation = "disabled";
+  if (reader.text("truncation", truncation, 1, 64) && truncation != "disabled")
+    reader.fail(unsupported("truncation", "truncation: prompts are never truncated"));
+  const auto* reasoning = reader.object("reasoning");
+  for (auto it = reasoning == nullptr ? nullptr : reasoning->begin();
+       reasoning != nullptr && it != reasoning->end(); ++it)
+    if (!it->value().is_null())
+      return reader.fail(unsupported("reasoning", "reasoning: this option is not offered"));
+}
+
+void read_metadata(field_reader& outer, std::string& out) {
+  const auto* fields = outer.object("metadata");
+  if (fields == nullptr) return;
+  for (const auto& [name, value] : *fields)
+    if (!value.is_string() || value.get_string().size() > 512 || name.size() > 64 || fields->size() > 16)
+      return outer.fail("metadata", "holds at most 16 strings of 512 bytes under names of 64");
+  out = json::serialize(*fields);
+}
+
+/// Reads everything but what differs between HTTP and WebSocket.
+void read_response_request(field_reader& reader, const request_limits& limits, response_request& out) {
+  read_input(reader, limits.max_messages, out.input);
+  reader.text("instructions", out.instructions, 0, max_text_bytes);
+  reader.text("previous_response_id", out.previous_response_id, 1, 128);
+  read_tools(reader, out.tools);
+  read_metadata(reader, out.metadata);
+  read_generation_fields(reader, limits, out.fields);
+  if (out.fields.num_choices != 1) reader.fail(unsupported("n", "n: only 1 is offered here"));
+  reader.integer("max_output_tokens", out.fields.max_tokens, 1, max_int32);
+  reader.boolean("store", out.store);
+  reader.boolean("generate", out.generate);
+  read_text_options(reader);
+  bool logprobs = false;
+  read_include(reader, logprobs);
+  std::uint32_t num_top = 0;
+  if (reader.integer("top_logprobs", num_top, 0, 20) && num_top > 0) logprobs = true;
+  if (logprobs) out.num_logprobs = num_top;
+  out.fields.sampling.num_logprobs = out.num_logprobs;
+  read_options(reader, out);
+  refuse_response_fields(reader);
+  if (out.input.empty() && out.previous_response_id.empty() && !out.options.resume && !reader.failure())
+    reader.fail("input", "is required");
+}
+
+} // namespace
+
+parsed<response_request> parse_response_request(std::string_view body, const request_limits& limits) {
+  auto fields = parse_object(body, {limits.max_body_bytes, limits.max_json_depth});
+  if (!fields) return std::move(fields).failure();
+  field_reader reader(*fields, "");
+  response_request request;
+  read_response_request(reader, limits, request);
+  reader.refuse("stream_id", "lanes belong to the WebSocket mode");
+  if (reader.failure()) return *reader.failure();
+  for (auto& name : reader.ignored()) request.fields.ignored_fields.push_back(std::move(name));
+  return request;
+}
+
+std::variant<client_frame, refused_frame> parse_client_frame(std::string_view text,
+                                                             const request_limits& limits) {
+  auto fields = parse_object(text, {limits.max_body_bytes, limits.max_json_depth});
+  if (!fields) return refused_frame{"", std::move(fields).failure()};
+  field_reader reader(*fields, "");
+  client_frame frame;
+  reader.text("stream_id", frame.stream_id, 1, 64);
+  const auto type = reader.choice("type", {"response.create", "response.cancel"});
+  if (!type && !reader.failure()) reader.fail("type", "is required");
+  reader.accept({"event_id"});
+  if (type == std::size_t{1}) {
+    frame.what = client_frame::kind::cancel;
+    if (!reader.text("response_id", frame.response_id, 1, 128) && !reader.failure())
+      reader.fail("response_id", "is required");
+  } else if (type) {
+    bool stream = true;
+    if (reader.boolean("stream", stream)) reader.fail("stream", "does not belong in a WebSocket frame");
+    read_response_request(reader, limits, frame.create);
+    frame.create.fields.stream = true;
+  }
+  if (reader.failure()) return refused_frame{frame.stream_id, *reader.failure()};
+  for (auto& name : reader.ignored()) frame.create.fields.ignored_fields.push_back(std::move(name));
+  return frame;
+}
+
+} // namespace paceline::wire

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "runtime/cpu/partition.hpp"
+#include "runtime/device/buffer.hpp"
+#include "runtime/device/matrix.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::cpu {
+
+struct cpu_device_options {
+  std::vector<partition_options> partitions; ///< at least one; their cores should be disjoint
+  std::optional<kernel_level> level; ///< none: the environment's PACELINE_CPU_LEVEL, else the machine's best
+};
+
+/// The host as a device: memory for weights, and partitions of cores with streams. Streams of one partition
+/// never compute at the same time; streams of two do.
+///
+/// Destroy the streams first. A stream's destructor waits for its work; no thread that a fence's action runs
+/// on may destroy a stream with work in it, nor the device.
+class cpu_device final : public device::weight_memory, public device::buffer_memory {
+ public:
+  /// Fails with `invalid_argument` for a level the machine cannot run or partitions without threads.
+  static expected<std::unique_ptr<cpu_device>> make(const cpu_device_options& opts);
+  ~cpu_device() override;
+
+  kernel_level level() const noexcept { return level_; }
+  std::uint32_t num_partitions() const noexcept { return static_cast<std::uint32_t>(partitions_.size()); }
+  std::uint32_t num_threads(std::uint32_t partition) const;
+
+  /// A new stream on partition `partition` < num_partitions().
+  std::unique_ptr<device::stream> make_stream(std::string name, std::uint32_t partition,
+                                              stream_priority priority = stream_priority::normal);
+
+  expected<std::unique_ptr<const device::matrix>> pack(std::string_view name,
+                                                       const device::tensor_view& tensor) override;
+  std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override;
+
+ private:
+  explicit cpu_device(kernel_level level) : level_(level) {}
+
+  const kernel_level level_;
+  std::vector<std::unique_ptr<partition>> partitions_;
+};
+
+} // namespace paceline::cpu

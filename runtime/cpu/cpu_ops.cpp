@@ -1,0 +1,41 @@
+#include "runtime/cpu/cpu_ops.hpp"
+
+#include "runtime/base/check.hpp"
+#include "runtime/cpu/host_buffer.hpp"
+#include "runtime/cpu/packed_matrix.hpp"
+#include "runtime/cpu/thread_team.hpp"
+#include "runtime/device/op_embed.hpp"
+
+namespace paceline::cpu {
+
+cpu_ops::cpu_ops(thread_team& team, kernel_level level)
+    : team_(team), name_("cpu/" + std::string(to_string(level))), matmul_(team, matmul_kernels_of(level)),
+      rows_(team, level) {}
+
+void cpu_ops::matmul(const device::matmul_args& args) { matmul_.run(args); }
+
+void cpu_ops::embed(const device::embed_args& args) {
+  const auto* const table = dynamic_cast<const packed_matrix*>(args.table);
+  PACELINE_CHECK(table != nullptr, "embed: the table is not of this device");
+  team_.parallel_for(static_cast<std::uint32_t>(args.tokens.size()), [&](std::uint32_t r, std::uint32_t) {
+    const token_id token = args.tokens[r];
+    PACELINE_CHECK(token.value >= 0 && static_cast<std::uint32_t>(token.value) < table->num_rows(),
+                   "embed: token " + to_string(token) + " is outside the vocabulary");
+    float* const out = args.out + r * args.out_stride;
+    table->dequantize_row(static_cast<std::uint32_t>(token.value), {out, table->num_cols()});
+    if (args.scale == 1) return;
+    for (std::uint32_t i = 0; i < table->num_cols(); ++i) out[i] *= args.scale;
+  });
+}
+
+std::span<float> cpu_ops::scratch(std::size_t num_values) {
+  const std::size_t num_bytes = num_values * sizeof(float);
+  PACELINE_CHECK(num_bytes / sizeof(float) == num_values, "scratch: size overflows");
+  if (!scratch_ || scratch_->size_bytes() < num_bytes) {
+    scratch_.reset(); // never both at once
+    scratch_ = make_host_buffer(num_bytes);
+  }
+  return {reinterpret_cast<float*>(scratch_->data()), num_values};
+}
+
+} // namespace paceline::cpu

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace paceline::cpu {
+
+/// Instruction sets that kernels are written for. All levels give the same bits where an op's contract says
+/// so.
+enum class kernel_level : std::uint8_t {
+  scalar,      ///< plain C++
+  avx2,        ///< AVX2, FMA, F16C
+  avx512_vnni, ///< AVX-512 F, BW, VL, DQ, VNNI, and avx2
+};
+
+std::string_view to_string(kernel_level level) noexcept;
+
+/// The level named so ("scalar", "avx2", "avx512vnni").
+std::optional<kernel_level> parse_kernel_level(std::string_view name) noexcept;
+
+/// The highest level this machine and its operating system can run.
+kernel_level best_kernel_level() noexcept;
+
+/// `asked`, or the best when none is asked for. Fails with `invalid_argument` when the machine cannot run it.
+expected<kernel_level> choose_kernel_level(std::optional<kernel_level> asked);
+
+} // namespace paceline::cpu

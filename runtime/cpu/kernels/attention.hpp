@@ -1,0 +1,336 @@
+#pragma once
+
+// Attention over vectors of 16 positions (scores) and 16 dimensions (values); V is a simd_* of this folder.
+//
+// A unit is up to attention_unit_queries queries of one sequence and key-value head, handled together so that a key or
+// value is loaded and widened once for several queries. That changes no result: the score of a (query, position) is its
+// own chain over d, the output of a (query, dimension) its own chain over positions.
+#include "runtime/cpu/kernels/math.hpp"
+#include "runtime/cpu/row_kernels.hpp"
+
+#include <type_traits>
+#include <utility>
+
+namespace paceline::cpu {
+namespace {
+
+constexpr std::uint32_t max_head_dim = device::max_head_dim;
+constexpr std::uint32_t max_queries = attention_unit_queries;
+constexpr std::uint32_t split_positions = device::attention_split;
+
+constexpr std::uint32_t lower(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
+constexpr std::uint32_t higher(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
+
+/// Calls `body` with 0, 1, ..., N - 1 as constants. Unlike a loop, it keeps arrays of accumulators in registers: the
+/// compiler splits an array into registers only where it sees constant indices before it unrolls.
+template <std::uint32_t N, class Body>
+[[gnu::always_inline]] inline void repeat(const Body& body) {
+  [&]<std::uint32_t... I>(std::integer_sequence<std::uint32_t, I...>) [[gnu::always_inline]] {
+    (body(std::integral_constant<std::uint32_t, I>{}), ...);
+  }(std::make_integer_sequence<std::uint32_t, N>{});
+}
+
+/// Scores of Q queries at the 16 positions whose keys stand side by side at `keys`, dimensions `stride` values apart.
+/// queries: [head_dim][query_stride], the first Q of each line. out: queries split_positions apart.
+template <class V, class T, std::uint32_t Q>
+void score_tile(const float* queries, std::uint32_t query_stride, const T* keys, std::size_t stride,
+                std::uint32_t head_dim, float* out) {
+  typename V::vec dot[Q];
+  repeat<Q>([&](auto q) { dot[q] = V::zero(); });
+  for (std::uint32_t d = 0; d < head_dim; ++d) {
+    const auto key = V::load(keys + d * stride);
+    const float* line = queries + d * query_stride;
+    repeat<Q>([&](auto q) { V::add_product(dot[q], V::broadcast(line + q), key); });
+  }
+  repeat<Q>([&](auto q) { V::store(out + q * split_positions, dot[q]); });
+}
+
+/// acc[q][d .. d + 16) += sum over j of weights[q][j] * cells[j][d .. d + 16), in order of j. With `rest` not 0 only
+/// that many dimensions are left.
+template <class V, class T, std::uint32_t Q>
+void value_tile(const float* weights, const T* const* cells, std::uint32_t begin, std::uint32_t end,
+                std::uint32_t d, std::uint32_t rest, float* acc) {
+  typename V::vec sum[Q];
+  repeat<Q>([&](auto q) { sum[q] = V::load(acc + q * max_head_dim + d); });
+  const auto add = [&](std::uint32_t j, typename V::vec value) {
+    repeat<Q>([&](auto q) { V::add_product(sum[q], V::broadcast(weights + q * split_positions + j), value); });
+  };
+  if (rest == 0)
+    for (std::uint32_t j = begin; j < end; ++j) add(j, V::load(cells[j] + d));
+  else
+    for (std::uint32_t j = begin; j < end; ++j) add(j, V::load_partial(cells[j] + d, rest));
+  repeat<Q>([&](auto q) { V::store(acc + q * max_head_dim + d, sum[q]); });
+}
+
+/// Calls `tile.template operator()<Q>(first)` over queries [begin, end) in tiles that fit the registers, as even as
+/// possible.
+template <class V, class Tile>
+void for_tiles(std::uint32_t begin, std::uint32_t end, const Tile& tile) {
+  const std::uint32_t count = end - begin;
+  const std::uint32_t num_tiles = (count + V::tile_queries - 1) / V::tile_queries;
+  for (std::uint32_t t = 0; t < num_tiles; ++t) {
+    const std::uint32_t first = begin + count * t / num_tiles;
+    const std::uint32_t size = begin + count * (t + 1) / num_tiles - first;
+    [&]<std::uint32_t... I>(std::integer_sequence<std::uint32_t, I...>) {
+      (void)((size == I + 1 && (tile.template operator()<I + 1>(first), true)) || ...);
+    }(std::make_integer_sequence<std::uint32_t, V::tile_queries>{});
+  }
+}
+
+template <class V, class T>
+class unit_attention {
+public:
+  unit_attention(const device::attention_args& args, const attention_unit& unit)
+      : args_(args), layer_(args.layer), unit_(unit), num_heads_(unit.head_end - unit.head_begin),
+        num_rows_(unit.rows.end - unit.rows.begin), num_queries_(num_heads_ * num_rows_),
+        whole_dim_((args.layer.head_dim + V::lanes - 1) / V::lanes * V::lanes),
+        kv_head_(unit.head_begin / (args.num_heads / args.layer.num_heads)),
+        blocks_(args.batch->sequences[entry(0).sequence].blocks.data()) {}
+
+  void run() {
+    pack_queries();
+    std::uint32_t begin = first_position(0);
+    std::uint32_t end = end_position(0);
+    for (std::uint32_t r = 1; r < num_rows_; ++r) {
+      begin = lower(begin, first_position(r));
+      end = higher(end, end_position(r));
+    }
+    for (std::uint32_t split = begin / split_positions * split_positions; split < end; split += split_positions)
+      add_split(split);
+    for (std::uint32_t q = 0; q < num_queries_; ++q) write_out(q);
+  }
+
+private:
+  const device::batch_entry& entry(std::uint32_t row) const { return args_.batch->rows[unit_.rows.begin + row]; }
+  std::uint32_t first_position(std::uint32_t row) const { return device::first_visible(args_, entry(row).position); }
+  std::uint32_t end_position(std::uint32_t row) const { return entry(row).position.value + 1; }
+  /// Positions below it lie in the slot of the same number.
+  std::uint32_t linear_end(std::uint32_t row) const { return end_position(row) - entry(row).path_length; }
+
+  /// Dimension by dimension, the queries side by side: one pointer serves a tile.
+  void pack_queries() {
+    for (std::uint32_t q = 0; q < num_queries_; ++q) {
+      const std::uint32_t row = unit_.rows.begin + q / num_heads_;
+      const std::uint32_t head = unit_.head_begin + q % num_heads_;
+      const float* from = args_.queries + row * args_.query_stride + std::size_t{head} * layer_.head_dim;
+      for (std::uint32_t d = 0; d < layer_.head_dim; ++d) queries_[d * num_queries_ + q] = from[d];
+      started_[q] = false;
+    }
+  }
+
+  /// The part of split [split, split + split_positions) that each row sees, as indices into the split.
+  void add_split(std::uint32_t split) {
+    std::uint32_t shared_begin = 0;
+    std::uint32_t shared_end = split_positions;
+    std::uint32_t any_begin = split_positions;
+    std::uint32_t any_end = 0;
+    for (std::uint32_t r = 0; r < num_rows_; ++r) {
+      begin_[r] = within(first_position(r), split);
+      end_[r] = within(end_position(r), split);
+      if (begin_[r] < end_[r]) {
+        any_begin = lower(any_begin, begin_[r]);
+        any_end = higher(any_end, end_[r]);
+      }
+      shared_begin = higher(shared_begin, begin_[r]);
+      shared_end = lower(shared_end, lower(end_[r], within(linear_end(r), split)));
+    }
+    score(split, any_begin, any_end);
+    for (std::uint32_t q = 0; q < num_queries_; ++q) weigh(q);
+    add_values(split, shared_begin, shared_end);
+    for (std::uint32_t q = 0; q < num_queries_; ++q)
+      if (begin_[q / num_heads_] < end_[q / num_heads_]) merge(q);
+  }
+
+  static std::uint32_t within(std::uint32_t position, std::uint32_t split) {
+    return position < split ? 0 : lower(position - split, split_positions);
+  }
+
+  /// Scores of all queries at positions begin .. end of the split, and at whatever shares a group of 16 with them.
+  void score(std::uint32_t split, std::uint32_t begin, std::uint32_t end) {
+    for (std::uint32_t g = begin / V::lanes * V::lanes; g < end; g += V::lanes) {
+      if (group_is_linear(split + g)) {
+        const std::uint32_t slot = split + g;
+        const T* keys = static_cast<const T*>(layer_.keys) +
+                        layer_.key_index(blocks_[slot / layer_.block_size], kv_head_, slot % layer_.block_size, 0);
+        score_group(0, num_queries_, keys, layer_.block_size, g);
+        continue;
+      }
+      for (std::uint32_t r = 0; r < num_rows_; ++r) {
+        const std::uint32_t group_begin = higher(g, begin_[r]);
+        const std::uint32_t group_end = lower(g + V::lanes, end_[r]);
+        if (group_begin >= group_end) continue;
+        gather_keys(r, split, g, group_begin, group_end);
+        score_group(r * num_heads_, (r + 1) * num_heads_, gathered_, V::lanes, g);
+      }
+    }
+  }
+
+  /// True when every row sees the positions of the group in their own slots, side by side in one block.
+  bool group_is_linear(std::uint32_t first) const {
+    if (layer_.block_size % V::lanes != 0) return false;
+    for (std::uint32_t r = 0; r < num_rows_; ++r)
+      if (lower(first + V::lanes, end_position(r)) > higher(linear_end(r), first)) return false;
+    return true;
+  }
+
+  void gather_keys(std::uint32_t row, std::uint32_t split, std::uint32_t group, std::uint32_t begin,
+                   std::uint32_t end) {
+    for (std::uint32_t i = 0; i < layer_.head_dim * V::lanes; ++i) gathered_[i] = 0;
+    for (std::uint32_t j = begin; j < end; ++j) {
+      const std::uint32_t slot = slot_of(row, split + j);
+      const T* key = static_cast<const T*>(layer_.keys) +
+                     layer_.key_index(blocks_[slot / layer_.block_size], kv_head_, slot % layer_.block_size, 0);
+      for (std::uint32_t d = 0; d < layer_.head_dim; ++d)
+        gathered_[d * V::lanes + (j - group)] = key[std::size_t{d} * layer_.block_size];
+    }
+  }
+
+  template <class K>
+  void score_group(std::uint32_t query_begin, std::uint32_t query_end, const K* keys, std::size_t stride,
+                   std::uint32_t group) {
+    for_tiles<V>(query_begin, query_end, [&]<std::uint32_t Q>(std::uint32_t first) {
+      score_tile<V, K, Q>(queries_ + first, num_queries_, keys, stride, layer_.head_dim, weights_[first] + group);
+    });
+  }
+
+  /// Turns the scores of one query into weights exp(score - max), with their sum.
+  void weigh(std::uint32_t q) {
+    const std::uint32_t begin = begin_[q / num_heads_];
+    const std::uint32_t end = end_[q / num_heads_];
+    if (begin >= end) return;
+    float* scores = weights_[q];
+    const std::uint32_t group_begin = begin / V::lanes * V::lanes;
+    const std::uint32_t group_end = (end + V::lanes - 1) / V::lanes * V::lanes;
+    const auto scale = V::set1(args_.scale);
+    const bool capped = args_.soft_cap != 0;
+    const auto cap = V::set1(args_.soft_cap);
+    const auto inverse_cap = V::set1(1.0F / args_.soft_cap);
+    for (std::uint32_t j = group_begin; j < group_end; j += V::lanes) {
+      auto x = V::mul(V::load(scores + j), scale);
+      if (capped) x = V::mul(cap, tanh<V>(V::mul(x, inverse_cap)));
+      V::store(scores + j, x);
+    }
+    for (std::uint32_t j = group_begin; j < begin; ++j) scores[j] = -__builtin_inff();
+    for (std::uint32_t j = end; j < group_end; ++j) scores[j] = -__builtin_inff();
+    auto max = V::load(scores + group_begin);
+    for (std::uint32_t j = group_begin + V::lanes; j < group_end; j += V::lanes)
+      max = V::max(max, V::load(scores + j));
+    part_max_[q] = V::reduce_max(max);
+    const auto shift = V::set1(part_max_[q]);
+    auto sum = V::zero();
+    for (std::uint32_t j = group_begin; j < group_end; j += V::lanes) {
+      const auto weight = exp<V>(V::sub(V::load(scores + j), shift));
+      V::store(scores + j, weight);
+      sum = V::add(sum, weight);
+    }
+    part_sum_[q] = V::reduce_add(sum);
+  }
+
+  /// Positions that all rows see in their own slots are added for all queries at once, the others row by row.
+  void add_values(std::uint32_t split, std::uint32_t shared_begin, std::uint32_t shared_end) {
+    for (std::uint32_t q = 0; q < num_queries_; ++q)
+      for (std::uint32_t d = 0; d < whole_dim_; ++d) part_[q][d] = 0;
+    if (shared_begin >= shared_end) {
+      for (std::uint32_t r = 0; r < num_rows_; ++r) add_row(r, split, begin_[r], end_[r]);
+      return;
+    }
+    for (std::uint32_t r = 0; r < num_rows_; ++r) add_row(r, split, begin_[r], shared_begin);
+    locate_values(0, split, shared_begin, shared_end);
+    add_range(0, num_queries_, shared_begin, shared_end);
+    for (std::uint32_t r = 0; r < num_rows_; ++r) add_row(r, split, shared_end, end_[r]);
+  }
+
+  void add_row(std::uint32_t row, std::uint32_t split, std::uint32_t begin, std::uint32_t end) {
+    if (begin >= end) return;
+    locate_values(row, split, begin, end);
+    add_range(row * num_heads_, (row + 1) * num_heads_, begin, end);
+  }
+
+  void add_range(std::uint32_t query_begin, std::uint32_t query_end, std::uint32_t begin, std::uint32_t end) {
+    for_tiles<V>(query_begin, query_end, [&]<std::uint32_t Q>(std::uint32_t first) {
+      for (std::uint32_t d = 0; d < layer_.head_dim; d += V::lanes) {
+        const std::uint32_t rest = d + V::lanes <= layer_.head_dim ? 0 : layer_.head_dim - d;
+        value_tile<V, T, Q>(weights_[first], cells_, begin, end, d, rest, part_[first]);
+      }
+    });
+  }
+
+  /// cells_[j] = where the value of position split + j, as `row` sees it, begins.
+  void locate_values(std::uint32_t row, std::uint32_t split, std::uint32_t begin, std::uint32_t end) {
+    const T* values = static_cast<const T*>(layer_.values);
+    const std::uint32_t linear = linear_end(row);
+    std::uint32_t j = begin;
+    while (j < end) {
+      const std::uint32_t slot = slot_of(row, split + j);
+      const std::uint32_t cell = slot % layer_.block_size;
+      const T* value = values + layer_.value_index(blocks_[slot / layer_.block_size], kv_head_, cell, 0);
+      std::uint32_t run = 1; // cells of one block that hold consecutive positions
+      if (split + j < linear) run = lower(lower(layer_.block_size - cell, linear - (split + j)), end - j);
+      for (std::uint32_t i = 0; i < run; ++i) cells_[j + i] = value + std::size_t{i} * layer_.head_dim;
+      j += run;
+    }
+  }
+
+  std::uint32_t slot_of(std::uint32_t row, std::uint32_t position) const {
+    const std::uint32_t linear = linear_end(row);
+    if (position < linear) return position;
+    return args_.batch->paths[entry(row).path_begin + (position - linear)].value;
+  }
+
+  void merge(std::uint32_t q) {
+    if (!started_[q]) {
+      started_[q] = true;
+      max_[q] = part_max_[q];
+      sum_[q] = part_sum_[q];
+      __builtin_memcpy(acc_[q], part_[q], whole_dim_ * sizeof(float));
+      return;
+    }
+    const float max = max_[q] > part_max_[q] ? max_[q] : part_max_[q];
+    const auto a = exp<V>(V::set1(max_[q] - max));
+    const auto b = exp<V>(V::set1(part_max_[q] - max));
+    max_[q] = max;
+    sum_[q] = V::first(V::fma(V::set1(sum_[q]), a, V::mul(V::set1(part_sum_[q]), b)));
+    for (std::uint32_t d = 0; d < whole_dim_; d += V::lanes)
+      V::store(acc_[q] + d, V::fma(V::load(acc_[q] + d), a, V::mul(V::load(part_[q] + d), b)));
+  }
+
+  void write_out(std::uint32_t q) const {
+    const std::uint32_t row = unit_.rows.begin + q / num_heads_;
+    const std::uint32_t head = unit_.head_begin + q % num_heads_;
+    float* out = args_.out + row * args_.out_stride + std::size_t{head} * layer_.head_dim;
+    for (std::uint32_t d = 0; d < layer_.head_dim; ++d) out[d] = acc_[q][d] / sum_[q];
+  }
+
+  const device::attention_args& args_;
+  const device::kv_layer& layer_;
+  const attention_unit& unit_;
+  const std::uint32_t num_heads_;
+  const std::uint32_t num_rows_;
+  const std::uint32_t num_queries_;
+  const std::uint32_t whole_dim_; ///< head_dim rounded up to whole vectors
+  const std::uint32_t kv_head_;
+  const block_id* const blocks_;
+
+  std::uint32_t begin_[max_queries]; // per row, within the split at hand
+  std::uint32_t end_[max_queries];
+  bool started_[max_queries];
+  float max_[max_queries], sum_[max_queries];           // of the splits so far
+  float part_max_[max_queries], part_sum_[max_queries]; // of the split at hand
+  const T* cells_[split_positions];
+  T gathered_[max_head_dim * V::lanes];
+  alignas(64) float queries_[max_head_dim * max_queries];
+  alignas(64) float weights_[max_queries][split_positions];
+  alignas(64) float part_[max_queries][max_head_dim];
+  alignas(64) float acc_[max_queries][max_head_dim];
+};
+
+template <class V>
+void attention(const device::attention_args& args, const attention_unit& unit) {
+  if (args.layer.type == device::tensor_type::f32)
+    unit_attention<V, float>(args, unit).run();
+  else
+    unit_attention<V, std::uint16_t>(args, unit).run();
+}
+
+} // namespace
+} // namespace paceline::cpu

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "runtime/cpu/kernel_level.hpp"
+#include "runtime/device/tensor_type.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace paceline::cpu {
+
+/// 32 quantised activations of one row, with all that any weight format asks of them: one cache line.
+struct alignas(64) activation_block {
+  std::array<std::int8_t, 32> q;        ///< -127..127
+  float d = 0;                          ///< dx of op_matmul.hpp
+  float min_factor = 0;                 ///< d * float(sum)
+  std::array<float, 2> min_factors{};   ///< d * float(sums[g])
+  std::int32_t sum = 0;                 ///< of all q
+  std::array<std::int32_t, 2> sums{};   ///< of q of each half
+  std::array<std::int16_t, 2> sums16{}; ///< the same
+};
+static_assert(sizeof(activation_block) == 64);
+
+/// Most rows of x that one call of a kernel takes.
+inline constexpr std::uint32_t max_kernel_rows = 8;
+
+/// Products of one tile of weights with n rows of x, n known to the kernel: out[row of x][row of the tile].
+/// The rows lie block-interleaved: block b of row r at panel[b * n + r].
+using quantised_kernel = void (*)(const std::byte* tile, const activation_block* panel,
+                                  std::uint32_t num_blocks, float* out);
+/// The same for float weights: column k of row r at panel[k * n + r].
+using float_kernel = void (*)(const std::byte* tile, const float* panel, std::uint32_t num_cols, float* out);
+/// Quantises one row of `num_blocks` blocks; block b goes to out[b * stride].
+using quantise_kernel = void (*)(const float* x, std::uint32_t num_blocks, activation_block* out,
+                                 std::size_t stride);
+
+/// The kernels of one level.
+struct matmul_kernels {
+  /// Index: rows of x less one.
+  using by_rows = std::array<quantised_kernel, max_kernel_rows>;
+  using float_by_rows = std::array<float_kernel, max_kernel_rows>;
+
+  quantise_kernel quantise = nullptr;
+  std::uint32_t preferred_rows = max_kernel_rows; ///< rows of x a call should take when there are many
+  by_rows (*quantised)(device::tensor_type type) = nullptr;    ///< null pointers for a float type
+  float_by_rows (*floats)(device::tensor_type type) = nullptr; ///< null pointers for a quantised one
+};
+
+/// Kernels of `level`, which this machine runs.
+const matmul_kernels& matmul_kernels_of(kernel_level level);
+
+/// Plain C++ on the packed layout: for machines without AVX2, and to tell a wrong kernel from a wrong layout.
+const matmul_kernels& scalar_matmul_kernels();
+const matmul_kernels& avx2_matmul_kernels(); ///< call only where the CPU has AVX2, FMA and F16C
+const matmul_kernels&
+avx512_vnni_matmul_kernels(); ///< call only where the CPU has AVX-512 F, BW, VL, DQ and VNNI
+
+} // namespace paceline::cpu

@@ -1,0 +1,76 @@
+#pragma once
+
+// Included by the source file of each level, in which `Level` is a type of that file. Internal linkage: what
+// is compiled for one level must never replace another level's at link time.
+
+#include "runtime/cpu/kernels/matmul.hpp"
+
+#include <utility>
+
+namespace paceline::cpu {
+namespace {
+
+/// The kernels Level::quantised<Type, rows> for rows = 1..max_kernel_rows.
+template <class Level, device::tensor_type Type>
+matmul_kernels::by_rows quantised_by_rows() {
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return matmul_kernels::by_rows{&Level::template quantised<Type, I + 1>...};
+  }
+  (std::make_index_sequence<max_kernel_rows>());
+}
+
+template <class Level, device::tensor_type Type>
+matmul_kernels::float_by_rows floats_by_rows() {
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return matmul_kernels::float_by_rows{&Level::template floats<Type, I + 1>...};
+  }
+  (std::make_index_sequence<max_kernel_rows>());
+}
+
+template <class Level>
+matmul_kernels::by_rows quantised_table(device::tensor_type type) {
+  using enum device::tensor_type;
+  switch (type) {
+  case q4_0:
+    return quantised_by_rows<Level, q4_0>();
+  case q4_1:
+    return quantised_by_rows<Level, q4_1>();
+  case q5_0:
+    return quantised_by_rows<Level, q5_0>();
+  case q5_1:
+    return quantised_by_rows<Level, q5_1>();
+  case q8_0:
+    return quantised_by_rows<Level, q8_0>();
+  case q2_k:
+    return quantised_by_rows<Level, q2_k>();
+  case q3_k:
+    return quantised_by_rows<Level, q3_k>();
+  case q4_k:
+    return quantised_by_rows<Level, q4_k>();
+  case q5_k:
+    return quantised_by_rows<Level, q5_k>();
+  case q6_k:
+    return quantised_by_rows<Level, q6_k>();
+  case iq4_nl:
+    return quantised_by_rows<Level, iq4_nl>();
+  case iq4_xs:
+    return quantised_by_rows<Level, iq4_xs>();
+  case f32:
+  case f16:
+  case bf16:
+    break;
+  }
+  return {};
+}
+
+template <class Level>
+matmul_kernels::float_by_rows float_table(device::tensor_type type) {
+  using enum device::tensor_type;
+  if (type == f32) return floats_by_rows<Level, f32>();
+  if (type == f16) return floats_by_rows<Level, f16>();
+  if (type == bf16) return floats_by_rows<Level, bf16>();
+  return {};
+}
+
+} // namespace
+} // namespace paceline::cpu

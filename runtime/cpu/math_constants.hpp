@@ -1,0 +1,32 @@
+#pragma once
+
+namespace paceline::cpu {
+
+/// Constants of the CPU device's exp and tanh. Every kernel level evaluates the same expressions in the same order, with
+/// fused multiply-adds where `fma` stands, so that all levels, lanes and tails agree to the bit.
+///
+/// exp: x = n ln 2 + r, ln 2 in two parts (the first has 9 bits, so n times it is exact), exp(r) = 1 + (r + r^2 P(r)) with
+/// P a degree-4 minimax polynomial on |r| <= ln 2 / 2 (relative error 3.2e-9). Result within 1.1 units in the last place
+/// (measured over all exponents, `scalar_math_test`); 0 below `exp_lowest`, infinity above `exp_highest`.
+struct exp_constants {
+  static constexpr float lowest = -87.3F;
+  static constexpr float highest = 88.37F;
+  static constexpr float log2_e = 1.442695F;
+  static constexpr float ln2_high = 0.693359375F;
+  static constexpr float ln2_low = -0.00021219444F;
+  static constexpr float p[5] = {0.5F, 0.1666652F, 0.041666206F, 0.008368882F, 0.001395048F};
+};
+
+/// tanh: x + x^3 Q(x^2) below `small` (minimax, relative error 4.2e-9), 1 - 2 / (exp(2 |x|) + 1) with x's sign above. Within 1.4
+/// units in the last place.
+struct tanh_constants {
+  static constexpr float small = 0.625F;
+  static constexpr float q[5] = {-0.33333284F, 0.13331491F, -0.053743497F, 0.020650588F, -0.005717045F};
+};
+
+struct gelu_constants {
+  static constexpr float twice_root_two_over_pi = 1.5957691216F;
+  static constexpr float cubic = 0.044715F;
+};
+
+} // namespace paceline::cpu

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "runtime/cpu/kernels/matmul.hpp"
+#include "runtime/device/op_matmul.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace paceline::cpu {
+
+class thread_team;
+class packed_matrix;
+
+/// Carries out device::matmul_args on a team: quantises the rows of x once, then deals out tiles of weights.
+/// Keeps its scratch memory between calls; one call at a time.
+class matmul_runner {
+ public:
+  matmul_runner(thread_team& team, const matmul_kernels& kernels);
+  ~matmul_runner();
+
+  void run(const device::matmul_args& args);
+
+ private:
+  struct product;
+  struct row_group;
+
+  void prepare(const device::matmul_args& args);
+  void quantise_rows(const device::matmul_args& args);
+  void interleave_rows(const device::matmul_args& args);
+  template <class Fn>
+  void for_each_group(std::size_t num_values, Fn&& fn);
+  void cut(product& part) const;
+  void run_tiles(const product& part, std::uint32_t begin, std::uint32_t end,
+                 std::span<const row_group> groups) const;
+  void run_tile(const product& part, std::uint32_t tile, const row_group& group) const;
+
+  thread_team& team_;
+  const matmul_kernels& kernels_;
+  std::uint32_t num_cols_ = 0;
+  std::vector<product> products_;
+  std::vector<row_group> groups_;        ///< rows of x that go through a kernel together
+  std::vector<activation_block> blocks_; ///< panel of the quantised rows, group after group
+  std::vector<float> floats_;            ///< panel of the float rows, group after group
+};
+
+} // namespace paceline::cpu

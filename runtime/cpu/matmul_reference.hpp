@@ -1,0 +1,22 @@
+#pragma once
+
+#include "runtime/device/matrix.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace paceline::cpu {
+
+/// x[rows][cols], rows one after the other.
+struct reference_rows {
+  std::span<const float> x;
+  std::uint32_t num_rows = 0;
+};
+
+/// The definition of op_matmul.hpp as code: results [num_rows][weights.num_rows] of `x`, straight from the
+/// stored tensor, which passes `device::check_tensor`. Slow.
+std::vector<float> matmul_reference(const device::tensor_view& weights, reference_rows x);
+
+} // namespace paceline::cpu

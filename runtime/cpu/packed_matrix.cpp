@@ -1,0 +1,175 @@
+#include "runtime/cpu/packed_matrix.hpp"
+
+#include "runtime/base/check.hpp"
+#include "runtime/cpu/packed_layout.hpp"
+#include "runtime/device/float16.hpp"
+#include "runtime/device/stored_block.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+
+namespace paceline::cpu {
+
+namespace {
+
+constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+
+/// Zeroed memory aligned to a cache line or, when large, to a huge page; null when there is none.
+std::byte* allocate(std::size_t size) {
+  const std::size_t alignment = size >= huge_page_bytes ? huge_page_bytes : line_bytes;
+  const std::size_t rounded = (size + line_bytes - 1) / line_bytes * line_bytes;
+  void* bytes = nullptr;
+  if (posix_memalign(&bytes, alignment, rounded) != 0) return nullptr;
+  // Whole huge pages only, so that the tail of a matrix does not take one for itself. Advice: failure is
+  // harmless.
+  if (size >= huge_page_bytes) madvise(bytes, rounded / huge_page_bytes * huge_page_bytes, MADV_HUGEPAGE);
+  std::memset(bytes, 0, rounded);
+  return static_cast<std::byte*>(bytes);
+}
+
+std::size_t tile_bytes_of(device::tensor_type type, std::uint32_t num_cols) {
+  if (!device::quantised_traits_of(type))
+    return std::size_t{num_cols} * tile_rows * device::traits_of(type)->block_bytes;
+  return packed_format_of(type).tile_bytes(num_cols / block_cols);
+}
+
+void put_f16(std::byte* at, std::uint16_t bits) { std::memcpy(at, &bits, sizeof bits); }
+
+std::uint16_t get_f16(const std::byte* at) {
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, at, sizeof bits);
+  return bits;
+}
+
+template <std::uint8_t CodeBits>
+void pack_codes(const std::uint8_t* stored, std::uint8_t* codes, std::uint32_t row) {
+  constexpr packed_format format{.code_bits = CodeBits};
+  for (std::uint32_t col = 0; col < block_cols; ++col) store_code(format, codes, row, col, stored[col]);
+}
+
+/// Adds a block's stored codes of one row to the tile's codes of that block.
+void pack_codes(std::uint8_t code_bits, const std::uint8_t* stored, std::uint8_t* codes, std::uint32_t row) {
+  switch (code_bits) { // known to the compiler, the layout costs a few instructions a code
+  case 2:
+    return pack_codes<2>(stored, codes, row);
+  case 3:
+    return pack_codes<3>(stored, codes, row);
+  case 4:
+    return pack_codes<4>(stored, codes, row);
+  case 5:
+    return pack_codes<5>(stored, codes, row);
+  case 6:
+    return pack_codes<6>(stored, codes, row);
+  default:
+    return pack_codes<8>(stored, codes, row);
+  }
+}
+
+} // namespace
+
+void packed_matrix::free_bytes::operator()(std::byte* bytes) const noexcept { std::free(bytes); }
+
+expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
+                                                            const device::tensor_view& tensor) {
+  if (auto checked = device::check_tensor(name, tensor); !checked) return std::move(checked).error();
+  std::unique_ptr<packed_matrix> made(new packed_matrix);
+  made->type_ = tensor.type;
+  made->num_rows_ = static_cast<std::uint32_t>(tensor.num_rows);
+  made->num_cols_ = static_cast<std::uint32_t>(tensor.num_cols);
+  made->tile_bytes_ = tile_bytes_of(tensor.type, made->num_cols_);
+  made->bytes_.reset(allocate(made->size_bytes()));
+  if (!made->bytes_)
+    return error(errc::resource_exhausted, "tensor " + std::string(name) + ": no memory for " +
+                                               std::to_string(made->size_bytes()) + " bytes");
+  for (std::uint32_t index = 0; index < made->num_tiles(); ++index) made->pack_tile(tensor, index);
+  return std::unique_ptr<const device::matrix>(std::move(made));
+}
+
+void packed_matrix::pack_tile(const device::tensor_view& tensor, std::uint32_t index) {
+  std::byte* const tile = bytes_.get() + index * tile_bytes_;
+  const device::tensor_type_traits layout = *device::traits_of(type_);
+  const std::size_t row_bytes = std::size_t{num_cols_} / layout.block_values * layout.block_bytes;
+  const bool quantised = device::quantised_traits_of(type_).has_value();
+  for (std::uint32_t row = 0; row < tile_rows && index * tile_rows + row < num_rows_; ++row) {
+    const std::byte* const stored = tensor.bytes.data() + (index * std::size_t{tile_rows} + row) * row_bytes;
+    if (quantised) {
+      pack_quantised_row(stored, tile, row);
+      continue;
+    }
+    const std::size_t size = layout.block_bytes;
+    for (std::size_t col = 0; col < num_cols_; ++col)
+      std::memcpy(tile + (col * tile_rows + row) * size, stored + col * size, size);
+  }
+}
+
+void packed_matrix::pack_quantised_row(const std::byte* stored, std::byte* tile, std::uint32_t row) {
+  const packed_format format = packed_format_of(type_);
+  const std::size_t num_units = num_cols_ / (block_cols * format.unit_blocks);
+  auto* const codes = reinterpret_cast<std::uint8_t*>(tile + format.codes_begin(num_cols_ / block_cols));
+  device::stored_block block;
+  for (std::size_t unit = 0; unit < num_units; ++unit) {
+    device::read_stored_block(type_, stored + unit * device::traits_of(type_)->block_bytes, block);
+    std::byte* meta = tile + unit * format.unit_meta_bytes();
+    put_f16(meta + 2 * row, block.d);
+    if (format.has_mins) put_f16(meta + 2 * (tile_rows + row), block.m);
+    meta += (format.has_mins ? 4 : 2) * tile_rows;
+    for (std::uint32_t b = 0; b < format.unit_blocks; ++b) {
+      std::uint8_t* const block_codes = codes + (unit * format.unit_blocks + b) * format.code_bytes();
+      pack_codes(format.code_bits, &block.codes[b * block_cols], block_codes, row);
+      if (!format.has_scales) continue;
+      for (std::uint32_t g = 0; g < format.groups; ++g) {
+        const std::uint32_t from = b * format.groups + g;
+        meta[g * tile_rows + row] = static_cast<std::byte>(block.scales[from]);
+        if (format.has_mins)
+          meta[(format.groups + g) * tile_rows + row] = static_cast<std::byte>(block.mins[from]);
+      }
+      meta += format.block_meta_bytes();
+    }
+  }
+}
+
+void packed_matrix::dequantize_row(std::uint32_t row, std::span<float> out) const {
+  PACELINE_CHECK(row < num_rows_ && out.size() == num_cols_,
+                 "row " + std::to_string(row) + " of " + std::to_string(num_rows_));
+  const std::byte* const from = tile(row / tile_rows);
+  row %= tile_rows;
+  const auto traits = device::quantised_traits_of(type_);
+  if (!traits) {
+    const std::size_t size = device::traits_of(type_)->block_bytes;
+    for (std::size_t col = 0; col < num_cols_; ++col)
+      device::dequantize(type_, {from + (col * tile_rows + row) * size, size}, out.subspan(col, 1));
+    return;
+  }
+  const packed_format format = packed_format_of(type_);
+  const auto* codes =
+      reinterpret_cast<const std::uint8_t*>(from + format.codes_begin(num_cols_ / block_cols));
+  for (std::size_t unit = 0; unit < num_cols_ / (block_cols * format.unit_blocks); ++unit) {
+    const std::byte* meta = from + unit * format.unit_meta_bytes();
+    const float d = device::float_of_f16(get_f16(meta + 2 * row));
+    const float m = format.has_mins ? device::float_of_f16(get_f16(meta + 2 * (tile_rows + row))) : 0.0f;
+    meta += (format.has_mins ? 4 : 2) * tile_rows;
+    for (std::uint32_t b = 0; b < format.unit_blocks; ++b, codes += format.code_bytes()) {
+      float* const values = out.data() + (unit * format.unit_blocks + b) * block_cols;
+      for (std::uint32_t col = 0; col < block_cols; ++col) {
+        const std::uint32_t g = col * format.groups / block_cols;
+        float scale = d, min = m;
+        if (format.has_scales) {
+          scale *= static_cast<float>(static_cast<std::int8_t>(meta[g * tile_rows + row]));
+          if (format.has_mins)
+            min *= static_cast<float>(
+                std::to_integer<std::uint8_t>(meta[(format.groups + g) * tile_rows + row]));
+        }
+        const float value =
+            scale * static_cast<float>(device::code_value(*traits, stored_code(format, codes, row, col)));
+        values[col] = format.has_mins ? value + min : value;
+      }
+      meta += format.block_meta_bytes();
+    }
+  }
+}
+
+} // namespace paceline::cpu

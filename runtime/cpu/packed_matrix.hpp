@@ -1,0 +1,53 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/device/matrix.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace paceline::cpu {
+
+/// Weights as the CPU's kernels read them: tiles of 16 rows (packed_layout.hpp); the rows that fill up the
+/// last tile are zero. F32, F16 and BF16 keep their elements, column after column of the tile.
+class packed_matrix final : public device::matrix {
+ public:
+  device::tensor_type type() const noexcept override { return type_; }
+  std::uint32_t num_rows() const noexcept override { return num_rows_; }
+  std::uint32_t num_cols() const noexcept override { return num_cols_; }
+  std::uint64_t size_bytes() const noexcept override { return num_tiles() * std::uint64_t{tile_bytes_}; }
+
+  std::uint32_t num_tiles() const noexcept { return (num_rows_ + 15) / 16; }
+  std::size_t tile_bytes() const noexcept { return tile_bytes_; }
+  const std::byte* tile(std::uint32_t index) const noexcept { return bytes_.get() + index * tile_bytes_; }
+
+  /// Values of row `row` < num_rows() into out[num_cols()].
+  void dequantize_row(std::uint32_t row, std::span<float> out) const;
+
+ private:
+  friend expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
+                                                                     const device::tensor_view& tensor);
+  struct free_bytes {
+    void operator()(std::byte* bytes) const noexcept;
+  };
+  packed_matrix() = default;
+
+  void pack_tile(const device::tensor_view& tensor, std::uint32_t index);
+  void pack_quantised_row(const std::byte* stored, std::byte* tile, std::uint32_t row);
+
+  device::tensor_type type_ = device::tensor_type::f32;
+  std::uint32_t num_rows_ = 0;
+  std::uint32_t num_cols_ = 0;
+  std::size_t tile_bytes_ = 0;
+  std::unique_ptr<std::byte[], free_bytes> bytes_;
+};
+
+/// Packs `tensor`; see device::weight_memory::pack.
+expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
+                                                            const device::tensor_view& tensor);
+
+} // namespace paceline::cpu

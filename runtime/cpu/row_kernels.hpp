@@ -1,0 +1,42 @@
+#pragma once
+
+#include "runtime/device/op_attention.hpp"
+#include "runtime/device/op_glu.hpp"
+#include "runtime/device/op_kv.hpp"
+#include "runtime/device/op_rms_norm.hpp"
+#include "runtime/device/op_rope.hpp"
+
+#include <cstdint>
+
+namespace paceline::cpu {
+
+/// Half-open range of rows that one call computes.
+struct row_range {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+};
+
+/// Part of an attention op that one call computes: the query heads [head_begin, head_end), all of one key-value head, of
+/// the rows [rows.begin, rows.end), all of one sequence. (rows) * (heads) <= attention_unit_queries.
+struct attention_unit {
+  row_range rows;
+  std::uint32_t head_begin = 0;
+  std::uint32_t head_end = 0;
+};
+inline constexpr std::uint32_t attention_unit_queries = 12;
+
+/// The ops that work row by row, at one kernel level. Levels agree to the bit; `reference_row_kernels` is the definition.
+/// Functions are pure: they touch only what their arguments name, from any thread.
+struct row_kernels {
+  void (*rms_norm)(const device::rms_norm_args&, row_range);
+  void (*rope)(const device::rope_args&, row_range);
+  void (*glu)(const device::glu_args&, row_range);
+  void (*kv_write)(const device::kv_write_args&, row_range);
+  void (*attention)(const device::attention_args&, const attention_unit&);
+};
+
+const row_kernels& reference_row_kernels() noexcept;
+const row_kernels& avx2_row_kernels() noexcept;   ///< call only where the CPU has AVX2, FMA and F16C
+const row_kernels& avx512_row_kernels() noexcept; ///< call only where the CPU has AVX-512 F, BW, VL, DQ
+
+} // namespace paceline::cpu

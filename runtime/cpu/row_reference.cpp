@@ -1,0 +1,203 @@
+// The definition of the ops that work row by row: plain loops, one rounding where the contracts
+// (runtime/device/op_*.hpp) name one. Every faster level is tested to give the same bits.
+#include "runtime/cpu/row_kernels.hpp"
+#include "runtime/cpu/scalar_math.hpp"
+#include "runtime/device/float16.hpp"
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace paceline::cpu {
+namespace {
+
+using device::activation;
+using device::tensor_type;
+
+constexpr std::uint32_t lanes = 16;
+
+float add_lanes(std::array<float, lanes> lane) {
+  for (std::uint32_t half = lanes / 2; half > 0; half /= 2)
+    for (std::uint32_t l = 0; l < half; ++l) lane[l] += lane[l + half];
+  return lane[0];
+}
+
+void rms_norm(const device::rms_norm_args& args, row_range rows) {
+  for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
+    for (std::uint32_t part = 0; part < args.num_parts; ++part) {
+      const float* x = args.x + r * args.x_stride + std::size_t{part} * args.width;
+      float* y = args.y + r * args.y_stride + std::size_t{part} * args.width;
+      std::array<float, lanes> sum{};
+      for (std::uint32_t i = 0; i < args.width; ++i) sum[i % lanes] = std::fma(x[i], x[i], sum[i % lanes]);
+      const float mean = add_lanes(sum) / static_cast<float>(args.width);
+      const float scale = 1.0F / std::sqrt(mean + args.epsilon);
+      for (std::uint32_t i = 0; i < args.width; ++i) y[i] = (x[i] * scale) * args.weight[i];
+    }
+  }
+}
+
+void rope(const device::rope_args& args, row_range rows) {
+  const bool half_split = args.layout == device::rope_layout::half_split;
+  for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
+    const float* cosines = args.table + std::size_t{r} * 2 * args.num_pairs;
+    const float* sines = cosines + args.num_pairs;
+    for (std::uint32_t h = 0; h < args.num_heads; ++h) {
+      float* x = args.x + r * args.stride + std::size_t{h} * args.head_dim;
+      for (std::uint32_t i = 0; i < args.num_pairs; ++i) {
+        float& first = x[half_split ? i : 2 * i];
+        float& second = x[half_split ? i + args.num_pairs : 2 * i + 1];
+        const float a = first;
+        const float b = second;
+        first = std::fma(a, cosines[i], -(b * sines[i]));
+        second = std::fma(b, cosines[i], a * sines[i]);
+      }
+    }
+  }
+}
+
+float activate(activation act, float x) {
+  if (act == activation::silu) return x / (1.0F + exp_reference(-x));
+  using c = gelu_constants;
+  const float u = (x * c::twice_root_two_over_pi) * std::fma(c::cubic, x * x, 1.0F);
+  return x / (1.0F + exp_reference(-u));
+}
+
+void glu(const device::glu_args& args, row_range rows) {
+  for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
+    const float* gate = args.gate + r * args.stride;
+    const float* up = args.up + r * args.stride;
+    float* out = args.out + r * args.out_stride;
+    for (std::uint32_t i = 0; i < args.width; ++i) out[i] = activate(args.act, gate[i]) * up[i];
+  }
+}
+
+/// Value `index` of a pool array, and the same as a place to write to.
+float stored(const void* values, tensor_type type, std::size_t index) {
+  if (type == tensor_type::f32) return static_cast<const float*>(values)[index];
+  return device::float_of_f16(static_cast<const std::uint16_t*>(values)[index]);
+}
+
+void store(void* values, tensor_type type, std::size_t index, float value) {
+  if (type == tensor_type::f32)
+    static_cast<float*>(values)[index] = value;
+  else
+    static_cast<std::uint16_t*>(values)[index] = device::f16_of_float(value);
+}
+
+void kv_write(const device::kv_write_args& args, row_range rows) {
+  const device::kv_layer& layer = args.layer;
+  for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
+    const device::batch_entry& row = args.batch->rows[r];
+    const auto blocks = args.batch->sequences[row.sequence].blocks;
+    const block_id block = blocks[row.slot.value / layer.block_size];
+    const std::uint32_t cell = row.slot.value % layer.block_size;
+    for (std::uint32_t h = 0; h < layer.num_heads; ++h) {
+      for (std::uint32_t d = 0; d < layer.head_dim; ++d) {
+        const std::size_t from = r * args.stride + std::size_t{h} * layer.head_dim + d;
+        store(layer.keys, layer.type, layer.key_index(block, h, cell, d), args.keys[from]);
+        store(layer.values, layer.type, layer.value_index(block, h, cell, d), args.values[from]);
+      }
+    }
+  }
+}
+
+/// One split of one row and head, or several merged.
+struct partial_attention {
+  float max = 0;
+  float sum = 0;
+  std::vector<float> acc;
+};
+
+class head_attention {
+public:
+  head_attention(const device::attention_args& args, std::uint32_t row, std::uint32_t head)
+      : args_(args), row_(args.batch->rows[row]), query_(args.queries + row * args.query_stride +
+                                                         std::size_t{head} * args.layer.head_dim),
+        kv_head_(head / (args.num_heads / args.layer.num_heads)) {}
+
+  float score(std::uint32_t position) const {
+    const device::kv_layer& layer = args_.layer;
+    const auto [block, cell] = cell_of(position);
+    float dot = 0;
+    for (std::uint32_t d = 0; d < layer.head_dim; ++d)
+      dot = std::fma(query_[d], stored(layer.keys, layer.type, layer.key_index(block, kv_head_, cell, d)), dot);
+    dot = dot * args_.scale;
+    if (args_.soft_cap != 0) dot = args_.soft_cap * tanh_reference(dot * (1.0F / args_.soft_cap));
+    return dot;
+  }
+
+  /// Positions [begin, end), all of one split.
+  partial_attention split(std::uint32_t begin, std::uint32_t end) const {
+    const device::kv_layer& layer = args_.layer;
+    std::vector<float> weights;
+    for (std::uint32_t j = begin; j < end; ++j) weights.push_back(score(j));
+    partial_attention part{weights[0], 0, std::vector<float>(layer.head_dim, 0.0F)};
+    for (float w : weights) part.max = std::max(part.max, w);
+    std::array<float, lanes> sum{};
+    for (std::uint32_t j = begin; j < end; ++j) {
+      float& weight = weights[j - begin];
+      weight = exp_reference(weight - part.max);
+      sum[j % lanes] += weight;
+      const auto [block, cell] = cell_of(j);
+      for (std::uint32_t d = 0; d < layer.head_dim; ++d) {
+        const float value = stored(layer.values, layer.type, layer.value_index(block, kv_head_, cell, d));
+        part.acc[d] = std::fma(weight, value, part.acc[d]);
+      }
+    }
+    part.sum = add_lanes(sum);
+    return part;
+  }
+
+private:
+  std::pair<block_id, std::uint32_t> cell_of(std::uint32_t position) const {
+    const kv_slot slot = device::slot_of(*args_.batch, row_, token_position{position});
+    const auto blocks = args_.batch->sequences[row_.sequence].blocks;
+    return {blocks[slot.value / args_.layer.block_size], slot.value % args_.layer.block_size};
+  }
+
+  const device::attention_args& args_;
+  const device::batch_entry& row_;
+  const float* query_;
+  std::uint32_t kv_head_;
+};
+
+void merge(partial_attention& into, const partial_attention& part) {
+  const float max = std::max(into.max, part.max);
+  const float a = exp_reference(into.max - max);
+  const float b = exp_reference(part.max - max);
+  into.sum = std::fma(into.sum, a, part.sum * b);
+  for (std::size_t d = 0; d < into.acc.size(); ++d) into.acc[d] = std::fma(into.acc[d], a, part.acc[d] * b);
+  into.max = max;
+}
+
+void attention(const device::attention_args& args, const attention_unit& unit) {
+  for (std::uint32_t r = unit.rows.begin; r < unit.rows.end; ++r) {
+    for (std::uint32_t h = unit.head_begin; h < unit.head_end; ++h) {
+      const head_attention head(args, r, h);
+      const token_position position = args.batch->rows[r].position;
+      const std::uint32_t end = position.value + 1;
+      std::uint32_t begin = device::first_visible(args, position);
+      partial_attention total;
+      for (bool first = true; begin < end; first = false) {
+        const std::uint32_t split_end = (begin / device::attention_split + 1) * device::attention_split;
+        partial_attention part = head.split(begin, std::min(split_end, end));
+        if (first)
+          total = std::move(part);
+        else
+          merge(total, part);
+        begin = split_end;
+      }
+      float* out = args.out + r * args.out_stride + std::size_t{h} * args.layer.head_dim;
+      for (std::uint32_t d = 0; d < args.layer.head_dim; ++d) out[d] = total.acc[d] / total.sum;
+    }
+  }
+}
+
+} // namespace
+
+const row_kernels& reference_row_kernels() noexcept {
+  static constexpr row_kernels kernels{rms_norm, rope, glu, kv_write, attention};
+  return kernels;
+}
+
+} // namespace paceline::cpu

@@ -1,0 +1,165 @@
+#include "runtime/cpu/row_runner.hpp"
+
+#include "runtime/base/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace paceline::cpu {
+namespace {
+
+/// Values below which a row op is done by the caller alone: about a microsecond of work.
+constexpr std::size_t values_worth_sharing = 8192;
+/// Chunks a member gets of a shared op, so that a delayed member holds up little.
+constexpr std::uint32_t chunks_per_member = 4;
+
+const row_kernels& kernels_of(kernel_level level) {
+  switch (level) {
+  case kernel_level::scalar: return reference_row_kernels();
+  case kernel_level::avx2: return avx2_row_kernels();
+  case kernel_level::avx512_vnni: return avx512_row_kernels();
+  }
+  PACELINE_CHECK(false, "unknown kernel level");
+}
+
+void copy_cells(const device::kv_layer& layer, const device::kv_copy& copy, std::size_t value_bytes) {
+  auto* keys = static_cast<std::byte*>(layer.keys);
+  auto* values = static_cast<std::byte*>(layer.values);
+  for (std::uint32_t h = 0; h < layer.num_heads; ++h) {
+    for (std::uint32_t d = 0; d < layer.head_dim; ++d) {
+      std::memmove(keys + layer.key_index(copy.to_block, h, copy.to_offset, d) * value_bytes,
+                   keys + layer.key_index(copy.from_block, h, copy.from_offset, d) * value_bytes,
+                   copy.num_cells * value_bytes);
+    }
+    std::memmove(values + layer.value_index(copy.to_block, h, copy.to_offset, 0) * value_bytes,
+                 values + layer.value_index(copy.from_block, h, copy.from_offset, 0) * value_bytes,
+                 copy.num_cells * layer.head_dim * value_bytes);
+  }
+}
+
+} // namespace
+
+row_runner::row_runner(thread_team& team, kernel_level level) : team_(team), kernels_(kernels_of(level)) {}
+
+/// Calls rows(row_range) over all of `num_rows`, in one piece or shared.
+template <class Rows>
+void row_runner::over_rows(std::uint32_t num_rows, std::size_t values_per_row, const Rows& rows) {
+  if (num_rows < 2 || team_.size() == 1 || num_rows * values_per_row < values_worth_sharing) {
+    rows(row_range{0, num_rows});
+    return;
+  }
+  const std::uint64_t num_chunks = std::min(num_rows, team_.size() * chunks_per_member);
+  team_.parallel_for(static_cast<std::uint32_t>(num_chunks), [&](std::uint32_t chunk, std::uint32_t) {
+    rows(row_range{static_cast<std::uint32_t>(chunk * num_rows / num_chunks),
+                   static_cast<std::uint32_t>((chunk + 1) * num_rows / num_chunks)});
+  });
+}
+
+void row_runner::rms_norm(const device::rms_norm_args& args) {
+  over_rows(args.num_rows, std::size_t{args.num_parts} * args.width,
+            [&](row_range rows) { kernels_.rms_norm(args, rows); });
+}
+
+void row_runner::rope_table(const device::rope_table_args& args) {
+  const std::size_t num_pairs = args.frequencies.size();
+  constexpr std::size_t values_per_angle = 64; // a double sine and cosine cost about as much
+  over_rows(static_cast<std::uint32_t>(args.rows.size()), num_pairs * values_per_angle, [&](row_range rows) {
+    for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
+      float* cosines = args.table + r * 2 * num_pairs;
+      float* sines = cosines + num_pairs;
+      for (std::size_t i = 0; i < num_pairs; ++i) {
+        const double angle = static_cast<double>(args.rows[r].position.value) * args.frequencies[i];
+        cosines[i] = static_cast<float>(args.magnitude * std::cos(angle));
+        sines[i] = static_cast<float>(args.magnitude * std::sin(angle));
+      }
+    }
+  });
+}
+
+void row_runner::rope(const device::rope_args& args) {
+  over_rows(args.num_rows, std::size_t{args.num_heads} * args.head_dim,
+            [&](row_range rows) { kernels_.rope(args, rows); });
+}
+
+void row_runner::glu(const device::glu_args& args) {
+  over_rows(args.num_rows, std::size_t{args.width} * 4, [&](row_range rows) { kernels_.glu(args, rows); });
+}
+
+void row_runner::add(const device::add_args& args) {
+  over_rows(args.num_rows, args.width, [&](row_range rows) {
+    for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
+      float* y = args.y + r * args.y_stride;
+      const float* x = args.x + r * args.x_stride;
+      for (std::uint32_t i = 0; i < args.width; ++i) y[i] += x[i];
+    }
+  });
+}
+
+void row_runner::gather(const device::gather_args& args) {
+  over_rows(args.num_rows, args.width, [&](row_range rows) {
+    for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
+      const std::uint32_t from = args.rows != nullptr ? args.rows[r] : r;
+      std::memcpy(args.y + r * args.y_stride, args.x + from * args.x_stride, args.width * sizeof(float));
+    }
+  });
+}
+
+void row_runner::kv_write(const device::kv_write_args& args) {
+  PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim, "kv_write: head_dim " + std::to_string(args.layer.head_dim));
+  over_rows(static_cast<std::uint32_t>(args.batch->rows.size()),
+            std::size_t{args.layer.num_heads} * args.layer.head_dim * 2,
+            [&](row_range rows) { kernels_.kv_write(args, rows); });
+}
+
+void row_runner::kv_copy(const device::kv_copy_args& args) {
+  const std::size_t value_bytes = args.layer.type == device::tensor_type::f16 ? 2 : 4;
+  for (const device::kv_copy& copy : args.copies) {
+    PACELINE_CHECK(copy.from_block.value < args.layer.num_blocks && copy.to_block.value < args.layer.num_blocks &&
+                       copy.num_cells <= args.layer.block_size &&
+                       copy.from_offset <= args.layer.block_size - copy.num_cells &&
+                       copy.to_offset <= args.layer.block_size - copy.num_cells,
+                   "kv_copy: cells outside the pool");
+    copy_cells(args.layer, copy, value_bytes);
+  }
+}
+
+/// Cuts the rows and heads into units: a key-value head's whole group, and several rows, where there are units enough
+/// for all members; smaller ones where not.
+void row_runner::plan_attention(const device::attention_args& args) {
+  const std::uint32_t num_kv_heads = args.layer.num_heads;
+  const std::uint32_t group = args.num_heads / num_kv_heads;
+  const auto rows = args.batch->rows;
+  const auto num_rows = static_cast<std::uint32_t>(rows.size());
+  std::uint32_t heads = std::min(group, attention_unit_queries);
+  const std::uint64_t wanted = team_.size() == 1 ? 1 : std::uint64_t{team_.size()} * chunks_per_member;
+  while (heads > 1 && std::uint64_t{num_rows} * num_kv_heads * ((group + heads - 1) / heads) < wanted)
+    heads = (heads + 1) / 2;
+  const std::uint32_t parts = (group + heads - 1) / heads;
+  std::uint32_t rows_per_unit = attention_unit_queries / heads;
+  while (rows_per_unit > 1 && std::uint64_t{(num_rows + rows_per_unit - 1) / rows_per_unit} * num_kv_heads * parts < wanted)
+    rows_per_unit = (rows_per_unit + 1) / 2;
+  units_.clear();
+  for (std::uint32_t begin = 0; begin < num_rows;) {
+    std::uint32_t end = begin + 1;
+    while (end < num_rows && end - begin < rows_per_unit && rows[end].sequence == rows[begin].sequence) ++end;
+    for (std::uint32_t kv_head = 0; kv_head < num_kv_heads; ++kv_head) {
+      for (std::uint32_t p = 0; p < parts; ++p)
+        units_.push_back({{begin, end}, kv_head * group + group * p / parts, kv_head * group + group * (p + 1) / parts});
+    }
+    begin = end;
+  }
+}
+
+void row_runner::attention(const device::attention_args& args) {
+  PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim, "attention: head_dim " + std::to_string(args.layer.head_dim));
+  plan_attention(args);
+  if (units_.size() == 1 || team_.size() == 1) {
+    for (const attention_unit& unit : units_) kernels_.attention(args, unit);
+    return;
+  }
+  team_.parallel_for(static_cast<std::uint32_t>(units_.size()),
+                     [&](std::uint32_t unit, std::uint32_t) { kernels_.attention(args, units_[unit]); });
+}
+
+} // namespace paceline::cpu

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "runtime/cpu/kernel_level.hpp"
+#include "runtime/cpu/row_kernels.hpp"
+#include "runtime/cpu/thread_team.hpp"
+#include "runtime/device/op_elementwise.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace paceline::cpu {
+
+/// Carries out the row ops over a thread team. Which thread computes what changes no result, so small work stays on the
+/// calling thread: waking the others would cost more than it brings.
+class row_runner {
+public:
+  row_runner(thread_team& team, kernel_level level);
+
+  void rms_norm(const device::rms_norm_args& args);
+  void rope_table(const device::rope_table_args& args);
+  void rope(const device::rope_args& args);
+  void glu(const device::glu_args& args);
+  void add(const device::add_args& args);
+  void gather(const device::gather_args& args);
+  void kv_write(const device::kv_write_args& args);
+  void kv_copy(const device::kv_copy_args& args);
+  void attention(const device::attention_args& args);
+
+private:
+  template <class Rows>
+  void over_rows(std::uint32_t num_rows, std::size_t values_per_row, const Rows& rows);
+  void plan_attention(const device::attention_args& args);
+
+  thread_team& team_;
+  const row_kernels& kernels_;
+  std::vector<attention_unit> units_; ///< of the attention at hand; kept for its memory
+};
+
+} // namespace paceline::cpu

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace paceline::cpu {
+
+/// Moves the calling thread to core `cpu`. A machine that forbids it (a container's mask) is left alone.
+void pin_this_thread(std::uint32_t cpu) noexcept;
+
+/// A fixed set of threads that carry out parallel loops for one caller at a time. The caller is member 0 and
+/// takes part.
+///
+/// A loop is cut into chunks that members claim one by one, so a member whose core is taken away delays the
+/// loop by the chunk it holds and no more: the caller waits for claimed chunks, never for threads to arrive.
+/// Members spin for a while between loops, then park. Starting a loop allocates nothing.
+class thread_team {
+ public:
+  struct options {
+    std::uint32_t num_threads = 1;       ///< the caller included
+    std::vector<std::uint32_t> cpus;     ///< cores of members 1, 2, ...; empty: not pinned
+    std::chrono::microseconds spin{100}; ///< how long a member waits awake for the next loop
+  };
+
+  /// Throws std::system_error when the machine grants no more threads.
+  explicit thread_team(const options& opts);
+  /// Not while a loop runs.
+  ~thread_team();
+  thread_team(const thread_team&) = delete;
+  thread_team& operator=(const thread_team&) = delete;
+
+  /// Members, the caller included.
+  std::uint32_t size() const noexcept { return num_members_; }
+
+  /// Calls fn(chunk, member) once for every chunk below `num_chunks`, in any order and on any member, and
+  /// returns when all calls have; what they wrote is visible then. `member` < size() is distinct among calls
+  /// that run at the same time. The first exception of a call is rethrown here; chunks not begun by then are
+  /// skipped. Not reentrant.
+  template <class Fn>
+  void parallel_for(std::uint32_t num_chunks, Fn&& fn) {
+    using callable = std::remove_reference_t<Fn>;
+    run(
+        num_chunks,
+        [](void* context, std::uint32_t chunk, std::uint32_t member) {
+          (*static_cast<callable*>(context))(chunk, member);
+        },
+        const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
+  }
+
+ private:
+  using chunk_fn = void (*)(void* context, std::uint32_t chunk, std::uint32_t member);
+
+  void stop() noexcept;
+  void run(std::uint32_t num_chunks, chunk_fn fn, void* context);
+  void work(std::uint32_t member);
+  std::uint32_t claim_and_run(std::uint32_t generation, std::uint32_t member);
+  void report_failure() noexcept;
+  void await_chunks(std::uint32_t num_chunks);
+  std::uint64_t await_loop(std::uint64_t seen);
+
+  const std::uint32_t num_members_;
+  const std::chrono::microseconds spin_;
+
+  // The loop in progress: generation << 32 | next chunk to claim. A generation is closed (next chunk =
+  // `closed`) while the three fields below change, so a claim that succeeds has read the fields of its own
+  // generation.
+  alignas(64) std::atomic<std::uint64_t> ticket_;
+  std::atomic<chunk_fn> fn_{nullptr};
+  std::atomic<void*> context_{nullptr};
+  std::atomic<std::uint32_t> num_chunks_{0};
+
+  alignas(64) std::atomic<std::uint32_t> num_done_{0}; ///< chunks of this loop that have returned
+  std::atomic<std::uint32_t> num_parked_{0};
+  std::atomic<bool> caller_parked_{false};
+  std::atomic<bool> stopping_{false};
+  bool running_ = false; ///< caller only
+
+  std::mutex mutex_; ///< guards parking and failure_
+  std::condition_variable loop_started_;
+  std::condition_variable chunks_done_;
+  std::exception_ptr failure_;
+  std::vector<std::thread> threads_;
+};
+
+} // namespace paceline::cpu

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace paceline::device {
+
+/// Value of IEEE half precision `bits`; exact. NaNs keep their sign and payload.
+inline float float_of_f16(std::uint16_t bits) noexcept {
+  const std::uint32_t sign = std::uint32_t{bits & 0x8000U} << 16;
+  const std::uint32_t magnitude = bits & 0x7fffU;
+  if (magnitude >= 0x7c00U) return std::bit_cast<float>(sign | 0x7f800000U | (magnitude & 0x3ffU) << 13);
+  // As the exponent and fraction of a float whose exponent is biased by 112 less; the product puts the bias
+  // right and normalises subnormals, without rounding.
+  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
+}
+
+/// `value` rounded to half precision, ties to even; beyond its range infinity.
+inline std::uint16_t f16_of_float(float value) noexcept {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000U);
+  const std::uint32_t magnitude = bits & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U | (magnitude >> 13 & 0x3ffU));
+  if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U); // rounds to 2^16 or more
+  if (magnitude < 0x38800000U) {
+    // Below 2^-14 halves are multiples of 2^-24: adding 0.5 leaves float multiples of that size, rounded as
+    // asked.
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
+  }
+  const std::uint32_t rounded = magnitude + 0xfffU + (magnitude >> 13 & 1U);
+  return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13));
+}
+
+/// Value of bfloat16 `bits`; exact.
+inline float float_of_bf16(std::uint16_t bits) noexcept {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+} // namespace paceline::device

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace paceline::device {
+
+/// Function of the gate.
+enum class activation : std::uint8_t {
+  silu,      ///< x / (1 + exp(-x))
+  gelu_tanh, ///< x / (1 + exp(-u)), u = (x * 1.5957691216) * fma(0.044715, x * x, 1): the tanh form of GELU, rewritten
+};
+
+/// Gated linear unit: out[r][i] = act(gate[r][i]) * up[r][i], each operation rounded to float32. `out` may be `gate` or
+/// `up`.
+struct glu_args {
+  const float* gate = nullptr; ///< [num_rows][width], rows `stride` values apart
+  const float* up = nullptr;   ///< likewise
+  std::size_t stride = 0;
+  float* out = nullptr; ///< [num_rows][width], rows `out_stride` values apart
+  std::size_t out_stride = 0;
+  std::uint32_t num_rows = 0;
+  std::uint32_t width = 0;
+  activation act = activation::silu;
+};
+
+} // namespace paceline::device

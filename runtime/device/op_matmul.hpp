@@ -1,0 +1,51 @@
+#pragma once
+
+#include "runtime/device/matrix.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace paceline::device {
+
+/// One product of a matmul: y = x * weights^T.
+struct matmul_output {
+  const matrix* weights = nullptr; ///< [N][K]
+  float* y = nullptr;              ///< [num_rows][N], rows `y_stride` values apart; must not overlap x
+  std::size_t y_stride = 0;
+  const float* bias = nullptr; ///< [N] or none
+  bool add = false;            ///< y += instead of y =: the residual connection
+};
+
+/// Products of the same rows with several matrices of K columns (query, key and value; gate and up): one
+/// call, so that the rows are quantised once and the threads meet once.
+///
+/// **Quantised weights** (every type but F32, F16, BF16). A weight is code * scale + min, where the codes and
+/// the scales of a group of 16 or 32 columns are those of the format, without rounding: scale = d * sc with
+/// the format's d (float16 or 1) and integer sc (or 1). Activations are quantised per row and block of 32
+/// columns:
+///
+///     amax = max |x|      dx = amax / 127      q = round_half_even(x * (127 / amax))
+///
+/// A block with amax < 2^-100 has dx = 0, q = 0. A block with a value that is not finite has dx = NaN, q = 0,
+/// and so are the results of its row. Then for the blocks in ascending order, from acc = 0, in float32:
+///
+///     j   = sum over the block's groups of sc * (sum of code * q)      exact, as an integer
+///     acc = fma(float(j) * d, dx, acc)
+///     acc = fma(min, dx * float(sum of q), acc)                        per group in ascending order; formats
+///     with mins
+///
+/// **F32, F16, BF16.** From a0 = a1 = 0, in float32: a0 = fma(w[k], x[k], a0) for even k, a1 for odd k,
+/// ascending; acc = a0 + a1.
+///
+/// Finally y = acc, or acc + bias; with `add`, y_before + that. Every step is rounded once. So a row's result
+/// has the same bits whatever the other rows, their number, the threads, the chunks or the kernel level.
+struct matmul_args {
+  const float* x = nullptr; ///< [num_rows][K], rows `x_stride` values apart
+  std::size_t x_stride = 0;
+  std::uint32_t num_rows = 0;
+  std::uint32_t num_cols = 0; ///< K
+  std::span<const matmul_output> outputs;
+};
+
+} // namespace paceline::device

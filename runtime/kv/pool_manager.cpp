@@ -1,0 +1,321 @@
+#include "runtime/kv/pool_manager.hpp"
+
+#include "runtime/base/check.hpp"
+#include "runtime/kv/pool_state.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace paceline::kv {
+
+namespace {
+
+error invalid(const pool_state& pool, request_id request, const std::string& rule) {
+  return error(errc::invalid_argument,
+               "pool " + pool.config.name + ", request " + to_string(request) + ": " + rule);
+}
+
+lease lease_of(const pool_state& pool, const lease_key& key, const block_table& table) {
+  return {key, table.blocks, pool.capacity_of(table), table.length};
+}
+
+/// Room for `num` more elements, growing by doubling.
+template <class T>
+void reserve_more(std::vector<T>& v, std::size_t num) {
+  if (v.capacity() - v.size() < num) v.reserve(std::max(v.size() + num, v.capacity() * 2));
+}
+
+expected<void> check_config(const pool_config& c) {
+  const auto bad = [&c](const char* rule) {
+    return error(errc::invalid_argument, "pool " + c.name + ": " + rule);
+  };
+  if (c.num_blocks == 0) return bad("num_blocks must be at least 1");
+  if (c.block_size == 0) return bad("block_size must be at least 1");
+  if (c.slab_blocks == 0) return bad("slab_blocks must be at least 1");
+  if (c.block_bytes == 0) return bad("block_bytes must be at least 1");
+  if (c.min_blocks > c.num_blocks) return bad("min_blocks must not exceed num_blocks");
+  constexpr auto max_slots = std::uint64_t{std::numeric_limits<std::uint32_t>::max()};
+  if (std::uint64_t{c.num_blocks} * c.block_size > max_slots)
+    return bad("num_blocks * block_size must fit in 32 bits");
+  const auto most = std::max<std::uint64_t>(c.num_blocks, c.slab_blocks);
+  if (c.block_bytes > std::numeric_limits<std::uint64_t>::max() / most)
+    return bad("its bytes do not fit in 64 bits");
+  return {};
+}
+
+} // namespace
+
+pool_manager::pool_manager(std::uint64_t budget_bytes, block_hasher hasher)
+    : budget_(budget_bytes), hasher_(std::move(hasher)) {}
+pool_manager::~pool_manager() = default;
+pool_manager::pool_manager(pool_manager&&) noexcept = default;
+pool_manager& pool_manager::operator=(pool_manager&&) noexcept = default;
+
+pool_state& pool_manager::state(pool_id pool) const {
+  PACELINE_CHECK(pool.value < pools_.size(),
+                 "pool " + to_string(pool) + " of " + std::to_string(pools_.size()));
+  return *pools_[pool.value];
+}
+
+const pool_config& pool_manager::config(pool_id pool) const { return state(pool).config; }
+const pool_counters& pool_manager::counters(pool_id pool) const { return state(pool).counters; }
+
+pool_usage pool_manager::usage(pool_id pool) const {
+  const auto& p = state(pool);
+  return {p.blocks.count(block_state::active), p.blocks.count(block_state::deferred),
+          p.blocks.count(block_state::cached), p.blocks.count(block_state::free),
+          p.blocks.count(block_state::absent), static_cast<std::uint32_t>(p.tables.size())};
+}
+
+expected<pool_id> pool_manager::add_pool(pool_config config) {
+  if (auto ok = check_config(config); !ok) return std::move(ok).error();
+  const auto id = pool_id{num_pools()};
+  pools_.reserve(pools_.size() + 1);
+  auto p = std::make_unique<pool_state>(std::move(config), pools_.size(), hasher_);
+  const auto& c = p->config;
+  const auto min_slabs = (std::uint64_t{c.min_blocks} + c.slab_blocks - 1) / c.slab_blocks;
+  const auto min_blocks = std::min<std::uint64_t>(min_slabs * c.slab_blocks, c.num_blocks);
+  if (auto account = budget_.open(min_blocks * c.block_bytes); !account)
+    return std::move(account).error().within("pool " + c.name);
+  pools_.push_back(std::move(p));
+  borrow_slabs(*pools_.back(), static_cast<std::uint32_t>(min_blocks));
+  return id;
+}
+
+expected<block_table*> pool_manager::table_of(const lease_key& key) {
+  auto& p = state(key.pool);
+  const auto table = p.tables.find(key.request);
+  if (table != p.tables.end() && table->second.epoch == key.epoch) return &table->second;
+  ++p.counters.num_stale_commands;
+  return error(errc::stale, "pool " + p.config.name + ": request " + to_string(key.request) + " epoch " +
+                                to_string(key.epoch) + " is over");
+}
+
+error pool_manager::pool_full(pool_state& pool, std::uint64_t num_wanted) {
+  ++pool.counters.num_pool_full;
+  return error(errc::pool_full, "pool " + pool.config.name + ": " + std::to_string(num_wanted) +
+                                    " blocks wanted, " +
+                                    std::to_string(pool.blocks.count(block_state::free)) + " free, " +
+                                    std::to_string(pool.blocks.count(block_state::cached)) + " cached, " +
+                                    std::to_string(pool.blocks.count(block_state::deferred)) + " deferred");
+}
+
+expected<void> pool_manager::check_reach(pool_id pool, std::uint64_t num_blocks) const {
+  const auto reach = reach_blocks(pool);
+  if (num_blocks <= reach) return {};
+  return error(errc::resource_exhausted,
+               "pool " + config(pool).name + ": a request of " + std::to_string(num_blocks) +
+                   " blocks can never fit, the pool reaches " + std::to_string(reach));
+}
+
+expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, const acquire_options& options) {
+  auto& p = state(pool);
+  const auto num_tokens = options.tokens.size();
+  if (num_tokens == 0 || options.num_prompt_tokens > num_tokens)
+    return invalid(p, request, "it needs a token, and no more prompt tokens than tokens");
+  if (p.tables.contains(request)) return invalid(p, request, "it has a table already");
+
+  const auto size = p.config.block_size;
+  auto path = p.find_prefix(options.tokens, options.num_prompt_tokens, options.salt);
+  if (!options.use_cache) path.clear();
+  // The last token is always computed. If the prefix covers it, its block is shared as a copy without its
+  // last cell.
+  const auto num_shared =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(path.size(), (num_tokens - 1) / size));
+  const std::uint32_t num_copied = path.size() > num_shared ? size - 1 : 0;
+  const auto length = num_shared * size + num_copied;
+  const auto num_blocks = p.blocks_for(std::max(options.reserve_length, length));
+  if (auto ok = check_reach(pool, num_blocks); !ok) return std::move(ok).error();
+  const auto num_new = static_cast<std::uint32_t>(num_blocks) - num_shared;
+
+  // Everything that may throw comes before the first change of the pool.
+  block_table fresh;
+  fresh.blocks.reserve(num_blocks);
+  fresh.tokens.assign(options.tokens.begin(), options.tokens.end());
+  fresh.salt = std::make_shared<const std::string>(options.salt);
+  new_lease answer;
+  answer.lease.blocks.reserve(num_blocks);
+  if (num_copied > 0) answer.copies.reserve(1);
+  const auto entry = p.tables.emplace(request, std::move(fresh)).first;
+  auto& table = entry->second;
+
+  for (std::uint32_t i = 0; i < num_shared; ++i) {
+    p.hold(path[i].block);
+    table.blocks.push_back(path[i].block);
+  }
+  if (num_copied > 0) p.hold(*(table.copy_source = path[num_shared].block));
+  if (!make_room(p, num_new)) {
+    if (table.copy_source) p.drop(*table.copy_source, block_owner::table);
+    for (auto i = num_shared; i-- > 0;) p.drop(table.blocks[i], block_owner::table);
+    p.tables.erase(entry);
+    return pool_full(p, num_new);
+  }
+  p.blocks.allocate(num_new, table.blocks);
+  if (num_copied > 0)
+    answer.copies.push_back({*table.copy_source, 0, table.blocks[num_shared], 0, num_copied});
+  table.epoch = next_epoch();
+  table.length = length;
+  table.num_prompt_tokens = options.num_prompt_tokens;
+  table.num_published = num_shared;
+  if (num_shared > 0) table.published = path[num_shared - 1];
+  p.counters.num_queried_tokens += num_tokens;
+  p.counters.num_hit_tokens += length;
+  answer.lease.key = {pool, request, table.epoch};
+  answer.lease.blocks = table.blocks;
+  answer.lease.capacity = p.capacity_of(table);
+  answer.lease.length = length;
+  return answer;
+}
+
+expected<lease> pool_manager::reserve(const lease_key& key, std::uint32_t length) {
+  const auto found = table_of(key);
+  if (!found) return found.error();
+  auto& table = **found;
+  auto& p = state(key.pool);
+  const auto num_blocks = p.blocks_for(length);
+  if (num_blocks <= table.blocks.size()) return lease_of(p, key, table);
+  if (auto ok = check_reach(key.pool, num_blocks); !ok) return std::move(ok).error();
+  const auto num_new = static_cast<std::uint32_t>(num_blocks - table.blocks.size());
+  lease answer;
+  answer.blocks.reserve(num_blocks);
+  reserve_more(table.blocks, num_new);
+  if (!make_room(p, num_new)) return pool_full(p, num_new);
+  p.blocks.allocate(num_new, table.blocks);
+  answer.key = key;
+  answer.blocks = table.blocks;
+  answer.capacity = p.capacity_of(table);
+  answer.length = table.length;
+  return answer;
+}
+
+expected<void> pool_manager::commit(const lease_key& key, std::span<const token_id> tokens,
+                                    std::uint32_t length) {
+  const auto found = table_of(key);
+  if (!found) return found.error();
+  auto& table = **found;
+  auto& p = state(key.pool);
+  if (length < table.length) return invalid(p, key.request, "final slots cannot become fewer");
+  if (length > p.capacity_of(table)) return invalid(p, key.request, "final slots lie beyond the lease");
+  if (length > table.tokens.size() + tokens.size())
+    return invalid(p, key.request, "final slots lie beyond the committed tokens");
+  table.tokens.insert(table.tokens.end(), tokens.begin(), tokens.end());
+  if (length > table.length && table.copy_source) {
+    p.drop(*std::exchange(table.copy_source, std::nullopt), block_owner::table);
+    return_slabs(p);
+  }
+  table.length = length;
+  p.publish(table);
+  return {};
+}
+
+expected<void> pool_manager::rollback(const lease_key& key, std::uint32_t length, stream_point after) {
+  const auto found = table_of(key);
+  if (!found) return found.error();
+  auto& table = **found;
+  auto& p = state(key.pool);
+  if (length < table.length) return invalid(p, key.request, "final slots cannot be rolled back");
+  const auto num_kept = p.blocks_for(length);
+  if (num_kept >= table.blocks.size()) return {};
+  const auto first = table.blocks.begin() + static_cast<std::ptrdiff_t>(num_kept);
+  std::list<flight> entry;
+  entry.push_back({key.pool.value, after, std::vector(first, table.blocks.end())});
+  p.counters.num_rollbacks += 1;
+  p.counters.num_rolled_back_blocks += table.blocks.size() - num_kept;
+  table.blocks.erase(first, table.blocks.end());
+  take_off(entry);
+  return {};
+}
+
+expected<new_lease> pool_manager::fork(const lease_key& key, request_id child, std::uint32_t length) {
+  const auto found = table_of(key);
+  if (!found) return found.error();
+  auto& p = state(key.pool);
+  if (length > (*found)->length) return invalid(p, key.request, "only final slots can be shared");
+  if (p.tables.contains(child)) return invalid(p, child, "it has a table already");
+
+  // Full blocks are shared; of a partial one the child gets its own copy, since both go on writing to it.
+  const auto num_shared = length / p.config.block_size;
+  const auto num_copied = length % p.config.block_size;
+  const std::uint32_t num_new = num_copied > 0 ? 1 : 0;
+  block_table fresh;
+  fresh.blocks.reserve(num_shared + num_new);
+  fresh.tokens.assign((*found)->tokens.begin(), (*found)->tokens.begin() + length);
+  fresh.salt = (*found)->salt;
+  new_lease answer;
+  answer.lease.blocks.reserve(num_shared + num_new);
+  answer.copies.reserve(num_new);
+  auto& table = p.tables.emplace(child, std::move(fresh)).first->second;
+  const auto& parent = p.tables.find(key.request)->second;
+  if (!make_room(p, num_new)) {
+    p.tables.erase(child);
+    return pool_full(p, num_new);
+  }
+  for (std::uint32_t i = 0; i < num_shared; ++i) {
+    p.hold(parent.blocks[i]);
+    table.blocks.push_back(parent.blocks[i]);
+  }
+  p.blocks.allocate(num_new, table.blocks);
+  if (num_copied > 0) {
+    p.hold(*(table.copy_source = parent.blocks[num_shared]));
+    answer.copies.push_back({parent.blocks[num_shared], 0, table.blocks[num_shared], 0, num_copied});
+  }
+  table.epoch = next_epoch();
+  table.length = length;
+  table.num_prompt_tokens = std::min(parent.num_prompt_tokens, length);
+  if (parent.num_published <= num_shared) {
+    table.num_published = parent.num_published;
+    table.published = parent.published;
+  }
+  answer.lease.key = {key.pool, child, table.epoch};
+  answer.lease.blocks = table.blocks;
+  answer.lease.capacity = p.capacity_of(table);
+  answer.lease.length = length;
+  return answer;
+}
+
+expected<void> pool_manager::release(const lease_key& key, stream_point after) {
+  const auto found = table_of(key);
+  if (!found) return found.error();
+  auto& table = **found;
+  std::list<flight> entry;
+  if (table.copy_source) reserve_more(table.blocks, 1);
+  entry.push_back({key.pool.value, after, {}});
+  if (table.copy_source) table.blocks.push_back(*table.copy_source);
+  entry.front().blocks = std::move(table.blocks);
+  state(key.pool).tables.erase(key.request);
+  take_off(entry);
+  return {};
+}
+
+expected<lease> pool_manager::renew(pool_id pool, request_id request) {
+  auto& p = state(pool);
+  const auto table = p.tables.find(request);
+  if (table == p.tables.end())
+    return error(errc::stale, "pool " + p.config.name + ": request " + to_string(request) + " has no table");
+  table->second.epoch = next_epoch();
+  return lease_of(p, {pool, request, table->second.epoch}, table->second);
+}
+
+expected<lease> pool_manager::find(pool_id pool, request_id request) const {
+  const auto& p = state(pool);
+  const auto table = p.tables.find(request);
+  if (table == p.tables.end())
+    return error(errc::stale, "pool " + p.config.name + ": request " + to_string(request) + " has no table");
+  return lease_of(p, {pool, request, table->second.epoch}, table->second);
+}
+
+void pool_manager::clear() {
+  pool_manager empty(budget_.total_bytes(), hasher_);
+  for (const auto& p : pools_) {
+    const auto id = empty.add_pool(p->config);
+    PACELINE_CHECK(id.has_value(), "pools that fitted once fit again");
+    empty.pools_.back()->counters = p->counters;
+  }
+  empty.watermarks_ = std::move(watermarks_);
+  empty.last_epoch_ = last_epoch_;
+  *this = std::move(empty);
+}
+
+} // namespace paceline::kv

@@ -1,0 +1,182 @@
+#include "runtime/base/check.hpp"
+#include "runtime/kv/pool_state.hpp"
+
+#include <limits>
+
+namespace paceline::kv {
+
+void pool_state::hold(block_id block) {
+  if (blocks.state_of(block) == block_state::cached) index->set_idle(block, false);
+  blocks.add_owner(block, block_owner::table);
+}
+
+void pool_state::drop(block_id block, block_owner owner) {
+  if (blocks.remove_owner(block, owner) == block_state::cached) index->set_idle(block, true);
+}
+
+std::vector<prefix_index::node_ref> pool_state::find_prefix(std::span<const token_id> tokens,
+                                                            std::uint32_t num_prompt_tokens,
+                                                            std::string_view salt) const {
+  std::vector<prefix_index::node_ref> path;
+  if (!index) return path;
+  const auto num_full = tokens.size() / config.block_size;
+  path.reserve(num_full);
+  prefix_index::node_ref last;
+  for (std::size_t i = 0; i < num_full; ++i) {
+    const auto node = index->find(last, salt, prompt_cells(i, num_prompt_tokens),
+                                  tokens.subspan(i * config.block_size, config.block_size));
+    if (!node) break;
+    path.push_back(last = *node);
+  }
+  return path;
+}
+
+void pool_state::publish(block_table& table) {
+  if (!index) return;
+  if (!index->contains(table.published)) {
+    // Another request's copy of our prefix was evicted; ours takes its place.
+    table.published = {};
+    table.num_published = 0;
+  }
+  const auto tokens = std::span<const token_id>(table.tokens);
+  for (; std::uint64_t{table.num_published + 1} * config.block_size <= table.length; ++table.num_published) {
+    const auto i = table.num_published;
+    const auto content = tokens.subspan(std::size_t{i} * config.block_size, config.block_size);
+    const auto cells = prompt_cells(i, table.num_prompt_tokens);
+    if (const auto known = index->find(table.published, *table.salt, cells, content)) {
+      table.published = *known;
+      continue;
+    }
+    table.published = index->insert(table.published, table.salt, cells, content, table.blocks[i]);
+    blocks.add_owner(table.blocks[i], block_owner::index);
+  }
+}
+
+bool pool_manager::make_room(pool_state& pool, std::uint32_t num) {
+  const auto enough = [&] { return pool.blocks.count(block_state::free) >= num; };
+  if (enough() || borrow_slabs(pool, num)) return true;
+  // Do not throw the cache away for a request that it cannot help.
+  if (num > available_blocks(pool_id{static_cast<std::uint32_t>(pool.account)})) {
+    return_slabs(pool);
+    return false;
+  }
+  while (!enough() && evict_one(pool)) {
+  }
+  for (const auto& other : pools_) {
+    if (enough()) break;
+    if (other.get() == &pool) continue;
+    while (!borrow_slabs(pool, num) &&
+           budget_.lent_bytes(other->account) > budget_.min_bytes(other->account) && evict_one(*other))
+      return_slabs(*other);
+  }
+  if (enough()) return true;
+  return_slabs(pool);
+  return false;
+}
+
+bool pool_manager::borrow_slabs(pool_state& pool, std::uint32_t num_free) {
+  while (pool.blocks.count(block_state::free) < num_free) {
+    const auto slab = pool.blocks.next_slab_blocks();
+    if (slab == 0 || !budget_.lend(pool.account, slab * pool.config.block_bytes)) return false;
+    pool.blocks.add_slab();
+  }
+  return true;
+}
+
+void pool_manager::return_slabs(pool_state& pool) {
+  for (;;) {
+    const auto bytes = pool.blocks.empty_slab_blocks() * pool.config.block_bytes;
+    if (bytes == 0 || budget_.lent_bytes(pool.account) < budget_.min_bytes(pool.account) + bytes) return;
+    pool.blocks.remove_empty_slab();
+    budget_.give_back(pool.account, bytes);
+  }
+}
+
+bool pool_manager::evict_one(pool_state& pool) {
+  const auto block = pool.index ? pool.index->evict() : std::nullopt;
+  if (!block) return false;
+  pool.blocks.remove_owner(*block, block_owner::index);
+  ++pool.counters.num_evicted_blocks;
+  return true;
+}
+
+std::uint32_t pool_manager::evict(pool_id pool, std::uint32_t num_blocks) {
+  auto& p = state(pool);
+  std::uint32_t num = 0;
+  while (num < num_blocks && evict_one(p)) ++num;
+  return_slabs(p);
+  return num;
+}
+
+std::uint32_t pool_manager::reach_blocks(pool_id pool) const {
+  const auto& p = state(pool);
+  const auto slab_bytes = p.config.slab_blocks * p.config.block_bytes;
+  const auto reach = budget_.reach_bytes(p.account);
+  const auto num_slabs = reach / slab_bytes;
+  if (num_slabs >= p.config.num_blocks / p.config.slab_blocks) {
+    // All whole slabs; the last one may be smaller.
+    const auto whole = p.config.num_blocks / p.config.slab_blocks * p.config.slab_blocks;
+    const auto rest = p.config.num_blocks - whole;
+    return reach - whole * p.config.block_bytes >= rest * p.config.block_bytes ? p.config.num_blocks : whole;
+  }
+  return static_cast<std::uint32_t>(num_slabs) * p.config.slab_blocks;
+}
+
+std::uint32_t pool_manager::available_blocks(pool_id pool) const {
+  const auto& p = state(pool);
+  auto bytes = budget_.available_bytes(p.account);
+  for (const auto& other : pools_) {
+    if (other.get() == &p) continue;
+    const auto spare = (std::uint64_t{other->num_idle()} + other->blocks.count(block_state::free)) *
+                       other->config.block_bytes;
+    const auto lent = budget_.lent_bytes(other->account);
+    const auto min = budget_.min_bytes(other->account);
+    bytes += std::min(spare, lent > min ? lent - min : 0);
+  }
+  const auto absent =
+      std::min<std::uint64_t>(p.blocks.count(block_state::absent), bytes / p.config.block_bytes);
+  return p.blocks.count(block_state::free) + p.num_idle() + static_cast<std::uint32_t>(absent);
+}
+
+bool pool_manager::passed(const stream_point& point) const noexcept {
+  if (point.sequence == 0) return true;
+  const auto mark = watermarks_.find(point.stream);
+  return mark != watermarks_.end() && mark->second >= point.sequence;
+}
+
+void pool_manager::take_off(std::list<flight>& entry) {
+  const auto& f = entry.front();
+  auto& p = *pools_[f.pool];
+  for (const auto block : f.blocks) {
+    p.blocks.add_owner(block, block_owner::flight);
+    p.drop(block, block_owner::table);
+  }
+  if (passed(f.after)) return land(f);
+  flights_.splice(flights_.end(), entry);
+}
+
+void pool_manager::land(const flight& f) {
+  auto& p = *pools_[f.pool];
+  // Last block first, so that of a cached prefix the tail is evicted before the head.
+  for (auto i = f.blocks.size(); i-- > 0;) p.drop(f.blocks[i], block_owner::flight);
+  return_slabs(p);
+}
+
+void pool_manager::on_watermark(stream_id stream, std::uint64_t sequence) {
+  auto& mark = watermarks_[stream];
+  mark = std::max(mark, sequence);
+  for (auto f = flights_.begin(); f != flights_.end();) {
+    if (!passed(f->after)) {
+      ++f;
+      continue;
+    }
+    land(*f);
+    f = flights_.erase(f);
+  }
+}
+
+void pool_manager::retire_stream(stream_id stream) {
+  on_watermark(stream, std::numeric_limits<std::uint64_t>::max());
+}
+
+} // namespace paceline::kv

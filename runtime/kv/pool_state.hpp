@@ -1,0 +1,72 @@
+#pragma once
+
+#include "runtime/kv/pool_manager.hpp"
+#include "runtime/kv/prefix_index.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+namespace paceline::kv {
+
+/// What one request holds in one pool. Private to the pool manager.
+///
+/// Invariant: num_published * block_size <= length <= min(tokens, capacity).
+struct block_table {
+  paceline::epoch epoch;
+  std::vector<block_id> blocks;
+  std::vector<token_id> tokens; ///< committed
+  std::uint32_t length = 0;     ///< leading slots that are final
+  std::uint32_t num_prompt_tokens = 0;
+  std::shared_ptr<const std::string> salt;
+  /// Block that the first cells were to be copied from; kept until a later pass is committed, which proves
+  /// the copy done.
+  std::optional<block_id> copy_source;
+  std::uint32_t num_published = 0;  ///< leading blocks whose content the index has, in these or other blocks
+  prefix_index::node_ref published; ///< node of the last of them
+};
+
+/// One pool. Private to the pool manager.
+struct pool_state {
+  pool_state(pool_config c, std::size_t a, const block_hasher& hasher)
+      : config(std::move(c)), account(a), blocks(config.num_blocks, config.slab_blocks) {
+    if (config.prefix_cache) index.emplace(config.num_blocks, config.block_size, hasher);
+  }
+
+  std::uint64_t blocks_for(std::uint64_t length) const noexcept {
+    return (length + config.block_size - 1) / config.block_size;
+  }
+  std::uint32_t capacity_of(const block_table& table) const noexcept {
+    return static_cast<std::uint32_t>(table.blocks.size() * config.block_size);
+  }
+  std::uint32_t num_idle() const noexcept { return index ? index->num_idle() : 0; }
+
+  /// Adds a table as owner of a block that others own.
+  void hold(block_id block);
+  /// Removes an owner other than the index.
+  void drop(block_id block, block_owner owner);
+  /// Nodes of the longest indexed prefix of `tokens`, whole blocks only.
+  std::vector<prefix_index::node_ref>
+  find_prefix(std::span<const token_id> tokens, std::uint32_t num_prompt_tokens, std::string_view salt) const;
+  /// Puts the table's full final blocks into the index.
+  void publish(block_table& table);
+
+  pool_config config;
+  std::size_t account; ///< in the budget
+  block_pool blocks;
+  std::optional<prefix_index> index;
+  std::unordered_map<request_id, block_table> tables;
+  pool_counters counters;
+
+ private:
+  /// Cells of block `i` computed as prompt, where that counts.
+  std::uint32_t prompt_cells(std::uint64_t i, std::uint32_t num_prompt_tokens) const noexcept {
+    if (!config.separate_origins) return 0;
+    const auto first = i * config.block_size;
+    return num_prompt_tokens <= first ? 0
+                                      : static_cast<std::uint32_t>(std::min<std::uint64_t>(
+                                            num_prompt_tokens - first, config.block_size));
+  }
+};
+
+} // namespace paceline::kv

@@ -1,0 +1,137 @@
+#include "runtime/kv/prefix_index.hpp"
+
+#include "runtime/base/check.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace paceline::kv {
+
+prefix_index::prefix_index(std::uint32_t num_blocks, std::uint32_t block_size, block_hasher hasher)
+    : block_size_(block_size), hasher_(std::move(hasher)), nodes_(num_blocks),
+      tokens_(std::size_t{num_blocks} * block_size),
+      buckets_(std::bit_ceil(std::size_t{num_blocks} * 2), none) {}
+
+hash128 prefix_index::hash_of(node_ref parent, std::string_view salt, std::uint32_t num_prompt_cells,
+                              std::span<const token_id> tokens) const {
+  const bool root = parent.serial == 0;
+  return hasher_({root ? hash128{} : nodes_[parent.block.value].hash, root ? salt : std::string_view{},
+                  num_prompt_cells, tokens});
+}
+
+std::optional<prefix_index::node_ref> prefix_index::find(node_ref parent, std::string_view salt,
+                                                         std::uint32_t num_prompt_cells,
+                                                         std::span<const token_id> tokens) const {
+  PACELINE_CHECK(tokens.size() == block_size_, "only full blocks are indexed");
+  if (!contains(parent)) return std::nullopt;
+  const auto hash = hash_of(parent, salt, num_prompt_cells, tokens);
+  for (auto i = bucket_of(hash); i != none; i = nodes_[i].next_in_bucket) {
+    const auto& n = nodes_[i];
+    if (n.hash == hash && n.parent == parent && n.num_prompt_cells == num_prompt_cells &&
+        (parent.serial != 0 || *n.salt == salt) && std::ranges::equal(tokens_of(i), tokens))
+      return node_ref{block_id{i}, n.serial};
+  }
+  return std::nullopt;
+}
+
+prefix_index::node_ref prefix_index::insert(node_ref parent, const std::shared_ptr<const std::string>& salt,
+                                            std::uint32_t num_prompt_cells, std::span<const token_id> tokens,
+                                            block_id block) {
+  PACELINE_CHECK(tokens.size() == block_size_, "only full blocks are indexed");
+  PACELINE_CHECK(contains(parent), "the parent of block " + to_string(block) + " is not in the index");
+  auto& n = nodes_.at(block.value);
+  PACELINE_CHECK(n.serial == 0, "block " + to_string(block) + " is indexed already");
+  if (parent.serial == 0) n.salt = salt;
+  n.hash = hash_of(parent, *salt, num_prompt_cells, tokens);
+  n.parent = parent;
+  n.num_prompt_cells = num_prompt_cells;
+  n.num_children = 0;
+  n.idle = false;
+  n.serial = next_serial_++;
+  std::ranges::copy(tokens,
+                    tokens_.begin() + static_cast<std::ptrdiff_t>(std::size_t{block.value} * block_size_));
+  n.next_in_bucket = std::exchange(bucket_of(n.hash), block.value);
+  if (parent.serial != 0) ++nodes_[parent.block.value].num_children;
+  ++num_nodes_;
+  return {block, n.serial};
+}
+
+void prefix_index::set_idle(block_id block, bool idle) {
+  PACELINE_CHECK(contains(block), "block " + to_string(block) + " is not indexed");
+  if (nodes_[block.value].idle == idle) return;
+  idle ? append_idle(block.value) : remove_idle(block.value);
+}
+
+void prefix_index::append_idle(std::uint32_t index) noexcept {
+  auto& n = nodes_[index];
+  n.idle = true;
+  n.newer = none;
+  n.older = newest_;
+  (newest_ == none ? oldest_ : nodes_[newest_].newer) = index;
+  newest_ = index;
+  ++num_idle_;
+}
+
+void prefix_index::remove_idle(std::uint32_t index) noexcept {
+  auto& n = nodes_[index];
+  (n.older == none ? oldest_ : nodes_[n.older].newer) = n.newer;
+  (n.newer == none ? newest_ : nodes_[n.newer].older) = n.older;
+  n.idle = false;
+  --num_idle_;
+}
+
+std::optional<block_id> prefix_index::evict() {
+  // Requests release their blocks last block first, so the oldest idle node is a leaf except where a request
+  // that computed its own copy of the parent's content still holds a child.
+  for (auto i = oldest_; i != none; i = nodes_[i].newer) {
+    if (nodes_[i].num_children > 0) continue;
+    remove(i);
+    return block_id{i};
+  }
+  return std::nullopt;
+}
+
+void prefix_index::remove(std::uint32_t index) noexcept {
+  auto& n = nodes_[index];
+  remove_idle(index);
+  auto* link = &bucket_of(n.hash);
+  while (*link != index) link = &nodes_[*link].next_in_bucket;
+  *link = n.next_in_bucket;
+  if (n.parent.serial != 0) --nodes_[n.parent.block.value].num_children;
+  n.serial = 0;
+  n.salt.reset();
+  --num_nodes_;
+}
+
+expected<void> prefix_index::check_invariants() const {
+  const auto broken = [](std::string what) {
+    return error(errc::internal, "prefix index: " + std::move(what));
+  };
+  std::vector<std::uint32_t> children(nodes_.size());
+  std::uint32_t num_nodes = 0;
+  std::uint32_t num_idle = 0;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    const auto& n = nodes_[i];
+    if (n.serial == 0) continue;
+    ++num_nodes;
+    if (n.idle) ++num_idle;
+    if (!contains(n.parent)) return broken("the parent of block " + std::to_string(i) + " is gone");
+    if (n.parent.serial != 0) ++children[n.parent.block.value];
+    const auto salt = n.salt ? std::string_view(*n.salt) : std::string_view{};
+    if (find(n.parent, salt, n.num_prompt_cells, tokens_of(i)) != node_ref{block_id{i}, n.serial})
+      return broken("block " + std::to_string(i) + " is not found by its content");
+  }
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i)
+    if (nodes_[i].serial != 0 && children[i] != nodes_[i].num_children)
+      return broken("block " + std::to_string(i) + " counts its children wrongly");
+  std::uint32_t num_listed = 0;
+  for (auto i = oldest_; i != none; i = nodes_[i].newer) {
+    if (!nodes_[i].idle || ++num_listed > num_idle) return broken("the list of idle blocks is damaged");
+  }
+  if (num_nodes != num_nodes_ || num_idle != num_idle_ || num_listed != num_idle)
+    return broken("counts differ");
+  return {};
+}
+
+} // namespace paceline::kv

@@ -1,0 +1,169 @@
+#include "runtime/model/hash_model.hpp"
+
+#include "runtime/base/check.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+namespace paceline::model {
+
+namespace {
+
+struct cell {
+  std::uint64_t prefix = 0; ///< hash of tokens 0..position
+  std::uint64_t token = 0;
+};
+
+constexpr std::uint64_t poison_pattern = 0xDEADBEEFDEADBEEFULL;
+constexpr std::uint32_t hidden_values = 4;
+
+/// Finaliser of SplitMix64 over a combination of two words.
+std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t z = a * 0x9E3779B97F4A7C15ULL + b + 0x632BE59BD9B4E019ULL;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
+class hash_kv final : public kv_storage {
+public:
+  hash_kv(std::uint32_t num_blocks, std::uint32_t block_size)
+      : num_blocks_(num_blocks), block_size_(block_size), cells_(std::size_t{num_blocks} * block_size) {}
+
+  std::uint32_t num_blocks() const noexcept override { return num_blocks_; }
+  std::uint32_t block_size() const noexcept override { return block_size_; }
+
+  void copy(device::ops&, std::span<const device::kv_copy> copies) override {
+    for (const auto& c : copies) {
+      const auto* from = &at(std::uint64_t{c.from_block.value} * block_size_ + c.from_offset);
+      std::copy_n(from, c.num_cells, &at(std::uint64_t{c.to_block.value} * block_size_ + c.to_offset));
+    }
+  }
+
+  void poison(std::span<const block_id> blocks) override {
+    for (auto b : blocks)
+      std::fill_n(&at(std::uint64_t{b.value} * block_size_), block_size_, cell{poison_pattern, poison_pattern});
+  }
+
+  cell& at(std::uint64_t index) {
+    PACELINE_CHECK(index < cells_.size(), "cell " + std::to_string(index) + " of " + std::to_string(cells_.size()));
+    return cells_[index];
+  }
+
+private:
+  std::uint32_t num_blocks_;
+  std::uint32_t block_size_;
+  std::vector<cell> cells_;
+};
+
+/// What the cells of a context say, visited in position order.
+class context_reader {
+public:
+  explicit context_reader(std::uint32_t memory) : memory_(memory) {}
+
+  void visit(std::uint64_t position, const cell& c) {
+    const std::uint64_t expected = mix(mix(prefix_, c.token), position);
+    if (c.prefix != expected) broken_ = mix(broken_ + 1, c.prefix ^ position);
+    prefix_ = c.prefix;
+    if (memory_ != 0) {
+      if (recent_.size() == memory_) recent_.erase(recent_.begin());
+      recent_.push_back(c.token);
+    }
+  }
+
+  std::uint64_t prefix() const { return prefix_; }
+  std::uint64_t state() const {
+    std::uint64_t s = 0;
+    if (memory_ == 0) s = prefix_;
+    for (auto t : recent_) s = mix(s, t);
+    return broken_ == 0 ? s : mix(s, broken_);
+  }
+
+private:
+  std::uint32_t memory_;
+  std::uint64_t prefix_ = 0;
+  std::uint64_t broken_ = 0;
+  std::vector<std::uint64_t> recent_;
+};
+
+cell next_cell(std::uint64_t prefix, token_id token, std::uint64_t position) {
+  const auto t = static_cast<std::uint64_t>(token.value);
+  return {mix(mix(prefix, t), position), t};
+}
+
+/// A state as hidden values: 16 bits each, which a float holds exactly.
+void write_state(std::uint64_t state, std::span<float> out) {
+  for (std::uint32_t i = 0; i < hidden_values; ++i) out[i] = static_cast<float>((state >> (16 * i)) & 0xFFFFU);
+}
+std::uint64_t state_of(std::span<const float> hidden) {
+  std::uint64_t state = 0;
+  for (std::uint32_t i = 0; i < hidden_values; ++i) state |= static_cast<std::uint64_t>(hidden[i]) << (16 * i);
+  return state;
+}
+
+} // namespace
+
+hash_model::hash_model(const hash_model_config& config) : config_(config) {
+  info_.architecture = "hash";
+  info_.vocab_size = config.vocab_size;
+  info_.context_length = config.context_length;
+  info_.num_layers = 1;
+  info_.hidden_size = hidden_values;
+  info_.kv_bytes_per_token = sizeof(cell);
+}
+
+std::unique_ptr<kv_storage> hash_model::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size) const {
+  return std::make_unique<hash_kv>(num_blocks, block_size);
+}
+
+void hash_model::write_logits(std::uint64_t state, std::span<float> out) const {
+  const std::uint64_t seed = mix(state, config_.salt);
+  for (std::size_t v = 0; v < out.size(); ++v)
+    out[v] = config_.sharpness * static_cast<float>(mix(seed, v) >> 40) * 0x1p-24F;
+}
+
+void hash_model::forward(device::ops&, const device::row_batch& batch, kv_storage& kv,
+                         const forward_outputs& outputs) const {
+  auto& cells = dynamic_cast<hash_kv&>(kv);
+  std::size_t next_output = 0;
+  std::atomic<std::uint64_t> burnt{0};
+  for (std::uint32_t i = 0; i < config_.pass_work; ++i) burnt.store(mix(burnt.load(std::memory_order_relaxed), i), std::memory_order_relaxed);
+  for (std::size_t r = 0; r < batch.rows.size(); ++r) {
+    const auto& row = batch.rows[r];
+    const auto& sequence = batch.sequences[row.sequence];
+    context_reader reader(config_.memory);
+    for (std::uint32_t p = 0; p < row.position.value; ++p)
+      reader.visit(p, cells.at(cell_of(sequence, slot_of(batch, row, token_position{p}), kv.block_size())));
+    auto& own = cells.at(cell_of(sequence, row.slot, kv.block_size()));
+    own = next_cell(reader.prefix(), row.token, row.position.value);
+    reader.visit(row.position.value, own);
+
+    const std::uint64_t state = reader.state();
+    for (const auto& t : outputs.taps)
+      write_state(state, t.out.subspan(r * hidden_values, hidden_values));
+    if (next_output < outputs.logit_rows.size() && outputs.logit_rows[next_output] == r)
+      write_logits(state, outputs.logits.subspan(next_output++ * info_.vocab_size, info_.vocab_size));
+  }
+}
+
+std::vector<float> hash_model::logits_after(std::span<const token_id> context) const {
+  context_reader reader(config_.memory);
+  for (std::size_t p = 0; p < context.size(); ++p) reader.visit(p, next_cell(reader.prefix(), context[p], p));
+  std::vector<float> out(info_.vocab_size);
+  write_logits(reader.state(), out);
+  return out;
+}
+
+std::vector<float> hash_model::logits_of_state(std::span<const float> hidden) const {
+  std::vector<float> out(info_.vocab_size);
+  write_logits(state_of(hidden), out);
+  return out;
+}
+
+std::vector<float> hash_model::next_state(std::span<const float> hidden, token_id token, token_position position) const {
+  std::vector<float> out(hidden_values);
+  write_state(next_cell(state_of(hidden), token, position.value).prefix, out);
+  return out;
+}
+
+} // namespace paceline::model

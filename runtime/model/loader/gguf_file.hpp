@@ -1,0 +1,73 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/device/tensor_type.hpp"
+#include "runtime/model/loader/gguf_metadata.hpp"
+#include "runtime/model/loader/mapped_file.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::model {
+
+/// One tensor of a GGUF file. Refers into the mapping.
+struct gguf_tensor {
+  std::string_view name;
+  std::span<const std::byte> data;                ///< exactly the bytes that type and shape imply
+  std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< GGUF's order: values of a row first, then rows
+  std::uint32_t num_dims = 1;                     ///< 1 to 4
+  device::tensor_type type = device::tensor_type::f32;
+};
+
+/// A GGUF file of version 2 or 3, mapped and completely checked: a value of this class holds no size, offset
+/// or type that is not valid. Copies share the mapping. All views it hands out live as long as any copy does.
+///
+/// What is checked, besides the format itself: every count and length against the bytes that remain before
+/// anything is allocated for it (no allocation exceeds four times those bytes), keys and tensor names unique,
+/// alignment a power of two, rows whole blocks, tensors aligned, inside the file and not overlapping.
+class gguf_file {
+ public:
+  /// Opens `path`; of a split model, all parts, found by their names ("x-00001-of-00003.gguf"). Metadata is
+  /// the first part's, tensors are of all.
+  static expected<gguf_file> open(const std::filesystem::path& path);
+
+  /// Parses one file in memory, called `name` in errors. `bytes` must outlive the result. Parts of a split
+  /// model are refused.
+  static expected<gguf_file> parse(std::span<const std::byte> bytes, std::string name);
+
+  std::uint32_t version() const noexcept { return version_; }
+  std::uint64_t file_bytes() const noexcept { return file_bytes_; } ///< of all parts
+  std::uint32_t num_parts() const noexcept { return num_parts_; }
+  const std::string& name() const noexcept { return metadata_.file_name(); }
+  const gguf_metadata& metadata() const noexcept { return metadata_; }
+  std::span<const gguf_tensor> tensors() const noexcept { return tensors_; } ///< in file order
+  /// None when there is no tensor of that name.
+  const gguf_tensor* find_tensor(std::string_view name) const noexcept;
+  /// Keeps the bytes of all parts mapped, without the rest of this object.
+  std::shared_ptr<const void> share_mapping() const;
+
+ private:
+  friend class gguf_parser;
+
+  gguf_file() = default;
+  /// Sorts the name index; fails on a tensor that occurs twice.
+  expected<void> index_tensors();
+  void append_part(gguf_file part);
+
+  std::uint32_t version_ = 0;
+  std::uint32_t num_parts_ = 1;
+  std::uint64_t file_bytes_ = 0;
+  gguf_metadata metadata_;
+  std::vector<gguf_tensor> tensors_;
+  std::vector<std::uint32_t> by_name_; ///< indices of tensors_, ascending by name
+  std::vector<std::shared_ptr<const mapped_file>> mappings_;
+};
+
+} // namespace paceline::model

@@ -1,0 +1,271 @@
+#include "runtime/model/loader/gguf_model.hpp"
+
+#include "runtime/model/loader/quote.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace paceline::model {
+
+namespace {
+
+constexpr std::uint64_t max_uint32 = std::numeric_limits<std::uint32_t>::max();
+
+/// Reads "<architecture>.<key>" keys one after another and keeps the first error: values read after it are
+/// defaults, which nobody sees.
+class key_reader {
+ public:
+  key_reader(const gguf_metadata& metadata, std::string_view prefix) : metadata_(metadata), prefix_(prefix) {}
+
+  std::string key(std::string_view suffix) const { return prefix_ + "." + std::string(suffix); }
+  bool has(std::string_view suffix) const { return metadata_.find(key(suffix)) != nullptr; }
+  const std::optional<error>& failure() const noexcept { return failure_; }
+
+  std::uint32_t uint(std::string_view suffix) {
+    return static_cast<std::uint32_t>(keep(metadata_.require_uint(key(suffix), 0, max_uint32)));
+  }
+  std::uint32_t uint_or(std::string_view suffix, std::uint32_t fallback) {
+    return static_cast<std::uint32_t>(
+        keep(metadata_.find_uint(key(suffix), 0, max_uint32)).value_or(fallback));
+  }
+  double number(std::string_view suffix) { return keep(metadata_.require_float(key(suffix), -1e30, 1e30)); }
+  double number_or(std::string_view suffix, double fallback) {
+    return keep(metadata_.find_float(key(suffix), -1e30, 1e30)).value_or(fallback);
+  }
+  std::string_view string_or(std::string_view suffix, std::string_view fallback) {
+    return keep(metadata_.find_string(key(suffix))).value_or(fallback);
+  }
+
+  /// A number that files may also give per layer; then all layers must agree.
+  std::uint32_t uniform(std::string_view suffix) {
+    const auto* entry = metadata_.find(key(suffix));
+    if (!entry || !entry->is_array) return uint(suffix);
+    const auto values = keep(metadata_.find_numbers(key(suffix)));
+    if (!values) return 0;
+    if (values->size() == 0) return refuse(suffix, "must not be empty"), 0;
+    const auto first = values->as_uint(0);
+    for (std::size_t i = 0; i < values->size(); ++i)
+      if (!first || *first > max_uint32 || values->as_uint(i) != first)
+        return refuse(suffix, "differs between layers, which is not supported", errc::unsupported), 0;
+    return static_cast<std::uint32_t>(*first);
+  }
+
+  void refuse(std::string_view suffix, std::string_view rule, errc code = errc::invalid_file) {
+    if (!failure_) failure_ = metadata_.key_error(key(suffix), rule, code);
+  }
+
+ private:
+  template <class T>
+  T keep(expected<T> value) {
+    if (value) return std::move(value).value();
+    if (!failure_) failure_ = std::move(value).error();
+    return T{};
+  }
+
+  const gguf_metadata& metadata_;
+  std::string prefix_;
+  std::optional<error> failure_;
+};
+
+/// What a refused architecture is, where that says more than its name.
+std::string_view kind_of_refused(std::string_view name) noexcept {
+  if (name == "clip" || name.ends_with("vl") || name == "mllama") return " (a vision model)";
+  if (name.ends_with("moe") || name == "mixtral" || name == "deepseek2" || name == "dbrx" || name == "grok")
+    return " (a mixture of experts)";
+  if (name == "t5" || name == "t5encoder" || name.find("bert") != std::string_view::npos)
+    return " (an encoder)";
+  return "";
+}
+
+expected<architecture> read_architecture(const gguf_metadata& metadata) {
+  auto type = metadata.find_string("general.type");
+  if (!type) return std::move(type).error();
+  const auto kind = type->value_or("model");
+  if (kind == "adapter")
+    return metadata.key_error("general.type", "says this is a LoRA adapter, which is not supported",
+                              errc::unsupported);
+  if (kind != "model")
+    return metadata.key_error("general.type", "says this is no model but " + quote(kind), errc::unsupported);
+  auto name = metadata.require_string("general.architecture");
+  if (!name) return std::move(name).error();
+  for (const auto arch :
+       {architecture::llama, architecture::qwen2, architecture::qwen3, architecture::gemma3})
+    if (*name == to_string(arch)) return arch;
+  return metadata.key_error("general.architecture",
+                            "is " + quote(*name) + std::string(kind_of_refused(*name)) +
+                                "; supported are llama, qwen2, qwen3 and gemma3",
+                            errc::unsupported);
+}
+
+/// Features some files of a supported architecture have and the forward pass does not.
+void refuse_unsupported(key_reader& keys, const model_config& config) {
+  if (keys.uint_or("expert_count", 0) != 0)
+    keys.refuse("expert_count", "says this is a mixture of experts, which is not supported",
+                errc::unsupported);
+  if (keys.uint_or("attention.value_length", config.head_dim) != config.head_dim)
+    keys.refuse("attention.value_length", "differs from attention.key_length, which is not supported",
+                errc::unsupported);
+  if (keys.uint_or("rope.dimension_count", config.head_dim) != config.head_dim)
+    keys.refuse("rope.dimension_count", "is not the size of a head: partial rotation is not supported",
+                errc::unsupported);
+  for (const std::string_view cap : {"attn_logit_softcapping", "final_logit_softcapping"})
+    if (keys.number_or(cap, 0) != 0)
+      keys.refuse(cap, "must be 0: soft caps are not supported", errc::unsupported);
+}
+
+rope_scaling read_rope_scaling(key_reader& keys, std::uint32_t context_length) {
+  rope_scaling scaling;
+  const double legacy_factor = keys.number_or("rope.scale_linear", 1);
+  scaling.factor = keys.number_or("rope.scaling.factor", legacy_factor);
+  // A factor alone means linear, as in files older than the type.
+  const auto type =
+      keys.string_or("rope.scaling.type", scaling.factor == 1 || scaling.factor == 0 ? "none" : "linear");
+  if (type == "none") {
+    scaling.factor = 1;
+  } else if (type == "linear") {
+    scaling.kind = rope_scaling_kind::linear;
+  } else if (type == "yarn") {
+    scaling.kind = rope_scaling_kind::yarn;
+    scaling.original_context_length = keys.uint_or("rope.scaling.original_context_length", context_length);
+    scaling.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", scaling.beta_fast);
+    scaling.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", scaling.beta_slow);
+    scaling.magnitude = yarn_magnitude(scaling.factor) * keys.number_or("rope.scaling.attn_factor", 1) *
+                        keys.number_or("rope.scaling.yarn_attn_factor", 1);
+    if (const double share = keys.number_or("rope.scaling.yarn_ext_factor", 1); share != 1 && share != -1)
+      keys.refuse("rope.scaling.yarn_ext_factor", "must be 1", errc::unsupported);
+  } else {
+    keys.refuse("rope.scaling.type", "is " + quote(type) + "; supported are none, linear and yarn",
+                errc::unsupported);
+  }
+  return scaling;
+}
+
+/// Llama 3's scaling as GGUF has it: a divisor for each pair, in a tensor.
+expected<std::vector<float>> read_frequency_divisors(const gguf_file& file, std::uint32_t head_dim) {
+  constexpr std::string_view name = "rope_freqs.weight";
+  const auto* tensor = file.find_tensor(name);
+  if (!tensor) return std::vector<float>();
+  if (tensor->type != device::tensor_type::f32 || tensor->num_dims != 1 || tensor->shape[0] != head_dim / 2)
+    return error(errc::invalid_file, file.name() + ": tensor " + quote(name) + " must be F32 of shape [" +
+                                         std::to_string(head_dim / 2) + "]");
+  std::vector<float> divisors(tensor->shape[0]);
+  std::memcpy(divisors.data(), tensor->data.data(), tensor->data.size());
+  return divisors;
+}
+
+/// Gemma 3: every sixth layer sees everything, the others a window.
+void read_local_layers(key_reader& keys, const gguf_metadata& metadata, model_config& config) {
+  constexpr std::string_view pattern = "attention.sliding_window_pattern";
+  config.sliding_window = keys.uint("attention.sliding_window");
+  const auto* entry = metadata.find(keys.key(pattern));
+  if (entry && entry->is_array) {
+    const auto flags = metadata.find_numbers(keys.key(pattern));
+    if (!flags || (*flags)->size() != config.num_layers || !(*flags)->is_integer())
+      return keys.refuse(pattern, "must be a number or an array of one flag for each layer");
+    for (std::uint32_t i = 0; i < config.num_layers; ++i) config.local_layers[i] = (*flags)->as_int(i) != 0;
+    return;
+  }
+  const auto period = keys.uint_or(pattern, 6);
+  if (period == 0) return keys.refuse(pattern, "must be at least 1");
+  for (std::uint32_t i = 0; i < config.num_layers; ++i) config.local_layers[i] = (i + 1) % period != 0;
+}
+
+void read_gemma3(key_reader& keys, const gguf_metadata& metadata, model_config& config) {
+  config.activation = gate_activation::gelu_tanh;
+  config.post_norms = true;
+  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
+  // The 27B model divides by its hidden size over its heads, not by its head size, and its files do not say
+  // so.
+  if (config.num_layers == 62 && config.num_heads != 0)
+    config.attention_scale =
+        1 / std::sqrt(static_cast<float>(config.hidden_size) / static_cast<float>(config.num_heads));
+  config.local_rope.theta = keys.number_or("rope.freq_base_swa", 10000);
+  read_local_layers(keys, metadata, config);
+}
+
+std::uint32_t read_vocab_size(const gguf_file& file, key_reader& keys) {
+  const auto* tokens = file.metadata().find("tokenizer.ggml.tokens");
+  if (tokens && tokens->is_array) return static_cast<std::uint32_t>(std::min(tokens->count, max_uint32));
+  if (keys.has("vocab_size")) return keys.uint("vocab_size");
+  const auto* embedding = file.find_tensor("token_embd.weight");
+  return embedding ? static_cast<std::uint32_t>(std::min(embedding->shape[1], max_uint32)) : 0;
+}
+
+void read_sizes(const gguf_file& file, key_reader& keys, model_config& config) {
+  config.vocab_size = read_vocab_size(file, keys);
+  config.context_length = keys.uint("context_length");
+  config.hidden_size = keys.uint("embedding_length");
+  config.num_layers = keys.uint("block_count");
+  config.num_heads = keys.uniform("attention.head_count");
+  config.num_kv_heads =
+      keys.has("attention.head_count_kv") ? keys.uniform("attention.head_count_kv") : config.num_heads;
+  config.ffn_size = keys.uniform("feed_forward_length");
+  config.norm_epsilon = static_cast<float>(keys.number("attention.layer_norm_rms_epsilon"));
+  if (keys.has("attention.key_length"))
+    config.head_dim = keys.uint("attention.key_length");
+  else if (config.num_heads != 0 && config.hidden_size % config.num_heads == 0)
+    config.head_dim = config.hidden_size / config.num_heads;
+  else
+    keys.refuse("attention.head_count", "must divide embedding_length where attention.key_length is missing");
+}
+
+} // namespace
+
+expected<model_config> read_gguf_config(const gguf_file& file) {
+  const auto& metadata = file.metadata();
+  auto arch = read_architecture(metadata);
+  if (!arch) return std::move(arch).error();
+  key_reader keys(metadata, to_string(*arch));
+  model_config config;
+  config.arch = *arch;
+  auto name = metadata.find_string("general.name");
+  if (!name) return std::move(name).error();
+  config.name = name->value_or("");
+
+  read_sizes(file, keys, config);
+  refuse_unsupported(keys, config);
+  if (keys.failure()) return *keys.failure();
+  // Nothing may be sized by the number of layers before it is known that there are tensors for as many.
+  if (config.num_layers > file.tensors().size())
+    return metadata.key_error(keys.key("block_count"), "is more than the file has tensors");
+
+  const bool is_gemma = *arch == architecture::gemma3;
+  config.layout = *arch == architecture::llama ? rope_layout::interleaved : rope_layout::half_split;
+  config.qk_norm = is_gemma || *arch == architecture::qwen3;
+  config.qkv_bias = *arch == architecture::qwen2 || file.find_tensor("blk.0.attn_q.bias") != nullptr;
+  config.attention_output_bias = file.find_tensor("blk.0.attn_output.bias") != nullptr;
+  config.tied_embeddings = file.find_tensor("output.weight") == nullptr;
+  config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
+  config.local_layers.assign(config.num_layers, false);
+  config.rope.theta = keys.number_or("rope.freq_base", is_gemma ? 1e6 : 1e4);
+  config.rope.scaling = read_rope_scaling(keys, config.context_length);
+  if (is_gemma) read_gemma3(keys, metadata, config);
+  config.attention_scale = static_cast<float>(keys.number_or("attention.scale", config.attention_scale));
+  if (keys.failure()) return *keys.failure();
+
+  auto divisors = read_frequency_divisors(file, config.head_dim);
+  if (!divisors) return std::move(divisors).error();
+  config.rope.frequency_divisors = std::move(divisors).value();
+  if (auto ok = validate(config); !ok) return std::move(ok).error().within(file.name());
+  return config;
+}
+
+expected<weights_source> read_gguf_weights(const gguf_file& file, const model_config& config) {
+  std::vector<weight_view> tensors;
+  tensors.reserve(file.tensors().size());
+  for (const auto& tensor : file.tensors()) {
+    if (tensor.num_dims > 2)
+      return error(errc::unsupported, file.name() + ": tensor " + quote(tensor.name) +
+                                          " must have 1 or 2 dimensions, has " +
+                                          std::to_string(tensor.num_dims));
+    tensors.push_back({tensor.name, {tensor.type, tensor.shape[1], tensor.shape[0], tensor.data}});
+  }
+  return weights_source::make(config, tensors, tensor_naming::gguf, file.share_mapping(), file.name());
+}
+
+} // namespace paceline::model

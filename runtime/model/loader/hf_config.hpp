@@ -1,0 +1,18 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/model/model_config.hpp"
+
+#include <boost/json/object.hpp>
+
+#include <string>
+
+namespace paceline::model {
+
+/// Hyper-parameters in a Hugging Face config.json, called `file` in errors. What the file leaves out has the
+/// default of the transformers class of that model type. Both spellings of rotary settings are read:
+/// rope_theta with rope_scaling, and the newer rope_parameters. Model types outside `architecture`, quantised
+/// checkpoints and heads other than the language model's are refused by name.
+expected<model_config> read_hf_config(const boost::json::object& config, const std::string& file);
+
+} // namespace paceline::model

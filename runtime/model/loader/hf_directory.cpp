@@ -1,0 +1,155 @@
+#include "runtime/model/loader/hf_directory.hpp"
+
+#include "runtime/model/loader/hf_config.hpp"
+#include "runtime/model/loader/json_fields.hpp"
+#include "runtime/model/loader/json_text.hpp"
+#include "runtime/model/loader/quote.hpp"
+
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+namespace paceline::model {
+
+namespace {
+
+namespace json = boost::json;
+namespace fs = std::filesystem;
+
+constexpr const char* single_name = "model.safetensors";
+constexpr const char* index_name = "model.safetensors.index.json";
+
+/// Tensor name to file name, as the index has them.
+using weight_map = std::map<std::string, std::string, std::less<>>;
+
+/// File names may not lead out of the directory.
+bool is_plain_file_name(std::string_view name) noexcept {
+  return name.ends_with(".safetensors") && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
+}
+
+expected<weight_map> read_index(const fs::path& path) {
+  auto object = read_json_file(path);
+  if (!object) return std::move(object).error();
+  json_fields fields(*object, path.string());
+  const auto* entries = fields.object("weight_map");
+  if (!entries) fields.refuse("weight_map", "is missing");
+  if (fields.failure()) return *fields.failure();
+  weight_map map;
+  for (const auto& entry : *entries) {
+    const std::string tensor(entry.key().data(), entry.key().size());
+    const auto* file = entry.value().if_string();
+    if (!file || !is_plain_file_name({file->data(), file->size()}))
+      return error(errc::invalid_file, path.string() + ": tensor " + quote(tensor) +
+                                           " must name a .safetensors file of this directory");
+    map.emplace(tensor, std::string(file->data(), file->size()));
+  }
+  if (map.empty()) return error(errc::invalid_file, path.string() + ": weight_map lists no tensor");
+  return map;
+}
+
+/// Opens the files of an index and checks that each holds exactly the tensors the index says.
+expected<std::vector<safetensors_file>> open_shards(const fs::path& directory) {
+  auto map = read_index(directory / index_name);
+  if (!map) return std::move(map).error();
+  std::map<std::string_view, std::size_t> num_listed;
+  for (const auto& [tensor, file] : *map) ++num_listed[file];
+  std::vector<safetensors_file> shards;
+  for (const auto& [file, listed] : num_listed) {
+    auto shard = safetensors_file::open(directory / file);
+    if (!shard) return std::move(shard).error();
+    for (const auto& tensor : shard->tensors()) {
+      const auto entry = map->find(tensor.name);
+      if (entry == map->end() || entry->second != file)
+        return error(errc::invalid_file, shard->name() + ": tensor " + quote(tensor.name) +
+                                             " is not listed for this file in " + index_name);
+    }
+    if (shard->tensors().size() != listed)
+      return error(errc::invalid_file, shard->name() + ": has " + std::to_string(shard->tensors().size()) +
+                                           " tensors, " + index_name + " lists " + std::to_string(listed));
+    shards.push_back(std::move(shard).value());
+  }
+  return shards;
+}
+
+expected<std::vector<safetensors_file>> open_weights(const fs::path& directory) {
+  std::error_code ignored; // a name that cannot be examined is treated as absent
+  if (fs::exists(directory / index_name, ignored)) return open_shards(directory);
+  auto single = safetensors_file::open(directory / single_name);
+  if (!single) return std::move(single).error();
+  std::vector<safetensors_file> shards;
+  shards.push_back(std::move(single).value());
+  return shards;
+}
+
+/// Which ids end a generation: generation_config.json knows more of them than config.json.
+expected<std::vector<token_id>> read_all_eos_ids(const fs::path& directory, const json::object& config,
+                                                 std::uint32_t vocab_size) {
+  auto ids = read_eos_ids(config, (directory / "config.json").string(), vocab_size);
+  if (!ids) return ids;
+  const auto path = directory / "generation_config.json";
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) {
+    auto object = read_json_file(path);
+    if (!object) return std::move(object).error();
+    auto more = read_eos_ids(*object, path.string(), vocab_size);
+    if (!more) return more;
+    ids->insert(ids->end(), more->begin(), more->end());
+  }
+  std::sort(ids->begin(), ids->end());
+  ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
+  return ids;
+}
+
+} // namespace
+
+expected<hf_directory> hf_directory::open(const fs::path& directory) {
+  const auto config_path = directory / "config.json";
+  std::error_code ignored;
+  if (!fs::exists(config_path, ignored) && fs::exists(directory / "adapter_config.json", ignored))
+    return error(errc::unsupported, directory.string() + ": is a LoRA adapter, which is not supported");
+  auto object = read_json_file(config_path);
+  if (!object) return std::move(object).error();
+  auto config = read_hf_config(*object, config_path.string());
+  if (!config) return std::move(config).error();
+  auto eos_ids = read_all_eos_ids(directory, *object, config->vocab_size);
+  if (!eos_ids) return std::move(eos_ids).error();
+  auto tokenizer = read_hf_tokenizer_settings(directory);
+  if (!tokenizer) return std::move(tokenizer).error();
+  auto shards = open_weights(directory);
+  if (!shards) return std::move(shards).error();
+  return hf_directory{directory.string(), std::move(config).value(), std::move(tokenizer).value(),
+                      std::move(eos_ids).value(), std::move(shards).value()};
+}
+
+std::uint64_t hf_directory::file_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto& shard : shards) bytes += shard.file_bytes();
+  return bytes;
+}
+
+expected<weights_source> read_hf_weights(const hf_directory& directory) {
+  // Names live in the file objects, which are moved with the directory: the views need copies of their own.
+  const auto shards = std::make_shared<const std::vector<safetensors_file>>(directory.shards);
+  std::vector<weight_view> tensors;
+  for (const auto& shard : *shards) {
+    for (const auto& tensor : shard.tensors()) {
+      if (tensor.num_dims < 1 || tensor.num_dims > 2)
+        return error(errc::unsupported, shard.name() + ": tensor " + quote(tensor.name) +
+                                            " must have 1 or 2 dimensions, has " +
+                                            std::to_string(tensor.num_dims));
+      const bool is_matrix = tensor.num_dims == 2;
+      tensors.push_back({tensor.name,
+                         {tensor.type, is_matrix ? tensor.shape[0] : 1,
+                          is_matrix ? tensor.shape[1] : tensor.shape[0], tensor.data}});
+    }
+  }
+  return weights_source::make(directory.config, tensors, tensor_naming::hugging_face, shards, directory.name);
+}
+
+} // namespace paceline::model

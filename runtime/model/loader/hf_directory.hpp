@@ -1,0 +1,35 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/model/loader/hf_tokenizer_settings.hpp"
+#include "runtime/model/loader/safetensors_file.hpp"
+#include "runtime/model/loader/weights_source.hpp"
+#include "runtime/model/model_config.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace paceline::model {
+
+/// A model in the layout of the Hugging Face hub: config.json with model.safetensors, or with the shards that
+/// model.safetensors.index.json lists; beside them tokenizer.json, tokenizer_config.json,
+/// generation_config.json and chat_template.jinja, each optional.
+struct hf_directory {
+  std::string name; ///< the directory, as given
+  model_config config;
+  hf_tokenizer_settings tokenizer;
+  std::vector<token_id> eos_ids; ///< of generation_config.json and config.json; ascending, below vocab_size
+  std::vector<safetensors_file> shards; ///< at least one; no tensor name occurs in two of them
+
+  static expected<hf_directory> open(const std::filesystem::path& directory);
+
+  std::uint64_t file_bytes() const noexcept; ///< of the shards
+};
+
+/// The weights of `directory`. The result shares the shards' mappings.
+expected<weights_source> read_hf_weights(const hf_directory& directory);
+
+} // namespace paceline::model

@@ -1,0 +1,159 @@
+#include "runtime/model/loader/model_report.hpp"
+
+#include "runtime/model/loader/checked_size.hpp"
+#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/hf_directory.hpp"
+#include "runtime/model/loader/json_text.hpp"
+#include "runtime/model/loader/report_text.hpp"
+
+#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace paceline::model {
+
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t max_array_values = 8;
+
+std::string number_text(const gguf_numbers& numbers, std::size_t index) {
+  if (numbers.type() == gguf_type::boolean) return *numbers.as_uint(index) != 0 ? "true" : "false";
+  if (numbers.type() == gguf_type::float32) return json_number(static_cast<float>(numbers.as_double(index)));
+  if (!numbers.is_integer()) return json_number(numbers.as_double(index));
+  if (const auto value = numbers.as_int(index)) return std::to_string(*value);
+  return std::to_string(*numbers.as_uint(index));
+}
+
+metadata_report report_entry(const gguf_metadata& metadata, const gguf_entry& entry) {
+  metadata_report out{utf8_text(entry.key), std::string(to_string(entry.type)), entry.is_array, 1, {}};
+  if (entry.is_array) out.count = entry.count;
+  const auto shown = static_cast<std::size_t>(std::min<std::uint64_t>(out.count, max_array_values));
+  for (std::size_t i = 0; i < shown; ++i) {
+    if (entry.type != gguf_type::string)
+      out.values.push_back(number_text(gguf_metadata::numbers_of(entry), i));
+    else if (entry.is_array)
+      out.values.push_back(json_string(metadata.strings_of(entry)[i]));
+    else
+      out.values.push_back(json_string({reinterpret_cast<const char*>(entry.data), entry.count}));
+  }
+  return out;
+}
+
+metadata_report report_member(std::string_view key, const json::value& value) {
+  metadata_report out;
+  out.key = utf8_text(key);
+  if (const auto* array = value.if_array()) {
+    out.type =
+        array->empty() ? "value" : std::string(std::string_view(json::to_string(array->front().kind())));
+    out.is_array = true;
+    out.count = array->size();
+    for (std::size_t i = 0; i < std::min(array->size(), max_array_values); ++i)
+      out.values.push_back(json::serialize((*array)[i]));
+  } else {
+    out.type = std::string(std::string_view(json::to_string(value.kind())));
+    out.values.push_back(json::serialize(value));
+  }
+  return out;
+}
+
+void add_tensor(model_report& report, std::string_view name, device::tensor_type type,
+                std::vector<std::uint64_t> shape, std::uint64_t num_bytes) {
+  std::uint64_t values = 1;
+  for (const auto dim : shape) values *= dim; // fits: the container's parser has checked it
+  report.num_parameters += values;
+  report.tensors.push_back(
+      {utf8_text(name), std::string(device::traits_of(type)->name), std::move(shape), num_bytes});
+}
+
+/// Adds what only a model that can run has.
+template <class File, class ReadWeights>
+void add_plan(model_report& report, const File& file, expected<model_config> config, ReadWeights read_weights,
+              const memory_request& request) {
+  if (!config) {
+    report.problem = config.error().message();
+    return;
+  }
+  const auto weights = read_weights(file, *config);
+  if (!weights) {
+    report.problem = weights.error().message();
+    return;
+  }
+  report.memory = plan_memory(*config, weights->total_bytes(), request);
+  report.config = std::move(config).value();
+}
+
+expected<model_report> inspect_gguf(const std::filesystem::path& path, const memory_request& request) {
+  auto file = gguf_file::open(path);
+  if (!file) return std::move(file).error();
+  model_report report;
+  report.path = path.string();
+  report.format = "GGUF v" + std::to_string(file->version());
+  report.num_files = file->num_parts();
+  report.file_bytes = file->file_bytes();
+  for (const auto& entry : file->metadata().entries())
+    report.metadata.push_back(report_entry(file->metadata(), entry));
+  for (const auto& tensor : file->tensors()) {
+    std::vector<std::uint64_t> shape(tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims);
+    std::reverse(shape.begin(), shape.end());
+    add_tensor(report, tensor.name, tensor.type, std::move(shape), tensor.data.size());
+  }
+  add_plan(report, *file, read_gguf_config(*file), read_gguf_weights, request);
+  return report;
+}
+
+expected<model_report> inspect_directory(const std::filesystem::path& path, const memory_request& request) {
+  auto directory = hf_directory::open(path);
+  if (!directory) return std::move(directory).error();
+  auto config = read_json_file(path / "config.json");
+  if (!config) return std::move(config).error();
+  model_report report;
+  report.path = path.string();
+  report.format = "safetensors";
+  report.num_files = static_cast<std::uint32_t>(directory->shards.size());
+  report.file_bytes = directory->file_bytes();
+  for (const auto& member : *config)
+    report.metadata.push_back(report_member({member.key().data(), member.key().size()}, member.value()));
+  for (const auto& shard : directory->shards)
+    for (const auto& tensor : shard.tensors())
+      add_tensor(report, tensor.name, tensor.type,
+                 {tensor.shape.begin(), tensor.shape.begin() + tensor.num_dims}, tensor.data.size());
+  const auto read_weights = [](const hf_directory& file, const model_config&) {
+    return read_hf_weights(file);
+  };
+  add_plan(report, *directory, expected<model_config>(directory->config), read_weights, request);
+  return report;
+}
+
+std::uint64_t saturated(std::optional<std::uint64_t> value) noexcept {
+  return value.value_or(std::numeric_limits<std::uint64_t>::max());
+}
+
+} // namespace
+
+memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
+                        const memory_request& request) {
+  constexpr std::uint64_t keys_and_values = 2;
+  constexpr std::uint64_t half_bytes = 2;
+  memory_plan plan;
+  plan.weights_bytes = weights_bytes;
+  plan.kv_bytes_per_token = keys_and_values * half_bytes * config.num_layers * config.kv_size();
+  plan.context_length = request.context_length == 0 ? config.context_length : request.context_length;
+  plan.num_sequences = request.num_sequences;
+  const std::uint64_t tokens = std::uint64_t{plan.context_length} * plan.num_sequences;
+  plan.kv_bytes = saturated(checked_mul(tokens, plan.kv_bytes_per_token));
+  plan.total_bytes = saturated(checked_add(plan.kv_bytes, weights_bytes));
+  return plan;
+}
+
+expected<model_report> inspect_model(const std::filesystem::path& path, const memory_request& request) {
+  std::error_code ignored; // what cannot be examined fails to open below, with a reason
+  return std::filesystem::is_directory(path, ignored) ? inspect_directory(path, request)
+                                                      : inspect_gguf(path, request);
+}
+
+} // namespace paceline::model

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/model/model_config.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::model {
+
+/// One metadata key, or one member of config.json.
+struct metadata_report {
+  std::string key;
+  std::string type; ///< of the value, or of an array's elements
+  bool is_array = false;
+  std::uint64_t count = 1;         ///< elements of an array
+  std::vector<std::string> values; ///< as JSON; of an array the first 8 at most
+};
+
+struct tensor_report {
+  std::string name;
+  std::string type;
+  std::vector<std::uint64_t> shape; ///< outermost first: [rows, cols] for a matrix
+  std::uint64_t num_bytes = 0;
+};
+
+/// What a model takes of memory when it runs.
+struct memory_plan {
+  std::uint64_t weights_bytes = 0;
+  std::uint64_t kv_bytes_per_token = 0; ///< over all layers, keys and values as float16
+  std::uint32_t context_length = 0;     ///< tokens a sequence, as asked for
+  std::uint32_t num_sequences = 0;      ///< at once, as asked for
+  std::uint64_t kv_bytes = 0;           ///< of all these sequences when full
+  std::uint64_t total_bytes = 0;
+};
+
+/// Everything `inspect` shows of a model file.
+struct model_report {
+  std::string path;
+  std::string format; ///< "GGUF v3", "safetensors"
+  std::uint32_t num_files = 1;
+  std::uint64_t file_bytes = 0;
+  std::uint64_t num_parameters = 0; ///< values in all tensors
+  std::vector<metadata_report> metadata;
+  std::vector<tensor_report> tensors;
+  std::optional<model_config> config; ///< none when this build cannot run the model
+  std::optional<memory_plan> memory;  ///< likewise
+  std::string problem;                ///< why it cannot; empty otherwise
+};
+
+/// How much KV the plan is for.
+struct memory_request {
+  std::uint32_t context_length = 0; ///< 0: what the model was made for
+  std::uint32_t num_sequences = 1;
+};
+
+/// Memory for a model of `weights_bytes`. Saturates instead of overflowing.
+memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
+                        const memory_request& request);
+
+/// Reads a GGUF file, of which only a broken container is an error, or a Hugging Face directory.
+expected<model_report> inspect_model(const std::filesystem::path& path, const memory_request& request = {});
+
+std::string to_text(const model_report& report); ///< for a person, lines of text
+std::string to_json(const model_report& report); ///< one JSON object
+
+} // namespace paceline::model

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/model/loader/gguf_file.hpp"
+#include "runtime/model/loader/hf_directory.hpp"
+#include "runtime/model/loader/weights_source.hpp"
+#include "runtime/model/model_config.hpp"
+#include "runtime/tokenizer/vocabulary.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace paceline::model {
+
+/// A model file of either kind, checked as a container only.
+using model_file = std::variant<gguf_file, hf_directory>;
+
+/// Everything that is read of a model at load: what to compute with, and how text becomes tokens.
+struct model_source {
+  model_config config;
+  weights_source weights;
+  /// Of GGUF files that have one. A Hugging Face directory has `tokenizer` instead.
+  std::optional<tokenizer::vocabulary_data> vocabulary;
+  /// Of Hugging Face directories; `tokenizer_json` is what the tokenizer is made from.
+  std::optional<hf_tokenizer_settings> tokenizer;
+  std::vector<token_id> eos_ids; ///< ids that end a generation; ascending, below config.vocab_size
+  std::string chat_template;     ///< Jinja source; empty when the file has none
+  model_file file;               ///< for `inspect`
+};
+
+/// Opens a GGUF file (any part of a split one) or a Hugging Face directory. Reads headers and small tensors
+/// only: the weights stay on disk until they are used. Errors name file, field or tensor, and rule.
+expected<model_source> open_model(const std::filesystem::path& path);
+
+} // namespace paceline::model

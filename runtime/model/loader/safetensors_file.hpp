@@ -1,0 +1,56 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/device/tensor_type.hpp"
+#include "runtime/model/loader/mapped_file.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace paceline::model {
+
+/// One tensor of a safetensors file. `data` refers into the mapping, at no particular alignment.
+struct safetensors_tensor {
+  std::string name;
+  std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< outermost first, [num_dims]
+  std::uint32_t num_dims = 0;
+  device::tensor_type type = device::tensor_type::f32; ///< F32, F16 or BF16
+  std::span<const std::byte> data;
+};
+
+/// A safetensors file, mapped and completely checked. Layout: u64 header length | JSON header | tensor data.
+///
+/// Rules beyond the format's own (they close what audits of loaders have found): header of at most 100 MB and
+/// inside the file, beginning with '{'; no key twice; dtypes F32, F16, BF16; at most 4 dimensions; each span
+/// exactly as long as dtype and shape imply; spans contiguous from 0 to the end of the file, without hole or
+/// overlap.
+class safetensors_file {
+ public:
+  static expected<safetensors_file> open(const std::filesystem::path& path);
+  /// Parses a file in memory, called `name` in errors. `bytes` must outlive the result.
+  static expected<safetensors_file> parse(std::span<const std::byte> bytes, std::string name);
+
+  const std::string& name() const noexcept { return name_; }
+  std::uint64_t file_bytes() const noexcept { return file_bytes_; }
+  std::span<const safetensors_tensor> tensors() const noexcept {
+    return tensors_;
+  } ///< in order of their data
+  /// Keeps the bytes mapped without the rest of this object.
+  std::shared_ptr<const void> share_mapping() const noexcept { return mapping_; }
+
+ private:
+  safetensors_file() = default;
+
+  std::string name_;
+  std::uint64_t file_bytes_ = 0;
+  std::vector<safetensors_tensor> tensors_;
+  std::shared_ptr<const mapped_file> mapping_;
+};
+
+} // namespace paceline::model

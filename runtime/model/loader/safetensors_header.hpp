@@ -1,0 +1,30 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/device/tensor_type.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::model {
+
+/// One entry of a safetensors header, as written there.
+struct safetensors_entry {
+  std::string name;
+  std::array<std::uint64_t, 4> shape{1, 1, 1, 1};
+  std::uint64_t begin = 0; ///< relative to the tensor data
+  std::uint64_t end = 0;
+  std::uint32_t num_dims = 0;
+  device::tensor_type type = device::tensor_type::f32;
+};
+
+/// The entries of a header, in its order, names unique; "__metadata__" is checked and dropped. Offsets are
+/// not compared with anything yet. Reads without building a document, so memory stays below four times the
+/// header's size. Errors name `file`, tensor and rule.
+expected<std::vector<safetensors_entry>> parse_safetensors_header(std::string_view text,
+                                                                  std::string_view file);
+
+} // namespace paceline::model

@@ -1,0 +1,164 @@
+#include "runtime/model/model_config.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace paceline::model {
+
+namespace {
+
+struct range {
+  std::string_view field;
+  std::uint64_t value;
+  std::uint64_t min;
+  std::uint64_t max;
+};
+
+error broken(std::string_view field, const std::string& rule) {
+  return error(errc::invalid_file, std::string(field) + " " + rule);
+}
+
+/// Pair at which a frequency turns `rotations` times within `context` positions (YaRN, equation 17).
+double yarn_pair(double rotations, double context, double theta, std::uint32_t head_dim) noexcept {
+  return head_dim * std::log(context / (rotations * 2 * std::numbers::pi)) / (2 * std::log(theta));
+}
+
+void scale_llama3(std::vector<double>& frequencies, const rope_scaling& scaling) {
+  const double low_wavelength = scaling.original_context_length / scaling.low_freq_factor;
+  const double high_wavelength = scaling.original_context_length / scaling.high_freq_factor;
+  for (double& frequency : frequencies) {
+    const double wavelength = 2 * std::numbers::pi / frequency;
+    if (wavelength < high_wavelength) continue;
+    if (wavelength > low_wavelength) {
+      frequency /= scaling.factor;
+      continue;
+    }
+    const double kept = (scaling.original_context_length / wavelength - scaling.low_freq_factor) /
+                        (scaling.high_freq_factor - scaling.low_freq_factor);
+    frequency = (1 - kept) * frequency / scaling.factor + kept * frequency;
+  }
+}
+
+void scale_yarn(std::vector<double>& frequencies, const rope_config& rope, std::uint32_t head_dim) {
+  const auto& scaling = rope.scaling;
+  double first = yarn_pair(scaling.beta_fast, scaling.original_context_length, rope.theta, head_dim);
+  double last = yarn_pair(scaling.beta_slow, scaling.original_context_length, rope.theta, head_dim);
+  if (scaling.truncate) {
+    first = std::floor(first);
+    last = std::ceil(last);
+  }
+  first = std::max(first, 0.0);
+  last = std::min(last, head_dim - 1.0);
+  const double length = std::max(last - first, 0.001); // the reference implementation's guard against a step
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    const double interpolated = std::clamp((static_cast<double>(i) - first) / length, 0.0, 1.0);
+    frequencies[i] *= interpolated / scaling.factor + (1 - interpolated);
+  }
+}
+
+expected<void> validate_rope(const rope_config& rope, std::uint32_t head_dim, const std::string& which) {
+  const auto& scaling = rope.scaling;
+  // Comparisons are written so that NaN fails.
+  if (!(rope.theta > 1 && rope.theta <= 1e12))
+    return broken(which + " theta", "must be above 1 and at most 1e12");
+  if (!(scaling.factor >= 1 && scaling.factor <= 1e6))
+    return broken(which + " scaling factor", "must be 1 to 1e6");
+  if (!(scaling.magnitude > 0 && scaling.magnitude <= 1e3))
+    return broken(which + " scaling magnitude", "must be above 0 and at most 1000");
+  if (scaling.kind == rope_scaling_kind::llama3 || scaling.kind == rope_scaling_kind::yarn)
+    if (scaling.original_context_length == 0)
+      return broken(which + " original context length", "must be at least 1");
+  if (scaling.kind == rope_scaling_kind::llama3)
+    if (!(scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor &&
+          scaling.high_freq_factor <= 1e6))
+      return broken(which + " frequency factors", "must satisfy 0 < low < high <= 1e6");
+  if (scaling.kind == rope_scaling_kind::yarn)
+    if (!(scaling.beta_slow > 0 && scaling.beta_fast >= scaling.beta_slow && scaling.beta_fast <= 1e6))
+      return broken(which + " beta_fast and beta_slow", "must satisfy 0 < slow <= fast <= 1e6");
+  if (!rope.frequency_divisors.empty()) {
+    if (rope.frequency_divisors.size() != head_dim / 2)
+      return broken(which + " frequency divisors",
+                    "must be one for each of the " + std::to_string(head_dim / 2) + " pairs");
+    for (const float divisor : rope.frequency_divisors)
+      if (!(divisor > 0 && divisor <= 1e9F))
+        return broken(which + " frequency divisors", "must be above 0 and at most 1e9");
+  }
+  return {};
+}
+
+} // namespace
+
+std::string_view to_string(architecture arch) noexcept {
+  switch (arch) {
+  case architecture::llama:
+    return "llama";
+  case architecture::qwen2:
+    return "qwen2";
+  case architecture::qwen3:
+    return "qwen3";
+  case architecture::gemma3:
+    return "gemma3";
+  }
+  return "unknown";
+}
+
+double yarn_magnitude(double factor, double weight) noexcept {
+  return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1;
+}
+
+std::vector<double> rope_frequencies(const rope_config& rope, std::uint32_t head_dim) {
+  std::vector<double> frequencies(head_dim / 2);
+  for (std::size_t i = 0; i < frequencies.size(); ++i)
+    frequencies[i] = std::pow(rope.theta, -2.0 * static_cast<double>(i) / head_dim);
+  switch (rope.scaling.kind) {
+  case rope_scaling_kind::none:
+    break;
+  case rope_scaling_kind::linear:
+    for (double& frequency : frequencies) frequency /= rope.scaling.factor;
+    break;
+  case rope_scaling_kind::llama3:
+    scale_llama3(frequencies, rope.scaling);
+    break;
+  case rope_scaling_kind::yarn:
+    scale_yarn(frequencies, rope, head_dim);
+    break;
+  }
+  for (std::size_t i = 0; i < rope.frequency_divisors.size(); ++i)
+    frequencies[i] /= rope.frequency_divisors[i];
+  return frequencies;
+}
+
+expected<void> validate(const model_config& config) {
+  const range ranges[] = {
+      {"vocab_size", config.vocab_size, 1, 1U << 24},
+      {"context_length", config.context_length, 1, 1U << 30},
+      {"hidden_size", config.hidden_size, 1, 1U << 20},
+      {"num_layers", config.num_layers, 1, 4096},
+      {"num_heads", config.num_heads, 1, 4096},
+      {"num_kv_heads", config.num_kv_heads, 1, 4096},
+      {"head_dim", config.head_dim, 2, 4096},
+      {"ffn_size", config.ffn_size, 1, 1U << 22},
+      {"sliding_window", config.sliding_window, 0, 1U << 30},
+      {"local_layers", config.local_layers.size(), config.num_layers, config.num_layers},
+  };
+  for (const auto& [field, value, min, max] : ranges)
+    if (value < min || value > max)
+      return broken(field, "must be " + std::to_string(min) + " to " + std::to_string(max) + ", is " +
+                               std::to_string(value));
+  if (config.num_heads % config.num_kv_heads != 0)
+    return broken("num_heads", std::to_string(config.num_heads) + " must be a multiple of num_kv_heads " +
+                                   std::to_string(config.num_kv_heads));
+  if (config.head_dim % 2 != 0)
+    return broken("head_dim", "must be even, is " + std::to_string(config.head_dim));
+  if (!(config.norm_epsilon > 0 && config.norm_epsilon < 1))
+    return broken("norm_epsilon", "must be between 0 and 1");
+  if (!(config.attention_scale > 0 && config.attention_scale <= 1e3F))
+    return broken("attention_scale", "must be above 0 and at most 1000");
+  if (!(config.embedding_scale > 0 && config.embedding_scale <= 1e6F))
+    return broken("embedding_scale", "must be above 0 and at most 1e6");
+  if (auto ok = validate_rope(config.rope, config.head_dim, "rope"); !ok) return ok;
+  return validate_rope(config.local_rope, config.head_dim, "local rope");
+}
+
+} // namespace paceline::model

@@ -1,0 +1,108 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/device/op_glu.hpp"
+#include "runtime/device/op_rope.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::model {
+
+/// Decoder families the forward pass implements. What differs between them is in model_config's fields; code
+/// that needs to ask for the family itself is a smell.
+enum class architecture : std::uint8_t {
+  llama,  ///< Llama 1-3, SmolLM2, Mistral
+  qwen2,  ///< Qwen 2, 2.5: biases on Q, K and V
+  qwen3,  ///< Qwen 3: a norm on each head of Q and K
+  gemma3, ///< Gemma 3 (text): four norms a layer, QK norm, scaled embedding, local and global layers
+};
+
+std::string_view to_string(architecture arch) noexcept;
+
+/// How a file orders the rows of Q and K: interleaved in GGUF files of llama, whose converter permutes them,
+/// half-split in all others.
+using device::rope_layout;
+
+/// Function of the gate in the feed-forward block.
+using gate_activation = device::activation;
+
+/// How rotary frequencies are stretched beyond the context a model was first trained on.
+enum class rope_scaling_kind : std::uint8_t {
+  none,
+  linear, ///< all frequencies divided by `factor`
+  llama3, ///< low frequencies divided by `factor`, high ones kept, a ramp between (Llama 3.1)
+  yarn,   ///< NTK-by-parts interpolation and a magnitude (arXiv:2309.00071)
+};
+
+struct rope_scaling {
+  rope_scaling_kind kind = rope_scaling_kind::none;
+  double factor = 1;                         ///< at least 1
+  std::uint32_t original_context_length = 0; ///< positions of the first training; llama3 and yarn
+  double low_freq_factor = 1;                ///< llama3
+  double high_freq_factor = 4;               ///< llama3; above low_freq_factor
+  double beta_fast = 32; ///< yarn: rotations in the original context, above which a pair is kept
+  double beta_slow = 1;  ///< yarn: rotations below which a pair is fully interpolated
+  bool truncate = true;  ///< yarn: the ramp's ends are whole dimensions
+  double magnitude = 1;  ///< yarn: multiplies cosines and sines
+};
+
+/// Rotary position embedding over whole heads.
+struct rope_config {
+  double theta = 10000;
+  rope_scaling scaling;
+  /// Divisor of each pair's frequency, [head_dim / 2]; empty: none. GGUF files of Llama 3 carry their scaling
+  /// so.
+  std::vector<float> frequency_divisors;
+};
+
+/// Frequencies of a rotary embedding: angle = position * frequencies[i] for pair i of num_pairs.
+std::vector<double> rope_frequencies(const rope_config& rope, std::uint32_t head_dim);
+
+/// Magnitude of YaRN for a scaling factor: 0.1 * weight * ln(factor) + 1.
+double yarn_magnitude(double factor, double weight = 1) noexcept;
+
+/// Hyper-parameters of a decoder, whatever file they came from. A value that a loader returned satisfies
+/// `validate`.
+struct model_config {
+  architecture arch = architecture::llama;
+  std::string name;                 ///< as the file calls the model; may be empty
+  std::uint32_t vocab_size = 0;     ///< rows of the embedding and of the head
+  std::uint32_t context_length = 0; ///< positions the model was made for
+  std::uint32_t hidden_size = 0;    ///< values of the residual stream
+  std::uint32_t num_layers = 0;
+  std::uint32_t num_heads = 0; ///< query heads; a multiple of num_kv_heads
+  std::uint32_t num_kv_heads = 0;
+  std::uint32_t head_dim = 0; ///< values of one head of Q, K and V; even
+  std::uint32_t ffn_size = 0; ///< values between gate/up and down
+  float norm_epsilon = 0;     ///< of every RMS norm
+  gate_activation activation = gate_activation::silu;
+  rope_layout layout = rope_layout::half_split;
+  rope_config rope;       ///< of layers that see everything
+  rope_config local_rope; ///< of layers with a sliding window
+  std::uint32_t sliding_window =
+      0; ///< positions a local row sees, its own included; 0: there are no local layers
+  std::vector<bool> local_layers; ///< [num_layers]: which layers have the window
+  float attention_scale = 0;      ///< factor of Q . K
+  float embedding_scale = 1;      ///< factor of embedding rows
+  bool tied_embeddings = false;   ///< the head is the embedding
+  bool qkv_bias = false;
+  bool attention_output_bias = false;
+  bool qk_norm = false;    ///< RMS norm over each head of Q and K, before the rotation
+  bool post_norms = false; ///< norms after attention and after the feed-forward block too (gemma3)
+
+  std::uint32_t q_size() const noexcept { return num_heads * head_dim; }
+  std::uint32_t kv_size() const noexcept { return num_kv_heads * head_dim; }
+  bool is_local(std::uint32_t layer) const noexcept { return sliding_window != 0 && local_layers[layer]; }
+  const rope_config& rope_of(std::uint32_t layer) const noexcept {
+    return is_local(layer) ? local_rope : rope;
+  }
+};
+
+/// Checks every field's range and what must hold between fields, so that no size computed from a config
+/// overflows. The error names field and rule.
+expected<void> validate(const model_config& config);
+
+} // namespace paceline::model

@@ -1,0 +1,253 @@
+#include "runtime/model/transformer.hpp"
+
+#include "runtime/base/check.hpp"
+#include "runtime/device/op_attention.hpp"
+#include "runtime/device/op_elementwise.hpp"
+#include "runtime/device/op_embed.hpp"
+#include "runtime/device/op_rms_norm.hpp"
+#include "runtime/device/ops.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+namespace paceline::model {
+namespace {
+
+device::rope_layout layout_of(rope_layout layout) {
+  return layout == rope_layout::interleaved ? device::rope_layout::interleaved : device::rope_layout::half_split;
+}
+
+device::activation activation_of(gate_activation activation) {
+  return activation == gate_activation::silu ? device::activation::silu : device::activation::gelu_tanh;
+}
+
+model_info describe(const model_config& config, const transformer_weights& weights, const kv_shape& kv) {
+  model_info info;
+  info.architecture = to_string(config.arch);
+  info.vocab_size = config.vocab_size;
+  info.context_length = config.context_length;
+  info.num_layers = config.num_layers;
+  info.hidden_size = config.hidden_size;
+  std::uint64_t layer_bytes = weights.vectors->size_bytes();
+  for (const layer_weights& layer : weights.layers) {
+    for (const auto* matrix : {&layer.q, &layer.k, &layer.v, &layer.attention_output, &layer.ffn_gate,
+                               &layer.ffn_up, &layer.ffn_down})
+      layer_bytes += (*matrix)->size_bytes();
+  }
+  info.weights_bytes = layer_bytes + weights.token_embedding->size_bytes();
+  if (weights.output) info.weights_bytes += weights.output->size_bytes();
+  const std::uint64_t embedding_row = weights.token_embedding->size_bytes() / config.vocab_size;
+  info.bytes_per_token = layer_bytes + weights.head().size_bytes() + embedding_row;
+  info.kv_bytes_per_token = kv.bytes_per_token();
+  return info;
+}
+
+/// Checks that every slot a row writes or reads lies in its sequence's blocks, and every block in the pool.
+void check_batch(const device::row_batch& batch, const kv_storage& kv) {
+  for (const device::sequence_kv& sequence : batch.sequences)
+    for (const block_id block : sequence.blocks)
+      PACELINE_CHECK(block.value < kv.num_blocks(), "block " + to_string(block) + " is not of the pool");
+  for (const device::batch_entry& row : batch.rows) {
+    PACELINE_CHECK(row.sequence < batch.sequences.size(), "row of sequence " + std::to_string(row.sequence));
+    const std::uint64_t num_slots = batch.sequences[row.sequence].blocks.size() * std::uint64_t{kv.block_size()};
+    PACELINE_CHECK(row.slot.value < num_slots, "slot " + to_string(row.slot) + " is beyond the sequence's blocks");
+    PACELINE_CHECK(row.path_length <= row.position.value + std::uint64_t{1} &&
+                       row.path_begin <= batch.paths.size() && row.path_length <= batch.paths.size() - row.path_begin,
+                   "path of the row at position " + to_string(row.position));
+    PACELINE_CHECK(row.position.value + std::uint64_t{1} - row.path_length <= num_slots,
+                   "position " + to_string(row.position) + " is beyond the sequence's blocks");
+    for (const kv_slot slot : batch.paths.subspan(row.path_begin, row.path_length))
+      PACELINE_CHECK(slot.value < num_slots, "slot " + to_string(slot) + " is beyond the sequence's blocks");
+  }
+}
+
+} // namespace
+
+/// One forward pass: the intermediate values of all rows, in one piece of the stream's scratch memory.
+class transformer::pass {
+public:
+  pass(const transformer& model, device::ops& ops, const device::row_batch& batch, kv_cells& kv,
+       const forward_outputs& outputs)
+      : model_(model), config_(model.config_), ops_(ops), batch_(batch), kv_(kv), outputs_(outputs),
+        num_rows_(static_cast<std::uint32_t>(batch.rows.size())), hidden_size_(config_.hidden_size),
+        q_size_(config_.q_size()), kv_size_(config_.kv_size()) {
+    take_memory();
+  }
+
+  void run() {
+    embed();
+    make_rope_tables();
+    for (std::uint32_t l = 0; l < config_.num_layers; ++l) {
+      attend(l);
+      feed_forward(l);
+      for (const tap& t : outputs_.taps)
+        if (t.layer.value == l) copy_hidden(t.out.data());
+    }
+    finish();
+  }
+
+private:
+  /// Cuts the scratch memory: every array [num_rows_][its width], whole cache lines apart.
+  void take_memory() {
+    constexpr std::size_t line = 16;
+    const bool local = !model_.local_frequencies_.empty();
+    const std::array<std::pair<float**, std::size_t>, 7> arrays{{
+        {&hidden_, hidden_size_},
+        {&normed_, hidden_size_},
+        {&qkv_, q_size_ + 2 * std::size_t{kv_size_}},
+        {&attended_, q_size_},
+        {&gate_up_, 2 * std::size_t{config_.ffn_size}},
+        {&rope_table_, config_.head_dim},
+        {&local_rope_table_, local ? config_.head_dim : 0},
+    }};
+    std::size_t total = 0;
+    for (const auto& [array, width] : arrays) total += (num_rows_ * width + line - 1) / line * line;
+    float* next = ops_.scratch(total).data();
+    for (const auto& [array, width] : arrays) {
+      *array = next;
+      next += (num_rows_ * width + line - 1) / line * line;
+    }
+  }
+
+  void embed() {
+    std::vector<token_id> tokens;
+    tokens.reserve(num_rows_);
+    for (const device::batch_entry& row : batch_.rows) tokens.push_back(row.token);
+    ops_.embed({model_.weights_.token_embedding.get(), tokens, hidden_, hidden_size_, config_.embedding_scale});
+  }
+
+  void make_rope_tables() {
+    ops_.rope_table({batch_.rows, model_.frequencies_, config_.rope.scaling.magnitude, rope_table_});
+    if (model_.local_frequencies_.empty()) return;
+    ops_.rope_table(
+        {batch_.rows, model_.local_frequencies_, config_.local_rope.scaling.magnitude, local_rope_table_});
+  }
+
+  void norm(const float* x, float* y, const float* weight) {
+    ops_.rms_norm({x, hidden_size_, y, hidden_size_, weight, num_rows_, 1, hidden_size_, config_.norm_epsilon});
+  }
+
+  /// hidden += x * weights^T + bias, the sum normed first in families that do so.
+  void add_to_hidden(const float* x, std::size_t x_stride, const device::matrix& weights, const float* bias,
+                     const float* post_norm) {
+    const bool direct = post_norm == nullptr;
+    const std::array outputs{
+        device::matmul_output{&weights, direct ? hidden_ : normed_, hidden_size_, bias, direct}};
+    ops_.matmul({x, x_stride, num_rows_, weights.num_cols(), outputs});
+    if (direct) return;
+    norm(normed_, normed_, post_norm);
+    ops_.add({hidden_, hidden_size_, normed_, hidden_size_, num_rows_, hidden_size_});
+  }
+
+  void attend(std::uint32_t l) {
+    const layer_weights& weights = model_.weights_.layers[l];
+    const device::kv_layer& cells = kv_.layer(l);
+    const std::size_t stride = q_size_ + 2 * std::size_t{kv_size_};
+    float* q = qkv_;
+    float* k = q + q_size_;
+    float* v = k + kv_size_;
+    norm(hidden_, normed_, weights.attention_norm);
+    const std::array outputs{device::matmul_output{weights.q.get(), q, stride, weights.q_bias, false},
+                             device::matmul_output{weights.k.get(), k, stride, weights.k_bias, false},
+                             device::matmul_output{weights.v.get(), v, stride, weights.v_bias, false}};
+    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, outputs});
+    if (config_.qk_norm) {
+      ops_.rms_norm({q, stride, q, stride, weights.q_norm, num_rows_, config_.num_heads, config_.head_dim,
+                     config_.norm_epsilon});
+      ops_.rms_norm({k, stride, k, stride, weights.k_norm, num_rows_, config_.num_kv_heads, config_.head_dim,
+                     config_.norm_epsilon});
+    }
+    const bool local = config_.is_local(l);
+    // Keys follow the queries, so one rotation turns both.
+    ops_.rope({q, stride, local ? local_rope_table_ : rope_table_, num_rows_, config_.num_heads + config_.num_kv_heads,
+               config_.head_dim, config_.head_dim / 2, layout_of(config_.layout)});
+    ops_.kv_write({&batch_, cells, k, v, stride});
+    ops_.attention({&batch_, cells, q, stride, attended_, q_size_, config_.num_heads, config_.attention_scale, 0,
+                    local ? config_.sliding_window : 0});
+    add_to_hidden(attended_, q_size_, *weights.attention_output, weights.attention_output_bias,
+                  weights.post_attention_norm);
+  }
+
+  void feed_forward(std::uint32_t l) {
+    const layer_weights& weights = model_.weights_.layers[l];
+    const std::size_t stride = 2 * std::size_t{config_.ffn_size};
+    float* gate = gate_up_;
+    float* up = gate + config_.ffn_size;
+    norm(hidden_, normed_, weights.ffn_norm);
+    const std::array outputs{device::matmul_output{weights.ffn_gate.get(), gate, stride, nullptr, false},
+                             device::matmul_output{weights.ffn_up.get(), up, stride, nullptr, false}};
+    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, outputs});
+    ops_.glu({gate, up, stride, gate, stride, num_rows_, config_.ffn_size, activation_of(config_.activation)});
+    add_to_hidden(gate, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm);
+  }
+
+  void copy_hidden(float* out) {
+    ops_.gather({out, hidden_size_, hidden_, hidden_size_, nullptr, num_rows_, hidden_size_});
+  }
+
+  /// The final norm, of all rows for a tap and of the wanted ones for the head.
+  void finish() {
+    const float* weight = model_.weights_.output_norm;
+    for (const tap& t : outputs_.taps)
+      if (t.layer.value == config_.num_layers) norm(hidden_, t.out.data(), weight);
+    const auto wanted = static_cast<std::uint32_t>(outputs_.logit_rows.size());
+    if (wanted == 0) return;
+    ops_.gather({normed_, hidden_size_, hidden_, hidden_size_, outputs_.logit_rows.data(), wanted, hidden_size_});
+    ops_.rms_norm({normed_, hidden_size_, normed_, hidden_size_, weight, wanted, 1, hidden_size_,
+                   config_.norm_epsilon});
+    const std::array outputs{device::matmul_output{&model_.weights_.head(), outputs_.logits.data(),
+                                                   config_.vocab_size, nullptr, false}};
+    ops_.matmul({normed_, hidden_size_, wanted, hidden_size_, outputs});
+  }
+
+  const transformer& model_;
+  const model_config& config_;
+  device::ops& ops_;
+  const device::row_batch& batch_;
+  kv_cells& kv_;
+  const forward_outputs& outputs_;
+  const std::uint32_t num_rows_;
+  const std::uint32_t hidden_size_;
+  const std::uint32_t q_size_;
+  const std::uint32_t kv_size_;
+  float* hidden_ = nullptr;   ///< the residual stream
+  float* normed_ = nullptr;   ///< what a product reads, or wrote before its norm
+  float* qkv_ = nullptr;      ///< queries, keys and values side by side
+  float* attended_ = nullptr; ///< heads of the attention
+  float* gate_up_ = nullptr;  ///< gate and up side by side; the active gate takes the gate's place
+  float* rope_table_ = nullptr;
+  float* local_rope_table_ = nullptr;
+};
+
+transformer::transformer(model_config config, transformer_weights weights, device::tensor_type kv_type,
+                         device::buffer_memory& memory)
+    : config_(std::move(config)), weights_(std::move(weights)),
+      kv_shape_{config_.num_layers, config_.num_kv_heads, config_.head_dim, kv_type}, memory_(memory),
+      frequencies_(rope_frequencies(config_.rope, config_.head_dim)), info_(describe(config_, weights_, kv_shape_)) {
+  if (config_.sliding_window != 0) local_frequencies_ = rope_frequencies(config_.local_rope, config_.head_dim);
+}
+
+std::unique_ptr<kv_storage> transformer::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size) const {
+  return std::make_unique<kv_cells>(kv_shape_, num_blocks, block_size, memory_);
+}
+
+void transformer::forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
+                          const forward_outputs& outputs) const {
+  auto* cells = dynamic_cast<kv_cells*>(&kv);
+  PACELINE_CHECK(cells != nullptr && cells->num_layers() == config_.num_layers, "the KV pool is of another model");
+  check_batch(batch, kv);
+  PACELINE_CHECK(outputs.logits.size() == outputs.logit_rows.size() * std::uint64_t{config_.vocab_size},
+                 "room for " + std::to_string(outputs.logits.size()) + " logits");
+  for (const std::uint32_t row : outputs.logit_rows)
+    PACELINE_CHECK(row < batch.rows.size(), "logits of row " + std::to_string(row));
+  for (const tap& t : outputs.taps)
+    PACELINE_CHECK(t.layer.value <= config_.num_layers &&
+                       t.out.size() == batch.rows.size() * std::uint64_t{config_.hidden_size},
+                   "tap of layer " + to_string(t.layer));
+  if (batch.rows.empty()) return;
+  pass(*this, ops, batch, *cells, outputs).run();
+}
+
+} // namespace paceline::model

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "runtime/device/buffer.hpp"
+#include "runtime/device/matrix.hpp"
+#include "runtime/device/op_glu.hpp"
+#include "runtime/device/op_matmul.hpp"
+#include "runtime/device/op_rope.hpp"
+#include "runtime/model/kv_cells.hpp"
+#include "runtime/model/language_model.hpp"
+#include "runtime/model/model_config.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace paceline::model {
+
+/// A layer's weights on the device. Vectors point into the model's one buffer; absent ones are null.
+struct layer_weights {
+  std::unique_ptr<const device::matrix> q, k, v, attention_output, ffn_gate, ffn_up, ffn_down;
+  const float* attention_norm = nullptr;
+  const float* q_bias = nullptr;
+  const float* k_bias = nullptr;
+  const float* v_bias = nullptr;
+  const float* q_norm = nullptr;
+  const float* k_norm = nullptr;
+  const float* attention_output_bias = nullptr;
+  const float* post_attention_norm = nullptr;
+  const float* ffn_norm = nullptr;
+  const float* post_ffn_norm = nullptr;
+};
+
+/// All weights of a decoder on the device.
+struct transformer_weights {
+  std::unique_ptr<const device::matrix> token_embedding;
+  std::unique_ptr<const device::matrix> output; ///< none: the embedding serves
+  const float* output_norm = nullptr;
+  std::vector<layer_weights> layers;
+  std::unique_ptr<device::buffer> vectors; ///< what the pointers point into
+
+  const device::matrix& head() const noexcept { return output ? *output : *token_embedding; }
+};
+
+/// The forward pass of the decoder families of `architecture`, written over the device's ops. Differences between
+/// families are fields of the config. Constant after construction.
+class transformer final : public language_model {
+public:
+  /// `weights` has everything that the config implies; `memory`, which KV pools are taken from, outlives the model.
+  transformer(model_config config, transformer_weights weights, device::tensor_type kv_type,
+              device::buffer_memory& memory);
+
+  const model_info& info() const noexcept override { return info_; }
+  std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size) const override;
+  void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
+               const forward_outputs& outputs) const override;
+
+  const model_config& config() const noexcept { return config_; }
+
+private:
+  class pass;
+
+  model_config config_;
+  transformer_weights weights_;
+  kv_shape kv_shape_;
+  device::buffer_memory& memory_;
+  std::vector<double> frequencies_;       ///< of layers that see everything
+  std::vector<double> local_frequencies_; ///< of layers with a window; empty when there are none
+  model_info info_;
+};
+
+} // namespace paceline::model

@@ -1,0 +1,187 @@
+#include "runtime/model/transformer_loader.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace paceline::model {
+namespace {
+
+using matrix_ptr = std::unique_ptr<const device::matrix>;
+
+/// A matrix to pack, and where it goes.
+struct packing_job {
+  const weight_view* from;
+  matrix_ptr* to;
+};
+
+/// A vector to upload, and the pointer that shall name it.
+struct vector_job {
+  const weight_view* from;
+  const float** to;
+};
+
+struct load_plan {
+  std::vector<packing_job> matrices;
+  std::vector<vector_job> vectors;
+};
+
+load_plan plan_load(const weights_source& source, transformer_weights& weights) {
+  load_plan plan;
+  plan.matrices.push_back({&source.at(tensor_role::token_embedding), &weights.token_embedding});
+  const weight_view& output = source.at(tensor_role::output);
+  if (output.tensor.bytes.data() != source.at(tensor_role::token_embedding).tensor.bytes.data())
+    plan.matrices.push_back({&output, &weights.output});
+  plan.vectors.push_back({&source.at(tensor_role::output_norm), &weights.output_norm});
+  for (std::uint32_t l = 0; l < source.num_layers(); ++l) {
+    layer_weights& layer = weights.layers[l];
+    const std::pair<tensor_role, matrix_ptr*> matrices[] = {
+        {tensor_role::q, &layer.q},
+        {tensor_role::k, &layer.k},
+        {tensor_role::v, &layer.v},
+        {tensor_role::attention_output, &layer.attention_output},
+        {tensor_role::ffn_gate, &layer.ffn_gate},
+        {tensor_role::ffn_up, &layer.ffn_up},
+        {tensor_role::ffn_down, &layer.ffn_down},
+    };
+    const std::pair<tensor_role, const float**> vectors[] = {
+        {tensor_role::attention_norm, &layer.attention_norm},
+        {tensor_role::q_bias, &layer.q_bias},
+        {tensor_role::k_bias, &layer.k_bias},
+        {tensor_role::v_bias, &layer.v_bias},
+        {tensor_role::q_norm, &layer.q_norm},
+        {tensor_role::k_norm, &layer.k_norm},
+        {tensor_role::attention_output_bias, &layer.attention_output_bias},
+        {tensor_role::post_attention_norm, &layer.post_attention_norm},
+        {tensor_role::ffn_norm, &layer.ffn_norm},
+        {tensor_role::post_ffn_norm, &layer.post_ffn_norm},
+    };
+    for (const auto& [role, to] : matrices) plan.matrices.push_back({&source.at(role, l), to});
+    for (const auto& [role, to] : vectors)
+      if (!source.at(role, l).empty()) plan.vectors.push_back({&source.at(role, l), to});
+  }
+  return plan;
+}
+
+/// Bytes read so far, told to the one who asked.
+class progress_meter {
+public:
+  progress_meter(const transformer_load_options& options, std::uint64_t total) : options_(options), total_(total) {}
+
+  void add(std::uint64_t num_bytes) {
+    const std::lock_guard lock(mutex_);
+    done_ += num_bytes;
+    if (options_.progress) options_.progress(done_, total_);
+  }
+
+private:
+  const transformer_load_options& options_;
+  const std::uint64_t total_;
+  std::mutex mutex_;
+  std::uint64_t done_ = 0;
+};
+
+/// Packs all jobs on several threads, which take the next one each. The error of the first job in order wins, so that
+/// a file always gives the same message.
+class parallel_packing {
+public:
+  parallel_packing(std::vector<packing_job> jobs, device::weight_memory& memory, progress_meter& meter)
+      : jobs_(std::move(jobs)), memory_(memory), meter_(meter), first_failed_(jobs_.size()) {}
+
+  std::optional<error> run(std::uint32_t num_threads) {
+    std::vector<std::jthread> threads;
+    try {
+      for (std::uint32_t t = 1; t < num_threads && t < jobs_.size(); ++t) threads.emplace_back([this] { work(); });
+    } catch (const std::system_error&) { // fewer threads do as well
+    }
+    work();
+    threads.clear();
+    return std::move(failure_);
+  }
+
+private:
+  void work() noexcept {
+    for (;;) {
+      const std::size_t i = next_.fetch_add(1);
+      if (i >= jobs_.size() || i > first_failed_.load()) return;
+      try {
+        auto packed = memory_.pack(jobs_[i].from->name, jobs_[i].from->tensor);
+        if (!packed) {
+          fail(i, packed.error());
+          return;
+        }
+        *jobs_[i].to = std::move(*packed);
+        meter_.add(jobs_[i].from->tensor.bytes.size());
+      } catch (const std::bad_alloc&) {
+        fail(i, error(errc::resource_exhausted, std::string(jobs_[i].from->name) + ": not enough memory"));
+        return;
+      }
+    }
+  }
+
+  void fail(std::size_t job, error reason) {
+    const std::lock_guard lock(mutex_);
+    if (job >= first_failed_.load()) return;
+    first_failed_ = job;
+    failure_ = std::move(reason);
+  }
+
+  std::vector<packing_job> jobs_;
+  device::weight_memory& memory_;
+  progress_meter& meter_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<std::size_t> first_failed_; ///< jobs_.size(): none
+  std::mutex mutex_;
+  std::optional<error> failure_;
+};
+
+/// Uploads all vectors into one buffer, each on its own cache lines.
+std::unique_ptr<device::buffer> upload(const std::vector<vector_job>& jobs, device::buffer_memory& memory,
+                                       progress_meter& meter) {
+  constexpr std::uint64_t line = 64;
+  const auto padded = [](const vector_job& job) { return (job.from->tensor.bytes.size() + line - 1) / line * line; };
+  std::uint64_t total = 0;
+  for (const vector_job& job : jobs) total += padded(job);
+  auto buffer = memory.allocate(total);
+  std::uint64_t offset = 0;
+  for (const vector_job& job : jobs) {
+    buffer->upload(offset, job.from->tensor.bytes);
+    *job.to = reinterpret_cast<const float*>(buffer->data() + offset);
+    meter.add(job.from->tensor.bytes.size());
+    offset += padded(job);
+  }
+  return buffer;
+}
+
+} // namespace
+
+expected<std::unique_ptr<transformer>> load_transformer(const model_config& config, const weights_source& source,
+                                                        device::weight_memory& weights,
+                                                        device::buffer_memory& buffers,
+                                                        const transformer_load_options& options) {
+  if (options.kv_type != device::tensor_type::f16 && options.kv_type != device::tensor_type::f32)
+    return error(errc::invalid_argument, "KV type: must be F16 or F32");
+  if (config.head_dim > device::max_head_dim)
+    return error(errc::unsupported, "head_dim: " + std::to_string(config.head_dim) + " is above " +
+                                        std::to_string(device::max_head_dim));
+  try {
+    transformer_weights packed;
+    packed.layers.resize(config.num_layers);
+    load_plan plan = plan_load(source, packed);
+    progress_meter meter(options, source.total_bytes());
+    packed.vectors = upload(plan.vectors, buffers, meter);
+    if (auto failure = parallel_packing(std::move(plan.matrices), weights, meter).run(options.num_threads))
+      return std::move(*failure);
+    return std::make_unique<transformer>(config, std::move(packed), options.kv_type, buffers);
+  } catch (const std::bad_alloc&) {
+    return error(errc::resource_exhausted, "weights: not enough memory");
+  }
+}
+
+} // namespace paceline::model

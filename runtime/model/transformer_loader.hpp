@@ -1,0 +1,33 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/device/buffer.hpp"
+#include "runtime/device/matrix.hpp"
+#include "runtime/model/loader/weights_source.hpp"
+#include "runtime/model/model_config.hpp"
+#include "runtime/model/transformer.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace paceline::model {
+
+/// How a transformer is brought onto a device.
+struct transformer_load_options {
+  device::tensor_type kv_type = device::tensor_type::f16; ///< of KV pools: f16 or f32
+  std::uint32_t num_threads = 1;                          ///< that read and pack tensors
+  /// Called after each tensor with the bytes read so far and in all; from any of the threads, one call at a time. Must
+  /// not throw.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+};
+
+/// Packs `source`, whose tensors have the shapes that `config` implies, into the device's memory. The source is not
+/// needed afterwards; `buffers` outlives the model. Fails with the first tensor's error that a device reports, and with
+/// `unsupported` or `resource_exhausted`.
+expected<std::unique_ptr<transformer>> load_transformer(const model_config& config, const weights_source& source,
+                                                        device::weight_memory& weights,
+                                                        device::buffer_memory& buffers,
+                                                        const transformer_load_options& options);
+
+} // namespace paceline::model

@@ -1,0 +1,91 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+#include "runtime/base/philox.hpp"
+#include "runtime/base/request.hpp"
+#include "runtime/sampling/token_counts.hpp"
+#include "runtime/sampling/truncation.hpp"
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace paceline::sampling {
+
+/// Where in the request a row stands whose logits are processed.
+struct row_context {
+  const token_counts* committed = nullptr; ///< counts of the committed tokens; may be null without penalties
+  /// Draft tokens between the last committed one and this row, in order.
+  std::span<const token_id> draft_path = {};
+  token_position position = {};   ///< of the token to be chosen
+  std::uint32_t output_index = 0; ///< of the token to be chosen: 0 for the first output token
+};
+
+/// What a row decided.
+struct choice {
+  token_id token;
+  bool hopeless = false; ///< no token had a finite logit (NaN counts as -infinity); `token` is the lowest id
+};
+
+/// The one way from logits to a token. Plain decoding, drafting, verification and audits call it, so that a
+/// row's token depends on its logits, its context and the request alone. Const and thread-safe after
+/// construction; scratch is kept per thread.
+///
+/// Order: raw logits -> logit bias -> repetition, presence, frequency penalty over the growing context ->
+/// minimum length (EOS and stop ids removed) -> temperature -> top-k -> top-p -> min-p. Ties everywhere go to
+/// the lowest id. A NaN logit counts as -infinity, +infinity as the largest finite number.
+class pipeline {
+ public:
+  pipeline(const sampling_params& params, const stop_params& stop);
+
+  /// Processes one row in place: raw logits in, scores out. A score is the natural logarithm of the token's
+  /// probability relative to the likeliest one's: 0 for the likeliest, -infinity for removed tokens.
+  /// (Relative, because the sum over the vocabulary is needed by few: `total_weight`.) At temperature 0 the
+  /// result is one-hot. False if no token had a finite logit; all scores are then -infinity.
+  bool process(std::span<float> logits, const row_context& row) const;
+
+  /// The request's own sample at a position, a fixed function of (processed row, seed, position, choice
+  /// index): argmax of score + Gumbel noise keyed by token id; at temperature 0 the argmax.
+  token_id sample(std::span<const float> scores, token_position position) const;
+
+  /// process, then sample, to the bit, without doing what only `process` needs. `logits` is left in an
+  /// unspecified state.
+  choice choose(std::span<float> logits, const row_context& row) const;
+  token_id process_and_sample(std::span<float> logits, const row_context& row) const {
+    return choose(logits, row).token;
+  }
+
+  /// Random numbers of this request for one purpose at one position.
+  noise_stream noise(noise_purpose purpose, token_position position) const noexcept {
+    return {
+        .seed = params_.seed, .position = position, .choice_index = params_.choice_index, .purpose = purpose};
+  }
+
+  bool greedy() const noexcept { return params_.temperature == 0.0F; }
+  const sampling_params& params() const noexcept { return params_; }
+
+ private:
+  void edit(std::span<float> logits, const row_context& row) const;
+  void penalise(std::span<float> logits, const row_context& row) const;
+  float penalised(float logit, std::uint32_t num_output) const noexcept;
+
+  sampling_params params_;
+  truncation truncation_;
+  bool penalties_ = false;
+  std::vector<token_id> stop_like_ids_; ///< removed before min_tokens
+  std::uint32_t min_tokens_ = 0;
+};
+
+/// Sum of e^score over a processed row, in double: probability of token t = portable_exp(scores[t]) / total.
+double total_weight(std::span<const float> scores);
+
+/// Raw log-softmax of `token` and the `num_top` best (best first, ties to the lowest id), accumulated in
+/// double.
+struct raw_logprobs {
+  float chosen = 0;
+  std::vector<std::pair<token_id, float>> top;
+};
+raw_logprobs log_softmax_of(std::span<const float> raw_logits, token_id token, std::uint32_t num_top);
+
+} // namespace paceline::sampling

@@ -1,0 +1,52 @@
+#include "runtime/scheduling/round_runner.hpp"
+
+#include <exception>
+
+namespace paceline::scheduling {
+
+speculation::draft_task make_task(const plan_item& item, speculation::drafter& drafter, std::uint32_t draft_length) {
+  auto& sequence = *item.target;
+  speculation::draft_task task{};
+  task.request = sequence.id();
+  task.tokens = sequence.tokens();
+  task.sampling = &sequence.pipeline();
+  task.counts = &sequence.counts();
+  task.prompt_length = sequence.prompt_length();
+  task.rule = sequence.request().speculation.rule;
+  task.draft_length = draft_length;
+  task.blocks = item.drafter_blocks;
+  task.features = sequence.features;
+  task.session = sequence.session(item.drafter, drafter);
+  task.result.base_length = sequence.length();
+  return task;
+}
+
+draft_runner::draft_runner(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv,
+                           std::uint32_t target_block_size, std::uint32_t context_length)
+    : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size), context_length_(context_length) {}
+
+void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& batch) {
+  batch.drafts.assign(plan.items.size(), {});
+  std::vector<speculation::draft_task> tasks;
+  std::vector<std::size_t> owners;
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const auto& item = plan.items[i];
+    if (item.drafter != index_ || item.restart_at || item.target->finish() != finish_reason::none) continue;
+    if (item.drafter_restart) item.target->reset_session(index_);
+    if (item.target->kv_length() + 1 != item.target->length()) continue; // its prompt is not complete
+    const auto limit = draft_limit(item, target_block_size_, context_length_);
+    if (limit == 0) continue;
+    tasks.push_back(make_task(item, *drafter_, limit));
+    owners.push_back(i);
+  }
+  if (tasks.empty()) return;
+  try {
+    drafter_->propose(ops, kv_, tasks);
+  } catch (const std::exception& e) {
+    batch.failure = error{errc::internal, "drafter " + drafter_->traits().name + ": " + e.what()};
+    return;
+  }
+  for (std::size_t t = 0; t < tasks.size(); ++t) batch.drafts[owners[t]] = std::move(tasks[t].result);
+}
+
+} // namespace paceline::scheduling

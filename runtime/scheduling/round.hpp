@@ -1,0 +1,80 @@
+#pragma once
+
+#include "runtime/base/clock.hpp"
+#include "runtime/base/error.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/token_event.hpp"
+#include "runtime/device/row_batch.hpp"
+#include "runtime/scheduling/sequence.hpp"
+#include "runtime/speculation/drafters/drafter.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace paceline::scheduling {
+
+/// What a round shall do for one request.
+struct plan_item {
+  std::shared_ptr<sequence> target;
+  std::vector<block_id> blocks;             ///< lease in the target's pool: block table of the sequence
+  std::uint32_t max_rows = 1;               ///< committed tokens whose KV this round may compute; the last one decides
+  std::optional<std::uint32_t> restart_at;  ///< KV is valid up to here only (admission, return after preemption)
+  std::uint32_t num_cached_tokens = 0;      ///< with restart_at: how much of it came from the prefix cache
+  std::vector<device::kv_copy> copies;      ///< cells to copy before the pass
+  std::uint32_t drafter = 0;                ///< index into the model's drafters; 0 is "none"
+  std::uint32_t draft_length = 0;           ///< upper bound
+  std::vector<block_id> drafter_blocks;     ///< lease in the drafter's own pool
+  bool drafter_restart = false;             ///< that lease is new: what the drafter remembers of its own KV is void
+};
+
+/// Composition of one round of one batch group: who takes part, with what memory.
+struct round_plan {
+  round_id round;
+  group_id group;
+  std::vector<plan_item> items;
+};
+
+/// Drafts that a draft worker made for a round. Written by its program, read after its fence.
+struct draft_batch {
+  std::vector<speculation::draft> drafts; ///< one a plan item; those of other drafters' items stay empty
+  std::optional<error> failure;           ///< the drafter failed: the drafts are empty, the round goes on without
+  std::uint32_t pool = 0;                 ///< number of the drafter's pool, 0 if it has none
+  std::uint64_t submission = 0;           ///< of its program on its stream
+};
+
+/// What a round did for one request: what the scheduler needs to go on.
+struct item_result {
+  request_id request;
+  std::uint32_t num_rows = 0;      ///< rows computed, draft rows included
+  std::uint32_t num_draft = 0;     ///< draft tokens verified
+  std::uint32_t num_accepted = 0;
+  bool stale_draft = false;        ///< a draft was dropped because its base had passed
+  std::uint32_t drafter = 0;
+  std::uint32_t length = 0;        ///< committed tokens after the round
+  std::uint32_t kv_length = 0;
+  finish_reason finish = finish_reason::none;
+  std::vector<token_id> committed; ///< by this round
+};
+
+/// Outcome of a round. Written by the verify program, read after its fence.
+struct round_result {
+  round_id round;
+  group_id group;
+  std::vector<item_result> items;
+  std::vector<token_event> events;  ///< in item order; items without news have none
+  std::optional<error> failure;     ///< the pass failed: every request of the round fails with it
+  bool started = false;             ///< false with a failed fence: nothing ran, the round may be tried again
+  std::uint32_t num_rows = 0;
+  std::chrono::nanoseconds duration{}; ///< of the program
+  /// Submission number of the round's program on the stream of each pool (index = pool; 0 = none): what a release of its
+  /// requests waits for. The streams have completed them when this result may be read.
+  std::vector<std::uint64_t> submissions;
+};
+
+/// Draft tokens that item may use now: never beyond what the request may commit, the context, or the leases hold
+/// (overflow guard: shrinks to 0, never fails). Call inside a program.
+std::uint32_t draft_limit(const plan_item& item, std::uint32_t block_size, std::uint32_t context_length);
+
+} // namespace paceline::scheduling

@@ -1,0 +1,290 @@
+#include "runtime/scheduling/round_runner.hpp"
+
+#include "runtime/base/check.hpp"
+
+#include <algorithm>
+#include <exception>
+
+namespace paceline::scheduling {
+
+round_runner::round_runner(round_resources resources) : resources_(std::move(resources)) {
+  for (const auto* drafter : resources_.drafters)
+    if (drafter)
+      for (auto layer : drafter->traits().taps)
+        if (std::ranges::find(taps_, layer) == taps_.end()) taps_.push_back(layer);
+  tap_values_.resize(taps_.size());
+}
+
+void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const std::shared_ptr<draft_batch>> drafts,
+                       round_result& result) {
+  result.started = true;
+  result.round = plan.round;
+  result.group = plan.group;
+  const auto begin = resources_.time->now();
+  auto lanes = open_lanes(plan);
+  try {
+    collect_drafts(ops, plan, drafts, lanes);
+    rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear();
+    for (auto& lane : lanes) {
+      if (!lane.item->copies.empty()) resources_.kv->copy(ops, lane.item->copies);
+      add_rows(lane);
+    }
+    if (!rows_.empty()) run_pass(ops, lanes);
+  } catch (const std::exception& e) {
+    result.failure = error{errc::internal, std::string("round ") + to_string(plan.round) + ": " + e.what()};
+    return;
+  }
+  for (auto& lane : lanes) result.items.push_back(settle(ops, lane, plan.round, result.events));
+  for (const auto& item : plan.items) // those that had ended before: said again, in case that news was lost
+    if (item.target->finish() != finish_reason::none &&
+        std::ranges::none_of(lanes, [&](const auto& lane) { return lane.item == &item; }))
+      result.items.push_back({item.target->id(), 0, 0, 0, false, item.drafter, item.target->length(), item.target->kv_length(), item.target->finish(), {}});
+  result.num_rows = static_cast<std::uint32_t>(rows_.size());
+  result.duration = resources_.time->now() - begin;
+}
+
+std::vector<round_runner::lane> round_runner::open_lanes(const round_plan& plan) {
+  const auto now = resources_.time->now();
+  std::vector<lane> lanes;
+  for (const auto& item : plan.items) {
+    auto& sequence = *item.target;
+    if (sequence.finish() != finish_reason::none) continue; // ended in a round that was still under way when this was planned
+    if (item.restart_at) {
+      sequence.set_kv_length(*item.restart_at);
+      sequence.num_cached_tokens = item.num_cached_tokens;
+    }
+    sequence.begin_round(now);
+    lane lane;
+    lane.item = &item;
+    lane.context_begin = sequence.kv_length();
+    lane.num_context = std::min(item.max_rows, sequence.length() - sequence.kv_length());
+    lane.decides = lane.context_begin + lane.num_context == sequence.length();
+    lanes.push_back(std::move(lane));
+  }
+  return lanes;
+}
+
+void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
+                                  std::span<const std::shared_ptr<draft_batch>> drafts, std::vector<lane>& lanes) {
+  std::vector<std::uint32_t> in_line;
+  for (auto& lane : lanes) {
+    const auto index = lane.item->drafter;
+    auto* drafter = resources_.drafters.at(index);
+    if (!drafter || !lane.decides || lane.num_context != 1) continue;
+    if (drafter->traits().where == speculation::placement::in_line) {
+      if (std::ranges::find(in_line, index) == in_line.end()) in_line.push_back(index);
+      continue;
+    }
+    const auto position = static_cast<std::size_t>(lane.item - plan.items.data());
+    for (const auto& batch : drafts)
+      if (batch && position < batch->drafts.size() && !batch->drafts[position].tree.empty())
+        lane.draft = std::move(batch->drafts[position]);
+  }
+  for (auto index : in_line) propose_in_line(ops, index, lanes);
+  for (auto& lane : lanes) {
+    if (lane.draft.tree.empty()) continue;
+    const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
+    const auto room = limit == 0 ? 0 : lane.item->blocks.size() * resources_.kv->block_size() - lane.item->target->length();
+    if (lane.draft.tree.size() > room) { // nodes the lease has no cells for; what is left is a tree
+      lane.draft.tree.truncate(static_cast<std::uint32_t>(room));
+      if (lane.draft.probs.size() > room) lane.draft.probs.resize(room);
+    }
+    const bool stale = lane.draft.base_length != lane.item->target->length();
+    if (!stale && speculation::validate_draft(lane.draft, resources_.target->info().vocab_size, limit)) continue;
+    lane.draft = {};
+    lane.stale = true;
+  }
+}
+
+void round_runner::propose_in_line(device::ops& ops, std::uint32_t index, std::vector<lane>& lanes) {
+  auto& drafter = *resources_.drafters[index];
+  std::vector<speculation::draft_task> tasks;
+  std::vector<lane*> owners;
+  for (auto& lane : lanes) {
+    if (lane.item->drafter != index || !lane.decides || lane.num_context != 1) continue;
+    const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
+    if (limit == 0) continue;
+    tasks.push_back(make_task(*lane.item, drafter, limit));
+    owners.push_back(&lane);
+  }
+  if (tasks.empty()) return;
+  drafter.propose(ops, nullptr, tasks);
+  for (std::size_t t = 0; t < tasks.size(); ++t) owners[t]->draft = std::move(tasks[t].result);
+}
+
+void round_runner::add_rows(lane& lane) {
+  const auto& sequence = *lane.item->target;
+  const auto index = static_cast<std::uint32_t>(sequences_.size());
+  sequences_.push_back({lane.item->blocks});
+  lane.first_row = static_cast<std::uint32_t>(rows_.size());
+  lane.first_logits = static_cast<std::uint32_t>(logit_rows_.size());
+  const auto reported = sequence.num_prompt_logprobs(); // a preempted prompt is computed twice, reported once
+  const bool want_prompt = sequence.request().sampling.prompt_logprobs;
+  for (std::uint32_t i = 0; i < lane.num_context; ++i) {
+    const auto position = lane.context_begin + i;
+    const bool last = position + 1 == sequence.length();
+    const bool report = want_prompt && position >= reported && position + 1 < sequence.prompt_length();
+    if (last || report) {
+      if (!last && lane.num_prompt_logits++ == 0) lane.first_prompt_position = position;
+      logit_rows_.push_back(static_cast<std::uint32_t>(rows_.size()));
+    }
+    rows_.push_back({sequence.tokens()[position], token_position{position}, kv_slot{position}, index, 0, 0});
+  }
+  const auto& tree = lane.draft.tree;
+  const bool chain = tree.is_chain();
+  for (std::uint32_t n = 0; n < tree.size(); ++n) {
+    const auto position = sequence.length() + tree.depths()[n];
+    device::batch_entry row{tree.tokens()[n], token_position{position}, kv_slot{sequence.length() + n}, index, 0, 0};
+    if (!chain) {
+      row.path_begin = static_cast<std::uint32_t>(paths_.size());
+      for (auto node : tree.path_to(static_cast<std::int32_t>(n)))
+        paths_.push_back(kv_slot{sequence.length() + static_cast<std::uint32_t>(node)});
+      row.path_length = tree.depths()[n] + 1;
+    }
+    logit_rows_.push_back(static_cast<std::uint32_t>(rows_.size()));
+    rows_.push_back(row);
+  }
+}
+
+void round_runner::run_pass(device::ops& ops, const std::vector<lane>&) {
+  const auto& info = resources_.target->info();
+  logits_.resize(logit_rows_.size() * info.vocab_size);
+  std::vector<model::tap> taps;
+  for (std::size_t t = 0; t < taps_.size(); ++t) {
+    tap_values_[t].resize(rows_.size() * info.hidden_size);
+    taps.push_back({taps_[t], tap_values_[t]});
+  }
+  resources_.target->forward(ops, {rows_, sequences_, paths_}, *resources_.kv, {logit_rows_, logits_, taps});
+}
+
+std::span<float> round_runner::logits_row(std::uint32_t index) {
+  const std::size_t vocab = resources_.target->info().vocab_size;
+  return std::span(logits_).subspan(index * vocab, vocab);
+}
+
+item_result round_runner::settle(device::ops& ops, lane& lane, round_id round, std::vector<token_event>& events) {
+  auto& sequence = *lane.item->target;
+  item_result done;
+  done.request = sequence.id();
+  done.drafter = lane.item->drafter;
+  done.num_rows = lane.num_context + lane.draft.tree.size();
+  done.stale_draft = lane.stale;
+  round_trace trace;
+  trace.round = round;
+  trace.base_length = sequence.length();
+  try {
+    report_prompt_logprobs(lane);
+    if (lane.decides && sequence.remaining() == 0) {
+      sequence.finish_prompt_only();
+    } else if (lane.decides) {
+      decide(ops, lane, done, trace);
+    }
+    sequence.set_kv_length(std::min(lane.context_begin + lane.num_context + done.num_accepted, sequence.length() - 1));
+    const auto committed = sequence.tokens().subspan(trace.base_length);
+    done.committed.assign(committed.begin(), committed.end());
+    auto event = sequence.end_round(trace, resources_.time->now());
+    if (!event.tokens.empty() || !event.prompt_logprobs.empty() || event.finish != finish_reason::none)
+      events.push_back(std::move(event));
+    done.finish = sequence.finish();
+  } catch (const std::exception& e) {
+    token_event event;
+    event.request = sequence.id();
+    event.finish = finish_reason::error;
+    event.failure = error{errc::internal, std::string("request failed: ") + e.what()};
+    events.push_back(std::move(event));
+    done.finish = finish_reason::error;
+  }
+  done.length = sequence.length();
+  done.kv_length = sequence.kv_length();
+  return done;
+}
+
+void round_runner::report_prompt_logprobs(const lane& lane) {
+  auto& sequence = *lane.item->target;
+  if (!sequence.request().sampling.prompt_logprobs) return;
+  const auto num_top = sequence.request().sampling.num_logprobs.value_or(0);
+  for (std::uint32_t i = 0; i < lane.num_prompt_logits; ++i) {
+    const auto token = sequence.tokens()[lane.first_prompt_position + i + 1];
+    auto raw = sampling::log_softmax_of(logits_row(lane.first_logits + i), token, num_top);
+    sequence.add_prompt_logprob({token, raw.chosen, std::move(raw.top)});
+  }
+}
+
+void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round_trace& trace) {
+  auto& sequence = *lane.item->target;
+  const auto first = lane.first_logits + lane.num_prompt_logits; // row of the last committed token
+  const auto num_logprobs = sequence.request().sampling.num_logprobs;
+  const std::size_t vocab = resources_.target->info().vocab_size;
+  if (num_logprobs) {
+    const auto rows = std::span(logits_).subspan(first * vocab, (1 + lane.draft.tree.size()) * vocab);
+    raw_copy_.assign(rows.begin(), rows.end());
+  }
+  const auto row_of = [&](std::int32_t node) { return logits_row(first + static_cast<std::uint32_t>(node + 1)); };
+  const speculation::verification_context context{&sequence.pipeline(), &sequence.counts(),
+                                                  token_position{sequence.length()}, sequence.output_length()};
+  auto verdict = speculation::verify(sequence.request().speculation.rule, lane.draft, context, row_of);
+  if (sequence.request().first_target && sequence.output_length() == 0)
+    verdict = {{}, *sequence.request().first_target, false};
+
+  const auto& tree = lane.draft.tree;
+  done.num_draft = tree.size();
+  done.num_accepted = static_cast<std::uint32_t>(verdict.accepted_path.size());
+  sequence.count_verification(done.num_draft, done.num_accepted);
+  trace.draft_tokens.assign(tree.tokens().begin(), tree.tokens().end());
+  trace.parents.assign(tree.parents().begin(), tree.parents().end());
+  trace.num_accepted = done.num_accepted;
+  trace.bonus = verdict.bonus;
+  if (!tree.is_chain()) compact(ops, lane, verdict);
+  keep_features(lane, verdict);
+
+  const auto logprob_of = [&](std::int32_t node, token_id token) -> std::optional<token_logprob> {
+    if (!num_logprobs) return std::nullopt;
+    const auto raw = std::span<const float>(raw_copy_).subspan(static_cast<std::size_t>(node + 1) * vocab, vocab);
+    auto values = sampling::log_softmax_of(raw, token, *num_logprobs);
+    return token_logprob{token, values.chosen, std::move(values.top)};
+  };
+  std::int32_t parent = speculation::token_tree::root;
+  for (auto node : verdict.accepted_path) {
+    const auto token = tree.tokens()[static_cast<std::size_t>(node)];
+    if (!sequence.commit(token, logprob_of(parent, token))) return;
+    parent = node;
+  }
+  sequence.commit(verdict.next, logprob_of(parent, verdict.next));
+}
+
+void round_runner::keep_features(const lane& lane, const speculation::verdict& verdict) {
+  auto* drafter = resources_.drafters[lane.item->drafter];
+  if (!drafter || drafter->traits().taps.empty()) return;
+  const std::size_t hidden = resources_.target->info().hidden_size;
+  auto& out = lane.item->target->features;
+  out.clear();
+  const auto keep = [&](std::uint32_t row) {
+    for (auto layer : drafter->traits().taps) {
+      const auto t = static_cast<std::size_t>(std::ranges::find(taps_, layer) - taps_.begin());
+      const auto values = std::span(tap_values_[t]).subspan(row * hidden, hidden);
+      out.insert(out.end(), values.begin(), values.end());
+    }
+  };
+  const auto nodes = lane.first_row + lane.num_context;
+  keep(nodes - 1);
+  for (auto node : verdict.accepted_path) keep(nodes + static_cast<std::uint32_t>(node));
+}
+
+void round_runner::compact(device::ops& ops, const lane& lane, const speculation::verdict& verdict) {
+  const auto block_size = resources_.kv->block_size();
+  const auto base = lane.item->target->length();
+  const auto place = [&](std::uint32_t slot) {
+    return std::pair(lane.item->blocks[slot / block_size], slot % block_size);
+  };
+  std::vector<device::kv_copy> copies;
+  for (std::uint32_t depth = 0; depth < verdict.accepted_path.size(); ++depth) {
+    const auto from = base + static_cast<std::uint32_t>(verdict.accepted_path[depth]);
+    if (from == base + depth) continue;
+    const auto [from_block, from_offset] = place(from);
+    const auto [to_block, to_offset] = place(base + depth);
+    copies.push_back({from_block, from_offset, to_block, to_offset, 1});
+  }
+  if (!copies.empty()) resources_.kv->copy(ops, copies);
+}
+
+} // namespace paceline::scheduling

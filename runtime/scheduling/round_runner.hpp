@@ -1,0 +1,96 @@
+#pragma once
+
+#include "runtime/model/language_model.hpp"
+#include "runtime/scheduling/round.hpp"
+#include "runtime/speculation/verification/verification.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace paceline::scheduling {
+
+/// Everything a model's rounds run on. Owned by the engine; outlives every program.
+struct round_resources {
+  const model::language_model* target = nullptr;
+  model::kv_storage* kv = nullptr;
+  std::vector<speculation::drafter*> drafters; ///< by index; [0] is "none" and null
+  std::uint32_t context_length = 0;
+  const clock* time = nullptr;
+};
+
+/// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows, verification, commit.
+/// One object a target stream; its scratch is reused from round to round.
+class round_runner {
+public:
+  explicit round_runner(round_resources resources);
+
+  /// Runs `plan`. `drafts` come from draft workers, null where there are none. Fills `result`; exceptions of one request
+  /// end that request, exceptions of the pass end the round (`result.failure`).
+  void run(device::ops& ops, const round_plan& plan, std::span<const std::shared_ptr<draft_batch>> drafts,
+           round_result& result);
+
+private:
+  /// One request's part of the pass.
+  struct lane {
+    const plan_item* item = nullptr;
+    std::uint32_t first_row = 0;    ///< of its rows in the pass
+    std::uint32_t num_context = 0;  ///< committed tokens among them
+    std::uint32_t context_begin = 0;///< position of the first one
+    bool decides = false;           ///< its context is complete: the pass decides its next tokens
+    speculation::draft draft;
+    bool stale = false;
+    std::uint32_t first_logits = 0; ///< row of the logits of its first wanted row
+    std::uint32_t num_prompt_logits = 0;     ///< wanted rows of prompt tokens, before that of the last committed one
+    std::uint32_t first_prompt_position = 0; ///< of the first of them
+  };
+
+  std::vector<lane> open_lanes(const round_plan& plan);
+  void collect_drafts(device::ops& ops, const round_plan& plan, std::span<const std::shared_ptr<draft_batch>> drafts,
+                      std::vector<lane>& lanes);
+  void propose_in_line(device::ops& ops, std::uint32_t drafter, std::vector<lane>& lanes);
+  void add_rows(lane& lane);
+  void run_pass(device::ops& ops, const std::vector<lane>& lanes);
+  item_result settle(device::ops& ops, lane& lane, round_id round, std::vector<token_event>& events);
+  void decide(device::ops& ops, lane& lane, item_result& done, round_trace& trace);
+  void report_prompt_logprobs(const lane& lane);
+  void keep_features(const lane& lane, const speculation::verdict& verdict);
+  void compact(device::ops& ops, const lane& lane, const speculation::verdict& verdict);
+  std::span<float> logits_row(std::uint32_t index);
+
+  round_resources resources_;
+  std::vector<layer_index> taps_;   ///< union of what the drafters read
+
+  // Scratch of one pass.
+  std::vector<device::batch_entry> rows_;
+  std::vector<device::sequence_kv> sequences_;
+  std::vector<kv_slot> paths_;
+  std::vector<std::uint32_t> logit_rows_;
+  std::vector<float> logits_;
+  std::vector<float> raw_copy_;
+  std::vector<std::vector<float>> tap_values_; ///< [tap][rows * hidden]
+};
+
+/// The draft program of a draft worker: one drafter, its own KV.
+class draft_runner {
+public:
+  /// `index` is the drafter's number in the plan.
+  draft_runner(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv, std::uint32_t target_block_size,
+               std::uint32_t context_length);
+
+  /// Fills `batch.drafts` for the items of `plan` that use this drafter and are ready to be drafted for.
+  void run(device::ops& ops, const round_plan& plan, draft_batch& batch);
+
+private:
+  speculation::drafter* drafter_;
+  std::uint32_t index_;
+  model::kv_storage* kv_;
+  std::uint32_t target_block_size_;
+  std::uint32_t context_length_;
+};
+
+/// The task a drafter gets for `item`, with an empty result.
+speculation::draft_task make_task(const plan_item& item, speculation::drafter& drafter, std::uint32_t draft_length);
+
+} // namespace paceline::scheduling

@@ -1,0 +1,98 @@
+#include "runtime/scheduling/sequence.hpp"
+
+#include "runtime/base/check.hpp"
+
+#include <algorithm>
+
+namespace paceline::scheduling {
+
+sequence::sequence(request_id id, generation_request request, std::uint32_t context_length,
+                   std::unique_ptr<text_output> text, time_point submitted)
+    : id_(id), request_(std::move(request)), pipeline_(request_.sampling, request_.stop), tokens_(request_.prompt),
+      prompt_length_(static_cast<std::uint32_t>(request_.prompt.size())), text_(std::move(text)),
+      submitted_(submitted) {
+  PACELINE_CHECK(prompt_length_ > 0 && prompt_length_ <= context_length, "prompt of " + std::to_string(prompt_length_));
+  max_output_ = std::min(request_.stop.max_tokens, context_length - prompt_length_);
+  counts_.add_prompt(tokens_);
+  tokens_.reserve(prompt_length_ + max_output_);
+}
+
+void sequence::set_kv_length(std::uint32_t length) {
+  PACELINE_CHECK(length < this->length() || max_output_ == 0, "KV of the last committed token is not computed yet");
+  kv_length_ = length;
+}
+
+void sequence::begin_round(time_point now) {
+  if (!first_round_) first_round_ = now;
+  event_ = token_event{};
+  event_.request = id_;
+  event_.first_index = output_length();
+}
+
+bool sequence::ends_by_id(token_id token) const {
+  const auto& stop = request_.stop;
+  if (std::ranges::binary_search(stop.stop_ids, token)) return true;
+  return !stop.ignore_eos && std::ranges::binary_search(stop.eos_ids, token);
+}
+
+bool sequence::commit(token_id token, std::optional<token_logprob> logprob) {
+  PACELINE_CHECK(finish_ == finish_reason::none && remaining() > 0, "request " + to_string(id_) + " has ended");
+  tokens_.push_back(token);
+  counts_.add_output(token);
+  event_.tokens.push_back(token);
+  if (logprob) event_.logprobs.push_back(std::move(*logprob));
+  const bool may_stop = output_length() >= request_.stop.min_tokens;
+  if (may_stop && ends_by_id(token)) {
+    finish_ = finish_reason::stop;
+  } else if (text_) {
+    auto piece = text_->feed(token, may_stop);
+    event_.text += piece.text;
+    if (piece.stopped) finish_ = finish_reason::stop;
+  }
+  if (finish_ == finish_reason::none && remaining() == 0) finish_ = finish_reason::length;
+  return finish_ == finish_reason::none;
+}
+
+void sequence::add_prompt_logprob(token_logprob logprob) {
+  event_.prompt_logprobs.push_back(std::move(logprob));
+  ++num_prompt_logprobs_;
+}
+
+void sequence::count_verification(std::uint32_t num_draft, std::uint32_t num_accepted) {
+  if (num_draft == 0) return;
+  ++stats_.num_rounds;
+  stats_.num_draft_tokens += num_draft;
+  stats_.num_accepted_tokens += num_accepted;
+  if (stats_.acceptance_histogram.size() <= std::max(num_draft, num_accepted))
+    stats_.acceptance_histogram.resize(std::max(num_draft, num_accepted) + 1);
+  ++stats_.acceptance_histogram[num_accepted];
+}
+
+token_event sequence::end_round(std::optional<round_trace> trace, time_point now) {
+  if (!event_.tokens.empty() && !first_token_) first_token_ = now;
+  if (request_.trace) event_.trace = std::move(trace);
+  if (finish_ != finish_reason::none) {
+    if (text_) event_.text += text_->finish();
+    event_.finish = finish_;
+    event_.speculation = stats_;
+    request_timings t;
+    t.queued = *first_round_ - submitted_;
+    t.prefill = first_token_.value_or(now) - *first_round_;
+    t.decode = now - first_token_.value_or(now);
+    t.num_cached_tokens = num_cached_tokens;
+    event_.timings = t;
+  }
+  return std::move(event_);
+}
+
+speculation::drafter_session* sequence::session(std::uint32_t index, speculation::drafter& drafter) {
+  if (sessions_.size() <= index) sessions_.resize(index + 1);
+  if (!sessions_[index]) sessions_[index] = drafter.open(id_);
+  return sessions_[index].get();
+}
+
+void sequence::reset_session(std::uint32_t index) {
+  if (index < sessions_.size()) sessions_[index].reset();
+}
+
+} // namespace paceline::scheduling

@@ -1,0 +1,107 @@
+#pragma once
+
+#include "runtime/base/clock.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/request.hpp"
+#include "runtime/base/token_event.hpp"
+#include "runtime/sampling/pipeline.hpp"
+#include "runtime/speculation/drafters/drafter.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace paceline::scheduling {
+
+/// Turns committed tokens into the text the client sees, and finds stop strings in it.
+class text_output {
+public:
+  virtual ~text_output() = default;
+  struct piece {
+    std::string text;     ///< whole characters that no stop string can take back any more
+    bool stopped = false; ///< a stop string is complete
+  };
+  /// `may_stop` false: stop strings are text for now (min_tokens is not reached).
+  virtual piece feed(token_id token, bool may_stop) = 0;
+  /// What was held back, at the end.
+  virtual std::string finish() = 0;
+};
+
+/// One running request: what is committed and what that means for the next token.
+///
+/// Invariants: tokens()[0 .. prompt_length()) is the prompt; every later token was committed once, in order; kv_length()
+/// < length(): the KV of the last committed token is never computed yet. Nothing is committed after finish() is set.
+///
+/// Threads: made by the engine; from admission on touched only inside programs. Programs that touch one sequence are
+/// ordered by fences: a round's draft program runs after the verify program of the round before, and before its own.
+class sequence {
+public:
+  /// `context_length`: positions the target and the pool can hold. `text` may be null (no text wanted).
+  sequence(request_id id, generation_request request, std::uint32_t context_length,
+           std::unique_ptr<text_output> text, time_point submitted);
+
+  request_id id() const noexcept { return id_; }
+  const generation_request& request() const noexcept { return request_; }
+  const sampling::pipeline& pipeline() const noexcept { return pipeline_; }
+  const sampling::token_counts& counts() const noexcept { return counts_; }
+
+  std::span<const token_id> tokens() const noexcept { return tokens_; }
+  std::uint32_t length() const noexcept { return static_cast<std::uint32_t>(tokens_.size()); }
+  std::uint32_t prompt_length() const noexcept { return prompt_length_; }
+  std::uint32_t output_length() const noexcept { return length() - prompt_length_; }
+  /// Output tokens the request may still commit.
+  std::uint32_t remaining() const noexcept { return max_output_ - output_length(); }
+  finish_reason finish() const noexcept { return finish_; }
+
+  /// Positions whose KV is valid in the target's pool.
+  std::uint32_t kv_length() const noexcept { return kv_length_; }
+  void set_kv_length(std::uint32_t length);
+
+  /// Opens an event that collects what the round commits.
+  void begin_round(time_point now);
+  /// Commits one token. Returns false when the request has ended with it (the rest of the round is dropped).
+  bool commit(token_id token, std::optional<token_logprob> logprob);
+  void add_prompt_logprob(token_logprob logprob);
+  std::uint32_t num_prompt_logprobs() const noexcept { return num_prompt_logprobs_; }
+  /// Counts one verification with `num_draft` > 0 draft tokens.
+  void count_verification(std::uint32_t num_draft, std::uint32_t num_accepted);
+  /// Ends the round. The event is empty (no tokens, no end) if the round only computed prompt rows.
+  token_event end_round(std::optional<round_trace> trace, time_point now);
+  /// Ends a request whose prompt was all that was asked for (max_tokens 0).
+  void finish_prompt_only() { finish_ = finish_reason::length; }
+
+  /// Session with drafter number `index`, made at first use.
+  speculation::drafter_session* session(std::uint32_t index, speculation::drafter& drafter);
+  /// Forgets the session: the drafter starts over.
+  void reset_session(std::uint32_t index);
+
+  /// Hidden states of the last verified rows, oldest first (taps of this request's drafter).
+  std::vector<float> features;
+  /// Prompt tokens that were found in the prefix cache at the last admission.
+  std::uint32_t num_cached_tokens = 0;
+
+private:
+  bool ends_by_id(token_id token) const;
+
+  request_id id_;
+  generation_request request_;
+  sampling::pipeline pipeline_;
+  sampling::token_counts counts_;
+  std::vector<token_id> tokens_;
+  std::uint32_t prompt_length_;
+  std::uint32_t max_output_;
+  std::uint32_t kv_length_ = 0;
+  std::uint32_t num_prompt_logprobs_ = 0;
+  finish_reason finish_ = finish_reason::none;
+  std::unique_ptr<text_output> text_;
+  std::vector<std::unique_ptr<speculation::drafter_session>> sessions_;
+  speculation_stats stats_;
+  token_event event_;
+  time_point submitted_;
+  std::optional<time_point> first_round_;
+  std::optional<time_point> first_token_;
+};
+
+} // namespace paceline::scheduling

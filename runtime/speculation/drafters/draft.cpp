@@ -1,0 +1,93 @@
+#include "runtime/speculation/drafters/draft.hpp"
+
+#include "runtime/base/portable_math.hpp"
+#include "runtime/sampling/truncation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace paceline::speculation {
+
+namespace {
+
+error broken(std::uint32_t node, const std::string& rule) {
+  return {errc::invalid_argument, "draft node " + std::to_string(node) + ": " + rule};
+}
+
+expected<void> validate_distribution(const draft_distribution& from, std::uint32_t node, token_id drawn,
+                                     std::uint32_t vocab_size) {
+  if (from.tokens.size() != from.probs.size() || from.tokens.empty() ||
+      from.tokens.size() > draft_distribution::max_entries)
+    return broken(node, "its distribution must have 1 to 64 tokens and as many probabilities");
+  double sum = 0;
+  bool possible = false;
+  for (std::size_t i = 0; i < from.tokens.size(); ++i) {
+    const token_id token = from.tokens[i];
+    if (token.value < 0 || static_cast<std::uint32_t>(token.value) >= vocab_size)
+      return broken(node, "token " + to_string(token) + " of its distribution is not in the vocabulary");
+    if (!(from.probs[i] >= 0.0F && from.probs[i] <= 1.0F))
+      return broken(node, "a draft probability must lie in [0, 1]");
+    if (std::find(from.tokens.begin(), from.tokens.begin() + static_cast<std::ptrdiff_t>(i), token) !=
+        from.tokens.begin() + static_cast<std::ptrdiff_t>(i))
+      return broken(node, "token " + to_string(token) + " occurs twice in its distribution");
+    possible = possible || (token == drawn && from.probs[i] > 0.0F);
+    sum += static_cast<double>(from.probs[i]);
+  }
+  if (std::abs(sum - 1.0) > 1e-3) return broken(node, "its probabilities must sum to 1");
+  if (!possible) return broken(node, "its distribution gives its token probability 0");
+  return {};
+}
+
+} // namespace
+
+draft_distribution truncated_distribution(std::span<const float> scores) {
+  thread_local std::vector<sampling::candidate> best;
+  sampling::select_top(scores, draft_distribution::max_entries, best);
+  draft_distribution result;
+  double total = 0;
+  for (const sampling::candidate& entry : best) total += static_cast<double>(portable_exp(entry.score));
+  for (const sampling::candidate& entry : best) {
+    const auto prob = static_cast<float>(static_cast<double>(portable_exp(entry.score)) / total);
+    if (prob <= 0.0F) break; // the rest is less likely still
+    result.tokens.push_back(entry.token);
+    result.probs.push_back(prob);
+  }
+  return result;
+}
+
+token_id draw(const draft_distribution& from, const noise_stream& noise) {
+  double best_value = -std::numeric_limits<double>::infinity();
+  token_id best;
+  for (std::size_t entry = 0; entry < from.tokens.size(); ++entry) {
+    if (!(from.probs[entry] > 0.0F)) continue;
+    const double value =
+        portable_log(static_cast<double>(from.probs[entry])) + noise.gumbel(from.tokens[entry]);
+    if (value > best_value || (value == best_value && from.tokens[entry] < best)) {
+      best_value = value;
+      best = from.tokens[entry];
+    }
+  }
+  return best;
+}
+
+expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth) {
+  const token_tree& tree = proposal.tree;
+  if (!tree.valid()) return error{errc::invalid_argument, "draft: its arrays do not form a tree"};
+  if (!proposal.probs.empty() && proposal.probs.size() != tree.size())
+    return error{errc::invalid_argument, "draft: needs one distribution a node, or none"};
+  for (std::uint32_t node = 0; node < tree.size(); ++node) {
+    const token_id token = tree.tokens()[node];
+    if (token.value < 0 || static_cast<std::uint32_t>(token.value) >= vocab_size)
+      return broken(node, "token " + to_string(token) + " is not in the vocabulary");
+    if (tree.depths()[node] >= max_depth)
+      return broken(node, "deeper than the draft length " + std::to_string(max_depth));
+    if (proposal.probs.empty()) continue;
+    if (auto checked = validate_distribution(proposal.probs[node], node, token, vocab_size); !checked)
+      return checked;
+  }
+  return {};
+}
+
+} // namespace paceline::speculation

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/philox.hpp"
+#include "runtime/speculation/trees/token_tree.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace paceline::speculation {
+
+/// The distribution a draft token was really sampled from: at most 64 entries, descending probability, sum 1.
+struct draft_distribution {
+  static constexpr std::size_t max_entries = 64;
+  std::vector<token_id> tokens;
+  std::vector<float> probs; ///< same length; draft_probs of the literature
+};
+
+/// The truncated distribution of processed scores (sampling::pipeline): the likeliest `max_entries` at most.
+draft_distribution truncated_distribution(std::span<const float> scores);
+
+/// Draws a token in proportion to the stored probabilities: argmax of log(prob) + Gumbel noise keyed by token
+/// id.
+token_id draw(const draft_distribution& from, const noise_stream& noise);
+
+/// What a drafter proposes for one request.
+struct draft {
+  std::uint32_t base_length = 0; ///< committed tokens (prompt included) it continues
+  token_tree tree = {};
+  std::vector<draft_distribution> probs = {}; ///< one a node, or empty (a certain choice: one-hot)
+};
+
+/// Whether `proposal` can be verified: a valid tree of at most `max_depth` levels, tokens of the vocabulary,
+/// and, if it has distributions, one a node, sane and able to produce the node's token. For drafts that come
+/// from elsewhere.
+expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth);
+
+} // namespace paceline::speculation

@@ -1,0 +1,87 @@
+#pragma once
+
+#include "runtime/base/error.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/request.hpp"
+#include "runtime/model/language_model.hpp"
+#include "runtime/sampling/pipeline.hpp"
+#include "runtime/speculation/drafters/draft.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace paceline::device {
+class ops;
+}
+
+namespace paceline::speculation {
+
+/// Where a drafter runs (design, section 3).
+enum class placement : std::uint8_t {
+  in_line, ///< host code at the start of the verifier's own program ("inline" in configuration and replies)
+  in_pass, ///< extra rows or heads of the target's pass
+  worker,  ///< own model, own actor, own stream
+  remote,  ///< as worker, in another process
+};
+
+/// What a drafter needs from the runtime. Constant.
+struct drafter_traits {
+  std::string name; ///< as configured; also the metric label
+  placement where = placement::in_line;
+  std::vector<layer_index> taps; ///< target layers whose hidden states it reads
+  bool has_draft_probs = false;  ///< fills `draft::probs`: rule `rejection` can use more than greedy drafts
+  std::uint32_t default_draft_length = 5;
+  std::uint32_t max_context = 0; ///< positions its own model can hold; 0 = no limit
+};
+
+/// One request as a drafter sees it while drafting. Views are valid during the call.
+struct draft_task {
+  request_id request;
+  std::span<const token_id> tokens;     ///< committed: prompt and output
+  const sampling::pipeline* sampling;   ///< the request's pipeline: draws with the target's own noise
+  const sampling::token_counts* counts; ///< penalty counts of `tokens`
+  std::uint32_t prompt_length = 0;
+  verification_rule rule = verification_rule::coupled;
+  /// Upper bound of the tree's depth; the caller has applied the overflow guard.
+  std::uint32_t draft_length = 0;
+  /// Lease in the drafter's own pool, covering tokens + draft_length; empty if it has none. Another lease
+  /// than last time needs a new session.
+  std::span<const block_id> blocks;
+  /// Of the requested taps, [rows][taps][hidden]: hidden states of the newest tokens that have one. The last
+  /// row decided the newest token, which itself has not been through the target yet: it belongs to position
+  /// tokens.size() - 2.
+  std::span<const float> features;
+  class drafter_session* session = nullptr; ///< what `open` made for this request
+  draft result;                             ///< written by `propose`
+};
+
+/// What a drafter remembers of one request between rounds (an n-gram index, the length of its own KV). Dies
+/// with the request, so nothing of one request can reach another.
+class drafter_session {
+ public:
+  virtual ~drafter_session() = default;
+};
+
+/// Proposes draft tokens. One object a configured drafter; `propose` is called from one stream at a time.
+class drafter {
+ public:
+  virtual ~drafter() = default;
+  virtual const drafter_traits& traits() const noexcept = 0;
+
+  /// Session for a request that starts (or restarts after a worker was lost).
+  virtual std::unique_ptr<drafter_session> open(request_id request) = 0;
+
+  /// Fills `result` of every task; an empty tree is a valid answer. Runs inside a program. `kv` is the
+  /// storage of the drafter's own pool, none if it has no model. A session may be behind `tokens` by any
+  /// amount (a new request, a restart, rounds drafted by another drafter): it catches up itself, at most
+  /// `max_catch_up` tokens a call, and returns an empty tree until it has.
+  virtual void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) = 0;
+
+  /// The drafter's own model, if it has one: decides the size of its pool's cells.
+  virtual const model::language_model* own_model() const noexcept { return nullptr; }
+};
+
+} // namespace paceline::speculation

@@ -1,0 +1,36 @@
+#include "runtime/speculation/drafters/registry.hpp"
+
+#include "runtime/speculation/drafters/model_drafter.hpp"
+#include "runtime/speculation/drafters/ngram_drafter.hpp"
+#include "runtime/speculation/drafters/no_drafter.hpp"
+
+namespace paceline::speculation {
+
+drafter_registry drafter_registry::with_built_in() {
+  drafter_registry registry;
+  registry.add("none", make_no_drafter);
+  registry.add("ngram", make_ngram_drafter);
+  registry.add("model", make_model_drafter);
+  return registry;
+}
+
+void drafter_registry::add(std::string kind, drafter_factory factory) {
+  factories_.insert_or_assign(std::move(kind), std::move(factory));
+}
+
+expected<std::unique_ptr<drafter>> drafter_registry::make(const drafter_parts& parts) const {
+  const auto factory = factories_.find(parts.options.kind);
+  if (factory != factories_.end()) return factory->second(parts);
+  std::string known;
+  for (const auto& [kind, make_one] : factories_) known += (known.empty() ? "" : ", ") + kind;
+  return error{errc::invalid_argument, "drafter \"" + parts.options.name + "\": kind \"" +
+                                           parts.options.kind + "\" is not one of " + known};
+}
+
+std::vector<std::string> drafter_registry::kinds() const {
+  std::vector<std::string> names;
+  for (const auto& [kind, factory] : factories_) names.push_back(kind);
+  return names;
+}
+
+} // namespace paceline::speculation

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "config/engine_options.hpp"
+#include "runtime/base/expected.hpp"
+#include "runtime/model/language_model.hpp"
+#include "runtime/speculation/drafters/drafter.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace paceline::speculation {
+
+/// What a drafter is made from.
+struct drafter_parts {
+  config::drafter_options options;
+  /// Loaded from `options.path` by the caller; null for kinds without a model.
+  std::shared_ptr<const model::language_model> own_model = {};
+  std::uint32_t target_vocab_size = 0; ///< draft tokens lie below it
+};
+
+using drafter_factory = std::function<expected<std::unique_ptr<drafter>>(const drafter_parts&)>;
+
+/// Kinds of drafters by the name they have in the configuration.
+class drafter_registry {
+ public:
+  /// The kinds this build offers. A new one is a file and a line in registry.cpp.
+  static drafter_registry with_built_in();
+
+  /// Adds a kind or replaces one.
+  void add(std::string kind, drafter_factory factory);
+  expected<std::unique_ptr<drafter>> make(const drafter_parts& parts) const;
+  std::vector<std::string> kinds() const; ///< sorted
+
+ private:
+  std::map<std::string, drafter_factory> factories_;
+};
+
+} // namespace paceline::speculation

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+#include "runtime/tokenizer/pre_tokenizers/regex.hpp"
+#include "runtime/tokenizer/text/token_table.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::tokenizer {
+
+/// A token that is looked for in the text itself, before any model sees it.
+struct added_token {
+  token_id id;
+  std::string spelling;
+  bool special = false;     ///< matched only where the caller wants specials parsed
+  bool single_word = false; ///< not inside a word
+  bool strip_left = false;  ///< takes the spaces before it along
+  bool strip_right = false; ///< takes the spaces after it along
+};
+
+/// A stretch of text, or an added token found in it.
+struct text_segment {
+  text_range range; ///< of the text
+  std::optional<token_id> token;
+};
+
+/// Which of overlapping spellings wins.
+enum class match_order : std::uint8_t {
+  longest_spelling, ///< llama.cpp: longer spellings are found first, anywhere; then the leftmost
+  leftmost,         ///< tokenizer.json: the leftmost; of those that begin there the longest
+};
+
+/// Finds added tokens. Time is linear in the text times the number of different lengths. Const and
+/// thread-safe.
+class added_tokens {
+ public:
+  added_tokens() = default;
+  added_tokens(std::vector<added_token> tokens, match_order order);
+
+  /// Cuts `text` (well-formed UTF-8) into segments: no empty ones, no two texts in a row. Spaces that a token
+  /// strips are in no segment.
+  std::vector<text_segment> split(std::string_view text, bool parse_special) const;
+
+ private:
+  struct hit {
+    std::size_t index; ///< in tokens_
+    std::size_t bytes;
+  };
+  /// The longest wanted spelling that begins at `at`.
+  std::optional<hit> longest_at(std::string_view text, std::size_t at, bool parse_special) const;
+  std::vector<text_segment> split_leftmost(std::string_view text, bool parse_special) const;
+  std::vector<text_segment> split_by_length(std::string_view text, bool parse_special) const;
+  std::vector<std::size_t> present(std::string_view text, bool parse_special) const;
+
+  match_order order_ = match_order::leftmost;
+  std::vector<added_token> tokens_;                     ///< longest first, equal lengths by id
+  token_table spellings_;                               ///< ids are indices of tokens_
+  std::array<std::vector<std::uint32_t>, 256> lengths_; ///< of spellings by first byte, longest first
+};
+
+} // namespace paceline::tokenizer

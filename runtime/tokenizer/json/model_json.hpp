@@ -1,0 +1,33 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+#include "runtime/tokenizer/json/json_node.hpp"
+#include "runtime/tokenizer/text/token_table.hpp"
+#include "runtime/tokenizer/tokenizer_parts.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::tokenizer {
+
+inline constexpr std::uint32_t max_json_tokens = 1U << 24;
+
+/// What member "model" says about its tokens.
+struct model_vocabulary {
+  std::vector<std::string> spellings; ///< by id; ids the file skips are empty
+  std::vector<double> scores;         ///< of a Unigram model, by id
+  std::optional<token_id> unknown;
+};
+
+/// Reads the tokens of a BPE or Unigram model; others are refused by name.
+model_vocabulary read_model_vocabulary(const json_node& model);
+
+/// The model over `tokens`: those of `vocabulary` with the added tokens. None when an error is recorded.
+std::optional<tokenizer_parts::model_variant> make_model(const json_node& model,
+                                                         const model_vocabulary& vocabulary,
+                                                         const std::shared_ptr<const token_table>& tokens);
+
+} // namespace paceline::tokenizer

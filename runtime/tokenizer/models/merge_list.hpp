@@ -1,0 +1,97 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace paceline::tokenizer {
+
+/// A word while its neighbours are being merged: symbols in a linked list, and the merges that are possible
+/// between them in a heap. O(n log n) in the number of symbols. The scratch memory is one thread's, reused
+/// from word to word.
+class merge_list {
+ public:
+  static constexpr std::uint32_t no_node = 0xffffffff;
+
+  struct node {
+    std::int32_t symbol; ///< of the model; its meaning is the model's
+    std::uint32_t begin; ///< bytes into the word
+    std::uint32_t bytes; ///< 0: absorbed by its left neighbour
+    std::uint32_t previous;
+    std::uint32_t next;
+  };
+  /// What two neighbours would become.
+  struct merge {
+    std::uint32_t priority; ///< lowest first; of equal ones the leftmost
+    std::int32_t symbol;
+  };
+
+  void clear() noexcept { nodes_.clear(); }
+
+  void append(std::int32_t symbol, std::size_t begin, std::size_t bytes) {
+    const auto index = static_cast<std::uint32_t>(nodes_.size());
+    if (index != 0) nodes_.back().next = index;
+    nodes_.push_back({symbol, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(bytes),
+                      index == 0 ? no_node : index - 1, no_node});
+  }
+
+  /// Merges until nothing merges any more. `find(left, right)` gives the optional merge of two neighbouring
+  /// nodes.
+  template <class Find>
+  void merge_all(Find&& find) {
+    heap_.clear();
+    for (std::uint32_t i = 0; i + 1 < nodes_.size(); ++i) add_candidate(i, find);
+    std::make_heap(heap_.begin(), heap_.end(), later);
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end(), later);
+      const candidate best = heap_.back();
+      heap_.pop_back();
+      node& left = nodes_[best.left];
+      // Nodes only grow or vanish: the pair is as it was found iff both live and their bytes still add up.
+      if (left.bytes == 0 || left.next == no_node) continue;
+      node& right = nodes_[left.next];
+      if (left.bytes + right.bytes != best.bytes) continue;
+      left.symbol = best.what.symbol;
+      left.bytes = best.bytes;
+      right.bytes = 0;
+      left.next = right.next;
+      if (right.next != no_node) nodes_[right.next].previous = best.left;
+      for (const std::uint32_t i : {left.previous, best.left})
+        if (add_candidate(i, find)) std::push_heap(heap_.begin(), heap_.end(), later);
+    }
+  }
+
+  /// Calls `visit(node)` for what is left, in order.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    if (nodes_.empty()) return;
+    for (std::uint32_t i = 0; i != no_node; i = nodes_[i].next) visit(nodes_[i]);
+  }
+
+ private:
+  struct candidate {
+    merge what;
+    std::uint32_t left;  ///< node
+    std::uint32_t bytes; ///< of both sides when it was found
+  };
+
+  static bool later(const candidate& a, const candidate& b) noexcept {
+    return a.what.priority != b.what.priority ? a.what.priority > b.what.priority : a.left > b.left;
+  }
+
+  template <class Find>
+  bool add_candidate(std::uint32_t left, Find& find) {
+    if (left == no_node || nodes_[left].next == no_node) return false;
+    const node& a = nodes_[left];
+    const node& b = nodes_[a.next];
+    const std::optional<merge> what = find(a, b);
+    if (what) heap_.push_back({*what, left, a.bytes + b.bytes});
+    return what.has_value();
+  }
+
+  std::vector<node> nodes_;
+  std::vector<candidate> heap_;
+};
+
+} // namespace paceline::tokenizer

@@ -1,0 +1,69 @@
+#include "runtime/tokenizer/models/spm_model.hpp"
+
+#include "runtime/tokenizer/text/byte_alphabet.hpp"
+#include "runtime/tokenizer/text/utf8.hpp"
+
+#include <bit>
+#include <utility>
+
+namespace paceline::tokenizer {
+
+namespace {
+
+/// A number that is lower the higher the score is.
+std::uint32_t priority_of(float score) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(score + 0.0F); // -0 and 0 are the same score
+  const std::uint32_t ascending = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
+  return ~ascending;
+}
+
+} // namespace
+
+spm_model::spm_model(std::shared_ptr<const token_table> tokens, const std::vector<float>& scores,
+                     std::optional<token_id> unknown)
+    : tokens_(std::move(tokens)), unknown_(unknown) {
+  priorities_.reserve(tokens_->size());
+  for (const float score : scores) priorities_.push_back(priority_of(score));
+  priorities_.resize(tokens_->size(), priority_of(0.0F));
+  byte_tokens_.reserve(256);
+  for (unsigned value = 0; value < 256; ++value) {
+    const auto byte = static_cast<std::uint8_t>(value);
+    const char raw = static_cast<char>(byte);
+    auto token = tokens_->find(hex_byte_spelling(byte));
+    byte_tokens_.push_back(token ? token : tokens_->find(std::string_view(&raw, 1)));
+  }
+}
+
+void spm_model::encode(std::string_view text, merge_list& work, std::vector<token_id>& out) const {
+  work.clear();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text[at]);
+    work.append(0, at, length); // what a node is follows from its spelling alone
+    at += length;
+  }
+  work.merge_all([&](const auto& left, const auto& right) -> std::optional<merge_list::merge> {
+    const std::size_t bytes = left.bytes + right.bytes;
+    if (bytes > tokens_->longest_bytes()) return std::nullopt;
+    const auto token = tokens_->find(text.substr(left.begin, bytes));
+    if (!token) return std::nullopt;
+    return merge_list::merge{priorities_[static_cast<std::size_t>(token->value)], 0};
+  });
+  work.for_each([&](const auto& node) { emit(text.substr(node.begin, node.bytes), out); });
+}
+
+void spm_model::emit(std::string_view spelling, std::vector<token_id>& out) const {
+  if (const auto token = tokens_->find(spelling)) {
+    out.push_back(*token);
+    return;
+  }
+  for (const char byte : spelling) {
+    if (const auto token = byte_tokens_[static_cast<unsigned char>(byte)]) {
+      out.push_back(*token);
+    } else if (unknown_) {
+      out.push_back(*unknown_);
+      return; // one unknown a character, not a byte
+    }
+  }
+}
+
+} // namespace paceline::tokenizer

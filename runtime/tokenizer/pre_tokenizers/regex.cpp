@@ -1,0 +1,163 @@
+#include "runtime/tokenizer/pre_tokenizers/regex.hpp"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <array>
+#include <new>
+#include <utility>
+
+namespace paceline::tokenizer {
+
+namespace {
+
+constexpr std::uint32_t max_steps = 50'000'000; ///< of one search: seconds, not minutes
+constexpr std::uint32_t max_heap_kib =
+    256 * 1024; ///< of the interpreter, where the compiled code's stack ends
+constexpr std::size_t first_stack_bytes = 32 * 1024; ///< of compiled code
+constexpr std::size_t max_stack_bytes = 8 * 1024 * 1024;
+
+/// PCRE2's \s adds U+180E and its \w lacks marks; these are the members that tokenizer files mean.
+constexpr std::string_view space_members =
+    R"(\t-\r\x20\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+constexpr std::string_view word_members = R"(\p{L}\p{M}\p{Nd}\p{Pc})";
+
+error unsupported(std::string_view pattern, std::string_view why) {
+  return error(errc::unsupported, "pattern \"" + std::string(pattern) + "\": " + std::string(why));
+}
+
+/// `pattern` in PCRE2's words: class escapes spelt out, everything else as it is.
+expected<std::string> translate(std::string_view pattern) {
+  std::string out;
+  bool in_class = false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\' && i + 1 < pattern.size()) {
+      const char escaped = pattern[++i];
+      const auto members = escaped == 's' || escaped == 'S'   ? space_members
+                           : escaped == 'w' || escaped == 'W' ? word_members
+                                                              : std::string_view();
+      const bool negated = escaped == 'S' || escaped == 'W';
+      if (members.empty() || (in_class && negated)) {
+        if (escaped == 'h' || escaped == 'H') return unsupported(pattern, "\\h is not supported");
+        out += c;
+        out += escaped;
+      } else if (in_class) {
+        out += members;
+      } else {
+        out += negated ? "[^" : "[";
+        out += members;
+        out += ']';
+      }
+      continue;
+    }
+    if (in_class && c == '[' && i + 1 < pattern.size() && pattern[i + 1] != ':')
+      return unsupported(pattern, "a class inside a class is not supported");
+    if (in_class && pattern.substr(i).starts_with("&&"))
+      return unsupported(pattern, "intersections of classes (&&) are not supported");
+    if (c == '[' && !in_class) {
+      in_class = true;
+      out += c;
+      // A closing bracket that comes first is a member.
+      if (i + 1 < pattern.size() && pattern[i + 1] == '^') out += pattern[++i];
+      if (i + 1 < pattern.size() && pattern[i + 1] == ']') {
+        out += "\\]";
+        ++i;
+      }
+      continue;
+    }
+    if (in_class && pattern.substr(i).starts_with("[:")) {
+      const auto close = pattern.find(":]", i);
+      if (close == std::string_view::npos) return unsupported(pattern, "[: without :]");
+      out += pattern.substr(i, close + 2 - i);
+      i = close + 1;
+      continue;
+    }
+    if (in_class && c == ']') in_class = false;
+    out += c;
+  }
+  return out;
+}
+
+std::string engine_message(int code) {
+  std::array<PCRE2_UCHAR, 256> buffer{};
+  pcre2_get_error_message(code, buffer.data(), buffer.size());
+  return reinterpret_cast<const char*>(buffer.data());
+}
+
+} // namespace
+
+struct regex::scratch::state {
+  pcre2_match_data* match = nullptr;
+  pcre2_match_context* context = nullptr;
+  pcre2_jit_stack* stack = nullptr;
+
+  state() {
+    match = pcre2_match_data_create(1, nullptr);
+    context = pcre2_match_context_create(nullptr);
+    stack = pcre2_jit_stack_create(first_stack_bytes, max_stack_bytes, nullptr);
+    if (match == nullptr || context == nullptr) {
+      release();
+      throw std::bad_alloc();
+    }
+    pcre2_set_match_limit(context, max_steps);
+    pcre2_set_heap_limit(context, max_heap_kib);
+    if (stack != nullptr) pcre2_jit_stack_assign(context, nullptr, stack);
+  }
+  ~state() { release(); }
+  state(const state&) = delete;
+  state& operator=(const state&) = delete;
+
+  void release() noexcept {
+    pcre2_match_data_free(match);
+    pcre2_match_context_free(context);
+    pcre2_jit_stack_free(stack);
+  }
+};
+
+regex::scratch::scratch() : state_(std::make_unique<state>()) {}
+regex::scratch::~scratch() = default;
+
+expected<regex> regex::compile(std::string_view pattern) {
+  auto translated = translate(pattern);
+  if (!translated) return std::move(translated).error();
+  const std::unique_ptr<pcre2_compile_context, decltype(&pcre2_compile_context_free)> context(
+      pcre2_compile_context_create(nullptr), &pcre2_compile_context_free);
+  if (!context) throw std::bad_alloc();
+  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+  int code = 0;
+  PCRE2_SIZE at = 0;
+  constexpr std::uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+  auto* compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(),
+                                 options, &code, &at, context.get());
+  if (compiled == nullptr) return unsupported(pattern, engine_message(code));
+  regex result;
+  result.pattern_ = pattern;
+  result.code_ = std::shared_ptr<const void>(compiled, [](const void* p) {
+    pcre2_code_free(const_cast<pcre2_code*>(static_cast<const pcre2_code*>(p)));
+  });
+  // Without a just-in-time compiler for this machine the interpreter runs the pattern: slower, same matches.
+  pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
+  return result;
+}
+
+expected<std::optional<text_range>> regex::find(std::string_view text, std::size_t from,
+                                                scratch& work) const {
+  auto& state = *work.state_;
+  const auto* code = static_cast<const pcre2_code*>(code_.get());
+  const auto match = [&](std::uint32_t options) {
+    return pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
+                       options | PCRE2_NO_UTF_CHECK, state.match, state.context);
+  };
+  int status = match(0);
+  if (status == PCRE2_ERROR_JIT_STACKLIMIT) status = match(PCRE2_NO_JIT);
+  if (status == PCRE2_ERROR_NOMATCH) return std::optional<text_range>();
+  if (status < 0)
+    return error(errc::resource_exhausted, "pattern \"" + pattern_ + "\" over " +
+                                               std::to_string(text.size()) +
+                                               " bytes: " + engine_message(status));
+  const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(state.match);
+  return std::optional(text_range{bounds[0], bounds[1]});
+}
+
+} // namespace paceline::tokenizer

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/tokenizer/pre_tokenizers/regex.hpp"
+#include "runtime/tokenizer/pre_tokenizers/text_pieces.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace paceline::tokenizer {
+
+/// Groups of three digits from the right of each run: 1234567 -> 1|234|567. The patterns that files spell it
+/// with take quadratic time on a long run.
+struct digit_groups {
+  /// Tiny Aya's "\d{1,3}(?=(?:\d{3})*\b)": a run that a letter follows is not grouped.
+  bool needs_word_boundary = false;
+};
+
+/// The spaces a piece ends with: "\s+$", which takes quadratic time on spaces that something follows.
+struct trailing_spaces {};
+
+/// What a split does with the parts that match, in the words of tokenizer.json.
+enum class split_behavior : std::uint8_t {
+  removed,
+  isolated,
+  merged_with_previous,
+  merged_with_next,
+  contiguous, ///< neighbours that both match are one
+};
+
+/// One way to cut pieces into smaller ones.
+class splitter {
+ public:
+  using matcher = std::variant<regex, std::string, digit_groups, trailing_spaces>;
+
+  explicit splitter(matcher what, split_behavior behavior = split_behavior::isolated, bool invert = false)
+      : what_(std::move(what)), behavior_(behavior), invert_(invert) {}
+
+  /// For a pattern of a tokenizer file; those known to be slow get their linear equals.
+  static expected<splitter> from_pattern(std::string_view pattern,
+                                         split_behavior behavior = split_behavior::isolated,
+                                         bool invert = false);
+
+  /// Cuts every piece by itself: no match sees beyond its piece.
+  expected<void> apply(text_pieces& pieces, regex::scratch& work) const;
+
+ private:
+  /// A part of a piece: what matched, or what lies between.
+  struct part {
+    text_range range;
+    bool matches;
+  };
+
+  expected<void> find_parts(std::string_view piece, std::vector<part>& parts, regex::scratch& work) const;
+  void merge_parts(std::vector<part>& parts) const;
+
+  matcher what_;
+  split_behavior behavior_;
+  bool invert_; ///< what lies between is what matches
+};
+
+} // namespace paceline::tokenizer

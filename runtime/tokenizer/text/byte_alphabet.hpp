@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace paceline::tokenizer {
+
+/// The alphabet of byte-level BPE (Radford et al. 2019): every byte is spelt as one printable character, so
+/// that vocabularies are text. Printable Latin-1 bytes stand for themselves; the other 68 are U+0100 and up,
+/// in order.
+
+/// Appends the spelling of `bytes`.
+void append_byte_spelling(std::string& out, std::string_view bytes);
+
+/// The byte spelt by a character; none when it is not in the alphabet.
+std::optional<std::uint8_t> spelt_byte(char32_t character) noexcept;
+
+/// The bytes that `spelling` (UTF-8) stands for; none when a character of it is not in the alphabet.
+std::optional<std::string> spelt_bytes(std::string_view spelling);
+
+/// The byte that "<0xHH>" names; none for any other spelling.
+std::optional<std::uint8_t> hex_spelt_byte(std::string_view spelling) noexcept;
+
+/// "<0xHH>".
+std::string hex_byte_spelling(std::uint8_t byte);
+
+} // namespace paceline::tokenizer

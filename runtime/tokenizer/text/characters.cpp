@@ -1,0 +1,49 @@
+#include "runtime/tokenizer/text/characters.hpp"
+
+#include <utf8proc.h>
+
+namespace paceline::tokenizer {
+
+namespace {
+
+utf8proc_category_t category(char32_t code_point) noexcept {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
+}
+
+} // namespace
+
+bool is_number(char32_t code_point) noexcept {
+  const auto c = category(code_point);
+  return c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO;
+}
+
+bool is_mark(char32_t code_point) noexcept {
+  const auto c = category(code_point);
+  return c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_MC || c == UTF8PROC_CATEGORY_ME;
+}
+
+bool is_space(char32_t code_point) noexcept {
+  if ((code_point >= 0x09 && code_point <= 0x0d) || code_point == 0x85) return true;
+  const auto c = category(code_point);
+  return c == UTF8PROC_CATEGORY_ZS || c == UTF8PROC_CATEGORY_ZL || c == UTF8PROC_CATEGORY_ZP;
+}
+
+bool is_word_character(char32_t code_point) noexcept {
+  switch (category(code_point)) {
+  case UTF8PROC_CATEGORY_LU:
+  case UTF8PROC_CATEGORY_LL:
+  case UTF8PROC_CATEGORY_LT:
+  case UTF8PROC_CATEGORY_LM:
+  case UTF8PROC_CATEGORY_LO:
+  case UTF8PROC_CATEGORY_MN:
+  case UTF8PROC_CATEGORY_MC:
+  case UTF8PROC_CATEGORY_ME:
+  case UTF8PROC_CATEGORY_ND:
+  case UTF8PROC_CATEGORY_PC:
+    return true;
+  default:
+    return false;
+  }
+}
+
+} // namespace paceline::tokenizer

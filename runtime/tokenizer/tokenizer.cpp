@@ -1,0 +1,141 @@
+#include "runtime/tokenizer/tokenizer.hpp"
+
+#include "runtime/base/check.hpp"
+#include "runtime/tokenizer/text/utf8.hpp"
+#include "runtime/tokenizer/tokenizer_parts.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::tokenizer {
+
+namespace {
+
+constexpr std::size_t max_text_bytes = std::size_t{1}
+                                       << 30; ///< offsets are 32 bits, and byte-level spelling doubles
+
+bool is_special_type(token_type type) noexcept {
+  return type == token_type::control || type == token_type::unknown;
+}
+
+/// Appends the tokens of one stretch of normalized text without added tokens.
+struct stretch_encoder {
+  const tokenizer_parts& parts;
+  regex::scratch& work;
+  std::vector<token_id>& out;
+
+  expected<void> operator()(std::string text, bool begins_input) const {
+    text_pieces pieces(std::move(text));
+    if (auto done = parts.split.apply(pieces, begins_input, work); !done) return done;
+    std::visit([&](const auto& model) { encode_pieces(model, pieces); }, parts.model);
+    return {};
+  }
+
+  template <class Model>
+  void encode_pieces(const Model& model, const text_pieces& pieces) const {
+    typename Model::workspace scratch;
+    for (const text_range range : pieces.ranges) model.encode(pieces[range], scratch, out);
+  }
+};
+
+} // namespace
+
+tokenizer::tokenizer(std::shared_ptr<const tokenizer_parts> parts) : parts_(std::move(parts)) {
+  PACELINE_CHECK(parts_ != nullptr, "a tokenizer is made of parts");
+}
+
+expected<std::vector<token_id>> tokenizer::encode(std::string_view text, encode_options options) const {
+  if (text.size() > max_text_bytes)
+    return error(errc::invalid_argument,
+                 "text of " + std::to_string(text.size()) + " bytes exceeds the limit of 1 GiB");
+  std::string well_formed;
+  if (!is_well_formed_utf8(text)) {
+    well_formed = replace_ill_formed_utf8(text);
+    text = well_formed;
+  }
+  std::vector<token_id> out;
+  if (options.add_special) out = parts_->before;
+  regex::scratch work;
+  const stretch_encoder encode_stretch{*parts_, work, out};
+  for (const auto& raw : parts_->raw_tokens.split(text, options.parse_special)) {
+    if (raw.token) {
+      out.push_back(*raw.token);
+      continue;
+    }
+    const bool begins_input = raw.range.begin == 0;
+    auto normalized = parts_->normalize.apply(
+        std::string(text.substr(raw.range.begin, raw.range.end - raw.range.begin)), work);
+    if (!normalized) return std::move(normalized).error();
+    for (const auto& segment : parts_->normalized_tokens.split(*normalized, options.parse_special)) {
+      if (segment.token) {
+        out.push_back(*segment.token);
+        continue;
+      }
+      const auto [begin, end] = segment.range;
+      auto done = encode_stretch(normalized->substr(begin, end - begin), begins_input && begin == 0);
+      if (!done) return std::move(done).error();
+    }
+  }
+  if (options.add_special) out.insert(out.end(), parts_->after.begin(), parts_->after.end());
+  return out;
+}
+
+std::string tokenizer::decode(std::span<const token_id> tokens, decode_options options) const {
+  std::string bytes;
+  for (const token_id token : tokens)
+    if (!(options.skip_special && is_special(token))) bytes += piece(token);
+  std::string_view text = bytes;
+  if (strips_leading_space() && !options.continues_text && text.starts_with(' ')) text.remove_prefix(1);
+  return replace_ill_formed_utf8(text);
+}
+
+std::string_view tokenizer::piece(token_id token) const noexcept {
+  return contains(token) ? parts_->pieces[static_cast<std::size_t>(token.value)] : std::string_view();
+}
+
+std::string_view tokenizer::spelling(token_id token) const noexcept {
+  return contains(token) ? (*parts_->tokens)[token] : std::string_view();
+}
+
+std::optional<token_id> tokenizer::find(std::string_view spelling) const noexcept {
+  return parts_->tokens->find(spelling);
+}
+
+std::size_t tokenizer::size() const noexcept { return parts_->tokens->size(); }
+
+token_type tokenizer::type(token_id token) const noexcept {
+  return contains(token) ? parts_->types[static_cast<std::size_t>(token.value)] : token_type::unused;
+}
+
+bool tokenizer::is_special(token_id token) const noexcept { return is_special_type(type(token)); }
+
+std::optional<token_id> tokenizer::bos() const noexcept { return parts_->bos; }
+std::optional<token_id> tokenizer::eos() const noexcept { return parts_->eos; }
+std::optional<token_id> tokenizer::pad() const noexcept { return parts_->pad; }
+std::span<const token_id> tokenizer::eos_like() const noexcept { return parts_->eos_like; }
+
+bool tokenizer::adds_bos() const noexcept {
+  return parts_->bos &&
+         std::find(parts_->before.begin(), parts_->before.end(), *parts_->bos) != parts_->before.end();
+}
+
+bool tokenizer::strips_leading_space() const noexcept { return parts_->strip_leading_space; }
+std::uint64_t tokenizer::vocabulary_hash() const noexcept { return parts_->hash; }
+
+void tokenizer_parts::finish() {
+  PACELINE_CHECK(types.size() == tokens->size() && pieces.size() == tokens->size(),
+                 "one type and piece a token");
+  std::sort(eos_like.begin(), eos_like.end());
+  eos_like.erase(std::unique(eos_like.begin(), eos_like.end()), eos_like.end());
+  std::string bytes; // lengths keep "a", "bc" apart from "ab", "c"
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const auto length = static_cast<std::uint32_t>(pieces[i].size());
+    for (unsigned shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<char>(length >> shift));
+    bytes += pieces[i];
+  }
+  hash = XXH3_64bits(bytes.data(), bytes.size());
+}
+
+} // namespace paceline::tokenizer

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "runtime/tokenizer/added_tokens.hpp"
+#include "runtime/tokenizer/models/bpe_model.hpp"
+#include "runtime/tokenizer/models/spm_model.hpp"
+#include "runtime/tokenizer/models/unigram_model.hpp"
+#include "runtime/tokenizer/normalizer.hpp"
+#include "runtime/tokenizer/pre_tokenizers/pre_tokenizer.hpp"
+#include "runtime/tokenizer/text/string_list.hpp"
+#include "runtime/tokenizer/text/token_table.hpp"
+#include "runtime/tokenizer/vocabulary.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+namespace paceline::tokenizer {
+
+/// The stages of encoding, in order, and what decoding needs. Filled by a reader of files, then const.
+struct tokenizer_parts {
+  using model_variant = std::variant<bpe_model, spm_model, unigram_model>;
+
+  tokenizer_parts(std::shared_ptr<const token_table> table, model_variant m)
+      : tokens(std::move(table)), model(std::move(m)) {}
+
+  std::shared_ptr<const token_table> tokens;
+  std::vector<token_type> types; ///< one a token
+  string_list pieces;            ///< one a token: its bytes in a text
+
+  added_tokens raw_tokens;        ///< found in the text as it comes
+  normalizer normalize;           ///< each stretch between them
+  added_tokens normalized_tokens; ///< found in normalized text
+  pre_tokenizer split;
+  model_variant model;
+  std::vector<token_id> before, after; ///< put around the text with add_special
+
+  bool strip_leading_space = false; ///< of decoded text
+  std::optional<token_id> bos, eos, pad;
+  std::vector<token_id> eos_like; ///< ascending
+  std::uint64_t hash = 0;         ///< over pieces
+
+  /// Fills `hash`, sorts `eos_like`; the last thing a reader calls.
+  void finish();
+};
+
+} // namespace paceline::tokenizer

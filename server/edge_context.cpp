@@ -1,0 +1,43 @@
+#include "server/edge_context.hpp"
+
+#include "runtime/base/check.hpp"
+
+#include <openssl/rand.h>
+
+#include <array>
+#include <cstring>
+
+namespace paceline::server {
+
+namespace {
+
+template <std::size_t N>
+std::array<unsigned char, N> random_bytes() {
+  std::array<unsigned char, N> bytes{};
+  PACELINE_CHECK(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1,
+                 "the system has no random bytes");
+  return bytes;
+}
+
+} // namespace
+
+std::string fresh_id(std::string_view prefix) {
+  static constexpr char hex[] = "0123456789abcdef";
+  std::string id(prefix);
+  for (const auto byte : random_bytes<16>()) id += {hex[byte >> 4U], hex[byte & 15U]};
+  return id;
+}
+
+std::uint64_t fresh_seed() {
+  const auto bytes = random_bytes<sizeof(std::uint64_t)>();
+  std::uint64_t seed = 0;
+  std::memcpy(&seed, bytes.data(), sizeof seed);
+  return seed;
+}
+
+std::int64_t unix_time() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+} // namespace paceline::server

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "config/server_options.hpp"
+#include "server/backend.hpp"
+#include "server/edge_limits.hpp"
+#include "server/executor.hpp"
+#include "server/metrics/edge_metrics.hpp"
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace paceline::server {
+
+using time_point = std::chrono::steady_clock::time_point;
+
+/// What every session of one server shares. Outlives all of them.
+struct edge_context {
+  const config::server_options& options;
+  const config::metrics_options& metrics_options;
+  const edge_limits& limits;
+  backend& runtime;
+  edge_metrics& metrics;
+  job_pool& jobs;
+  std::string fingerprint; ///< "paceline-0.1.0"
+  std::function<time_point()> now;
+};
+
+/// Who asks: decided once, before the body is read.
+struct caller {
+  std::string tenant; ///< digest of the API key; empty without keys. Separates prefix caches and responses
+  std::string request_id; ///< the client's x-request-id, or one of ours
+};
+
+/// `prefix` and 128 random bits: cannot be guessed, so knowing an id is a right to what it names.
+std::string fresh_id(std::string_view prefix);
+std::uint64_t fresh_seed();
+/// Seconds since 1970.
+std::int64_t unix_time();
+
+} // namespace paceline::server

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace paceline::server {
+
+/// Bounds of the edge that nobody needs to configure; tests make them small.
+struct edge_limits {
+  std::uint32_t io_threads = 2;      ///< for sockets and frames
+  std::uint32_t max_edge_jobs = 256; ///< waiting for an edge thread; more is refused with 503
+  std::uint32_t max_headers = 100;
+  std::uint32_t max_choices = 128;         ///< largest n
+  std::uint32_t max_sequences = 256;       ///< n times the prompts of one request
+  std::uint32_t initial_credit = 64;       ///< tokens a stream may run ahead of its client
+  std::uint32_t max_stored_responses = 64; ///< of one WebSocket connection, for previous_response_id
+  std::uint64_t max_stored_bytes = 4U << 20U;
+  std::uint64_t max_replay_bytes = 4U << 20U;                           ///< of one resumable response
+  std::uint32_t max_replays = 256;                                      ///< resumable responses kept at once
+  std::chrono::milliseconds replay_retention{std::chrono::seconds(60)}; ///< after the last reader has gone
+  std::chrono::milliseconds keep_alive{std::chrono::seconds(15)};       ///< comment lines on a silent stream
+  std::chrono::milliseconds websocket_lifetime{std::chrono::minutes(60)};
+};
+
+} // namespace paceline::server

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "protocol/wire/api_error.hpp"
+#include "server/http/reply_channel.hpp"
+
+namespace paceline::server {
+
+/// The HTTP reply of a refusal: status, JSON body, and the headers that the status calls for.
+inline http_reply error_reply(const wire::api_error& failure, header_list headers = {}) {
+  http_reply reply;
+  reply.status = failure.status;
+  reply.body = wire::to_json(failure);
+  reply.headers = std::move(headers);
+  if (failure.retry_after_seconds > 0)
+    reply.headers.emplace_back("Retry-After", std::to_string(failure.retry_after_seconds));
+  if (failure.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return reply;
+}
+
+} // namespace paceline::server

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace paceline::server {
+
+using header_list = std::vector<std::pair<std::string, std::string>>;
+
+/// A whole HTTP reply. Content-Length, Connection and Date are the writer's.
+struct http_reply {
+  int status = 200;
+  std::string body;
+  std::string content_type = "application/json";
+  header_list headers;
+};
+
+/// The client's end of one HTTP request. Exactly one of `reply` or `begin_stream` … `finish` is called, on
+/// the connection's executor.
+class reply_channel {
+ public:
+  virtual ~reply_channel() = default;
+  virtual void reply(http_reply reply) = 0;
+  /// 200 with an event stream as its body.
+  virtual void begin_stream(const header_list& headers) = 0;
+  virtual void send(std::string bytes) = 0;
+  virtual void finish() = 0;
+  /// More bytes wait for the client than one connection may hold; `exchange::on_writable` follows.
+  virtual bool congested() const = 0;
+};
+
+/// A request being answered, as its connection sees it. All calls on the connection's executor.
+class exchange {
+ public:
+  virtual ~exchange() = default;
+  /// The backlog of the channel is gone.
+  virtual void on_writable() = 0;
+  /// Nothing was sent for a while: the client should see a sign of life.
+  virtual void on_idle() = 0;
+  /// The client is gone; the channel must not be used any more.
+  virtual void on_disconnect() = 0;
+};
+
+} // namespace paceline::server

@@ -1,0 +1,135 @@
+#include "server/http/router.hpp"
+
+#include <algorithm>
+
+namespace paceline::server {
+
+namespace {
+
+struct row {
+  std::string_view method;
+  std::string_view path; ///< '*' stands for the rest of the path (with '/': a model's name may have one)
+  endpoint target;
+};
+
+constexpr row routes[] = {
+    {"GET", "/v1/models", endpoint::models},
+    {"GET", "/v1/models/*", endpoint::model},
+    {"POST", "/v1/completions", endpoint::completions},
+    {"POST", "/v1/chat/completions", endpoint::chat_completions},
+    {"POST", "/v1/responses", endpoint::create_response},
+    {"GET", "/v1/responses", endpoint::response_socket},
+    {"POST", "/v1/responses/*/cancel", endpoint::cancel_response},
+    {"GET", "/v1/responses/*", endpoint::get_response},
+    {"POST", "/tokenize", endpoint::tokenize},
+    {"POST", "/v1/tokenize", endpoint::tokenize},
+    {"POST", "/detokenize", endpoint::detokenize},
+    {"POST", "/v1/detokenize", endpoint::detokenize},
+    {"GET", "/livez", endpoint::live},
+    {"GET", "/healthz", endpoint::live},
+    {"GET", "/readyz", endpoint::ready},
+    {"GET", "/health", endpoint::ready},
+    {"GET", "/v1/health", endpoint::ready},
+    {"GET", "/metrics", endpoint::metrics},
+    {"GET", "/", endpoint::playground},
+};
+
+/// The part of `path` under the pattern's '*'; none if they differ.
+bool matches(std::string_view pattern, std::string_view path, std::string& id) {
+  const auto star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == path;
+  const auto before = pattern.substr(0, star);
+  const auto after = pattern.substr(star + 1);
+  if (path.size() <= before.size() + after.size() || path.substr(0, before.size()) != before ||
+      path.substr(path.size() - after.size()) != after)
+    return false;
+  id = std::string(path.substr(before.size(), path.size() - before.size() - after.size()));
+  return true;
+}
+
+/// A response's id has no slash; "/v1/responses/x/cancel" is not one.
+bool is_shadowed(const row& row, const std::string& id) {
+  return (row.target == endpoint::get_response || row.target == endpoint::cancel_response) &&
+         id.find('/') != std::string::npos;
+}
+
+} // namespace
+
+std::variant<route, no_route> find_route(std::string_view method, std::string_view path) {
+  if (method == "HEAD") method = "GET";
+  for (const auto& row : routes) {
+    route found;
+    if (row.method == method && matches(row.path, path, found.id) && !is_shadowed(row, found.id)) {
+      found.target = row.target;
+      return found;
+    }
+  }
+  return no_route{methods_of(path)};
+}
+
+std::vector<std::string_view> methods_of(std::string_view path) {
+  std::vector<std::string_view> methods;
+  for (const auto& row : routes) {
+    std::string id;
+    if (!matches(row.path, path, id) || is_shadowed(row, id)) continue;
+    methods.push_back(row.method);
+    if (row.method == "GET") methods.push_back("HEAD");
+  }
+  std::sort(methods.begin(), methods.end());
+  methods.erase(std::unique(methods.begin(), methods.end()), methods.end());
+  return methods;
+}
+
+std::string_view to_string(endpoint target) noexcept {
+  switch (target) {
+  case endpoint::models:
+    return "models";
+  case endpoint::model:
+    return "model";
+  case endpoint::completions:
+    return "completions";
+  case endpoint::chat_completions:
+    return "chat_completions";
+  case endpoint::create_response:
+    return "responses";
+  case endpoint::response_socket:
+    return "responses_websocket";
+  case endpoint::get_response:
+    return "responses_get";
+  case endpoint::cancel_response:
+    return "responses_cancel";
+  case endpoint::tokenize:
+    return "tokenize";
+  case endpoint::detokenize:
+    return "detokenize";
+  case endpoint::live:
+    return "livez";
+  case endpoint::ready:
+    return "readyz";
+  case endpoint::metrics:
+    return "metrics";
+  case endpoint::playground:
+    return "playground";
+  }
+  return "unknown";
+}
+
+bool takes_body(endpoint target) noexcept {
+  switch (target) {
+  case endpoint::completions:
+  case endpoint::chat_completions:
+  case endpoint::create_response:
+  case endpoint::tokenize:
+  case endpoint::detokenize:
+    return true;
+  default:
+    return false;
+  }
+}
+
+bool is_open(endpoint target, bool open_metrics) noexcept {
+  return target == endpoint::live || target == endpoint::ready || target == endpoint::playground ||
+         (target == endpoint::metrics && open_metrics);
+}
+
+} // namespace paceline::server

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace paceline::server {
+
+/// What a request asks for.
+enum class endpoint {
+  models,
+  model,
+  completions,
+  chat_completions,
+  create_response,
+  response_socket, ///< GET /v1/responses, to be upgraded
+  get_response,    ///< resume, or read a finished one
+  cancel_response,
+  tokenize,
+  detokenize,
+  live,
+  ready,
+  metrics,
+  playground,
+};
+
+struct route {
+  endpoint target = endpoint::live;
+  std::string id; ///< the path's variable part: a model's name, a response's id
+};
+
+/// No such path (404), or not with this method (405 with these).
+struct no_route {
+  std::vector<std::string_view> allowed_methods; ///< empty: no such path
+};
+
+/// HEAD is answered like GET. OPTIONS never gets here.
+std::variant<route, no_route> find_route(std::string_view method, std::string_view path);
+
+/// The methods of a path, for Allow headers; empty if there is no such path.
+std::vector<std::string_view> methods_of(std::string_view path);
+
+/// Label of an endpoint in metrics.
+std::string_view to_string(endpoint target) noexcept;
+
+/// Takes a JSON body.
+bool takes_body(endpoint target) noexcept;
+/// Answered without a key even when keys are configured.
+bool is_open(endpoint target, bool open_metrics) noexcept;
+
+} // namespace paceline::server

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "engine/snapshot.hpp"
+#include "server/http/router.hpp"
+#include "server/metrics/histogram.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::server {
+
+/// Distributions of one model's requests, as its clients see them.
+struct model_metrics {
+  histogram first_token{first_token_bounds()};
+  histogram token_gap{token_gap_bounds()};      ///< one observation a token, not a frame
+  histogram time_per_token{token_gap_bounds()}; ///< decode time over tokens after the first, one a request
+  histogram total{latency_bounds()};
+  histogram queued{first_token_bounds()};
+  histogram prefill{first_token_bounds()};
+  histogram decode{latency_bounds()};
+  histogram prompt_tokens{token_count_bounds()};
+  histogram output_tokens{token_count_bounds()};
+};
+
+/// What the edge counts. Any thread may count; reading is for /metrics.
+class edge_metrics {
+ public:
+  explicit edge_metrics(const std::vector<std::string>& model_names);
+
+  /// Of a configured model.
+  model_metrics& of(std::string_view model);
+  void count_reply(endpoint target, int status) noexcept;
+  /// Refused before it had an endpoint.
+  void count_refusal(int status) noexcept;
+
+  std::atomic<std::uint64_t> connections_total{0};
+  std::atomic<std::uint64_t> connections_active{0};
+  std::atomic<std::uint64_t> websockets_total{0};
+  std::atomic<std::uint64_t> websockets_active{0};
+  std::atomic<std::uint64_t> disconnect_cancels{0}; ///< requests cancelled because their client left
+  std::atomic<std::uint64_t> stalled_closes{0};  ///< connections closed because their client stopped reading
+  std::atomic<std::uint64_t> flow_pauses{0};     ///< times a stream withheld credit from the engine
+  std::atomic<std::uint64_t> edge_rejections{0}; ///< refused because the edge pool was full
+  std::atomic<std::uint64_t> auth_failures{0};
+  std::atomic<std::uint64_t> open_requests{0}; ///< generations whose client waits
+
+  /// Prometheus text of the edge, the engine and the process; with vLLM's families if asked.
+  std::string text(const engine_snapshot& snapshot, bool vllm_names) const;
+
+ private:
+  static constexpr std::size_t num_endpoints = 15; ///< the last one: refused before it had an endpoint
+  static constexpr std::size_t num_classes = 6;    ///< first digit of the status
+
+  std::map<std::string, std::unique_ptr<model_metrics>, std::less<>> models_;
+  std::array<std::array<std::atomic<std::uint64_t>, num_classes>, num_endpoints> replies_{};
+};
+
+} // namespace paceline::server

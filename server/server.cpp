@@ -1,0 +1,195 @@
+#include "server/server.hpp"
+
+#include "server/edge_pool.hpp"
+#include "server/net/connection.hpp"
+
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <atomic>
+#include <future>
+
+namespace paceline::server {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr std::chrono::seconds tick_interval{1};
+constexpr std::chrono::milliseconds accept_pause{50}; ///< when descriptors have run out
+constexpr int send_buffer_bytes =
+    128 << 10; ///< so that a slow reader is noticed before megabytes are on their way
+
+std::vector<std::string> names_of(const backend& runtime) {
+  std::vector<std::string> names;
+  for (const auto* model : runtime.models()) names.push_back(model->limits().name);
+  return names;
+}
+
+error bind_error(const config::server_options& options, const error_code& failure) {
+  const auto where = options.host + ":" + std::to_string(options.port);
+  if (failure == asio::error::address_in_use)
+    return {errc::resource_exhausted, where + ": the port is taken by another process"};
+  if (failure == asio::error::access_denied)
+    return {errc::invalid_argument, where + ": this port needs more rights"};
+  return {errc::invalid_argument, where + ": cannot listen here: " + failure.message()};
+}
+
+} // namespace
+
+/// Members in the order of their dependence: destroyed from the last.
+struct http_server::parts {
+  parts(std::unique_ptr<backend> engine_side, config::server_options chosen, config::metrics_options shown,
+        edge_limits bounds, key_ring keys)
+      : options(std::move(chosen)), metrics_options(shown), limits(bounds), runtime(std::move(engine_side)),
+        metrics(names_of(*runtime)),
+        pool(std::make_unique<edge_pool>(options.edge_threads, limits.max_edge_jobs)),
+        edge{options,
+             metrics_options,
+             limits,
+             *runtime,
+             metrics,
+             *pool,
+             std::string("paceline-") + PACELINE_VERSION,
+             [] { return std::chrono::steady_clock::now(); }},
+        io(std::make_shared<io_runtime>(limits.io_threads)),
+        requests(edge, std::move(keys), [io = io.get()] { return io->make_executor(io->make_strand()); }),
+        acceptor(io->make_strand()), ticker(io->make_strand()), pause(acceptor.get_executor()) {}
+
+  std::optional<error> listen();
+  void accept();
+  void tick();
+  connection_context context() { return {requests, connections, *io}; }
+
+  const config::server_options options;
+  const config::metrics_options metrics_options;
+  const edge_limits limits;
+  std::unique_ptr<backend> runtime;
+  edge_metrics metrics;
+  std::unique_ptr<edge_pool> pool;
+  edge_context edge;
+  std::shared_ptr<io_runtime> io;
+  service requests;
+  connection_set connections;
+  asio::basic_socket_acceptor<tcp, io_strand> acceptor;
+  asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>,
+                             io_strand>
+      ticker;
+  asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>,
+                             io_strand>
+      pause;
+  std::uint16_t port = 0;
+  std::atomic<bool> stopping{false};
+};
+
+std::optional<error> http_server::parts::listen() {
+  error_code failure;
+  const auto address =
+      asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, failure);
+  if (failure) return error{errc::invalid_argument, "host: \"" + options.host + "\" is not an IP address"};
+  const tcp::endpoint endpoint(address, options.port);
+  acceptor.open(endpoint.protocol(), failure);
+  if (!failure) acceptor.set_option(asio::socket_base::reuse_address(true), failure);
+  if (!failure) acceptor.bind(endpoint, failure);
+  if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
+  if (failure) return bind_error(options, failure);
+  port = acceptor.local_endpoint().port();
+  asio::post(acceptor.get_executor(), [this] { accept(); });
+  asio::post(ticker.get_executor(), [this] { tick(); });
+  return std::nullopt;
+}
+
+void http_server::parts::accept() {
+  if (stopping) return;
+  auto strand = io->make_strand();
+  acceptor.async_accept(strand, [this, strand](error_code failure, tcp_socket socket) {
+    if (stopping || failure == asio::error::operation_aborted) return;
+    if (failure) { // out of descriptors, most likely: they come back
+      pause.expires_after(accept_pause);
+      pause.async_wait([this](error_code cancelled) {
+        if (!cancelled) accept();
+      });
+      return;
+    }
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    socket.set_option(asio::socket_base::send_buffer_size(send_buffer_bytes), ignored);
+    if (connections.size() < options.max_connections) serve_http(context(), std::move(socket), strand);
+    accept();
+  });
+}
+
+void http_server::parts::tick() {
+  if (stopping) return;
+  requests.tick();
+  ticker.expires_after(tick_interval);
+  ticker.async_wait([this](error_code cancelled) {
+    if (!cancelled) tick();
+  });
+}
+
+http_server::http_server(std::unique_ptr<parts> owned) : parts_(std::move(owned)) {}
+
+http_server::~http_server() { stop(std::chrono::milliseconds(0)); }
+
+std::uint16_t http_server::port() const noexcept { return parts_->port; }
+
+std::string http_server::address() const {
+  const auto& host = parts_->options.host;
+  const bool v6 = host.find(':') != std::string::npos;
+  return "http://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
+}
+
+bool http_server::stop(std::chrono::milliseconds drain_timeout) {
+  auto& p = *parts_;
+  p.requests.begin_drain();
+  if (p.stopping.exchange(true)) return true;
+  std::promise<void> closed;
+  asio::post(p.acceptor.get_executor(), [&] {
+    error_code ignored;
+    p.acceptor.close(ignored);
+    p.pause.cancel();
+    closed.set_value();
+  });
+  closed.get_future().wait();
+  asio::post(p.ticker.get_executor(), [&p] { p.ticker.cancel(); });
+  p.connections.drain_all();
+  const bool drained = p.connections.wait_until_empty(drain_timeout);
+  p.requests.clear();
+  p.connections.abort_all();
+  p.io->finish();
+  p.pool.reset(); // last: until the threads have ended, a connection may still hand it a job
+  return drained;
+}
+
+expected<std::unique_ptr<http_server>> http_server::start(std::unique_ptr<backend> runtime,
+                                                          config::server_options options,
+                                                          config::metrics_options metrics,
+                                                          edge_limits limits) {
+  key_ring keys;
+  if (!options.api_keys_file.empty()) {
+    auto loaded = key_ring::load(options.api_keys_file);
+    if (!loaded) return std::move(loaded).error();
+    keys = *std::move(loaded);
+  }
+  if (!is_loopback_address(options.host) && keys.empty() && !options.allow_unauthenticated)
+    return error{errc::invalid_argument,
+                 "host: " + options.host +
+                     " is reachable from other machines: configure API keys, or allow an open bind"};
+  auto owned =
+      std::make_unique<parts>(std::move(runtime), std::move(options), metrics, limits, std::move(keys));
+  auto failure = owned->listen();
+  std::unique_ptr<http_server> server(new http_server(std::move(owned)));
+  if (failure) return *std::move(failure);
+  return server;
+}
+
+expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,
+                                             config::metrics_options metrics) {
+  return http_server::start(make_engine_backend(runtime), std::move(options), metrics);
+}
+
+} // namespace paceline::server

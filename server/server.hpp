@@ -1,0 +1,55 @@
+#pragma once
+
+#include "config/server_options.hpp"
+#include "runtime/base/expected.hpp"
+#include "server/edge_limits.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace paceline {
+class engine;
+}
+
+namespace paceline::server {
+
+class backend;
+
+/// The daemon's edge: HTTP, server-sent events and WebSocket on one port, in front of one engine. All
+/// functions are thread-safe. Destroying it stops it without draining.
+class http_server {
+ public:
+  ~http_server();
+  http_server(const http_server&) = delete;
+  http_server& operator=(const http_server&) = delete;
+
+  /// The port that was bound; with port 0 in the options, the one that was free.
+  std::uint16_t port() const noexcept;
+  /// "http://127.0.0.1:8000"
+  std::string address() const;
+
+  /// Refuses new generations (503, /readyz too) while those in flight end, for at most `drain_timeout`; then
+  /// closes everything. Returns when no thread and no connection of this server is left. True if nothing was
+  /// cut short.
+  bool stop(std::chrono::milliseconds drain_timeout);
+
+  /// `runtime` must outlive the server. Errors: port taken, address unknown, key file unreadable, an open
+  /// bind without keys that was not asked for.
+  static expected<std::unique_ptr<http_server>> start(std::unique_ptr<backend> runtime,
+                                                      config::server_options options,
+                                                      config::metrics_options metrics = {},
+                                                      edge_limits limits = {});
+
+ private:
+  struct parts;
+  explicit http_server(std::unique_ptr<parts> owned);
+  std::unique_ptr<parts> parts_;
+};
+
+/// The edge of `runtime`, which must outlive it.
+expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,
+                                             config::metrics_options metrics = {});
+
+} // namespace paceline::server

@@ -1,0 +1,311 @@
+#include "server/service.hpp"
+
+#include "protocol/wire/json_writer.hpp"
+#include "server/http/error_reply.hpp"
+#include "server/http/http_writer.hpp"
+#include "server/playground.hpp"
+#include "server/sessions/completion_session.hpp"
+#include "server/sessions/response_exchange.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace paceline::server {
+
+namespace {
+
+using wire::api_error;
+
+const api_error overloaded{
+    503, "service_unavailable_error", "overloaded", "too many requests wait to be parsed", "", 1};
+const api_error draining_error{
+    503, "service_unavailable_error", "draining", "the server is shutting down", "", 5};
+
+http_reply json_reply(std::string body) {
+  http_reply reply;
+  reply.body = std::move(body);
+  return reply;
+}
+
+/// Adds headers and counts the status on the way out.
+class finishing_channel final : public reply_channel {
+ public:
+  finishing_channel(std::shared_ptr<reply_channel> inner, header_list headers, edge_metrics& metrics,
+                    endpoint target)
+      : inner_(std::move(inner)), headers_(std::move(headers)), metrics_(metrics), target_(target) {}
+
+  void reply(http_reply reply) override {
+    metrics_.count_reply(target_, reply.status);
+    reply.headers.insert(reply.headers.end(), headers_.begin(), headers_.end());
+    inner_->reply(std::move(reply));
+  }
+  void begin_stream(const header_list& headers) override {
+    metrics_.count_reply(target_, 200);
+    auto all = headers;
+    all.insert(all.end(), headers_.begin(), headers_.end());
+    inner_->begin_stream(all);
+  }
+  void send(std::string bytes) override { inner_->send(std::move(bytes)); }
+  void finish() override { inner_->finish(); }
+  bool congested() const override { return inner_->congested(); }
+
+ private:
+  std::shared_ptr<reply_channel> inner_;
+  header_list headers_;
+  edge_metrics& metrics_;
+  endpoint target_;
+};
+
+/// A request whose whole work is one job on an edge thread.
+class job_exchange final : public exchange {
+ public:
+  explicit job_exchange(std::shared_ptr<reply_channel> channel) : channel_(std::move(channel)) {}
+  void finish(http_reply reply) {
+    if (channel_) std::exchange(channel_, nullptr)->reply(std::move(reply));
+  }
+  void on_writable() override {}
+  void on_idle() override {}
+  void on_disconnect() override { channel_.reset(); }
+
+ private:
+  std::shared_ptr<reply_channel> channel_;
+};
+
+/// Decimal query value; none if it is anything else.
+template <class Int>
+std::optional<Int> to_number(const std::string& text) {
+  Int value{};
+  const auto* end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, value);
+  return failure == std::errc{} && stop == end ? std::optional(value) : std::nullopt;
+}
+
+void write_model(wire::json_writer& out, const model_view& model) {
+  const auto& limits = model.limits();
+  out.begin_object()
+      .field("id", limits.name)
+      .field("object", "model")
+      .field("created", 0)
+      .field("owned_by", "paceline");
+  out.field("max_model_len", limits.context_length).key("aliases").begin_array();
+  for (const auto& alias : model.aliases()) out.value(alias);
+  out.end_array()
+      .key("meta")
+      .begin_object()
+      .field("n_vocab", limits.vocab_size)
+      .field("n_ctx", limits.context_length);
+  out.field("chat_template", model.has_chat_template()).key("drafters").begin_array();
+  for (const auto& drafter : limits.drafters) out.value(drafter);
+  out.end_array().end_object().end_object();
+}
+
+} // namespace
+
+service::service(edge_context& edge, key_ring keys, std::function<executor_ptr()> make_executor)
+    : edge_(edge), keys_(std::move(keys)), loopback_(is_loopback_address(edge.options.host)),
+      registry_(edge.limits.max_replays, edge.limits.replay_retention), services_{edge_, registry_,
+                                                                                  std::move(make_executor)} {}
+
+std::shared_ptr<exchange> service::handle(const admitted_request& request, std::string body,
+                                          std::shared_ptr<reply_channel> raw, executor_ptr executor) {
+  const auto target = request.where.target;
+  auto headers = request.cors;
+  auto channel =
+      std::make_shared<finishing_channel>(std::move(raw), std::move(headers), edge_.metrics, target);
+  const auto answer = [&](http_reply reply) {
+    reply.headers.emplace_back("x-request-id", request.who.request_id);
+    channel->reply(std::move(reply));
+    return std::shared_ptr<exchange>();
+  };
+  switch (target) {
+  case endpoint::completions:
+  case endpoint::chat_completions:
+    return complete(request, std::move(body), channel, std::move(executor));
+  case endpoint::create_response:
+    return respond(request, std::move(body), channel, std::move(executor));
+  case endpoint::get_response:
+    return read_response(request, channel, std::move(executor));
+  case endpoint::tokenize:
+  case endpoint::detokenize:
+    return convert(request, std::move(body), channel, std::move(executor));
+  case endpoint::cancel_response:
+    return answer(cancel_response(request));
+  case endpoint::models:
+    return answer(list_models());
+  case endpoint::model:
+    return answer(describe_model(request.where.id));
+  case endpoint::live:
+    return answer(liveness());
+  case endpoint::ready:
+    return answer(readiness());
+  case endpoint::metrics: {
+    auto reply = json_reply(edge_.metrics.text(edge_.runtime.snapshot(), edge_.metrics_options.vllm_names));
+    reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    return answer(std::move(reply));
+  }
+  case endpoint::playground: {
+    auto reply = json_reply(std::string(playground_page));
+    reply.content_type = "text/html; charset=utf-8";
+    reply.headers.emplace_back("Content-Security-Policy",
+                               "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'");
+    return answer(std::move(reply));
+  }
+  case endpoint::response_socket:
+    break; // becomes a WebSocket before it gets here
+  }
+  return answer(error_reply(
+      {426, "invalid_request_error", "upgrade_required", "this is the WebSocket endpoint", "", 0}));
+}
+
+std::shared_ptr<exchange> service::complete(const admitted_request& request, std::string body,
+                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
+  const auto session = std::make_shared<completion_session>(edge_, executor, std::move(channel), request.who);
+  const bool chat = request.where.target == endpoint::chat_completions;
+  if (draining_) {
+    session->start(draining_error);
+    return nullptr;
+  }
+  const bool accepted =
+      edge_.jobs.submit([this, session, executor, chat, who = request.who, body = std::move(body)] {
+        auto prepared = chat ? prepare_chat(edge_, who, body) : prepare_completion(edge_, who, body);
+        executor->post(
+            [session, prepared = std::move(prepared)]() mutable { session->start(std::move(prepared)); });
+      });
+  if (accepted) return session;
+  ++edge_.metrics.edge_rejections;
+  session->start(overloaded);
+  return nullptr;
+}
+
+std::shared_ptr<exchange> service::respond(const admitted_request& request, std::string body,
+                                           std::shared_ptr<reply_channel> channel, executor_ptr executor) {
+  const auto session =
+      std::make_shared<response_exchange>(services_, executor, std::move(channel), request.who);
+  if (draining_) {
+    session->start(draining_error);
+    return nullptr;
+  }
+  const auto prepare = [this](const caller& who, const std::string& text) -> wire::parsed<prepared_response> {
+    auto parsed = wire::parse_response_request(text, request_limits_of(edge_));
+    if (!parsed) return std::move(parsed).failure();
+    if (parsed->options.resume)
+      return wire::unsupported(
+          "paceline.resume",
+          "paceline.resume: belongs to the WebSocket mode; here it is GET /v1/responses/{id}?stream=true");
+    if (!parsed->previous_response_id.empty())
+      return api_error{
+          400,
+          "invalid_request_error",
+          "previous_response_not_found",
+          "no response is kept between HTTP requests: send the whole conversation, or use the WebSocket mode",
+          "previous_response_id",
+          0};
+    return prepare_response(edge_, who, *std::move(parsed), {});
+  };
+  const bool accepted =
+      edge_.jobs.submit([session, executor, prepare, who = request.who, body = std::move(body)] {
+        auto prepared = prepare(who, body);
+        executor->post(
+            [session, prepared = std::move(prepared)]() mutable { session->start(std::move(prepared)); });
+      });
+  if (accepted) return session;
+  ++edge_.metrics.edge_rejections;
+  session->start(overloaded);
+  return nullptr;
+}
+
+std::shared_ptr<exchange> service::convert(const admitted_request& request, std::string body,
+                                           std::shared_ptr<reply_channel> channel, executor_ptr executor) {
+  const auto session = std::make_shared<job_exchange>(std::move(channel));
+  const bool tokenizes = request.where.target == endpoint::tokenize;
+  const bool accepted = edge_.jobs.submit(
+      [this, session, executor, tokenizes, id = request.who.request_id, body = std::move(body)] {
+        auto text = tokenizes ? tokenize_reply(edge_, body) : detokenize_reply(edge_, body);
+        auto reply = text ? json_reply(*std::move(text)) : error_reply(text.failure());
+        reply.headers.emplace_back("x-request-id", id);
+        executor->post([session, reply = std::move(reply)]() mutable { session->finish(std::move(reply)); });
+      });
+  if (accepted) return session;
+  ++edge_.metrics.edge_rejections;
+  session->finish(error_reply(overloaded));
+  return nullptr;
+}
+
+std::shared_ptr<exchange> service::read_response(const admitted_request& request,
+                                                 std::shared_ptr<reply_channel> channel,
+                                                 executor_ptr executor) {
+  const auto answer = [&](http_reply reply) {
+    reply.headers.emplace_back("x-request-id", request.who.request_id);
+    channel->reply(std::move(reply));
+    return std::shared_ptr<exchange>();
+  };
+  const auto log = registry_.log(request.where.id, request.who.tenant);
+  if (!log)
+    return answer(error_reply(
+        {404, "not_found_error", "response_not_found", "no resumable response has this id", "", 0}));
+  if (request.head.method == "HEAD" || request.head.query_value("stream") != "true") {
+    const auto result = log->result();
+    if (!result)
+      return answer(error_reply({409, "conflict_error", "response_in_progress",
+                                 "the response is not finished; use ?stream=true", "stream", 0}));
+    return answer(json_reply(result->object));
+  }
+  replay_start start;
+  if (const auto text = request.head.query_value("starting_after")) {
+    start.after_sequence = to_number<std::uint64_t>(*text);
+    if (!start.after_sequence || *start.after_sequence >= 1ULL << 62U)
+      return answer(error_reply(
+          wire::invalid_value("starting_after", "starting_after: must be an event's sequence_number")));
+  } else if (const auto token = request.head.query_value("next_token")) {
+    start.next_token = to_number<std::uint32_t>(*token);
+    if (!start.next_token)
+      return answer(error_reply(wire::invalid_value("next_token", "next_token: must be an output index")));
+  }
+  const auto session =
+      std::make_shared<response_exchange>(services_, executor, std::move(channel), request.who);
+  session->resume(request.where.id, start);
+  return session;
+}
+
+http_reply service::cancel_response(const admitted_request& request) {
+  if (!registry_.cancel(request.where.id, request.who.tenant))
+    return error_reply(
+        {404, "not_found_error", "response_not_found", "no running response has this id", "", 0});
+  wire::json_writer out;
+  out.begin_object().field("id", request.where.id).field("object", "response").field("status", "cancelled");
+  return json_reply(out.end_object().take());
+}
+
+http_reply service::list_models() const {
+  wire::json_writer out;
+  out.begin_object().field("object", "list").key("data").begin_array();
+  for (const auto* model : edge_.runtime.models()) write_model(out, *model);
+  return json_reply(out.end_array().end_object().take());
+}
+
+http_reply service::describe_model(const std::string& name) const {
+  const auto model = find_model(edge_.runtime, name);
+  if (!model) return error_reply(model.failure());
+  wire::json_writer out;
+  write_model(out, **model);
+  return json_reply(out.take());
+}
+
+http_reply service::liveness() const {
+  if (edge_.runtime.healthy()) return json_reply(R"({"status":"ok"})");
+  return error_reply(
+      {503, "service_unavailable_error", "unhealthy", "an actor has failed and was not restarted", "", 0});
+}
+
+http_reply service::readiness() const {
+  if (draining_) return error_reply(draining_error);
+  return liveness();
+}
+
+std::shared_ptr<websocket_session>
+service::open_websocket(const caller& who, std::shared_ptr<frame_channel> channel, executor_ptr executor) {
+  return std::make_shared<websocket_session>(services_, std::move(executor), std::move(channel), who);
+}
+
+} // namespace paceline::server

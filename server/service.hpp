@@ -1,0 +1,81 @@
+#pragma once
+
+#include "server/edge_context.hpp"
+#include "server/http/access.hpp"
+#include "server/http/reply_channel.hpp"
+#include "server/http/request_head.hpp"
+#include "server/http/router.hpp"
+#include "server/sessions/response_launch.hpp"
+#include "server/sessions/websocket_session.hpp"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <variant>
+
+namespace paceline::server {
+
+/// A request that passed every check that needs no body.
+struct admitted_request {
+  route where;
+  caller who;
+  request_head head;
+  header_list cors; ///< headers every reply to this origin carries
+};
+
+/// A request answered from its head alone: refused, or an OPTIONS.
+struct answered_request {
+  http_reply reply;
+  bool close = false; ///< the body, if any, is not read: the connection cannot go on
+};
+
+/// The server without sockets: decides on heads, answers requests, opens WebSocket sessions. Thread-safe;
+/// sessions run on the executor of their connection.
+class service {
+ public:
+  service(edge_context& edge, key_ring keys, std::function<executor_ptr()> make_executor);
+
+  /// Host, origin, path, method, key, content type and length: all before a byte of the body is read.
+  std::variant<admitted_request, answered_request> admit(request_head head) const;
+
+  /// Answers on `channel`. The exchange is none if the answer is complete already.
+  std::shared_ptr<exchange> handle(const admitted_request& request, std::string body,
+                                   std::shared_ptr<reply_channel> channel, executor_ptr executor);
+
+  std::shared_ptr<websocket_session> open_websocket(const caller& who, std::shared_ptr<frame_channel> channel,
+                                                    executor_ptr executor);
+
+  /// New generations are refused with 503 and /readyz says so.
+  void begin_drain() noexcept { draining_ = true; }
+  bool draining() const noexcept { return draining_; }
+  /// Housekeeping, about once a second.
+  void tick() { registry_.sweep(edge_.now()); }
+  /// Ends everything that outlives connections.
+  void clear() { registry_.clear(); }
+
+  edge_context& edge() noexcept { return edge_; }
+
+ private:
+  std::shared_ptr<exchange> complete(const admitted_request& request, std::string body,
+                                     std::shared_ptr<reply_channel> channel, executor_ptr executor);
+  std::shared_ptr<exchange> respond(const admitted_request& request, std::string body,
+                                    std::shared_ptr<reply_channel> channel, executor_ptr executor);
+  std::shared_ptr<exchange> convert(const admitted_request& request, std::string body,
+                                    std::shared_ptr<reply_channel> channel, executor_ptr executor);
+  std::shared_ptr<exchange> read_response(const admitted_request& request,
+                                          std::shared_ptr<reply_channel> channel, executor_ptr executor);
+  http_reply cancel_response(const admitted_request& request);
+  http_reply list_models() const;
+  http_reply describe_model(const std::string& name) const;
+  http_reply liveness() const;
+  http_reply readiness() const;
+
+  edge_context& edge_;
+  key_ring keys_;
+  bool loopback_;
+  response_registry registry_;
+  response_services services_;
+  std::atomic<bool> draining_{false};
+};
+
+} // namespace paceline::server

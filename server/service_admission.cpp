@@ -1,0 +1,143 @@
+// What is decided from a request's head alone.
+#include "server/service.hpp"
+
+#include "server/http/error_reply.hpp"
+#include "server/http/http_writer.hpp"
+
+#include <algorithm>
+
+namespace paceline::server {
+
+namespace {
+
+using wire::api_error;
+
+constexpr std::string_view exposed_headers = "x-request-id, x-paceline-ignored-fields, retry-after";
+
+/// The client's x-request-id if it is presentable, else one of ours.
+std::string request_id_of(const request_head& head) {
+  const auto given = head.header("x-request-id");
+  const bool presentable =
+      !given.empty() && given.size() <= 128 &&
+      std::all_of(given.begin(), given.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  return presentable ? std::string(given) : fresh_id("req_");
+}
+
+std::string join(const std::vector<std::string_view>& words) {
+  std::string out;
+  for (const auto word : words) out.append(out.empty() ? "" : ", ").append(word);
+  return out;
+}
+
+bool is_json(std::string_view content_type) {
+  const auto type = content_type.substr(0, content_type.find(';'));
+  std::string lower;
+  for (const char c : type)
+    if (c != ' ' && c != '\t') lower += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return lower == "application/json";
+}
+
+/// Headers that let a page of an allowed origin read the reply.
+header_list cors_headers(std::string_view origin) {
+  if (origin.empty()) return {};
+  return {{"Access-Control-Allow-Origin", std::string(origin)},
+          {"Vary", "Origin"},
+          {"Access-Control-Expose-Headers", std::string(exposed_headers)}};
+}
+
+/// Rules on the body that hold before it is read.
+std::optional<api_error> judge_body(const request_head& head, endpoint target, std::uint64_t max_bytes) {
+  const auto length = head.content_length.value_or(0);
+  if (!takes_body(target)) {
+    if (length > 64U << 10U)
+      return api_error{413, "invalid_request_error", "body_too_large", "this endpoint takes no body", "", 0};
+    return std::nullopt;
+  }
+  if (!head.content_length)
+    return api_error{411, "invalid_request_error", "length_required", "Content-Length is required", "", 0};
+  if (length > max_bytes)
+    return api_error{413,
+                     "invalid_request_error",
+                     "body_too_large",
+                     "the body has " + std::to_string(length) + " bytes; at most " +
+                         std::to_string(max_bytes) + " are read",
+                     "",
+                     0};
+  if (!is_json(head.header("content-type")))
+    return api_error{415,
+                     "invalid_request_error",
+                     "unsupported_media_type",
+                     "the Content-Type must be application/json",
+                     "",
+                     0};
+  return std::nullopt;
+}
+
+} // namespace
+
+std::variant<admitted_request, answered_request> service::admit(request_head head) const {
+  const auto origin = head.header("origin");
+  const auto request_id = request_id_of(head);
+  const bool has_body = head.content_length.value_or(0) > 0 || head.expects_continue;
+  header_list base{{"x-request-id", request_id}};
+  const auto refuse = [&](const api_error& failure, header_list extra = {}) {
+    auto headers = base;
+    headers.insert(headers.end(), extra.begin(), extra.end());
+    edge_.metrics.count_refusal(failure.status);
+    return answered_request{error_reply(failure, std::move(headers)), has_body};
+  };
+  if (!host_allowed(head.host, loopback_, edge_.options.allowed_hosts))
+    return refuse({403, "permission_error", "host_not_allowed", "this host name is not served here", "", 0});
+  if (!origin_allowed(origin, head.host, edge_.options.allowed_origins))
+    return refuse({403, "permission_error", "origin_not_allowed",
+                   "pages of this origin may not use this server", "", 0});
+  auto cors = cors_headers(origin);
+  base.insert(base.end(), cors.begin(), cors.end());
+
+  if (head.method == "OPTIONS") {
+    const auto methods = methods_of(head.path);
+    if (methods.empty()) return refuse({404, "not_found_error", "not_found", "no such path", "", 0});
+    http_reply reply;
+    reply.status = 204;
+    reply.headers = base;
+    reply.headers.emplace_back("Allow", join(methods) + ", OPTIONS");
+    reply.headers.emplace_back("Access-Control-Allow-Methods", join(methods));
+    reply.headers.emplace_back("Access-Control-Allow-Headers", "authorization, content-type, x-request-id");
+    reply.headers.emplace_back("Access-Control-Max-Age", "600");
+    return answered_request{std::move(reply), has_body};
+  }
+  auto found = find_route(head.method, head.path);
+  if (const auto* place = std::get_if<route>(&found);
+      place != nullptr && place->target == endpoint::metrics && !edge_.metrics_options.enabled)
+    return refuse({404, "not_found_error", "not_found", "metrics are switched off", "", 0});
+  if (const auto* missing = std::get_if<no_route>(&found)) {
+    if (missing->allowed_methods.empty())
+      return refuse({404, "not_found_error", "not_found", "no such path", "", 0});
+    return refuse(
+        {405, "invalid_request_error", "method_not_allowed", "this path does not take " + head.method, "", 0},
+        {{"Allow", join(missing->allowed_methods) + ", OPTIONS"}});
+  }
+  admitted_request request;
+  request.where = std::get<route>(std::move(found));
+  request.who.request_id = request_id;
+  request.cors = std::move(cors);
+  const auto target = request.where.target;
+  if (!keys_.empty() && !is_open(target, !edge_.metrics_options.require_key)) {
+    const auto key = bearer_key(head.header("authorization"));
+    if (!keys_.holds(key)) {
+      ++edge_.metrics.auth_failures;
+      return refuse({401, "authentication_error", "invalid_api_key",
+                     key.empty() ? "an API key is required" : "the API key is not valid", "", 0});
+    }
+    request.who.tenant = to_hex(digest_of(key)).substr(0, 32);
+  }
+  if (target == endpoint::response_socket && !head.upgrades_to_websocket)
+    return refuse({426, "invalid_request_error", "upgrade_required",
+                   "GET /v1/responses is the WebSocket endpoint; POST for HTTP", "", 0},
+                  {{"Upgrade", "websocket"}});
+  if (const auto failure = judge_body(head, target, edge_.options.max_body_bytes)) return refuse(*failure);
+  request.head = std::move(head);
+  return request;
+}
+
+} // namespace paceline::server

@@ -1,0 +1,195 @@
+#include "server/sessions/completion_session.hpp"
+
+#include "protocol/wire/json_writer.hpp"
+#include "server/http/error_reply.hpp"
+#include "server/http/http_writer.hpp"
+
+#include <algorithm>
+
+namespace paceline::server {
+
+std::string ignored_header(const std::vector<std::string>& names) {
+  std::string list;
+  for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 20); ++i)
+    list.append(i == 0 ? "" : ", ").append(names[i], 0, 64);
+  return list;
+}
+
+completion_session::completion_session(const edge_context& edge, executor_ptr executor,
+                                       std::shared_ptr<reply_channel> channel, caller who)
+    : edge_(edge), executor_(std::move(executor)), channel_(std::move(channel)), who_(std::move(who)),
+      arrival_(edge.now()) {}
+
+header_list completion_session::headers() const {
+  header_list list{{"x-request-id", who_.request_id}};
+  if (!request_.ignored_fields.empty())
+    list.emplace_back("x-paceline-ignored-fields", ignored_header(request_.ignored_fields));
+  return list;
+}
+
+const std::vector<token_id>& completion_session::prompt_of(std::size_t sequence) const {
+  return request_.prompts.at(sequence / request_.num_choices);
+}
+
+void completion_session::start(wire::parsed<prepared_completion> prepared) {
+  if (!channel_) return; // the client left meanwhile
+  if (!prepared) return fail(prepared.failure());
+  request_ = *std::move(prepared);
+  const auto* prefix = request_.chat ? "chatcmpl-" : "cmpl-";
+  identity_.id = request_.client_id.empty() ? fresh_id(prefix) : prefix + request_.client_id;
+  identity_.created = unix_time();
+  identity_.model = request_.model->limits().name;
+  identity_.fingerprint = edge_.fingerprint;
+  choices_.resize(request_.sequences.size());
+  for (std::size_t i = 0; i < choices_.size(); ++i) choices_[i].whole.index = static_cast<std::uint32_t>(i);
+  group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), arrival_);
+  group_->start(std::move(request_.sequences), request_.stream);
+}
+
+bool completion_session::congested() const { return channel_ && channel_->congested(); }
+
+void completion_session::on_writable() {
+  if (group_) group_->on_writable();
+}
+
+void completion_session::on_idle() {
+  if (!channel_ || !request_.stream || !group_) return;
+  begin_stream();
+  channel_->send(":\n\n");
+}
+
+void completion_session::on_disconnect() {
+  channel_.reset();
+  if (group_ && group_->num_running() > 0) {
+    ++edge_.metrics.disconnect_cancels;
+    group_->cancel();
+  }
+  group_.reset();
+}
+
+void completion_session::close() {
+  channel_.reset();
+  if (group_) group_->cancel();
+  group_.reset();
+}
+
+void completion_session::fail(const wire::api_error& failure) {
+  if (streaming_) {
+    channel_->send(write_sse("", wire::to_json(failure)));
+    channel_->finish();
+  } else {
+    channel_->reply(error_reply(failure, headers()));
+  }
+  close();
+}
+
+void completion_session::begin_stream() {
+  if (streaming_) return;
+  streaming_ = true;
+  channel_->begin_stream(headers());
+}
+
+wire::reply_choice completion_session::added_by(std::size_t sequence, const token_event& event) {
+  auto& state = choices_[sequence];
+  wire::reply_choice added;
+  added.index = state.whole.index;
+  added.text_offset = state.text_offset;
+  if (request_.echo && !state.opened) {
+    added.text = request_.prompt_texts.at(sequence / request_.num_choices);
+    if (request_.shape.scores) {
+      added.scores.push_back({request_.model->token_bytes(prompt_of(sequence).front()), std::nullopt, {}});
+      auto rest = with_text(event.prompt_logprobs, *request_.model);
+      std::move(rest.begin(), rest.end(), std::back_inserter(added.scores));
+    }
+  }
+  added.text += event.text;
+  added.tokens = event.tokens;
+  if (request_.shape.scores) {
+    auto scores = with_text(event.logprobs, *request_.model);
+    std::move(scores.begin(), scores.end(), std::back_inserter(added.scores));
+  }
+  if (event.trace) added.rounds.push_back(*event.trace);
+  added.finish = event.finish;
+  for (const auto& score : added.scores) state.text_offset += wire::count_code_points(score.bytes);
+  return added;
+}
+
+void completion_session::on_event(std::size_t sequence, const token_event& event) {
+  if (!channel_) return;
+  if (event.finish == finish_reason::error)
+    return fail(event.failure ? wire::from_error(*event.failure)
+                              : wire::from_error(error{errc::internal, ""}));
+  if (request_.stream) {
+    stream_event(sequence, event);
+  } else {
+    auto added = added_by(sequence, event);
+    auto& state = choices_[sequence];
+    state.opened = true;
+    auto& whole = state.whole;
+    whole.text += added.text;
+    whole.tokens.insert(whole.tokens.end(), added.tokens.begin(), added.tokens.end());
+    std::move(added.scores.begin(), added.scores.end(), std::back_inserter(whole.scores));
+    std::move(added.rounds.begin(), added.rounds.end(), std::back_inserter(whole.rounds));
+    whole.finish = added.finish;
+  }
+  if (event.finish == finish_reason::none) return;
+  const bool first_choice = sequence % request_.num_choices == 0;
+  add(totals_.used, event, group_->prompt_tokens(sequence), group_->num_tokens(sequence), first_choice);
+  if (choices_.size() == 1) totals_.metrics = group_->metrics_of(sequence, event);
+  if (group_->num_running() == 0) finish();
+}
+
+void completion_session::stream_event(std::size_t sequence, const token_event& event) {
+  begin_stream();
+  auto& state = choices_[sequence];
+  const auto* prompt = request_.shape.token_ids && !state.opened ? &prompt_of(sequence) : nullptr;
+  if (!state.opened)
+    so_far_.prompt_tokens += sequence % request_.num_choices == 0 ? group_->prompt_tokens(sequence) : 0;
+  so_far_.completion_tokens += static_cast<std::uint32_t>(event.tokens.size());
+  auto added = added_by(sequence, event);
+  const bool says_something = !added.text.empty() || !added.scores.empty() || !added.rounds.empty() ||
+                              (request_.shape.token_ids && !added.tokens.empty());
+  if (!request_.chat) {
+    state.opened = true;
+    if (says_something || added.finish != finish_reason::none || prompt != nullptr)
+      channel_->send(
+          write_sse("", wire::completion_chunk(identity_, request_.shape, added, prompt, so_far_)));
+    return;
+  }
+  if (!std::exchange(state.opened, true))
+    channel_->send(write_sse("", wire::chat_opening_chunk(identity_, request_.shape, added.index, prompt)));
+  if (says_something) {
+    auto content = added;
+    content.finish = finish_reason::none;
+    channel_->send(write_sse("", wire::chat_chunk(identity_, request_.shape, content, so_far_)));
+  }
+  if (added.finish == finish_reason::none) return;
+  wire::reply_choice last;
+  last.index = added.index;
+  last.finish = added.finish;
+  channel_->send(write_sse("", wire::chat_chunk(identity_, request_.shape, last, so_far_)));
+}
+
+void completion_session::finish() {
+  if (request_.stream) {
+    if (request_.include_usage) {
+      const auto chunk = request_.chat ? wire::chat_usage_chunk(identity_, totals_)
+                                       : wire::completion_usage_chunk(identity_, totals_);
+      channel_->send(write_sse("", chunk));
+    }
+    channel_->send(write_sse("", "[DONE]"));
+    channel_->finish();
+  } else {
+    std::vector<wire::reply_choice> choices;
+    for (auto& state : choices_) choices.push_back(std::move(state.whole));
+    http_reply reply;
+    reply.body = request_.chat
+                     ? wire::chat_reply(identity_, request_.shape, choices, request_.prompts.front(), totals_)
+                     : wire::completion_reply(identity_, request_.shape, choices, request_.prompts, totals_);
+    reply.headers = headers();
+    channel_->reply(std::move(reply));
+  }
+  close();
+}
+
+} // namespace paceline::server

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "protocol/wire/completion_replies.hpp"
+#include "server/http/reply_channel.hpp"
+#include "server/sessions/generation_group.hpp"
+#include "server/sessions/preparation.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace paceline::server {
+
+/// Answers one completion or chat request, streamed or whole. A state machine on its connection's executor:
+/// waiting for preparation, generating, done. A refusal before the first token is an HTTP status; afterwards
+/// it is an error event in the stream, because the 200 has gone out.
+class completion_session final : public exchange,
+                                 public generation_observer,
+                                 public std::enable_shared_from_this<completion_session> {
+ public:
+  completion_session(const edge_context& edge, executor_ptr executor, std::shared_ptr<reply_channel> channel,
+                     caller who);
+
+  /// The request as the edge threads made it of the body.
+  void start(wire::parsed<prepared_completion> prepared);
+
+  void on_writable() override;
+  void on_idle() override;
+  void on_disconnect() override;
+  void on_event(std::size_t sequence, const token_event& event) override;
+  bool congested() const override;
+
+ private:
+  /// One sequence as told so far.
+  struct choice_state {
+    wire::reply_choice whole;    ///< everything, kept when not streaming
+    std::size_t text_offset = 0; ///< characters told so far
+    bool opened = false;
+  };
+
+  void fail(const wire::api_error& failure);
+  void begin_stream();
+  void stream_event(std::size_t sequence, const token_event& event);
+  void finish();
+  void close();
+  /// What `event` adds to its choice; in the first event of an echoed prompt, the prompt too.
+  wire::reply_choice added_by(std::size_t sequence, const token_event& event);
+  header_list headers() const;
+  const std::vector<token_id>& prompt_of(std::size_t sequence) const;
+
+  const edge_context& edge_;
+  executor_ptr executor_;
+  std::shared_ptr<reply_channel> channel_; ///< none once done
+  caller who_;
+  time_point arrival_;
+  prepared_completion request_;
+  wire::reply_identity identity_;
+  std::shared_ptr<generation_group> group_;
+  std::vector<choice_state> choices_;
+  wire::reply_totals totals_;
+  wire::usage so_far_;
+  bool streaming_ = false;
+};
+
+/// Value of the header that lists ignored fields, or empty: the first twenty names.
+std::string ignored_header(const std::vector<std::string>& names);
+
+} // namespace paceline::server

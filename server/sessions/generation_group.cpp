@@ -1,0 +1,123 @@
+#include "server/sessions/generation_group.hpp"
+
+#include <utility>
+
+namespace paceline::server {
+
+generation_group::generation_group(const edge_context& edge, executor_ptr executor,
+                                   std::weak_ptr<generation_observer> observer, time_point arrival)
+    : edge_(edge), executor_(std::move(executor)), observer_(std::move(observer)), arrival_(arrival) {}
+
+generation_group::~generation_group() {
+  cancel();
+  edge_.metrics.open_requests -= num_running_;
+}
+
+void generation_group::start(std::vector<generation_request> requests, bool paced) {
+  paced_ = paced;
+  flow_control flow;
+  if (paced) flow.initial_credit = edge_.limits.initial_credit;
+  if (!requests.empty()) metrics_ = &edge_.metrics.of(requests.front().model);
+  sequences_.resize(requests.size());
+  num_running_ = requests.size();
+  edge_.metrics.open_requests += num_running_;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    sequences_[i].prompt_tokens = static_cast<std::uint32_t>(requests[i].prompt.size());
+    // The sink runs on an actor thread: it copies the event and leaves. It keeps the executor alive, not the
+    // group.
+    sequences_[i].id = edge_.runtime.submit(
+        std::move(requests[i]),
+        [weak = weak_from_this(), executor = executor_, i](const token_event& event) {
+          executor->post([weak, i, event] {
+            if (const auto group = weak.lock()) group->deliver(i, event);
+          });
+        },
+        flow);
+  }
+}
+
+void generation_group::cancel() {
+  for (const auto& entry : sequences_)
+    if (!entry.finished) edge_.runtime.cancel(entry.id);
+}
+
+void generation_group::repay(sequence& entry) {
+  if (entry.owed_credit > 0 && !entry.finished) edge_.runtime.grant(entry.id, entry.owed_credit);
+  entry.owed_credit = 0;
+}
+
+void generation_group::on_writable() {
+  withholding_ = false;
+  for (auto& entry : sequences_) repay(entry);
+}
+
+void generation_group::deliver(std::size_t index, const token_event& event) {
+  auto& entry = sequences_.at(index);
+  if (entry.finished) return;
+  measure(entry, event);
+  entry.num_tokens += static_cast<std::uint32_t>(event.tokens.size());
+  if (event.finish != finish_reason::none) {
+    entry.finished = true;
+    --num_running_;
+    --edge_.metrics.open_requests;
+    measure_end(entry, event);
+  }
+  const auto observer = observer_.lock();
+  if (!observer) return;
+  const auto self = shared_from_this(); // the observer may let go of the group
+  observer->on_event(index, event);
+  if (!paced_ || entry.finished) return;
+  entry.owed_credit += static_cast<std::uint32_t>(event.tokens.size());
+  if (!observer->congested()) return repay(entry);
+  if (!std::exchange(withholding_, true)) ++edge_.metrics.flow_pauses;
+}
+
+void generation_group::measure(sequence& entry, const token_event& event) {
+  if (event.tokens.empty()) return;
+  const auto now = edge_.now();
+  const auto seconds = [](auto duration) { return std::chrono::duration<double>(duration).count(); };
+  const auto count = event.tokens.size();
+  if (entry.num_tokens == 0) {
+    metrics_->first_token.observe(seconds(now - arrival_));
+    if (count > 1) metrics_->token_gap.observe(0, count - 1);
+  } else {
+    metrics_->token_gap.observe(seconds(now - entry.last_tokens) / static_cast<double>(count), count);
+  }
+  entry.last_tokens = now;
+}
+
+void generation_group::measure_end(const sequence& entry, const token_event& event) {
+  const auto seconds = [](auto duration) { return std::chrono::duration<double>(duration).count(); };
+  metrics_->total.observe(seconds(edge_.now() - arrival_));
+  if (event.finish == finish_reason::error) return;
+  metrics_->prompt_tokens.observe(entry.prompt_tokens);
+  metrics_->output_tokens.observe(entry.num_tokens);
+  if (!event.timings) return;
+  metrics_->queued.observe(seconds(event.timings->queued));
+  metrics_->prefill.observe(seconds(event.timings->prefill));
+  metrics_->decode.observe(seconds(event.timings->decode));
+  if (entry.num_tokens > 1)
+    metrics_->time_per_token.observe(seconds(event.timings->decode) / (entry.num_tokens - 1));
+}
+
+wire::generation_metrics generation_group::metrics_of(std::size_t index, const token_event& last) const {
+  wire::generation_metrics metrics;
+  metrics.timings = last.timings.value_or(request_timings{});
+  metrics.prompt_tokens = sequences_.at(index).prompt_tokens;
+  metrics.completion_tokens = sequences_.at(index).num_tokens;
+  metrics.speculation = last.speculation;
+  return metrics;
+}
+
+std::vector<wire::token_score> with_text(const std::vector<token_logprob>& scores, const model_view& model) {
+  std::vector<wire::token_score> out;
+  out.reserve(scores.size());
+  for (const auto& score : scores) {
+    wire::token_score entry{model.token_bytes(score.token), score.logprob, {}};
+    for (const auto& [token, logprob] : score.top) entry.top.emplace_back(model.token_bytes(token), logprob);
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+} // namespace paceline::server

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "protocol/wire/usage.hpp"
+#include "server/edge_context.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace paceline::server {
+
+/// Where a group's events go. Called on the group's executor.
+class generation_observer {
+ public:
+  virtual ~generation_observer() = default;
+  virtual void on_event(std::size_t sequence, const token_event& event) = 0;
+  /// Too much waits for the client: credit is withheld until `generation_group::on_writable`.
+  virtual bool congested() const = 0;
+};
+
+/// The engine requests behind one client request. Brings their events onto the session's executor, hands out
+/// credit as the client takes what it was sent, and measures. All functions on the executor.
+///
+/// Invariant: every submitted request either delivers its final event or is cancelled when the group goes.
+class generation_group : public std::enable_shared_from_this<generation_group> {
+ public:
+  generation_group(const edge_context& edge, executor_ptr executor,
+                   std::weak_ptr<generation_observer> observer, time_point arrival);
+  ~generation_group();
+  generation_group(const generation_group&) = delete;
+  generation_group& operator=(const generation_group&) = delete;
+
+  /// Submits all sequences of a model. `paced`: they may run ahead of `on_writable` by the configured credit
+  /// only.
+  void start(std::vector<generation_request> sequences, bool paced);
+  /// Ends what still runs; its final events (cancelled) are still delivered.
+  void cancel();
+  /// The client has taken what waited for it.
+  void on_writable();
+
+  std::size_t num_running() const noexcept { return num_running_; }
+  std::uint32_t num_tokens(std::size_t sequence) const { return sequences_.at(sequence).num_tokens; }
+  std::uint32_t prompt_tokens(std::size_t sequence) const { return sequences_.at(sequence).prompt_tokens; }
+  /// Figures of a finished sequence.
+  wire::generation_metrics metrics_of(std::size_t sequence, const token_event& last) const;
+
+ private:
+  struct sequence {
+    request_id id;
+    std::uint32_t prompt_tokens = 0;
+    std::uint32_t num_tokens = 0;
+    std::uint32_t owed_credit = 0;
+    bool finished = false;
+    time_point last_tokens{};
+  };
+
+  void deliver(std::size_t index, const token_event& event);
+  void measure(sequence& entry, const token_event& event);
+  void measure_end(const sequence& entry, const token_event& event);
+  void repay(sequence& entry);
+
+  const edge_context& edge_;
+  executor_ptr executor_;
+  std::weak_ptr<generation_observer> observer_;
+  time_point arrival_;
+  model_metrics* metrics_ = nullptr;
+  std::vector<sequence> sequences_;
+  std::size_t num_running_ = 0;
+  bool paced_ = false;
+  bool withholding_ = false;
+};
+
+/// Log-probabilities with the text of their tokens.
+std::vector<wire::token_score> with_text(const std::vector<token_logprob>& scores, const model_view& model);
+
+} // namespace paceline::server

@@ -1,0 +1,224 @@
+#include "server/sessions/preparation.hpp"
+
+#include "protocol/wire/json_writer.hpp"
+
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+
+namespace paceline::server {
+
+namespace {
+
+using wire::api_error;
+using wire::parsed;
+
+constexpr std::uint32_t default_completion_tokens = 16; // OpenAI's, of /v1/completions only
+
+/// What depends on neither the prompt nor the model: who asks, how long it may take, which choice it is.
+void finish_request(generation_request& request, const edge_context& edge, const caller& who,
+                    std::uint64_t seed, std::uint32_t choice) {
+  request.sampling.seed = seed;
+  request.sampling.choice_index = choice;
+  request.timeout = edge.options.request_timeout;
+  // Prefixes are shared within one key only: what is in the cache tells what others asked.
+  if (!who.tenant.empty())
+    request.cache_salt = std::string(who.tenant).append("/").append(request.cache_salt);
+}
+
+parsed<std::vector<token_id>> encode_text(const model_view& model, const std::string& text, bool special) {
+  auto tokens = model.encode(text, special, true);
+  if (!tokens) return wire::from_error(tokens.error(), "prompt");
+  return *std::move(tokens);
+}
+
+/// Conversation to prompt tokens. The template writes special tokens itself.
+parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::chat_prompt& prompt,
+                                          const char* field) {
+  if (!model.has_chat_template())
+    return wire::unsupported(field, std::string(field) + ": model \"" + model.limits().name +
+                                        "\" has no chat template; use /v1/completions");
+  if (!prompt.tools.empty() && !model.template_takes_tools())
+    return wire::unsupported("tools", "tools: the chat template of model \"" + model.limits().name +
+                                          "\" has no place for tools");
+  auto text = model.render_chat(wire::template_variables(prompt));
+  if (!text) return wire::from_error(error{errc::invalid_argument, text.error().message()}, field);
+  return encode_text(model, *text, false);
+}
+
+parsed<std::vector<token_id>> tokens_of(const model_view& model, const wire::prompt_input& input) {
+  if (const auto* text = std::get_if<std::string>(&input)) return encode_text(model, *text, true);
+  return std::get<std::vector<token_id>>(input);
+}
+
+wire::reply_shape shape_of(const wire::generation_fields& fields, bool scores) {
+  wire::reply_shape shape;
+  shape.scores = scores;
+  shape.token_ids = fields.return_token_ids;
+  shape.trace = fields.trace;
+  shape.usage_in_stream = fields.include_usage;
+  shape.continuous_usage = fields.continuous_usage;
+  return shape;
+}
+
+prepared_completion begin_completion(const model_view& model, wire::generation_fields& fields, bool scores) {
+  prepared_completion out;
+  out.model = &model;
+  out.stream = fields.stream;
+  out.include_usage = fields.include_usage;
+  out.shape = shape_of(fields, scores);
+  out.num_choices = fields.num_choices;
+  out.client_id = fields.request_id;
+  out.ignored_fields = std::move(fields.ignored_fields);
+  return out;
+}
+
+/// Resolves one prompt into its choices.
+std::optional<api_error> add_sequences(prepared_completion& out, const edge_context& edge, const caller& who,
+                                       const wire::generation_fields& fields, std::vector<token_id> prompt,
+                                       std::uint64_t seed, std::optional<std::uint32_t> default_tokens) {
+  auto request = wire::resolve(fields, out.model->limits(), prompt, default_tokens);
+  if (!request) return request.failure();
+  out.prompts.push_back(std::move(prompt));
+  for (std::uint32_t choice = 0; choice < out.num_choices; ++choice) {
+    out.sequences.push_back(*request);
+    finish_request(out.sequences.back(), edge, who, seed, choice);
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+wire::request_limits request_limits_of(const edge_context& edge) {
+  wire::request_limits limits;
+  limits.max_body_bytes = edge.options.max_body_bytes;
+  limits.max_choices = edge.limits.max_choices;
+  limits.max_sequences = edge.limits.max_sequences;
+  return limits;
+}
+
+parsed<const model_view*> find_model(const backend& runtime, std::string_view name) {
+  if (const auto* model = runtime.model(name)) return model;
+  return api_error{404,
+                   "not_found_error",
+                   "model_not_found",
+                   "the model \"" + std::string(name) + "\" does not exist",
+                   "model",
+                   0};
+}
+
+parsed<prepared_completion> prepare_completion(const edge_context& edge, const caller& who,
+                                               std::string_view body) {
+  auto request = wire::parse_completion_request(body, request_limits_of(edge));
+  if (!request) return std::move(request).failure();
+  const auto model = find_model(edge.runtime, request->fields.model);
+  if (!model) return model.failure();
+  auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
+  out.echo = request->echo;
+  const auto seed = request->fields.seed.value_or(fresh_seed());
+  for (const auto& input : request->prompts) {
+    auto tokens = tokens_of(**model, input);
+    if (!tokens) return std::move(tokens).failure();
+    if (out.echo) {
+      const auto* text = std::get_if<std::string>(&input);
+      out.prompt_texts.push_back(text != nullptr ? *text : (*model)->decode(*tokens, false));
+    }
+    if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens), seed,
+                                     default_completion_tokens))
+      return *std::move(failure);
+  }
+  return out;
+}
+
+parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who, std::string_view body) {
+  auto request = wire::parse_chat_request(body, request_limits_of(edge));
+  if (!request) return std::move(request).failure();
+  const auto model = find_model(edge.runtime, request->fields.model);
+  if (!model) return model.failure();
+  auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
+  out.chat = true;
+  auto tokens = encode_chat(**model, request->prompt, "messages");
+  if (!tokens) return std::move(tokens).failure();
+  if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens),
+                                   request->fields.seed.value_or(fresh_seed()), std::nullopt))
+    return *std::move(failure);
+  return out;
+}
+
+parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
+                                           wire::response_request request,
+                                           std::vector<wire::chat_message> history) {
+  const auto model = find_model(edge.runtime, request.fields.model);
+  if (!model) return model.failure();
+  prepared_response out;
+  out.model = *model;
+  out.conversation = std::move(history);
+  out.conversation.insert(out.conversation.end(), request.input.begin(), request.input.end());
+  wire::chat_prompt prompt;
+  if (!request.instructions.empty()) prompt.messages.push_back({"system", request.instructions, "", {}, ""});
+  prompt.messages.insert(prompt.messages.end(), out.conversation.begin(), out.conversation.end());
+  prompt.tools = request.tools;
+  auto tokens = encode_chat(**model, prompt, "input");
+  if (!tokens) return std::move(tokens).failure();
+  auto fields = request.fields;
+  if (!request.generate) { // the prompt's cells are what is wanted; the engine gives at least one token
+    fields.max_tokens = 1;
+    fields.stop.min_tokens = 0;
+    fields.speculation.drafter = "none";
+  }
+  auto sequence = wire::resolve(fields, (*model)->limits(), *std::move(tokens), std::nullopt);
+  if (!sequence) return std::move(sequence).failure();
+  finish_request(*sequence, edge, who, request.fields.seed.value_or(fresh_seed()), 0);
+  out.sequence = *std::move(sequence);
+  out.request = std::move(request);
+  return out;
+}
+
+parsed<std::string> tokenize_reply(const edge_context& edge, std::string_view body) {
+  auto request = wire::parse_tokenize_request(body, request_limits_of(edge));
+  if (!request) return std::move(request).failure();
+  const auto found = find_model(edge.runtime, request->model);
+  if (!found) return found.failure();
+  const auto& model = **found;
+  std::vector<token_id> tokens;
+  if (request->text) {
+    auto encoded = model.encode(*request->text, request->add_special_tokens, request->parse_special_tokens);
+    if (!encoded) return wire::from_error(encoded.error(), "prompt");
+    tokens = *std::move(encoded);
+  } else {
+    auto encoded = encode_chat(model, request->prompt, "messages");
+    if (!encoded) return std::move(encoded).failure();
+    tokens = *std::move(encoded);
+  }
+  wire::json_writer out;
+  out.begin_object()
+      .field("count", tokens.size())
+      .field("max_model_len", model.limits().context_length)
+      .key("tokens");
+  wire::write_tokens(out, tokens);
+  if (request->with_pieces) {
+    out.key("token_strs").begin_array();
+    for (const auto token : tokens) out.value(wire::printable_token(model.token_bytes(token)));
+    out.end_array();
+  }
+  return out.end_object().take();
+}
+
+parsed<std::string> detokenize_reply(const edge_context& edge, std::string_view body) {
+  const auto request = wire::parse_detokenize_request(body, request_limits_of(edge));
+  if (!request) return request.failure();
+  const auto model = find_model(edge.runtime, request->model);
+  if (!model) return model.failure();
+  for (const auto token : request->tokens)
+    if (static_cast<std::uint32_t>(token.value) >= (*model)->limits().vocab_size)
+      return wire::invalid_value("tokens", "tokens: " + to_string(token) + " is outside the vocabulary of " +
+                                               std::to_string((*model)->limits().vocab_size));
+  const auto text = (*model)->decode(request->tokens, false);
+  wire::json_writer out;
+  return out.begin_object()
+      .field("prompt", text)
+      .field("content", text)
+      .end_object()
+      .take(); // vLLM's and llama-server's name
+}
+
+} // namespace paceline::server

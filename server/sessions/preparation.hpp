@@ -1,0 +1,59 @@
+#pragma once
+
+#include "protocol/wire/client_requests.hpp"
+#include "protocol/wire/completion_replies.hpp"
+#include "server/edge_context.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::server {
+
+/// A completion or chat request, ready for the engine. Sequences are prompt-major: choice c of prompt p is p
+/// * n + c.
+struct prepared_completion {
+  const model_view* model = nullptr;
+  bool chat = false;
+  bool stream = false;
+  bool include_usage = false;
+  bool echo = false;
+  wire::reply_shape shape;
+  std::uint32_t num_choices = 1;
+  std::vector<std::vector<token_id>> prompts;
+  std::vector<std::string> prompt_texts; ///< with echo
+  std::vector<generation_request> sequences;
+  std::string client_id; ///< request_id of the body
+  std::vector<std::string> ignored_fields;
+};
+
+/// A response request, ready for the engine.
+struct prepared_response {
+  const model_view* model = nullptr;
+  wire::response_request request;
+  generation_request sequence;
+  std::vector<wire::chat_message> conversation; ///< all turns of the prompt, without instructions
+};
+
+// Host work of milliseconds: these run on edge threads. They are pure but for seeds.
+
+wire::parsed<prepared_completion> prepare_completion(const edge_context& edge, const caller& who,
+                                                     std::string_view body);
+wire::parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who,
+                                               std::string_view body);
+/// `history`: the turns of the response that this one continues.
+wire::parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
+                                                 wire::response_request request,
+                                                 std::vector<wire::chat_message> history);
+
+/// Bodies of the replies of /tokenize and /detokenize.
+wire::parsed<std::string> tokenize_reply(const edge_context& edge, std::string_view body);
+wire::parsed<std::string> detokenize_reply(const edge_context& edge, std::string_view body);
+
+/// Bounds of requests, from options and limits.
+wire::request_limits request_limits_of(const edge_context& edge);
+
+/// The model of that name, or 404.
+wire::parsed<const model_view*> find_model(const backend& runtime, std::string_view name);
+
+} // namespace paceline::server

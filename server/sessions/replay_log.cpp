@@ -1,0 +1,135 @@
+#include "server/sessions/replay_log.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::server {
+
+void replay_log::on_event(const wire::response_event& event) {
+  notification notify;
+  {
+    std::lock_guard lock(mutex_);
+    num_bytes_ += event.json.size();
+    untaken_bytes_ += event.json.size();
+    events_.push_back(event);
+    notify = notify_reader_;
+  }
+  if (notify) notify();
+}
+
+void replay_log::on_finished(const finished_response& finished) {
+  notification notify;
+  {
+    std::lock_guard lock(mutex_);
+    finished_ = finished;
+    notify = notify_reader_;
+  }
+  if (notify) notify();
+}
+
+bool replay_log::congested() const {
+  std::lock_guard lock(mutex_);
+  return untaken_bytes_ > max_bytes_ / 2;
+}
+
+void replay_log::on_room(notification notify) {
+  std::lock_guard lock(mutex_);
+  notify_writer_ = std::move(notify);
+}
+
+std::optional<std::uint64_t> replay_log::attach(const replay_start& start, notification notify) {
+  notification replaced;
+  std::uint64_t reader = 0;
+  {
+    std::lock_guard lock(mutex_);
+    auto first = first_sequence_;
+    const auto end = first_sequence_ + events_.size();
+    if (start.after_sequence) {
+      first = *start.after_sequence + 1;
+    } else if (start.next_token.value_or(0) > 0) {
+      const auto known = after_token(*start.next_token);
+      if (!known) return std::nullopt;
+      first = *known;
+    } else {
+      first = 0;
+    }
+    if (first < first_sequence_ || first > end) return std::nullopt;
+    next_sequence_ = first;
+    untaken_bytes_ = 0;
+    for (auto i = first - first_sequence_; i < events_.size(); ++i) untaken_bytes_ += events_[i].json.size();
+    reader = ++reader_;
+    unread_since_.reset();
+    replaced = std::exchange(notify_reader_, std::move(notify));
+  }
+  if (replaced) replaced();
+  return reader;
+}
+
+std::optional<std::uint64_t> replay_log::after_token(std::uint32_t next_token) const {
+  const auto is_delta = [](const wire::response_event& event) {
+    return event.type == "response.output_text.delta";
+  };
+  std::optional<std::uint64_t> after;       // behind the last delta the reader has seen whole
+  std::optional<std::uint64_t> first_delta; // a reader inside the first delta gets it again
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    if (!is_delta(events_[i])) continue;
+    if (!first_delta) first_delta = first_sequence_ + i;
+    if (events_[i].end_token <= next_token) after = first_sequence_ + i + 1;
+  }
+  if (after) return after;
+  if (first_sequence_ > 0) return std::nullopt;
+  return first_delta.value_or(events_.size());
+}
+
+void replay_log::detach(std::uint64_t reader, time_point now) {
+  std::lock_guard lock(mutex_);
+  if (reader != reader_) return;
+  notify_reader_ = nullptr;
+  unread_since_ = now;
+}
+
+replay_log::batch replay_log::take(std::uint64_t reader, std::size_t max_bytes) {
+  batch out;
+  notification notify;
+  {
+    std::lock_guard lock(mutex_);
+    if (reader != reader_) {
+      out.replaced = true;
+      return out;
+    }
+    const bool was_congested = untaken_bytes_ > max_bytes_ / 2;
+    std::size_t bytes = 0;
+    const auto end = first_sequence_ + events_.size();
+    while (next_sequence_ < end && (bytes == 0 || bytes < max_bytes)) {
+      const auto& event = events_[next_sequence_++ - first_sequence_];
+      bytes += event.json.size();
+      untaken_bytes_ -= event.json.size();
+      out.events.push_back(event);
+    }
+    out.finished = finished_.has_value() && next_sequence_ == end;
+    drop_taken();
+    if (was_congested && untaken_bytes_ <= max_bytes_ / 2) notify = notify_writer_;
+  }
+  if (notify) notify();
+  return out;
+}
+
+void replay_log::drop_taken() {
+  while (num_bytes_ > max_bytes_ && first_sequence_ < next_sequence_) {
+    num_bytes_ -= events_.front().json.size();
+    events_.pop_front();
+    ++first_sequence_;
+  }
+}
+
+std::optional<finished_response> replay_log::result() const {
+  std::lock_guard lock(mutex_);
+  return finished_;
+}
+
+std::optional<time_point> replay_log::unread_since() const {
+  std::lock_guard lock(mutex_);
+  return unread_since_;
+}
+
+} // namespace paceline::server

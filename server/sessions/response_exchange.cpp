@@ -1,0 +1,119 @@
+#include "server/sessions/response_exchange.hpp"
+
+#include "server/http/error_reply.hpp"
+#include "server/http/http_writer.hpp"
+#include "server/sessions/completion_session.hpp"
+
+#include <utility>
+
+namespace paceline::server {
+
+namespace {
+
+/// Events that say only that there is a response.
+bool opens(const wire::response_event& event) {
+  return event.type == "response.created" || event.type == "response.in_progress" ||
+         event.type == "response.output_item.added" || event.type == "response.content_part.added";
+}
+
+} // namespace
+
+response_exchange::response_exchange(const response_services& services, executor_ptr executor,
+                                     std::shared_ptr<reply_channel> channel, caller who)
+    : services_(services), executor_(std::move(executor)), channel_(std::move(channel)), who_(std::move(who)),
+      arrival_(services.edge.now()) {}
+
+header_list response_exchange::headers() const {
+  header_list list{{"x-request-id", who_.request_id}};
+  if (!ignored_.empty()) list.emplace_back("x-paceline-ignored-fields", ignored_);
+  return list;
+}
+
+void response_exchange::start(wire::parsed<prepared_response> prepared) {
+  if (!channel_) return; // the client left meanwhile
+  if (!prepared) return fail(prepared.failure());
+  const auto& request = prepared->request;
+  ignored_ = ignored_header(request.fields.ignored_fields);
+  stream_ = request.fields.stream;
+  adopt(launch(services_, who_, executor_, shared_from_this(), *std::move(prepared), "", arrival_));
+}
+
+void response_exchange::resume(const std::string& response_id, const replay_start& start) {
+  if (!channel_) return;
+  stream_ = true;
+  adopt(server::resume(services_, who_, executor_, shared_from_this(), response_id, start));
+}
+
+void response_exchange::adopt(wire::parsed<told_response> told) {
+  if (told)
+    told_ = *std::move(told);
+  else
+    fail(told.failure());
+}
+
+void response_exchange::begin_stream() {
+  if (!std::exchange(streaming_, true)) channel_->begin_stream(headers());
+  if (!held_events_.empty()) channel_->send(std::exchange(held_events_, {}));
+}
+
+void response_exchange::fail(const wire::api_error& failure) {
+  if (streaming_) {
+    channel_->send(write_sse("error", wire::to_error_frame(failure, "")));
+    channel_->finish();
+  } else {
+    channel_->reply(error_reply(failure, headers()));
+  }
+  close();
+}
+
+void response_exchange::close() {
+  channel_.reset();
+  told_.leave(services_.registry);
+}
+
+void response_exchange::on_writable() { told_.on_writable(); }
+
+void response_exchange::on_idle() {
+  if (!channel_ || !stream_ || !told_.active()) return;
+  begin_stream();
+  channel_->send(":\n\n");
+}
+
+void response_exchange::on_disconnect() { close(); }
+
+bool response_exchange::congested() const { return channel_ && channel_->congested(); }
+
+void response_exchange::on_event(const wire::response_event& event) {
+  if (!channel_ || !stream_) return;
+  auto bytes = write_sse(event.type, event.json);
+  if (!streaming_ && opens(event)) {
+    held_events_ += bytes;
+    return;
+  }
+  if (!streaming_ && event.type == "response.failed") return; // becomes an HTTP status in on_finished
+  begin_stream();
+  channel_->send(std::move(bytes));
+}
+
+void response_exchange::on_finished(const finished_response& finished) {
+  if (!channel_) return;
+  if (finished.outcome.failure && !streaming_) return fail(*finished.outcome.failure);
+  if (stream_) {
+    begin_stream();
+    channel_->send(write_sse("", "[DONE]"));
+    channel_->finish();
+  } else {
+    http_reply reply;
+    reply.body = finished.object;
+    reply.headers = headers();
+    channel_->reply(std::move(reply));
+  }
+  close();
+}
+
+void response_exchange::on_replaced() {
+  if (channel_)
+    fail({409, "conflict_error", "reader_replaced", "another connection reads this response now", "", 0});
+}
+
+} // namespace paceline::server

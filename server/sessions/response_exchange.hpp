@@ -1,0 +1,54 @@
+#pragma once
+
+#include "server/http/reply_channel.hpp"
+#include "server/sessions/response_launch.hpp"
+
+#include <memory>
+#include <string>
+
+namespace paceline::server {
+
+/// Answers POST /v1/responses and GET /v1/responses/{id}: events over SSE, or one object. On its connection's
+/// executor. Until the first event beyond the opening ones, a refusal is still an HTTP status: the opening
+/// events are held back.
+class response_exchange final : public exchange,
+                                public replay_sink,
+                                public std::enable_shared_from_this<response_exchange> {
+ public:
+  response_exchange(const response_services& services, executor_ptr executor,
+                    std::shared_ptr<reply_channel> channel, caller who);
+
+  /// The request as the edge threads made it of the body.
+  void start(wire::parsed<prepared_response> prepared);
+  /// GET with ?stream=true: goes on telling a resumable response.
+  void resume(const std::string& response_id, const replay_start& start);
+
+  void on_writable() override;
+  void on_idle() override;
+  void on_disconnect() override;
+
+  void on_event(const wire::response_event& event) override;
+  void on_finished(const finished_response& finished) override;
+  void on_replaced() override;
+  bool congested() const override;
+
+ private:
+  void adopt(wire::parsed<told_response> told);
+  void begin_stream();
+  void fail(const wire::api_error& failure);
+  void close();
+  header_list headers() const;
+
+  const response_services& services_;
+  executor_ptr executor_;
+  std::shared_ptr<reply_channel> channel_; ///< none once done
+  caller who_;
+  time_point arrival_;
+  told_response told_;
+  std::string ignored_;
+  std::string held_events_; ///< SSE bytes of the opening events
+  bool stream_ = false;
+  bool streaming_ = false;
+};
+
+} // namespace paceline::server

@@ -1,0 +1,94 @@
+#include "server/sessions/response_launch.hpp"
+
+#include <utility>
+
+namespace paceline::server {
+
+namespace {
+
+wire::api_error not_found(const std::string& id) {
+  return {404,
+          "not_found_error",
+          "response_not_found",
+          "no resumable response has the id \"" + id + "\"",
+          "response_id",
+          0};
+}
+
+wire::api_error out_of_reach() {
+  return {400,
+          "invalid_request_error",
+          "resume_point_lost",
+          "the events before that point are no longer kept",
+          "next_token",
+          0};
+}
+
+} // namespace
+
+void told_response::on_writable() {
+  if (session_) session_->on_writable();
+  if (reader_) reader_->on_writable();
+}
+
+void told_response::leave(response_registry& registry) {
+  if (session_) {
+    registry.remove(session_->id());
+    if (!session_->finished()) session_->abandon();
+  }
+  session_.reset();
+  reader_.reset();
+}
+
+wire::parsed<told_response> launch(const response_services& services, const caller& who,
+                                   executor_ptr executor, std::shared_ptr<replay_sink> sink,
+                                   prepared_response prepared, std::string stream_id, time_point arrival) {
+  told_response told;
+  const bool resumable = prepared.request.options.resumable;
+  auto id = fresh_id("resp_");
+  response_registry::entry entry;
+  entry.tenant = who.tenant;
+  entry.executor = resumable ? services.make_executor() : executor;
+  std::weak_ptr<response_listener> listener = sink;
+  if (resumable) listener = entry.log = std::make_shared<replay_log>(services.edge.limits.max_replay_bytes);
+  const auto log = entry.log;
+  const auto session_executor = entry.executor;
+  const auto session = std::make_shared<response_session>(
+      services.edge, session_executor, listener, std::move(prepared), id, std::move(stream_id), arrival);
+  entry.session = session;
+  if (resumable) entry.kept = session;
+  if (!services.registry.add(id, std::move(entry)))
+    return wire::api_error{429,
+                           "rate_limit_error",
+                           "too_many_resumable",
+                           "no more resumable responses can be kept now",
+                           "paceline.resumable",
+                           5};
+  if (!resumable) {
+    told.session_ = session;
+    executor->post([session] { session->start(); });
+    return told;
+  }
+  log->on_room([weak = std::weak_ptr(session), session_executor] {
+    session_executor->post([weak] {
+      if (const auto running = weak.lock()) running->on_writable();
+    });
+  });
+  told.reader_ = std::make_shared<replay_reader>(services.edge, executor, log, sink);
+  told.reader_->start({});
+  session_executor->post([session] { session->start(); });
+  return told;
+}
+
+wire::parsed<told_response> resume(const response_services& services, const caller& who,
+                                   executor_ptr executor, std::shared_ptr<replay_sink> sink,
+                                   const std::string& response_id, const replay_start& start) {
+  const auto log = services.registry.log(response_id, who.tenant);
+  if (!log) return not_found(response_id);
+  told_response told;
+  told.reader_ = std::make_shared<replay_reader>(services.edge, executor, log, sink);
+  if (!told.reader_->start(start)) return out_of_reach();
+  return told;
+}
+
+} // namespace paceline::server

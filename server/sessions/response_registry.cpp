@@ -1,0 +1,77 @@
+#include "server/sessions/response_registry.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace paceline::server {
+
+namespace {
+
+/// Ends a session on its own executor.
+void abandon(const response_registry::entry& entry) {
+  entry.executor->post([session = entry.kept] { session->abandon(); });
+}
+
+} // namespace
+
+bool response_registry::add(const std::string& id, entry added) {
+  std::lock_guard lock(mutex_);
+  if (added.log) {
+    if (num_resumable_ >= max_resumable_) return false;
+    ++num_resumable_;
+  }
+  entries_.emplace(id, std::move(added));
+  return true;
+}
+
+void response_registry::remove(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found != entries_.end() && !found->second.log) entries_.erase(found);
+}
+
+bool response_registry::cancel(const std::string& id, const std::string& tenant) {
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end() || found->second.tenant != tenant) return false;
+  if (found->second.log && found->second.log->result()) return false;
+  found->second.executor->post([weak = found->second.session] {
+    if (const auto session = weak.lock()) session->cancel();
+  });
+  return true;
+}
+
+std::shared_ptr<replay_log> response_registry::log(const std::string& id, const std::string& tenant) const {
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(id);
+  return found == entries_.end() || found->second.tenant != tenant ? nullptr : found->second.log;
+}
+
+void response_registry::sweep(time_point now) {
+  std::lock_guard lock(mutex_);
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    const auto since = it->second.log ? it->second.log->unread_since() : std::nullopt;
+    if (!since || now - *since < retention_) {
+      ++it;
+      continue;
+    }
+    abandon(it->second);
+    --num_resumable_;
+    it = entries_.erase(it);
+  }
+}
+
+void response_registry::clear() {
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, entry] : entries_)
+    if (entry.kept) abandon(entry);
+  entries_.clear();
+  num_resumable_ = 0;
+}
+
+std::size_t response_registry::num_resumable() const {
+  std::lock_guard lock(mutex_);
+  return num_resumable_;
+}
+
+} // namespace paceline::server

@@ -1,0 +1,87 @@
+#include "server/sessions/response_session.hpp"
+
+#include <utility>
+
+namespace paceline::server {
+
+response_session::response_session(const edge_context& edge, executor_ptr executor,
+                                   std::weak_ptr<response_listener> listener, prepared_response prepared,
+                                   std::string id, std::string stream_id, time_point arrival)
+    : edge_(edge), executor_(std::move(executor)), listener_(std::move(listener)),
+      prepared_(std::move(prepared)), arrival_(arrival),
+      narrator_({std::move(id), fresh_id("msg_"), std::move(stream_id), unix_time(),
+                 prepared_.model->limits().name},
+                prepared_.request) {}
+
+void response_session::start() {
+  tell(narrator_.open());
+  group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), arrival_);
+  std::vector<generation_request> sequences;
+  sequences.push_back(prepared_.sequence);
+  group_->start(std::move(sequences), prepared_.request.fields.stream);
+}
+
+void response_session::cancel() {
+  if (group_) group_->cancel();
+}
+
+void response_session::abandon() {
+  finished_ = true;
+  if (group_ && group_->num_running() > 0) ++edge_.metrics.disconnect_cancels;
+  group_.reset(); // which cancels
+}
+
+void response_session::on_writable() {
+  if (group_) group_->on_writable();
+}
+
+bool response_session::congested() const {
+  const auto listener = listener_.lock();
+  return listener && listener->congested();
+}
+
+void response_session::tell(const wire::response_event& event) {
+  if (const auto listener = listener_.lock()) listener->on_event(event);
+}
+
+void response_session::tell(const std::vector<wire::response_event>& events) {
+  for (const auto& event : events) tell(event);
+}
+
+void response_session::on_event(std::size_t, const token_event& event) {
+  if (finished_) return;
+  if (event.trace) tell(narrator_.round(*event.trace));
+  const bool positions = prepared_.request.options.resumable || prepared_.request.fields.return_token_ids;
+  const bool says_something =
+      !event.text.empty() || !event.logprobs.empty() || (positions && !event.tokens.empty());
+  if (prepared_.request.generate && says_something)
+    tell(narrator_.delta({event.text, event.tokens, with_text(event.logprobs, *prepared_.model)}));
+  if (event.finish != finish_reason::none) end(event);
+}
+
+void response_session::end(const token_event& last) {
+  finished_ = true;
+  finished_response finished;
+  auto& outcome = finished.outcome;
+  outcome.finish = last.finish;
+  if (last.finish == finish_reason::error)
+    outcome.failure = wire::from_error(last.failure.value_or(error{errc::internal, ""}));
+  const auto generated = prepared_.request.generate ? group_->num_tokens(0) : 0;
+  wire::add(outcome.used, last, group_->prompt_tokens(0), generated, true);
+  outcome.metrics = group_->metrics_of(0, last);
+  outcome.metrics->completion_tokens = generated;
+  // A warmed-up prompt is complete, whatever made its one discarded token the last.
+  if (!prepared_.request.generate && last.finish == finish_reason::length)
+    outcome.finish = finish_reason::stop;
+  tell(narrator_.close(outcome));
+  finished.id = id();
+  finished.object = narrator_.object();
+  finished.stored = outcome.finish != finish_reason::error;
+  finished.conversation = std::move(prepared_.conversation);
+  if (prepared_.request.generate)
+    finished.conversation.push_back({"assistant", narrator_.text(), "", {}, ""});
+  group_.reset();
+  if (const auto listener = listener_.lock()) listener->on_finished(finished);
+}
+
+} // namespace paceline::server

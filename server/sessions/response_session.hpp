@@ -1,0 +1,68 @@
+#pragma once
+
+#include "protocol/wire/response_events.hpp"
+#include "server/sessions/generation_group.hpp"
+#include "server/sessions/preparation.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace paceline::server {
+
+/// How one response ended, for whoever listened.
+struct finished_response {
+  std::string id;
+  wire::response_outcome outcome;
+  std::string object;                           ///< JSON text of the response object
+  bool stored = false;                          ///< the client lets us keep it
+  std::vector<wire::chat_message> conversation; ///< all turns, the answer included
+};
+
+/// Who is told of a response's events: a stream, a lane of a socket, a log. Called on the session's executor.
+class response_listener {
+ public:
+  virtual ~response_listener() = default;
+  virtual void on_event(const wire::response_event& event) = 0;
+  virtual void on_finished(const finished_response& finished) = 0;
+  virtual bool congested() const = 0;
+};
+
+/// Generates one response and tells its events. All functions on the executor; it ends by `on_finished`,
+/// exactly once, unless it is abandoned first.
+class response_session final : public generation_observer,
+                               public std::enable_shared_from_this<response_session> {
+ public:
+  response_session(const edge_context& edge, executor_ptr executor, std::weak_ptr<response_listener> listener,
+                   prepared_response prepared, std::string id, std::string stream_id, time_point arrival);
+
+  /// Submits the generation and tells the opening events.
+  void start();
+  /// Ends it; the listener still hears the ending.
+  void cancel();
+  /// Ends it unheard: the client is gone.
+  void abandon();
+  void on_writable();
+
+  const std::string& id() const noexcept { return narrator_.identity().id; }
+  bool finished() const noexcept { return finished_; }
+
+  void on_event(std::size_t sequence, const token_event& event) override;
+  bool congested() const override;
+
+ private:
+  void tell(const wire::response_event& event);
+  void tell(const std::vector<wire::response_event>& events);
+  void end(const token_event& last);
+
+  const edge_context& edge_;
+  executor_ptr executor_;
+  std::weak_ptr<response_listener> listener_;
+  prepared_response prepared_;
+  time_point arrival_;
+  wire::response_narrator narrator_;
+  std::shared_ptr<generation_group> group_;
+  bool finished_ = false;
+};
+
+} // namespace paceline::server

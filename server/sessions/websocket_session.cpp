@@ -1,0 +1,195 @@
+#include "server/sessions/websocket_session.hpp"
+
+#include <utility>
+
+namespace paceline::server {
+
+/// One response in flight.
+class websocket_session::lane final : public replay_sink {
+ public:
+  lane(std::weak_ptr<websocket_session> session, std::string stream_id)
+      : session_(std::move(session)), stream_id_(std::move(stream_id)) {}
+
+  told_response told;
+
+  void on_event(const wire::response_event& event) override {
+    if (const auto session = session_.lock(); session && session->channel_)
+      session->channel_->send(event.json);
+  }
+  void on_finished(const finished_response& finished) override {
+    const auto session = session_.lock();
+    if (!session) return;
+    if (finished.stored) session->conversations_.put(finished.id, finished.conversation);
+    session->end_lane(stream_id_);
+  }
+  void on_replaced() override {
+    const auto session = session_.lock();
+    if (!session) return;
+    session->refuse(
+        {409, "conflict_error", "reader_replaced", "another connection reads this response now", "", 0},
+        stream_id_);
+    session->end_lane(stream_id_);
+  }
+  bool congested() const override {
+    const auto session = session_.lock();
+    return session && session->channel_ && session->channel_->congested();
+  }
+
+ private:
+  std::weak_ptr<websocket_session> session_;
+  std::string stream_id_;
+};
+
+websocket_session::websocket_session(const response_services& services, executor_ptr executor,
+                                     std::shared_ptr<frame_channel> channel, caller who)
+    : services_(services), executor_(std::move(executor)), channel_(std::move(channel)), who_(std::move(who)),
+      conversations_(services.edge.limits.max_stored_responses, services.edge.limits.max_stored_bytes) {}
+
+websocket_session::~websocket_session() = default;
+
+void websocket_session::on_text(std::string text) {
+  const auto arrival = services_.edge.now();
+  const bool accepted =
+      services_.edge.jobs.submit([self = shared_from_this(), text = std::move(text), arrival] {
+        auto frame = wire::parse_client_frame(text, request_limits_of(self->services_.edge));
+        self->executor_->post(
+            [self, frame = std::move(frame), arrival]() mutable { self->handle(std::move(frame), arrival); });
+      });
+  if (accepted) return;
+  ++services_.edge.metrics.edge_rejections;
+  refuse({503, "service_unavailable_error", "overloaded", "too many requests wait to be parsed", "", 1}, "");
+  if (channel_) channel_->read_next();
+}
+
+void websocket_session::on_binary() {
+  if (channel_) std::exchange(channel_, nullptr)->close(close_code::unsupported_data, "messages are text");
+  on_disconnect();
+}
+
+void websocket_session::refuse(const wire::api_error& failure, const std::string& stream_id) {
+  if (channel_) channel_->send(wire::to_error_frame(failure, stream_id));
+}
+
+void websocket_session::handle(std::variant<wire::client_frame, wire::refused_frame> frame,
+                               time_point arrival) {
+  if (!channel_) return;
+  if (const auto* refused = std::get_if<wire::refused_frame>(&frame)) {
+    refuse(refused->failure, refused->stream_id);
+  } else {
+    auto& accepted = std::get<wire::client_frame>(frame);
+    if (accepted.what == wire::client_frame::kind::cancel)
+      cancel(accepted);
+    else
+      create(std::move(accepted), arrival);
+  }
+  if (channel_) channel_->read_next();
+}
+
+void websocket_session::cancel(const wire::client_frame& frame) {
+  if (!services_.registry.cancel(frame.response_id, who_.tenant))
+    refuse({404, "not_found_error", "response_not_found",
+            "no running response has the id \"" + frame.response_id + "\"", "response_id", 0},
+           frame.stream_id);
+}
+
+void websocket_session::create(wire::client_frame frame, time_point arrival) {
+  const auto& id = frame.stream_id;
+  const auto& options = services_.edge.options;
+  if (draining_)
+    return refuse(
+        {503, "service_unavailable_error", "draining", "this connection takes no new responses", "", 1}, id);
+  if (lanes_.count(id) != 0)
+    return refuse({409, "invalid_request_error", "response_already_in_flight",
+                   "this lane has a response in flight", "stream_id", 0},
+                  id);
+  if (lanes_.size() >= options.max_lanes)
+    return refuse(
+        {429, "rate_limit_error", "too_many_lanes",
+         "at most " + std::to_string(options.max_lanes) + " responses of one connection may be in flight",
+         "stream_id", 1},
+        id);
+  if (const auto& point = frame.create.options.resume) {
+    auto added = std::make_shared<lane>(weak_from_this(), id);
+    auto told =
+        resume(services_, who_, executor_, added, point->response_id, {point->next_token, std::nullopt});
+    if (!told) return refuse(told.failure(), id);
+    added->told = *std::move(told);
+    lanes_.emplace(id, std::move(added));
+    return;
+  }
+  std::vector<wire::chat_message> history;
+  if (const auto& previous = frame.create.previous_response_id; !previous.empty()) {
+    const auto* known = conversations_.find(previous);
+    if (known == nullptr)
+      return refuse({400, "invalid_request_error", "previous_response_not_found",
+                     "this connection keeps no response \"" + previous + "\"", "previous_response_id", 0},
+                    id);
+    history = *known;
+  }
+  const bool accepted =
+      services_.edge.jobs.submit([self = shared_from_this(), request = std::move(frame.create),
+                                  history = std::move(history), id, arrival]() mutable {
+        auto prepared =
+            prepare_response(self->services_.edge, self->who_, std::move(request), std::move(history));
+        self->executor_->post([self, id, prepared = std::move(prepared), arrival]() mutable {
+          self->launch_lane(id, std::move(prepared), arrival);
+        });
+      });
+  if (!accepted) {
+    ++services_.edge.metrics.edge_rejections;
+    return refuse(
+        {503, "service_unavailable_error", "overloaded", "too many requests wait to be parsed", "", 1}, id);
+  }
+  lanes_.emplace(id, std::make_shared<lane>(weak_from_this(), id));
+}
+
+void websocket_session::launch_lane(const std::string& stream_id, wire::parsed<prepared_response> prepared,
+                                    time_point arrival) {
+  const auto found = lanes_.find(stream_id);
+  if (!channel_ || found == lanes_.end()) return;
+  const auto fail = [&](const wire::api_error& failure) {
+    refuse(failure, stream_id);
+    end_lane(stream_id);
+  };
+  if (!prepared) return fail(prepared.failure());
+  auto told = launch(services_, who_, executor_, found->second, *std::move(prepared), stream_id, arrival);
+  if (!told) return fail(told.failure());
+  found->second->told = *std::move(told);
+}
+
+void websocket_session::end_lane(const std::string& stream_id) {
+  const auto found = lanes_.find(stream_id);
+  if (found == lanes_.end()) return;
+  found->second->told.leave(services_.registry);
+  lanes_.erase(found);
+  close_if_drained();
+}
+
+void websocket_session::on_writable() {
+  for (const auto& [id, lane] : lanes_) lane->told.on_writable();
+}
+
+void websocket_session::on_disconnect() {
+  channel_.reset();
+  for (const auto& [id, lane] : lanes_) lane->told.leave(services_.registry);
+  lanes_.clear();
+}
+
+void websocket_session::drain() {
+  draining_ = true;
+  close_if_drained();
+}
+
+void websocket_session::expire() {
+  refuse({400, "invalid_request_error", "websocket_connection_limit_reached",
+          "this connection has reached its lifetime; connect again", "", 0},
+         "");
+  drain();
+}
+
+void websocket_session::close_if_drained() {
+  if (draining_ && lanes_.empty() && channel_)
+    std::exchange(channel_, nullptr)->close(close_code::going_away, "draining");
+}
+
+} // namespace paceline::server

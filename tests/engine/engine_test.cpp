@@ -1,0 +1,137 @@
+#include "tests/engine/generation.hpp"
+
+#include "config/engine_options.hpp"
+#include "engine/served_model.hpp"
+#include "engine/snapshot.hpp"
+#include "runtime/model/hash_model.hpp"
+#include "runtime/sampling/pipeline.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline {
+namespace {
+
+using testing::generation;
+using testing::make_request;
+
+config::engine_options hash_engine() {
+  config::engine_options options;
+  config::model_options model;
+  model.name = "hash";
+  model.kind = "hash";
+  model.context_length = 512;
+  options.models.push_back(model);
+  options.threads = 1;
+  return options;
+}
+
+/// What the request must give: the hash model's logits after its tokens alone, and the request's own sampling.
+std::vector<token_id> oracle(const generation_request& request, std::uint32_t context_length = 512) {
+  model::hash_model_config config;
+  config.context_length = context_length;
+  const model::hash_model model(config);
+  const sampling::pipeline pipeline(request.sampling, request.stop);
+  sampling::token_counts counts;
+  counts.add_prompt(request.prompt);
+  auto tokens = request.prompt;
+  std::vector<token_id> output;
+  while (output.size() < request.stop.max_tokens && tokens.size() < context_length) {
+    auto logits = model.logits_after(tokens);
+    sampling::row_context row;
+    row.committed = &counts;
+    row.position = token_position{static_cast<std::uint32_t>(tokens.size())};
+    row.output_index = static_cast<std::uint32_t>(output.size());
+    const auto token = pipeline.process_and_sample(logits, row);
+    tokens.push_back(token), output.push_back(token), counts.add_output(token);
+  }
+  return output;
+}
+
+TEST(engine, streams_the_tokens_of_plain_decoding) {
+  auto engine = engine::start(hash_engine());
+  ASSERT_TRUE(engine) << engine.error().message();
+  const auto request = make_request(20, 40);
+  generation g;
+  (*engine)->submit(request, g.sink());
+  g.wait();
+  EXPECT_EQ(g.tokens(), oracle(request));
+  EXPECT_EQ(g.last().finish, finish_reason::length);
+  EXPECT_FALSE(g.has_gap());
+}
+
+TEST(engine, concurrent_requests_do_not_touch_each_other) {
+  auto engine = engine::start(hash_engine());
+  ASSERT_TRUE(engine);
+  std::vector<generation> all(24);
+  std::vector<generation_request> requests;
+  for (std::uint32_t i = 0; i < all.size(); ++i) {
+    requests.push_back(make_request(5 + i * 3, 30, i, i % 2 == 0 ? 0.0F : 1.0F));
+    (*engine)->submit(requests.back(), all[i].sink());
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].wait();
+    EXPECT_EQ(all[i].tokens(), oracle(requests[i])) << "request " << i;
+  }
+  const auto snapshot = (*engine)->snapshot();
+  EXPECT_EQ(snapshot.models.at(0).finished_length, all.size());
+}
+
+TEST(engine, a_refused_request_gets_one_event_with_the_reason) {
+  auto engine = engine::start(hash_engine());
+  ASSERT_TRUE(engine);
+  auto request = make_request(4, 4);
+  request.sampling.top_p = 7;
+  generation g;
+  (*engine)->submit(request, g.sink());
+  g.wait();
+  EXPECT_EQ(g.last().finish, finish_reason::error);
+  EXPECT_EQ(g.last().failure->code(), errc::invalid_argument);
+  EXPECT_NE(g.last().failure->message().find("top_p"), std::string::npos);
+}
+
+TEST(engine, a_cancelled_request_ends_and_its_blocks_come_back) {
+  auto engine = engine::start(hash_engine());
+  ASSERT_TRUE(engine);
+  generation g;
+  const auto id = (*engine)->submit(make_request(10, 450), g.sink());
+  g.wait_for_tokens(3);
+  (*engine)->cancel(id);
+  g.wait();
+  EXPECT_EQ(g.last().finish, finish_reason::cancelled);
+  generation after; // its rounds run behind those of the cancelled one
+  (*engine)->submit(make_request(10, 5), after.sink());
+  after.wait();
+  EXPECT_TRUE((*engine)->drain(std::chrono::seconds(5)));
+}
+
+TEST(engine, a_paused_client_pauses_its_own_request_only) {
+  auto engine = engine::start(hash_engine());
+  ASSERT_TRUE(engine);
+  const auto request = make_request(10, 60);
+  generation slow, quick;
+  const auto id = (*engine)->submit(request, slow.sink(), {.initial_credit = 10});
+  (*engine)->submit(make_request(10, 60, 1), quick.sink());
+  quick.wait();
+  EXPECT_LE(slow.tokens().size(), 10U);
+  (*engine)->grant(id, 25);
+  slow.wait_for_tokens(35);
+  EXPECT_EQ(slow.tokens().size(), 35U);
+  (*engine)->grant(id, 100);
+  slow.wait();
+  EXPECT_EQ(slow.tokens(), oracle(request));
+}
+
+TEST(engine, destruction_ends_what_runs) {
+  generation g;
+  {
+    auto engine = engine::start(hash_engine());
+    ASSERT_TRUE(engine);
+    (*engine)->submit(make_request(10, 450), g.sink());
+    g.wait_for_tokens(2);
+  }
+  g.wait();
+  EXPECT_EQ(g.last().finish, finish_reason::cancelled);
+}
+
+} // namespace
+} // namespace paceline

@@ -1,0 +1,76 @@
+#pragma once
+
+#include "engine/engine.hpp"
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace paceline::testing {
+
+/// What one request gave, gathered from its events. Thread-safe while it grows; `wait` blocks until it is whole.
+class generation {
+public:
+  event_sink sink() {
+    return [state = state_](const token_event& event) {
+      std::lock_guard lock(state->mutex);
+      if (event.first_index != state->tokens.size() && !event.tokens.empty()) state->gap = true;
+      state->tokens.insert(state->tokens.end(), event.tokens.begin(), event.tokens.end());
+      state->text += event.text;
+      if (event.finish != finish_reason::none) {
+        state->last = event;
+        state->done = true;
+      }
+      state->changed.notify_all();
+    };
+  }
+
+  void wait() const {
+    std::unique_lock lock(state_->mutex);
+    state_->changed.wait(lock, [this] { return state_->done; });
+  }
+  void wait_for_tokens(std::size_t num) const {
+    std::unique_lock lock(state_->mutex);
+    state_->changed.wait(lock, [&] { return state_->done || state_->tokens.size() >= num; });
+  }
+
+  std::vector<token_id> tokens() const { return locked(state_->tokens); }
+  std::string text() const { return locked(state_->text); }
+  token_event last() const { return locked(state_->last); }
+  bool has_gap() const { return locked(state_->gap); }
+
+private:
+  struct state {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<token_id> tokens;
+    std::string text;
+    token_event last;
+    bool done = false;
+    bool gap = false;
+  };
+  template <class T>
+  T locked(const T& value) const {
+    std::lock_guard lock(state_->mutex);
+    return value;
+  }
+
+  std::shared_ptr<state> state_ = std::make_shared<state>();
+};
+
+/// A request of `prompt_length` tokens that differ with `salt`.
+inline generation_request make_request(std::uint32_t prompt_length, std::uint32_t max_tokens, std::uint32_t salt = 0,
+                                       float temperature = 0) {
+  generation_request r;
+  for (std::uint32_t i = 0; i < prompt_length; ++i) r.prompt.emplace_back(static_cast<std::int32_t>((i * 7 + salt * 13) % 250));
+  r.stop.max_tokens = max_tokens;
+  r.stop.ignore_eos = true;
+  r.sampling.temperature = temperature;
+  r.sampling.seed = 1000 + salt;
+  r.speculation.drafter = "none";
+  return r;
+}
+
+} // namespace paceline::testing

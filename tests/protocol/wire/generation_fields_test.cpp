@@ -1,0 +1,208 @@
+#include "protocol/wire/client_requests.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace paceline::wire {
+namespace {
+
+parsed<completion_request> parse(const std::string& members) {
+  std::string body = R"({"prompt":"x")";
+  if (!members.empty()) body.append(",").append(members);
+  return parse_completion_request(body.append("}"), {});
+}
+
+std::string member(const std::string& name, const std::string& value) {
+  return std::string("\"").append(name).append("\":").append(value);
+}
+
+/// Values a client may send by mistake or on purpose, as JSON text.
+const std::vector<std::string> edge_values = {"-1",
+                                              "0",
+                                              "1",
+                                              "2",
+                                              "1.9",
+                                              "1.0",
+                                              "2147483647",
+                                              "2147483648",
+                                              "4294967297",
+                                              "9223372036854775808",
+                                              "18446744073709551616",
+                                              "-2147483649",
+                                              "1e400",
+                                              "-1e400",
+                                              "true",
+                                              "null",
+                                              "\"1\"",
+                                              "[]",
+                                              "{}",
+                                              "0.5",
+                                              "-0.5",
+                                              "100",
+                                              "101",
+                                              "-100.5",
+                                              "65"};
+
+/// Which of `edge_values` each numeric field takes. Everything else must be a 400 naming the field.
+const std::map<std::string, std::set<std::string>> accepted_values = {
+    {"max_tokens", {"1", "2", "2147483647", "100", "101", "65"}},
+    {"n", {"1", "2", "100", "101", "65"}},
+    {"temperature", {"0", "1", "2", "1.9", "1.0", "0.5"}},
+    {"top_p", {"1", "1.0", "0.5"}},
+    {"min_p", {"0", "1", "1.0", "0.5"}},
+    {"top_k", {"-1", "0", "1", "2", "2147483647", "100", "101", "65"}},
+    {"repetition_penalty", {"1", "2", "1.9", "1.0", "0.5", "100", "65"}},
+    {"presence_penalty", {"-1", "0", "1", "2", "1.9", "1.0", "0.5", "-0.5"}},
+    {"frequency_penalty", {"-1", "0", "1", "2", "1.9", "1.0", "0.5", "-0.5"}},
+    {"seed",
+     {"0", "1", "2", "2147483647", "2147483648", "4294967297", "9223372036854775808", "100", "101", "65"}},
+    {"logprobs", {"0", "1", "2"}},
+    {"min_tokens", {"0", "1", "2", "2147483647", "100", "101", "65"}},
+    {"first_target", {"0", "1", "2", "2147483647", "100", "101", "65"}},
+    {"priority", {"-1", "0", "1", "2", "2147483647", "100", "101", "65"}},
+    {"ignore_eos", {"true"}},
+    {"echo", {"true"}},
+    {"stream", {"true"}},
+    {"include_stop_str_in_output", {"true"}},
+    {"skip_special_tokens", {"true"}},
+    {"return_token_ids", {"true"}},
+    {"request_id", {"\"1\""}},
+    {"cache_salt", {"\"1\""}},
+    {"model", {"\"1\""}},
+    {"stop", {"\"1\"", "[]"}},
+    {"stop_token_ids", {"[]"}},
+    {"logit_bias", {"{}"}},
+    {"speculation", {"{}"}},
+};
+
+TEST(generation_fields, every_field_takes_its_range_and_refuses_every_other_edge_value_by_name) {
+  for (const auto& [field, accepted] : accepted_values)
+    for (const auto& value : edge_values) {
+      const auto request = parse(member(field, value));
+      if (value == "null" || accepted.count(value) != 0) {
+        EXPECT_TRUE(request) << field << " = " << value << ": " << (request ? "" : request.failure().message);
+      } else {
+        ASSERT_FALSE(request) << field << " = " << value;
+        EXPECT_EQ(request.failure().status, 400) << field << " = " << value;
+        EXPECT_EQ(request.failure().param, field) << field << " = " << value;
+      }
+    }
+}
+
+TEST(generation_fields, nan_text_is_not_json) {
+  EXPECT_EQ(parse(R"("temperature":NaN)").failure().code, "invalid_json");
+}
+
+TEST(generation_fields, a_number_that_becomes_zero_as_a_float_is_out_of_an_open_range) {
+  EXPECT_EQ(parse(R"("top_p":1e-300)").failure().param, "top_p");
+  EXPECT_TRUE(parse(R"("temperature":1e-300)"));
+}
+
+TEST(generation_fields, a_seed_keeps_all_64_bits) {
+  EXPECT_EQ(parse(R"("seed":18446744073709551615)")->fields.seed, 18446744073709551615U);
+  EXPECT_EQ(parse(R"("seed":9007199254740993)")->fields.seed, 9007199254740993U);
+}
+
+TEST(generation_fields, speculation_chooses_drafter_length_and_rule) {
+  const auto request =
+      parse(R"("speculation":{"drafter":"ngram","draft_length":5,"rule":"rejection","x":1})");
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->fields.speculation.drafter, "ngram");
+  EXPECT_EQ(request->fields.speculation.draft_length, 5U);
+  EXPECT_EQ(request->fields.speculation.rule, verification_rule::rejection);
+  EXPECT_EQ(request->fields.ignored_fields, std::vector<std::string>{"speculation.x"});
+  EXPECT_EQ(parse(R"("speculation":{"draft_length":0})").failure().param, "speculation.draft_length");
+  EXPECT_EQ(parse(R"("speculation":{"draft_length":64})").failure().param, "speculation.draft_length");
+  EXPECT_EQ(parse(R"("speculation":{"rule":"lucky"})").failure().param, "speculation.rule");
+}
+
+TEST(generation_fields, logit_bias_is_sorted_by_token_and_checked_by_entry) {
+  const auto request = parse(R"("logit_bias":{"30":-100,"4":5.5})");
+  ASSERT_TRUE(request);
+  const auto& bias = request->fields.sampling.logit_bias;
+  ASSERT_EQ(bias.size(), 2U);
+  EXPECT_EQ(bias[0], (std::pair{token_id{4}, 5.5F}));
+  EXPECT_EQ(bias[1], (std::pair{token_id{30}, -100.0F}));
+  EXPECT_EQ(parse(R"("logit_bias":{"4":101})").failure().param, "logit_bias.4");
+  for (const auto* key : {"-1", "x", "1.5", " 1", "4294967296", ""})
+    EXPECT_EQ(
+        parse(member("logit_bias", std::string("{").append(member(key, "1")).append("}"))).failure().param,
+        "logit_bias")
+        << key;
+  EXPECT_EQ(parse(R"("logit_bias":{"4":1,"04":1})").failure().param, "logit_bias");
+}
+
+TEST(generation_fields, at_most_four_stop_strings_none_empty) {
+  EXPECT_EQ(parse(R"("stop":["a","b"])")->fields.stop.stop_strings, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(parse(R"("stop":["a","b","c","d","e"])").failure().param, "stop");
+  EXPECT_EQ(parse(R"("stop":[""])").failure().param, "stop[0]");
+  EXPECT_EQ(parse(R"("stop":["a",1])").failure().param, "stop[1]");
+}
+
+TEST(generation_fields, known_but_unsupported_fields_are_refused_and_unknown_ones_listed) {
+  for (const auto* field : {"prediction", "guided_json", "typical_p", "bad_words", "truncate_prompt_tokens",
+                            "grammar", "suffix"}) {
+    const auto request = parse(member(field, R"({"a":1})"));
+    ASSERT_FALSE(request) << field;
+    EXPECT_EQ(request.failure().code, "unsupported_parameter");
+    EXPECT_EQ(request.failure().param, field);
+  }
+  EXPECT_EQ(parse(R"("temprature":1,"user":"u")")->fields.ignored_fields,
+            std::vector<std::string>{"temprature"});
+}
+
+TEST(generation_fields, stream_options_need_a_stream) {
+  EXPECT_EQ(parse(R"("stream_options":{"include_usage":true})").failure().param, "stream_options");
+  EXPECT_TRUE(parse(R"("stream":true,"stream_options":{"include_usage":true})")->fields.include_usage);
+}
+
+const model_limits model{"m", 100, 32, {token_id{2}}, {"none", "ngram"}};
+
+std::vector<token_id> tokens(std::size_t count) { return std::vector<token_id>(count, token_id{5}); }
+
+TEST(resolve, fills_what_the_model_decides) {
+  auto request = resolve(parse(R"("seed":3)")->fields, model, tokens(4), 16);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->model, "m");
+  EXPECT_EQ(request->stop.max_tokens, 16U);
+  EXPECT_EQ(request->stop.eos_ids, model.eos_ids);
+  EXPECT_EQ(resolve({}, model, tokens(4), std::nullopt)->stop.max_tokens, 28U);
+  EXPECT_EQ(resolve({}, model, tokens(20), 16)->stop.max_tokens, 12U);
+}
+
+TEST(resolve, never_cuts_a_prompt_and_says_both_numbers) {
+  const auto too_long = resolve({}, model, tokens(33), 16);
+  EXPECT_EQ(too_long.failure().code, "context_length_exceeded");
+  EXPECT_NE(too_long.failure().message.find("33"), std::string::npos);
+  EXPECT_NE(too_long.failure().message.find("32"), std::string::npos);
+  EXPECT_EQ(resolve({}, model, tokens(32), 16).failure().code, "context_length_exceeded");
+  const auto asks_too_much = resolve(parse(R"("max_tokens":29)")->fields, model, tokens(4), 16);
+  EXPECT_EQ(asks_too_much.failure().param, "max_tokens");
+  EXPECT_TRUE(resolve(parse(R"("max_tokens":28)")->fields, model, tokens(4), 16));
+}
+
+TEST(resolve, checks_token_ids_against_the_vocabulary) {
+  EXPECT_EQ(resolve({}, model, {token_id{100}}, 16).failure().param, "prompt");
+  EXPECT_EQ(resolve({}, model, {}, 16).failure().param, "prompt");
+  EXPECT_EQ(resolve(parse(R"("logit_bias":{"100":1})")->fields, model, tokens(1), 16).failure().param,
+            "logit_bias");
+  EXPECT_EQ(resolve(parse(R"("stop_token_ids":[100])")->fields, model, tokens(1), 16).failure().param,
+            "stop_token_ids");
+  EXPECT_EQ(resolve(parse(R"("first_target":100)")->fields, model, tokens(1), 16).failure().param,
+            "first_target");
+}
+
+TEST(resolve, names_the_drafters_a_model_offers) {
+  const auto refused = resolve(parse(R"("speculation":{"drafter":"medusa"})")->fields, model, tokens(1), 16);
+  EXPECT_EQ(refused.failure().param, "speculation.drafter");
+  EXPECT_NE(refused.failure().message.find("default, none, ngram"), std::string::npos);
+}
+
+TEST(resolve, min_tokens_cannot_exceed_the_output) {
+  EXPECT_EQ(resolve(parse(R"("min_tokens":17)")->fields, model, tokens(1), 16).failure().param, "min_tokens");
+}
+
+} // namespace
+} // namespace paceline::wire

@@ -1,0 +1,109 @@
+#include "protocol/wire/response_events.hpp"
+
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <gtest/gtest.h>
+
+namespace paceline::wire {
+namespace {
+
+namespace json = boost::json;
+
+response_request request_of(const std::string& members) {
+  return *parse_response_request("{\"input\":\"x\"" + members + "}", {});
+}
+
+std::vector<std::string> types(const std::vector<response_event>& events) {
+  std::vector<std::string> names;
+  for (const auto& event : events) names.push_back(event.type);
+  return names;
+}
+
+const response_identity identity{"resp_1", "msg_1", "lane", 17, "m"};
+
+TEST(response_narrator, tells_a_response_in_the_order_of_the_protocol) {
+  response_narrator narrator(identity, request_of(""));
+  EXPECT_EQ(types(narrator.open()),
+            (std::vector<std::string>{"response.created", "response.in_progress",
+                                      "response.output_item.added", "response.content_part.added"}));
+  const auto delta = narrator.delta({"hi", {token_id{1}, token_id{2}}, {}});
+  EXPECT_EQ(
+      delta.json,
+      R"({"type":"response.output_text.delta","sequence_number":4,"stream_id":"lane","item_id":"msg_1",)"
+      R"("output_index":0,"content_index":0,"delta":"hi","logprobs":[]})");
+  EXPECT_EQ(delta.end_token, 2U);
+  response_outcome outcome;
+  outcome.finish = finish_reason::stop;
+  outcome.used = {3, 2, 0, 0, 0};
+  const auto ending = narrator.close(outcome);
+  EXPECT_EQ(types(ending),
+            (std::vector<std::string>{"response.output_text.done", "response.content_part.done",
+                                      "response.output_item.done", "response.completed"}));
+  const auto last = json::parse(ending.back().json).as_object();
+  EXPECT_EQ(last.at("sequence_number").as_int64(), 8);
+  const auto& response = last.at("response").as_object();
+  EXPECT_EQ(response.at("status"), "completed");
+  EXPECT_EQ(response.at("output").at(0).at("content").at(0).at("text"), "hi");
+  EXPECT_EQ(response.at("usage").at("output_tokens").as_int64(), 2);
+  EXPECT_TRUE(response.at("error").is_null());
+}
+
+TEST(response_narrator, every_event_is_json_with_its_type_number_and_lane) {
+  response_narrator narrator(
+      identity,
+      request_of(R"(,"top_logprobs":1,"metadata":{"a":"b"},"tools":[{"type":"function","name":"f"}])"));
+  auto events = narrator.open();
+  events.push_back(narrator.delta({"a\n", {token_id{1}}, {{"a", -0.5F, {{"a", -0.5F}}}}}));
+  events.push_back(narrator.round({}));
+  for (auto& event : narrator.close({finish_reason::length, std::nullopt, {}, generation_metrics{}}))
+    events.push_back(event);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const auto object = json::parse(events[i].json).as_object();
+    EXPECT_EQ(object.at("type").as_string(), events[i].type);
+    EXPECT_EQ(object.at("sequence_number").to_number<std::size_t>(), i);
+    EXPECT_EQ(object.at("stream_id"), "lane");
+    EXPECT_EQ(events[i].json.find('\n'), std::string::npos);
+  }
+}
+
+TEST(response_narrator, endings_say_why) {
+  const auto ending = [](finish_reason finish, std::optional<api_error> failure) {
+    response_narrator narrator(identity, request_of(""));
+    narrator.open();
+    const auto events = narrator.close({finish, std::move(failure), {}, std::nullopt});
+    return std::pair{events.back().type, json::parse(events.back().json).at("response").as_object()};
+  };
+  const auto [length_type, length] = ending(finish_reason::length, std::nullopt);
+  EXPECT_EQ(length_type, "response.incomplete");
+  EXPECT_EQ(length.at("incomplete_details").at("reason"), "max_output_tokens");
+  const auto [cancel_type, cancelled] = ending(finish_reason::cancelled, std::nullopt);
+  EXPECT_EQ(cancel_type, "response.incomplete");
+  EXPECT_EQ(cancelled.at("status"), "cancelled");
+  const auto [failure_type, failed] =
+      ending(finish_reason::error, from_error(error{errc::device_lost, "gpu 0x1234"}));
+  EXPECT_EQ(failure_type, "response.failed");
+  EXPECT_EQ(failed.at("error").at("code"), "device_lost");
+  EXPECT_EQ(failed.at("error").at("message").as_string().find("0x"), std::string::npos);
+}
+
+TEST(response_narrator, positions_and_ids_are_told_when_asked) {
+  response_narrator narrator(identity, request_of(R"(,"paceline":{"token_ids":true})"));
+  narrator.open();
+  narrator.delta({"a", {token_id{4}}, {}});
+  EXPECT_NE(
+      narrator.delta({"b", {token_id{5}, token_id{6}}, {}}).json.find(R"("token_index":1,"token_ids":[5,6])"),
+      std::string::npos);
+  narrator.close({finish_reason::stop, std::nullopt, {}, std::nullopt});
+  EXPECT_NE(narrator.object().find(R"("paceline":{"token_ids":[4,5,6]})"), std::string::npos);
+}
+
+TEST(response_narrator, a_response_that_generates_nothing_has_no_output) {
+  response_narrator narrator(identity, request_of(R"(,"generate":false)"));
+  EXPECT_EQ(narrator.open().size(), 2U);
+  const auto ending = narrator.close({finish_reason::stop, std::nullopt, {}, std::nullopt});
+  ASSERT_EQ(ending.size(), 1U);
+  EXPECT_TRUE(json::parse(ending[0].json).at("response").at("output").as_array().empty());
+}
+
+} // namespace
+} // namespace paceline::wire

@@ -1,0 +1,91 @@
+#include "protocol/wire/client_requests.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline::wire {
+namespace {
+
+parsed<response_request> parse(const std::string& members) {
+  return parse_response_request("{" + members + "}", {});
+}
+
+TEST(response_request, reads_text_and_items) {
+  EXPECT_EQ(parse(R"("input":"hi")")->input.at(0).content, "hi");
+  const auto request = parse(R"("input":[
+    {"role":"user","content":"a"},
+    {"type":"message","role":"assistant","content":[{"type":"output_text","text":"b","annotations":[]}],"id":"m","status":"completed"},
+    {"type":"function_call","call_id":"c","name":"f","arguments":"{}"},
+    {"type":"function_call_output","call_id":"c","output":"7"}])");
+  ASSERT_TRUE(request) << request.failure().message;
+  ASSERT_EQ(request->input.size(), 4U);
+  EXPECT_EQ(request->input[1].content, "b");
+  EXPECT_EQ(request->input[2].tool_calls.at(0).name, "f");
+  EXPECT_EQ(request->input[3].tool_call_id, "c");
+}
+
+TEST(response_request, names_what_it_refuses) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("model":"m")", "input"},
+      {R"("input":7)", "input"},
+      {R"("input":[7])", "input[0]"},
+      {R"("input":[{"role":"robot","content":"x"}])", "input[0].role"},
+      {R"("input":[{"type":"reasoning"}])", "input[0].type"},
+      {R"("input":[{"type":"function_call","name":"f","arguments":"x"}])", "input[0].arguments"},
+      {R"("input":"x","background":true)", "background"},
+      {R"("input":"x","conversation":"c")", "conversation"},
+      {R"("input":"x","truncation":"auto")", "truncation"},
+      {R"("input":"x","text":{"format":{"type":"json_object"}})", "text.format"},
+      {R"("input":"x","reasoning":{"effort":"low"})", "reasoning"},
+      {R"("input":"x","max_output_tokens":0)", "max_output_tokens"},
+      {R"("input":"x","n":2)", "n"},
+      {R"("input":"x","include":["file_search_call.results"])", "include"},
+      {R"("input":"x","stream_id":"a")", "stream_id"},
+      {R"("input":"x","paceline":{"token_ids":1})", "paceline.token_ids"},
+      {R"("input":"x","paceline":{"resume":{"next_token":1}})", "paceline.resume.response_id"},
+      {R"("input":"x","metadata":{"a":1})", "metadata"}};
+  for (const auto& [members, param] : cases) {
+    const auto request = parse(members);
+    ASSERT_FALSE(request) << members;
+    EXPECT_EQ(request.failure().param, param) << request.failure().message;
+  }
+  EXPECT_TRUE(parse(
+      R"("input":"x","reasoning":{"effort":null},"text":{"format":{"type":"text"}},"truncation":"disabled")"));
+}
+
+TEST(response_request, options_of_our_own_are_off_by_default) {
+  const auto plain = parse(R"("input":"x")");
+  EXPECT_FALSE(plain->fields.return_token_ids || plain->fields.trace || plain->options.resumable ||
+               plain->options.resume);
+  const auto all = parse(
+      R"("paceline":{"token_ids":true,"trace":true,"resumable":true,"resume":{"response_id":"r","next_token":3}})");
+  ASSERT_TRUE(all) << all.failure().message;
+  EXPECT_TRUE(all->fields.return_token_ids && all->fields.trace && all->options.resumable);
+  EXPECT_EQ(all->options.resume->next_token, 3U);
+}
+
+TEST(client_frame, creates_in_a_lane) {
+  const auto frame =
+      parse_client_frame(R"({"type":"response.create","stream_id":"a","input":"x","generate":false})", {});
+  const auto& create = std::get<client_frame>(frame);
+  EXPECT_EQ(create.stream_id, "a");
+  EXPECT_FALSE(create.create.generate);
+  EXPECT_TRUE(create.create.fields.stream);
+}
+
+TEST(client_frame, a_refused_frame_keeps_its_lane) {
+  const auto frame =
+      parse_client_frame(R"({"type":"response.create","stream_id":"a","input":"x","temperature":3})", {});
+  const auto& refused = std::get<refused_frame>(frame);
+  EXPECT_EQ(refused.stream_id, "a");
+  EXPECT_EQ(refused.failure.param, "temperature");
+}
+
+TEST(client_frame, refuses_other_frames) {
+  for (const auto* text : {"{}", "x", R"({"type":"session.update"})", R"({"type":"response.cancel"})",
+                           R"({"type":"response.create","input":"x","stream":true})",
+                           R"({"type":"response.create","input":"x","stream_id":""})"})
+    EXPECT_TRUE(std::holds_alternative<refused_frame>(parse_client_frame(text, {}))) << text;
+}
+
+} // namespace
+} // namespace paceline::wire

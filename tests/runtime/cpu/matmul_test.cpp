@@ -1,0 +1,335 @@
+// Every kernel level against the definition: equal to the bit, in every company of rows, threads and chunks.
+#include "runtime/cpu/matmul.hpp"
+
+#include "runtime/base/check.hpp"
+#include "runtime/cpu/cpu_ops.hpp"
+#include "runtime/cpu/matmul_reference.hpp"
+#include "runtime/cpu/packed_matrix.hpp"
+#include "runtime/cpu/thread_team.hpp"
+#include "runtime/device/op_embed.hpp"
+#include "tests/support/stored_tensors.hpp"
+#include "tests/support/tensor_compare.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+namespace paceline::cpu {
+const matmul_kernels& emulated_avx512_vnni_matmul_kernels();
+namespace {
+
+using device::tensor_type;
+using testing_support::all_tensor_types;
+using testing_support::guarded_floats;
+using testing_support::same_bits;
+using testing_support::stored_tensor;
+
+struct tested_level {
+  const char* name;
+  kernel_level needs;
+  const matmul_kernels& (*kernels)();
+};
+
+class matmul : public testing::TestWithParam<tested_level> {
+ protected:
+  void SetUp() override {
+    if (best_kernel_level() < GetParam().needs)
+      GTEST_SKIP() << "this machine does not run " << GetParam().name;
+    seed_ = std::random_device{}();
+    random_.seed(seed_);
+  }
+  void TearDown() override {
+    if (HasFailure()) printf("seed %u\n", seed_);
+  }
+
+  const matmul_kernels& kernels() const { return GetParam().kernels(); }
+
+  /// Rows as a model makes them: normal values of differing sizes, outliers, zero blocks, tiny ones.
+  std::vector<float> activations(std::size_t num_rows, std::size_t num_cols) {
+    std::normal_distribution<float> normal;
+    std::vector<float> x(num_rows * num_cols);
+    for (float& value : x) value = normal(random_);
+    for (std::size_t r = 0; r < num_rows; ++r) {
+      float* const row = x.data() + r * num_cols;
+      for (std::size_t k = 0; k < num_cols; ++k) row[k] *= std::exp2(static_cast<float>(r % 7) - 3);
+      row[random_() % num_cols] = 1000; // an outlier
+      row[random_() % num_cols] = -3000;
+      if (r % 3 == 1) std::fill_n(row + random_() % (num_cols / 32) * 32, 32, 0.0f);
+      if (r % 4 == 2) std::fill_n(row + random_() % (num_cols / 32) * 32, 32, 0x1p-120f);
+    }
+    return x;
+  }
+
+  std::unique_ptr<const device::matrix> packed(const stored_tensor& tensor) {
+    auto made = pack_matrix("weights", tensor.view());
+    EXPECT_TRUE(made) << made.error().message();
+    return std::move(*made);
+  }
+
+  /// y[num_rows][N] of one product.
+  std::vector<float> product(const device::matrix& weights, std::span<const float> x, std::uint32_t num_rows,
+                             std::uint32_t num_threads) {
+    thread_team::options opts;
+    opts.num_threads = num_threads;
+    thread_team team(opts);
+    matmul_runner runner(team, kernels());
+    guarded_floats y(std::size_t{num_rows} * weights.num_rows(), num_rows % 5);
+    device::matmul_output output;
+    output.weights = &weights;
+    output.y = y.data();
+    output.y_stride = weights.num_rows();
+    device::matmul_args args;
+    args.x = x.data();
+    args.x_stride = weights.num_cols();
+    args.num_rows = num_rows;
+    args.num_cols = weights.num_cols();
+    args.outputs = {&output, 1};
+    runner.run(args);
+    EXPECT_TRUE(y.intact());
+    return {y.values().begin(), y.values().end()};
+  }
+
+  std::mt19937 random_;
+
+ private:
+  unsigned seed_ = 0;
+};
+
+TEST_P(matmul, equals_the_definition_for_every_type_and_size) {
+  constexpr std::uint32_t most_rows = 33;
+  for (const tensor_type type : all_tensor_types) {
+    for (const std::uint32_t num_outputs : {1U, 16U, 37U}) {
+      for (const std::uint32_t num_cols : testing_support::some_widths(type)) {
+        const stored_tensor tensor = testing_support::random_tensor(type, num_outputs, num_cols, random_);
+        const auto weights = packed(tensor);
+        const auto x = activations(most_rows, num_cols);
+        const auto expected = matmul_reference(tensor.view(), {x, most_rows});
+        for (const std::uint32_t num_rows : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 16U, 17U, 33U}) {
+          const auto actual = product(*weights, x, num_rows, 1 + num_rows % 2);
+          ASSERT_TRUE(same_bits(std::span(expected).first(actual.size()), actual))
+              << device::traits_of(type)->name << ", " << num_outputs << " outputs, " << num_cols
+              << " columns, " << num_rows << " rows";
+        }
+      }
+    }
+  }
+}
+
+TEST_P(matmul, a_row_is_the_same_in_any_company) {
+  constexpr std::uint32_t num_rows = 33;
+  for (const tensor_type type : {tensor_type::q4_1, tensor_type::q8_0, tensor_type::q6_k, tensor_type::f16}) {
+    const stored_tensor tensor = testing_support::random_tensor(type, 530, 512, random_);
+    const auto weights = packed(tensor);
+    const auto x = activations(num_rows, 512);
+    const auto together = product(*weights, x, num_rows, 2);
+    std::vector<std::uint32_t> order(num_rows);
+    std::iota(order.begin(), order.end(), 0U);
+    std::shuffle(order.begin(), order.end(), random_);
+    std::vector<float> shuffled;
+    for (const std::uint32_t row : order) shuffled.insert(shuffled.end(), &x[row * 512], &x[row * 512] + 512);
+    for (const std::uint32_t num_threads : {1U, 3U}) {
+      const auto others = product(*weights, shuffled, num_rows, num_threads);
+      for (std::uint32_t i = 0; i < num_rows; ++i)
+        ASSERT_TRUE(same_bits(std::span(together).subspan(order[i] * 530, 530),
+                              std::span(others).subspan(i * 530, 530)));
+    }
+    for (const std::uint32_t row : {0U, 8U, 32U}) {
+      const auto alone = product(*weights, std::span(x).subspan(row * 512, 512), 1, 2);
+      ASSERT_TRUE(same_bits(std::span(together).subspan(row * 530, 530), alone));
+    }
+  }
+}
+
+TEST_P(matmul, holds_the_largest_codes_and_activations_exactly) {
+  for (const tensor_type type : all_tensor_types) {
+    const auto traits = device::quantised_traits_of(type);
+    if (!traits) continue;
+    for (const int pattern : {0xff, 0x00, 0x80, 0x7f, 0x88}) {
+      const stored_tensor tensor =
+          testing_support::filled_tensor(type, 17, 512, static_cast<std::byte>(pattern), random_);
+      const auto weights = packed(tensor);
+      std::vector<float> x(4 * 512);
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        const float signs[] = {1, -1, k % 2 == 0 ? 1.0f : -1.0f, k % 32 < 16 ? 1.0f : -1.0f};
+        x[k] = 127 * signs[k / 512]; // quantises to +-127
+      }
+      const auto expected = matmul_reference(tensor.view(), {x, 4});
+      ASSERT_TRUE(same_bits(expected, product(*weights, x, 4, 1)))
+          << device::traits_of(type)->name << " filled with " << pattern;
+    }
+  }
+}
+
+TEST_P(matmul, a_row_that_is_not_finite_spoils_itself_only) {
+  for (const tensor_type type :
+       {tensor_type::q4_1, tensor_type::q6_k, tensor_type::q8_0, tensor_type::bf16}) {
+    const stored_tensor tensor = testing_support::random_tensor(type, 40, 256, random_);
+    const auto weights = packed(tensor);
+    auto x = activations(5, 256);
+    const auto clean = product(*weights, x, 5, 1);
+    x[1 * 256 + 77] = std::numeric_limits<float>::quiet_NaN();
+    x[3 * 256 + 200] = -std::numeric_limits<float>::infinity();
+    const auto spoiled = product(*weights, x, 5, 2);
+    for (const std::uint32_t row : {0U, 2U, 4U})
+      EXPECT_TRUE(
+          same_bits(std::span(clean).subspan(row * 40, 40), std::span(spoiled).subspan(row * 40, 40)));
+    for (std::uint32_t n = 0; n < 40; ++n) {
+      EXPECT_TRUE(std::isnan(spoiled[40 + n]));
+      EXPECT_FALSE(std::isfinite(spoiled[120 + n]));
+    }
+  }
+}
+
+TEST_P(matmul, serves_several_matrices_with_bias_residual_and_strides) {
+  constexpr std::uint32_t num_rows = 5, num_cols = 256;
+  const tensor_type types[] = {tensor_type::q4_k, tensor_type::f32, tensor_type::q8_0};
+  const std::uint32_t num_outputs[] = {50, 7, 33};
+  const auto x = activations(num_rows, num_cols);
+  guarded_floats x_wide(num_rows * (num_cols + 9), 1);
+  for (std::uint32_t r = 0; r < num_rows; ++r)
+    std::copy_n(x.data() + r * num_cols, num_cols, x_wide.data() + r * (num_cols + 9));
+
+  std::vector<std::unique_ptr<const device::matrix>> weights;
+  std::vector<guarded_floats> y;
+  std::vector<std::vector<float>> expected, bias;
+  std::vector<device::matmul_output> outputs(3);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const stored_tensor tensor = testing_support::random_tensor(types[i], num_outputs[i], num_cols, random_);
+    weights.push_back(packed(tensor));
+    const auto plain = matmul_reference(tensor.view(), {x, num_rows});
+    const std::size_t stride = num_outputs[i] + i;
+    y.emplace_back(num_rows * stride, i);
+    bias.push_back(activations(1, 64));
+    expected.emplace_back(num_rows * stride);
+    for (std::size_t at = 0; at < expected[i].size(); ++at) {
+      const std::size_t row = at / stride, n = at % stride;
+      const float before = y[i].data()[at] = static_cast<float>(at);
+      if (n >= num_outputs[i]) {
+        expected[i][at] = before; // between rows: left alone
+        continue;
+      }
+      float value = plain[row * num_outputs[i] + n];
+      if (i != 1) value += bias[i][n];
+      expected[i][at] = i != 0 ? before + value : value;
+    }
+    outputs[i] = {weights[i].get(), y[i].data(), stride, i != 1 ? bias[i].data() : nullptr, i != 0};
+  }
+  thread_team::options opts;
+  opts.num_threads = 2;
+  thread_team team(opts);
+  matmul_runner runner(team, kernels());
+  device::matmul_args args;
+  args.x = x_wide.data();
+  args.x_stride = num_cols + 9;
+  args.num_rows = num_rows;
+  args.num_cols = num_cols;
+  args.outputs = outputs;
+  runner.run(args);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(same_bits(expected[i], y[i].values())) << "output " << i;
+    EXPECT_TRUE(y[i].intact());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(levels, matmul,
+                         testing::Values(tested_level{"scalar", kernel_level::scalar, &scalar_matmul_kernels},
+                                         tested_level{"avx2", kernel_level::avx2, &avx2_matmul_kernels},
+                                         tested_level{"avx512vnni", kernel_level::avx512_vnni,
+                                                      &avx512_vnni_matmul_kernels},
+                                         tested_level{"avx512vnni_emulated", kernel_level::avx2,
+                                                      &emulated_avx512_vnni_matmul_kernels}),
+                         [](const auto& param_info) { return std::string(param_info.param.name); });
+
+TEST(matmul_runner, refuses_weights_of_another_width) {
+  std::mt19937 random(1);
+  const stored_tensor tensor = testing_support::random_tensor(tensor_type::q4_0, 16, 64, random);
+  const auto weights = *pack_matrix("weights", tensor.view());
+  thread_team team(thread_team::options{});
+  cpu_ops ops(team, kernel_level::scalar);
+  std::vector<float> x(96), y(16);
+  device::matmul_output output;
+  output.weights = weights.get();
+  output.y = y.data();
+  device::matmul_args args;
+  args.x = x.data();
+  args.num_rows = 1;
+  args.num_cols = 96;
+  args.outputs = {&output, 1};
+  EXPECT_THROW(ops.matmul(args), check_failure);
+}
+
+TEST(embed, gives_the_dequantised_rows_of_every_type) {
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  thread_team team(thread_team::options{});
+  cpu_ops ops(team, kernel_level::scalar);
+  for (const tensor_type type : all_tensor_types) {
+    const std::uint32_t width = testing_support::some_widths(type).back();
+    const stored_tensor tensor = testing_support::random_tensor(type, 50, width, random);
+    std::vector<float> values(50 * width), expected;
+    device::dequantize(type, tensor.bytes, values);
+    const auto table = *pack_matrix("embedding", tensor.view());
+    const std::vector<token_id> tokens{token_id{49}, token_id{0}, token_id{17}, token_id{17}};
+    for (const token_id token : tokens)
+      for (std::uint32_t k = 0; k < width; ++k) expected.push_back(values[token.value * width + k] * 24.5f);
+    guarded_floats out(tokens.size() * width);
+    ops.embed({table.get(), tokens, out.data(), width, 24.5f});
+    EXPECT_TRUE(same_bits(expected, out.values())) << device::traits_of(type)->name << ", seed " << seed;
+    EXPECT_TRUE(out.intact());
+  }
+}
+
+TEST(embed, refuses_tokens_outside_the_vocabulary) {
+  std::mt19937 random(1);
+  const auto table =
+      *pack_matrix("embedding", testing_support::random_tensor(tensor_type::q8_0, 20, 32, random).view());
+  thread_team team(thread_team::options{});
+  cpu_ops ops(team, kernel_level::scalar);
+  std::vector<float> out(32);
+  for (const std::int32_t token : {-1, 20, std::numeric_limits<std::int32_t>::min()}) {
+    const std::vector<token_id> tokens{token_id{token}};
+    EXPECT_THROW(ops.embed({table.get(), tokens, out.data(), 32, 1}), check_failure);
+  }
+}
+
+TEST(pack, takes_about_the_bytes_of_the_file) {
+  std::mt19937 random(1);
+  for (const tensor_type type : all_tensor_types) {
+    const stored_tensor tensor = testing_support::random_tensor(type, 64, 1024, random);
+    const auto made = *pack_matrix("weights", tensor.view());
+    EXPECT_GE(made->size_bytes(), tensor.bytes.size()) << device::traits_of(type)->name;
+    const double allowed = type == tensor_type::q2_k ? 1.2 : 1.06; // minima and scales of 4 bits take 8
+    EXPECT_LE(static_cast<double>(made->size_bytes()), allowed * static_cast<double>(tensor.bytes.size()))
+        << device::traits_of(type)->name;
+  }
+}
+
+TEST(pack, names_the_tensor_and_the_rule_it_breaks) {
+  std::mt19937 random(1);
+  stored_tensor tensor = testing_support::random_tensor(tensor_type::q4_k, 4, 256, random);
+  const auto failure_of = [&](const std::function<void(device::tensor_view&)>& damage) {
+    device::tensor_view view = tensor.view();
+    damage(view);
+    auto made = pack_matrix("blk.0.attn_q.weight", view);
+    EXPECT_FALSE(made);
+    if (made) return std::string();
+    EXPECT_EQ(made.error().code(), errc::invalid_file);
+    EXPECT_NE(made.error().message().find("blk.0.attn_q.weight"), std::string::npos);
+    return made.error().message();
+  };
+  EXPECT_NE(failure_of([](auto& v) { v.num_cols = 288; }).find("whole blocks"), std::string::npos);
+  EXPECT_NE(failure_of([](auto& v) { v.num_rows = 5; }).find("bytes"), std::string::npos);
+  EXPECT_NE(failure_of([](auto& v) { v.num_rows = 0; }).find("within"), std::string::npos);
+  EXPECT_NE(failure_of([](auto& v) { v.num_cols = 0; }).find("within"), std::string::npos);
+  EXPECT_NE(failure_of([](auto& v) { v.num_rows = std::uint64_t{1} << 60; }).find("within"),
+            std::string::npos);
+  EXPECT_NE(failure_of([](auto& v) { v.bytes = v.bytes.first(143); }).find("143"), std::string::npos);
+  EXPECT_NE(failure_of([](auto& v) { v.type = static_cast<tensor_type>(99); }).find("unknown type"),
+            std::string::npos);
+}
+
+} // namespace
+} // namespace paceline::cpu

@@ -1,0 +1,266 @@
+#include "runtime/kv/pool_manager.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace paceline::kv {
+namespace {
+
+constexpr stream_id target{1};
+
+std::vector<token_id> tokens(std::int32_t first, std::uint32_t num) {
+  std::vector<token_id> out;
+  for (std::uint32_t i = 0; i < num; ++i) out.push_back(token_id{first + static_cast<std::int32_t>(i)});
+  return out;
+}
+
+pool_config small_pool(std::uint32_t num_blocks, std::uint32_t block_size = 4) {
+  return {.name = "target",
+          .num_blocks = num_blocks,
+          .block_size = block_size,
+          .block_bytes = 100,
+          .slab_blocks = 1,
+          .min_blocks = num_blocks};
+}
+
+/// One pool of eight blocks of four cells, with memory for all of them.
+class pool_manager_test : public testing::Test {
+ protected:
+  lease start(std::uint64_t request, const std::vector<token_id>& prompt, std::uint32_t reserve = 0,
+              std::string_view salt = {}) {
+    auto answer = manager.acquire(pool, request_id{request},
+                                  {prompt, static_cast<std::uint32_t>(prompt.size()), salt, reserve});
+    EXPECT_TRUE(answer.has_value()) << answer.error().message();
+    copies = answer->copies;
+    return answer->lease;
+  }
+  void TearDown() override {
+    const auto ok = manager.check_invariants();
+    EXPECT_TRUE(ok.has_value()) << ok.error().message();
+  }
+
+  pool_manager manager{800};
+  pool_id pool = *manager.add_pool(small_pool(8));
+  std::vector<device::kv_copy> copies;
+};
+
+TEST_F(pool_manager_test, acquire_reserves_blocks_for_the_length_asked) {
+  const auto l = start(1, tokens(10, 6), 9);
+  EXPECT_EQ(l.blocks.size(), 3U);
+  EXPECT_EQ(l.capacity, 12U);
+  EXPECT_EQ(l.length, 0U);
+  EXPECT_EQ(manager.usage(pool).num_active, 3U);
+}
+
+TEST_F(pool_manager_test, reserve_appends_blocks_and_keeps_those_leased) {
+  const auto before = start(1, tokens(10, 6), 6);
+  const auto after = manager.reserve(before.key, 13);
+  ASSERT_TRUE(after);
+  ASSERT_EQ(after->blocks.size(), 4U);
+  EXPECT_TRUE(std::equal(before.blocks.begin(), before.blocks.end(), after->blocks.begin()));
+}
+
+TEST_F(pool_manager_test, exhaustion_is_an_ordinary_answer_that_changes_nothing) {
+  const auto a = start(1, tokens(10, 6), 20);
+  const auto b = start(2, tokens(50, 6), 8);
+  const auto full = manager.reserve(b.key, 20);
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code(), errc::pool_full);
+  EXPECT_EQ(manager.find(pool, b.key.request)->blocks, b.blocks);
+  EXPECT_EQ(manager.usage(pool).num_free, 1U);
+  EXPECT_EQ(manager.counters(pool).num_pool_full, 1U);
+  EXPECT_EQ(manager.find(pool, a.key.request)->blocks, a.blocks);
+}
+
+TEST_F(pool_manager_test, a_request_that_can_never_fit_is_told_so) {
+  const auto l = start(1, tokens(10, 6));
+  const auto never = manager.reserve(l.key, 33);
+  ASSERT_FALSE(never);
+  EXPECT_EQ(never.error().code(), errc::resource_exhausted);
+}
+
+TEST_F(pool_manager_test, rollback_returns_blocks_of_rejected_tokens) {
+  const auto l = start(1, tokens(10, 6), 16);
+  ASSERT_TRUE(manager.commit(l.key, {}, 6));
+  ASSERT_TRUE(manager.rollback(l.key, 7, {}));
+  EXPECT_EQ(manager.find(pool, l.key.request)->blocks.size(), 2U);
+  EXPECT_EQ(manager.usage(pool).num_free, 6U);
+  EXPECT_EQ(manager.counters(pool).num_rolled_back_blocks, 2U);
+}
+
+TEST_F(pool_manager_test, final_slots_cannot_be_rolled_back) {
+  const auto l = start(1, tokens(10, 6), 16);
+  ASSERT_TRUE(manager.commit(l.key, {}, 6));
+  const auto bad = manager.rollback(l.key, 5, {});
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().code(), errc::invalid_argument);
+}
+
+TEST_F(pool_manager_test, released_blocks_wait_for_their_stream) {
+  const auto l = start(1, tokens(10, 6), 32);
+  ASSERT_TRUE(manager.release(l.key, {target, 5}));
+  EXPECT_EQ(manager.usage(pool).num_deferred, 8U);
+  manager.on_watermark(target, 4);
+  EXPECT_EQ(manager.usage(pool).num_free, 0U);
+  const auto early = manager.acquire(pool, request_id{2}, {tokens(50, 2), 2, {}, 2});
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().code(), errc::pool_full);
+  manager.on_watermark(target, 5);
+  EXPECT_EQ(manager.usage(pool).num_free, 8U);
+}
+
+TEST_F(pool_manager_test, committed_prefix_is_shared_but_never_its_last_token) {
+  const auto prompt = tokens(10, 8);
+  const auto a = start(1, prompt, 8);
+  ASSERT_TRUE(manager.commit(a.key, {}, 8));
+  const auto b = start(2, prompt, 8);
+  EXPECT_EQ(b.length, 7U);
+  EXPECT_EQ(b.blocks[0], a.blocks[0]);
+  EXPECT_NE(b.blocks[1], a.blocks[1]);
+  ASSERT_EQ(copies.size(), 1U);
+  EXPECT_EQ(copies[0].from_block, a.blocks[1]);
+  EXPECT_EQ(copies[0].to_block, b.blocks[1]);
+  EXPECT_EQ(copies[0].num_cells, 3U);
+}
+
+TEST_F(pool_manager_test, another_salt_shares_nothing) {
+  const auto prompt = tokens(10, 8);
+  const auto a = start(1, prompt, 8, "alice");
+  ASSERT_TRUE(manager.commit(a.key, {}, 8));
+  EXPECT_EQ(start(2, prompt, 8, "bob").length, 0U);
+  EXPECT_EQ(start(3, prompt, 8, "alice").length, 7U);
+}
+
+TEST_F(pool_manager_test, commands_of_an_earlier_epoch_change_nothing) {
+  const auto old = start(1, tokens(10, 6), 16);
+  const auto now = manager.renew(pool, old.key.request);
+  ASSERT_TRUE(now);
+  EXPECT_EQ(manager.reserve(old.key, 32).error().code(), errc::stale);
+  EXPECT_EQ(manager.commit(old.key, {}, 6).error().code(), errc::stale);
+  EXPECT_EQ(manager.rollback(old.key, 6, {}).error().code(), errc::stale);
+  EXPECT_EQ(manager.release(old.key, {}).error().code(), errc::stale);
+  EXPECT_EQ(manager.counters(pool).num_stale_commands, 4U);
+  EXPECT_EQ(manager.find(pool, old.key.request)->blocks, old.blocks);
+  EXPECT_TRUE(manager.release(now->key, {}));
+}
+
+TEST_F(pool_manager_test, a_fork_shares_full_blocks_and_copies_the_partial_one) {
+  const auto parent = start(1, tokens(10, 6), 8);
+  ASSERT_TRUE(manager.commit(parent.key, {}, 6));
+  const auto child = manager.fork(parent.key, request_id{2}, 6);
+  ASSERT_TRUE(child);
+  EXPECT_EQ(child->lease.blocks[0], parent.blocks[0]);
+  EXPECT_NE(child->lease.blocks[1], parent.blocks[1]);
+  ASSERT_EQ(child->copies.size(), 1U);
+  EXPECT_EQ(child->copies[0].from_block, parent.blocks[1]);
+  EXPECT_EQ(child->copies[0].num_cells, 2U);
+}
+
+TEST_F(pool_manager_test, the_source_of_a_copy_stays_until_the_copy_is_proven_done) {
+  const auto parent = start(1, tokens(10, 6), 8);
+  ASSERT_TRUE(manager.commit(parent.key, {}, 6));
+  const auto child = manager.fork(parent.key, request_id{2}, 6);
+  ASSERT_TRUE(child);
+  ASSERT_TRUE(manager.release(parent.key, {}));
+  EXPECT_EQ(manager.usage(pool).num_active, 3U);
+  ASSERT_TRUE(manager.commit(child->lease.key, tokens(16, 1), 6));
+  EXPECT_EQ(manager.usage(pool).num_active, 3U);
+  ASSERT_TRUE(manager.commit(child->lease.key, tokens(17, 1), 7));
+  EXPECT_EQ(manager.usage(pool).num_active, 2U);
+}
+
+TEST_F(pool_manager_test, drafts_never_reach_the_prefix_cache) {
+  const auto a = start(1, tokens(10, 6), 16);
+  ASSERT_TRUE(manager.commit(a.key, {}, 6));
+  // Eight slots hold computed cells by now, but only six committed tokens: the second block is not full.
+  const auto b = start(2, tokens(10, 9), 12);
+  EXPECT_EQ(b.length, 4U);
+}
+
+TEST_F(pool_manager_test, a_retired_stream_holds_nothing_back) {
+  const auto l = start(1, tokens(10, 6), 32);
+  ASSERT_TRUE(manager.release(l.key, {target, 5}));
+  manager.retire_stream(target);
+  EXPECT_EQ(manager.usage(pool).num_free, 8U);
+}
+
+TEST_F(pool_manager_test, clearing_makes_every_earlier_key_stale) {
+  const auto l = start(1, tokens(10, 6), 32);
+  manager.clear();
+  EXPECT_EQ(manager.usage(pool).num_free, 8U);
+  const auto again = start(1, tokens(10, 6), 8);
+  EXPECT_NE(again.key.epoch, l.key.epoch);
+  EXPECT_EQ(manager.release(l.key, {}).error().code(), errc::stale);
+  EXPECT_EQ(manager.usage(pool).num_active, 2U);
+}
+
+/// A target and a drafter that share memory for ten blocks; two are the drafter's own.
+class shared_budget_test : public testing::Test {
+ protected:
+  lease start(pool_id pool, std::uint64_t request, std::uint32_t length) {
+    const auto prompt = tokens(static_cast<std::int32_t>(request) * 1000, length);
+    const auto answer = manager.acquire(pool, request_id{request}, {prompt, length, {}, length});
+    EXPECT_TRUE(answer.has_value()) << answer.error().message();
+    return answer->lease;
+  }
+  expected<new_lease> ask(pool_id pool, std::uint64_t request, std::uint32_t length) {
+    const auto prompt = tokens(static_cast<std::int32_t>(request) * 1000, length);
+    return manager.acquire(pool, request_id{request}, {prompt, length, {}, length});
+  }
+  void TearDown() override { EXPECT_TRUE(manager.check_invariants()); }
+
+  pool_manager manager{1000};
+  pool_id target_pool = *manager.add_pool(
+      {.name = "target", .num_blocks = 10, .block_size = 4, .block_bytes = 100, .slab_blocks = 2});
+  pool_id draft_pool = *manager.add_pool({.name = "draft",
+                                          .num_blocks = 40,
+                                          .block_size = 4,
+                                          .block_bytes = 25,
+                                          .slab_blocks = 4,
+                                          .min_blocks = 8});
+};
+
+TEST_F(shared_budget_test, a_pool_grows_into_what_others_do_not_use_and_no_further) {
+  start(target_pool, 1, 32);
+  EXPECT_EQ(ask(target_pool, 2, 1).error().code(), errc::pool_full);
+  EXPECT_TRUE(ask(draft_pool, 1, 32));
+  EXPECT_EQ(ask(draft_pool, 2, 1).error().code(), errc::pool_full);
+}
+
+TEST_F(shared_budget_test, memory_returns_to_the_budget_when_its_slab_is_empty) {
+  const auto l = start(target_pool, 1, 32);
+  ASSERT_TRUE(manager.release(l.key, {target, 1}));
+  EXPECT_EQ(ask(draft_pool, 1, 33).error().code(), errc::pool_full);
+  manager.on_watermark(target, 1);
+  EXPECT_TRUE(ask(draft_pool, 1, 160));
+}
+
+TEST_F(shared_budget_test, cached_prefixes_of_another_pool_give_way) {
+  const auto l = start(draft_pool, 1, 160);
+  ASSERT_TRUE(manager.commit(l.key, {}, 160));
+  ASSERT_TRUE(manager.release(l.key, {}));
+  ASSERT_EQ(manager.usage(draft_pool).num_cached, 40U);
+  start(target_pool, 1, 32);
+  EXPECT_EQ(manager.usage(draft_pool).num_cached, 8U);
+  EXPECT_EQ(manager.counters(draft_pool).num_evicted_blocks, 32U);
+}
+
+TEST_F(shared_budget_test, a_request_that_cannot_be_helped_leaves_the_caches_alone) {
+  const auto cached = start(target_pool, 1, 8);
+  ASSERT_TRUE(manager.commit(cached.key, {}, 8));
+  ASSERT_TRUE(manager.release(cached.key, {}));
+  start(target_pool, 2, 16);
+  start(draft_pool, 1, 64);
+  ASSERT_EQ(ask(target_pool, 3, 16).error().code(), errc::pool_full);
+  EXPECT_EQ(manager.usage(target_pool).num_cached, 2U);
+}
+
+TEST_F(shared_budget_test, the_reach_of_a_pool_leaves_the_others_their_minimum) {
+  EXPECT_EQ(manager.reach_blocks(target_pool), 8U);
+  EXPECT_EQ(manager.reach_blocks(draft_pool), 40U);
+  EXPECT_EQ(ask(target_pool, 1, 33).error().code(), errc::resource_exhausted);
+}
+
+} // namespace
+} // namespace paceline::kv

@@ -1,0 +1,340 @@
+#include "runtime/base/check.hpp"
+#include "runtime/kv/pool_manager.hpp"
+#include "tests/runtime/kv/shadow_device.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+namespace paceline::kv {
+namespace {
+
+/// Random commands on one or two pools under one budget, against shadow devices. After every command the
+/// invariants hold and every final cell of every request has the content its committed tokens demand.
+class random_run {
+ public:
+  explicit random_run(std::uint64_t seed) : random_(seed) {
+    constexpr std::uint32_t sizes[] = {1, 4, 16};
+    const auto num_pools = 1 + below(2);
+    std::uint64_t budget = 0;
+    std::vector<pool_config> configs;
+    for (std::uint32_t i = 0; i < num_pools; ++i) {
+      pool_config c{.name = "pool" + std::to_string(i),
+                    .num_blocks = 8 + below(57),
+                    .block_size = sizes[below(3)],
+                    .block_bytes = 1 + below(3),
+                    .slab_blocks = 1 + below(9),
+                    .prefix_cache = below(8) != 0,
+                    .separate_origins = below(2) == 0};
+      c.min_blocks = below(c.num_blocks / 2);
+      // At least the rounded-up minima; about half of what all pools together could use.
+      budget += (c.min_blocks + c.slab_blocks) * c.block_bytes + below(c.num_blocks) * c.block_bytes;
+      configs.push_back(c);
+    }
+    manager_.emplace(budget, below(2) == 0 ? four_bit_hasher() : make_block_hasher());
+    for (const auto& c : configs) {
+      EXPECT_TRUE(manager_->add_pool(c));
+      devices_.emplace_back(c.num_blocks, c.block_size);
+    }
+  }
+
+  /// Runs `num` commands and winds up; the first broken rule, if any.
+  std::optional<std::string> run(std::uint32_t num) try {
+    for (std::uint32_t i = 0; i < num; ++i) {
+      command();
+      if (!problem_) check();
+      if (problem_) return "command " + std::to_string(i) + ": " + *problem_;
+    }
+    wind_up();
+    return problem_;
+  } catch (const check_failure& failure) {
+    return failure.what();
+  }
+
+ private:
+  struct pass {
+    std::uint64_t sequence;
+    std::vector<token_id> tokens; ///< computed at slots length, length + 1, ...
+  };
+  struct live_request {
+    lease_key key;
+    std::vector<block_id> blocks;
+    std::vector<token_id> tokens;
+    std::uint32_t num_prompt_tokens;
+    std::uint32_t length;
+    std::uint64_t copied_at; ///< its first cells are there once this program has run
+    std::string salt;
+    std::vector<std::uint64_t> contents; ///< of final slots
+    std::optional<pass> running;
+  };
+
+  static block_hasher four_bit_hasher() {
+    return [full = make_block_hasher()](const block_content& c) { return hash128{full(c).low & 15, 0}; };
+  }
+
+  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
+  shadow_device& device_of(const live_request& r) { return devices_[r.key.pool.value]; }
+  std::uint32_t block_size(const live_request& r) const { return manager_->config(r.key.pool).block_size; }
+  stream_point now(const live_request& r) {
+    return {stream_id{r.key.pool.value}, devices_[r.key.pool.value].submitted()};
+  }
+  void fail(std::string what) {
+    if (!problem_) problem_ = std::move(what);
+  }
+  /// An answer to a command that may find the pool full but nothing worse.
+  template <class T>
+  bool granted(const expected<T>& answer) {
+    if (!answer && answer.error().code() != errc::pool_full &&
+        answer.error().code() != errc::resource_exhausted)
+      fail(answer.error().message());
+    return answer.has_value();
+  }
+  void must(const expected<void>& answer) {
+    if (!answer) fail(answer.error().message());
+  }
+
+  std::uint64_t content_after(const live_request& r, std::uint64_t before, std::uint32_t slot,
+                              token_id token) const {
+    const bool as_prompt = manager_->config(r.key.pool).separate_origins && slot < r.num_prompt_tokens;
+    return next_content(before, token, as_prompt);
+  }
+  std::uint64_t seed_of(const live_request& r) const { return r.salt.empty() ? 1 : 2; }
+  void extend_contents(live_request& r) {
+    while (r.contents.size() < r.length) {
+      const auto i = static_cast<std::uint32_t>(r.contents.size());
+      r.contents.push_back(content_after(r, i == 0 ? seed_of(r) : r.contents.back(), i, r.tokens[i]));
+    }
+  }
+
+  void command() {
+    const auto pick = below(100);
+    if (requests_.empty() || pick < 12) return acquire();
+    auto& r = requests_[below(static_cast<std::uint32_t>(requests_.size()))];
+    if (pick < 45) return r.running ? finish(r) : start(r);
+    if (pick < 50) return rollback(r);
+    if (pick < 56) return fork(r);
+    if (pick < 64) return release(&r - requests_.data());
+    if (pick < 66) return preempt(&r - requests_.data());
+    if (pick < 69) return renew(r);
+    if (pick < 73) return late_commands(r);
+    if (pick < 75) {
+      manager_->evict(r.key.pool, 1 + below(4));
+      return;
+    }
+    advance(r.key.pool.value, 1 + below(3));
+  }
+
+  void advance(std::uint32_t pool, std::uint32_t num) {
+    for (std::uint32_t i = 0; i < num; ++i) devices_[pool].complete_one();
+    manager_->on_watermark(stream_id{pool}, devices_[pool].completed());
+  }
+
+  void acquire() {
+    live_request r;
+    r.key.pool = pool_id{below(manager_->num_pools())};
+    r.salt = below(3) == 0 ? "other" : "";
+    // Two tokens only, in long runs: prefixes meet often.
+    const auto num = 1 + below(below(2) == 0 ? 6 : 40);
+    auto token = token_id{static_cast<std::int32_t>(below(2))};
+    for (std::uint32_t i = 0; i < num; ++i) {
+      if (below(16) == 0) token = token_id{1 - token.value};
+      r.tokens.push_back(token);
+    }
+    r.num_prompt_tokens = num;
+    open(std::move(r));
+  }
+
+  void open(live_request r) {
+    r.key.request = request_id{++last_request_};
+    const auto want = below(2) == 0 ? 0 : below(48);
+    const auto answer =
+        manager_->acquire(r.key.pool, r.key.request, {r.tokens, r.num_prompt_tokens, r.salt, want});
+    if (!granted(answer)) return;
+    if (answer->lease.length >= r.tokens.size()) fail("the last token came from the cache");
+    adopt(std::move(r), *answer);
+  }
+
+  void adopt(live_request r, const new_lease& answer) {
+    r.key = answer.lease.key;
+    r.blocks = answer.lease.blocks;
+    r.length = answer.lease.length;
+    check_fresh(r, r.length / block_size(r));
+    r.copied_at = answer.copies.empty() ? 0 : device_of(r).submit(answer.copies, {});
+    extend_contents(r);
+    requests_.push_back(std::move(r));
+  }
+
+  void check_fresh(const live_request& r, std::size_t first) {
+    if (auto what = devices_[r.key.pool.value].lease_fresh(std::span(r.blocks).subspan(first))) fail(*what);
+  }
+
+  /// Reserves, then enqueues a pass over the committed tokens not computed yet, followed by drafts.
+  void start(live_request& r) {
+    const auto num_known = static_cast<std::uint32_t>(r.tokens.size()) - r.length;
+    const auto num_drafts = num_known <= 8 ? below(6) : 0;
+    const auto num_rows = std::min(num_known, 8U) + num_drafts;
+    if (num_rows == 0) return;
+    const auto answer = manager_->reserve(r.key, r.length + num_rows);
+    if (!granted(answer)) return;
+    const auto num_before = r.blocks.size();
+    if (!std::equal(r.blocks.begin(), r.blocks.end(), answer->blocks.begin()))
+      fail("a lease changed its blocks");
+    r.blocks = answer->blocks;
+    check_fresh(r, num_before);
+    pass p;
+    std::vector<shadow_device::write> writes;
+    auto before = r.length == 0 ? seed_of(r) : r.contents[r.length - 1];
+    for (std::uint32_t i = 0; i < num_rows; ++i) {
+      const auto slot = r.length + i;
+      p.tokens.push_back(slot < r.tokens.size() ? r.tokens[slot]
+                                                : token_id{static_cast<std::int32_t>(below(2))});
+      before = content_after(r, before, slot, p.tokens.back());
+      writes.push_back({device_of(r).cell_of(r.blocks, slot), before});
+    }
+    p.sequence = device_of(r).submit({}, std::move(writes));
+    r.running = std::move(p);
+  }
+
+  /// Commits what a completed pass verified: known tokens, accepted drafts, and one token more.
+  void finish(live_request& r) {
+    if (device_of(r).completed() < r.running->sequence) return advance(r.key.pool.value, 1);
+    const auto& p = *r.running;
+    const auto num_rows = static_cast<std::uint32_t>(p.tokens.size());
+    const auto num_known = std::min(static_cast<std::uint32_t>(r.tokens.size()) - r.length, num_rows);
+    const auto num_accepted = num_rows > num_known ? below(num_rows - num_known + 1) : 0;
+    std::vector<token_id> committed(p.tokens.begin() + num_known,
+                                    p.tokens.begin() + num_known + num_accepted);
+    if (r.length + num_known == r.tokens.size())
+      committed.push_back(token_id{static_cast<std::int32_t>(below(2))});
+    r.length += num_known + num_accepted;
+    r.running.reset();
+    must(manager_->commit(r.key, committed, r.length));
+    r.tokens.insert(r.tokens.end(), committed.begin(), committed.end());
+    extend_contents(r);
+    if (below(2) == 0) rollback(r);
+  }
+
+  void rollback(live_request& r) {
+    // A pass under way keeps its slots; the work it was enqueued with may still touch those that go.
+    const auto keep =
+        r.length + (r.running ? static_cast<std::uint32_t>(r.running->tokens.size()) : below(4));
+    must(manager_->rollback(r.key, keep, now(r)));
+    const auto num_kept = (keep + block_size(r) - 1) / block_size(r);
+    if (num_kept < r.blocks.size()) r.blocks.resize(num_kept);
+  }
+
+  void fork(const live_request& parent) {
+    live_request child;
+    child.key = parent.key;
+    child.salt = parent.salt;
+    const auto length = below(parent.length + 1);
+    child.tokens.assign(parent.tokens.begin(), parent.tokens.begin() + length);
+    child.num_prompt_tokens = std::min(parent.num_prompt_tokens, length);
+    const auto answer = manager_->fork(parent.key, request_id{++last_request_}, length);
+    if (!granted(answer)) return;
+    if (answer->lease.length != length) fail("a fork has the wrong length");
+    adopt(std::move(child), *answer);
+    if (below(2) == 0 || length == 0) return;
+    // The choices of one prompt take their first token from the same logits, before any pass of their own.
+    auto& r = requests_.back();
+    r.tokens.push_back(token_id{static_cast<std::int32_t>(below(2))});
+    must(manager_->commit(r.key, std::span(r.tokens).last(1), length));
+  }
+
+  void release(std::ptrdiff_t i) {
+    auto& r = requests_[static_cast<std::size_t>(i)];
+    must(manager_->release(r.key, now(r)));
+    released_.push_back(r.key);
+    std::swap(r, requests_.back());
+    requests_.pop_back();
+  }
+
+  void preempt(std::ptrdiff_t i) {
+    auto r = requests_[static_cast<std::size_t>(i)];
+    release(i);
+    if (r.tokens.empty()) return;
+    r.running.reset();
+    r.contents.clear();
+    open(std::move(r));
+  }
+
+  void renew(live_request& r) {
+    const auto answer = manager_->renew(r.key.pool, r.key.request);
+    if (!answer || answer->blocks != r.blocks || answer->length != r.length)
+      return fail("renewal changed a table");
+    released_.push_back(r.key);
+    r.key = answer->key;
+  }
+
+  void late_commands(const live_request& r) {
+    auto key = r.key;
+    if (released_.empty())
+      key.epoch.value += 1000;
+    else
+      key = released_[below(static_cast<std::uint32_t>(released_.size()))];
+    const auto is_stale = [this](const auto& answer) {
+      if (answer.has_value() || answer.error().code() != errc::stale) fail("a late command was taken");
+    };
+    is_stale(manager_->reserve(key, 3));
+    is_stale(manager_->commit(key, {}, 3));
+    is_stale(manager_->rollback(key, 3, {}));
+    is_stale(manager_->release(key, {}));
+    is_stale(manager_->fork(key, request_id{++last_request_}, 0));
+  }
+
+  void check() {
+    if (auto ok = manager_->check_invariants(); !ok) return fail(ok.error().message());
+    for (auto& r : requests_) {
+      if (device_of(r).completed() < r.copied_at) continue;
+      const auto size = block_size(r);
+      for (std::uint32_t i = 0; i < r.length; ++i)
+        if (device_of(r).content(r.blocks[i / size], i % size) != r.contents[i])
+          return fail("request " + to_string(r.key.request) + " slot " + std::to_string(i) +
+                      " holds a foreign cell");
+    }
+  }
+
+  void wind_up() {
+    while (!requests_.empty() && !problem_) release(0);
+    for (std::uint32_t i = 0; i < manager_->num_pools() && !problem_; ++i) {
+      while (devices_[i].complete_one()) {
+      }
+      manager_->on_watermark(stream_id{i}, devices_[i].completed());
+      const auto idle = manager_->usage(pool_id{i});
+      if (idle.num_active + idle.num_deferred + idle.num_requests != 0) fail("an idle pool holds blocks");
+      manager_->evict(pool_id{i}, idle.num_cached);
+      if (manager_->usage(pool_id{i}).num_cached != 0) fail("an unused prefix cannot be evicted");
+    }
+    for (std::uint32_t i = 0; i < manager_->num_pools() && !problem_; ++i)
+      if (manager_->budget().lent_bytes(i) != manager_->budget().min_bytes(i))
+        fail("an empty pool keeps memory");
+    check();
+  }
+
+  std::mt19937_64 random_;
+  std::optional<pool_manager> manager_;
+  std::vector<shadow_device> devices_;
+  std::vector<live_request> requests_;
+  std::vector<lease_key> released_;
+  std::uint64_t last_request_ = 0;
+  std::optional<std::string> problem_;
+};
+
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+TEST(pool_property_test, any_sequence_of_commands_keeps_every_cell_and_every_count) {
+  const auto first = from_environment("PACELINE_SEED", 1);
+  const auto num = from_environment("PACELINE_SEQUENCES", 20'000);
+  for (auto seed = first; seed < first + num; ++seed) {
+    random_run run(seed);
+    const auto problem = run.run(64);
+    ASSERT_FALSE(problem) << *problem << "\nrepeat with PACELINE_SEED=" << seed << " PACELINE_SEQUENCES=1";
+  }
+}
+
+} // namespace
+} // namespace paceline::kv

@@ -1,0 +1,210 @@
+#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/gguf_vocabulary.hpp"
+#include "runtime/model/loader/safetensors_file.hpp"
+#include "tests/support/largest_allocation.hpp"
+#include "tests/support/tiny_hf_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <span>
+
+namespace paceline::model {
+namespace {
+
+/// What an allocation may have in any case: error texts, objects of fixed size.
+constexpr std::size_t small_allocation = 4096;
+
+/// Bytes in memory of exactly their size, so that AddressSanitizer sees the first one read behind them.
+class exact_copy {
+ public:
+  explicit exact_copy(std::span<const std::byte> bytes)
+      : memory_(std::malloc(std::max<std::size_t>(bytes.size(), 1))), size_(bytes.size()) {
+    if (size_ != 0) std::memcpy(memory_, bytes.data(), size_);
+  }
+  exact_copy(const exact_copy&) = delete;
+  exact_copy& operator=(const exact_copy&) = delete;
+  ~exact_copy() { std::free(memory_); }
+  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(memory_), size_}; }
+
+ private:
+  void* memory_;
+  std::size_t size_;
+};
+
+/// Sum over all bytes that `weights` hands out: reads every one of them.
+unsigned touch(const weights_source& weights) {
+  unsigned sum = 0;
+  for (std::size_t i = 0; i < num_tensor_roles; ++i) {
+    const auto role = static_cast<tensor_role>(i);
+    const std::uint32_t count = is_layer_role(role) ? weights.num_layers() : 1;
+    for (std::uint32_t layer = 0; layer < count; ++layer)
+      for (const auto byte : (is_layer_role(role) ? weights.at(role, layer) : weights.at(role)).tensor.bytes)
+        sum += std::to_integer<unsigned>(byte);
+  }
+  return sum;
+}
+
+/// Opens a GGUF file as far as it goes. True when all of it opened. `Deep` also reads every weight.
+bool open_gguf(std::span<const std::byte> bytes, bool deep) {
+  const exact_copy file_bytes(bytes);
+  test::reset_largest_allocation();
+  const auto file = gguf_file::parse(file_bytes.bytes(), "x.gguf");
+  EXPECT_LE(test::largest_allocation(), 4 * bytes.size() + small_allocation);
+  if (!file) return false;
+  // A string of a vocabulary takes 32 bytes in memory and at least 8 in the file, a merge 64 and at least 11.
+  const auto vocabulary = read_gguf_vocabulary(file->metadata());
+  const auto config = read_gguf_config(*file);
+  if (!config) return false;
+  const auto weights = read_gguf_weights(*file, *config);
+  EXPECT_LE(test::largest_allocation(), 6 * bytes.size() + small_allocation);
+  if (!weights) return false;
+  if (deep) {
+    EXPECT_NE(touch(*weights), 0U);
+  }
+  return vocabulary.has_value();
+}
+
+/// The smallest model of a family: one layer, and few vocabulary entries, as each would be corrupted like the
+/// others.
+test::gguf_builder smallest_gguf(architecture arch) {
+  auto builder = test::make_tiny_gguf({.arch = arch,
+                                       .type = device::tensor_type::q8_0,
+                                       .num_layers = 1,
+                                       .num_heads = 1,
+                                       .num_kv_heads = 1,
+                                       .head_dim = 2,
+                                       .ffn_size = 32,
+                                       .vocab_size = 6});
+  builder.set_strings("tokenizer.ggml.tokens",
+                      std::vector<std::string>{"<unk>", "<0x0A>", "<0xFF>", "a", "b", "ab"});
+  builder.set_int32s("tokenizer.ggml.token_type", std::vector<std::int32_t>{2, 6, 6, 1, 1, 1});
+  if (arch == architecture::gemma3) {
+    builder.set_float32s("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, -1, -2, -3});
+    builder.set_uint32("tokenizer.ggml.padding_token_id", 5);
+  } else {
+    builder.set_strings("tokenizer.ggml.merges", std::vector<std::string>{"a b"});
+    builder.set_uint32("tokenizer.ggml.bos_token_id", 4).set_uint32("tokenizer.ggml.eos_token_id", 5);
+  }
+  return builder;
+}
+
+class corrupted_gguf : public testing::TestWithParam<architecture> {};
+
+TEST_P(corrupted_gguf, a_file_cut_short_anywhere_is_refused) {
+  const auto bytes = smallest_gguf(GetParam()).build();
+  ASSERT_TRUE(open_gguf(bytes, true));
+  // The padding behind the last tensor belongs to nothing.
+  const auto data_end = bytes.size() - 31;
+  for (std::size_t size = 0; size < data_end; ++size)
+    ASSERT_FALSE(open_gguf(std::span(bytes).first(size), true)) << "of " << size << " bytes";
+}
+
+TEST_P(corrupted_gguf, no_byte_before_the_data_can_break_the_process) {
+  const auto builder = smallest_gguf(GetParam());
+  auto bytes = builder.build();
+  std::size_t num_opened = 0;
+  for (std::size_t at = 0; at < builder.header_bytes(); ++at) {
+    const auto original = bytes[at];
+    for (const unsigned value :
+         {0x00U, 0x01U, 0x7fU, 0x80U, 0xfeU, 0xffU, std::to_integer<unsigned>(original) ^ 0x10U}) {
+      bytes[at] = static_cast<std::byte>(value);
+      // Values read in full only now and then: what is read does not depend on the byte, and reading is slow.
+      num_opened += open_gguf(bytes, at % 64 == 0) ? 1 : 0;
+    }
+    bytes[at] = original;
+  }
+  EXPECT_GT(num_opened, 0U); // letters of tokens may change
+}
+
+TEST_P(corrupted_gguf, no_size_field_can_break_the_process) {
+  const auto builder = smallest_gguf(GetParam());
+  auto bytes = builder.build();
+  const std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  for (std::size_t at = 0; at + 8 <= builder.header_bytes(); ++at) {
+    std::uint64_t original;
+    std::memcpy(&original, bytes.data() + at, sizeof(original));
+    for (const std::uint64_t value : {most, most - 7, most >> 1, most >> 2, std::uint64_t{1} << 32,
+                                      std::uint64_t{1} << 30, std::uint64_t{bytes.size()}}) {
+      std::memcpy(bytes.data() + at, &value, sizeof(value));
+      open_gguf(bytes, false);
+    }
+    std::memcpy(bytes.data() + at, &original, sizeof(original));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(architectures, corrupted_gguf,
+                         testing::Values(architecture::llama, architecture::qwen2, architecture::qwen3,
+                                         architecture::gemma3),
+                         [](const auto& tested) { return std::string(to_string(tested.param)); });
+
+bool open_safetensors(std::span<const std::byte> bytes) {
+  const exact_copy file_bytes(bytes);
+  test::reset_largest_allocation();
+  const auto file = safetensors_file::parse(file_bytes.bytes(), "x.safetensors");
+  EXPECT_LE(test::largest_allocation(), 4 * bytes.size() + small_allocation);
+  if (!file) return false;
+  unsigned sum = 0;
+  for (const auto& tensor : file->tensors())
+    for (const auto byte : tensor.data) sum += std::to_integer<unsigned>(byte);
+  EXPECT_GE(sum, 0U);
+  return true;
+}
+
+std::vector<std::byte> small_safetensors() {
+  test::safetensors_builder builder;
+  builder.prologue = R"("__metadata__":{"format":"pt"},)";
+  builder.add("model.norm.weight", "F32", {2}, std::vector<std::byte>(8));
+  builder.add("model.embed", "BF16", {2, 3}, std::vector<std::byte>(12));
+  return builder.build();
+}
+
+TEST(corrupted_safetensors, a_file_cut_short_anywhere_is_refused) {
+  const auto bytes = small_safetensors();
+  ASSERT_TRUE(open_safetensors(bytes));
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    ASSERT_FALSE(open_safetensors(std::span(bytes).first(size))) << "of " << size << " bytes";
+}
+
+TEST(corrupted_safetensors, no_byte_of_the_header_can_break_the_process) {
+  auto bytes = small_safetensors();
+  const std::size_t header_end = bytes.size() - 20;
+  for (std::size_t at = 0; at < header_end; ++at) {
+    const auto original = bytes[at];
+    for (unsigned value = 0; value < 256; ++value) {
+      bytes[at] = static_cast<std::byte>(value);
+      open_safetensors(bytes);
+    }
+    bytes[at] = original;
+  }
+}
+
+TEST(corrupted_safetensors, random_edits_cannot_break_the_process) {
+  const std::uint64_t seed = 20240607;
+  RecordProperty("seed", std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const auto original = small_safetensors();
+  const std::string_view alphabet = "{}[]\",:0129-.eEtfn\\u ";
+  for (int round = 0; round < 20000; ++round) {
+    auto bytes = original;
+    for (auto edits = random() % 4 + 1; edits > 0; --edits) {
+      const auto at = 8 + random() % (bytes.size() - 8);
+      const auto letter = static_cast<std::byte>(alphabet[random() % alphabet.size()]);
+      if (random() % 2 == 0)
+        bytes[at] = letter;
+      else
+        bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(at), letter);
+    }
+    const std::uint64_t header_bytes = bytes.size() - 20 - 8;
+    std::memcpy(bytes.data(), &header_bytes, sizeof(header_bytes));
+    open_safetensors(bytes);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed << " round " << round;
+  }
+}
+
+} // namespace
+} // namespace paceline::model

@@ -1,0 +1,211 @@
+#include "runtime/model/loader/hf_directory.hpp"
+
+#include "runtime/model/loader/gguf_model.hpp"
+#include "tests/support/tiny_hf_model.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace paceline::model {
+namespace {
+
+using device::tensor_type;
+using test::write_text;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class hf_directories : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ =
+        testing::TempDir() + "paceline_hf_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(directory_);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string problem() const {
+    const auto opened = hf_directory::open(directory_);
+    if (!opened) return opened.error().message();
+    const auto weights = read_hf_weights(*opened);
+    return weights ? "was accepted" : weights.error().message();
+  }
+
+  std::filesystem::path directory_;
+};
+
+/// Row `row` of a matrix of F32.
+std::vector<float> row_of(const weight_view& view, std::size_t row) {
+  std::vector<float> values(view.tensor.num_cols);
+  std::memcpy(values.data(), view.tensor.bytes.data() + row * values.size() * sizeof(float),
+              values.size() * sizeof(float));
+  return values;
+}
+
+TEST_F(hf_directories, the_same_weights_come_from_both_formats) {
+  for (const auto arch :
+       {architecture::llama, architecture::qwen2, architecture::qwen3, architecture::gemma3}) {
+    const test::tiny_model options{.arch = arch, .tied_embeddings = false};
+    test::write_tiny_hf(options, directory_);
+    const auto directory = hf_directory::open(directory_);
+    ASSERT_TRUE(directory) << directory.error().message();
+    const auto weights = read_hf_weights(*directory);
+    ASSERT_TRUE(weights) << weights.error().message();
+    const auto bytes = test::make_tiny_gguf(options).build();
+    const auto gguf = gguf_file::parse(bytes, "x.gguf");
+    const auto gguf_config = read_gguf_config(*gguf);
+    ASSERT_TRUE(gguf_config) << gguf_config.error().message();
+    const auto gguf_weights = read_gguf_weights(*gguf, *gguf_config);
+
+    for (std::size_t i = 0; i < num_tensor_roles; ++i) {
+      const auto role = static_cast<tensor_role>(i);
+      const auto& ours = is_layer_role(role) ? weights->at(role, 1) : weights->at(role);
+      const auto& theirs = is_layer_role(role) ? gguf_weights->at(role, 1) : gguf_weights->at(role);
+      ASSERT_EQ(ours.empty(), theirs.empty()) << to_string(role);
+      if (ours.empty() || (arch == architecture::llama && (role == tensor_role::q || role == tensor_role::k)))
+        continue;
+      ASSERT_EQ(ours.tensor.num_rows, theirs.tensor.num_rows) << to_string(role);
+      for (std::size_t row = 0; row < ours.tensor.num_rows; ++row)
+        EXPECT_THAT(row_of(ours, row), testing::Pointwise(testing::FloatNear(1e-6F), row_of(theirs, row)))
+            << to_string(role);
+    }
+    auto config = directory->config;
+    EXPECT_EQ(config.local_layers, gguf_config->local_layers);
+    EXPECT_EQ(config.local_rope.theta, arch == architecture::gemma3 ? 1000 : 10000);
+    EXPECT_EQ(config.attention_scale, gguf_config->attention_scale);
+    EXPECT_EQ(config.embedding_scale, gguf_config->embedding_scale);
+  }
+}
+
+TEST_F(hf_directories, rows_of_llama_heads_are_in_half_split_order) {
+  const test::tiny_model options;
+  test::write_tiny_hf(options, directory_);
+  const auto weights = read_hf_weights(*hf_directory::open(directory_));
+  const auto bytes = test::make_tiny_gguf(options).build();
+  const auto gguf = gguf_file::parse(bytes, "x.gguf");
+  const auto gguf_weights = read_gguf_weights(*gguf, *read_gguf_config(*gguf));
+  const auto& ours = weights->at(tensor_role::q, 0);
+  const auto& theirs = gguf_weights->at(tensor_role::q, 0);
+  // Head 1 of 8 rows: pair 3 is rows 8 + 6 and 8 + 7 interleaved, rows 8 + 3 and 8 + 7 split.
+  EXPECT_EQ(row_of(ours, 11), row_of(theirs, 14));
+  EXPECT_EQ(row_of(ours, 15), row_of(theirs, 15));
+}
+
+TEST_F(hf_directories, vectors_of_any_float_type_become_f32) {
+  const std::vector<std::byte> ones_and_twos = {std::byte{0x80}, std::byte{0x3f}, std::byte{0x00},
+                                                std::byte{0x40}};
+  model_config config;
+  config.vocab_size = 3;
+  config.context_length = 4;
+  config.hidden_size = 2;
+  config.num_layers = 0;
+  config.tied_embeddings = true;
+  const std::vector<std::byte> embedding(3 * 2 * 2);
+  const auto make = [&](tensor_type type, const std::vector<std::byte>& norm) {
+    const std::vector<weight_view> tensors = {
+        {"model.norm.weight", {type, 1, 2, norm}},
+        {"model.embed_tokens.weight", {tensor_type::f16, 3, 2, embedding}}};
+    auto weights = weights_source::make(config, tensors, tensor_naming::hugging_face, nullptr, "x");
+    EXPECT_TRUE(weights) << weights.error().message();
+    return weights;
+  };
+  EXPECT_THAT(make(tensor_type::bf16, ones_and_twos)->at(tensor_role::output_norm).floats(),
+              ElementsAre(1, 2));
+  // float16: 1.5, and 2^-24, the smallest subnormal number.
+  const std::vector<std::byte> halves = {std::byte{0x00}, std::byte{0x3e}, std::byte{0x01}, std::byte{0x00}};
+  EXPECT_THAT(make(tensor_type::f16, halves)->at(tensor_role::output_norm).floats(),
+              ElementsAre(1.5, 0x1p-24F));
+  config.arch = architecture::gemma3;
+  EXPECT_THAT(make(tensor_type::bf16, ones_and_twos)->at(tensor_role::output_norm).floats(),
+              ElementsAre(2, 3));
+}
+
+TEST_F(hf_directories, shards_open_by_their_index) {
+  test::write_tiny_hf({.arch = architecture::qwen2}, directory_, 3);
+  const auto directory = hf_directory::open(directory_);
+  ASSERT_TRUE(directory) << directory.error().message();
+  EXPECT_EQ(directory->shards.size(), 3U);
+  EXPECT_TRUE(read_hf_weights(*directory));
+}
+
+TEST_F(hf_directories, an_index_that_lies_is_refused) {
+  test::write_tiny_hf({}, directory_, 2);
+  const auto index = directory_ / "model.safetensors.index.json";
+  write_text(index, R"({"weight_map":{"a":"../model-00001-of-00002.safetensors"}})");
+  EXPECT_THAT(problem(), HasSubstr("must name a .safetensors file of this directory"));
+  write_text(index, R"({"weight_map":{"a":"model-00001-of-00002.safetensors"}})");
+  EXPECT_THAT(problem(), HasSubstr("is not listed for this file"));
+  write_text(index, R"({"weight_map":{}})");
+  EXPECT_THAT(problem(), HasSubstr("lists no tensor"));
+  write_text(index, R"({"weight_map":{"a":"model-00009-of-00002.safetensors"}})");
+  EXPECT_THAT(problem(), HasSubstr("No such file"));
+  write_text(index, R"({"metadata":{}})");
+  EXPECT_THAT(problem(), HasSubstr("'weight_map' is missing"));
+}
+
+TEST_F(hf_directories, tensors_are_checked_against_the_config) {
+  test::write_tiny_hf({}, directory_);
+  EXPECT_EQ(problem(), "was accepted");
+  auto options = test::tiny_model{};
+  options.ffn_size = 32;
+  write_text(directory_ / "config.json", test::tiny_hf_config(options));
+  EXPECT_THAT(problem(), HasSubstr("must have the shape [32][32], has [64][32]"));
+  write_text(directory_ / "config.json", test::tiny_hf_config({.tied_embeddings = false}));
+  EXPECT_THAT(problem(), HasSubstr("'lm_head.weight' is missing"));
+  write_text(directory_ / "config.json", test::tiny_hf_config({.num_layers = 3}));
+  EXPECT_THAT(problem(), HasSubstr("a model of 3 layers needs 27 tensors"));
+}
+
+TEST_F(hf_directories, tokenizer_settings_are_read) {
+  test::write_tiny_hf({}, directory_);
+  write_text(directory_ / "tokenizer.json", "{}");
+  write_text(directory_ / "generation_config.json", R"({"eos_token_id":[7,1,5]})");
+  write_text(directory_ / "tokenizer_config.json",
+             R"({"bos_token":"<s>","eos_token":{"content":"</s>","special":true},
+    "unk_token":null,"add_bos_token":true,"chat_template":"{{ 1 }}"})");
+  auto opened = hf_directory::open(directory_);
+  ASSERT_TRUE(opened) << opened.error().message();
+  EXPECT_THAT(opened->eos_ids, ElementsAre(token_id{1}, token_id{5}, token_id{7}));
+  const auto& tokenizer = opened->tokenizer;
+  EXPECT_EQ(tokenizer.tokenizer_json, directory_ / "tokenizer.json");
+  EXPECT_EQ(tokenizer.bos_token, "<s>");
+  EXPECT_EQ(tokenizer.eos_token, "</s>");
+  EXPECT_EQ(tokenizer.unk_token, std::nullopt);
+  EXPECT_EQ(tokenizer.add_bos, true);
+  EXPECT_EQ(tokenizer.add_eos, std::nullopt);
+  EXPECT_EQ(tokenizer.chat_template, "{{ 1 }}");
+  write_text(directory_ / "chat_template.jinja", "{{ 2 }}");
+  EXPECT_EQ(hf_directory::open(directory_)->tokenizer.chat_template, "{{ 2 }}");
+}
+
+TEST_F(hf_directories, several_templates_have_a_default) {
+  test::write_tiny_hf({}, directory_);
+  const auto config = directory_ / "tokenizer_config.json";
+  write_text(config,
+             R"({"chat_template":[{"name":"rag","template":"r"},{"name":"default","template":"d"}]})");
+  EXPECT_EQ(hf_directory::open(directory_)->tokenizer.chat_template, "d");
+  for (const auto* value : {R"([])", R"([{"name":"rag","template":"r"}])", R"([1])", "3"}) {
+    write_text(config, R"({"chat_template":)" + std::string(value) + "}");
+    EXPECT_THAT(problem(), HasSubstr("'chat_template' must be"));
+  }
+}
+
+TEST_F(hf_directories, wrong_side_files_are_named) {
+  test::write_tiny_hf({}, directory_);
+  for (const auto* ids : {"[288]", "-1", "\"1\"", "[1,null]", "1.5"}) {
+    write_text(directory_ / "generation_config.json", R"({"eos_token_id":)" + std::string(ids) + "}");
+    EXPECT_THAT(problem(), HasSubstr("generation_config.json: key 'eos_token_id' must hold ids of 0 to 287"))
+        << ids;
+  }
+  std::filesystem::remove(directory_ / "generation_config.json");
+  write_text(directory_ / "tokenizer_config.json", R"({"bos_token":3})");
+  EXPECT_THAT(problem(), HasSubstr("tokenizer_config.json: key 'bos_token'"));
+  std::filesystem::remove(directory_ / "config.json");
+  EXPECT_THAT(problem(), HasSubstr("config.json: cannot open"));
+  write_text(directory_ / "adapter_config.json", "{}");
+  EXPECT_THAT(problem(), HasSubstr("LoRA adapter"));
+}
+
+} // namespace
+} // namespace paceline::model

@@ -1,0 +1,155 @@
+#include "runtime/model/model_config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <utility>
+
+namespace paceline::model {
+namespace {
+
+using testing::HasSubstr;
+
+model_config valid_config() {
+  model_config config;
+  config.vocab_size = 100;
+  config.context_length = 64;
+  config.hidden_size = 32;
+  config.num_layers = 2;
+  config.num_heads = 4;
+  config.num_kv_heads = 2;
+  config.head_dim = 8;
+  config.ffn_size = 64;
+  config.norm_epsilon = 1e-5F;
+  config.attention_scale = 0.5F;
+  config.local_layers = {false, false};
+  return config;
+}
+
+TEST(model_config, sizes_of_projections_follow_the_heads) {
+  const auto config = valid_config();
+  EXPECT_TRUE(validate(config));
+  EXPECT_EQ(config.q_size(), 32U);
+  EXPECT_EQ(config.kv_size(), 16U);
+}
+
+TEST(model_config, local_layers_have_their_own_rotation) {
+  auto config = valid_config();
+  config.local_rope.theta = 77;
+  config.local_layers = {false, true};
+  EXPECT_FALSE(config.is_local(1));
+  config.sliding_window = 4;
+  EXPECT_TRUE(config.is_local(1));
+  EXPECT_EQ(config.rope_of(0).theta, 10000);
+  EXPECT_EQ(config.rope_of(1).theta, 77);
+}
+
+TEST(model_config, every_field_has_a_range) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  using change = std::function<void(model_config&)>;
+  const std::pair<const char*, change> broken[] = {
+      {"vocab_size", [](auto& c) { c.vocab_size = 0; }},
+      {"vocab_size", [](auto& c) { c.vocab_size = (1U << 24) + 1; }},
+      {"context_length", [](auto& c) { c.context_length = 0; }},
+      {"hidden_size", [](auto& c) { c.hidden_size = 1U << 31; }},
+      {"num_layers", [](auto& c) { c.num_layers = 5000; }},
+      {"num_heads", [](auto& c) { c.num_heads = 0; }},
+      {"num_kv_heads", [](auto& c) { c.num_kv_heads = 0; }},
+      {"num_heads", [](auto& c) { c.num_kv_heads = 3; }},
+      {"head_dim", [](auto& c) { c.head_dim = 7; }},
+      {"head_dim", [](auto& c) { c.head_dim = 1U << 20; }},
+      {"ffn_size", [](auto& c) { c.ffn_size = 0; }},
+      {"local_layers", [](auto& c) { c.local_layers.pop_back(); }},
+      {"norm_epsilon", [=](auto& c) { c.norm_epsilon = nan; }},
+      {"attention_scale", [](auto& c) { c.attention_scale = 0; }},
+      {"embedding_scale", [=](auto& c) { c.embedding_scale = nan; }},
+      {"rope theta", [](auto& c) { c.rope.theta = 1; }},
+      {"local rope theta", [=](auto& c) { c.local_rope.theta = nan; }},
+      {"rope scaling factor", [](auto& c) { c.rope.scaling.factor = 0.5; }},
+      {"rope scaling magnitude", [](auto& c) { c.rope.scaling.magnitude = 0; }},
+      {"original context length", [](auto& c) { c.rope.scaling.kind = rope_scaling_kind::yarn; }},
+      {"frequency factors",
+       [](auto& c) {
+         c.rope.scaling = {rope_scaling_kind::llama3, 8, 64, 4, 4};
+       }},
+      {"beta_fast", [](auto& c) { c.rope.scaling = {rope_scaling_kind::yarn, 8, 64, 1, 4, 1, 32}; }},
+      {"frequency divisors",
+       [](auto& c) {
+         c.rope.frequency_divisors = {1, 1};
+       }},
+      {"frequency divisors",
+       [](auto& c) {
+         c.rope.frequency_divisors = {1, 1, 0, 1};
+       }},
+  };
+  for (const auto& [field, change_field] : broken) {
+    auto config = valid_config();
+    change_field(config);
+    const auto result = validate(config);
+    ASSERT_FALSE(result) << field;
+    EXPECT_THAT(result.error().message(), HasSubstr(field));
+  }
+}
+
+void expect_frequencies(const std::vector<double>& frequencies,
+                        const std::vector<std::pair<std::size_t, double>>& expected_values) {
+  for (const auto& [index, value] : expected_values)
+    EXPECT_NEAR(frequencies[index] / value, 1, 1e-12) << "pair " << index;
+}
+
+TEST(rope_frequencies, plain_frequencies_are_powers_of_theta) {
+  const auto frequencies = rope_frequencies(rope_config(), 4);
+  EXPECT_EQ(frequencies.size(), 2U);
+  expect_frequencies(frequencies, {{0, 1.0}, {1, 0.01}});
+}
+
+TEST(rope_frequencies, linear_scaling_divides_all) {
+  rope_config rope;
+  rope.scaling = {rope_scaling_kind::linear, 8};
+  expect_frequencies(rope_frequencies(rope, 4), {{0, 0.125}, {1, 0.00125}});
+}
+
+TEST(rope_frequencies, divisors_apply_pair_by_pair) {
+  rope_config rope;
+  rope.frequency_divisors = {1, 4};
+  expect_frequencies(rope_frequencies(rope, 4), {{0, 1}, {1, 0.0025}});
+}
+
+// Expected values of the next two: the reference formulas of transformers, evaluated in float64 by NumPy.
+TEST(rope_frequencies, llama3_scaling_is_the_reference) {
+  rope_config rope;
+  rope.theta = 500000;
+  rope.scaling = {rope_scaling_kind::llama3, 32, 8192, 1, 4};
+  expect_frequencies(rope_frequencies(rope, 64), {{0, 1.0},
+                                                  {8, 0.03760603093086393},
+                                                  {14, 0.0032114459947525913},
+                                                  {15, 0.001290547928209264},
+                                                  {16, 0.00042955679655936815},
+                                                  {18, 1.9461638184831125e-05},
+                                                  {20, 8.570255489881478e-06},
+                                                  {31, 9.418306725434909e-08}});
+}
+
+TEST(rope_frequencies, yarn_scaling_is_the_reference) {
+  rope_config rope;
+  rope.theta = 1e6;
+  rope.scaling.kind = rope_scaling_kind::yarn;
+  rope.scaling.factor = 4;
+  rope.scaling.original_context_length = 32768;
+  expect_frequencies(rope_frequencies(rope, 128), {{0, 1.0},
+                                                   {20, 0.01333521432163324},
+                                                   {23, 0.006978305848598663},
+                                                   {24, 0.005375321490790102},
+                                                   {30, 0.0010643609812470017},
+                                                   {39, 6.490394320837028e-05},
+                                                   {40, 4.445698525097307e-05},
+                                                   {41, 3.582531425592407e-05},
+                                                   {63, 3.102344401879299e-07}});
+  EXPECT_NEAR(yarn_magnitude(4), 1.138629436111989, 1e-15);
+  EXPECT_EQ(yarn_magnitude(1), 1);
+}
+
+} // namespace
+} // namespace paceline::model

@@ -1,0 +1,72 @@
+#include "runtime/sampling/truncation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+namespace paceline::sampling {
+namespace {
+
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+
+std::vector<std::int32_t> ids_of(const std::vector<candidate>& tokens) {
+  std::vector<std::int32_t> ids;
+  for (const candidate& entry : tokens) ids.push_back(entry.token.value);
+  return ids;
+}
+
+TEST(truncation, the_top_tokens_are_those_of_a_full_sort) {
+  std::mt19937 engine(31);
+  SCOPED_TRACE("seed 31");
+  std::vector<candidate> found;
+  for (int trial = 0; trial < 2000; ++trial) {
+    const std::size_t size = 1 + engine() % (trial % 10 == 0 ? 5000 : 300);
+    const std::uint32_t levels = 1 + engine() % 50; // few levels: many ties
+    std::vector<float> scores(size);
+    std::vector<candidate> sorted;
+    for (std::size_t i = 0; i < size; ++i) {
+      scores[i] = engine() % 20 == 0 ? minus_infinity : -0.25F * static_cast<float>(engine() % levels);
+      if (scores[i] > minus_infinity) sorted.push_back({scores[i], token_id{static_cast<std::int32_t>(i)}});
+    }
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const candidate& a, const candidate& b) { return a.score > b.score; });
+    const std::size_t count = engine() % (size + 3);
+    sorted.resize(std::min(count, sorted.size()));
+    select_top(scores, count, found);
+    ASSERT_EQ(ids_of(found), ids_of(sorted)) << "trial " << trial << ", size " << size << ", count " << count;
+  }
+}
+
+TEST(truncation, top_p_keeps_the_token_that_reaches_it) {
+  // Probabilities 1/2, 1/4, 1/8, 1/8.
+  const std::vector<float> scores{0.0F, -0.6931472F, -1.3862944F, -1.3862944F};
+  std::vector<candidate> kept;
+  truncate(scores, {.top_p = 0.4F}, kept);
+  EXPECT_EQ(ids_of(kept), (std::vector{0}));
+  truncate(scores, {.top_p = 0.51F}, kept);
+  EXPECT_EQ(ids_of(kept), (std::vector{0, 1}));
+  truncate(scores, {.top_p = 0.8F}, kept);
+  EXPECT_EQ(ids_of(kept), (std::vector{0, 1, 2})) << "of two equals the lower id survives";
+  truncate(scores, {.top_p = 1e-30F}, kept);
+  EXPECT_EQ(ids_of(kept), (std::vector{0})) << "at least one";
+}
+
+TEST(truncation, min_p_of_one_keeps_every_token_as_likely_as_the_best) {
+  const std::vector<float> scores{-1e-3F, 0.0F, -5.0F, 0.0F};
+  std::vector<candidate> kept;
+  truncate(scores, {.min_p = 1.0F}, kept);
+  EXPECT_EQ(ids_of(kept), (std::vector{1, 3}));
+}
+
+TEST(truncation, a_rule_that_removes_nothing_is_not_active) {
+  EXPECT_FALSE((truncation{}.active(10)));
+  EXPECT_FALSE((truncation{.top_k = 10}.active(10)));
+  EXPECT_TRUE((truncation{.top_k = 9}.active(10)));
+  EXPECT_TRUE((truncation{.top_p = 0.99F}.active(10)));
+  EXPECT_TRUE((truncation{.min_p = 0.01F}.active(10)));
+}
+
+} // namespace
+} // namespace paceline::sampling

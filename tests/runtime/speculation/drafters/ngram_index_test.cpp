@@ -1,0 +1,68 @@
+#include "runtime/speculation/drafters/ngram_index.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace paceline::speculation {
+namespace {
+
+/// The definition: longest suffix first, most recent earlier occurrence, by scanning everything.
+std::optional<std::size_t> scan(const std::vector<token_id>& text, std::size_t min_length,
+                                std::size_t max_length) {
+  for (std::size_t length = std::min(max_length, text.size()); length >= min_length; --length)
+    for (std::size_t end = text.size() - 1; end >= length; --end)
+      if (std::equal(text.end() - static_cast<std::ptrdiff_t>(length), text.end(),
+                     text.begin() + static_cast<std::ptrdiff_t>(end - length)))
+        return end;
+  return std::nullopt;
+}
+
+TEST(ngram_index, finds_what_a_scan_of_the_whole_text_finds) {
+  std::mt19937 engine(21);
+  SCOPED_TRACE("seed 21");
+  for (int trial = 0; trial < 60; ++trial) {
+    const std::uint32_t min_length = 1 + engine() % 3;
+    const std::uint32_t max_length = min_length + engine() % 4;
+    const std::uint32_t alphabet = 2 + engine() % 12;
+    ngram_index index(min_length, max_length);
+    std::vector<token_id> text;
+    for (int step = 0; step < 120; ++step) {
+      for (std::size_t i = 0, n = 1 + engine() % 5; i < n; ++i)
+        text.push_back(token_id{static_cast<std::int32_t>(engine() % alphabet)});
+      ASSERT_TRUE(index.extend(text, 1000));
+      ASSERT_EQ(index.continuation(text), scan(text, min_length, max_length))
+          << "trial " << trial << ", step " << step;
+    }
+  }
+}
+
+TEST(ngram_index, visits_each_token_once_and_no_more_than_asked) {
+  ngram_index index(2, 4);
+  std::vector<token_id> text(1000, token_id{1});
+  EXPECT_FALSE(index.extend(text, 400));
+  EXPECT_EQ(index.num_indexed(), 400U);
+  EXPECT_FALSE(index.extend(text, 400));
+  EXPECT_TRUE(index.extend(text, 400));
+  EXPECT_EQ(index.num_indexed(), 999U) << "n-grams that end with the last token have no continuation yet";
+  text.push_back(token_id{2});
+  EXPECT_TRUE(index.extend(text, 1));
+  EXPECT_EQ(index.num_indexed(), 1000U);
+}
+
+TEST(ngram_index, a_shorter_text_is_another_text) {
+  ngram_index index(1, 2);
+  const std::vector<token_id> text{token_id{1}, token_id{2}, token_id{1}, token_id{3}, token_id{1}};
+  ASSERT_TRUE(index.extend(text, 100));
+  EXPECT_EQ(index.continuation(text), 3U);
+  const std::vector<token_id> other{token_id{1}, token_id{1}};
+  ASSERT_TRUE(index.extend(other, 100));
+  EXPECT_EQ(index.continuation(other), 1U);
+  EXPECT_TRUE(index.extend({}, 100));
+  EXPECT_EQ(index.continuation({}), std::nullopt);
+}
+
+} // namespace
+} // namespace paceline::speculation

@@ -1,0 +1,53 @@
+#include "runtime/speculation/drafters/registry.hpp"
+
+#include "runtime/model/hash_model.hpp"
+#include "tests/support/test_drafters.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline::speculation {
+namespace {
+
+TEST(drafter_registry, makes_every_built_in_kind) {
+  const auto registry = drafter_registry::with_built_in();
+  EXPECT_EQ(registry.kinds(), (std::vector<std::string>{"model", "ngram", "none"}));
+  const auto own = std::make_shared<model::hash_model>(model::hash_model_config{.context_length = 77});
+  for (const std::string& kind : registry.kinds()) {
+    config::drafter_options options = test::options_of("my " + kind, kind);
+    options.draft_length = 3;
+    auto made = registry.make({.options = options, .own_model = own, .target_vocab_size = 300});
+    ASSERT_TRUE(made) << kind;
+    EXPECT_EQ((*made)->traits().name, "my " + kind);
+    EXPECT_EQ((*made)->traits().default_draft_length, kind == "none" ? 0U : 3U);
+    EXPECT_EQ((*made)->own_model() != nullptr, kind == "model");
+    EXPECT_EQ((*made)->traits().where, kind == "model" ? placement::worker : placement::in_line);
+    EXPECT_EQ((*made)->traits().max_context, kind == "model" ? 77U : 0U);
+    EXPECT_NE((*made)->open(request_id{1}), nullptr);
+  }
+}
+
+TEST(drafter_registry, names_the_kinds_there_are_when_asked_for_another) {
+  const auto made = drafter_registry::with_built_in().make({.options = test::options_of("x", "oracle")});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), errc::invalid_argument);
+  EXPECT_EQ(made.error().message(), "drafter \"x\": kind \"oracle\" is not one of model, ngram, none");
+}
+
+TEST(drafter_registry, a_model_drafter_without_a_model_is_refused) {
+  const auto made = drafter_registry::with_built_in().make({.options = test::options_of("small", "model")});
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().message().find("\"small\""), std::string::npos);
+}
+
+TEST(drafter_registry, takes_further_kinds) {
+  auto registry = drafter_registry::with_built_in();
+  registry.add("guess", [](const drafter_parts& parts) -> expected<std::unique_ptr<drafter>> {
+    return test::make_scripted_drafter(parts.options.name, test::guess(parts.target_vocab_size, 1));
+  });
+  const auto made = registry.make({.options = test::options_of("g", "guess"), .target_vocab_size = 10});
+  ASSERT_TRUE(made);
+  EXPECT_EQ((*made)->traits().name, "g");
+}
+
+} // namespace
+} // namespace paceline::speculation

@@ -1,0 +1,27 @@
+#include "tests/support/largest_allocation.hpp"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+thread_local std::size_t largest = 0;
+
+} // namespace
+
+void* operator new(std::size_t size) {
+  if (size > largest) largest = size;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace paceline::test {
+
+void reset_largest_allocation() noexcept { largest = 0; }
+
+std::size_t largest_allocation() noexcept { return largest; }
+
+} // namespace paceline::test

@@ -1,0 +1,105 @@
+#pragma once
+
+#include "runtime/device/op_kv.hpp"
+#include "runtime/device/row_batch.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace paceline::test {
+
+/// Sequences whose blocks lie at random places of a pool, and rows over them as the scheduler would make them.
+class paged_sequences {
+public:
+  paged_sequences(std::uint32_t block_size, std::uint32_t num_blocks, std::uint32_t seed)
+      : block_size_(block_size), free_(num_blocks) {
+    std::iota(free_.begin(), free_.end(), 0U);
+    std::shuffle(free_.begin(), free_.end(), std::mt19937(seed));
+  }
+
+  /// A sequence with room for `num_slots` cells; throws when the pool has too few blocks.
+  std::uint32_t add_sequence(std::uint32_t num_slots) {
+    std::vector<block_id> blocks;
+    for (std::uint32_t slots = 0; slots < num_slots; slots += block_size_) {
+      blocks.emplace_back(free_.at(free_.size() - 1));
+      free_.pop_back();
+    }
+    tables_.push_back(std::move(blocks));
+    num_slots_.push_back(num_slots);
+    sequences_.clear();
+    for (const auto& table : tables_) sequences_.push_back({table});
+    return num_sequences() - 1;
+  }
+
+  std::uint32_t num_sequences() const { return static_cast<std::uint32_t>(tables_.size()); }
+
+  /// Rows at positions [begin, end), each in the slot of its position.
+  std::vector<device::batch_entry> chain_rows(std::uint32_t sequence, std::uint32_t begin, std::uint32_t end) const {
+    std::vector<device::batch_entry> rows;
+    for (std::uint32_t p = begin; p < end; ++p)
+      rows.push_back({token_id{0}, token_position{p}, kv_slot{p}, sequence, 0, 0});
+    return rows;
+  }
+
+  /// One row for every slot.
+  std::vector<device::batch_entry> every_slot(std::uint32_t sequence) const {
+    return chain_rows(sequence, 0, num_slots_[sequence]);
+  }
+
+  /// A draft tree over `base` committed positions: node i in slot base + i, its parent given (-1: the last committed
+  /// token).
+  std::vector<device::batch_entry> tree_rows(std::uint32_t sequence, std::uint32_t base,
+                                             const std::vector<std::int32_t>& parents) {
+    std::vector<device::batch_entry> rows;
+    std::vector<std::vector<kv_slot>> path_of;
+    for (std::size_t i = 0; i < parents.size(); ++i) {
+      std::vector<kv_slot> path;
+      if (parents[i] >= 0) path = path_of[static_cast<std::size_t>(parents[i])];
+      path.emplace_back(base + static_cast<std::uint32_t>(i));
+      const auto length = static_cast<std::uint32_t>(path.size());
+      rows.push_back({token_id{0}, token_position{base + length - 1}, path.back(), sequence,
+                      static_cast<std::uint32_t>(paths_.size()), length});
+      paths_.insert(paths_.end(), path.begin(), path.end());
+      path_of.push_back(std::move(path));
+    }
+    return rows;
+  }
+
+  /// Views of `rows`; valid until the next tree_rows or add_sequence.
+  device::row_batch batch(const std::vector<device::batch_entry>& rows) const { return {rows, sequences_, paths_}; }
+
+  /// The compaction that moves one slot's cell to another slot of the sequence.
+  device::kv_copy copy_of(std::uint32_t sequence, std::uint32_t from, std::uint32_t to) const {
+    const auto& blocks = tables_[sequence];
+    return {blocks[from / block_size_], from % block_size_, blocks[to / block_size_], to % block_size_, 1};
+  }
+
+  void copy_cell(const device::kv_layer& layer, std::uint32_t sequence, std::uint32_t from, std::uint32_t to) const {
+    const device::kv_copy copy = copy_of(sequence, from, to);
+    const std::size_t size = layer.type == device::tensor_type::f16 ? 2 : 4;
+    auto* keys = static_cast<std::byte*>(layer.keys);
+    auto* values = static_cast<std::byte*>(layer.values);
+    for (std::uint32_t h = 0; h < layer.num_heads; ++h) {
+      for (std::uint32_t d = 0; d < layer.head_dim; ++d) {
+        std::memcpy(keys + layer.key_index(copy.to_block, h, copy.to_offset, d) * size,
+                    keys + layer.key_index(copy.from_block, h, copy.from_offset, d) * size, size);
+        std::memcpy(values + layer.value_index(copy.to_block, h, copy.to_offset, d) * size,
+                    values + layer.value_index(copy.from_block, h, copy.from_offset, d) * size, size);
+      }
+    }
+  }
+
+private:
+  std::uint32_t block_size_;
+  std::vector<std::uint32_t> free_;
+  std::vector<std::vector<block_id>> tables_;
+  std::vector<std::uint32_t> num_slots_;
+  std::vector<device::sequence_kv> sequences_;
+  std::vector<kv_slot> paths_;
+};
+
+} // namespace paceline::test

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "runtime/device/matrix.hpp"
+#include "runtime/device/stored_block.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace paceline::testing_support {
+
+inline constexpr std::array all_tensor_types{
+    device::tensor_type::f32,  device::tensor_type::f16,    device::tensor_type::bf16,
+    device::tensor_type::q4_0, device::tensor_type::q4_1,   device::tensor_type::q5_0,
+    device::tensor_type::q5_1, device::tensor_type::q8_0,   device::tensor_type::q2_k,
+    device::tensor_type::q3_k, device::tensor_type::q4_k,   device::tensor_type::q5_k,
+    device::tensor_type::q6_k, device::tensor_type::iq4_nl, device::tensor_type::iq4_xs};
+
+/// A tensor with its bytes.
+struct stored_tensor {
+  device::tensor_type type = device::tensor_type::f32;
+  std::uint64_t num_rows = 0;
+  std::uint64_t num_cols = 0;
+  std::vector<std::byte> bytes;
+
+  device::tensor_view view() const { return {type, num_rows, num_cols, bytes}; }
+};
+
+/// Widths a row of `type` may have, odd multiples of its block among them.
+std::vector<std::uint32_t> some_widths(device::tensor_type type);
+
+/// Normal values; or any codes and integer scales, with float16 scales of either sign, a zero and subnormals
+/// among them.
+stored_tensor random_tensor(device::tensor_type type, std::uint32_t num_rows, std::uint32_t num_cols,
+                            std::mt19937& random);
+
+/// As random_tensor of a quantised type, with all codes and integer scales made of the byte `fill`.
+stored_tensor filled_tensor(device::tensor_type type, std::uint32_t num_rows, std::uint32_t num_cols,
+                            std::byte fill, std::mt19937& random);
+
+} // namespace paceline::testing_support

@@ -1,0 +1,274 @@
+#include "tests/support/tiny_model.hpp"
+
+#include "runtime/base/check.hpp"
+#include "runtime/device/float16.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+namespace paceline::test {
+
+namespace {
+
+using device::tensor_type;
+using model::architecture;
+
+/// Uniform in [-1, 1).
+float uniform(std::mt19937_64& random) {
+  return static_cast<float>(random() >> 40) / static_cast<float>(1 << 23) - 1.0F;
+}
+
+void put_half(std::byte* at, float value) {
+  const auto half = device::f16_of_float(value);
+  std::memcpy(at, &half, sizeof(half));
+}
+
+/// Where a block keeps its float16 factors, and by what they multiply integers at most.
+struct block_factors {
+  std::size_t scale_at;
+  float largest_code;
+  std::ptrdiff_t min_at = -1; ///< the offset every value has, for formats with one
+  float largest_min = 1;
+};
+
+block_factors factors_of(tensor_type type) {
+  switch (type) {
+  case tensor_type::q4_0:
+    return {0, 8};
+  case tensor_type::q4_1:
+    return {0, 15, 2};
+  case tensor_type::q5_0:
+    return {0, 16};
+  case tensor_type::q5_1:
+    return {0, 31, 2};
+  case tensor_type::q8_0:
+    return {0, 127};
+  case tensor_type::q2_k:
+    return {80, 3 * 15, 82, 15};
+  case tensor_type::q3_k:
+    return {108, 4 * 32};
+  case tensor_type::q4_k:
+    return {0, 15 * 63, 2, 63};
+  case tensor_type::q5_k:
+    return {0, 31 * 63, 2, 63};
+  case tensor_type::q6_k:
+    return {208, 32 * 127};
+  case tensor_type::iq4_nl:
+    return {0, 127};
+  case tensor_type::iq4_xs:
+    return {0, 127 * 32};
+  default:
+    PACELINE_CHECK(false, "not a block format");
+    return {};
+  }
+}
+
+/// GPT-2's spelling of bytes as printable characters, in UTF-8.
+std::array<std::string, 256> byte_spellings() {
+  std::array<std::string, 256> out;
+  std::uint32_t next = 256;
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    const std::uint32_t code = printable ? byte : next++;
+    if (code < 0x80)
+      out[byte] = static_cast<char>(code);
+    else
+      out[byte] = {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+  }
+  return out;
+}
+
+struct vocabulary_lists {
+  std::vector<std::string> tokens;
+  std::vector<std::int32_t> types;
+  void add(std::string token, std::int32_t type) {
+    tokens.push_back(std::move(token));
+    types.push_back(type);
+  }
+  void fill(std::uint32_t size) {
+    while (tokens.size() < size) add("<unused" + std::to_string(tokens.size()) + ">", 5);
+  }
+};
+
+void set_bpe_vocabulary(gguf_builder& file, std::uint32_t size) {
+  const auto bytes = byte_spellings();
+  const std::vector<std::string> merges = {"t h",
+                                           "th e",
+                                           "i n",
+                                           "a n",
+                                           bytes[' '] + " the",
+                                           "in g",
+                                           "an d",
+                                           bytes[' '] + " a",
+                                           "o n",
+                                           bytes[' '] + " and"};
+  vocabulary_lists lists;
+  for (const auto& byte : bytes) lists.add(byte, 1);
+  for (auto merge : merges) lists.add(merge.erase(merge.find(' '), 1), 1);
+  const auto special = static_cast<std::uint32_t>(lists.tokens.size());
+  for (const auto* token : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}) lists.add(token, 3);
+  lists.fill(size);
+  file.set_string("tokenizer.ggml.model", "gpt2").set_string("tokenizer.ggml.pre", "gpt-2");
+  file.set_strings("tokenizer.ggml.tokens", lists.tokens)
+      .set_int32s("tokenizer.ggml.token_type", lists.types);
+  file.set_strings("tokenizer.ggml.merges", merges);
+  file.set_uint32("tokenizer.ggml.bos_token_id", special)
+      .set_uint32("tokenizer.ggml.eos_token_id", special + 2);
+  file.set_bool("tokenizer.ggml.add_bos_token", false);
+}
+
+void set_spm_vocabulary(gguf_builder& file, std::uint32_t size) {
+  vocabulary_lists lists;
+  for (const auto* token : {"<pad>", "<eos>", "<bos>"}) lists.add(token, 3);
+  lists.add("<unk>", 2);
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  for (std::size_t byte = 0; byte < 256; ++byte)
+    lists.add(std::string("<0x") + digits[byte >> 4] + digits[byte & 15] + ">", 6);
+  for (const auto* token : {"<start_of_turn>", "<end_of_turn>"}) lists.add(token, 3);
+  const std::string space = "\xe2\x96\x81";
+  const std::vector<std::string> pieces = {space, "t", "h", "e", "th", "the", "a", "n", "an", space + "the"};
+  for (const auto& piece : pieces) lists.add(piece, 1);
+  lists.fill(size);
+  std::vector<float> scores(lists.tokens.size());
+  for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = -static_cast<float>(i);
+  file.set_string("tokenizer.ggml.model", "llama").set_string("tokenizer.ggml.pre", "default");
+  file.set_strings("tokenizer.ggml.tokens", lists.tokens).set_float32s("tokenizer.ggml.scores", scores);
+  file.set_int32s("tokenizer.ggml.token_type", lists.types);
+  file.set_uint32("tokenizer.ggml.bos_token_id", 2).set_uint32("tokenizer.ggml.eos_token_id", 1);
+  file.set_uint32("tokenizer.ggml.unknown_token_id", 3).set_uint32("tokenizer.ggml.padding_token_id", 0);
+  file.set_bool("tokenizer.ggml.add_bos_token", true).set_bool("tokenizer.ggml.add_space_prefix", false);
+}
+
+void set_hyper_parameters(gguf_builder& file, const tiny_model& options) {
+  const std::string arch(to_string(options.arch));
+  file.set_string("general.architecture", arch).set_string("general.name", "tiny " + arch);
+  const auto set = [&](const char* key, std::uint32_t value) { file.set_uint32(arch + "." + key, value); };
+  set("context_length", options.context_length);
+  set("embedding_length", options.hidden_size);
+  set("block_count", options.num_layers);
+  set("feed_forward_length", options.ffn_size);
+  set("attention.head_count", options.num_heads);
+  set("attention.head_count_kv", options.num_kv_heads);
+  set("attention.key_length", options.head_dim);
+  set("attention.value_length", options.head_dim);
+  file.set_float32(arch + ".attention.layer_norm_rms_epsilon", 1e-5F);
+  file.set_float32(arch + ".rope.freq_base", 10000.0F);
+  if (options.arch == architecture::gemma3) {
+    set("attention.sliding_window", options.sliding_window);
+    set("attention.sliding_window_pattern", options.sliding_pattern);
+    file.set_float32(arch + ".rope.freq_base_swa", 1000.0F);
+  }
+}
+
+/// Adds random tensors to a file.
+class tensor_writer {
+ public:
+  tensor_writer(gguf_builder& file, const tiny_model& options)
+      : file_(file), type_(options.type), random_(options.seed) {}
+
+  /// Rows of about unit length in, values of about unit size out.
+  void matrix(const std::string& name, std::uint64_t rows, std::uint64_t cols) {
+    const bool whole = cols % device::traits_of(type_)->block_values == 0;
+    const auto type = whole ? type_ : tensor_type::f32;
+    const float scale = std::sqrt(3.0F / static_cast<float>(cols));
+    file_.add_tensor(name, type, {cols, rows}, random_tensor(type, rows * cols, scale, random_));
+  }
+
+  void norm(const std::string& name, std::uint64_t size) {
+    std::vector<float> values(size);
+    for (auto& value : values) value = 1.0F + 0.25F * uniform(random_);
+    const auto bytes = std::as_bytes(std::span(values));
+    file_.add_tensor(name, tensor_type::f32, {size}, {bytes.begin(), bytes.end()});
+  }
+
+  void bias(const std::string& name, std::uint64_t size) {
+    file_.add_tensor(name, tensor_type::f32, {size}, random_tensor(tensor_type::f32, size, 0.5F, random_));
+  }
+
+ private:
+  gguf_builder& file_;
+  tensor_type type_;
+  std::mt19937_64 random_;
+};
+
+void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t layer) {
+  const std::string prefix = "blk." + std::to_string(layer) + ".";
+  const std::uint64_t hidden = options.hidden_size;
+  const std::uint64_t q_size = std::uint64_t{options.num_heads} * options.head_dim;
+  const std::uint64_t kv_size = std::uint64_t{options.num_kv_heads} * options.head_dim;
+  const bool is_gemma = options.arch == architecture::gemma3;
+  tensors.norm(prefix + "attn_norm.weight", hidden);
+  tensors.matrix(prefix + "attn_q.weight", q_size, hidden);
+  tensors.matrix(prefix + "attn_k.weight", kv_size, hidden);
+  tensors.matrix(prefix + "attn_v.weight", kv_size, hidden);
+  tensors.matrix(prefix + "attn_output.weight", hidden, q_size);
+  if (options.arch == architecture::qwen2) {
+    tensors.bias(prefix + "attn_q.bias", q_size);
+    tensors.bias(prefix + "attn_k.bias", kv_size);
+    tensors.bias(prefix + "attn_v.bias", kv_size);
+  }
+  if (is_gemma || options.arch == architecture::qwen3) {
+    tensors.norm(prefix + "attn_q_norm.weight", options.head_dim);
+    tensors.norm(prefix + "attn_k_norm.weight", options.head_dim);
+  }
+  if (is_gemma) tensors.norm(prefix + "post_attention_norm.weight", hidden);
+  tensors.norm(prefix + "ffn_norm.weight", hidden);
+  tensors.matrix(prefix + "ffn_gate.weight", options.ffn_size, hidden);
+  tensors.matrix(prefix + "ffn_up.weight", options.ffn_size, hidden);
+  tensors.matrix(prefix + "ffn_down.weight", hidden, options.ffn_size);
+  if (is_gemma) tensors.norm(prefix + "post_ffw_norm.weight", hidden);
+}
+
+} // namespace
+
+std::vector<std::byte> random_tensor(tensor_type type, std::size_t num_values, float scale,
+                                     std::mt19937_64& random) {
+  const auto traits = *device::traits_of(type);
+  PACELINE_CHECK(num_values % traits.block_values == 0, "whole blocks");
+  const std::size_t num_blocks = num_values / traits.block_values;
+  std::vector<std::byte> out(num_blocks * traits.block_bytes);
+  for (std::size_t block = 0; block < num_blocks; ++block) {
+    std::byte* at = out.data() + block * traits.block_bytes;
+    if (type == tensor_type::f32) {
+      const float value = scale * uniform(random);
+      std::memcpy(at, &value, sizeof(value));
+    } else if (type == tensor_type::f16) {
+      put_half(at, scale * uniform(random));
+    } else if (type == tensor_type::bf16) {
+      const float value = scale * uniform(random);
+      std::memcpy(at, reinterpret_cast<const std::byte*>(&value) + 2, 2);
+    } else {
+      for (std::size_t i = 0; i < traits.block_bytes; ++i) at[i] = static_cast<std::byte>(random() >> 56);
+      const auto factors = factors_of(type);
+      const bool has_min = factors.min_at >= 0;
+      const float spread = scale * (1.5F + 0.5F * uniform(random));
+      // Codes of formats with a minimum start at 0: twice the spread, moved down by one.
+      put_half(at + factors.scale_at, (has_min ? 2 : 1) * spread / factors.largest_code);
+      if (has_min) {
+        const bool subtracts =
+            traits.block_values == 256; // K formats subtract their minimum, the others add it
+        put_half(at + factors.min_at, (subtracts ? 1.0F : -1.0F) * spread / factors.largest_min);
+      }
+    }
+  }
+  return out;
+}
+
+gguf_builder make_tiny_gguf(const tiny_model& options) {
+  gguf_builder file;
+  set_hyper_parameters(file, options);
+  if (options.arch == architecture::gemma3)
+    set_spm_vocabulary(file, options.vocab_size);
+  else
+    set_bpe_vocabulary(file, options.vocab_size);
+  tensor_writer tensors(file, options);
+  tensors.matrix("token_embd.weight", options.vocab_size, options.hidden_size);
+  for (std::uint32_t layer = 0; layer < options.num_layers; ++layer) add_layer(tensors, options, layer);
+  tensors.norm("output_norm.weight", options.hidden_size);
+  if (!options.tied_embeddings) tensors.matrix("output.weight", options.vocab_size, options.hidden_size);
+  return file;
+}
+
+} // namespace paceline::test

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "runtime/device/tensor_type.hpp"
+#include "runtime/model/model_config.hpp"
+#include "tests/support/gguf_builder.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace paceline::test {
+
+/// A model small enough to compute by hand and to corrupt byte by byte.
+struct tiny_model {
+  model::architecture arch = model::architecture::llama;
+  device::tensor_type type =
+      device::tensor_type::f32; ///< of matrices; F32 where rows are not whole blocks of it
+  std::uint32_t num_layers = 2;
+  std::uint32_t hidden_size = 32;
+  std::uint32_t num_heads = 4;
+  std::uint32_t num_kv_heads = 2;
+  std::uint32_t head_dim = 8;
+  std::uint32_t ffn_size = 64;
+  std::uint32_t context_length = 64;
+  std::uint32_t vocab_size = 288;    ///< at least 280; the rest is unused entries
+  std::uint32_t sliding_window = 4;  ///< gemma3
+  std::uint32_t sliding_pattern = 2; ///< gemma3: every so many-th layer sees everything
+  bool tied_embeddings = true;
+  std::uint64_t seed = 1;
+};
+
+/// Metadata, a vocabulary (byte-level BPE; SPM with byte fallback for gemma3) and random weights.
+gguf_builder make_tiny_gguf(const tiny_model& options);
+
+/// Valid random bytes of `num_values` values of `type`, whole blocks, with values of about `scale` in size.
+/// The same seed gives the same bytes on every machine.
+std::vector<std::byte> random_tensor(device::tensor_type type, std::size_t num_values, float scale,
+                                     std::mt19937_64& random);
+
+} // namespace paceline::test
