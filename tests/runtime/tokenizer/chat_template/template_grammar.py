@@ -291,7 +291,7 @@ class Grammar:
             return self.tag(f"for {target} in {iterable}{test}{recursive}") + body + otherwise + self.tag("endfor")
         if kind == 18:
             parameters = self.pick("", "p", "p=1, q=2", "p, q=1", "p=a, q=x", "q='z'")
-            return self.tag(f"macro mac({parameters})") + inner() + self.pick("{{ p }}", "{{ q }}", "{{ varargs }}", "{{ kwargs }}", "{{ caller() }}", "{{ caller(2) if caller }}", "{{ caller() if caller }}", "{{ caller() if caller }}") + self.tag("endmacro")
+            return self.tag(f"macro mac({parameters})") + inner() + self.pick("{{ p }}", "{{ q }}", "{{ varargs }}", "{{ kwargs }}", "{{ caller() }}", "{{ caller() if caller }}", "{{ caller() if caller }}", "{{ caller() if caller }}") + self.tag("endmacro")
         if kind == 19:
             return self.tag(f"call{self.pick('', '(p)', '(p, q=2)')} mac({self.pick('', '1', '1, 2', 'q=3')})") + inner() + self.tag("endcall")
         if kind == 20:
@@ -306,7 +306,7 @@ class Grammar:
 
     def template(self):
         start = "{% set ns = namespace(a=1, b=[]) %}" if self.random.random() < 0.9 else ""
-        start += "{% macro mac(p, q=2) %}<{{ p }}{{ q }}{{ caller(1) if caller }}>{% endmacro %}" if self.random.random() < 0.9 else ""
+        start += "{% macro mac(p, q=2) %}<{{ p }}{{ q }}{{ caller() if caller }}>{% endmacro %}" if self.random.random() < 0.9 else ""
         return start + self.body(0) + self.body(0)
 
 
