@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 
 deploy/packages.sh
 deploy/python_env.sh
+deploy/tokenizer_vocabularies.sh
 cmake --preset release
 cmake --build --preset release
 ctest --preset release --output-on-failure -j "$(nproc)"
