@@ -13,9 +13,9 @@ namespace paceline::tokenizer {
 
 /// What the files beside a tokenizer.json say about it; all of it optional.
 struct tokenizer_json_settings {
-  std::optional<std::string> bos, eos, pad; ///< spellings
-  std::optional<bool> add_bos, add_eos;     ///< none: as the file's post-processor does
-  std::vector<token_id> eos_ids;            ///< that end a generation, besides `eos` and known spellings
+  std::optional<std::string> bos{}, eos{}, pad{}; ///< spellings
+  std::optional<bool> add_bos{}, add_eos{};       ///< none: as the file's post-processor does
+  std::vector<token_id> eos_ids{}; ///< that end a generation, besides `eos` and known spellings
 };
 
 /// Reads the tokenizer.json of a "fast" tokenizer, called `file` in errors: BPE and Unigram models with the

@@ -22,7 +22,7 @@ struct bpe_rules {
   bool whole_newlines = false;     ///< the same for words of newlines only (Gemma 4)
   bool byte_fallback = false;      ///< a character without entry becomes its bytes' "<0xHH>" entries
   bool fuse_unknown = false;       ///< a run of unknown characters is one `unknown`
-  std::optional<token_id> unknown; ///< none: unknown characters vanish, as in llama.cpp
+  std::optional<token_id> unknown{}; ///< none: unknown characters vanish, as in llama.cpp
 };
 
 /// Byte-pair encoding of one word by ranked merges (Sennrich et al. 2016): the adjacent pair of lowest rank

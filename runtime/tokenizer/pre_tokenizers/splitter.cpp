@@ -54,22 +54,27 @@ expected<void> find_matches(digit_groups rule, std::string_view text, regex::scr
   return {};
 }
 
-expected<void> find_matches(trailing_spaces, std::string_view text, regex::scratch&, ranges& out) {
-  std::size_t begin = text.size();
-  for (std::size_t at = text.size(); at > 0;) {
-    do --at;
-    while (at > 0 && is_utf8_continuation(text[at]));
-    if (!is_space(read_utf8(text, at).code_point)) break;
-    begin = at;
+expected<void> find_matches(line_end_spaces, std::string_view text, regex::scratch&, ranges& out) {
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = begin;  // of the run of spaces
+    std::size_t last = begin; // the last line's end in it
+    while (end < text.size()) {
+      const utf8_unit unit = read_utf8(text, end);
+      if (!is_space(unit.code_point)) break;
+      if (text[end] == '\n') last = end;
+      end += unit.num_bytes;
+    }
+    if (end == text.size()) last = end;
+    if (last > begin) out.push_back({begin, last});
+    begin = end < text.size() ? end + utf8_length(text[end]) : end;
   }
-  if (begin < text.size()) out.push_back({begin, text.size()});
   return {};
 }
 
 } // namespace
 
 expected<splitter> splitter::from_pattern(std::string_view pattern, split_behavior behavior, bool invert) {
-  if (pattern == R"(\s+$)") return splitter(trailing_spaces{}, behavior, invert);
+  if (pattern == R"(\s+$)") return splitter(line_end_spaces{}, behavior, invert);
   if (pattern == R"(\d{1,3}(?=(?:\d{3})*\b))") return splitter(digit_groups{true}, behavior, invert);
   auto compiled = regex::compile(pattern);
   if (!compiled) return std::move(compiled).error();

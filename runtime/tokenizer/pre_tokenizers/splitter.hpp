@@ -19,8 +19,8 @@ struct digit_groups {
   bool needs_word_boundary = false;
 };
 
-/// The spaces a piece ends with: "\s+$", which takes quadratic time on spaces that something follows.
-struct trailing_spaces {};
+/// The spaces a line ends with: "\s+$", which takes quadratic time on spaces that something follows.
+struct line_end_spaces {};
 
 /// What a split does with the parts that match, in the words of tokenizer.json.
 enum class split_behavior : std::uint8_t {
@@ -34,7 +34,7 @@ enum class split_behavior : std::uint8_t {
 /// One way to cut pieces into smaller ones.
 class splitter {
  public:
-  using matcher = std::variant<regex, std::string, digit_groups, trailing_spaces>;
+  using matcher = std::variant<regex, std::string, digit_groups, line_end_spaces>;
 
   explicit splitter(matcher what, split_behavior behavior = split_behavior::isolated, bool invert = false)
       : what_(std::move(what)), behavior_(behavior), invert_(invert) {}

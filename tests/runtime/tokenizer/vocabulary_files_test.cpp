@@ -1,0 +1,90 @@
+#include "runtime/model/loader/gguf_file.hpp"
+#include "runtime/model/loader/gguf_vocabulary.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+// Vocabularies of real models with texts and the ids their own tokenizers give for them:
+// deploy/tokenizer_vocabularies.sh gets them into .cache/tokenizer_vocabularies; PACELINE_TOKENIZER_DIR names
+// another directory.
+namespace paceline::tokenizer {
+namespace {
+
+std::filesystem::path directory() {
+  const char* named = std::getenv("PACELINE_TOKENIZER_DIR");
+  return named != nullptr ? named : PACELINE_SOURCE_DIR "/.cache/tokenizer_vocabularies";
+}
+
+/// Files that have texts beside them.
+std::vector<std::filesystem::path> vocabulary_files() {
+  std::vector<std::filesystem::path> files;
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(directory(), code))
+    if (entry.path().extension() == ".gguf" && std::filesystem::exists(entry.path().string() + ".inp"))
+      files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream out;
+  out << file.rdbuf();
+  return out.str();
+}
+
+std::vector<std::string> split_texts(const std::string& all) {
+  const std::string separator = "\n__ggml_vocab_test__\n";
+  std::vector<std::string> texts;
+  std::size_t begin = 0;
+  for (std::size_t end = all.find(separator); end != all.npos; end = all.find(separator, begin)) {
+    texts.push_back(all.substr(begin, end - begin));
+    begin = end + separator.size();
+  }
+  texts.push_back(all.substr(begin));
+  return texts;
+}
+
+expected<tokenizer> open(const std::filesystem::path& path) {
+  auto file = model::gguf_file::open(path);
+  if (!file) return std::move(file).error();
+  auto vocabulary = model::read_gguf_vocabulary(file->metadata());
+  if (!vocabulary) return std::move(vocabulary).error();
+  return tokenizer::from_vocabulary(std::move(*vocabulary));
+}
+
+TEST(vocabulary_files, every_text_gives_the_ids_its_own_tokenizer_gives) {
+  const auto files = vocabulary_files();
+  if (files.empty()) GTEST_SKIP() << "no vocabularies in " << directory();
+  for (const auto& path : files) {
+    SCOPED_TRACE(path.filename().string());
+    const auto t = open(path);
+    ASSERT_TRUE(t) << t.error().message();
+    const auto texts = split_texts(contents(path.string() + ".inp"));
+    std::istringstream lines(contents(path.string() + ".out"));
+    std::size_t num_ids = 0;
+    for (const auto& text : texts) {
+      std::string line;
+      ASSERT_TRUE(std::getline(lines, line));
+      std::istringstream numbers(line);
+      std::vector<token_id> expected_ids;
+      for (int id = 0; numbers >> id;) expected_ids.emplace_back(id);
+      const auto ids = t->encode(text, {.add_special = false, .parse_special = false});
+      ASSERT_TRUE(ids) << ids.error().message();
+      EXPECT_EQ(*ids, expected_ids) << '"' << text << '"';
+      EXPECT_EQ(t->decode(*ids), text);
+      num_ids += ids->size();
+    }
+    EXPECT_GT(num_ids, 100U) << "the file of texts is not what it should be";
+  }
+}
+
+} // namespace
+} // namespace paceline::tokenizer
