@@ -340,7 +340,9 @@ void scheduler_state::preempt_youngest(decisions& out) {
   for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
     auto& victim = requests_.at(*it);
     if (victim.state != phase::running) return; // its blocks come back soon
-    if (it + 1 == running_.rend()) return;
+    // Alone and refused, its blocks double some that the prefix cache holds for it: started again, it shares them.
+    const bool oldest = it + 1 == running_.rend();
+    if (oldest && (running_.size() > 1 || victim.num_in_flight > 0)) return;
     if (victim.preempting) return;
     victim.preempting = true;
     ++counters_.num_preemptions;
