@@ -12,7 +12,6 @@ namespace paceline::apps {
 int bench_decode(const bench_decode_options& options) {
   auto choice = options.choice;
   choice.drafter = "none";
-  choice.context_length = std::max(choice.context_length, options.prompt_tokens + options.tokens + 1);
   auto runtime = start_local(choice, options.json);
   if (!runtime) {
     std::fprintf(stderr, "paceline: %s\n", runtime.error().message().c_str());

@@ -111,6 +111,20 @@ TEST(exactness, drafts_shrink_at_the_end_of_the_context) {
   EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), bounded));
 }
 
+TEST(exactness, a_prompt_of_whole_cached_blocks_is_copied_but_for_its_last_cell) {
+  simulation_options options;
+  options.target = small_target();
+  simulation sim(options);
+  auto request = request_number(6, 1.0F);
+  request.prompt.resize(20);
+  for (std::size_t i = 0; i < 3; ++i) {
+    sim.submit(request);
+    ASSERT_TRUE(sim.run());
+    EXPECT_EQ(sim.client(i).tokens, decode_plainly(sim.target(), request)) << i;
+  }
+  EXPECT_EQ(sim.client(2).num_cached, 19U);
+}
+
 TEST(exactness, a_shared_prefix_is_not_computed_again_and_changes_nothing) {
   simulation_options options;
   options.target = small_target();

@@ -48,22 +48,6 @@ TEST(scheduling, a_full_pool_queues_or_preempts_and_everybody_finishes) {
   EXPECT_EQ(sim.check_invariants(), "");
 }
 
-TEST(scheduling, a_request_that_fills_the_pool_runs_beside_its_own_cached_prefix) {
-  simulation_options options;
-  options.target = small_target();
-  options.block_size = 16;
-  options.num_blocks = 4;
-  options.context_length = 57;
-  simulation sim(options);
-  auto request = request_number(1, 0.0F);
-  request.stop.max_tokens = 57 - static_cast<std::uint32_t>(request.prompt.size());
-  for (std::size_t i = 0; i < 3; ++i) {
-    sim.submit(request);
-    ASSERT_TRUE(sim.run(100'000)) << sim.scheduler().describe();
-    EXPECT_EQ(sim.client(i).tokens, decode_plainly(sim.target(), request));
-  }
-}
-
 TEST(scheduling, a_request_that_can_never_fit_is_refused_with_both_numbers) {
   simulation_options options;
   options.target = small_target();
