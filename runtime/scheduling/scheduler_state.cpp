@@ -210,7 +210,11 @@ decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, ti
       r->planned_kv -= std::min(r->planned_kv, part.num_context);
       if (r->num_in_flight == 0) r->upper_length = r->known_length;
       if (part.growth > 0 && part.num_context > 0) r->decoding = false;
-      if (part.restart) r->restart_at = part.restart;
+      if (part.restart) {
+        r->restart_at = part.restart;
+        r->copies = part.copies;
+      }
+      r->drafter_lease.fresh |= part.drafter_restart && !r->drafter_lease.blocks.empty();
       retire_if_idle(part.request, out);
     }
   }
@@ -258,13 +262,14 @@ void scheduler_state::compose(group_id group, decisions& out) {
     auto* entry = find(id);
     if (!entry || entry->group != group || entry->state != phase::running || entry->preempting) continue;
     auto& r = *entry;
-    flight::part part{id, 0, 0, {}};
+    flight::part part;
+    part.request = id;
     auto item = r.decoding ? decode_item(r, part, out) : prompt_item(r, prompt_rows, part);
     if (!item) continue;
     ++r.num_in_flight;
     r.upper_length += part.growth;
     plan.items.push_back(std::move(*item));
-    flight.parts.push_back(part);
+    flight.parts.push_back(std::move(part));
   }
   if (plan.items.empty()) return;
   ++next_round_;
@@ -290,6 +295,7 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
   part.num_context = rows;
   part.growth = r.decoding ? 1 : 0;
   part.restart = item.restart_at;
+  part.copies = item.copies;
   return item;
 }
 
@@ -316,6 +322,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
     item.drafter_restart = std::exchange(r.drafter_lease.fresh, false);
   }
   part.growth = 1 + length;
+  part.drafter_restart = item.drafter_restart;
   return item;
 }
 

@@ -133,7 +133,15 @@ private:
 
   struct flight { ///< one round in flight
     group_id group;
-    struct part { request_id request; std::uint32_t num_context = 0; std::uint32_t growth = 0; std::optional<std::uint32_t> restart; };
+    /// One request's part of it; should the round be lost, what its item told the device once is told again.
+    struct part {
+      request_id request;
+      std::uint32_t num_context = 0;
+      std::uint32_t growth = 0;
+      std::optional<std::uint32_t> restart;
+      std::vector<device::kv_copy> copies;
+      bool drafter_restart = false;
+    };
     std::vector<part> parts;
   };
 
