@@ -184,6 +184,7 @@ decisions scheduler_state::on_pool_restarted(time_point now) {
   out.pool.push_back(std::move(alive));
   for (auto& [id, r] : requests_) {
     r.target_lease.asked = r.drafter_lease.asked = 0;
+    r.target_lease.refused = r.drafter_lease.refused = false; // the news that blocks came back may be lost
     if (r.state == phase::acquiring) r.state = phase::waiting;
   }
   admission_blocked_ = false;
@@ -347,7 +348,7 @@ void scheduler_state::preempt_youngest(decisions& out) {
   for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
     auto& victim = requests_.at(*it);
     if (victim.state != phase::running) return; // its blocks come back soon
-    // Alone and refused, its blocks double some that the prefix cache holds for it: started again, it shares them.
+    // Alone, it gives back what it holds rather than wait with it: who has the rest may be waiting for these blocks.
     const bool oldest = it + 1 == running_.rend();
     if (oldest && (running_.size() > 1 || victim.num_in_flight > 0)) return;
     if (victim.preempting) return;
