@@ -37,7 +37,7 @@ std::string scheduler_state::describe() const {
   std::string out = admission_blocked_ ? "admission waits for blocks\n" : "";
   const auto lease_text = [&](const lease& l) {
     return std::to_string(l.positions(options_.block_size)) + " positions" + (l.asked ? ", asked" : "") +
-           (l.refused ? ", refused" : "");
+           (l.refused_at != 0 ? ", refused " + std::to_string(l.refused_at) : "");
   };
   for (const auto& [id, r] : requests_)
     out += "request " + to_string(id) + ": " + names[static_cast<int>(r.state)] +

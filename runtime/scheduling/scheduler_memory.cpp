@@ -1,6 +1,7 @@
 #include "runtime/scheduling/scheduler_state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 // The memory of requests: what the scheduler asks of the pool, what the answers mean, and who gives way.
 
@@ -16,10 +17,14 @@ decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
   auto& lease = event.pool == 0 ? r->target_lease : r->drafter_lease;
   if (lease.asked != event.ticket) return out; // asked before a restart, and again since
   lease.asked = 0;
-  lease.refused = !event.granted;
+  bool ask_again = false;
   if (event.granted) {
-    lease.fresh = lease.blocks.empty();
+    lease.fresh |= lease.blocks.empty();
     lease.blocks = event.blocks;
+    if (event.pool == 0 && tight_) roll_back(*r, out); // asked for before
+  } else {
+    ask_again = event.pool == 0 && tighten(out);
+    if (!ask_again) lease.refused_at = lease.asked_for;
   }
   if (r->state == phase::acquiring) {
     if (event.granted) {
@@ -29,6 +34,7 @@ decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
       r->copies = event.copies;
       r->planned_kv = event.num_cached;
       r->known_length = r->upper_length = r->target->length(); // no program of it is under way
+      r->upper_slot = 0;
       r->decoding = false;
       r->order = next_order_++;
       r->group = choose_group(*r);
@@ -38,7 +44,8 @@ decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
       running_.push_back(event.request);
     } else {
       r->state = phase::waiting;
-      admission_blocked_ = true;
+      lease.refused_at = 0;
+      admission_blocked_ = !ask_again;
     }
   }
   retire_if_idle(event.request, out);
@@ -49,7 +56,7 @@ decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
 decisions scheduler_state::on_blocks_freed(time_point now) {
   decisions out;
   admission_blocked_ = false;
-  for (auto& [id, r] : requests_) r.target_lease.refused = r.drafter_lease.refused = false;
+  for (auto& [id, r] : requests_) r.target_lease.refused_at = r.drafter_lease.refused_at = 0;
   pump(out, now);
   return out;
 }
@@ -61,7 +68,7 @@ decisions scheduler_state::on_pool_restarted(time_point now) {
   out.pool.emplace_back(std::move(alive));
   for (auto& [id, r] : requests_) {
     r.target_lease.asked = r.drafter_lease.asked = 0;
-    r.target_lease.refused = r.drafter_lease.refused = false; // the news that blocks came back may be lost
+    r.target_lease.refused_at = r.drafter_lease.refused_at = 0; // the news that blocks came back may be lost
     if (r.state == phase::acquiring) r.state = phase::waiting;
   }
   admission_blocked_ = false;
@@ -73,8 +80,12 @@ decisions scheduler_state::on_pool_restarted(time_point now) {
 void scheduler_state::admit(decisions& out) {
   if (admission_blocked_ || queue_.empty() || running_.size() >= options_.max_running) return;
   // Those who run get their blocks first; a newcomer would take what a starving request waits for.
-  for (auto id : running_)
-    if (const auto& lease = requests_.at(id).target_lease; lease.asked || lease.refused) return;
+  for (auto id : running_) {
+    const auto& other = requests_.at(id);
+    const auto& lease = other.target_lease;
+    if (lease.asked || (lease.refused_at != 0 && lease.refused_at <= look_ahead(other, appetite::chain)))
+      return;
+  }
   auto& r = requests_.at(queue_.front());
   if (r.state == phase::acquiring) return; // one at a time, in order
   r.state = phase::acquiring;
@@ -84,30 +95,52 @@ void scheduler_state::admit(decisions& out) {
   ask.tokens.assign(r.target->tokens().begin(), r.target->tokens().end());
   ask.salt = request.cache_salt;
   ask.use_cache = options_.prefix_cache && !request.sampling.prompt_logprobs;
-  ask.num_positions = std::min(r.target->length() + r.draft_length + 1, max_positions(r));
+  const auto nodes = tight_ ? r.draft_length : num_nodes(r, r.draft_length);
+  ask.num_positions = bounded(r, std::uint64_t{r.target->length()} + nodes + 1, nodes); // to its first draft
   ask.ticket = r.target_lease.asked = next_ticket_++;
   out.pool.emplace_back(std::move(ask));
 }
 
-void scheduler_state::want_blocks(record& r, lease& lease, std::uint32_t pool, std::uint32_t num_positions,
+/// Asks for as much as the pool may still have, from what trees want down to `least`.
+void scheduler_state::want_blocks(record& r, lease& lease, std::uint32_t pool, appetite least,
                                   decisions& out) {
-  if (lease.asked || lease.refused || lease.positions(options_.block_size) >= num_positions) return;
-  lease.asked = next_ticket_++;
-  out.pool.emplace_back(reserve_command{r.target->id(), pool, num_positions, lease.asked});
+  if (lease.asked) return;
+  for (auto a : {appetite::tree, appetite::chain, appetite::plain}) {
+    if (a > largest_appetite() || a < least) continue;
+    const auto num_positions = look_ahead(r, a);
+    if (lease.positions(options_.block_size) >= num_positions) return;
+    if (lease.refused_at != 0 && num_positions >= lease.refused_at) continue;
+    lease.asked = next_ticket_++;
+    lease.asked_for = num_positions;
+    out.pool.emplace_back(reserve_command{r.target->id(), pool, num_positions, lease.asked});
+    return;
+  }
+}
+
+/// The pool is full: draft trees give back what no round in flight uses. True if that is new, so that asking
+/// again, for less, may succeed.
+bool scheduler_state::tighten(decisions& out) {
+  if (std::exchange(tight_, true)) return false;
+  for (auto id : running_) roll_back(requests_.at(id), out);
+  return true;
 }
 
 void scheduler_state::roll_back(record& r, decisions& out) {
-  // Rounds in flight reach up to upper_length at most, so what lies beyond that and the look-ahead is
-  // nobody's.
-  const auto keep = look_ahead(r);
+  // What lies beyond the rounds in flight and the look-ahead is nobody's.
+  const auto keep = std::max(look_ahead(r, largest_appetite()), r.upper_slot);
   auto& lease = r.target_lease;
-  const auto num_blocks = (keep + options_.block_size - 1) / options_.block_size;
+  const auto num_blocks = blocks_for(keep);
   if (lease.asked || r.state != phase::running || lease.blocks.size() <= num_blocks) return;
   lease.blocks.resize(num_blocks);
   out.pool.emplace_back(rollback_command{r.target->id(), 0, keep, lease.last_use});
 }
 
 void scheduler_state::preempt_youngest(decisions& out) {
+  for (auto id : running_) {
+    const auto& r = requests_.at(id);
+    if (r.num_in_flight > 0 && r.target_lease.blocks.size() > blocks_for(look_ahead(r, appetite::chain)))
+      return; // a tree under way: its blocks come back soon
+  }
   // Youngest first; the oldest is never preempted, so somebody always gets on.
   for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
     auto& victim = requests_.at(*it);
@@ -139,8 +172,27 @@ std::uint32_t scheduler_state::max_positions(const record& r) const {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, options_.context_length));
 }
 
-std::uint32_t scheduler_state::look_ahead(const record& r) const {
-  return std::min(r.upper_length + 2 * (r.draft_length + 1), max_positions(r)); // of this round and the next
+std::uint32_t scheduler_state::look_ahead(const record& r, appetite a) const {
+  const std::uint64_t upper = r.upper_length;
+  if (a == appetite::plain) return bounded(r, upper + 2, 0);
+  const auto nodes = a == appetite::tree ? num_nodes(r, r.draft_length) : r.draft_length;
+  return bounded(r, upper + (r.draft_length + 1) + (nodes + 1), nodes);
+}
+
+/// `positions`, or what a request can use of them at most. Of nodes side by side only one is committed, so
+/// they may lie beyond its last position.
+std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions, std::uint32_t nodes) const {
+  const auto side_by_side = nodes - std::min(nodes, r.draft_length);
+  const auto pool_positions = std::uint64_t{options_.num_blocks} * options_.block_size;
+  return static_cast<std::uint32_t>(
+      std::min({positions, std::uint64_t{max_positions(r)} + side_by_side, pool_positions}));
+}
+
+std::uint32_t scheduler_state::num_nodes(const record& r, std::uint32_t draft_length) const {
+  const auto& slot = options_.drafters[r.drafter];
+  if (!slot.max_nodes) return draft_length;
+  return std::clamp(slot.max_nodes(draft_length), draft_length,
+                    std::max(draft_length, speculation::token_tree::max_nodes));
 }
 
 } // namespace paceline::scheduling

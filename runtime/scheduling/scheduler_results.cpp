@@ -57,7 +57,7 @@ decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, ti
       if (!r) continue;
       // What the lost round would have computed is planned again.
       r->planned_kv -= std::min(r->planned_kv, part.num_context);
-      if (r->num_in_flight == 0) r->upper_length = r->known_length;
+      if (r->num_in_flight == 0) r->upper_length = r->known_length, r->upper_slot = 0;
       if (part.growth > 0 && part.num_context > 0) r->decoding = false;
       if (part.restart) {
         r->restart_at = part.restart;
@@ -75,14 +75,14 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
   count_speculation(item);
   counters_.generation_tokens += item.length - r.known_length;
   r.known_length = std::max(r.known_length, item.length);
-  if (r.num_in_flight == 0) r.upper_length = r.known_length;
+  if (r.num_in_flight == 0) r.upper_length = r.known_length, r.upper_slot = 0;
   const auto first = item.length - static_cast<std::uint32_t>(item.committed.size());
   out.pool.emplace_back(commit_command{item.request, 0, first, item.committed, item.kv_length});
   if (item.num_draft > item.num_accepted) {
     ++counters_.num_rollbacks;
     counters_.rolled_back_tokens += item.num_draft - item.num_accepted;
-    roll_back(r, out);
   }
+  if (tight_ || item.num_draft > item.num_accepted) roll_back(r, out);
   if (item.finish != finish_reason::none && r.state == phase::running) {
     count_finish(item.finish);
     r.state = phase::closing;

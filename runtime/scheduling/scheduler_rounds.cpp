@@ -64,37 +64,50 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
   if (r.credit <= spent) return std::nullopt; // the client does not keep up
   if (r.upper_length >= max_positions(r) && r.num_in_flight > 0)
     return std::nullopt; // it ends in a round in flight, or nearly
-  auto length = usable_draft_length(r, out);
-  length = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, r.credit - spent - 1));
-  const auto positions = r.target_lease.positions(options_.block_size);
-  want_blocks(r, r.target_lease, 0, look_ahead(r), out);
-  if (positions < std::min(r.upper_length, max_positions(r))) { // no cell for the last token
-    if (r.target_lease.refused) preempt_youngest(out);
+  auto draft = usable_draft(r, out);
+  draft.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(draft.length, r.credit - spent - 1));
+  const auto& lease = r.target_lease;
+  want_blocks(r, r.target_lease, 0, appetite::plain, out);
+  if (lease.positions(options_.block_size) <
+      std::min(r.upper_length, max_positions(r))) { // no cell for the last token
+    if (lease.refused_at != 0 && lease.refused_at <= look_ahead(r, appetite::plain)) preempt_youngest(out);
     return std::nullopt;
   }
   plan_item item;
   item.target = r.target;
-  item.blocks = r.target_lease.blocks;
+  item.blocks = lease.blocks;
   item.max_rows = 1;
-  item.drafter = length > 0 ? r.drafter : 0;
-  item.draft_length = length;
-  if (length > 0 && options_.drafters[r.drafter].pool != 0) {
+  item.drafter = draft.length > 0 ? r.drafter : 0;
+  item.draft_length = draft.length;
+  item.max_nodes = draft.length > 0 ? std::min(draft.nodes, num_nodes(r, draft.length)) : 0;
+  if (draft.length > 0 && options_.drafters[r.drafter].pool != 0) {
     item.drafter_blocks = r.drafter_lease.blocks;
     item.drafter_restart = std::exchange(r.drafter_lease.fresh, false);
   }
-  part.growth = 1 + length;
+  part.growth = 1 + draft.length;
+  r.upper_slot = std::max(r.upper_slot, r.upper_length + item.max_nodes);
   part.drafter_restart = item.drafter_restart;
   return item;
 }
 
-std::uint32_t scheduler_state::usable_draft_length(record& r, decisions& out) {
-  auto length = r.draft_length;
+/// The draft that `r` may have in a round planned now, by the leases it has or soon will have.
+draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
+  const auto beyond_upper = [&](std::uint32_t positions) {
+    return positions > r.upper_length ? positions - r.upper_length : 0;
+  };
+  draft_bounds draft{r.draft_length, num_nodes(r, r.draft_length)};
+  if (draft.length == 0) return draft;
+  // When memory is tight a tree has what fits in the blocks that a chain would get.
+  const auto chain_blocks = blocks_for(look_ahead(r, appetite::chain));
+  if (tight_)
+    draft.nodes =
+        std::min(draft.nodes, std::max(draft.length, beyond_upper(chain_blocks * options_.block_size)));
   const auto pool = options_.drafters[r.drafter].pool;
-  if (length == 0 || pool == 0) return length;
+  if (pool == 0) return draft;
   // Without memory of its own the drafter waits; that costs speed, never progress.
-  want_blocks(r, r.drafter_lease, pool, look_ahead(r), out);
-  const auto positions = r.drafter_lease.positions(options_.block_size);
-  return positions > r.upper_length ? std::min(length, positions - r.upper_length) : 0;
+  want_blocks(r, r.drafter_lease, pool, appetite::chain, out);
+  const auto room = beyond_upper(r.drafter_lease.positions(options_.block_size));
+  return {std::min(draft.length, room), std::min(draft.nodes, room)};
 }
 
 std::uint32_t scheduler_state::depth(group_id) const {

@@ -133,6 +133,7 @@ void scheduler_state::retire_if_idle(request_id request, decisions& out) {
     release(*r, out);
     std::erase(running_, request);
     forget(request);
+    tight_ = false;
   } else if (r->state == phase::running && r->preempting) {
     release(*r, out);
     r->state = phase::waiting;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +25,8 @@ struct drafter_slot {
   std::uint32_t default_draft_length = 0;
   std::uint32_t pool = 0; ///< its pool's number; 0 = it has none
   bool worker = false;    ///< drafts on its own stream
+  /// Most nodes a draft tree of so many levels has; empty: it drafts chains.
+  std::function<std::uint32_t(std::uint32_t draft_length)> max_nodes = {};
 };
 
 struct scheduler_options {
@@ -107,9 +110,12 @@ class scheduler_state {
 
   struct lease {
     std::vector<block_id> blocks;
-    std::uint64_t asked = 0; ///< ticket of the question under way; 0 = none
-    bool refused = false;    ///< the pool was full; asked again when blocks come back
-    bool fresh = false;      ///< nothing has been computed in it yet
+    std::uint64_t asked = 0;     ///< ticket of the question under way; 0 = none
+    std::uint32_t asked_for = 0; ///< positions of that question
+    /// The fewest positions refused since blocks came back last, 0 if none: fewer may be asked for at once,
+    /// as many when blocks come back.
+    std::uint32_t refused_at = 0;
+    bool fresh = false; ///< nothing has been computed in it yet
     /// Submission number, on the pool's stream, of the last program that may touch it.
     std::uint64_t last_use = 0;
     std::uint32_t positions(std::uint32_t block_size) const {
@@ -135,8 +141,16 @@ class scheduler_state {
     std::uint32_t planned_kv = 0;        ///< context rows planned, while the prompt is not fully planned
     bool decoding = false;               ///< the whole prompt is planned: further items decode
     std::uint32_t upper_length = 0;      ///< committed length once all rounds in flight are done, at most
+    std::uint32_t upper_slot = 0;        ///< slots that rounds in flight may write, at most
     std::uint32_t num_in_flight = 0;
     bool preempting = false;
+  };
+
+  /// How many positions ahead a lease shall reach: for this round and the next.
+  enum class appetite : std::uint8_t {
+    plain, ///< without drafts; below it a request stands still
+    chain, ///< for the levels of the draft
+    tree,  ///< for all its nodes
   };
 
   struct flight { ///< one round in flight
@@ -162,18 +176,25 @@ class scheduler_state {
 
   // scheduler_memory.cpp
   void admit(decisions& out);
-  void want_blocks(record& r, lease& lease, std::uint32_t pool, std::uint32_t num_positions, decisions& out);
+  void want_blocks(record& r, lease& lease, std::uint32_t pool, appetite least, decisions& out);
+  bool tighten(decisions& out);
   void roll_back(record& r, decisions& out);
   void preempt_youngest(decisions& out);
   void release(record& r, decisions& out);
   std::uint32_t max_positions(const record& r) const;
-  std::uint32_t look_ahead(const record& r) const;
+  std::uint32_t blocks_for(std::uint32_t positions) const {
+    return (positions + options_.block_size - 1) / options_.block_size;
+  }
+  std::uint32_t look_ahead(const record& r, appetite a) const;
+  std::uint32_t bounded(const record& r, std::uint64_t positions, std::uint32_t nodes) const;
+  appetite largest_appetite() const { return tight_ ? appetite::chain : appetite::tree; }
+  std::uint32_t num_nodes(const record& r, std::uint32_t draft_length) const;
 
   // scheduler_rounds.cpp
   void compose(group_id group, decisions& out);
   std::optional<plan_item> prompt_item(record& r, std::uint32_t& prompt_rows, flight::part& part);
   std::optional<plan_item> decode_item(record& r, flight::part& part, decisions& out);
-  std::uint32_t usable_draft_length(record& r, decisions& out);
+  draft_bounds usable_draft(record& r, decisions& out);
   std::uint32_t depth(group_id group) const;
   std::uint32_t in_flight(group_id group) const;
   std::uint32_t num_in_group(group_id group) const;
@@ -199,6 +220,9 @@ class scheduler_state {
   std::uint64_t next_ticket_ = 1;
   bool draining_ = false;
   bool admission_blocked_ = false; ///< the pool refused the head of the queue
+  /// The pool refused something since a request ended last: draft trees do without what a chain does not
+  /// need.
+  bool tight_ = false;
 };
 
 } // namespace paceline::scheduling

@@ -99,6 +99,36 @@ TEST(scheduling, a_request_alone_in_a_pool_of_its_size_always_finishes_without_p
         }
 }
 
+TEST(scheduling, draft_trees_shrink_before_anybody_waits_for_memory) {
+  for (const std::uint32_t block_size : {1U, 4U, 16U})
+    for (const bool worker : {false, true}) {
+      simulation_options options;
+      options.target = small_target();
+      options.block_size = block_size;
+      options.max_running = 2;
+      // Two requests of 80 positions fit to the cell. A tree of 60 nodes would take half of that beside them.
+      options.num_blocks = 2 * 80 / block_size;
+      auto tree = drafter_called("tree", small_target());
+      if (worker) tree = placed(std::move(tree), speculation::placement::worker);
+      std::vector<simulated_drafter> drafters;
+      drafters.push_back({std::move(tree), 20, 0});
+      simulation sim(options, std::move(drafters));
+      std::vector<generation_request> requests;
+      for (std::uint32_t n = 0; n < 2; ++n) {
+        requests.push_back(request_number(n, 1.0F));
+        requests[n].stop.max_tokens = 80 - static_cast<std::uint32_t>(requests[n].prompt.size());
+        sim.submit(requests[n], 1);
+      }
+      while (sim.client(0).tokens.empty() || sim.client(1).tokens.empty()) ASSERT_TRUE(sim.step());
+      EXPECT_EQ(sim.client(0).finish, finish_reason::none) << "they should run beside each other";
+      EXPECT_EQ(sim.client(1).finish, finish_reason::none);
+      ASSERT_TRUE(sim.run());
+      for (std::uint32_t n = 0; n < 2; ++n) EXPECT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << n;
+      EXPECT_EQ(sim.scheduler().counters().num_preemptions, 0U);
+      EXPECT_EQ(sim.check_invariants(), "");
+    }
+}
+
 TEST(scheduling, a_request_that_can_never_fit_is_refused_with_both_numbers) {
   simulation_options options;
   options.target = small_target();

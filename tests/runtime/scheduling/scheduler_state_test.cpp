@@ -99,5 +99,81 @@ TEST(scheduler_state_test, a_lost_round_tells_the_drafter_of_its_new_memory_agai
   EXPECT_TRUE(again.rounds[0].items.at(0).drafter_restart);
 }
 
+/// A scheduler whose drafter proposes three siblings a level, with one request about to decode.
+class tree_scheduling : public testing::Test {
+ protected:
+  static scheduler_options options() {
+    auto o = small_options();
+    o.drafters[1] = {"tree", 4, 0, false, [](std::uint32_t length) { return 3 * length; }};
+    return o;
+  }
+  /// Admits request `id` with 20 positions; two rounds are in flight then, the prompt's and one with a draft.
+  decisions admit(std::uint64_t id) {
+    const auto asked =
+        last<acquire_command>(state.submit(make_sequence(request_id{id}, 8, 30), 1, 100, start));
+    EXPECT_TRUE(asked);
+    EXPECT_EQ(asked->num_positions, 8U + 1 + 12) << "the prompt, its token, and the nodes of the first draft";
+    return state.on_lease(grant(request_id{id}, 0, asked->ticket, 5), start);
+  }
+  static lease_event refusal(const reserve_command& asked) {
+    return {asked.request, 0, asked.ticket, false, {}, 0, {}};
+  }
+
+  scheduler_state state{options()};
+};
+
+TEST_F(tree_scheduling, leases_reach_ahead_for_all_nodes) {
+  const auto running = admit(1);
+  ASSERT_EQ(running.rounds.size(), 2U);
+  EXPECT_EQ(running.rounds[1].items.at(0).draft_length, 4U);
+  EXPECT_EQ(running.rounds[1].items.at(0).max_nodes, 12U);
+  const auto asked = last<reserve_command>(running);
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->num_positions, 9U + 5 + 13) << "one chain's growth, then all nodes and a token";
+}
+
+TEST_F(tree_scheduling, a_refused_tree_asks_for_a_chain_and_then_for_a_token_a_round) {
+  const auto running = admit(1);
+  const auto tree = last<reserve_command>(running);
+  ASSERT_TRUE(tree);
+  state.on_lease(refusal(*tree), start);
+  const auto next =
+      state.on_round_done(done(running.rounds[0], 8, 9), start); // 14 tokens with the round in flight
+  ASSERT_EQ(next.rounds.size(), 1U);
+  EXPECT_EQ(next.rounds[0].items.at(0).max_nodes, 10U) << "what the blocks of a chain have room for";
+  const auto chain = last<reserve_command>(next);
+  ASSERT_TRUE(chain);
+  EXPECT_EQ(chain->num_positions, 14U + 2 * 5);
+  state.on_lease(refusal(*chain), start);
+  const auto after = state.on_round_done(done(running.rounds[1], 13, 14), start); // 19 tokens
+  const auto plain = last<reserve_command>(after);
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->num_positions, 19U + 2);
+  EXPECT_EQ(after.rounds.size(), 1U) << "twenty positions do for now";
+  const auto again = last<reserve_command>(state.on_lease(refusal(*plain), start));
+  EXPECT_FALSE(again) << "nothing less helps";
+  EXPECT_EQ(state.counters().num_preemptions, 0U);
+  EXPECT_EQ(state.check_invariants(), "");
+}
+
+TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
+  const auto running = admit(1);
+  const auto tree = last<reserve_command>(running);
+  ASSERT_TRUE(tree);
+  state.on_lease(grant(request_id{1}, 0, tree->ticket, 9),
+                 start); // 36 positions: a chain of 14 tokens wants 24
+  const auto newcomer =
+      last<acquire_command>(state.submit(make_sequence(request_id{2}, 8, 30), 1, 100, start));
+  ASSERT_TRUE(newcomer);
+  const auto answer = state.on_lease({request_id{2}, 0, newcomer->ticket, false, {}, 0, {}}, start);
+  const auto back = last<rollback_command>(answer);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->request, request_id{1});
+  EXPECT_EQ(back->num_positions, 24U);
+  const auto again = last<acquire_command>(answer);
+  ASSERT_TRUE(again) << "and the newcomer asks again at once";
+  EXPECT_EQ(again->num_positions, 8U + 1 + 4);
+}
+
 } // namespace
 } // namespace paceline::scheduling
