@@ -110,9 +110,9 @@ expected<measured> measure(const cost_options& options, bench_model& m, machine_
           sum.multiply_adds = share.multiply_adds;
         }
       });
-    if (!options.json) std::fprintf(stderr, "\rround %u of %u", repeat, options.repeats);
+    if (!options.json) std::fprintf(stderr, "\rround %u of %u%s", repeat, options.repeats, repeat == options.repeats ? "\n" : "");
   }
-  if (!options.json) std::fprintf(stderr, "\n");
+
   if (!warm) return std::move(warm).error();
   for (std::size_t i = 0; i < options.rows.size(); ++i)
     for (const auto& [name, share] : out.shares[i]) out.multiply_adds[i] += share.multiply_adds;
