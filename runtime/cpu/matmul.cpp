@@ -14,13 +14,13 @@ namespace {
 
 /// Weights a chunk should stream at least, counted once a kernel call: less, and claiming chunks costs more
 /// than it evens out.
-constexpr std::size_t min_chunk_bytes = 16 << 10;
+constexpr std::size_t min_chunk_bytes = 24 << 10;
 /// Chunks a member should get at least, however few tiles there are.
 constexpr std::uint32_t min_chunks_per_member = 4;
 /// Panel that stays in the second-level cache while a chunk's tiles pass by.
 constexpr std::size_t max_panel_bytes = 256 << 10;
 /// Work below which rows are quantised by the caller alone.
-constexpr std::size_t min_parallel_values = 4 << 10;
+constexpr std::size_t min_parallel_values = 16 << 10;
 
 /// rest = x - d * q, rounded once: the product and the difference are exact in double precision.
 void subtract_plane(const float* x, const activation_block& plane, float* rest) {
@@ -104,7 +104,7 @@ void matmul_runner::cut_chunks() {
     const packed_matrix& weights = *products_[p].weights;
     const std::size_t tile_cost = weights.tile_bytes() * num_groups;
     for (std::uint32_t tile = 0; tile < weights.num_tiles(); ++num_pieces) {
-      if (num_pieces % team_.size() == 0) share = std::max(min_chunk_bytes, remaining / (2 * team_.size()));
+      if (num_pieces % team_.size() == 0) share = std::max(min_chunk_bytes, remaining * 3 / (4 * team_.size()));
       const auto fitting = static_cast<std::uint32_t>(std::min<std::size_t>(share / tile_cost, num_tiles));
       const std::uint32_t end = std::min(tile + std::max(fitting, 1U), weights.num_tiles());
       for (std::uint32_t s = 0; s < num_spans; ++s)
