@@ -56,15 +56,17 @@ expected<bench_model> open(const cost_options& options, std::uint32_t threads) {
   return made;
 }
 
-/// Rows at positions [begin, end), with the last row's logits, or all rows' as verification wants them.
-void pass(bench_model& m, device::ops& ops, std::uint32_t begin, std::uint32_t end, bool all_logits) {
+constexpr std::uint32_t most_verified_rows = 64; ///< a larger pass reads a prompt, and wants its last row's logits only
+
+/// Rows at positions [begin, end).
+void pass(bench_model& m, device::ops& ops, std::uint32_t begin, std::uint32_t end) {
   std::vector<device::batch_entry> rows;
   for (std::uint32_t p = begin; p < end; ++p) {
     const auto id = static_cast<std::int32_t>((p * 7919U + 13U) % std::min(m.runs->info().vocab_size, 30000U));
     rows.push_back({token_id{id}, token_position{p}, kv_slot{p}, 0, 0, 0});
   }
   std::vector<std::uint32_t> wanted;
-  for (std::uint32_t r = all_logits ? 0 : end - begin - 1; r < end - begin; ++r) wanted.push_back(r);
+  for (std::uint32_t r = end - begin <= most_verified_rows ? 0 : end - begin - 1; r < end - begin; ++r) wanted.push_back(r);
   std::vector<float> logits(wanted.size() * std::size_t{m.runs->info().vocab_size});
   const device::sequence_kv sequence{m.blocks};
   m.runs->forward(ops, {rows, {&sequence, 1}, {}}, *m.kv, {wanted, logits, {}});
@@ -90,19 +92,19 @@ expected<measured> measure(const cost_options& options, bench_model& m, machine_
     if (done.failure()) return failure_of(done);
     return {};
   };
-  auto warm = run([&](device::ops& ops) { pass(m, ops, 0, options.context, false); });
+  auto warm = run([&](device::ops& ops) { pass(m, ops, 0, options.context); });
   for (std::uint32_t repeat = 0; warm && repeat <= options.repeats; ++repeat) {
     limits.sample();
     for (std::size_t i = 0; warm && i < options.rows.size(); ++i)
       warm = run([&](device::ops& ops) {
         const std::uint32_t begin = options.context, end = begin + options.rows[i];
         const auto start = steady_clock::now();
-        pass(m, ops, begin, end, true);
+        pass(m, ops, begin, end);
         const double seconds = std::chrono::duration<double>(steady_clock::now() - start).count();
         if (repeat == 0) return; // warms up
         out.seconds[i].push_back(seconds);
         timed_ops clocked(ops);
-        pass(m, clocked, begin, end, true);
+        pass(m, clocked, begin, end);
         for (const auto& [name, share] : clocked.shares()) {
           auto& sum = out.shares[i][name];
           sum.time += share.time / options.repeats;
