@@ -25,6 +25,7 @@ namespace paceline::actors {
 struct actor_meter {
   std::atomic<std::uint64_t> num_messages{0};
   std::atomic<std::uint64_t> num_restarts{0};
+  std::atomic<bool> failing{false}; ///< it lives, but what it works with does not
 };
 
 struct scheduler_shell {

@@ -2,6 +2,7 @@
 
 #include "actors/behaviors.hpp"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -57,7 +58,7 @@ public:
   }
   bool healthy() const {
     std::lock_guard lock(mutex_);
-    return healthy_;
+    return healthy_ && std::ranges::none_of(entries_, [](const auto& e) { return e.second.meter && e.second.meter->failing; });
   }
 
 private:

@@ -35,6 +35,7 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
   PACELINE_CHECK(broken.empty(), broken);
   const auto act = [=](scheduling::decisions decisions) {
     meter->num_messages.fetch_add(1, std::memory_order_relaxed);
+    meter->failing.store(state->device_lost(), std::memory_order_relaxed);
     carry_out(self, *state, model, std::move(decisions));
   };
   return {

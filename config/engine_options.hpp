@@ -62,6 +62,7 @@ struct engine_options {
   std::uint64_t memory_budget_bytes = 0;     ///< for KV of all models and drafters; 0 = what max_running requests need
   overlap_mode overlap = overlap_mode::automatic;
   std::chrono::milliseconds max_gap{200};    ///< longest pause a running stream sees because of others' prompts
+  std::chrono::milliseconds round_timeout{std::chrono::minutes(5)}; ///< of a round; then its device counts as lost
   std::uint32_t actor_threads = 2;           ///< of an actor system of our own
   bool prefix_cache = true;
   std::uint32_t max_restarts = 10;           ///< of one actor within `restart_window`, then the engine is unhealthy

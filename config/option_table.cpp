@@ -214,6 +214,11 @@ void declare_engine(group_builder<daemon_config>& g) {
       "scheduler.max_gap", durations(milliseconds(1), minutes(1)),
       [](c & o) -> auto& { return o.engine.max_gap; },
       "Longest pause a running stream sees because of other requests' prompts.");
+  g.add(
+      "scheduler.round_timeout", durations(milliseconds(100), hours(24)),
+      [](c & o) -> auto& { return o.engine.round_timeout; },
+      "Longest time a round may take. Beyond it the device counts as lost: the model's requests end with "
+      "`device_lost`, and the daemon reports itself unhealthy until the round comes back.");
 }
 
 void declare_operation(group_builder<daemon_config>& g) {

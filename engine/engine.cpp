@@ -303,6 +303,7 @@ model_counters engine::impl::counters_of(std::size_t m) const {
     const auto& c = a->counters;
     out.num_running = a->num_running, out.num_waiting = a->num_waiting;
     out.num_admitted = c.num_admitted, out.num_preemptions = c.num_preemptions, out.num_rejections_queue_full = c.num_queue_full;
+    out.num_device_losses = c.num_device_losses;
     out.finished_stop = c.finished_stop, out.finished_length = c.finished_length;
     out.finished_cancelled = c.finished_cancelled, out.finished_error = c.finished_error;
     out.prompt_tokens = c.prompt_tokens, out.cached_prompt_tokens = c.cached_prompt_tokens, out.generation_tokens = c.generation_tokens;

@@ -78,6 +78,7 @@ void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device&
   limits.num_blocks = num_blocks[0];
   limits.prefix_cache = engine.prefix_cache;
   limits.max_gap = engine.max_gap;
+  limits.round_timeout = engine.round_timeout;
   std::vector<bool> workers;
   bool any_elsewhere = false;
   for (std::uint32_t i = 0; i < drafters.size(); ++i) {

@@ -44,6 +44,7 @@ struct model_counters {
   std::uint64_t num_admitted = 0;
   std::uint64_t num_preemptions = 0;
   std::uint64_t num_rejections_queue_full = 0;
+  std::uint64_t num_device_losses = 0;      ///< times that a round did not come back within its timeout
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_prompt_tokens = 0;

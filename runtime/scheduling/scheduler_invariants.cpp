@@ -48,7 +48,7 @@ std::string scheduler_state::describe() const {
            ", drafter's of " + lease_text(r.drafter_lease) + "\n";
   for (const auto& [round, f] : flights_)
     out += "round " + to_string(round) + " of group " + to_string(f.group) + ": " +
-           std::to_string(f.parts.size()) + " requests\n";
+           std::to_string(f.parts.size()) + " requests" + (f.overdue ? ", overdue\n" : "\n");
   return out;
 }
 

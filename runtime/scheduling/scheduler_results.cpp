@@ -12,6 +12,8 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   if (found == flights_.end()) return out; // reported twice after a restart
   const auto flight = std::move(found->second);
   flights_.erase(found);
+  for (auto& [round, f] : flights_)
+    if (f.group == flight.group) f.since = now;
   ++counters_.num_rounds;
   for (std::uint32_t pool = 0; pool < result.submissions.size(); ++pool)
     if (result.submissions[pool] != 0) out.pool.emplace_back(watermark_event{pool, result.submissions[pool]});
@@ -69,6 +71,30 @@ decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, ti
   }
   pump(out, now);
   return out;
+}
+
+bool scheduler_state::device_lost() const {
+  return std::ranges::any_of(flights_, [](const auto& f) { return f.second.overdue; });
+}
+
+/// Rounds of a group run one after the other: each has `round_timeout` from the report of the one before.
+void scheduler_state::watch_rounds(decisions& out, time_point now) {
+  const bool lost_before = device_lost();
+  round_id late;
+  for (auto& [round, f] : flights_) {
+    if (f.overdue || now - f.since < options_.round_timeout) continue;
+    f.overdue = true;
+    late = round;
+  }
+  if (lost_before || !device_lost()) return;
+  ++counters_.num_device_losses;
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options_.round_timeout).count();
+  const error lost{errc::device_lost,
+                   "round " + to_string(late) + " has not come back for " + std::to_string(limit) + " ms"};
+  std::vector<request_id> open;
+  for (const auto& [id, r] : requests_)
+    if (r.state != phase::closing) open.push_back(id);
+  for (auto id : open) finish_here(requests_.at(id), finish_reason::error, lost, out);
 }
 
 void scheduler_state::settle_item(record& r, const item_result& item, decisions& out) {

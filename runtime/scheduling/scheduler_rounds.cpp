@@ -13,9 +13,11 @@ constexpr std::uint32_t max_logprob_rows = 64; ///< each needs a row of logits
 
 } // namespace
 
-void scheduler_state::compose(group_id group, decisions& out) {
+void scheduler_state::compose(group_id group, decisions& out, time_point now) {
   round_plan plan{round_id{next_round_}, group, {}};
-  flight flight{group, {}};
+  flight flight;
+  flight.group = group;
+  flight.since = now;
   std::uint32_t prompt_rows = prompt_row_budget(group);
   for (auto id : std::vector(running_)) { // a copy: a preemption below shortens the list
     auto* entry = find(id);

@@ -33,6 +33,8 @@ decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32
     return std::move(out);
   };
   if (tombstones_.erase(id) > 0) return refuse(finish_reason::cancelled, std::nullopt);
+  if (device_lost())
+    return refuse(finish_reason::error, error{errc::device_lost, "the device does not answer"});
   if (draining_) return refuse(finish_reason::error, error{errc::draining, "the server is shutting down"});
   if (num_waiting() >= options_.max_waiting) {
     ++counters_.num_queue_full;
@@ -90,6 +92,7 @@ decisions scheduler_state::grant(request_id request, std::uint64_t tokens, time_
 
 decisions scheduler_state::on_tick(time_point now) {
   decisions out;
+  watch_rounds(out, now);
   std::vector<request_id> late;
   for (const auto& [id, r] : requests_)
     if (r.state != phase::closing && now >= r.deadline) late.push_back(id);
@@ -100,12 +103,13 @@ decisions scheduler_state::on_tick(time_point now) {
   return out;
 }
 
-void scheduler_state::pump(decisions& out, time_point) {
+void scheduler_state::pump(decisions& out, time_point now) {
+  if (device_lost()) return;
   const std::uint32_t num_groups = options_.two_groups ? 2 : 1;
   for (std::uint32_t g = 0; g < num_groups; ++g)
     while (in_flight(group_id{g}) < depth(group_id{g})) {
       const auto before = out.rounds.size();
-      compose(group_id{g}, out);
+      compose(group_id{g}, out, now);
       if (out.rounds.size() == before) break;
     }
   admit(out);

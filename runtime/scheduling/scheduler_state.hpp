@@ -39,6 +39,8 @@ struct scheduler_options {
   bool two_groups = false;             ///< requests with worker drafters alternate in two groups
   bool prefix_cache = true;
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
+  std::chrono::nanoseconds round_timeout{
+      std::chrono::minutes(5)};       ///< a round that takes longer lost its device
   std::vector<drafter_slot> drafters; ///< [0] is "none"
 };
 
@@ -51,7 +53,7 @@ struct decisions {
 
 /// Counters since start and gauges.
 struct scheduler_counters {
-  std::uint64_t num_admitted = 0, num_preemptions = 0, num_queue_full = 0;
+  std::uint64_t num_admitted = 0, num_preemptions = 0, num_queue_full = 0, num_device_losses = 0;
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
   std::uint64_t prompt_tokens = 0, cached_prompt_tokens = 0, generation_tokens = 0;
   std::uint64_t num_rounds = 0, num_rollbacks = 0, rolled_back_tokens = 0, stale_drafts = 0;
@@ -74,6 +76,9 @@ struct scheduler_counters {
 /// Invariants (`check_invariants`): a request is in exactly one state; blocks are leased only in running and
 /// closing; a group has at most `depth` rounds in flight; a request has items in rounds of its own group
 /// only; num_in_flight of a request equals its items in rounds in flight.
+///
+/// The device is lost while a round is overdue. Its program may still run, so its requests end but keep their
+/// blocks until it is reported; nothing new is planned or taken until then.
 class scheduler_state {
  public:
   explicit scheduler_state(scheduler_options options);
@@ -86,7 +91,7 @@ class scheduler_state {
   decisions on_lease(const lease_event& lease, time_point now);
   decisions on_blocks_freed(time_point now);
   decisions on_round_done(const round_result& result, time_point now);
-  /// Deadlines. Call about every `tick_interval` while `active()`.
+  /// Deadlines of requests and rounds. Call about every `tick_interval` while `active()`.
   decisions on_tick(time_point now);
   /// A restarted verifier knows only `known` of the rounds in flight; the others never ran and are planned
   /// again.
@@ -97,6 +102,7 @@ class scheduler_state {
   void drain() { draining_ = true; }
 
   bool active() const noexcept { return !requests_.empty(); }
+  bool device_lost() const;
   std::uint32_t num_running() const;
   std::uint32_t num_waiting() const;
   const scheduler_counters& counters() const noexcept { return counters_; }
@@ -165,6 +171,8 @@ class scheduler_state {
       bool drafter_restart = false;
     };
     std::vector<part> parts;
+    time_point since; ///< composed, or the group's round before it reported
+    bool overdue = false;
   };
 
   void pump(decisions& out, time_point now);
@@ -191,7 +199,7 @@ class scheduler_state {
   std::uint32_t num_nodes(const record& r, std::uint32_t draft_length) const;
 
   // scheduler_rounds.cpp
-  void compose(group_id group, decisions& out);
+  void compose(group_id group, decisions& out, time_point now);
   std::optional<plan_item> prompt_item(record& r, std::uint32_t& prompt_rows, flight::part& part);
   std::optional<plan_item> decode_item(record& r, flight::part& part, decisions& out);
   draft_bounds usable_draft(record& r, decisions& out);
@@ -203,6 +211,7 @@ class scheduler_state {
   group_id choose_group(const record& r) const;
 
   // scheduler_results.cpp
+  void watch_rounds(decisions& out, time_point now);
   void settle_item(record& r, const item_result& item, decisions& out);
   void count_speculation(const item_result& item);
 

@@ -145,6 +145,8 @@ void write_engine(exposition& out, const engine_snapshot& snapshot) {
           [](const auto& m) { return m.num_preemptions; });
   counter("paceline_queue_full_rejections_total", "Requests refused because the queue was full.",
           [](const auto& m) { return m.num_rejections_queue_full; });
+  counter("paceline_device_losses_total", "Times a round did not come back within its timeout.",
+          [](const auto& m) { return m.num_device_losses; });
   out.counter("paceline_requests_finished_total", "Requests ended, by reason.");
   for (const auto& m : snapshot.models) {
     const std::pair<const char*, std::uint64_t> reasons[] = {{"stop", m.finished_stop},

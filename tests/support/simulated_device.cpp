@@ -47,6 +47,7 @@ bool simulated_device::partition_free(std::uint32_t partition) const {
 }
 
 void simulated_device::start_ready() {
+  if (hung_) return;
   no_ops ops;
   for (auto& q : queues_) {
     if (q->jobs.empty() || !partition_free(q->partition)) continue;
@@ -71,7 +72,7 @@ void simulated_device::start_ready() {
   }
 }
 
-std::size_t simulated_device::num_running() const { return running_.size(); }
+std::size_t simulated_device::num_running() const { return hung_ ? 0 : running_.size(); }
 
 void simulated_device::complete(std::size_t any) {
   auto r = std::move(running_.at(any));

@@ -43,9 +43,13 @@ public:
   std::unique_ptr<device::stream> make_stream(std::string name, std::uint32_t partition);
   virtual_clock& time() noexcept { return time_; }
 
+  /// A device that does not answer: from now on nothing starts and nothing ends, until it is let go.
+  void hang() { hung_ = true; }
+  void let_go() { hung_ = false; }
+
   /// Starts every program that can start now.
   void start_ready();
-  /// Ends of programs under way; empty if none is.
+  /// Programs under way that can end.
   std::size_t num_running() const;
   /// Moves time to the earliest end (or, `any` given, ends that one of the running programs) and passes its fence.
   void complete(std::size_t any);
@@ -80,6 +84,7 @@ private:
   std::uint32_t num_partitions_;
   std::vector<std::shared_ptr<queue>> queues_;
   std::vector<running> running_;
+  bool hung_ = false;
   std::vector<device_span> spans_;
 };
 

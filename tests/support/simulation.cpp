@@ -100,6 +100,7 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   limits.two_groups = options_.two_groups;
   limits.prefix_cache = options_.prefix_cache;
   limits.max_gap = options_.max_gap;
+  limits.round_timeout = options_.round_timeout;
   scheduling::round_resources resources{metered_.get(), kv_.get(), {}, options_.context_length, &device_->time()};
   std::vector<bool> workers;
   streams_.push_back(device_->make_stream("target", 0));
@@ -158,6 +159,7 @@ void simulation::start_actors() {
 simulation::~simulation() {
   caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
   supervisor_ = nullptr;
+  device_->let_go();
   for (auto& c : clients_) c.session = nullptr;
   where_->clear();
   // Pending ticks hold references, and the system waits for all actors.

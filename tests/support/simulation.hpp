@@ -40,6 +40,7 @@ struct simulation_options {
   std::uint32_t max_waiting = 256;
   bool prefix_cache = true;
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
+  std::chrono::nanoseconds round_timeout{std::chrono::minutes(5)};
   model::hash_model_config target;
   /// Duration of a pass of the target over so many rows.
   std::function<std::chrono::nanoseconds(std::uint64_t rows)> target_cost = [](std::uint64_t rows) {
@@ -83,6 +84,7 @@ public:
   const kv::pool_manager& pools() const { return *pools_; }
   simulated_device& device() { return *device_; }
   const model::hash_model& target() const { return *target_; }
+  bool healthy() const { return where_->healthy(); }
   std::uint64_t num_restarts(const std::string& actor) { return where_->meter(actor)->num_restarts.load(); }
   /// Broken invariants of all state machines; empty when all is well.
   std::string check_invariants() const;
