@@ -99,6 +99,39 @@ TEST(scheduling, a_request_alone_in_a_pool_of_its_size_always_finishes_without_p
         }
 }
 
+TEST(scheduling, three_long_requests_in_a_pool_for_two_end_with_the_texts_they_have_alone) {
+  for (const std::string drafter : {"none", "half_right", "tree", "model"})
+    for (const std::uint32_t block_size : {1U, 4U, 16U}) {
+      SCOPED_TRACE(::testing::Message() << drafter << ", block size " << block_size);
+      simulation_options options;
+      options.target = small_target();
+      options.block_size = block_size;
+      options.max_running = 3;
+      options.num_blocks = 2 * 96 / block_size;
+      std::vector<simulated_drafter> drafters;
+      if (drafter != "none") drafters.push_back({drafter_called(drafter, small_target()), 3, 0});
+      simulation sim(options, std::move(drafters));
+      std::vector<generation_request> requests;
+      for (std::uint32_t n = 0; n < 3; ++n) {
+        requests.push_back(request_number(n, n == 1 ? 0.0F : 1.0F));
+        requests[n].stop.max_tokens = 96 - static_cast<std::uint32_t>(requests[n].prompt.size());
+        sim.submit(requests[n], drafter == "none" ? 0 : 1);
+      }
+      ASSERT_TRUE(sim.run()) << sim.scheduler().describe();
+      for (std::uint32_t n = 0; n < 3; ++n) {
+        EXPECT_EQ(sim.client(n).finish, finish_reason::length) << n;
+        EXPECT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << n;
+        EXPECT_FALSE(sim.client(n).gap);
+      }
+      const auto& counters = sim.scheduler().counters();
+      EXPECT_GT(counters.num_preemptions, 0U);
+      EXPECT_LE(counters.num_preemptions, 6U) << "who was set back waits until there is room";
+      EXPECT_EQ(counters.num_admitted, 3 + counters.num_preemptions) << "and comes back as often as it went";
+      EXPECT_EQ(sim.check_invariants(), "");
+      EXPECT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
+    }
+}
+
 TEST(scheduling, draft_trees_shrink_before_anybody_waits_for_memory) {
   for (const std::uint32_t block_size : {1U, 4U, 16U})
     for (const bool worker : {false, true}) {
