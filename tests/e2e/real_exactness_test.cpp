@@ -27,27 +27,31 @@ struct setting {
 };
 
 std::string describe(const setting& s) {
-  return s.drafter + ", length " + std::to_string(s.draft_length) + ", temperature " + std::to_string(s.temperature) + ", " +
-         std::to_string(s.concurrency) + " requests from number " + std::to_string(s.first_request);
+  return s.drafter + ", length " + std::to_string(s.draft_length) + ", temperature " +
+         std::to_string(s.temperature) + ", " + std::to_string(s.concurrency) + " requests from number " +
+         std::to_string(s.first_request);
 }
 
 bool full_grid() { return std::getenv("PACELINE_FULL_GRID") != nullptr; }
 
-/// All settings, or a third of them in which any three choices still meet: those whose numbers add up to a multiple of
-/// three. (Two groups are the fifth choice, with a test each.)
+/// All settings, or a third of them in which any three choices still meet: those whose numbers add up to a
+/// multiple of three. (Two groups are the fifth choice, with a test each.)
 std::vector<setting> settings(bool two_groups) {
   static const std::vector<std::string> drafters{"ngram", "wrong", "itself", "layers", "q2_k"};
-  const std::vector<std::uint32_t> lengths = full_grid() ? std::vector{1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U} : std::vector{1U, 4U, 8U};
+  const std::vector<std::uint32_t> lengths =
+      full_grid() ? std::vector{1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U} : std::vector{1U, 4U, 8U};
   static const std::vector<std::uint32_t> concurrencies{1, 3, 8};
   std::vector<setting> out;
   for (std::uint32_t t = 0; t < 2; ++t)
     for (std::uint32_t c = 0; c < concurrencies.size(); ++c) {
       const auto temperature = static_cast<float>(t);
-      out.push_back({"none", 0, temperature, concurrencies[c], static_cast<std::uint32_t>(out.size()) % num_requests});
+      out.push_back(
+          {"none", 0, temperature, concurrencies[c], static_cast<std::uint32_t>(out.size()) % num_requests});
       for (std::uint32_t d = 0; d < drafters.size(); ++d)
         for (std::uint32_t l = 0; l < lengths.size(); ++l)
           if (full_grid() || (d + l + c + t + (two_groups ? 2 : 0)) % 3 == 0)
-            out.push_back({drafters[d], lengths[l], temperature, concurrencies[c], static_cast<std::uint32_t>(out.size()) % num_requests});
+            out.push_back({drafters[d], lengths[l], temperature, concurrencies[c],
+                           static_cast<std::uint32_t>(out.size()) % num_requests});
     }
   return out;
 }
@@ -57,7 +61,7 @@ std::shared_ptr<const token_table> plain_tokens(const std::vector<generation_req
 }
 
 class real_exactness : public ::testing::TestWithParam<bool> {
-protected:
+ protected:
   void SetUp() override {
     if (!smollm2_file()) GTEST_SKIP() << "no smollm2.gguf in PACELINE_MODEL_DIR";
   }
@@ -106,7 +110,8 @@ TEST_P(real_exactness, tokens_equal_plain_decoding) {
     by_drafter[s.drafter].accepted += got.accepted;
   }
   std::printf("%zu settings\n", grid.size());
-  for (const auto& [name, sum] : by_drafter) std::printf("%-7s accepted %5u of %5u draft tokens\n", name.c_str(), sum.accepted, sum.drafted);
+  for (const auto& [name, sum] : by_drafter)
+    std::printf("%-7s accepted %5u of %5u draft tokens\n", name.c_str(), sum.accepted, sum.drafted);
   // Each drafter is what its name says: else the grid would compare plain decoding with itself.
   EXPECT_EQ(by_drafter["none"].drafted, 0U);
   EXPECT_GT(by_drafter["wrong"].drafted, 0U);
@@ -121,8 +126,10 @@ TEST_P(real_exactness, tokens_equal_plain_decoding) {
 
 /// Actors die while requests run; the clients do not notice.
 TEST_P(real_exactness, killed_actors_cost_no_token) {
-  const std::vector<std::string> drafters{"layers", "q2_k", "ngram", "none"}; // layers is number 4, q2_k number 5
-  const std::vector<std::string> victims{"target_verifier/0", "draft_worker/0/4", "draft_worker/0/5", "scheduler/0", "kv_pool"};
+  const std::vector<std::string> drafters{"layers", "q2_k", "ngram",
+                                          "none"}; // layers is number 4, q2_k number 5
+  const std::vector<std::string> victims{"target_verifier/0", "draft_worker/0/4", "draft_worker/0/5",
+                                         "scheduler/0", "kv_pool"};
   std::vector<generation_request> requests;
   for (std::uint32_t i = 0; i < drafters.size(); ++i) {
     requests.push_back(real_request(i, i % 2 == 0 ? 1.0F : 0.0F, 32));

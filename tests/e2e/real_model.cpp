@@ -22,13 +22,15 @@ const std::array<std::vector<std::int32_t>, 8> prompts{{
     // "Once upon a time, there was a"
     {6403, 1980, 253, 655, 28, 665, 436, 253},
     // "def add(a, b):\n    return a + b\n\ndef sub(a, b):\n    return"
-    {1604, 803, 24, 81, 28, 278, 727, 472, 1003, 253, 1232, 278, 198, 198, 1604, 840, 24, 81, 28, 278, 727, 472, 1003},
+    {1604, 803, 24,   81,  28, 278, 727, 472, 1003, 253, 1232, 278,
+     198,  198, 1604, 840, 24, 81,  28,  278, 727,  472, 1003},
     // "The capital of France is Paris. The capital of Germany is Berlin. The capital of Italy is"
     {504, 3575, 282, 4649, 314, 7042, 30, 378, 3575, 282, 4521, 314, 11452, 30, 378, 3575, 282, 7158, 314},
     // "To be or not to be, that is"
     {2068, 325, 355, 441, 288, 325, 28, 338, 314},
     // "the red cat, the red dog, the red cat, the red dog, the red cat,"
-    {1195, 2382, 2644, 28, 260, 2382, 2767, 28, 260, 2382, 2644, 28, 260, 2382, 2767, 28, 260, 2382, 2644, 28},
+    {1195, 2382, 2644, 28,   260,  2382, 2767, 28,   260,  2382,
+     2644, 28,   260,  2382, 2767, 28,   260,  2382, 2644, 28},
     // "Hello"
     {19556},
 }};
@@ -45,12 +47,15 @@ std::vector<token_id> decode_one(cpu_model& model, const generation_request& req
   std::vector<float> logits(model.get().info().vocab_size);
   std::vector<token_id> tokens = request.prompt;
   const std::vector<std::uint32_t> first_row{0};
-  for (std::uint32_t position = 0; position + 1 < request.prompt.size() + request.stop.max_tokens; ++position) {
+  for (std::uint32_t position = 0; position + 1 < request.prompt.size() + request.stop.max_tokens;
+       ++position) {
     const device::batch_entry row{tokens[position], token_position{position}, kv_slot{position}, 0, 0, 0};
     model.forward({{&row, 1}, {&sequence, 1}, {}}, *kv, {first_row, logits, {}});
     if (position + 1 < tokens.size()) continue; // within the prompt
     const auto output_index = static_cast<std::uint32_t>(tokens.size() - request.prompt.size());
-    const sampling::row_context at{.committed = &counts, .draft_path = {}, .position = token_position{position + 1},
+    const sampling::row_context at{.committed = &counts,
+                                   .draft_path = {},
+                                   .position = token_position{position + 1},
                                    .output_index = output_index};
     tokens.push_back(pipeline.process_and_sample(logits, at));
     counts.add_output(tokens.back());
@@ -91,7 +96,8 @@ generation_request real_request(std::uint32_t n, float temperature, std::uint32_
   return r;
 }
 
-token_table decode_plainly(const std::filesystem::path& path, const std::vector<generation_request>& requests) {
+token_table decode_plainly(const std::filesystem::path& path,
+                           const std::vector<generation_request>& requests) {
   cpu_model_options options;
   options.num_threads = 2;
   auto model = cpu_model::open(path, options);
@@ -106,8 +112,9 @@ config::engine_options real_engine_options(bool two_groups) {
   model.name = "smollm2";
   model.path = smollm2_file().value();
   model.context_length = context_length;
-  model.drafters = {drafter("ngram", "ngram"), drafter("wrong", "wrong"), drafter("itself", "model", model.path),
-                    drafter("layers", "model", drafter_file("12-layers")), drafter("q2_k", "model", drafter_file("q2_k"))};
+  model.drafters = {
+      drafter("ngram", "ngram"), drafter("wrong", "wrong"), drafter("itself", "model", model.path),
+      drafter("layers", "model", drafter_file("12-layers")), drafter("q2_k", "model", drafter_file("q2_k"))};
   for (auto& d : model.drafters) d.partition = two_groups ? 1 : 0;
   options.models.push_back(std::move(model));
   options.threads = 2;
@@ -118,14 +125,16 @@ config::engine_options real_engine_options(bool two_groups) {
 
 speculation::drafter_registry registry_with_wrong(std::shared_ptr<const token_table> right) {
   auto registry = speculation::drafter_registry::with_built_in();
-  registry.add("wrong", [right](const speculation::drafter_parts& parts) -> expected<std::unique_ptr<speculation::drafter>> {
-    const auto recited = [right](const speculation::draft_task& task, std::span<const token_id> path) {
-      const auto found = right->find(task.sampling->params().seed);
-      const auto at = task.tokens.size() - task.prompt_length + path.size();
-      return found == right->end() || at >= found->second.size() ? token_id{-1} : found->second[at];
-    };
-    return make_scripted_drafter(parts.options.name, contradict(recited, parts.target_vocab_size));
-  });
+  registry.add(
+      "wrong",
+      [right](const speculation::drafter_parts& parts) -> expected<std::unique_ptr<speculation::drafter>> {
+        const auto recited = [right](const speculation::draft_task& task, std::span<const token_id> path) {
+          const auto found = right->find(task.sampling->params().seed);
+          const auto at = task.tokens.size() - task.prompt_length + path.size();
+          return found == right->end() || at >= found->second.size() ? token_id{-1} : found->second[at];
+        };
+        return make_scripted_drafter(parts.options.name, contradict(recited, parts.target_vocab_size));
+      });
   return registry;
 }
 

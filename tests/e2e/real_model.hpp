@@ -28,10 +28,11 @@ using token_table = std::map<std::uint64_t, std::vector<token_id>>;
 generation_request real_request(std::uint32_t n, float temperature, std::uint32_t max_tokens);
 
 /// Decodes each request alone, one row a pass, without engine, pool or actors.
-token_table decode_plainly(const std::filesystem::path& model, const std::vector<generation_request>& requests);
+token_table decode_plainly(const std::filesystem::path& model,
+                           const std::vector<generation_request>& requests);
 
-/// The engine's options: SmolLM2 on two threads with drafters "ngram", "wrong", "itself", "layers" and "q2_k". Two
-/// groups: drafters with a model of their own have the second thread as their partition.
+/// The engine's options: SmolLM2 on two threads with drafters "ngram", "wrong", "itself", "layers" and
+/// "q2_k". Two groups: drafters with a model of their own have the second thread as their partition.
 config::engine_options real_engine_options(bool two_groups);
 
 /// The built-in kinds of drafters and "wrong", whose draft tokens are never those of `right`.
