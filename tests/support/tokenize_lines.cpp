@@ -10,8 +10,10 @@
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <boost/json/string.hpp>
 #include <boost/json/value.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -47,7 +49,7 @@ boost::json::value encode(const tokenizer::tokenizer& t, const boost::json::valu
 boost::json::value decode(const tokenizer::tokenizer& t, const boost::json::value& line) {
   std::vector<token_id> tokens;
   for (const auto& id : line.as_array()) tokens.emplace_back(id.to_number<std::int32_t>());
-  return boost::json::value_from(t.decode(tokens));
+  return boost::json::string(t.decode(tokens));
 }
 
 } // namespace

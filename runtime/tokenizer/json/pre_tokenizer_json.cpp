@@ -16,6 +16,11 @@ constexpr std::string_view punctuation = R"([!-/:-@\[-`{-~\p{P}])";
 constexpr std::string_view byte_level_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
+/// The pre-tokenizer Whitespace is run by Rust's pattern engine, whose \w has joiners and not the numbers of
+/// Latin-1.
+constexpr std::string_view rust_words =
+    R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\s]+)";
+
 split_behavior read_behavior(const json_node& node, split_behavior fallback) {
   if (!node) return fallback;
   const std::string name = node.string();
@@ -89,7 +94,7 @@ void read_pre_tokenizer(const json_node& node, pre_tokenizer& out) {
   } else if (type == "Punctuation") {
     add_split(node, punctuation, read_behavior(node["behavior"], behavior::isolated), false, out);
   } else if (type == "Whitespace") {
-    add_split(node, R"(\w+|[^\w\s]+)", behavior::removed, true, out);
+    add_split(node, rust_words, behavior::removed, true, out);
   } else if (type == "WhitespaceSplit") {
     add_split(node, R"(\s)", behavior::removed, false, out);
   } else if (type == "BertPreTokenizer") {

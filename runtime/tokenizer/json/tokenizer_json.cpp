@@ -56,7 +56,7 @@ std::vector<std::string> collect_spellings(const json_node& root, model_vocabula
 }
 
 void set_types_and_pieces(const decoder_rules& decoder, const std::vector<added_entry>& added,
-                          std::optional<token_id> unknown, tokenizer_parts& parts) {
+                          tokenizer_parts& parts) {
   parts.types.assign(parts.tokens->size(), token_type::normal);
   for (std::size_t i = 0; i < parts.types.size(); ++i) {
     const std::string_view spelling = (*parts.tokens)[token_id{static_cast<token_id::rep>(i)}];
@@ -64,7 +64,6 @@ void set_types_and_pieces(const decoder_rules& decoder, const std::vector<added_
     if (decoder.byte_fallback && hex_spelt_byte(spelling)) parts.types[i] = token_type::byte;
     parts.pieces.push_back(decoder.piece(spelling));
   }
-  if (unknown) parts.types[static_cast<std::size_t>(unknown->value)] = token_type::unknown;
   for (const auto& [token, normalized] : added)
     parts.types[static_cast<std::size_t>(token.id.value)] =
         token.special ? token_type::control : token_type::user_defined;
@@ -144,7 +143,7 @@ expected<tokenizer> assemble(const json_node& root, const std::optional<error>& 
   const decoder_rules decoder = read_decoder(root["decoder"]);
   if (failure) return *failure;
   parts->strip_leading_space = decoder.strip_leading_space;
-  set_types_and_pieces(decoder, added, vocabulary.unknown, *parts);
+  set_types_and_pieces(decoder, added, *parts);
   if (auto done = set_added_tokens(added, *parts); !done) return std::move(done).error();
   if (auto done = set_specials(settings, file, *parts); !done) return std::move(done).error();
   parts->finish();

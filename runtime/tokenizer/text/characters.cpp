@@ -28,8 +28,14 @@ bool is_space(char32_t code_point) noexcept {
   return c == UTF8PROC_CATEGORY_ZS || c == UTF8PROC_CATEGORY_ZL || c == UTF8PROC_CATEGORY_ZP;
 }
 
-bool is_word_character(char32_t code_point) noexcept {
-  switch (category(code_point)) {
+bool is_word_character(char32_t c) noexcept {
+  const auto between = [c](char32_t first, char32_t last) { return c >= first && c <= last; };
+  // Letters in circles and squares are alphabetic symbols. The numbers of Latin-1 are Oniguruma's habit.
+  if (between(0x24b6, 0x24e9) || between(0x1f130, 0x1f149) || between(0x1f150, 0x1f169) ||
+      between(0x1f170, 0x1f189))
+    return true;
+  if (c == 0xb2 || c == 0xb3 || c == 0xb9 || between(0xbc, 0xbe)) return true;
+  switch (category(c)) {
   case UTF8PROC_CATEGORY_LU:
   case UTF8PROC_CATEGORY_LL:
   case UTF8PROC_CATEGORY_LT:
@@ -39,6 +45,7 @@ bool is_word_character(char32_t code_point) noexcept {
   case UTF8PROC_CATEGORY_MC:
   case UTF8PROC_CATEGORY_ME:
   case UTF8PROC_CATEGORY_ND:
+  case UTF8PROC_CATEGORY_NL:
   case UTF8PROC_CATEGORY_PC:
     return true;
   default:

@@ -48,7 +48,7 @@ std::vector<std::string> split_texts(const std::string& all) {
     texts.push_back(all.substr(begin, end - begin));
     begin = end + separator.size();
   }
-  texts.push_back(all.substr(begin));
+  if (begin < all.size()) texts.push_back(all.substr(begin)); // a separator may end the file
   return texts;
 }
 

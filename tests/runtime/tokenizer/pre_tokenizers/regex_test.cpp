@@ -34,9 +34,11 @@ TEST(regex, spaces_are_unicodes_white_space) {
 }
 
 TEST(regex, word_characters_include_marks_and_connectors) {
-  EXPECT_EQ(matches(R"(\w+)", "e\xcc\x81_1 \xc2\xb2-x"), (strings{"e\xcc\x81_1", "x"}))
-      << "a superscript is no \\w";
-  EXPECT_EQ(matches(R"([^\w\s]+)", "a\xc2\xb2!b"), (strings{"\xc2\xb2!"}));
+  EXPECT_EQ(matches(R"(\w+)", "e\xcc\x81_1 \xc2\xb2-x"), (strings{"e\xcc\x81_1", "\xc2\xb2", "x"}));
+  EXPECT_EQ(matches(R"(\w+)", "Ⅷ-Ⓐ-⁴"), (strings{"Ⅷ", "Ⓐ"})) << "numerals and letters in circles, no other numbers";
+  EXPECT_EQ(matches(R"([^\w\s]+)", "a⁴!b"), (strings{"⁴!"}));
+  EXPECT_EQ(matches(R"(\b\S)", "e\xcc\x81 x_y"), (strings{"e", "x"}));
+  EXPECT_EQ(matches(R"(\B\w)", "abc"), (strings{"b", "c"}));
   EXPECT_EQ(matches(R"(\W+)", "a!?b"), (strings{"!?"}));
 }
 
