@@ -70,6 +70,7 @@ draft_worker(protocol::draft_worker_actor::stateful_pointer<draft_worker_shell> 
 struct fan_out_shell {
   fan_out_shell() = default;
   static inline const char* name = "fan_out";
+  std::unordered_map<std::uint32_t, protocol::resubmit_event> schedulers; ///< by model: where it is since its restart
 };
 /// Sessions by request; owned by the engine.
 using session_table = std::unordered_map<request_id, caf::strong_actor_ptr>;

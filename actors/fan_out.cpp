@@ -12,7 +12,11 @@ fan_out_actor::behavior_type fan_out(fan_out_actor::stateful_pointer<fan_out_she
     self->quit(message.reason);
   });
   return {
-      [=](const register_command& m) { sessions->insert_or_assign(m.request, m.session); },
+      [=](const register_command& m) {
+        sessions->insert_or_assign(m.request, m.session);
+        // It may have been given the handle of a scheduler that died before this registration.
+        for (const auto& [model, news] : self->state.schedulers) self->send(caf::actor_cast<session_actor>(m.session), news);
+      },
       [=](const event_batch& m) {
         meter->num_messages.fetch_add(1, std::memory_order_relaxed);
         for (std::size_t i = 0; i < m.events->size(); ++i) {
@@ -24,6 +28,7 @@ fan_out_actor::behavior_type fan_out(fan_out_actor::stateful_pointer<fan_out_she
         }
       },
       [=](const resubmit_event& m) {
+        self->state.schedulers[m.model] = m;
         for (const auto& [request, session] : *sessions) self->send(caf::actor_cast<session_actor>(session), m);
       },
   };

@@ -59,7 +59,7 @@ bool kv_pool_state::apply(std::uint32_t model, const watermark_event& event, ans
 }
 
 lease_event kv_pool_state::acquire(std::uint32_t model, const acquire_command& command) {
-  lease_event answer{command.request, command.pool, false, {}, 0, {}};
+  lease_event answer{command.request, command.pool, command.ticket, false, {}, 0, {}};
   release(model, {command.request, command.pool, 0}); // an earlier answer was lost: its blocks were never used
   kv::acquire_options options;
   options.tokens = command.tokens;
@@ -84,9 +84,9 @@ lease_event kv_pool_state::reserve(std::uint32_t model, const reserve_command& c
   auto* t = find(model, command.pool, command.request);
   if (!t) { // a drafter's pool: its table starts with the first reservation; it has no prefixes to share
     const token_id nothing{0};
-    return acquire(model, {command.request, command.pool, {nothing}, {}, false, command.num_positions});
+    return acquire(model, {command.request, command.pool, {nothing}, {}, false, command.num_positions, command.ticket});
   }
-  lease_event answer{command.request, command.pool, false, {}, 0, {}};
+  lease_event answer{command.request, command.pool, command.ticket, false, {}, 0, {}};
   auto grown = manager_->reserve(t->key, command.num_positions);
   if (!grown) {
     note_refusal(model);

@@ -58,8 +58,9 @@ session_actor::behavior_type session(self_pointer self, session_client client, s
         self->send(self->state.scheduler, grant_command{m.request, credit});
       },
       [=](const resubmit_event& m) {
-        if (m.model != self->state.client.model) return;
-        self->state.scheduler = caf::actor_cast<scheduler_actor>(m.scheduler);
+        auto now = caf::actor_cast<scheduler_actor>(m.scheduler);
+        if (m.model != self->state.client.model || now == self->state.scheduler) return;
+        self->state.scheduler = std::move(now);
         submit(self);
       },
   };

@@ -67,9 +67,11 @@ public:
     parts_.sessions->clear();
     self_->state.fan_out = spawn("fan_out", fan_out, parts_.sessions);
     const link_command news{nullptr, nullptr, address_of(self_->state.fan_out), {}};
-    for (auto& m : self_->state.models) {
+    for (std::size_t i = 0; i < self_->state.models.size(); ++i) {
+      auto& m = self_->state.models[i];
       self_->send(m.scheduler, news);
       self_->send(m.verifier, news);
+      self_->send(self_->state.fan_out, resubmit_event{address_of(m.scheduler), static_cast<std::uint32_t>(i)});
     }
   }
 

@@ -1,0 +1,25 @@
+# The installed library: `find_package(paceline)` gives the target paceline::engine. Its public headers need nothing but
+# the standard library; the archives behind it need the packages that paceline-config.cmake finds.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+get_property(libraries GLOBAL PROPERTY PACELINE_LIBRARIES)
+install(TARGETS ${libraries} EXPORT PacelineTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/paceline)
+install(TARGETS paceline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(EXPORT PacelineTargets FILE paceline-targets.cmake NAMESPACE paceline:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/paceline)
+
+set(public_headers
+  engine/engine.hpp engine/snapshot.hpp engine/served_model.hpp config/engine_options.hpp
+  runtime/base/error.hpp runtime/base/expected.hpp runtime/base/ids.hpp runtime/base/request.hpp
+  runtime/base/token_event.hpp)
+foreach(header ${public_headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/paceline/${folder})
+endforeach()
+
+configure_package_config_file(cmake/paceline-config.cmake.in ${CMAKE_BINARY_DIR}/paceline-config.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/paceline)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/paceline-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/paceline-config.cmake ${CMAKE_BINARY_DIR}/paceline-config-version.cmake cmake/FindCAF.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/paceline)

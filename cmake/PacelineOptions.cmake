@@ -30,6 +30,8 @@ endif()
 if(PACELINE_SANITIZE)
   add_compile_options(-fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=${PACELINE_SANITIZE})
+  # GCC 12 cannot follow std::optional through the sanitizers' instrumentation and warns of values that are set.
+  add_compile_options(-Wno-maybe-uninitialized)
 endif()
 
 add_library(paceline_warnings INTERFACE)

@@ -140,6 +140,9 @@ void declare_server(group_builder<daemon_config>& g) {
       "server.allowed_origins", text_lists, [](c & o) -> auto& { return o.server.allowed_origins; },
       "Web origins whose pages may connect, besides those served from loopback.", on_reload);
   g.add(
+      "server.allowed_hosts", text_lists, [](c & o) -> auto& { return o.server.allowed_hosts; },
+      "Host names this server answers to, besides loopback ones; empty = any, when it listens beyond loopback.");
+  g.add(
       "server.max_connections", integers(1, 65536), [](c & o) -> auto& { return o.server.max_connections; },
       "Open connections; further ones are closed at once.");
   g.add(

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <limits>
 
 namespace paceline::config {
@@ -47,12 +46,12 @@ std::string spell_with_unit(std::uint64_t n, const std::array<unit, N>& units) {
   return std::to_string(n / u->factor).append(u->name);
 }
 
+/// A decimal number, not negative; from_chars alone would take "-nan".
 std::optional<double> parse_number(std::string_view text) {
-  if (text.empty() || (text.front() != '-' && (text.front() < '0' || text.front() > '9')))
-    return std::nullopt;
+  if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
   double n = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (failure != std::errc() || end != text.data() + text.size() || !std::isfinite(n)) return std::nullopt;
+  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return n;
 }
 

@@ -5,7 +5,9 @@ cd "$(dirname "$0")/.."
 
 deploy/packages.sh
 deploy/python_env.sh
-deploy/tokenizer_vocabularies.sh
+model=$(deploy/demo_model.sh)
+export PACELINE_MODEL_DIR=${PACELINE_MODEL_DIR:-$(dirname "$model")}
+[ -x deploy/tokenizer_vocabularies.sh ] && deploy/tokenizer_vocabularies.sh
 cmake --preset release
 cmake --build --preset release
 ctest --preset release --output-on-failure -j "$(nproc)"

@@ -1,10 +1,12 @@
 #include "engine/loaded_model.hpp"
 
 #include "engine/hash_vocabulary.hpp"
+#include "engine/model_files.hpp"
 #include "runtime/model/hash_model.hpp"
-#include "runtime/tokenizer/tokenizer.hpp"
+#include "runtime/model/transformer_loader.hpp"
 
 #include <algorithm>
+#include <thread>
 
 namespace paceline {
 
@@ -22,36 +24,78 @@ model::hash_model_config hash_config(const config::model_options& options) {
   return c;
 }
 
+/// Loads the weights of `source`; progress goes out as stage `stage`.
+expected<std::shared_ptr<const model::language_model>> load_weights(const model::model_source& source, config::kv_type kv,
+                                                                    cpu::cpu_device& device, const std::string& stage,
+                                                                    const std::function<void(const load_progress&)>& progress) {
+  model::transformer_load_options options;
+  options.kv_type = kv == config::kv_type::f32 ? device::tensor_type::f32 : device::tensor_type::f16;
+  options.num_threads = std::max(std::thread::hardware_concurrency(), 1U);
+  if (progress)
+    options.progress = [&](std::uint64_t done, std::uint64_t total) { progress({stage, done, total}); };
+  auto made = model::load_transformer(source.config, source.weights, device, device, options);
+  if (!made) return std::move(made).error();
+  return std::shared_ptr<const model::language_model>(*std::move(made));
+}
+
 } // namespace
 
 loaded_model::loaded_model() = default;
 loaded_model::~loaded_model() = default;
 
-expected<std::unique_ptr<loaded_model>> load_model(const config::model_options& options, device::weight_memory&,
-                                                   const std::function<void(const load_progress&)>&) {
+expected<void> loaded_model::load_hash(const config::model_options& options) {
+  auto vocabulary = tokenizer::tokenizer::from_vocabulary(hash_vocabulary(options.hash.vocab_size));
+  if (!vocabulary) return std::move(vocabulary).error();
+  vocabulary_ = std::make_unique<tokenizer::tokenizer>(*std::move(vocabulary));
+  auto chat = make_chat_template("", options.chat_template);
+  if (!chat) return std::move(chat).error();
+  if (*chat) chat_ = std::make_shared<const tokenizer::chat_template>(**std::move(chat));
+  runs_ = std::make_shared<model::hash_model>(hash_config(options));
+  return {};
+}
+
+expected<void> loaded_model::load_file(const config::model_options& options, cpu::cpu_device& device,
+                                       const std::function<void(const load_progress&)>& progress) {
+  auto source = model::open_model(options.path);
+  if (!source) return std::move(source).error();
+  auto vocabulary = make_tokenizer(*source);
+  if (!vocabulary) return std::move(vocabulary).error();
+  vocabulary_ = std::make_unique<tokenizer::tokenizer>(*std::move(vocabulary));
+  auto chat = make_chat_template(source->chat_template, options.chat_template);
+  if (!chat) return std::move(chat).error();
+  if (*chat) chat_ = std::make_shared<const tokenizer::chat_template>(**std::move(chat));
+  auto weights = load_weights(*source, options.kv_dtype, device, options.name, progress);
+  if (!weights) return std::move(weights).error();
+  runs_ = *std::move(weights);
+  eos_ids_ = source->eos_ids;
+  return {};
+}
+
+expected<std::unique_ptr<loaded_model>> loaded_model::load(const config::model_options& options, cpu::cpu_device& device,
+                                                           const std::function<void(const load_progress&)>& progress) {
   std::unique_ptr<loaded_model> made(new loaded_model);
   made->name_ = options.name;
   made->aliases_ = options.aliases;
-  if (options.kind == "hash") {
-    auto vocabulary = tokenizer::tokenizer::from_vocabulary(hash_vocabulary(options.hash.vocab_size));
-    if (!vocabulary) return std::move(vocabulary).error();
-    made->vocabulary_ = std::make_unique<tokenizer::tokenizer>(*std::move(vocabulary));
-    made->runs_ = std::make_shared<model::hash_model>(hash_config(options));
-  } else {
-    return error{errc::unsupported, "kind: \"" + options.kind + "\" is not one of hash"};
-  }
-  const auto eos = made->vocabulary_->eos_like();
-  made->eos_ids_.assign(eos.begin(), eos.end());
+  auto loaded = options.kind == "hash" ? made->load_hash(options) : made->load_file(options, device, progress);
+  if (!loaded) return std::move(loaded).error();
+  for (auto id : made->vocabulary_->eos_like()) made->eos_ids_.push_back(id);
+  std::ranges::sort(made->eos_ids_);
+  made->eos_ids_.erase(std::ranges::unique(made->eos_ids_).begin(), made->eos_ids_.end());
   const auto own = made->runs_->info().context_length;
-  const auto wanted = options.context_length != 0 ? options.context_length : default_context_length;
-  made->context_length_ = std::min(own, wanted);
+  made->context_length_ = std::min(own, options.context_length != 0 ? options.context_length : default_context_length);
   return made;
 }
 
 expected<std::shared_ptr<const model::language_model>>
-load_draft_model(const config::drafter_options& options, const loaded_model&, device::weight_memory&,
-                 const std::function<void(const load_progress&)>&) {
-  return error{errc::unsupported, "path: " + options.path};
+load_draft_model(const config::drafter_options& options, const config::model_options& target_options,
+                 const loaded_model& target, cpu::cpu_device& device,
+                 const std::function<void(const load_progress&)>& progress) {
+  auto source = model::open_model(options.path);
+  if (!source) return std::move(source).error();
+  auto vocabulary = make_tokenizer(*source);
+  if (!vocabulary) return std::move(vocabulary).error();
+  if (auto ok = tokenizer::check_compatible(target.vocabulary(), *vocabulary); !ok) return std::move(ok).error();
+  return load_weights(*source, target_options.kv_dtype, device, target_options.name + "/" + options.name, progress);
 }
 
 } // namespace paceline

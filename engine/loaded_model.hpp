@@ -3,7 +3,7 @@
 #include "config/engine_options.hpp"
 #include "engine/engine.hpp"
 #include "engine/served_model.hpp"
-#include "runtime/device/matrix.hpp"
+#include "runtime/cpu/cpu_device.hpp"
 #include "runtime/model/language_model.hpp"
 
 #include <functional>
@@ -14,6 +14,9 @@ namespace paceline {
 /// A model as the engine loaded it: what runs, and what the edges see.
 class loaded_model final : public served_model {
 public:
+  /// Loads the target that `options` name: weights onto `device`, which outlives it, vocabulary, chat template.
+  static expected<std::unique_ptr<loaded_model>> load(const config::model_options& options, cpu::cpu_device& device,
+                                                      const std::function<void(const load_progress&)>& progress);
   ~loaded_model() override;
 
   const std::string& name() const noexcept override { return name_; }
@@ -29,27 +32,25 @@ public:
   void set_drafters(std::vector<std::string> names) { drafters_ = std::move(names); }
 
 private:
-  friend expected<std::unique_ptr<loaded_model>> load_model(const config::model_options&, device::weight_memory&,
-                                                            const std::function<void(const load_progress&)>&);
   loaded_model();
+  expected<void> load_hash(const config::model_options& options);
+  expected<void> load_file(const config::model_options& options, cpu::cpu_device& device,
+                           const std::function<void(const load_progress&)>& progress);
 
   std::string name_;
   std::vector<std::string> aliases_;
   std::shared_ptr<const model::language_model> runs_;
   std::unique_ptr<tokenizer::tokenizer> vocabulary_;
-  std::shared_ptr<const tokenizer::chat_template> chat_;
+  std::shared_ptr<const tokenizer::chat_template> chat_; ///< null: none
   std::vector<token_id> eos_ids_;
   std::uint32_t context_length_ = 0;
   std::vector<std::string> drafters_;
 };
 
-/// Loads the target that `options` name: weights into `memory`, vocabulary, chat template.
-expected<std::unique_ptr<loaded_model>> load_model(const config::model_options& options, device::weight_memory& memory,
-                                                   const std::function<void(const load_progress&)>& progress);
-
 /// Loads a drafter's own model and checks that its vocabulary is the target's.
 expected<std::shared_ptr<const model::language_model>>
-load_draft_model(const config::drafter_options& options, const loaded_model& target, device::weight_memory& memory,
+load_draft_model(const config::drafter_options& options, const config::model_options& target_options,
+                 const loaded_model& target, cpu::cpu_device& device,
                  const std::function<void(const load_progress&)>& progress);
 
 } // namespace paceline

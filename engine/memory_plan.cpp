@@ -23,7 +23,7 @@ expected<memory_plan> plan_memory(const std::vector<std::unique_ptr<model_unit>>
   memory_plan plan;
   plan.budget_bytes = budget_bytes != 0 ? budget_bytes : std::min(wanted, std::max(machine_bytes / 2, least));
   if (plan.budget_bytes < least)
-    return error{errc::resource_exhausted, "memory.kv_budget: " + std::to_string(plan.budget_bytes) +
+    return error{errc::resource_exhausted, "engine.memory_budget: " + std::to_string(plan.budget_bytes) +
                  " bytes do not hold one request of full length a model; it takes " + std::to_string(least) +
                  " bytes, or a smaller context_length"};
   for (const auto& unit : models) {

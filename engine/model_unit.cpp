@@ -19,7 +19,7 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
                                                        const std::function<void(const load_progress&)>& progress) {
   auto unit = std::make_unique<model_unit>();
   unit->options = options;
-  auto target = load_model(options, device, progress);
+  auto target = loaded_model::load(options, device, progress);
   if (!target) return std::move(target).error().within("model " + options.name);
   unit->target = *std::move(target);
   unit->context_length = unit->target->context_length();
@@ -32,7 +32,7 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
     drafter_unit made;
     made.options = wanted;
     if (!wanted.path.empty()) {
-      auto own = load_draft_model(wanted, *unit->target, device, progress);
+      auto own = load_draft_model(wanted, options, *unit->target, device, progress);
       if (!own) return std::move(own).error().within("model " + options.name + ", drafter " + wanted.name);
       made.own_model = *std::move(own);
       made.pool = static_cast<std::uint32_t>(unit->pool_needs().size());

@@ -19,7 +19,6 @@ struct edge_limits {
   std::uint32_t max_replays = 256;                                      ///< resumable responses kept at once
   std::chrono::milliseconds replay_retention{std::chrono::seconds(60)}; ///< after the last reader has gone
   std::chrono::milliseconds keep_alive{std::chrono::seconds(15)};       ///< comment lines on a silent stream
-  std::chrono::milliseconds ping_interval{std::chrono::seconds(20)};    ///< of WebSocket connections
   std::chrono::milliseconds websocket_lifetime{std::chrono::minutes(60)};
 };
 

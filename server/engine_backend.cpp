@@ -1,7 +1,11 @@
 #include "engine/served_model.hpp"
 #include "runtime/model/language_model.hpp"
+#include "runtime/tokenizer/chat_template/chat_template.hpp"
+#include "runtime/tokenizer/chat_template/request_variables.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 #include "server/backend.hpp"
+
+#include <boost/json/value.hpp>
 
 #include <map>
 
@@ -9,14 +13,26 @@ namespace paceline::server {
 
 namespace {
 
+namespace json = boost::json;
+
+/// What a template calls the special tokens, as the vocabulary spells them.
+tokenizer::special_spellings spellings_of(const tokenizer::tokenizer& vocabulary) {
+  const auto spelling = [&](std::optional<token_id> token) {
+    return token ? std::optional(std::string(vocabulary.spelling(*token))) : std::nullopt;
+  };
+  return {spelling(vocabulary.bos()), spelling(vocabulary.eos()), spelling(vocabulary.pad()), std::nullopt};
+}
+
 class engine_model final : public model_view {
  public:
-  explicit engine_model(const served_model& served) : served_(served) {
+  explicit engine_model(const served_model& served)
+      : served_(served), spellings_(spellings_of(served.vocabulary())) {
     limits_.name = served.name();
     limits_.vocab_size = served.info().vocab_size;
     limits_.context_length = served.context_length();
     limits_.eos_ids = served.eos_ids();
     limits_.drafters = served.drafters();
+    takes_tools_ = has_chat_template() && shows_tools();
   }
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return served_.aliases(); }
@@ -33,14 +49,53 @@ class engine_model final : public model_view {
     return std::string(piece.empty() ? served_.vocabulary().spelling(token) : piece);
   }
   bool has_chat_template() const noexcept override { return served_.chat() != nullptr; }
-  bool template_takes_tools() const noexcept override { return false; }
-  expected<std::string> render_chat(const boost::json::object&) const override {
-    return error{errc::unsupported, "the model has no chat template"};
+  bool template_takes_tools() const noexcept override { return takes_tools_; }
+
+  expected<std::string> render_chat(const json::object& asked) const override {
+    tokenizer::chat_request request;
+    for (const auto& [name, value] : asked) {
+      if (name == "messages")
+        request.messages = value.as_array();
+      else if (name == "tools")
+        request.tools = value.as_array();
+      else if (name == "add_generation_prompt")
+        request.add_generation_prompt = value.as_bool();
+      else
+        request.template_arguments[name] = value;
+    }
+    const auto variables = tokenizer::request_variables(request, spellings_);
+    if (!variables) return variables.error();
+    auto text = served_.chat()->render(*variables);
+    if (text) return text;
+    return error{text.error().code(), without_name(text.error().message())};
   }
 
  private:
+  /// A template's name may be a path of this machine: not for clients.
+  std::string without_name(std::string message) const {
+    const auto& name = served_.chat()->options().name;
+    if (message.compare(0, name.size(), name) == 0) message.replace(0, name.size(), "chat template");
+    return message;
+  }
+
+  /// Asks the template: a tool's name either reaches the text or it does not.
+  bool shows_tools() const {
+    static constexpr const char* probe = "paceline_probe";
+    const json::object function{
+        {"name", probe},
+        {"description", "-"},
+        {"parameters", json::object{{"type", "object"}, {"properties", json::object{}}}}};
+    const json::object asked{
+        {"messages", json::array{json::object{{"role", "user"}, {"content", "x"}}}},
+        {"tools", json::array{json::object{{"type", "function"}, {"function", function}}}}};
+    const auto text = render_chat(asked);
+    return text && text->find(probe) != std::string::npos;
+  }
+
   const served_model& served_;
+  tokenizer::special_spellings spellings_;
   wire::model_limits limits_;
+  bool takes_tools_ = false;
 };
 
 class engine_backend final : public backend {

@@ -159,9 +159,9 @@ bool http_server::stop(std::chrono::milliseconds drain_timeout) {
   p.connections.drain_all();
   const bool drained = p.connections.wait_until_empty(drain_timeout);
   p.requests.clear();
-  p.pool.reset(); // no more jobs: nothing new reaches the connections
   p.connections.abort_all();
   p.io->finish();
+  p.pool.reset(); // last: until the threads have ended, a connection may still hand it a job
   return drained;
 }
 

@@ -244,7 +244,7 @@ std::shared_ptr<exchange> service::read_response(const admitted_request& request
   if (!log)
     return answer(error_reply(
         {404, "not_found_error", "response_not_found", "no resumable response has this id", "", 0}));
-  if (request.head.query_value("stream") != "true") {
+  if (request.head.method == "HEAD" || request.head.query_value("stream") != "true") {
     const auto result = log->result();
     if (!result)
       return answer(error_reply({409, "conflict_error", "response_in_progress",

@@ -67,6 +67,7 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   read_template_arguments(reader, request.prompt);
   read_response_format(reader);
   read_generation_fields(reader, limits, request.fields);
+  read_paceline_object(reader, request.fields);
   reader.integer("max_tokens", request.fields.max_tokens, 1, max_int32);
   reader.integer("max_completion_tokens", request.fields.max_tokens, 1, max_int32);
   bool logprobs = false;

@@ -36,10 +36,9 @@ struct resume_point {
   std::uint32_t next_token = 0; ///< output index of the first token it has not seen
 };
 
-/// Our additions to the Responses protocol: the object "paceline" of a request. All off unless asked for.
+/// Our additions to the Responses protocol, in the object "paceline" beside token_ids and trace. Off unless
+/// asked for.
 struct response_options {
-  bool token_ids = false; ///< deltas carry "token_ids" and "token_index"
-  bool trace = false;     ///< a "paceline.round" event a round
   bool resumable = false; ///< the generation outlives its connection for a while
   std::optional<resume_point> resume;
 };

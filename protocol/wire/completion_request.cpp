@@ -75,6 +75,7 @@ parsed<completion_request> parse_completion_request(std::string_view body, const
   completion_request request;
   read_prompts(reader, limits.max_sequences, request.prompts);
   read_generation_fields(reader, limits, request.fields);
+  read_paceline_object(reader, request.fields);
   reader.boolean("echo", request.echo);
   reader.integer("max_tokens", request.fields.max_tokens, request.echo ? 0 : 1, max_int32);
   reader.integer("logprobs", request.num_logprobs, 0, 5);

@@ -87,7 +87,7 @@ void read_speculation(field_reader& outer, generation_fields& out) {
   if (fields == nullptr) return;
   field_reader reader(*fields, outer.path_of("speculation"));
   reader.text("drafter", out.speculation.drafter, 1, 128);
-  reader.integer("draft_length", out.speculation.draft_length, 1, 64);
+  reader.integer("draft_length", out.speculation.draft_length, 1, 63);
   if (const auto rule = reader.choice("rule", {"coupled", "rejection"}))
     out.speculation.rule = *rule == 0 ? verification_rule::coupled : verification_rule::rejection;
   if (reader.failure()) outer.fail(*reader.failure());
@@ -155,6 +155,20 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   // Bookkeeping for OpenAI's own service: nothing here could act on it.
   reader.accept({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                  "prompt_cache_retention"});
+}
+
+void read_reply_options(field_reader& reader, generation_fields& out) {
+  reader.boolean("token_ids", out.return_token_ids);
+  reader.boolean("trace", out.trace);
+}
+
+void read_paceline_object(field_reader& outer, generation_fields& out) {
+  const auto* fields = outer.object("paceline");
+  if (fields == nullptr) return;
+  field_reader reader(*fields, outer.path_of("paceline"));
+  read_reply_options(reader, out);
+  if (reader.failure()) outer.fail(*reader.failure());
+  for (auto& name : reader.ignored()) out.ignored_fields.push_back(std::move(name));
 }
 
 parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,

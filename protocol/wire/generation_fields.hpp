@@ -57,6 +57,11 @@ struct model_limits {
 /// Reads the shared fields except max_tokens, whose name differs from endpoint to endpoint.
 void read_generation_fields(field_reader& reader, const request_limits& limits, generation_fields& out);
 
+/// Our own options of a reply, the object "paceline": `token_ids` and `trace`. `reader` is of that object.
+void read_reply_options(field_reader& reader, generation_fields& out);
+/// The whole object, for endpoints that have no other options in it.
+void read_paceline_object(field_reader& outer, generation_fields& out);
+
 /// The engine's request for one prompt and one choice. Without `max_tokens` the request may use
 /// `default_max_tokens`, or the rest of the context if that is less or not given. A prompt that leaves no
 /// room, or an explicit max_tokens that does not fit, is context_length_exceeded: nothing is ever cut.

@@ -10,8 +10,7 @@ response_narrator::response_narrator(response_identity identity, const response_
       max_output_tokens_(request.fields.max_tokens), num_top_logprobs_(request.num_logprobs.value_or(0)),
       temperature_(request.fields.sampling.temperature), top_p_(request.fields.sampling.top_p),
       store_(request.store), request_generate_(request.generate),
-      shows_scores_(request.num_logprobs.has_value()),
-      shows_token_ids_(request.options.token_ids || request.fields.return_token_ids),
+      shows_scores_(request.num_logprobs.has_value()), shows_token_ids_(request.fields.return_token_ids),
       shows_positions_(shows_token_ids_ || request.options.resumable) {}
 
 json_writer response_narrator::open_event(const std::string& type) const {

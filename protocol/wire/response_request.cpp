@@ -104,8 +104,7 @@ void read_options(field_reader& outer, response_request& out) {
   const auto* fields = outer.object("paceline");
   if (fields == nullptr) return;
   field_reader reader(*fields, outer.path_of("paceline"));
-  reader.boolean("token_ids", out.options.token_ids);
-  reader.boolean("trace", out.options.trace);
+  read_reply_options(reader, out.fields);
   reader.boolean("resumable", out.options.resumable);
   if (const auto* point = reader.object("resume")) {
     field_reader inner(*point, reader.path_of("resume"));
@@ -117,7 +116,6 @@ void read_options(field_reader& outer, response_request& out) {
     out.options.resume = std::move(resume);
   }
   if (reader.failure()) return outer.fail(*reader.failure());
-  out.fields.trace = out.options.trace;
   for (auto& name : reader.ignored()) out.fields.ignored_fields.push_back(std::move(name));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/base/ids.hpp"
+#include "runtime/base/portable_math.hpp"
 
 #include <array>
 #include <cstdint>
@@ -21,8 +22,8 @@ enum class noise_purpose : std::uint32_t {
 using philox_counter = std::array<std::uint32_t, 4>;
 using philox_key = std::array<std::uint32_t, 2>;
 
-/// Philox4x32 with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011,
-/// section 3.3): a bijection of the counter for every key. Four independent 32-bit words a call.
+/// Philox4x32 with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section
+/// 3.3): a bijection of the counter for every key. Four independent 32-bit words a call.
 constexpr philox_counter philox4x32_10(philox_counter counter, philox_key key) noexcept {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t left = std::uint64_t{0xD2511F53U} * counter[0];
@@ -41,15 +42,21 @@ constexpr double uniform_of(std::uint32_t word) noexcept {
   return (static_cast<double>(word) + 0.5) * 0x1p-32;
 }
 
-/// Standard Gumbel variate -log(-log(u)) of a word, the same bits on every machine; grows with the word.
-double gumbel_of(std::uint32_t word) noexcept;
-/// No word's variate is larger: -log(-log(1 - 2^-33)) = 22.87.
-inline constexpr double largest_gumbel = 22.875;
+/// Standard exponential variate -log(u) of a word: finite and positive for every word, falls as the word
+/// grows.
+constexpr double exponential_of(std::uint32_t word) noexcept { return -portable_log(uniform_of(word)); }
 
 /// The random numbers of one decision of one request: a pure function of (seed, position, choice, purpose,
-/// index), whatever else runs. Index = a token id of the target vocabulary where each token has its own
-/// number, else 0.
+/// index), whatever else runs.
+///
+/// A decision among tokens gives each token id its own standard Gumbel variate -log(arrival), where arrivals
+/// are independent standard exponentials. They are drawn a cohort of 64 ids at a time by the memoryless
+/// property: the first arrival of a cohort is an exponential over 64 and belongs to a uniformly chosen
+/// member; every other member arrives an exponential of its own later. One word thus bounds the noise of 64
+/// tokens, and a draw over a vocabulary looks at few of the others (docs/decisions/0004).
 struct noise_stream {
+  static constexpr std::uint32_t cohort_size = 64;
+
   std::uint64_t seed = 0;
   token_position position = {};
   std::uint32_t choice_index = 0;
@@ -58,15 +65,45 @@ struct noise_stream {
   constexpr philox_key key() const noexcept {
     return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   }
-  /// Words of the indices 4 * `quarter` .. 4 * `quarter` + 3.
-  constexpr philox_counter words(std::uint32_t quarter) const noexcept {
-    return philox4x32_10({position.value, choice_index, static_cast<std::uint32_t>(purpose), quarter}, key());
+  constexpr philox_counter words(std::uint32_t index) const noexcept {
+    return philox4x32_10({position.value, choice_index, static_cast<std::uint32_t>(purpose), index}, key());
   }
-  constexpr std::uint32_t word(std::uint32_t index) const noexcept { return words(index / 4)[index % 4]; }
-  constexpr double uniform(std::uint32_t index = 0) const noexcept { return uniform_of(word(index)); }
-  double gumbel(token_id token) const noexcept {
-    return gumbel_of(word(static_cast<std::uint32_t>(token.value)));
-  }
+  /// A number for a decision that is not among tokens.
+  constexpr double uniform() const noexcept { return uniform_of(words(0)[0]); }
+
+  double gumbel(token_id token) const noexcept;
 };
+
+/// The noise of the 64 tokens of one cohort. Indices of Philox counters: token id / 4 for the tokens' own
+/// words, and a range of their own for the cohorts'.
+class noise_cohort {
+ public:
+  static constexpr std::uint32_t counter_index(std::uint32_t cohort) noexcept { return 0x80000000U | cohort; }
+
+  noise_cohort(const noise_stream& stream, std::uint32_t cohort) noexcept
+      : noise_cohort(stream.words(counter_index(cohort))) {}
+  /// `words` are those of `counter_index(cohort)`.
+  explicit noise_cohort(const philox_counter& words) noexcept
+      : first_arrival_(first_arrival_of(words[0])), first_(words[1] % noise_stream::cohort_size) {}
+
+  /// Gumbel variate of the member with this own word.
+  double gumbel(std::uint32_t member, std::uint32_t word) const noexcept {
+    return -portable_log(member == first_ ? first_arrival_ : first_arrival_ + exponential_of(word));
+  }
+  /// The largest in the cohort, whoever has it.
+  double largest_gumbel() const noexcept { return -portable_log(first_arrival_); }
+
+ private:
+  static constexpr double first_arrival_of(std::uint32_t word) noexcept {
+    return exponential_of(word) / noise_stream::cohort_size;
+  }
+
+  double first_arrival_;
+  std::uint32_t first_;
+};
+
+/// An upper bound of `largest_gumbel` of the cohort whose words start with `first_word`: by table, at most
+/// 0.14 too large where it is large (first_word > 2^31).
+double largest_gumbel_bound(std::uint32_t first_word) noexcept;
 
 } // namespace paceline

@@ -13,7 +13,7 @@ namespace paceline {
 ///
 /// log(2^e * m) = e*log(2) + 2*atanh(f), f = (m-1)/(m+1), m in [sqrt(1/2), sqrt(2)), so f^2 <= 0.0295 and
 /// eleven terms of atanh's series reach 2^-56.
-inline double portable_log(double x) noexcept {
+constexpr double portable_log(double x) noexcept {
   constexpr std::uint64_t mantissa_bits = 0x000FFFFFFFFFFFFFULL;
   constexpr double log2_high = 0x1.62e42fee00000p-1; // 33 bits: times any exponent it is exact
   constexpr double log2_low = 0x1.a39ef35793c76p-33;
@@ -40,11 +40,14 @@ inline double portable_log(double x) noexcept {
   return exponent * log2_high + (log_m + exponent * log2_low);
 }
 
-/// e^x for x <= 88, within 2 units in the last place of a float; 0 below -87 (and for -infinity).
+/// e^x for x <= 88, within 2 units in the last place of a float; 0 below -86.99 (and for -infinity and NaN),
+/// so that no result is subnormal.
 ///
-/// x = n*log(2) + r, |r| <= 0.35, e^r by seven terms of its series.
+/// x = n*log(2) + r, |r| <= 0.35, e^r by seven terms of its series. The two halves of 2^n = 2 * 2^(n-1): the
+/// factor built from bits is 0 for n = -126, which bounds the range without a second comparison (that would
+/// end a vector loop).
 inline float portable_exp(float x) noexcept {
-  constexpr float smallest = -87.0F;
+  constexpr float smallest = -87.3F;     // rounds to n = -126
   constexpr float shifter = 12582912.0F; // 1.5 * 2^23: adding it rounds to an integer
   const float bounded = x > smallest ? x : smallest;
   const float shifted = bounded * 1.44269504F + shifter;
@@ -59,9 +62,8 @@ inline float portable_exp(float x) noexcept {
   e = e * r + 0.5F;
   e = e * r + 1.0F;
   e = e * r + 1.0F;
-  const std::int32_t power = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(shifter);
-  const float scale = std::bit_cast<float>((power + 127) << 23);
-  return x >= smallest ? e * scale : 0.0F;
+  const std::int32_t exponent = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(shifter);
+  return (e + e) * std::bit_cast<float>((exponent + 126) << 23);
 }
 
 } // namespace paceline

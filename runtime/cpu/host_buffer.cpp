@@ -11,7 +11,7 @@ namespace {
 constexpr std::align_val_t alignment{64};
 
 class host_buffer final : public device::buffer {
-public:
+ public:
   explicit host_buffer(std::uint64_t num_bytes)
       : data_(static_cast<std::byte*>(::operator new(num_bytes, alignment))), size_bytes_(num_bytes) {}
   ~host_buffer() override { ::operator delete(data_, alignment); }
@@ -30,7 +30,7 @@ public:
     std::memset(data_ + offset, std::to_integer<int>(value), num_bytes);
   }
 
-private:
+ private:
   void check_range(std::uint64_t offset, std::uint64_t num_bytes) const {
     PACELINE_CHECK(offset <= size_bytes_ && num_bytes <= size_bytes_ - offset, "range outside the buffer");
   }

@@ -22,6 +22,13 @@ constexpr std::size_t max_panel_bytes = 256 << 10;
 /// Work below which rows are quantised by the caller alone.
 constexpr std::size_t min_parallel_values = 16 << 10;
 
+/// rest = x - d * q, rounded once: the product and the difference are exact in double precision.
+void subtract_plane(const float* x, const activation_block& plane, float* rest) {
+  const double d = plane.d;
+  for (std::uint32_t i = 0; i < block_cols; ++i)
+    rest[i] = static_cast<float>(static_cast<double>(x[i]) - d * static_cast<double>(plane.q[i]));
+}
+
 } // namespace
 
 /// One matrix and what its tiles are run with.
@@ -39,7 +46,7 @@ struct matmul_runner::product {
 
 struct matmul_runner::row_group {
   std::uint32_t begin = 0;
-  std::uint32_t num_rows = 0; ///< 1..max_kernel_rows
+  std::uint32_t num_rows = 0; ///< times planes_: 1..max_kernel_rows
 };
 
 matmul_runner::matmul_runner(thread_team& team, const matmul_kernels& kernels)
@@ -88,6 +95,7 @@ void matmul_runner::cut(product& part) const {
 /// Checks the arguments, looks up kernels and cuts the rows of x into groups of nearly equal size.
 void matmul_runner::prepare(const device::matmul_args& args) {
   num_cols_ = args.num_cols;
+  planes_ = args.two_planes ? 2 : 1;
   products_.clear();
   for (const device::matmul_output& output : args.outputs) {
     const auto* const weights = dynamic_cast<const packed_matrix*>(output.weights);
@@ -106,7 +114,9 @@ void matmul_runner::prepare(const device::matmul_args& args) {
     products_.push_back(part);
   }
   groups_.clear();
-  const std::uint32_t most = args.num_rows <= max_kernel_rows ? max_kernel_rows : kernels_.preferred_rows;
+  const std::uint32_t num_kernel_rows = args.num_rows * planes_;
+  const std::uint32_t most =
+      (num_kernel_rows <= max_kernel_rows ? max_kernel_rows : kernels_.preferred_rows) / planes_;
   const std::uint32_t num_groups = (args.num_rows + most - 1) / most;
   for (std::uint32_t g = 0, begin = 0; g < num_groups; ++g) {
     const std::uint32_t num_rows = (args.num_rows - begin + num_groups - g - 1) / (num_groups - g);
@@ -126,13 +136,31 @@ void matmul_runner::for_each_group(std::size_t num_values, Fn&& fn) {
 }
 
 void matmul_runner::quantise_rows(const device::matmul_args& args) {
-  const std::size_t num_blocks = args.num_cols / block_cols;
+  const std::size_t num_blocks = args.num_cols / block_cols * planes_;
   if (blocks_.size() < args.num_rows * num_blocks) blocks_.resize(args.num_rows * num_blocks);
-  for_each_group(std::size_t{args.num_rows} * args.num_cols, [&](const row_group& group) {
-    for (std::uint32_t r = 0; r < group.num_rows; ++r)
-      kernels_.quantise(args.x + (group.begin + r) * args.x_stride, static_cast<std::uint32_t>(num_blocks),
-                        blocks_.data() + group.begin * num_blocks + r, group.num_rows);
-  });
+  if (std::size_t{args.num_rows} * args.num_cols >= min_parallel_values)
+    team_.parallel_for(static_cast<std::uint32_t>(groups_.size()),
+                       [&](std::uint32_t g, std::uint32_t) { quantise_group(args, groups_[g]); });
+  else
+    for (const row_group& group : groups_) quantise_group(args, group);
+}
+
+/// The panel of one group; a row's second plane stands behind its first.
+void matmul_runner::quantise_group(const device::matmul_args& args, const row_group& group) {
+  const std::uint32_t num_blocks = args.num_cols / block_cols;
+  const std::size_t stride = group.num_rows * planes_;
+  activation_block* const panel = blocks_.data() + std::size_t{group.begin} * planes_ * num_blocks;
+  for (std::uint32_t r = 0; r < group.num_rows; ++r) {
+    const float* const x = args.x + (group.begin + r) * args.x_stride;
+    activation_block* const first = panel + r * planes_;
+    kernels_.quantise(x, num_blocks, first, stride);
+    if (planes_ == 1) continue;
+    for (std::uint32_t b = 0; b < num_blocks; ++b) {
+      float rest[block_cols];
+      subtract_plane(x + b * block_cols, first[b * stride], rest);
+      kernels_.quantise(rest, 1, first + b * stride + 1, stride);
+    }
+  }
 }
 
 void matmul_runner::interleave_rows(const device::matmul_args& args) {
@@ -151,8 +179,8 @@ void matmul_runner::interleave_rows(const device::matmul_args& args) {
 /// tiles, so that weights come from memory once.
 void matmul_runner::run_tiles(const product& part, std::uint32_t begin, std::uint32_t end,
                               std::span<const row_group> groups) const {
-  const std::size_t row_bytes =
-      part.quantised ? num_cols_ / block_cols * sizeof(activation_block) : num_cols_ * sizeof(float);
+  const std::size_t row_bytes = part.quantised ? planes_ * (num_cols_ / block_cols) * sizeof(activation_block)
+                                               : num_cols_ * sizeof(float);
   while (!groups.empty()) {
     std::size_t count = 0;
     for (std::size_t bytes = 0; count < groups.size() && (count == 0 || bytes < max_panel_bytes); ++count)
@@ -168,8 +196,8 @@ void matmul_runner::run_tile(const product& part, std::uint32_t tile, const row_
   const std::byte* const weights = part.weights->tile(tile);
   if (part.quantised) {
     const std::uint32_t num_blocks = num_cols_ / block_cols;
-    part.kernels[group.num_rows - 1](weights, blocks_.data() + std::size_t{group.begin} * num_blocks,
-                                     num_blocks, results);
+    part.kernels[group.num_rows * planes_ - 1](
+        weights, blocks_.data() + std::size_t{group.begin} * planes_ * num_blocks, num_blocks, results);
   } else {
     part.float_kernels[group.num_rows - 1](weights, floats_.data() + std::size_t{group.begin} * num_cols_,
                                            num_cols_, results);
@@ -177,10 +205,12 @@ void matmul_runner::run_tile(const product& part, std::uint32_t tile, const row_
   const device::matmul_output& output = *part.output;
   const std::uint32_t first = tile * tile_rows;
   const std::uint32_t count = std::min(tile_rows, part.weights->num_rows() - first);
+  const std::uint32_t planes = part.quantised ? planes_ : 1;
   for (std::uint32_t r = 0; r < group.num_rows; ++r) {
     float* const y = output.y + (group.begin + r) * output.y_stride + first;
     for (std::uint32_t i = 0; i < count; ++i) {
-      float value = results[r * tile_rows + i];
+      float value = results[r * planes * tile_rows + i];
+      if (planes == 2) value += results[(r * 2 + 1) * tile_rows + i];
       if (output.bias != nullptr) value += output.bias[first + i];
       y[i] = output.add ? y[i] + value : value;
     }

@@ -28,6 +28,7 @@ class matmul_runner {
 
   void prepare(const device::matmul_args& args);
   void quantise_rows(const device::matmul_args& args);
+  void quantise_group(const device::matmul_args& args, const row_group& group);
   void interleave_rows(const device::matmul_args& args);
   template <class Fn>
   void for_each_group(std::size_t num_values, Fn&& fn);
@@ -39,6 +40,7 @@ class matmul_runner {
   thread_team& team_;
   const matmul_kernels& kernels_;
   std::uint32_t num_cols_ = 0;
+  std::uint32_t planes_ = 1; ///< kernel rows that quantised weights take for one row of x: 1 or 2
   std::vector<product> products_;
   std::vector<row_group> groups_;        ///< rows of x that go through a kernel together
   std::vector<activation_block> blocks_; ///< panel of the quantised rows, group after group

@@ -5,6 +5,7 @@
 #include "runtime/device/stored_block.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -35,6 +36,14 @@ quantised_block quantise(const float* x) {
   for (std::uint32_t i = 0; i < block_cols; ++i)
     block.q[i] = static_cast<std::int32_t>(std::nearbyint(x[i] * (127.0f / amax)));
   return block;
+}
+
+/// What the quantisation of a block left.
+std::array<float, block_cols> rest_of(const float* x, const quantised_block& block) {
+  std::array<float, block_cols> rest;
+  for (std::uint32_t i = 0; i < block_cols; ++i)
+    rest[i] = std::fma(-block.dx, static_cast<float>(block.q[i]), x[i]);
+  return rest;
 }
 
 /// acc plus the product of block `b` of a stored block with `x`.
@@ -93,13 +102,17 @@ std::vector<float> matmul_reference(const device::tensor_view& weights, referenc
   for (std::uint32_t r = 0; r < x.num_rows; ++r) {
     const auto row_of_x = x.x.subspan(r * weights.num_cols, weights.num_cols);
     const bool quantised = device::quantised_traits_of(weights.type).has_value();
-    std::vector<quantised_block> blocks;
-    for (std::size_t k = 0; quantised && k < row_of_x.size(); k += block_cols)
+    std::vector<quantised_block> blocks, rest;
+    for (std::size_t k = 0; quantised && k < row_of_x.size(); k += block_cols) {
       blocks.push_back(quantise(&row_of_x[k]));
+      if (x.two_planes) rest.push_back(quantise(rest_of(&row_of_x[k], blocks.back()).data()));
+    }
     for (std::uint64_t n = 0; n < weights.num_rows; ++n) {
       const auto row = weights.bytes.subspan(n * row_bytes, row_bytes);
-      y.push_back(quantised ? quantised_dot(weights.type, row, blocks)
-                            : float_dot(weights.type, row, row_of_x));
+      float dot =
+          quantised ? quantised_dot(weights.type, row, blocks) : float_dot(weights.type, row, row_of_x);
+      if (!rest.empty()) dot += quantised_dot(weights.type, row, rest);
+      y.push_back(dot);
     }
   }
   return y;

@@ -13,6 +13,7 @@ namespace paceline::cpu {
 struct reference_rows {
   std::span<const float> x;
   std::uint32_t num_rows = 0;
+  bool two_planes = false; ///< see op_matmul.hpp
 };
 
 /// The definition of op_matmul.hpp as code: results [num_rows][weights.num_rows] of `x`, straight from the

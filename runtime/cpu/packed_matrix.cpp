@@ -45,6 +45,30 @@ std::uint16_t get_f16(const std::byte* at) {
   return bits;
 }
 
+template <std::uint8_t CodeBits>
+void pack_codes(const std::uint8_t* stored, std::uint8_t* codes, std::uint32_t row) {
+  constexpr packed_format format{.code_bits = CodeBits};
+  for (std::uint32_t col = 0; col < block_cols; ++col) store_code(format, codes, row, col, stored[col]);
+}
+
+/// Adds a block's stored codes of one row to the tile's codes of that block.
+void pack_codes(std::uint8_t code_bits, const std::uint8_t* stored, std::uint8_t* codes, std::uint32_t row) {
+  switch (code_bits) { // known to the compiler, the layout costs a few instructions a code
+  case 2:
+    return pack_codes<2>(stored, codes, row);
+  case 3:
+    return pack_codes<3>(stored, codes, row);
+  case 4:
+    return pack_codes<4>(stored, codes, row);
+  case 5:
+    return pack_codes<5>(stored, codes, row);
+  case 6:
+    return pack_codes<6>(stored, codes, row);
+  default:
+    return pack_codes<8>(stored, codes, row);
+  }
+}
+
 } // namespace
 
 void packed_matrix::free_bytes::operator()(std::byte* bytes) const noexcept { std::free(bytes); }
@@ -95,8 +119,7 @@ void packed_matrix::pack_quantised_row(const std::byte* stored, std::byte* tile,
     meta += (format.has_mins ? 4 : 2) * tile_rows;
     for (std::uint32_t b = 0; b < format.unit_blocks; ++b) {
       std::uint8_t* const block_codes = codes + (unit * format.unit_blocks + b) * format.code_bytes();
-      for (std::uint32_t col = 0; col < block_cols; ++col)
-        store_code(format, block_codes, row, col, block.codes[b * block_cols + col]);
+      pack_codes(format.code_bits, &block.codes[b * block_cols], block_codes, row);
       if (!format.has_scales) continue;
       for (std::uint32_t g = 0; g < format.groups; ++g) {
         const std::uint32_t from = b * format.groups + g;

@@ -16,8 +16,9 @@ struct row_range {
   std::uint32_t end = 0;
 };
 
-/// Part of an attention op that one call computes: the query heads [head_begin, head_end), all of one key-value head, of
-/// the rows [rows.begin, rows.end), all of one sequence. (rows) * (heads) <= attention_unit_queries.
+/// Part of an attention op that one call computes: the query heads [head_begin, head_end), all of one
+/// key-value head, of the rows [rows.begin, rows.end), all of one sequence. (rows) * (heads) <=
+/// attention_unit_queries.
 struct attention_unit {
   row_range rows;
   std::uint32_t head_begin = 0;
@@ -25,8 +26,8 @@ struct attention_unit {
 };
 inline constexpr std::uint32_t attention_unit_queries = 12;
 
-/// The ops that work row by row, at one kernel level. Levels agree to the bit; `reference_row_kernels` is the definition.
-/// Functions are pure: they touch only what their arguments name, from any thread.
+/// The ops that work row by row, at one kernel level. Levels agree to the bit; `reference_row_kernels` is the
+/// definition. Functions are pure: they touch only what their arguments name, from any thread.
 struct row_kernels {
   void (*rms_norm)(const device::rms_norm_args&, row_range);
   void (*rope)(const device::rope_args&, row_range);

@@ -109,10 +109,10 @@ struct partial_attention {
 };
 
 class head_attention {
-public:
+ public:
   head_attention(const device::attention_args& args, std::uint32_t row, std::uint32_t head)
-      : args_(args), row_(args.batch->rows[row]), query_(args.queries + row * args.query_stride +
-                                                         std::size_t{head} * args.layer.head_dim),
+      : args_(args), row_(args.batch->rows[row]),
+        query_(args.queries + row * args.query_stride + std::size_t{head} * args.layer.head_dim),
         kv_head_(head / (args.num_heads / args.layer.num_heads)) {}
 
   float score(std::uint32_t position) const {
@@ -120,7 +120,8 @@ public:
     const auto [block, cell] = cell_of(position);
     float dot = 0;
     for (std::uint32_t d = 0; d < layer.head_dim; ++d)
-      dot = std::fma(query_[d], stored(layer.keys, layer.type, layer.key_index(block, kv_head_, cell, d)), dot);
+      dot =
+          std::fma(query_[d], stored(layer.keys, layer.type, layer.key_index(block, kv_head_, cell, d)), dot);
     dot = dot * args_.scale;
     if (args_.soft_cap != 0) dot = args_.soft_cap * tanh_reference(dot * (1.0F / args_.soft_cap));
     return dot;
@@ -148,7 +149,7 @@ public:
     return part;
   }
 
-private:
+ private:
   std::pair<block_id, std::uint32_t> cell_of(std::uint32_t position) const {
     const kv_slot slot = device::slot_of(*args_.batch, row_, token_position{position});
     const auto blocks = args_.batch->sequences[row_.sequence].blocks;

@@ -16,9 +16,12 @@ constexpr std::uint32_t chunks_per_member = 4;
 
 const row_kernels& kernels_of(kernel_level level) {
   switch (level) {
-  case kernel_level::scalar: return reference_row_kernels();
-  case kernel_level::avx2: return avx2_row_kernels();
-  case kernel_level::avx512_vnni: return avx512_row_kernels();
+  case kernel_level::scalar:
+    return reference_row_kernels();
+  case kernel_level::avx2:
+    return avx2_row_kernels();
+  case kernel_level::avx512_vnni:
+    return avx512_row_kernels();
   }
   PACELINE_CHECK(false, "unknown kernel level");
 }
@@ -106,7 +109,8 @@ void row_runner::gather(const device::gather_args& args) {
 }
 
 void row_runner::kv_write(const device::kv_write_args& args) {
-  PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim, "kv_write: head_dim " + std::to_string(args.layer.head_dim));
+  PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim,
+                 "kv_write: head_dim " + std::to_string(args.layer.head_dim));
   over_rows(static_cast<std::uint32_t>(args.batch->rows.size()),
             std::size_t{args.layer.num_heads} * args.layer.head_dim * 2,
             [&](row_range rows) { kernels_.kv_write(args, rows); });
@@ -115,7 +119,8 @@ void row_runner::kv_write(const device::kv_write_args& args) {
 void row_runner::kv_copy(const device::kv_copy_args& args) {
   const std::size_t value_bytes = args.layer.type == device::tensor_type::f16 ? 2 : 4;
   for (const device::kv_copy& copy : args.copies) {
-    PACELINE_CHECK(copy.from_block.value < args.layer.num_blocks && copy.to_block.value < args.layer.num_blocks &&
+    PACELINE_CHECK(copy.from_block.value < args.layer.num_blocks &&
+                       copy.to_block.value < args.layer.num_blocks &&
                        copy.num_cells <= args.layer.block_size &&
                        copy.from_offset <= args.layer.block_size - copy.num_cells &&
                        copy.to_offset <= args.layer.block_size - copy.num_cells,
@@ -124,8 +129,8 @@ void row_runner::kv_copy(const device::kv_copy_args& args) {
   }
 }
 
-/// Cuts the rows and heads into units: a key-value head's whole group, and several rows, where there are units enough
-/// for all members; smaller ones where not.
+/// Cuts the rows and heads into units: a key-value head's whole group, and several rows, where there are
+/// units enough for all members; smaller ones where not.
 void row_runner::plan_attention(const device::attention_args& args) {
   const std::uint32_t num_kv_heads = args.layer.num_heads;
   const std::uint32_t group = args.num_heads / num_kv_heads;
@@ -137,7 +142,8 @@ void row_runner::plan_attention(const device::attention_args& args) {
     heads = (heads + 1) / 2;
   const std::uint32_t parts = (group + heads - 1) / heads;
   std::uint32_t rows_per_unit = attention_unit_queries / heads;
-  while (rows_per_unit > 1 && std::uint64_t{(num_rows + rows_per_unit - 1) / rows_per_unit} * num_kv_heads * parts < wanted)
+  while (rows_per_unit > 1 &&
+         std::uint64_t{(num_rows + rows_per_unit - 1) / rows_per_unit} * num_kv_heads * parts < wanted)
     rows_per_unit = (rows_per_unit + 1) / 2;
   units_.clear();
   for (std::uint32_t begin = 0; begin < num_rows;) {
@@ -145,14 +151,16 @@ void row_runner::plan_attention(const device::attention_args& args) {
     while (end < num_rows && end - begin < rows_per_unit && rows[end].sequence == rows[begin].sequence) ++end;
     for (std::uint32_t kv_head = 0; kv_head < num_kv_heads; ++kv_head) {
       for (std::uint32_t p = 0; p < parts; ++p)
-        units_.push_back({{begin, end}, kv_head * group + group * p / parts, kv_head * group + group * (p + 1) / parts});
+        units_.push_back(
+            {{begin, end}, kv_head * group + group * p / parts, kv_head * group + group * (p + 1) / parts});
     }
     begin = end;
   }
 }
 
 void row_runner::attention(const device::attention_args& args) {
-  PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim, "attention: head_dim " + std::to_string(args.layer.head_dim));
+  PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim,
+                 "attention: head_dim " + std::to_string(args.layer.head_dim));
   plan_attention(args);
   if (units_.size() == 1 || team_.size() == 1) {
     for (const attention_unit& unit : units_) kernels_.attention(args, unit);

@@ -10,10 +10,10 @@
 
 namespace paceline::cpu {
 
-/// Carries out the row ops over a thread team. Which thread computes what changes no result, so small work stays on the
-/// calling thread: waking the others would cost more than it brings.
+/// Carries out the row ops over a thread team. Which thread computes what changes no result, so small work
+/// stays on the calling thread: waking the others would cost more than it brings.
 class row_runner {
-public:
+ public:
   row_runner(thread_team& team, kernel_level level);
 
   void rms_norm(const device::rms_norm_args& args);
@@ -26,7 +26,7 @@ public:
   void kv_copy(const device::kv_copy_args& args);
   void attention(const device::attention_args& args);
 
-private:
+ private:
   template <class Rows>
   void over_rows(std::uint32_t num_rows, std::size_t values_per_row, const Rows& rows);
   void plan_attention(const device::attention_args& args);

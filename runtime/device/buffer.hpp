@@ -9,10 +9,10 @@
 
 namespace paceline::device {
 
-/// A piece of a device's memory, of unspecified contents until written. `data` is an address of the device's, which ops
-/// take; the host must not read through it unless the device is the host.
+/// A piece of a device's memory, of unspecified contents until written. `data` is an address of the device's,
+/// which ops take; the host must not read through it unless the device is the host.
 class buffer {
-public:
+ public:
   virtual ~buffer() = default;
   virtual std::byte* data() noexcept = 0;
   virtual std::uint64_t size_bytes() const noexcept = 0;
@@ -22,9 +22,10 @@ public:
   virtual void fill(std::uint64_t offset, std::uint64_t num_bytes, std::byte value) = 0;
 };
 
-/// Where a device keeps what is neither weights nor a pass's own: KV pools, norms. Outlives its buffers. Thread-safe.
+/// Where a device keeps what is neither weights nor a pass's own: KV pools, norms. Outlives its buffers.
+/// Thread-safe.
 class buffer_memory {
-public:
+ public:
   virtual ~buffer_memory() = default;
   /// Aligned to 64 bytes. Throws std::bad_alloc.
   virtual std::unique_ptr<buffer> allocate(std::uint64_t num_bytes) = 0;

@@ -11,21 +11,23 @@ namespace paceline::device {
 /// Positions of one split. Splits start at multiples of it, whatever the row.
 inline constexpr std::uint32_t attention_split = 256;
 
-/// Grouped-query attention of every row over the positions of its own sequence that it sees, keys and values read as the
-/// pool stores them (the row's own too: `kv_write` comes first). Query head h reads key-value head h / (num_heads /
-/// layer.num_heads). A row at position P sees 0..P, or the last `window` of these.
+/// Grouped-query attention of every row over the positions of its own sequence that it sees, keys and values
+/// read as the pool stores them (the row's own too: `kv_write` comes first). Query head h reads key-value
+/// head h / (num_heads / layer.num_heads). A row at position P sees 0..P, or the last `window` of these.
 ///
 /// For one row and head, in float32:
-/// - score of position j: a chain of fused multiply-adds over d = 0, 1, ..., starting at 0; then times `scale`; then, with
+/// - score of position j: a chain of fused multiply-adds over d = 0, 1, ..., starting at 0; then times
+/// `scale`; then, with
 ///   a soft cap, cap * tanh(score * (1 / cap)).
-/// - splits: positions are cut at multiples of `attention_split`. Within one, m = max of the scores; p_j = exp(score - m);
+/// - splits: positions are cut at multiples of `attention_split`. Within one, m = max of the scores; p_j =
+/// exp(score - m);
 ///   s = sum of p_j in 16 lanes, lane = j mod 16, positions in order, lanes added in halves (8, 4, 2, 1);
 ///   acc[d] = chain of fused multiply-adds p_j * value_j[d] in order of j, starting at 0.
 /// - merge in order of the splits, the first taken as it is: M = max(m, m'), a = exp(m - M), b = exp(m' - M),
 ///   s = fma(s, a, s' * b), acc[d] = fma(acc[d], a, acc'[d] * b).
 /// - out[d] = acc[d] / s.
-/// exp and tanh are the device's own. So a row's result depends on the values it sees, in order of position, and on
-/// nothing else: not on slots, blocks, other rows or threads.
+/// exp and tanh are the device's own. So a row's result depends on the values it sees, in order of position,
+/// and on nothing else: not on slots, blocks, other rows or threads.
 struct attention_args {
   const row_batch* batch = nullptr;
   kv_layer layer;

@@ -12,8 +12,8 @@ namespace paceline::device {
 /// Largest head that kv_write and attention take.
 inline constexpr std::uint32_t max_head_dim = 512;
 
-/// One layer's keys and values in a pool of blocks. Keys lie position-minor, so that one load brings the same dimension
-/// of neighbouring positions; values lie dimension-minor:
+/// One layer's keys and values in a pool of blocks. Keys lie position-minor, so that one load brings the same
+/// dimension of neighbouring positions; values lie dimension-minor:
 ///
 ///     key   (block b, head h, cell c, dimension d) at ((b * num_heads + h) * head_dim + d) * block_size + c
 ///     value (block b, head h, cell c, dimension d) at ((b * num_heads + h) * block_size + c) * head_dim + d
@@ -26,10 +26,12 @@ struct kv_layer {
   std::uint32_t num_heads = 0;  ///< key-value heads
   std::uint32_t head_dim = 0;   ///< at most max_head_dim
 
-  std::size_t key_index(block_id block, std::uint32_t head, std::uint32_t cell, std::uint32_t d) const noexcept {
+  std::size_t key_index(block_id block, std::uint32_t head, std::uint32_t cell,
+                        std::uint32_t d) const noexcept {
     return ((std::size_t{block.value} * num_heads + head) * head_dim + d) * block_size + cell;
   }
-  std::size_t value_index(block_id block, std::uint32_t head, std::uint32_t cell, std::uint32_t d) const noexcept {
+  std::size_t value_index(block_id block, std::uint32_t head, std::uint32_t cell,
+                          std::uint32_t d) const noexcept {
     return ((std::size_t{block.value} * num_heads + head) * block_size + cell) * head_dim + d;
   }
   /// Values in `keys`, and in `values`.

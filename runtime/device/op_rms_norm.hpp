@@ -5,18 +5,18 @@
 
 namespace paceline::device {
 
-/// Root-mean-square normalisation of `num_parts` neighbouring vectors of `width` values in each row (one part for a
-/// layer's norm, one a head for QK norm):
+/// Root-mean-square normalisation of `num_parts` neighbouring vectors of `width` values in each row (one part
+/// for a layer's norm, one a head for QK norm):
 ///
 ///     scale = 1 / sqrt(sum(x[i]^2) / width + epsilon)        y[i] = (x[i] * scale) * weight[i]
 ///
-/// Roundings (float32): the sum keeps 16 lanes, lane l adds x[i]^2 by fused multiply-add for i = l, l+16, ... in that
-/// order; lanes are added in halves (l and l+8, l and l+4, l and l+2, l and l+1); the division, the addition of epsilon,
-/// the square root, the reciprocal and the two products round once each. `y` may be `x`.
+/// Roundings (float32): the sum keeps 16 lanes, lane l adds x[i]^2 by fused multiply-add for i = l, l+16, ...
+/// in that order; lanes are added in halves (l and l+8, l and l+4, l and l+2, l and l+1); the division, the
+/// addition of epsilon, the square root, the reciprocal and the two products round once each. `y` may be `x`.
 struct rms_norm_args {
-  const float* x = nullptr;      ///< [num_rows][num_parts * width], rows `x_stride` values apart
+  const float* x = nullptr; ///< [num_rows][num_parts * width], rows `x_stride` values apart
   std::size_t x_stride = 0;
-  float* y = nullptr;            ///< as `x`, rows `y_stride` values apart
+  float* y = nullptr; ///< as `x`, rows `y_stride` values apart
   std::size_t y_stride = 0;
   const float* weight = nullptr; ///< [width]
   std::uint32_t num_rows = 0;

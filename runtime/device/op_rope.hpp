@@ -14,9 +14,9 @@ enum class rope_layout : std::uint8_t {
   half_split,  ///< (x[i], x[i + num_pairs])
 };
 
-/// Angles of a pass: table[r][i] = magnitude * cos(position_r * frequency_i), table[r][num_pairs + i] the same with sin.
-/// The angle, its cosine and sine and the product with the magnitude are double precision; the table's entry is rounded
-/// to float32 once.
+/// Angles of a pass: table[r][i] = magnitude * cos(position_r * frequency_i), table[r][num_pairs + i] the
+/// same with sin. The angle, its cosine and sine and the product with the magnitude are double precision; the
+/// table's entry is rounded to float32 once.
 struct rope_table_args {
   std::span<const batch_entry> rows;
   std::span<const double> frequencies; ///< host memory, [num_pairs]
@@ -28,7 +28,7 @@ struct rope_table_args {
 ///
 ///     a' = fma(a, cos, -(b * sin))        b' = fma(b, cos, a * sin)        for the pair (a, b)
 struct rope_args {
-  float* x = nullptr;           ///< [num_rows][num_heads * head_dim], rows `stride` values apart
+  float* x = nullptr; ///< [num_rows][num_heads * head_dim], rows `stride` values apart
   std::size_t stride = 0;
   const float* table = nullptr; ///< of rope_table
   std::uint32_t num_rows = 0;

@@ -40,9 +40,9 @@ class ops {
   virtual void add(const add_args& args);
   virtual void gather(const gather_args& args);
 
-  /// Memory for a pass's intermediate values: `num_values` floats of the device, of unspecified contents, aligned to 64
-  /// bytes. Valid until the next call or the end of the program; kept for the next one, so that passes of one size
-  /// allocate once.
+  /// Memory for a pass's intermediate values: `num_values` floats of the device, of unspecified contents,
+  /// aligned to 64 bytes. Valid until the next call or the end of the program; kept for the next one, so that
+  /// passes of one size allocate once.
   virtual std::span<float> scratch(std::size_t num_values);
 
  protected:

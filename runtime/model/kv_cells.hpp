@@ -22,11 +22,13 @@ struct kv_shape {
   }
 };
 
-/// Keys and values of a transformer: one buffer a layer, keys first, each in the layout of `device::kv_layer`.
+/// Keys and values of a transformer: one buffer a layer, keys first, each in the layout of
+/// `device::kv_layer`.
 class kv_cells final : public kv_storage {
-public:
+ public:
   /// Throws std::bad_alloc, also where the size is beyond 64 bits. `memory` outlives the storage.
-  kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_t block_size, device::buffer_memory& memory);
+  kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_t block_size,
+           device::buffer_memory& memory);
 
   std::uint32_t num_blocks() const noexcept override { return num_blocks_; }
   std::uint32_t block_size() const noexcept override { return block_size_; }
@@ -36,7 +38,7 @@ public:
   const device::kv_layer& layer(std::uint32_t index) const noexcept { return layers_[index]; }
   std::uint32_t num_layers() const noexcept { return static_cast<std::uint32_t>(layers_.size()); }
 
-private:
+ private:
   std::uint32_t num_blocks_;
   std::uint32_t block_size_;
   std::uint64_t block_bytes_; ///< of the keys, and of the values, of one block in one layer

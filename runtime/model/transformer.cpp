@@ -16,7 +16,8 @@ namespace paceline::model {
 namespace {
 
 device::rope_layout layout_of(rope_layout layout) {
-  return layout == rope_layout::interleaved ? device::rope_layout::interleaved : device::rope_layout::half_split;
+  return layout == rope_layout::interleaved ? device::rope_layout::interleaved
+                                            : device::rope_layout::half_split;
 }
 
 device::activation activation_of(gate_activation activation) {
@@ -51,10 +52,13 @@ void check_batch(const device::row_batch& batch, const kv_storage& kv) {
       PACELINE_CHECK(block.value < kv.num_blocks(), "block " + to_string(block) + " is not of the pool");
   for (const device::batch_entry& row : batch.rows) {
     PACELINE_CHECK(row.sequence < batch.sequences.size(), "row of sequence " + std::to_string(row.sequence));
-    const std::uint64_t num_slots = batch.sequences[row.sequence].blocks.size() * std::uint64_t{kv.block_size()};
-    PACELINE_CHECK(row.slot.value < num_slots, "slot " + to_string(row.slot) + " is beyond the sequence's blocks");
+    const std::uint64_t num_slots =
+        batch.sequences[row.sequence].blocks.size() * std::uint64_t{kv.block_size()};
+    PACELINE_CHECK(row.slot.value < num_slots,
+                   "slot " + to_string(row.slot) + " is beyond the sequence's blocks");
     PACELINE_CHECK(row.path_length <= row.position.value + std::uint64_t{1} &&
-                       row.path_begin <= batch.paths.size() && row.path_length <= batch.paths.size() - row.path_begin,
+                       row.path_begin <= batch.paths.size() &&
+                       row.path_length <= batch.paths.size() - row.path_begin,
                    "path of the row at position " + to_string(row.position));
     PACELINE_CHECK(row.position.value + std::uint64_t{1} - row.path_length <= num_slots,
                    "position " + to_string(row.position) + " is beyond the sequence's blocks");
@@ -67,7 +71,7 @@ void check_batch(const device::row_batch& batch, const kv_storage& kv) {
 
 /// One forward pass: the intermediate values of all rows, in one piece of the stream's scratch memory.
 class transformer::pass {
-public:
+ public:
   pass(const transformer& model, device::ops& ops, const device::row_batch& batch, kv_cells& kv,
        const forward_outputs& outputs)
       : model_(model), config_(model.config_), ops_(ops), batch_(batch), kv_(kv), outputs_(outputs),
@@ -88,7 +92,7 @@ public:
     finish();
   }
 
-private:
+ private:
   /// Cuts the scratch memory: every array [num_rows_][its width], whole cache lines apart.
   void take_memory() {
     constexpr std::size_t line = 16;
@@ -115,7 +119,8 @@ private:
     std::vector<token_id> tokens;
     tokens.reserve(num_rows_);
     for (const device::batch_entry& row : batch_.rows) tokens.push_back(row.token);
-    ops_.embed({model_.weights_.token_embedding.get(), tokens, hidden_, hidden_size_, config_.embedding_scale});
+    ops_.embed(
+        {model_.weights_.token_embedding.get(), tokens, hidden_, hidden_size_, config_.embedding_scale});
   }
 
   void make_rope_tables() {
@@ -126,7 +131,8 @@ private:
   }
 
   void norm(const float* x, float* y, const float* weight) {
-    ops_.rms_norm({x, hidden_size_, y, hidden_size_, weight, num_rows_, 1, hidden_size_, config_.norm_epsilon});
+    ops_.rms_norm(
+        {x, hidden_size_, y, hidden_size_, weight, num_rows_, 1, hidden_size_, config_.norm_epsilon});
   }
 
   /// hidden += x * weights^T + bias, the sum normed first in families that do so.
@@ -135,7 +141,7 @@ private:
     const bool direct = post_norm == nullptr;
     const std::array outputs{
         device::matmul_output{&weights, direct ? hidden_ : normed_, hidden_size_, bias, direct}};
-    ops_.matmul({x, x_stride, num_rows_, weights.num_cols(), outputs});
+    ops_.matmul({x, x_stride, num_rows_, weights.num_cols(), false, outputs});
     if (direct) return;
     norm(normed_, normed_, post_norm);
     ops_.add({hidden_, hidden_size_, normed_, hidden_size_, num_rows_, hidden_size_});
@@ -152,7 +158,7 @@ private:
     const std::array outputs{device::matmul_output{weights.q.get(), q, stride, weights.q_bias, false},
                              device::matmul_output{weights.k.get(), k, stride, weights.k_bias, false},
                              device::matmul_output{weights.v.get(), v, stride, weights.v_bias, false}};
-    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, outputs});
+    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, config_.precise_norm_products, outputs});
     if (config_.qk_norm) {
       ops_.rms_norm({q, stride, q, stride, weights.q_norm, num_rows_, config_.num_heads, config_.head_dim,
                      config_.norm_epsilon});
@@ -161,11 +167,12 @@ private:
     }
     const bool local = config_.is_local(l);
     // Keys follow the queries, so one rotation turns both.
-    ops_.rope({q, stride, local ? local_rope_table_ : rope_table_, num_rows_, config_.num_heads + config_.num_kv_heads,
-               config_.head_dim, config_.head_dim / 2, layout_of(config_.layout)});
+    ops_.rope({q, stride, local ? local_rope_table_ : rope_table_, num_rows_,
+               config_.num_heads + config_.num_kv_heads, config_.head_dim, config_.head_dim / 2,
+               layout_of(config_.layout)});
     ops_.kv_write({&batch_, cells, k, v, stride});
-    ops_.attention({&batch_, cells, q, stride, attended_, q_size_, config_.num_heads, config_.attention_scale, 0,
-                    local ? config_.sliding_window : 0});
+    ops_.attention({&batch_, cells, q, stride, attended_, q_size_, config_.num_heads, config_.attention_scale,
+                    0, local ? config_.sliding_window : 0});
     add_to_hidden(attended_, q_size_, *weights.attention_output, weights.attention_output_bias,
                   weights.post_attention_norm);
   }
@@ -178,8 +185,9 @@ private:
     norm(hidden_, normed_, weights.ffn_norm);
     const std::array outputs{device::matmul_output{weights.ffn_gate.get(), gate, stride, nullptr, false},
                              device::matmul_output{weights.ffn_up.get(), up, stride, nullptr, false}};
-    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, outputs});
-    ops_.glu({gate, up, stride, gate, stride, num_rows_, config_.ffn_size, activation_of(config_.activation)});
+    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, config_.precise_norm_products, outputs});
+    ops_.glu(
+        {gate, up, stride, gate, stride, num_rows_, config_.ffn_size, activation_of(config_.activation)});
     add_to_hidden(gate, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm);
   }
 
@@ -194,12 +202,13 @@ private:
       if (t.layer.value == config_.num_layers) norm(hidden_, t.out.data(), weight);
     const auto wanted = static_cast<std::uint32_t>(outputs_.logit_rows.size());
     if (wanted == 0) return;
-    ops_.gather({normed_, hidden_size_, hidden_, hidden_size_, outputs_.logit_rows.data(), wanted, hidden_size_});
+    ops_.gather(
+        {normed_, hidden_size_, hidden_, hidden_size_, outputs_.logit_rows.data(), wanted, hidden_size_});
     ops_.rms_norm({normed_, hidden_size_, normed_, hidden_size_, weight, wanted, 1, hidden_size_,
                    config_.norm_epsilon});
     const std::array outputs{device::matmul_output{&model_.weights_.head(), outputs_.logits.data(),
                                                    config_.vocab_size, nullptr, false}};
-    ops_.matmul({normed_, hidden_size_, wanted, hidden_size_, outputs});
+    ops_.matmul({normed_, hidden_size_, wanted, hidden_size_, false, outputs});
   }
 
   const transformer& model_;
@@ -223,20 +232,25 @@ private:
 
 transformer::transformer(model_config config, transformer_weights weights, device::tensor_type kv_type,
                          device::buffer_memory& memory)
-    : config_(std::move(config)), weights_(std::move(weights)),
-      kv_shape_{config_.num_layers, config_.num_kv_heads, config_.head_dim, kv_type}, memory_(memory),
-      frequencies_(rope_frequencies(config_.rope, config_.head_dim)), info_(describe(config_, weights_, kv_shape_)) {
-  if (config_.sliding_window != 0) local_frequencies_ = rope_frequencies(config_.local_rope, config_.head_dim);
+    : config_(std::move(config)),
+      weights_(std::move(weights)), kv_shape_{config_.num_layers, config_.num_kv_heads, config_.head_dim,
+                                              kv_type},
+      memory_(memory), frequencies_(rope_frequencies(config_.rope, config_.head_dim)),
+      info_(describe(config_, weights_, kv_shape_)) {
+  if (config_.sliding_window != 0)
+    local_frequencies_ = rope_frequencies(config_.local_rope, config_.head_dim);
 }
 
-std::unique_ptr<kv_storage> transformer::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size) const {
+std::unique_ptr<kv_storage> transformer::make_kv_storage(std::uint32_t num_blocks,
+                                                         std::uint32_t block_size) const {
   return std::make_unique<kv_cells>(kv_shape_, num_blocks, block_size, memory_);
 }
 
 void transformer::forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                           const forward_outputs& outputs) const {
   auto* cells = dynamic_cast<kv_cells*>(&kv);
-  PACELINE_CHECK(cells != nullptr && cells->num_layers() == config_.num_layers, "the KV pool is of another model");
+  PACELINE_CHECK(cells != nullptr && cells->num_layers() == config_.num_layers,
+                 "the KV pool is of another model");
   check_batch(batch, kv);
   PACELINE_CHECK(outputs.logits.size() == outputs.logit_rows.size() * std::uint64_t{config_.vocab_size},
                  "room for " + std::to_string(outputs.logits.size()) + " logits");

@@ -42,22 +42,24 @@ struct transformer_weights {
   const device::matrix& head() const noexcept { return output ? *output : *token_embedding; }
 };
 
-/// The forward pass of the decoder families of `architecture`, written over the device's ops. Differences between
-/// families are fields of the config. Constant after construction.
+/// The forward pass of the decoder families of `architecture`, written over the device's ops. Differences
+/// between families are fields of the config. Constant after construction.
 class transformer final : public language_model {
-public:
-  /// `weights` has everything that the config implies; `memory`, which KV pools are taken from, outlives the model.
+ public:
+  /// `weights` has everything that the config implies; `memory`, which KV pools are taken from, outlives the
+  /// model.
   transformer(model_config config, transformer_weights weights, device::tensor_type kv_type,
               device::buffer_memory& memory);
 
   const model_info& info() const noexcept override { return info_; }
-  std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size) const override;
+  std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks,
+                                              std::uint32_t block_size) const override;
   void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                const forward_outputs& outputs) const override;
 
   const model_config& config() const noexcept { return config_; }
 
-private:
+ private:
   class pass;
 
   model_config config_;

@@ -71,8 +71,9 @@ load_plan plan_load(const weights_source& source, transformer_weights& weights) 
 
 /// Bytes read so far, told to the one who asked.
 class progress_meter {
-public:
-  progress_meter(const transformer_load_options& options, std::uint64_t total) : options_(options), total_(total) {}
+ public:
+  progress_meter(const transformer_load_options& options, std::uint64_t total)
+      : options_(options), total_(total) {}
 
   void add(std::uint64_t num_bytes) {
     const std::lock_guard lock(mutex_);
@@ -80,24 +81,25 @@ public:
     if (options_.progress) options_.progress(done_, total_);
   }
 
-private:
+ private:
   const transformer_load_options& options_;
   const std::uint64_t total_;
   std::mutex mutex_;
   std::uint64_t done_ = 0;
 };
 
-/// Packs all jobs on several threads, which take the next one each. The error of the first job in order wins, so that
-/// a file always gives the same message.
+/// Packs all jobs on several threads, which take the next one each. The error of the first job in order wins,
+/// so that a file always gives the same message.
 class parallel_packing {
-public:
+ public:
   parallel_packing(std::vector<packing_job> jobs, device::weight_memory& memory, progress_meter& meter)
       : jobs_(std::move(jobs)), memory_(memory), meter_(meter), first_failed_(jobs_.size()) {}
 
   std::optional<error> run(std::uint32_t num_threads) {
     std::vector<std::jthread> threads;
     try {
-      for (std::uint32_t t = 1; t < num_threads && t < jobs_.size(); ++t) threads.emplace_back([this] { work(); });
+      for (std::uint32_t t = 1; t < num_threads && t < jobs_.size(); ++t)
+        threads.emplace_back([this] { work(); });
     } catch (const std::system_error&) { // fewer threads do as well
     }
     work();
@@ -105,7 +107,7 @@ public:
     return std::move(failure_);
   }
 
-private:
+ private:
   void work() noexcept {
     for (;;) {
       const std::size_t i = next_.fetch_add(1);
@@ -145,7 +147,9 @@ private:
 std::unique_ptr<device::buffer> upload(const std::vector<vector_job>& jobs, device::buffer_memory& memory,
                                        progress_meter& meter) {
   constexpr std::uint64_t line = 64;
-  const auto padded = [](const vector_job& job) { return (job.from->tensor.bytes.size() + line - 1) / line * line; };
+  const auto padded = [](const vector_job& job) {
+    return (job.from->tensor.bytes.size() + line - 1) / line * line;
+  };
   std::uint64_t total = 0;
   for (const vector_job& job : jobs) total += padded(job);
   auto buffer = memory.allocate(total);
@@ -161,10 +165,9 @@ std::unique_ptr<device::buffer> upload(const std::vector<vector_job>& jobs, devi
 
 } // namespace
 
-expected<std::unique_ptr<transformer>> load_transformer(const model_config& config, const weights_source& source,
-                                                        device::weight_memory& weights,
-                                                        device::buffer_memory& buffers,
-                                                        const transformer_load_options& options) {
+expected<std::unique_ptr<transformer>>
+load_transformer(const model_config& config, const weights_source& source, device::weight_memory& weights,
+                 device::buffer_memory& buffers, const transformer_load_options& options) {
   if (options.kv_type != device::tensor_type::f16 && options.kv_type != device::tensor_type::f32)
     return error(errc::invalid_argument, "KV type: must be F16 or F32");
   if (config.head_dim > device::max_head_dim)

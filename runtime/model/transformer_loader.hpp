@@ -17,17 +17,16 @@ namespace paceline::model {
 struct transformer_load_options {
   device::tensor_type kv_type = device::tensor_type::f16; ///< of KV pools: f16 or f32
   std::uint32_t num_threads = 1;                          ///< that read and pack tensors
-  /// Called after each tensor with the bytes read so far and in all; from any of the threads, one call at a time. Must
-  /// not throw.
+  /// Called after each tensor with the bytes read so far and in all; from any of the threads, one call at a
+  /// time. Must not throw.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
 
-/// Packs `source`, whose tensors have the shapes that `config` implies, into the device's memory. The source is not
-/// needed afterwards; `buffers` outlives the model. Fails with the first tensor's error that a device reports, and with
-/// `unsupported` or `resource_exhausted`.
-expected<std::unique_ptr<transformer>> load_transformer(const model_config& config, const weights_source& source,
-                                                        device::weight_memory& weights,
-                                                        device::buffer_memory& buffers,
-                                                        const transformer_load_options& options);
+/// Packs `source`, whose tensors have the shapes that `config` implies, into the device's memory. The source
+/// is not needed afterwards; `buffers` outlives the model. Fails with the first tensor's error that a device
+/// reports, and with `unsupported` or `resource_exhausted`.
+expected<std::unique_ptr<transformer>>
+load_transformer(const model_config& config, const weights_source& source, device::weight_memory& weights,
+                 device::buffer_memory& buffers, const transformer_load_options& options);
 
 } // namespace paceline::model

@@ -19,7 +19,7 @@ bool within(std::span<const float> row, token_id token) noexcept {
   return token.value >= 0 && index_of(token) < row.size();
 }
 
-choice likeliest(std::span<const float> logits) noexcept {
+choice likeliest(std::span<const float> logits) {
   const std::size_t best = argmax(logits);
   const bool hopeless = logits.empty() || !(logits[best] > minus_infinity);
   return {.token = token_id{static_cast<std::int32_t>(best)}, .hopeless = hopeless};
@@ -88,53 +88,64 @@ bool pipeline::process(std::span<float> logits, const row_context& row) const {
     if (!best.hopeless) logits[index_of(best.token)] = 0;
     return !best.hopeless;
   }
-  const float best = make_ordered(logits);
-  if (best == minus_infinity) return false;
-  shift_and_divide(logits, best, params_.temperature);
-  if (truncation_.active(logits.size())) {
-    auto& survivors = survivors_of_this_thread();
-    truncate(logits, truncation_, survivors);
+  const std::span<const float> maxima = chunk_maxima(logits);
+  const row_scale scale = scale_of(maxima);
+  if (scale.shift == minus_infinity) {
     std::fill(logits.begin(), logits.end(), minus_infinity);
-    for (const candidate& token : survivors) logits[index_of(token.token)] = token.score;
+    return false;
   }
+  if (!truncation_.active(logits.size())) {
+    apply_scale(scale, logits);
+    return true;
+  }
+  auto& survivors = survivors_of_this_thread();
+  truncate(logits, maxima, scale, truncation_, survivors);
+  std::fill(logits.begin(), logits.end(), minus_infinity);
+  for (const candidate& token : survivors) logits[index_of(token.token)] = token.score;
   return true;
 }
 
 token_id pipeline::sample(std::span<const float> scores, token_position position) const {
-  if (greedy()) return token_id{static_cast<std::int32_t>(argmax(scores))};
+  if (greedy()) return likeliest(scores).token;
   return gumbel_argmax(scores, noise(noise_purpose::target, position));
 }
 
 choice pipeline::choose(std::span<float> logits, const row_context& row) const {
   edit(logits, row);
   if (greedy()) return likeliest(logits);
-  const float best = make_ordered(logits);
-  if (best == minus_infinity) return {.token = token_id{0}, .hopeless = true};
-  shift_and_divide(logits, best, params_.temperature);
+  const std::span<const float> maxima = chunk_maxima(logits);
+  const row_scale scale = scale_of(maxima);
+  if (scale.shift == minus_infinity) return {.token = token_id{0}, .hopeless = true};
   const noise_stream stream = noise(noise_purpose::target, row.position);
-  if (!truncation_.active(logits.size())) return {.token = gumbel_argmax(logits, stream)};
+  if (!truncation_.active(logits.size())) return {.token = gumbel_argmax(logits, maxima, scale, stream)};
   auto& survivors = survivors_of_this_thread();
-  truncate(logits, truncation_, survivors);
+  truncate(logits, maxima, scale, truncation_, survivors);
   return {.token = gumbel_argmax(survivors, stream)};
 }
 
-double total_weight(std::span<const float> scores) { return sum_of_exp(scores, 0.0F); }
+row_scale pipeline::scale_of(std::span<const float> maxima) const noexcept {
+  const auto best = std::max_element(maxima.begin(), maxima.end());
+  return {.shift = best == maxima.end() ? minus_infinity : row_scale::ordered(*best),
+          .divisor = params_.temperature};
+}
+
+double total_weight(std::span<const float> scores) { return sum_of_exp(scores, {}); }
 
 raw_logprobs log_softmax_of(std::span<const float> raw_logits, token_id token, std::uint32_t num_top) {
   PACELINE_CHECK(within(raw_logits, token), "token " + to_string(token) + " outside the vocabulary");
-  thread_local std::vector<float> row;
-  row.assign(raw_logits.begin(), raw_logits.end());
   raw_logprobs result;
-  const float best = make_ordered(row);
+  const choice best = likeliest(raw_logits);
+  const float shift = best.hopeless ? 0.0F : row_scale::ordered(raw_logits[index_of(best.token)]);
   const double log_total =
-      best == minus_infinity ? 0.0 : static_cast<double>(best) + portable_log(sum_of_exp(row, best));
+      best.hopeless ? 0.0
+                    : static_cast<double>(shift) + portable_log(sum_of_exp(raw_logits, {.shift = shift}));
   const auto logprob = [&](float logit) {
-    return static_cast<float>(static_cast<double>(logit) - log_total);
+    return static_cast<float>(static_cast<double>(row_scale::ordered(logit)) - log_total);
   };
-  result.chosen = logprob(row[index_of(token)]);
+  result.chosen = logprob(raw_logits[index_of(token)]);
   if (num_top > 0) {
     auto& best_tokens = survivors_of_this_thread();
-    select_top(row, num_top, best_tokens);
+    select_top(raw_logits, num_top, best_tokens);
     for (const candidate& entry : best_tokens) result.top.emplace_back(entry.token, logprob(entry.score));
   }
   return result;

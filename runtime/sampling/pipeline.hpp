@@ -68,6 +68,7 @@ class pipeline {
  private:
   void edit(std::span<float> logits, const row_context& row) const;
   void penalise(std::span<float> logits, const row_context& row) const;
+  row_scale scale_of(std::span<const float> maxima) const noexcept;
   float penalised(float logit, std::uint32_t num_output) const noexcept;
 
   sampling_params params_;

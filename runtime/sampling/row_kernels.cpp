@@ -1,22 +1,11 @@
 #include "runtime/sampling/row_kernels.hpp"
 
-#include "runtime/base/portable_math.hpp"
+#include "runtime/sampling/vector_clones.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
+#include <cstdint>
 #include <vector>
-
-// The loops below are plain C++ that compilers turn into vector code; on x86 they are compiled once per
-// vector width and chosen at load time. Without contraction (CMake sets it) all versions give the same bits.
-// Sanitizers and the loader's resolvers do not mix.
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) &&                       \
-    !defined(__SANITIZE_THREAD__)
-#define PACELINE_VECTOR_CLONES [[gnu::target_clones("default", "avx2", "avx512f")]]
-#else
-#define PACELINE_VECTOR_CLONES
-#endif
 
 namespace paceline::sampling {
 
@@ -25,188 +14,132 @@ namespace {
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 constexpr std::size_t lanes = 16; ///< of the accumulators: a multiple of every vector width
 
-float larger(float a, float b) noexcept { return a > b ? a : b; }
-
-} // namespace
-
-PACELINE_VECTOR_CLONES
-float make_ordered(std::span<float> row) noexcept {
+/// Largest of `size` values, size <= chunk_size.
+inline float largest_of(const float* values, std::size_t size) noexcept {
   std::array<float, lanes> best;
   best.fill(minus_infinity);
-  float* const values = row.data();
-  const std::size_t size = row.size();
-  const auto ordered = [](float x) {
-    x = x == x ? x : minus_infinity;
-    return x < std::numeric_limits<float>::max() ? x : std::numeric_limits<float>::max();
-  };
-  std::size_t i = 0;
-  for (; i + lanes <= size; i += lanes)
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      const float x = ordered(values[i + lane]);
-      values[i + lane] = x;
-      best[lane] = x > best[lane] ? x : best[lane];
+  if (size == chunk_size) {
+    for (std::size_t i = 0; i < chunk_size; i += lanes)
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const float x = values[i + lane];
+        best[lane] = x > best[lane] ? x : best[lane];
+      }
+  } else {
+    for (std::size_t i = 0; i < size; ++i) best[0] = values[i] > best[0] ? values[i] : best[0];
+  }
+  float largest = best[0];
+  for (std::size_t lane = 1; lane < lanes; ++lane) largest = best[lane] > largest ? best[lane] : largest;
+  return largest;
+}
+
+PACELINE_VECTOR_CLONES
+void write_chunk_maxima(const float* row, std::size_t size, float* maxima) noexcept {
+  for (std::size_t begin = 0; begin < size; begin += chunk_size)
+    maxima[begin / chunk_size] = largest_of(row + begin, std::min(chunk_size, size - begin));
+}
+
+/// words[i] = first word of cohort i. One Philox counter a lane.
+PACELINE_VECTOR_CLONES
+void write_first_words(const noise_stream& noise, std::size_t num_cohorts, std::uint32_t* words) noexcept {
+  const std::uint32_t position = noise.position.value;
+  const std::uint32_t choice_index = noise.choice_index;
+  const auto purpose = static_cast<std::uint32_t>(noise.purpose);
+  const philox_key key = noise.key();
+  for (std::uint32_t i = 0; i < num_cohorts; ++i) {
+    std::uint32_t c0 = position;
+    std::uint32_t c1 = choice_index;
+    std::uint32_t c2 = purpose;
+    std::uint32_t c3 = noise_cohort::counter_index(i);
+    std::uint32_t k0 = key[0];
+    std::uint32_t k1 = key[1];
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; ++round) { // philox4x32_10 in the form that compilers vectorise
+      const std::uint64_t left = std::uint64_t{0xD2511F53U} * c0;
+      const std::uint64_t right = std::uint64_t{0xCD9E8D57U} * c2;
+      c0 = static_cast<std::uint32_t>(right >> 32) ^ c1 ^ k0;
+      c1 = static_cast<std::uint32_t>(right);
+      c2 = static_cast<std::uint32_t>(left >> 32) ^ c3 ^ k1;
+      c3 = static_cast<std::uint32_t>(left);
+      k0 += 0x9E3779B9U;
+      k1 += 0xBB67AE85U;
     }
-  for (; i < size; ++i) {
-    values[i] = ordered(values[i]);
-    best[0] = larger(values[i], best[0]);
-  }
-  return *std::max_element(best.begin(), best.end());
-}
-
-PACELINE_VECTOR_CLONES
-void shift_and_divide(std::span<float> row, float shift, float divisor) noexcept {
-  float* const values = row.data();
-  const std::size_t size = row.size();
-  for (std::size_t i = 0; i < size; ++i) values[i] = (values[i] - shift) / divisor;
-}
-
-PACELINE_VECTOR_CLONES
-double sum_of_exp(std::span<const float> row, float shift) noexcept {
-  std::array<double, lanes> sums{};
-  const float* const values = row.data();
-  const std::size_t size = row.size();
-  std::size_t i = 0;
-  for (; i + lanes <= size; i += lanes)
-    for (std::size_t lane = 0; lane < lanes; ++lane)
-      sums[lane] += static_cast<double>(portable_exp(values[i + lane] - shift));
-  for (; i < size; ++i) sums[i % lanes] += static_cast<double>(portable_exp(values[i] - shift));
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  return total;
-}
-
-PACELINE_VECTOR_CLONES
-void chunk_maxima(std::span<const float> row, std::span<float> maxima) noexcept {
-  const float* const values = row.data();
-  const std::size_t size = row.size();
-  for (std::size_t chunk = 0; chunk < maxima.size(); ++chunk) {
-    const std::size_t begin = chunk * chunk_size;
-    std::array<float, lanes> best;
-    best.fill(minus_infinity);
-    if (begin + chunk_size <= size) {
-      for (std::size_t i = 0; i < chunk_size; i += lanes)
-        for (std::size_t lane = 0; lane < lanes; ++lane) {
-          const float x = values[begin + i + lane];
-          best[lane] = x > best[lane] ? x : best[lane];
-        }
-    } else {
-      for (std::size_t i = begin; i < size; ++i) best[0] = values[i] > best[0] ? values[i] : best[0];
-    }
-    float largest = best[0];
-    for (std::size_t lane = 1; lane < lanes; ++lane) largest = best[lane] > largest ? best[lane] : largest;
-    maxima[chunk] = largest;
-  }
-}
-
-std::size_t argmax(std::span<const float> row) noexcept {
-  float best = minus_infinity;
-  std::size_t index = 0;
-  for (std::size_t begin = 0; begin < row.size(); begin += chunk_size) {
-    const auto chunk = row.subspan(begin, std::min(chunk_size, row.size() - begin));
-    float largest = minus_infinity;
-    chunk_maxima(chunk, {&largest, 1});
-    if (!(largest > best)) continue;
-    best = largest;
-    index = begin + static_cast<std::size_t>(std::find(chunk.begin(), chunk.end(), largest) - chunk.begin());
-  }
-  return index;
-}
-
-namespace {
-
-/// The words of `num_words` tokens from `first_token` on; both multiples of 4.
-PACELINE_VECTOR_CLONES
-void fill_words(const noise_stream& noise, std::uint32_t first_token, std::uint32_t* words) noexcept {
-  constexpr std::size_t width = chunk_size / 4;
-  std::array<std::uint32_t, width> c0;
-  std::array<std::uint32_t, width> c1;
-  std::array<std::uint32_t, width> c2;
-  std::array<std::uint32_t, width> c3;
-  for (std::size_t i = 0; i < width; ++i) {
-    c0[i] = noise.position.value;
-    c1[i] = noise.choice_index;
-    c2[i] = static_cast<std::uint32_t>(noise.purpose);
-    c3[i] = first_token / 4 + static_cast<std::uint32_t>(i);
-  }
-  philox_key key = noise.key();
-  for (int round = 0; round < 10; ++round) {
-    for (std::size_t i = 0; i < width; ++i) {
-      const std::uint64_t left = std::uint64_t{0xD2511F53U} * c0[i];
-      const std::uint64_t right = std::uint64_t{0xCD9E8D57U} * c2[i];
-      c0[i] = static_cast<std::uint32_t>(right >> 32) ^ c1[i] ^ key[0];
-      c1[i] = static_cast<std::uint32_t>(right);
-      c2[i] = static_cast<std::uint32_t>(left >> 32) ^ c3[i] ^ key[1];
-      c3[i] = static_cast<std::uint32_t>(left);
-    }
-    key = {key[0] + 0x9E3779B9U, key[1] + 0xBB67AE85U};
-  }
-  for (std::size_t i = 0; i < width; ++i) {
-    words[4 * i] = c0[i];
-    words[4 * i + 1] = c1[i];
-    words[4 * i + 2] = c2[i];
-    words[4 * i + 3] = c3[i];
-  }
-}
-
-/// A word below the result belongs to a variate below `needed`: gumbel(u) >= g means u >= exp(-exp(-g)) >= 1
-/// - exp(-g). The slack of 1e-3 exceeds every rounding on the way.
-std::uint32_t smallest_useful_word(double needed) noexcept {
-  const double miss = static_cast<double>(portable_exp(static_cast<float>(1e-3 - needed)));
-  const double bound = (1.0 - miss) * 0x1p32 - 2.0;
-  return bound > 0 ? static_cast<std::uint32_t>(bound) : 0;
-}
-
-struct leader {
-  double value = -std::numeric_limits<double>::infinity();
-  std::size_t token = 0;
-};
-
-/// Lets the tokens of one chunk compete against `best`, in any order of chunks.
-void compete(std::span<const float> scores, std::size_t chunk, float chunk_maximum, const noise_stream& noise,
-             leader& best) {
-  const double needed = best.value - static_cast<double>(chunk_maximum);
-  if (!(needed <= largest_gumbel)) return; // also a chunk of removed tokens
-  const std::uint32_t threshold = smallest_useful_word(needed);
-  const std::size_t begin = chunk * chunk_size;
-  const std::size_t count = std::min(chunk_size, scores.size() - begin);
-  std::array<std::uint32_t, chunk_size> words;
-  fill_words(noise, static_cast<std::uint32_t>(begin), words.data());
-  for (std::size_t i = 0; i < count; ++i) {
-    if (words[i] < threshold) continue;
-    const double value = static_cast<double>(scores[begin + i]) + gumbel_of(words[i]);
-    if (value > best.value || (value == best.value && begin + i < best.token)) best = {value, begin + i};
+    words[i] = c0;
   }
 }
 
 } // namespace
 
-token_id gumbel_argmax(std::span<const float> scores, const noise_stream& noise) {
+std::span<const float> chunk_maxima(std::span<const float> row) {
   thread_local std::vector<float> maxima;
-  maxima.resize(num_chunks(scores.size()));
-  chunk_maxima(scores, maxima);
-  leader best;
-  if (maxima.empty()) return token_id{0};
-  // The most likely chunk first: it sets a bar that most others cannot reach.
-  const std::size_t first = argmax(maxima);
-  if (maxima[first] == minus_infinity) return token_id{0};
-  compete(scores, first, maxima[first], noise, best);
+  maxima.resize((row.size() + chunk_size - 1) / chunk_size);
+  write_chunk_maxima(row.data(), row.size(), maxima.data());
+  return maxima;
+}
+
+std::size_t argmax(std::span<const float> row) {
+  const std::span<const float> maxima = chunk_maxima(row);
+  const auto best = std::max_element(maxima.begin(), maxima.end());
+  if (best == maxima.end() || *best == minus_infinity) return 0;
+  const std::size_t begin = static_cast<std::size_t>(best - maxima.begin()) * chunk_size;
+  return static_cast<std::size_t>(
+      std::find(row.begin() + static_cast<std::ptrdiff_t>(begin), row.end(), *best) - row.begin());
+}
+
+void gumbel_race::enter(double log_weight, token_id token) noexcept {
+  const auto id = static_cast<std::uint32_t>(token.value);
+  const philox_counter words = noise_->words(noise_cohort::counter_index(id / noise_stream::cohort_size));
+  if (!(log_weight + largest_gumbel_bound(words[0]) >= best_))
+    return; // cannot win: its logarithms are not needed
+  compare(log_weight +
+              noise_cohort(words).gumbel(id % noise_stream::cohort_size, noise_->words(id / 4)[id % 4]),
+          token);
+}
+
+void gumbel_race::enter_chunk(std::span<const float> row, const row_scale& scale, std::size_t chunk,
+                              float maximum, std::uint32_t first_word) noexcept {
+  // Three hurdles: the cohort's bound, its true largest noise, each token's score with that.
+  if (!(static_cast<double>(maximum) + largest_gumbel_bound(first_word) >= best_)) return;
+  const noise_cohort cohort(*noise_, static_cast<std::uint32_t>(chunk));
+  const double largest = cohort.largest_gumbel();
+  if (!(static_cast<double>(maximum) + largest >= best_)) return;
+  const std::size_t begin = chunk * chunk_size;
+  const std::size_t end = std::min(begin + chunk_size, row.size());
+  for (std::size_t i = begin; i < end; ++i) {
+    const auto score = static_cast<double>(scale(row[i]));
+    if (!(score + largest >= best_)) continue;
+    const auto id = static_cast<std::uint32_t>(i);
+    const std::uint32_t word = noise_->words(id / 4)[id % 4];
+    compare(score + cohort.gumbel(id % noise_stream::cohort_size, word),
+            token_id{static_cast<std::int32_t>(id)});
+  }
+}
+
+token_id gumbel_argmax(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
+                       const noise_stream& noise) {
+  thread_local std::vector<std::uint32_t> first_words;
+  first_words.resize(maxima.size());
+  write_first_words(noise, maxima.size(), first_words.data());
+  gumbel_race race(noise);
+  // The likeliest chunk first: it sets a bar that most others cannot reach.
+  const auto likeliest =
+      static_cast<std::size_t>(std::max_element(maxima.begin(), maxima.end()) - maxima.begin());
+  const auto enter = [&](std::size_t chunk) {
+    race.enter_chunk(row, scale, chunk, scale(maxima[chunk]), first_words[chunk]);
+  };
+  if (!maxima.empty()) enter(likeliest);
   for (std::size_t chunk = 0; chunk < maxima.size(); ++chunk)
-    if (chunk != first) compete(scores, chunk, maxima[chunk], noise, best);
-  return token_id{static_cast<std::int32_t>(best.token)};
+    if (chunk != likeliest) enter(chunk);
+  return race.winner();
+}
+
+token_id gumbel_argmax(std::span<const float> scores, const noise_stream& noise) {
+  return gumbel_argmax(scores, chunk_maxima(scores), {}, noise);
 }
 
 token_id gumbel_argmax(std::span<const candidate> tokens, const noise_stream& noise) noexcept {
-  double best_value = -std::numeric_limits<double>::infinity();
-  token_id best;
-  for (const candidate& entry : tokens) {
-    if (!(entry.score > minus_infinity)) continue;
-    const double value = static_cast<double>(entry.score) + noise.gumbel(entry.token);
-    if (value > best_value || (value == best_value && entry.token < best)) {
-      best_value = value;
-      best = entry.token;
-    }
-  }
-  return best;
+  gumbel_race race(noise);
+  for (const candidate& entry : tokens) race.enter(static_cast<double>(entry.score), entry.token);
+  return race.winner();
 }
 
 } // namespace paceline::sampling

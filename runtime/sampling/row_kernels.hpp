@@ -2,8 +2,10 @@
 
 #include "runtime/base/ids.hpp"
 #include "runtime/base/philox.hpp"
+#include "runtime/sampling/row_weights.hpp"
 
 #include <cstddef>
+#include <limits>
 #include <span>
 
 /// Passes over one row of the vocabulary: what every sampled token pays, whatever its parameters. Results are
@@ -16,37 +18,48 @@ struct candidate {
   token_id token;
 };
 
-/// Order of likelihood: higher score first, ties to the lowest id.
-inline bool likelier(const candidate& a, const candidate& b) noexcept {
-  return a.score > b.score || (a.score == b.score && a.token < b.token);
-}
+/// Tokens a chunk: the unit in which rows are searched, and a noise cohort.
+inline constexpr std::size_t chunk_size = noise_stream::cohort_size;
 
-/// Tokens a chunk of a row: the unit of early rejection.
-inline constexpr std::size_t chunk_size = 64;
-inline constexpr std::size_t num_chunks(std::size_t row_size) noexcept {
-  return (row_size + chunk_size - 1) / chunk_size;
-}
-
-/// Replaces NaN by -infinity and +infinity by the largest finite value. Returns the largest value, -infinity
-/// for an empty or hopeless row.
-float make_ordered(std::span<float> row) noexcept;
-
-/// row[i] = (row[i] - shift) / divisor. Differences first: they cannot overflow upwards where shift is the
-/// maximum.
-void shift_and_divide(std::span<float> row, float shift, float divisor) noexcept;
+/// The largest value of every chunk, -infinity for a chunk of NaN. Reads the row once; everything else can
+/// then skip chunks. Valid until the calling thread's next call.
+std::span<const float> chunk_maxima(std::span<const float> row);
 
 /// Lowest index of the largest value; NaN never wins; 0 for a hopeless row.
-std::size_t argmax(std::span<const float> row) noexcept;
+std::size_t argmax(std::span<const float> row);
 
-/// Sum over the row of portable_exp(row[i] - shift), in double, in an order fixed by the row's length.
-double sum_of_exp(std::span<const float> row, float shift) noexcept;
+/// A Gumbel-max draw in progress: the token with the largest log-weight + noise wins, ties go to the lowest
+/// id, whatever the order of entry.
+class gumbel_race {
+ public:
+  explicit gumbel_race(const noise_stream& noise) noexcept : noise_(&noise) {}
 
-/// maxima[c] = largest value of chunk c. `maxima` holds num_chunks(row.size()).
-void chunk_maxima(std::span<const float> row, std::span<float> maxima) noexcept;
+  /// One token. A weight of -infinity never wins.
+  void enter(double log_weight, token_id token) noexcept;
+  /// The tokens of chunk `chunk` of a row, whose largest score is `maximum`; `first_word` is the first of the
+  /// cohort's.
+  void enter_chunk(std::span<const float> row, const row_scale& scale, std::size_t chunk, float maximum,
+                   std::uint32_t first_word) noexcept;
+  token_id winner() const noexcept { return winner_; }
 
-/// argmax over i of double(scores[i]) + noise.gumbel(i), ties to the lowest id: a sample of softmax(scores).
-/// Noise is computed only for tokens that can still win, which does not change the result by a bit. 0 for a
-/// hopeless row.
+ private:
+  void compare(double value, token_id token) noexcept {
+    if (value > best_ || (value == best_ && token < winner_)) {
+      best_ = value;
+      winner_ = token;
+    }
+  }
+
+  const noise_stream* noise_;
+  double best_ = std::numeric_limits<double>::lowest();
+  token_id winner_;
+};
+
+/// argmax over i of double(scale(row[i])) + noise.gumbel(i), ties to the lowest id: a sample of
+/// softmax(scale(row)). Noise is computed only for tokens that can still win, which does not change the
+/// result by a bit. `maxima` are the row's chunk_maxima. 0 for a hopeless row.
+token_id gumbel_argmax(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
+                       const noise_stream& noise);
 token_id gumbel_argmax(std::span<const float> scores, const noise_stream& noise);
 /// The same over a few tokens, in any order; equal to the above over a row in which all others are -infinity.
 token_id gumbel_argmax(std::span<const candidate> tokens, const noise_stream& noise) noexcept;

@@ -1,9 +1,9 @@
 #include "runtime/sampling/truncation.hpp"
 
 #include "runtime/base/portable_math.hpp"
-#include "runtime/sampling/row_kernels.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <limits>
 
@@ -13,105 +13,106 @@ namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
-/// Tokens with score >= bound (and not removed), by ascending id. Chunks whose maximum is below the bound are
+/// Tokens whose score is at least `bound` (and not -infinity), by ascending id. Chunks below the bound are
 /// not read.
-void gather(std::span<const float> scores, std::span<const float> maxima, float bound,
+void gather(std::span<const float> row, std::span<const float> maxima, const row_scale& scale, float bound,
             std::vector<candidate>& out) {
-  out.clear();
+  std::size_t count = 0;
   for (std::size_t chunk = 0; chunk < maxima.size(); ++chunk) {
-    if (!(maxima[chunk] >= bound)) continue;
+    if (!(scale(maxima[chunk]) >= bound)) continue;
     const std::size_t begin = chunk * chunk_size;
-    const std::size_t end = std::min(begin + chunk_size, scores.size());
-    for (std::size_t i = begin; i < end; ++i)
-      if (scores[i] >= bound && scores[i] > minus_infinity)
-        out.push_back({scores[i], token_id{static_cast<std::int32_t>(i)}});
+    const std::size_t end = std::min(begin + chunk_size, row.size());
+    if (out.size() < count + chunk_size) out.resize(2 * count + chunk_size);
+    std::array<float, chunk_size> scores;
+    for (std::size_t i = begin; i < end; ++i) scores[i - begin] = scale(row[i]);
+    for (std::size_t i = begin; i < end; ++i) { // without branches: which tokens pass is unpredictable
+      const float score = scores[i - begin];
+      out[count] = {score, token_id{static_cast<std::int32_t>(i)}};
+      count += static_cast<std::size_t>((score >= bound) & (score > minus_infinity));
+    }
   }
-}
-
-std::vector<float>& maxima_of(std::span<const float> scores) {
-  thread_local std::vector<float> maxima;
-  maxima.resize(num_chunks(scores.size()));
-  chunk_maxima(scores, maxima);
-  return maxima;
-}
-
-void keep_top(std::size_t count, std::vector<candidate>& candidates) {
-  if (candidates.size() > count) {
-    std::nth_element(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count),
-                     candidates.end(), likelier);
-    candidates.resize(count);
-  }
+  out.resize(count);
 }
 
 /// The `count` likeliest, in no order. The count-th largest chunk maximum is no larger than the count-th
 /// largest score, so nothing below it is needed.
-void select_top_unordered(std::span<const float> scores, std::size_t count, std::vector<candidate>& out) {
-  const std::vector<float>& maxima = maxima_of(scores);
+void gather_top(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
+                std::size_t count, std::vector<candidate>& out) {
   float bound = minus_infinity;
   if (count > 0 && count <= maxima.size()) {
     thread_local std::vector<float> ranked;
-    ranked = maxima;
+    ranked.assign(maxima.begin(), maxima.end());
     const auto nth = ranked.begin() + static_cast<std::ptrdiff_t>(count - 1);
     std::nth_element(ranked.begin(), nth, ranked.end(), std::greater<>());
-    bound = *nth;
+    bound = scale(*nth);
   }
-  gather(scores, maxima, bound, out);
-  keep_top(count, out);
+  gather(row, maxima, scale, bound, out);
+  if (out.size() <= count) return;
+  std::nth_element(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count), out.end(), likelier);
+  out.resize(count);
 }
 
 double weight_of(const candidate& token) noexcept { return static_cast<double>(portable_exp(token.score)); }
 
-/// Keeps the shortest leading run (in order of likelihood) whose weight reaches `needed`. False if all
-/// together do not.
-bool keep_leading(double needed, std::vector<candidate>& candidates) {
-  std::sort(candidates.begin(), candidates.end(), likelier);
+/// Eighths of a unit of score below the best: tokens are ranked by drawer, and only those of one drawer
+/// sorted.
+constexpr std::size_t num_drawers = 1024;
+std::size_t drawer_of(const candidate& token) noexcept {
+  const float eighths = token.score * -8.0F;
+  return eighths < static_cast<float>(num_drawers - 1) ? static_cast<std::size_t>(eighths) : num_drawers - 1;
+}
+
+/// Keeps the shortest leading run (in order of likelihood) whose weight reaches `needed`; all, if none does.
+/// Weights are summed by drawer, and within the decisive drawer in order of likelihood.
+void keep_leading(double needed, std::vector<candidate>& tokens) {
+  std::array<double, num_drawers> weights{};
+  for (const candidate& token : tokens) weights[drawer_of(token)] += weight_of(token);
   double sum = 0;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    sum += weight_of(candidates[i]);
-    if (sum >= needed) {
-      candidates.resize(i + 1);
-      return true;
-    }
-  }
-  return false;
+  std::size_t decisive = 0;
+  while (decisive < num_drawers && sum + weights[decisive] < needed) sum += weights[decisive++];
+  if (decisive == num_drawers) return;
+  const auto middle = std::partition(tokens.begin(), tokens.end(),
+                                     [&](const candidate& token) { return drawer_of(token) < decisive; });
+  const auto end = std::partition(middle, tokens.end(),
+                                  [&](const candidate& token) { return drawer_of(token) == decisive; });
+  std::sort(middle, end, likelier);
+  auto last = middle;
+  while (last != end && sum < needed) sum += weight_of(*last++);
+  tokens.erase(last, tokens.end());
 }
 
 /// top-p over the whole row. All tokens lighter than (1 - top_p) * total / size weigh less than (1 - top_p) *
 /// total together, so the run ends before them; half of that bound leaves room for rounding.
-void nucleus(std::span<const float> scores, float top_p, std::vector<candidate>& out) {
-  const double total = sum_of_exp(scores, 0.0F);
-  const double needed = static_cast<double>(top_p) * total;
-  const double lightest =
-      0.5 * (1.0 - static_cast<double>(top_p)) * total / static_cast<double>(scores.size());
-  const std::vector<float>& maxima = maxima_of(scores);
-  gather(scores, maxima, static_cast<float>(portable_log(lightest)), out);
-  if (keep_leading(needed, out)) return;
-  gather(scores, maxima, minus_infinity, out);
-  keep_leading(needed, out);
+void keep_nucleus(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
+                  float top_p, std::vector<candidate>& out) {
+  const double total = sum_of_exp(row, scale);
+  const double lightest = 0.5 * (1.0 - static_cast<double>(top_p)) * total / static_cast<double>(row.size());
+  gather(row, maxima, scale, static_cast<float>(portable_log(lightest)), out);
+  keep_leading(static_cast<double>(top_p) * total, out);
 }
 
 } // namespace
 
-void select_top(std::span<const float> scores, std::size_t count, std::vector<candidate>& out) {
-  select_top_unordered(scores, count, out);
+void select_top(std::span<const float> row, std::size_t count, std::vector<candidate>& out) {
+  gather_top(row, chunk_maxima(row), {}, count, out);
   std::sort(out.begin(), out.end(), likelier);
 }
 
-void truncate(std::span<const float> scores, const truncation& rule, std::vector<candidate>& out) {
+void truncate(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
+              const truncation& rule, std::vector<candidate>& out) {
   const float min_score =
       rule.min_p > 0 ? static_cast<float>(portable_log(static_cast<double>(rule.min_p))) : minus_infinity;
-  if (rule.top_k > 0 && rule.top_k < scores.size()) {
-    select_top_unordered(scores, rule.top_k, out);
+  if (rule.top_k > 0 && rule.top_k < row.size()) {
+    gather_top(row, maxima, scale, rule.top_k, out);
     if (rule.top_p < 1.0F) {
-      std::sort(out.begin(), out.end(), likelier);
       double total = 0;
       for (const candidate& token : out) total += weight_of(token);
       keep_leading(static_cast<double>(rule.top_p) * total, out);
     }
   } else if (rule.top_p < 1.0F) {
-    nucleus(scores, rule.top_p, out);
+    keep_nucleus(row, maxima, scale, rule.top_p, out);
   } else {
-    gather(scores, maxima_of(scores), min_score, out);
+    gather(row, maxima, scale, min_score, out);
   }
   std::erase_if(out, [&](const candidate& token) { return token.score < min_score; });
 }

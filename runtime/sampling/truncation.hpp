@@ -8,11 +8,16 @@
 
 namespace paceline::sampling {
 
-/// Replaces `out` by the `count` likeliest tokens of the row, likeliest first; fewer if the row has fewer
-/// that are not -infinity.
-void select_top(std::span<const float> scores, std::size_t count, std::vector<candidate>& out);
+/// Order of likelihood: higher score first, ties to the lowest id.
+inline bool likelier(const candidate& a, const candidate& b) noexcept {
+  return a.score > b.score || (a.score == b.score && a.token < b.token);
+}
 
-/// Which tokens truncation keeps. A value that removes nothing: top_k = 0, top_p = 1, min_p = 0.
+/// Replaces `out` by the `count` likeliest tokens of a row (scale not applied), likeliest first; fewer if the
+/// row has fewer that are not -infinity or NaN.
+void select_top(std::span<const float> row, std::size_t count, std::vector<candidate>& out);
+
+/// Which tokens truncation keeps. Values that remove nothing: top_k = 0, top_p = 1, min_p = 0.
 struct truncation {
   std::size_t top_k = 0;
   float top_p = 1.0F;
@@ -23,8 +28,10 @@ struct truncation {
   }
 };
 
-/// Replaces `out` by the survivors of top-k, then top-p (over what top-k kept), then min-p, in no promised
-/// order. The largest score must be 0. At least one token survives.
-void truncate(std::span<const float> scores, const truncation& rule, std::vector<candidate>& out);
+/// Replaces `out` by the survivors of top-k, then top-p (over what top-k kept), then min-p, with their
+/// scores, in no promised order. `maxima` are the row's chunk_maxima, scale.shift the largest of them. At
+/// least one token survives.
+void truncate(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
+              const truncation& rule, std::vector<candidate>& out);
 
 } // namespace paceline::sampling

@@ -22,6 +22,7 @@ struct acquire_command {
   std::string salt;
   bool use_cache = true;
   std::uint32_t num_positions = 0;  ///< the lease shall cover positions 0 .. num_positions - 1
+  std::uint64_t ticket = 0;         ///< comes back with the answer: an answer to an earlier question is stale
 };
 
 /// More memory: the lease shall cover `num_positions`.
@@ -29,6 +30,7 @@ struct reserve_command {
   request_id request;
   std::uint32_t pool = 0;
   std::uint32_t num_positions = 0;
+  std::uint64_t ticket = 0;
 };
 
 /// Tokens that a round committed, and how far the KV is final now: full blocks of it may serve other requests.
@@ -74,6 +76,7 @@ using pool_command = std::variant<acquire_command, reserve_command, commit_comma
 struct lease_event {
   request_id request;
   std::uint32_t pool = 0;
+  std::uint64_t ticket = 0;
   bool granted = false;
   std::vector<block_id> blocks;     ///< the whole table
   std::uint32_t num_cached = 0;     ///< acquire: positions found in the prefix cache

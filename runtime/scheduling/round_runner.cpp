@@ -35,6 +35,10 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
     return;
   }
   for (auto& lane : lanes) result.items.push_back(settle(ops, lane, plan.round, result.events));
+  for (const auto& item : plan.items) // those that had ended before: said again, in case that news was lost
+    if (item.target->finish() != finish_reason::none &&
+        std::ranges::none_of(lanes, [&](const auto& lane) { return lane.item == &item; }))
+      result.items.push_back({item.target->id(), 0, 0, 0, false, item.drafter, item.target->length(), item.target->kv_length(), item.target->finish(), {}});
   result.num_rows = static_cast<std::uint32_t>(rows_.size());
   result.duration = resources_.time->now() - begin;
 }
@@ -81,10 +85,12 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
     if (lane.draft.tree.empty()) continue;
     const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
     const auto room = limit == 0 ? 0 : lane.item->blocks.size() * resources_.kv->block_size() - lane.item->target->length();
+    if (lane.draft.tree.size() > room) { // nodes the lease has no cells for; what is left is a tree
+      lane.draft.tree.truncate(static_cast<std::uint32_t>(room));
+      if (lane.draft.probs.size() > room) lane.draft.probs.resize(room);
+    }
     const bool stale = lane.draft.base_length != lane.item->target->length();
-    if (!stale && lane.draft.tree.size() <= room &&
-        speculation::validate_draft(lane.draft, resources_.target->info().vocab_size, limit))
-      continue;
+    if (!stale && speculation::validate_draft(lane.draft, resources_.target->info().vocab_size, limit)) continue;
     lane.draft = {};
     lane.stale = true;
   }

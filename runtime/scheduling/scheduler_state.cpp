@@ -29,7 +29,7 @@ decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32
                                   time_point now) {
   decisions out;
   const auto id = request->id();
-  if (requests_.contains(id)) return out; // submitted again after a restart
+  if (requests_.contains(id) || ended_.contains(id)) return out; // submitted again after a restart
   const auto refuse = [&](finish_reason reason, std::optional<error> failure) {
     count_finish(reason);
     out.events.push_back(final_event(id, reason, std::move(failure)));
@@ -94,7 +94,8 @@ decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
     return out;
   }
   auto& lease = event.pool == 0 ? r->target_lease : r->drafter_lease;
-  lease.asked = false;
+  if (lease.asked != event.ticket) return out; // asked before a restart, and again since
+  lease.asked = 0;
   lease.refused = !event.granted;
   if (event.granted) {
     lease.fresh = lease.blocks.empty();
@@ -182,7 +183,7 @@ decisions scheduler_state::on_pool_restarted(time_point now) {
   for (auto id : running_) alive.requests.push_back(id);
   out.pool.push_back(std::move(alive));
   for (auto& [id, r] : requests_) {
-    r.target_lease.asked = r.drafter_lease.asked = false;
+    r.target_lease.asked = r.drafter_lease.asked = 0;
     if (r.state == phase::acquiring) r.state = phase::waiting;
   }
   admission_blocked_ = false;
@@ -245,6 +246,7 @@ void scheduler_state::admit(decisions& out) {
   ask.salt = request.cache_salt;
   ask.use_cache = options_.prefix_cache && !request.sampling.prompt_logprobs;
   ask.num_positions = std::min(r.target->length() + r.draft_length + 1, max_positions(r));
+  ask.ticket = r.target_lease.asked = next_ticket_++;
   out.pool.push_back(std::move(ask));
 }
 
@@ -329,8 +331,8 @@ std::uint32_t scheduler_state::usable_draft_length(record& r, decisions& out) {
 
 void scheduler_state::want_blocks(record& r, lease& lease, std::uint32_t pool, std::uint32_t num_positions, decisions& out) {
   if (lease.asked || lease.refused || lease.positions(options_.block_size) >= num_positions) return;
-  lease.asked = true;
-  out.pool.push_back(reserve_command{r.target->id(), pool, num_positions});
+  lease.asked = next_ticket_++;
+  out.pool.push_back(reserve_command{r.target->id(), pool, num_positions, lease.asked});
 }
 
 void scheduler_state::preempt_youngest(decisions& out) {
@@ -338,7 +340,9 @@ void scheduler_state::preempt_youngest(decisions& out) {
   for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
     auto& victim = requests_.at(*it);
     if (victim.state != phase::running) return; // its blocks come back soon
-    if (it + 1 == running_.rend()) return;
+    // Alone and refused, its blocks double some that the prefix cache holds for it: started again, it shares them.
+    const bool oldest = it + 1 == running_.rend();
+    if (oldest && (running_.size() > 1 || victim.num_in_flight > 0)) return;
     if (victim.preempting) return;
     victim.preempting = true;
     ++counters_.num_preemptions;
@@ -392,14 +396,9 @@ void scheduler_state::finish_here(record& r, finish_reason reason, std::optional
   const auto id = r.target->id();
   count_finish(reason);
   out.events.push_back(final_event(id, reason, std::move(failure)));
-  if (r.state == phase::waiting) {
+  if (r.state == phase::waiting || r.state == phase::acquiring) { // an answer under way will give its blocks back
     std::erase(queue_, id);
-    requests_.erase(id);
-    return;
-  }
-  if (r.state == phase::acquiring) { // the answer under way finds it gone and gives the blocks back
-    std::erase(queue_, id);
-    requests_.erase(id);
+    forget(id);
     return;
   }
   r.state = phase::closing;
@@ -412,7 +411,7 @@ void scheduler_state::retire_if_idle(request_id request, decisions& out) {
   if (r->state == phase::closing) {
     release(*r, out);
     std::erase(running_, request);
-    requests_.erase(request);
+    forget(request);
   } else if (r->state == phase::running && r->preempting) {
     release(*r, out);
     r->state = phase::waiting;
@@ -421,6 +420,12 @@ void scheduler_state::retire_if_idle(request_id request, decisions& out) {
     queue_.push_front(request);
     admission_blocked_ = true; // until blocks come back: those who run go first
   }
+}
+
+void scheduler_state::forget(request_id request) {
+  requests_.erase(request);
+  ended_.insert(request);
+  if (ended_.size() > max_tombstones) ended_.erase(ended_.begin());
 }
 
 void scheduler_state::release(record& r, decisions& out) {
@@ -520,6 +525,23 @@ std::string scheduler_state::check_invariants() const {
   for (std::uint32_t g = 0; g < 2; ++g)
     if (in_flight(group_id{g}) > 2) return "group " + std::to_string(g) + " has too many rounds in flight";
   return {};
+}
+
+std::string scheduler_state::describe() const {
+  static constexpr const char* names[] = {"waiting", "acquiring", "running", "closing"};
+  std::string out = admission_blocked_ ? "admission waits for blocks\n" : "";
+  const auto lease_text = [&](const lease& l) {
+    return std::to_string(l.positions(options_.block_size)) + " positions" + (l.asked ? ", asked" : "") + (l.refused ? ", refused" : "");
+  };
+  for (const auto& [id, r] : requests_)
+    out += "request " + to_string(id) + ": " + names[static_cast<int>(r.state)] + (r.preempting ? ", preempting" : "") +
+           ", length " + std::to_string(r.known_length) + " to " + std::to_string(r.upper_length) + " of " +
+           std::to_string(max_positions(r)) + (r.decoding ? ", decoding" : ", prompt planned to " + std::to_string(r.planned_kv)) + ", " +
+           std::to_string(r.num_in_flight) + " rounds in flight, lease of " + lease_text(r.target_lease) + ", drafter's of " +
+           lease_text(r.drafter_lease) + "\n";
+  for (const auto& [round, f] : flights_)
+    out += "round " + to_string(round) + " of group " + to_string(f.group) + ": " + std::to_string(f.parts.size()) + " requests\n";
+  return out;
 }
 
 } // namespace paceline::scheduling

@@ -94,13 +94,15 @@ public:
   const scheduler_counters& counters() const noexcept { return counters_; }
   /// Empty if all is well, else what is broken.
   std::string check_invariants() const;
+  /// One line a request and round in flight, for a person.
+  std::string describe() const;
 
 private:
   enum class phase : std::uint8_t { waiting, acquiring, running, closing };
 
   struct lease {
     std::vector<block_id> blocks;
-    bool asked = false;       ///< a reserve is under way
+    std::uint64_t asked = 0;  ///< ticket of the question under way; 0 = none
     bool refused = false;     ///< the pool was full; asked again when blocks come back
     bool fresh = false;       ///< nothing has been computed in it yet
     std::uint64_t last_use = 0; ///< submission number, on the pool's stream, of the last program that may touch it
@@ -149,6 +151,7 @@ private:
   void finish_here(record& r, finish_reason reason, std::optional<error> failure, decisions& out);
   void retire_if_idle(request_id request, decisions& out);
   void release(record& r, decisions& out);
+  void forget(request_id request);
   void count_finish(finish_reason reason);
   std::uint32_t depth(group_id group) const;
   std::uint32_t in_flight(group_id group) const;
@@ -166,10 +169,12 @@ private:
   std::vector<request_id> running_;           ///< running and closing, oldest first
   std::map<round_id, flight> flights_;
   std::set<request_id> tombstones_;           ///< cancelled before they were submitted
+  std::set<request_id> ended_;                ///< lately; a restart may submit one again
   cost_model costs_;
   scheduler_counters counters_;
   std::uint64_t next_round_ = 1;
   std::uint64_t next_order_ = 1;
+  std::uint64_t next_ticket_ = 1;
   bool draining_ = false;
   bool admission_blocked_ = false;            ///< the pool refused the head of the queue
 };

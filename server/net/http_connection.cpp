@@ -10,6 +10,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 
+#include <algorithm>
 #include <array>
 
 namespace paceline::server {
@@ -40,6 +41,8 @@ class http_connection final : public connection,
     auto& metrics = context_.requests.edge().metrics;
     ++metrics.connections_total;
     ++metrics.connections_active;
+    // Accepted while the server stops: whoever closes the others may have missed this one.
+    if (context_.requests.draining()) return shut();
     next_request();
   }
   ~http_connection() override { --context_.requests.edge().metrics.connections_active; }
@@ -115,8 +118,13 @@ class http_connection final : public connection,
     if (request_.where.target == endpoint::response_socket) return upgrade();
     body_bytes_ = request_.head.content_length.value_or(0);
     state_ = state::body;
-    arm_deadline(options_.body_timeout + milliseconds(body_bytes_ * 1000 / 1024));
+    arm_deadline(body_time());
     if (expects_continue && in_.size() < body_bytes_) send_bytes("HTTP/1.1 100 Continue\r\n\r\n");
+  }
+
+  /// At least a KiB a second after a start, and never longer than a body may take.
+  milliseconds body_time() const {
+    return std::min(options_.body_timeout, options_.header_timeout + milliseconds(body_bytes_ * 1000 / 1024));
   }
 
   void answer_now(http_reply reply) {

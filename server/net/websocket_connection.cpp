@@ -44,7 +44,8 @@ class websocket_connection final : public connection,
 
   void start(const admitted_request& request) {
     context_.connections.replace(*ticket_, shared_from_this());
-    stream_.set_option(websocket::stream_base::timeout{handshake_time, limits_.ping_interval * 2, true});
+    // A silent client is pinged after half the idle time and closed after all of it.
+    stream_.set_option(websocket::stream_base::timeout{handshake_time, options_.idle_timeout, true});
     stream_.set_option(
         websocket::stream_base::decorator([id = request.who.request_id](websocket::response_type& reply) {
           reply.set("x-request-id", header_safe(id, 128));
@@ -92,7 +93,7 @@ class websocket_connection final : public connection,
   bool congested() const override { return out_.congested(); }
   void close(close_code code, std::string_view reason) override {
     if (shut_ || closing_) return;
-    closing_ = websocket::close_reason(static_cast<std::uint16_t>(code),
+    closing_ = websocket::close_reason(static_cast<websocket::close_code>(code),
                                        beast::string_view(reason.data(), reason.size()));
     arm_deadline();
     if (out_.empty()) send_close();
@@ -108,7 +109,7 @@ class websocket_connection final : public connection,
       if (!cancelled && self && self->session_) self->session_->expire();
     });
     read_next();
-    if (draining_) session_->drain();
+    if (draining_ || context_.requests.draining()) session_->drain();
   }
 
   void on_message() {

@@ -50,9 +50,8 @@ void response_session::tell(const std::vector<wire::response_event>& events) {
 
 void response_session::on_event(std::size_t, const token_event& event) {
   if (finished_) return;
-  if (event.trace && prepared_.request.options.trace) tell(narrator_.round(*event.trace));
-  const bool positions = prepared_.request.options.token_ids || prepared_.request.options.resumable ||
-                         prepared_.request.fields.return_token_ids;
+  if (event.trace) tell(narrator_.round(*event.trace));
+  const bool positions = prepared_.request.options.resumable || prepared_.request.fields.return_token_ids;
   const bool says_something =
       !event.text.empty() || !event.logprobs.empty() || (positions && !event.tokens.empty());
   if (prepared_.request.generate && says_something)

@@ -75,7 +75,7 @@ TEST(yaml_reader_test, every_duplicate_is_reported) { EXPECT_EQ(errors_of("a: 1\
 TEST(yaml_reader_test, depth_is_bounded) {
   EXPECT_TRUE(errors_of(std::string(32, '[') + std::string(32, ']')).empty());
   for (const std::size_t depth : {33U, 600U, 100'000U}) {
-    const auto errors = errors_of(std::string(depth, '['));
+    const auto errors = errors_of(std::string(depth, '[') + std::string(depth, ']'));
     ASSERT_EQ(errors.size(), 1U);
     EXPECT_NE(errors.front().find("32 levels"), std::string::npos);
   }

@@ -11,8 +11,8 @@
 namespace paceline::test {
 namespace {
 
-/// A model file, its reference, and how far it may be from it: half a point below and 1.1 times above what llama.cpp
-/// reaches with the same file.
+/// A model file, its reference, and how far it may be from it: half a point below and 1.1 times above what
+/// llama.cpp reaches with the same file.
 struct accuracy_bound {
   const char* model;
   const char* golden;
@@ -30,9 +30,11 @@ TEST_P(accuracy_test, is_as_close_to_float32_as_llama_cpp) {
   cpu_model_options options;
   options.num_threads = std::max(1U, std::thread::hardware_concurrency());
   auto model = cpu_model::open(path, options);
-  const auto golden = read_golden(std::filesystem::path(PACELINE_SOURCE_DIR) / "tests/fixtures/golden" / GetParam().golden);
+  const auto golden =
+      read_golden(std::filesystem::path(PACELINE_SOURCE_DIR) / "tests/fixtures/golden" / GetParam().golden);
   const agreement found = measure_agreement(model, golden);
-  std::printf("%s: same best token on %u of %u clear positions (%.2f %%, least %.1f %%), mean |difference| %.4f (most %.4f), %u "
+  std::printf("%s: same best token on %u of %u clear positions (%.2f %%, least %.1f %%), mean |difference| "
+              "%.4f (most %.4f), %u "
               "positions\n",
               GetParam().model, found.num_clear_same_best, found.num_clear, found.same_best_percent(),
               GetParam().least_same_best_percent, found.mean_difference, GetParam().most_mean_difference,
@@ -45,7 +47,8 @@ INSTANTIATE_TEST_SUITE_P(
     models, accuracy_test,
     testing::Values(accuracy_bound{"smollm2.gguf", "smollm2-135m-instruct-q4_1.json", 98.5, 1.1 * 0.031},
                     accuracy_bound{"gemma3.gguf", "gemma3-270m-q4_k_m.json", 98.9, 1.1 * 0.040},
-                    accuracy_bound{"qwen.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.json", 99.4, 1.1 * 0.010}),
+                    accuracy_bound{"qwen.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.json", 99.4,
+                                   1.1 * 0.010}),
     [](const auto& test) { return std::filesystem::path(test.param.model).stem().string(); });
 
 } // namespace

@@ -17,10 +17,10 @@ struct cpu_model_options {
   device::tensor_type kv_type = device::tensor_type::f16;
 };
 
-/// A model on a CPU device of its own, run synchronously. Throws std::runtime_error with the reason where something
-/// fails.
+/// A model on a CPU device of its own, run synchronously. Throws std::runtime_error with the reason where
+/// something fails.
 class cpu_model {
-public:
+ public:
   cpu_model(const model::gguf_file& file, const cpu_model_options& options);
   static cpu_model open(const std::filesystem::path& path, const cpu_model_options& options);
 
@@ -31,7 +31,7 @@ public:
   void forward(const device::row_batch& batch, model::kv_storage& kv, const model::forward_outputs& outputs);
   void run(const device::program& work);
 
-private:
+ private:
   std::unique_ptr<cpu::cpu_device> device_;
   std::unique_ptr<device::stream> stream_;
   std::unique_ptr<model::transformer> model_;

@@ -54,7 +54,8 @@ std::vector<golden_prompt> read_golden(const std::filesystem::path& path) {
   const auto json = boost::json::parse(text);
   for (const auto& entry : json.as_array()) {
     golden_prompt prompt{ids(entry.at("prompt_ids")), ids(entry.at("greedy_ids")), {}, {}};
-    for (const auto& margin : entry.at("margin").as_array()) prompt.margin.push_back(margin.to_number<double>());
+    for (const auto& margin : entry.at("margin").as_array())
+      prompt.margin.push_back(margin.to_number<double>());
     for (const auto& position : entry.at("top").as_array()) {
       auto& best = prompt.top.emplace_back();
       for (const auto& pair : position.as_array())
@@ -75,7 +76,8 @@ agreement measure_agreement(cpu_model& model, const std::vector<golden_prompt>& 
       const std::span logits(all.data() + i * vocab_size, vocab_size);
       const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
       const auto& [expected, logprob] = golden.top[i].front();
-      difference += std::fabs(logits[static_cast<std::size_t>(expected.value)] - log_sum_exp(logits) - logprob);
+      difference +=
+          std::fabs(logits[static_cast<std::size_t>(expected.value)] - log_sum_exp(logits) - logprob);
       ++result.num_positions;
       if (golden.margin[i] <= 0.1) continue;
       ++result.num_clear;

@@ -14,7 +14,7 @@ namespace paceline::test {
 struct golden_prompt {
   std::vector<token_id> prompt;
   std::vector<token_id> answer;
-  std::vector<double> margin;                                ///< between the two best log-probabilities, one an answer token
+  std::vector<double> margin; ///< between the two best log-probabilities, one an answer token
   std::vector<std::vector<std::pair<token_id, double>>> top; ///< best log-probabilities, best first, likewise
 };
 
@@ -26,7 +26,7 @@ struct agreement {
   std::uint32_t num_positions = 0;
   std::uint32_t num_clear = 0;           ///< positions whose margin exceeds 0.1
   std::uint32_t num_clear_same_best = 0; ///< of these, those with the same most likely token
-  double mean_difference = 0;            ///< mean |difference| of the log-probability of the reference's best token
+  double mean_difference = 0; ///< mean |difference| of the log-probability of the reference's best token
 
   double same_best_percent() const { return 100.0 * num_clear_same_best / num_clear; }
 };

@@ -12,9 +12,10 @@
 
 namespace paceline::test {
 
-/// Sequences whose blocks lie at random places of a pool, and rows over them as the scheduler would make them.
+/// Sequences whose blocks lie at random places of a pool, and rows over them as the scheduler would make
+/// them.
 class paged_sequences {
-public:
+ public:
   paged_sequences(std::uint32_t block_size, std::uint32_t num_blocks, std::uint32_t seed)
       : block_size_(block_size), free_(num_blocks) {
     std::iota(free_.begin(), free_.end(), 0U);
@@ -38,7 +39,8 @@ public:
   std::uint32_t num_sequences() const { return static_cast<std::uint32_t>(tables_.size()); }
 
   /// Rows at positions [begin, end), each in the slot of its position.
-  std::vector<device::batch_entry> chain_rows(std::uint32_t sequence, std::uint32_t begin, std::uint32_t end) const {
+  std::vector<device::batch_entry> chain_rows(std::uint32_t sequence, std::uint32_t begin,
+                                              std::uint32_t end) const {
     std::vector<device::batch_entry> rows;
     for (std::uint32_t p = begin; p < end; ++p)
       rows.push_back({token_id{0}, token_position{p}, kv_slot{p}, sequence, 0, 0});
@@ -50,8 +52,8 @@ public:
     return chain_rows(sequence, 0, num_slots_[sequence]);
   }
 
-  /// A draft tree over `base` committed positions: node i in slot base + i, its parent given (-1: the last committed
-  /// token).
+  /// A draft tree over `base` committed positions: node i in slot base + i, its parent given (-1: the last
+  /// committed token).
   std::vector<device::batch_entry> tree_rows(std::uint32_t sequence, std::uint32_t base,
                                              const std::vector<std::int32_t>& parents) {
     std::vector<device::batch_entry> rows;
@@ -70,7 +72,9 @@ public:
   }
 
   /// Views of `rows`; valid until the next tree_rows or add_sequence.
-  device::row_batch batch(const std::vector<device::batch_entry>& rows) const { return {rows, sequences_, paths_}; }
+  device::row_batch batch(const std::vector<device::batch_entry>& rows) const {
+    return {rows, sequences_, paths_};
+  }
 
   /// The compaction that moves one slot's cell to another slot of the sequence.
   device::kv_copy copy_of(std::uint32_t sequence, std::uint32_t from, std::uint32_t to) const {
@@ -78,7 +82,8 @@ public:
     return {blocks[from / block_size_], from % block_size_, blocks[to / block_size_], to % block_size_, 1};
   }
 
-  void copy_cell(const device::kv_layer& layer, std::uint32_t sequence, std::uint32_t from, std::uint32_t to) const {
+  void copy_cell(const device::kv_layer& layer, std::uint32_t sequence, std::uint32_t from,
+                 std::uint32_t to) const {
     const device::kv_copy copy = copy_of(sequence, from, to);
     const std::size_t size = layer.type == device::tensor_type::f16 ? 2 : 4;
     auto* keys = static_cast<std::byte*>(layer.keys);
@@ -93,7 +98,7 @@ public:
     }
   }
 
-private:
+ private:
   std::uint32_t block_size_;
   std::vector<std::uint32_t> free_;
   std::vector<std::vector<block_id>> tables_;

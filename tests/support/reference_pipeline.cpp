@@ -95,11 +95,17 @@ reference_row process(std::span<const float> logits, const sampling_params& para
 double library_gumbel(std::uint64_t seed, std::uint32_t choice_index, noise_purpose purpose,
                       token_position position, token_id token) {
   const auto id = static_cast<std::uint32_t>(token.value);
-  const auto words =
-      philox4x32_10({position.value, choice_index, static_cast<std::uint32_t>(purpose), id / 4},
-                    {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
-  const double uniform = (static_cast<double>(words[id % 4]) + 0.5) / 4294967296.0;
-  return -std::log(-std::log(uniform));
+  const auto words = [&](std::uint32_t index) {
+    return philox4x32_10({position.value, choice_index, static_cast<std::uint32_t>(purpose), index},
+                         {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  };
+  const auto exponential = [](std::uint32_t word) {
+    return -std::log((static_cast<double>(word) + 0.5) / 4294967296.0);
+  };
+  const auto cohort = words(0x80000000U + id / 64);
+  double arrival = exponential(cohort[0]) / 64;
+  if (id % 64 != cohort[1] % 64) arrival += exponential(words(id / 4)[id % 4]);
+  return -std::log(arrival);
 }
 
 std::optional<token_id> sample(const reference_row& row, const sampling_params& params,

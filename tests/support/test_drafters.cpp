@@ -161,7 +161,7 @@ next_token guess(std::uint32_t vocab_size, std::uint64_t seed) {
                              .position =
                                  token_position{static_cast<std::uint32_t>(task.tokens.size() + path.size())},
                              .purpose = noise_purpose::fault};
-    return token_id{static_cast<std::int32_t>(noise.word(0) % vocab_size)};
+    return token_id{static_cast<std::int32_t>(noise.words(0)[0] % vocab_size)};
   };
 }
 

@@ -23,7 +23,7 @@ struct tiny_model {
   std::uint32_t head_dim = 8;
   std::uint32_t ffn_size = 64;
   std::uint32_t context_length = 64;
-  std::uint32_t vocab_size = 288;    ///< at least 280; the rest is unused entries
+  std::uint32_t vocab_size = 288;    ///< at least 272, as the vocabulary needs; the rest is unused entries
   std::uint32_t sliding_window = 4;  ///< gemma3
   std::uint32_t sliding_pattern = 2; ///< gemma3: every so many-th layer sees everything
   bool tied_embeddings = true;

@@ -2,9 +2,9 @@
 
 // Attention over vectors of 16 positions (scores) and 16 dimensions (values); V is a simd_* of this folder.
 //
-// A unit is up to attention_unit_queries queries of one sequence and key-value head, handled together so that a key or
-// value is loaded and widened once for several queries. That changes no result: the score of a (query, position) is its
-// own chain over d, the output of a (query, dimension) its own chain over positions.
+// A unit is up to attention_unit_queries queries of one sequence and key-value head, handled together so that
+// a key or value is loaded and widened once for several queries. That changes no result: the score of a
+// (query, position) is its own chain over d, the output of a (query, dimension) its own chain over positions.
 #include "runtime/cpu/kernels/math.hpp"
 #include "runtime/cpu/row_kernels.hpp"
 
@@ -21,17 +21,20 @@ constexpr std::uint32_t split_positions = device::attention_split;
 constexpr std::uint32_t lower(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
 constexpr std::uint32_t higher(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
 
-/// Calls `body` with 0, 1, ..., N - 1 as constants. Unlike a loop, it keeps arrays of accumulators in registers: the
-/// compiler splits an array into registers only where it sees constant indices before it unrolls.
+/// Calls `body` with 0, 1, ..., N - 1 as constants. Unlike a loop, it keeps arrays of accumulators in
+/// registers: the compiler splits an array into registers only where it sees constant indices before it
+/// unrolls.
 template <std::uint32_t N, class Body>
 [[gnu::always_inline]] inline void repeat(const Body& body) {
   [&]<std::uint32_t... I>(std::integer_sequence<std::uint32_t, I...>) [[gnu::always_inline]] {
     (body(std::integral_constant<std::uint32_t, I>{}), ...);
-  }(std::make_integer_sequence<std::uint32_t, N>{});
+  }
+  (std::make_integer_sequence<std::uint32_t, N>{});
 }
 
-/// Scores of Q queries at the 16 positions whose keys stand side by side at `keys`, dimensions `stride` values apart.
-/// queries: [head_dim][query_stride], the first Q of each line. out: queries split_positions apart.
+/// Scores of Q queries at the 16 positions whose keys stand side by side at `keys`, dimensions `stride`
+/// values apart. queries: [head_dim][query_stride], the first Q of each line. out: queries split_positions
+/// apart.
 template <class V, class T, std::uint32_t Q>
 void score_tile(const float* queries, std::uint32_t query_stride, const T* keys, std::size_t stride,
                 std::uint32_t head_dim, float* out) {
@@ -45,15 +48,16 @@ void score_tile(const float* queries, std::uint32_t query_stride, const T* keys,
   repeat<Q>([&](auto q) { V::store(out + q * split_positions, dot[q]); });
 }
 
-/// acc[q][d .. d + 16) += sum over j of weights[q][j] * cells[j][d .. d + 16), in order of j. With `rest` not 0 only
-/// that many dimensions are left.
+/// acc[q][d .. d + 16) += sum over j of weights[q][j] * cells[j][d .. d + 16), in order of j. With `rest` not
+/// 0 only that many dimensions are left.
 template <class V, class T, std::uint32_t Q>
 void value_tile(const float* weights, const T* const* cells, std::uint32_t begin, std::uint32_t end,
                 std::uint32_t d, std::uint32_t rest, float* acc) {
   typename V::vec sum[Q];
   repeat<Q>([&](auto q) { sum[q] = V::load(acc + q * max_head_dim + d); });
   const auto add = [&](std::uint32_t j, typename V::vec value) {
-    repeat<Q>([&](auto q) { V::add_product(sum[q], V::broadcast(weights + q * split_positions + j), value); });
+    repeat<Q>(
+        [&](auto q) { V::add_product(sum[q], V::broadcast(weights + q * split_positions + j), value); });
   };
   if (rest == 0)
     for (std::uint32_t j = begin; j < end; ++j) add(j, V::load(cells[j] + d));
@@ -62,8 +66,8 @@ void value_tile(const float* weights, const T* const* cells, std::uint32_t begin
   repeat<Q>([&](auto q) { V::store(acc + q * max_head_dim + d, sum[q]); });
 }
 
-/// Calls `tile.template operator()<Q>(first)` over queries [begin, end) in tiles that fit the registers, as even as
-/// possible.
+/// Calls `tile.template operator()<Q>(first)` over queries [begin, end) in tiles that fit the registers, as
+/// even as possible.
 template <class V, class Tile>
 void for_tiles(std::uint32_t begin, std::uint32_t end, const Tile& tile) {
   const std::uint32_t count = end - begin;
@@ -73,13 +77,14 @@ void for_tiles(std::uint32_t begin, std::uint32_t end, const Tile& tile) {
     const std::uint32_t size = begin + count * (t + 1) / num_tiles - first;
     [&]<std::uint32_t... I>(std::integer_sequence<std::uint32_t, I...>) {
       (void)((size == I + 1 && (tile.template operator()<I + 1>(first), true)) || ...);
-    }(std::make_integer_sequence<std::uint32_t, V::tile_queries>{});
+    }
+    (std::make_integer_sequence<std::uint32_t, V::tile_queries>{});
   }
 }
 
 template <class V, class T>
 class unit_attention {
-public:
+ public:
   unit_attention(const device::attention_args& args, const attention_unit& unit)
       : args_(args), layer_(args.layer), unit_(unit), num_heads_(unit.head_end - unit.head_begin),
         num_rows_(unit.rows.end - unit.rows.begin), num_queries_(num_heads_ * num_rows_),
@@ -95,14 +100,19 @@ public:
       begin = lower(begin, first_position(r));
       end = higher(end, end_position(r));
     }
-    for (std::uint32_t split = begin / split_positions * split_positions; split < end; split += split_positions)
+    for (std::uint32_t split = begin / split_positions * split_positions; split < end;
+         split += split_positions)
       add_split(split);
     for (std::uint32_t q = 0; q < num_queries_; ++q) write_out(q);
   }
 
-private:
-  const device::batch_entry& entry(std::uint32_t row) const { return args_.batch->rows[unit_.rows.begin + row]; }
-  std::uint32_t first_position(std::uint32_t row) const { return device::first_visible(args_, entry(row).position); }
+ private:
+  const device::batch_entry& entry(std::uint32_t row) const {
+    return args_.batch->rows[unit_.rows.begin + row];
+  }
+  std::uint32_t first_position(std::uint32_t row) const {
+    return device::first_visible(args_, entry(row).position);
+  }
   std::uint32_t end_position(std::uint32_t row) const { return entry(row).position.value + 1; }
   /// Positions below it lie in the slot of the same number.
   std::uint32_t linear_end(std::uint32_t row) const { return end_position(row) - entry(row).path_length; }
@@ -145,13 +155,15 @@ private:
     return position < split ? 0 : lower(position - split, split_positions);
   }
 
-  /// Scores of all queries at positions begin .. end of the split, and at whatever shares a group of 16 with them.
+  /// Scores of all queries at positions begin .. end of the split, and at whatever shares a group of 16 with
+  /// them.
   void score(std::uint32_t split, std::uint32_t begin, std::uint32_t end) {
     for (std::uint32_t g = begin / V::lanes * V::lanes; g < end; g += V::lanes) {
       if (group_is_linear(split + g)) {
         const std::uint32_t slot = split + g;
-        const T* keys = static_cast<const T*>(layer_.keys) +
-                        layer_.key_index(blocks_[slot / layer_.block_size], kv_head_, slot % layer_.block_size, 0);
+        const T* keys =
+            static_cast<const T*>(layer_.keys) +
+            layer_.key_index(blocks_[slot / layer_.block_size], kv_head_, slot % layer_.block_size, 0);
         score_group(0, num_queries_, keys, layer_.block_size, g);
         continue;
       }
@@ -178,8 +190,9 @@ private:
     for (std::uint32_t i = 0; i < layer_.head_dim * V::lanes; ++i) gathered_[i] = 0;
     for (std::uint32_t j = begin; j < end; ++j) {
       const std::uint32_t slot = slot_of(row, split + j);
-      const T* key = static_cast<const T*>(layer_.keys) +
-                     layer_.key_index(blocks_[slot / layer_.block_size], kv_head_, slot % layer_.block_size, 0);
+      const T* key =
+          static_cast<const T*>(layer_.keys) +
+          layer_.key_index(blocks_[slot / layer_.block_size], kv_head_, slot % layer_.block_size, 0);
       for (std::uint32_t d = 0; d < layer_.head_dim; ++d)
         gathered_[d * V::lanes + (j - group)] = key[std::size_t{d} * layer_.block_size];
     }
@@ -189,7 +202,8 @@ private:
   void score_group(std::uint32_t query_begin, std::uint32_t query_end, const K* keys, std::size_t stride,
                    std::uint32_t group) {
     for_tiles<V>(query_begin, query_end, [&]<std::uint32_t Q>(std::uint32_t first) {
-      score_tile<V, K, Q>(queries_ + first, num_queries_, keys, stride, layer_.head_dim, weights_[first] + group);
+      score_tile<V, K, Q>(queries_ + first, num_queries_, keys, stride, layer_.head_dim,
+                          weights_[first] + group);
     });
   }
 

@@ -1,5 +1,5 @@
-// The row ops at the AVX-512 level: compiled with -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c, or for tests on
-// other machines with PACELINE_EMULATE_AVX512.
+// The row ops at the AVX-512 level: compiled with -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c, or
+// for tests on other machines with PACELINE_EMULATE_AVX512.
 #include "runtime/cpu/kernels/attention.hpp"
 #include "runtime/cpu/kernels/row_ops.hpp"
 #include "runtime/cpu/kernels/simd_avx512.hpp"

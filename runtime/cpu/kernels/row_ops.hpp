@@ -1,7 +1,7 @@
 #pragma once
 
-// Norm, rope, GLU and the writing of keys and values over vectors of 16 lanes; V is a simd_* of this folder. The lane
-// of a value is its index mod 16, as in the reference.
+// Norm, rope, GLU and the writing of keys and values over vectors of 16 lanes; V is a simd_* of this folder.
+// The lane of a value is its index mod 16, as in the reference.
 #include "runtime/cpu/kernels/math.hpp"
 #include "runtime/cpu/row_kernels.hpp"
 

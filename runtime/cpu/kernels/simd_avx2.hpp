@@ -7,7 +7,8 @@
 #include <cstring>
 
 namespace paceline::cpu {
-// Internal linkage: a definition compiled for this level must never replace one of another level at link time.
+// Internal linkage: a definition compiled for this level must never replace one of another level at link
+// time.
 namespace {
 
 /// Sixteen float32 lanes in two registers, with the operations the row kernels need.
@@ -101,11 +102,13 @@ struct simd_avx2 {
     zip(a.high, b.high, y.low, y.high);
   }
 
-private:
+ private:
   static __m256 half(const std::uint16_t* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
-  static __m256 nearest(__m256 x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static __m256 nearest(__m256 x) {
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
   static __m256 exponent(__m256 n) { // 1.5 * 2^23 + 127 leaves n + 127 in the low bits of the fraction
     const __m256 biased = _mm256_add_ps(n, _mm256_set1_ps(12583039.0F));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(biased), 23));
@@ -113,8 +116,12 @@ private:
   static __m256 fix_order(__m256 x) {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), _MM_SHUFFLE(3, 1, 2, 0)));
   }
-  static __m256 evens(__m256 x, __m256 y) { return fix_order(_mm256_shuffle_ps(x, y, _MM_SHUFFLE(2, 0, 2, 0))); }
-  static __m256 odds(__m256 x, __m256 y) { return fix_order(_mm256_shuffle_ps(x, y, _MM_SHUFFLE(3, 1, 3, 1))); }
+  static __m256 evens(__m256 x, __m256 y) {
+    return fix_order(_mm256_shuffle_ps(x, y, _MM_SHUFFLE(2, 0, 2, 0)));
+  }
+  static __m256 odds(__m256 x, __m256 y) {
+    return fix_order(_mm256_shuffle_ps(x, y, _MM_SHUFFLE(3, 1, 3, 1)));
+  }
   static void zip(__m256 a, __m256 b, __m256& x, __m256& y) {
     const __m256 low = _mm256_unpacklo_ps(a, b);
     const __m256 high = _mm256_unpackhi_ps(a, b);

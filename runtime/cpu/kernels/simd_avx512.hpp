@@ -1,7 +1,7 @@
 #pragma once
 
-// For translation units compiled with -mavx512f -mavx512bw -mavx512vl -mavx512dq. With PACELINE_EMULATE_AVX512 (the
-// parity tests) SIMDe carries the same intrinsics out on any machine.
+// For translation units compiled with -mavx512f -mavx512bw -mavx512vl -mavx512dq. With
+// PACELINE_EMULATE_AVX512 (the parity tests) SIMDe carries the same intrinsics out on any machine.
 #ifdef PACELINE_EMULATE_AVX512
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
@@ -13,7 +13,8 @@
 #include <cstring>
 
 namespace paceline::cpu {
-// Internal linkage: a definition compiled for this level must never replace one of another level at link time.
+// Internal linkage: a definition compiled for this level must never replace one of another level at link
+// time.
 namespace {
 
 /// Sixteen float32 lanes in one register; the operations of simd_avx2, with the same results.
@@ -27,7 +28,9 @@ struct simd_avx512 {
   static vec broadcast(const float* x) { return _mm512_set1_ps(*x); }
 
   static vec load(const float* p) { return _mm512_loadu_ps(p); }
-  static vec load(const std::uint16_t* p) { return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+  static vec load(const std::uint16_t* p) {
+    return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
   static void store(float* p, vec x) { _mm512_storeu_ps(p, x); }
   static void store(std::uint16_t* p, vec x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow(x));
@@ -89,7 +92,7 @@ struct simd_avx512 {
     y = _mm512_permutex2var_ps(a, _mm512_add_epi32(first_half, _mm512_set1_epi32(8)), b);
   }
 
-private:
+ private:
 #ifdef PACELINE_EMULATE_AVX512 // Debian's SIMDe has no 512-bit half-precision conversions
   static vec widen(__m256i x) {
     const __m256 high = _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1));
@@ -97,7 +100,8 @@ private:
   }
   static __m256i narrow(vec x) {
     const __m128i low = _mm256_cvtps_ph(_mm512_castps512_ps256(x), _MM_FROUND_TO_NEAREST_INT);
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), _mm256_cvtps_ph(upper(x), _MM_FROUND_TO_NEAREST_INT), 1);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low),
+                                   _mm256_cvtps_ph(upper(x), _MM_FROUND_TO_NEAREST_INT), 1);
   }
 #else
   static vec widen(__m256i x) { return _mm512_cvtph_ps(x); }

@@ -13,8 +13,8 @@ namespace paceline::model {
 bool is_end_of_turn_name(std::string_view token) noexcept;
 
 /// The vocabulary in a GGUF file's `tokenizer.*` keys: lists of equal length, ids below the number of tokens,
-/// merges of two parts, byte tokens spelt <0xHH>. Kinds other than "gpt2" and "gemma4" (BPE) and "llama" (SPM) are refused
-/// by name.
+/// merges of two parts, byte tokens spelt <0xHH>. Kinds other than "gpt2" and "gemma4" (BPE) and "llama"
+/// (SPM) are refused by name.
 expected<tokenizer::vocabulary_data> read_gguf_vocabulary(const gguf_metadata& metadata);
 
 } // namespace paceline::model

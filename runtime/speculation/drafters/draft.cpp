@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 
 namespace paceline::speculation {
@@ -58,18 +57,11 @@ draft_distribution truncated_distribution(std::span<const float> scores) {
 }
 
 token_id draw(const draft_distribution& from, const noise_stream& noise) {
-  double best_value = -std::numeric_limits<double>::infinity();
-  token_id best;
-  for (std::size_t entry = 0; entry < from.tokens.size(); ++entry) {
-    if (!(from.probs[entry] > 0.0F)) continue;
-    const double value =
-        portable_log(static_cast<double>(from.probs[entry])) + noise.gumbel(from.tokens[entry]);
-    if (value > best_value || (value == best_value && from.tokens[entry] < best)) {
-      best_value = value;
-      best = from.tokens[entry];
-    }
-  }
-  return best;
+  sampling::gumbel_race race(noise);
+  for (std::size_t entry = 0; entry < from.tokens.size(); ++entry)
+    if (from.probs[entry] > 0.0F)
+      race.enter(portable_log(static_cast<double>(from.probs[entry])), from.tokens[entry]);
+  return race.winner();
 }
 
 expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth) {

@@ -1,6 +1,7 @@
 #include "runtime/tokenizer/chat_template/render_jsonl.hpp"
 
-#include <boost/json/parse.hpp>
+#include "runtime/tokenizer/chat_template/exact_json.hpp"
+
 #include <boost/json/serialize.hpp>
 
 #include <istream>
@@ -11,17 +12,11 @@ namespace paceline::tokenizer {
 
 namespace {
 
-/// Deeper than what a template can print: that limit is the renderer's own.
-constexpr std::size_t max_json_depth = 256;
-
 expected<boost::json::object> parse_variables(std::string_view line) {
-  boost::json::parse_options options;
-  options.max_depth = max_json_depth;
-  boost::system::error_code code;
-  boost::json::value parsed = boost::json::parse({line.data(), line.size()}, code, {}, options);
-  if (code) return error{errc::invalid_argument, "not JSON: " + code.message()};
-  if (!parsed.is_object()) return error{errc::invalid_argument, "the template variables must be a JSON object"};
-  return std::move(parsed.get_object());
+  auto parsed = parse_exact_json(line);
+  if (!parsed) return std::move(parsed).error();
+  if (!parsed->is_object()) return error{errc::invalid_argument, "the template variables must be a JSON object"};
+  return std::move(parsed->get_object());
 }
 
 expected<std::string> render_line(std::string_view line, const chat_template& rendered, const render_limits& limits) {

@@ -114,7 +114,7 @@ TEST(generation_fields, speculation_chooses_drafter_length_and_rule) {
   EXPECT_EQ(request->fields.speculation.rule, verification_rule::rejection);
   EXPECT_EQ(request->fields.ignored_fields, std::vector<std::string>{"speculation.x"});
   EXPECT_EQ(parse(R"("speculation":{"draft_length":0})").failure().param, "speculation.draft_length");
-  EXPECT_EQ(parse(R"("speculation":{"draft_length":65})").failure().param, "speculation.draft_length");
+  EXPECT_EQ(parse(R"("speculation":{"draft_length":64})").failure().param, "speculation.draft_length");
   EXPECT_EQ(parse(R"("speculation":{"rule":"lucky"})").failure().param, "speculation.rule");
 }
 

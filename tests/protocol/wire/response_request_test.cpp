@@ -54,12 +54,12 @@ TEST(response_request, names_what_it_refuses) {
 
 TEST(response_request, options_of_our_own_are_off_by_default) {
   const auto plain = parse(R"("input":"x")");
-  EXPECT_FALSE(plain->options.token_ids || plain->options.trace || plain->options.resumable ||
+  EXPECT_FALSE(plain->fields.return_token_ids || plain->fields.trace || plain->options.resumable ||
                plain->options.resume);
   const auto all = parse(
       R"("paceline":{"token_ids":true,"trace":true,"resumable":true,"resume":{"response_id":"r","next_token":3}})");
   ASSERT_TRUE(all) << all.failure().message;
-  EXPECT_TRUE(all->options.token_ids && all->fields.trace && all->options.resumable);
+  EXPECT_TRUE(all->fields.return_token_ids && all->fields.trace && all->options.resumable);
   EXPECT_EQ(all->options.resume->next_token, 3U);
 }
 

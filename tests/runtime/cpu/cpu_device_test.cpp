@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <future>
 #include <stdexcept>
 
@@ -240,6 +241,31 @@ TEST(cpu_device, refuses_a_level_that_the_machine_lacks_or_nobody_knows) {
   }
   cpu_device_options none;
   EXPECT_FALSE(cpu_device::make(none));
+}
+
+TEST(cpu_device, takes_its_level_from_the_environment_unless_one_is_asked_for) {
+  cpu_device_options opts;
+  opts.partitions.resize(1);
+  const auto level_with = [&](const char* value) {
+    setenv("PACELINE_CPU_LEVEL", value, 1);
+    auto made = cpu_device::make(opts);
+    unsetenv("PACELINE_CPU_LEVEL");
+    return made;
+  };
+  EXPECT_EQ((*level_with("scalar"))->level(), kernel_level::scalar);
+  EXPECT_EQ((*level_with(""))->level(), best_kernel_level());
+  const auto unknown = level_with("sse");
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().message().find("PACELINE_CPU_LEVEL"), std::string::npos);
+  opts.level = best_kernel_level();
+  EXPECT_EQ((*level_with("scalar"))->level(), best_kernel_level());
+}
+
+TEST(cpu_device, streams_run_ops_at_the_devices_level) {
+  auto device = device_with(1);
+  std::string level;
+  device->make_stream("target", 0)->submit("ask", {}, [&](ops& o) { level = o.level(); }).wait();
+  EXPECT_EQ(level, "cpu/" + std::string(to_string(device->level())));
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 #include "runtime/cpu/packed_matrix.hpp"
 #include "runtime/cpu/thread_team.hpp"
 #include "runtime/device/op_embed.hpp"
+#include "runtime/device/stored_block.hpp"
 #include "tests/support/stored_tensors.hpp"
 #include "tests/support/tensor_compare.hpp"
 
@@ -71,7 +72,7 @@ class matmul : public testing::TestWithParam<tested_level> {
 
   /// y[num_rows][N] of one product.
   std::vector<float> product(const device::matrix& weights, std::span<const float> x, std::uint32_t num_rows,
-                             std::uint32_t num_threads) {
+                             std::uint32_t num_threads, bool two_planes = false) {
     thread_team::options opts;
     opts.num_threads = num_threads;
     thread_team team(opts);
@@ -87,6 +88,7 @@ class matmul : public testing::TestWithParam<tested_level> {
     args.num_rows = num_rows;
     args.num_cols = weights.num_cols();
     args.outputs = {&output, 1};
+    args.two_planes = two_planes;
     runner.run(args);
     EXPECT_TRUE(y.intact());
     return {y.values().begin(), y.values().end()};
@@ -115,6 +117,35 @@ TEST_P(matmul, equals_the_definition_for_every_type_and_size) {
         }
       }
     }
+  }
+}
+
+TEST_P(matmul, two_planes_equal_the_definition_and_come_closer_to_exact_products) {
+  constexpr std::uint32_t most_rows = 17;
+  for (const tensor_type type : {tensor_type::f32, tensor_type::q4_1, tensor_type::q5_0, tensor_type::q6_k}) {
+    const stored_tensor tensor = testing_support::random_tensor(type, 37, 512, random_);
+    const auto weights = packed(tensor);
+    const auto x = activations(most_rows, 512);
+    const auto expected = matmul_reference(tensor.view(), {x, most_rows, true});
+    for (const std::uint32_t num_rows : {1U, 2U, 3U, 4U, 5U, 8U, 9U, 17U}) {
+      const auto actual = product(*weights, x, num_rows, 1 + num_rows % 2, true);
+      ASSERT_TRUE(same_bits(std::span(expected).first(actual.size()), actual))
+          << device::traits_of(type)->name << ", " << num_rows << " rows";
+    }
+    if (type == tensor_type::f32) continue;
+    std::vector<float> values(std::size_t{37} * 512);
+    device::dequantize(type, tensor.view().bytes, values);
+    const auto one_plane = matmul_reference(tensor.view(), {x, most_rows});
+    double error_of_one = 0;
+    double error_of_two = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      double exact = 0;
+      for (std::size_t k = 0; k < 512; ++k)
+        exact += static_cast<double>(x[i / 37 * 512 + k]) * static_cast<double>(values[i % 37 * 512 + k]);
+      error_of_one += std::fabs(static_cast<double>(one_plane[i]) - exact);
+      error_of_two += std::fabs(static_cast<double>(expected[i]) - exact);
+    }
+    EXPECT_LT(error_of_two, error_of_one / 50) << device::traits_of(type)->name;
   }
 }
 

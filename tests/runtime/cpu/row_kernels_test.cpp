@@ -29,7 +29,7 @@ bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_support
 bool has_avx512() { return __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"); }
 
 class row_kernels_test : public testing::TestWithParam<level> {
-protected:
+ protected:
   void SetUp() override {
     if (!GetParam().available()) GTEST_SKIP() << "this machine has no " << GetParam().name;
     seed_ = std::random_device{}();
@@ -53,7 +53,7 @@ protected:
 
   std::mt19937 random_;
 
-private:
+ private:
   std::uint32_t seed_ = 0;
 };
 
@@ -72,7 +72,8 @@ TEST_P(row_kernels_test, rms_norm_equals_the_reference) {
       const auto weight = values(width);
       std::vector<float> expected(stride * num_rows, guard);
       std::vector<float> y = expected;
-      device::rms_norm_args args{x.data(), stride, expected.data(), stride, weight.data(), num_rows, parts, width, 1e-6F};
+      device::rms_norm_args args{x.data(), stride, expected.data(), stride, weight.data(),
+                                 num_rows, parts,  width,           1e-6F};
       reference().rms_norm(args, {0, num_rows});
       args.y = y.data();
       fast().rms_norm(args, {2, 3});
@@ -82,7 +83,8 @@ TEST_P(row_kernels_test, rms_norm_equals_the_reference) {
       args.x = args.y = in_place.data();
       fast().rms_norm(args, {0, num_rows});
       for (std::uint32_t r = 0; r < num_rows; ++r)
-        EXPECT_EQ(std::memcmp(&in_place[r * stride], &expected[r * stride], std::size_t{width} * parts * 4), 0);
+        EXPECT_EQ(std::memcmp(&in_place[r * stride], &expected[r * stride], std::size_t{width} * parts * 4),
+                  0);
     }
   }
 }
@@ -129,7 +131,8 @@ TEST_P(row_kernels_test, glu_equals_the_reference_for_every_size_of_gate) {
 
 TEST_P(row_kernels_test, glu_of_special_gates_equals_the_reference) {
   const float infinity = std::numeric_limits<float>::infinity();
-  const std::vector<float> gate{0.0F, -0.0F, infinity, 88.3F, 88.4F, -88.3F, -88.4F, 87.2F, 87.4F, -87.2F, -87.4F, 1e-40F, 104.0F, -104.0F};
+  const std::vector<float> gate{0.0F,  -0.0F, infinity, 88.3F,  88.4F,  -88.3F, -88.4F,
+                                87.2F, 87.4F, -87.2F,   -87.4F, 1e-40F, 104.0F, -104.0F};
   const std::vector<float> up(gate.size(), 1.0F);
   const auto width = static_cast<std::uint32_t>(gate.size());
   for (auto act : {device::activation::silu, device::activation::gelu_tanh}) {
@@ -155,8 +158,9 @@ struct attention_case {
 };
 
 std::ostream& operator<<(std::ostream& out, const attention_case& c) {
-  return out << c.num_heads << '/' << c.num_kv_heads << " heads of " << c.head_dim << ", blocks of " << c.block_size
-             << (c.type == tensor_type::f16 ? " f16" : " f32") << ", window " << c.window << ", cap " << c.soft_cap;
+  return out << c.num_heads << '/' << c.num_kv_heads << " heads of " << c.head_dim << ", blocks of "
+             << c.block_size << (c.type == tensor_type::f16 ? " f16" : " f32") << ", window " << c.window
+             << ", cap " << c.soft_cap;
 }
 
 const attention_case attention_cases[] = {
@@ -169,8 +173,9 @@ const attention_case attention_cases[] = {
 /// A pool of NaN.
 struct poisoned_pool {
   poisoned_pool(const attention_case& c, std::uint32_t num_blocks)
-      : keys(std::size_t{num_blocks} * c.num_kv_heads * c.head_dim * c.block_size * 4, std::byte{0xff}), values(keys),
-        layer{keys.data(), values.data(), c.type, num_blocks, c.block_size, c.num_kv_heads, c.head_dim} {}
+      : keys(std::size_t{num_blocks} * c.num_kv_heads * c.head_dim * c.block_size * 4, std::byte{0xff}),
+        values(keys), layer{keys.data(),  values.data(),  c.type,    num_blocks,
+                            c.block_size, c.num_kv_heads, c.head_dim} {}
 
   std::vector<std::byte> keys, values; // room for either type
   device::kv_layer layer;
@@ -201,7 +206,7 @@ TEST_P(row_kernels_test, kv_write_equals_the_reference) {
 
 /// One attention over prepared memory, by any kernels and units.
 class attention_run {
-public:
+ public:
   attention_run(const attention_case& c, test::paged_sequences& paged, std::uint32_t num_blocks,
                 const std::function<std::vector<float>(std::size_t)>& make)
       : case_(c), pool(c, num_blocks) {
@@ -217,18 +222,20 @@ public:
   }
 
   /// Output of `rows` with `queries`, computed in units of `rows_per_unit` rows and `heads_per_unit` heads.
-  std::vector<float> run(const row_kernels& kernels, const device::row_batch& batch, const std::vector<float>& queries,
-                         std::uint32_t rows_per_unit, std::uint32_t heads_per_unit) const {
+  std::vector<float> run(const row_kernels& kernels, const device::row_batch& batch,
+                         const std::vector<float>& queries, std::uint32_t rows_per_unit,
+                         std::uint32_t heads_per_unit) const {
     const std::size_t width = std::size_t{case_.num_heads} * case_.head_dim;
     const std::size_t out_stride = width + 3;
     std::vector<float> out(batch.rows.size() * out_stride, guard);
-    device::attention_args args{&batch, pool.layer, queries.data(), width, out.data(), out_stride, case_.num_heads,
-                                0.125F, case_.soft_cap, case_.window};
+    device::attention_args args{&batch,     pool.layer,      queries.data(), width,          out.data(),
+                                out_stride, case_.num_heads, 0.125F,         case_.soft_cap, case_.window};
     const auto num_rows = static_cast<std::uint32_t>(batch.rows.size());
     const std::uint32_t group = case_.num_heads / case_.num_kv_heads;
     for (std::uint32_t r = 0; r < num_rows;) {
       std::uint32_t end = r + 1;
-      while (end < num_rows && end - r < rows_per_unit && batch.rows[end].sequence == batch.rows[r].sequence) ++end;
+      while (end < num_rows && end - r < rows_per_unit && batch.rows[end].sequence == batch.rows[r].sequence)
+        ++end;
       for (std::uint32_t h = 0; h < case_.num_heads;) {
         const std::uint32_t group_end = (h / group + 1) * group;
         const std::uint32_t head_end = std::min(h + heads_per_unit, group_end);
@@ -240,10 +247,10 @@ public:
     return out;
   }
 
-private:
+ private:
   attention_case case_;
 
-public:
+ public:
   poisoned_pool pool;
 };
 
@@ -258,7 +265,8 @@ TEST_P(row_kernels_test, attention_equals_the_reference) {
     std::vector<device::batch_entry> rows = paged.chain_rows(0, long_length - 5, long_length);
     for (const auto& row : paged.chain_rows(1, 0, 19)) rows.push_back(row);
     for (const auto& row : paged.chain_rows(0, 252, 262)) rows.push_back(row);
-    for (const auto& row : paged.tree_rows(0, long_length - 30, {-1, 0, 0, 1, 2, 2, 5, 3})) rows.push_back(row);
+    for (const auto& row : paged.tree_rows(0, long_length - 30, {-1, 0, 0, 1, 2, 2, 5, 3}))
+      rows.push_back(row);
     const auto batch = paged.batch(rows);
     const auto queries = values(rows.size() * c.num_heads * c.head_dim);
     const auto expected = attention.run(reference(), batch, queries, 1, 1);
@@ -286,12 +294,17 @@ TEST_P(row_kernels_test, a_tree_row_equals_the_chain_row_of_its_path) {
     ASSERT_EQ(leaf[0].position.value, base + 4);
     const auto queries = values(std::size_t{c.num_heads} * c.head_dim);
     const auto scattered = attention.run(fast(), paged.batch(leaf), queries, 1, 1);
-    const auto beside_others = attention.run(fast(), paged.batch(tree), [&] {
-      std::vector<float> all(tree.size() * queries.size());
-      std::copy(queries.begin(), queries.end(), all.end() - static_cast<std::ptrdiff_t>(queries.size()));
-      return all;
-    }(), 8, 1);
-    EXPECT_EQ(std::memcmp(scattered.data(), beside_others.data() + 7 * scattered.size(), scattered.size() * 4), 0) << c;
+    const auto beside_others = attention.run(
+        fast(), paged.batch(tree),
+        [&] {
+          std::vector<float> all(tree.size() * queries.size());
+          std::copy(queries.begin(), queries.end(), all.end() - static_cast<std::ptrdiff_t>(queries.size()));
+          return all;
+        }(),
+        8, 1);
+    EXPECT_EQ(
+        std::memcmp(scattered.data(), beside_others.data() + 7 * scattered.size(), scattered.size() * 4), 0)
+        << c;
     // Compaction: position base + i comes from the slot base + path[i].
     const std::uint32_t path[] = {0, 2, 5, 6, 7};
     for (std::uint32_t i = 0; i < 5; ++i) paged.copy_cell(attention.pool.layer, 0, base + path[i], base + i);

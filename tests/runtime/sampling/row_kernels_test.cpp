@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -78,18 +78,38 @@ TEST(row_kernels, argmax_takes_the_lowest_of_equals_and_ignores_nan) {
   EXPECT_EQ(argmax({}), 0U);
 }
 
-TEST(row_kernels, disorder_is_removed_wherever_it_stands) {
-  for (std::size_t at = 0; at < 70; ++at) {
-    std::vector<float> row(70, 1.0F);
-    row[at] = not_a_number;
-    row[(at + 1) % 70] = infinity;
-    EXPECT_EQ(make_ordered(row), std::numeric_limits<float>::max());
-    EXPECT_EQ(row[at], -infinity);
-    EXPECT_EQ(row[(at + 1) % 70], std::numeric_limits<float>::max());
-    EXPECT_EQ(row[(at + 2) % 70], 1.0F);
+TEST(row_kernels, chunk_maxima_see_every_value_and_no_nan) {
+  for (const std::size_t size : {1U, 15U, 63U, 64U, 65U, 130U, 200U})
+    for (std::size_t at = 0; at < size; ++at) {
+      std::vector<float> row(size, -1.0F);
+      row[at] = 3.0F;
+      row[(at + 1) % size] = size > 1 ? not_a_number : 3.0F;
+      const auto maxima = chunk_maxima(row);
+      ASSERT_EQ(maxima.size(), (size + 63) / 64);
+      for (std::size_t chunk = 0; chunk < maxima.size(); ++chunk)
+        if (chunk == at / 64)
+          EXPECT_EQ(maxima[chunk], 3.0F);
+        else
+          EXPECT_LE(maxima[chunk], -1.0F);
+    }
+  EXPECT_EQ(chunk_maxima(std::vector<float>(70, not_a_number))[1], -infinity);
+  EXPECT_TRUE(chunk_maxima({}).empty());
+}
+
+TEST(row_kernels, a_scale_orders_what_has_no_order) {
+  const row_scale scale{.shift = 2.0F, .divisor = 0.5F};
+  EXPECT_EQ(scale(3.0F), 2.0F);
+  EXPECT_EQ(scale(not_a_number), -infinity);
+  EXPECT_EQ(scale(-infinity), -infinity);
+  const row_scale top{.shift = std::numeric_limits<float>::max()};
+  EXPECT_EQ(top(infinity), 0.0F);
+  EXPECT_EQ(top(-std::numeric_limits<float>::max()), -infinity);
+  for (const std::size_t size : {1U, 16U, 37U, 200U}) {
+    std::vector<float> row(size, 3.0F);
+    row[size / 2] = not_a_number;
+    apply_scale(scale, row);
+    for (std::size_t i = 0; i < size; ++i) EXPECT_EQ(row[i], i == size / 2 ? -infinity : 2.0F);
   }
-  std::vector<float> hopeless(33, not_a_number);
-  EXPECT_EQ(make_ordered(hopeless), -infinity);
 }
 
 TEST(row_kernels, sums_are_accurate_and_depend_on_values_and_length_alone) {
@@ -100,13 +120,12 @@ TEST(row_kernels, sums_are_accurate_and_depend_on_values_and_length_alone) {
   for (const std::size_t size : {1U, 15U, 16U, 17U, 1000U, 5000U}) {
     double expected = 0;
     for (std::size_t i = 0; i < size; ++i) expected += std::exp(static_cast<double>(storage[i]));
-    const double sum = sum_of_exp(std::span(storage).first(size), 0.0F);
+    const double sum = sum_of_exp(std::span(storage).first(size), {});
     EXPECT_NEAR(sum, expected, 1e-6 * expected);
     // Another alignment of the same values.
     std::vector<float> moved(size + 1);
     std::copy_n(storage.begin(), size, moved.begin() + 1);
-    EXPECT_EQ(std::bit_cast<std::uint64_t>(sum_of_exp(std::span(moved).subspan(1), 0.0F)),
-              std::bit_cast<std::uint64_t>(sum));
+    EXPECT_EQ(sum_of_exp(std::span(moved).subspan(1), {}), sum);
   }
 }
 
@@ -118,7 +137,7 @@ TEST(row_kernels, vector_loops_and_scalar_code_agree_to_the_bit) {
     std::vector<float> row(16, -infinity);
     const float value = uniform(engine);
     row[engine() % 16] = value;
-    EXPECT_EQ(sum_of_exp(row, 0.0F), static_cast<double>(portable_exp(value)));
+    EXPECT_EQ(sum_of_exp(row, {}), static_cast<double>(portable_exp(value)));
   }
 }
 

@@ -16,7 +16,7 @@ int status_of(const outcome& result) {
 }
 
 std::string post(const std::string& headers) {
-  return "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n";
+  return std::string("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n").append(headers).append("\r\n");
 }
 
 TEST(request_head, reads_a_request) {
@@ -42,7 +42,7 @@ struct framing_case {
 std::vector<framing_case> framing_cases() {
   const std::string line = "GET / HTTP/1.1\r\n";
   std::string many;
-  for (int i = 0; i < 1500; ++i) many += "x" + std::to_string(i) + ": 1\r\n";
+  for (int i = 0; i < 1500; ++i) many.append("x").append(std::to_string(i)).append(": 1\r\n");
   return {
       {"minimal", line + "Host: a\r\n\r\n", 0},
       {"transfer-encoding chunked", post("Transfer-Encoding: chunked\r\n"), 501},
@@ -102,7 +102,7 @@ std::vector<framing_case> framing_cases() {
       {"100 headers", line + "Host: a\r\n" + many.substr(0, many.find("x99:")) + "\r\n", 0},
       {"101 headers", line + "Host: a\r\n" + many.substr(0, many.find("x100:")) + "\r\n", 431},
       {"1500 headers", line + "Host: a\r\n" + many + "\r\n", 431},
-      {"long target", "GET /" + std::string(5000, 'a') + " HTTP/1.1\r\nHost: a\r\n\r\n", 414},
+      {"long target", std::string("GET /").append(5000, 'a').append(" HTTP/1.1\r\nHost: a\r\n\r\n"), 414},
       {"long header", line + "Host: a\r\nX: " + std::string(20000, 'a') + "\r\n\r\n", 431},
       {"endless line", std::string(20000, 'a'), 431},
       {"other expectation", post("Expect: 200-ok\r\n"), 417},

@@ -137,7 +137,6 @@ private:
     case '\t': out_ += "\\t"; return;
     case '\f': out_ += "\\f"; return;
     case '\b': out_ += "\\b"; return;
-    case 0x7f: out_ += '\x7f'; return;
     default: break;
     }
     if (c > 0xffff) { // a pair of surrogates

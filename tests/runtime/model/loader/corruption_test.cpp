@@ -69,7 +69,8 @@ bool open_gguf(std::span<const std::byte> bytes, bool deep) {
   return vocabulary.has_value();
 }
 
-/// The smallest model of a family: one layer, few vocabulary entries.
+/// The smallest model of a family: one layer, and few vocabulary entries, as each would be corrupted like the
+/// others.
 test::gguf_builder smallest_gguf(architecture arch) {
   auto builder = test::make_tiny_gguf({.arch = arch,
                                        .type = device::tensor_type::q8_0,
@@ -78,7 +79,17 @@ test::gguf_builder smallest_gguf(architecture arch) {
                                        .num_kv_heads = 1,
                                        .head_dim = 2,
                                        .ffn_size = 32,
-                                       .vocab_size = 280});
+                                       .vocab_size = 6});
+  builder.set_strings("tokenizer.ggml.tokens",
+                      std::vector<std::string>{"<unk>", "<0x0A>", "<0xFF>", "a", "b", "ab"});
+  builder.set_int32s("tokenizer.ggml.token_type", std::vector<std::int32_t>{2, 6, 6, 1, 1, 1});
+  if (arch == architecture::gemma3) {
+    builder.set_float32s("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, -1, -2, -3});
+    builder.set_uint32("tokenizer.ggml.padding_token_id", 5);
+  } else {
+    builder.set_strings("tokenizer.ggml.merges", std::vector<std::string>{"a b"});
+    builder.set_uint32("tokenizer.ggml.bos_token_id", 4).set_uint32("tokenizer.ggml.eos_token_id", 5);
+  }
   return builder;
 }
 

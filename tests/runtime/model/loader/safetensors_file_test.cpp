@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 
 namespace paceline::model {
 namespace {
@@ -58,38 +59,53 @@ TEST(safetensors_file, the_header_length_is_bounded) {
   }
 }
 
+TEST(safetensors_file, a_header_may_have_100_million_bytes) {
+  const std::string path = testing::TempDir() + "paceline_long_header.safetensors";
+  for (const std::uint64_t length : {std::uint64_t{100'000'000}, std::uint64_t{100'000'001}}) {
+    auto file = safetensors_builder::build_raw(" ", {});
+    std::memcpy(file.data(), &length, sizeof(length));
+    test::write_bytes(path, file);
+    std::filesystem::resize_file(path, 8 + length); // a hole: takes no space
+    const auto message = safetensors_file::open(path).error().message();
+    EXPECT_THAT(message, HasSubstr(length == 100'000'000 ? "must begin with '{'" : "header length"))
+        << length;
+  }
+  std::filesystem::remove(path);
+}
+
 TEST(safetensors_file, the_header_is_one_strict_object) {
   EXPECT_THAT(problem(" {}", 0), HasSubstr("must begin with '{'"));
   EXPECT_THAT(problem("", 0), HasSubstr("must begin with '{'"));
   EXPECT_EQ(problem("{}  ", 0), "was accepted");
-  for (const auto* header : {"{",
-                             "{}x",
-                             "{}{}",
-                             "{\"a\"}",
-                             "{\"a\":}",
-                             "{\"a\":{}}",
-                             "{\"a\":1}",
-                             "{\"a\":[]}",
-                             "{\"a\":\"\"}",
-                             "{\"a\":null}",
-                             "{\"a\":true}",
-                             "{\"a\":{\"dtype\":{}}}",
-                             "{\"a\":{\"dtype\":[]}}",
-                             "{\"a\":{\"dtype\":1}}",
-                             "{\"a\":{\"shape\":[[1]]}}",
-                             "{\"a\":{\"shape\":[1.5]}}",
-                             "{\"a\":{\"shape\":[-1]}}",
-                             "{\"a\":{\"shape\":1}}",
-                             "{\"a\":{\"shape\":[1e3]}}",
-                             "{\"a\":{\"shape\":[18446744073709551615]}}",
-                             "{\"a\":{\"shape\":[1,1,1,1,1]}}",
-                             "{\"a\":{\"shape\":[\"1\"]}}",
-                             "{\"a\":{\"shape\":[{}]}}",
-                             "{\"__metadata__\":{\"a\":1}}",
-                             "{\"__metadata__\":{\"a\":{}}}",
-                             "{\"__metadata__\":[]}",
-                             "{\"\\ud800\":{}}"})
+  for (const auto* header :
+       {"{", "{}x", "{}{}", "{\"a\"}", "{\"a\":}", "{\"a\":{}}", "{\"a\":1}", "{\"a\":[]}", "{\"a\":\"\"}",
+        "{\"a\":null}", "{\"a\":true}", "{\"\\ud800\":{}}"})
     EXPECT_NE(problem(header, 0), "was accepted") << header;
+  for (const auto* metadata : {"[]", "1", "null", "{\"a\":1}", "{\"a\":{}}", "{\"a\":[]}", "{\"a\":true}"})
+    EXPECT_NE(problem(R"({"__metadata__":)" + std::string(metadata) + "}", 0), "was accepted") << metadata;
+}
+
+TEST(safetensors_file, the_members_of_a_tensor_are_strict) {
+  const auto with = [](const char* dtype, const char* shape, const char* offsets) {
+    return problem(R"({"a":{"dtype":)" + std::string(dtype) + R"(,"shape":)" + shape + R"(,"data_offsets":)" +
+                       offsets + "}}",
+                   4);
+  };
+  EXPECT_EQ(with("\"F32\"", "[1]", "[0,4]"), "was accepted");
+  EXPECT_EQ(with("\"F32\"", "[]", "[0,4]"), "was accepted");
+  // Each of these would be accepted if what is wrong were passed over.
+  for (const auto* shape : {"[1.0]", "[null]", "[true]", "[\"1\"]", "[{}]", "[[]]", "[-1]", "[1e0]", "{}",
+                            "\"F32\"", "1", "null", "true", "[18446744073709551615]", "[1,1,1,1,1]"})
+    EXPECT_NE(with("\"F32\"", shape, "[0,4]"), "was accepted") << shape;
+  for (const auto* offsets : {"[0,4.0]", "[0,4,null]", "[0,4,true]", "[0,4,\"4\"]", "[0,4,4]", "[0]",
+                              "[-0.0,4]", "4", "[0,18446744073709551615]"})
+    EXPECT_NE(with("\"F32\"", "[1]", offsets), "was accepted") << offsets;
+  for (const auto* dtype : {"[]", "{}", "1", "null", "true"})
+    EXPECT_NE(with(dtype, "[1]", "[0,4]"), "was accepted") << dtype;
+  EXPECT_NE(problem(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"more":1}})", 4), "was accepted");
+  for (const auto* missing : {R"("shape":[1],"data_offsets":[0,4])", R"("dtype":"F32","data_offsets":[0,4])",
+                              R"("dtype":"F32","shape":[1])"})
+    EXPECT_NE(problem(R"({"a":{)" + std::string(missing) + "}}", 4), "was accepted") << missing;
 }
 
 TEST(safetensors_file, nothing_occurs_twice) {

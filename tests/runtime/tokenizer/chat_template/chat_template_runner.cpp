@@ -1,6 +1,7 @@
 // Renders what the tests ask for: one JSON object {"template", "variables", "options"} a line in, {"text"} or
 // {"error"} a line out. The clock stands still.
 #include "runtime/tokenizer/chat_template/chat_template.hpp"
+#include "runtime/tokenizer/chat_template/exact_json.hpp"
 
 #include <boost/json.hpp>
 
@@ -63,6 +64,11 @@ int main() {
   std::map<std::string, paceline::expected<chat_template>> parsed;
   for (std::string line; std::getline(std::cin, line);) {
     if (parsed.size() > 10000) parsed.clear();
-    std::cout << boost::json::serialize(render(boost::json::parse(line).as_object(), parsed)) << '\n';
+    const auto request = paceline::tokenizer::parse_exact_json(line);
+    if (!request) {
+      std::cout << boost::json::serialize(boost::json::object{{"error", request.error().message()}}) << '\n';
+      continue;
+    }
+    std::cout << boost::json::serialize(render(request->as_object(), parsed)) << '\n';
   }
 }

@@ -1,0 +1,85 @@
+#include "apps/commands/options.hpp"
+#include "apps/exit_codes.hpp"
+
+#include "engine/model_files.hpp"
+#include "runtime/model/loader/gguf_vocabulary.hpp"
+#include "runtime/model/loader/model_report.hpp"
+#include "runtime/tokenizer/chat_template/render_jsonl.hpp"
+
+#include <boost/json.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+namespace paceline::apps {
+
+namespace {
+
+int fail(const error& e) {
+  std::fprintf(stderr, "paceline: %s\n", e.message().c_str());
+  return code_for(e);
+}
+
+expected<tokenizer::tokenizer> open_vocabulary(const std::string& path) {
+  // A vocabulary-only GGUF has no weights, so it cannot be opened as a model.
+  if (path.ends_with(".gguf")) {
+    auto file = model::gguf_file::open(path);
+    if (!file) return std::move(file).error();
+    auto data = model::read_gguf_vocabulary(file->metadata());
+    if (!data) return std::move(data).error();
+    return tokenizer::tokenizer::from_vocabulary(*std::move(data));
+  }
+  auto source = model::open_model(path);
+  if (!source) return std::move(source).error();
+  return make_tokenizer(*source);
+}
+
+} // namespace
+
+int inspect(const inspect_options& options) {
+  const auto report = model::inspect_model(options.path, {options.context_length, options.sequences});
+  if (!report) return fail(report.error());
+  std::cout << (options.json ? model::to_json(*report) : model::to_text(*report)) << '\n';
+  return exit_success;
+}
+
+int tokenize(const tokenize_options& options) {
+  const auto vocabulary = open_vocabulary(options.model);
+  if (!vocabulary) return fail(vocabulary.error());
+  const tokenizer::encode_options encode{.add_special = !options.no_bos, .parse_special = !options.plain};
+  std::size_t number = 0;
+  for (std::string line; std::getline(std::cin, line);) {
+    ++number;
+    std::string text = line;
+    if (options.jsonl) {
+      boost::system::error_code failed;
+      const auto value = boost::json::parse(line, failed);
+      if (failed || !value.is_string()) {
+        std::fprintf(stderr, "paceline: line %zu is not a JSON string\n", number);
+        return exit_failure;
+      }
+      text.assign(value.get_string().begin(), value.get_string().end());
+    }
+    const auto tokens = vocabulary->encode(text, encode);
+    if (!tokens) return fail(tokens.error());
+    std::cout << '[';
+    for (std::size_t i = 0; i < tokens->size(); ++i) std::cout << (i ? ", " : "") << (*tokens)[i].value;
+    std::cout << "]\n";
+  }
+  return exit_success;
+}
+
+int render(const render_options& options) {
+  std::ifstream file(options.template_file, std::ios::binary);
+  const std::string source{std::istreambuf_iterator<char>(file), {}};
+  if (!file) return fail({errc::not_found, options.template_file + ": cannot be read"});
+  auto how = options.plain_jinja2 ? tokenizer::template_options::plain_jinja2() : tokenizer::template_options{};
+  how.name = options.template_file;
+  const auto parsed = tokenizer::chat_template::parse(source, how);
+  if (!parsed) return fail(parsed.error());
+  return tokenizer::render_jsonl(std::cin, std::cout, *parsed) == 0 ? exit_success : exit_failure;
+}
+
+} // namespace paceline::apps

@@ -1,0 +1,96 @@
+#include "apps/commands/local_engine.hpp"
+
+#include "config/engine_options.hpp"
+
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <mutex>
+#include <unistd.h>
+
+namespace paceline::apps {
+
+namespace {
+
+config::engine_options options_for(const model_choice& choice) {
+  config::engine_options options;
+  config::model_options model;
+  model.name = "default";
+  model.context_length = choice.context_length;
+  model.max_running = 1;
+  if (choice.model == "hash")
+    model.kind = "hash";
+  else
+    model.path = choice.model;
+  config::drafter_options ngram;
+  ngram.name = ngram.kind = "ngram";
+  ngram.draft_length = choice.draft_length;
+  model.drafters.push_back(ngram);
+  if (!choice.draft_model.empty()) {
+    config::drafter_options own;
+    own.name = own.kind = "model";
+    own.path = choice.draft_model;
+    own.draft_length = choice.draft_length;
+    model.drafters.push_back(own);
+  }
+  model.default_drafter = choice.draft_model.empty() ? choice.drafter : "model";
+  options.models.push_back(std::move(model));
+  options.threads = choice.threads;
+  return options;
+}
+
+void show_progress(const load_progress& p) {
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  if (!terminal && p.done != p.total) return; // one line a stage in logs
+  std::fprintf(stderr, "%sloading %s: %3.0f %%%s", terminal ? "\r" : "", p.stage.c_str(),
+               p.total == 0 ? 100.0 : 100.0 * static_cast<double>(p.done) / static_cast<double>(p.total),
+               p.done == p.total ? "\n" : "");
+}
+
+} // namespace
+
+expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool quiet) {
+  return quiet ? engine::start(options_for(choice)) : engine::start(options_for(choice), show_progress);
+}
+
+generated generate(engine& runtime, generation_request request, const std::function<void(const std::string&)>& on_text) {
+  struct shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<token_event> events;
+  };
+  auto inbox = std::make_shared<shared>();
+  runtime.submit(std::move(request), [inbox](const token_event& event) {
+    {
+      std::lock_guard lock(inbox->mutex);
+      inbox->events.push_back(event);
+    }
+    inbox->changed.notify_one();
+  });
+  generated out;
+  while (out.last.finish == finish_reason::none) {
+    std::unique_lock lock(inbox->mutex);
+    inbox->changed.wait(lock, [&] { return !inbox->events.empty(); });
+    auto event = std::move(inbox->events.front());
+    inbox->events.pop_front();
+    lock.unlock();
+    out.tokens.insert(out.tokens.end(), event.tokens.begin(), event.tokens.end());
+    out.text += event.text;
+    if (on_text && !event.text.empty()) on_text(event.text);
+    out.last = std::move(event);
+  }
+  return out;
+}
+
+std::string_view name_of(finish_reason reason) {
+  switch (reason) {
+  case finish_reason::none: return "none";
+  case finish_reason::stop: return "stop";
+  case finish_reason::length: return "length";
+  case finish_reason::cancelled: return "cancelled";
+  case finish_reason::error: return "error";
+  }
+  return "none";
+}
+
+} // namespace paceline::apps

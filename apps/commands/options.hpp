@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::apps {
+
+/// How a command that runs a model by itself (run, chat, bench) is told what to run.
+struct model_choice {
+  std::string model;                ///< GGUF file or Hugging Face directory; "hash" is the weightless model
+  std::uint32_t threads = 0;        ///< 0: all cores
+  std::uint32_t context_length = 0; ///< 0: the model's own, at most 8192
+  std::string drafter = "ngram";    ///< none, ngram or model
+  std::string draft_model;          ///< path of a drafter's model; implies `model`
+  std::uint32_t draft_length = 5;
+};
+
+struct run_options {
+  model_choice choice;
+  std::string prompt;
+  bool chat = false;                ///< the prompt is a user's message: apply the chat template
+  std::uint32_t max_tokens = 128;
+  float temperature = 0;
+  std::int32_t top_k = 0;
+  float top_p = 1;
+  float min_p = 0;
+  std::uint64_t seed = 0;
+  std::string rule = "coupled";
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+  bool json = false;
+};
+
+struct serve_options {
+  std::optional<std::string> config;
+  std::optional<std::string> model;
+  std::optional<std::string> host;
+  std::optional<std::uint16_t> port;
+  std::optional<std::string> threads;
+  std::vector<std::string> set;     ///< "server.port=8080"
+  bool print_config = false;
+};
+
+struct tokenize_options {
+  std::string model;
+  bool no_bos = false;
+  bool plain = false;
+  bool jsonl = false;
+};
+
+struct render_options {
+  std::string template_file;
+  bool jsonl = false;
+  bool plain_jinja2 = false;
+};
+
+struct inspect_options {
+  std::string path;
+  std::uint32_t context_length = 0;
+  std::uint32_t sequences = 1;
+  bool json = false;
+};
+
+struct bench_decode_options {
+  model_choice choice;
+  std::uint32_t prompt_tokens = 8;
+  std::uint32_t tokens = 128;
+  std::uint32_t repeats = 3;
+  bool json = false;
+};
+
+int serve(const serve_options& options);
+int check_config(const std::string& path);
+int run(const run_options& options);
+int chat(const run_options& options);
+int inspect(const inspect_options& options);
+int tokenize(const tokenize_options& options);
+int render(const render_options& options);
+int bench_decode(const bench_decode_options& options);
+
+} // namespace paceline::apps

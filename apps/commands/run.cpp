@@ -1,0 +1,133 @@
+#include "apps/commands/local_engine.hpp"
+#include "apps/exit_codes.hpp"
+
+#include "engine/served_model.hpp"
+#include "runtime/tokenizer/chat_template/chat_template.hpp"
+#include "runtime/tokenizer/chat_template/request_variables.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
+
+#include <boost/json.hpp>
+
+#include <cstdio>
+#include <iostream>
+
+namespace paceline::apps {
+
+namespace json = boost::json;
+
+namespace {
+
+int fail(const error& e) {
+  std::fprintf(stderr, "paceline: %s\n", e.message().c_str());
+  return code_for(e);
+}
+
+/// The prompt's tokens: of a conversation through the chat template, or of plain text.
+expected<std::vector<token_id>> prompt_tokens(const served_model& model, const run_options& options,
+                                              const json::array& messages) {
+  if (!options.chat) return model.vocabulary().encode(options.prompt);
+  if (!model.chat()) return error{errc::unsupported, "the model has no chat template"};
+  tokenizer::chat_request request;
+  request.messages = messages;
+  const auto& v = model.vocabulary();
+  tokenizer::special_spellings spellings;
+  if (v.bos()) spellings.bos = std::string(v.spelling(*v.bos()));
+  if (v.eos()) spellings.eos = std::string(v.spelling(*v.eos()));
+  const auto variables = tokenizer::request_variables(request, spellings);
+  if (!variables) return variables.error();
+  auto text = model.chat()->render(*variables);
+  if (!text) return std::move(text).error();
+  return v.encode(*text, {.add_special = false, .parse_special = true}); // the template writes BOS itself
+}
+
+generation_request make_request(const run_options& options, std::vector<token_id> prompt) {
+  generation_request r;
+  r.prompt = std::move(prompt);
+  r.sampling.temperature = options.temperature;
+  r.sampling.top_k = options.top_k;
+  r.sampling.top_p = options.top_p;
+  r.sampling.min_p = options.min_p;
+  r.sampling.seed = options.seed;
+  r.stop.max_tokens = options.max_tokens;
+  r.stop.stop_strings = options.stop;
+  r.stop.ignore_eos = options.ignore_eos;
+  if (options.choice.draft_model.empty()) r.speculation.drafter = options.choice.drafter;
+  r.speculation.draft_length = options.choice.draft_length;
+  r.speculation.rule = options.rule == "rejection" ? verification_rule::rejection : verification_rule::coupled;
+  return r;
+}
+
+json::array ids(const std::vector<token_id>& tokens) {
+  json::array out;
+  for (auto t : tokens) out.push_back(t.value);
+  return out;
+}
+
+double milliseconds(std::chrono::nanoseconds d) { return std::chrono::duration<double, std::milli>(d).count(); }
+
+json::object report(const run_options& options, const std::vector<token_id>& prompt, const generated& g) {
+  json::object out{{"model", options.choice.model}, {"prompt_tokens", ids(prompt)}, {"tokens", ids(g.tokens)},
+                   {"text", g.text}, {"finish_reason", std::string(name_of(g.last.finish))}};
+  if (g.last.failure) out["error"] = g.last.failure->message();
+  if (const auto& t = g.last.timings) {
+    const double decode = milliseconds(t->decode);
+    json::object timings{{"queued_ms", milliseconds(t->queued)}, {"prefill_ms", milliseconds(t->prefill)}, {"decode_ms", decode}};
+    if (g.tokens.size() > 1 && decode > 0) timings["tokens_per_second"] = 1000.0 * static_cast<double>(g.tokens.size() - 1) / decode;
+    out["timings"] = std::move(timings);
+  }
+  if (const auto& s = g.last.speculation) {
+    json::array histogram(s->acceptance_histogram.begin(), s->acceptance_histogram.end());
+    json::object figures{{"drafter", options.choice.draft_model.empty() ? options.choice.drafter : "model"},
+                         {"rule", options.rule}, {"num_rounds", s->num_rounds}, {"num_draft_tokens", s->num_draft_tokens},
+                         {"num_accepted_tokens", s->num_accepted_tokens}, {"acceptance_histogram", std::move(histogram)}};
+    if (s->num_draft_tokens > 0) figures["draft_acceptance_rate"] = static_cast<double>(s->num_accepted_tokens) / s->num_draft_tokens;
+    if (s->num_rounds > 0) figures["mean_acceptance_length"] = 1.0 + static_cast<double>(s->num_accepted_tokens) / s->num_rounds;
+    out["speculation"] = std::move(figures);
+  }
+  return out;
+}
+
+void print_now(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+} // namespace
+
+int run(const run_options& options) {
+  auto runtime = start_local(options.choice, options.json);
+  if (!runtime) return fail(runtime.error());
+  const auto& model = *(*runtime)->model("");
+  auto prompt = prompt_tokens(model, options, {json::object{{"role", "user"}, {"content", options.prompt}}});
+  if (!prompt) return fail(prompt.error());
+  const auto g = generate(**runtime, make_request(options, *prompt), options.json ? nullptr : std::function(print_now));
+  if (options.json) {
+    std::cout << json::serialize(report(options, *prompt, g)) << '\n';
+  } else {
+    print_now("\n");
+    if (g.last.failure) std::fprintf(stderr, "paceline: %s\n", g.last.failure->message().c_str());
+  }
+  return g.last.failure ? exit_failure : exit_success;
+}
+
+int chat(const run_options& options) {
+  auto runtime = start_local(options.choice, false);
+  if (!runtime) return fail(runtime.error());
+  const auto& model = *(*runtime)->model("");
+  std::fprintf(stderr, "Write a message; an empty line or end of input ends the conversation.\n");
+  auto turn = options;
+  turn.chat = true;
+  json::array messages;
+  for (std::string line; std::fputs("> ", stderr), std::getline(std::cin, line) && !line.empty();) {
+    messages.push_back(json::object{{"role", "user"}, {"content", line}});
+    auto prompt = prompt_tokens(model, turn, messages);
+    if (!prompt) return fail(prompt.error());
+    const auto g = generate(**runtime, make_request(turn, *prompt), print_now);
+    print_now("\n");
+    if (g.last.failure) return fail(*g.last.failure);
+    messages.push_back(json::object{{"role", "assistant"}, {"content", g.text}});
+  }
+  return exit_success;
+}
+
+} // namespace paceline::apps

@@ -1,0 +1,62 @@
+#include "engine/model_files.hpp"
+
+#include "runtime/tokenizer/json/tokenizer_json.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace paceline {
+
+namespace {
+
+constexpr std::uintmax_t max_tokenizer_bytes = std::uintmax_t{256} << 20;
+constexpr std::uintmax_t max_template_bytes = std::uintmax_t{1} << 20;
+
+expected<std::string> read_text(const std::filesystem::path& path, std::uintmax_t max_bytes) {
+  std::error_code failed;
+  const auto size = std::filesystem::file_size(path, failed);
+  if (failed) return error{errc::not_found, path.string() + ": " + failed.message()};
+  if (size > max_bytes)
+    return error{errc::invalid_file, path.string() + ": " + std::to_string(size) + " bytes, at most " + std::to_string(max_bytes) + " are read"};
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) return error{errc::invalid_file, path.string() + ": cannot be read"};
+  return text;
+}
+
+} // namespace
+
+expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source) {
+  if (source.vocabulary) return tokenizer::tokenizer::from_vocabulary(*source.vocabulary);
+  if (!source.tokenizer || source.tokenizer->tokenizer_json.empty())
+    return error{errc::invalid_file, "the model has no tokenizer"};
+  const auto& path = source.tokenizer->tokenizer_json;
+  auto text = read_text(path, max_tokenizer_bytes);
+  if (!text) return std::move(text).error();
+  tokenizer::tokenizer_json_settings settings;
+  settings.bos = source.tokenizer->bos_token;
+  settings.eos = source.tokenizer->eos_token;
+  settings.pad = source.tokenizer->pad_token;
+  settings.add_bos = source.tokenizer->add_bos;
+  settings.add_eos = source.tokenizer->add_eos;
+  settings.eos_ids = source.eos_ids;
+  return tokenizer::read_tokenizer_json(*text, settings, path.string());
+}
+
+expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::string& own, const std::string& path) {
+  std::string text = own;
+  tokenizer::template_options options;
+  if (!path.empty()) {
+    auto read = read_text(path, max_template_bytes);
+    if (!read) return std::move(read).error();
+    text = *std::move(read);
+    options.name = path;
+  }
+  if (text.empty()) return std::optional<tokenizer::chat_template>{};
+  auto parsed = tokenizer::chat_template::parse(text, options);
+  if (!parsed) return std::move(parsed).error(); // never another one instead: a model would talk nonsense
+  return std::optional(*std::move(parsed));
+}
+
+} // namespace paceline

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/model/loader/model_source.hpp"
+#include "runtime/tokenizer/chat_template/chat_template.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
+
+#include <optional>
+#include <string>
+
+namespace paceline {
+
+/// The tokenizer of an opened model: of a GGUF file's vocabulary, or of the directory's tokenizer.json.
+expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source);
+
+/// Reads and parses the chat template `path`; without a path `own`, the model's. None when that is empty too.
+expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::string& own, const std::string& path);
+
+} // namespace paceline

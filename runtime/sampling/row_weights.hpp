@@ -1,0 +1,30 @@
+#pragma once
+
+#include <limits>
+#include <span>
+
+/// From logits to weights: the passes that touch every element of a row. Compiled once per vector width;
+/// results are defined by the element order alone, so they are the same bits at every one.
+namespace paceline::sampling {
+
+/// How a logit becomes a score: (logit - shift) / divisor. With the row's maximum as shift no difference
+/// overflows. NaN counts as -infinity, +infinity as the largest finite value.
+struct row_scale {
+  float shift = 0;
+  float divisor = 1;
+
+  static constexpr float ordered(float logit) noexcept {
+    const float bounded =
+        logit < std::numeric_limits<float>::max() ? logit : std::numeric_limits<float>::max();
+    return logit == logit ? bounded : -std::numeric_limits<float>::infinity();
+  }
+  constexpr float operator()(float logit) const noexcept { return (ordered(logit) - shift) / divisor; }
+};
+
+/// row[i] = scale(row[i]).
+void apply_scale(const row_scale& scale, std::span<float> row) noexcept;
+
+/// Sum over the row of portable_exp(scale(row[i])), in double, in an order fixed by the row's length.
+double sum_of_exp(std::span<const float> row, const row_scale& scale) noexcept;
+
+} // namespace paceline::sampling

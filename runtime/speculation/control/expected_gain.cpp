@@ -1,0 +1,51 @@
+#include "runtime/speculation/control/expected_gain.hpp"
+
+namespace paceline::speculation {
+
+double expected_tokens(double acceptance, std::uint32_t length) noexcept {
+  // The sum itself: its closed form (1 - a^(k+1)) / (1 - a) has no value at 1 and loses digits near it.
+  double sum = 1.0;
+  for (std::uint32_t i = 0; i < length; ++i) sum = 1.0 + acceptance * sum;
+  return sum;
+}
+
+double expected_speed_up(double acceptance, std::uint32_t length, double draft_cost,
+                         double verify_cost) noexcept {
+  return expected_tokens(acceptance, length) / (length * draft_cost + verify_cost);
+}
+
+double operations_factor(double acceptance, std::uint32_t length, double draft_operations) noexcept {
+  return (length * draft_operations + length + 1.0) / expected_tokens(acceptance, length);
+}
+
+namespace {
+
+template <class VerifyCost>
+std::uint32_t best_length(double acceptance, double draft_cost, std::uint32_t max_length,
+                          VerifyCost verify_cost) {
+  std::uint32_t best = 0;
+  double best_speed_up = 1.0;
+  for (std::uint32_t length = 1; length <= max_length; ++length) {
+    const double speed_up = expected_speed_up(acceptance, length, draft_cost, verify_cost(length));
+    if (speed_up > best_speed_up) {
+      best = length;
+      best_speed_up = speed_up;
+    }
+  }
+  return best;
+}
+
+} // namespace
+
+std::uint32_t optimal_length(double acceptance, double draft_cost, std::uint32_t max_length) noexcept {
+  return best_length(acceptance, draft_cost, max_length, [](std::uint32_t) { return 1.0; });
+}
+
+std::uint32_t optimal_length(double acceptance, double draft_cost,
+                             std::span<const double> verify_costs) noexcept {
+  if (verify_costs.empty()) return 0;
+  return best_length(acceptance, draft_cost, static_cast<std::uint32_t>(verify_costs.size()) - 1,
+                     [&](std::uint32_t length) { return verify_costs[length]; });
+}
+
+} // namespace paceline::speculation

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+/// What speculation is expected to bring (Leviathan et al. 2023, section 3), from
+///   acceptance  = probability that a draft token is kept, in [0, 1], the same at every place;
+///   draft_cost  = time of one drafter step over time of one target step on one row (the paper's c), >= 0;
+///   length      = draft tokens a round.
+namespace paceline::speculation {
+
+/// Tokens a round commits on average: 1 + acceptance + ... + acceptance^length (equation 1).
+double expected_tokens(double acceptance, std::uint32_t length) noexcept;
+
+/// Factor by which rounds of `length` are faster than plain decoding (theorem 3.8): below 1 they are slower.
+/// A target pass over length + 1 rows takes `verify_cost` passes over one row; 1 where memory bandwidth alone
+/// decides.
+double expected_speed_up(double acceptance, std::uint32_t length, double draft_cost,
+                         double verify_cost = 1.0) noexcept;
+
+/// Factor by which arithmetic operations grow (theorem 3.11); `draft_operations` = those of one drafter step
+/// over those of one target row.
+double operations_factor(double acceptance, std::uint32_t length, double draft_operations) noexcept;
+
+/// The length of the largest expected speed-up, at most max_length; 0 where plain decoding is fastest. Of
+/// equals the shortest.
+std::uint32_t optimal_length(double acceptance, double draft_cost, std::uint32_t max_length) noexcept;
+
+/// The same with measured times: verify_costs[t] = time of a target pass over t + 1 rows over one of one row.
+/// Lengths up to verify_costs.size() - 1 are considered.
+std::uint32_t optimal_length(double acceptance, double draft_cost,
+                             std::span<const double> verify_costs) noexcept;
+
+} // namespace paceline::speculation

@@ -1,0 +1,148 @@
+#include "tests/actors/requests.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline {
+namespace {
+
+using namespace test;
+
+struct grid_case {
+  std::string drafter;
+  bool worker = false;
+  bool two_groups = false;
+};
+
+std::string name_of(const ::testing::TestParamInfo<grid_case>& info) {
+  return info.param.drafter + (info.param.worker ? "_worker" : "_inline") + (info.param.two_groups ? "_groups" : "_off");
+}
+
+class exactness_grid : public ::testing::TestWithParam<grid_case> {};
+
+/// The promise: with any drafter the tokens are those of plain decoding, which is computed here from the tokens alone.
+TEST_P(exactness_grid, tokens_equal_plain_decoding) {
+  const auto& param = GetParam();
+  for (std::uint32_t length = 1; length <= 8; ++length)
+    for (const float temperature : {0.0F, 1.0F})
+      for (const std::uint32_t concurrency : {1U, 3U, 8U}) {
+        simulation_options options;
+        options.seed = length * 100 + concurrency;
+        options.shuffle = true;
+        options.two_groups = param.two_groups;
+        options.num_partitions = param.two_groups ? 2 : 1;
+        options.target = small_target();
+        std::vector<simulated_drafter> drafters;
+        if (param.drafter != "none") {
+          auto made = drafter_called(param.drafter, small_target());
+          if (param.worker) made = placed(std::move(made), speculation::placement::worker);
+          drafters.push_back({std::move(made), length, 1});
+        }
+        simulation sim(options, std::move(drafters));
+        std::vector<generation_request> requests;
+        for (std::uint32_t n = 0; n < concurrency; ++n) {
+          requests.push_back(request_number(n, temperature));
+          sim.submit(requests.back(), param.drafter == "none" ? 0 : 1);
+        }
+        SCOPED_TRACE("length " + std::to_string(length) + " temperature " + std::to_string(temperature) + " concurrency " +
+                     std::to_string(concurrency) + " seed " + std::to_string(options.seed));
+        ASSERT_TRUE(sim.run());
+        std::uint32_t drafted = 0, accepted = 0;
+        for (std::uint32_t n = 0; n < concurrency; ++n) {
+          ASSERT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << "request " << n;
+          ASSERT_EQ(sim.client(n).finish, finish_reason::length);
+          ASSERT_FALSE(sim.client(n).gap);
+          drafted += sim.client(n).speculation->num_draft_tokens;
+          accepted += sim.client(n).speculation->num_accepted_tokens;
+        }
+        if (param.drafter == "always_right" || param.drafter == "model" || param.drafter == "feature") {
+          ASSERT_GT(drafted, 0U);
+          ASSERT_EQ(accepted, drafted);
+        }
+        if (param.drafter == "always_wrong") {
+          ASSERT_GT(drafted, 0U);
+          ASSERT_EQ(accepted, 0U);
+        }
+        ASSERT_EQ(sim.check_invariants(), "");
+        ASSERT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
+        ASSERT_EQ(sim.scheduler().counters().stale_drafts, 0U);
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(drafters, exactness_grid,
+                         ::testing::Values(grid_case{"none"}, grid_case{"ngram"}, grid_case{"always_right"},
+                                           grid_case{"always_wrong"}, grid_case{"half_right"}, grid_case{"tree"},
+                                           grid_case{"feature"}, grid_case{"model", true}, grid_case{"model_other", true},
+                                           grid_case{"always_right", true, true}, grid_case{"always_wrong", true, true},
+                                           grid_case{"half_right", true, true}, grid_case{"tree", true, true},
+                                           grid_case{"model", true, true}, grid_case{"model_other", true, true}),
+                         name_of);
+
+TEST(exactness, stop_tokens_inside_a_draft_end_the_request_there) {
+  simulation_options options;
+  options.target = small_target();
+  for (std::uint32_t offset = 0; offset < 8; ++offset) {
+    std::vector<simulated_drafter> drafters;
+    drafters.push_back({drafter_called("always_right", small_target()), 8, 0});
+    simulation sim(options, std::move(drafters));
+    auto request = request_number(1, 1.0F);
+    const auto plain = decode_plainly(sim.target(), request);
+    request.stop.stop_ids = {plain[offset]};
+    const auto first = static_cast<std::size_t>(std::ranges::find(plain, plain[offset]) - plain.begin());
+    sim.submit(request, 1);
+    ASSERT_TRUE(sim.run());
+    EXPECT_EQ(sim.client(0).tokens, std::vector(plain.begin(), plain.begin() + static_cast<std::ptrdiff_t>(first) + 1));
+    EXPECT_EQ(sim.client(0).finish, finish_reason::stop);
+  }
+}
+
+TEST(exactness, drafts_shrink_at_the_end_of_the_context) {
+  simulation_options options;
+  options.target = small_target();
+  options.context_length = 40;
+  std::vector<simulated_drafter> drafters;
+  drafters.push_back({drafter_called("always_right", small_target()), 8, 0});
+  simulation sim(options, std::move(drafters));
+  auto request = request_number(0, 0.0F, 1000);
+  sim.submit(request, 1);
+  ASSERT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(0).tokens.size(), 40 - request.prompt.size());
+  auto bounded = request;
+  bounded.stop.max_tokens = static_cast<std::uint32_t>(40 - request.prompt.size());
+  EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), bounded));
+}
+
+TEST(exactness, a_prompt_of_whole_cached_blocks_is_copied_but_for_its_last_cell) {
+  simulation_options options;
+  options.target = small_target();
+  simulation sim(options);
+  auto request = request_number(6, 1.0F);
+  request.prompt.resize(20);
+  for (std::size_t i = 0; i < 3; ++i) {
+    sim.submit(request);
+    ASSERT_TRUE(sim.run());
+    EXPECT_EQ(sim.client(i).tokens, decode_plainly(sim.target(), request)) << i;
+  }
+  EXPECT_EQ(sim.client(2).num_cached, 19U);
+}
+
+TEST(exactness, a_shared_prefix_is_not_computed_again_and_changes_nothing) {
+  simulation_options options;
+  options.target = small_target();
+  simulation sim(options);
+  const auto request = request_number(6, 1.0F);
+  sim.submit(request);
+  ASSERT_TRUE(sim.run());
+  sim.submit(request);
+  ASSERT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(1).tokens, decode_plainly(sim.target(), request));
+  EXPECT_EQ(sim.client(0).num_cached, 0U);
+  EXPECT_GE(sim.client(1).num_cached, 20U);
+  auto other = request;
+  other.cache_salt = "another tenant";
+  sim.submit(other);
+  ASSERT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(2).num_cached, 0U);
+}
+
+} // namespace
+} // namespace paceline

@@ -1,0 +1,82 @@
+#include "tests/actors/requests.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline {
+namespace {
+
+using namespace test;
+
+class recovery : public ::testing::TestWithParam<std::string> {};
+
+/// Kills one actor after every possible number of steps of a run; the clients must not notice.
+TEST_P(recovery, a_killed_actor_costs_no_token) {
+  std::size_t num_steps = 1;
+  std::uint64_t restarts = 0;
+  for (std::size_t kill_at = 0; kill_at < num_steps; ++kill_at) {
+    simulation_options options;
+    options.target = small_target();
+    options.two_groups = true;
+    options.num_partitions = 2;
+    std::vector<simulated_drafter> drafters;
+    drafters.push_back({placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});
+    drafters.push_back({drafter_called("model", small_target()), 3, 1});
+    simulation sim(options, std::move(drafters));
+    std::vector<generation_request> requests;
+    for (std::uint32_t n = 0; n < 4; ++n) {
+      requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 8));
+      sim.submit(requests.back(), n % 3);
+    }
+    std::size_t steps = 0;
+    while (steps < kill_at && sim.step()) ++steps;
+    sim.kill(GetParam());
+    SCOPED_TRACE("killed " + GetParam() + " after step " + std::to_string(kill_at));
+    ASSERT_TRUE(sim.run(200'000));
+    for (std::uint32_t n = 0; n < requests.size(); ++n) {
+      ASSERT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << "request " << n;
+      ASSERT_FALSE(sim.client(n).gap);
+      ASSERT_EQ(sim.client(n).num_ends, 1U);
+    }
+    ASSERT_EQ(sim.check_invariants(), "");
+    ASSERT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U) << "blocks leaked";
+    restarts += sim.num_restarts(GetParam());
+    if (kill_at == 0) num_steps = 400; // a run takes about this many
+  }
+  EXPECT_GT(restarts, num_steps / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(actors, recovery,
+                         ::testing::Values("target_verifier/0", "draft_worker/0/1", "draft_worker/0/2", "scheduler/0", "kv_pool"),
+                         [](const auto& tested) {
+                           auto name = tested.param;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
+                         });
+
+TEST(recovery_of_fan_out, ends_its_requests_with_a_reason_and_serves_the_next) {
+  simulation_options options;
+  options.target = small_target();
+  simulation sim(options);
+  sim.submit(request_number(0, 0.0F));
+  for (int i = 0; i < 60; ++i) sim.step();
+  sim.kill("fan_out");
+  ASSERT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(0).finish, finish_reason::error);
+  EXPECT_EQ(sim.client(0).failure->code(), errc::device_lost);
+  sim.submit(request_number(1, 0.0F));
+  ASSERT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(1).tokens, decode_plainly(sim.target(), request_number(1, 0.0F)));
+  EXPECT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
+}
+
+TEST(restart_budget, is_spent_within_its_window_only) {
+  actors::restart_budget budget(2, std::chrono::seconds(10));
+  const time_point t{};
+  EXPECT_TRUE(budget.spend(t));
+  EXPECT_TRUE(budget.spend(t + std::chrono::seconds(1)));
+  EXPECT_FALSE(budget.spend(t + std::chrono::seconds(2)));
+  EXPECT_TRUE(budget.spend(t + std::chrono::seconds(11)));
+}
+
+} // namespace
+} // namespace paceline

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "tests/support/simulation.hpp"
+#include "tests/support/simulated_decoding.hpp"
+#include "tests/support/test_drafters.hpp"
+
+#include "runtime/speculation/drafters/registry.hpp"
+
+namespace paceline::test {
+
+/// A request that is different for every `n`.
+inline generation_request request_number(std::uint32_t n, float temperature, std::uint32_t max_tokens = 24) {
+  generation_request r;
+  for (std::uint32_t i = 0; i < 5 + 3 * (n % 7); ++i) r.prompt.emplace_back(static_cast<std::int32_t>((i * 11 + n * 17) % 60));
+  r.stop.max_tokens = max_tokens + n % 5;
+  r.stop.ignore_eos = true;
+  r.sampling.temperature = temperature;
+  r.sampling.seed = 77 + n;
+  r.sampling.repetition_penalty = n % 3 == 1 ? 1.2F : 1.0F;
+  r.sampling.top_k = n % 4 == 2 ? 20 : 0;
+  return r;
+}
+
+/// A target whose text has repetitions, so that every drafter has something to find.
+inline model::hash_model_config small_target() {
+  model::hash_model_config c;
+  c.vocab_size = 64;
+  c.memory = 0;
+  return c;
+}
+
+/// The drafters of the exactness grid by name; see the "always wrong" and "always right" ones.
+inline std::unique_ptr<speculation::drafter> drafter_called(const std::string& name, const model::hash_model_config& target) {
+  auto same = std::make_shared<model::hash_model>(target);
+  const auto right = own_sample([same](std::span<const token_id> context) { return same->logits_after(context); });
+  if (name == "always_right") return make_scripted_drafter(name, right);
+  if (name == "always_wrong") return make_scripted_drafter(name, contradict(right, target.vocab_size));
+  if (name == "half_right")
+    return make_scripted_drafter(name, [right, wrong = contradict(right, target.vocab_size)](const auto& task, auto path) {
+      return (task.tokens.size() + path.size()) % 3 == 0 ? wrong(task, path) : right(task, path);
+    });
+  if (name == "tree") return make_tree_drafter(name, right, 3, target.vocab_size);
+  if (name == "feature") return make_feature_drafter(name, same);
+  speculation::drafter_parts parts;
+  parts.options = options_of(name, name == "ngram" ? "ngram" : "model");
+  parts.target_vocab_size = target.vocab_size;
+  if (name != "ngram") {
+    auto own = target;
+    if (name == "model_other") own.salt = 5;
+    parts.own_model = std::make_shared<model::hash_model>(own);
+  }
+  return speculation::drafter_registry::with_built_in().make(parts).value();
+}
+
+} // namespace paceline::test

@@ -1,0 +1,107 @@
+#include "tests/actors/requests.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline {
+namespace {
+
+using namespace test;
+
+TEST(scheduling, a_long_prompt_does_not_pause_running_streams_beyond_max_gap) {
+  simulation_options options;
+  options.target = small_target();
+  options.context_length = 4096;
+  options.num_blocks = 4096;
+  options.max_gap = std::chrono::milliseconds(200);
+  options.target_cost = [](std::uint64_t rows) { return std::chrono::microseconds(5000 + 1500 * rows); }; // 750 ms for 500 rows
+  simulation sim(options);
+  sim.submit(request_number(0, 0.0F, 200));
+  while (sim.client(0).tokens.size() < 20) ASSERT_TRUE(sim.step());
+  auto big = request_number(1, 0.0F, 4);
+  for (int i = 0; i < 3000; ++i) big.prompt.emplace_back(i % 60);
+  sim.submit(big);
+  ASSERT_TRUE(sim.run(20'000'000));
+  std::chrono::nanoseconds longest{};
+  const auto& at = sim.client(0).arrivals;
+  for (std::size_t i = 1; i < at.size(); ++i) longest = std::max<std::chrono::nanoseconds>(longest, at[i] - at[i - 1]);
+  EXPECT_LT(longest, options.max_gap);
+  EXPECT_GT(longest, options.max_gap / 4) << "the prompt hardly advanced";
+  EXPECT_EQ(sim.client(1).tokens, decode_plainly(sim.target(), big));
+}
+
+TEST(scheduling, a_full_pool_queues_or_preempts_and_everybody_finishes) {
+  simulation_options options;
+  options.target = small_target();
+  options.block_size = 4;
+  options.num_blocks = 14; // the longest request needs 12
+  options.max_running = 8;
+  simulation sim(options);
+  std::vector<generation_request> requests;
+  for (std::uint32_t n = 0; n < 24; ++n) {
+    requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 18));
+    sim.submit(requests.back());
+  }
+  ASSERT_TRUE(sim.run());
+  for (std::uint32_t n = 0; n < requests.size(); ++n) EXPECT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << n;
+  EXPECT_GT(sim.scheduler().counters().num_preemptions, 0U);
+  EXPECT_LE(sim.scheduler().counters().num_preemptions, 10 * requests.size());
+  EXPECT_EQ(sim.check_invariants(), "");
+}
+
+TEST(scheduling, a_request_that_can_never_fit_is_refused_with_both_numbers) {
+  simulation_options options;
+  options.target = small_target();
+  options.num_blocks = 4;
+  simulation sim(options);
+  sim.submit(request_number(0, 0.0F, 100));
+  ASSERT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(0).failure->code(), errc::context_length_exceeded);
+  EXPECT_NE(sim.client(0).failure->message().find("has 16"), std::string::npos);
+}
+
+TEST(scheduling, a_full_queue_refuses_and_a_drained_scheduler_too) {
+  simulation_options options;
+  options.target = small_target();
+  options.max_running = 1;
+  options.max_waiting = 2;
+  simulation sim(options);
+  for (std::uint32_t n = 0; n < 6; ++n) sim.submit(request_number(n, 0.0F));
+  ASSERT_TRUE(sim.run());
+  std::uint32_t refused = 0;
+  for (std::size_t n = 0; n < 6; ++n) refused += sim.client(n).failure && sim.client(n).failure->code() == errc::queue_full;
+  EXPECT_GE(refused, 3U);
+  EXPECT_EQ(sim.client(0).finish, finish_reason::length);
+}
+
+TEST(scheduling, a_client_without_credit_is_paused_to_the_token) {
+  simulation_options options;
+  options.target = small_target();
+  std::vector<simulated_drafter> drafters;
+  drafters.push_back({drafter_called("always_right", small_target()), 6, 0});
+  simulation sim(options, std::move(drafters));
+  const auto request = request_number(0, 1.0F, 40);
+  sim.submit(request, 1, 7);
+  for (int i = 0; i < 500; ++i) sim.step();
+  EXPECT_EQ(sim.client(0).tokens.size(), 7U);
+  sim.grant(0, 5);
+  for (int i = 0; i < 500; ++i) sim.step();
+  EXPECT_EQ(sim.client(0).tokens.size(), 12U);
+  sim.grant(0, 1000);
+  ASSERT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), request));
+}
+
+TEST(scheduling, a_request_past_its_deadline_ends) {
+  simulation_options options;
+  options.target = small_target();
+  simulation sim(options);
+  auto request = request_number(0, 0.0F, 200);
+  request.timeout = std::chrono::milliseconds(150);
+  sim.submit(request);
+  ASSERT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(0).failure->code(), errc::deadline_exceeded);
+  EXPECT_LT(sim.client(0).tokens.size(), 200U);
+}
+
+} // namespace
+} // namespace paceline

@@ -1,0 +1,98 @@
+"""The arrows of docs/architecture.md, read off the include lines."""
+import os
+import re
+from pathlib import Path
+
+ROOT = Path(os.environ.get("PACELINE_SOURCE_DIR", Path(__file__).resolve().parent.parent))
+
+# Each room and the rooms it may include, itself aside.
+BASE = {"runtime/base"}
+LOW = BASE | {"config", "runtime/device", "runtime/tokenizer"}
+ALLOWED = {
+    "runtime/base": set(),
+    "config": BASE,
+    "runtime/device": BASE,
+    "runtime/tokenizer": BASE,
+    "runtime/cpu": LOW,
+    "runtime/model": LOW,
+    "gpu": LOW,
+    "runtime/kv": LOW,
+    "runtime/sampling": LOW,
+    "runtime/speculation": LOW | {"runtime/sampling", "runtime/kv", "runtime/model"},
+}
+RUNTIME = LOW | {"runtime/cpu", "runtime/model", "runtime/kv", "runtime/sampling", "runtime/speculation"}
+ALLOWED["runtime/scheduling"] = RUNTIME - {"runtime/cpu"}
+ALLOWED["protocol"] = RUNTIME - {"runtime/cpu"} | {"runtime/scheduling"}
+ALLOWED["protocol/wire"] = LOW
+ALLOWED["actors"] = ALLOWED["protocol"] | {"protocol"}
+ALLOWED["engine"] = ALLOWED["actors"] | {"actors", "runtime/cpu", "gpu"}
+ALLOWED["server"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "protocol/wire"}
+ALLOWED["apps"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "server"}
+
+# What may include a library's headers.
+LIBRARY_ROOMS = {
+    "caf/": {"protocol", "actors", "engine", "server"},
+    "cuda": {"gpu"},
+    "boost/beast": {"server"},
+    "boost/asio": {"server", "apps"},
+    "yaml-cpp/": {"config"},
+    "CLI/": {"apps"},
+}
+MAX_BEAST_FILES = 3  # it dominates the build time
+
+
+def room_of(path):
+    """Longest room that holds `path`."""
+    rooms = [r for r in ALLOWED if str(path).startswith(r + "/")]
+    return max(rooms, key=len) if rooms else None
+
+
+def sources():
+    for room in {r.split("/")[0] for r in ALLOWED}:
+        for suffix in ("*.hpp", "*.cpp", "*.cu", "*.cuh"):
+            for file in (ROOT / room).rglob(suffix):
+                yield file.relative_to(ROOT), file.read_text()
+
+
+def includes(text):
+    return re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', text, re.M)
+
+
+def violations(files):
+    found = []
+    for path, text in files:
+        room = room_of(path)
+        for header in includes(text):
+            other = room_of(header)
+            if other and other != room and other not in ALLOWED[room]:
+                found.append(f"{path} includes {header}: {room} may not use {other}")
+            for prefix, rooms in LIBRARY_ROOMS.items():
+                if header.startswith(prefix) and room.split("/")[0] not in rooms and room not in rooms:
+                    found.append(f"{path} includes {header}")
+    return found
+
+
+def test_includes_point_one_way():
+    files = list(sources())
+    assert len(files) > 100
+    assert violations(files) == []
+
+
+def test_an_upward_include_is_found():
+    assert violations([(Path("runtime/kv/x.hpp"), '#include "actors/behaviors.hpp"\n')])
+    assert violations([(Path("runtime/kv/x.hpp"), "#include <caf/all.hpp>\n")])
+    assert not violations([(Path("engine/x.hpp"), '#include "actors/behaviors.hpp"\n')])
+
+
+def test_beast_stays_in_few_files():
+    users = [p for p, text in sources() if any(h.startswith("boost/beast") for h in includes(text)) and p.suffix == ".cpp"]
+    assert len(users) <= MAX_BEAST_FILES, users
+
+
+def test_every_test_file_is_registered():
+    listed = "".join(f.read_text() for f in (ROOT / "tests").rglob("CMakeLists.txt"))
+    on_disk = [f for pattern in ("*_test.cpp", "*_test.py", "test_*.py") for f in (ROOT / "tests").rglob(pattern)]
+    assert on_disk
+    words = set(re.findall(r"[\w.]+", listed))  # a loop over names lists them without the ending
+    missing = [str(f.relative_to(ROOT)) for f in on_disk if not {f.name, f.name.removesuffix("_test.py")} & words]
+    assert missing == []

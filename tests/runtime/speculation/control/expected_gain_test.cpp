@@ -1,0 +1,87 @@
+#include "runtime/speculation/control/expected_gain.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+namespace paceline::speculation {
+namespace {
+
+/// Table 1 of Leviathan et al. 2023 (a drafter without cost), which prints two decimals.
+TEST(expected_gain, gives_the_published_table_of_speed_and_operations) {
+  struct line {
+    double acceptance;
+    std::uint32_t length;
+    double operations;
+    double speed_up;
+  };
+  constexpr std::array table{line{0.6, 2, 1.53, 1.96}, line{0.7, 3, 1.58, 2.53}, line{0.8, 2, 1.23, 2.44},
+                             line{0.8, 5, 1.63, 3.69}, line{0.9, 2, 1.11, 2.71}, line{0.9, 10, 1.60, 6.86}};
+  for (const line& one : table) {
+    EXPECT_NEAR(operations_factor(one.acceptance, one.length, 0), one.operations, 0.0051);
+    EXPECT_NEAR(expected_speed_up(one.acceptance, one.length, 0), one.speed_up, 0.0051);
+    EXPECT_EQ(expected_speed_up(one.acceptance, one.length, 0), expected_tokens(one.acceptance, one.length));
+  }
+}
+
+/// The expected column of table 4. Its inputs are rounded to two digits, hence the tolerance.
+TEST(expected_gain, gives_the_published_expectations_for_real_drafters) {
+  struct line {
+    std::uint32_t length;
+    double acceptance;
+    double draft_cost;
+    double speed_up;
+  };
+  constexpr std::array table{line{7, 0.75, 0.02, 3.2}, line{7, 0.8, 0.04, 3.3},  line{7, 0.82, 0.11, 2.5},
+                             line{7, 0.62, 0.02, 2.3}, line{5, 0.68, 0.04, 2.4}, line{3, 0.71, 0.11, 2.0},
+                             line{5, 0.65, 0.02, 2.4}, line{5, 0.73, 0.04, 2.6}, line{3, 0.74, 0.11, 2.0},
+                             line{5, 0.53, 0.02, 1.9}, line{3, 0.55, 0.04, 1.8}, line{3, 0.56, 0.11, 1.6}};
+  for (const line& one : table)
+    EXPECT_NEAR(expected_speed_up(one.acceptance, one.length, one.draft_cost), one.speed_up, 0.07);
+}
+
+TEST(expected_gain, agrees_with_the_closed_form_and_has_its_limits) {
+  for (const double acceptance : {0.0, 0.1, 0.5, 0.93, 0.999})
+    for (const std::uint32_t length : {0U, 1U, 5U, 40U})
+      EXPECT_NEAR(expected_tokens(acceptance, length),
+                  (1 - std::pow(acceptance, length + 1)) / (1 - acceptance), 1e-10);
+  EXPECT_EQ(expected_tokens(1.0, 7), 8.0);
+  EXPECT_EQ(expected_tokens(0.0, 7), 1.0);
+  EXPECT_EQ(expected_speed_up(0.7, 0, 0.3), 1.0);
+  EXPECT_DOUBLE_EQ(expected_speed_up(1.0, 3, 0.25, 1.25), 4.0 / 2.0);
+  EXPECT_DOUBLE_EQ(operations_factor(0.5, 1, 0.5), 2.5 / 1.5);
+}
+
+TEST(expected_gain, speculation_pays_exactly_where_acceptance_exceeds_the_drafters_cost) {
+  // Corollary 3.9.
+  EXPECT_EQ(optimal_length(0.5, 0.6, 20U), 0U);
+  EXPECT_EQ(optimal_length(0.5, 0.5, 20U), 0U);
+  EXPECT_GE(optimal_length(0.51, 0.5, 20U), 1U);
+  EXPECT_EQ(optimal_length(0.0, 0.0, 20U), 0U);
+  EXPECT_EQ(optimal_length(1.0, 0.1, 20U), 20U);
+  EXPECT_EQ(optimal_length(0.9, 0.1, 0U), 0U);
+}
+
+TEST(expected_gain, the_optimal_length_is_the_best_of_all) {
+  for (double acceptance = 0.05; acceptance < 1.0; acceptance += 0.05)
+    for (double cost = 0.0; cost < 0.5; cost += 0.03) {
+      const std::uint32_t best = optimal_length(acceptance, cost, 16U);
+      for (std::uint32_t length = 0; length <= 16; ++length)
+        EXPECT_LE(expected_speed_up(acceptance, length, cost),
+                  expected_speed_up(acceptance, best, cost) + 1e-15);
+    }
+}
+
+TEST(expected_gain, a_measured_cost_curve_shortens_the_draft) {
+  const std::array flat{1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0};
+  std::array steep = flat;
+  for (std::size_t i = 4; i < steep.size(); ++i)
+    steep[i] = 2.0; // from five rows on the pass takes twice as long
+  EXPECT_EQ(optimal_length(0.8, 0.05, flat), optimal_length(0.8, 0.05, 8U));
+  EXPECT_EQ(optimal_length(0.8, 0.05, steep), 3U);
+  EXPECT_EQ(optimal_length(0.8, 0.05, std::span<const double>{}), 0U);
+}
+
+} // namespace
+} // namespace paceline::speculation

@@ -1,0 +1,110 @@
+#include "server/http/access.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+
+namespace paceline::server {
+namespace {
+
+TEST(key_ring, holds_exactly_its_keys) {
+  const key_ring keys({"alpha", "beta"});
+  EXPECT_TRUE(keys.holds("alpha"));
+  EXPECT_TRUE(keys.holds("beta"));
+  for (const auto* other : {"", "alph", "alphaa", "Alpha", "gamma"}) EXPECT_FALSE(keys.holds(other)) << other;
+  EXPECT_FALSE(key_ring().holds(""));
+}
+
+TEST(key_ring, digests_are_sha_256) {
+  EXPECT_EQ(to_hex(digest_of("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+class key_file : public ::testing::Test {
+ protected:
+  std::string path = ::testing::TempDir() + "paceline_keys_" +
+                     std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + "_" +
+                     ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  void write(std::string_view text) { std::ofstream(path, std::ios::binary) << text; }
+  ~key_file() override { std::remove(path.c_str()); }
+};
+
+TEST_F(key_file, has_one_key_a_line) {
+  write("# the team's\nalpha\r\n\nbeta\n");
+  const auto keys = key_ring::load(path);
+  ASSERT_TRUE(keys) << keys.error().message();
+  EXPECT_TRUE(keys->holds("alpha") && keys->holds("beta"));
+  EXPECT_FALSE(keys->holds("# the team's"));
+}
+
+TEST_F(key_file, refuses_what_is_no_key_and_never_repeats_it) {
+  write("alpha\nsecret with spaces\n");
+  const auto keys = key_ring::load(path);
+  ASSERT_FALSE(keys);
+  EXPECT_NE(keys.error().message().find(":2:"), std::string::npos);
+  EXPECT_EQ(keys.error().message().find("secret"), std::string::npos);
+  write("# nothing\n");
+  EXPECT_FALSE(key_ring::load(path));
+  EXPECT_FALSE(key_ring::load(path + ".missing"));
+}
+
+TEST(bearer_key, is_read_in_any_case) {
+  EXPECT_EQ(bearer_key("Bearer abc"), "abc");
+  EXPECT_EQ(bearer_key("bearer  abc"), "abc");
+  for (const auto* other : {"", "Bearer", "Bearer ", "Basic abc", "abc"})
+    EXPECT_EQ(bearer_key(other), "") << other;
+}
+
+TEST(loopback, names_only_this_machine) {
+  for (const auto* host : {"localhost", "localhost:8000", "127.0.0.1", "127.1.2.3:80", "[::1]", "[::1]:8000"})
+    EXPECT_TRUE(is_loopback_host(host)) << host;
+  for (const auto* host : {"", "localhost.evil.com", "127.evil.com", "127.0.0.1.evil.com", "10.0.0.1",
+                           "example.com", "[::2]", "0.0.0.0"})
+    EXPECT_FALSE(is_loopback_host(host)) << host;
+  EXPECT_TRUE(is_loopback_address("127.0.0.1"));
+  EXPECT_TRUE(is_loopback_address("::1"));
+  EXPECT_FALSE(is_loopback_address("0.0.0.0"));
+  EXPECT_FALSE(is_loopback_address("::"));
+}
+
+TEST(access, hosts_and_origins_follow_the_table) {
+  struct row {
+    const char* host;
+    const char* origin;
+    bool loopback_bind;
+    std::vector<std::string> hosts;
+    std::vector<std::string> origins;
+    bool host_ok;
+    bool origin_ok;
+  };
+  const row table[] = {
+      {"localhost:8000", "", true, {}, {}, true, true},
+      {"127.0.0.1:8000", "http://127.0.0.1:8000", true, {}, {}, true, true},
+      {"localhost:8000", "http://localhost:3000", true, {}, {}, true, true},
+      {"localhost:8000", "https://evil.com", true, {}, {}, true, false},
+      {"localhost:8000", "null", true, {}, {}, true, false},
+      {"localhost:8000", "http://localhost.evil.com", true, {}, {}, true, false},
+      {"localhost:8000", "http://evil.com/localhost", true, {}, {}, true, false},
+      {"localhost:8000", "file://", true, {}, {}, true, false},
+      {"evil.com:8000", "", true, {}, {}, false, true}, // DNS rebinding
+      {"evil.com:8000", "http://evil.com:8000", true, {}, {}, false, true},
+      {"box.lan:8000", "", true, {"box.lan"}, {}, true, true},
+      {"box.lan:8000", "", true, {"box.lan:8000"}, {}, true, true},
+      {"box.lan:8001", "", true, {"box.lan:8000"}, {}, false, true},
+      {"box.lan", "", false, {}, {}, true, true},
+      {"box.lan", "", false, {"other.lan"}, {}, false, true},
+      {"box.lan", "http://box.lan", false, {}, {}, true, true},
+      {"box.lan", "https://box.lan", false, {}, {}, true, true},
+      {"box.lan", "https://app.example", false, {}, {}, true, false},
+      {"box.lan", "https://app.example", false, {}, {"https://app.example"}, true, true},
+      {"box.lan", "http://app.example", false, {}, {"https://app.example"}, true, false},
+      {"box.lan", "https://anything", false, {}, {"*"}, true, true},
+  };
+  for (const auto& r : table) {
+    EXPECT_EQ(host_allowed(r.host, r.loopback_bind, r.hosts), r.host_ok) << r.host << ' ' << r.origin;
+    EXPECT_EQ(origin_allowed(r.origin, r.host, r.origins), r.origin_ok) << r.host << ' ' << r.origin;
+  }
+}
+
+} // namespace
+} // namespace paceline::server

@@ -1,0 +1,40 @@
+#include "server/http/http_writer.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline::server {
+namespace {
+
+TEST(http_writer, writes_a_reply_with_its_length) {
+  http_reply reply;
+  reply.body = "{}";
+  reply.headers = {{"x-request-id", "r"}};
+  const auto text = write_reply(reply, true, false);
+  EXPECT_EQ(
+      text.find(
+          "HTTP/1.1 200 OK\r\nx-request-id: r\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"),
+      0U);
+  EXPECT_EQ(text.substr(text.size() - 4 - 2), "\r\n\r\n{}");
+  EXPECT_NE(text.find("Connection: keep-alive"), std::string::npos);
+  const auto head = write_reply(reply, false, true);
+  EXPECT_NE(head.find("Content-Length: 2"), std::string::npos);
+  EXPECT_EQ(head.substr(head.size() - 4), "\r\n\r\n");
+}
+
+TEST(http_writer, no_text_can_add_a_header) {
+  http_reply reply;
+  reply.headers = {{"x-request-id", "a\r\nSet-Cookie: b\x80\x01"}};
+  const auto text = write_reply(reply, true, false);
+  EXPECT_NE(text.find("x-request-id: a??Set-Cookie: b??\r\n"), std::string::npos);
+}
+
+TEST(http_writer, frames_chunks_and_events) {
+  EXPECT_EQ(write_sse("", "{}"), "data: {}\n\n");
+  EXPECT_EQ(write_sse("response.created", "{}"), "event: response.created\ndata: {}\n\n");
+  EXPECT_EQ(write_chunk(std::string(26, 'a')), "1a\r\n" + std::string(26, 'a') + "\r\n");
+  EXPECT_NE(write_stream_head({}, true, true).find("Transfer-Encoding: chunked"), std::string::npos);
+  EXPECT_EQ(write_stream_head({}, false, false).find("Transfer-Encoding"), std::string::npos);
+}
+
+} // namespace
+} // namespace paceline::server

@@ -1,0 +1,48 @@
+#include "server/http/router.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline::server {
+namespace {
+
+TEST(router, finds_every_endpoint) {
+  const std::tuple<const char*, const char*, endpoint, const char*> cases[] = {
+      {"GET", "/v1/models", endpoint::models, ""},
+      {"GET", "/v1/models/org/name", endpoint::model, "org/name"},
+      {"POST", "/v1/completions", endpoint::completions, ""},
+      {"POST", "/v1/chat/completions", endpoint::chat_completions, ""},
+      {"POST", "/v1/responses", endpoint::create_response, ""},
+      {"GET", "/v1/responses", endpoint::response_socket, ""},
+      {"GET", "/v1/responses/r1", endpoint::get_response, "r1"},
+      {"POST", "/v1/responses/r1/cancel", endpoint::cancel_response, "r1"},
+      {"POST", "/tokenize", endpoint::tokenize, ""},
+      {"GET", "/healthz", endpoint::live, ""},
+      {"HEAD", "/health", endpoint::ready, ""},
+      {"GET", "/metrics", endpoint::metrics, ""}};
+  for (const auto& [method, path, target, id] : cases) {
+    const auto found = find_route(method, path);
+    ASSERT_TRUE(std::holds_alternative<route>(found)) << path;
+    EXPECT_EQ(std::get<route>(found).target, target) << path;
+    EXPECT_EQ(std::get<route>(found).id, id) << path;
+  }
+}
+
+TEST(router, tells_a_wrong_method_from_a_wrong_path) {
+  EXPECT_TRUE(std::get<no_route>(find_route("GET", "/nothing")).allowed_methods.empty());
+  EXPECT_TRUE(std::get<no_route>(find_route("POST", "/v1/responses//cancel")).allowed_methods.empty());
+  EXPECT_TRUE(std::get<no_route>(find_route("GET", "/v1/models/")).allowed_methods.empty());
+  EXPECT_EQ(std::get<no_route>(find_route("DELETE", "/v1/responses")).allowed_methods,
+            (std::vector<std::string_view>{"GET", "HEAD", "POST"}));
+  EXPECT_EQ(std::get<no_route>(find_route("GET", "/v1/responses/r/cancel")).allowed_methods,
+            (std::vector<std::string_view>{"POST"}));
+}
+
+TEST(router, only_health_is_open_to_everybody) {
+  EXPECT_TRUE(is_open(endpoint::live, false) && is_open(endpoint::ready, false));
+  EXPECT_TRUE(is_open(endpoint::metrics, true));
+  EXPECT_FALSE(is_open(endpoint::metrics, false) || is_open(endpoint::models, true) ||
+               is_open(endpoint::response_socket, true));
+}
+
+} // namespace
+} // namespace paceline::server

@@ -1,0 +1,183 @@
+"""The reference client against the daemon, over HTTP and over WebSocket."""
+import openai
+import pytest
+
+
+@pytest.fixture
+def client(daemon):
+    with openai.OpenAI(base_url=daemon.url + "/v1", api_key="none", max_retries=0) as one:
+        yield one
+
+
+MESSAGES = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]
+
+
+def test_lists_models(client):
+    models = client.models.list().data
+    assert [model.id for model in models] == ["hash"]
+    assert client.models.retrieve("other-name").id == "hash"
+
+
+def test_chat_whole_and_streamed_say_the_same(client):
+    arguments = dict(model="hash", messages=MESSAGES, max_tokens=40, seed=7, temperature=1)
+    whole = client.chat.completions.create(**arguments)
+    assert whole.choices[0].finish_reason in ("stop", "length")
+    assert whole.usage.prompt_tokens > 0
+    assert whole.usage.completion_tokens <= 40
+    assert whole.usage.total_tokens == whole.usage.prompt_tokens + whole.usage.completion_tokens
+    chunks = list(client.chat.completions.create(**arguments, stream=True, stream_options={"include_usage": True}))
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == whole.choices[0].message.content
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == whole.choices[0].finish_reason
+    assert chunks[-1].choices == [] and chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
+    assert len({c.id for c in chunks}) == 1
+    assert chunks[-1].model_extra["metrics"]["time_to_first_token_ms"] > 0
+
+
+def test_speculation_changes_no_token(client):
+    def text(drafter, length=5):
+        speculation = {"drafter": drafter, "draft_length": length}
+        reply = client.completions.create(
+            model="hash", prompt="abcabcabcabc", max_tokens=60, seed=3, extra_body={"speculation": speculation, "ignore_eos": True}
+        )
+        return reply.choices[0].text
+
+    plain = text("none")
+    for length in (1, 3, 8):
+        assert text("lookup", length) == plain
+
+
+def test_several_choices_differ_and_repeat_by_seed(client):
+    def texts():
+        reply = client.chat.completions.create(model="hash", messages=MESSAGES, max_tokens=20, n=3, seed=11)
+        assert [c.index for c in reply.choices] == [0, 1, 2]
+        return [c.message.content for c in reply.choices]
+
+    first = texts()
+    assert len(set(first)) > 1
+    assert texts() == first
+
+
+def test_chat_logprobs(client):
+    reply = client.chat.completions.create(
+        model="hash", messages=MESSAGES, max_tokens=5, logprobs=True, top_logprobs=3, temperature=0, extra_body={"ignore_eos": True}
+    )
+    content = reply.choices[0].logprobs.content
+    assert len(content) == 5
+    for entry in content:
+        assert len(entry.top_logprobs) == 3
+        assert entry.logprob == pytest.approx(entry.top_logprobs[0].logprob)
+        assert entry.logprob <= 0
+
+
+def test_echo_with_logprobs_scores_a_text_as_evaluation_tools_need_it(client):
+    """What lm-eval's local-completions sends: token ids, echo, logprobs, one greedy token."""
+    prompt = list(b"The quick brown fox")
+    reply = client.completions.create(model="hash", prompt=prompt, max_tokens=1, temperature=0, logprobs=1, echo=True, seed=1234)
+    scores = reply.choices[0].logprobs
+    count = len(prompt) + reply.usage.completion_tokens
+    assert len(scores.tokens) == len(scores.token_logprobs) == len(scores.top_logprobs) == len(scores.text_offset) == count
+    assert scores.token_logprobs[0] is None and all(value <= 0 for value in scores.token_logprobs[1:])
+    for token, logprob, top in list(zip(scores.tokens, scores.token_logprobs, scores.top_logprobs))[1:]:
+        assert top[token] == pytest.approx(logprob)
+        assert max(top.values()) >= logprob
+    assert reply.choices[0].text.startswith("The quick brown fox")
+
+    # Teacher forcing agrees with itself: a longer echo gives the same scores for the same prefix.
+    longer = client.completions.create(model="hash", prompt=prompt + [33], max_tokens=1, temperature=0, logprobs=1, echo=True)
+    assert longer.choices[0].logprobs.token_logprobs[1 : len(prompt)] == pytest.approx(scores.token_logprobs[1 : len(prompt)])
+
+
+def test_batches_of_prompts(client):
+    reply = client.completions.create(model="hash", prompt=["one", "two"], max_tokens=4, n=2, seed=1)
+    assert [c.index for c in reply.choices] == [0, 1, 2, 3]
+    alone = client.completions.create(model="hash", prompt="two", max_tokens=4, n=2, seed=1)
+    assert [c.text for c in reply.choices[2:]] == [c.text for c in alone.choices]
+
+
+def test_errors_arrive_as_the_clients_own(client):
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(model="hash", messages=MESSAGES, temperature=9)
+    assert refused.value.param == "temperature" and refused.value.code == "invalid_value"
+    with pytest.raises(openai.NotFoundError) as missing:
+        client.chat.completions.create(model="gpt-4", messages=MESSAGES)
+    assert missing.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError) as too_long:
+        client.completions.create(model="hash", prompt="x" * 5000)
+    assert too_long.value.code == "context_length_exceeded"
+    assert "4096" in too_long.value.message
+    with pytest.raises(openai.BadRequestError) as unsupported:
+        client.chat.completions.create(model="hash", messages=MESSAGES, response_format={"type": "json_object"})
+    assert unsupported.value.code == "unsupported_parameter"
+
+
+def test_ignored_fields_are_listed(client):
+    reply = client.completions.with_raw_response.create(model="hash", prompt="x", max_tokens=1, extra_body={"temprature": 1})
+    assert reply.headers["x-paceline-ignored-fields"] == "temprature"
+    assert reply.headers["x-request-id"]
+
+
+def test_tools_reach_the_template(client):
+    tools = [{"type": "function", "function": {"name": "look_up_weather", "parameters": {"type": "object", "properties": {}}}}]
+    with_tools = client.chat.completions.create(model="hash", messages=MESSAGES, tools=tools, max_tokens=2)
+    without = client.chat.completions.create(model="hash", messages=MESSAGES, max_tokens=2)
+    assert with_tools.usage.prompt_tokens > without.usage.prompt_tokens
+
+
+def test_responses_whole_and_streamed_say_the_same(client):
+    arguments = dict(model="hash", input="hello", instructions="be brief", max_output_tokens=30, extra_body={"seed": 5})
+    whole = client.responses.create(**arguments)
+    assert whole.status in ("completed", "incomplete")
+    events = list(client.responses.create(**arguments, stream=True))
+    assert [e.sequence_number for e in events] == list(range(len(events)))
+    assert events[0].type == "response.created"
+    assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == whole.output_text
+    assert events[-1].response.output_text == whole.output_text
+
+
+def test_responses_over_websocket(client):
+    with client.responses.connect() as connection:
+        connection.response.create(model="hash", input="hello", max_output_tokens=20)
+        events = []
+        for event in connection:
+            events.append(event)
+            if event.type in ("response.completed", "response.incomplete", "response.failed"):
+                break
+        final = events[-1].response
+        assert final.output_text == "".join(e.delta for e in events if e.type == "response.output_text.delta")
+        assert final.metrics["tokens_per_second"] >= 0
+
+        connection.response.create(model="hash", input="and now?", previous_response_id=final.id, max_output_tokens=3)
+        for event in connection:
+            if event.type in ("response.completed", "response.incomplete"):
+                assert event.response.previous_response_id == final.id
+                assert event.response.usage.input_tokens > final.usage.input_tokens
+                break
+
+
+def test_websocket_errors_reach_the_client(client):
+    with client.responses.connect() as connection:
+        connection.response.create(model="hash", input="hello", previous_response_id="resp_unknown")
+        event = connection.recv()
+        assert event.type == "error" and event.error.code == "previous_response_not_found"
+
+
+def test_speculation_figures_follow_the_rules_that_bench_tools_check(start_daemon):
+    """A model whose next token depends on the last one only soon repeats itself: n-grams are accepted."""
+    daemon = start_daemon(**{"models.0.hash.memory": 1})
+    body = {"prompt": "x", "max_tokens": 200, "temperature": 0, "ignore_eos": True, "speculation": {"draft_length": 4}}
+    reply = daemon.post("/v1/completions", body)[2]
+    figures = reply["metrics"]["speculative_decoding"]
+    histogram = figures["acceptance_histogram"]
+    assert len(histogram) == figures["num_spec_tokens"] + 1
+    assert sum(histogram) == figures["num_spec_steps"] > 0
+    assert sum(j * count for j, count in enumerate(histogram)) == figures["num_accepted_draft_tokens"] > 0
+    assert figures["draft_acceptance_rate"] == figures["num_accepted_draft_tokens"] / figures["num_draft_tokens"]
+    assert figures["mean_acceptance_length"] == 1 + figures["num_accepted_draft_tokens"] / figures["num_spec_steps"]
+    assert reply["timings"]["draft_n"] == figures["num_draft_tokens"]
+    assert reply["usage"]["completion_tokens_details"]["accepted_prediction_tokens"] == figures["num_accepted_draft_tokens"]
+    for name, key in (("drafts", "num_spec_steps"), ("draft_tokens", "num_draft_tokens"), ("accepted_tokens", "num_accepted_draft_tokens")):
+        daemon.wait_for(lambda: daemon.metric(f"vllm:spec_decode_num_{name}_total") == figures[key])
+    plain = daemon.post("/v1/completions", body | {"speculation": {"drafter": "none"}})[2]
+    assert plain["choices"][0]["text"] == reply["choices"][0]["text"]
+    assert "speculative_decoding" not in plain["metrics"]

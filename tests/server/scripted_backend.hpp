@@ -1,0 +1,212 @@
+#pragma once
+
+#include "server/edge_context.hpp"
+#include "server/http/reply_channel.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace paceline::server {
+
+/// Runs posted tasks when the test says so, in order.
+class queue_executor final : public serial_executor {
+ public:
+  void post(std::function<void()> task) override { tasks_.push_back(std::move(task)); }
+  void run() {
+    while (!tasks_.empty()) {
+      auto task = std::move(tasks_.front());
+      tasks_.pop_front();
+      task();
+    }
+  }
+
+ private:
+  std::deque<std::function<void()>> tasks_;
+};
+
+/// Runs jobs on the caller's thread, or refuses them.
+class inline_jobs final : public job_pool {
+ public:
+  bool full = false;
+  bool submit(std::function<void()> job) override {
+    if (full) return false;
+    job();
+    return true;
+  }
+};
+
+/// Tokens are bytes; 256 is BOS. The chat template writes "role:content\n".
+class byte_model final : public model_view {
+ public:
+  byte_model() {
+    limits_.name = "bytes";
+    limits_.vocab_size = 300;
+    limits_.context_length = 64;
+    limits_.eos_ids = {token_id{257}};
+    limits_.drafters = {"none", "ngram"};
+  }
+  bool has_template = true;
+  bool takes_tools = false;
+
+  const wire::model_limits& limits() const noexcept override { return limits_; }
+  const std::vector<std::string>& aliases() const noexcept override { return aliases_; }
+  expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool) const override {
+    std::vector<token_id> tokens;
+    if (add_special) tokens.emplace_back(256);
+    for (const char c : text) tokens.emplace_back(static_cast<unsigned char>(c));
+    return tokens;
+  }
+  std::string decode(std::span<const token_id> tokens, bool skip_special) const override {
+    std::string text;
+    for (const auto token : tokens)
+      if (token.value < 256 || !skip_special) text += token_bytes(token);
+    return text;
+  }
+  std::string token_bytes(token_id token) const override {
+    return token.value < 256 ? std::string(1, static_cast<char>(token.value)) : "<" + to_string(token) + ">";
+  }
+  bool has_chat_template() const noexcept override { return has_template; }
+  bool template_takes_tools() const noexcept override { return takes_tools; }
+  expected<std::string> render_chat(const boost::json::object& variables) const override {
+    std::string text;
+    for (const auto& turn : variables.at("messages").as_array()) {
+      const auto& content = turn.at("content");
+      text += std::string(turn.at("role").as_string()) + ":" +
+              (content.is_null() ? "" : std::string(content.as_string())) + "\n";
+    }
+    return text;
+  }
+
+ private:
+  wire::model_limits limits_;
+  std::vector<std::string> aliases_{"alias"};
+};
+
+/// An engine whose events the test writes.
+class scripted_backend final : public backend {
+ public:
+  struct submission {
+    generation_request request;
+    event_sink sink;
+    std::uint64_t credit = 0;
+    bool cancelled = false;
+  };
+  byte_model bytes;
+  std::map<std::uint64_t, submission> submissions;
+  bool alive = true;
+
+  const model_view* model(std::string_view name) const noexcept override {
+    return name.empty() || name == "default" || name == "bytes" || name == "alias" ? &bytes : nullptr;
+  }
+  std::vector<const model_view*> models() const override { return {&bytes}; }
+  request_id submit(generation_request request, event_sink sink, flow_control flow) override {
+    const request_id id{++last_id_};
+    submissions[id.value] = {std::move(request), std::move(sink), flow.initial_credit, false};
+    return id;
+  }
+  void cancel(request_id request) override { submissions.at(request.value).cancelled = true; }
+  void grant(request_id request, std::uint32_t tokens) override {
+    submissions.at(request.value).credit += tokens;
+  }
+  bool healthy() const noexcept override { return alive; }
+  engine_snapshot snapshot() const override {
+    engine_snapshot all;
+    all.models.emplace_back().name = "bytes";
+    all.models.back().drafters.push_back({"ngram", 4, 16, 8, {4, 4, 0, 0}});
+    all.models.back().pools.push_back({"bytes", 10, 5, 1, 0, 4, 100, 60, 2});
+    all.actors.push_back({"scheduler", 1, 2, 3});
+    return all;
+  }
+
+  /// Tokens of one round, as text and ids.
+  void tokens(std::uint64_t id, std::string_view text) { submissions.at(id).sink(token_text(id, text)); }
+  void end(std::uint64_t id, finish_reason finish, std::string_view text = "") {
+    auto event = token_text(id, text);
+    event.finish = finish;
+    event.timings = request_timings{std::chrono::milliseconds(1), std::chrono::milliseconds(2),
+                                    std::chrono::milliseconds(30), 2};
+    event.speculation = speculation_stats{2, 8, 5, {0, 0, 1, 1, 0}};
+    submissions.at(id).sink(event);
+  }
+  void fail(std::uint64_t id, errc code) {
+    token_event event;
+    event.finish = finish_reason::error;
+    event.failure = error{code, "scripted"};
+    submissions.at(id).sink(event);
+  }
+
+ private:
+  token_event token_text(std::uint64_t id, std::string_view text) {
+    token_event event;
+    event.request = request_id{id};
+    event.text = text;
+    for (const char c : text) {
+      event.tokens.emplace_back(static_cast<unsigned char>(c));
+      if (submissions.at(id).request.sampling.num_logprobs)
+        event.logprobs.push_back(
+            {event.tokens.back(), -0.5F, {{event.tokens.back(), -0.5F}, {token_id{'z'}, -1.5F}}});
+    }
+    return event;
+  }
+
+  std::uint64_t last_id_ = 0;
+};
+
+/// An edge over the script, with small bounds.
+struct scripted_edge {
+  config::server_options options;
+  config::metrics_options metrics_options{true, true, false};
+  edge_limits limits;
+  scripted_backend engine;
+  edge_metrics metrics{{"bytes"}};
+  inline_jobs jobs;
+  time_point now{};
+  edge_context context{options,         metrics_options,       limits, engine, metrics, jobs,
+                       "paceline-test", [this] { return now; }};
+  std::shared_ptr<queue_executor> executor = std::make_shared<queue_executor>();
+};
+
+/// What a client was sent.
+class recording_channel final : public reply_channel {
+ public:
+  std::optional<http_reply> replied;
+  header_list stream_headers;
+  bool streaming = false;
+  bool finished = false;
+  bool full = false;
+  std::string bytes;
+
+  void reply(http_reply reply) override { replied = std::move(reply); }
+  void begin_stream(const header_list& headers) override {
+    streaming = true;
+    stream_headers = headers;
+  }
+  void send(std::string more) override { bytes += more; }
+  void finish() override { finished = true; }
+  bool congested() const override { return full; }
+
+  /// The data of all events so far.
+  std::vector<std::string> data() const {
+    std::vector<std::string> lines;
+    for (std::size_t at = 0; (at = bytes.find("data: ", at)) != std::string::npos;) {
+      at += 6;
+      lines.push_back(bytes.substr(at, bytes.find('\n', at) - at));
+    }
+    return lines;
+  }
+};
+
+inline std::string header_of(const header_list& headers, std::string_view name) {
+  for (const auto& [key, value] : headers)
+    if (key == name) return value;
+  return "";
+}
+
+} // namespace paceline::server

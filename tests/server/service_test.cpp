@@ -1,0 +1,204 @@
+#include "server/service.hpp"
+
+#include "scripted_backend.hpp"
+
+#include <boost/json/parse.hpp>
+#include <gtest/gtest.h>
+
+namespace paceline::server {
+namespace {
+
+namespace json = boost::json;
+
+struct served {
+  scripted_edge edge;
+  service requests;
+  std::shared_ptr<recording_channel> channel = std::make_shared<recording_channel>();
+
+  explicit served(std::vector<std::string> keys = {})
+      : requests(edge.context, key_ring(keys), [this] { return edge.executor; }) {}
+
+  static request_head head(std::string_view line, std::string_view more = "") {
+    std::string text(line);
+    text.append(" HTTP/1.1\r\nHost: localhost:8080\r\n").append(more).append("\r\n");
+    return std::get<head_complete>(parse_request_head(text, {})).head;
+  }
+  /// 0 = admitted, else the status of the answer.
+  int admit(std::string_view line, std::string_view more = "") {
+    auto decision = requests.admit(head(line, more));
+    if (auto* answered = std::get_if<answered_request>(&decision)) {
+      last = answered->reply;
+      closes = answered->close;
+      return answered->reply.status;
+    }
+    return 0;
+  }
+  /// Status of the reply to a request.
+  int ask(std::string_view line, std::string_view more = "", std::string body = "") {
+    channel = std::make_shared<recording_channel>();
+    auto decision = requests.admit(head(line, more));
+    if (auto* answered = std::get_if<answered_request>(&decision)) {
+      last = answered->reply;
+      return answered->reply.status;
+    }
+    exchange = requests.handle(std::get<admitted_request>(decision), std::move(body), channel, edge.executor);
+    edge.executor->run();
+    if (!channel->replied) return 0;
+    last = *channel->replied;
+    return last.status;
+  }
+  json::value body() const { return json::parse(last.body); }
+
+  http_reply last;
+  bool closes = false;
+  std::shared_ptr<server::exchange> exchange;
+};
+
+const std::string json_body = "Content-Type: application/json\r\nContent-Length: 10\r\n";
+
+TEST(service, decides_on_the_head_alone) {
+  served s;
+  EXPECT_EQ(s.admit("POST /v1/completions", json_body), 0);
+  EXPECT_EQ(s.admit("POST /v1/completions", "Content-Type: application/json\r\n"), 411);
+  EXPECT_EQ(s.admit("POST /v1/completions", "Content-Length: 10\r\n"), 415);
+  EXPECT_EQ(s.admit("POST /v1/completions", "Content-Type: text/plain\r\nContent-Length: 10\r\n"), 415);
+  EXPECT_TRUE(s.closes);
+  EXPECT_EQ(s.admit("POST /v1/completions",
+                    "Content-Type: Application/JSON; charset=utf-8\r\nContent-Length: 10\r\n"),
+            0);
+  EXPECT_EQ(
+      s.admit("POST /v1/completions", "Content-Type: application/json\r\nContent-Length: 99999999999\r\n"),
+      413);
+  EXPECT_TRUE(s.closes);
+  EXPECT_EQ(s.admit("GET /nothing"), 404);
+  EXPECT_FALSE(s.closes);
+  EXPECT_EQ(s.admit("DELETE /v1/models"), 405);
+  EXPECT_EQ(header_of(s.last.headers, "Allow"), "GET, HEAD, OPTIONS");
+  EXPECT_EQ(s.admit("GET /v1/responses"), 426);
+  EXPECT_EQ(s.admit("GET /v1/responses", "Connection: Upgrade\r\nUpgrade: websocket\r\n"), 0);
+  EXPECT_EQ(s.admit("GET /livez", "Content-Length: 100000\r\n"), 413);
+}
+
+TEST(service, every_refusal_is_json_with_a_request_id) {
+  served s;
+  for (const auto* line :
+       {"GET /nothing", "DELETE /v1/models", "POST /v1/completions", "GET /v1/responses"}) {
+    EXPECT_NE(s.admit(line, "x-request-id: mine\r\n"), 0);
+    EXPECT_FALSE(s.body().at("error").at("message").as_string().empty()) << line;
+    EXPECT_EQ(header_of(s.last.headers, "x-request-id"), "mine");
+  }
+}
+
+TEST(service, foreign_hosts_and_pages_are_refused) {
+  served s;
+  EXPECT_EQ(s.admit("GET /v1/models", "Origin: https://evil.com\r\n"), 403);
+  EXPECT_EQ(s.admit("GET /v1/responses",
+                    "Connection: Upgrade\r\nUpgrade: websocket\r\nOrigin: https://evil.com\r\n"),
+            403);
+  EXPECT_EQ(s.admit("GET /v1/models", "Origin: http://localhost:8080\r\n"), 0);
+  auto foreign = served::head("GET /v1/models");
+  foreign.host = "evil.com";
+  EXPECT_TRUE(std::holds_alternative<answered_request>(s.requests.admit(foreign)));
+}
+
+TEST(service, answers_preflights_of_allowed_pages) {
+  served s;
+  EXPECT_EQ(s.admit("OPTIONS /v1/completions", "Origin: http://localhost:3000\r\n"), 204);
+  EXPECT_EQ(header_of(s.last.headers, "Access-Control-Allow-Origin"), "http://localhost:3000");
+  EXPECT_EQ(header_of(s.last.headers, "Access-Control-Allow-Methods"), "POST");
+  EXPECT_EQ(s.admit("OPTIONS /v1/completions", "Origin: https://evil.com\r\n"), 403);
+  EXPECT_EQ(s.admit("OPTIONS /nothing"), 404);
+}
+
+TEST(service, keys_guard_all_but_health) {
+  served s({"secret"});
+  EXPECT_EQ(s.admit("GET /v1/models"), 401);
+  EXPECT_EQ(s.admit("GET /v1/models", "Authorization: Bearer wrong\r\n"), 401);
+  EXPECT_EQ(s.admit("GET /v1/models", "Authorization: Bearer secret\r\n"), 0);
+  EXPECT_EQ(s.admit("GET /v1/responses", "Connection: Upgrade\r\nUpgrade: websocket\r\n"), 401);
+  for (const auto* path : {"GET /livez", "GET /readyz", "GET /healthz", "GET /health", "GET /metrics"})
+    EXPECT_EQ(s.admit(path), 0) << path;
+  s.edge.metrics_options.require_key = true;
+  EXPECT_EQ(s.admit("GET /metrics"), 401);
+  EXPECT_EQ(s.edge.metrics.auth_failures, 4U);
+}
+
+TEST(service, lists_models) {
+  served s;
+  EXPECT_EQ(s.ask("GET /v1/models"), 200);
+  EXPECT_EQ(s.body().at("data").at(0).at("id"), "bytes");
+  EXPECT_EQ(s.body().at("data").at(0).at("max_model_len").as_int64(), 64);
+  EXPECT_EQ(s.ask("GET /v1/models/alias"), 200);
+  EXPECT_EQ(s.ask("GET /v1/models/gpt"), 404);
+}
+
+TEST(service, liveness_and_readiness_differ_while_draining) {
+  served s;
+  EXPECT_EQ(s.ask("GET /livez"), 200);
+  EXPECT_EQ(s.ask("GET /readyz"), 200);
+  s.requests.begin_drain();
+  EXPECT_EQ(s.ask("GET /livez"), 200);
+  EXPECT_EQ(s.ask("GET /readyz"), 503);
+  EXPECT_EQ(s.ask("POST /v1/completions", json_body, R"({"prompt":"x"})"), 503);
+  EXPECT_NE(header_of(s.last.headers, "Retry-After"), "");
+  s.edge.engine.alive = false;
+  EXPECT_EQ(s.ask("GET /livez"), 503);
+}
+
+TEST(service, metrics_can_be_switched_off) {
+  served s;
+  EXPECT_EQ(s.ask("GET /metrics"), 200);
+  EXPECT_NE(s.last.body.find("paceline_build_info"), std::string::npos);
+  s.edge.metrics_options.enabled = false;
+  EXPECT_EQ(s.ask("GET /metrics"), 404);
+}
+
+TEST(service, completes_and_counts) {
+  served s;
+  EXPECT_EQ(s.ask("POST /v1/completions", json_body, R"({"prompt":"x"})"), 0);
+  s.edge.engine.end(1, finish_reason::stop, "y");
+  s.edge.executor->run();
+  EXPECT_EQ(s.channel->replied.value().status, 200);
+  EXPECT_EQ(s.ask("POST /v1/completions", json_body, "{"), 400);
+  EXPECT_EQ(s.body().at("error").at("code"), "invalid_json");
+}
+
+TEST(service, a_full_edge_is_503) {
+  served s;
+  s.edge.jobs.full = true;
+  for (const auto* line :
+       {"POST /v1/completions", "POST /v1/chat/completions", "POST /v1/responses", "POST /tokenize"})
+    EXPECT_EQ(s.ask(line, json_body, "{}"), 503) << line;
+  EXPECT_EQ(s.edge.metrics.edge_rejections, 4U);
+}
+
+TEST(service, cancels_and_reads_responses_by_id) {
+  served s;
+  EXPECT_EQ(
+      s.ask("POST /v1/responses", json_body, R"({"input":"x","stream":true,"paceline":{"resumable":true}})"),
+      0);
+  s.edge.engine.tokens(1, "a");
+  s.edge.executor->run();
+  const std::string id(json::parse(s.channel->data().at(0)).at("response").at("id").as_string());
+  EXPECT_EQ(s.ask("GET /v1/responses/" + id), 409);
+  EXPECT_EQ(s.ask("POST /v1/responses/" + id + "/cancel"), 200);
+  EXPECT_TRUE(s.edge.engine.submissions.at(1).cancelled);
+  s.edge.engine.end(1, finish_reason::cancelled);
+  s.edge.executor->run();
+  EXPECT_EQ(s.ask("GET /v1/responses/" + id), 200);
+  EXPECT_EQ(s.body().at("status"), "cancelled");
+  EXPECT_EQ(s.ask("GET /v1/responses/" + id + "?stream=true&starting_after=-1"), 400);
+  EXPECT_EQ(s.ask("GET /v1/responses/" + id + "?stream=true&next_token=1"), 0);
+  EXPECT_EQ(s.channel->data().back(), "[DONE]");
+  EXPECT_EQ(s.ask("POST /v1/responses/" + id + "/cancel"), 404);
+  EXPECT_EQ(s.ask("GET /v1/responses/resp_unknown"), 404);
+}
+
+TEST(service, http_keeps_no_conversations) {
+  served s;
+  EXPECT_EQ(s.ask("POST /v1/responses", json_body, R"({"input":"x","previous_response_id":"resp_1"})"), 400);
+  EXPECT_EQ(s.body().at("error").at("code"), "previous_response_not_found");
+}
+
+} // namespace
+} // namespace paceline::server

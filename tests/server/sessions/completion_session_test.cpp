@@ -1,0 +1,222 @@
+#include "server/sessions/completion_session.hpp"
+
+#include "scripted_backend.hpp"
+
+#include <boost/json/parse.hpp>
+#include <boost/json/value_to.hpp>
+#include <gtest/gtest.h>
+
+namespace paceline::server {
+namespace {
+
+namespace json = boost::json;
+
+/// One request from body to reply.
+struct conversation {
+  scripted_edge edge;
+  std::shared_ptr<recording_channel> channel = std::make_shared<recording_channel>();
+  std::shared_ptr<completion_session> session =
+      std::make_shared<completion_session>(edge.context, edge.executor, channel, caller{"", "req"});
+
+  void complete(std::string_view body) { session->start(prepare_completion(edge.context, {}, body)); }
+  void chat(std::string_view body) { session->start(prepare_chat(edge.context, {}, body)); }
+  scripted_backend::submission& submitted(std::uint64_t id = 1) { return edge.engine.submissions.at(id); }
+  void tokens(std::string_view text, std::uint64_t id = 1) {
+    edge.engine.tokens(id, text);
+    edge.executor->run();
+  }
+  void end(finish_reason finish, std::uint64_t id = 1) {
+    edge.engine.end(id, finish);
+    edge.executor->run();
+  }
+  json::object reply() { return json::parse(channel->replied.value().body).as_object(); }
+};
+
+TEST(completion_session, answers_whole) {
+  conversation c;
+  c.complete(R"({"prompt":"ab","max_tokens":5,"seed":9,"unknown_field":1})");
+  EXPECT_EQ(c.submitted().request.prompt.size(), 3U);
+  EXPECT_EQ(c.submitted().request.sampling.seed, 9U);
+  c.tokens("he");
+  c.tokens("y");
+  EXPECT_FALSE(c.channel->replied);
+  c.end(finish_reason::stop);
+  const auto reply = c.reply();
+  EXPECT_EQ(reply.at("choices").at(0).at("text"), "hey");
+  EXPECT_EQ(reply.at("choices").at(0).at("finish_reason"), "stop");
+  EXPECT_EQ(reply.at("usage").at("completion_tokens").as_int64(), 3);
+  EXPECT_EQ(reply.at("usage").at("prompt_tokens_details").at("cached_tokens").as_int64(), 2);
+  EXPECT_EQ(reply.at("metrics").at("speculative_decoding").at("num_draft_tokens").as_int64(), 8);
+  EXPECT_EQ(header_of(c.channel->replied->headers, "x-paceline-ignored-fields"), "unknown_field");
+  EXPECT_EQ(header_of(c.channel->replied->headers, "x-request-id"), "req");
+}
+
+TEST(completion_session, streams_chat_in_the_order_of_the_protocol) {
+  conversation c;
+  c.chat(
+      R"({"messages":[{"role":"user","content":"x"}],"stream":true,"stream_options":{"include_usage":true}})");
+  c.tokens("ab");
+  c.end(finish_reason::length);
+  const auto data = c.channel->data();
+  ASSERT_EQ(data.size(), 5U);
+  const auto delta = [&](std::size_t i) {
+    return json::parse(data[i]).at("choices").at(0).at("delta").as_object();
+  };
+  EXPECT_EQ(delta(0).at("role"), "assistant");
+  EXPECT_EQ(delta(1).at("content"), "ab");
+  EXPECT_TRUE(delta(2).empty());
+  EXPECT_EQ(json::parse(data[2]).at("choices").at(0).at("finish_reason"), "length");
+  EXPECT_TRUE(json::parse(data[1]).at("usage").is_null());
+  EXPECT_EQ(json::parse(data[3]).at("usage").at("completion_tokens").as_int64(), 2);
+  EXPECT_TRUE(json::parse(data[3]).at("choices").as_array().empty());
+  EXPECT_EQ(data[4], "[DONE]");
+  EXPECT_TRUE(c.channel->finished);
+}
+
+TEST(completion_session, gives_each_prompt_its_choices_in_order) {
+  conversation c;
+  c.complete(R"({"prompt":["a","b"],"n":2})");
+  ASSERT_EQ(c.edge.engine.submissions.size(), 4U);
+  EXPECT_EQ(c.submitted(2).request.sampling.choice_index, 1U);
+  EXPECT_EQ(c.submitted(1).request.sampling.seed, c.submitted(2).request.sampling.seed);
+  for (const std::uint64_t id : {4U, 2U, 1U, 3U}) {
+    c.tokens(std::to_string(id), id);
+    c.end(finish_reason::stop, id);
+  }
+  const auto choices = c.reply().at("choices").as_array();
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(choices[i].at("index").to_number<std::size_t>(), i);
+    EXPECT_EQ(choices[i].at("text").as_string(), std::to_string(i + 1));
+  }
+  EXPECT_EQ(c.reply().at("usage").at("prompt_tokens").as_int64(), 4); // BOS and a letter, once a prompt
+  EXPECT_FALSE(c.reply().contains("metrics"));
+}
+
+TEST(completion_session, echo_with_logprobs_scores_the_prompt_but_its_first_token) {
+  conversation c;
+  c.complete(R"({"prompt":"ab","echo":true,"logprobs":1,"max_tokens":1})");
+  EXPECT_TRUE(c.submitted().request.sampling.prompt_logprobs);
+  token_event event;
+  event.text = "c";
+  event.tokens = {token_id{'c'}};
+  event.logprobs = {{token_id{'c'}, -3, {{token_id{'d'}, -1}}}};
+  event.prompt_logprobs = {{token_id{'a'}, -1, {{token_id{'a'}, -1}}},
+                           {token_id{'b'}, -2, {{token_id{'x'}, -1}}}};
+  event.finish = finish_reason::length;
+  c.submitted().sink(event);
+  c.edge.executor->run();
+  const auto choice = c.reply().at("choices").at(0).as_object();
+  EXPECT_EQ(choice.at("text"), "abc");
+  const auto& scores = choice.at("logprobs").as_object();
+  EXPECT_EQ(json::value_to<std::vector<std::string>>(scores.at("tokens")),
+            (std::vector<std::string>{"<256>", "a", "b", "c"}));
+  EXPECT_TRUE(scores.at("token_logprobs").at(0).is_null());
+  EXPECT_EQ(scores.at("token_logprobs").at(2).as_double(), -2);
+  EXPECT_EQ(scores.at("top_logprobs").at(3).as_object().size(), 2U);
+}
+
+TEST(completion_session, a_refusal_before_the_first_token_is_a_status) {
+  conversation c;
+  c.complete(R"({"prompt":"a","stream":true})");
+  c.edge.engine.fail(1, errc::queue_full);
+  c.edge.executor->run();
+  EXPECT_EQ(c.channel->replied->status, 429);
+  EXPECT_EQ(header_of(c.channel->replied->headers, "Retry-After"), "1");
+  EXPECT_FALSE(c.channel->streaming);
+}
+
+TEST(completion_session, a_failure_after_the_first_token_is_an_event) {
+  conversation c;
+  c.complete(R"({"prompt":"a","stream":true})");
+  c.tokens("x");
+  c.edge.engine.fail(1, errc::device_lost);
+  c.edge.executor->run();
+  EXPECT_FALSE(c.channel->replied);
+  EXPECT_EQ(json::parse(c.channel->data().back()).at("error").at("code"), "device_lost");
+  EXPECT_TRUE(c.channel->finished);
+}
+
+TEST(completion_session, one_failed_choice_ends_the_others) {
+  conversation c;
+  c.complete(R"({"prompt":"a","n":2})");
+  c.edge.engine.fail(1, errc::pool_full);
+  c.edge.executor->run();
+  EXPECT_EQ(c.channel->replied->status, 503);
+  EXPECT_TRUE(c.submitted(2).cancelled);
+}
+
+TEST(completion_session, a_client_that_leaves_cancels_its_generation) {
+  conversation c;
+  c.complete(R"({"prompt":"a","stream":true})");
+  c.tokens("x");
+  c.session->on_disconnect();
+  EXPECT_TRUE(c.submitted().cancelled);
+  EXPECT_EQ(c.edge.metrics.disconnect_cancels, 1U);
+  c.end(finish_reason::cancelled); // late events meet nobody
+  EXPECT_EQ(c.edge.metrics.open_requests, 0U);
+}
+
+TEST(completion_session, a_client_that_leaves_while_its_request_is_prepared_starts_nothing) {
+  conversation c;
+  c.session->on_disconnect();
+  c.complete(R"({"prompt":"a"})");
+  EXPECT_TRUE(c.edge.engine.submissions.empty());
+}
+
+TEST(completion_session, credit_follows_the_reader) {
+  conversation c;
+  c.complete(R"({"prompt":"a","stream":true})");
+  EXPECT_EQ(c.submitted().credit, c.edge.limits.initial_credit);
+  c.tokens("xyz");
+  EXPECT_EQ(c.submitted().credit, c.edge.limits.initial_credit + 3);
+  c.channel->full = true;
+  c.tokens("abcd");
+  c.tokens("e");
+  EXPECT_EQ(c.submitted().credit, c.edge.limits.initial_credit + 3);
+  EXPECT_EQ(c.edge.metrics.flow_pauses, 1U);
+  c.channel->full = false;
+  c.session->on_writable();
+  EXPECT_EQ(c.submitted().credit, c.edge.limits.initial_credit + 8);
+}
+
+TEST(completion_session, whole_answers_run_without_credit) {
+  conversation c;
+  c.complete(R"({"prompt":"a"})");
+  EXPECT_EQ(c.submitted().credit, flow_control{}.initial_credit);
+}
+
+TEST(completion_session, a_silent_stream_shows_a_sign_of_life) {
+  conversation c;
+  c.complete(R"({"prompt":"a","stream":true})");
+  c.session->on_idle();
+  EXPECT_TRUE(c.channel->streaming);
+  EXPECT_EQ(c.channel->bytes, ":\n\n");
+}
+
+TEST(completion_session, token_ids_and_rounds_are_shown_when_asked) {
+  conversation c;
+  c.complete(R"({"prompt":[97],"stream":true,"return_token_ids":true})");
+  c.tokens("x");
+  const auto first = json::parse(c.channel->data().at(0)).at("choices").at(0).as_object();
+  EXPECT_EQ(first.at("token_ids").at(0).as_int64(), 'x');
+  EXPECT_EQ(first.at("prompt_token_ids").at(0).as_int64(), 97);
+  c.tokens("y");
+  EXPECT_FALSE(
+      json::parse(c.channel->data().at(1)).at("choices").at(0).as_object().contains("prompt_token_ids"));
+}
+
+TEST(completion_session, measures_gaps_by_token) {
+  conversation c;
+  c.complete(R"({"prompt":"a","stream":true})");
+  c.edge.now += std::chrono::milliseconds(30);
+  c.tokens("x");
+  c.edge.now += std::chrono::milliseconds(40);
+  c.tokens("abcd"); // four tokens, 10 ms each
+  const auto& metrics = c.edge.metrics.of("bytes");
+  EXPECT_DOUBLE_EQ(metrics.first_token.sum(), 0.03);
+  EXPECT_EQ(metrics.token_gap.cumulative().back(), 4U);
+  EXPECT_DOUBLE_EQ(metrics.token_gap.sum(), 0.04);
+}
+
+} // namespace
+} // namespace paceline::server

@@ -1,0 +1,83 @@
+#include "server/sessions/preparation.hpp"
+
+#include "scripted_backend.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline::server {
+namespace {
+
+TEST(preparation, an_unknown_model_is_404) {
+  scripted_edge edge;
+  const auto refused = prepare_completion(edge.context, {}, R"({"prompt":"a","model":"gpt"})");
+  EXPECT_EQ(refused.failure().status, 404);
+  EXPECT_EQ(refused.failure().code, "model_not_found");
+  for (const auto* name : {"", "default", "alias", "bytes"})
+    EXPECT_TRUE(prepare_completion(edge.context, {},
+                                   std::string(R"({"prompt":"a","model":")").append(name).append("\"}")))
+        << name;
+}
+
+TEST(preparation, chat_needs_a_template_and_tools_a_place_in_it) {
+  scripted_edge edge;
+  const auto* chat = R"({"messages":[{"role":"user","content":"x"}]})";
+  const auto* tools =
+      R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}]})";
+  EXPECT_TRUE(prepare_chat(edge.context, {}, chat));
+  EXPECT_EQ(prepare_chat(edge.context, {}, tools).failure().param, "tools");
+  edge.engine.bytes.takes_tools = true;
+  EXPECT_TRUE(prepare_chat(edge.context, {}, tools));
+  edge.engine.bytes.has_template = false;
+  EXPECT_EQ(prepare_chat(edge.context, {}, chat).failure().code, "unsupported_parameter");
+}
+
+TEST(preparation, chat_may_use_the_rest_of_the_context_and_completions_16_tokens) {
+  scripted_edge edge;
+  EXPECT_EQ(prepare_chat(edge.context, {}, R"({"messages":[{"role":"user","content":"x"}]})")
+                ->sequences[0]
+                .stop.max_tokens,
+            64U - 7U);
+  EXPECT_EQ(prepare_completion(edge.context, {}, R"({"prompt":"a"})")->sequences[0].stop.max_tokens, 16U);
+}
+
+TEST(preparation, keys_do_not_share_prefixes) {
+  scripted_edge edge;
+  const auto salt = [&](const char* tenant, const char* body) {
+    return prepare_completion(edge.context, {tenant, ""}, body)->sequences[0].cache_salt;
+  };
+  const auto* plain = R"({"prompt":"a"})";
+  const auto* salted = R"({"prompt":"a","cache_salt":"s"})";
+  EXPECT_EQ(salt("", plain), "");
+  EXPECT_NE(salt("k1", plain), salt("k2", plain));
+  EXPECT_NE(salt("k1", plain), salt("k1", salted));
+}
+
+TEST(preparation, seeds_differ_unless_given) {
+  scripted_edge edge;
+  const auto seed = [&] {
+    return prepare_completion(edge.context, {}, R"({"prompt":"a"})")->sequences[0].sampling.seed;
+  };
+  EXPECT_NE(seed(), seed());
+}
+
+TEST(preparation, warming_up_asks_for_one_plain_token) {
+  scripted_edge edge;
+  auto request = wire::parse_response_request(R"({"input":"x","generate":false})", {});
+  const auto prepared = prepare_response(edge.context, {}, *std::move(request), {});
+  ASSERT_TRUE(prepared);
+  EXPECT_EQ(prepared->sequence.stop.max_tokens, 1U);
+  EXPECT_EQ(prepared->sequence.speculation.drafter, "none");
+}
+
+TEST(preparation, tokenizes_both_ways) {
+  scripted_edge edge;
+  EXPECT_EQ(*tokenize_reply(edge.context, R"({"prompt":"a"})"),
+            R"({"count":2,"max_model_len":64,"tokens":[256,97]})");
+  EXPECT_EQ(*tokenize_reply(edge.context, R"({"content":"a","add_special":false,"with_pieces":true})"),
+            R"({"count":1,"max_model_len":64,"tokens":[97],"token_strs":["a"]})");
+  EXPECT_EQ(*detokenize_reply(edge.context, R"({"tokens":[97,98]})"), R"({"prompt":"ab","content":"ab"})");
+  EXPECT_EQ(detokenize_reply(edge.context, R"({"tokens":[300]})").failure().param, "tokens");
+}
+
+} // namespace
+} // namespace paceline::server

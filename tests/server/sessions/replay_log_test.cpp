@@ -1,0 +1,96 @@
+#include "server/sessions/replay_log.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline::server {
+namespace {
+
+wire::response_event event(std::uint64_t sequence, std::uint32_t end_token,
+                           std::string type = "response.output_text.delta") {
+  return {std::move(type), std::string(100, 'x'), sequence, end_token};
+}
+
+/// created, in_progress, three deltas of two tokens, completed.
+void fill(replay_log& log) {
+  log.on_event(event(0, 0, "response.created"));
+  log.on_event(event(1, 0, "response.in_progress"));
+  for (std::uint64_t i = 0; i < 3; ++i) log.on_event(event(2 + i, 2 * (static_cast<std::uint32_t>(i) + 1)));
+  log.on_event(event(5, 6, "response.completed"));
+}
+
+std::vector<std::uint64_t> read_from(replay_log& log, const replay_start& start) {
+  std::vector<std::uint64_t> sequences;
+  const auto reader = log.attach(start, {});
+  if (!reader) return {999};
+  for (const auto& e : log.take(*reader, 1 << 20).events) sequences.push_back(e.sequence_number);
+  return sequences;
+}
+
+TEST(replay_log, begins_where_the_reader_stopped) {
+  replay_log log(1 << 20);
+  fill(log);
+  using list = std::vector<std::uint64_t>;
+  EXPECT_EQ(read_from(log, {}), (list{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(read_from(log, {0, {}}), (list{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(read_from(log, {1, {}}), (list{2, 3, 4, 5})) << "inside a delta: it comes again";
+  EXPECT_EQ(read_from(log, {2, {}}), (list{3, 4, 5}));
+  EXPECT_EQ(read_from(log, {3, {}}), (list{3, 4, 5}));
+  EXPECT_EQ(read_from(log, {6, {}}), (list{5}));
+  EXPECT_EQ(read_from(log, {{}, 3}), (list{4, 5}));
+  EXPECT_EQ(read_from(log, {{}, 5}), (list{}));
+  EXPECT_EQ(read_from(log, {{}, 6}), (list{999}));
+}
+
+TEST(replay_log, pauses_the_generation_when_nobody_reads) {
+  replay_log log(1000);
+  int room = 0;
+  log.on_room([&] { ++room; });
+  for (std::uint64_t i = 0; i < 6; ++i) log.on_event(event(i, static_cast<std::uint32_t>(i)));
+  EXPECT_TRUE(log.congested());
+  const auto reader = log.attach({}, {});
+  EXPECT_EQ(log.take(*reader, 150).events.size(), 2U);
+  EXPECT_FALSE(log.congested());
+  EXPECT_EQ(room, 1);
+}
+
+TEST(replay_log, drops_only_what_was_taken) {
+  replay_log log(1000);
+  const auto reader = log.attach({}, {});
+  for (std::uint64_t i = 0; i < 30; ++i) {
+    log.on_event(event(i, static_cast<std::uint32_t>(i + 1)));
+    ASSERT_EQ(log.take(*reader, 1 << 20).events.size(), 1U);
+  }
+  EXPECT_FALSE(log.attach({std::nullopt, 5}, {})) << "long gone";
+  EXPECT_FALSE(log.attach({5, std::nullopt}, {}));
+  EXPECT_TRUE(log.attach({28, std::nullopt}, {}));
+}
+
+TEST(replay_log, a_new_reader_takes_over) {
+  replay_log log(1000);
+  fill(log);
+  int woken = 0;
+  const auto first = log.attach({}, [&] { ++woken; });
+  const auto second = log.attach({}, {});
+  EXPECT_EQ(woken, 1);
+  EXPECT_TRUE(log.take(*first, 100).replaced);
+  EXPECT_FALSE(log.take(*second, 100).replaced);
+  log.detach(*first, time_point{}); // not the reader any more: nothing happens
+  EXPECT_FALSE(log.unread_since());
+  log.detach(*second, time_point{});
+  EXPECT_TRUE(log.unread_since());
+}
+
+TEST(replay_log, is_finished_once_everything_was_taken) {
+  replay_log log(1000);
+  fill(log);
+  finished_response result;
+  result.object = "{}";
+  log.on_finished(result);
+  const auto reader = log.attach({}, {});
+  EXPECT_FALSE(log.take(*reader, 1).finished);
+  EXPECT_TRUE(log.take(*reader, 1 << 20).finished);
+  EXPECT_EQ(log.result()->object, "{}");
+}
+
+} // namespace
+} // namespace paceline::server

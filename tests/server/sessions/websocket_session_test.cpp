@@ -1,0 +1,264 @@
+#include "server/sessions/websocket_session.hpp"
+
+#include "scripted_backend.hpp"
+
+#include <boost/json/parse.hpp>
+#include <gtest/gtest.h>
+
+namespace paceline::server {
+namespace {
+
+namespace json = boost::json;
+
+class recording_frames final : public frame_channel {
+ public:
+  std::vector<json::object> frames;
+  std::optional<close_code> closed;
+  int reads = 0;
+  bool full = false;
+  void send(std::string text) override { frames.push_back(json::parse(text).as_object()); }
+  void read_next() override { ++reads; }
+  bool congested() const override { return full; }
+  void close(close_code code, std::string_view) override { closed = code; }
+
+  std::vector<std::string> types() const {
+    std::vector<std::string> names;
+    for (const auto& frame : frames) names.emplace_back(frame.at("type").as_string());
+    return names;
+  }
+  std::string error_code() const { return std::string(frames.back().at("error").at("code").as_string()); }
+};
+
+struct socket {
+  scripted_edge edge;
+  response_registry registry{4, std::chrono::seconds(60)};
+  response_services services{edge.context, registry, [this] { return edge.executor; }};
+  std::shared_ptr<recording_frames> channel = std::make_shared<recording_frames>();
+  std::shared_ptr<websocket_session> session =
+      std::make_shared<websocket_session>(services, edge.executor, channel, caller{"", "req"});
+
+  void say(std::string text) {
+    session->on_text(std::move(text));
+    edge.executor->run();
+  }
+  void tokens(std::uint64_t id, std::string_view text) {
+    edge.engine.tokens(id, text);
+    edge.executor->run();
+  }
+  void end(std::uint64_t id, finish_reason finish = finish_reason::stop) {
+    edge.engine.end(id, finish);
+    edge.executor->run();
+  }
+  std::string response_id(std::size_t frame = 0) {
+    return std::string(channel->frames.at(frame).at("response").at("id").as_string());
+  }
+};
+
+TEST(websocket_session, tells_a_response_and_reads_on) {
+  socket s;
+  s.say(R"({"type":"response.create","model":"bytes","input":"hi"})");
+  EXPECT_EQ(s.channel->reads, 1);
+  s.tokens(1, "ab");
+  s.end(1);
+  EXPECT_EQ(s.channel->types(),
+            (std::vector<std::string>{
+                "response.created", "response.in_progress", "response.output_item.added",
+                "response.content_part.added", "response.output_text.delta", "response.output_text.done",
+                "response.content_part.done", "response.output_item.done", "response.completed"}));
+  const auto& response = s.channel->frames.back().at("response");
+  EXPECT_EQ(response.at("metrics").at("speculative_decoding").at("num_spec_tokens").as_int64(), 4);
+  EXPECT_EQ(s.session->num_lanes(), 0U);
+}
+
+TEST(websocket_session, lanes_run_side_by_side_and_one_response_fills_a_lane) {
+  socket s;
+  s.say(R"({"type":"response.create","input":"a","stream_id":"x"})");
+  s.say(R"({"type":"response.create","input":"b","stream_id":"y"})");
+  s.say(R"({"type":"response.create","input":"c","stream_id":"x"})");
+  EXPECT_EQ(s.channel->error_code(), "response_already_in_flight");
+  EXPECT_EQ(s.channel->frames.back().at("stream_id"), "x");
+  EXPECT_EQ(s.edge.engine.submissions.size(), 2U);
+  s.tokens(2, "2");
+  EXPECT_EQ(s.channel->frames.back().at("stream_id"), "y");
+  s.tokens(1, "1");
+  EXPECT_EQ(s.channel->frames.back().at("stream_id"), "x");
+  s.end(1);
+  s.say(R"({"type":"response.create","input":"c","stream_id":"x"})");
+  EXPECT_EQ(s.edge.engine.submissions.size(), 3U);
+}
+
+TEST(websocket_session, bounds_its_lanes) {
+  socket s;
+  s.edge.options.max_lanes = 2;
+  for (const auto* lane : {"a", "b", "c"})
+    s.say(std::string(R"({"type":"response.create","input":"a","stream_id":")").append(lane).append("\"}"));
+  EXPECT_EQ(s.channel->error_code(), "too_many_lanes");
+}
+
+TEST(websocket_session, continues_what_it_has_said) {
+  socket s;
+  s.say(R"({"type":"response.create","input":"one"})");
+  s.tokens(1, "two");
+  s.end(1);
+  s.say(std::string(R"({"type":"response.create","input":"three","previous_response_id":")")
+            .append(s.response_id())
+            .append("\"}"));
+  const auto& prompt = s.edge.engine.submissions.at(2).request.prompt;
+  EXPECT_EQ(s.edge.engine.bytes.decode(prompt, true), "user:one\nassistant:two\nuser:three\n");
+  s.say(R"({"type":"response.create","stream_id":"b","input":"x","previous_response_id":"resp_unknown"})");
+  EXPECT_EQ(s.channel->error_code(), "previous_response_not_found");
+}
+
+TEST(websocket_session, warms_up_without_an_answer) {
+  socket s;
+  s.say(R"({"type":"response.create","input":"one","generate":false})");
+  s.tokens(1, "z");
+  s.end(1, finish_reason::length);
+  EXPECT_EQ(s.channel->types(),
+            (std::vector<std::string>{"response.created", "response.in_progress", "response.completed"}));
+  EXPECT_EQ(s.channel->frames.back().at("response").at("usage").at("output_tokens").as_int64(), 0);
+  s.say(std::string(R"({"type":"response.create","input":"two","previous_response_id":")")
+            .append(s.response_id())
+            .append("\"}"));
+  EXPECT_EQ(s.edge.engine.bytes.decode(s.edge.engine.submissions.at(2).request.prompt, true),
+            "user:one\nuser:two\n");
+}
+
+TEST(websocket_session, refusals_are_frames_and_the_connection_goes_on) {
+  socket s;
+  for (const auto* text : {"nonsense", R"({"type":"session.update"})",
+                           R"({"type":"response.create","input":"x","temperature":9})",
+                           R"({"type":"response.create","input":"x","model":"gpt"})"}) {
+    s.say(text);
+    EXPECT_EQ(s.channel->frames.back().at("type"), "error") << text;
+  }
+  EXPECT_EQ(s.channel->reads, 4);
+  EXPECT_EQ(s.session->num_lanes(), 0U);
+  s.say(R"({"type":"response.create","input":"hi"})");
+  EXPECT_EQ(s.session->num_lanes(), 1U);
+}
+
+TEST(websocket_session, a_failed_response_says_so_and_frees_its_lane) {
+  socket s;
+  s.say(R"({"type":"response.create","input":"hi"})");
+  s.edge.engine.fail(1, errc::queue_full);
+  s.edge.executor->run();
+  EXPECT_EQ(s.channel->frames.back().at("type"), "response.failed");
+  EXPECT_EQ(s.channel->frames.back().at("response").at("error").at("code"), "queue_full");
+  EXPECT_EQ(s.session->num_lanes(), 0U);
+}
+
+TEST(websocket_session, cancels_by_id_and_hears_the_ending) {
+  socket s;
+  s.say(R"({"type":"response.create","input":"hi"})");
+  s.say(std::string(R"({"type":"response.cancel","response_id":")").append(s.response_id()).append("\"}"));
+  EXPECT_TRUE(s.edge.engine.submissions.at(1).cancelled);
+  s.end(1, finish_reason::cancelled);
+  EXPECT_EQ(s.channel->frames.back().at("response").at("status"), "cancelled");
+  s.say(R"({"type":"response.cancel","response_id":"resp_unknown"})");
+  EXPECT_EQ(s.channel->error_code(), "response_not_found");
+}
+
+TEST(websocket_session, another_tenant_cannot_name_a_response) {
+  socket s;
+  s.say(R"({"type":"response.create","input":"hi"})");
+  EXPECT_FALSE(s.registry.cancel(s.response_id(), "somebody"));
+  EXPECT_TRUE(s.registry.cancel(s.response_id(), ""));
+}
+
+TEST(websocket_session, a_client_that_leaves_cancels_all_lanes) {
+  socket s;
+  s.say(R"({"type":"response.create","input":"a","stream_id":"x"})");
+  s.say(R"({"type":"response.create","input":"b","stream_id":"y"})");
+  s.session->on_disconnect();
+  EXPECT_TRUE(s.edge.engine.submissions.at(1).cancelled && s.edge.engine.submissions.at(2).cancelled);
+  EXPECT_EQ(s.edge.metrics.disconnect_cancels, 2U);
+  s.end(1, finish_reason::cancelled);
+  EXPECT_EQ(s.edge.metrics.open_requests, 0U);
+}
+
+TEST(websocket_session, a_slow_reader_holds_back_its_own_lanes) {
+  socket s;
+  s.say(R"({"type":"response.create","input":"a"})");
+  s.channel->full = true;
+  s.tokens(1, "abc");
+  EXPECT_EQ(s.edge.engine.submissions.at(1).credit, s.edge.limits.initial_credit);
+  s.channel->full = false;
+  s.session->on_writable();
+  EXPECT_EQ(s.edge.engine.submissions.at(1).credit, s.edge.limits.initial_credit + 3);
+}
+
+TEST(websocket_session, drains_when_its_lanes_are_done) {
+  socket s;
+  s.say(R"({"type":"response.create","input":"a"})");
+  s.session->drain();
+  EXPECT_FALSE(s.channel->closed);
+  s.say(R"({"type":"response.create","input":"b","stream_id":"y"})");
+  EXPECT_EQ(s.channel->error_code(), "draining");
+  s.end(1);
+  EXPECT_EQ(s.channel->closed, close_code::going_away);
+}
+
+TEST(websocket_session, says_that_its_lifetime_is_over) {
+  socket s;
+  s.session->expire();
+  EXPECT_EQ(s.channel->error_code(), "websocket_connection_limit_reached");
+  EXPECT_EQ(s.channel->closed, close_code::going_away);
+}
+
+TEST(websocket_session, closes_on_binary_messages) {
+  socket s;
+  s.session->on_binary();
+  EXPECT_EQ(s.channel->closed, close_code::unsupported_data);
+}
+
+TEST(websocket_session, a_full_edge_refuses_and_reads_on) {
+  socket s;
+  s.edge.jobs.full = true;
+  s.say(R"({"type":"response.create","input":"a"})");
+  EXPECT_EQ(s.channel->error_code(), "overloaded");
+  EXPECT_EQ(s.channel->reads, 1);
+}
+
+TEST(websocket_session, a_resumable_response_outlives_its_connection_and_goes_on_elsewhere) {
+  socket s;
+  s.say(R"({"type":"response.create","input":"hi","stream_id":"x","paceline":{"resumable":true}})");
+  const auto id = s.response_id();
+  s.tokens(1, "ab");
+  s.session->on_disconnect();
+  EXPECT_FALSE(s.edge.engine.submissions.at(1).cancelled);
+  s.tokens(1, "cd");
+
+  auto again = std::make_shared<recording_frames>();
+  auto session = std::make_shared<websocket_session>(s.services, s.edge.executor, again, caller{"", "req"});
+  session->on_text(
+      std::string(R"({"type":"response.create","stream_id":"x","paceline":{"resume":{"response_id":")")
+          .append(id)
+          .append("\",\"next_token\":2}}}"));
+  s.edge.executor->run();
+  ASSERT_EQ(again->types(), (std::vector<std::string>{"response.output_text.delta"}));
+  EXPECT_EQ(again->frames[0].at("token_index").as_int64(), 2);
+  EXPECT_EQ(again->frames[0].at("delta"), "cd");
+  s.tokens(1, "e");
+  s.end(1);
+  EXPECT_EQ(again->types().back(), "response.completed");
+  EXPECT_EQ(again->frames.back().at("response").at("output").at(0).at("content").at(0).at("text"), "abcde");
+  EXPECT_EQ(session->num_lanes(), 0U);
+}
+
+TEST(websocket_session, a_resumable_response_that_nobody_resumes_is_ended) {
+  socket s;
+  s.say(R"({"type":"response.create","input":"hi","paceline":{"resumable":true}})");
+  s.session->on_disconnect();
+  s.edge.now += std::chrono::seconds(59);
+  s.registry.sweep(s.edge.now);
+  EXPECT_EQ(s.registry.num_resumable(), 1U);
+  s.edge.now += std::chrono::seconds(2);
+  s.registry.sweep(s.edge.now);
+  s.edge.executor->run();
+  EXPECT_EQ(s.registry.num_resumable(), 0U);
+  EXPECT_TRUE(s.edge.engine.submissions.at(1).cancelled);
+}
+
+} // namespace
+} // namespace paceline::server

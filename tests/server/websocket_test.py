@@ -1,0 +1,194 @@
+"""The WebSocket endpoint with a client that knows nothing of the protocol above it."""
+import json
+import socket
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+ENDINGS = ("response.completed", "response.incomplete", "response.failed")
+
+
+def open_socket(daemon, **options):
+    return connect(daemon.url.replace("http", "ws") + "/v1/responses", max_size=None, compression=None, **options)
+
+
+def create(ws, **fields):
+    ws.send(json.dumps({"type": "response.create", "model": "hash", "ignore_eos": True} | fields))
+
+
+def events_until_end(ws, lane=None):
+    events = []
+    while True:
+        event = json.loads(ws.recv(timeout=60))
+        if lane is None or event.get("stream_id") == lane:
+            events.append(event)
+            if event["type"] in ENDINGS or event["type"] == "error":
+                return events
+
+
+def text_of(events):
+    return "".join(e["delta"] for e in events if e["type"] == "response.output_text.delta")
+
+
+def test_lanes_interleave_and_each_is_whole(slow_daemon):
+    with open_socket(slow_daemon) as ws:
+        alone = []
+        for i in range(3):
+            create(ws, input=f"lane {i}", seed=i, max_output_tokens=30)
+            alone.append(text_of(events_until_end(ws)))
+        for i in range(3):
+            create(ws, input=f"lane {i}", seed=i, max_output_tokens=30, stream_id=str(i))
+        order, lanes, done = [], {"0": [], "1": [], "2": []}, 0
+        while done < 3:
+            event = json.loads(ws.recv(timeout=60))
+            order.append(event["stream_id"])
+            lanes[event["stream_id"]].append(event)
+            done += event["type"] in ENDINGS
+        assert [text_of(lanes[str(i)]) for i in range(3)] == alone
+        for events in lanes.values():
+            assert [e["sequence_number"] for e in events] == list(range(len(events)))
+        changes = sum(a != b for a, b in zip(order, order[1:]))
+        assert changes > 10, "the lanes ran one after the other"
+
+
+def test_one_response_fills_a_lane(slow_daemon):
+    with open_socket(slow_daemon) as ws:
+        create(ws, input="long", max_output_tokens=2000, stream_id="a")
+        assert json.loads(ws.recv(timeout=60))["type"] == "response.created"
+        create(ws, input="second", stream_id="a")
+        while (event := json.loads(ws.recv(timeout=60)))["type"] != "error":
+            pass
+        assert event["status"] == 409 and event["stream_id"] == "a"
+        assert event["error"]["code"] == "response_already_in_flight"
+    slow_daemon.wait_until_idle()
+
+
+@pytest.mark.parametrize("way", ["frame", "http"])
+def test_cancel_ends_a_response(slow_daemon, way):
+    with open_socket(slow_daemon) as ws:
+        create(ws, input="long", max_output_tokens=3000)
+        response = json.loads(ws.recv(timeout=60))["response"]["id"]
+        if way == "frame":
+            ws.send(json.dumps({"type": "response.cancel", "response_id": response}))
+        else:
+            assert slow_daemon.post(f"/v1/responses/{response}/cancel", {})[2]["status"] == "cancelled"
+        last = events_until_end(ws)[-1]
+        assert last["response"]["status"] == "cancelled"
+        assert last["response"]["usage"]["output_tokens"] < 3000
+        create(ws, input="again", max_output_tokens=2)
+        assert events_until_end(ws)[-1]["response"]["usage"]["output_tokens"] == 2
+    slow_daemon.wait_until_idle()
+
+
+def test_a_client_that_leaves_frees_everything(slow_daemon):
+    before = slow_daemon.metric("paceline_disconnect_cancels_total")
+    ws = open_socket(slow_daemon)
+    for lane in "abcd":
+        create(ws, input="long", max_output_tokens=3000, stream_id=lane)
+    slow_daemon.wait_for(lambda: slow_daemon.metric("paceline_requests_running") == 4)
+    ws.socket.shutdown(socket.SHUT_RDWR)
+    slow_daemon.wait_until_idle()
+    assert slow_daemon.metric("paceline_disconnect_cancels_total") == before + 4
+
+
+def test_positions_ids_and_rounds_are_told_when_asked(daemon):
+    with open_socket(daemon) as ws:
+        create(ws, input="abcabcabc", max_output_tokens=40, seed=1, paceline={"token_ids": True, "trace": True})
+        events = events_until_end(ws)
+    deltas = [e for e in events if e["type"] == "response.output_text.delta"]
+    tokens = []
+    for delta in deltas:
+        assert delta["token_index"] == len(tokens)
+        tokens += delta["token_ids"]
+    final = events[-1]["response"]
+    assert tokens == final["paceline"]["token_ids"] and len(tokens) == 40
+    rounds = [e["round"] for e in events if e["type"] == "paceline.round"]
+    assert rounds and all(r["num_accepted"] <= len(r["draft_tokens"]) for r in rounds)
+
+
+def test_a_resumable_response_goes_on_where_the_client_stopped(slow_daemon):
+    options = dict(input="resume me", seed=4, max_output_tokens=120, stream_id="r")
+    with open_socket(slow_daemon) as ws:
+        create(ws, **options)
+        whole = text_of(events_until_end(ws))
+    ws = open_socket(slow_daemon)
+    create(ws, **options, paceline={"resumable": True, "token_ids": True})
+    text, seen, response = "", 0, None
+    while seen < 20:
+        event = json.loads(ws.recv(timeout=60))
+        response = response or event["response"]["id"]
+        if event["type"] == "response.output_text.delta":
+            text += event["delta"]
+            seen = event["token_index"] + len(event["token_ids"])
+    ws.socket.shutdown(socket.SHUT_RDWR)
+    with open_socket(slow_daemon) as ws:
+        create(ws, stream_id="r", paceline={"resume": {"response_id": response, "next_token": seen}})
+        events = events_until_end(ws)
+    assert events[0]["token_index"] == seen
+    assert text + text_of(events) == whole
+    slow_daemon.wait_until_idle()
+
+
+def test_a_client_that_does_not_read_is_held_back_and_then_closed(start_daemon):
+    daemon = start_daemon(**{"server.send_timeout": "2s", "server.send_buffer": "16KiB", "models.0.context_length": 1000000})
+    closed = daemon.metric("paceline_stalled_closes_total")
+    raw = socket.create_connection((daemon.host, daemon.port))
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    with connect(daemon.url.replace("http", "ws") + "/v1/responses", sock=raw, max_size=None, max_queue=1, compression=None) as ws:
+        create(ws, input="x", max_output_tokens=900000)
+        daemon.wait_for(lambda: daemon.metric("paceline_flow_pauses_total") > 0)
+        generated = daemon.metric("paceline_generation_tokens_total")
+        # Held back: what runs on is bounded by credit and buffers, and others are served meanwhile.
+        assert daemon.post("/v1/completions", {"prompt": "y", "max_tokens": 5})[0] == 200
+        daemon.wait_for(lambda: daemon.metric("paceline_stalled_closes_total") == closed + 1)
+        assert daemon.metric("paceline_generation_tokens_total") < generated + 5000
+        daemon.wait_until_idle()
+
+
+def test_foreign_pages_are_refused(daemon):
+    with pytest.raises(InvalidStatus) as refused:
+        open_socket(daemon, origin="https://evil.example")
+    assert refused.value.response.status_code == 403
+    with open_socket(daemon, origin=f"http://localhost:{daemon.port}") as ws:
+        create(ws, input="x", max_output_tokens=1)
+        events_until_end(ws)
+
+
+def close_code(ws):
+    try:
+        while True:
+            ws.recv(timeout=30)
+    except ConnectionClosed as closed:
+        return closed.rcvd.code
+
+
+def test_close_codes(slow_daemon):
+    with open_socket(slow_daemon) as ws:
+        ws.send(b"\x00\x01")
+        assert close_code(ws) == 1003
+    with open_socket(slow_daemon) as ws:
+        ws.send("x" * 70000)
+        assert close_code(ws) == 1009
+
+
+def test_bad_frames_are_errors_and_the_connection_goes_on(daemon):
+    with open_socket(daemon) as ws:
+        for text in ("x", "{}", '{"type":"response.steer"}', '{"type":"response.create","input":"x","stream":true}', "[" * 10000):
+            ws.send(text)
+            event = json.loads(ws.recv(timeout=30))
+            assert event["type"] == "error" and event["status"] == 400
+        create(ws, input="x", max_output_tokens=1)
+        assert events_until_end(ws)[-1]["type"] in ENDINGS
+
+
+def test_draining_lets_lanes_finish_and_closes_with_1001(start_daemon):
+    daemon = start_daemon(**{"models.0.hash.pass_work": 1000000})
+    with open_socket(daemon) as ws, open_socket(daemon) as idle:
+        create(ws, input="x", max_output_tokens=200)
+        assert json.loads(ws.recv(timeout=30))["type"] == "response.created"
+        daemon.terminate()
+        assert close_code(idle) == 1001
+        assert events_until_end(ws)[-1]["response"]["usage"]["output_tokens"] == 200
+        assert close_code(ws) == 1001
+    assert daemon.stop() == 0

@@ -1,0 +1,164 @@
+#include "tests/support/reference_decoder.hpp"
+
+#include "runtime/base/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace paceline::test {
+namespace {
+
+using model::architecture;
+using model::tensor_role;
+using vector = std::vector<double>;
+
+class decoder {
+ public:
+  decoder(const model::model_config& config, const model::weights_source& weights)
+      : config_(config), weights_(weights), keys_(config.num_layers), values_(config.num_layers) {}
+
+  vector next(token_id token) {
+    vector h(config_.hidden_size);
+    for (std::size_t i = 0; i < h.size(); ++i)
+      h[i] =
+          at(weights_.at(tensor_role::token_embedding), static_cast<std::size_t>(token.value) * h.size() + i);
+    if (config_.arch == architecture::gemma3)
+      for (double& x : h) x *= std::sqrt(static_cast<double>(config_.hidden_size));
+    for (std::uint32_t l = 0; l < config_.num_layers; ++l) {
+      add(h, branch(attention(l, norm(h, weights_.at(tensor_role::attention_norm, l))),
+                    tensor_role::post_attention_norm, l));
+      add(h, branch(feed_forward(l, norm(h, weights_.at(tensor_role::ffn_norm, l))),
+                    tensor_role::post_ffn_norm, l));
+    }
+    ++position_;
+    return product(weights_.at(tensor_role::output), norm(h, weights_.at(tensor_role::output_norm)));
+  }
+
+ private:
+  static double at(const model::weight_view& view, std::size_t index) {
+    PACELINE_CHECK(view.tensor.type == device::tensor_type::f32, "the reference reads F32 only");
+    float value = 0;
+    std::memcpy(&value, view.tensor.bytes.data() + index * sizeof(float), sizeof(float));
+    return static_cast<double>(value);
+  }
+
+  static void add(vector& x, const vector& y) {
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+  }
+
+  static vector product(const model::weight_view& w, const vector& x,
+                        const model::weight_view* bias = nullptr) {
+    vector y(w.tensor.num_rows);
+    for (std::size_t r = 0; r < y.size(); ++r) {
+      for (std::size_t c = 0; c < x.size(); ++c) y[r] += at(w, r * x.size() + c) * x[c];
+      if (bias != nullptr && !bias->empty()) y[r] += at(*bias, r);
+    }
+    return y;
+  }
+
+  vector norm(const vector& x, const model::weight_view& weight) const {
+    double squares = 0;
+    for (const double v : x) squares += v * v;
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + config_.norm_epsilon);
+    vector y(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] * scale * at(weight, i);
+    return y;
+  }
+
+  /// What a block adds to the residual: gemma3 norms it first.
+  vector branch(vector x, tensor_role post_norm, std::uint32_t l) const {
+    return config_.arch == architecture::gemma3 ? norm(x, weights_.at(post_norm, l)) : x;
+  }
+
+  void rotate(vector& head, double theta) const {
+    const std::size_t half = head.size() / 2;
+    for (std::size_t i = 0; i < half; ++i) {
+      const double angle =
+          position_ * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head.size()));
+      const bool interleaved = config_.layout == model::rope_layout::interleaved;
+      double& a = head[interleaved ? 2 * i : i];
+      double& b = head[interleaved ? 2 * i + 1 : i + half];
+      const double turned = a * std::cos(angle) - b * std::sin(angle);
+      b = b * std::cos(angle) + a * std::sin(angle);
+      a = turned;
+    }
+  }
+
+  std::vector<vector> heads(std::uint32_t l, const vector& x, tensor_role role, tensor_role bias,
+                            tensor_role head_norm, bool turned) const {
+    const vector all = product(weights_.at(role, l), x, &weights_.at(bias, l));
+    std::vector<vector> out;
+    for (std::size_t begin = 0; begin < all.size(); begin += config_.head_dim) {
+      vector head(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                  all.begin() + static_cast<std::ptrdiff_t>(begin + config_.head_dim));
+      const bool normed = config_.arch == architecture::qwen3 || config_.arch == architecture::gemma3;
+      if (turned && normed) head = norm(head, weights_.at(head_norm, l));
+      if (turned) rotate(head, config_.is_local(l) ? config_.local_rope.theta : config_.rope.theta);
+      out.push_back(std::move(head));
+    }
+    return out;
+  }
+
+  vector attention(std::uint32_t l, const vector& x) {
+    const auto queries = heads(l, x, tensor_role::q, tensor_role::q_bias, tensor_role::q_norm, true);
+    keys_[l].push_back(heads(l, x, tensor_role::k, tensor_role::k_bias, tensor_role::k_norm, true));
+    values_[l].push_back(heads(l, x, tensor_role::v, tensor_role::v_bias, tensor_role::v, false));
+    const std::size_t num_positions = keys_[l].size();
+    std::size_t first = 0;
+    if (config_.is_local(l) && num_positions > config_.sliding_window)
+      first = num_positions - config_.sliding_window;
+    vector out;
+    for (std::size_t h = 0; h < queries.size(); ++h) {
+      const std::size_t kv_head = h / (config_.num_heads / config_.num_kv_heads);
+      vector weights;
+      for (std::size_t p = first; p < num_positions; ++p) {
+        double dot = 0;
+        for (std::size_t d = 0; d < config_.head_dim; ++d) dot += queries[h][d] * keys_[l][p][kv_head][d];
+        weights.push_back(dot * static_cast<double>(config_.attention_scale));
+      }
+      const double max = *std::max_element(weights.begin(), weights.end());
+      double sum = 0;
+      for (double& w : weights) sum += w = std::exp(w - max);
+      vector mixed(config_.head_dim);
+      for (std::size_t p = first; p < num_positions; ++p)
+        for (std::size_t d = 0; d < mixed.size(); ++d)
+          mixed[d] += weights[p - first] / sum * values_[l][p][kv_head][d];
+      out.insert(out.end(), mixed.begin(), mixed.end());
+    }
+    return product(weights_.at(tensor_role::attention_output, l), out,
+                   &weights_.at(tensor_role::attention_output_bias, l));
+  }
+
+  vector feed_forward(std::uint32_t l, const vector& x) const {
+    vector gate = product(weights_.at(tensor_role::ffn_gate, l), x);
+    const vector up = product(weights_.at(tensor_role::ffn_up, l), x);
+    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = activate(gate[i]) * up[i];
+    return product(weights_.at(tensor_role::ffn_down, l), gate);
+  }
+
+  double activate(double x) const {
+    if (config_.arch != architecture::gemma3) return x / (1 + std::exp(-x));
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+  }
+
+  const model::model_config& config_;
+  const model::weights_source& weights_;
+  double position_ = 0;
+  std::vector<std::vector<std::vector<vector>>> keys_, values_; ///< [layer][position][head]
+};
+
+} // namespace
+
+std::vector<double> reference_logits(const model::model_config& config, const model::weights_source& weights,
+                                     std::span<const token_id> tokens) {
+  decoder reference(config, weights);
+  std::vector<double> logits;
+  for (const token_id token : tokens) {
+    const vector row = reference.next(token);
+    logits.insert(logits.end(), row.begin(), row.end());
+  }
+  return logits;
+}
+
+} // namespace paceline::test

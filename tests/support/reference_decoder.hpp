@@ -1,0 +1,18 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+#include "runtime/model/loader/weights_source.hpp"
+#include "runtime/model/model_config.hpp"
+
+#include <span>
+#include <vector>
+
+namespace paceline::test {
+
+/// Logits at every position of `tokens`, [tokens.size()][vocab_size]: the decoder once more in double
+/// precision, token by token, straight from the architecture's definition. Weights must be F32. No scaled
+/// rotary embeddings.
+std::vector<double> reference_logits(const model::model_config& config, const model::weights_source& weights,
+                                     std::span<const token_id> tokens);
+
+} // namespace paceline::test

@@ -1,0 +1,262 @@
+#include "tests/support/simulation.hpp"
+
+#include <algorithm>
+
+namespace paceline::test {
+
+namespace {
+
+class coordinated_configuration final : public caf::actor_system_config {
+public:
+  coordinated_configuration() {
+    add_message_types<caf::id_block::paceline>();
+    set("scheduler.policy", caf::atom("testing"));
+    set("logger.file-verbosity", caf::atom("quiet"));
+  }
+};
+
+/// Makes passes take virtual time.
+class metered_model final : public model::language_model {
+public:
+  metered_model(const model::language_model& inner, virtual_clock& time,
+                std::function<std::chrono::nanoseconds(std::uint64_t)> cost)
+      : inner_(inner), time_(time), cost_(std::move(cost)) {}
+  const model::model_info& info() const noexcept override { return inner_.info(); }
+  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t blocks, std::uint32_t size) const override {
+    return inner_.make_kv_storage(blocks, size);
+  }
+  void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
+               const model::forward_outputs& outputs) const override {
+    inner_.forward(ops, batch, kv, outputs);
+    time_.spend(cost_(batch.rows.size()));
+  }
+
+private:
+  const model::language_model& inner_;
+  virtual_clock& time_;
+  std::function<std::chrono::nanoseconds(std::uint64_t)> cost_;
+};
+
+class placed_drafter final : public speculation::drafter {
+public:
+  placed_drafter(std::unique_ptr<speculation::drafter> inner, speculation::placement where)
+      : inner_(std::move(inner)), traits_(inner_->traits()) {
+    traits_.where = where;
+  }
+  const speculation::drafter_traits& traits() const noexcept override { return traits_; }
+  std::unique_ptr<speculation::drafter_session> open(request_id request) override { return inner_->open(request); }
+  void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
+    inner_->propose(ops, kv, tasks);
+  }
+  const model::language_model* own_model() const noexcept override { return inner_->own_model(); }
+
+private:
+  std::unique_ptr<speculation::drafter> inner_;
+  speculation::drafter_traits traits_;
+};
+
+} // namespace
+
+std::unique_ptr<speculation::drafter> placed(std::unique_ptr<speculation::drafter> inner, speculation::placement where) {
+  return std::make_unique<placed_drafter>(std::move(inner), where);
+}
+
+simulation::simulation(simulation_options options, std::vector<simulated_drafter> drafters)
+    : options_(std::move(options)), random_(options_.seed), drafters_(std::move(drafters)),
+      where_(std::make_shared<actors::directory>()) {
+  configuration_ = std::make_unique<coordinated_configuration>();
+  system_ = std::make_unique<caf::actor_system>(*configuration_);
+  coordinator_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
+  coordinator_->clock().current_time += std::chrono::hours(1); // time zero means "no timeout"
+  device_ = std::make_unique<simulated_device>(options_.num_partitions);
+  options_.target.context_length = options_.context_length;
+  target_ = std::make_unique<model::hash_model>(options_.target);
+  metered_ = std::make_unique<metered_model>(*target_, device_->time(), options_.target_cost);
+  drafters_.insert(drafters_.begin(), simulated_drafter{nullptr, 0, 0}); // "none"
+
+  const std::uint64_t cell = target_->info().kv_bytes_per_token;
+  pools_ = std::make_unique<kv::pool_manager>(std::uint64_t{1} << 40);
+  std::vector<kv::pool_id> ids;
+  const auto add_pool = [&](std::string name) {
+    kv::pool_config config;
+    config.name = std::move(name);
+    config.num_blocks = options_.num_blocks;
+    config.block_size = options_.block_size;
+    config.block_bytes = cell * options_.block_size;
+    config.slab_blocks = 1;
+    config.prefix_cache = options_.prefix_cache && ids.empty();
+    ids.push_back(pools_->add_pool(std::move(config)).value());
+  };
+  add_pool("target");
+  kv_ = metered_->make_kv_storage(options_.num_blocks, options_.block_size);
+
+  scheduling::scheduler_options limits;
+  limits.max_running = options_.max_running;
+  limits.max_waiting = options_.max_waiting;
+  limits.block_size = options_.block_size;
+  limits.context_length = options_.context_length;
+  limits.num_blocks = options_.num_blocks;
+  limits.two_groups = options_.two_groups;
+  limits.prefix_cache = options_.prefix_cache;
+  limits.max_gap = options_.max_gap;
+  scheduling::round_resources resources{metered_.get(), kv_.get(), {}, options_.context_length, &device_->time()};
+  std::vector<bool> workers;
+  streams_.push_back(device_->make_stream("target", 0));
+  for (std::uint32_t i = 0; i < drafters_.size(); ++i) {
+    auto& d = drafters_[i];
+    const bool worker = d.drafter && d.drafter->traits().where == speculation::placement::worker;
+    std::uint32_t pool = 0;
+    drafter_kv_.emplace_back();
+    draft_runners_.emplace_back();
+    if (i > 0) streams_.emplace_back();
+    if (worker) {
+      if (const auto* own = d.drafter->own_model()) {
+        pool = static_cast<std::uint32_t>(ids.size());
+        add_pool(d.drafter->traits().name);
+        drafter_kv_[i] = own->make_kv_storage(options_.num_blocks, options_.block_size);
+      }
+      draft_runners_[i] = std::make_unique<scheduling::draft_runner>(*d.drafter, i, drafter_kv_[i].get(), options_.block_size, options_.context_length);
+      streams_[i] = device_->make_stream("draft:" + d.drafter->traits().name, d.partition);
+    }
+    resources.drafters.push_back(d.drafter.get());
+    limits.drafters.push_back({d.drafter ? d.drafter->traits().name : "none", d.draft_length, pool, worker});
+    workers.push_back(worker);
+  }
+  runner_ = std::make_unique<scheduling::round_runner>(std::move(resources));
+  scheduler_ = std::make_unique<scheduling::scheduler_state>(std::move(limits));
+  verifier_ = std::make_unique<actors::target_verifier_state>(*streams_[0], *runner_, std::move(workers), static_cast<std::uint32_t>(ids.size()));
+  pool_state_ = std::make_unique<actors::kv_pool_state>(*pools_, std::vector<std::vector<kv::pool_id>>{ids});
+  start_actors();
+}
+
+void simulation::start_actors() {
+  actors::supervisor_parts parts;
+  actors::model_parts model;
+  model.scheduler = scheduler_.get();
+  model.verifier = verifier_.get();
+  for (std::uint32_t i = 0; i < drafters_.size(); ++i) {
+    const auto* own = drafters_[i].drafter ? drafters_[i].drafter->own_model() : nullptr;
+    std::uint32_t pool = 0;
+    for (std::uint32_t j = 1; own && j <= i; ++j) pool += drafters_[j].drafter->own_model() ? 1 : 0;
+    model.drafters.push_back({draft_runners_[i] ? streams_[i].get() : nullptr, draft_runners_[i].get(), pool});
+  }
+  parts.models.push_back(std::move(model));
+  parts.kv_pool = pool_state_.get();
+  parts.sessions = &sessions_;
+  parts.time = &device_->time();
+  parts.where = where_;
+  parts.max_restarts = 1000;
+  supervisor_ = system_->spawn(actors::supervisor, std::move(parts));
+  while (coordinator_->try_run_once()) {}
+}
+
+simulation::~simulation() {
+  caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
+  supervisor_ = nullptr;
+  for (auto& c : clients_) c.session = nullptr;
+  where_->clear();
+  // Pending ticks hold references, and the system waits for all actors.
+  do {
+    while (coordinator_->try_run_once()) {}
+  } while (coordinator_->trigger_timeout());
+  while (device_->num_running() > 0 || (device_->start_ready(), device_->num_running() > 0)) {
+    device_->complete_earliest();
+    while (coordinator_->try_run_once()) {}
+  }
+}
+
+std::size_t simulation::submit(generation_request request, std::uint32_t drafter, std::uint64_t credit) {
+  client_entry entry;
+  entry.seen = std::make_shared<simulated_client>();
+  entry.id = request_id{clients_.size() + 1};
+  std::ranges::sort(request.stop.stop_ids);
+  std::ranges::sort(request.stop.eos_ids);
+  actors::session_client client;
+  client.drafter = drafter;
+  client.credit = credit;
+  client.target = std::make_shared<scheduling::sequence>(entry.id, std::move(request), options_.context_length, nullptr, device_->time().now());
+  client.ended = [] {};
+  client.sink = [seen = entry.seen, time = &device_->time()](const token_event& event) {
+    if (!event.tokens.empty() && event.first_index != seen->tokens.size()) seen->gap = true;
+    seen->tokens.insert(seen->tokens.end(), event.tokens.begin(), event.tokens.end());
+    if (!event.tokens.empty()) seen->arrivals.push_back(time->now());
+    if (event.finish == finish_reason::none) return;
+    ++seen->num_ends;
+    seen->finish = event.finish;
+    seen->failure = event.failure;
+    seen->speculation = event.speculation;
+    if (event.timings) seen->num_cached = event.timings->num_cached_tokens;
+  };
+  entry.session = system_->spawn(actors::session, std::move(client), where_->get<protocol::scheduler_actor>("scheduler/0"),
+                                 where_->get<protocol::fan_out_actor>("fan_out"));
+  caf::anon_send(entry.session, protocol::start_event{});
+  clients_.push_back(std::move(entry));
+  return clients_.size() - 1;
+}
+
+void simulation::cancel(std::size_t i) { caf::anon_send(clients_[i].session, protocol::cancel_command{clients_[i].id}); }
+
+void simulation::grant(std::size_t i, std::uint64_t tokens) {
+  caf::anon_send(clients_[i].session, protocol::grant_command{clients_[i].id, tokens});
+}
+
+void simulation::kill(const std::string& actor) {
+  if (auto handle = where_->get<caf::actor>(actor)) caf::anon_send_exit(handle, caf::exit_reason::kill);
+}
+
+bool simulation::run_one_message() {
+  auto& jobs = coordinator_->jobs;
+  if (jobs.empty()) return false;
+  if (options_.shuffle) std::rotate(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(random_() % jobs.size()), jobs.end());
+  coordinator_->run_once();
+  return true;
+}
+
+bool simulation::step() {
+  device_->start_ready();
+  const auto num_running = device_->num_running();
+  const bool messages = !coordinator_->jobs.empty();
+  if (messages && (num_running == 0 || !options_.shuffle || random_() % 4 != 0)) return run_one_message();
+  if (num_running > 0) {
+    const auto before = device_->time().now();
+    if (options_.shuffle)
+      device_->complete(random_() % num_running);
+    else
+      device_->complete_earliest();
+    coordinator_->advance_time(std::max(device_->time().now() - before, std::chrono::nanoseconds(1)));
+    return true;
+  }
+  const auto open = std::ranges::any_of(clients_, [](const auto& c) { return c.seen->finish == finish_reason::none; });
+  if (!open || !coordinator_->has_pending_timeout()) return false;
+  device_->time().move_to(device_->time().now() + std::chrono::milliseconds(50)); // idle until the next tick
+  coordinator_->advance_time(std::chrono::milliseconds(50));
+  return true;
+}
+
+bool simulation::settle(std::size_t max_steps) {
+  for (std::size_t i = 0; i < max_steps; ++i) {
+    if (run_one_message()) continue;
+    device_->start_ready();
+    if (device_->num_running() == 0) return true;
+    device_->complete_earliest();
+  }
+  return false;
+}
+
+bool simulation::run(std::size_t max_steps) {
+  for (std::size_t i = 0; i < max_steps; ++i) {
+    if (!step()) return std::ranges::all_of(clients_, [](const auto& c) { return c.seen->finish != finish_reason::none; });
+    if (std::ranges::all_of(clients_, [](const auto& c) { return c.seen->finish != finish_reason::none; })) {
+      return settle(max_steps);
+    }
+  }
+  return false;
+}
+
+std::string simulation::check_invariants() const {
+  for (const auto& broken : {scheduler_->check_invariants(), verifier_->check_invariants(), pool_state_->check_invariants()})
+    if (!broken.empty()) return broken;
+  return {};
+}
+
+} // namespace paceline::test

@@ -1,0 +1,128 @@
+#pragma once
+
+#include "actors/supervisor.hpp"
+#include "runtime/model/hash_model.hpp"
+#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/scheduling/scheduler_state.hpp"
+#include "tests/support/simulated_device.hpp"
+
+#include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+/// The real actors on CAF's test coordinator, a hash model, and a device in virtual time: everything of the engine but
+/// threads, so that a run is a function of its seed.
+namespace paceline::test {
+
+/// A drafter of a simulation. Runs in a worker of its own if its traits say so.
+struct simulated_drafter {
+  std::unique_ptr<speculation::drafter> drafter;
+  std::uint32_t draft_length = 4;
+  std::uint32_t partition = 0;
+};
+
+struct simulation_options {
+  std::uint64_t seed = 1;
+  bool shuffle = false;             ///< deliver messages and completions in a random order (FIFO between two actors stays)
+  bool two_groups = false;
+  std::uint32_t num_partitions = 1;
+  std::uint32_t block_size = 4;
+  std::uint32_t num_blocks = 512;
+  std::uint32_t context_length = 256;
+  std::uint32_t max_running = 8;
+  std::uint32_t max_waiting = 256;
+  bool prefix_cache = true;
+  std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
+  model::hash_model_config target;
+  /// Duration of a pass of the target over so many rows.
+  std::function<std::chrono::nanoseconds(std::uint64_t rows)> target_cost = [](std::uint64_t rows) {
+    return std::chrono::microseconds(3000 + 100 * rows);
+  };
+};
+
+/// What a client got.
+struct simulated_client {
+  std::vector<token_id> tokens;
+  std::vector<time_point> arrivals;  ///< of each event with tokens
+  finish_reason finish = finish_reason::none;
+  std::optional<error> failure;
+  std::optional<speculation_stats> speculation;
+  std::uint32_t num_cached = 0;
+  std::uint32_t num_ends = 0;        ///< final events
+  bool gap = false;                  ///< an event did not continue the one before
+};
+
+class simulation {
+public:
+  explicit simulation(simulation_options options, std::vector<simulated_drafter> drafters = {});
+  ~simulation();
+  simulation(const simulation&) = delete;
+  simulation& operator=(const simulation&) = delete;
+
+  /// Drafter 0 is "none". Returns the client's number.
+  std::size_t submit(generation_request request, std::uint32_t drafter = 0, std::uint64_t credit = 1U << 30);
+  void cancel(std::size_t client);
+  void grant(std::size_t client, std::uint64_t tokens);
+  /// Ends an actor as a crash would: "scheduler/0", "target_verifier/0", "draft_worker/0/1", "kv_pool".
+  void kill(const std::string& actor);
+  /// One message or one completion. False if nothing is left to do.
+  bool step();
+  /// Steps until every request has ended; false if that takes more than `max_steps`.
+  bool run(std::size_t max_steps = 2'000'000);
+
+  const simulated_client& client(std::size_t i) const { return *clients_.at(i).seen; }
+  std::size_t num_clients() const { return clients_.size(); }
+  const scheduling::scheduler_state& scheduler() const { return *scheduler_; }
+  const kv::pool_manager& pools() const { return *pools_; }
+  simulated_device& device() { return *device_; }
+  const model::hash_model& target() const { return *target_; }
+  std::uint64_t num_restarts(const std::string& actor) { return where_->meter(actor)->num_restarts.load(); }
+  /// Broken invariants of all state machines; empty when all is well.
+  std::string check_invariants() const;
+
+private:
+  struct unit;
+  struct client_entry {
+    std::shared_ptr<simulated_client> seen;
+    protocol::session_actor session;
+    request_id id;
+  };
+  bool run_one_message();
+  /// Finishes what is still under way after the last request; false if it goes on for ever.
+  bool settle(std::size_t max_steps);
+  void start_actors();
+
+  simulation_options options_;
+  std::mt19937_64 random_;
+  std::unique_ptr<caf::actor_system_config> configuration_;
+  std::unique_ptr<caf::actor_system> system_;
+  caf::scheduler::test_coordinator* coordinator_ = nullptr;
+  std::unique_ptr<simulated_device> device_;
+  std::unique_ptr<model::hash_model> target_;
+  std::unique_ptr<model::language_model> metered_;
+  std::unique_ptr<model::kv_storage> kv_;
+  std::vector<simulated_drafter> drafters_;
+  std::vector<std::unique_ptr<model::kv_storage>> drafter_kv_;
+  std::vector<std::unique_ptr<scheduling::draft_runner>> draft_runners_;
+  std::unique_ptr<scheduling::round_runner> runner_;
+  std::unique_ptr<scheduling::scheduler_state> scheduler_;
+  std::unique_ptr<kv::pool_manager> pools_;
+  std::unique_ptr<actors::kv_pool_state> pool_state_;
+  actors::session_table sessions_;
+  std::shared_ptr<actors::directory> where_;
+  std::vector<std::unique_ptr<device::stream>> streams_; ///< [0] the target's, then by drafter
+  std::unique_ptr<actors::target_verifier_state> verifier_;
+  actors::supervisor_actor supervisor_;
+  std::vector<client_entry> clients_;
+};
+
+/// `inner` with another placement.
+std::unique_ptr<speculation::drafter> placed(std::unique_ptr<speculation::drafter> inner, speculation::placement where);
+
+} // namespace paceline::test
