@@ -42,9 +42,9 @@ std::vector<added_entry> read_added_tokens(const json_node& node) {
 }
 
 /// Spellings by id of the model's vocabulary and the added tokens; ids that neither names are empty.
-std::vector<std::string> collect_spellings(const json_node& root, model_vocabulary& vocabulary,
+std::vector<std::string> collect_spellings(const json_node& root, const model_vocabulary& vocabulary,
                                            const std::vector<added_entry>& added) {
-  std::vector<std::string> spellings = std::move(vocabulary.spellings);
+  std::vector<std::string> spellings = vocabulary.spellings;
   for (std::size_t i = 0; i < added.size(); ++i) {
     const auto id = static_cast<std::size_t>(added[i].token.id.value);
     if (id >= spellings.size()) spellings.resize(id + 1);
@@ -69,13 +69,14 @@ void set_types_and_pieces(const decoder_rules& decoder, const std::vector<added_
         token.special ? token_type::control : token_type::user_defined;
 }
 
-/// Finds added tokens in raw or normalized text, as each wants.
+/// Finds added tokens in raw or normalized text, as each wants; raw text is searched first even where nothing
+/// is normalized.
 expected<void> set_added_tokens(const std::vector<added_entry>& added, tokenizer_parts& parts) {
   std::vector<added_token> raw;
   std::vector<added_token> normalized;
   regex::scratch work;
   for (const auto& entry : added) {
-    if (!entry.normalized || parts.normalize.empty()) {
+    if (!entry.normalized) {
       raw.push_back(entry.token);
       continue;
     }
@@ -126,13 +127,13 @@ expected<void> set_specials(const tokenizer_json_settings& settings, std::string
 
 expected<tokenizer> assemble(const json_node& root, const std::optional<error>& failure,
                              const tokenizer_json_settings& settings, std::string_view file) {
-  model_vocabulary vocabulary = read_model_vocabulary(root["model"]);
+  const model_vocabulary vocabulary = read_model_vocabulary(root["model"]);
   const auto added = read_added_tokens(root["added_tokens"]);
   if (failure) return *failure;
   const auto tokens = std::make_shared<const token_table>(collect_spellings(root, vocabulary, added));
   if (tokens->size() == 0) root["model"].refuse("has no tokens");
   if (failure) return *failure;
-  auto model = make_model(root["model"], vocabulary, tokens);
+  auto model = make_model(root["model"], vocabulary);
   if (failure) return *failure;
   auto parts = std::make_shared<tokenizer_parts>(tokens, std::move(*model));
   read_normalizer(root["normalizer"], parts->normalize);
