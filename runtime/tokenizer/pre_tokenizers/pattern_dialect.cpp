@@ -11,6 +11,7 @@ namespace paceline::tokenizer {
 
 namespace {
 
+constexpr std::size_t max_pattern_bytes = 1U << 16;
 constexpr int max_nested_classes = 16; ///< each costs stack here and in the engine
 
 std::string in_brackets(std::string_view members, bool negated) {
@@ -287,6 +288,9 @@ class translator {
 
 } // namespace
 
-expected<std::string> pcre2_pattern(std::string_view pattern) { return translator(pattern).run(); }
+expected<std::string> pcre2_pattern(std::string_view pattern) {
+  if (pattern.size() > max_pattern_bytes) return error(errc::unsupported, "a pattern is longer than 64 KiB");
+  return translator(pattern).run();
+}
 
 } // namespace paceline::tokenizer

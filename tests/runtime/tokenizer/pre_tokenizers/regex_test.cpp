@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,24 @@ TEST(regex, what_the_engine_would_read_differently_is_refused) {
     EXPECT_NE(compiled.error().message().find(pattern), std::string::npos);
   }
   EXPECT_TRUE(regex::compile(R"([[:alpha:]\]]+[]x][^]x])"));
+}
+
+TEST(regex, a_pattern_without_end_is_refused) {
+  EXPECT_FALSE(regex::compile(std::string(100'000, 'a')));
+  EXPECT_TRUE(regex::compile(std::string(10'000, 'a')));
+}
+
+TEST(regex, damaged_patterns_are_refused_or_compiled) {
+  const std::string whole = R"((?i:'s|\p{^L}{1,3}+)|[^\r\n[\w&&[^_]][:alpha:]\x{e9}\u0061]?\b(?=\h)\s+$)";
+  for (std::size_t n = 0; n < whole.size(); ++n) (void)regex::compile(whole.substr(0, n));
+  constexpr unsigned seed = 17;
+  std::mt19937 random(seed);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string damaged = whole;
+    for (int j = 0; j < 3; ++j)
+      damaged[random() % damaged.size()] = "\\[]{}()^&|?+*:-pxub1,\xc3"[random() % 22];
+    (void)regex::compile(damaged);
+  }
 }
 
 TEST(regex, classes_hold_classes_and_intersections) {
