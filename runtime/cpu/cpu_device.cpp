@@ -62,7 +62,7 @@ std::unique_ptr<device::stream> cpu_device::make_stream(std::string name, std::u
 
 expected<std::unique_ptr<const device::matrix>> cpu_device::pack(std::string_view name,
                                                                  const device::tensor_view& tensor) {
-  return pack_matrix(name, tensor);
+  return pack_matrix(name, tensor, weights_);
 }
 
 std::unique_ptr<device::buffer> cpu_device::allocate(std::uint64_t num_bytes) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/cpu/partition.hpp"
+#include "runtime/cpu/weight_arena.hpp"
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/matrix.hpp"
 
@@ -44,6 +45,7 @@ class cpu_device final : public device::weight_memory, public device::buffer_mem
   explicit cpu_device(kernel_level level) : level_(level) {}
 
   const kernel_level level_;
+  weight_arena weights_;
   std::vector<std::unique_ptr<partition>> partitions_;
 };
 

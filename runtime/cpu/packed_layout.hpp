@@ -16,6 +16,10 @@ inline constexpr std::uint32_t block_cols = 32;
 /// One load of codes: four neighbouring columns (or fields of several such) of each of the tile's rows.
 inline constexpr std::uint32_t line_bytes = 64;
 
+/// How far ahead of its use a kernel asks for weights: about a tile of a small model, and more than memory
+/// takes to answer.
+inline constexpr std::uint32_t prefetch_bytes = 4096;
+
 /// Layout of a quantised type's tile. A *unit* is what shares the float16 scale d (and m): 1 or 8 blocks. A
 /// tile is
 ///
