@@ -80,6 +80,10 @@ TEST(regex, damaged_patterns_are_refused_or_compiled) {
   }
 }
 
+TEST(regex, a_lookahead_may_see_what_is_matched_later) {
+  EXPECT_EQ(matches("(?=a)1*a", "ba"), (strings{"a"}));
+}
+
 TEST(regex, classes_hold_classes_and_intersections) {
   EXPECT_EQ(matches("[a-d&&[^b]]+", "abcd"), (strings{"a", "cd"}));
   EXPECT_EQ(matches("[^a-c&&b-d]+", "abcde"), (strings{"a", "de"}));
