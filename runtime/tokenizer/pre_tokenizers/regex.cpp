@@ -24,6 +24,17 @@ error unsupported(std::string_view pattern, std::string_view why) {
   return error(errc::unsupported, "pattern \"" + std::string(pattern) + "\": " + std::string(why));
 }
 
+/// Optimizations that lose matches of `pattern` in PCRE2 10.42.
+std::uint32_t avoided_optimizations(std::string_view pattern) noexcept {
+  const auto has = [&](std::string_view part) { return pattern.find(part) != std::string_view::npos; };
+  std::uint32_t avoided = 0;
+  // What a lookahead sees is taken for read already: no "(?=a)1*a" is found in "a".
+  if (has("(?=")) avoided |= PCRE2_NO_START_OPTIMIZE;
+  // A possessive group is taken for one that must match: no "\D*(1)?+^b" is found in "a\nb".
+  if (has(")?+") || has(")*+")) avoided |= PCRE2_NO_AUTO_POSSESS;
+  return avoided;
+}
+
 std::string engine_message(int code) {
   std::array<PCRE2_UCHAR, 256> buffer{};
   pcre2_get_error_message(code, buffer.data(), buffer.size());
@@ -72,10 +83,8 @@ expected<regex> regex::compile(std::string_view pattern) {
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int code = 0;
   PCRE2_SIZE at = 0;
-  std::uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
-  // PCRE2 10.42 takes what a lookahead sees for read already: it finds no "(?=a)1*a" in "a" unless it looks
-  // everywhere.
-  if (translated->find("(?=") != std::string::npos) options |= PCRE2_NO_START_OPTIMIZE;
+  const std::uint32_t options =
+      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | avoided_optimizations(*translated);
   auto* compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(),
                                  options, &code, &at, context.get());
   if (compiled == nullptr) return unsupported(pattern, engine_message(code));
