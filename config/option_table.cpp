@@ -227,14 +227,14 @@ void declare_operation(group_builder<daemon_config>& g) {
       "metrics.require_key", booleans, [](c & o) -> auto& { return o.metrics.require_key; },
       "Ask for an API key on `/metrics` too.", on_reload);
   g.add(
-      "logging.level", {"trace", "debug", "info", "warning", "error", "off"},
+      "logging.level", {"debug", "info", "warning", "error", "off"},
       [](c & o) -> auto& { return o.logging.level; }, "Least important message that is logged.", on_reload);
   g.add(
       "logging.format", {"text", "json"}, [](c & o) -> auto& { return o.logging.format; },
       "Lines for people, or one JSON object a line.");
   g.add(
       "logging.file", texts, [](c & o) -> auto& { return o.logging.file; },
-      "Where the log goes; empty = standard error.");
+      "Where the log goes; empty = standard error. SIGHUP opens it anew, for log rotation.");
   g.add(
       "shutdown.drain_timeout", durations(milliseconds(0), hours(1)),
       [](c & o) -> auto& { return o.shutdown.drain_timeout; },
@@ -308,6 +308,10 @@ void declare_drafter(group_builder<drafter_options>& g) {
   g.add(
       "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
       "Tokens proposed a round where the request names no length.");
+  g.add(
+      "max_tree_nodes", integers(1, 64), [](d & o) -> auto& { return o.max_tree_nodes; },
+      "Of drafters that propose trees: most tokens verified a round, over all branches. A tree always has room "
+      "for one branch of the draft length; where KV memory is short it gets no more.");
   g.add(
       "ngram_min", integers(1, 64), [](d & o) -> auto& { return o.ngram_min; },
       "Of kind `ngram`: shortest run of tokens looked up.");

@@ -33,7 +33,7 @@ struct answered_request {
 /// sessions run on the executor of their connection.
 class service {
  public:
-  service(edge_context& edge, key_ring keys, std::function<executor_ptr()> make_executor);
+  service(edge_context& edge, std::function<executor_ptr()> make_executor);
 
   /// Host, origin, path, method, key, content type and length: all before a byte of the body is read.
   std::variant<admitted_request, answered_request> admit(request_head head) const;
@@ -71,7 +71,6 @@ class service {
   http_reply readiness() const;
 
   edge_context& edge_;
-  key_ring keys_;
   bool loopback_;
   response_registry registry_;
   response_services services_;

@@ -163,12 +163,14 @@ class scripted_backend final : public backend {
 struct scripted_edge {
   config::server_options options;
   config::metrics_options metrics_options{true, true, false};
+  settings_cell settings{edge_settings{{}, {}, options.request_timeout, true, false}};
+  event_log log;
   edge_limits limits;
   scripted_backend engine;
   edge_metrics metrics{{"bytes"}};
   inline_jobs jobs;
   time_point now{};
-  edge_context context{options,         metrics_options,       limits, engine, metrics, jobs,
+  edge_context context{options,         metrics_options,       settings, limits, engine, metrics, jobs, log,
                        "paceline-test", [this] { return now; }};
   std::shared_ptr<queue_executor> executor = std::make_shared<queue_executor>();
 };
