@@ -34,7 +34,7 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
   const auto broken = state->check_invariants();
   PACELINE_CHECK(broken.empty(), broken);
   const auto act = [=](scheduling::decisions decisions) {
-    meter->num_messages.fetch_add(1, std::memory_order_relaxed);
+    meter->take(self->mailbox().size());
     carry_out(self, *state, model, std::move(decisions));
   };
   return {
