@@ -33,7 +33,7 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
                                          std::uint32_t model, std::shared_ptr<actor_meter> meter) {
   const auto broken = state->check_invariants();
   PACELINE_CHECK(broken.empty(), broken);
-  const auto count = [=] { meter->num_messages.fetch_add(1, std::memory_order_relaxed); };
+  const auto count = [=] { meter->take(self->mailbox().size()); };
   const auto act = [=](scheduling::decisions decisions) {
     count();
     carry_out(self, *state, model, std::move(decisions));

@@ -50,7 +50,7 @@ target_verifier_actor::behavior_type target_verifier(self_pointer self, target_v
     self->send(self->state.scheduler, rounds_known_event{caf::actor_cast<caf::strong_actor_ptr>(self), known});
 
   const auto act = [=](const verifier_actions& actions) {
-    meter->num_messages.fetch_add(1, std::memory_order_relaxed);
+    meter->take(self->mailbox().size());
     carry_out(self, *state, actions);
   };
   return {

@@ -20,7 +20,7 @@ class service_manager {
   void stopping(std::string_view status) const;
   /// Between this and the next `ready` the configuration is read again.
   void reloading() const;
-  /// A sign of life.
+  /// A sign of life; unasked-for ones are ignored.
   void alive() const;
 
   /// How often to call `alive`: half of the time that WatchdogSec allows. None if nobody watches.

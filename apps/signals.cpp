@@ -37,16 +37,10 @@ int signals::wait_while_loading() const {
   return signal;
 }
 
-std::optional<int> signals::wait(std::optional<std::chrono::microseconds> limit) const {
+std::optional<int> signals::wait(std::chrono::microseconds limit) const {
   const auto wanted = set_of({SIGTERM, SIGINT, SIGHUP});
-  if (!limit) {
-    int signal = 0;
-    while (sigwait(&wanted, &signal) != 0) {
-    }
-    return signal;
-  }
-  const timespec time{static_cast<std::time_t>(limit->count() / 1'000'000),
-                      static_cast<long>(limit->count() % 1'000'000) * 1000};
+  const timespec time{static_cast<std::time_t>(limit.count() / 1'000'000),
+                      static_cast<long>(limit.count() % 1'000'000) * 1000};
   const int signal = sigtimedwait(&wanted, nullptr, &time);
   return signal > 0 ? std::optional(signal) : std::nullopt;
 }

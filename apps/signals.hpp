@@ -20,7 +20,7 @@ class signals {
   /// The next of SIGTERM, SIGINT and `wake`; SIGHUP stays pending.
   int wait_while_loading() const;
   /// The next signal; none after `limit`.
-  std::optional<int> wait(std::optional<std::chrono::microseconds> limit) const;
+  std::optional<int> wait(std::chrono::microseconds limit) const;
   /// From now on SIGINT ends the process at once: for a person who insists. A service manager that repeats
   /// SIGTERM does not.
   void let_interrupt_end_it() const;

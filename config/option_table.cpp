@@ -255,8 +255,6 @@ void declare_model(group_builder<model_options>& g) {
       "path", texts, [](m & o) -> auto& { return o.path; },
       "GGUF file or Hugging Face directory; of kind `file`.");
   g.add(
-      "device", {"auto", "cpu"}, [](m & o) -> auto& { return o.device; }, "What computes it.");
-  g.add(
       "context_length", integers(0, 1U << 24), [](m & o) -> auto& { return o.context_length; },
       "Most tokens of a prompt and its output; 0 = the model's own, at most 8192.");
   g.add(
@@ -278,7 +276,7 @@ void declare_model(group_builder<model_options>& g) {
       "Drafter of requests that name none: one of `drafters`, or `none`.");
   g.add(
       "default_rule", {"coupled", "rejection"}, [](m & o) -> auto& { return o.default_rule; },
-      "How drafts are verified: `coupled` gives the tokens of plain decoding, `rejection` its distribution.");
+      "How drafts are verified where the request does not say: `coupled` gives the tokens of plain decoding, `rejection` its distribution.");
   g.add(
       "hash.vocab_size", integers(258, 1U << 24), [](m & o) -> auto& { return o.hash.vocab_size; },
       "Of kind `hash`: 256 bytes, two special tokens, and as many more as wanted.");

@@ -341,7 +341,7 @@ engine_snapshot engine::snapshot() const {
   engine_snapshot out;
   for (std::size_t m = 0; m < impl_->models.size(); ++m) out.models.push_back(impl_->counters_of(m));
   for (const auto& entry : impl_->where->all())
-    out.actors.push_back({entry.name, 0, entry.meter->num_messages.load(), entry.meter->num_restarts.load()});
+    out.actors.push_back({entry.name, entry.meter->mailbox_depth.load(), entry.meter->num_messages.load(), entry.meter->num_restarts.load()});
   return out;
 }
 

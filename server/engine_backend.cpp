@@ -32,6 +32,7 @@ class engine_model final : public model_view {
     limits_.context_length = served.context_length();
     limits_.eos_ids = served.eos_ids();
     limits_.drafters = served.drafters();
+    limits_.default_rule = served.default_rule();
     takes_tools_ = has_chat_template() && shows_tools();
   }
   const wire::model_limits& limits() const noexcept override { return limits_; }

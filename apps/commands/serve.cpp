@@ -7,6 +7,7 @@
 #include "engine/engine.hpp"
 #include "server/server.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -43,7 +44,7 @@ expected<std::vector<config::assignment>> overrides_of(const serve_options& opti
   }
   if (options.host) out.emplace_back("server.host", *options.host);
   if (options.port) out.emplace_back("server.port", std::to_string(*options.port));
-  if (options.threads) out.emplace_back("threads", *options.threads);
+  if (options.threads) out.emplace_back("engine.threads", *options.threads);
   for (const auto& text : options.set) {
     auto parsed = config::parse_assignment(text);
     if (!parsed) return error{errc::invalid_argument, "--set: \"" + text + "\" has no ="};
@@ -54,12 +55,19 @@ expected<std::vector<config::assignment>> overrides_of(const serve_options& opti
 
 /// A closed standard stream would give its number to a socket, and our lines to a client.
 void keep_standard_streams() {
-  for (int stream = 0; stream <= 2; ++stream)
-    if (fcntl(stream, F_GETFD) < 0) [[maybe_unused]]
-      const int taken = ::open("/dev/null", O_RDWR);
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    [[maybe_unused]] const int taken = ::open("/dev/null", O_RDWR); // the lowest free number: this one
+  }
+}
+
+/// What cannot start as it is configured is wrong configuration, unless it is missing, unreadable or taken.
+exit_code start_code_for(const error& e) {
+  return e.code() == errc::invalid_argument ? exit_config : code_for(e);
 }
 
 using config::log_level;
+constexpr std::chrono::microseconds health_check{std::chrono::seconds(5)};
 
 /// From the configuration to the end of the process.
 class daemon {
@@ -76,11 +84,14 @@ class daemon {
     }
     log_ = *std::move(log);
     for (const auto& warning : started_.warnings) log_->write(log_level::warning, warning);
+    for (const auto& model : started_.config.engine.models)
+      models_ += (models_.empty() ? "" : ",") + model.name;
+    log_->write(log_level::info, "loading", {{"models", models_}});
     auto runtime = load();
-    if (!runtime) return give_up(runtime.error(), code_for(runtime.error()));
+    if (!runtime) return give_up(runtime.error(), start_code_for(runtime.error()));
     const auto& chosen = started_.config;
     auto edge = server::start(**runtime, chosen.server, chosen.metrics, log_);
-    if (!edge)
+    if (!edge) // a port that is taken may be free later; all else is in the configuration
       return give_up(edge.error(),
                      edge.error().code() == errc::resource_exhausted ? exit_unavailable : exit_config);
     announce(**edge);
@@ -108,14 +119,17 @@ class daemon {
       manager_.stopping("stopped while loading");
       std::_Exit(exit_success); // the load cannot be interrupted, and has nothing to lose
     }
-    return loading.get();
+    try {
+      return loading.get();
+    } catch (const std::exception& e) { // no memory, no threads
+      return error{errc::resource_exhausted,
+                   std::string("the machine has not what the models need: ") + e.what()};
+    }
   }
 
   void announce(const server::http_server& edge) {
-    std::string names;
-    for (const auto& model : started_.config.engine.models) names += (names.empty() ? "" : ",") + model.name;
     log_->write(log_level::info, "serving",
-                {{"address", edge.address()}, {"models", names}, {"version", PACELINE_VERSION}});
+                {{"address", edge.address()}, {"models", models_}, {"version", PACELINE_VERSION}});
     if (started_.config.server.allow_unauthenticated && started_.config.server.api_keys_file.empty())
       log_->write(log_level::warning,
                   "anyone who reaches this address may use it: server.allow_unauthenticated");
@@ -126,7 +140,7 @@ class daemon {
 
   /// Until it is told to end.
   void obey(const engine& runtime, server::http_server& edge) {
-    const auto interval = manager_.watchdog_interval();
+    const auto interval = std::min(manager_.watchdog_interval().value_or(health_check), health_check);
     bool was_healthy = true;
     for (;;) {
       const auto signal = signals_.wait(interval);
@@ -136,7 +150,7 @@ class daemon {
       if (was_healthy && !healthy)
         log_->write(log_level::error, "unhealthy: an actor has failed and was not restarted");
       was_healthy = healthy;
-      if (healthy && interval) manager_.alive(); // otherwise the manager starts us again
+      if (healthy) manager_.alive(); // otherwise the manager starts us again
     }
   }
 
@@ -195,6 +209,7 @@ class daemon {
   const config::load_result started_; ///< what the process runs on
   config::load_result running_;       ///< the same with what reloads have changed
   std::shared_ptr<server::event_log> log_;
+  std::string models_; ///< their names, for people
 };
 
 } // namespace
