@@ -16,8 +16,9 @@ void* allocate(std::size_t num_bytes, std::size_t alignment) {
   (on_actor_thread ? num_on_actor_threads : num_elsewhere).fetch_add(1, std::memory_order_relaxed);
   const std::size_t whole =
       (num_bytes + alignment - 1) / alignment * alignment; // aligned_alloc wants multiples
-  void* const memory = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? std::malloc(num_bytes == 0 ? 1 : num_bytes)
-                                                              : std::aligned_alloc(alignment, whole);
+  void* const memory = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
+                           ? std::malloc(num_bytes == 0 ? 1 : num_bytes)
+                           : std::aligned_alloc(alignment, whole);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
