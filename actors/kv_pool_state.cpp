@@ -34,8 +34,11 @@ bool kv_pool_state::apply(std::uint32_t model, const reserve_command& command, a
 }
 
 bool kv_pool_state::apply(std::uint32_t model, const commit_command& command, answers&) {
+  // The first commit of a request lets go of the block that its first cells were copied from.
+  const auto pool = pools_[model].at(command.pool);
+  const auto before = manager_->usage(pool).num_active;
   commit(model, command);
-  return false;
+  return manager_->usage(pool).num_active < before;
 }
 
 bool kv_pool_state::apply(std::uint32_t model, const rollback_command& command, answers&) {

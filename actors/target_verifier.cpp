@@ -57,7 +57,10 @@ target_verifier_actor::behavior_type target_verifier(self_pointer self, target_v
       [=](const round_command& m) { act(state->on_round(m.plan)); },
       [=](const verify_request& m) { act(state->on_drafts(m.round, m.drafter, m.from, m.drafts, m.ready)); },
       [=](const round_passed_event& m) { act(state->on_passed(m.round)); },
-      [=](const acknowledge_command& m) { state->acknowledge(m.round); },
+      [=](const acknowledge_command& m) {
+        state->acknowledge(m.round);
+        act({});
+      },
       [=](const link_command& m) {
         link(self->state, m);
         if (m.scheduler) {

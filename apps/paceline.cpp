@@ -1,3 +1,6 @@
+#include "apps/bench/command_line.hpp"
+#include "apps/build_info.hpp"
+#include "apps/commands/model_flags.hpp"
 #include "apps/commands/options.hpp"
 #include "apps/exit_codes.hpp"
 
@@ -7,17 +10,10 @@ using namespace paceline::apps;
 
 namespace {
 
-void add_model(CLI::App& app, model_choice& choice) {
-  app.add_option("--model", choice.model, "GGUF file or Hugging Face directory (\"hash\": the weightless model)")->required();
-  app.add_option("--threads", choice.threads, "CPU threads; 0: all cores");
-  app.add_option("--ctx-size", choice.context_length, "positions a request may use; 0: the model's own, at most 8192");
-}
-
 void add_generation(CLI::App& app, run_options& o) {
   add_model(app, o.choice);
   app.add_option("--drafter", o.choice.drafter, "none, or ngram (prompt lookup)")->check(CLI::IsMember({"none", "ngram"}));
-  app.add_option("--draft-model", o.choice.draft_model, "GGUF file of a smaller model that drafts");
-  app.add_option("--draft-length", o.choice.draft_length, "draft tokens a round")->check(CLI::Range(0, 64));
+  add_drafting(app, o.choice);
   app.add_option("--rule", o.rule, "coupled: the same tokens as without speculation; rejection: the same distribution")
       ->check(CLI::IsMember({"coupled", "rejection"}));
   app.add_option("--max-tokens", o.max_tokens, "output tokens at most");
@@ -34,7 +30,7 @@ void add_generation(CLI::App& app, run_options& o) {
 
 int main(int argc, char** argv) {
   CLI::App app{"Paceline: exact speculative decoding, as a daemon, a library and a command line"};
-  app.set_version_flag("--version", PACELINE_VERSION);
+  app.set_version_flag("--version", std::string(build_version()) + " (" + std::string(build_commit()) + ")");
   app.require_subcommand(1);
   app.footer("Exit codes: 0 success; 1 failure while running; 2 wrong usage; 69 model missing or port taken; "
              "78 wrong configuration.");
@@ -80,7 +76,7 @@ int main(int argc, char** argv) {
 
   tokenize_options tokenize_o;
   auto* tokenize_c = app.add_subcommand("tokenize", "Text to token ids: a line in, an array of ids out");
-  tokenize_c->add_option("--model", tokenize_o.model, "GGUF file or Hugging Face directory")->required();
+  tokenize_c->add_option("--model", tokenize_o.model, "GGUF file, Hugging Face directory or tokenizer.json")->required();
   tokenize_c->add_flag("--no-bos", tokenize_o.no_bos, "without the tokens that the vocabulary puts around a text");
   tokenize_c->add_flag("--plain", tokenize_o.plain, "special tokens' spellings are text");
   tokenize_c->add_flag("--jsonl", tokenize_o.jsonl, "lines are JSON strings");
@@ -93,16 +89,7 @@ int main(int argc, char** argv) {
   render_c->add_flag("--plain-jinja2", render_o.plain_jinja2, "as jinja2.Environment() renders, not as chat templates are rendered");
   render_c->callback([&] { code = render(render_o); });
 
-  auto* bench_c = app.add_subcommand("bench", "Measure");
-  bench_c->require_subcommand(1);
-  bench_decode_options decode_o;
-  auto* decode_c = bench_c->add_subcommand("decode", "Plain decoding of one request: tokens per second");
-  add_model(*decode_c, decode_o.choice);
-  decode_c->add_option("--tokens", decode_o.tokens, "tokens to decode")->check(CLI::Range(2, 1 << 20));
-  decode_c->add_option("--prompt-tokens", decode_o.prompt_tokens, "tokens before them")->check(CLI::Range(1, 1 << 20));
-  decode_c->add_option("--repeats", decode_o.repeats, "counted runs, after one that warms up")->check(CLI::Range(1, 1000));
-  decode_c->add_flag("--json", decode_o.json, "one JSON object");
-  decode_c->callback([&] { code = bench_decode(decode_o); });
+  bench::add_commands(app, code, bench::joined(argc, argv));
 
   try {
     app.parse(argc, argv);

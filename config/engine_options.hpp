@@ -22,6 +22,7 @@ struct drafter_options {
   std::string kind = "none";         ///< a key of the drafter registry: none, ngram, model
   std::string path;                  ///< kind model: GGUF file or Hugging Face directory
   std::uint32_t draft_length = 5;    ///< tokens per round when the request names none
+  std::uint32_t max_tree_nodes = 64; ///< of a draft tree, over all branches; never below the draft length
   std::uint32_t ngram_min = 2;       ///< kind ngram: shortest suffix looked up
   std::uint32_t ngram_max = 4;       ///< kind ngram: longest
   std::uint32_t partition = 0;       ///< CPU partition it runs on; one that does not exist means the target's

@@ -307,6 +307,10 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
       "Tokens proposed a round where the request names no length.");
   g.add(
+      "max_tree_nodes", integers(1, 64), [](d & o) -> auto& { return o.max_tree_nodes; },
+      "Of drafters that propose trees: most tokens verified a round, over all branches. A tree always has room "
+      "for one branch of the draft length; where KV memory is short it gets no more.");
+  g.add(
       "ngram_min", integers(1, 64), [](d & o) -> auto& { return o.ngram_min; },
       "Of kind `ngram`: shortest run of tokens looked up.");
   g.add(

@@ -92,6 +92,10 @@ void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device&
     }
     resources.drafters.push_back(d.drafter.get());
     limits.drafters.push_back({d.options.name, d.drafter ? d.options.draft_length : 0, d.pool, worker});
+    if (d.drafter)
+      limits.drafters.back().max_nodes = [drafter = d.drafter.get(), most = d.options.max_tree_nodes](std::uint32_t length) {
+        return std::min(drafter->max_nodes(length), most);
+      };
     workers.push_back(worker);
   }
   // On one set of cores a drafter that runs beside the target only slows it down: groups are for two.

@@ -28,6 +28,8 @@ ALLOWED["actors"] = ALLOWED["protocol"] | {"protocol"}
 ALLOWED["engine"] = ALLOWED["actors"] | {"actors", "runtime/cpu", "gpu"}
 ALLOWED["server"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "protocol/wire"}
 ALLOWED["apps"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "server"}
+ALLOWED["apps/bench"] = ALLOWED["apps"] | {"apps", "runtime/cpu", "runtime/device"}  # it times devices
+ALLOWED["apps"] |= {"apps/bench"}
 
 # What may include a library's headers.
 LIBRARY_ROOMS = {

@@ -1,6 +1,9 @@
 #include "apps/commands/local_engine.hpp"
 
 #include "config/engine_options.hpp"
+#include "runtime/tokenizer/chat_template/chat_template.hpp"
+#include "runtime/tokenizer/chat_template/request_variables.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
 
 #include <condition_variable>
 #include <cstdio>
@@ -17,7 +20,7 @@ config::engine_options options_for(const model_choice& choice) {
   config::model_options model;
   model.name = "default";
   model.context_length = choice.context_length;
-  model.max_running = 1;
+  model.max_running = choice.max_running;
   if (choice.model == "hash")
     model.kind = "hash";
   else
@@ -74,12 +77,28 @@ generated generate(engine& runtime, generation_request request, const std::funct
     auto event = std::move(inbox->events.front());
     inbox->events.pop_front();
     lock.unlock();
+    if (!event.tokens.empty()) out.arrivals.push_back(std::chrono::steady_clock::now());
     out.tokens.insert(out.tokens.end(), event.tokens.begin(), event.tokens.end());
     out.text += event.text;
     if (on_text && !event.text.empty()) on_text(event.text);
     out.last = std::move(event);
   }
   return out;
+}
+
+expected<std::vector<token_id>> chat_prompt(const served_model& model, const boost::json::array& messages) {
+  if (!model.chat()) return error{errc::unsupported, "the model has no chat template"};
+  tokenizer::chat_request request;
+  request.messages = messages;
+  const auto& v = model.vocabulary();
+  tokenizer::special_spellings spellings;
+  if (v.bos()) spellings.bos = std::string(v.spelling(*v.bos()));
+  if (v.eos()) spellings.eos = std::string(v.spelling(*v.eos()));
+  const auto variables = tokenizer::request_variables(request, spellings);
+  if (!variables) return variables.error();
+  auto text = model.chat()->render(*variables);
+  if (!text) return std::move(text).error();
+  return v.encode(*text, {.add_special = false, .parse_special = true}); // the template writes BOS itself
 }
 
 std::string_view name_of(finish_reason reason) {

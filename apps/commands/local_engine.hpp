@@ -2,9 +2,13 @@
 
 #include "apps/commands/options.hpp"
 #include "engine/engine.hpp"
+#include "engine/served_model.hpp"
 #include "runtime/base/expected.hpp"
 #include "runtime/base/token_event.hpp"
 
+#include <boost/json/array.hpp>
+
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,8 +23,12 @@ expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool q
 struct generated {
   std::vector<token_id> tokens;
   std::string text;
+  std::vector<std::chrono::steady_clock::time_point> arrivals; ///< of the events with tokens
   token_event last;
 };
+
+/// A conversation's tokens, through the model's chat template.
+expected<std::vector<token_id>> chat_prompt(const served_model& model, const boost::json::array& messages);
 
 /// Submits `request` and waits for its end; `on_text` gets the text as it comes, on this thread.
 generated generate(engine& runtime, generation_request request, const std::function<void(const std::string&)>& on_text);

@@ -15,6 +15,7 @@ struct model_choice {
   std::string drafter = "ngram";    ///< none, ngram or model
   std::string draft_model;          ///< path of a drafter's model; implies `model`
   std::uint32_t draft_length = 5;
+  std::uint32_t max_running = 1;    ///< requests at the same time
 };
 
 struct run_options {
@@ -63,14 +64,6 @@ struct inspect_options {
   bool json = false;
 };
 
-struct bench_decode_options {
-  model_choice choice;
-  std::uint32_t prompt_tokens = 8;
-  std::uint32_t tokens = 128;
-  std::uint32_t repeats = 3;
-  bool json = false;
-};
-
 int serve(const serve_options& options);
 int check_config(const std::string& path);
 int run(const run_options& options);
@@ -78,6 +71,5 @@ int chat(const run_options& options);
 int inspect(const inspect_options& options);
 int tokenize(const tokenize_options& options);
 int render(const render_options& options);
-int bench_decode(const bench_decode_options& options);
 
 } // namespace paceline::apps

@@ -2,8 +2,6 @@
 #include "apps/exit_codes.hpp"
 
 #include "engine/served_model.hpp"
-#include "runtime/tokenizer/chat_template/chat_template.hpp"
-#include "runtime/tokenizer/chat_template/request_variables.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <boost/json.hpp>
@@ -26,18 +24,7 @@ int fail(const error& e) {
 expected<std::vector<token_id>> prompt_tokens(const served_model& model, const run_options& options,
                                               const json::array& messages) {
   if (!options.chat) return model.vocabulary().encode(options.prompt);
-  if (!model.chat()) return error{errc::unsupported, "the model has no chat template"};
-  tokenizer::chat_request request;
-  request.messages = messages;
-  const auto& v = model.vocabulary();
-  tokenizer::special_spellings spellings;
-  if (v.bos()) spellings.bos = std::string(v.spelling(*v.bos()));
-  if (v.eos()) spellings.eos = std::string(v.spelling(*v.eos()));
-  const auto variables = tokenizer::request_variables(request, spellings);
-  if (!variables) return variables.error();
-  auto text = model.chat()->render(*variables);
-  if (!text) return std::move(text).error();
-  return v.encode(*text, {.add_special = false, .parse_special = true}); // the template writes BOS itself
+  return chat_prompt(model, messages);
 }
 
 generation_request make_request(const run_options& options, std::vector<token_id> prompt) {

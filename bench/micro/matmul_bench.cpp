@@ -8,6 +8,7 @@
 #include "runtime/cpu/matmul.hpp"
 #include "runtime/cpu/packed_matrix.hpp"
 #include "runtime/cpu/thread_team.hpp"
+#include "runtime/cpu/weight_arena.hpp"
 
 #include <benchmark/benchmark.h>
 
@@ -23,6 +24,7 @@ namespace {
 using device::tensor_type;
 
 constexpr std::uint32_t num_cols = 2048;
+weight_arena arena;
 constexpr std::size_t matrix_bytes = std::size_t{96}
                                      << 20; // beyond any last-level cache of the machines we know
 
@@ -38,7 +40,7 @@ const device::matrix& matrix_of(tensor_type type) {
     std::mt19937 random(1);
     for (std::byte& byte : bytes)
       byte = static_cast<std::byte>(random() & 0x3bU); // no infinities among the scales
-    matrix = *pack_matrix("bench", {type, num_rows, num_cols, bytes});
+    matrix = *pack_matrix("bench", {type, num_rows, num_cols, bytes}, arena);
   }
   return *matrix;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/cpu/partition.hpp"
+#include "runtime/cpu/weight_arena.hpp"
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/matrix.hpp"
 
@@ -37,13 +38,15 @@ class cpu_device final : public device::weight_memory, public device::buffer_mem
                                               stream_priority priority = stream_priority::normal);
 
   expected<std::unique_ptr<const device::matrix>> pack(std::string_view name,
-                                                       const device::tensor_view& tensor) override;
+                                                       const device::tensor_view& tensor,
+                                                       const device::bytes_done& done = {}) override;
   std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override;
 
  private:
   explicit cpu_device(kernel_level level) : level_(level) {}
 
   const kernel_level level_;
+  weight_arena weights_;
   std::vector<std::unique_ptr<partition>> partitions_;
 };
 

@@ -2,19 +2,31 @@
 
 #include "runtime/base/check.hpp"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <new>
 
 namespace paceline::cpu {
 namespace {
 
-constexpr std::align_val_t alignment{64};
+constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+
+std::align_val_t alignment_of(std::uint64_t num_bytes) {
+  return std::align_val_t{num_bytes < huge_page_bytes ? 64 : huge_page_bytes};
+}
 
 class host_buffer final : public device::buffer {
  public:
   explicit host_buffer(std::uint64_t num_bytes)
-      : data_(static_cast<std::byte*>(::operator new(num_bytes, alignment))), size_bytes_(num_bytes) {}
-  ~host_buffer() override { ::operator delete(data_, alignment); }
+      : data_(static_cast<std::byte*>(::operator new(num_bytes, alignment_of(num_bytes)))),
+        size_bytes_(num_bytes) {
+    // Blocks of a KV pool lie anywhere in it: with small pages each costs an address translation. Whole huge
+    // pages only, so that a tail does not take one for itself. Advice: failure is harmless.
+    if (const auto whole = num_bytes / huge_page_bytes * huge_page_bytes; whole > 0)
+      madvise(data_, whole, MADV_HUGEPAGE);
+  }
+  ~host_buffer() override { ::operator delete(data_, alignment_of(size_bytes_)); }
   host_buffer(const host_buffer&) = delete;
   host_buffer& operator=(const host_buffer&) = delete;
 

@@ -14,9 +14,9 @@ namespace {
 
 /// Weights a chunk should stream at least, counted once a kernel call: less, and claiming chunks costs more
 /// than it evens out.
-constexpr std::size_t min_chunk_bytes = 32 << 10;
-/// Chunks a member should get where there is work enough, so that one which is held up can be helped.
-constexpr std::uint32_t chunks_per_member = 8;
+constexpr std::size_t min_chunk_bytes = 24 << 10;
+/// Chunks a member should get at least, however few tiles there are.
+constexpr std::uint32_t min_chunks_per_member = 4;
 /// Panel that stays in the second-level cache while a chunk's tiles pass by.
 constexpr std::size_t max_panel_bytes = 256 << 10;
 /// Work below which rows are quantised by the caller alone.
@@ -29,6 +29,19 @@ void subtract_plane(const float* x, const activation_block& plane, float* rest) 
     rest[i] = static_cast<float>(static_cast<double>(x[i]) - d * static_cast<double>(plane.q[i]));
 }
 
+/// Asks for the first bytes of a chunk; from there on the kernels look ahead.
+void prefetch_tile(const std::byte* tile) {
+  for (std::uint32_t at = 0; at < prefetch_bytes; at += line_bytes) __builtin_prefetch(tile + at, 0, 3);
+}
+
+/// y += x. Whole tiles, nearly all there are, at a length the compiler knows.
+void add_to(float* y, const float* x, std::uint32_t count = tile_rows) {
+  if (count == tile_rows)
+    for (std::uint32_t i = 0; i < tile_rows; ++i) y[i] += x[i];
+  else
+    for (std::uint32_t i = 0; i < count; ++i) y[i] += x[i];
+}
+
 } // namespace
 
 /// One matrix and what its tiles are run with.
@@ -38,10 +51,13 @@ struct matmul_runner::product {
   bool quantised = false;
   matmul_kernels::by_rows kernels{};
   matmul_kernels::float_by_rows float_kernels{};
-  std::uint32_t chunk_begin = 0; ///< number of its first chunk
-  std::uint32_t chunk_tiles = 0;
-  std::uint32_t num_tile_chunks = 0;
-  std::uint32_t num_spans = 0; ///< parts that the groups of rows are cut into
+};
+
+/// Tiles of one product times groups of rows: what a member claims at a time.
+struct matmul_runner::chunk {
+  std::uint32_t product = 0;
+  std::uint32_t tile_begin = 0, tile_end = 0;
+  std::uint32_t group_begin = 0, group_end = 0;
 };
 
 struct matmul_runner::row_group {
@@ -60,36 +76,43 @@ void matmul_runner::run(const device::matmul_args& args) {
   if (std::any_of(products_.begin(), products_.end(), is_quantised)) quantise_rows(args);
   if (!std::all_of(products_.begin(), products_.end(), is_quantised)) interleave_rows(args);
 
-  std::uint32_t num_chunks = 0;
-  for (product& part : products_) {
-    cut(part);
-    part.chunk_begin = num_chunks;
-    num_chunks += part.num_tile_chunks * part.num_spans;
-  }
-  team_.parallel_for(num_chunks, [&](std::uint32_t chunk, std::uint32_t) {
-    auto part = std::prev(products_.end());
-    while (part->chunk_begin > chunk) --part;
-    chunk -= part->chunk_begin;
-    const std::uint32_t tile = chunk / part->num_spans * part->chunk_tiles;
-    const std::uint32_t span = chunk % part->num_spans;
-    const auto groups_before = [&](std::size_t s) { return groups_.size() * s / part->num_spans; };
-    run_tiles(*part, tile, std::min(tile + part->chunk_tiles, part->weights->num_tiles()),
-              std::span(groups_).subspan(groups_before(span), groups_before(span + 1) - groups_before(span)));
+  cut_chunks();
+  team_.parallel_for(static_cast<std::uint32_t>(chunks_.size()), [&](std::uint32_t c, std::uint32_t) {
+    const chunk& piece = chunks_[c];
+    run_tiles(products_[piece.product], piece.tile_begin, piece.tile_end,
+              std::span(groups_).subspan(piece.group_begin, piece.group_end - piece.group_begin));
   });
 }
 
-/// Decides on a product's chunks: some tiles each; and where these are too few for the team, some rows of x.
-void matmul_runner::cut(product& part) const {
-  const std::uint32_t num_tiles = part.weights->num_tiles();
-  const std::size_t tile_cost = part.weights->tile_bytes() * groups_.size();
-  const auto at_least = static_cast<std::uint32_t>((min_chunk_bytes + tile_cost - 1) / tile_cost);
-  const std::uint32_t wanted = team_.size() * chunks_per_member;
-  part.chunk_tiles = std::max(at_least, num_tiles / wanted);
-  part.num_tile_chunks = (num_tiles + part.chunk_tiles - 1) / part.chunk_tiles;
-  part.num_spans = 1;
-  if (part.chunk_tiles == 1 && team_.size() > 1)
-    part.num_spans = std::clamp<std::uint32_t>(wanted / part.num_tile_chunks, 1,
-                                               static_cast<std::uint32_t>(groups_.size()));
+/// Deals out the tiles of all products: large pieces first, so that members stream through memory undisturbed
+/// and claim seldom, then ever smaller ones, so that they end together (factoring: Hummel, Schonberg, Flynn
+/// 1992). Where there are too few tiles, the rows of x are cut too.
+void matmul_runner::cut_chunks() {
+  chunks_.clear();
+  const auto num_groups = static_cast<std::uint32_t>(groups_.size());
+  std::size_t remaining = 0;
+  std::uint32_t num_tiles = 0;
+  for (const product& part : products_) {
+    num_tiles += part.weights->num_tiles();
+    remaining += part.weights->num_tiles() * part.weights->tile_bytes() * num_groups;
+  }
+  const std::uint32_t least = team_.size() * min_chunks_per_member;
+  const std::uint32_t num_spans = team_.size() == 1 ? 1 : std::clamp(least / num_tiles, 1U, num_groups);
+  std::size_t share = 0;
+  std::uint32_t num_pieces = 0;
+  for (std::uint32_t p = 0; p < products_.size(); ++p) {
+    const packed_matrix& weights = *products_[p].weights;
+    const std::size_t tile_cost = weights.tile_bytes() * num_groups;
+    for (std::uint32_t tile = 0; tile < weights.num_tiles(); ++num_pieces) {
+      if (num_pieces % team_.size() == 0) share = std::max(min_chunk_bytes, remaining * 3 / (4 * team_.size()));
+      const auto fitting = static_cast<std::uint32_t>(std::min<std::size_t>(share / tile_cost, num_tiles));
+      const std::uint32_t end = std::min(tile + std::max(fitting, 1U), weights.num_tiles());
+      for (std::uint32_t s = 0; s < num_spans; ++s)
+        chunks_.push_back({p, tile, end, num_groups * s / num_spans, num_groups * (s + 1) / num_spans});
+      remaining -= (end - tile) * tile_cost;
+      tile = end;
+    }
+  }
 }
 
 /// Checks the arguments, looks up kernels and cuts the rows of x into groups of nearly equal size.
@@ -125,53 +148,51 @@ void matmul_runner::prepare(const device::matmul_args& args) {
   }
 }
 
-/// Calls fn(group) for every group of rows; on the whole team when there are many values.
-template <class Fn>
-void matmul_runner::for_each_group(std::size_t num_values, Fn&& fn) {
-  if (num_values >= min_parallel_values)
-    team_.parallel_for(static_cast<std::uint32_t>(groups_.size()),
-                       [&](std::uint32_t g, std::uint32_t) { fn(groups_[g]); });
-  else
-    for (const row_group& group : groups_) fn(group);
-}
-
 void matmul_runner::quantise_rows(const device::matmul_args& args) {
   const std::size_t num_blocks = args.num_cols / block_cols * planes_;
   if (blocks_.size() < args.num_rows * num_blocks) blocks_.resize(args.num_rows * num_blocks);
-  if (std::size_t{args.num_rows} * args.num_cols >= min_parallel_values)
-    team_.parallel_for(static_cast<std::uint32_t>(groups_.size()),
-                       [&](std::uint32_t g, std::uint32_t) { quantise_group(args, groups_[g]); });
-  else
-    for (const row_group& group : groups_) quantise_group(args, group);
+  for_each_row(std::size_t{args.num_rows} * args.num_cols * planes_,
+               [&](const row_group& group, std::uint32_t row) { quantise_row(args, group, row); });
 }
 
-/// The panel of one group; a row's second plane stands behind its first.
-void matmul_runner::quantise_group(const device::matmul_args& args, const row_group& group) {
+/// Row `row` of a group into the group's panel; its second plane stands behind its first.
+void matmul_runner::quantise_row(const device::matmul_args& args, const row_group& group, std::uint32_t row) {
   const std::uint32_t num_blocks = args.num_cols / block_cols;
   const std::size_t stride = group.num_rows * planes_;
-  activation_block* const panel = blocks_.data() + std::size_t{group.begin} * planes_ * num_blocks;
-  for (std::uint32_t r = 0; r < group.num_rows; ++r) {
-    const float* const x = args.x + (group.begin + r) * args.x_stride;
-    activation_block* const first = panel + r * planes_;
-    kernels_.quantise(x, num_blocks, first, stride);
-    if (planes_ == 1) continue;
-    for (std::uint32_t b = 0; b < num_blocks; ++b) {
-      float rest[block_cols];
-      subtract_plane(x + b * block_cols, first[b * stride], rest);
-      kernels_.quantise(rest, 1, first + b * stride + 1, stride);
-    }
+  activation_block* const first =
+      blocks_.data() + std::size_t{group.begin} * planes_ * num_blocks + row * planes_;
+  const float* const x = args.x + (group.begin + row) * args.x_stride;
+  kernels_.quantise(x, num_blocks, first, stride);
+  if (planes_ == 1) return;
+  for (std::uint32_t b = 0; b < num_blocks; ++b) {
+    float rest[block_cols];
+    subtract_plane(x + b * block_cols, first[b * stride], rest);
+    kernels_.quantise(rest, 1, first + b * stride + 1, stride);
   }
+}
+
+/// Calls fn(group, row of the group) for every row; on the whole team when there are many values.
+template <class Fn>
+void matmul_runner::for_each_row(std::size_t num_values, Fn&& fn) {
+  const auto run = [&](std::uint32_t r) {
+    auto group = std::prev(groups_.end());
+    while (group->begin > r) --group;
+    fn(*group, r - group->begin);
+  };
+  const std::uint32_t num_rows = groups_.back().begin + groups_.back().num_rows;
+  if (num_rows > 1 && num_values >= min_parallel_values)
+    team_.parallel_for(num_rows, [&](std::uint32_t r, std::uint32_t) { run(r); });
+  else
+    for (std::uint32_t r = 0; r < num_rows; ++r) run(r);
 }
 
 void matmul_runner::interleave_rows(const device::matmul_args& args) {
   const std::size_t size = std::size_t{args.num_rows} * args.num_cols;
   if (floats_.size() < size) floats_.resize(size);
-  for_each_group(size, [&](const row_group& group) {
-    for (std::uint32_t r = 0; r < group.num_rows; ++r) {
-      const float* const x = args.x + (group.begin + r) * args.x_stride;
-      float* const to = floats_.data() + std::size_t{group.begin} * args.num_cols + r;
-      for (std::size_t k = 0; k < args.num_cols; ++k) to[k * group.num_rows] = x[k];
-    }
+  for_each_row(size, [&](const row_group& group, std::uint32_t row) {
+    const float* const x = args.x + (group.begin + row) * args.x_stride;
+    float* const to = floats_.data() + std::size_t{group.begin} * args.num_cols + row;
+    for (std::size_t k = 0; k < args.num_cols; ++k) to[k * group.num_rows] = x[k];
   });
 }
 
@@ -181,6 +202,7 @@ void matmul_runner::run_tiles(const product& part, std::uint32_t begin, std::uin
                               std::span<const row_group> groups) const {
   const std::size_t row_bytes = part.quantised ? planes_ * (num_cols_ / block_cols) * sizeof(activation_block)
                                                : num_cols_ * sizeof(float);
+  prefetch_tile(part.weights->tile(begin));
   while (!groups.empty()) {
     std::size_t count = 0;
     for (std::size_t bytes = 0; count < groups.size() && (count == 0 || bytes < max_panel_bytes); ++count)
@@ -206,14 +228,16 @@ void matmul_runner::run_tile(const product& part, std::uint32_t tile, const row_
   const std::uint32_t first = tile * tile_rows;
   const std::uint32_t count = std::min(tile_rows, part.weights->num_rows() - first);
   const std::uint32_t planes = part.quantised ? planes_ : 1;
+  const float* const bias = output.bias == nullptr ? nullptr : output.bias + first;
   for (std::uint32_t r = 0; r < group.num_rows; ++r) {
+    float* const sums = results + r * planes * tile_rows;
+    if (planes == 2) add_to(sums, sums + tile_rows);
+    if (bias != nullptr) add_to(sums, bias, count);
     float* const y = output.y + (group.begin + r) * output.y_stride + first;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      float value = results[r * planes * tile_rows + i];
-      if (planes == 2) value += results[(r * 2 + 1) * tile_rows + i];
-      if (output.bias != nullptr) value += output.bias[first + i];
-      y[i] = output.add ? y[i] + value : value;
-    }
+    if (output.add)
+      add_to(y, sums, count);
+    else
+      std::copy_n(sums, count, y);
   }
 }
 

@@ -24,15 +24,16 @@ class matmul_runner {
 
  private:
   struct product;
+  struct chunk;
   struct row_group;
 
   void prepare(const device::matmul_args& args);
   void quantise_rows(const device::matmul_args& args);
-  void quantise_group(const device::matmul_args& args, const row_group& group);
+  void quantise_row(const device::matmul_args& args, const row_group& group, std::uint32_t row);
   void interleave_rows(const device::matmul_args& args);
   template <class Fn>
-  void for_each_group(std::size_t num_values, Fn&& fn);
-  void cut(product& part) const;
+  void for_each_row(std::size_t num_values, Fn&& fn);
+  void cut_chunks();
   void run_tiles(const product& part, std::uint32_t begin, std::uint32_t end,
                  std::span<const row_group> groups) const;
   void run_tile(const product& part, std::uint32_t tile, const row_group& group) const;
@@ -42,6 +43,7 @@ class matmul_runner {
   std::uint32_t num_cols_ = 0;
   std::uint32_t planes_ = 1; ///< kernel rows that quantised weights take for one row of x: 1 or 2
   std::vector<product> products_;
+  std::vector<chunk> chunks_;
   std::vector<row_group> groups_;        ///< rows of x that go through a kernel together
   std::vector<activation_block> blocks_; ///< panel of the quantised rows, group after group
   std::vector<float> floats_;            ///< panel of the float rows, group after group

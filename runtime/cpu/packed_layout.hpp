@@ -16,6 +16,10 @@ inline constexpr std::uint32_t block_cols = 32;
 /// One load of codes: four neighbouring columns (or fields of several such) of each of the tile's rows.
 inline constexpr std::uint32_t line_bytes = 64;
 
+/// How far ahead of its use a kernel asks for weights: about a tile of a small model, and more than memory
+/// takes to answer.
+inline constexpr std::uint32_t prefetch_bytes = 4096;
+
 /// Layout of a quantised type's tile. A *unit* is what shares the float16 scale d (and m): 1 or 8 blocks. A
 /// tile is
 ///
@@ -93,26 +97,6 @@ constexpr std::uint8_t stored_code(const packed_format& format, const std::uint8
     return static_cast<std::uint8_t>(line(g / 4) >> two_bits & 3U);
   default:
     return static_cast<std::uint8_t>((line(g / 4) >> two_bits & 3U) | (line(2) >> g & 1U) << 2);
-  }
-}
-
-/// Adds a stored code to codes that are zero there: the inverse of `stored_code`. For 8 bits it writes.
-constexpr void store_code(const packed_format& format, std::uint8_t* codes, std::uint32_t row,
-                          std::uint32_t col, std::uint32_t code) noexcept {
-  const std::uint32_t g = col / 4, at = 4 * row + col % 4;
-  const auto add = [&](std::uint32_t index, std::uint32_t bits) {
-    codes[index * line_bytes + at] = static_cast<std::uint8_t>(codes[index * line_bytes + at] | bits);
-  };
-  const std::uint32_t two_bits = g % 4 * 2;
-  if (format.code_bits == 8) {
-    codes[g * line_bytes + at] = static_cast<std::uint8_t>(code ^ 0x80U);
-  } else if (format.code_bits >= 4) {
-    add(g % 4, (code & 15U) << (g / 4 * 4));
-    if (format.code_bits == 5) add(4, (code >> 4) << g);
-    if (format.code_bits == 6) add(4 + g / 4, (code >> 4) << two_bits);
-  } else {
-    add(g / 4, (code & 3U) << two_bits);
-    if (format.code_bits == 3) add(2, (code >> 2) << g);
   }
 }
 

@@ -2,34 +2,20 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/cpu/packed_layout.hpp"
+#include "runtime/cpu/weight_arena.hpp"
 #include "runtime/device/float16.hpp"
 #include "runtime/device/stored_block.hpp"
 
-#include <sys/mman.h>
-
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
-#include <new>
 #include <string>
 
 namespace paceline::cpu {
 
 namespace {
 
-constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
-
-/// Zeroed memory aligned to a cache line or, when large, to a huge page; null when there is none.
-std::byte* allocate(std::size_t size) {
-  const std::size_t alignment = size >= huge_page_bytes ? huge_page_bytes : line_bytes;
-  const std::size_t rounded = (size + line_bytes - 1) / line_bytes * line_bytes;
-  void* bytes = nullptr;
-  if (posix_memalign(&bytes, alignment, rounded) != 0) return nullptr;
-  // Whole huge pages only, so that the tail of a matrix does not take one for itself. Advice: failure is
-  // harmless.
-  if (size >= huge_page_bytes) madvise(bytes, rounded / huge_page_bytes * huge_page_bytes, MADV_HUGEPAGE);
-  std::memset(bytes, 0, rounded);
-  return static_cast<std::byte*>(bytes);
-}
+/// Bytes of a tensor after which the one who waits for them hears of it.
+constexpr std::size_t report_bytes = std::size_t{4} << 20;
 
 std::size_t tile_bytes_of(device::tensor_type type, std::uint32_t num_cols) {
   if (!device::quantised_traits_of(type))
@@ -45,10 +31,31 @@ std::uint16_t get_f16(const std::byte* at) {
   return bits;
 }
 
+/// The layout of packed_layout.hpp, four columns, a word, at a time; `stored_code` reads it.
 template <std::uint8_t CodeBits>
 void pack_codes(const std::uint8_t* stored, std::uint8_t* codes, std::uint32_t row) {
-  constexpr packed_format format{.code_bits = CodeBits};
-  for (std::uint32_t col = 0; col < block_cols; ++col) store_code(format, codes, row, col, stored[col]);
+  const auto add = [&](std::uint32_t line, std::uint32_t bits) {
+    std::uint8_t* const at = codes + line * line_bytes + 4 * row;
+    std::uint32_t word = 0;
+    std::memcpy(&word, at, sizeof word);
+    word |= bits;
+    std::memcpy(at, &word, sizeof word);
+  };
+  for (std::uint32_t g = 0; g < 8; ++g) {
+    std::uint32_t four = 0;
+    std::memcpy(&four, stored + 4 * g, sizeof four);
+    const std::uint32_t two_bits = g % 4 * 2;
+    if constexpr (CodeBits == 8) {
+      add(g, four ^ 0x80808080U);
+    } else if constexpr (CodeBits >= 4) {
+      add(g % 4, (four & 0x0f0f0f0fU) << (g / 4 * 4));
+      if constexpr (CodeBits == 5) add(4, (four >> 4 & 0x01010101U) << g);
+      if constexpr (CodeBits == 6) add(4 + g / 4, (four >> 4 & 0x03030303U) << two_bits);
+    } else {
+      add(g / 4, (four & 0x03030303U) << two_bits);
+      if constexpr (CodeBits == 3) add(2, (four >> 2 & 0x01010101U) << g);
+    }
+  }
 }
 
 /// Adds a block's stored codes of one row to the tile's codes of that block.
@@ -71,26 +78,36 @@ void pack_codes(std::uint8_t code_bits, const std::uint8_t* stored, std::uint8_t
 
 } // namespace
 
-void packed_matrix::free_bytes::operator()(std::byte* bytes) const noexcept { std::free(bytes); }
-
 expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
-                                                            const device::tensor_view& tensor) {
+                                                            const device::tensor_view& tensor,
+                                                            weight_arena& arena,
+                                                            const device::bytes_done& done) {
   if (auto checked = device::check_tensor(name, tensor); !checked) return std::move(checked).error();
   std::unique_ptr<packed_matrix> made(new packed_matrix);
   made->type_ = tensor.type;
   made->num_rows_ = static_cast<std::uint32_t>(tensor.num_rows);
   made->num_cols_ = static_cast<std::uint32_t>(tensor.num_cols);
   made->tile_bytes_ = tile_bytes_of(tensor.type, made->num_cols_);
-  made->bytes_.reset(allocate(made->size_bytes()));
-  if (!made->bytes_)
+  const auto bytes = arena.allocate(made->size_bytes());
+  if (!bytes)
     return error(errc::resource_exhausted, "tensor " + std::string(name) + ": no memory for " +
                                                std::to_string(made->size_bytes()) + " bytes");
-  for (std::uint32_t index = 0; index < made->num_tiles(); ++index) made->pack_tile(tensor, index);
+  const std::size_t tile_input = tensor.bytes.size() / tensor.num_rows * tile_rows;
+  std::size_t reported = 0;
+  for (std::uint32_t index = 0; index < made->num_tiles(); ++index) {
+    made->pack_tile(tensor, index, bytes.get());
+    const std::size_t read = std::min((index + 1) * tile_input, tensor.bytes.size());
+    if (done && (read - reported >= report_bytes || read == tensor.bytes.size())) {
+      done(tensor.bytes.subspan(reported, read - reported));
+      reported = read;
+    }
+  }
+  made->bytes_ = bytes;
   return std::unique_ptr<const device::matrix>(std::move(made));
 }
 
-void packed_matrix::pack_tile(const device::tensor_view& tensor, std::uint32_t index) {
-  std::byte* const tile = bytes_.get() + index * tile_bytes_;
+void packed_matrix::pack_tile(const device::tensor_view& tensor, std::uint32_t index, std::byte* bytes) {
+  std::byte* const tile = bytes + index * tile_bytes_;
   const device::tensor_type_traits layout = *device::traits_of(type_);
   const std::size_t row_bytes = std::size_t{num_cols_} / layout.block_values * layout.block_bytes;
   const bool quantised = device::quantised_traits_of(type_).has_value();

@@ -12,6 +12,8 @@
 
 namespace paceline::cpu {
 
+class weight_arena;
+
 /// Weights as the CPU's kernels read them: tiles of 16 rows (packed_layout.hpp); the rows that fill up the
 /// last tile are zero. F32, F16 and BF16 keep their elements, column after column of the tile.
 class packed_matrix final : public device::matrix {
@@ -30,24 +32,25 @@ class packed_matrix final : public device::matrix {
 
  private:
   friend expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
-                                                                     const device::tensor_view& tensor);
-  struct free_bytes {
-    void operator()(std::byte* bytes) const noexcept;
-  };
+                                                                     const device::tensor_view& tensor,
+                                                                     weight_arena& arena,
+                                                                     const device::bytes_done& done);
   packed_matrix() = default;
 
-  void pack_tile(const device::tensor_view& tensor, std::uint32_t index);
+  void pack_tile(const device::tensor_view& tensor, std::uint32_t index, std::byte* bytes);
   void pack_quantised_row(const std::byte* stored, std::byte* tile, std::uint32_t row);
 
   device::tensor_type type_ = device::tensor_type::f32;
   std::uint32_t num_rows_ = 0;
   std::uint32_t num_cols_ = 0;
   std::size_t tile_bytes_ = 0;
-  std::unique_ptr<std::byte[], free_bytes> bytes_;
+  std::shared_ptr<const std::byte[]> bytes_;
 };
 
-/// Packs `tensor`; see device::weight_memory::pack.
+/// Packs `tensor` into memory of `arena`; see device::weight_memory::pack.
 expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
-                                                            const device::tensor_view& tensor);
+                                                            const device::tensor_view& tensor,
+                                                            weight_arena& arena,
+                                                            const device::bytes_done& done = {});
 
 } // namespace paceline::cpu

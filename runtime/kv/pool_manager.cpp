@@ -124,9 +124,9 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   // last cell.
   const auto num_shared =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(path.size(), (num_tokens - 1) / size));
-  const std::uint32_t num_copied = path.size() > num_shared ? size - 1 : 0;
-  const auto length = num_shared * size + num_copied;
-  const auto num_blocks = p.blocks_for(std::max(options.reserve_length, length));
+  const bool copies_last = path.size() > num_shared && size > 1;
+  const auto num_blocks =
+      std::max<std::uint64_t>(p.blocks_for(options.reserve_length), num_shared + copies_last);
   if (auto ok = check_reach(pool, num_blocks); !ok) return std::move(ok).error();
   const auto num_new = static_cast<std::uint32_t>(num_blocks) - num_shared;
 
@@ -137,7 +137,7 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   fresh.salt = std::make_shared<const std::string>(options.salt);
   new_lease answer;
   answer.lease.blocks.reserve(num_blocks);
-  if (num_copied > 0) answer.copies.reserve(1);
+  if (copies_last) answer.copies.reserve(1);
   const auto entry = p.tables.emplace(request, std::move(fresh)).first;
   auto& table = entry->second;
 
@@ -145,15 +145,16 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
     p.hold(path[i].block);
     table.blocks.push_back(path[i].block);
   }
-  if (num_copied > 0) p.hold(*(table.copy_source = path[num_shared].block));
-  if (!make_room(p, num_new)) {
-    if (table.copy_source) p.drop(*table.copy_source, block_owner::table);
+  if (copies_last) p.hold(*(table.copy_source = path[num_shared].block));
+  if (!make_room_for(p, table, num_new)) {
     for (auto i = num_shared; i-- > 0;) p.drop(table.blocks[i], block_owner::table);
     p.tables.erase(entry);
     return pool_full(p, num_new);
   }
   p.blocks.allocate(num_new, table.blocks);
-  if (num_copied > 0)
+  const std::uint32_t num_copied = table.copy_source ? size - 1 : 0;
+  const auto length = num_shared * size + num_copied;
+  if (table.copy_source)
     answer.copies.push_back({*table.copy_source, 0, table.blocks[num_shared], 0, num_copied});
   table.epoch = next_epoch();
   table.length = length;

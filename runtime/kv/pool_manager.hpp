@@ -158,6 +158,9 @@ class pool_manager {
   /// Sees to it that `num` blocks of `pool` are free: borrows slabs, then evicts the pool's own prefixes,
   /// then those of other pools for their slabs. Never allocates.
   bool make_room(pool_state& pool, std::uint32_t num);
+  /// As `make_room`, if need be without the block that the first cells of `table` were to be copied from:
+  /// computed again, they need no block beside the request's own, so a request that fits alone always does.
+  bool make_room_for(pool_state& pool, block_table& table, std::uint32_t num);
   bool borrow_slabs(pool_state& pool, std::uint32_t num_free);
   void return_slabs(pool_state& pool);
   bool evict_one(pool_state& pool);

@@ -2,6 +2,7 @@
 #include "runtime/kv/pool_state.hpp"
 
 #include <limits>
+#include <utility>
 
 namespace paceline::kv {
 
@@ -74,6 +75,13 @@ bool pool_manager::make_room(pool_state& pool, std::uint32_t num) {
   return false;
 }
 
+bool pool_manager::make_room_for(pool_state& pool, block_table& table, std::uint32_t num) {
+  if (make_room(pool, num)) return true;
+  if (!table.copy_source) return false;
+  pool.drop(*std::exchange(table.copy_source, std::nullopt), block_owner::table);
+  return make_room(pool, num);
+}
+
 bool pool_manager::borrow_slabs(pool_state& pool, std::uint32_t num_free) {
   while (pool.blocks.count(block_state::free) < num_free) {
     const auto slab = pool.blocks.next_slab_blocks();
@@ -93,11 +101,13 @@ void pool_manager::return_slabs(pool_state& pool) {
 }
 
 bool pool_manager::evict_one(pool_state& pool) {
-  const auto block = pool.index ? pool.index->evict() : std::nullopt;
-  if (!block) return false;
-  pool.blocks.remove_owner(*block, block_owner::index);
-  ++pool.counters.num_evicted_blocks;
-  return true;
+  while (const auto block = pool.index ? pool.index->evict() : std::nullopt) {
+    // One in use only leaves the index; its request publishes it again, after its own copy of the parent.
+    if (pool.blocks.remove_owner(*block, block_owner::index) != block_state::free) continue;
+    ++pool.counters.num_evicted_blocks;
+    return true;
+  }
+  return false;
 }
 
 std::uint32_t pool_manager::evict(pool_id pool, std::uint32_t num_blocks) {

@@ -46,13 +46,13 @@ prefix_index::node_ref prefix_index::insert(node_ref parent, const std::shared_p
   n.hash = hash_of(parent, *salt, num_prompt_cells, tokens);
   n.parent = parent;
   n.num_prompt_cells = num_prompt_cells;
-  n.num_children = 0;
+  n.first_child = none;
   n.idle = false;
   n.serial = next_serial_++;
   std::ranges::copy(tokens,
                     tokens_.begin() + static_cast<std::ptrdiff_t>(std::size_t{block.value} * block_size_));
   n.next_in_bucket = std::exchange(bucket_of(n.hash), block.value);
-  if (parent.serial != 0) ++nodes_[parent.block.value].num_children;
+  link_to_parent(block.value);
   ++num_nodes_;
   return {block, n.serial};
 }
@@ -81,24 +81,44 @@ void prefix_index::remove_idle(std::uint32_t index) noexcept {
   --num_idle_;
 }
 
+void prefix_index::link_to_parent(std::uint32_t index) noexcept {
+  auto& n = nodes_[index];
+  n.previous_sibling = n.next_sibling = none;
+  if (n.parent.serial == 0) return;
+  auto& first = nodes_[n.parent.block.value].first_child;
+  n.next_sibling = first;
+  if (first != none) nodes_[first].previous_sibling = index;
+  first = index;
+}
+
+void prefix_index::unlink_from_parent(std::uint32_t index) noexcept {
+  auto& n = nodes_[index];
+  if (n.parent.serial == 0) return;
+  auto& before = n.previous_sibling == none ? nodes_[n.parent.block.value].first_child
+                                            : nodes_[n.previous_sibling].next_sibling;
+  before = n.next_sibling;
+  if (n.next_sibling != none) nodes_[n.next_sibling].previous_sibling = n.previous_sibling;
+}
+
 std::optional<block_id> prefix_index::evict() {
+  if (oldest_ == none) return std::nullopt;
   // Requests release their blocks last block first, so the oldest idle node is a leaf except where a request
   // that computed its own copy of the parent's content still holds a child.
-  for (auto i = oldest_; i != none; i = nodes_[i].newer) {
-    if (nodes_[i].num_children > 0) continue;
-    remove(i);
-    return block_id{i};
-  }
-  return std::nullopt;
+  auto leaf = oldest_;
+  while (leaf != none && nodes_[leaf].first_child != none) leaf = nodes_[leaf].newer;
+  if (leaf == none) // such children keep every idle node
+    for (leaf = oldest_; nodes_[leaf].first_child != none;) leaf = nodes_[leaf].first_child;
+  remove(leaf);
+  return block_id{leaf};
 }
 
 void prefix_index::remove(std::uint32_t index) noexcept {
   auto& n = nodes_[index];
-  remove_idle(index);
+  if (n.idle) remove_idle(index);
   auto* link = &bucket_of(n.hash);
   while (*link != index) link = &nodes_[*link].next_in_bucket;
   *link = n.next_in_bucket;
-  if (n.parent.serial != 0) --nodes_[n.parent.block.value].num_children;
+  unlink_from_parent(index);
   n.serial = 0;
   n.salt.reset();
   --num_nodes_;
@@ -108,7 +128,7 @@ expected<void> prefix_index::check_invariants() const {
   const auto broken = [](std::string what) {
     return error(errc::internal, "prefix index: " + std::move(what));
   };
-  std::vector<std::uint32_t> children(nodes_.size());
+  std::vector<std::uint32_t> num_children(nodes_.size());
   std::uint32_t num_nodes = 0;
   std::uint32_t num_idle = 0;
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
@@ -117,14 +137,23 @@ expected<void> prefix_index::check_invariants() const {
     ++num_nodes;
     if (n.idle) ++num_idle;
     if (!contains(n.parent)) return broken("the parent of block " + std::to_string(i) + " is gone");
-    if (n.parent.serial != 0) ++children[n.parent.block.value];
+    if (n.parent.serial != 0) ++num_children[n.parent.block.value];
     const auto salt = n.salt ? std::string_view(*n.salt) : std::string_view{};
     if (find(n.parent, salt, n.num_prompt_cells, tokens_of(i)) != node_ref{block_id{i}, n.serial})
       return broken("block " + std::to_string(i) + " is not found by its content");
   }
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i)
-    if (nodes_[i].serial != 0 && children[i] != nodes_[i].num_children)
-      return broken("block " + std::to_string(i) + " counts its children wrongly");
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].serial == 0) continue;
+    std::uint32_t num_listed = 0;
+    for (auto before = none, child = nodes_[i].first_child; child != none && num_listed <= num_children[i];
+         before = child, child = nodes_[child].next_sibling) {
+      const auto& n = nodes_[child];
+      const bool ours = n.parent == node_ref{block_id{i}, nodes_[i].serial};
+      num_listed += ours && n.previous_sibling == before ? 1 : num_children[i] + 1;
+    }
+    if (num_listed != num_children[i])
+      return broken("block " + std::to_string(i) + " lists its children wrongly");
+  }
   std::uint32_t num_listed = 0;
   for (auto i = oldest_; i != none; i = nodes_[i].newer) {
     if (!nodes_[i].idle || ++num_listed > num_idle) return broken("the list of idle blocks is damaged");

@@ -19,7 +19,8 @@ namespace paceline::kv {
 /// comparing tokens, salt and parent, so that equal hashes can never mix two prompts.
 ///
 /// Keeps block ids only; the caller counts the index as one owner of every block in it, and tells it which
-/// blocks nobody else owns (`set_idle`): those are evictable, leaves first, least recently used first.
+/// blocks nobody else owns (`set_idle`): those are evictable, leaves first, least recently used first. Every
+/// idle block can be had: a request in use below one computed its content again, in a block of its own.
 ///
 /// All memory is allocated by the constructor, so no later call can fail for want of it.
 class prefix_index {
@@ -49,7 +50,9 @@ class prefix_index {
 
   /// `idle`: the index is the block's only owner. Becoming idle counts as its last use.
   void set_idle(block_id block, bool idle);
-  /// Removes the least recently used idle leaf and returns its block; none if there is no idle leaf.
+  /// Removes one leaf and returns its block; none if no block is idle. That is the least recently used idle
+  /// leaf. If no leaf is idle, it is one in use below the least recently used idle block: repeated, that
+  /// block becomes a leaf and goes.
   std::optional<block_id> evict();
 
   std::uint32_t num_nodes() const noexcept { return num_nodes_; }
@@ -66,7 +69,9 @@ class prefix_index {
     node_ref parent;
     std::shared_ptr<const std::string> salt; ///< of a root
     std::uint32_t num_prompt_cells = 0;
-    std::uint32_t num_children = 0;
+    std::uint32_t first_child = none;
+    std::uint32_t next_sibling = none; ///< neighbours in the list of the parent's children
+    std::uint32_t previous_sibling = none;
     std::uint32_t next_in_bucket = none;
     bool idle = false;
     std::uint32_t older = none; ///< neighbours in the list of idle nodes
@@ -80,6 +85,8 @@ class prefix_index {
   std::span<const token_id> tokens_of(std::uint32_t index) const {
     return std::span(tokens_).subspan(std::size_t{index} * block_size_, block_size_);
   }
+  void link_to_parent(std::uint32_t index) noexcept;
+  void unlink_from_parent(std::uint32_t index) noexcept;
   void append_idle(std::uint32_t index) noexcept;
   void remove_idle(std::uint32_t index) noexcept;
   void remove(std::uint32_t index) noexcept;

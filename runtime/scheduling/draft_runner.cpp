@@ -4,7 +4,7 @@
 
 namespace paceline::scheduling {
 
-speculation::draft_task make_task(const plan_item& item, speculation::drafter& drafter, std::uint32_t draft_length) {
+speculation::draft_task make_task(const plan_item& item, speculation::drafter& drafter, draft_bounds limit) {
   auto& sequence = *item.target;
   speculation::draft_task task{};
   task.request = sequence.id();
@@ -13,7 +13,8 @@ speculation::draft_task make_task(const plan_item& item, speculation::drafter& d
   task.counts = &sequence.counts();
   task.prompt_length = sequence.prompt_length();
   task.rule = sequence.request().speculation.rule;
-  task.draft_length = draft_length;
+  task.draft_length = limit.length;
+  task.max_nodes = limit.nodes;
   task.blocks = item.drafter_blocks;
   task.features = sequence.features;
   task.session = sequence.session(item.drafter, drafter);
@@ -35,7 +36,7 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
     if (item.drafter_restart) item.target->reset_session(index_);
     if (item.target->kv_length() + 1 != item.target->length()) continue; // its prompt is not complete
     const auto limit = draft_limit(item, target_block_size_, context_length_);
-    if (limit == 0) continue;
+    if (limit.length == 0) continue;
     tasks.push_back(make_task(item, *drafter_, limit));
     owners.push_back(i);
   }

@@ -4,15 +4,17 @@
 
 namespace paceline::scheduling {
 
-std::uint32_t draft_limit(const plan_item& item, std::uint32_t block_size, std::uint32_t context_length) {
+draft_bounds draft_limit(const plan_item& item, std::uint32_t block_size, std::uint32_t context_length) {
   const auto& sequence = *item.target;
   const auto room = [length = sequence.length()](std::size_t capacity) {
     return capacity > length ? static_cast<std::uint32_t>(capacity - length) : 0U;
   };
-  std::uint32_t limit = item.draft_length;
-  limit = std::min(limit, sequence.remaining() > 0 ? sequence.remaining() - 1 : 0U); // the round adds one token itself
-  limit = std::min(limit, room(item.blocks.size() * block_size));
-  limit = std::min(limit, room(context_length));
+  draft_bounds limit;
+  limit.nodes = std::min({item.max_nodes, speculation::token_tree::max_nodes, room(item.blocks.size() * block_size)});
+  // Levels are positions, nodes only cells. The round adds one token itself.
+  const auto levels = std::min(room(context_length), sequence.remaining() > 0 ? sequence.remaining() - 1 : 0U);
+  limit.length = std::min({item.draft_length, levels, limit.nodes});
+  if (limit.length == 0) limit.nodes = 0;
   return limit;
 }
 

@@ -24,7 +24,8 @@ struct plan_item {
   std::uint32_t num_cached_tokens = 0;      ///< with restart_at: how much of it came from the prefix cache
   std::vector<device::kv_copy> copies;      ///< cells to copy before the pass
   std::uint32_t drafter = 0;                ///< index into the model's drafters; 0 is "none"
-  std::uint32_t draft_length = 0;           ///< upper bound
+  std::uint32_t draft_length = 0;           ///< upper bound: levels of the draft tree
+  std::uint32_t max_nodes = 0;              ///< upper bound: its nodes; a chain has as many as levels
   std::vector<block_id> drafter_blocks;     ///< lease in the drafter's own pool
   bool drafter_restart = false;             ///< that lease is new: what the drafter remembers of its own KV is void
 };
@@ -73,8 +74,14 @@ struct round_result {
   std::vector<std::uint64_t> submissions;
 };
 
-/// Draft tokens that item may use now: never beyond what the request may commit, the context, or the leases hold
-/// (overflow guard: shrinks to 0, never fails). Call inside a program.
-std::uint32_t draft_limit(const plan_item& item, std::uint32_t block_size, std::uint32_t context_length);
+/// The largest draft tree that an item may have now.
+struct draft_bounds {
+  std::uint32_t length = 0; ///< levels; 0: no draft
+  std::uint32_t nodes = 0;  ///< at least `length`
+};
+
+/// Never beyond what the request may commit, the context, or the leases hold (overflow guard: shrinks to 0, never fails).
+/// Call inside a program.
+draft_bounds draft_limit(const plan_item& item, std::uint32_t block_size, std::uint32_t context_length);
 
 } // namespace paceline::scheduling

@@ -84,13 +84,12 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   for (auto& lane : lanes) {
     if (lane.draft.tree.empty()) continue;
     const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
-    const auto room = limit == 0 ? 0 : lane.item->blocks.size() * resources_.kv->block_size() - lane.item->target->length();
-    if (lane.draft.tree.size() > room) { // nodes the lease has no cells for; what is left is a tree
-      lane.draft.tree.truncate(static_cast<std::uint32_t>(room));
-      if (lane.draft.probs.size() > room) lane.draft.probs.resize(room);
+    if (lane.draft.tree.size() > limit.nodes) { // no cells for them; what is left is a tree
+      lane.draft.tree.truncate(limit.nodes);
+      if (lane.draft.probs.size() > limit.nodes) lane.draft.probs.resize(limit.nodes);
     }
     const bool stale = lane.draft.base_length != lane.item->target->length();
-    if (!stale && speculation::validate_draft(lane.draft, resources_.target->info().vocab_size, limit)) continue;
+    if (!stale && speculation::validate_draft(lane.draft, resources_.target->info().vocab_size, limit.length)) continue;
     lane.draft = {};
     lane.stale = true;
   }
@@ -103,7 +102,7 @@ void round_runner::propose_in_line(device::ops& ops, std::uint32_t index, std::v
   for (auto& lane : lanes) {
     if (lane.item->drafter != index || !lane.decides || lane.num_context != 1) continue;
     const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
-    if (limit == 0) continue;
+    if (limit.length == 0) continue;
     tasks.push_back(make_task(*lane.item, drafter, limit));
     owners.push_back(&lane);
   }

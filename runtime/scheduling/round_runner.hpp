@@ -91,6 +91,6 @@ private:
 };
 
 /// The task a drafter gets for `item`, with an empty result.
-speculation::draft_task make_task(const plan_item& item, speculation::drafter& drafter, std::uint32_t draft_length);
+speculation::draft_task make_task(const plan_item& item, speculation::drafter& drafter, draft_bounds limit);
 
 } // namespace paceline::scheduling

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,8 +23,10 @@ namespace paceline::scheduling {
 struct drafter_slot {
   std::string name;
   std::uint32_t default_draft_length = 0;
-  std::uint32_t pool = 0;          ///< its pool's number; 0 = it has none
-  bool worker = false;             ///< drafts on its own stream
+  std::uint32_t pool = 0; ///< its pool's number; 0 = it has none
+  bool worker = false;    ///< drafts on its own stream
+  /// Most nodes a draft tree of so many levels has; empty: it drafts chains.
+  std::function<std::uint32_t(std::uint32_t draft_length)> max_nodes = {};
 };
 
 struct scheduler_options {
@@ -36,14 +39,14 @@ struct scheduler_options {
   bool two_groups = false;             ///< requests with worker drafters alternate in two groups
   bool prefix_cache = true;
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
-  std::vector<drafter_slot> drafters;  ///< [0] is "none"
+  std::vector<drafter_slot> drafters; ///< [0] is "none"
 };
 
 /// What the scheduler wants done after an input.
 struct decisions {
   std::vector<round_plan> rounds;
   std::vector<pool_command> pool;
-  std::vector<token_event> events;   ///< ends decided here: refused, cancelled, expired, failed
+  std::vector<token_event> events; ///< ends decided here: refused, cancelled, expired, failed
 };
 
 /// Counters since start and gauges.
@@ -52,7 +55,10 @@ struct scheduler_counters {
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
   std::uint64_t prompt_tokens = 0, cached_prompt_tokens = 0, generation_tokens = 0;
   std::uint64_t num_rounds = 0, num_rollbacks = 0, rolled_back_tokens = 0, stale_drafts = 0;
-  struct drafter { std::uint64_t num_rounds = 0, num_draft_tokens = 0, num_accepted_tokens = 0; std::vector<std::uint64_t> accepted_per_position; };
+  struct drafter {
+    std::uint64_t num_rounds = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
+    std::vector<std::uint64_t> accepted_per_position;
+  };
   std::vector<drafter> drafters;
 };
 
@@ -62,17 +68,18 @@ struct scheduler_counters {
 ///                ^                       |
 ///                +------ preempted <-----+
 ///
-/// waiting: in the queue. acquiring: the pool was asked. running: takes part in rounds. closing: no further rounds; waits
-/// for those in flight, then its blocks are released.
+/// waiting: in the queue. acquiring: the pool was asked. running: takes part in rounds. closing: no further
+/// rounds; waits for those in flight, then its blocks are released.
 ///
-/// Invariants (`check_invariants`): a request is in exactly one state; blocks are leased only in running and closing; a
-/// group has at most `depth` rounds in flight; a request has items in rounds of its own group only; num_in_flight of a
-/// request equals its items in rounds in flight.
+/// Invariants (`check_invariants`): a request is in exactly one state; blocks are leased only in running and
+/// closing; a group has at most `depth` rounds in flight; a request has items in rounds of its own group
+/// only; num_in_flight of a request equals its items in rounds in flight.
 class scheduler_state {
-public:
+ public:
   explicit scheduler_state(scheduler_options options);
 
-  decisions submit(std::shared_ptr<sequence> request, std::uint32_t drafter, std::uint64_t credit, time_point now);
+  decisions submit(std::shared_ptr<sequence> request, std::uint32_t drafter, std::uint64_t credit,
+                   time_point now);
   decisions cancel(request_id request, time_point now);
   /// The request may commit `tokens` in all.
   decisions grant(request_id request, std::uint64_t tokens, time_point now);
@@ -81,7 +88,8 @@ public:
   decisions on_round_done(const round_result& result, time_point now);
   /// Deadlines. Call about every `tick_interval` while `active()`.
   decisions on_tick(time_point now);
-  /// A restarted verifier knows only `known` of the rounds in flight; the others never ran and are planned again.
+  /// A restarted verifier knows only `known` of the rounds in flight; the others never ran and are planned
+  /// again.
   decisions on_rounds_lost(const std::vector<round_id>& known, time_point now);
   /// A restarted pool manager may have lost commands: asks again, and says who is alive.
   decisions on_pool_restarted(time_point now);
@@ -97,86 +105,124 @@ public:
   /// One line a request and round in flight, for a person.
   std::string describe() const;
 
-private:
+ private:
   enum class phase : std::uint8_t { waiting, acquiring, running, closing };
 
   struct lease {
     std::vector<block_id> blocks;
-    std::uint64_t asked = 0;  ///< ticket of the question under way; 0 = none
-    bool refused = false;     ///< the pool was full; asked again when blocks come back
-    bool fresh = false;       ///< nothing has been computed in it yet
-    std::uint64_t last_use = 0; ///< submission number, on the pool's stream, of the last program that may touch it
-    std::uint32_t positions(std::uint32_t block_size) const { return static_cast<std::uint32_t>(blocks.size()) * block_size; }
+    std::uint64_t asked = 0;     ///< ticket of the question under way; 0 = none
+    std::uint32_t asked_for = 0; ///< positions of that question
+    /// The fewest positions refused since blocks came back last, 0 if none: fewer may be asked for at once,
+    /// as many when blocks come back.
+    std::uint32_t refused_at = 0;
+    bool fresh = false; ///< nothing has been computed in it yet
+    /// Submission number, on the pool's stream, of the last program that may touch it.
+    std::uint64_t last_use = 0;
+    std::uint32_t positions(std::uint32_t block_size) const {
+      return static_cast<std::uint32_t>(blocks.size()) * block_size;
+    }
   };
 
   struct record {
     std::shared_ptr<sequence> target;
     phase state = phase::waiting;
     group_id group;
-    std::uint64_t order = 0;              ///< of admission; the youngest is preempted first
+    std::uint64_t order = 0; ///< of admission; the youngest is preempted first
     std::uint32_t drafter = 0;
     std::uint32_t draft_length = 0;
-    std::uint64_t credit = 0;             ///< output tokens it may commit in all
+    std::uint64_t credit = 0; ///< output tokens it may commit in all
     time_point deadline;
     lease target_lease;
     lease drafter_lease;
     std::optional<std::uint32_t> restart_at;
     std::uint32_t num_cached = 0;
-    std::vector<device::kv_copy> copies;  ///< to be done by the first round
-    std::uint32_t known_length = 0;       ///< committed, as far as reported
-    std::uint32_t planned_kv = 0;         ///< context rows planned so far, while the prompt is not fully planned
-    bool decoding = false;                ///< the whole prompt is planned: further items decode
-    std::uint32_t upper_length = 0;       ///< committed length once all rounds in flight are done, at most
+    std::vector<device::kv_copy> copies; ///< to be done by the first round
+    std::uint32_t known_length = 0;      ///< committed, as far as reported
+    std::uint32_t planned_kv = 0;        ///< context rows planned, while the prompt is not fully planned
+    bool decoding = false;               ///< the whole prompt is planned: further items decode
+    std::uint32_t upper_length = 0;      ///< committed length once all rounds in flight are done, at most
+    std::uint32_t upper_slot = 0;        ///< slots that rounds in flight may write, at most
     std::uint32_t num_in_flight = 0;
     bool preempting = false;
   };
 
+  /// How many positions ahead a lease shall reach: for this round and the next.
+  enum class appetite : std::uint8_t {
+    plain, ///< without drafts; below it a request stands still
+    chain, ///< for the levels of the draft
+    tree,  ///< for all its nodes
+  };
+
   struct flight { ///< one round in flight
     group_id group;
-    struct part { request_id request; std::uint32_t num_context = 0; std::uint32_t growth = 0; std::optional<std::uint32_t> restart; };
+    /// One request's part of it; should the round be lost, what its item told the device once is told again.
+    struct part {
+      request_id request;
+      std::uint32_t num_context = 0;
+      std::uint32_t growth = 0;
+      std::optional<std::uint32_t> restart;
+      std::vector<device::kv_copy> copies;
+      bool drafter_restart = false;
+    };
     std::vector<part> parts;
   };
 
   void pump(decisions& out, time_point now);
+  void finish_here(record& r, finish_reason reason, std::optional<error> failure, decisions& out);
+  void retire_if_idle(request_id request, decisions& out);
+  void forget(request_id request);
+  void count_finish(finish_reason reason);
+  record* find(request_id request);
+
+  // scheduler_memory.cpp
   void admit(decisions& out);
+  void want_blocks(record& r, lease& lease, std::uint32_t pool, appetite least, decisions& out);
+  bool tighten(decisions& out);
+  void roll_back(record& r, decisions& out);
+  void preempt_youngest(decisions& out);
+  void release(record& r, decisions& out);
+  std::uint32_t max_positions(const record& r) const;
+  std::uint32_t blocks_for(std::uint32_t positions) const {
+    return (positions + options_.block_size - 1) / options_.block_size;
+  }
+  std::uint32_t look_ahead(const record& r, appetite a) const;
+  std::uint32_t bounded(const record& r, std::uint64_t positions, std::uint32_t nodes) const;
+  appetite largest_appetite() const { return tight_ ? appetite::chain : appetite::tree; }
+  std::uint32_t num_nodes(const record& r, std::uint32_t draft_length) const;
+
+  // scheduler_rounds.cpp
   void compose(group_id group, decisions& out);
   std::optional<plan_item> prompt_item(record& r, std::uint32_t& prompt_rows, flight::part& part);
   std::optional<plan_item> decode_item(record& r, flight::part& part, decisions& out);
-  std::uint32_t usable_draft_length(record& r, decisions& out);
-  void want_blocks(record& r, lease& lease, std::uint32_t pool, std::uint32_t num_positions, decisions& out);
-  void preempt_youngest(decisions& out);
-  void settle_item(record& r, const item_result& item, decisions& out);
-  void roll_back(record& r, decisions& out);
-  void count_speculation(const item_result& item);
-  void finish_here(record& r, finish_reason reason, std::optional<error> failure, decisions& out);
-  void retire_if_idle(request_id request, decisions& out);
-  void release(record& r, decisions& out);
-  void forget(request_id request);
-  void count_finish(finish_reason reason);
+  draft_bounds usable_draft(record& r, decisions& out);
   std::uint32_t depth(group_id group) const;
   std::uint32_t in_flight(group_id group) const;
-  std::uint32_t prompt_row_budget(group_id group) const;
   std::uint32_t num_in_group(group_id group) const;
   std::uint32_t num_streams() const;
-  std::uint32_t max_positions(const record& r) const;
-  std::uint32_t look_ahead(const record& r) const;
+  std::uint32_t prompt_row_budget(group_id group) const;
   group_id choose_group(const record& r) const;
-  record* find(request_id request);
+
+  // scheduler_results.cpp
+  void settle_item(record& r, const item_result& item, decisions& out);
+  void count_speculation(const item_result& item);
 
   scheduler_options options_;
   std::map<request_id, record> requests_;
-  std::deque<request_id> queue_;              ///< waiting and acquiring, in order of admission
-  std::vector<request_id> running_;           ///< running and closing, oldest first
+  std::deque<request_id> queue_;    ///< waiting and acquiring, in order of admission
+  std::vector<request_id> running_; ///< running and closing, oldest first
   std::map<round_id, flight> flights_;
-  std::set<request_id> tombstones_;           ///< cancelled before they were submitted
-  std::set<request_id> ended_;                ///< lately; a restart may submit one again
+  std::set<request_id> tombstones_; ///< cancelled before they were submitted
+  std::set<request_id> ended_;      ///< lately; a restart may submit one again
   cost_model costs_;
   scheduler_counters counters_;
   std::uint64_t next_round_ = 1;
   std::uint64_t next_order_ = 1;
   std::uint64_t next_ticket_ = 1;
   bool draining_ = false;
-  bool admission_blocked_ = false;            ///< the pool refused the head of the queue
+  bool admission_blocked_ = false; ///< the pool refused the head of the queue
+  /// The pool refused something since a request ended last: draft trees do without what a chain does not
+  /// need.
+  bool tight_ = false;
 };
 
 } // namespace paceline::scheduling

@@ -32,8 +32,9 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
         options.num_partitions = param.two_groups ? 2 : 1;
         options.target = small_target();
         std::vector<simulated_drafter> drafters;
+        auto num_wanted = std::make_shared<std::uint64_t>();
         if (param.drafter != "none") {
-          auto made = drafter_called(param.drafter, small_target());
+          auto made = drafter_called(param.drafter, small_target(), num_wanted);
           if (param.worker) made = placed(std::move(made), speculation::placement::worker);
           drafters.push_back({std::move(made), length, 1});
         }
@@ -62,6 +63,10 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
           ASSERT_GT(drafted, 0U);
           ASSERT_EQ(accepted, 0U);
         }
+        if (param.drafter == "tree") {
+          ASSERT_GT(drafted, 0U);
+          ASSERT_LE(drafted, *num_wanted); // a lease that a late message brings comes a round late
+        }
         ASSERT_EQ(sim.check_invariants(), "");
         ASSERT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
         ASSERT_EQ(sim.scheduler().counters().stale_drafts, 0U);
@@ -76,6 +81,58 @@ INSTANTIATE_TEST_SUITE_P(drafters, exactness_grid,
                                            grid_case{"half_right", true, true}, grid_case{"tree", true, true},
                                            grid_case{"model", true, true}, grid_case{"model_other", true, true}),
                          name_of);
+
+TEST(exactness, trees_are_verified_to_the_last_node) {
+  for (std::uint32_t length = 1; length <= 8; ++length)
+    for (const std::uint32_t concurrency : {1U, 3U, 8U})
+      for (const bool worker : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << "length " << length << " concurrency " << concurrency << " worker " << worker);
+        simulation_options options;
+        options.target = small_target();
+        options.two_groups = worker;
+        options.num_partitions = worker ? 2 : 1;
+        auto num_wanted = std::make_shared<std::uint64_t>();
+        auto tree = drafter_called("tree", small_target(), num_wanted);
+        if (worker) tree = placed(std::move(tree), speculation::placement::worker);
+        std::vector<simulated_drafter> drafters;
+        drafters.push_back({std::move(tree), length, 1});
+        simulation sim(options, std::move(drafters));
+        std::vector<generation_request> requests;
+        for (std::uint32_t n = 0; n < concurrency; ++n) {
+          requests.push_back(request_number(n, 1.0F));
+          sim.submit(requests.back(), 1);
+        }
+        ASSERT_TRUE(sim.run());
+        std::uint32_t drafted = 0, accepted = 0;
+        for (std::uint32_t n = 0; n < concurrency; ++n) {
+          ASSERT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << "request " << n;
+          drafted += sim.client(n).speculation->num_draft_tokens;
+          accepted += sim.client(n).speculation->num_accepted_tokens;
+        }
+        ASSERT_GT(drafted, 0U);
+        ASSERT_EQ(drafted, *num_wanted) << "nodes were proposed that had no cells";
+        ASSERT_EQ(accepted * 3, drafted) << "one of three siblings is always right";
+      }
+}
+
+TEST(exactness, trees_with_cells_for_every_node_are_accepted_further) {
+  const auto accepted_a_round = [](std::uint32_t max_tree_nodes) {
+    simulation_options options;
+    options.target = small_target();
+    std::vector<simulated_drafter> drafters;
+    drafters.push_back({drafter_called("tree", small_target()), 6, 0, max_tree_nodes});
+    simulation sim(options, std::move(drafters));
+    const auto request = request_number(1, 1.0F, 60);
+    sim.submit(request, 1);
+    EXPECT_TRUE(sim.run());
+    EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), request));
+    const auto& stats = *sim.client(0).speculation;
+    return static_cast<double>(stats.num_accepted_tokens) / stats.num_rounds;
+  };
+  EXPECT_EQ(accepted_a_round(6), 2) << "six nodes are two levels of three siblings";
+  EXPECT_EQ(accepted_a_round(12), 4);
+  EXPECT_GT(accepted_a_round(64), 5) << "all six levels, but at the end";
+}
 
 TEST(exactness, stop_tokens_inside_a_draft_end_the_request_there) {
   simulation_options options;

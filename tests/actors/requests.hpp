@@ -29,8 +29,11 @@ inline model::hash_model_config small_target() {
   return c;
 }
 
-/// The drafters of the exactness grid by name; see the "always wrong" and "always right" ones.
-inline std::unique_ptr<speculation::drafter> drafter_called(const std::string& name, const model::hash_model_config& target) {
+/// The drafters of the exactness grid by name; see the "always wrong" and "always right" ones. `num_wanted`
+/// counts the nodes that "tree" would propose if it had cells for all.
+inline std::unique_ptr<speculation::drafter>
+drafter_called(const std::string& name, const model::hash_model_config& target,
+               std::shared_ptr<std::uint64_t> num_wanted = std::make_shared<std::uint64_t>()) {
   auto same = std::make_shared<model::hash_model>(target);
   const auto right = own_sample([same](std::span<const token_id> context) { return same->logits_after(context); });
   if (name == "always_right") return make_scripted_drafter(name, right);
@@ -39,7 +42,7 @@ inline std::unique_ptr<speculation::drafter> drafter_called(const std::string& n
     return make_scripted_drafter(name, [right, wrong = contradict(right, target.vocab_size)](const auto& task, auto path) {
       return (task.tokens.size() + path.size()) % 3 == 0 ? wrong(task, path) : right(task, path);
     });
-  if (name == "tree") return make_tree_drafter(name, right, 3, target.vocab_size);
+  if (name == "tree") return make_tree_drafter(name, right, 3, target.vocab_size, std::move(num_wanted));
   if (name == "feature") return make_feature_drafter(name, same);
   speculation::drafter_parts parts;
   parts.options = options_of(name, name == "ngram" ? "ngram" : "model");

@@ -48,6 +48,87 @@ TEST(scheduling, a_full_pool_queues_or_preempts_and_everybody_finishes) {
   EXPECT_EQ(sim.check_invariants(), "");
 }
 
+TEST(scheduling, a_request_that_fills_the_pool_runs_beside_its_own_cached_prefix) {
+  simulation_options options;
+  options.target = small_target();
+  options.block_size = 16;
+  options.num_blocks = 4;
+  options.context_length = 57;
+  simulation sim(options);
+  auto request = request_number(1, 0.0F);
+  request.stop.max_tokens = 57 - static_cast<std::uint32_t>(request.prompt.size());
+  for (std::size_t i = 0; i < 3; ++i) {
+    sim.submit(request);
+    ASSERT_TRUE(sim.run(100'000)) << sim.scheduler().describe();
+    EXPECT_EQ(sim.client(i).tokens, decode_plainly(sim.target(), request)) << i;
+  }
+  EXPECT_EQ(sim.scheduler().counters().num_preemptions, 0U) << "nobody was in its way";
+  EXPECT_EQ(sim.check_invariants(), "");
+}
+
+/// Any request that fits in the pool by its declared size, again and again beside what its own lives left in the cache.
+TEST(scheduling, a_request_alone_in_a_pool_of_its_size_always_finishes_without_preemption) {
+  constexpr std::uint32_t num_positions = 57;
+  for (const std::uint32_t block_size : {1U, 4U, 16U})
+    for (const std::uint32_t prompt : {1U, 7U, 15U, 16U, 17U, 32U, 47U, 48U, 49U, 52U, 56U})
+      for (const std::uint32_t spare : {0U, 1U, 8U})
+        for (const std::uint32_t draft_length : {0U, 4U}) {
+          if (prompt + spare >= num_positions) continue;
+          SCOPED_TRACE(::testing::Message() << "block size " << block_size << " prompt " << prompt << " spare " << spare
+                                            << " draft length " << draft_length);
+          simulation_options options;
+          options.target = small_target();
+          options.block_size = block_size;
+          options.context_length = num_positions;
+          options.num_blocks = (num_positions + block_size - 1) / block_size;
+          std::vector<simulated_drafter> drafters;
+          drafters.push_back({drafter_called("half_right", small_target()), draft_length, 0});
+          simulation sim(options, std::move(drafters));
+          auto request = request_number(1, 0.0F);
+          request.prompt.clear();
+          for (std::uint32_t i = 0; i < prompt; ++i) request.prompt.emplace_back(static_cast<std::int32_t>(i * 11 % 60));
+          request.stop.max_tokens = num_positions - spare - prompt;
+          for (std::size_t i = 0; i < 3; ++i) {
+            sim.submit(request, draft_length > 0 ? 1 : 0);
+            ASSERT_TRUE(sim.run(100'000)) << sim.scheduler().describe();
+            ASSERT_EQ(sim.client(i).finish, finish_reason::length) << i;
+            ASSERT_EQ(sim.client(i).tokens, decode_plainly(sim.target(), request)) << i;
+          }
+          ASSERT_EQ(sim.scheduler().counters().num_preemptions, 0U);
+          ASSERT_EQ(sim.check_invariants(), "");
+        }
+}
+
+TEST(scheduling, draft_trees_shrink_before_anybody_waits_for_memory) {
+  for (const std::uint32_t block_size : {1U, 4U, 16U})
+    for (const bool worker : {false, true}) {
+      simulation_options options;
+      options.target = small_target();
+      options.block_size = block_size;
+      options.max_running = 2;
+      // Two requests of 80 positions fit to the cell. A tree of 60 nodes would take half of that beside them.
+      options.num_blocks = 2 * 80 / block_size;
+      auto tree = drafter_called("tree", small_target());
+      if (worker) tree = placed(std::move(tree), speculation::placement::worker);
+      std::vector<simulated_drafter> drafters;
+      drafters.push_back({std::move(tree), 20, 0});
+      simulation sim(options, std::move(drafters));
+      std::vector<generation_request> requests;
+      for (std::uint32_t n = 0; n < 2; ++n) {
+        requests.push_back(request_number(n, 1.0F));
+        requests[n].stop.max_tokens = 80 - static_cast<std::uint32_t>(requests[n].prompt.size());
+        sim.submit(requests[n], 1);
+      }
+      while (sim.client(0).tokens.empty() || sim.client(1).tokens.empty()) ASSERT_TRUE(sim.step());
+      EXPECT_EQ(sim.client(0).finish, finish_reason::none) << "they should run beside each other";
+      EXPECT_EQ(sim.client(1).finish, finish_reason::none);
+      ASSERT_TRUE(sim.run());
+      for (std::uint32_t n = 0; n < 2; ++n) EXPECT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << n;
+      EXPECT_EQ(sim.scheduler().counters().num_preemptions, 0U);
+      EXPECT_EQ(sim.check_invariants(), "");
+    }
+}
+
 TEST(scheduling, a_request_that_can_never_fit_is_refused_with_both_numbers) {
   simulation_options options;
   options.target = small_target();

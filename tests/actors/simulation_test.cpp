@@ -18,13 +18,31 @@ struct outcome {
   std::vector<std::vector<token_id>> tokens;
   std::vector<finish_reason> ends;
   std::size_t num_steps = 0;
+  std::uint64_t num_preemptions = 0, num_cached = 0; ///< requests preempted, prompt tokens found in the cache
   friend bool operator==(const outcome&, const outcome&) = default;
 };
 
+enum class pool_size : std::uint8_t {
+  any,
+  tight, ///< one to two of the longest requests; few different prompts, some of them whole blocks
+};
+
+/// Request number `n` of a life with a tight pool: a prompt of whole blocks, which can be wholly cached, or a short one,
+/// which computes again what the cache holds.
+generation_request recurring_request(std::uint64_t n) {
+  const auto max_tokens = 1 + static_cast<std::uint32_t>(n / 8 % 16);
+  auto r = request_number(static_cast<std::uint32_t>(n % 2), n % 4 < 2 ? 0.0F : 1.0F, n % 8 < 4 ? max_tokens : 32);
+  if (n % 8 < 4)
+    while (r.prompt.size() < 32) r.prompt.push_back(r.prompt[r.prompt.size() / 2]);
+  return r;
+}
+constexpr std::uint32_t longest_recurring = 49;
+
 /// One random life of an engine: requests come, leave, pause; actors die; messages and completions come in any order.
-outcome live(std::uint64_t seed) {
+outcome live(std::uint64_t seed, pool_size pool = pool_size::any) {
   std::mt19937_64 random(seed);
   const auto chance = [&](std::uint64_t one_in) { return random() % one_in == 0; };
+  const bool tight = pool == pool_size::tight;
   simulation_options options;
   options.seed = seed;
   options.shuffle = true;
@@ -32,6 +50,10 @@ outcome live(std::uint64_t seed) {
   options.num_partitions = 1 + random() % 2;
   options.block_size = std::array{1U, 4U, 16U}[random() % 3];
   options.num_blocks = (48 + random() % 200) / options.block_size + 3;
+  if (tight) {
+    const auto one = (longest_recurring + options.block_size - 1) / options.block_size;
+    options.num_blocks = one + static_cast<std::uint32_t>(random() % (one + 1));
+  }
   options.max_running = 1 + random() % 6;
   options.target = small_target();
   std::vector<simulated_drafter> drafters;
@@ -49,7 +71,9 @@ outcome live(std::uint64_t seed) {
   while (out.num_steps < 50'000) {
     if (requests.size() < num_requests && chance(40)) {
       const auto n = static_cast<std::uint32_t>(requests.size());
-      requests.push_back(request_number(n + static_cast<std::uint32_t>(seed % 5), chance(2) ? 0.0F : 1.0F, 6 + static_cast<std::uint32_t>(random() % 12)));
+      requests.push_back(tight ? recurring_request(random())
+                               : request_number(n + static_cast<std::uint32_t>(seed % 5), chance(2) ? 0.0F : 1.0F,
+                                                6 + static_cast<std::uint32_t>(random() % 12)));
       cancelled.push_back(false);
       sim.submit(requests.back(), static_cast<std::uint32_t>(random() % 5));
     }
@@ -77,6 +101,7 @@ outcome live(std::uint64_t seed) {
       EXPECT_TRUE(cancelled[n]) << "seed " << seed;
       EXPECT_TRUE(std::ranges::equal(client.tokens, std::span(plain).first(std::min(plain.size(), client.tokens.size())))) << "seed " << seed;
     } else {
+      EXPECT_FALSE(tight) << "seed " << seed << " request " << n << ": " << client.failure->message();
       EXPECT_EQ(client.failure->code(), errc::context_length_exceeded) << "seed " << seed << ": " << client.failure->message();
     }
     out.tokens.push_back(client.tokens);
@@ -85,6 +110,8 @@ outcome live(std::uint64_t seed) {
   for (std::uint32_t p = 0; p < sim.pools().num_pools(); ++p)
     EXPECT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U) << "seed " << seed << ": blocks leaked in pool " << p;
   EXPECT_EQ(sim.check_invariants(), "") << "seed " << seed;
+  out.num_preemptions = sim.scheduler().counters().num_preemptions;
+  out.num_cached = sim.scheduler().counters().cached_prompt_tokens;
   return out;
 }
 
@@ -94,6 +121,18 @@ TEST(simulation, every_seed_keeps_every_promise) {
     return;
   }
   for (std::uint64_t seed = 1; seed <= num_seeds() && !HasFailure(); ++seed) live(seed);
+}
+
+TEST(simulation, every_seed_keeps_every_promise_in_a_pool_of_one_to_two_requests) {
+  std::uint64_t preemptions = 0, cached = 0;
+  const auto count = [&](const outcome& o) { preemptions += o.num_preemptions, cached += o.num_cached; };
+  if (const char* only = std::getenv("PACELINE_SIMULATION_SEED")) {
+    live(std::strtoull(only, nullptr, 10), pool_size::tight);
+    return;
+  }
+  for (std::uint64_t seed = 1; seed <= num_seeds() && !HasFailure(); ++seed) count(live(seed, pool_size::tight));
+  EXPECT_GT(preemptions, num_seeds() / 10);
+  EXPECT_GT(cached, num_seeds());
 }
 
 TEST(simulation, a_seed_replays_to_the_step) {

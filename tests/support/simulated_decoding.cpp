@@ -42,6 +42,7 @@ class sequence {
     task.prompt_length = static_cast<std::uint32_t>(request_->prompt.size());
     task.rule = request_->speculation.rule;
     task.draft_length = std::min(request_->speculation.draft_length.value_or(default_length), remaining - 1);
+    task.max_nodes = token_tree::max_nodes;
     task.blocks = blocks;
     task.features = features;
     task.session = session_.get();

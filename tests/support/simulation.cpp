@@ -48,6 +48,7 @@ public:
   void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
     inner_->propose(ops, kv, tasks);
   }
+  std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override { return inner_->max_nodes(draft_length); }
   const model::language_model* own_model() const noexcept override { return inner_->own_model(); }
 
 private:
@@ -120,6 +121,10 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
     }
     resources.drafters.push_back(d.drafter.get());
     limits.drafters.push_back({d.drafter ? d.drafter->traits().name : "none", d.draft_length, pool, worker});
+    if (d.drafter)
+      limits.drafters.back().max_nodes = [drafter = d.drafter.get(), most = d.max_tree_nodes](std::uint32_t length) {
+        return std::min(drafter->max_nodes(length), most);
+      };
     workers.push_back(worker);
   }
   runner_ = std::make_unique<scheduling::round_runner>(std::move(resources));

@@ -25,6 +25,7 @@ struct simulated_drafter {
   std::unique_ptr<speculation::drafter> drafter;
   std::uint32_t draft_length = 4;
   std::uint32_t partition = 0;
+  std::uint32_t max_tree_nodes = 64;
 };
 
 struct simulation_options {

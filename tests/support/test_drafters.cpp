@@ -2,6 +2,7 @@
 
 #include "runtime/base/check.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace paceline::test {
@@ -56,22 +57,30 @@ class scripted_drafter final : public simple_drafter {
 
 class tree_drafter final : public simple_drafter {
  public:
-  tree_drafter(std::string name, next_token next, std::uint32_t width, std::uint32_t vocab_size)
-      : simple_drafter(std::move(name)), next_(std::move(next)), width_(width), vocab_size_(vocab_size) {}
+  tree_drafter(std::string name, next_token next, std::uint32_t width, std::uint32_t vocab_size,
+               std::shared_ptr<std::uint64_t> num_wanted)
+      : simple_drafter(std::move(name)), next_(std::move(next)), width_(width), vocab_size_(vocab_size),
+        num_wanted_(std::move(num_wanted)) {}
+
+  std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override {
+    return std::min(draft_length * width_, token_tree::max_nodes);
+  }
 
  private:
   void draft_one(const draft_task& task, token_tree& tree) override {
     std::vector<token_id> path;
     std::int32_t parent = token_tree::root;
-    for (std::uint32_t depth = 0; depth < task.draft_length && tree.size() + width_ <= token_tree::max_nodes;
-         ++depth) {
+    *num_wanted_ += max_nodes(task.draft_length);
+    for (std::uint32_t depth = 0; depth < task.draft_length; ++depth) {
       const token_id best = next_(task, path);
       if (best.value < 0) return;
       std::int32_t node = parent;
-      for (std::uint32_t i = width_; i-- > 0;) // the others differ from it and from one another
+      for (std::uint32_t i = width_; i-- > 0;) { // the others differ from it and from one another
+        if (tree.size() == task.max_nodes) return;
         node = tree.add(
             token_id{static_cast<std::int32_t>((static_cast<std::uint32_t>(best.value) + i) % vocab_size_)},
             parent);
+      }
       parent = node;
       path.push_back(best);
     }
@@ -80,6 +89,7 @@ class tree_drafter final : public simple_drafter {
   next_token next_;
   std::uint32_t width_;
   std::uint32_t vocab_size_;
+  std::shared_ptr<std::uint64_t> num_wanted_;
 };
 
 class feature_drafter final : public simple_drafter {
@@ -171,9 +181,11 @@ std::unique_ptr<drafter> make_feature_drafter(std::string name,
 }
 
 std::unique_ptr<drafter> make_tree_drafter(std::string name, next_token next, std::uint32_t width,
-                                           std::uint32_t vocab_size) {
+                                           std::uint32_t vocab_size,
+                                           std::shared_ptr<std::uint64_t> num_wanted) {
   PACELINE_CHECK(width >= 1 && width <= vocab_size, "siblings must differ");
-  return std::make_unique<tree_drafter>(std::move(name), std::move(next), width, vocab_size);
+  return std::make_unique<tree_drafter>(std::move(name), std::move(next), width, vocab_size,
+                                        std::move(num_wanted));
 }
 
 } // namespace paceline::test

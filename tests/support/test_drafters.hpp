@@ -41,7 +41,9 @@ std::unique_ptr<speculation::drafter> make_feature_drafter(std::string name,
                                                            std::shared_ptr<const model::hash_model> target);
 
 /// Proposes trees: at every level the token `next` says as the last of `width` siblings, the others guessed.
-std::unique_ptr<speculation::drafter> make_tree_drafter(std::string name, next_token next,
-                                                        std::uint32_t width, std::uint32_t vocab_size);
+/// Adds to `num_wanted` the nodes it would propose if it had cells for all.
+std::unique_ptr<speculation::drafter>
+make_tree_drafter(std::string name, next_token next, std::uint32_t width, std::uint32_t vocab_size,
+                  std::shared_ptr<std::uint64_t> num_wanted = std::make_shared<std::uint64_t>());
 
 } // namespace paceline::test

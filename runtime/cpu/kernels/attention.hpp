@@ -32,38 +32,65 @@ template <std::uint32_t N, class Body>
   (std::make_integer_sequence<std::uint32_t, N>{});
 }
 
-/// Scores of Q queries at the 16 positions whose keys stand side by side at `keys`, dimensions `stride`
-/// values apart. queries: [head_dim][query_stride], the first Q of each line. out: queries split_positions
-/// apart.
-template <class V, class T, std::uint32_t Q>
-void score_tile(const float* queries, std::uint32_t query_stride, const T* keys, std::size_t stride,
-                std::uint32_t head_dim, float* out) {
-  typename V::vec dot[Q];
-  repeat<Q>([&](auto q) { dot[q] = V::zero(); });
+/// Chains of fused multiply-adds that must run side by side to keep the units busy, in vectors; a tile of
+/// fewer queries takes several groups of positions, or of dimensions, at once.
+constexpr std::uint32_t chains_wanted = 4;
+template <std::uint32_t Q>
+constexpr std::uint32_t groups_at_once = Q < chains_wanted ? chains_wanted / Q : 1;
+
+/// Positions whose values are asked for ahead of their use: the blocks of a sequence lie anywhere, so the
+/// processor foresees no stream beyond one.
+constexpr std::uint32_t prefetch_positions = 12;
+
+/// Scores of Q queries at G groups of 16 positions. The keys of group g stand side by side at `keys[g]`,
+/// dimensions `stride` values apart; those of `next` are asked for on the way. queries:
+/// [head_dim][query_stride], the first Q of each line. out: queries split_positions apart, groups 16.
+template <class V, class T, std::uint32_t Q, std::uint32_t G>
+void score_tile(const float* queries, std::uint32_t query_stride, const T* const* keys, const T* const* next,
+                std::size_t stride, std::uint32_t head_dim, float* out) {
+  typename V::vec dot[G * Q];
+  repeat<G * Q>([&](auto i) { dot[i] = V::zero(); });
   for (std::uint32_t d = 0; d < head_dim; ++d) {
-    const auto key = V::load(keys + d * stride);
     const float* line = queries + d * query_stride;
-    repeat<Q>([&](auto q) { V::add_product(dot[q], V::broadcast(line + q), key); });
+    repeat<G>([&](auto g) {
+      __builtin_prefetch(next[g] + d * stride);
+      const auto key = V::load(keys[g] + d * stride);
+      repeat<Q>([&](auto q) { V::add_product(dot[g * Q + q], V::broadcast(line + q), key); });
+    });
   }
-  repeat<Q>([&](auto q) { V::store(out + q * split_positions, dot[q]); });
+  repeat<G>([&](auto g) {
+    repeat<Q>([&](auto q) { V::store(out + q * split_positions + g * V::lanes, dot[g * Q + q]); });
+  });
 }
 
-/// acc[q][d .. d + 16) += sum over j of weights[q][j] * cells[j][d .. d + 16), in order of j. With `rest` not
-/// 0 only that many dimensions are left.
-template <class V, class T, std::uint32_t Q>
+/// acc[q][d .. d + 16 * G) += sum over j of weights[q][j] * cells[j][d .. d + 16 * G), in order of j. With
+/// `rest` not 0 only that many dimensions are left, and G is 1.
+template <class V, class T, std::uint32_t Q, std::uint32_t G>
 void value_tile(const float* weights, const T* const* cells, std::uint32_t begin, std::uint32_t end,
                 std::uint32_t d, std::uint32_t rest, float* acc) {
-  typename V::vec sum[Q];
-  repeat<Q>([&](auto q) { sum[q] = V::load(acc + q * max_head_dim + d); });
-  const auto add = [&](std::uint32_t j, typename V::vec value) {
-    repeat<Q>(
-        [&](auto q) { V::add_product(sum[q], V::broadcast(weights + q * split_positions + j), value); });
+  typename V::vec sum[G * Q];
+  repeat<G>([&](auto g) {
+    repeat<Q>([&](auto q) { sum[g * Q + q] = V::load(acc + q * max_head_dim + d + g * V::lanes); });
+  });
+  const auto add = [&](std::uint32_t j, auto g, typename V::vec value) {
+    repeat<Q>([&](auto q) {
+      V::add_product(sum[g * Q + q], V::broadcast(weights + q * split_positions + j), value);
+    });
   };
   if (rest == 0)
-    for (std::uint32_t j = begin; j < end; ++j) add(j, V::load(cells[j] + d));
+    for (std::uint32_t j = begin; j < end; ++j) {
+      const T* const ahead = cells[lower(j + prefetch_positions, end - 1)] + d;
+      repeat<G>([&](auto g) {
+        __builtin_prefetch(ahead + g * V::lanes);
+        add(j, g, V::load(cells[j] + d + g * V::lanes));
+      });
+    }
   else
-    for (std::uint32_t j = begin; j < end; ++j) add(j, V::load_partial(cells[j] + d, rest));
-  repeat<Q>([&](auto q) { V::store(acc + q * max_head_dim + d, sum[q]); });
+    for (std::uint32_t j = begin; j < end; ++j)
+      add(j, std::integral_constant<std::uint32_t, 0>(), V::load_partial(cells[j] + d, rest));
+  repeat<G>([&](auto g) {
+    repeat<Q>([&](auto q) { V::store(acc + q * max_head_dim + d + g * V::lanes, sum[g * Q + q]); });
+  });
 }
 
 /// Calls `tile.template operator()<Q>(first)` over queries [begin, end) in tiles that fit the registers, as
@@ -158,13 +185,10 @@ class unit_attention {
   /// Scores of all queries at positions begin .. end of the split, and at whatever shares a group of 16 with
   /// them.
   void score(std::uint32_t split, std::uint32_t begin, std::uint32_t end) {
-    for (std::uint32_t g = begin / V::lanes * V::lanes; g < end; g += V::lanes) {
-      if (group_is_linear(split + g)) {
-        const std::uint32_t slot = split + g;
-        const T* keys =
-            static_cast<const T*>(layer_.keys) +
-            layer_.key_index(blocks_[slot / layer_.block_size], kv_head_, slot % layer_.block_size, 0);
-        score_group(0, num_queries_, keys, layer_.block_size, g);
+    for (std::uint32_t g = begin / V::lanes * V::lanes; g < end;) {
+      if (const std::uint32_t count = locate_keys(split, g, end); count > 0) {
+        score_groups(0, num_queries_, keys_, count, layer_.block_size, g);
+        g += count * V::lanes;
         continue;
       }
       for (std::uint32_t r = 0; r < num_rows_; ++r) {
@@ -172,9 +196,23 @@ class unit_attention {
         const std::uint32_t group_end = lower(g + V::lanes, end_[r]);
         if (group_begin >= group_end) continue;
         gather_keys(r, split, g, group_begin, group_end);
-        score_group(r * num_heads_, (r + 1) * num_heads_, gathered_, V::lanes, g);
+        const T* const keys = gathered_;
+        score_groups(r * num_heads_, (r + 1) * num_heads_, &keys, 1, V::lanes, g);
       }
+      g += V::lanes;
     }
+  }
+
+  /// keys_ = where the keys of the groups from `group` on begin, as far as they are linear, and how many.
+  std::uint32_t locate_keys(std::uint32_t split, std::uint32_t group, std::uint32_t end) {
+    std::uint32_t count = 0;
+    for (; group + count * V::lanes < end && group_is_linear(split + group + count * V::lanes); ++count) {
+      const std::uint32_t slot = split + group + count * V::lanes;
+      keys_[count] =
+          static_cast<const T*>(layer_.keys) +
+          layer_.key_index(blocks_[slot / layer_.block_size], kv_head_, slot % layer_.block_size, 0);
+    }
+    return count;
   }
 
   /// True when every row sees the positions of the group in their own slots, side by side in one block.
@@ -198,12 +236,18 @@ class unit_attention {
     }
   }
 
-  template <class K>
-  void score_group(std::uint32_t query_begin, std::uint32_t query_end, const K* keys, std::size_t stride,
-                   std::uint32_t group) {
+  void score_groups(std::uint32_t query_begin, std::uint32_t query_end, const T* const* keys,
+                    std::uint32_t count, std::size_t stride, std::uint32_t group) {
     for_tiles<V>(query_begin, query_end, [&]<std::uint32_t Q>(std::uint32_t first) {
-      score_tile<V, K, Q>(queries_ + first, num_queries_, keys, stride, layer_.head_dim,
-                          weights_[first] + group);
+      const auto tile = [&]<std::uint32_t G>(std::uint32_t g) {
+        const std::uint32_t next = g + 2 * G <= count ? g + G : g;
+        score_tile<V, T, Q, G>(queries_ + first, num_queries_, keys + g, keys + next, stride, layer_.head_dim,
+                               weights_[first] + group + g * V::lanes);
+      };
+      std::uint32_t g = 0;
+      for (; g + groups_at_once<Q> <= count; g += groups_at_once<Q>)
+        tile.template operator()<groups_at_once<Q>>(g);
+      for (; g < count; ++g) tile.template operator()<1>(g);
     });
   }
 
@@ -262,9 +306,13 @@ class unit_attention {
 
   void add_range(std::uint32_t query_begin, std::uint32_t query_end, std::uint32_t begin, std::uint32_t end) {
     for_tiles<V>(query_begin, query_end, [&]<std::uint32_t Q>(std::uint32_t first) {
-      for (std::uint32_t d = 0; d < layer_.head_dim; d += V::lanes) {
+      constexpr std::uint32_t wide = groups_at_once<Q> * V::lanes;
+      std::uint32_t d = 0;
+      for (; d + wide <= layer_.head_dim; d += wide)
+        value_tile<V, T, Q, groups_at_once<Q>>(weights_[first], cells_, begin, end, d, 0, part_[first]);
+      for (; d < layer_.head_dim; d += V::lanes) {
         const std::uint32_t rest = d + V::lanes <= layer_.head_dim ? 0 : layer_.head_dim - d;
-        value_tile<V, T, Q>(weights_[first], cells_, begin, end, d, rest, part_[first]);
+        value_tile<V, T, Q, 1>(weights_[first], cells_, begin, end, d, rest, part_[first]);
       }
     });
   }
@@ -331,6 +379,7 @@ class unit_attention {
   float max_[max_queries], sum_[max_queries];           // of the splits so far
   float part_max_[max_queries], part_sum_[max_queries]; // of the split at hand
   const T* cells_[split_positions];
+  const T* keys_[split_positions / V::lanes];
   T gathered_[max_head_dim * V::lanes];
   alignas(64) float queries_[max_head_dim * max_queries];
   alignas(64) float weights_[max_queries][split_positions];

@@ -106,8 +106,20 @@ struct block_scales {
   }
 };
 
-/// The integers j of op_matmul.hpp for N rows of x, from unsigned codes. Sums of products of two neighbouring
-/// columns fit int16 several times over: 8 of 4-bit codes (30,480), 4 of 5-bit (31,496), 2 of 6-bit (32,004).
+/// Holds the compiler to the order written: left alone it computes many products before it adds them, and
+/// runs out of registers.
+[[gnu::always_inline]] inline void keep_order(__m256i& value) { asm volatile("" : "+x"(value)); }
+
+/// sum += products of int16, or sum = products for the first ones.
+template <bool First>
+[[gnu::always_inline]] inline void add_in_order(__m256i& sum, __m256i products) {
+  sum = First ? products : _mm256_add_epi16(sum, products);
+  keep_order(sum);
+}
+
+/// The integers j of op_matmul.hpp for N rows of x, from unsigned codes of at most six bits. Sums of products
+/// of two neighbouring columns fit int16 several times over: 8 of 4-bit codes (30,480), 4 of 5-bit (31,496),
+/// 2 of 6-bit (32,004).
 template <packed_format F, std::uint32_t N>
 [[gnu::always_inline]] inline void dot_unsigned(const std::byte* codes, const activation_block* x,
                                                 const block_scales<F>& scales, __m256i (&j)[2][N]) {
@@ -120,10 +132,8 @@ template <packed_format F, std::uint32_t N>
       const __m256i w[2] = {unsigned_codes<F, g>(codes), unsigned_codes<F, g>(codes + line_bytes / 2)};
       unrolled<N>([&](auto r) __attribute__((always_inline)) {
         const __m256i q = broadcast4(x[r()].q.data() + 4 * g);
-        for (std::uint32_t h = 0; h < 2; ++h) {
-          const __m256i products = _mm256_maddubs_epi16(w[h], q);
-          sums[h][r()] = inner() == 0 ? products : _mm256_add_epi16(sums[h][r()], products);
-        }
+        for (std::uint32_t h = 0; h < 2; ++h)
+          add_in_order<inner() == 0>(sums[h][r()], _mm256_maddubs_epi16(w[h], q));
       });
     });
     constexpr std::uint32_t group = outer() * run * F.groups / 8;
@@ -145,8 +155,8 @@ template <packed_format F, std::uint32_t N>
   });
 }
 
-/// The same from signed codes -128..127: the instruction wants one unsigned factor, so the sign moves to x. A
-/// sum of two products is at most 32,512.
+/// The same from signed codes -128..127: the instruction wants one unsigned factor, so the sign
+/// moves to x. A sum of two products is at most 32,512.
 template <packed_format F, std::uint32_t N>
 [[gnu::always_inline]] inline void dot_signed(const std::byte* codes, const activation_block* x,
                                               const block_scales<F>& scales, __m256i (&j)[2][N]) {
@@ -159,6 +169,7 @@ template <packed_format F, std::uint32_t N>
         const __m256i products = _mm256_maddubs_epi16(magnitude[h], _mm256_sign_epi8(q, w[h]));
         const __m256i wide = scales.widen(products, 0, h);
         j[h][r()] = g() == 0 ? wide : _mm256_add_epi32(j[h][r()], wide);
+        keep_order(j[h][r()]);
       }
     });
   });
@@ -235,6 +246,7 @@ struct avx2_level {
     const std::byte* codes = tile + F.codes_begin(num_blocks);
     __m256 acc[N][2];
     for (auto& row : acc) row[0] = row[1] = _mm256_setzero_ps();
+    tile_prefetch<F> ahead(tile);
     for (std::uint32_t unit = 0; unit < num_blocks / F.unit_blocks; ++unit) {
       const __m256 d[2] = {load_f16(meta), load_f16(meta + 2 * half_rows)};
       __m256 m[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
@@ -244,6 +256,7 @@ struct avx2_level {
       }
       meta += tile_rows * (F.has_mins ? 4 : 2);
       for (std::uint32_t b = 0; b < F.unit_blocks; ++b) {
+        ahead.next_block();
         const block_scales<F> scales(meta, m);
         add_block<F, first>(codes, scales, d, panel, acc);
         if constexpr (N > first) add_block<F, N - first>(codes, scales, d, panel + first, acc + first);

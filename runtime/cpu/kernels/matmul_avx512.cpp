@@ -176,6 +176,7 @@ struct avx512_level {
     constexpr packed_format F = packed_format_of(Type);
     const std::byte* meta = tile;
     const std::byte* codes = tile + F.codes_begin(num_blocks);
+    tile_prefetch<F> ahead(tile);
     __m512 acc[N];
     for (auto& sum : acc) sum = _mm512_setzero_ps();
     for (std::uint32_t unit = 0; unit < num_blocks / F.unit_blocks; ++unit) {
@@ -183,6 +184,7 @@ struct avx512_level {
       const __m512 m = F.has_mins ? from_f16(load256(meta + 2 * tile_rows)) : _mm512_setzero_ps();
       meta += tile_rows * (F.has_mins ? 4 : 2);
       for (std::uint32_t b = 0; b < F.unit_blocks; ++b) {
+        ahead.next_block();
         add_block<F, N>(codes, meta, d, m, panel, acc);
         codes += F.code_bytes();
         meta += F.block_meta_bytes();

@@ -47,7 +47,9 @@ struct draft_task {
   verification_rule rule = verification_rule::coupled;
   /// Upper bound of the tree's depth; the caller has applied the overflow guard.
   std::uint32_t draft_length = 0;
-  /// Lease in the drafter's own pool, covering tokens + draft_length; empty if it has none. Another lease
+  /// Upper bound of the tree's nodes, at least draft_length: what lies beyond has no cells and is dropped.
+  std::uint32_t max_nodes = 0;
+  /// Lease in the drafter's own pool, covering tokens + max_nodes; empty if it has none. Another lease
   /// than last time needs a new session.
   std::span<const block_id> blocks;
   /// Of the requested taps, [rows][taps][hidden]: hidden states of the newest tokens that have one. The last
@@ -79,6 +81,10 @@ class drafter {
   /// amount (a new request, a restart, rounds drafted by another drafter): it catches up itself, at most
   /// `max_catch_up` tokens a call, and returns an empty tree until it has.
   virtual void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) = 0;
+
+  /// Most nodes that a tree of `draft_length` levels has: what the target's lease must have cells for. A
+  /// chain's are its levels.
+  virtual std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept { return draft_length; }
 
   /// The drafter's own model, if it has one: decides the size of its pool's cells.
   virtual const model::language_model* own_model() const noexcept { return nullptr; }

@@ -6,6 +6,7 @@
 #include "runtime/cpu/matmul_reference.hpp"
 #include "runtime/cpu/packed_matrix.hpp"
 #include "runtime/cpu/thread_team.hpp"
+#include "runtime/cpu/weight_arena.hpp"
 #include "runtime/device/op_embed.hpp"
 #include "runtime/device/stored_block.hpp"
 #include "tests/support/stored_tensors.hpp"
@@ -27,6 +28,8 @@ using testing_support::all_tensor_types;
 using testing_support::guarded_floats;
 using testing_support::same_bits;
 using testing_support::stored_tensor;
+
+weight_arena arena;
 
 struct tested_level {
   const char* name;
@@ -65,7 +68,7 @@ class matmul : public testing::TestWithParam<tested_level> {
   }
 
   std::unique_ptr<const device::matrix> packed(const stored_tensor& tensor) {
-    auto made = pack_matrix("weights", tensor.view());
+    auto made = pack_matrix("weights", tensor.view(), arena);
     EXPECT_TRUE(made) << made.error().message();
     return std::move(*made);
   }
@@ -277,7 +280,7 @@ INSTANTIATE_TEST_SUITE_P(levels, matmul,
 TEST(matmul_runner, refuses_weights_of_another_width) {
   std::mt19937 random(1);
   const stored_tensor tensor = testing_support::random_tensor(tensor_type::q4_0, 16, 64, random);
-  const auto weights = *pack_matrix("weights", tensor.view());
+  const auto weights = *pack_matrix("weights", tensor.view(), arena);
   thread_team team(thread_team::options{});
   cpu_ops ops(team, kernel_level::scalar);
   std::vector<float> x(96), y(16);
@@ -302,7 +305,7 @@ TEST(embed, gives_the_dequantised_rows_of_every_type) {
     const stored_tensor tensor = testing_support::random_tensor(type, 50, width, random);
     std::vector<float> values(50 * width), expected;
     device::dequantize(type, tensor.bytes, values);
-    const auto table = *pack_matrix("embedding", tensor.view());
+    const auto table = *pack_matrix("embedding", tensor.view(), arena);
     const std::vector<token_id> tokens{token_id{49}, token_id{0}, token_id{17}, token_id{17}};
     for (const token_id token : tokens)
       for (std::uint32_t k = 0; k < width; ++k) expected.push_back(values[token.value * width + k] * 24.5f);
@@ -316,7 +319,7 @@ TEST(embed, gives_the_dequantised_rows_of_every_type) {
 TEST(embed, refuses_tokens_outside_the_vocabulary) {
   std::mt19937 random(1);
   const auto table =
-      *pack_matrix("embedding", testing_support::random_tensor(tensor_type::q8_0, 20, 32, random).view());
+      *pack_matrix("embedding", testing_support::random_tensor(tensor_type::q8_0, 20, 32, random).view(), arena);
   thread_team team(thread_team::options{});
   cpu_ops ops(team, kernel_level::scalar);
   std::vector<float> out(32);
@@ -330,12 +333,28 @@ TEST(pack, takes_about_the_bytes_of_the_file) {
   std::mt19937 random(1);
   for (const tensor_type type : all_tensor_types) {
     const stored_tensor tensor = testing_support::random_tensor(type, 64, 1024, random);
-    const auto made = *pack_matrix("weights", tensor.view());
+    const auto made = *pack_matrix("weights", tensor.view(), arena);
     EXPECT_GE(made->size_bytes(), tensor.bytes.size()) << device::traits_of(type)->name;
     const double allowed = type == tensor_type::q2_k ? 1.2 : 1.06; // minima and scales of 4 bits take 8
     EXPECT_LE(static_cast<double>(made->size_bytes()), allowed * static_cast<double>(tensor.bytes.size()))
         << device::traits_of(type)->name;
   }
+}
+
+TEST(pack, reports_every_byte_once_and_in_order) {
+  std::mt19937 random(1);
+  const stored_tensor tensor = testing_support::random_tensor(tensor_type::q8_0, 1003, 8192, random);
+  std::vector<std::span<const std::byte>> parts;
+  const auto made =
+      pack_matrix("weights", tensor.view(), arena, [&](auto bytes) { parts.push_back(bytes); });
+  ASSERT_TRUE(made);
+  EXPECT_GE(parts.size(), 2U) << "a large tensor is reported in parts";
+  const std::byte* next = tensor.bytes.data();
+  for (const auto& part : parts) {
+    EXPECT_EQ(part.data(), next);
+    next += part.size();
+  }
+  EXPECT_EQ(next, tensor.bytes.data() + tensor.bytes.size());
 }
 
 TEST(pack, names_the_tensor_and_the_rule_it_breaks) {
@@ -344,7 +363,7 @@ TEST(pack, names_the_tensor_and_the_rule_it_breaks) {
   const auto failure_of = [&](const std::function<void(device::tensor_view&)>& damage) {
     device::tensor_view view = tensor.view();
     damage(view);
-    auto made = pack_matrix("blk.0.attn_q.weight", view);
+    auto made = pack_matrix("blk.0.attn_q.weight", view, arena);
     EXPECT_FALSE(made);
     if (made) return std::string();
     EXPECT_EQ(made.error().code(), errc::invalid_file);

@@ -178,6 +178,57 @@ TEST_F(pool_manager_test, drafts_never_reach_the_prefix_cache) {
   EXPECT_EQ(b.length, 4U);
 }
 
+TEST_F(pool_manager_test, a_request_gets_its_whole_pool_beside_a_cached_copy_of_its_own_prefix) {
+  const auto text = tokens(10, 32);
+  const auto first = start(1, std::vector(text.begin(), text.begin() + 2), 32);
+  ASSERT_TRUE(manager.commit(first.key, std::span(text).subspan(2), 31));
+  ASSERT_TRUE(manager.release(first.key, {}));
+  ASSERT_EQ(manager.usage(pool).num_cached, 7U);
+  // The prompt is shorter than a block, so all is computed again, a block at a time, with a look-ahead of
+  // two.
+  auto again = start(2, std::vector(text.begin(), text.begin() + 2), 3);
+  for (std::uint32_t length = 3; length < 32; ++length) {
+    const auto grown = manager.reserve(again.key, std::min(length + 2, 32U));
+    ASSERT_TRUE(grown) << length << ": " << grown.error().message();
+    again = *grown;
+    ASSERT_TRUE(manager.commit(again.key, std::span(text).subspan(length - 1, 1), length - 1));
+    ASSERT_TRUE(manager.check_invariants()) << length;
+  }
+  EXPECT_EQ(again.blocks.size(), 8U);
+  // What left the index for room is in it again, from the request's own blocks.
+  ASSERT_TRUE(manager.commit(again.key, std::span(text).subspan(31, 1), 31));
+  ASSERT_TRUE(manager.release(again.key, {}));
+  EXPECT_EQ(start(3, text, 32).length, 28U);
+}
+
+TEST_F(pool_manager_test, an_idle_copy_above_blocks_in_use_can_be_evicted) {
+  const auto text = tokens(10, 16);
+  const auto a = start(1, text, 16);
+  const auto b = start(2, text, 16); // at the same time: nothing is there to share yet
+  ASSERT_TRUE(manager.commit(a.key, {}, 4));
+  ASSERT_TRUE(
+      manager.commit(b.key, {}, 16)); // its first block has the content of a's, its others are the index's
+  ASSERT_TRUE(manager.release(a.key, {}));
+  ASSERT_EQ(manager.usage(pool).num_cached, 1U);
+  EXPECT_EQ(manager.evict(pool, 1), 1U);
+  EXPECT_EQ(manager.usage(pool).num_active, 4U);
+  EXPECT_EQ(manager.usage(pool).num_free, 4U);
+  ASSERT_TRUE(manager.commit(b.key, tokens(26, 1), 16));
+  EXPECT_EQ(start(3, text, 16).length, 15U) << "b has published its own blocks";
+}
+
+TEST_F(pool_manager_test, without_room_for_the_source_of_a_copy_its_cells_are_computed_again) {
+  const auto prompt = tokens(10, 28);
+  const auto a = start(1, prompt, 28);
+  ASSERT_TRUE(manager.commit(a.key, {}, 28));
+  ASSERT_TRUE(manager.release(a.key, {}));
+  const auto b = start(2, prompt, 32); // six blocks shared, two new: the pool has no block beside them
+  EXPECT_EQ(b.blocks.size(), 8U);
+  EXPECT_EQ(b.length, 24U);
+  EXPECT_TRUE(copies.empty());
+  EXPECT_EQ(manager.usage(pool).num_active, 8U);
+}
+
 TEST_F(pool_manager_test, a_retired_stream_holds_nothing_back) {
   const auto l = start(1, tokens(10, 6), 32);
   ASSERT_TRUE(manager.release(l.key, {target, 5}));

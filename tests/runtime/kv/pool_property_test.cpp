@@ -24,7 +24,7 @@ class random_run {
                     .num_blocks = 8 + below(57),
                     .block_size = sizes[below(3)],
                     .block_bytes = 1 + below(3),
-                    .slab_blocks = 1 + below(9),
+                    .slab_blocks = below(3) == 0 ? 1 : 1 + below(9),
                     .prefix_cache = below(8) != 0,
                     .separate_origins = below(2) == 0};
       c.min_blocks = below(c.num_blocks / 2);
@@ -76,15 +76,22 @@ class random_run {
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
   shadow_device& device_of(const live_request& r) { return devices_[r.key.pool.value]; }
   std::uint32_t block_size(const live_request& r) const { return manager_->config(r.key.pool).block_size; }
+  std::uint64_t blocks_of(const live_request& r, std::uint64_t length) const {
+    return (length + block_size(r) - 1) / block_size(r);
+  }
   stream_point now(const live_request& r) {
     return {stream_id{r.key.pool.value}, devices_[r.key.pool.value].submitted()};
   }
   void fail(std::string what) {
     if (!problem_) problem_ = std::move(what);
   }
-  /// An answer to a command that may find the pool full but nothing worse.
+  /// An answer to a command that may find the pool full but nothing worse. A pool alone with its budget is
+  /// full only when free and cached blocks are fewer than it wants.
   template <class T>
-  bool granted(const expected<T>& answer) {
+  bool granted(const expected<T>& answer, pool_id pool, std::uint64_t num_wanted) {
+    if (!answer && answer.error().code() == errc::pool_full && manager_->num_pools() == 1 &&
+        manager_->config(pool).slab_blocks == 1 && num_wanted <= manager_->available_blocks(pool))
+      fail("a pool with room for " + std::to_string(num_wanted) + " blocks is called full");
     if (!answer && answer.error().code() != errc::pool_full &&
         answer.error().code() != errc::resource_exhausted)
       fail(answer.error().message());
@@ -150,7 +157,7 @@ class random_run {
     const auto want = below(2) == 0 ? 0 : below(48);
     const auto answer =
         manager_->acquire(r.key.pool, r.key.request, {r.tokens, r.num_prompt_tokens, r.salt, want});
-    if (!granted(answer)) return;
+    if (!granted(answer, r.key.pool, blocks_of(r, std::max<std::uint64_t>(want, r.tokens.size())))) return;
     if (answer->lease.length >= r.tokens.size()) fail("the last token came from the cache");
     adopt(std::move(r), *answer);
   }
@@ -176,7 +183,7 @@ class random_run {
     const auto num_rows = std::min(num_known, 8U) + num_drafts;
     if (num_rows == 0) return;
     const auto answer = manager_->reserve(r.key, r.length + num_rows);
-    if (!granted(answer)) return;
+    if (!granted(answer, r.key.pool, blocks_of(r, r.length + num_rows) - r.blocks.size())) return;
     const auto num_before = r.blocks.size();
     if (!std::equal(r.blocks.begin(), r.blocks.end(), answer->blocks.begin()))
       fail("a lease changed its blocks");
@@ -232,7 +239,7 @@ class random_run {
     child.tokens.assign(parent.tokens.begin(), parent.tokens.begin() + length);
     child.num_prompt_tokens = std::min(parent.num_prompt_tokens, length);
     const auto answer = manager_->fork(parent.key, request_id{++last_request_}, length);
-    if (!granted(answer)) return;
+    if (!granted(answer, parent.key.pool, 1)) return;
     if (answer->lease.length != length) fail("a fork has the wrong length");
     adopt(std::move(child), *answer);
     if (below(2) == 0 || length == 0) return;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace paceline::kv {
 namespace {
 
@@ -58,6 +60,31 @@ TEST_F(prefix_index_test, blocks_in_use_are_not_evicted) {
   index.set_idle(block_id{0}, true);
   index.set_idle(block_id{0}, false);
   EXPECT_EQ(index.evict(), std::nullopt);
+}
+
+TEST_F(prefix_index_test, leaves_in_use_give_way_for_the_idle_block_above_them) {
+  const auto root = add({}, pair(1, 2), 0);
+  const auto left = add(root, pair(3, 4), 1);
+  add(root, pair(5, 6), 2);
+  add(left, pair(7, 8), 3);
+  index.set_idle(block_id{0}, true); // its content is there twice: who uses blocks 1 to 3 has its own copy
+  std::vector<block_id> order;
+  while (const auto block = index.evict()) order.push_back(*block);
+  ASSERT_EQ(order.size(), 4U);
+  EXPECT_EQ(order.back(), block_id{0});
+  EXPECT_LT(std::ranges::find(order, block_id{3}), std::ranges::find(order, block_id{1}));
+  EXPECT_EQ(index.num_nodes(), 0U);
+}
+
+TEST_F(prefix_index_test, an_idle_leaf_goes_before_leaves_in_use) {
+  const auto root = add({}, pair(1, 2), 0);
+  add(root, pair(3, 4), 1);
+  add({}, pair(5, 6), 2);
+  index.set_idle(block_id{0}, true);
+  index.set_idle(block_id{2}, true);
+  EXPECT_EQ(index.evict(), block_id{2});
+  EXPECT_EQ(index.evict(), block_id{1});
+  EXPECT_EQ(index.evict(), block_id{0});
 }
 
 TEST_F(prefix_index_test, a_reference_to_an_evicted_node_is_recognised) {

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "apps/commands/options.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace paceline::apps::bench {
+
+/// What all benches are told.
+struct common_options {
+  model_choice choice;
+  std::uint32_t repeats = 5; ///< counted runs, after one that warms up
+  std::uint64_t seed = 1;    ///< of made-up prompts and of sampling
+  bool json = false;
+  std::string command_line; ///< how to repeat it
+};
+
+struct decode_options : common_options {
+  std::uint32_t prompt_tokens = 8;
+  std::uint32_t tokens = 128;
+  std::uint32_t batch = 1; ///< requests at the same time
+};
+
+struct prefill_options : common_options {
+  std::uint32_t prompt_tokens = 512;
+};
+
+struct cost_options : common_options {
+  std::vector<std::uint32_t> rows{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};
+  std::uint32_t context = 256; ///< positions before the rows
+  bool by_op = false;
+};
+
+struct serve_bench_options : common_options {
+  std::string workload;                       ///< JSON lines, each with "messages" or "prompt"
+  std::vector<std::string> drafters{"ngram"}; ///< compared with each other, prompt by prompt
+  std::uint32_t requests = 0;                 ///< prompts taken from the file; 0: all
+  std::uint32_t concurrency = 1;
+  std::uint32_t max_tokens = 128;
+  float temperature = 0;
+};
+
+/// Plain decoding: tokens per second.
+int decode(const decode_options& options);
+/// Prompt processing: tokens per second.
+int prefill(const prefill_options& options);
+/// V(T): what a pass of T rows costs beside a pass of one, and beside the machine's roof.
+int cost(const cost_options& options);
+/// A workload file through the engine: latencies, tokens per second, acceptance, drafters against each other.
+int serve(const serve_bench_options& options);
+
+} // namespace paceline::apps::bench

@@ -1,0 +1,109 @@
+#include "apps/bench/report.hpp"
+
+#include "apps/build_info.hpp"
+#include "runtime/cpu/kernel_level.hpp"
+
+#include <boost/json/serialize.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+namespace paceline::apps::bench {
+
+namespace json = boost::json;
+
+namespace {
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
+double load_average() {
+  std::ifstream file("/proc/loadavg");
+  double load = 0;
+  file >> load;
+  return load;
+}
+
+std::string now() {
+  const std::time_t time = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&time, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+/// Of a sorted list.
+double middle(const std::vector<double>& sorted) {
+  const std::size_t half = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+} // namespace
+
+summary summarise(std::vector<double> values) {
+  std::ranges::sort(values);
+  summary s{.median = middle(values), .least = values.front(), .most = values.back(), .count = values.size()};
+  for (double& v : values) v = std::abs(v - s.median);
+  std::ranges::sort(values);
+  s.deviation = middle(values);
+  return s;
+}
+
+double percentile(std::vector<double> values, double share) {
+  std::ranges::sort(values);
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
+  return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
+}
+
+json::object to_json(const summary& s) {
+  return {{"median", s.median}, {"min", s.least}, {"max", s.most}, {"mad", s.deviation}, {"runs", s.count}};
+}
+
+json::object provenance(const std::string& command_line, std::uint64_t seed) {
+  json::object machine{{"processor", processor_name()},
+                       {"cores", std::thread::hardware_concurrency()},
+                       {"kernel_level", cpu::to_string(cpu::best_kernel_level())},
+                       {"load_average", load_average()}};
+  return {{"command", command_line}, {"seed", seed},       {"version", build_version()},
+          {"commit", build_commit()}, {"time", now()},     {"machine", std::move(machine)}};
+}
+
+table::table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
+
+void table::add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+
+void table::print() const {
+  std::vector<std::size_t> widths(rows_.front().size());
+  for (const auto& row : rows_)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i)
+      std::printf("%s%*s", i == 0 ? "" : "  ", (i == 0 ? -1 : 1) * static_cast<int>(widths[i]), row[i].c_str());
+    std::printf("\n");
+  }
+}
+
+std::string fixed(double value, int decimals) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  return text;
+}
+
+void print_json(const std::string& bench, const std::string& command_line, std::uint64_t seed, json::object results) {
+  json::object out{{"bench", bench}};
+  for (auto& [key, value] : results) out[key] = std::move(value);
+  out["provenance"] = provenance(command_line, seed);
+  std::cout << json::serialize(out) << '\n';
+}
+
+} // namespace paceline::apps::bench

@@ -1,0 +1,55 @@
+#include "runtime/scheduling/scheduler_state.hpp"
+
+#include <algorithm>
+
+namespace paceline::scheduling {
+
+std::string scheduler_state::check_invariants() const {
+  std::map<request_id, std::uint32_t> items;
+  for (const auto& [round, f] : flights_)
+    for (const auto& part : f.parts) {
+      ++items[part.request];
+      const auto it = requests_.find(part.request);
+      if (it != requests_.end() && it->second.group != f.group)
+        return "request " + to_string(part.request) + " is in a round of another group";
+    }
+  for (const auto& [id, r] : requests_) {
+    const bool queued = std::ranges::find(queue_, id) != queue_.end();
+    const bool listed = std::ranges::find(running_, id) != running_.end();
+    const bool wants_queue = r.state == phase::waiting || r.state == phase::acquiring;
+    if (queued != wants_queue || listed == wants_queue)
+      return "request " + to_string(id) + " is in the wrong list";
+    if (r.num_in_flight != items[id])
+      return "request " + to_string(id) + " counts " + std::to_string(r.num_in_flight) + " rounds, has " +
+             std::to_string(items[id]);
+    if (wants_queue && !r.target_lease.blocks.empty())
+      return "request " + to_string(id) + " waits with blocks";
+    if (r.upper_length < r.known_length) return "request " + to_string(id) + " knows more than it may";
+  }
+  if (queue_.size() + running_.size() != requests_.size()) return "lists and table differ";
+  for (std::uint32_t g = 0; g < 2; ++g)
+    if (in_flight(group_id{g}) > 2) return "group " + std::to_string(g) + " has too many rounds in flight";
+  return {};
+}
+
+std::string scheduler_state::describe() const {
+  static constexpr const char* names[] = {"waiting", "acquiring", "running", "closing"};
+  std::string out = admission_blocked_ ? "admission waits for blocks\n" : "";
+  const auto lease_text = [&](const lease& l) {
+    return std::to_string(l.positions(options_.block_size)) + " positions" + (l.asked ? ", asked" : "") +
+           (l.refused_at != 0 ? ", refused " + std::to_string(l.refused_at) : "");
+  };
+  for (const auto& [id, r] : requests_)
+    out += "request " + to_string(id) + ": " + names[static_cast<int>(r.state)] +
+           (r.preempting ? ", preempting" : "") + ", length " + std::to_string(r.known_length) + " to " +
+           std::to_string(r.upper_length) + " of " + std::to_string(max_positions(r)) +
+           (r.decoding ? ", decoding" : ", prompt planned to " + std::to_string(r.planned_kv)) + ", " +
+           std::to_string(r.num_in_flight) + " rounds in flight, lease of " + lease_text(r.target_lease) +
+           ", drafter's of " + lease_text(r.drafter_lease) + "\n";
+  for (const auto& [round, f] : flights_)
+    out += "round " + to_string(round) + " of group " + to_string(f.group) + ": " +
+           std::to_string(f.parts.size()) + " requests\n";
+  return out;
+}
+
+} // namespace paceline::scheduling

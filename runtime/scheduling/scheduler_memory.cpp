@@ -1,0 +1,198 @@
+#include "runtime/scheduling/scheduler_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+// The memory of requests: what the scheduler asks of the pool, what the answers mean, and who gives way.
+
+namespace paceline::scheduling {
+
+decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
+  decisions out;
+  auto* r = find(event.request);
+  if (!r) { // gone meanwhile: whatever was granted goes back
+    if (event.granted) out.pool.emplace_back(release_command{event.request, event.pool, 0});
+    return out;
+  }
+  auto& lease = event.pool == 0 ? r->target_lease : r->drafter_lease;
+  if (lease.asked != event.ticket) return out; // asked before a restart, and again since
+  lease.asked = 0;
+  bool ask_again = false;
+  if (event.granted) {
+    lease.fresh |= lease.blocks.empty();
+    lease.blocks = event.blocks;
+    if (event.pool == 0 && tight_) roll_back(*r, out); // asked for before
+  } else {
+    ask_again = event.pool == 0 && tighten(out);
+    if (!ask_again) lease.refused_at = lease.asked_for;
+  }
+  if (r->state == phase::acquiring) {
+    if (event.granted) {
+      r->state = phase::running;
+      r->restart_at = event.num_cached;
+      r->num_cached = event.num_cached;
+      r->copies = event.copies;
+      r->planned_kv = event.num_cached;
+      r->known_length = r->upper_length = r->target->length(); // no program of it is under way
+      r->upper_slot = 0;
+      r->decoding = false;
+      r->order = next_order_++;
+      r->group = choose_group(*r);
+      counters_.cached_prompt_tokens += event.num_cached;
+      ++counters_.num_admitted;
+      std::erase(queue_, event.request);
+      running_.push_back(event.request);
+    } else {
+      r->state = phase::waiting;
+      lease.refused_at = 0;
+      admission_blocked_ = !ask_again;
+    }
+  }
+  retire_if_idle(event.request, out);
+  pump(out, now);
+  return out;
+}
+
+decisions scheduler_state::on_blocks_freed(time_point now) {
+  decisions out;
+  admission_blocked_ = false;
+  for (auto& [id, r] : requests_) r.target_lease.refused_at = r.drafter_lease.refused_at = 0;
+  pump(out, now);
+  return out;
+}
+
+decisions scheduler_state::on_pool_restarted(time_point now) {
+  decisions out;
+  retain_command alive;
+  for (auto id : running_) alive.requests.push_back(id);
+  out.pool.emplace_back(std::move(alive));
+  for (auto& [id, r] : requests_) {
+    r.target_lease.asked = r.drafter_lease.asked = 0;
+    r.target_lease.refused_at = r.drafter_lease.refused_at = 0; // the news that blocks came back may be lost
+    if (r.state == phase::acquiring) r.state = phase::waiting;
+  }
+  admission_blocked_ = false;
+  for (auto id : std::vector(running_)) retire_if_idle(id, out);
+  pump(out, now);
+  return out;
+}
+
+void scheduler_state::admit(decisions& out) {
+  if (admission_blocked_ || queue_.empty() || running_.size() >= options_.max_running) return;
+  // Those who run get their blocks first; a newcomer would take what a starving request waits for.
+  for (auto id : running_) {
+    const auto& other = requests_.at(id);
+    const auto& lease = other.target_lease;
+    if (lease.asked || (lease.refused_at != 0 && lease.refused_at <= look_ahead(other, appetite::chain)))
+      return;
+  }
+  auto& r = requests_.at(queue_.front());
+  if (r.state == phase::acquiring) return; // one at a time, in order
+  r.state = phase::acquiring;
+  const auto& request = r.target->request();
+  acquire_command ask;
+  ask.request = r.target->id();
+  ask.tokens.assign(r.target->tokens().begin(), r.target->tokens().end());
+  ask.salt = request.cache_salt;
+  ask.use_cache = options_.prefix_cache && !request.sampling.prompt_logprobs;
+  const auto nodes = tight_ ? r.draft_length : num_nodes(r, r.draft_length);
+  ask.num_positions = bounded(r, std::uint64_t{r.target->length()} + nodes + 1, nodes); // to its first draft
+  ask.ticket = r.target_lease.asked = next_ticket_++;
+  out.pool.emplace_back(std::move(ask));
+}
+
+/// Asks for as much as the pool may still have, from what trees want down to `least`.
+void scheduler_state::want_blocks(record& r, lease& lease, std::uint32_t pool, appetite least,
+                                  decisions& out) {
+  if (lease.asked) return;
+  for (auto a : {appetite::tree, appetite::chain, appetite::plain}) {
+    if (a > largest_appetite() || a < least) continue;
+    const auto num_positions = look_ahead(r, a);
+    if (lease.positions(options_.block_size) >= num_positions) return;
+    if (lease.refused_at != 0 && num_positions >= lease.refused_at) continue;
+    lease.asked = next_ticket_++;
+    lease.asked_for = num_positions;
+    out.pool.emplace_back(reserve_command{r.target->id(), pool, num_positions, lease.asked});
+    return;
+  }
+}
+
+/// The pool is full: draft trees give back what no round in flight uses. True if that is new, so that asking
+/// again, for less, may succeed.
+bool scheduler_state::tighten(decisions& out) {
+  if (std::exchange(tight_, true)) return false;
+  for (auto id : running_) roll_back(requests_.at(id), out);
+  return true;
+}
+
+void scheduler_state::roll_back(record& r, decisions& out) {
+  // What lies beyond the rounds in flight and the look-ahead is nobody's.
+  const auto keep = std::max(look_ahead(r, largest_appetite()), r.upper_slot);
+  auto& lease = r.target_lease;
+  const auto num_blocks = blocks_for(keep);
+  if (lease.asked || r.state != phase::running || lease.blocks.size() <= num_blocks) return;
+  lease.blocks.resize(num_blocks);
+  out.pool.emplace_back(rollback_command{r.target->id(), 0, keep, lease.last_use});
+}
+
+void scheduler_state::preempt_youngest(decisions& out) {
+  for (auto id : running_) {
+    const auto& r = requests_.at(id);
+    if (r.num_in_flight > 0 && r.target_lease.blocks.size() > blocks_for(look_ahead(r, appetite::chain)))
+      return; // a tree under way: its blocks come back soon
+  }
+  // Youngest first; the oldest is never preempted, so somebody always gets on.
+  for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
+    auto& victim = requests_.at(*it);
+    if (victim.state != phase::running) return; // its blocks come back soon
+    // Alone, it gives back what it holds rather than wait with it: who has the rest may be waiting for these
+    // blocks.
+    const bool oldest = it + 1 == running_.rend();
+    if (oldest && (running_.size() > 1 || victim.num_in_flight > 0)) return;
+    if (victim.preempting) return;
+    victim.preempting = true;
+    ++counters_.num_preemptions;
+    retire_if_idle(*it, out);
+    return;
+  }
+}
+
+void scheduler_state::release(record& r, decisions& out) {
+  const auto id = r.target->id();
+  out.pool.emplace_back(release_command{id, 0, r.target_lease.last_use});
+  if (const auto pool = options_.drafters[r.drafter].pool; pool != 0)
+    out.pool.emplace_back(release_command{id, pool, r.drafter_lease.last_use});
+  r.target_lease = {};
+  r.drafter_lease = {};
+}
+
+std::uint32_t scheduler_state::max_positions(const record& r) const {
+  const auto& request = r.target->request();
+  const std::uint64_t wanted = std::uint64_t{r.target->prompt_length()} + request.stop.max_tokens;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, options_.context_length));
+}
+
+std::uint32_t scheduler_state::look_ahead(const record& r, appetite a) const {
+  const std::uint64_t upper = r.upper_length;
+  if (a == appetite::plain) return bounded(r, upper + 2, 0);
+  const auto nodes = a == appetite::tree ? num_nodes(r, r.draft_length) : r.draft_length;
+  return bounded(r, upper + (r.draft_length + 1) + (nodes + 1), nodes);
+}
+
+/// `positions`, or what a request can use of them at most. Of nodes side by side only one is committed, so
+/// they may lie beyond its last position.
+std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions, std::uint32_t nodes) const {
+  const auto side_by_side = nodes - std::min(nodes, r.draft_length);
+  const auto pool_positions = std::uint64_t{options_.num_blocks} * options_.block_size;
+  return static_cast<std::uint32_t>(
+      std::min({positions, std::uint64_t{max_positions(r)} + side_by_side, pool_positions}));
+}
+
+std::uint32_t scheduler_state::num_nodes(const record& r, std::uint32_t draft_length) const {
+  const auto& slot = options_.drafters[r.drafter];
+  if (!slot.max_nodes) return draft_length;
+  return std::clamp(slot.max_nodes(draft_length), draft_length,
+                    std::max(draft_length, speculation::token_tree::max_nodes));
+}
+
+} // namespace paceline::scheduling

@@ -1,0 +1,103 @@
+#include "runtime/scheduling/scheduler_state.hpp"
+
+#include <algorithm>
+
+// What rounds that ended, or never ran, mean for their requests.
+
+namespace paceline::scheduling {
+
+decisions scheduler_state::on_round_done(const round_result& result, time_point now) {
+  decisions out;
+  const auto found = flights_.find(result.round);
+  if (found == flights_.end()) return out; // reported twice after a restart
+  const auto flight = std::move(found->second);
+  flights_.erase(found);
+  ++counters_.num_rounds;
+  for (std::uint32_t pool = 0; pool < result.submissions.size(); ++pool)
+    if (result.submissions[pool] != 0) out.pool.emplace_back(watermark_event{pool, result.submissions[pool]});
+
+  std::uint32_t num_context = 0, num_rows = 0;
+  for (const auto& part : flight.parts) {
+    auto* r = find(part.request);
+    if (!r) continue;
+    --r->num_in_flight;
+    const auto submission = [&](std::uint32_t pool) {
+      return pool < result.submissions.size() ? result.submissions[pool] : 0;
+    };
+    r->target_lease.last_use = std::max(r->target_lease.last_use, submission(0));
+    if (const auto pool = options_.drafters[r->drafter].pool; pool != 0)
+      r->drafter_lease.last_use = std::max(r->drafter_lease.last_use, submission(pool));
+    if (result.failure && r->state == phase::running)
+      finish_here(*r, finish_reason::error, result.failure, out);
+    num_context += part.num_context > 1 ? part.num_context : 0;
+  }
+  for (const auto& item : result.items) {
+    num_rows += item.num_rows;
+    if (auto* r = find(item.request)) settle_item(*r, item, out);
+  }
+  costs_.observe(num_context, num_rows - std::min(num_rows, num_context), result.duration);
+  for (const auto& part : flight.parts) retire_if_idle(part.request, out);
+  pump(out, now);
+  return out;
+}
+
+decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, time_point now) {
+  decisions out;
+  for (auto f = flights_.begin(); f != flights_.end();) {
+    if (std::ranges::find(known, f->first) != known.end()) {
+      ++f;
+      continue;
+    }
+    for (const auto& part : f->second.parts)
+      if (auto* r = find(part.request)) --r->num_in_flight;
+    const auto parts = std::move(f->second.parts);
+    f = flights_.erase(f);
+    for (const auto& part : parts) {
+      auto* r = find(part.request);
+      if (!r) continue;
+      // What the lost round would have computed is planned again.
+      r->planned_kv -= std::min(r->planned_kv, part.num_context);
+      if (r->num_in_flight == 0) r->upper_length = r->known_length, r->upper_slot = 0;
+      if (part.growth > 0 && part.num_context > 0) r->decoding = false;
+      if (part.restart) {
+        r->restart_at = part.restart;
+        r->copies = part.copies;
+      }
+      r->drafter_lease.fresh |= part.drafter_restart && !r->drafter_lease.blocks.empty();
+      retire_if_idle(part.request, out);
+    }
+  }
+  pump(out, now);
+  return out;
+}
+
+void scheduler_state::settle_item(record& r, const item_result& item, decisions& out) {
+  count_speculation(item);
+  counters_.generation_tokens += item.length - r.known_length;
+  r.known_length = std::max(r.known_length, item.length);
+  if (r.num_in_flight == 0) r.upper_length = r.known_length, r.upper_slot = 0;
+  const auto first = item.length - static_cast<std::uint32_t>(item.committed.size());
+  out.pool.emplace_back(commit_command{item.request, 0, first, item.committed, item.kv_length});
+  if (item.num_draft > item.num_accepted) {
+    ++counters_.num_rollbacks;
+    counters_.rolled_back_tokens += item.num_draft - item.num_accepted;
+  }
+  if (tight_ || item.num_draft > item.num_accepted) roll_back(r, out);
+  if (item.finish != finish_reason::none && r.state == phase::running) {
+    count_finish(item.finish);
+    r.state = phase::closing;
+  }
+}
+
+void scheduler_state::count_speculation(const item_result& item) {
+  counters_.stale_drafts += item.stale_draft ? 1 : 0;
+  if (item.num_draft == 0) return;
+  auto& d = counters_.drafters[item.drafter];
+  ++d.num_rounds;
+  d.num_draft_tokens += item.num_draft;
+  d.num_accepted_tokens += item.num_accepted;
+  if (d.accepted_per_position.size() < item.num_accepted) d.accepted_per_position.resize(item.num_accepted);
+  for (std::uint32_t j = 0; j < item.num_accepted; ++j) ++d.accepted_per_position[j];
+}
+
+} // namespace paceline::scheduling

@@ -1,0 +1,152 @@
+#include "runtime/scheduling/scheduler_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+// Composition of rounds: who takes part, with how many rows.
+
+namespace paceline::scheduling {
+
+namespace {
+
+constexpr std::uint32_t max_logprob_rows = 64; ///< each needs a row of logits
+
+} // namespace
+
+void scheduler_state::compose(group_id group, decisions& out) {
+  round_plan plan{round_id{next_round_}, group, {}};
+  flight flight{group, {}};
+  std::uint32_t prompt_rows = prompt_row_budget(group);
+  for (auto id : std::vector(running_)) { // a copy: a preemption below shortens the list
+    auto* entry = find(id);
+    if (!entry || entry->group != group || entry->state != phase::running || entry->preempting) continue;
+    auto& r = *entry;
+    flight::part part;
+    part.request = id;
+    auto item = r.decoding ? decode_item(r, part, out) : prompt_item(r, prompt_rows, part);
+    if (!item) continue;
+    ++r.num_in_flight;
+    r.upper_length += part.growth;
+    plan.items.push_back(std::move(*item));
+    flight.parts.push_back(std::move(part));
+  }
+  if (plan.items.empty()) return;
+  ++next_round_;
+  flights_.emplace(plan.round, std::move(flight));
+  out.rounds.push_back(std::move(plan));
+}
+
+std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& prompt_rows,
+                                                      flight::part& part) {
+  const auto rest = r.known_length - r.planned_kv;
+  auto rows = std::min(rest, prompt_rows);
+  if (r.target->request().sampling.prompt_logprobs) rows = std::min(rows, max_logprob_rows);
+  if (rows == 0) return std::nullopt;
+  prompt_rows -= rows;
+  plan_item item;
+  item.target = r.target;
+  item.blocks = r.target_lease.blocks;
+  item.max_rows = rows;
+  item.restart_at = std::exchange(r.restart_at, std::nullopt);
+  item.num_cached_tokens = r.num_cached;
+  item.copies = std::exchange(r.copies, {});
+  r.planned_kv += rows;
+  r.decoding = rows == rest;
+  part.num_context = rows;
+  part.growth = r.decoding ? 1 : 0;
+  part.restart = item.restart_at;
+  part.copies = item.copies;
+  return item;
+}
+
+std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& part, decisions& out) {
+  const auto spent = std::uint64_t{r.upper_length - r.target->prompt_length()};
+  if (r.credit <= spent) return std::nullopt; // the client does not keep up
+  if (r.upper_length >= max_positions(r) && r.num_in_flight > 0)
+    return std::nullopt; // it ends in a round in flight, or nearly
+  auto draft = usable_draft(r, out);
+  draft.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(draft.length, r.credit - spent - 1));
+  const auto& lease = r.target_lease;
+  want_blocks(r, r.target_lease, 0, appetite::plain, out);
+  if (lease.positions(options_.block_size) <
+      std::min(r.upper_length, max_positions(r))) { // no cell for the last token
+    if (lease.refused_at != 0 && lease.refused_at <= look_ahead(r, appetite::plain)) preempt_youngest(out);
+    return std::nullopt;
+  }
+  plan_item item;
+  item.target = r.target;
+  item.blocks = lease.blocks;
+  item.max_rows = 1;
+  item.drafter = draft.length > 0 ? r.drafter : 0;
+  item.draft_length = draft.length;
+  item.max_nodes = draft.length > 0 ? std::min(draft.nodes, num_nodes(r, draft.length)) : 0;
+  if (draft.length > 0 && options_.drafters[r.drafter].pool != 0) {
+    item.drafter_blocks = r.drafter_lease.blocks;
+    item.drafter_restart = std::exchange(r.drafter_lease.fresh, false);
+  }
+  part.growth = 1 + draft.length;
+  r.upper_slot = std::max(r.upper_slot, r.upper_length + item.max_nodes);
+  part.drafter_restart = item.drafter_restart;
+  return item;
+}
+
+/// The draft that `r` may have in a round planned now, by the leases it has or soon will have.
+draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
+  const auto beyond_upper = [&](std::uint32_t positions) {
+    return positions > r.upper_length ? positions - r.upper_length : 0;
+  };
+  draft_bounds draft{r.draft_length, num_nodes(r, r.draft_length)};
+  if (draft.length == 0) return draft;
+  // When memory is tight a tree has what fits in the blocks that a chain would get.
+  const auto chain_blocks = blocks_for(look_ahead(r, appetite::chain));
+  if (tight_)
+    draft.nodes =
+        std::min(draft.nodes, std::max(draft.length, beyond_upper(chain_blocks * options_.block_size)));
+  const auto pool = options_.drafters[r.drafter].pool;
+  if (pool == 0) return draft;
+  // Without memory of its own the drafter waits; that costs speed, never progress.
+  want_blocks(r, r.drafter_lease, pool, appetite::chain, out);
+  const auto room = beyond_upper(r.drafter_lease.positions(options_.block_size));
+  return {std::min(draft.length, room), std::min(draft.nodes, room)};
+}
+
+std::uint32_t scheduler_state::depth(group_id) const {
+  // Alone, a group keeps a second round enqueued, so that its stream never waits for the host. Two groups do
+  // that for each other, and plan on fresher results.
+  const bool both = options_.two_groups && num_in_group(group_id{0}) > 0 && num_in_group(group_id{1}) > 0;
+  return both ? 1 : 2;
+}
+
+std::uint32_t scheduler_state::in_flight(group_id group) const {
+  return static_cast<std::uint32_t>(
+      std::ranges::count_if(flights_, [&](const auto& f) { return f.second.group == group; }));
+}
+
+std::uint32_t scheduler_state::num_in_group(group_id group) const {
+  return static_cast<std::uint32_t>(std::ranges::count_if(running_, [&](auto id) {
+    const auto& r = requests_.at(id);
+    return r.group == group && r.state == phase::running;
+  }));
+}
+
+std::uint32_t scheduler_state::num_streams() const {
+  return static_cast<std::uint32_t>(std::ranges::count_if(running_, [&](auto id) {
+    const auto& r = requests_.at(id);
+    return r.decoding && r.state == phase::running;
+  }));
+}
+
+std::uint32_t scheduler_state::prompt_row_budget(group_id group) const {
+  if (num_streams() == 0) return options_.max_prompt_rows;
+  // A stream's pause is one round of its own group and, with two groups, one of the other. A fifth is kept in
+  // reserve.
+  const auto rounds = depth(group) == 1 ? 2 : 1;
+  return costs_.prompt_rows_within(options_.max_gap * 4 / (5 * rounds), 1, options_.max_prompt_rows);
+}
+
+group_id scheduler_state::choose_group(const record& r) const {
+  if (!options_.two_groups || !options_.drafters[r.drafter].worker) return group_id{0};
+  return num_in_group(group_id{0}) <= num_in_group(group_id{1}) ? group_id{0} : group_id{1};
+}
+
+} // namespace paceline::scheduling

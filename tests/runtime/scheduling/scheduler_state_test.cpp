@@ -1,0 +1,179 @@
+#include "runtime/scheduling/scheduler_state.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <variant>
+
+namespace paceline::scheduling {
+namespace {
+
+constexpr time_point start{std::chrono::hours(1)};
+constexpr request_id first_request{1};
+
+std::shared_ptr<sequence> make_sequence(request_id id, std::uint32_t prompt_length,
+                                        std::uint32_t max_tokens) {
+  generation_request request;
+  for (std::uint32_t i = 0; i < prompt_length; ++i) request.prompt.emplace_back(static_cast<std::int32_t>(i));
+  request.stop.max_tokens = max_tokens;
+  return std::make_shared<sequence>(id, std::move(request), 64, nullptr, start);
+}
+
+/// A drafter with a pool of its own is number 1.
+scheduler_options small_options() {
+  scheduler_options options;
+  options.block_size = 4;
+  options.context_length = 64;
+  options.num_blocks = 16;
+  options.drafters = {{"none", 0, 0, false}, {"model", 3, 1, true}};
+  return options;
+}
+
+/// The last command of one kind.
+template <class Command>
+std::optional<Command> last(const decisions& d) {
+  for (auto c = d.pool.rbegin(); c != d.pool.rend(); ++c)
+    if (const auto* found = std::get_if<Command>(&*c)) return *found;
+  return std::nullopt;
+}
+
+lease_event grant(request_id request, std::uint32_t pool, std::uint64_t ticket, std::uint32_t num_blocks) {
+  lease_event answer{request, pool, ticket, true, {}, 0, {}};
+  for (std::uint32_t i = 0; i < num_blocks; ++i) answer.blocks.emplace_back(i);
+  return answer;
+}
+
+/// What the device did with a round that computed a prompt and committed one token.
+round_result done(const round_plan& plan, std::uint32_t num_rows, std::uint32_t length) {
+  round_result result;
+  result.round = plan.round;
+  result.group = plan.group;
+  result.started = true;
+  item_result item;
+  item.request = plan.items.at(0).target->id();
+  item.num_rows = num_rows;
+  item.length = length;
+  item.kv_length = length - 1;
+  item.committed = {token_id{7}};
+  result.items = {item};
+  result.submissions = {plan.round.value, 0};
+  return result;
+}
+
+TEST(scheduler_state_test, a_lost_round_is_planned_again_with_its_copies) {
+  scheduler_state state(small_options());
+  const auto asked = last<acquire_command>(state.submit(make_sequence(first_request, 8, 10), 0, 100, start));
+  ASSERT_TRUE(asked);
+  auto answer = grant(first_request, 0, asked->ticket, 3);
+  answer.num_cached = 7;
+  answer.copies = {{block_id{9}, 0, block_id{1}, 0, 3}};
+  const auto planned = state.on_lease(answer, start);
+  ASSERT_FALSE(planned.rounds.empty());
+  ASSERT_EQ(planned.rounds[0].items.at(0).copies.size(), 1U);
+  ASSERT_EQ(planned.rounds[0].items.at(0).restart_at, 7U);
+
+  const auto again = state.on_rounds_lost({}, start);
+  ASSERT_FALSE(again.rounds.empty());
+  EXPECT_EQ(again.rounds[0].items.at(0).restart_at, 7U);
+  ASSERT_EQ(again.rounds[0].items.at(0).copies.size(), 1U)
+      << "the cells of the cached prefix would be missing";
+  EXPECT_EQ(again.rounds[0].items.at(0).copies[0].from_block, block_id{9});
+  EXPECT_EQ(state.check_invariants(), "");
+}
+
+TEST(scheduler_state_test, a_lost_round_tells_the_drafter_of_its_new_memory_again) {
+  scheduler_state state(small_options());
+  const auto asked = last<acquire_command>(state.submit(make_sequence(first_request, 8, 10), 1, 100, start));
+  ASSERT_TRUE(asked);
+  const auto prompt = state.on_lease(grant(first_request, 0, asked->ticket, 8), start);
+  ASSERT_FALSE(prompt.rounds.empty());
+  const auto wanted = last<reserve_command>(prompt);
+  ASSERT_TRUE(wanted && wanted->pool == 1);
+  state.on_lease(grant(first_request, 1, wanted->ticket, 8), start);
+  const auto drafting = state.on_round_done(done(prompt.rounds[0], 8, 9), start);
+  ASSERT_FALSE(drafting.rounds.empty());
+  ASSERT_TRUE(drafting.rounds[0].items.at(0).drafter_restart);
+
+  const auto again = state.on_rounds_lost({}, start);
+  ASSERT_FALSE(again.rounds.empty());
+  EXPECT_TRUE(again.rounds[0].items.at(0).drafter_restart);
+}
+
+/// A scheduler whose drafter proposes three siblings a level, with one request about to decode.
+class tree_scheduling : public testing::Test {
+ protected:
+  static scheduler_options options() {
+    auto o = small_options();
+    o.drafters[1] = {"tree", 4, 0, false, [](std::uint32_t length) { return 3 * length; }};
+    return o;
+  }
+  /// Admits request `id` with 20 positions; two rounds are in flight then, the prompt's and one with a draft.
+  decisions admit(std::uint64_t id) {
+    const auto asked =
+        last<acquire_command>(state.submit(make_sequence(request_id{id}, 8, 30), 1, 100, start));
+    EXPECT_TRUE(asked);
+    EXPECT_EQ(asked->num_positions, 8U + 1 + 12) << "the prompt, its token, and the nodes of the first draft";
+    return state.on_lease(grant(request_id{id}, 0, asked->ticket, 5), start);
+  }
+  static lease_event refusal(const reserve_command& asked) {
+    return {asked.request, 0, asked.ticket, false, {}, 0, {}};
+  }
+
+  scheduler_state state{options()};
+};
+
+TEST_F(tree_scheduling, leases_reach_ahead_for_all_nodes) {
+  const auto running = admit(1);
+  ASSERT_EQ(running.rounds.size(), 2U);
+  EXPECT_EQ(running.rounds[1].items.at(0).draft_length, 4U);
+  EXPECT_EQ(running.rounds[1].items.at(0).max_nodes, 12U);
+  const auto asked = last<reserve_command>(running);
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->num_positions, 9U + 5 + 13) << "one chain's growth, then all nodes and a token";
+}
+
+TEST_F(tree_scheduling, a_refused_tree_asks_for_a_chain_and_then_for_a_token_a_round) {
+  const auto running = admit(1);
+  const auto tree = last<reserve_command>(running);
+  ASSERT_TRUE(tree);
+  state.on_lease(refusal(*tree), start);
+  const auto next =
+      state.on_round_done(done(running.rounds[0], 8, 9), start); // 14 tokens with the round in flight
+  ASSERT_EQ(next.rounds.size(), 1U);
+  EXPECT_EQ(next.rounds[0].items.at(0).max_nodes, 10U) << "what the blocks of a chain have room for";
+  const auto chain = last<reserve_command>(next);
+  ASSERT_TRUE(chain);
+  EXPECT_EQ(chain->num_positions, 14U + 2 * 5);
+  state.on_lease(refusal(*chain), start);
+  const auto after = state.on_round_done(done(running.rounds[1], 13, 14), start); // 19 tokens
+  const auto plain = last<reserve_command>(after);
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->num_positions, 19U + 2);
+  EXPECT_EQ(after.rounds.size(), 1U) << "twenty positions do for now";
+  const auto again = last<reserve_command>(state.on_lease(refusal(*plain), start));
+  EXPECT_FALSE(again) << "nothing less helps";
+  EXPECT_EQ(state.counters().num_preemptions, 0U);
+  EXPECT_EQ(state.check_invariants(), "");
+}
+
+TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
+  const auto running = admit(1);
+  const auto tree = last<reserve_command>(running);
+  ASSERT_TRUE(tree);
+  state.on_lease(grant(request_id{1}, 0, tree->ticket, 9),
+                 start); // 36 positions: a chain of 14 tokens wants 24
+  const auto newcomer =
+      last<acquire_command>(state.submit(make_sequence(request_id{2}, 8, 30), 1, 100, start));
+  ASSERT_TRUE(newcomer);
+  const auto answer = state.on_lease({request_id{2}, 0, newcomer->ticket, false, {}, 0, {}}, start);
+  const auto back = last<rollback_command>(answer);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->request, request_id{1});
+  EXPECT_EQ(back->num_positions, 24U);
+  const auto again = last<acquire_command>(answer);
+  ASSERT_TRUE(again) << "and the newcomer asks again at once";
+  EXPECT_EQ(again->num_positions, 8U + 1 + 4);
+}
+
+} // namespace
+} // namespace paceline::scheduling
