@@ -45,6 +45,17 @@ class engine_model final : public model_view {
   std::string decode(std::span<const token_id> tokens, bool skip_special) const override {
     return served_.vocabulary().decode(tokens, {skip_special, false});
   }
+  std::optional<std::string> special_token(special_role role) const override {
+    switch (role) {
+    case special_role::begin:
+      return spellings_.bos;
+    case special_role::end:
+      return spellings_.eos;
+    case special_role::padding:
+      return spellings_.pad;
+    }
+    return std::nullopt;
+  }
   std::string token_bytes(token_id token) const override {
     const auto piece = served_.vocabulary().piece(token);
     return std::string(piece.empty() ? served_.vocabulary().spelling(token) : piece);

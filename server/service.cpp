@@ -152,6 +152,8 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, std::
     return answer(list_models());
   case endpoint::model:
     return answer(describe_model(request.where.id));
+  case endpoint::tokenizer_info:
+    return answer(describe_tokenizer(request.head.query_value("model").value_or("")));
   case endpoint::live:
     return answer(liveness());
   case endpoint::ready:
@@ -308,6 +310,25 @@ http_reply service::describe_model(const std::string& name) const {
   wire::json_writer out;
   write_model(out, **model);
   return json_reply(out.take());
+}
+
+/// vLLM's shape: evaluation tools read the special tokens and go on with /tokenize and /detokenize.
+http_reply service::describe_tokenizer(const std::string& name) const {
+  const auto found = find_model(edge_.runtime, name);
+  if (!found) return error_reply(found.failure());
+  const auto& model = **found;
+  wire::json_writer out;
+  out.begin_object()
+      .field("tokenizer_class", "paceline")
+      .field("model_max_length", model.limits().context_length);
+  static constexpr std::pair<const char*, special_role> roles[] = {{"bos_token", special_role::begin},
+                                                                   {"eos_token", special_role::end},
+                                                                   {"pad_token", special_role::padding}};
+  for (const auto& [key, role] : roles) {
+    const auto spelling = model.special_token(role);
+    spelling ? out.field(key, *spelling) : out.key(key).null();
+  }
+  return json_reply(out.end_object().take());
 }
 
 http_reply service::liveness() const {

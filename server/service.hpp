@@ -67,6 +67,7 @@ class service {
   http_reply cancel_response(const admitted_request& request);
   http_reply list_models() const;
   http_reply describe_model(const std::string& name) const;
+  http_reply describe_tokenizer(const std::string& model) const;
   http_reply liveness() const;
   http_reply readiness() const;
 

@@ -58,8 +58,9 @@ class edge_metrics {
   std::string text(const engine_snapshot& snapshot, bool vllm_names) const;
 
  private:
-  static constexpr std::size_t num_endpoints = 15; ///< the last one: refused before it had an endpoint
-  static constexpr std::size_t num_classes = 6;    ///< first digit of the status
+  /// One more than there are: refused before it had one.
+  static constexpr std::size_t num_endpoints = static_cast<std::size_t>(endpoint::playground) + 2;
+  static constexpr std::size_t num_classes = 6; ///< first digit of the status
 
   std::map<std::string, std::unique_ptr<model_metrics>, std::less<>> models_;
   std::array<std::array<std::atomic<std::uint64_t>, num_classes>, num_endpoints> replies_{};

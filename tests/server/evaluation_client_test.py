@@ -1,5 +1,6 @@
 """What lm-eval's `local-completions` sends and how it reads the answer: contexts with continuations as token ids, a batch a
 request, scored by `echo` with `logprobs: 1`; and texts to be continued."""
+import json
 import math
 
 import pytest
@@ -94,3 +95,16 @@ def test_a_prompt_fills_the_context_but_for_the_generated_token(daemon):
     assert len(score(daemon, [(full[:-4], full[-4:])])) == 1
     body = {"prompt": [full + [1]], "max_tokens": 1, "logprobs": 1, "echo": True}
     assert daemon.post("/v1/completions", body)[2]["error"]["code"] == "context_length_exceeded"
+
+
+def test_the_daemon_is_the_tokenizer_too(daemon):
+    """`tokenizer_backend=remote`: special tokens by name, their ids and all texts over HTTP."""
+    status, _, text = daemon.get("/tokenizer_info")
+    info = json.loads(text)
+    assert status == 200 and info["model_max_length"] == 4096
+
+    def encode(text):
+        return daemon.post("/tokenize", {"prompt": text, "add_special_tokens": False})[2]["tokens"]
+
+    assert encode(info["eos_token"]) == [EOS] and encode(info["bos_token"]) == [256]
+    assert daemon.post("/detokenize", {"tokens": encode("text ") + [EOS]})[2]["prompt"] == "text " + info["eos_token"]

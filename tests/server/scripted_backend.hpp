@@ -69,6 +69,10 @@ class byte_model final : public model_view {
       if (token.value < 256 || !skip_special) text += token_bytes(token);
     return text;
   }
+  std::optional<std::string> special_token(special_role role) const override {
+    if (role == special_role::padding) return std::nullopt;
+    return role == special_role::begin ? "<256>" : "<257>";
+  }
   std::string token_bytes(token_id token) const override {
     return token.value < 256 ? std::string(1, static_cast<char>(token.value)) : "<" + to_string(token) + ">";
   }

@@ -161,6 +161,15 @@ TEST(service, metrics_can_be_switched_off) {
   EXPECT_EQ(s.ask("GET /metrics"), 404);
 }
 
+TEST(service, tells_the_special_tokens) {
+  served s;
+  EXPECT_EQ(s.ask("GET /tokenizer_info"), 200);
+  EXPECT_EQ(s.body().at("bos_token"), "<256>");
+  EXPECT_EQ(s.body().at("eos_token"), "<257>");
+  EXPECT_TRUE(s.body().at("pad_token").is_null());
+  EXPECT_EQ(s.ask("GET /tokenizer_info?model=other"), 404);
+}
+
 TEST(service, completes_and_counts) {
   served s;
   EXPECT_EQ(s.ask("POST /v1/completions", json_body, R"({"prompt":"x"})"), 0);
