@@ -24,8 +24,15 @@ namespace paceline::actors {
 /// Counts what one actor does, for metrics; kept over restarts.
 struct actor_meter {
   std::atomic<std::uint64_t> num_messages{0};
+  std::atomic<std::uint64_t> mailbox_depth{0}; ///< messages that waited when the actor last took one
   std::atomic<std::uint64_t> num_restarts{0};
   std::atomic<bool> failing{false}; ///< it lives, but what it works with does not
+
+  /// The actor handles a message while `num_waiting` more wait. Called by the actor only.
+  void take(std::size_t num_waiting) noexcept {
+    num_messages.fetch_add(1, std::memory_order_relaxed);
+    mailbox_depth.store(num_waiting, std::memory_order_relaxed);
+  }
 };
 
 struct scheduler_shell {

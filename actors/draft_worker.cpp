@@ -10,7 +10,7 @@ draft_worker_actor::behavior_type draft_worker(draft_worker_actor::stateful_poin
                                                std::shared_ptr<actor_meter> meter) {
   return {
       [=](const draft_request& m) {
-        meter->num_messages.fetch_add(1, std::memory_order_relaxed);
+        meter->take(self->mailbox().size());
         auto drafts = std::make_shared<scheduling::draft_batch>();
         drafts->pool = pool;
         drafts->submission = stream->submitted() + 1; // this stream has no other submitter

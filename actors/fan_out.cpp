@@ -18,7 +18,7 @@ fan_out_actor::behavior_type fan_out(fan_out_actor::stateful_pointer<fan_out_she
         for (const auto& [model, news] : self->state.schedulers) self->send(caf::actor_cast<session_actor>(m.session), news);
       },
       [=](const event_batch& m) {
-        meter->num_messages.fetch_add(1, std::memory_order_relaxed);
+        meter->take(self->mailbox().size());
         for (std::size_t i = 0; i < m.events->size(); ++i) {
           const auto& event = (*m.events)[i];
           const auto it = sessions->find(event.request);

@@ -14,7 +14,7 @@ kv_pool_actor::behavior_type kv_pool(kv_pool_actor::stateful_pointer<kv_pool_she
   PACELINE_CHECK(broken.empty(), broken);
   return {
       [=](const pool_batch_command& m) {
-        meter->num_messages.fetch_add(1, std::memory_order_relaxed);
+        meter->take(self->mailbox().size());
         auto& schedulers = self->state.schedulers;
         schedulers[m.model] = caf::actor_cast<scheduler_actor>(self->current_sender());
         auto answers = state->handle(m.model, m.commands);

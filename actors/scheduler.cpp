@@ -33,8 +33,9 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
                                          std::uint32_t model, std::shared_ptr<actor_meter> meter) {
   const auto broken = state->check_invariants();
   PACELINE_CHECK(broken.empty(), broken);
+  const auto count = [=] { meter->take(self->mailbox().size()); };
   const auto act = [=](scheduling::decisions decisions) {
-    meter->num_messages.fetch_add(1, std::memory_order_relaxed);
+    count();
     meter->failing.store(state->device_lost(), std::memory_order_relaxed);
     carry_out(self, *state, model, std::move(decisions));
   };
@@ -43,8 +44,9 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
       [=](const cancel_command& m) { act(state->cancel(m.request, time->now())); },
       [=](const grant_command& m) { act(state->grant(m.request, m.tokens, time->now())); },
       [=](const lease_batch_event& m) {
-        for (const auto& lease : m.leases) act(state->on_lease(lease, time->now()));
-        if (m.blocks_freed) act(state->on_blocks_freed(time->now()));
+        count();
+        for (const auto& lease : m.leases) carry_out(self, *state, model, state->on_lease(lease, time->now()));
+        if (m.blocks_freed) carry_out(self, *state, model, state->on_blocks_freed(time->now()));
       },
       [=](const round_done_event& m) {
         if (self->state.verifier) self->send(self->state.verifier, acknowledge_command{m.result->round});

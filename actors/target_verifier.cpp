@@ -50,14 +50,17 @@ target_verifier_actor::behavior_type target_verifier(self_pointer self, target_v
     self->send(self->state.scheduler, rounds_known_event{caf::actor_cast<caf::strong_actor_ptr>(self), known});
 
   const auto act = [=](const verifier_actions& actions) {
-    meter->num_messages.fetch_add(1, std::memory_order_relaxed);
+    meter->take(self->mailbox().size());
     carry_out(self, *state, actions);
   };
   return {
       [=](const round_command& m) { act(state->on_round(m.plan)); },
       [=](const verify_request& m) { act(state->on_drafts(m.round, m.drafter, m.from, m.drafts, m.ready)); },
       [=](const round_passed_event& m) { act(state->on_passed(m.round)); },
-      [=](const acknowledge_command& m) { state->acknowledge(m.round); },
+      [=](const acknowledge_command& m) {
+        state->acknowledge(m.round);
+        act({});
+      },
       [=](const link_command& m) {
         link(self->state, m);
         if (m.scheduler) {

@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
 
   tokenize_options tokenize_o;
   auto* tokenize_c = app.add_subcommand("tokenize", "Text to token ids: a line in, an array of ids out");
-  tokenize_c->add_option("--model", tokenize_o.model, "GGUF file or Hugging Face directory")->required();
+  tokenize_c->add_option("--model", tokenize_o.model, "GGUF file, Hugging Face directory or tokenizer.json")->required();
   tokenize_c->add_flag("--no-bos", tokenize_o.no_bos, "without the tokens that the vocabulary puts around a text");
   tokenize_c->add_flag("--plain", tokenize_o.plain, "special tokens' spellings are text");
   tokenize_c->add_flag("--jsonl", tokenize_o.jsonl, "lines are JSON strings");

@@ -23,10 +23,11 @@ function(paceline_library name)
   set_property(GLOBAL APPEND PROPERTY PACELINE_LIBRARIES ${name})
 endfunction()
 
-# paceline_test(NAME SOURCES x_test.cpp ... [DEPS targets] [LABELS unit|actor|parity|property|e2e|gpu])
-#   One GoogleTest executable; every *_test.cpp on disk must be registered (tests/registered_tests_test.py checks).
+# paceline_test(NAME SOURCES x_test.cpp ... [DEPS targets] [LABELS unit|actor|parity|property|e2e|gpu]
+#               [PROPERTIES key value ...])
+#   One GoogleTest executable, PROPERTIES for each of its cases; every *_test.cpp on disk must be registered (tests/registered_tests_test.py checks).
 function(paceline_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS;PROPERTIES" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
@@ -35,7 +36,7 @@ function(paceline_test name)
   target_compile_definitions(${name} PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              PACELINE_BINARY_DIR="${PROJECT_BINARY_DIR}")
   include(GoogleTest)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300 ${ARG_PROPERTIES})
 endfunction()
 
 # paceline_pytest(NAME SCRIPT file.py [ARGS ...] [LABELS ...]): a Python check run as one ctest case.

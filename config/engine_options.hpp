@@ -42,14 +42,13 @@ struct model_options {
   std::string kind = "file";         ///< file | hash
   std::string path;
   hash_model_options hash;
-  std::string device = "auto";       ///< auto | cpu
   std::uint32_t context_length = 0;  ///< 0 = the model's own, at most 8192
   std::uint32_t block_size = 16;     ///< KV cells a block
   kv_type kv_dtype = kv_type::f16;
   std::string chat_template;         ///< path of a template that replaces the file's
   std::vector<drafter_options> drafters;
   std::string default_drafter = "none";
-  verification_rule default_rule = verification_rule::coupled;
+  verification_rule default_rule = verification_rule::coupled; ///< of requests that name none
   std::uint32_t max_running = 8;     ///< requests decoded together
   std::uint32_t max_waiting = 256;   ///< queue beyond them; more is refused with queue_full
 };

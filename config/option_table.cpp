@@ -232,14 +232,14 @@ void declare_operation(group_builder<daemon_config>& g) {
       "metrics.require_key", booleans, [](c & o) -> auto& { return o.metrics.require_key; },
       "Ask for an API key on `/metrics` too.", on_reload);
   g.add(
-      "logging.level", {"trace", "debug", "info", "warning", "error", "off"},
+      "logging.level", {"debug", "info", "warning", "error", "off"},
       [](c & o) -> auto& { return o.logging.level; }, "Least important message that is logged.", on_reload);
   g.add(
       "logging.format", {"text", "json"}, [](c & o) -> auto& { return o.logging.format; },
       "Lines for people, or one JSON object a line.");
   g.add(
       "logging.file", texts, [](c & o) -> auto& { return o.logging.file; },
-      "Where the log goes; empty = standard error.");
+      "Where the log goes; empty = standard error. SIGHUP opens it anew, for log rotation.");
   g.add(
       "shutdown.drain_timeout", durations(milliseconds(0), hours(1)),
       [](c & o) -> auto& { return o.shutdown.drain_timeout; },
@@ -259,8 +259,6 @@ void declare_model(group_builder<model_options>& g) {
   g.add(
       "path", texts, [](m & o) -> auto& { return o.path; },
       "GGUF file or Hugging Face directory; of kind `file`.");
-  g.add(
-      "device", {"auto", "cpu"}, [](m & o) -> auto& { return o.device; }, "What computes it.");
   g.add(
       "context_length", integers(0, 1U << 24), [](m & o) -> auto& { return o.context_length; },
       "Most tokens of a prompt and its output; 0 = the model's own, at most 8192.");
@@ -283,7 +281,7 @@ void declare_model(group_builder<model_options>& g) {
       "Drafter of requests that name none: one of `drafters`, or `none`.");
   g.add(
       "default_rule", {"coupled", "rejection"}, [](m & o) -> auto& { return o.default_rule; },
-      "How drafts are verified: `coupled` gives the tokens of plain decoding, `rejection` its distribution.");
+      "How drafts are verified where the request does not say: `coupled` gives the tokens of plain decoding, `rejection` its distribution.");
   g.add(
       "hash.vocab_size", integers(258, 1U << 24), [](m & o) -> auto& { return o.hash.vocab_size; },
       "Of kind `hash`: 256 bytes, two special tokens, and as many more as wanted.");

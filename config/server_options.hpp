@@ -34,7 +34,7 @@ struct metrics_options {
   bool require_key = false;
 };
 
-enum class log_level : std::uint8_t { trace, debug, info, warning, error, off };
+enum class log_level : std::uint8_t { debug, info, warning, error, off };
 enum class log_format : std::uint8_t { text, json };
 
 struct logging_options {

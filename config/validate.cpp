@@ -36,7 +36,7 @@ class validator {
     if (m.kind == "hash" && !m.path.empty()) fail(path + "path", "a model of kind hash has no path");
     std::set<std::string, std::less<>> drafters{"none"};
     for (std::size_t i = 0; i < m.drafters.size(); ++i)
-      check_drafter(m.drafters[i], m, path + "drafters." + std::to_string(i) + ".", drafters);
+      check_drafter(m.drafters[i], path + "drafters." + std::to_string(i) + ".", drafters);
     if (!drafters.contains(m.default_drafter)) {
       std::string known;
       for (const auto& name : drafters) known.append(known.empty() ? "" : ", ").append(name);
@@ -44,7 +44,7 @@ class validator {
     }
   }
 
-  void check_drafter(const drafter_options& d, const model_options& m, const std::string& path,
+  void check_drafter(const drafter_options& d, const std::string& path,
                      std::set<std::string, std::less<>>& names) {
     if (d.name.empty())
       fail(path + "name", "a drafter needs a name");
@@ -54,8 +54,7 @@ class validator {
       fail(path + "name", "'none' stands for plain decoding");
     else if (!names.insert(d.name).second && d.name != "none")
       fail(path + "name", "another drafter of the model is called '" + d.name + "'");
-    // A drafter of a model without weights may be one itself.
-    if (d.kind == "model" && d.path.empty() && m.kind == "file")
+    if (d.kind == "model" && d.path.empty())
       fail(path + "path", "a drafter of kind model needs a path");
     if (d.kind != "model" && !d.path.empty()) fail(path + "path", "only drafters of kind model have a path");
     if (d.ngram_min > d.ngram_max)

@@ -3,6 +3,7 @@
 #include "actors/supervisor.hpp"
 #include "engine/memory_plan.hpp"
 #include "engine/model_unit.hpp"
+#include "engine/probe.hpp"
 #include "engine/snapshot.hpp"
 #include "engine/token_text.hpp"
 #include "runtime/sampling/request_validation.hpp"
@@ -102,6 +103,7 @@ struct engine::impl {
   std::atomic<bool> draining{false};
 
   expected<void> load(const std::function<void(const load_progress&)>& progress);
+  void make_system();
   void start_actors();
   void fail(request_id id, const event_sink& sink, error why);
   model_unit* find(std::string_view name) const;
@@ -133,6 +135,12 @@ expected<void> engine::impl::load(const std::function<void(const load_progress&)
   return {};
 }
 
+void engine::impl::make_system() {
+  configuration = std::make_unique<own_configuration>(options.actor_threads);
+  own_system = std::make_unique<caf::actor_system>(*configuration);
+  system = own_system.get();
+}
+
 void engine::impl::start_actors() {
   actors::supervisor_parts parts;
   for (const auto& unit : models) parts.models.push_back(unit->parts());
@@ -153,9 +161,7 @@ expected<std::unique_ptr<engine>> engine::start(const config::engine_options& op
   auto parts = std::make_unique<impl>();
   parts->options = options;
   if (auto ok = parts->load(progress); !ok) return std::move(ok).error();
-  parts->configuration = std::make_unique<own_configuration>(options.actor_threads);
-  parts->own_system = std::make_unique<caf::actor_system>(*parts->configuration);
-  parts->system = parts->own_system.get();
+  parts->make_system();
   parts->start_actors();
   return std::unique_ptr<engine>(new engine(std::move(parts)));
 }
@@ -336,8 +342,32 @@ engine_snapshot engine::snapshot() const {
   engine_snapshot out;
   for (std::size_t m = 0; m < impl_->models.size(); ++m) out.models.push_back(impl_->counters_of(m));
   for (const auto& entry : impl_->where->all())
-    out.actors.push_back({entry.name, 0, entry.meter->num_messages.load(), entry.meter->num_restarts.load()});
+    out.actors.push_back({entry.name, entry.meter->mailbox_depth.load(), entry.meter->num_messages.load(), entry.meter->num_restarts.load()});
   return out;
+}
+
+// ---- the inside, for tests and benches ----------------------------------------------------------------------------------
+
+expected<std::unique_ptr<engine>> engine_probe::start(const config::engine_options& options,
+                                                      speculation::drafter_registry registry) {
+  auto parts = std::make_unique<engine::impl>();
+  parts->options = options;
+  parts->registry = std::move(registry);
+  if (auto ok = parts->load({}); !ok) return std::move(ok).error();
+  parts->make_system();
+  parts->start_actors();
+  return std::unique_ptr<engine>(new engine(std::move(parts)));
+}
+
+bool engine_probe::kill(const std::string& actor) {
+  const auto victim = engine_->impl_->where->get<caf::actor>(actor);
+  if (victim) caf::anon_send_exit(victim, caf::exit_reason::kill);
+  return static_cast<bool>(victim);
+}
+
+const activity* engine_probe::log(std::string_view model) const noexcept {
+  const auto* unit = engine_->impl_->find(model);
+  return unit ? unit->log.get() : nullptr;
 }
 
 } // namespace paceline

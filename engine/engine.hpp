@@ -24,6 +24,7 @@ namespace paceline {
 namespace config {
 struct engine_options;
 }
+class engine_probe;
 class served_model;
 struct engine_snapshot;
 
@@ -87,6 +88,7 @@ public:
   engine_snapshot snapshot() const;
 
 private:
+  friend class engine_probe;
   struct impl;
   explicit engine(std::unique_ptr<impl> parts);
   std::unique_ptr<impl> impl_;

@@ -76,6 +76,7 @@ expected<std::unique_ptr<loaded_model>> loaded_model::load(const config::model_o
   std::unique_ptr<loaded_model> made(new loaded_model);
   made->name_ = options.name;
   made->aliases_ = options.aliases;
+  made->default_rule_ = options.default_rule;
   auto loaded = options.kind == "hash" ? made->load_hash(options) : made->load_file(options, device, progress);
   if (!loaded) return std::move(loaded).error();
   for (auto id : made->vocabulary_->eos_like()) made->eos_ids_.push_back(id);

@@ -27,6 +27,7 @@ public:
   const std::vector<token_id>& eos_ids() const noexcept override { return eos_ids_; }
   std::uint32_t context_length() const noexcept override { return context_length_; }
   const std::vector<std::string>& drafters() const noexcept override { return drafters_; }
+  verification_rule default_rule() const noexcept override { return default_rule_; }
 
   const std::shared_ptr<const model::language_model>& runs() const noexcept { return runs_; }
   void set_drafters(std::vector<std::string> names) { drafters_ = std::move(names); }
@@ -45,6 +46,7 @@ private:
   std::vector<token_id> eos_ids_;
   std::uint32_t context_length_ = 0;
   std::vector<std::string> drafters_;
+  verification_rule default_rule_ = verification_rule::coupled;
 };
 
 /// Loads a drafter's own model and checks that its vocabulary is the target's.

@@ -27,21 +27,23 @@ expected<std::string> read_text(const std::filesystem::path& path, std::uintmax_
 
 } // namespace
 
-expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source) {
-  if (source.vocabulary) return tokenizer::tokenizer::from_vocabulary(*source.vocabulary);
-  if (!source.tokenizer || source.tokenizer->tokenizer_json.empty())
-    return error{errc::invalid_file, "the model has no tokenizer"};
-  const auto& path = source.tokenizer->tokenizer_json;
-  auto text = read_text(path, max_tokenizer_bytes);
+expected<tokenizer::tokenizer> make_tokenizer(const model::hf_tokenizer_settings& files, std::vector<token_id> eos_ids) {
+  if (files.tokenizer_json.empty()) return error{errc::invalid_file, "the model has no tokenizer"};
+  auto text = read_text(files.tokenizer_json, max_tokenizer_bytes);
   if (!text) return std::move(text).error();
   tokenizer::tokenizer_json_settings settings;
-  settings.bos = source.tokenizer->bos_token;
-  settings.eos = source.tokenizer->eos_token;
-  settings.pad = source.tokenizer->pad_token;
-  settings.add_bos = source.tokenizer->add_bos;
-  settings.add_eos = source.tokenizer->add_eos;
-  settings.eos_ids = source.eos_ids;
-  return tokenizer::read_tokenizer_json(*text, settings, path.string());
+  settings.bos = files.bos_token;
+  settings.eos = files.eos_token;
+  settings.pad = files.pad_token;
+  settings.add_bos = files.add_bos;
+  settings.add_eos = files.add_eos;
+  settings.eos_ids = std::move(eos_ids);
+  return tokenizer::read_tokenizer_json(*text, settings, files.tokenizer_json.string());
+}
+
+expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source) {
+  if (source.vocabulary) return tokenizer::tokenizer::from_vocabulary(*source.vocabulary);
+  return make_tokenizer(source.tokenizer.value_or(model::hf_tokenizer_settings{}), source.eos_ids);
 }
 
 expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::string& own, const std::string& path) {

@@ -7,8 +7,12 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace paceline {
+
+/// The tokenizer of a Hugging Face directory; `eos_ids` end a generation besides those that the files name.
+expected<tokenizer::tokenizer> make_tokenizer(const model::hf_tokenizer_settings& files, std::vector<token_id> eos_ids = {});
 
 /// The tokenizer of an opened model: of a GGUF file's vocabulary, or of the directory's tokenizer.json.
 expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source);

@@ -36,6 +36,8 @@ public:
   virtual std::uint32_t context_length() const noexcept = 0;
   /// Names of the drafters a request may choose, "none" first.
   virtual const std::vector<std::string>& drafters() const noexcept = 0;
+  /// How drafts of a request are to be verified that does not say how: `submit` itself applies no default.
+  virtual verification_rule default_rule() const noexcept = 0;
 };
 
 } // namespace paceline

@@ -31,7 +31,7 @@ struct pool_gauges {
 /// Liveness of one actor.
 struct actor_gauges {
   std::string name;
-  std::uint64_t mailbox_depth = 0;
+  std::uint64_t mailbox_depth = 0; ///< messages that waited when it last took one
   std::uint64_t num_messages = 0;
   std::uint64_t num_restarts = 0;
 };

@@ -6,7 +6,9 @@
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +19,9 @@ class object;
 }
 
 namespace paceline::server {
+
+/// What a special token is for.
+enum class special_role : std::uint8_t { begin, end, padding };
 
 /// A served model in the terms of the edge: text in, tokens out, and back. Constant; thread-safe.
 class model_view {
@@ -30,6 +35,8 @@ class model_view {
   virtual expected<std::vector<token_id>> encode(std::string_view text, bool add_special,
                                                  bool parse_special) const = 0;
   virtual std::string decode(std::span<const token_id> tokens, bool skip_special) const = 0;
+  /// Spelling of a special token; none if the model has no such token.
+  virtual std::optional<std::string> special_token(special_role role) const = 0;
   /// Bytes of one token, which need not be whole characters; special tokens by their spelling.
   virtual std::string token_bytes(token_id token) const = 0;
 

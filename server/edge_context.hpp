@@ -3,6 +3,8 @@
 #include "config/server_options.hpp"
 #include "server/backend.hpp"
 #include "server/edge_limits.hpp"
+#include "server/edge_settings.hpp"
+#include "server/event_log.hpp"
 #include "server/executor.hpp"
 #include "server/metrics/edge_metrics.hpp"
 
@@ -16,12 +18,14 @@ using time_point = std::chrono::steady_clock::time_point;
 
 /// What every session of one server shares. Outlives all of them.
 struct edge_context {
-  const config::server_options& options;
+  const config::server_options& options; ///< those marked *reload* as they were at the start: see `settings`
   const config::metrics_options& metrics_options;
+  settings_cell& settings; ///< what a reload may have changed
   const edge_limits& limits;
   backend& runtime;
   edge_metrics& metrics;
   job_pool& jobs;
+  event_log& log;
   std::string fingerprint; ///< "paceline-0.1.0"
   std::function<time_point()> now;
 };

@@ -32,6 +32,7 @@ class engine_model final : public model_view {
     limits_.context_length = served.context_length();
     limits_.eos_ids = served.eos_ids();
     limits_.drafters = served.drafters();
+    limits_.default_rule = served.default_rule();
     takes_tools_ = has_chat_template() && shows_tools();
   }
   const wire::model_limits& limits() const noexcept override { return limits_; }
@@ -43,6 +44,17 @@ class engine_model final : public model_view {
   }
   std::string decode(std::span<const token_id> tokens, bool skip_special) const override {
     return served_.vocabulary().decode(tokens, {skip_special, false});
+  }
+  std::optional<std::string> special_token(special_role role) const override {
+    switch (role) {
+    case special_role::begin:
+      return spellings_.bos;
+    case special_role::end:
+      return spellings_.eos;
+    case special_role::padding:
+      return spellings_.pad;
+    }
+    return std::nullopt;
   }
   std::string token_bytes(token_id token) const override {
     const auto piece = served_.vocabulary().piece(token);

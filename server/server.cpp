@@ -43,20 +43,23 @@ error bind_error(const config::server_options& options, const error_code& failur
 /// Members in the order of their dependence: destroyed from the last.
 struct http_server::parts {
   parts(std::unique_ptr<backend> engine_side, config::server_options chosen, config::metrics_options shown,
-        edge_limits bounds, key_ring keys)
+        edge_limits bounds, edge_settings initial, std::shared_ptr<event_log> lines)
       : options(std::move(chosen)), metrics_options(shown), limits(bounds), runtime(std::move(engine_side)),
-        metrics(names_of(*runtime)),
+        metrics(names_of(*runtime)), settings(std::move(initial)),
+        log(lines ? std::move(lines) : std::make_shared<event_log>()),
         pool(std::make_unique<edge_pool>(options.edge_threads, limits.max_edge_jobs)),
         edge{options,
              metrics_options,
+             settings,
              limits,
              *runtime,
              metrics,
              *pool,
+             *log,
              std::string("paceline-") + PACELINE_VERSION,
              [] { return std::chrono::steady_clock::now(); }},
         io(std::make_shared<io_runtime>(limits.io_threads)),
-        requests(edge, std::move(keys), [io = io.get()] { return io->make_executor(io->make_strand()); }),
+        requests(edge, [io = io.get()] { return io->make_executor(io->make_strand()); }),
         acceptor(io->make_strand()), ticker(io->make_strand()), pause(acceptor.get_executor()) {}
 
   std::optional<error> listen();
@@ -69,6 +72,8 @@ struct http_server::parts {
   const edge_limits limits;
   std::unique_ptr<backend> runtime;
   edge_metrics metrics;
+  settings_cell settings;
+  std::shared_ptr<event_log> log;
   std::unique_ptr<edge_pool> pool;
   edge_context edge;
   std::shared_ptr<io_runtime> io;
@@ -83,6 +88,7 @@ struct http_server::parts {
       pause;
   std::uint16_t port = 0;
   std::atomic<bool> stopping{false};
+  bool accept_failed = false; ///< the last time; told once
 };
 
 std::optional<error> http_server::parts::listen() {
@@ -108,12 +114,15 @@ void http_server::parts::accept() {
   acceptor.async_accept(strand, [this, strand](error_code failure, tcp_socket socket) {
     if (stopping || failure == asio::error::operation_aborted) return;
     if (failure) { // out of descriptors, most likely: they come back
+      if (!std::exchange(accept_failed, true))
+        log->write(config::log_level::warning, "cannot accept connections", {{"reason", failure.message()}});
       pause.expires_after(accept_pause);
       pause.async_wait([this](error_code cancelled) {
         if (!cancelled) accept();
       });
       return;
     }
+    accept_failed = false;
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     socket.set_option(asio::socket_base::send_buffer_size(send_buffer_bytes), ignored);
@@ -143,6 +152,25 @@ std::string http_server::address() const {
   return "http://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
 }
 
+expected<void> http_server::reload(const config::server_options& options,
+                                   const config::metrics_options& metrics) {
+  auto& p = *parts_;
+  auto settings = edge_settings::from(options, metrics, p.options.host, p.options.allow_unauthenticated);
+  if (!settings) {
+    count_refused_reload();
+    return std::move(settings).error();
+  }
+  p.settings.set(*std::move(settings));
+  ++p.metrics.reloads_applied;
+  p.metrics.last_reload_refused = false;
+  return {};
+}
+
+void http_server::count_refused_reload() noexcept {
+  ++parts_->metrics.reloads_refused;
+  parts_->metrics.last_reload_refused = true;
+}
+
 bool http_server::stop(std::chrono::milliseconds drain_timeout) {
   auto& p = *parts_;
   p.requests.begin_drain();
@@ -167,20 +195,12 @@ bool http_server::stop(std::chrono::milliseconds drain_timeout) {
 
 expected<std::unique_ptr<http_server>> http_server::start(std::unique_ptr<backend> runtime,
                                                           config::server_options options,
-                                                          config::metrics_options metrics,
-                                                          edge_limits limits) {
-  key_ring keys;
-  if (!options.api_keys_file.empty()) {
-    auto loaded = key_ring::load(options.api_keys_file);
-    if (!loaded) return std::move(loaded).error();
-    keys = *std::move(loaded);
-  }
-  if (!is_loopback_address(options.host) && keys.empty() && !options.allow_unauthenticated)
-    return error{errc::invalid_argument,
-                 "host: " + options.host +
-                     " is reachable from other machines: configure API keys, or allow an open bind"};
-  auto owned =
-      std::make_unique<parts>(std::move(runtime), std::move(options), metrics, limits, std::move(keys));
+                                                          config::metrics_options metrics, edge_limits limits,
+                                                          std::shared_ptr<event_log> log) {
+  auto settings = edge_settings::from(options, metrics, options.host, options.allow_unauthenticated);
+  if (!settings) return std::move(settings).error();
+  auto owned = std::make_unique<parts>(std::move(runtime), std::move(options), metrics, limits,
+                                       *std::move(settings), std::move(log));
   auto failure = owned->listen();
   std::unique_ptr<http_server> server(new http_server(std::move(owned)));
   if (failure) return *std::move(failure);
@@ -188,8 +208,9 @@ expected<std::unique_ptr<http_server>> http_server::start(std::unique_ptr<backen
 }
 
 expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,
-                                             config::metrics_options metrics) {
-  return http_server::start(make_engine_backend(runtime), std::move(options), metrics);
+                                             config::metrics_options metrics,
+                                             std::shared_ptr<event_log> log) {
+  return http_server::start(make_engine_backend(runtime), std::move(options), metrics, {}, std::move(log));
 }
 
 } // namespace paceline::server

@@ -3,6 +3,7 @@
 #include "config/server_options.hpp"
 #include "runtime/base/expected.hpp"
 #include "server/edge_limits.hpp"
+#include "server/event_log.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -30,6 +31,13 @@ class http_server {
   /// "http://127.0.0.1:8000"
   std::string address() const;
 
+  /// Takes over the options marked *reload*; requests that run keep what they began with, and connections
+  /// that are open stay open. On an error (unreadable keys, an open bind left without any) nothing changes.
+  /// Counted either way.
+  expected<void> reload(const config::server_options& options, const config::metrics_options& metrics);
+  /// Counts a configuration that could not even be read.
+  void count_refused_reload() noexcept;
+
   /// Refuses new generations (503, /readyz too) while those in flight end, for at most `drain_timeout`; then
   /// closes everything. Returns when no thread and no connection of this server is left. True if nothing was
   /// cut short.
@@ -37,10 +45,9 @@ class http_server {
 
   /// `runtime` must outlive the server. Errors: port taken, address unknown, key file unreadable, an open
   /// bind without keys that was not asked for.
-  static expected<std::unique_ptr<http_server>> start(std::unique_ptr<backend> runtime,
-                                                      config::server_options options,
-                                                      config::metrics_options metrics = {},
-                                                      edge_limits limits = {});
+  static expected<std::unique_ptr<http_server>>
+  start(std::unique_ptr<backend> runtime, config::server_options options,
+        config::metrics_options metrics = {}, edge_limits limits = {}, std::shared_ptr<event_log> log = {});
 
  private:
   struct parts;
@@ -50,6 +57,7 @@ class http_server {
 
 /// The edge of `runtime`, which must outlive it.
 expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,
-                                             config::metrics_options metrics = {});
+                                             config::metrics_options metrics = {},
+                                             std::shared_ptr<event_log> log = {});
 
 } // namespace paceline::server

@@ -28,33 +28,52 @@ http_reply json_reply(std::string body) {
   return reply;
 }
 
-/// Adds headers and counts the status on the way out.
+/// Adds headers, counts the status and logs the request on the way out.
 class finishing_channel final : public reply_channel {
  public:
-  finishing_channel(std::shared_ptr<reply_channel> inner, header_list headers, edge_metrics& metrics,
-                    endpoint target)
-      : inner_(std::move(inner)), headers_(std::move(headers)), metrics_(metrics), target_(target) {}
+  finishing_channel(std::shared_ptr<reply_channel> inner, const admitted_request& request, edge_context& edge)
+      : inner_(std::move(inner)), headers_(request.cors), edge_(edge), target_(request.where.target),
+        request_id_(request.who.request_id), begin_(edge.now()) {}
 
   void reply(http_reply reply) override {
-    metrics_.count_reply(target_, reply.status);
+    edge_.metrics.count_reply(target_, reply.status);
+    log(reply.status);
     reply.headers.insert(reply.headers.end(), headers_.begin(), headers_.end());
     inner_->reply(std::move(reply));
   }
   void begin_stream(const header_list& headers) override {
-    metrics_.count_reply(target_, 200);
+    edge_.metrics.count_reply(target_, 200);
     auto all = headers;
     all.insert(all.end(), headers_.begin(), headers_.end());
     inner_->begin_stream(all);
   }
   void send(std::string bytes) override { inner_->send(std::move(bytes)); }
-  void finish() override { inner_->finish(); }
+  void finish() override {
+    log(200);
+    inner_->finish();
+  }
   bool congested() const override { return inner_->congested(); }
 
  private:
+  /// A line for who debugs, or for a failure of ours. The path is left out: it may hold a response's id, and
+  /// knowing one is a right to it.
+  void log(int status) {
+    const auto level = status == 500 ? config::log_level::error : config::log_level::debug;
+    if (!edge_.log.wants(level)) return;
+    const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(edge_.now() - begin_);
+    edge_.log.write(level, "request",
+                    {{"endpoint", to_string(target_)},
+                     {"status", status},
+                     {"ms", time.count()},
+                     {"request_id", request_id_}});
+  }
+
   std::shared_ptr<reply_channel> inner_;
   header_list headers_;
-  edge_metrics& metrics_;
+  edge_context& edge_;
   endpoint target_;
+  std::string request_id_;
+  time_point begin_;
 };
 
 /// A request whose whole work is one job on an edge thread.
@@ -102,17 +121,15 @@ void write_model(wire::json_writer& out, const model_view& model) {
 
 } // namespace
 
-service::service(edge_context& edge, key_ring keys, std::function<executor_ptr()> make_executor)
-    : edge_(edge), keys_(std::move(keys)), loopback_(is_loopback_address(edge.options.host)),
+service::service(edge_context& edge, std::function<executor_ptr()> make_executor)
+    : edge_(edge), loopback_(is_loopback_address(edge.options.host)),
       registry_(edge.limits.max_replays, edge.limits.replay_retention), services_{edge_, registry_,
                                                                                   std::move(make_executor)} {}
 
 std::shared_ptr<exchange> service::handle(const admitted_request& request, std::string body,
                                           std::shared_ptr<reply_channel> raw, executor_ptr executor) {
   const auto target = request.where.target;
-  auto headers = request.cors;
-  auto channel =
-      std::make_shared<finishing_channel>(std::move(raw), std::move(headers), edge_.metrics, target);
+  auto channel = std::make_shared<finishing_channel>(std::move(raw), request, edge_);
   const auto answer = [&](http_reply reply) {
     reply.headers.emplace_back("x-request-id", request.who.request_id);
     channel->reply(std::move(reply));
@@ -135,12 +152,15 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, std::
     return answer(list_models());
   case endpoint::model:
     return answer(describe_model(request.where.id));
+  case endpoint::tokenizer_info:
+    return answer(describe_tokenizer(request.head.query_value("model").value_or("")));
   case endpoint::live:
     return answer(liveness());
   case endpoint::ready:
     return answer(readiness());
   case endpoint::metrics: {
-    auto reply = json_reply(edge_.metrics.text(edge_.runtime.snapshot(), edge_.metrics_options.vllm_names));
+    edge_.metrics.log_lines_dropped = edge_.log.num_dropped();
+    auto reply = json_reply(edge_.metrics.text(edge_.runtime.snapshot(), edge_.settings.get()->vllm_names));
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
     return answer(std::move(reply));
   }
@@ -290,6 +310,25 @@ http_reply service::describe_model(const std::string& name) const {
   wire::json_writer out;
   write_model(out, **model);
   return json_reply(out.take());
+}
+
+/// vLLM's shape: evaluation tools read the special tokens and go on with /tokenize and /detokenize.
+http_reply service::describe_tokenizer(const std::string& name) const {
+  const auto found = find_model(edge_.runtime, name);
+  if (!found) return error_reply(found.failure());
+  const auto& model = **found;
+  wire::json_writer out;
+  out.begin_object()
+      .field("tokenizer_class", "paceline")
+      .field("model_max_length", model.limits().context_length);
+  static constexpr std::pair<const char*, special_role> roles[] = {{"bos_token", special_role::begin},
+                                                                   {"eos_token", special_role::end},
+                                                                   {"pad_token", special_role::padding}};
+  for (const auto& [key, role] : roles) {
+    const auto spelling = model.special_token(role);
+    spelling ? out.field(key, *spelling) : out.key(key).null();
+  }
+  return json_reply(out.end_object().take());
 }
 
 http_reply service::liveness() const {

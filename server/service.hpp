@@ -33,7 +33,7 @@ struct answered_request {
 /// sessions run on the executor of their connection.
 class service {
  public:
-  service(edge_context& edge, key_ring keys, std::function<executor_ptr()> make_executor);
+  service(edge_context& edge, std::function<executor_ptr()> make_executor);
 
   /// Host, origin, path, method, key, content type and length: all before a byte of the body is read.
   std::variant<admitted_request, answered_request> admit(request_head head) const;
@@ -67,11 +67,11 @@ class service {
   http_reply cancel_response(const admitted_request& request);
   http_reply list_models() const;
   http_reply describe_model(const std::string& name) const;
+  http_reply describe_tokenizer(const std::string& model) const;
   http_reply liveness() const;
   http_reply readiness() const;
 
   edge_context& edge_;
-  key_ring keys_;
   bool loopback_;
   response_registry registry_;
   response_services services_;

@@ -76,6 +76,7 @@ std::optional<api_error> judge_body(const request_head& head, endpoint target, s
 } // namespace
 
 std::variant<admitted_request, answered_request> service::admit(request_head head) const {
+  const auto settings = edge_.settings.get();
   const auto origin = head.header("origin");
   const auto request_id = request_id_of(head);
   const bool has_body = head.content_length.value_or(0) > 0 || head.expects_continue;
@@ -84,11 +85,13 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
     auto headers = base;
     headers.insert(headers.end(), extra.begin(), extra.end());
     edge_.metrics.count_refusal(failure.status);
+    edge_.log.write(config::log_level::debug, "refused",
+                    {{"status", failure.status}, {"code", failure.code}, {"request_id", request_id}});
     return answered_request{error_reply(failure, std::move(headers)), has_body};
   };
   if (!host_allowed(head.host, loopback_, edge_.options.allowed_hosts))
     return refuse({403, "permission_error", "host_not_allowed", "this host name is not served here", "", 0});
-  if (!origin_allowed(origin, head.host, edge_.options.allowed_origins))
+  if (!origin_allowed(origin, head.host, settings->allowed_origins))
     return refuse({403, "permission_error", "origin_not_allowed",
                    "pages of this origin may not use this server", "", 0});
   auto cors = cors_headers(origin);
@@ -122,9 +125,9 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
   request.who.request_id = request_id;
   request.cors = std::move(cors);
   const auto target = request.where.target;
-  if (!keys_.empty() && !is_open(target, !edge_.metrics_options.require_key)) {
+  if (!settings->keys.empty() && !is_open(target, !settings->metrics_require_key)) {
     const auto key = bearer_key(head.header("authorization"));
-    if (!keys_.holds(key)) {
+    if (!settings->keys.holds(key)) {
       ++edge_.metrics.auth_failures;
       return refuse({401, "authentication_error", "invalid_api_key",
                      key.empty() ? "an API key is required" : "the API key is not valid", "", 0});

@@ -9,6 +9,7 @@
 #include <boost/json.hpp>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -22,15 +23,27 @@ int fail(const error& e) {
   return code_for(e);
 }
 
-expected<tokenizer::tokenizer> open_vocabulary(const std::string& path) {
-  // A vocabulary-only GGUF has no weights, so it cannot be opened as a model.
-  if (path.ends_with(".gguf")) {
+/// Encoding needs no weights: a GGUF file with a vocabulary alone will do, a tokenizer.json, or a directory with one.
+expected<tokenizer::tokenizer> open_vocabulary(const std::filesystem::path& path) {
+  if (path.extension() == ".gguf") {
     auto file = model::gguf_file::open(path);
     if (!file) return std::move(file).error();
     auto data = model::read_gguf_vocabulary(file->metadata());
     if (!data) return std::move(data).error();
     return tokenizer::tokenizer::from_vocabulary(*std::move(data));
   }
+  if (path.extension() == ".json") {
+    model::hf_tokenizer_settings files;
+    if (path.filename() == "tokenizer.json") { // else what lies beside it may belong to another
+      auto read = model::read_hf_tokenizer_settings(path.parent_path());
+      if (!read) return std::move(read).error();
+      files = *std::move(read);
+    }
+    files.tokenizer_json = path;
+    return make_tokenizer(files);
+  }
+  std::error_code ignored;
+  if (std::filesystem::exists(path / "tokenizer.json", ignored)) return open_vocabulary(path / "tokenizer.json");
   auto source = model::open_model(path);
   if (!source) return std::move(source).error();
   return make_tokenizer(*source);

@@ -1,13 +1,20 @@
 #include "apps/commands/options.hpp"
 #include "apps/exit_codes.hpp"
+#include "apps/service_manager.hpp"
+#include "apps/signals.hpp"
 
 #include "config/load.hpp"
 #include "engine/engine.hpp"
 #include "server/server.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
+#include <future>
 
 namespace paceline::apps {
 
@@ -37,7 +44,7 @@ expected<std::vector<config::assignment>> overrides_of(const serve_options& opti
   }
   if (options.host) out.emplace_back("server.host", *options.host);
   if (options.port) out.emplace_back("server.port", std::to_string(*options.port));
-  if (options.threads) out.emplace_back("threads", *options.threads);
+  if (options.threads) out.emplace_back("engine.threads", *options.threads);
   for (const auto& text : options.set) {
     auto parsed = config::parse_assignment(text);
     if (!parsed) return error{errc::invalid_argument, "--set: \"" + text + "\" has no ="};
@@ -46,9 +53,164 @@ expected<std::vector<config::assignment>> overrides_of(const serve_options& opti
   return out;
 }
 
-void show_loading(const load_progress& p) {
-  if (p.done == p.total) std::fprintf(stderr, "loaded %s\n", p.stage.c_str());
+/// A closed standard stream would give its number to a socket, and our lines to a client.
+void keep_standard_streams() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    [[maybe_unused]] const int taken = ::open("/dev/null", O_RDWR); // the lowest free number: this one
+  }
 }
+
+/// What cannot start as it is configured is wrong configuration, unless it is missing, unreadable or taken.
+exit_code start_code_for(const error& e) {
+  return e.code() == errc::invalid_argument ? exit_config : code_for(e);
+}
+
+using config::log_level;
+constexpr std::chrono::microseconds health_check{std::chrono::seconds(5)};
+
+/// From the configuration to the end of the process.
+class daemon {
+ public:
+  daemon(const serve_options& options, std::vector<config::assignment> overrides, config::load_result loaded)
+      : options_(options), overrides_(std::move(overrides)), started_(std::move(loaded)), running_(started_) {
+  }
+
+  int run() {
+    auto log = server::event_log::open(started_.config.logging);
+    if (!log) {
+      std::fprintf(stderr, "paceline: %s\n", log.error().message().c_str());
+      return exit_config;
+    }
+    log_ = *std::move(log);
+    for (const auto& warning : started_.warnings) log_->write(log_level::warning, warning);
+    for (const auto& model : started_.config.engine.models)
+      models_ += (models_.empty() ? "" : ",") + model.name;
+    log_->write(log_level::info, "loading", {{"models", models_}});
+    auto runtime = load();
+    if (!runtime) return give_up(runtime.error(), start_code_for(runtime.error()));
+    const auto& chosen = started_.config;
+    auto edge = server::start(**runtime, chosen.server, chosen.metrics, log_);
+    if (!edge) // a port that is taken may be free later; all else is in the configuration
+      return give_up(edge.error(),
+                     edge.error().code() == errc::resource_exhausted ? exit_unavailable : exit_config);
+    announce(**edge);
+    obey(**runtime, **edge);
+    drain(**edge);
+    return exit_success;
+  }
+
+ private:
+  /// The models, on a thread of their own: a signal ends even a load that takes minutes.
+  expected<std::unique_ptr<engine>> load() {
+    const auto show = [this](const load_progress& p) {
+      if (p.done == p.total) log_->write(log_level::info, "loaded", {{"what", p.stage}});
+    };
+    std::atomic<bool> done{false};
+    auto loading = std::async(std::launch::async, [&] {
+      auto made = engine::start(started_.config.engine, show);
+      done = true;
+      signals_.wake_up();
+      return made;
+    });
+    while (!done) {
+      if (signals_.wait_while_loading() == signals::wake) continue;
+      log_->write(log_level::info, "stopped while loading");
+      manager_.stopping("stopped while loading");
+      std::_Exit(exit_success); // the load cannot be interrupted, and has nothing to lose
+    }
+    try {
+      return loading.get();
+    } catch (const std::exception& e) { // no memory, no threads
+      return error{errc::resource_exhausted,
+                   std::string("the machine has not what the models need: ") + e.what()};
+    }
+  }
+
+  void announce(const server::http_server& edge) {
+    log_->write(log_level::info, "serving",
+                {{"address", edge.address()}, {"models", models_}, {"version", PACELINE_VERSION}});
+    if (started_.config.server.allow_unauthenticated && started_.config.server.api_keys_file.empty())
+      log_->write(log_level::warning,
+                  "anyone who reaches this address may use it: server.allow_unauthenticated");
+    std::printf("listening on %s\n", edge.address().c_str());
+    std::fflush(stdout);
+    manager_.ready("listening on " + edge.address());
+  }
+
+  /// Until it is told to end.
+  void obey(const engine& runtime, server::http_server& edge) {
+    const auto interval = std::min(manager_.watchdog_interval().value_or(health_check), health_check);
+    bool was_healthy = true;
+    for (;;) {
+      const auto signal = signals_.wait(interval);
+      if (signal && *signal != SIGHUP) return;
+      if (signal) reload(edge);
+      const bool healthy = runtime.healthy();
+      if (was_healthy && !healthy)
+        log_->write(log_level::error, "unhealthy: an actor has failed and was not restarted");
+      was_healthy = healthy;
+      if (healthy) manager_.alive(); // otherwise the manager starts us again
+    }
+  }
+
+  void reload(server::http_server& edge) {
+    manager_.reloading();
+    auto fresh = config::load(options_.config, config::process_environment(), overrides_);
+    std::string reasons;
+    if (!fresh.ok()) {
+      edge.count_refused_reload();
+      for (const auto& e : fresh.errors) reasons += (reasons.empty() ? "" : "; ") + e;
+    } else if (const auto taken = edge.reload(fresh.config.server, fresh.config.metrics); !taken) {
+      reasons = taken.error().message();
+    }
+    if (!reasons.empty()) {
+      log_->write(log_level::error, "configuration refused, the old one stays", {{"reason", reasons}});
+      manager_.ready("configuration refused");
+      return;
+    }
+    log_->set_level(fresh.config.logging.level);
+    if (const auto opened = log_->reopen(); !opened)
+      log_->write(log_level::warning, opened.error().message());
+    std::string changed;
+    std::string later;
+    for (const auto& [path, reloadable] : config::changed(running_, fresh))
+      if (reloadable) changed += (changed.empty() ? "" : ",") + path;
+    for (const auto& [path, reloadable] : config::changed(started_, fresh))
+      if (!reloadable) later += (later.empty() ? "" : ",") + path;
+    log_->write(log_level::info, "configuration read again",
+                {{"changed", changed}, {"after_restart", later}});
+    running_ = std::move(fresh);
+    manager_.ready("listening on " + edge.address());
+  }
+
+  void drain(server::http_server& edge) {
+    const auto time = running_.config.shutdown.drain_timeout;
+    manager_.stopping("draining");
+    log_->write(log_level::info, "draining (SIGINT ends at once)", {{"timeout_ms", time.count()}});
+    signals_.let_interrupt_end_it();
+    const bool drained = edge.stop(time);
+    drained ? log_->write(log_level::info, "stopped")
+            : log_->write(log_level::warning, "stopped before every request had ended");
+  }
+
+  /// A failure of the start: in the log, and on standard error if that is elsewhere.
+  int give_up(const error& why, int code) {
+    log_->write(log_level::error, why.message());
+    if (!started_.config.logging.file.empty() || !log_->wants(log_level::error))
+      std::fprintf(stderr, "paceline: %s\n", why.message().c_str());
+    return code;
+  }
+
+  const signals signals_; // first: every thread inherits what it blocks
+  const service_manager manager_;
+  const serve_options& options_;
+  const std::vector<config::assignment> overrides_;
+  const config::load_result started_; ///< what the process runs on
+  config::load_result running_;       ///< the same with what reloads have changed
+  std::shared_ptr<server::event_log> log_;
+  std::string models_; ///< their names, for people
+};
 
 } // namespace
 
@@ -61,46 +223,19 @@ int check_config(const std::string& path) {
 }
 
 int serve(const serve_options& options) {
-  const auto overrides = overrides_of(options);
+  keep_standard_streams();
+  auto overrides = overrides_of(options);
   if (!overrides) {
     std::fprintf(stderr, "paceline: %s\n", overrides.error().message().c_str());
     return exit_usage;
   }
-  const auto loaded = config::load(options.config, config::process_environment(), *overrides);
-  for (const auto& w : loaded.warnings) std::fprintf(stderr, "warning: %s\n", w.c_str());
+  auto loaded = config::load(options.config, config::process_environment(), *overrides);
   if (!loaded.ok()) return report(loaded);
   if (options.print_config) {
     std::printf("%s", config::print(loaded).c_str());
     return exit_success;
   }
-  // Blocked before any thread starts, so that only this one gets them, loading included.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-
-  auto runtime = engine::start(loaded.config.engine, show_loading);
-  if (!runtime) {
-    std::fprintf(stderr, "paceline: %s\n", runtime.error().message().c_str());
-    return code_for(runtime.error());
-  }
-  auto edge = server::start(**runtime, loaded.config.server, loaded.config.metrics);
-  if (!edge) {
-    std::fprintf(stderr, "paceline: %s\n", edge.error().message().c_str());
-    return exit_unavailable;
-  }
-  std::printf("listening on %s\n", (*edge)->address().c_str());
-  std::fflush(stdout);
-  int signal = 0;
-  sigwait(&signals, &signal);
-  std::fprintf(stderr, "draining for at most %lld ms (SIGINT ends at once)\n",
-               static_cast<long long>(loaded.config.shutdown.drain_timeout.count()));
-  sigdelset(&signals, SIGTERM); // sent again by a service manager: the drain goes on
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr); // a person who insists
-  (*edge)->stop(loaded.config.shutdown.drain_timeout);
-  return exit_success;
+  return daemon(options, *std::move(overrides), std::move(loaded)).run();
 }
 
 } // namespace paceline::apps

@@ -51,7 +51,7 @@ void read_logit_bias(field_reader& reader, sampling_params& out) {
     reader.fail("logit_bias", "token " + to_string(twice->first) + " is named twice");
 }
 
-/// A string, or up to four.
+/// A string, or up to 16: OpenAI takes four, evaluation tasks send more.
 void read_stop_strings(field_reader& reader, std::vector<std::string>& out) {
   const auto* field = reader.find("stop");
   if (field == nullptr) return;
@@ -62,7 +62,7 @@ void read_stop_strings(field_reader& reader, std::vector<std::string>& out) {
     out.emplace_back(text->data(), text->size());
   };
   if (!field->is_array()) return add(*field, "stop");
-  const auto* list = reader.array("stop", 0, 4);
+  const auto* list = reader.array("stop", 0, 16);
   for (std::size_t i = 0; list != nullptr && i < list->size(); ++i)
     add((*list)[i], "stop[" + std::to_string(i) + "]");
 }
@@ -89,7 +89,7 @@ void read_speculation(field_reader& outer, generation_fields& out) {
   reader.text("drafter", out.speculation.drafter, 1, 128);
   reader.integer("draft_length", out.speculation.draft_length, 1, 63);
   if (const auto rule = reader.choice("rule", {"coupled", "rejection"}))
-    out.speculation.rule = *rule == 0 ? verification_rule::coupled : verification_rule::rejection;
+    out.rule = *rule == 0 ? verification_rule::coupled : verification_rule::rejection;
   if (reader.failure()) outer.fail(*reader.failure());
   for (auto& name : reader.ignored()) out.ignored_fields.push_back(std::move(name));
 }
@@ -223,6 +223,7 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
   request.stop.max_tokens = max_tokens;
   request.stop.eos_ids = model.eos_ids;
   request.speculation = fields.speculation;
+  request.speculation.rule = fields.rule.value_or(model.default_rule);
   request.first_target = fields.first_target;
   request.cache_salt = fields.cache_salt;
   request.priority = fields.priority;

@@ -32,7 +32,8 @@ struct generation_fields {
   std::optional<std::uint64_t> seed;
   stop_params stop; ///< without max_tokens and eos_ids
   std::optional<token_id> first_target;
-  speculation_params speculation;
+  speculation_params speculation; ///< without the rule
+  std::optional<verification_rule> rule;
   std::int32_t priority = 0;
   std::string request_id; ///< the client's own name for the request
   std::string cache_salt;
@@ -52,6 +53,7 @@ struct model_limits {
   std::uint32_t context_length = 0;
   std::vector<token_id> eos_ids;
   std::vector<std::string> drafters;
+  verification_rule default_rule = verification_rule::coupled;
 };
 
 /// Reads the shared fields except max_tokens, whose name differs from endpoint to endpoint.

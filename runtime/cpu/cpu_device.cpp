@@ -61,8 +61,9 @@ std::unique_ptr<device::stream> cpu_device::make_stream(std::string name, std::u
 }
 
 expected<std::unique_ptr<const device::matrix>> cpu_device::pack(std::string_view name,
-                                                                 const device::tensor_view& tensor) {
-  return pack_matrix(name, tensor, weights_);
+                                                                 const device::tensor_view& tensor,
+                                                                 const device::bytes_done& done) {
+  return pack_matrix(name, tensor, weights_, done);
 }
 
 std::unique_ptr<device::buffer> cpu_device::allocate(std::uint64_t num_bytes) {

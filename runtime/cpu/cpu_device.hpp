@@ -38,7 +38,8 @@ class cpu_device final : public device::weight_memory, public device::buffer_mem
                                               stream_priority priority = stream_priority::normal);
 
   expected<std::unique_ptr<const device::matrix>> pack(std::string_view name,
-                                                       const device::tensor_view& tensor) override;
+                                                       const device::tensor_view& tensor,
+                                                       const device::bytes_done& done = {}) override;
   std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override;
 
  private:

@@ -100,24 +100,4 @@ constexpr std::uint8_t stored_code(const packed_format& format, const std::uint8
   }
 }
 
-/// Adds a stored code to codes that are zero there: the inverse of `stored_code`. For 8 bits it writes.
-constexpr void store_code(const packed_format& format, std::uint8_t* codes, std::uint32_t row,
-                          std::uint32_t col, std::uint32_t code) noexcept {
-  const std::uint32_t g = col / 4, at = 4 * row + col % 4;
-  const auto add = [&](std::uint32_t index, std::uint32_t bits) {
-    codes[index * line_bytes + at] = static_cast<std::uint8_t>(codes[index * line_bytes + at] | bits);
-  };
-  const std::uint32_t two_bits = g % 4 * 2;
-  if (format.code_bits == 8) {
-    codes[g * line_bytes + at] = static_cast<std::uint8_t>(code ^ 0x80U);
-  } else if (format.code_bits >= 4) {
-    add(g % 4, (code & 15U) << (g / 4 * 4));
-    if (format.code_bits == 5) add(4, (code >> 4) << g);
-    if (format.code_bits == 6) add(4 + g / 4, (code >> 4) << two_bits);
-  } else {
-    add(g / 4, (code & 3U) << two_bits);
-    if (format.code_bits == 3) add(2, (code >> 2) << g);
-  }
-}
-
 } // namespace paceline::cpu

@@ -6,12 +6,16 @@
 #include "runtime/device/float16.hpp"
 #include "runtime/device/stored_block.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
 namespace paceline::cpu {
 
 namespace {
+
+/// Bytes of a tensor after which the one who waits for them hears of it.
+constexpr std::size_t report_bytes = std::size_t{4} << 20;
 
 std::size_t tile_bytes_of(device::tensor_type type, std::uint32_t num_cols) {
   if (!device::quantised_traits_of(type))
@@ -27,10 +31,31 @@ std::uint16_t get_f16(const std::byte* at) {
   return bits;
 }
 
+/// The layout of packed_layout.hpp, four columns, a word, at a time; `stored_code` reads it.
 template <std::uint8_t CodeBits>
 void pack_codes(const std::uint8_t* stored, std::uint8_t* codes, std::uint32_t row) {
-  constexpr packed_format format{.code_bits = CodeBits};
-  for (std::uint32_t col = 0; col < block_cols; ++col) store_code(format, codes, row, col, stored[col]);
+  const auto add = [&](std::uint32_t line, std::uint32_t bits) {
+    std::uint8_t* const at = codes + line * line_bytes + 4 * row;
+    std::uint32_t word = 0;
+    std::memcpy(&word, at, sizeof word);
+    word |= bits;
+    std::memcpy(at, &word, sizeof word);
+  };
+  for (std::uint32_t g = 0; g < 8; ++g) {
+    std::uint32_t four = 0;
+    std::memcpy(&four, stored + 4 * g, sizeof four);
+    const std::uint32_t two_bits = g % 4 * 2;
+    if constexpr (CodeBits == 8) {
+      add(g, four ^ 0x80808080U);
+    } else if constexpr (CodeBits >= 4) {
+      add(g % 4, (four & 0x0f0f0f0fU) << (g / 4 * 4));
+      if constexpr (CodeBits == 5) add(4, (four >> 4 & 0x01010101U) << g);
+      if constexpr (CodeBits == 6) add(4 + g / 4, (four >> 4 & 0x03030303U) << two_bits);
+    } else {
+      add(g / 4, (four & 0x03030303U) << two_bits);
+      if constexpr (CodeBits == 3) add(2, (four >> 2 & 0x01010101U) << g);
+    }
+  }
 }
 
 /// Adds a block's stored codes of one row to the tile's codes of that block.
@@ -55,7 +80,8 @@ void pack_codes(std::uint8_t code_bits, const std::uint8_t* stored, std::uint8_t
 
 expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
                                                             const device::tensor_view& tensor,
-                                                            weight_arena& arena) {
+                                                            weight_arena& arena,
+                                                            const device::bytes_done& done) {
   if (auto checked = device::check_tensor(name, tensor); !checked) return std::move(checked).error();
   std::unique_ptr<packed_matrix> made(new packed_matrix);
   made->type_ = tensor.type;
@@ -66,7 +92,16 @@ expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view nam
   if (!bytes)
     return error(errc::resource_exhausted, "tensor " + std::string(name) + ": no memory for " +
                                                std::to_string(made->size_bytes()) + " bytes");
-  for (std::uint32_t index = 0; index < made->num_tiles(); ++index) made->pack_tile(tensor, index, bytes.get());
+  const std::size_t tile_input = tensor.bytes.size() / tensor.num_rows * tile_rows;
+  std::size_t reported = 0;
+  for (std::uint32_t index = 0; index < made->num_tiles(); ++index) {
+    made->pack_tile(tensor, index, bytes.get());
+    const std::size_t read = std::min((index + 1) * tile_input, tensor.bytes.size());
+    if (done && (read - reported >= report_bytes || read == tensor.bytes.size())) {
+      done(tensor.bytes.subspan(reported, read - reported));
+      reported = read;
+    }
+  }
   made->bytes_ = bytes;
   return std::unique_ptr<const device::matrix>(std::move(made));
 }

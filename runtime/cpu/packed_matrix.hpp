@@ -33,7 +33,8 @@ class packed_matrix final : public device::matrix {
  private:
   friend expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
                                                                      const device::tensor_view& tensor,
-                                                                     weight_arena& arena);
+                                                                     weight_arena& arena,
+                                                                     const device::bytes_done& done);
   packed_matrix() = default;
 
   void pack_tile(const device::tensor_view& tensor, std::uint32_t index, std::byte* bytes);
@@ -49,6 +50,7 @@ class packed_matrix final : public device::matrix {
 /// Packs `tensor` into memory of `arena`; see device::weight_memory::pack.
 expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
                                                             const device::tensor_view& tensor,
-                                                            weight_arena& arena);
+                                                            weight_arena& arena,
+                                                            const device::bytes_done& done = {});
 
 } // namespace paceline::cpu

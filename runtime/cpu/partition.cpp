@@ -23,7 +23,7 @@ struct queued_work {
 struct stream_queue {
   stream_priority priority = stream_priority::normal;
   std::deque<std::shared_ptr<queued_work>> waiting; ///< oldest first
-  bool running = false;
+  std::uint32_t num_running = 0;                    ///< taken, and not told to be complete
   std::uint64_t num_submitted = 0;
   std::atomic<std::uint64_t> num_completed{0};
 };
@@ -63,7 +63,7 @@ class partition::queue_set : public std::enable_shared_from_this<partition::queu
   /// Waits until all work of `queue` is complete, then forgets it.
   void close(const std::shared_ptr<stream_queue>& queue) {
     std::unique_lock lock(mutex_);
-    drained_.wait(lock, [&] { return queue->waiting.empty() && !queue->running; });
+    drained_.wait(lock, [&] { return queue->waiting.empty() && queue->num_running == 0; });
     std::erase(queues_, queue);
   }
 
@@ -104,13 +104,22 @@ class partition::queue_set : public std::enable_shared_from_this<partition::queu
     }
   }
 
-  /// Called by the executor after it ran work of `queue`.
+  /// The next work to run if there is some whatever the end of the work before makes ready: none when the
+  /// oldest of a stream waits for a fence, which may be that one's.
+  std::shared_ptr<queued_work> take_at_once(std::shared_ptr<stream_queue>& from) {
+    std::lock_guard lock(mutex_);
+    for (const auto& queue : queues_)
+      if (!queue->waiting.empty() && queue->waiting.front()->num_unmet > 0) return nullptr;
+    return take_ready(from);
+  }
+
+  /// Called once work of `queue` has run, in the order it did.
   void complete(stream_queue& queue, queued_work& item, std::optional<error> failure) {
     queue.num_completed.fetch_add(1, std::memory_order_release);
     item.work = nullptr; // what the program holds is released before anyone hears of its end
     item.done->pass(std::move(failure));
     std::lock_guard lock(mutex_);
-    queue.running = false;
+    --queue.num_running;
     drained_.notify_all();
   }
 
@@ -143,7 +152,7 @@ class partition::queue_set : public std::enable_shared_from_this<partition::queu
     from = *best;
     auto item = std::move(from->waiting.front());
     from->waiting.pop_front();
-    from->running = true;
+    ++from->num_running;
     return item;
   }
 
@@ -204,11 +213,18 @@ thread_team::options team_options(const partition_options& opts) {
 
 } // namespace
 
+/// Work that has run and whose fence has not passed yet.
+struct partition::ended_work {
+  std::shared_ptr<stream_queue> queue;
+  std::shared_ptr<queued_work> item;
+  std::optional<error> failure;
+};
+
 partition::partition(const partition_options& opts, kernel_level level)
     : idle_spin_(opts.idle_spin),
       executor_cpu_(opts.cpus.empty() ? std::nullopt : std::optional(opts.cpus.front())),
       team_(team_options(opts)), ops_(team_, level), queues_(std::make_shared<queue_set>()),
-      executor_([this] { execute(); }) {}
+      ended_(std::make_unique<ended_work>()), executor_([this] { execute(); }) {}
 
 partition::~partition() {
   queues_->stop();
@@ -222,10 +238,24 @@ std::unique_ptr<device::stream> partition::make_stream(std::string name, stream_
 void partition::execute() {
   if (executor_cpu_) pin_this_thread(*executor_cpu_);
   std::shared_ptr<stream_queue> from;
-  while (auto item = queues_->take(idle_spin_, from)) {
+  auto item = queues_->take(idle_spin_, from);
+  while (item) {
     auto failure = run_item(*item, ops_);
-    queues_->complete(*from, *item, std::move(failure));
+    team_.finish_errand(); // ends are told in order
+    *ended_ = {from, std::move(item), std::move(failure)};
+    // To tell of an end means to wake threads, which takes tens of microseconds, and this core where there is
+    // no idle one. If the next work does not depend on it, a team member tells while this thread goes on.
+    item = team_.size() > 1 ? queues_->take_at_once(from) : nullptr;
+    const auto tell = [](void* self) noexcept { static_cast<partition*>(self)->tell_end(); };
+    if (!item || !team_.leave_errand(tell, this)) tell_end();
+    if (!item) item = queues_->take(idle_spin_, from);
   }
+  team_.finish_errand();
+}
+
+void partition::tell_end() noexcept {
+  queues_->complete(*ended_->queue, *ended_->item, std::move(ended_->failure));
+  *ended_ = {};
 }
 
 } // namespace paceline::cpu

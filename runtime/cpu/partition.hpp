@@ -49,13 +49,17 @@ class partition {
   class queue_set;
   class queued_stream;
 
+  struct ended_work;
+
   void execute();
+  void tell_end() noexcept;
 
   const std::chrono::microseconds idle_spin_;
   const std::optional<std::uint32_t> executor_cpu_;
   thread_team team_;
   cpu_ops ops_; ///< executor only
   std::shared_ptr<queue_set> queues_;
+  std::unique_ptr<ended_work> ended_; ///< what `tell_end` tells; the executor's while no errand is under way
   std::thread executor_;
 };
 

@@ -72,6 +72,7 @@ void thread_team::run(std::uint32_t num_chunks, chunk_fn fn, void* context) {
   } scope(running_);
   if (num_members_ == 1 || num_chunks == 1) {
     for (std::uint32_t chunk = 0; chunk < num_chunks; ++chunk) fn(context, chunk, 0);
+    run_errand();
     return;
   }
 
@@ -90,6 +91,7 @@ void thread_team::run(std::uint32_t num_chunks, chunk_fn fn, void* context) {
 
   const std::uint32_t own = claim_and_run(generation, 0);
   if (num_done_.fetch_add(own, std::memory_order_acq_rel) + own != num_chunks) await_chunks(num_chunks);
+  run_errand(); // the members had no time for it
 
   std::exception_ptr failure;
   {
@@ -98,6 +100,33 @@ void thread_team::run(std::uint32_t num_chunks, chunk_fn fn, void* context) {
     failure.swap(failure_);
   }
   if (failure) std::rethrow_exception(failure);
+}
+
+bool thread_team::leave_errand(errand_fn fn, void* context) {
+  PACELINE_CHECK(errand_.load(std::memory_order_acquire) == errand_phase::none, "an errand is under way");
+  if (num_members_ == 1) return false;
+  errand_fn_ = fn;
+  errand_context_ = context;
+  // Sequentially consistent with a parking member's count-then-look: one of the two sees the other.
+  errand_.store(errand_phase::left, std::memory_order_seq_cst);
+  if (num_parked_.load(std::memory_order_seq_cst) + 1 < num_members_) return true;
+  auto left = errand_phase::left;
+  return !errand_.compare_exchange_strong(left, errand_phase::none); // a member that was about to park has it
+}
+
+void thread_team::finish_errand() {
+  while (!run_errand() && errand_.load(std::memory_order_acquire) != errand_phase::none)
+    spin_until(spin_, [&] { return errand_.load(std::memory_order_acquire) == errand_phase::none; });
+}
+
+/// True if this call ran the errand.
+bool thread_team::run_errand() noexcept {
+  auto left = errand_phase::left;
+  if (errand_.load(std::memory_order_relaxed) != left) return false;
+  if (!errand_.compare_exchange_strong(left, errand_phase::running)) return false;
+  errand_fn_(errand_context_);
+  errand_.store(errand_phase::none, std::memory_order_release);
+  return true;
 }
 
 /// Claims and runs chunks of `generation` until none is left. Returns how many chunks this call accounts for.
@@ -152,14 +181,19 @@ std::uint64_t thread_team::await_loop(std::uint64_t seen) {
     ticket = ticket_.load(std::memory_order_seq_cst);
     return next_of(ticket) != closed && generation_of(ticket) != generation_of(seen);
   };
-  const auto ready = [&] { return stopping_.load(std::memory_order_relaxed) || started(); };
-  if (!spin_until(spin_, ready)) {
-    std::unique_lock lock(mutex_);
-    num_parked_.fetch_add(1, std::memory_order_seq_cst);
-    loop_started_.wait(lock, ready);
-    num_parked_.fetch_sub(1, std::memory_order_seq_cst);
+  const auto errand = [&] { return errand_.load(std::memory_order_seq_cst) == errand_phase::left; };
+  const auto ready = [&] { return stopping_.load(std::memory_order_relaxed) || errand() || started(); };
+  for (;;) {
+    if (!spin_until(spin_, ready)) {
+      std::unique_lock lock(mutex_);
+      num_parked_.fetch_add(1, std::memory_order_seq_cst);
+      loop_started_.wait(lock, ready);
+      num_parked_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+    if (stopping_.load(std::memory_order_relaxed)) return seen;
+    run_errand();
+    if (started()) return ticket;
   }
-  return stopping_.load(std::memory_order_relaxed) ? seen : ticket;
 }
 
 void thread_team::work(std::uint32_t member) {

@@ -57,7 +57,20 @@ class thread_team {
         const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
   }
 
+  /// Work for one member beside the caller's next loops: what the caller has no time for. Must not throw.
+  using errand_fn = void (*)(void* context) noexcept;
+
+  /// Leaves `fn(context)` to a member that is awake, and returns at once. False, and nothing is left, when
+  /// all have parked: waking one would take the time that is to be saved. At most one errand at a time: call
+  /// `finish_errand` first.
+  bool leave_errand(errand_fn fn, void* context);
+
+  /// Returns once the errand left last has been run; runs it if no member has begun. The caller's next loop
+  /// does that too, at its end.
+  void finish_errand();
+
  private:
+  enum class errand_phase : std::uint32_t { none, left, running };
   using chunk_fn = void (*)(void* context, std::uint32_t chunk, std::uint32_t member);
 
   void stop() noexcept;
@@ -67,6 +80,7 @@ class thread_team {
   void report_failure() noexcept;
   void await_chunks(std::uint32_t num_chunks);
   std::uint64_t await_loop(std::uint64_t seen);
+  bool run_errand() noexcept;
 
   const std::uint32_t num_members_;
   const std::chrono::microseconds spin_;
@@ -84,6 +98,10 @@ class thread_team {
   std::atomic<bool> caller_parked_{false};
   std::atomic<bool> stopping_{false};
   bool running_ = false; ///< caller only
+
+  std::atomic<errand_phase> errand_{errand_phase::none};
+  errand_fn errand_fn_ = nullptr; ///< with its context written by the caller before the phase becomes `left`
+  void* errand_context_ = nullptr;
 
   std::mutex mutex_; ///< guards parking and failure_
   std::condition_variable loop_started_;

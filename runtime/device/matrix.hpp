@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -31,6 +32,9 @@ class matrix {
   virtual std::uint64_t size_bytes() const noexcept = 0;
 };
 
+/// Hears of bytes that have been copied.
+using bytes_done = std::function<void(std::span<const std::byte>)>;
+
 /// Where a device keeps weights.
 class weight_memory {
  public:
@@ -39,7 +43,11 @@ class weight_memory {
   /// Copies `tensor` into the device's layout, with the values unchanged. The bytes are read once, in order,
   /// and are not needed afterwards. Fails with `invalid_file` for sizes that break the format's rules and
   /// with `resource_exhausted`; `name` is the tensor's, for the message. Thread-safe.
-  virtual expected<std::unique_ptr<const matrix>> pack(std::string_view name, const tensor_view& tensor) = 0;
+  ///
+  /// `done`, when there is one, is called with each part of the bytes that has been copied, so that what a
+  /// large tensor was read from need not stay in memory until its end.
+  virtual expected<std::unique_ptr<const matrix>> pack(std::string_view name, const tensor_view& tensor,
+                                                       const bytes_done& done = {}) = 0;
 };
 
 } // namespace paceline::device

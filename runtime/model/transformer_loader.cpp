@@ -92,8 +92,10 @@ class progress_meter {
 /// so that a file always gives the same message.
 class parallel_packing {
  public:
-  parallel_packing(std::vector<packing_job> jobs, device::weight_memory& memory, progress_meter& meter)
-      : jobs_(std::move(jobs)), memory_(memory), meter_(meter), first_failed_(jobs_.size()) {}
+  parallel_packing(std::vector<packing_job> jobs, const weights_source& source,
+                   device::weight_memory& memory, progress_meter& meter)
+      : jobs_(std::move(jobs)), source_(source), memory_(memory), meter_(meter),
+        first_failed_(jobs_.size()) {}
 
   std::optional<error> run(std::uint32_t num_threads) {
     std::vector<std::jthread> threads;
@@ -109,17 +111,20 @@ class parallel_packing {
 
  private:
   void work() noexcept {
+    const auto done = [this](std::span<const std::byte> bytes) {
+      source_.release(bytes);
+      meter_.add(bytes.size());
+    };
     for (;;) {
       const std::size_t i = next_.fetch_add(1);
       if (i >= jobs_.size() || i > first_failed_.load()) return;
       try {
-        auto packed = memory_.pack(jobs_[i].from->name, jobs_[i].from->tensor);
+        auto packed = memory_.pack(jobs_[i].from->name, jobs_[i].from->tensor, done);
         if (!packed) {
           fail(i, packed.error());
           return;
         }
         *jobs_[i].to = std::move(*packed);
-        meter_.add(jobs_[i].from->tensor.bytes.size());
       } catch (const std::bad_alloc&) {
         fail(i, error(errc::resource_exhausted, std::string(jobs_[i].from->name) + ": not enough memory"));
         return;
@@ -135,6 +140,7 @@ class parallel_packing {
   }
 
   std::vector<packing_job> jobs_;
+  const weights_source& source_;
   device::weight_memory& memory_;
   progress_meter& meter_;
   std::atomic<std::size_t> next_{0};
@@ -179,7 +185,7 @@ load_transformer(const model_config& config, const weights_source& source, devic
     load_plan plan = plan_load(source, packed);
     progress_meter meter(options, source.total_bytes());
     packed.vectors = upload(plan.vectors, buffers, meter);
-    if (auto failure = parallel_packing(std::move(plan.matrices), weights, meter).run(options.num_threads))
+    if (auto failure = parallel_packing(std::move(plan.matrices), source, weights, meter).run(options.num_threads))
       return std::move(*failure);
     return std::make_unique<transformer>(config, std::move(packed), options.kv_type, buffers);
   } catch (const std::bad_alloc&) {

@@ -17,7 +17,7 @@ namespace paceline::model {
 struct transformer_load_options {
   device::tensor_type kv_type = device::tensor_type::f16; ///< of KV pools: f16 or f32
   std::uint32_t num_threads = 1;                          ///< that read and pack tensors
-  /// Called after each tensor with the bytes read so far and in all; from any of the threads, one call at a
+  /// Called after each piece of a few megabytes with the bytes read so far and in all; from any of the threads, one call at a
   /// time. Must not throw.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };

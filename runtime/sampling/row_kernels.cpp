@@ -85,13 +85,23 @@ std::size_t argmax(std::span<const float> row) {
       std::find(row.begin() + static_cast<std::ptrdiff_t>(begin), row.end(), *best) - row.begin());
 }
 
+std::uint32_t gumbel_race::own_word(std::uint32_t id) noexcept {
+  if (quarter_ != id / 4) {
+    quarter_ = id / 4;
+    own_words_ = noise_->words(quarter_);
+  }
+  return own_words_[id % 4];
+}
+
 void gumbel_race::enter(double log_weight, token_id token) noexcept {
   const auto id = static_cast<std::uint32_t>(token.value);
-  const philox_counter words = noise_->words(noise_cohort::counter_index(id / noise_stream::cohort_size));
-  if (!(log_weight + largest_gumbel_bound(words[0]) >= best_))
-    return; // cannot win: its logarithms are not needed
-  compare(log_weight +
-              noise_cohort(words).gumbel(id % noise_stream::cohort_size, noise_->words(id / 4)[id % 4]),
+  if (cohort_ != id / noise_stream::cohort_size) {
+    cohort_ = id / noise_stream::cohort_size;
+    cohort_words_ = noise_->words(noise_cohort::counter_index(cohort_));
+  }
+  if (!(log_weight + largest_gumbel_bound(cohort_words_[0]) >= best_))
+    return; // its logarithms are not needed
+  compare(log_weight + noise_cohort(cohort_words_).gumbel(id % noise_stream::cohort_size, own_word(id)),
           token);
 }
 
@@ -108,8 +118,7 @@ void gumbel_race::enter_chunk(std::span<const float> row, const row_scale& scale
     const auto score = static_cast<double>(scale(row[i]));
     if (!(score + largest >= best_)) continue;
     const auto id = static_cast<std::uint32_t>(i);
-    const std::uint32_t word = noise_->words(id / 4)[id % 4];
-    compare(score + cohort.gumbel(id % noise_stream::cohort_size, word),
+    compare(score + cohort.gumbel(id % noise_stream::cohort_size, own_word(id)),
             token_id{static_cast<std::int32_t>(id)});
   }
 }

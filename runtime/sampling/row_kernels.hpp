@@ -49,10 +49,18 @@ class gumbel_race {
       winner_ = token;
     }
   }
+  std::uint32_t own_word(std::uint32_t id) noexcept;
+
+  static constexpr std::uint32_t none = 0xFFFFFFFFU;
 
   const noise_stream* noise_;
   double best_ = std::numeric_limits<double>::lowest();
   token_id winner_;
+  // The words used last: neighbours share them.
+  std::uint32_t cohort_ = none;
+  philox_counter cohort_words_ = {};
+  std::uint32_t quarter_ = none;
+  philox_counter own_words_ = {};
 };
 
 /// argmax over i of double(scale(row[i])) + noise.gumbel(i), ties to the lowest id: a sample of

@@ -62,15 +62,15 @@ std::size_t drawer_of(const candidate& token) noexcept {
   return eighths < static_cast<float>(num_drawers - 1) ? static_cast<std::size_t>(eighths) : num_drawers - 1;
 }
 
-/// Keeps the shortest leading run (in order of likelihood) whose weight reaches `needed`; all, if none does.
-/// Weights are summed by drawer, and within the decisive drawer in order of likelihood.
-void keep_leading(double needed, std::vector<candidate>& tokens) {
+/// Keeps the shortest leading run (in order of likelihood) whose weight reaches `needed`; all, if none does,
+/// and returns false. Weights are summed by drawer, and within the decisive drawer in order of likelihood.
+bool keep_leading(double needed, std::vector<candidate>& tokens) {
   std::array<double, num_drawers> weights{};
   for (const candidate& token : tokens) weights[drawer_of(token)] += weight_of(token);
   double sum = 0;
   std::size_t decisive = 0;
   while (decisive < num_drawers && sum + weights[decisive] < needed) sum += weights[decisive++];
-  if (decisive == num_drawers) return;
+  if (decisive == num_drawers) return false;
   const auto middle = std::partition(tokens.begin(), tokens.end(),
                                      [&](const candidate& token) { return drawer_of(token) < decisive; });
   const auto end = std::partition(middle, tokens.end(),
@@ -79,16 +79,27 @@ void keep_leading(double needed, std::vector<candidate>& tokens) {
   auto last = middle;
   while (last != end && sum < needed) sum += weight_of(*last++);
   tokens.erase(last, tokens.end());
+  return true;
 }
+
+/// Scores down to which top-p looks before it looks further: a nucleus is a few tokens of a large vocabulary,
+/// and those above a bound are enough once they weigh enough together. Whole drawers, so that the sums are the
+/// same.
+constexpr std::array<float, 3> nucleus_bounds{-8.0F, -12.0F, -16.0F};
 
 /// top-p over the whole row. All tokens lighter than (1 - top_p) * total / size weigh less than (1 - top_p) *
 /// total together, so the run ends before them; half of that bound leaves room for rounding.
 void keep_nucleus(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
                   float top_p, std::vector<candidate>& out) {
   const double total = sum_of_exp(row, scale);
+  const double needed = static_cast<double>(top_p) * total;
+  for (const float bound : nucleus_bounds) {
+    gather(row, maxima, scale, bound, out);
+    if (keep_leading(needed, out)) return;
+  }
   const double lightest = 0.5 * (1.0 - static_cast<double>(top_p)) * total / static_cast<double>(row.size());
   gather(row, maxima, scale, static_cast<float>(portable_log(lightest)), out);
-  keep_leading(static_cast<double>(top_p) * total, out);
+  keep_leading(needed, out);
 }
 
 } // namespace

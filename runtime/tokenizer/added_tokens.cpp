@@ -62,13 +62,14 @@ added_tokens::added_tokens(std::vector<added_token> tokens, match_order order)
   std::sort(tokens_.begin(), tokens_.end(), [](const added_token& a, const added_token& b) {
     return a.spelling.size() != b.spelling.size() ? a.spelling.size() > b.spelling.size() : a.id < b.id;
   });
-  std::vector<std::string> spellings;
-  spellings.reserve(tokens_.size());
-  for (const auto& token : tokens_) spellings.push_back(token.spelling);
-  spellings_ = token_table(spellings);
-  for (const auto& spelling : spellings) {
-    auto& lengths = lengths_[static_cast<unsigned char>(spelling[0])];
-    const auto length = static_cast<std::uint32_t>(spelling.size());
+  // Of equal spellings, which a normalizer may have made, the first id is found.
+  std::erase_if(tokens_, [&](const added_token& token) {
+    const auto num_known = spellings_.size();
+    return static_cast<std::size_t>(spellings_.intern(token.spelling).value) < num_known;
+  });
+  for (const auto& token : tokens_) {
+    auto& lengths = lengths_[static_cast<unsigned char>(token.spelling[0])];
+    const auto length = static_cast<std::uint32_t>(token.spelling.size());
     if (lengths.empty() || lengths.back() != length) lengths.push_back(length);
   }
 }
@@ -80,14 +81,11 @@ std::vector<text_segment> added_tokens::split(std::string_view text, bool parse_
                                          : split_by_length(text, parse_special);
 }
 
-std::optional<added_tokens::hit> added_tokens::longest_at(std::string_view text, std::size_t at,
-                                                          bool parse_special) const {
+std::optional<std::size_t> added_tokens::longest_at(std::string_view text, std::size_t at) const {
   for (const std::uint32_t length : lengths_[static_cast<unsigned char>(text[at])]) {
     if (length > text.size() - at) continue;
-    const auto found = spellings_.find(text.substr(at, length));
-    if (!found) continue;
-    const auto index = static_cast<std::size_t>(found->value);
-    if (parse_special || !tokens_[index].special) return hit{index, length};
+    if (const auto found = spellings_.find(text.substr(at, length)))
+      return static_cast<std::size_t>(found->value);
   }
   return std::nullopt;
 }
@@ -96,17 +94,18 @@ std::vector<text_segment> added_tokens::split_leftmost(std::string_view text, bo
   std::vector<text_segment> out;
   text_range free{0, text.size()};
   for (std::size_t at = 0; at < text.size();) {
-    const auto found = longest_at(text, at, parse_special);
-    if (!found) {
+    const auto index = longest_at(text, at);
+    if (!index) {
       ++at;
       continue;
     }
-    const text_range range{at, at + found->bytes};
+    // A spelling found is taken, whatever becomes of it: none is looked for inside.
+    const added_token& token = tokens_[*index];
+    const text_range range{at, at + token.spelling.size()};
     at = range.end;
-    const added_token& token = tokens_[found->index];
+    if (token.special && !parse_special) continue;
     if (token.single_word && inside_word(text, range)) continue;
     free.begin = append_token(text, free, range, token, out);
-    at = std::max(at, free.begin);
   }
   if (free.begin < free.end) out.push_back({free, std::nullopt});
   return out;

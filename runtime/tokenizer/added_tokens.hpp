@@ -48,12 +48,8 @@ class added_tokens {
   std::vector<text_segment> split(std::string_view text, bool parse_special) const;
 
  private:
-  struct hit {
-    std::size_t index; ///< in tokens_
-    std::size_t bytes;
-  };
-  /// The longest wanted spelling that begins at `at`.
-  std::optional<hit> longest_at(std::string_view text, std::size_t at, bool parse_special) const;
+  /// Index in tokens_ of the longest spelling that begins at `at`.
+  std::optional<std::size_t> longest_at(std::string_view text, std::size_t at) const;
   std::vector<text_segment> split_leftmost(std::string_view text, bool parse_special) const;
   std::vector<text_segment> split_by_length(std::string_view text, bool parse_special) const;
   std::vector<std::size_t> present(std::string_view text, bool parse_special) const;

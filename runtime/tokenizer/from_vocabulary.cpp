@@ -69,8 +69,21 @@ std::string piece_of(std::string_view spelling, token_type type, const vocabular
   return piece;
 }
 
+/// In Phi-3's own tokenizer a marker takes along the spaces after it. GGUF says so by the model's name only.
+bool is_phi3(std::string_view model_name) {
+  std::string name;
+  for (const char c : model_name)
+    if (c != '-' && c != ' ') name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return name.find("phi3") != std::string::npos;
+}
+
+bool is_phi3_text_border(std::string_view spelling) noexcept {
+  return spelling == "<unk>" || spelling == "<s>" || spelling == "<|endoftext|>";
+}
+
 added_tokens find_added_tokens(const vocabulary_data& data, const std::vector<token_type>& types) {
   std::vector<added_token> found;
+  const bool markers_strip = data.kind == vocabulary_kind::spm && is_phi3(data.model_name);
   for (std::size_t i = 0; i < types.size(); ++i) {
     const bool special = types[i] == token_type::control || types[i] == token_type::unknown;
     if (!special && types[i] != token_type::user_defined) continue;
@@ -78,6 +91,7 @@ added_tokens find_added_tokens(const vocabulary_data& data, const std::vector<to
     token.id = token_id{static_cast<token_id::rep>(i)};
     token.spelling = data.tokens[i];
     token.special = special;
+    token.strip_right = markers_strip && !is_phi3_text_border(token.spelling);
     found.push_back(std::move(token));
   }
   return {std::move(found), match_order::longest_spelling};

@@ -2,6 +2,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/tokenizer/text/characters.hpp"
+#include "runtime/tokenizer/text/normalization_age.hpp"
 #include "runtime/tokenizer/text/replace.hpp"
 #include "runtime/tokenizer/text/utf8.hpp"
 
@@ -61,7 +62,8 @@ std::vector<utf8proc_int32_t> decompose(std::string_view text, utf8proc_option_t
   return out;
 }
 
-std::string to_form(std::string_view text, unicode_form form) {
+/// `text` has nothing younger than the normalizers.
+void append_form(std::string& out, std::string_view text, unicode_form form) {
   const bool compose = form == unicode_form::nfc || form == unicode_form::nfkc;
   const bool compatible = form == unicode_form::nfkc || form == unicode_form::nfkd;
   int options = UTF8PROC_STABLE | (compose ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE);
@@ -74,9 +76,24 @@ std::string to_form(std::string_view text, unicode_form form) {
     PACELINE_CHECK(length >= 0, utf8proc_errmsg(length));
     code_points.resize(static_cast<std::size_t>(length));
   }
+  for (const auto c : code_points) append_utf8(out, static_cast<char32_t>(c));
+}
+
+std::string to_form(std::string_view text, unicode_form form) {
   std::string out;
   out.reserve(text.size());
-  for (const auto c : code_points) append_utf8(out, static_cast<char32_t>(c));
+  std::size_t begin = 0; // of the stretch of known characters
+  for (std::size_t at = 0; at < text.size();) {
+    const utf8_unit unit = read_utf8(text, at);
+    const std::size_t end = at + unit.num_bytes;
+    if (is_younger_than_normalizers(unit.code_point)) {
+      append_form(out, text.substr(begin, at - begin), form);
+      out += text.substr(at, unit.num_bytes);
+      begin = end;
+    }
+    at = end;
+  }
+  append_form(out, text.substr(begin), form);
   return out;
 }
 
@@ -118,7 +135,7 @@ struct step_runner {
 
   expected<void> operator()(strip_accents_step) const {
     text = rewrite_characters(text, [](char32_t c, std::string_view spelling, std::string& out) {
-      if (!is_mark(c)) out += spelling;
+      if (!is_mark_of_normalizers(c)) out += spelling;
     });
     return {};
   }
@@ -129,20 +146,18 @@ struct step_runner {
   }
 
   expected<void> operator()(const replace_step& step) const {
+    if (text.empty()) return {}; // not even by what matches nothing
     std::string out;
     out.reserve(text.size());
     if (const auto* literal = std::get_if<std::string>(&step.from)) {
       append_replaced(out, text, *literal, step.to);
     } else {
-      const auto& pattern = std::get<regex>(step.from);
+      const auto matches = std::get<regex>(step.from).find_all(text, work);
+      if (!matches) return matches.error();
       std::size_t end = 0;
-      for (std::size_t from = 0; from <= text.size();) {
-        auto match = pattern.find(text, from, work);
-        if (!match) return std::move(match).error();
-        if (!*match) break;
-        out.append(text, end, (*match)->begin - end).append(step.to);
-        end = from = (*match)->end;
-        if ((*match)->begin == end) from += from < text.size() ? utf8_length(text[from]) : 1;
+      for (const text_range match : *matches) {
+        out.append(text, end, match.begin - end).append(step.to);
+        end = match.end;
       }
       out.append(text, end);
     }

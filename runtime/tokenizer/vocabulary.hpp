@@ -30,6 +30,7 @@ enum class vocabulary_kind : std::uint8_t {
 /// checked there: `scores` and `types` are empty or as long as `tokens`, special ids are below it.
 struct vocabulary_data {
   vocabulary_kind kind = vocabulary_kind::bpe;
+  std::string model_name;          ///< GGUF's general.name; some habits follow from it alone; may be empty
   std::string pre;                 ///< GGUF's tokenizer.ggml.pre: the pre-tokenizer's name; may be empty
   std::vector<std::string> tokens; ///< as stored: byte-level spelling for bpe, U+2581 for spaces in spm
   std::vector<float> scores;       ///< spm

@@ -25,6 +25,7 @@ constexpr row routes[] = {
     {"POST", "/v1/tokenize", endpoint::tokenize},
     {"POST", "/detokenize", endpoint::detokenize},
     {"POST", "/v1/detokenize", endpoint::detokenize},
+    {"GET", "/tokenizer_info", endpoint::tokenizer_info},
     {"GET", "/livez", endpoint::live},
     {"GET", "/healthz", endpoint::live},
     {"GET", "/readyz", endpoint::ready},
@@ -102,6 +103,8 @@ std::string_view to_string(endpoint target) noexcept {
     return "tokenize";
   case endpoint::detokenize:
     return "detokenize";
+  case endpoint::tokenizer_info:
+    return "tokenizer_info";
   case endpoint::live:
     return "livez";
   case endpoint::ready:

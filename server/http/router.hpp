@@ -19,6 +19,7 @@ enum class endpoint {
   cancel_response,
   tokenize,
   detokenize,
+  tokenizer_info,
   live,
   ready,
   metrics,

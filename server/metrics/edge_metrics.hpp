@@ -49,13 +49,18 @@ class edge_metrics {
   std::atomic<std::uint64_t> edge_rejections{0}; ///< refused because the edge pool was full
   std::atomic<std::uint64_t> auth_failures{0};
   std::atomic<std::uint64_t> open_requests{0}; ///< generations whose client waits
+  std::atomic<std::uint64_t> reloads_applied{0};
+  std::atomic<std::uint64_t> reloads_refused{0};
+  std::atomic<bool> last_reload_refused{false};
+  std::atomic<std::uint64_t> log_lines_dropped{0}; ///< as of the last reading
 
   /// Prometheus text of the edge, the engine and the process; with vLLM's families if asked.
   std::string text(const engine_snapshot& snapshot, bool vllm_names) const;
 
  private:
-  static constexpr std::size_t num_endpoints = 15; ///< the last one: refused before it had an endpoint
-  static constexpr std::size_t num_classes = 6;    ///< first digit of the status
+  /// One more than there are: refused before it had one.
+  static constexpr std::size_t num_endpoints = static_cast<std::size_t>(endpoint::playground) + 2;
+  static constexpr std::size_t num_classes = 6; ///< first digit of the status
 
   std::map<std::string, std::unique_ptr<model_metrics>, std::less<>> models_;
   std::array<std::array<std::atomic<std::uint64_t>, num_classes>, num_endpoints> replies_{};

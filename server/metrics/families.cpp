@@ -95,7 +95,7 @@ void write_pools(exposition& out, const engine_snapshot& snapshot) {
 }
 
 void write_actors(exposition& out, const engine_snapshot& snapshot) {
-  out.gauge("paceline_mailbox_depth", "Messages waiting for an actor.");
+  out.gauge("paceline_mailbox_depth", "Messages that waited when an actor last took one.");
   for (const auto& actor : snapshot.actors) out.sample({{"actor", actor.name}}, actor.mailbox_depth);
   out.counter("paceline_actor_messages_total", "Messages an actor has handled.");
   for (const auto& actor : snapshot.actors) out.sample({{"actor", actor.name}}, actor.num_messages);

@@ -96,17 +96,17 @@ wire::reply_choice completion_session::added_by(std::size_t sequence, const toke
   added.text_offset = state.text_offset;
   if (request_.echo && !state.opened) {
     added.text = request_.prompt_texts.at(sequence / request_.num_choices);
-    if (request_.shape.scores) {
+    if (request_.shape.scores)
       added.scores.push_back({request_.model->token_bytes(prompt_of(sequence).front()), std::nullopt, {}});
-      auto rest = with_text(event.prompt_logprobs, *request_.model);
-      std::move(rest.begin(), rest.end(), std::back_inserter(added.scores));
-    }
   }
   added.text += event.text;
   added.tokens = event.tokens;
   if (request_.shape.scores) {
-    auto scores = with_text(event.logprobs, *request_.model);
-    std::move(scores.begin(), scores.end(), std::back_inserter(added.scores));
+    // A long prompt is scored in several events, before the first token.
+    for (const auto* part : {&event.prompt_logprobs, &event.logprobs}) {
+      auto scores = with_text(*part, *request_.model);
+      std::move(scores.begin(), scores.end(), std::back_inserter(added.scores));
+    }
   }
   if (event.trace) added.rounds.push_back(*event.trace);
   added.finish = event.finish;

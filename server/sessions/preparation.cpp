@@ -19,7 +19,7 @@ void finish_request(generation_request& request, const edge_context& edge, const
                     std::uint64_t seed, std::uint32_t choice) {
   request.sampling.seed = seed;
   request.sampling.choice_index = choice;
-  request.timeout = edge.options.request_timeout;
+  request.timeout = edge.settings.get()->request_timeout;
   // Prefixes are shared within one key only: what is in the cache tells what others asked.
   if (!who.tenant.empty())
     request.cache_salt = std::string(who.tenant).append("/").append(request.cache_salt);

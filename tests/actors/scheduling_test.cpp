@@ -205,6 +205,18 @@ TEST(scheduling, a_client_without_credit_is_paused_to_the_token) {
   EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), request));
 }
 
+TEST(scheduling, the_depth_of_a_mailbox_is_that_of_the_last_message_taken) {
+  simulation_options options;
+  options.target = small_target();
+  simulation sim(options);
+  for (std::uint32_t n = 0; n < 5; ++n) sim.submit(request_number(n, 0.0F, 10));
+  std::uint64_t deepest = 0;
+  while (sim.step()) deepest = std::max(deepest, sim.mailbox_depth("scheduler/0"));
+  EXPECT_GT(deepest, 0U);
+  for (const auto* actor : {"scheduler/0", "target_verifier/0", "kv_pool", "fan_out"})
+    EXPECT_EQ(sim.mailbox_depth(actor), 0U) << actor;
+}
+
 TEST(scheduling, a_request_past_its_deadline_ends) {
   simulation_options options;
   options.target = small_target();

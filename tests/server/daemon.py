@@ -19,36 +19,50 @@ CHAT_TEMPLATE = """{%- for message in messages -%}
 
 
 class Daemon:
-    """One `paceline serve`; `overrides` are paths of options with their values."""
+    """One `paceline serve`; `overrides` are paths of options with their values, `sections` YAML of the file."""
 
-    def __init__(self, folder: pathlib.Path, **overrides):
-        template = folder / "chat.jinja"
-        template.write_text(CHAT_TEMPLATE)
-        config = folder / "daemon.yaml"
-        config.write_text(
+    def __init__(self, folder: pathlib.Path, sections="", environment={}, stderr=subprocess.PIPE, **overrides):
+        self.template = folder / "chat.jinja"
+        self.template.write_text(CHAT_TEMPLATE)
+        self.config = folder / "daemon.yaml"
+        self.configure(sections)
+        settings = {"server.port": 0, "metrics.vllm_names": "true", "engine.threads": 1} | overrides
+        command = [os.environ["PACELINE_BIN"], "serve", "--config", str(self.config)]
+        for path, value in settings.items():
+            command += ["--set", f"{path}={value}"]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=os.environ | environment
+        )
+        line = self.process.stdout.readline()
+        if not line.startswith("listening on "):
+            raise RuntimeError(line + (self.process.stderr.read() if stderr == subprocess.PIPE else ""))
+        self.terminated = False
+        self.url = line.split()[-1]
+        host, port = self.url.removeprefix("http://").rsplit(":", 1)
+        self.host, self.port = host, int(port)
+
+    def configure(self, sections):
+        """Writes the file: the model, and `sections`. In one step, for the daemon may read it at any time."""
+        fresh = self.config.with_suffix(".new")
+        fresh.write_text(
             "version: 1\n"
             "models:\n"
             "  - name: hash\n"
             "    aliases: [other-name]\n"
             "    kind: hash\n"
             "    context_length: 4096\n"
-            f"    chat_template: {template}\n"
+            f"    chat_template: {self.template}\n"
             "    default_drafter: lookup\n"
             "    drafters:\n"
-            "      - {name: lookup, kind: ngram}\n"
+            "      - {name: lookup, kind: ngram}\n" + sections
         )
-        settings = {"server.port": 0, "metrics.vllm_names": "true", "engine.threads": 1} | overrides
-        command = [os.environ["PACELINE_BIN"], "serve", "--config", str(config)]
-        for path, value in settings.items():
-            command += ["--set", f"{path}={value}"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        if not line.startswith("listening on "):
-            raise RuntimeError(line + self.process.stderr.read())
-        self.terminated = False
-        self.url = line.split()[-1]
-        host, port = self.url.removeprefix("http://").rsplit(":", 1)
-        self.host, self.port = host, int(port)
+        os.replace(fresh, self.config)
+
+    def reload(self):
+        """SIGHUP; returns once the daemon has read its file again."""
+        before = self.metric("paceline_config_reloads_total")
+        self.process.send_signal(signal.SIGHUP)
+        self.wait_for(lambda: self.metric("paceline_config_reloads_total") == before + 1)
 
     def terminate(self):
         """Asks it to drain; a second signal would end it at once."""

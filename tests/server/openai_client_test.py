@@ -47,6 +47,18 @@ def test_speculation_changes_no_token(client):
         assert text("lookup", length) == plain
 
 
+def test_the_models_own_rule_holds_where_the_request_names_none(start_daemon):
+    daemon = start_daemon(**{"models.0.default_rule": "rejection", "models.0.hash.memory": 1, "models.0.hash.sharpness": 30})
+
+    def text(**speculation):
+        body = {"prompt": "abcabcabc", "max_tokens": 120, "seed": 3, "temperature": 0.2, "ignore_eos": True, "speculation": speculation}
+        return daemon.post("/v1/completions", body)[2]["choices"][0]["text"]
+
+    assert daemon.metric("paceline_accepted_tokens_total") == 0
+    assert text() == text(rule="rejection") != text(rule="coupled") == text(drafter="none", rule="coupled")
+    assert daemon.metric("paceline_accepted_tokens_total") > 0, "nothing was verified"
+
+
 def test_several_choices_differ_and_repeat_by_seed(client):
     def texts():
         reply = client.chat.completions.create(model="hash", messages=MESSAGES, max_tokens=20, n=3, seed=11)

@@ -69,6 +69,10 @@ class byte_model final : public model_view {
       if (token.value < 256 || !skip_special) text += token_bytes(token);
     return text;
   }
+  std::optional<std::string> special_token(special_role role) const override {
+    if (role == special_role::padding) return std::nullopt;
+    return role == special_role::begin ? "<256>" : "<257>";
+  }
   std::string token_bytes(token_id token) const override {
     return token.value < 256 ? std::string(1, static_cast<char>(token.value)) : "<" + to_string(token) + ">";
   }
@@ -163,12 +167,14 @@ class scripted_backend final : public backend {
 struct scripted_edge {
   config::server_options options;
   config::metrics_options metrics_options{true, true, false};
+  settings_cell settings{edge_settings{{}, {}, options.request_timeout, true, false}};
+  event_log log;
   edge_limits limits;
   scripted_backend engine;
   edge_metrics metrics{{"bytes"}};
   inline_jobs jobs;
   time_point now{};
-  edge_context context{options,         metrics_options,       limits, engine, metrics, jobs,
+  edge_context context{options,         metrics_options,       settings, limits, engine, metrics, jobs, log,
                        "paceline-test", [this] { return now; }};
   std::shared_ptr<queue_executor> executor = std::make_shared<queue_executor>();
 };

@@ -16,7 +16,15 @@ struct served {
   std::shared_ptr<recording_channel> channel = std::make_shared<recording_channel>();
 
   explicit served(std::vector<std::string> keys = {})
-      : requests(edge.context, key_ring(keys), [this] { return edge.executor; }) {}
+      : requests(edge.context, [this] { return edge.executor; }) {
+    change([&](edge_settings& s) { s.keys = key_ring(keys); });
+  }
+  /// Puts other settings in force, as a reload does.
+  void change(const std::function<void(edge_settings&)>& edit) {
+    auto settings = *edge.settings.get();
+    edit(settings);
+    edge.settings.set(std::move(settings));
+  }
 
   static request_head head(std::string_view line, std::string_view more = "") {
     std::string text(line);
@@ -118,7 +126,7 @@ TEST(service, keys_guard_all_but_health) {
   EXPECT_EQ(s.admit("GET /v1/responses", "Connection: Upgrade\r\nUpgrade: websocket\r\n"), 401);
   for (const auto* path : {"GET /livez", "GET /readyz", "GET /healthz", "GET /health", "GET /metrics"})
     EXPECT_EQ(s.admit(path), 0) << path;
-  s.edge.metrics_options.require_key = true;
+  s.change([](edge_settings& settings) { settings.metrics_require_key = true; });
   EXPECT_EQ(s.admit("GET /metrics"), 401);
   EXPECT_EQ(s.edge.metrics.auth_failures, 4U);
 }
@@ -151,6 +159,15 @@ TEST(service, metrics_can_be_switched_off) {
   EXPECT_NE(s.last.body.find("paceline_build_info"), std::string::npos);
   s.edge.metrics_options.enabled = false;
   EXPECT_EQ(s.ask("GET /metrics"), 404);
+}
+
+TEST(service, tells_the_special_tokens) {
+  served s;
+  EXPECT_EQ(s.ask("GET /tokenizer_info"), 200);
+  EXPECT_EQ(s.body().at("bos_token"), "<256>");
+  EXPECT_EQ(s.body().at("eos_token"), "<257>");
+  EXPECT_TRUE(s.body().at("pad_token").is_null());
+  EXPECT_EQ(s.ask("GET /tokenizer_info?model=other"), 404);
 }
 
 TEST(service, completes_and_counts) {

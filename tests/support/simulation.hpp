@@ -86,6 +86,7 @@ public:
   const model::hash_model& target() const { return *target_; }
   bool healthy() const { return where_->healthy(); }
   std::uint64_t num_restarts(const std::string& actor) { return where_->meter(actor)->num_restarts.load(); }
+  std::uint64_t mailbox_depth(const std::string& actor) { return where_->meter(actor)->mailbox_depth.load(); }
   /// Broken invariants of all state machines; empty when all is well.
   std::string check_invariants() const;
 

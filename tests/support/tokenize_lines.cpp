@@ -1,7 +1,7 @@
 // Encodes or decodes line by line, for tests that compare with other programs.
 //   tokenize_lines VOCABULARY [--no-special] [--plain] [--decode]
-// VOCABULARY is a GGUF file or a tokenizer.json. Lines in: JSON strings (with --decode: arrays of ids). Lines out: arrays
-// of ids (JSON strings).
+// VOCABULARY is a GGUF file or a tokenizer.json. Lines in: JSON strings (with --decode: arrays of ids). Lines
+// out: arrays of ids (JSON strings).
 #include "runtime/model/loader/gguf_file.hpp"
 #include "runtime/model/loader/gguf_vocabulary.hpp"
 #include "runtime/tokenizer/json/tokenizer_json.hpp"
@@ -37,7 +37,8 @@ expected<tokenizer::tokenizer> open(const std::string& path) {
   return tokenizer::tokenizer::from_vocabulary(std::move(*vocabulary));
 }
 
-boost::json::value encode(const tokenizer::tokenizer& t, const boost::json::value& line, tokenizer::encode_options how) {
+boost::json::value encode(const tokenizer::tokenizer& t, const boost::json::value& line,
+                          tokenizer::encode_options how) {
   const auto& text = line.as_string();
   const auto tokens = t.encode({text.data(), text.size()}, how);
   if (!tokens) return {{"error", tokens.error().message()}};

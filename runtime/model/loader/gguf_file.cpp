@@ -66,10 +66,6 @@ const gguf_tensor* gguf_file::find_tensor(std::string_view name) const noexcept 
   return &tensors_[*at];
 }
 
-std::shared_ptr<const void> gguf_file::share_mapping() const {
-  return std::make_shared<const std::vector<std::shared_ptr<const mapped_file>>>(mappings_);
-}
-
 expected<void> gguf_file::index_tensors() {
   by_name_.resize(tensors_.size());
   std::iota(by_name_.begin(), by_name_.end(), 0U);

@@ -50,8 +50,8 @@ class gguf_file {
   std::span<const gguf_tensor> tensors() const noexcept { return tensors_; } ///< in file order
   /// None when there is no tensor of that name.
   const gguf_tensor* find_tensor(std::string_view name) const noexcept;
-  /// Keeps the bytes of all parts mapped, without the rest of this object.
-  std::shared_ptr<const void> share_mapping() const;
+  /// The files of all parts; held, they keep tensors' bytes and names mapped without the rest of this object.
+  const std::vector<std::shared_ptr<const mapped_file>>& mappings() const noexcept { return mappings_; }
 
  private:
   friend class gguf_parser;

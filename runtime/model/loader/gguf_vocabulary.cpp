@@ -162,6 +162,9 @@ expected<void> read_flags(const gguf_metadata& metadata, vocabulary_data& out) {
 }
 
 expected<void> read_texts(const gguf_metadata& metadata, vocabulary_data& out) {
+  auto name = metadata.find_string("general.name");
+  if (!name) return std::move(name).error();
+  out.model_name = name->value_or("");
   auto pre = metadata.find_string("tokenizer.ggml.pre");
   if (!pre) return std::move(pre).error();
   out.pre = pre->value_or("");

@@ -137,7 +137,9 @@ expected<weights_source> read_hf_weights(const hf_directory& directory) {
   // Names live in the file objects, which are moved with the directory: the views need copies of their own.
   const auto shards = std::make_shared<const std::vector<safetensors_file>>(directory.shards);
   std::vector<weight_view> tensors;
+  std::vector<std::shared_ptr<const mapped_file>> mappings;
   for (const auto& shard : *shards) {
+    mappings.push_back(shard.mapping());
     for (const auto& tensor : shard.tensors()) {
       if (tensor.num_dims < 1 || tensor.num_dims > 2)
         return error(errc::unsupported, shard.name() + ": tensor " + quote(tensor.name) +
@@ -149,7 +151,8 @@ expected<weights_source> read_hf_weights(const hf_directory& directory) {
                           is_matrix ? tensor.shape[1] : tensor.shape[0], tensor.data}});
     }
   }
-  return weights_source::make(directory.config, tensors, tensor_naming::hugging_face, shards, directory.name);
+  return weights_source::make(directory.config, tensors, tensor_naming::hugging_face, shards, directory.name,
+                              std::move(mappings));
 }
 
 } // namespace paceline::model

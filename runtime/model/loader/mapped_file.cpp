@@ -1,6 +1,7 @@
 #include "runtime/model/loader/mapped_file.hpp"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <fcntl.h>
 #include <string>
@@ -52,6 +53,14 @@ expected<std::shared_ptr<const mapped_file>> mapped_file::open(const std::filesy
     return failure(errc::resource_exhausted, path, std::string("cannot map: ") + std::strerror(errno));
   return std::shared_ptr<const mapped_file>(
       new mapped_file(std::span(static_cast<const std::byte*>(address), size)));
+}
+
+void mapped_file::release(std::span<const std::byte> part) const noexcept {
+  if (part.data() < bytes_.data() || part.data() + part.size() > bytes_.data() + bytes_.size()) return;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED); // advice
 }
 
 mapped_file::~mapped_file() { ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }

@@ -24,6 +24,10 @@ class mapped_file {
 
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
+  /// Takes the whole pages of `part`, if it lies in the file, out of this process's memory: what has been
+  /// copied should not count twice. Read again, they come from the file again.
+  void release(std::span<const std::byte> part) const noexcept;
+
  private:
   explicit mapped_file(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
 

@@ -41,8 +41,8 @@ class safetensors_file {
   std::span<const safetensors_tensor> tensors() const noexcept {
     return tensors_;
   } ///< in order of their data
-  /// Keeps the bytes mapped without the rest of this object.
-  std::shared_ptr<const void> share_mapping() const noexcept { return mapping_; }
+  /// The file; held, it keeps the bytes mapped without the rest of this object.
+  const std::shared_ptr<const mapped_file>& mapping() const noexcept { return mapping_; }
 
  private:
   safetensors_file() = default;

@@ -2,6 +2,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/device/float16.hpp"
+#include "runtime/model/loader/mapped_file.hpp"
 #include "runtime/model/loader/quote.hpp"
 
 #include <charconv>
@@ -288,7 +289,8 @@ bool is_matrix_role(tensor_role role) noexcept {
 
 expected<weights_source> weights_source::make(const model_config& config,
                                               std::span<const weight_view> tensors, tensor_naming naming,
-                                              std::shared_ptr<const void> owner, std::string_view file) {
+                                              std::shared_ptr<const void> owner, std::string_view file,
+                                              std::vector<std::shared_ptr<const mapped_file>> mappings) {
   // The tables below are made for as many layers as the file lists tensors for.
   std::size_t per_layer = 0;
   for (const auto& names : all_roles)
@@ -300,7 +302,13 @@ expected<weights_source> weights_source::make(const model_config& config,
   weights_builder builder(config, naming, file);
   for (const auto& tensor : tensors)
     if (auto added = builder.add(tensor); !added) return std::move(added).error();
-  return builder.finish(std::move(owner));
+  auto made = builder.finish(std::move(owner));
+  if (made) made->mappings_ = std::move(mappings);
+  return made;
+}
+
+void weights_source::release(std::span<const std::byte> bytes) const noexcept {
+  for (const auto& mapping : mappings_) mapping->release(bytes);
 }
 
 const weight_view& weights_source::at(tensor_role role) const {

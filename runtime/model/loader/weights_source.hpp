@@ -15,6 +15,8 @@
 
 namespace paceline::model {
 
+class mapped_file;
+
 /// What a tensor is for, whatever a file calls it. Matrices are [rows][cols] = [outputs][inputs]; the others
 /// have 1 row.
 enum class tensor_role : std::uint8_t {
@@ -75,10 +77,10 @@ enum class tensor_naming : std::uint8_t {
 class weights_source {
  public:
   /// `tensors` are all of a file, in any order, vectors of any float type; `owner` keeps their bytes and
-  /// names alive. Errors name `file`, tensor and rule.
+  /// names alive, and so do `mappings`, the files they are mapped from, if they are. Errors name `file`, tensor and rule.
   static expected<weights_source> make(const model_config& config, std::span<const weight_view> tensors,
-                                       tensor_naming naming, std::shared_ptr<const void> owner,
-                                       std::string_view file);
+                                       tensor_naming naming, std::shared_ptr<const void> owner, std::string_view file,
+                                       std::vector<std::shared_ptr<const mapped_file>> mappings = {});
 
   /// A tensor of the model. Roles that the config excludes give an empty view.
   const weight_view& at(tensor_role role) const;
@@ -86,6 +88,9 @@ class weights_source {
   const weight_view& at(tensor_role role, std::uint32_t layer) const;
 
   std::uint32_t num_layers() const noexcept { return static_cast<std::uint32_t>(layers_.size()); }
+  /// Says that bytes of a tensor have been copied and are not read again soon. Thread-safe.
+  void release(std::span<const std::byte> bytes) const noexcept;
+
   /// Bytes of all tensors; a tied head counts once.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
 
@@ -99,6 +104,7 @@ class weights_source {
   std::vector<role_table> layers_;
   std::vector<std::unique_ptr<float[]>> converted_; ///< vectors that are not as the file has them
   std::shared_ptr<const void> owner_;
+  std::vector<std::shared_ptr<const mapped_file>> mappings_;
   std::uint64_t total_bytes_ = 0;
 };
 

@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t max_source_bytes = 1U << 20;
 
 error located(const template_options& options, const jinja::failure& met, int line) {
-  return {met.code, options.name + ":" + std::to_string(met.line != 0 ? met.line : line) + ": " + met.message};
+  return {met.code,
+          options.name + ":" + std::to_string(met.line != 0 ? met.line : line) + ": " + met.message};
 }
 
 } // namespace
@@ -20,7 +21,8 @@ error located(const template_options& options, const jinja::failure& met, int li
 expected<chat_template> chat_template::parse(std::string_view source, template_options options) {
   if (source.size() > max_source_bytes)
     return error{errc::invalid_argument, options.name + ": the template is longer than 1 MiB"};
-  if (!jinja::is_valid_utf8(source)) return error{errc::invalid_argument, options.name + ": the template is not UTF-8"};
+  if (!jinja::is_valid_utf8(source))
+    return error{errc::invalid_argument, options.name + ": the template is not UTF-8"};
   try {
     auto tree = std::make_shared<jinja::template_tree>(jinja::parse_template(source, options));
     return chat_template(std::move(tree), std::move(options));
@@ -29,7 +31,8 @@ expected<chat_template> chat_template::parse(std::string_view source, template_o
   }
 }
 
-expected<std::string> chat_template::render(const boost::json::object& variables, const render_limits& limits) const {
+expected<std::string> chat_template::render(const boost::json::object& variables,
+                                            const render_limits& limits) const {
   jinja::runtime rt(options_, limits);
   int line = 1;
   try {

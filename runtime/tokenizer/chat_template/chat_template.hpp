@@ -15,21 +15,21 @@ namespace jinja {
 struct template_tree;
 }
 
-/// A chat template in Jinja2, ready to render. Renders what Python's jinja2 3.1 renders, in the configuration that
-/// `template_options` says, and fails where it raises. Copies share the parsed template; rendering changes nothing, so
-/// any number of threads may render at once.
+/// A chat template in Jinja2, ready to render. Renders what Python's jinja2 3.1 renders, in the configuration
+/// that `template_options` says, and fails where it raises. Copies share the parsed template; rendering
+/// changes nothing, so any number of threads may render at once.
 class chat_template {
-public:
+ public:
   /// Parses a template of at most 1 MiB. Errors name the template and the line.
   static expected<chat_template> parse(std::string_view source, template_options options = {});
 
-  /// The text for these variables. Nothing but the variables, the functions of `find_global` and jinja2's own filters
-  /// and tests is within reach of the template.
+  /// The text for these variables. Nothing but the variables, the functions of `find_global` and jinja2's own
+  /// filters and tests is within reach of the template.
   expected<std::string> render(const boost::json::object& variables, const render_limits& limits = {}) const;
 
   const template_options& options() const noexcept { return options_; }
 
-private:
+ private:
   chat_template(std::shared_ptr<const jinja::template_tree> tree, template_options options)
       : tree_(std::move(tree)), options_(std::move(options)) {}
 

@@ -36,8 +36,12 @@ struct exact_handler {
   bool on_string_part(string_view text, std::size_t, error_code&) { return stack.push_chars(text), true; }
   bool on_string(string_view text, std::size_t, error_code&) { return stack.push_string(text), true; }
   bool on_number_part(string_view text, error_code&) { return number.append(text.data(), text.size()), true; }
-  bool on_int64(std::int64_t v, string_view, error_code&) { return number.clear(), stack.push_int64(v), true; }
-  bool on_uint64(std::uint64_t v, string_view, error_code&) { return number.clear(), stack.push_uint64(v), true; }
+  bool on_int64(std::int64_t v, string_view, error_code&) {
+    return number.clear(), stack.push_int64(v), true;
+  }
+  bool on_uint64(std::uint64_t v, string_view, error_code&) {
+    return number.clear(), stack.push_uint64(v), true;
+  }
   bool on_bool(bool v, error_code&) { return stack.push_bool(v), true; }
   bool on_null(error_code&) { return stack.push_null(), true; }
   bool on_comment_part(string_view, error_code&) { return true; }

@@ -7,13 +7,13 @@
 
 namespace paceline::tokenizer {
 
-/// What `tojson` writes: json.dumps as Hugging Face transformers installs it, or jinja2's own filter, which sorts keys
-/// and escapes HTML.
+/// What `tojson` writes: json.dumps as Hugging Face transformers installs it, or jinja2's own filter, which
+/// sorts keys and escapes HTML.
 enum class tojson_style { transformers, jinja2 };
 
 /// How a template is read and rendered. The defaults are those of transformers' `apply_chat_template`:
-/// ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True) with loop controls and generation blocks.
-/// `plain_jinja2()` gives those of `jinja2.Environment()`.
+/// ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True) with loop controls and generation
+/// blocks. `plain_jinja2()` gives those of `jinja2.Environment()`.
 struct template_options {
   std::string name = "chat template"; ///< how errors name the template: a file or model
   bool trim_blocks = true;            ///< drop the first newline after a block tag
@@ -22,8 +22,8 @@ struct template_options {
   bool loop_controls = true;     ///< {% break %} and {% continue %}
   bool generation_blocks = true; ///< {% generation %}, which marks what the assistant wrote
   bool chat_functions = true;    ///< raise_exception and strftime_now
-  bool allow_mutation = false;   ///< list.append, dict.update and the like; the immutable sandbox refuses them
-  bool limit_ranges = true;      ///< the sandbox refuses range() above 100000 elements
+  bool allow_mutation = false; ///< list.append, dict.update and the like; the immutable sandbox refuses them
+  bool limit_ranges = true;    ///< the sandbox refuses range() above 100000 elements
   tojson_style tojson = tojson_style::transformers;
 
   static template_options plain_jinja2() {
@@ -46,8 +46,8 @@ struct wall_time {
 /// The machine's local time.
 wall_time local_wall_time();
 
-/// What one rendering may use. Templates come with requests and model files: they are hostile input. Reaching a limit
-/// is `errc::resource_exhausted` with the template's line.
+/// What one rendering may use. Templates come with requests and model files: they are hostile input. Reaching
+/// a limit is `errc::resource_exhausted` with the template's line.
 struct render_limits {
   std::size_t max_steps = 1'000'000; ///< evaluated nodes, loop turns and touched elements
   int max_call_depth = 64;           ///< macros, callers and recursive loops inside each other

@@ -15,11 +15,13 @@ namespace {
 expected<boost::json::object> parse_variables(std::string_view line) {
   auto parsed = parse_exact_json(line);
   if (!parsed) return std::move(parsed).error();
-  if (!parsed->is_object()) return error{errc::invalid_argument, "the template variables must be a JSON object"};
+  if (!parsed->is_object())
+    return error{errc::invalid_argument, "the template variables must be a JSON object"};
   return std::move(parsed->get_object());
 }
 
-expected<std::string> render_line(std::string_view line, const chat_template& rendered, const render_limits& limits) {
+expected<std::string> render_line(std::string_view line, const chat_template& rendered,
+                                  const render_limits& limits) {
   auto variables = parse_variables(line);
   if (!variables) return std::move(variables).error();
   return rendered.render(*variables, limits);

@@ -7,12 +7,15 @@ namespace paceline::tokenizer {
 
 namespace {
 
-/// What a request's own arguments may not replace: the variables the server fills in, and the functions of templates.
+/// What a request's own arguments may not replace: the variables the server fills in, and the functions of
+/// templates.
 bool is_reserved(std::string_view name) {
   static constexpr std::string_view reserved[] = {
-      "messages",  "tools",     "documents", "add_generation_prompt", "bos_token", "eos_token",       "pad_token",
-      "unk_token", "range",     "dict",      "namespace",             "cycler",    "joiner",          "lipsum",
-      "self",      "raise_exception", "strftime_now", "chat_template", "tokenize"};
+      "messages",     "tools",         "documents", "add_generation_prompt",
+      "bos_token",    "eos_token",     "pad_token", "unk_token",
+      "range",        "dict",          "namespace", "cycler",
+      "joiner",       "lipsum",        "self",      "raise_exception",
+      "strftime_now", "chat_template", "tokenize"};
   return std::find(std::begin(reserved), std::end(reserved), name) != std::end(reserved);
 }
 
@@ -22,7 +25,8 @@ boost::json::value or_null(const std::optional<boost::json::array>& list) {
 
 } // namespace
 
-expected<boost::json::object> request_variables(const chat_request& request, const special_spellings& spellings) {
+expected<boost::json::object> request_variables(const chat_request& request,
+                                                const special_spellings& spellings) {
   boost::json::object variables;
   variables["messages"] = request.messages;
   variables["tools"] = or_null(request.tools);
@@ -38,7 +42,8 @@ expected<boost::json::object> request_variables(const chat_request& request, con
   for (const auto& argument : request.template_arguments) {
     const std::string_view name(argument.key().data(), argument.key().size());
     if (is_reserved(name))
-      return error{errc::invalid_argument, "chat_template_kwargs: '" + std::string(name) + "' cannot be replaced"};
+      return error{errc::invalid_argument,
+                   "chat_template_kwargs: '" + std::string(name) + "' cannot be replaced"};
     variables[argument.key()] = argument.value();
   }
   return variables;

@@ -23,6 +23,7 @@ void read_pre_tokenizer(const json_node& node, pre_tokenizer& out);
 /// How decoders turn a token's spelling into its bytes.
 struct decoder_rules {
   bool byte_level = false;
+  bool spaces_between = false;      ///< tokens are words
   bool byte_fallback = false;       ///< "<0xHH>" is a byte
   bool strip_leading_space = false; ///< of the whole text
   std::vector<std::pair<std::string, std::string>> replacements;
@@ -31,7 +32,7 @@ struct decoder_rules {
   std::string piece(std::string_view spelling) const;
 };
 
-/// Member "decoder".
+/// Member "decoder"; absent means tokens as they are spelt, with spaces between.
 decoder_rules read_decoder(const json_node& node);
 
 /// What a post-processor puts around one text.

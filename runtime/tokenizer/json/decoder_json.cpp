@@ -33,7 +33,7 @@ void read_into(const json_node& node, decoder_rules& out) {
       return node.refuse("may only strip one leading space", errc::unsupported);
     out.strip_leading_space = node["start"].uint_below(2) == 1;
   } else {
-    node.refuse("decoder \"" + type + "\" is not supported", errc::unsupported);
+    node.refuse("of type \"" + type + "\" is not supported", errc::unsupported);
   }
 }
 
@@ -41,11 +41,17 @@ void read_into(const json_node& node, decoder_rules& out) {
 
 decoder_rules read_decoder(const json_node& node) {
   decoder_rules rules;
-  read_into(node, rules);
+  if (node) {
+    read_into(node, rules);
+  } else {
+    rules.spaces_between = true;
+    rules.strip_leading_space = true;
+  }
   return rules;
 }
 
 std::string decoder_rules::piece(std::string_view spelling) const {
+  if (spaces_between) return " " + std::string(spelling);
   if (byte_level) return spelt_bytes(spelling).value_or(std::string(spelling));
   if (byte_fallback)
     if (const auto byte = hex_spelt_byte(spelling)) return std::string(1, static_cast<char>(*byte));

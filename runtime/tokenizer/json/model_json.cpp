@@ -34,9 +34,10 @@ void read_bpe_vocabulary(const json_node& model, model_vocabulary& out) {
   }
   if (!model["unk_token"]) return;
   const std::string unknown = model["unk_token"].string();
+  // One that is no token is never needed: byte-level files leave a made-up name there.
   const auto found = std::find(out.spellings.begin(), out.spellings.end(), unknown);
-  if (found == out.spellings.end()) return model["unk_token"].refuse("is no token of the vocabulary");
-  out.unknown = token_id{static_cast<token_id::rep>(found - out.spellings.begin())};
+  if (found != out.spellings.end())
+    out.unknown = token_id{static_cast<token_id::rep>(found - out.spellings.begin())};
 }
 
 void read_unigram_vocabulary(const json_node& model, model_vocabulary& out) {
@@ -81,9 +82,8 @@ merge_list_of_file read_merges(const json_node& node, const token_table& tokens)
   return merges;
 }
 
-std::optional<tokenizer_parts::model_variant> make_bpe(const json_node& model,
-                                                       const model_vocabulary& vocabulary,
-                                                       const std::shared_ptr<const token_table>& tokens) {
+std::optional<tokenizer_parts::model_variant>
+make_bpe(const json_node& model, std::shared_ptr<const token_table> tokens, std::optional<token_id> unknown) {
   for (const auto* affix : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (!model[affix].string_or("").empty()) model[affix].refuse("is not supported", errc::unsupported);
   if (model["dropout"] && model["dropout"].number() != 0)
@@ -92,10 +92,10 @@ std::optional<tokenizer_parts::model_variant> make_bpe(const json_node& model,
   rules.ignore_merges = model["ignore_merges"].flag_or(false);
   rules.byte_fallback = model["byte_fallback"].flag_or(false);
   rules.fuse_unknown = model["fuse_unk"].flag_or(false);
-  rules.unknown = vocabulary.unknown;
+  rules.unknown = unknown;
   const auto merges = read_merges(model["merges"], *tokens);
   if (model.failed()) return std::nullopt;
-  return bpe_model(tokens, merges, rules);
+  return bpe_model(std::move(tokens), merges, rules);
 }
 
 } // namespace
@@ -113,12 +113,12 @@ model_vocabulary read_model_vocabulary(const json_node& model) {
 }
 
 std::optional<tokenizer_parts::model_variant> make_model(const json_node& model,
-                                                         const model_vocabulary& vocabulary,
-                                                         const std::shared_ptr<const token_table>& tokens) {
-  if (type_of(model) == "BPE") return make_bpe(model, vocabulary, tokens);
+                                                         const model_vocabulary& vocabulary) {
+  auto tokens = std::make_shared<const token_table>(vocabulary.spellings);
+  if (type_of(model) == "BPE") return make_bpe(model, std::move(tokens), vocabulary.unknown);
   const bool byte_fallback = model["byte_fallback"].flag_or(false);
   if (model.failed()) return std::nullopt;
-  return unigram_model(tokens, vocabulary.scores, *vocabulary.unknown, byte_fallback);
+  return unigram_model(std::move(tokens), vocabulary.scores, *vocabulary.unknown, byte_fallback);
 }
 
 } // namespace paceline::tokenizer

@@ -25,9 +25,8 @@ struct model_vocabulary {
 /// Reads the tokens of a BPE or Unigram model; others are refused by name.
 model_vocabulary read_model_vocabulary(const json_node& model);
 
-/// The model over `tokens`: those of `vocabulary` with the added tokens. None when an error is recorded.
+/// The model over its own tokens, which need not have the added ones. None when an error is recorded.
 std::optional<tokenizer_parts::model_variant> make_model(const json_node& model,
-                                                         const model_vocabulary& vocabulary,
-                                                         const std::shared_ptr<const token_table>& tokens);
+                                                         const model_vocabulary& vocabulary);
 
 } // namespace paceline::tokenizer

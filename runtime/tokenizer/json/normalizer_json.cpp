@@ -39,7 +39,7 @@ void read_normalizer(const json_node& node, normalizer& out) {
     auto from = read_pattern(node["pattern"]);
     if (from) out.add(replace_step{std::move(*from), node["content"].string()});
   } else {
-    node.refuse("normalizer \"" + type + "\" is not supported", errc::unsupported);
+    node.refuse("of type \"" + type + "\" is not supported", errc::unsupported);
   }
 }
 

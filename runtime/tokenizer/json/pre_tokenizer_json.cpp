@@ -10,11 +10,21 @@ namespace paceline::tokenizer {
 
 namespace {
 
-/// What Rust calls punctuation in these files: ASCII's and Unicode's.
-constexpr std::string_view punctuation = R"([!-/:-@\[-`{-~\p{P}])";
+/// Punctuation of ASCII and of Unicode 8, which is as far as the table goes that these files were made with.
+constexpr std::string_view punctuation =
+    R"((?![\x{61d}\x{9fd}\x{a76}\x{c77}\x{c84}\x{1b7d}\x{1b7e}\x{2e43}-\x{2e5d}\x{10ead}\x{10f55}-\x{10f59})"
+    R"(\x{10f86}-\x{10f89}\x{1144b}-\x{1144f}\x{1145a}-\x{1145d}\x{11660}-\x{1166c}\x{116b9}\x{1183b})"
+    R"(\x{11944}-\x{11946}\x{119e2}\x{11a3f}-\x{11a46}\x{11a9a}-\x{11aa2}\x{11c41}-\x{11c45}\x{11c70}\x{11c71})"
+    R"(\x{11ef7}\x{11ef8}\x{11fff}\x{12ff1}\x{12ff2}\x{16e97}-\x{16e9a}\x{16fe2}\x{1e95e}\x{1e95f}])"
+    R"()[!-/:-@\[-`{-~\p{P}\x{166d}\x{111c9}])";
 /// ByteLevel's own split.
 constexpr std::string_view byte_level_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+/// "\w+|[^\w\s]+" in the sense of Rust's pattern engine, which runs the pre-tokenizer Whitespace: its \w has
+/// joiners and not the numbers of Latin-1.
+constexpr std::string_view rust_words =
+    R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\s]+)";
 
 split_behavior read_behavior(const json_node& node, split_behavior fallback) {
   if (!node) return fallback;
@@ -89,7 +99,7 @@ void read_pre_tokenizer(const json_node& node, pre_tokenizer& out) {
   } else if (type == "Punctuation") {
     add_split(node, punctuation, read_behavior(node["behavior"], behavior::isolated), false, out);
   } else if (type == "Whitespace") {
-    add_split(node, R"(\w+|[^\w\s]+)", behavior::removed, true, out);
+    add_split(node, rust_words, behavior::removed, true, out);
   } else if (type == "WhitespaceSplit") {
     add_split(node, R"(\s)", behavior::removed, false, out);
   } else if (type == "BertPreTokenizer") {
@@ -100,7 +110,7 @@ void read_pre_tokenizer(const json_node& node, pre_tokenizer& out) {
     if (delimiter.empty()) return node["delimiter"].refuse("must not be empty");
     out.add(splitter(delimiter, behavior::removed));
   } else {
-    node.refuse("pre-tokenizer \"" + type + "\" is not supported", errc::unsupported);
+    node.refuse("of type \"" + type + "\" is not supported", errc::unsupported);
   }
 }
 

@@ -42,9 +42,9 @@ std::vector<added_entry> read_added_tokens(const json_node& node) {
 }
 
 /// Spellings by id of the model's vocabulary and the added tokens; ids that neither names are empty.
-std::vector<std::string> collect_spellings(const json_node& root, model_vocabulary& vocabulary,
+std::vector<std::string> collect_spellings(const json_node& root, const model_vocabulary& vocabulary,
                                            const std::vector<added_entry>& added) {
-  std::vector<std::string> spellings = std::move(vocabulary.spellings);
+  std::vector<std::string> spellings = vocabulary.spellings;
   for (std::size_t i = 0; i < added.size(); ++i) {
     const auto id = static_cast<std::size_t>(added[i].token.id.value);
     if (id >= spellings.size()) spellings.resize(id + 1);
@@ -56,7 +56,7 @@ std::vector<std::string> collect_spellings(const json_node& root, model_vocabula
 }
 
 void set_types_and_pieces(const decoder_rules& decoder, const std::vector<added_entry>& added,
-                          std::optional<token_id> unknown, tokenizer_parts& parts) {
+                          tokenizer_parts& parts) {
   parts.types.assign(parts.tokens->size(), token_type::normal);
   for (std::size_t i = 0; i < parts.types.size(); ++i) {
     const std::string_view spelling = (*parts.tokens)[token_id{static_cast<token_id::rep>(i)}];
@@ -64,19 +64,19 @@ void set_types_and_pieces(const decoder_rules& decoder, const std::vector<added_
     if (decoder.byte_fallback && hex_spelt_byte(spelling)) parts.types[i] = token_type::byte;
     parts.pieces.push_back(decoder.piece(spelling));
   }
-  if (unknown) parts.types[static_cast<std::size_t>(unknown->value)] = token_type::unknown;
   for (const auto& [token, normalized] : added)
     parts.types[static_cast<std::size_t>(token.id.value)] =
         token.special ? token_type::control : token_type::user_defined;
 }
 
-/// Finds added tokens in raw or normalized text, as each wants.
+/// Finds added tokens in raw or normalized text, as each wants; raw text is searched first even where nothing
+/// is normalized.
 expected<void> set_added_tokens(const std::vector<added_entry>& added, tokenizer_parts& parts) {
   std::vector<added_token> raw;
   std::vector<added_token> normalized;
   regex::scratch work;
   for (const auto& entry : added) {
-    if (!entry.normalized || parts.normalize.empty()) {
+    if (!entry.normalized) {
       raw.push_back(entry.token);
       continue;
     }
@@ -127,13 +127,13 @@ expected<void> set_specials(const tokenizer_json_settings& settings, std::string
 
 expected<tokenizer> assemble(const json_node& root, const std::optional<error>& failure,
                              const tokenizer_json_settings& settings, std::string_view file) {
-  model_vocabulary vocabulary = read_model_vocabulary(root["model"]);
+  const model_vocabulary vocabulary = read_model_vocabulary(root["model"]);
   const auto added = read_added_tokens(root["added_tokens"]);
   if (failure) return *failure;
   const auto tokens = std::make_shared<const token_table>(collect_spellings(root, vocabulary, added));
   if (tokens->size() == 0) root["model"].refuse("has no tokens");
   if (failure) return *failure;
-  auto model = make_model(root["model"], vocabulary, tokens);
+  auto model = make_model(root["model"], vocabulary);
   if (failure) return *failure;
   auto parts = std::make_shared<tokenizer_parts>(tokens, std::move(*model));
   read_normalizer(root["normalizer"], parts->normalize);
@@ -144,7 +144,7 @@ expected<tokenizer> assemble(const json_node& root, const std::optional<error>& 
   const decoder_rules decoder = read_decoder(root["decoder"]);
   if (failure) return *failure;
   parts->strip_leading_space = decoder.strip_leading_space;
-  set_types_and_pieces(decoder, added, vocabulary.unknown, *parts);
+  set_types_and_pieces(decoder, added, *parts);
   if (auto done = set_added_tokens(added, *parts); !done) return std::move(done).error();
   if (auto done = set_specials(settings, file, *parts); !done) return std::move(done).error();
   parts->finish();

@@ -18,10 +18,10 @@ namespace paceline::tokenizer {
 
 /// How a BPE vocabulary treats what its merges do not settle.
 struct bpe_rules {
-  bool ignore_merges = false;      ///< a word that is an entry is that entry, merges or not (Llama 3)
-  bool whole_newlines = false;     ///< the same for words of newlines only (Gemma 4)
-  bool byte_fallback = false;      ///< a character without entry becomes its bytes' "<0xHH>" entries
-  bool fuse_unknown = false;       ///< a run of unknown characters is one `unknown`
+  bool ignore_merges = false;        ///< a word that is an entry is that entry, merges or not (Llama 3)
+  bool whole_newlines = false;       ///< the same for words of newlines only (Gemma 4)
+  bool byte_fallback = false;        ///< a character without entry becomes its bytes' "<0xHH>" entries
+  bool fuse_unknown = false;         ///< a run of unknown characters is one `unknown`
   std::optional<token_id> unknown{}; ///< none: unknown characters vanish, as in llama.cpp
 };
 

@@ -1,5 +1,8 @@
 #include "runtime/tokenizer/pre_tokenizers/regex.hpp"
 
+#include "runtime/tokenizer/pre_tokenizers/pattern_dialect.hpp"
+#include "runtime/tokenizer/text/utf8.hpp"
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -17,66 +20,19 @@ constexpr std::uint32_t max_heap_kib =
 constexpr std::size_t first_stack_bytes = 32 * 1024; ///< of compiled code
 constexpr std::size_t max_stack_bytes = 8 * 1024 * 1024;
 
-/// PCRE2's \s adds U+180E and its \w lacks marks; these are the members that tokenizer files mean.
-constexpr std::string_view space_members =
-    R"(\t-\r\x20\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
-constexpr std::string_view word_members = R"(\p{L}\p{M}\p{Nd}\p{Pc})";
-
 error unsupported(std::string_view pattern, std::string_view why) {
   return error(errc::unsupported, "pattern \"" + std::string(pattern) + "\": " + std::string(why));
 }
 
-/// `pattern` in PCRE2's words: class escapes spelt out, everything else as it is.
-expected<std::string> translate(std::string_view pattern) {
-  std::string out;
-  bool in_class = false;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c == '\\' && i + 1 < pattern.size()) {
-      const char escaped = pattern[++i];
-      const auto members = escaped == 's' || escaped == 'S'   ? space_members
-                           : escaped == 'w' || escaped == 'W' ? word_members
-                                                              : std::string_view();
-      const bool negated = escaped == 'S' || escaped == 'W';
-      if (members.empty() || (in_class && negated)) {
-        if (escaped == 'h' || escaped == 'H') return unsupported(pattern, "\\h is not supported");
-        out += c;
-        out += escaped;
-      } else if (in_class) {
-        out += members;
-      } else {
-        out += negated ? "[^" : "[";
-        out += members;
-        out += ']';
-      }
-      continue;
-    }
-    if (in_class && c == '[' && i + 1 < pattern.size() && pattern[i + 1] != ':')
-      return unsupported(pattern, "a class inside a class is not supported");
-    if (in_class && pattern.substr(i).starts_with("&&"))
-      return unsupported(pattern, "intersections of classes (&&) are not supported");
-    if (c == '[' && !in_class) {
-      in_class = true;
-      out += c;
-      // A closing bracket that comes first is a member.
-      if (i + 1 < pattern.size() && pattern[i + 1] == '^') out += pattern[++i];
-      if (i + 1 < pattern.size() && pattern[i + 1] == ']') {
-        out += "\\]";
-        ++i;
-      }
-      continue;
-    }
-    if (in_class && pattern.substr(i).starts_with("[:")) {
-      const auto close = pattern.find(":]", i);
-      if (close == std::string_view::npos) return unsupported(pattern, "[: without :]");
-      out += pattern.substr(i, close + 2 - i);
-      i = close + 1;
-      continue;
-    }
-    if (in_class && c == ']') in_class = false;
-    out += c;
-  }
-  return out;
+/// Optimizations that lose matches of `pattern` in PCRE2 10.42.
+std::uint32_t avoided_optimizations(std::string_view pattern) noexcept {
+  const auto has = [&](std::string_view part) { return pattern.find(part) != std::string_view::npos; };
+  std::uint32_t avoided = 0;
+  // What a lookahead sees is taken for read already: no "(?=a)1*a" is found in "a".
+  if (has("(?=")) avoided |= PCRE2_NO_START_OPTIMIZE;
+  // A possessive group is taken for one that must match: no "\D*(1)?+^b" is found in "a\nb".
+  if (has(")?+") || has(")*+")) avoided |= PCRE2_NO_AUTO_POSSESS;
+  return avoided;
 }
 
 std::string engine_message(int code) {
@@ -119,7 +75,7 @@ regex::scratch::scratch() : state_(std::make_unique<state>()) {}
 regex::scratch::~scratch() = default;
 
 expected<regex> regex::compile(std::string_view pattern) {
-  auto translated = translate(pattern);
+  auto translated = pcre2_pattern(pattern);
   if (!translated) return std::move(translated).error();
   const std::unique_ptr<pcre2_compile_context, decltype(&pcre2_compile_context_free)> context(
       pcre2_compile_context_create(nullptr), &pcre2_compile_context_free);
@@ -127,7 +83,8 @@ expected<regex> regex::compile(std::string_view pattern) {
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int code = 0;
   PCRE2_SIZE at = 0;
-  constexpr std::uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+  const std::uint32_t options =
+      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | avoided_optimizations(*translated);
   auto* compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(),
                                  options, &code, &at, context.get());
   if (compiled == nullptr) return unsupported(pattern, engine_message(code));
@@ -158,6 +115,21 @@ expected<std::optional<text_range>> regex::find(std::string_view text, std::size
                                                " bytes: " + engine_message(status));
   const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(state.match);
   return std::optional(text_range{bounds[0], bounds[1]});
+}
+
+expected<std::vector<text_range>> regex::find_all(std::string_view text, scratch& work) const {
+  std::vector<text_range> matches;
+  for (std::size_t from = 0; from <= text.size();) {
+    auto match = find(text, from, work);
+    if (!match) return std::move(match).error();
+    if (!*match) break;
+    const text_range range = **match;
+    const bool empty = range.begin == range.end;
+    if (!empty || matches.empty() || matches.back().end != range.end) matches.push_back(range);
+    from = range.end;
+    if (empty) from += from < text.size() ? utf8_length(text[from]) : 1;
+  }
+  return matches;
 }
 
 } // namespace paceline::tokenizer

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace paceline::tokenizer {
 
@@ -42,6 +43,9 @@ class regex {
   /// The leftmost match in `text` that begins at `from` or later; `text` is all that anchors and lookarounds
   /// see. Fails (errc::resource_exhausted) when the search takes more steps than a fair one does.
   expected<std::optional<text_range>> find(std::string_view text, std::size_t from, scratch& work) const;
+
+  /// Every match, left to right. An empty one right behind another does not count.
+  expected<std::vector<text_range>> find_all(std::string_view text, scratch& work) const;
 
   const std::string& pattern() const noexcept { return pattern_; }
 

@@ -13,15 +13,9 @@ namespace {
 using ranges = std::vector<text_range>;
 
 expected<void> find_matches(const regex& pattern, std::string_view text, regex::scratch& work, ranges& out) {
-  for (std::size_t from = 0; from <= text.size();) {
-    auto match = pattern.find(text, from, work);
-    if (!match) return std::move(match).error();
-    if (!*match) break;
-    const text_range range = **match;
-    out.push_back(range); // an empty match is a border
-    from = range.end;
-    if (range.begin == range.end) from += from < text.size() ? utf8_length(text[from]) : 1;
-  }
+  auto matches = pattern.find_all(text, work);
+  if (!matches) return std::move(matches).error();
+  out = std::move(*matches);
   return {};
 }
 
@@ -36,10 +30,10 @@ expected<void> find_matches(digit_groups rule, std::string_view text, regex::scr
   std::vector<std::size_t> digits; // where each character of the current run begins
   for (std::size_t at = 0; at <= text.size();) {
     const utf8_unit unit = at < text.size() ? read_utf8(text, at) : utf8_unit{};
-    if (at < text.size() && is_number(unit.code_point)) {
+    if (at < text.size() && (rule.needs_word_boundary ? is_decimal_digit : is_number)(unit.code_point)) {
       digits.push_back(at);
     } else if (!digits.empty()) {
-      const bool bounded = at == text.size() || !is_word_character(unit.code_point);
+      const bool bounded = at == text.size() || !is_oniguruma_word_character(unit.code_point);
       if (bounded || !rule.needs_word_boundary) {
         digits.push_back(at);
         const std::size_t num_digits = digits.size() - 1;

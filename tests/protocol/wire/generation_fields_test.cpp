@@ -111,7 +111,7 @@ TEST(generation_fields, speculation_chooses_drafter_length_and_rule) {
   ASSERT_TRUE(request);
   EXPECT_EQ(request->fields.speculation.drafter, "ngram");
   EXPECT_EQ(request->fields.speculation.draft_length, 5U);
-  EXPECT_EQ(request->fields.speculation.rule, verification_rule::rejection);
+  EXPECT_EQ(request->fields.rule, verification_rule::rejection);
   EXPECT_EQ(request->fields.ignored_fields, std::vector<std::string>{"speculation.x"});
   EXPECT_EQ(parse(R"("speculation":{"draft_length":0})").failure().param, "speculation.draft_length");
   EXPECT_EQ(parse(R"("speculation":{"draft_length":64})").failure().param, "speculation.draft_length");
@@ -136,7 +136,10 @@ TEST(generation_fields, logit_bias_is_sorted_by_token_and_checked_by_entry) {
 
 TEST(generation_fields, at_most_four_stop_strings_none_empty) {
   EXPECT_EQ(parse(R"("stop":["a","b"])")->fields.stop.stop_strings, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(parse(R"("stop":["a","b","c","d","e"])").failure().param, "stop");
+  std::string words = R"("a")";
+  for (int i = 1; i < 16; ++i) words += R"(,"a")";
+  EXPECT_EQ(parse(R"("stop":[)" + words + "]")->fields.stop.stop_strings.size(), 16U);
+  EXPECT_EQ(parse(R"("stop":[)" + words + R"(,"b"])").failure().param, "stop");
   EXPECT_EQ(parse(R"("stop":[""])").failure().param, "stop[0]");
   EXPECT_EQ(parse(R"("stop":["a",1])").failure().param, "stop[1]");
 }
@@ -170,6 +173,18 @@ TEST(resolve, fills_what_the_model_decides) {
   EXPECT_EQ(request->stop.eos_ids, model.eos_ids);
   EXPECT_EQ(resolve({}, model, tokens(4), std::nullopt)->stop.max_tokens, 28U);
   EXPECT_EQ(resolve({}, model, tokens(20), 16)->stop.max_tokens, 12U);
+}
+
+TEST(resolve, the_models_rule_holds_where_the_request_names_none) {
+  auto strict = model;
+  strict.default_rule = verification_rule::rejection;
+  const auto rule_of = [&](const std::string& members) {
+    return resolve(parse(members)->fields, strict, tokens(4), 16)->speculation.rule;
+  };
+  EXPECT_EQ(rule_of(""), verification_rule::rejection);
+  EXPECT_EQ(rule_of(R"("speculation":{"drafter":"ngram"})"), verification_rule::rejection);
+  EXPECT_EQ(rule_of(R"("speculation":{"rule":"coupled"})"), verification_rule::coupled);
+  EXPECT_EQ(resolve({}, model, tokens(4), 16)->speculation.rule, verification_rule::coupled);
 }
 
 TEST(resolve, never_cuts_a_prompt_and_says_both_numbers) {

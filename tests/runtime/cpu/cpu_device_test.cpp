@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <future>
 #include <stdexcept>
@@ -186,6 +188,51 @@ TEST(cpu_stream, counts_work_before_its_actions_run) {
   });
   ready.open();
   EXPECT_EQ(seen.get_future().get(), 2U);
+}
+
+/// A partition whose members stay awake for `spin`, or park at once.
+std::unique_ptr<cpu_device> device_with_spin(std::uint32_t num_threads, std::chrono::microseconds spin) {
+  cpu_device_options opts;
+  opts.partitions.resize(1);
+  opts.partitions[0].num_threads = num_threads;
+  opts.partitions[0].spin = spin;
+  return std::move(*cpu_device::make(opts));
+}
+
+TEST(cpu_stream, fences_pass_in_order_whoever_tells_of_them) {
+  for (const auto spin : {std::chrono::microseconds(0), std::chrono::microseconds(1000000)})
+    for (const std::uint32_t num_threads : {1U, 2U, 3U}) {
+      auto device = device_with_spin(num_threads, spin);
+      auto stream = device->make_stream("target", 0);
+      std::vector<int> told; // a plain vector: actions of one stream must not run at the same time
+      gate all_registered;
+      for (int i = 0; i < 2000; ++i)
+        stream->submit("step", {all_registered.opened}, [](ops&) {}).when_passed([&told, i] {
+          told.push_back(i);
+        });
+      all_registered.open();
+      stream.reset(); // waits for the work and its actions
+      ASSERT_EQ(told.size(), 2000U) << num_threads << " threads";
+      EXPECT_TRUE(std::is_sorted(told.begin(), told.end())) << num_threads << " threads";
+    }
+}
+
+TEST(cpu_stream, an_end_is_told_while_the_next_program_runs) {
+  for (const auto spin : {std::chrono::microseconds(0), std::chrono::microseconds(1000000)})
+    for (const std::uint32_t num_threads : {1U, 2U, 3U}) {
+      auto device = device_with_spin(num_threads, spin);
+      auto stream = device->make_stream("target", 0);
+      for (int round = 0; round < 50; ++round) {
+        std::promise<void> told;
+        gate both_wait; // neither runs before both are there
+        auto first = stream->submit("first", {both_wait.opened}, [](ops&) {});
+        first.when_passed([&] { told.set_value(); });
+        auto second = stream->submit("second", {}, [&](ops&) { told.get_future().wait(); });
+        both_wait.open();
+        second.wait();
+        ASSERT_FALSE(second.failure());
+      }
+    }
 }
 
 TEST(cpu_stream, an_action_may_submit_more_work) {

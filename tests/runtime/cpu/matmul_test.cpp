@@ -341,6 +341,22 @@ TEST(pack, takes_about_the_bytes_of_the_file) {
   }
 }
 
+TEST(pack, reports_every_byte_once_and_in_order) {
+  std::mt19937 random(1);
+  const stored_tensor tensor = testing_support::random_tensor(tensor_type::q8_0, 1003, 8192, random);
+  std::vector<std::span<const std::byte>> parts;
+  const auto made =
+      pack_matrix("weights", tensor.view(), arena, [&](auto bytes) { parts.push_back(bytes); });
+  ASSERT_TRUE(made);
+  EXPECT_GE(parts.size(), 2U) << "a large tensor is reported in parts";
+  const std::byte* next = tensor.bytes.data();
+  for (const auto& part : parts) {
+    EXPECT_EQ(part.data(), next);
+    next += part.size();
+  }
+  EXPECT_EQ(next, tensor.bytes.data() + tensor.bytes.size());
+}
+
 TEST(pack, names_the_tensor_and_the_rule_it_breaks) {
   std::mt19937 random(1);
   stored_tensor tensor = testing_support::random_tensor(tensor_type::q4_k, 4, 256, random);

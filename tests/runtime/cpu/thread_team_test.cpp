@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <thread>
 
 namespace paceline::cpu {
 namespace {
@@ -97,6 +98,47 @@ TEST(thread_team, refuses_a_loop_inside_a_loop) {
       team.parallel_for(2, [&](std::uint32_t,
                                std::uint32_t) { team.parallel_for(2, [](std::uint32_t, std::uint32_t) {}); }),
       check_failure);
+}
+
+TEST(thread_team, a_member_runs_an_errand_beside_the_caller) {
+  thread_team team(team_of(2, 10s)); // awake
+  struct errand {
+    std::thread::id by;
+    std::atomic<bool> done{false};
+  } seen;
+  const auto note = [](void* context) noexcept {
+    auto& one = *static_cast<errand*>(context);
+    one.by = std::this_thread::get_id();
+    one.done = true;
+  };
+  ASSERT_TRUE(team.leave_errand(note, &seen));
+  while (!seen.done) std::this_thread::yield(); // the caller is busy with something else
+  team.finish_errand();
+  EXPECT_NE(seen.by, std::this_thread::get_id());
+}
+
+TEST(thread_team, every_errand_is_run_once_before_the_next) {
+  for (const auto spin : {0us, 5us, 1000us})
+    for (const std::uint32_t num_threads : {1U, 2U, 4U}) {
+      thread_team team(team_of(num_threads, spin));
+      std::uint32_t num_run = 0; // a plain int: the team must order errands for the caller
+      std::vector<std::uint32_t> calls(3, 0);
+      const auto count = [](void* context) noexcept { ++*static_cast<std::uint32_t*>(context); };
+      for (std::uint32_t round = 0; round < 3000; ++round) {
+        if (!team.leave_errand(count, &num_run)) ++num_run;
+        if (round % 3 != 0)
+          team.parallel_for(round % 3 + 1, [&](std::uint32_t chunk, std::uint32_t) { ++calls[chunk]; });
+        team.finish_errand();
+        ASSERT_EQ(num_run, round + 1) << num_threads << " threads";
+      }
+      EXPECT_EQ(calls, (std::vector<std::uint32_t>{2000, 2000, 1000})) << num_threads << " threads";
+    }
+}
+
+TEST(thread_team, a_team_of_one_has_nobody_for_errands) {
+  thread_team team(team_of(1));
+  EXPECT_FALSE(team.leave_errand([](void*) noexcept {}, nullptr));
+  team.finish_errand();
 }
 
 TEST(thread_team, accepts_cores_it_may_not_have) {

@@ -18,10 +18,11 @@ class failing_memory final : public device::weight_memory, public device::buffer
   explicit failing_memory(cpu::cpu_device& device) : device_(device) {}
 
   expected<std::unique_ptr<const device::matrix>> pack(std::string_view name,
-                                                       const device::tensor_view& tensor) override {
+                                                       const device::tensor_view& tensor,
+                                                       const device::bytes_done& done = {}) override {
     if (++num_calls == fail_at)
       return error(errc::resource_exhausted, std::string(name) + ": no memory left");
-    return device_.pack(name, tensor);
+    return device_.pack(name, tensor, done);
   }
   std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override {
     if (refuse_buffers) throw std::bad_alloc();

@@ -65,6 +65,22 @@ TEST(added_tokens, stripping_takes_spaces_along) {
   }
 }
 
+TEST(added_tokens, leftmost_search_looks_for_nothing_inside_a_spelling) {
+  auto special = token(1, "<file_sep>");
+  special.special = true;
+  const added_tokens tokens({special, token(2, "<file"), token(3, ">")}, match_order::leftmost);
+  EXPECT_EQ(split(tokens, "<file_sep>x<file"), (strings{"#1", "x", "#2"}));
+  EXPECT_EQ(split(tokens, "<file_sep>x<file", false), (strings{"<file_sep>x", "#2"}))
+      << "nor where it is text";
+}
+
+TEST(added_tokens, a_word_goes_on_over_joiners_and_ends_at_superscripts) {
+  auto word = token(1, "an");
+  word.single_word = true;
+  const added_tokens tokens({word}, match_order::leftmost);
+  EXPECT_EQ(split(tokens, "an\xe2\x80\x8d an\xc2\xb2"), (strings{"an\xe2\x80\x8d ", "#1", "\xc2\xb2"}));
+}
+
 TEST(added_tokens, a_single_word_does_not_match_inside_one) {
   auto word = token(1, "an");
   word.single_word = true;

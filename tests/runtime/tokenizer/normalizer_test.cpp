@@ -25,7 +25,7 @@ TEST(normalizer, unicode_forms_compose_and_decompose) {
   EXPECT_EQ(normalized(unicode_form::nfc, "e\xcc\x81\xef\xac\x81"), "\xc3\xa9\xef\xac\x81");
   EXPECT_EQ(normalized(unicode_form::nfd, "\xc3\xa9"), "e\xcc\x81");
   EXPECT_EQ(normalized(unicode_form::nfkc, "e\xcc\x81\xef\xac\x81"), "\xc3\xa9"
-                                                                "fi");
+                                                                     "fi");
   EXPECT_EQ(normalized(unicode_form::nfkd, "\xef\xac\x81\xc3\xa9"), "fie\xcc\x81");
   EXPECT_EQ(normalized(unicode_form::nfc, "\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab"), "한");
 }
@@ -56,7 +56,17 @@ TEST(normalizer, strips_and_prepends) {
 TEST(normalizer, replaces_literals_and_patterns) {
   EXPECT_EQ(normalized(replace_step{" ", "_"}, " a  b"), "_a__b");
   EXPECT_EQ(normalized(replace_step{compiled(R"(\s+)"), " "}, "a \n b  "), "a b ");
-  EXPECT_EQ(normalized(replace_step{compiled("x*"), "-"}, "axb"), "-a--b-");
+  EXPECT_EQ(normalized(replace_step{compiled("x*"), "-"}, "axb"), "-a-b-")
+      << "no empty match right behind another";
+  EXPECT_EQ(normalized(replace_step{compiled("x*"), "-"}, ""), "");
+}
+
+TEST(normalizer, knows_unicode_9) {
+  const std::string younger = "\xe1\xb7\xb6"; // U+1DF6, a mark of Unicode 10 below the letter
+  EXPECT_EQ(normalized(unicode_form::nfd, "a\xcc\x81" + younger), "a\xcc\x81" + younger) << "is not moved";
+  EXPECT_EQ(normalized(unicode_form::nfc, "e" + younger + "\xcc\x81"), "e" + younger + "\xcc\x81");
+  EXPECT_EQ(normalized(strip_accents_step{}, "a" + younger), "a" + younger);
+  EXPECT_EQ(normalized(unicode_form::nfkc, "\xe3\x8b\xbf"), "\xe3\x8b\xbf") << "U+32FF, of Unicode 12.1";
 }
 
 } // namespace

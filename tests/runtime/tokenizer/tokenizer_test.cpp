@@ -51,6 +51,15 @@ TEST(tokenizer, byte_level_vocabularies_spell_any_text) {
   EXPECT_EQ(t.decode(*t.encode("the\tthé \xf0\x9f\x98\x80")), "the\tthé \xf0\x9f\x98\x80");
 }
 
+TEST(tokenizer, markers_of_phi3_take_the_spaces_after_them_along) {
+  auto data = make_vocabulary(sentence());
+  EXPECT_EQ(pieces(make(data), "<start> \n the", {.add_special = false}).size(), 5U);
+  for (const char* name : {"Phi-3-mini", "phi3", "Phi 3.5 Mini Instruct"}) {
+    data.model_name = name;
+    EXPECT_EQ(pieces(make(data), "<start> \n the", {.add_special = false}), (strings{"<start>", "▁the"}));
+  }
+}
+
 TEST(tokenizer, plain_mode_reads_control_spellings_as_text_but_finds_user_defined_ones) {
   const tokenizer t = make(make_vocabulary(words()));
   EXPECT_EQ(pieces(t, "<|end|><tab>"), (strings{"<|end|>", "<tab>"}));

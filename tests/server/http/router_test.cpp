@@ -16,6 +16,7 @@ TEST(router, finds_every_endpoint) {
       {"GET", "/v1/responses/r1", endpoint::get_response, "r1"},
       {"POST", "/v1/responses/r1/cancel", endpoint::cancel_response, "r1"},
       {"POST", "/tokenize", endpoint::tokenize, ""},
+      {"GET", "/tokenizer_info", endpoint::tokenizer_info, ""},
       {"GET", "/healthz", endpoint::live, ""},
       {"HEAD", "/health", endpoint::ready, ""},
       {"GET", "/metrics", endpoint::metrics, ""}};

@@ -96,12 +96,14 @@ TEST(completion_session, echo_with_logprobs_scores_the_prompt_but_its_first_toke
   conversation c;
   c.complete(R"({"prompt":"ab","echo":true,"logprobs":1,"max_tokens":1})");
   EXPECT_TRUE(c.submitted().request.sampling.prompt_logprobs);
+  token_event first; // a long prompt is scored in parts
+  first.prompt_logprobs = {{token_id{'a'}, -1, {{token_id{'a'}, -1}}}};
+  c.submitted().sink(first);
   token_event event;
   event.text = "c";
   event.tokens = {token_id{'c'}};
   event.logprobs = {{token_id{'c'}, -3, {{token_id{'d'}, -1}}}};
-  event.prompt_logprobs = {{token_id{'a'}, -1, {{token_id{'a'}, -1}}},
-                           {token_id{'b'}, -2, {{token_id{'x'}, -1}}}};
+  event.prompt_logprobs = {{token_id{'b'}, -2, {{token_id{'x'}, -1}}}};
   event.finish = finish_reason::length;
   c.submitted().sink(event);
   c.edge.executor->run();

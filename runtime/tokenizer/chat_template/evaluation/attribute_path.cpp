@@ -18,7 +18,8 @@ attribute_path::attribute_path(runtime& rt, const value& attribute) {
   for (bool more = true; more;) {
     const std::size_t point = std::min(rest.find('.'), rest.size());
     const std::string_view part = rest.substr(0, point);
-    const bool digits = !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool digits =
+        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
     const auto index = digits ? parse_integer(part) : std::nullopt;
     if (digits && !index) fail("an attribute index is too large");
     parts_.push_back(index ? value::of_integer(*index) : value::of_text(part));

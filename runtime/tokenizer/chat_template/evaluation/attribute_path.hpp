@@ -9,14 +9,14 @@ namespace paceline::tokenizer::jinja {
 
 /// The `attribute` parameter of filters: a path such as "address.city" or 0, walked from an item.
 class attribute_path {
-public:
+ public:
   /// `attribute` may be none: the item itself.
   attribute_path(runtime& rt, const value& attribute);
 
   /// `fallback` replaces undefined values on the way; none: no fallback.
   value walk(runtime& rt, const value& item, const value& fallback = value::none()) const;
 
-private:
+ private:
   std::vector<value> parts_;
 };
 

@@ -2,7 +2,7 @@
 
 #include "runtime/tokenizer/chat_template/evaluation/date_text.hpp"
 #include "runtime/tokenizer/chat_template/python/binding.hpp"
-#include "runtime/tokenizer/chat_template/python/iteration.hpp"
+#include "runtime/tokenizer/chat_template/python/methods.hpp"
 #include "runtime/tokenizer/chat_template/python/operators.hpp"
 #include "runtime/tokenizer/chat_template/python/printing.hpp"
 
@@ -31,23 +31,10 @@ value range(runtime& rt, const call_arguments& arguments) {
   return value::of_object(value_type::range, &made);
 }
 
-void add_pairs(runtime& rt, dict_object& dict, const value& source) {
-  if (source.is(value_type::dict)) {
-    for (const auto& [key, item] : source.as<dict_object>().entries()) dict.set(rt, key, item);
-    return;
-  }
-  value pair;
-  for (cursor walk(rt, source); walk.next(rt, pair);) {
-    const auto parts = collect(rt, pair);
-    if (parts.size() != 2) fail("a dict is made of pairs, not of sequences of length " + std::to_string(parts.size()));
-    dict.set(rt, parts[0], parts[1]);
-  }
-}
-
 dict_object& make_dict(runtime& rt, const call_arguments& arguments) {
   if (arguments.positional.size() > 1) fail("dict expected at most 1 argument");
   auto& made = rt.memory.make<dict_object>();
-  if (!arguments.positional.empty()) add_pairs(rt, made, arguments.positional[0]);
+  if (!arguments.positional.empty()) update_dict(rt, made, arguments.positional[0]);
   for (const auto& [name, item] : arguments.named) made.set(rt, value::of_text(name), item);
   return made;
 }
@@ -98,8 +85,12 @@ struct global_entry {
 };
 
 constexpr global_entry entries[] = {
-    {"range", range},   {"dict", dict},     {"namespace", name_space},
-    {"cycler", cycler}, {"joiner", joiner}, {"lipsum", lipsum},
+    {"range", range},
+    {"dict", dict},
+    {"namespace", name_space},
+    {"cycler", cycler},
+    {"joiner", joiner},
+    {"lipsum", lipsum},
     {"raise_exception", raise_exception, true},
     {"strftime_now", strftime_now, true},
 };
@@ -116,14 +107,6 @@ value reset(runtime&, const value& self, const call_arguments& arguments) {
   (void)bind("reset", arguments, {});
   self.as<cycler_object>().position = 0;
   return value::none();
-}
-
-value bound_method(runtime& rt, const value& self, std::string_view name, native_method call) {
-  auto& made = rt.memory.make<method_object>();
-  made.name = name;
-  made.self = self;
-  made.call = call;
-  return value::of_object(value_type::method, &made);
 }
 
 } // namespace

@@ -42,7 +42,8 @@ void interpreter::write(std::string_view text) {
   rt_.memory.scan(text.size());
   if (out_ == &output_) {
     if (text.size() > rt_.limits.max_output_bytes - output_.size())
-      fail_limit("the text is longer than the " + std::to_string(rt_.limits.max_output_bytes) + " bytes allowed");
+      fail_limit("the text is longer than the " + std::to_string(rt_.limits.max_output_bytes) +
+                 " bytes allowed");
   } else {
     rt_.memory.require(out_->size() + text.size());
   }
@@ -187,9 +188,15 @@ void interpreter::enter(const scope_entry& scope) {
   for (const load& action : scope.loads) {
     value& destination = here_->slots[static_cast<std::size_t>(action.slot)];
     switch (action.action) {
-    case load_action::resolve: destination = resolve(action.name); break;
-    case load_action::alias: destination = slot(action.source); break;
-    case load_action::undefined: destination = value{}; break;
+    case load_action::resolve:
+      destination = resolve(action.name);
+      break;
+    case load_action::alias:
+      destination = slot(action.source);
+      break;
+    case load_action::undefined:
+      destination = value{};
+      break;
     }
   }
 }
@@ -215,13 +222,14 @@ void interpreter::assign(const target& where, const value& assigned) {
   case target::kind::namespace_attribute:
     slot(where.where).as<namespace_object>().attributes->set(rt_, value::of_text(where.attribute), assigned);
     return;
-  case target::kind::tuple: break;
+  case target::kind::tuple:
+    break;
   }
   line_ = where.line;
   const auto items = collect(rt_, assigned);
   if (items.size() != where.parts.size())
-    fail("cannot unpack " + std::to_string(items.size()) + " values into " + std::to_string(where.parts.size()) +
-         " names");
+    fail("cannot unpack " + std::to_string(items.size()) + " values into " +
+         std::to_string(where.parts.size()) + " names");
   for (std::size_t i = 0; i < items.size(); ++i) assign(where.parts[i], items[i]);
 }
 

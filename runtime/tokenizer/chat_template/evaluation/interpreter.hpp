@@ -23,10 +23,10 @@ struct macro_object final : object {
   std::optional<value> attribute(runtime& rt, std::string_view name) override;
 };
 
-/// Renders a parsed template once. Its recursion is bounded: by the parser for the tree, by `max_call_depth` for
-/// calls, by `max_levels` for both together, so that a thread's stack is never exhausted.
+/// Renders a parsed template once. Its recursion is bounded: by the parser for the tree, by `max_call_depth`
+/// for calls, by `max_levels` for both together, so that a thread's stack is never exhausted.
 class interpreter {
-public:
+ public:
   /// `variables` and `tree` outlive the interpreter.
   interpreter(const template_tree& tree, runtime& rt, const dict_object& variables)
       : tree_(tree), rt_(rt), variables_(variables) {}
@@ -35,7 +35,7 @@ public:
   std::string run();
   int line() const { return line_; }
 
-private:
+ private:
   friend class filtered_source;
   friend struct block_object;
   friend struct template_object;
@@ -59,8 +59,10 @@ private:
   flow run_node(const break_statement&) { return flow::break_loop; }
   flow run_node(const continue_statement&) { return flow::continue_loop; }
 
-  flow run_loop(const for_statement& node, const value& iterable, activation* test_closure, loop_object& loop);
-  value run_recursive_loop(const for_statement& node, const value& iterable, activation* closure, wide_int depth0);
+  flow run_loop(const for_statement& node, const value& iterable, activation* test_closure,
+                loop_object& loop);
+  value run_recursive_loop(const for_statement& node, const value& iterable, activation* closure,
+                           wide_int depth0);
   std::string run_named_block(const block_statement& node, const dict_object* locals);
   const block_statement* find_block(std::string_view name) const;
 
@@ -114,9 +116,9 @@ private:
   const template_tree& tree_;
   runtime& rt_;
   const dict_object& variables_;
-  dict_object* exported_ = nullptr; ///< what the top level has set, for blocks
+  dict_object* exported_ = nullptr;           ///< what the top level has set, for blocks
   const dict_object* block_locals_ = nullptr; ///< what a scoped block sees of its place
-  const value* block_text_ = nullptr; ///< what a filter without an operand applies to
+  const value* block_text_ = nullptr;         ///< what a filter without an operand applies to
   activation* here_ = nullptr;
   std::string output_;
   std::string* out_ = &output_;

@@ -12,24 +12,24 @@ namespace {
 
 /// All items of an iterable.
 class plain_source final : public item_source {
-public:
+ public:
   plain_source(runtime& rt, const value& iterable) : rt_(rt), walk_(rt, iterable) {}
   bool next(value& out) override { return walk_.next(rt_, out); }
 
-private:
+ private:
   runtime& rt_;
   cursor walk_;
 };
 
 /// Cuts the source off when its loop ends: `loop` may outlive it in a namespace.
 class source_guard {
-public:
+ public:
   explicit source_guard(loop_object& loop) : loop_(loop) {}
   source_guard(const source_guard&) = delete;
   source_guard& operator=(const source_guard&) = delete;
   ~source_guard() { loop_.source = nullptr; }
 
-private:
+ private:
   loop_object& loop_;
 };
 
@@ -43,7 +43,7 @@ value given_or(const call_arguments& arguments, std::string_view name, const val
 
 /// The items that pass a loop's `if`, tested when they are asked for: the test sees what the body did before.
 class filtered_source final : public item_source {
-public:
+ public:
   filtered_source(interpreter& owner, const for_statement& node, const value& iterable, activation* closure)
       : owner_(owner), node_(node), walk_(owner.rt_, iterable) {
     owner.rt_.memory.charge(static_cast<std::size_t>(node.test_frame.num_slots) * sizeof(value));
@@ -66,7 +66,7 @@ public:
     return false;
   }
 
-private:
+ private:
   interpreter& owner_;
   const for_statement& node_;
   cursor walk_;
@@ -103,8 +103,8 @@ value interpreter::run_recursive_loop(const for_statement& node, const value& it
       [&] { in_function(node.frame, closure, [&] { (void)run_loop(node, iterable, closure, loop); }); }));
 }
 
-interpreter::flow interpreter::run_loop(const for_statement& node, const value& iterable, activation* test_closure,
-                                        loop_object& loop) {
+interpreter::flow interpreter::run_loop(const for_statement& node, const value& iterable,
+                                        activation* test_closure, loop_object& loop) {
   std::optional<plain_source> plain;
   std::optional<filtered_source> filtered;
   if (node.test) {
@@ -157,8 +157,10 @@ value interpreter::make_macro(const macro_body& body) {
 value interpreter::call(const value& callee, const call_arguments& arguments) {
   require_defined(rt_, callee);
   switch (callee.type()) {
-  case value_type::macro: return call_macro(callee, arguments);
-  case value_type::function: return callee.as<function_object>().call(rt_, arguments);
+  case value_type::macro:
+    return call_macro(callee, arguments);
+  case value_type::function:
+    return callee.as<function_object>().call(rt_, arguments);
   case value_type::method: {
     const auto& method = callee.as<method_object>();
     return method.call(rt_, method.self, arguments);
@@ -166,7 +168,8 @@ value interpreter::call(const value& callee, const call_arguments& arguments) {
   case value_type::loop: {
     const auto& loop = callee.as<loop_object>();
     const auto bound = bind("loop", arguments, {"iterable"}, 1);
-    if (loop.recursive == nullptr) fail("The loop must have the 'recursive' marker to be called recursively.");
+    if (loop.recursive == nullptr)
+      fail("The loop must have the 'recursive' marker to be called recursively.");
     return run_recursive_loop(*loop.recursive, bound[0], loop.closure, loop.depth0 + 1);
   }
   case value_type::joiner: {
@@ -177,16 +180,18 @@ value interpreter::call(const value& callee, const call_arguments& arguments) {
   case value_type::block:
     (void)bind("the block", arguments, {});
     return rt_.memory.keep(callee.as<block_object>().render());
-  default: fail("'" + std::string(type_name(callee)) + "' object is not callable");
+  default:
+    fail("'" + std::string(type_name(callee)) + "' object is not callable");
   }
 }
 
-/// Matches arguments as jinja2's macros do: by position, then by name, then `caller`, and what is left over only if
-/// the body uses `kwargs` and `varargs`.
+/// Matches arguments as jinja2's macros do: by position, then by name, then `caller`, and what is left over
+/// only if the body uses `kwargs` and `varargs`.
 value interpreter::call_macro(const value& callee, const call_arguments& arguments) {
   const auto& macro = callee.as<macro_object>();
   const macro_body& body = *macro.body;
-  if (call_depth_ >= rt_.limits.max_call_depth) fail_limit("the macro '" + body.name + "' is called too deeply");
+  if (call_depth_ >= rt_.limits.max_call_depth)
+    fail_limit("the macro '" + body.name + "' is called too deeply");
   const scoped_value<int> deeper(call_depth_, call_depth_ + 1);
   const scoped_value<int> returns(line_, line_);
   const auto run = [&] {

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-/// The interpreter's expressions. Each sets `line_` again after its parts are evaluated: a part may have been a macro
-/// elsewhere.
+/// The interpreter's expressions. Each sets `line_` again after its parts are evaluated: a part may have been
+/// a macro elsewhere.
 namespace paceline::tokenizer::jinja {
 
 value interpreter::eval(const expression& e) {
@@ -57,7 +57,8 @@ void interpreter::eval_arguments(const argument_list& list, call_arguments& argu
   if (!list.rest_named) return;
   const value rest = eval(*list.rest_named);
   require_defined(rt_, rest);
-  if (!rest.is(value_type::dict)) fail("argument after ** must be a mapping, not " + std::string(type_name(rest)));
+  if (!rest.is(value_type::dict))
+    fail("argument after ** must be a mapping, not " + std::string(type_name(rest)));
   for (const auto& [key, v] : rest.as<dict_object>().entries()) {
     const std::string_view name = require_text(rt_, key, "a keyword");
     const bool repeated = std::any_of(arguments.named.begin(), arguments.named.end(),

@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/chat_template/evaluation/loops.hpp"
 
+#include "runtime/tokenizer/chat_template/python/methods.hpp"
 #include "runtime/tokenizer/chat_template/python/operators.hpp"
 #include "runtime/tokenizer/chat_template/python/printing.hpp"
 
@@ -22,22 +23,14 @@ value changed(runtime& rt, const value& self, const call_arguments& arguments) {
   if (!arguments.named.empty()) fail("changed() got an unexpected keyword argument");
   auto& loop = self.as<loop_object>();
   const auto& now = arguments.positional;
-  const bool same = loop.changed_once && now.size() == loop.last_changed.size() &&
-                    std::equal(now.begin(), now.end(), loop.last_changed.begin(), [&](const value& a, const value& b) {
-                      return identical(rt, a, b) || equal(rt, a, b);
-                    });
+  const bool same =
+      loop.changed_once && now.size() == loop.last_changed.size() &&
+      std::equal(now.begin(), now.end(), loop.last_changed.begin(),
+                 [&](const value& a, const value& b) { return identical(rt, a, b) || equal(rt, a, b); });
   loop.changed_once = true;
   if (same) return value::of(false);
   loop.last_changed = now;
   return value::of(true);
-}
-
-value bound_method(runtime& rt, loop_object& loop, std::string_view name, native_method call) {
-  auto& made = rt.memory.make<method_object>();
-  made.name = name;
-  made.self = value::of_object(value_type::loop, &loop);
-  made.call = call;
-  return value::of_object(value_type::method, &made);
 }
 
 } // namespace
@@ -97,8 +90,9 @@ std::optional<value> loop_object::attribute(runtime& rt, std::string_view name) 
     const value* item = peek(rt);
     return item != nullptr ? *item : rt.memory.undefined("there is no next item");
   }
-  if (name == "cycle") return bound_method(rt, *this, "cycle", cycle);
-  if (name == "changed") return bound_method(rt, *this, "changed", changed);
+  if (name == "cycle") return bound_method(rt, value::of_object(value_type::loop, this), "cycle", cycle);
+  if (name == "changed")
+    return bound_method(rt, value::of_object(value_type::loop, this), "changed", changed);
   return std::nullopt;
 }
 

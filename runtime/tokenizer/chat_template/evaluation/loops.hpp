@@ -20,10 +20,10 @@ struct item_source {
 
 /// The variable `loop`.
 struct loop_object final : object {
-  item_source* source = nullptr;     ///< null once the loop is over
-  std::optional<wide_int> length;    ///< known from the start, or counted when first asked for
+  item_source* source = nullptr;            ///< null once the loop is over
+  std::optional<wide_int> length;           ///< known from the start, or counted when first asked for
   const for_statement* recursive = nullptr; ///< what loop(...) renders again
-  activation* closure = nullptr;     ///< where the recursive loop was defined
+  activation* closure = nullptr;            ///< where the recursive loop was defined
   wide_int depth0 = 0, index0 = -1;
   value before, current;
   std::vector<value> ahead; ///< items taken from the source before their turn, last one first

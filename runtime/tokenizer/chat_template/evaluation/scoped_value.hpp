@@ -7,13 +7,13 @@ namespace paceline::tokenizer::jinja {
 /// Sets a variable for as long as it lives, then puts the old value back.
 template <class T>
 class scoped_value {
-public:
+ public:
   scoped_value(T& variable, T temporary) : variable_(variable), old_(std::exchange(variable, temporary)) {}
   scoped_value(const scoped_value&) = delete;
   scoped_value& operator=(const scoped_value&) = delete;
   ~scoped_value() { variable_ = old_; }
 
-private:
+ private:
   T& variable_;
   T old_;
 };

@@ -30,13 +30,15 @@ value generated(runtime& rt, Produce produce) {
 
 value call_filter(runtime& rt, const value& name, const value& operand, const call_arguments& arguments) {
   const filter_entry* filter = name.is_string() ? find_filter(name.text()) : nullptr;
-  if (filter == nullptr) fail("No filter named '" + std::string(name.is_string() ? name.text() : type_name(name)) + "'.");
+  if (filter == nullptr)
+    fail("No filter named '" + std::string(name.is_string() ? name.text() : type_name(name)) + "'.");
   return filter->call(rt, operand, arguments);
 }
 
 bool call_test(runtime& rt, const value& name, const value& operand, const call_arguments& arguments) {
   const test_entry* test = name.is_string() ? find_test(name.text()) : nullptr;
-  if (test == nullptr) fail("No test named '" + std::string(name.is_string() ? name.text() : type_name(name)) + "'.");
+  if (test == nullptr)
+    fail("No test named '" + std::string(name.is_string() ? name.text() : type_name(name)) + "'.");
   return test->call(rt, operand, arguments);
 }
 
@@ -49,9 +51,12 @@ value map_attribute(runtime& rt, const value& v, const call_arguments& arguments
   return generated(rt, [&](const auto& emit) {
     value attribute, fallback = value::none();
     for (const auto& [name, item] : arguments.named) {
-      if (name == "attribute") attribute = item;
-      else if (name == "default") fallback = item;
-      else fail("Unexpected keyword argument '" + std::string(name) + "'");
+      if (name == "attribute")
+        attribute = item;
+      else if (name == "default")
+        fallback = item;
+      else
+        fail("Unexpected keyword argument '" + std::string(name) + "'");
     }
     const attribute_path path(rt, attribute);
     value item;
@@ -89,7 +94,8 @@ value select(runtime& rt, const value& v, const call_arguments& arguments) {
     value item;
     for (cursor walk(rt, v); walk.next(rt, item);) {
       const value asked = path.walk(rt, item);
-      const bool passes = has_test ? call_test(rt, arguments.positional[num_leading], asked, rest) : truth(rt, asked);
+      const bool passes =
+          has_test ? call_test(rt, arguments.positional[num_leading], asked, rest) : truth(rt, asked);
       if (passes == wanted) emit(item);
     }
   });
@@ -155,7 +161,8 @@ value slice(runtime& rt, const value& v, const call_arguments& arguments) {
     for (wide_int number = 0, start = 0; number < num_slices; ++number) {
       const bool extra = number < count % num_slices;
       const wide_int end = start + count / num_slices + (extra ? 1 : 0);
-      std::vector<value> row(all.begin() + static_cast<std::ptrdiff_t>(start), all.begin() + static_cast<std::ptrdiff_t>(end));
+      std::vector<value> row(all.begin() + static_cast<std::ptrdiff_t>(start),
+                             all.begin() + static_cast<std::ptrdiff_t>(end));
       if (bound.has(1) && !extra) row.push_back(bound[1]);
       rt.memory.step();
       emit(rt.memory.list(std::move(row)));

@@ -46,7 +46,8 @@ value reverse(runtime& rt, const value& v, const call_arguments& arguments) {
   if (v.is_string()) return get_slice(rt, v, value::none(), value::none(), value::of_integer(-1));
   auto items = collect(rt, v);
   std::reverse(items.begin(), items.end());
-  return is_reversible(v) ? rt.memory.iterator(std::move(items), "reversed") : rt.memory.list(std::move(items));
+  return is_reversible(v) ? rt.memory.iterator(std::move(items), "reversed")
+                          : rt.memory.list(std::move(items));
 }
 
 /// Keys of a sort by several attributes, as lists that compare one after the other.
@@ -84,7 +85,8 @@ value dict_sort(runtime& rt, const value& v, const call_arguments& arguments) {
   const auto bound = bind("dictsort", arguments, {"case_sensitive", "by", "reverse"});
   const value by = bound.get(1, value::of_text("key"));
   const bool by_key = by.is_string() && by.text() == "key";
-  if (!by_key && !(by.is_string() && by.text() == "value")) fail("You can only sort by either \"key\" or \"value\"");
+  if (!by_key && !(by.is_string() && by.text() == "value"))
+    fail("You can only sort by either \"key\" or \"value\"");
   require_defined(rt, v);
   if (!v.is(value_type::dict)) fail("dictsort needs a mapping");
   std::vector<value> items, keys;
@@ -103,7 +105,8 @@ value extreme(runtime& rt, const value& v, const call_arguments& arguments) {
   value best, best_key, item;
   for (cursor walk(rt, v); walk.next(rt, item);) {
     const value key = key_of(item);
-    const bool better = best.is_missing() || (largest ? less(rt, best_key, key, ">") : less(rt, key, best_key));
+    const bool better =
+        best.is_missing() || (largest ? less(rt, best_key, key, ">") : less(rt, key, best_key));
     if (!better) continue;
     best = item;
     best_key = key;
@@ -127,7 +130,9 @@ value group_by(runtime& rt, const value& v, const call_arguments& arguments) {
   const attribute_path path(rt, bound[0]);
   const value fallback = bound.get(1, value::none());
   const bool case_sensitive = bound.flag(rt, 2);
-  const auto key_of = [&](const value& item) { return case_key(rt, path.walk(rt, item, fallback), case_sensitive); };
+  const auto key_of = [&](const value& item) {
+    return case_key(rt, path.walk(rt, item, fallback), case_sensitive);
+  };
   const auto items = collect(rt, v);
   std::vector<value> keys;
   for (const value& item : items) keys.push_back(key_of(item));
@@ -156,8 +161,8 @@ value group_by(runtime& rt, const value& v, const call_arguments& arguments) {
 }
 
 constexpr filter_entry entries[] = {
-    {"length", length}, {"count", length},      {"list", list},           {"first", first},
-    {"last", last},     {"reverse", reverse},   {"sort", sort},           {"dictsort", dict_sort},
+    {"length", length}, {"count", length},       {"list", list},         {"first", first},
+    {"last", last},     {"reverse", reverse},    {"sort", sort},         {"dictsort", dict_sort},
     {"sum", sum},       {"min", extreme<false>}, {"max", extreme<true>}, {"groupby", group_by},
 };
 

@@ -58,8 +58,10 @@ bool is_callable(runtime&, const value& v, const call_arguments& arguments) {
   case value_type::macro:
   case value_type::joiner:
   case value_type::block:
-  case value_type::loop: return true;
-  default: return false;
+  case value_type::loop:
+    return true;
+  default:
+    return false;
   }
 }
 

@@ -45,7 +45,8 @@ bool separates_words(char32_t c) {
   return c == '-' || is_space(c) || c == '(' || c == '{' || c == '[' || c == '<';
 }
 
-/// Upper case after each separator, lower case elsewhere; unlike str.title(), an apostrophe does not start a word.
+/// Upper case after each separator, lower case elsewhere; unlike str.title(), an apostrophe does not start a
+/// word.
 value title(runtime& rt, const value& v, const call_arguments& arguments) {
   (void)bind("title", arguments, {});
   const std::string_view text = soft_text(rt, v).text();
@@ -76,13 +77,15 @@ value center(runtime& rt, const value& v, const call_arguments& arguments) {
 value replace(runtime& rt, const value& v, const call_arguments& arguments) {
   const auto bound = bind("replace", arguments, {"old", "new", "count"}, 2);
   const value count = bound.has(2) ? bound[2] : value::of_integer(-1);
-  return call_method(rt, plain_text(rt, v), "replace", {plain_text(rt, bound[0]), plain_text(rt, bound[1]), count});
+  return call_method(rt, plain_text(rt, v), "replace",
+                     {plain_text(rt, bound[0]), plain_text(rt, bound[1]), count});
 }
 
 value format_filter(runtime& rt, const value& v, const call_arguments& arguments) {
   if (!arguments.positional.empty() && !arguments.named.empty())
     fail("can't handle positional and keyword arguments at the same time");
-  if (arguments.named.empty()) return percent_format(rt, soft_text(rt, v), rt.memory.tuple(arguments.positional));
+  if (arguments.named.empty())
+    return percent_format(rt, soft_text(rt, v), rt.memory.tuple(arguments.positional));
   auto& mapping = rt.memory.make<dict_object>();
   for (const auto& [name, item] : arguments.named) mapping.set(rt, value::of_text(name), item);
   return percent_format(rt, soft_text(rt, v), rt.memory.dict(mapping));
@@ -92,7 +95,8 @@ value indent(runtime& rt, const value& v, const call_arguments& arguments) {
   const auto bound = bind("indent", arguments, {"width", "first", "blank"});
   const std::string_view text = require_text(rt, v, "the operand of indent");
   value indention = bound.get(0, value::of_integer(4));
-  if (!indention.is_string()) indention = binary(rt, binary_operator::multiply, value::of_text(" "), indention);
+  if (!indention.is_string())
+    indention = binary(rt, binary_operator::multiply, value::of_text(" "), indention);
   const bool blank = bound.flag(rt, 2);
   const value lines = call_method(rt, rt.memory.keep(std::string(text) + "\n"), "splitlines");
   std::string out = bound.flag(rt, 1) ? std::string(indention.text()) : "";
@@ -182,8 +186,8 @@ std::string url_quoted(runtime& rt, const value& v, bool for_query) {
   rt.memory.require(3 * text.size());
   std::string out;
   for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                       c == '.' || c == '-' || c == '~' || (c == '/' && !for_query);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !for_query);
     const auto byte = static_cast<unsigned char>(c);
     if (plain)
       out += c;

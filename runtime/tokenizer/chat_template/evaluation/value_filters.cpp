@@ -45,7 +45,8 @@ value to_integer(runtime& rt, const value& v, const call_arguments& arguments) {
   }
   if (!v.is_string()) return fallback;
   rt.memory.scan(v.text().size());
-  if (const auto whole = integer_of_text(v.text(), bound.integer(rt, 1, 10))) return value::of_integer(*whole);
+  if (const auto whole = integer_of_text(v.text(), bound.integer(rt, 1, 10)))
+    return value::of_integer(*whole);
   const auto real = real_of_text(v.text());
   return real ? truncated(*real).value_or(fallback) : fallback;
 }
@@ -72,7 +73,8 @@ value round_filter(runtime& rt, const value& v, const call_arguments& arguments)
     return v.is(value_type::real) ? value::of_real(rounded(v.real(), precision))
                                   : value::of_integer(rounded(v.integer(), precision));
   }
-  const value scale = binary(rt, binary_operator::power, value::of_integer(10), bound.get(0, value::of_integer(0)));
+  const value scale =
+      binary(rt, binary_operator::power, value::of_integer(10), bound.get(0, value::of_integer(0)));
   const value scaled = binary(rt, binary_operator::multiply, v, scale);
   value whole = scaled;
   if (scaled.is(value_type::real)) {
@@ -147,11 +149,20 @@ value jinja2_tojson(runtime& rt, const value& v, const call_arguments& arguments
   std::string out;
   for (const char c : json_text(rt, v, style)) {
     switch (c) {
-    case '<': out += "\\u003c"; break;
-    case '>': out += "\\u003e"; break;
-    case '&': out += "\\u0026"; break;
-    case '\'': out += "\\u0027"; break;
-    default: out += c;
+    case '<':
+      out += "\\u003c";
+      break;
+    case '>':
+      out += "\\u003e";
+      break;
+    case '&':
+      out += "\\u0026";
+      break;
+    case '\'':
+      out += "\\u0027";
+      break;
+    default:
+      out += c;
     }
   }
   return rt.memory.keep(std::move(out), true);
@@ -163,25 +174,17 @@ value tojson(runtime& rt, const value& v, const call_arguments& arguments) {
 }
 
 value not_offered(runtime&, const value&, const call_arguments&) {
-  throw failure{errc::unsupported,
-                "the filters pprint, random, striptags, urlize and wordwrap are not offered in chat templates", 0};
+  throw failure{
+      errc::unsupported,
+      "the filters pprint, random, striptags, urlize and wordwrap are not offered in chat templates", 0};
 }
 
 constexpr filter_entry entries[] = {
-    {"default", default_filter},
-    {"d", default_filter},
-    {"attr", attribute},
-    {"abs", absolute},
-    {"int", to_integer},
-    {"float", to_real},
-    {"round", round_filter},
-    {"filesizeformat", file_size},
-    {"tojson", tojson},
-    {"pprint", not_offered},
-    {"random", not_offered},
-    {"striptags", not_offered},
-    {"urlize", not_offered},
-    {"wordwrap", not_offered},
+    {"default", default_filter}, {"d", default_filter},         {"attr", attribute},
+    {"abs", absolute},           {"int", to_integer},           {"float", to_real},
+    {"round", round_filter},     {"filesizeformat", file_size}, {"tojson", tojson},
+    {"pprint", not_offered},     {"random", not_offered},       {"striptags", not_offered},
+    {"urlize", not_offered},     {"wordwrap", not_offered},
 };
 
 } // namespace

@@ -11,13 +11,20 @@ namespace {
 
 std::string_view symbol_of(binary_operator op) {
   switch (op) {
-  case binary_operator::add: return "+";
-  case binary_operator::subtract: return "-";
-  case binary_operator::multiply: return "*";
-  case binary_operator::divide: return "/";
-  case binary_operator::floor_divide: return "//";
-  case binary_operator::modulo: return "%";
-  case binary_operator::power: return "**";
+  case binary_operator::add:
+    return "+";
+  case binary_operator::subtract:
+    return "-";
+  case binary_operator::multiply:
+    return "*";
+  case binary_operator::divide:
+    return "/";
+  case binary_operator::floor_divide:
+    return "//";
+  case binary_operator::modulo:
+    return "%";
+  case binary_operator::power:
+    return "**";
   }
   return "?";
 }
@@ -39,7 +46,8 @@ wide_int integer_power(wide_int base, wide_int exponent) {
   wide_int result = 1;
   bool base_overflows = false;
   while (exponent > 0) {
-    if ((exponent & 1) != 0 && (base_overflows || __builtin_mul_overflow(result, base, &result))) fail_overflow();
+    if ((exponent & 1) != 0 && (base_overflows || __builtin_mul_overflow(result, base, &result)))
+      fail_overflow();
     exponent >>= 1;
     if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) base_overflows = true;
   }
@@ -50,9 +58,15 @@ value integer_result(binary_operator op, wide_int a, wide_int b) {
   wide_int result = 0;
   bool overflow = false;
   switch (op) {
-  case binary_operator::add: overflow = __builtin_add_overflow(a, b, &result); break;
-  case binary_operator::subtract: overflow = __builtin_sub_overflow(a, b, &result); break;
-  case binary_operator::multiply: overflow = __builtin_mul_overflow(a, b, &result); break;
+  case binary_operator::add:
+    overflow = __builtin_add_overflow(a, b, &result);
+    break;
+  case binary_operator::subtract:
+    overflow = __builtin_sub_overflow(a, b, &result);
+    break;
+  case binary_operator::multiply:
+    overflow = __builtin_mul_overflow(a, b, &result);
+    break;
   case binary_operator::floor_divide:
     if (b == 0) fail_zero();
     result = floor_quotient(a, b);
@@ -62,8 +76,11 @@ value integer_result(binary_operator op, wide_int a, wide_int b) {
     result = b == -1 ? 0 : a % b;
     if (result != 0 && (result < 0) != (b < 0)) result += b;
     break;
-  case binary_operator::power: result = integer_power(a, b); break;
-  case binary_operator::divide: break; // never an integer
+  case binary_operator::power:
+    result = integer_power(a, b);
+    break;
+  case binary_operator::divide:
+    break; // never an integer
   }
   if (overflow) fail_overflow();
   return value::of_integer(result);
@@ -94,17 +111,24 @@ double real_power(double a, double b) {
 }
 
 value real_result(binary_operator op, double a, double b) {
-  const bool divides = op == binary_operator::divide || op == binary_operator::floor_divide ||
-                       op == binary_operator::modulo;
+  const bool divides =
+      op == binary_operator::divide || op == binary_operator::floor_divide || op == binary_operator::modulo;
   if (divides && b == 0) fail_zero();
   switch (op) {
-  case binary_operator::add: return value::of_real(a + b);
-  case binary_operator::subtract: return value::of_real(a - b);
-  case binary_operator::multiply: return value::of_real(a * b);
-  case binary_operator::divide: return value::of_real(a / b);
-  case binary_operator::floor_divide: return value::of_real(real_floor_quotient(a, b));
-  case binary_operator::modulo: return value::of_real(real_remainder(a, b));
-  case binary_operator::power: return value::of_real(real_power(a, b));
+  case binary_operator::add:
+    return value::of_real(a + b);
+  case binary_operator::subtract:
+    return value::of_real(a - b);
+  case binary_operator::multiply:
+    return value::of_real(a * b);
+  case binary_operator::divide:
+    return value::of_real(a / b);
+  case binary_operator::floor_divide:
+    return value::of_real(real_floor_quotient(a, b));
+  case binary_operator::modulo:
+    return value::of_real(real_remainder(a, b));
+  case binary_operator::power:
+    return value::of_real(real_power(a, b));
   }
   return {};
 }
@@ -172,7 +196,8 @@ value binary(runtime& rt, binary_operator op, const value& a, const value& b) {
   if (a.is_number() && b.is_number()) return number_result(op, a, b);
   if (op == binary_operator::add) {
     if (a.is_string() && b.is_string()) return concatenated(rt, a, b);
-    if (a.type() == b.type() && (a.is(value_type::list) || a.is(value_type::tuple))) return joined_lists(rt, a, b);
+    if (a.type() == b.type() && (a.is(value_type::list) || a.is(value_type::tuple)))
+      return joined_lists(rt, a, b);
   }
   if (op == binary_operator::multiply) {
     if (is_repeatable(a) && b.is_integral()) return repeated(rt, a, b);

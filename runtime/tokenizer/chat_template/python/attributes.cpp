@@ -14,15 +14,12 @@ namespace {
 
 std::optional<value> find_method(runtime& rt, const value& self, std::span<const method_entry> table,
                                  std::string_view name) {
-  const auto found = std::find_if(table.begin(), table.end(), [&](const auto& entry) { return entry.name == name; });
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const auto& entry) { return entry.name == name; });
   if (found == table.end()) return std::nullopt;
   if (found->mutates && !rt.options.allow_mutation)
     return value::undefined(undefined_reason::unsafe_attribute, found->name, self.type());
-  auto& method = rt.memory.make<method_object>();
-  method.name = found->name;
-  method.self = self;
-  method.call = found->call;
-  return value::of_object(value_type::method, &method);
+  return bound_method(rt, self, found->name, found->call);
 }
 
 std::optional<value> number_attribute(runtime& rt, const value& self, std::string_view name) {
@@ -59,11 +56,12 @@ std::optional<value> namespace_attribute(runtime& rt, const value& self, std::st
 /// Attributes every Python object has. The sandbox hides them, and with them a dict's items of the same name.
 bool is_hidden(std::string_view name) {
   static constexpr std::string_view hidden[] = {
-      "__class__",    "__contains__", "__delattr__",       "__delitem__", "__dir__",       "__doc__",
-      "__eq__",       "__format__",   "__ge__",            "__getattribute__", "__getitem__", "__gt__",
-      "__hash__",     "__init__",     "__init_subclass__", "__iter__",    "__le__",        "__len__",
-      "__lt__",       "__ne__",       "__new__",           "__reduce__",  "__reduce_ex__", "__repr__",
-      "__setattr__",  "__setitem__",  "__sizeof__",        "__str__",     "__subclasshook__"};
+      "__class__",   "__contains__", "__delattr__",   "__delitem__",     "__dir__",
+      "__doc__",     "__eq__",       "__format__",    "__ge__",          "__getattribute__",
+      "__getitem__", "__gt__",       "__hash__",      "__init__",        "__init_subclass__",
+      "__iter__",    "__le__",       "__len__",       "__lt__",          "__ne__",
+      "__new__",     "__reduce__",   "__reduce_ex__", "__repr__",        "__setattr__",
+      "__setitem__", "__sizeof__",   "__str__",       "__subclasshook__"};
   return std::find(std::begin(hidden), std::end(hidden), name) != std::end(hidden);
 }
 
@@ -88,9 +86,12 @@ std::optional<value> character_item(runtime& rt, const value& text, wide_int ind
 /// `object[key]` without falling back to attributes; nothing where Python raises TypeError or LookupError.
 std::optional<value> own_item(runtime& rt, const value& object, const value& key) {
   switch (object.type()) {
-  case value_type::undefined: require_defined(rt, object); return std::nullopt;
+  case value_type::undefined:
+    require_defined(rt, object);
+    return std::nullopt;
   case value_type::dict: {
-    const bool unhashable = key.is(value_type::list) || key.is(value_type::dict) || key.is(value_type::dict_view);
+    const bool unhashable =
+        key.is(value_type::list) || key.is(value_type::dict) || key.is(value_type::dict_view);
     const value* found = unhashable ? nullptr : object.as<dict_object>().find(rt, key);
     return found == nullptr ? std::nullopt : std::optional<value>(*found);
   }
@@ -101,7 +102,8 @@ std::optional<value> own_item(runtime& rt, const value& object, const value& key
     const auto at = position(key.integer(), static_cast<wide_int>(items.size()));
     return at ? std::optional<value>(items[*at]) : std::nullopt;
   }
-  case value_type::string: return key.is_integral() ? character_item(rt, object, key.integer()) : std::nullopt;
+  case value_type::string:
+    return key.is_integral() ? character_item(rt, object, key.integer()) : std::nullopt;
   case value_type::range: {
     if (!key.is_integral()) return std::nullopt;
     const auto& range = object.as<range_object>();
@@ -109,11 +111,13 @@ std::optional<value> own_item(runtime& rt, const value& object, const value& key
     return at ? std::optional<value>(value::of_integer(range.start + static_cast<wide_int>(*at) * range.step))
               : std::nullopt;
   }
-  default: return std::nullopt;
+  default:
+    return std::nullopt;
   }
 }
 
-value slice_of_text(runtime& rt, const value& object, std::int64_t start, std::int64_t stop, std::int64_t step) {
+value slice_of_text(runtime& rt, const value& object, std::int64_t start, std::int64_t stop,
+                    std::int64_t step) {
   const std::string_view text = object.text();
   if (step == 1) {
     const std::size_t first = byte_offset(text, static_cast<std::size_t>(start));
@@ -132,7 +136,8 @@ value slice_of_text(runtime& rt, const value& object, std::int64_t start, std::i
   return rt.memory.keep(std::move(out), object.markup());
 }
 
-value slice_of_list(runtime& rt, const value& object, std::int64_t start, std::int64_t stop, std::int64_t step) {
+value slice_of_list(runtime& rt, const value& object, std::int64_t start, std::int64_t stop,
+                    std::int64_t step) {
   const auto& items = object.as<list_object>().items;
   rt.memory.require(items.size() * sizeof(value));
   std::vector<value> taken;
@@ -164,25 +169,34 @@ std::int64_t slice_index(runtime& rt, const value& index, std::int64_t fallback)
 
 std::optional<value> own_attribute(runtime& rt, const value& object, std::string_view name) {
   switch (object.type()) {
-  case value_type::undefined: require_defined(rt, object); return std::nullopt;
+  case value_type::undefined:
+    require_defined(rt, object);
+    return std::nullopt;
   case value_type::string: {
     auto method = find_method(rt, object, string_methods(), name);
     return method ? method : find_method(rt, object, string_search_methods(), name);
   }
-  case value_type::list: return find_method(rt, object, list_methods(), name);
-  case value_type::tuple: return tuple_attribute(rt, object, name);
+  case value_type::list:
+    return find_method(rt, object, list_methods(), name);
+  case value_type::tuple:
+    return tuple_attribute(rt, object, name);
   case value_type::dict:
     if (is_hidden(name)) return value::undefined(undefined_reason::unsafe_attribute, name, object.type());
     return find_method(rt, object, dict_methods(), name);
   case value_type::boolean:
   case value_type::integer:
-  case value_type::real: return number_attribute(rt, object, name);
-  case value_type::range: return range_attribute(rt, object, name);
-  case value_type::name_space: return namespace_attribute(rt, object, name);
+  case value_type::real:
+    return number_attribute(rt, object, name);
+  case value_type::range:
+    return range_attribute(rt, object, name);
+  case value_type::name_space:
+    return namespace_attribute(rt, object, name);
   case value_type::missing:
   case value_type::none:
-  case value_type::dict_view: return std::nullopt;
-  default: return object.held()->attribute(rt, name);
+  case value_type::dict_view:
+    return std::nullopt;
+  default:
+    return object.held()->attribute(rt, name);
   }
 }
 
@@ -215,7 +229,8 @@ value get_slice(runtime& rt, const value& object, const value& start, const valu
     if (index < 0) index = std::max<std::int64_t>(index + length, forward ? 0 : -1);
     return std::min(index, forward ? length : length - 1);
   };
-  const std::int64_t first = start.is_none() ? (forward ? 0 : length - 1) : clamped(slice_index(rt, start, 0));
+  const std::int64_t first =
+      start.is_none() ? (forward ? 0 : length - 1) : clamped(slice_index(rt, start, 0));
   const std::int64_t last = stop.is_none() ? (forward ? length : -1) : clamped(slice_index(rt, stop, 0));
   // A stride beyond the length reaches one element, as any other such stride does; sums cannot wrap then.
   const std::int64_t bounded = std::clamp(stride, -length - 1, length + 1);

@@ -11,7 +11,7 @@ namespace paceline::tokenizer::jinja {
 
 /// Arguments matched with the parameters of a native function, method, filter or test.
 class bound_arguments {
-public:
+ public:
   static constexpr std::size_t max_parameters = 6;
 
   bool given(std::size_t i) const { return !values_[i].is_missing(); }
@@ -25,14 +25,14 @@ public:
   /// Given, and not None.
   bool has(std::size_t i) const { return given(i) && !values_[i].is_none(); }
 
-private:
-  friend bound_arguments bind(std::string_view, const call_arguments&, std::initializer_list<std::string_view>,
-                              std::size_t);
+ private:
+  friend bound_arguments bind(std::string_view, const call_arguments&,
+                              std::initializer_list<std::string_view>, std::size_t);
   std::array<value, max_parameters> values_;
 };
 
-/// Fails as Python does on too many, too few, unknown or repeated arguments. A parameter named "" can be given by
-/// position only.
+/// Fails as Python does on too many, too few, unknown or repeated arguments. A parameter named "" can be
+/// given by position only.
 bound_arguments bind(std::string_view function, const call_arguments& arguments,
                      std::initializer_list<std::string_view> parameters, std::size_t num_required = 0);
 

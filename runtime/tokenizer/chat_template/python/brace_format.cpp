@@ -33,12 +33,13 @@ std::string ascii_repr(runtime& rt, const value& v) {
   // Only !a asks for it; ASCII text has the same repr.
   const std::string text = repr(rt, v);
   for (const char c : text)
-    if (static_cast<unsigned char>(c) >= 0x80) fail("the conversion !a of text that is not ASCII is not offered");
+    if (static_cast<unsigned char>(c) >= 0x80)
+      fail("the conversion !a of text that is not ASCII is not offered");
   return text;
 }
 
 class brace_formatter {
-public:
+ public:
   brace_formatter(runtime& rt, const call_arguments& arguments, bool markup)
       : rt_(rt), arguments_(arguments), markup_(markup) {}
 
@@ -64,7 +65,7 @@ public:
     return out;
   }
 
-private:
+ private:
   /// `at` stands behind the opening brace and ends behind the closing one.
   static replacement_field parse_field(std::string_view text, std::size_t& at) {
     if (at >= text.size()) fail("Single '{' encountered in format string");
@@ -83,7 +84,8 @@ private:
       if (at + 1 >= text.size()) fail("end of string while looking for conversion specifier");
       field.conversion = text[at + 1];
       at += 2;
-      if (at < text.size() && text[at] != ':' && text[at] != '}') fail("expected ':' after conversion specifier");
+      if (at < text.size() && text[at] != ':' && text[at] != '}')
+        fail("expected ':' after conversion specifier");
     }
     if (at < text.size() && text[at] == ':') {
       const std::size_t begin = ++at;
@@ -111,11 +113,16 @@ private:
 
   value converted(const value& v, char conversion) {
     switch (conversion) {
-    case 0: return v;
-    case 's': return rt_.memory.keep(str(rt_, v));
-    case 'r': return rt_.memory.keep(repr(rt_, v));
-    case 'a': return rt_.memory.keep(ascii_repr(rt_, v));
-    default: fail(std::string("Unknown conversion specifier ") + conversion);
+    case 0:
+      return v;
+    case 's':
+      return rt_.memory.keep(str(rt_, v));
+    case 'r':
+      return rt_.memory.keep(repr(rt_, v));
+    case 'a':
+      return rt_.memory.keep(ascii_repr(rt_, v));
+    default:
+      fail(std::string("Unknown conversion specifier ") + conversion);
     }
   }
 
@@ -163,7 +170,8 @@ private:
   }
 
   value positional(std::size_t index) {
-    if (index >= arguments_.positional.size()) fail("Replacement index " + std::to_string(index) + " out of range");
+    if (index >= arguments_.positional.size())
+      fail("Replacement index " + std::to_string(index) + " out of range");
     return arguments_.positional[index];
   }
 

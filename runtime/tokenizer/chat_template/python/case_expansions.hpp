@@ -4,8 +4,8 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Characters whose upper case is more than one character (Unicode's SpecialCasing.txt, unconditional rows), in
-/// ascending order. U+1F80 to U+1FAF are left out: theirs follow a rule.
+/// Characters whose upper case is more than one character (Unicode's SpecialCasing.txt, unconditional rows),
+/// in ascending order. U+1F80 to U+1FAF are left out: theirs follow a rule.
 struct case_expansion {
   char32_t character;
   const char32_t* upper;

@@ -128,30 +128,16 @@ value get(runtime& rt, const value& self, const call_arguments& arguments) {
   return found != nullptr ? *found : bound.get(1, value::none());
 }
 
-void update_from(runtime& rt, dict_object& dict, const value& source) {
-  if (source.is(value_type::dict)) {
-    const auto entries = source.as<dict_object>().entries(); // a copy: the source may be the dict itself
-    for (const auto& [key, item] : entries) dict.set(rt, key, item);
-    return;
-  }
-  value pair;
-  for (cursor walk(rt, source); walk.next(rt, pair);) {
-    const auto parts = collect(rt, pair);
-    if (parts.size() != 2) fail("dictionary update sequence element has length " + std::to_string(parts.size()) + "; 2 is required");
-    dict.set(rt, parts[0], parts[1]);
-  }
-}
-
 value copy_dict(runtime& rt, const value& self, const call_arguments& arguments) {
   (void)bind("copy", arguments, {});
   auto& made = rt.memory.make<dict_object>();
-  update_from(rt, made, self);
+  update_dict(rt, made, self);
   return rt.memory.dict(made);
 }
 
 value update(runtime& rt, const value& self, const call_arguments& arguments) {
   if (arguments.positional.size() > 1) fail("update expected at most 1 argument");
-  if (!arguments.positional.empty()) update_from(rt, self.as<dict_object>(), arguments.positional[0]);
+  if (!arguments.positional.empty()) update_dict(rt, self.as<dict_object>(), arguments.positional[0]);
   for (const auto& [key, item] : arguments.named) self.as<dict_object>().set(rt, value::of_text(key), item);
   return value::none();
 }
@@ -219,17 +205,20 @@ value index_in_range(runtime& rt, const value& self, const call_arguments& argum
   const auto bound = bind("index", arguments, {""}, 1);
   if (!contains(rt, self, bound[0])) fail(repr(rt, bound[0]) + " is not in range");
   const auto& range = self.as<range_object>();
-  const wide_int number = bound[0].is_integral() ? bound[0].integer() : static_cast<wide_int>(bound[0].real());
+  const wide_int number =
+      bound[0].is_integral() ? bound[0].integer() : static_cast<wide_int>(bound[0].real());
   return value::of_integer((number - range.start) / range.step);
 }
 
 using part = dict_view_object::part;
 
 constexpr method_entry list_entries[] = {
-    {"count", count_item},         {"index", index_of_item},  {"copy", copy_list},
-    {"append", append, true},      {"extend", extend, true},  {"insert", insert, true},
-    {"pop", pop, true},            {"remove", remove_item, true}, {"clear", clear_list, true},
-    {"reverse", reverse_list, true}, {"sort", sort_list, true},
+    {"count", count_item},       {"index", index_of_item},
+    {"copy", copy_list},         {"append", append, true},
+    {"extend", extend, true},    {"insert", insert, true},
+    {"pop", pop, true},          {"remove", remove_item, true},
+    {"clear", clear_list, true}, {"reverse", reverse_list, true},
+    {"sort", sort_list, true},
 };
 constexpr method_entry tuple_entries[] = {{"count", count_item}, {"index", index_of_item}};
 constexpr method_entry dict_entries[] = {
@@ -255,6 +244,30 @@ std::span<const method_entry> tuple_methods() { return tuple_entries; }
 std::span<const method_entry> dict_methods() { return dict_entries; }
 std::span<const method_entry> number_methods() { return number_entries; }
 std::span<const method_entry> range_methods() { return range_entries; }
+
+value bound_method(runtime& rt, const value& self, std::string_view name, native_method call) {
+  auto& made = rt.memory.make<method_object>();
+  made.name = name;
+  made.self = self;
+  made.call = call;
+  return value::of_object(value_type::method, &made);
+}
+
+void update_dict(runtime& rt, dict_object& dict, const value& source) {
+  if (source.is(value_type::dict)) {
+    const auto entries = source.as<dict_object>().entries(); // a copy: the source may be the dict itself
+    for (const auto& [key, item] : entries) dict.set(rt, key, item);
+    return;
+  }
+  value pair;
+  for (cursor walk(rt, source); walk.next(rt, pair);) {
+    const auto parts = collect(rt, pair);
+    if (parts.size() != 2)
+      fail("dictionary update sequence element has length " + std::to_string(parts.size()) +
+           "; 2 is required");
+    dict.set(rt, parts[0], parts[1]);
+  }
+}
 
 std::pair<std::int64_t, std::int64_t> clamp_slice(runtime& rt, const value& start, const value& stop,
                                                   std::int64_t length) {

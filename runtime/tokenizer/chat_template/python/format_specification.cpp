@@ -16,7 +16,7 @@ namespace {
 struct specification {
   std::string fill = " ";
   char align = 0; ///< 0: the type's own
-  char sign = '-';
+  char sign = 0; ///< 0: not given, which for numbers means '-'
   bool alternate = false;
   char grouping = 0;
   std::size_t width = 0;
@@ -99,13 +99,15 @@ std::string grouped(std::string_view digits, char separator, std::size_t group) 
   return out;
 }
 
-/// `digits`: the part before the point, `rest` what follows; `sign` and `prefix` stand before the padding of '='.
-std::string assemble(const specification& spec, const std::string& sign, std::string digits, const std::string& rest) {
+/// `digits`: the part before the point, `rest` what follows; `sign` and `prefix` stand before the padding of
+/// '='.
+std::string assemble(const specification& spec, const std::string& sign, std::string digits,
+                     const std::string& rest) {
   const bool inner = spec.align == '=' || spec.align == '0';
-  const std::size_t group = spec.grouping == '_' && (spec.type == 'x' || spec.type == 'X' || spec.type == 'o' ||
-                                                     spec.type == 'b')
-                                ? 4
-                                : 3;
+  const std::size_t group =
+      spec.grouping == '_' && (spec.type == 'x' || spec.type == 'X' || spec.type == 'o' || spec.type == 'b')
+          ? 4
+          : 3;
   const auto body = [&] { return spec.grouping != 0 ? grouped(digits, spec.grouping, group) : digits; };
   if (!inner) return padded(spec, sign + body() + rest, '>');
   if (spec.fill == "0" && spec.grouping != 0) {
@@ -114,13 +116,14 @@ std::string assemble(const specification& spec, const std::string& sign, std::st
   }
   std::string filler;
   const std::string shown = body();
-  for (std::size_t used = sign.size() + shown.size() + rest.size(); used < spec.width; ++used) filler += spec.fill;
+  for (std::size_t used = sign.size() + shown.size() + rest.size(); used < spec.width; ++used)
+    filler += spec.fill;
   return sign + filler + shown + rest;
 }
 
 std::string sign_of(const specification& spec, bool negative) {
   if (negative) return "-";
-  return spec.sign == '-' ? "" : std::string(1, spec.sign);
+  return spec.sign == 0 || spec.sign == '-' ? "" : std::string(1, spec.sign);
 }
 
 std::string digits_in_base(wide_int magnitude, int base, bool upper) {
@@ -143,7 +146,8 @@ std::string format_integer(const specification& spec, wide_int number) {
   switch (spec.type) {
   case 0:
   case 'd':
-  case 'n': break;
+  case 'n':
+    break;
   case 'b':
   case 'o':
   case 'x':
@@ -160,7 +164,8 @@ std::string format_integer(const specification& spec, wide_int number) {
     append_utf8(text, static_cast<char32_t>(number));
     return padded(spec, text, '<');
   }
-  default: fail(std::string("Unknown format code '") + spec.type + "' for object of type 'int'");
+  default:
+    fail(std::string("Unknown format code '") + spec.type + "' for object of type 'int'");
   }
   return assemble(spec, sign, digits, "");
 }
@@ -211,20 +216,32 @@ std::string format_real(const specification& spec, double number) {
     if (spec.type == '%') text += '%';
   } else {
     switch (spec.type) {
-    case 0: text = default_real_text(spec, magnitude); break;
+    case 0:
+      text = default_real_text(spec, magnitude);
+      break;
     case 'e':
-    case 'E': text = scientific_text(magnitude, precision); break;
+    case 'E':
+      text = scientific_text(magnitude, precision);
+      break;
     case 'f':
-    case 'F': text = fixed_text(magnitude, precision); break;
+    case 'F':
+      text = fixed_text(magnitude, precision);
+      break;
     case 'g':
     case 'G':
-    case 'n': text = general_text(magnitude, precision, spec.alternate); break;
-    case '%': text = fixed_text(magnitude * 100, precision) + "%"; break;
-    default: fail(std::string("Unknown format code '") + spec.type + "' for object of type 'float'");
+    case 'n':
+      text = general_text(magnitude, precision, spec.alternate);
+      break;
+    case '%':
+      text = fixed_text(magnitude * 100, precision) + "%";
+      break;
+    default:
+      fail(std::string("Unknown format code '") + spec.type + "' for object of type 'float'");
     }
   }
   if (spec.type == 'E' || spec.type == 'F' || spec.type == 'G')
-    std::transform(text.begin(), text.end(), text.begin(), [](char c) { return c >= 'a' && c <= 'z' ? c - 32 : c; });
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](char c) { return c >= 'a' && c <= 'z' ? c - 32 : c; });
   const std::size_t whole = std::min(text.find_first_not_of("0123456789"), text.size());
   return assemble(spec, sign_of(spec, negative), text.substr(0, whole), text.substr(whole));
 }
@@ -232,7 +249,7 @@ std::string format_real(const specification& spec, double number) {
 std::string format_text(const specification& spec, std::string_view text) {
   if (spec.type != 0 && spec.type != 's')
     fail(std::string("Unknown format code '") + spec.type + "' for object of type 'str'");
-  if (spec.sign != '-') fail("Sign not allowed in string format specifier");
+  if (spec.sign != 0) fail("Sign not allowed in string format specifier");
   if (spec.alternate) fail("Alternate form (#) not allowed in string format specifier");
   if (spec.grouping != 0) fail(std::string("Cannot specify '") + spec.grouping + "' with 's'.");
   if (spec.align == '=') fail("'=' alignment not allowed in string format specifier");
@@ -245,9 +262,11 @@ std::string format_text(const specification& spec, std::string_view text) {
 std::string format_value(runtime& rt, const value& v, std::string_view text) {
   if (text.empty()) return str(rt, v);
   if (v.is_string()) return format_text(parse(rt, text), v.text());
-  if (!v.is_number()) fail("unsupported format string passed to " + std::string(type_name(v)) + ".__format__");
+  if (!v.is_number())
+    fail("unsupported format string passed to " + std::string(type_name(v)) + ".__format__");
   const specification spec = parse(rt, text);
-  const bool real_type = spec.type != 0 && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos;
+  const bool real_type =
+      spec.type != 0 && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos;
   if (v.is_integral() && !real_type) return format_integer(spec, v.integer());
   return format_real(spec, as_real(v));
 }

@@ -10,10 +10,10 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Everything one rendering makes, and the budget it may spend. Nothing is freed before the end; a template is a short
-/// program, and its budget bounds what it can pile up. Not thread-safe: one heap per rendering.
+/// Everything one rendering makes, and the budget it may spend. Nothing is freed before the end; a template
+/// is a short program, and its budget bounds what it can pile up. Not thread-safe: one heap per rendering.
 class heap {
-public:
+ public:
   heap(std::size_t max_steps, std::size_t max_bytes) : steps_left_(max_steps), bytes_left_(max_bytes) {}
 
   /// One evaluated node, loop turn or element costs one step.
@@ -24,8 +24,8 @@ public:
   /// Looking through text costs a step per KiB, so that no operation is much dearer than what it pays.
   void scan(std::size_t num_bytes) { step(1 + num_bytes / 1024); }
 
-  /// Fails unless `num_bytes` more may be allocated. To be called before building anything of a size that a template
-  /// chooses; the amount is charged when the result is kept.
+  /// Fails unless `num_bytes` more may be allocated. To be called before building anything of a size that a
+  /// template chooses; the amount is charged when the result is kept.
   void require(std::size_t num_bytes) const {
     if (num_bytes > bytes_left_) out_of_memory();
   }
@@ -53,7 +53,7 @@ public:
     return result;
   }
 
-private:
+ private:
   [[noreturn]] static void out_of_steps();
   [[noreturn]] static void out_of_memory();
 

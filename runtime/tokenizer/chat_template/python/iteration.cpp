@@ -22,9 +22,12 @@ bool next_of_iterator(iterator_object& iterator, value& out) {
 
 value entry_of(runtime& rt, const dict_object::entry& entry, dict_view_object::part part) {
   switch (part) {
-  case dict_view_object::part::keys: return entry.first;
-  case dict_view_object::part::values: return entry.second;
-  case dict_view_object::part::items: break;
+  case dict_view_object::part::keys:
+    return entry.first;
+  case dict_view_object::part::values:
+    return entry.second;
+  case dict_view_object::part::items:
+    break;
   }
   return rt.memory.pair(entry.first, entry.second);
 }
@@ -40,8 +43,10 @@ bool is_iterable(const value& v) noexcept {
   case value_type::dict:
   case value_type::dict_view:
   case value_type::range:
-  case value_type::iterator: return true;
-  default: return false;
+  case value_type::iterator:
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -84,8 +89,10 @@ bool cursor::next(runtime& rt, value& out) {
     out = value::of_integer(range.start + static_cast<wide_int>(at_++) * range.step);
     return true;
   }
-  case value_type::iterator: return next_of_iterator(source_.as<iterator_object>(), out);
-  default: return false; // undefined: empty
+  case value_type::iterator:
+    return next_of_iterator(source_.as<iterator_object>(), out);
+  default:
+    return false; // undefined: empty
   }
 }
 

@@ -6,16 +6,16 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Python's iter(): walks a value element by element. Elements are taken when asked for, so a loop sees what its body
-/// did to the list.
+/// Python's iter(): walks a value element by element. Elements are taken when asked for, so a loop sees what
+/// its body did to the list.
 class cursor {
-public:
+ public:
   /// Fails when `v` is not iterable.
   cursor(runtime& rt, const value& v);
   /// False at the end.
   bool next(runtime& rt, value& out);
 
-private:
+ private:
   value source_;
   std::size_t at_ = 0;
 };

@@ -12,7 +12,7 @@ namespace paceline::tokenizer::jinja {
 namespace {
 
 class json_writer {
-public:
+ public:
   json_writer(runtime& rt, const json_style& style) : rt_(rt), style_(style) {}
 
   std::string take() && { return std::move(out_); }
@@ -21,19 +21,34 @@ public:
     rt_.memory.step();
     rt_.memory.require(out_.size());
     switch (v.type()) {
-    case value_type::none: out_ += "null"; return;
-    case value_type::boolean: out_ += v.boolean() ? "true" : "false"; return;
-    case value_type::integer: out_ += integer_text(v.integer()); return;
-    case value_type::real: out_ += json_real(v.real()); return;
-    case value_type::string: write_text(v.text()); return;
+    case value_type::none:
+      out_ += "null";
+      return;
+    case value_type::boolean:
+      out_ += v.boolean() ? "true" : "false";
+      return;
+    case value_type::integer:
+      out_ += integer_text(v.integer());
+      return;
+    case value_type::real:
+      out_ += json_real(v.real());
+      return;
+    case value_type::string:
+      write_text(v.text());
+      return;
     case value_type::list:
-    case value_type::tuple: write_items(v.as<list_object>().items); return;
-    case value_type::dict: write_entries(v.as<dict_object>()); return;
-    default: fail("Object of type " + std::string(type_name(v)) + " is not JSON serializable");
+    case value_type::tuple:
+      write_items(v.as<list_object>().items);
+      return;
+    case value_type::dict:
+      write_entries(v.as<dict_object>());
+      return;
+    default:
+      fail("Object of type " + std::string(type_name(v)) + " is not JSON serializable");
     }
   }
 
-private:
+ private:
   static std::string json_real(double number) {
     if (std::isnan(number)) return "NaN";
     if (std::isinf(number)) return number < 0 ? "-Infinity" : "Infinity";
@@ -78,11 +93,21 @@ private:
 
   void write_key(const value& key) {
     switch (key.type()) {
-    case value_type::string: write_text(key.text()); return;
-    case value_type::none: write_text("null"); return;
-    case value_type::boolean: write_text(key.boolean() ? "true" : "false"); return;
-    case value_type::integer: write_text(integer_text(key.integer())); return;
-    case value_type::real: write_text(json_real(key.real())); return;
+    case value_type::string:
+      write_text(key.text());
+      return;
+    case value_type::none:
+      write_text("null");
+      return;
+    case value_type::boolean:
+      write_text(key.boolean() ? "true" : "false");
+      return;
+    case value_type::integer:
+      write_text(integer_text(key.integer()));
+      return;
+    case value_type::real:
+      write_text(json_real(key.real()));
+      return;
     default:
       fail("keys must be str, int, float, bool or None, not " + std::string(type_name(key)));
     }
@@ -130,14 +155,29 @@ private:
 
   void write_escape(char32_t c) {
     switch (c) {
-    case '"': out_ += "\\\""; return;
-    case '\\': out_ += "\\\\"; return;
-    case '\n': out_ += "\\n"; return;
-    case '\r': out_ += "\\r"; return;
-    case '\t': out_ += "\\t"; return;
-    case '\f': out_ += "\\f"; return;
-    case '\b': out_ += "\\b"; return;
-    default: break;
+    case '"':
+      out_ += "\\\"";
+      return;
+    case '\\':
+      out_ += "\\\\";
+      return;
+    case '\n':
+      out_ += "\\n";
+      return;
+    case '\r':
+      out_ += "\\r";
+      return;
+    case '\t':
+      out_ += "\\t";
+      return;
+    case '\f':
+      out_ += "\\f";
+      return;
+    case '\b':
+      out_ += "\\b";
+      return;
+    default:
+      break;
     }
     if (c > 0xffff) { // a pair of surrogates
       write_unit(static_cast<char32_t>(0xd800 + ((c - 0x10000) >> 10)));

@@ -12,12 +12,23 @@ std::string escaped(runtime& rt, const value& v) {
   out.reserve(text.size());
   for (const char c : text) {
     switch (c) {
-    case '&': out += "&amp;"; break;
-    case '<': out += "&lt;"; break;
-    case '>': out += "&gt;"; break;
-    case '\'': out += "&#39;"; break;
-    case '"': out += "&#34;"; break;
-    default: out += c;
+    case '&':
+      out += "&amp;";
+      break;
+    case '<':
+      out += "&lt;";
+      break;
+    case '>':
+      out += "&gt;";
+      break;
+    case '\'':
+      out += "&#39;";
+      break;
+    case '"':
+      out += "&#34;";
+      break;
+    default:
+      out += c;
     }
   }
   rt.memory.require(out.size());

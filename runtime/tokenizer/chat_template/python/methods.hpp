@@ -21,6 +21,10 @@ std::span<const method_entry> dict_methods();
 std::span<const method_entry> number_methods();
 std::span<const method_entry> range_methods();
 
+/// `self.name`, ready to be called.
+value bound_method(runtime& rt, const value& self, std::string_view name, native_method call);
+/// dict.update(source): from a dict, or from an iterable of pairs.
+void update_dict(runtime& rt, dict_object& dict, const value& source);
 /// Positions `start` and `stop` of a sequence of `length`, as Python clamps those of a slice with step 1.
 std::pair<std::int64_t, std::int64_t> clamp_slice(runtime& rt, const value& start, const value& stop,
                                                   std::int64_t length);

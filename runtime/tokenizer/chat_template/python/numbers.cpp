@@ -12,27 +12,18 @@ namespace paceline::tokenizer::jinja {
 
 namespace {
 
-std::string_view without_blanks(std::string_view text) {
-  while (!text.empty() && is_space(character_at(text, 0).code)) text.remove_prefix(character_at(text, 0).size);
-  while (!text.empty() && is_space(character_before(text, text.size()).code))
-    text.remove_suffix(character_before(text, text.size()).size);
-  return text;
-}
-
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-
-int digit_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  c = lower(c);
-  return c >= 'a' && c <= 'z' ? c - 'a' + 10 : 99;
-}
 
 int base_of_letter(char c) {
   switch (lower(c)) {
-  case 'b': return 2;
-  case 'o': return 8;
-  case 'x': return 16;
-  default: return 0;
+  case 'b':
+    return 2;
+  case 'o':
+    return 8;
+  case 'x':
+    return 16;
+  default:
+    return 0;
   }
 }
 
@@ -44,7 +35,8 @@ std::optional<std::string> without_underscores(std::string_view text) {
       digits += text[i];
       continue;
     }
-    const bool between = i > 0 && i + 1 < text.size() && digit_value(text[i - 1]) < 10 && digit_value(text[i + 1]) < 10;
+    const bool between =
+        i > 0 && i + 1 < text.size() && digit_value(text[i - 1]) < 10 && digit_value(text[i + 1]) < 10;
     if (!between) return std::nullopt;
   }
   return digits;
@@ -59,9 +51,15 @@ bool equals_ignoring_case(std::string_view text, std::string_view word) {
 
 } // namespace
 
+int digit_value(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  c = lower(c);
+  return c >= 'a' && c <= 'z' ? c - 'a' + 10 : 99;
+}
+
 std::optional<wide_int> integer_of_text(std::string_view text, wide_int base) {
   if (base != 0 && (base < 2 || base > 36)) return std::nullopt;
-  text = without_blanks(text);
+  text = without_trailing_blanks(without_leading_blanks(text));
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
   const int prefix = text.size() > 1 && text[0] == '0' ? base_of_letter(text[1]) : 0;
@@ -82,7 +80,8 @@ std::optional<wide_int> integer_of_text(std::string_view text, wide_int base) {
     }
     const int digit = digit_value(c);
     if (digit >= base) return std::nullopt;
-    if (__builtin_mul_overflow(number, base, &number) || __builtin_add_overflow(number, wide_int{digit}, &number))
+    if (__builtin_mul_overflow(number, base, &number) ||
+        __builtin_add_overflow(number, wide_int{digit}, &number))
       return std::nullopt;
     after_digit = true;
   }
@@ -91,7 +90,7 @@ std::optional<wide_int> integer_of_text(std::string_view text, wide_int base) {
 }
 
 std::optional<double> real_of_text(std::string_view text) {
-  text = without_blanks(text);
+  text = without_trailing_blanks(without_leading_blanks(text));
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
   const auto digits = without_underscores(text);

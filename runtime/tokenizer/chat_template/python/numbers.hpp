@@ -7,8 +7,10 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// int(text, base): blanks around, a sign, underscores between digits, a prefix that fits the base. Nothing where
-/// Python raises ValueError, and for what 128 bits cannot hold.
+/// 0 to 35 for digits and letters, 99 for everything else.
+int digit_value(char c) noexcept;
+/// int(text, base): blanks around, a sign, underscores between digits, a prefix that fits the base. Nothing
+/// where Python raises ValueError, and for what 128 bits cannot hold.
 std::optional<wide_int> integer_of_text(std::string_view text, wide_int base);
 /// float(text).
 std::optional<double> real_of_text(std::string_view text);

@@ -17,27 +17,48 @@ constexpr std::size_t npos = static_cast<std::size_t>(-1);
 std::string_view type_name(const value& v) noexcept {
   switch (v.type()) {
   case value_type::missing:
-  case value_type::undefined: return "Undefined";
-  case value_type::none: return "NoneType";
-  case value_type::boolean: return "bool";
-  case value_type::integer: return "int";
-  case value_type::real: return "float";
-  case value_type::string: return "str";
-  case value_type::list: return "list";
-  case value_type::tuple: return "tuple";
-  case value_type::dict: return "dict";
-  case value_type::dict_view: return "dict view";
-  case value_type::range: return "range";
-  case value_type::iterator: return "generator";
-  case value_type::name_space: return "Namespace";
-  case value_type::function: return "function";
-  case value_type::method: return "builtin_function_or_method";
-  case value_type::macro: return "Macro";
-  case value_type::loop: return "LoopContext";
-  case value_type::cycler: return "Cycler";
-  case value_type::joiner: return "Joiner";
-  case value_type::block: return "BlockReference";
-  case value_type::template_reference: return "TemplateReference";
+  case value_type::undefined:
+    return "Undefined";
+  case value_type::none:
+    return "NoneType";
+  case value_type::boolean:
+    return "bool";
+  case value_type::integer:
+    return "int";
+  case value_type::real:
+    return "float";
+  case value_type::string:
+    return "str";
+  case value_type::list:
+    return "list";
+  case value_type::tuple:
+    return "tuple";
+  case value_type::dict:
+    return "dict";
+  case value_type::dict_view:
+    return "dict view";
+  case value_type::range:
+    return "range";
+  case value_type::iterator:
+    return "generator";
+  case value_type::name_space:
+    return "Namespace";
+  case value_type::function:
+    return "function";
+  case value_type::method:
+    return "builtin_function_or_method";
+  case value_type::macro:
+    return "Macro";
+  case value_type::loop:
+    return "LoopContext";
+  case value_type::cycler:
+    return "Cycler";
+  case value_type::joiner:
+    return "Joiner";
+  case value_type::block:
+    return "BlockReference";
+  case value_type::template_reference:
+    return "TemplateReference";
   }
   return "object";
 }

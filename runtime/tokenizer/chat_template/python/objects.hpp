@@ -45,7 +45,7 @@ struct dict_object final : object {
   bool erase(runtime& rt, const value& key);
   void clear();
 
-private:
+ private:
   std::size_t position(runtime& rt, const value& key) const;
   void index_all(runtime& rt);
 
@@ -67,8 +67,8 @@ struct range_object final : object {
   }
 };
 
-/// A generator whose items were computed when it was made. An error met on the way is raised when the consumer gets
-/// there, as Python's lazy ones do.
+/// A generator whose items were computed when it was made. An error met on the way is raised when the
+/// consumer gets there, as Python's lazy ones do.
 struct iterator_object final : object {
   std::string_view type_name = "generator";
   std::vector<value> items;

@@ -8,7 +8,16 @@
 namespace paceline::tokenizer::jinja {
 
 enum class binary_operator : std::uint8_t { add, subtract, multiply, divide, floor_divide, modulo, power };
-enum class comparison : std::uint8_t { equal, not_equal, less, less_equal, greater, greater_equal, in, not_in };
+enum class comparison : std::uint8_t {
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  in,
+  not_in
+};
 
 bool truth(runtime& rt, const value& v);
 bool equal(runtime& rt, const value& a, const value& b);

@@ -22,7 +22,7 @@ struct conversion {
 };
 
 class percent_formatter {
-public:
+ public:
   percent_formatter(runtime& rt, const value& format, const value& operand)
       : rt_(rt), text_(format.text()), markup_(format.markup()), operand_(operand) {
     if (operand.is(value_type::tuple)) arguments_ = &operand.as<list_object>().items;
@@ -44,11 +44,11 @@ public:
     return std::move(out_);
   }
 
-private:
+ private:
   bool all_used() const {
     if (arguments_ != nullptr) return next_ >= arguments_->size();
-    const bool mapping = operand_.is(value_type::dict) || operand_.is(value_type::list) || operand_.is_undefined() ||
-                         operand_.is(value_type::range);
+    const bool mapping = operand_.is(value_type::dict) || operand_.is(value_type::list) ||
+                         operand_.is_undefined() || operand_.is(value_type::range);
     return mapping || next_ > 0;
   }
 
@@ -62,12 +62,18 @@ private:
     if (peek() == '(') parse_key(c);
     for (;; ++at_) {
       const char flag = peek();
-      if (flag == '-') c.left = true;
-      else if (flag == '+') c.plus = true;
-      else if (flag == ' ') c.space = true;
-      else if (flag == '#') c.alternate = true;
-      else if (flag == '0') c.zero = true;
-      else break;
+      if (flag == '-')
+        c.left = true;
+      else if (flag == '+')
+        c.plus = true;
+      else if (flag == ' ')
+        c.space = true;
+      else if (flag == '#')
+        c.alternate = true;
+      else if (flag == '0')
+        c.zero = true;
+      else
+        break;
     }
     c.width = parse_count();
     if (c.width < 0) {
@@ -135,21 +141,30 @@ private:
     switch (c.type) {
     case 's':
     case 'r':
-    case 'a': append_text(c, v); return;
-    case 'c': append_character(c, v); return;
+    case 'a':
+      append_text(c, v);
+      return;
+    case 'c':
+      append_character(c, v);
+      return;
     case 'd':
     case 'i':
     case 'u':
     case 'x':
     case 'X':
-    case 'o': append_integer(c, v); return;
+    case 'o':
+      append_integer(c, v);
+      return;
     case 'e':
     case 'E':
     case 'f':
     case 'F':
     case 'g':
-    case 'G': append_real(c, v); return;
-    default: fail(std::string("unsupported format character '") + c.type + "'");
+    case 'G':
+      append_real(c, v);
+      return;
+    default:
+      fail(std::string("unsupported format character '") + c.type + "'");
     }
   }
 

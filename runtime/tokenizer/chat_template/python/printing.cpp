@@ -19,10 +19,17 @@ void append_hex(std::string& out, char32_t code, int num_digits) {
 
 void append_escaped_character(std::string& out, char32_t c) {
   switch (c) {
-  case '\n': out += "\\n"; return;
-  case '\r': out += "\\r"; return;
-  case '\t': out += "\\t"; return;
-  default: break;
+  case '\n':
+    out += "\\n";
+    return;
+  case '\r':
+    out += "\\r";
+    return;
+  case '\t':
+    out += "\\t";
+    return;
+  default:
+    break;
   }
   out += c <= 0xff ? "\\x" : c <= 0xffff ? "\\u" : "\\U";
   append_hex(out, c, c <= 0xff ? 2 : c <= 0xffff ? 4 : 8);
@@ -69,7 +76,9 @@ void append_entries(runtime& rt, std::string& out, const dict_object& dict) {
 
 void append_view(runtime& rt, std::string& out, const dict_view_object& view) {
   using part = dict_view_object::part;
-  out += view.shows == part::keys ? "dict_keys([" : view.shows == part::values ? "dict_values([" : "dict_items([";
+  out += view.shows == part::keys     ? "dict_keys(["
+         : view.shows == part::values ? "dict_values(["
+                                      : "dict_items([";
   bool first = true;
   for (const auto& [key, item] : view.dict->entries()) {
     if (!first) out += ", ";
@@ -97,7 +106,8 @@ struct decimal {
 
 decimal shortest_decimal(double magnitude) {
   std::array<char, 64> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), magnitude, std::chars_format::scientific);
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), magnitude, std::chars_format::scientific);
   const std::string_view text(buffer.data(), static_cast<std::size_t>(end.ptr - buffer.data()));
   const std::size_t mark = text.find('e');
   decimal result;
@@ -121,7 +131,8 @@ std::string non_finite_text(double number) {
 }
 
 std::string converted(double number, std::chars_format format, int precision) {
-  std::string buffer(static_cast<std::size_t>(precision) + 400, '\0'); // a double has at most 309 digits before the point
+  std::string buffer(static_cast<std::size_t>(precision) + 400,
+                     '\0'); // a double has at most 309 digits before the point
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number, format, precision);
   buffer.resize(static_cast<std::size_t>(end.ptr - buffer.data()));
   return buffer;
@@ -154,7 +165,8 @@ std::string real_text(double number) {
     return sign + digits[0] + fraction + exponent_text(exponent);
   }
   if (exponent < 0) return sign + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
-  if (count <= exponent + 1) return sign + digits + std::string(static_cast<std::size_t>(exponent + 1 - count), '0') + ".0";
+  if (count <= exponent + 1)
+    return sign + digits + std::string(static_cast<std::size_t>(exponent + 1 - count), '0') + ".0";
   const auto whole = static_cast<std::size_t>(exponent + 1);
   return sign + digits.substr(0, whole) + "." + digits.substr(whole);
 }
@@ -175,11 +187,21 @@ void append_repr(runtime& rt, std::string& out, const value& v) {
   const nesting_guard guard(rt);
   switch (v.type()) {
   case value_type::missing:
-  case value_type::undefined: out += "Undefined"; return;
-  case value_type::none: out += "None"; return;
-  case value_type::boolean: out += v.boolean() ? "True" : "False"; return;
-  case value_type::integer: out += integer_text(v.integer()); return;
-  case value_type::real: out += real_text(v.real()); return;
+  case value_type::undefined:
+    out += "Undefined";
+    return;
+  case value_type::none:
+    out += "None";
+    return;
+  case value_type::boolean:
+    out += v.boolean() ? "True" : "False";
+    return;
+  case value_type::integer:
+    out += integer_text(v.integer());
+    return;
+  case value_type::real:
+    out += real_text(v.real());
+    return;
   case value_type::string:
     rt.memory.scan(v.text().size());
     if (v.markup()) out += "Markup(";
@@ -196,15 +218,23 @@ void append_repr(runtime& rt, std::string& out, const value& v) {
     append_items(rt, out, v.as<list_object>().items);
     out += v.as<list_object>().items.size() == 1 ? ",)" : ")";
     return;
-  case value_type::dict: append_entries(rt, out, v.as<dict_object>()); return;
-  case value_type::dict_view: append_view(rt, out, v.as<dict_view_object>()); return;
-  case value_type::range: append_range(out, v.as<range_object>()); return;
+  case value_type::dict:
+    append_entries(rt, out, v.as<dict_object>());
+    return;
+  case value_type::dict_view:
+    append_view(rt, out, v.as<dict_view_object>());
+    return;
+  case value_type::range:
+    append_range(out, v.as<range_object>());
+    return;
   case value_type::name_space:
     out += "<Namespace ";
     append_entries(rt, out, *v.as<namespace_object>().attributes);
     out += '>';
     return;
-  default: out += v.held()->describe(rt); return;
+  default:
+    out += v.held()->describe(rt);
+    return;
   }
 }
 

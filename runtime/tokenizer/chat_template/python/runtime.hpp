@@ -7,7 +7,7 @@ namespace paceline::tokenizer::jinja {
 
 /// What every operation of one rendering shares.
 class runtime {
-public:
+ public:
   runtime(const template_options& chosen, const render_limits& allowed)
       : memory(allowed.max_steps, allowed.max_memory_bytes), options(chosen), limits(allowed) {}
 
@@ -15,14 +15,14 @@ public:
   const template_options& options;
   const render_limits& limits;
 
-private:
+ private:
   friend class nesting_guard;
   int nesting_ = 0;
 };
 
 /// Counts how deep an operation stands in nested data; templates can nest values without end.
 class nesting_guard {
-public:
+ public:
   explicit nesting_guard(runtime& rt) : rt_(rt) {
     if (rt_.nesting_ >= max_nesting) fail_limit("values are nested deeper than 200 levels");
     ++rt_.nesting_;
@@ -31,7 +31,7 @@ public:
   nesting_guard& operator=(const nesting_guard&) = delete;
   ~nesting_guard() { --rt_.nesting_; }
 
-private:
+ private:
   static constexpr int max_nesting = 200;
   runtime& rt_;
 };

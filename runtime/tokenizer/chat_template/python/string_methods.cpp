@@ -57,7 +57,8 @@ value stripped(runtime& rt, const value& self, const call_arguments& arguments) 
 
 std::size_t count_occurrences(std::string_view text, std::string_view part) {
   std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++count;
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size()))
+    ++count;
   return count;
 }
 
@@ -79,9 +80,11 @@ std::string replaced(runtime& rt, std::string_view text, std::string_view old, s
                      wide_int limit) {
   rt.memory.scan(text.size());
   const std::size_t found = old.empty() ? num_characters(text) + 1 : count_occurrences(text, old);
-  const std::size_t count = limit < 0 ? found : static_cast<std::size_t>(std::min<wide_int>(limit, static_cast<wide_int>(found)));
+  const std::size_t count =
+      limit < 0 ? found : static_cast<std::size_t>(std::min<wide_int>(limit, static_cast<wide_int>(found)));
   if (replacement.size() > 1) {
-    if (count > (std::size_t{1} << 40) / replacement.size()) fail_limit("the template needs more memory than allowed");
+    if (count > (std::size_t{1} << 40) / replacement.size())
+      fail_limit("the template needs more memory than allowed");
     rt.memory.require(text.size() + count * replacement.size());
   }
   if (old.empty()) return interleaved(text, replacement, count);
@@ -191,7 +194,8 @@ value remove_prefix(runtime& rt, const value& self, const call_arguments& argume
 value remove_suffix(runtime& rt, const value& self, const call_arguments& arguments) {
   const std::string_view suffix = bind("removesuffix", arguments, {""}, 1).text(rt, 0);
   const bool ends = self.text().ends_with(suffix);
-  return value::of_text(self.text().substr(0, self.text().size() - (ends ? suffix.size() : 0)), self.markup());
+  return value::of_text(self.text().substr(0, self.text().size() - (ends ? suffix.size() : 0)),
+                        self.markup());
 }
 
 value join(runtime& rt, const value& self, const call_arguments& arguments) {
@@ -205,8 +209,8 @@ value join(runtime& rt, const value& self, const call_arguments& arguments) {
       out += escaped(rt, item);
     } else {
       if (!item.is_string())
-        fail("sequence item " + std::to_string(index) + ": expected str instance, " + std::string(type_name(item)) +
-             " found");
+        fail("sequence item " + std::to_string(index) + ": expected str instance, " +
+             std::string(type_name(item)) + " found");
       out += item.text();
     }
     rt.memory.require(out.size());

@@ -79,7 +79,7 @@ value starts_or_ends(runtime& rt, const value& self, const call_arguments& argum
 }
 
 class splitter {
-public:
+ public:
   splitter(runtime& rt, const value& self) : rt_(rt), self_(self), rest_(self.text()) {}
 
   value take() && { return rt_.memory.list(std::move(parts_)); }
@@ -111,7 +111,8 @@ public:
   void by_blanks(wide_int limit) {
     for (skip_blanks(); !rest_.empty() && limit != 0; --limit, skip_blanks()) {
       std::size_t end = 0;
-      while (end < rest_.size() && !is_space(character_at(rest_, end).code)) end += character_at(rest_, end).size;
+      while (end < rest_.size() && !is_space(character_at(rest_, end).code))
+        end += character_at(rest_, end).size;
       add(rest_.substr(0, end));
       rest_.remove_prefix(end);
     }
@@ -121,7 +122,8 @@ public:
   void by_blanks_backwards(wide_int limit) {
     for (skip_blanks_backwards(); !rest_.empty() && limit != 0; --limit, skip_blanks_backwards()) {
       std::size_t start = rest_.size();
-      while (start > 0 && !is_space(character_before(rest_, start).code)) start -= character_before(rest_, start).size;
+      while (start > 0 && !is_space(character_before(rest_, start).code))
+        start -= character_before(rest_, start).size;
       add(rest_.substr(start));
       rest_ = rest_.substr(0, start);
     }
@@ -143,19 +145,14 @@ public:
     }
   }
 
-private:
+ private:
   void add(std::string_view part) {
     rt_.memory.step();
     rt_.memory.charge(sizeof(value));
     parts_.push_back(value::of_text(part, self_.markup()));
   }
-  void skip_blanks() {
-    while (!rest_.empty() && is_space(character_at(rest_, 0).code)) rest_.remove_prefix(character_at(rest_, 0).size);
-  }
-  void skip_blanks_backwards() {
-    while (!rest_.empty() && is_space(character_before(rest_, rest_.size()).code))
-      rest_.remove_suffix(character_before(rest_, rest_.size()).size);
-  }
+  void skip_blanks() { rest_ = without_leading_blanks(rest_); }
+  void skip_blanks_backwards() { rest_ = without_trailing_blanks(rest_); }
 
   runtime& rt_;
   const value& self_;
@@ -201,14 +198,17 @@ value partition(runtime& rt, const value& self, const call_arguments& arguments)
   const std::size_t at = backwards ? text.rfind(separator) : text.find(separator);
   const auto part = [&](std::string_view piece) { return value::of_text(piece, self.markup()); };
   if (at != std::string_view::npos)
-    return rt.memory.tuple({part(text.substr(0, at)), part(separator), part(text.substr(at + separator.size()))});
+    return rt.memory.tuple(
+        {part(text.substr(0, at)), part(separator), part(text.substr(at + separator.size()))});
   return backwards ? rt.memory.tuple({part(""), part(""), part(text)})
                    : rt.memory.tuple({part(text), part(""), part("")});
 }
 
 using predicate = bool (*)(char32_t) noexcept;
 
-bool is_alphanumeric(char32_t c) noexcept { return is_alphabetic(c) || is_decimal(c) || is_digit(c) || is_numeric(c); }
+bool is_alphanumeric(char32_t c) noexcept {
+  return is_alphabetic(c) || is_decimal(c) || is_digit(c) || is_numeric(c);
+}
 
 /// True when every character satisfies `test`; the empty text gives `when_empty`.
 template <predicate test, bool when_empty>

@@ -16,8 +16,9 @@ utf8proc_category_t category(char32_t c) { return utf8proc_category(number(c)); 
 bool is_between(char32_t c, char32_t first, char32_t last) { return c >= first && c <= last; }
 
 const case_expansion* find_expansion(char32_t c) {
-  const auto* found = std::lower_bound(case_expansions.begin(), case_expansions.end(), c,
-                                       [](const case_expansion& row, char32_t key) { return row.character < key; });
+  const auto* found =
+      std::lower_bound(case_expansions.begin(), case_expansions.end(), c,
+                       [](const case_expansion& row, char32_t key) { return row.character < key; });
   return found != case_expansions.end() && found->character == c ? found : nullptr;
 }
 
@@ -46,7 +47,8 @@ void append_title(std::string& out, char32_t c) {
 
 bool is_cased(char32_t c) { return is_upper(c) || is_lower(c) || is_title(c); }
 
-/// Characters that a search for the neighbouring letter skips (Unicode's Case_Ignorable, the part of it in use).
+/// Characters that a search for the neighbouring letter skips (Unicode's Case_Ignorable, the part of it in
+/// use).
 bool is_case_ignorable(char32_t c) {
   const auto kind = category(c);
   return c == '\'' || c == '.' || c == ':' || c == '^' || c == '`' || c == 0xb7 || c == 0x2019 ||
@@ -121,8 +123,9 @@ character character_at(std::string_view text, std::size_t at) noexcept {
   const auto first = static_cast<unsigned char>(text[at]);
   if (first < 0x80) return {first, 1};
   utf8proc_int32_t code = -1;
-  const auto size = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at),
-                                     static_cast<utf8proc_ssize_t>(std::min<std::size_t>(4, text.size() - at)), &code);
+  const auto size =
+      utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at),
+                       static_cast<utf8proc_ssize_t>(std::min<std::size_t>(4, text.size() - at)), &code);
   if (size <= 0) return {0xfffd, 1};
   return {static_cast<char32_t>(code), static_cast<std::size_t>(size)};
 }
@@ -140,7 +143,8 @@ character character_before(std::string_view text, std::size_t end) noexcept {
 void append_utf8(std::string& out, char32_t code) {
   std::array<utf8proc_uint8_t, 4> bytes{};
   const auto size = utf8proc_encode_char(number(code), bytes.data());
-  out.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(std::max<utf8proc_ssize_t>(size, 0)));
+  out.append(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::size_t>(std::max<utf8proc_ssize_t>(size, 0)));
 }
 
 bool is_ascii(std::string_view text) noexcept {
@@ -161,7 +165,26 @@ std::size_t byte_offset(std::string_view text, std::size_t index) noexcept {
 
 bool is_space(char32_t c) noexcept {
   return is_between(c, 0x09, 0x0d) || is_between(c, 0x1c, 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-         is_between(c, 0x2000, 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+         is_between(c, 0x2000, 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
+}
+
+std::string_view without_leading_blanks(std::string_view text) noexcept {
+  while (!text.empty()) {
+    const character c = character_at(text, 0);
+    if (!is_space(c.code)) break;
+    text.remove_prefix(c.size);
+  }
+  return text;
+}
+
+std::string_view without_trailing_blanks(std::string_view text) noexcept {
+  while (!text.empty()) {
+    const character c = character_before(text, text.size());
+    if (!is_space(c.code)) break;
+    text.remove_suffix(c.size);
+  }
+  return text;
 }
 
 bool is_line_break(char32_t c) noexcept {
@@ -175,19 +198,21 @@ bool is_alphabetic(char32_t c) noexcept {
 bool is_decimal(char32_t c) noexcept { return category(c) == UTF8PROC_CATEGORY_ND; }
 
 bool is_digit(char32_t c) noexcept {
-  return is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 || is_between(c, 0x2074, 0x2079) ||
-         is_between(c, 0x2080, 0x2089) || is_between(c, 0x2460, 0x2468) || is_between(c, 0x2474, 0x247c) ||
-         is_between(c, 0x2488, 0x2490);
+  return is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 ||
+         is_between(c, 0x2074, 0x2079) || is_between(c, 0x2080, 0x2089) || is_between(c, 0x2460, 0x2468) ||
+         is_between(c, 0x2474, 0x247c) || is_between(c, 0x2488, 0x2490);
 }
 
 bool is_numeric(char32_t c) noexcept {
   return is_between(static_cast<char32_t>(category(c)), UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO) ||
-         c == 0x3007 || c == 0x4e00 || c == 0x4e8c || c == 0x4e09 || c == 0x56db || c == 0x4e94 || c == 0x516d ||
-         c == 0x4e03 || c == 0x516b || c == 0x4e5d || c == 0x5341; // and the Han digits in common use
+         c == 0x3007 || c == 0x4e00 || c == 0x4e8c || c == 0x4e09 || c == 0x56db || c == 0x4e94 ||
+         c == 0x516d || c == 0x4e03 || c == 0x516b || c == 0x4e5d ||
+         c == 0x5341; // and the Han digits in common use
 }
 
 bool is_upper(char32_t c) noexcept {
-  return category(c) == UTF8PROC_CATEGORY_LU || is_between(c, 0x2160, 0x216f) || is_between(c, 0x24b6, 0x24cf);
+  return category(c) == UTF8PROC_CATEGORY_LU || is_between(c, 0x2160, 0x216f) ||
+         is_between(c, 0x24b6, 0x24cf);
 }
 
 bool is_lower(char32_t c) noexcept {
@@ -207,8 +232,10 @@ bool is_printable(char32_t c) noexcept {
   case UTF8PROC_CATEGORY_CN:
   case UTF8PROC_CATEGORY_ZL:
   case UTF8PROC_CATEGORY_ZP:
-  case UTF8PROC_CATEGORY_ZS: return false;
-  default: return true;
+  case UTF8PROC_CATEGORY_ZS:
+    return false;
+  default:
+    return true;
   }
 }
 
@@ -234,8 +261,8 @@ std::string to_casefold(std::string_view text) {
   return mapped(text, [](std::string& out, character c, std::size_t) {
     std::array<utf8proc_int32_t, 8> folded{};
     int boundary = 0;
-    const auto count = utf8proc_decompose_char(number(c.code), folded.data(), folded.size(), UTF8PROC_CASEFOLD,
-                                               &boundary);
+    const auto count =
+        utf8proc_decompose_char(number(c.code), folded.data(), folded.size(), UTF8PROC_CASEFOLD, &boundary);
     for (utf8proc_ssize_t i = 0; i < count && i < 8; ++i)
       append_utf8(out, static_cast<char32_t>(folded[static_cast<std::size_t>(i)]));
   });

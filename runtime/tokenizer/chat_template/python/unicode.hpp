@@ -5,7 +5,8 @@
 #include <string_view>
 #include <vector>
 
-/// Text as Python's str sees it, over UTF-8. A byte that is no UTF-8 counts as one character and is kept as it is.
+/// Text as Python's str sees it, over UTF-8. A byte that is no UTF-8 counts as one character and is kept as
+/// it is.
 namespace paceline::tokenizer::jinja {
 
 struct character {
@@ -35,6 +36,8 @@ void for_each_character(std::string_view text, Visit visit) {
 }
 
 bool is_space(char32_t c) noexcept;
+std::string_view without_leading_blanks(std::string_view text) noexcept;
+std::string_view without_trailing_blanks(std::string_view text) noexcept;
 bool is_line_break(char32_t c) noexcept;
 bool is_alphabetic(char32_t c) noexcept;
 bool is_decimal(char32_t c) noexcept;

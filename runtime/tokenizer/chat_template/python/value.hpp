@@ -6,8 +6,8 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Integers are 128 bits wide: all of JSON's 64-bit numbers, signed or not, and their sums and products fit. Python's
-/// have no limit; ours report an overflow.
+/// Integers are 128 bits wide: all of JSON's 64-bit numbers, signed or not, and their sums and products fit.
+/// Python's have no limit; ours report an overflow.
 __extension__ using wide_int = __int128;
 
 enum class value_type : std::uint8_t {
@@ -42,10 +42,11 @@ struct object;
 struct list_object;
 struct dict_object;
 
-/// A Python value: 32 bytes, copied freely. Text and objects are views into the render's heap, the template or the
-/// caller's variables, all of which live until the rendering ends; so values own nothing and cycles cannot leak.
+/// A Python value: 32 bytes, copied freely. Text and objects are views into the render's heap, the template
+/// or the caller's variables, all of which live until the rendering ends; so values own nothing and cycles
+/// cannot leak.
 class value {
-public:
+ public:
   value() noexcept : integer_(0) {}
 
   static value none() noexcept { return value(value_type::none); }
@@ -76,7 +77,8 @@ public:
     v.object_ = held;
     return v;
   }
-  /// `text` is the name looked up, or the whole message for `described`; `owner` the type it was looked up in.
+  /// `text` is the name looked up, or the whole message for `described`; `owner` the type it was looked up
+  /// in.
   static value undefined(undefined_reason reason, std::string_view text,
                          value_type owner = value_type::missing) noexcept {
     value v(value_type::undefined);
@@ -109,7 +111,7 @@ public:
     return static_cast<Object&>(*object_);
   }
 
-private:
+ private:
   explicit value(value_type type) noexcept : type_(type), integer_(0) {}
   void set_text(std::string_view text) noexcept {
     text_.data = text.data();

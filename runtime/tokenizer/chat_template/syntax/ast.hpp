@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-/// A parsed template. The parser makes the tree, `resolve_names` fills in where every name lives, and the interpreter
-/// walks it without changing it, so one tree serves many renderings at once.
+/// A parsed template. The parser makes the tree, `resolve_names` fills in where every name lives, and the
+/// interpreter walks it without changing it, so one tree serves many renderings at once.
 namespace paceline::tokenizer::jinja {
 
 struct expression;
@@ -103,9 +103,10 @@ struct dict_expression {
 struct expression {
   int line = 0;
   int height = 1; ///< levels of expressions below and including this one
-  std::variant<constant, name_expression, attribute_expression, item_expression, slice_expression, call_expression,
-               filter_expression, test_expression, unary_expression, binary_chain, concatenation, comparison_chain,
-               logical_chain, conditional_expression, sequence_expression, dict_expression>
+  std::variant<constant, name_expression, attribute_expression, item_expression, slice_expression,
+               call_expression, filter_expression, test_expression, unary_expression, binary_chain,
+               concatenation, comparison_chain, logical_chain, conditional_expression, sequence_expression,
+               dict_expression>
       node;
 };
 
@@ -127,7 +128,8 @@ struct scope_entry {
   std::vector<load> loads;
   std::vector<int> owned_slots; ///< forgotten when the scope is left
 };
-/// A unit with slots of its own: the template, a macro, a call block, a recursive loop, the test of a loop, a block.
+/// A unit with slots of its own: the template, a macro, a call block, a recursive loop, the test of a loop, a
+/// block.
 struct function_frame {
   int num_slots = 0;
 };
@@ -146,7 +148,7 @@ struct target {
 };
 
 struct output_part {
-  std::string text;     ///< literal text when there is no expression
+  std::string text; ///< literal text when there is no expression
   expression_ptr shown;
 };
 struct output_statement {
@@ -226,9 +228,9 @@ struct continue_statement {};
 
 struct statement {
   int line = 0;
-  std::variant<output_statement, for_statement, if_statement, macro_statement, call_statement, generation_statement,
-               filter_statement, with_statement, set_statement, set_block_statement, block_statement, break_statement,
-               continue_statement>
+  std::variant<output_statement, for_statement, if_statement, macro_statement, call_statement,
+               generation_statement, filter_statement, with_statement, set_statement, set_block_statement,
+               block_statement, break_statement, continue_statement>
       node;
 };
 

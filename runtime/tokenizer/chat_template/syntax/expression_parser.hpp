@@ -10,17 +10,17 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Recursive descent over the tokens of a template: the part for expressions. Nesting is bounded, so no template can
-/// exhaust the stack, here or in anything that walks the tree later.
+/// Recursive descent over the tokens of a template: the part for expressions. Nesting is bounded, so no
+/// template can exhaust the stack, here or in anything that walks the tree later.
 class expression_parser {
-public:
+ public:
   /// Levels of brackets and blocks in the source, and of nodes in an expression.
   static constexpr int max_depth = 100;
   static constexpr int max_height = 200;
 
   explicit expression_parser(std::vector<token> tokens) : tokens_(std::move(tokens)) {}
 
-protected:
+ protected:
   const token& current() const { return tokens_[at_]; }
   const token& peek() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
   const token& next();
@@ -43,17 +43,17 @@ protected:
 
   /// Counts levels while it lives.
   class level {
-  public:
+   public:
     explicit level(expression_parser& parser);
     level(const level&) = delete;
     level& operator=(const level&) = delete;
     ~level() { --parser_.depth_; }
 
-  private:
+   private:
     expression_parser& parser_;
   };
 
-private:
+ private:
   bool at_tuple_end(std::string_view end_word) const;
   expression_ptr parse_conditional();
   expression_ptr parse_or();

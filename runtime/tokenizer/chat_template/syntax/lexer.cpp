@@ -29,9 +29,10 @@ std::string normalized_newlines(std::string_view source, bool keep_trailing_newl
 }
 
 class lexer {
-public:
+ public:
   lexer(std::string_view source, const template_options& options)
-      : source_(normalized_newlines(source, options.keep_trailing_newline)), text_(source_), options_(options) {}
+      : source_(normalized_newlines(source, options.keep_trailing_newline)), text_(source_),
+        options_(options) {}
 
   std::vector<token> run() {
     while (at_ < text_.size()) read_data();
@@ -39,7 +40,7 @@ public:
     return std::move(tokens_);
   }
 
-private:
+ private:
   bool starts(std::string_view what) const { return text_.substr(at_).starts_with(what); }
 
   token& add(token_kind kind, std::string text = {}) {
@@ -56,21 +57,7 @@ private:
   }
 
   std::size_t skip_blanks(std::size_t from) const {
-    while (from < text_.size()) {
-      const character c = character_at(text_, from);
-      if (!is_space(c.code)) break;
-      from += c.size;
-    }
-    return from;
-  }
-
-  static std::string_view without_trailing_blanks(std::string_view text) {
-    while (!text.empty()) {
-      const character c = character_before(text, text.size());
-      if (!is_space(c.code)) break;
-      text.remove_suffix(c.size);
-    }
-    return text;
+    return text_.size() - without_leading_blanks(text_.substr(from)).size();
   }
 
   /// The text before a tag, as the sign behind the tag's opening and lstrip_blocks leave it.
@@ -178,7 +165,8 @@ private:
   bool close_tag(bool is_variable) {
     const char sign = sign_at(text_, at_);
     const std::size_t close = at_ + (sign != 0 ? 1 : 0);
-    if (!text_.substr(close).starts_with(is_variable ? "}}" : "%}") || (is_variable && sign == '+')) return false;
+    if (!text_.substr(close).starts_with(is_variable ? "}}" : "%}") || (is_variable && sign == '+'))
+      return false;
     add(is_variable ? token_kind::variable_end : token_kind::block_end);
     if (!is_variable)
       finish_block_tag(close, sign);
@@ -236,7 +224,8 @@ private:
   void read_string(char quote) {
     std::size_t end = at_ + 1;
     while (end < text_.size() && text_[end] != quote) end += text_[end] == '\\' ? 2 : 1;
-    if (end >= text_.size()) fail_at(line_, std::string("unexpected char '") + quote + "': the string does not end");
+    if (end >= text_.size())
+      fail_at(line_, std::string("unexpected char '") + quote + "': the string does not end");
     auto text = unescaped(text_.substr(at_ + 1, end - at_ - 1));
     if (!text) fail_at(line_, std::move(text).error().message());
     add(token_kind::string, std::move(*text));
@@ -245,10 +234,12 @@ private:
 
   void read_operator(std::string& brackets) {
     static constexpr std::string_view pairs[] = {"//", "**", "==", "!=", ">=", "<="};
-    std::size_t size = std::any_of(std::begin(pairs), std::end(pairs), [&](auto pair) { return starts(pair); }) ? 2 : 1;
+    std::size_t size =
+        std::any_of(std::begin(pairs), std::end(pairs), [&](auto pair) { return starts(pair); }) ? 2 : 1;
     const char c = text_[at_];
     if (size == 1 && std::string_view("+-/*%~[](){}><=.:|,;").find(c) == npos)
-      fail_at(line_, "unexpected character '" + std::string(text_.substr(at_, character_at(text_, at_).size)) + "'");
+      fail_at(line_,
+              "unexpected character '" + std::string(text_.substr(at_, character_at(text_, at_).size)) + "'");
     if (c == '(') brackets += ')';
     if (c == '[') brackets += ']';
     if (c == '{') brackets += '}';
@@ -279,17 +270,27 @@ std::vector<token> tokenize(std::string_view source, const template_options& opt
 
 std::string describe(const token& t) {
   switch (t.kind) {
-  case token_kind::data: return "template data / text";
-  case token_kind::variable_begin: return "begin of print statement";
-  case token_kind::variable_end: return "end of print statement";
-  case token_kind::block_begin: return "begin of statement block";
-  case token_kind::block_end: return "end of statement block";
+  case token_kind::data:
+    return "template data / text";
+  case token_kind::variable_begin:
+    return "begin of print statement";
+  case token_kind::variable_end:
+    return "end of print statement";
+  case token_kind::block_begin:
+    return "begin of statement block";
+  case token_kind::block_end:
+    return "end of statement block";
   case token_kind::name:
-  case token_kind::op: return t.text;
-  case token_kind::string: return "string";
-  case token_kind::integer: return "integer";
-  case token_kind::real: return "float";
-  case token_kind::end: break;
+  case token_kind::op:
+    return t.text;
+  case token_kind::string:
+    return "string";
+  case token_kind::integer:
+    return "integer";
+  case token_kind::real:
+    return "float";
+  case token_kind::end:
+    break;
   }
   return "end of template";
 }

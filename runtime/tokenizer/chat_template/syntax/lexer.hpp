@@ -34,8 +34,8 @@ struct token {
   bool is_name(std::string_view word) const { return kind == token_kind::name && text == word; }
 };
 
-/// Splits a template as jinja2's lexer does, comments dropped and white space control applied; ends with `end`.
-/// Fails with the line of what it cannot read.
+/// Splits a template as jinja2's lexer does, comments dropped and white space control applied; ends with
+/// `end`. Fails with the line of what it cannot read.
 std::vector<token> tokenize(std::string_view source, const template_options& options);
 
 /// How error messages name a token.

@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/chat_template/syntax/literals.hpp"
 
+#include "runtime/tokenizer/chat_template/python/numbers.hpp"
 #include "runtime/tokenizer/chat_template/python/unicode.hpp"
 
 #include <charconv>
@@ -12,12 +13,6 @@ namespace {
 bool is_plain_digit(char c) { return c >= '0' && c <= '9'; }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-
-int digit_value(char c) {
-  c = lower(c);
-  if (is_plain_digit(c)) return c - '0';
-  return c >= 'a' && c <= 'z' ? c - 'a' + 10 : 99;
-}
 
 /// End of digits with single underscores between them.
 std::size_t end_of_digits(std::string_view text, std::size_t at, int base) {
@@ -36,10 +31,14 @@ std::string without_underscores(std::string_view spelling) {
 int base_of_prefix(std::string_view spelling) {
   if (spelling.size() < 2 || spelling[0] != '0') return 10;
   switch (lower(spelling[1])) {
-  case 'b': return 2;
-  case 'o': return 8;
-  case 'x': return 16;
-  default: return 10;
+  case 'b':
+    return 2;
+  case 'o':
+    return 8;
+  case 'x':
+    return 16;
+  default:
+    return 10;
   }
 }
 
@@ -60,17 +59,26 @@ std::optional<char32_t> read_hex(std::string_view text, std::size_t at, std::siz
 
 char simple_escape(char c) {
   switch (c) {
-  case 'n': return '\n';
-  case 't': return '\t';
-  case 'r': return '\r';
-  case 'a': return '\a';
-  case 'b': return '\b';
-  case 'f': return '\f';
-  case 'v': return '\v';
+  case 'n':
+    return '\n';
+  case 't':
+    return '\t';
+  case 'r':
+    return '\r';
+  case 'a':
+    return '\a';
+  case 'b':
+    return '\b';
+  case 'f':
+    return '\f';
+  case 'v':
+    return '\v';
   case '\\':
   case '\'':
-  case '"': return c;
-  default: return '\0';
+  case '"':
+    return c;
+  default:
+    return '\0';
   }
 }
 

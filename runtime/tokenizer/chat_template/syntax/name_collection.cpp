@@ -10,8 +10,12 @@ namespace {
 
 void collect_stores(const target& where, scope_names& names) {
   switch (where.what) {
-  case target::kind::name: names.store(where.name); break;
-  case target::kind::namespace_attribute: names.load(where.name); break;
+  case target::kind::name:
+    names.store(where.name);
+    break;
+  case target::kind::namespace_attribute:
+    names.load(where.name);
+    break;
   case target::kind::tuple:
     for (const target& part : where.parts) collect_stores(part, names);
     break;
@@ -56,10 +60,12 @@ void collect_statement(const statement& s, scope_names& names) {
              s.node);
 }
 
-/// Searches in the order in which jinja2 looks at the parts of a statement: a declaration hides what comes after it.
+/// Searches in the order in which jinja2 looks at the parts of a statement: a declaration hides what comes
+/// after it.
 class undeclared_search {
-public:
-  explicit undeclared_search(std::initializer_list<const char*> wanted) : wanted_(wanted.begin(), wanted.end()) {}
+ public:
+  explicit undeclared_search(std::initializer_list<const char*> wanted)
+      : wanted_(wanted.begin(), wanted.end()) {}
 
   std::set<std::string> take() && { return std::move(found_); }
 
@@ -67,7 +73,7 @@ public:
     for (const auto& s : body) visit(*s);
   }
 
-private:
+ private:
   void visit(const expression& e) {
     if (const auto* name = std::get_if<name_expression>(&e.node))
       if (wanted_.contains(name->name)) found_.insert(name->name);

@@ -21,7 +21,7 @@ struct surroundings {
 };
 
 class resolver {
-public:
+ public:
   void run(template_tree& tree) {
     function_scope function;
     scope_names names(nullptr, function);
@@ -32,10 +32,9 @@ public:
     tree.frame.num_slots = static_cast<int>(function.slots.size());
   }
 
-private:
+ private:
   void resolve(block& body, const surroundings& around) {
-    for (auto& s : body)
-      std::visit([&](auto& node) { resolve_node(node, s->line, around); }, s->node);
+    for (auto& s : body) std::visit([&](auto& node) { resolve_node(node, s->line, around); }, s->node);
   }
 
   static variable find(const std::string& name, int line, const surroundings& around) {
@@ -53,10 +52,12 @@ private:
       name->where = find(name->name, e.line, around);
     } else if (auto* filter = std::get_if<filter_expression>(&e.node)) {
       filter->entry = find_filter(filter->name);
-      if (filter->entry == nullptr && !around.conditional) fail_at(e.line, "no filter named '" + filter->name + "'");
+      if (filter->entry == nullptr && !around.conditional)
+        fail_at(e.line, "no filter named '" + filter->name + "'");
     } else if (auto* test = std::get_if<test_expression>(&e.node)) {
       test->entry = find_test(test->name);
-      if (test->entry == nullptr && !around.conditional) fail_at(e.line, "no test named '" + test->name + "'");
+      if (test->entry == nullptr && !around.conditional)
+        fail_at(e.line, "no test named '" + test->name + "'");
     }
     surroundings inner = around;
     if (std::holds_alternative<conditional_expression>(e.node)) inner.conditional = true;
@@ -84,7 +85,8 @@ private:
   }
 
   void resolve_node(for_statement& node, int, const surroundings& around) {
-    if (const auto line = assignment_to_loop(node)) fail_at(*line, "can't assign to special loop variable in for-loop");
+    if (const auto line = assignment_to_loop(node))
+      fail_at(*line, "can't assign to special loop variable in for-loop");
     function_scope own{around.names.function().depth + 1, {}};
     function_scope& function = node.recursive ? own : around.names.function();
 
@@ -148,7 +150,8 @@ private:
       if (p.name == "caller" && !p.fallback && used.contains("caller"))
         fail_at(line, "the special \"caller\" argument of a macro must be omitted or be given a default");
     }
-    if (used.contains("caller") && !macro.explicit_caller) macro.caller_slot = names.declare_parameter("caller");
+    if (used.contains("caller") && !macro.explicit_caller)
+      macro.caller_slot = names.declare_parameter("caller");
     if (used.contains("kwargs") && !takes_kwargs) macro.kwargs_slot = names.declare_parameter("kwargs");
     if (used.contains("varargs") && !takes_varargs) macro.varargs_slot = names.declare_parameter("varargs");
   }

@@ -12,7 +12,8 @@ namespace {
 
 using words = std::initializer_list<std::string_view>;
 
-/// Tags of jinja2 that reach for other templates or change how output is escaped. A chat template stands alone.
+/// Tags of jinja2 that reach for other templates or change how output is escaped. A chat template stands
+/// alone.
 bool is_refused_tag(std::string_view tag) {
   static constexpr std::string_view refused[] = {"include", "import", "from", "extends", "autoescape"};
   return std::find(std::begin(refused), std::end(refused), tag) != std::end(refused);
@@ -24,7 +25,7 @@ bool is_constant_name(std::string_view name) {
 }
 
 class statement_parser : public expression_parser {
-public:
+ public:
   statement_parser(std::vector<token> tokens, const template_options& options)
       : expression_parser(std::move(tokens)), options_(options) {}
 
@@ -35,7 +36,7 @@ public:
     return tree;
   }
 
-private:
+ private:
   /// Statements and text up to a tag named in `ends`; the parser stands on that name then.
   block parse_block(words ends) {
     block body;
@@ -52,7 +53,9 @@ private:
     for (;;) {
       const int line = current().line;
       switch (current().kind) {
-      case token_kind::data: add_output({next().text, nullptr}, line); break;
+      case token_kind::data:
+        add_output({next().text, nullptr}, line);
+        break;
       case token_kind::variable_begin:
         next();
         add_output({{}, parse_tuple()}, line);
@@ -61,7 +64,8 @@ private:
       case token_kind::block_begin:
         flush();
         next();
-        if (std::any_of(ends.begin(), ends.end(), [&](auto end) { return current().is_name(end); })) return body;
+        if (std::any_of(ends.begin(), ends.end(), [&](auto end) { return current().is_name(end); }))
+          return body;
         parse_statement(body);
         expect_kind(token_kind::block_end, "end of statement block");
         break;
@@ -102,20 +106,34 @@ private:
     if (current().kind != token_kind::name) fail_here("tag name expected");
     const token& tag = next();
     const int line = tag.line;
-    if (tag.text == "if") add(body, line, parse_if());
-    else if (tag.text == "for") add(body, line, parse_for());
-    else if (tag.text == "set") parse_set(body, line);
-    else if (tag.text == "macro") add(body, line, parse_macro(line));
-    else if (tag.text == "call") add(body, line, parse_call_block(line));
-    else if (tag.text == "filter") add(body, line, parse_filter_block());
-    else if (tag.text == "with") add(body, line, parse_with());
-    else if (tag.text == "print") add(body, line, parse_print());
-    else if (tag.text == "block") parse_named_block(body, line);
-    else if (tag.text == "generation" && options_.generation_blocks) add(body, line, parse_generation());
-    else if (tag.text == "break" && options_.loop_controls) add(body, line, break_statement{});
-    else if (tag.text == "continue" && options_.loop_controls) add(body, line, continue_statement{});
-    else if (is_refused_tag(tag.text)) throw failure{errc::unsupported, "the tag '" + tag.text + "' is not offered in chat templates", line};
-    else fail_at(line, "encountered unknown tag '" + tag.text + "'");
+    if (tag.text == "if")
+      add(body, line, parse_if());
+    else if (tag.text == "for")
+      add(body, line, parse_for());
+    else if (tag.text == "set")
+      parse_set(body, line);
+    else if (tag.text == "macro")
+      add(body, line, parse_macro(line));
+    else if (tag.text == "call")
+      add(body, line, parse_call_block(line));
+    else if (tag.text == "filter")
+      add(body, line, parse_filter_block());
+    else if (tag.text == "with")
+      add(body, line, parse_with());
+    else if (tag.text == "print")
+      add(body, line, parse_print());
+    else if (tag.text == "block")
+      parse_named_block(body, line);
+    else if (tag.text == "generation" && options_.generation_blocks)
+      add(body, line, parse_generation());
+    else if (tag.text == "break" && options_.loop_controls)
+      add(body, line, break_statement{});
+    else if (tag.text == "continue" && options_.loop_controls)
+      add(body, line, continue_statement{});
+    else if (is_refused_tag(tag.text))
+      throw failure{errc::unsupported, "the tag '" + tag.text + "' is not offered in chat templates", line};
+    else
+      fail_at(line, "encountered unknown tag '" + tag.text + "'");
   }
 
   if_statement parse_if() {

@@ -10,7 +10,8 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// A function of the template while its names are resolved. Scopes of one nesting level share the slot of a name.
+/// A function of the template while its names are resolved. Scopes of one nesting level share the slot of a
+/// name.
 struct function_scope {
   int depth = 0; ///< functions around it
   std::map<std::pair<int, std::string>, int> slots;
@@ -27,7 +28,7 @@ struct binding {
 
 /// The names one scope reads and writes.
 class scope_names {
-public:
+ public:
   scope_names(const scope_names* parent, function_scope& function)
       : parent_(parent), function_(&function), level_(parent == nullptr ? 0 : parent->level_ + 1) {}
 
@@ -49,7 +50,7 @@ public:
   /// Every name stored in this scope or around it, as code here sees them.
   std::vector<std::pair<std::string, variable>> stored_names() const;
 
-private:
+ private:
   struct load_record {
     load_action action = load_action::undefined;
     binding source;

@@ -50,6 +50,7 @@ std::string problem(const gguf_builder& builder) {
 TEST(gguf_vocabulary, a_bpe_vocabulary_is_read) {
   auto builder = bpe();
   builder.set_string("tokenizer.ggml.pre", "smollm").set_string("tokenizer.chat_template", "{{ x }}");
+  builder.set_string("general.name", "Tiny");
   builder.set_uint32("tokenizer.ggml.bos_token_id", 1).set_bool("tokenizer.ggml.add_bos_token", true);
   const auto vocabulary = read(builder);
   ASSERT_TRUE(vocabulary) << vocabulary.error().message();
@@ -57,6 +58,7 @@ TEST(gguf_vocabulary, a_bpe_vocabulary_is_read) {
   EXPECT_EQ(vocabulary->tokens, words);
   EXPECT_THAT(vocabulary->merges, ElementsAre(std::pair<std::string, std::string>("a", "b")));
   EXPECT_EQ(vocabulary->pre, "smollm");
+  EXPECT_EQ(vocabulary->model_name, "Tiny");
   EXPECT_EQ(vocabulary->chat_template, "{{ x }}");
   EXPECT_EQ(vocabulary->bos, token_id{1});
   EXPECT_EQ(vocabulary->add_bos, true);

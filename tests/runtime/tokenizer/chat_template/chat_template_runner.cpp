@@ -36,7 +36,8 @@ template_options parse_options(const boost::json::object& given) {
   if (given.contains("plain")) options = template_options::plain_jinja2();
   if (const auto* flag = given.if_contains("trim_blocks")) options.trim_blocks = flag->as_bool();
   if (const auto* flag = given.if_contains("lstrip_blocks")) options.lstrip_blocks = flag->as_bool();
-  if (const auto* flag = given.if_contains("keep_trailing_newline")) options.keep_trailing_newline = flag->as_bool();
+  if (const auto* flag = given.if_contains("keep_trailing_newline"))
+    options.keep_trailing_newline = flag->as_bool();
   if (const auto* flag = given.if_contains("allow_mutation")) options.allow_mutation = flag->as_bool();
   return options;
 }

@@ -1,4 +1,5 @@
-"""The templates of real models, rendered by jinja2 and by us, must agree on every conversation."""
+"""Templates, rendered by jinja2 and by us, must agree on every conversation: those of real models, and ours in the
+manner of more families (templates_written)."""
 
 import os
 import pathlib
@@ -9,10 +10,10 @@ from conversations import all_variables
 from jinja_oracle import Oracle, difference, render_all, transformers_environment
 
 PROGRAM = os.path.join(os.environ["PACELINE_BINARY_DIR"], "bin", "chat_template_runner")
-TEMPLATES = pathlib.Path(os.environ["PACELINE_SOURCE_DIR"], "tests", "fixtures", "templates")
+FIXTURES = pathlib.Path(os.environ["PACELINE_SOURCE_DIR"], "tests", "fixtures")
 # More templates and every combination of their variables, on demand.
 MORE = os.environ.get("PACELINE_TEMPLATE_DIR")
-FILES = sorted(TEMPLATES.glob("*.jinja")) + (sorted(pathlib.Path(MORE).glob("**/*.jinja")) if MORE else [])
+FILES = sorted(FIXTURES.glob("templates*/*.jinja")) + (sorted(pathlib.Path(MORE).glob("**/*.jinja")) if MORE else [])
 CONVERSATIONS = list(all_variables(thorough=bool(MORE)))
 
 

@@ -20,7 +20,8 @@ TEST(request_variables, holds_what_transformers_passes_to_a_template) {
 }
 
 TEST(request_variables, a_request_cannot_replace_what_the_server_fills_in) {
-  for (const char* name : {"messages", "tools", "add_generation_prompt", "bos_token", "raise_exception", "tokenize"}) {
+  for (const char* name :
+       {"messages", "tools", "add_generation_prompt", "bos_token", "raise_exception", "tokenize"}) {
     chat_request request;
     request.template_arguments[name] = 1;
     const auto variables = request_variables(request, {});
@@ -34,7 +35,8 @@ TEST(request_variables, a_template_sees_them) {
   chat_request request;
   request.messages = {boost::json::object{{"role", "user"}, {"content", "Hi"}}};
   request.add_generation_prompt = false;
-  const auto parsed = chat_template::parse("{{ bos_token }}{{ messages[0].content }}{{ tools is none }}{{ add_generation_prompt }}");
+  const auto parsed = chat_template::parse(
+      "{{ bos_token }}{{ messages[0].content }}{{ tools is none }}{{ add_generation_prompt }}");
   ASSERT_TRUE(parsed);
   EXPECT_EQ(*parsed->render(*request_variables(request, {"<s>", {}, {}, {}})), "<s>HiTrueFalse");
 }

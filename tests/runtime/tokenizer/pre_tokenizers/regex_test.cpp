@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,13 @@ TEST(regex, spaces_are_unicodes_white_space) {
 }
 
 TEST(regex, word_characters_include_marks_and_connectors) {
-  EXPECT_EQ(matches(R"(\w+)", "e\xcc\x81_1 \xc2\xb2-x"), (strings{"e\xcc\x81_1", "x"}))
-      << "a superscript is no \\w";
-  EXPECT_EQ(matches(R"([^\w\s]+)", "a\xc2\xb2!b"), (strings{"\xc2\xb2!"}));
+  EXPECT_EQ(matches(R"(\w+)", "e\xcc\x81_1 \xc2\xb2-x"), (strings{"e\xcc\x81_1", "\xc2\xb2", "x"}));
+  EXPECT_EQ(matches(R"([\w]+)", "a\xc2\xb2"), (strings{"a"})) << "a class knows no superscripts";
+  EXPECT_EQ(matches(R"(\w+)", "Ⅷ-Ⓐ-⁴"), (strings{"Ⅷ", "Ⓐ"}))
+      << "numerals and letters in circles, no other numbers";
+  EXPECT_EQ(matches(R"([^\w\s]+)", "a⁴!b"), (strings{"⁴!"}));
+  EXPECT_EQ(matches(R"(\b\S)", "e\xcc\x81 x_y"), (strings{"e", "x"}));
+  EXPECT_EQ(matches(R"(\B\w)", "abc"), (strings{"b", "c"}));
   EXPECT_EQ(matches(R"(\W+)", "a!?b"), (strings{"!?"}));
 }
 
@@ -45,13 +50,67 @@ TEST(regex, dollar_is_the_end_of_a_line) { EXPECT_EQ(matches(R"(\s+$)", "a \nb  
 TEST(regex, letter_case_is_unicodes) { EXPECT_EQ(matches(R"((?i:é))", "Éé"), (strings{"É", "é"})); }
 
 TEST(regex, what_the_engine_would_read_differently_is_refused) {
-  for (const char* pattern : {R"([a-z&&[^e]])", R"([[a]b])", R"(\h)", R"([\h])", "(", "[a"}) {
+  const std::string deep = std::string(40, '[') + "a" + std::string(40, ']');
+  for (const std::string pattern :
+       {"(", "[a", "[", "[]", "[a&&]", "(?s:.)", "(*UTF)a", R"(\p{Nothing})", R"(\p{x)", R"(\xff)",
+        R"(\Qa\E)", R"(\C)", R"(a\)", "[[:nothing:]]", "[[:alpha", deep.c_str()}) {
     const auto compiled = regex::compile(pattern);
     ASSERT_FALSE(compiled) << pattern;
     EXPECT_EQ(compiled.error().code(), errc::unsupported);
     EXPECT_NE(compiled.error().message().find(pattern), std::string::npos);
   }
   EXPECT_TRUE(regex::compile(R"([[:alpha:]\]]+[]x][^]x])"));
+}
+
+TEST(regex, a_pattern_without_end_is_refused) {
+  EXPECT_FALSE(regex::compile(std::string(100'000, 'a')));
+  EXPECT_TRUE(regex::compile(std::string(10'000, 'a')));
+}
+
+TEST(regex, damaged_patterns_are_refused_or_compiled) {
+  const std::string whole = R"((?i:'s|\p{^L}{1,3}+)|[^\r\n[\w&&[^_]][:alpha:]\x{e9}\u0061]?\b(?=\h)\s+$)";
+  for (std::size_t n = 0; n < whole.size(); ++n) (void)regex::compile(whole.substr(0, n));
+  constexpr unsigned seed = 17;
+  std::mt19937 random(seed);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string damaged = whole;
+    for (int j = 0; j < 3; ++j)
+      damaged[random() % damaged.size()] = "\\[]{}()^&|?+*:-pxub1,\xc3"[random() % 22];
+    (void)regex::compile(damaged);
+  }
+}
+
+TEST(regex, no_match_is_lost_to_the_engines_optimizations) {
+  EXPECT_EQ(matches("(?=a)1*a", "ba"), (strings{"a"}));
+  EXPECT_EQ(matches(R"(\P{N}*(1)?+^b)", "a\nb"), (strings{"a\nb"}));
+}
+
+TEST(regex, classes_hold_classes_and_intersections) {
+  EXPECT_EQ(matches("[a-d&&[^b]]+", "abcd"), (strings{"a", "cd"}));
+  EXPECT_EQ(matches("[^a-c&&b-d]+", "abcde"), (strings{"a", "de"}));
+  EXPECT_EQ(matches("[a[^b-y]]+", "abyz"), (strings{"a", "z"}));
+  EXPECT_EQ(matches(R"([\S\n]+)", "a \n"), (strings{"a", "\n"}));
+  EXPECT_EQ(matches(R"([^\W_]+)", "a_b!"), (strings{"a", "b"}));
+  EXPECT_EQ(matches(R"([]^]+)", "a^]"), (strings{"^]"}));
+  EXPECT_EQ(matches("[[b]^]+", "a^b"), (strings{"^b"}));
+}
+
+TEST(regex, properties_have_oniguruma_names_and_members) {
+  EXPECT_EQ(matches(R"(\p{Uppercase_Letter})", "aB"), (strings{"B"}));
+  EXPECT_EQ(matches(R"(\p{^L}+)", "a1b"), (strings{"1"}));
+  EXPECT_EQ(matches(R"([[:punct:]]+)", "a$!"), (strings{"!"})) << "no symbols";
+  EXPECT_EQ(matches(R"(\p{Han}+)", "一、〇"), (strings{"一", "〇"})) << "scripts, not script extensions";
+  EXPECT_EQ(matches(R"(\h+)", "xaF9"), (strings{"aF9"}));
+  EXPECT_EQ(matches(R"(\v)", "\n\v"), (strings{"\v"}));
+  EXPECT_EQ(matches(R"(\u0061)", "ba"), (strings{"a"}));
+}
+
+TEST(regex, intervals_repeat_as_in_ruby) {
+  EXPECT_EQ(matches("a{1,2}+b?", "aaaab"), (strings{"aaaab"})) << "not possessive";
+  EXPECT_EQ(matches("(?:a){2}?b", "ab"), (strings{"b"})) << "(?:aa)?b";
+  EXPECT_EQ(matches("xa{,2}", "xaaa"), (strings{"xaa"}));
+  EXPECT_EQ(matches("a{,}b{c", "a{,}b{c"), (strings{"a{,}b{c"})) << "no interval, text";
+  EXPECT_EQ(matches("(?m:a.b)", "a\nb"), (strings{"a\nb"}));
 }
 
 TEST(regex, a_search_without_end_is_an_error) {

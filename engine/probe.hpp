@@ -1,0 +1,35 @@
+#pragma once
+
+#include "config/engine_options.hpp"
+#include "engine/activity.hpp"
+#include "engine/engine.hpp"
+#include "runtime/base/expected.hpp"
+#include "runtime/speculation/drafters/registry.hpp"
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace paceline {
+
+/// The inside of a running engine, for tests and benches; not installed. The engine outlives it. Thread-safe.
+class engine_probe {
+ public:
+  explicit engine_probe(engine& probed) noexcept : engine_(&probed) {}
+
+  /// Starts an engine whose drafters come from `registry`: the built-in kinds and a test's own.
+  static expected<std::unique_ptr<engine>> start(const config::engine_options& options,
+                                                 speculation::drafter_registry registry);
+
+  /// Ends an actor as a crash would: "scheduler/0", "target_verifier/0", "draft_worker/0/1", "kv_pool",
+  /// "fan_out". False if there is none of that name. The supervisor starts it again.
+  bool kill(const std::string& actor);
+
+  /// When the streams of a model computed. Null if there is no such model.
+  const activity* log(std::string_view model) const noexcept;
+
+ private:
+  engine* engine_;
+};
+
+} // namespace paceline

@@ -1,0 +1,228 @@
+// Rule `rejection` from end to end: with a drafter that is wrong about half the time, committed tokens follow
+// the law of the request's own pipeline. tests/runtime/speculation/verification has the rule alone, and its
+// algebra to 1e-12.
+#include "runtime/device/ops.hpp"
+#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/speculation/drafters/model_drafter.hpp"
+#include "tests/support/reference_pipeline.hpp"
+#include "tests/support/simulation.hpp"
+#include "tests/support/statistics.hpp"
+#include "tests/support/test_drafters.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+
+namespace paceline::test {
+namespace {
+
+constexpr std::uint32_t vocab_size = 3; ///< few cells: three percent of acceptance too many are found
+/// Of a request. The prompt's round gives the first one, most of the others come out of drafted rounds.
+constexpr std::uint32_t num_tokens = 5;
+constexpr std::uint32_t draft_length = 2;
+constexpr std::size_t num_cells = 243; ///< vocab_size to the power of num_tokens
+constexpr std::uint64_t num_requests = 1'000'000 / num_tokens + 1;
+
+model::hash_model_config target_config() {
+  model::hash_model_config config;
+  config.vocab_size = vocab_size;
+  config.context_length = 64;
+  config.sharpness = 2.1F;
+  return config;
+}
+
+/// Likes least what the target likes most.
+class opposed_model final : public model::language_model {
+ public:
+  opposed_model() : target_(target_config()) {}
+  const model::model_info& info() const noexcept override { return target_.info(); }
+  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t blocks,
+                                                     std::uint32_t size) const override {
+    return target_.make_kv_storage(blocks, size);
+  }
+  void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
+               const model::forward_outputs& outputs) const override {
+    target_.forward(ops, batch, kv, outputs);
+    for (float& logit : outputs.logits) logit = -logit;
+  }
+
+ private:
+  model::hash_model target_;
+};
+
+std::unique_ptr<speculation::drafter> opposed_drafter() {
+  speculation::drafter_parts parts;
+  parts.options = options_of("opposed", "model");
+  parts.own_model = std::make_shared<opposed_model>();
+  parts.target_vocab_size = vocab_size;
+  return speculation::make_model_drafter(parts).value();
+}
+
+struct law_case {
+  std::string name;
+  sampling_params sampling;
+};
+
+std::vector<law_case> law_cases() {
+  std::vector<law_case> cases{{"plain", {}}, {"penalised_and_cut", {}}};
+  cases[1].sampling.temperature = 2.0F;
+  cases[1].sampling.top_k = 2;
+  cases[1].sampling.presence_penalty = 0.6F;
+  cases[1].sampling.repetition_penalty = 1.2F;
+  return cases;
+}
+
+void PrintTo(const law_case& one, std::ostream* out) { *out << one.name; }
+
+generation_request request_of(const law_case& one, std::uint64_t seed) {
+  generation_request r;
+  r.prompt = {token_id{2}, token_id{0}, token_id{1}};
+  r.sampling = one.sampling;
+  r.sampling.seed = seed;
+  r.stop.max_tokens = num_tokens;
+  r.stop.ignore_eos = true;
+  r.speculation.rule = verification_rule::rejection;
+  r.speculation.draft_length = draft_length;
+  return r;
+}
+
+std::size_t cell_of(std::span<const token_id> tokens) {
+  std::size_t cell = 0;
+  for (std::size_t i = num_tokens; i-- > 0;)
+    cell = cell * vocab_size + static_cast<std::size_t>(tokens[i].value);
+  return cell;
+}
+
+/// Joint law of a request's tokens, by enumeration with the slow twin of the pipeline.
+std::vector<double> exact_law(const law_case& one) {
+  const model::hash_model target(target_config());
+  const auto request = request_of(one, 0);
+  std::vector<double> law(num_cells, 1.0);
+  for (std::size_t cell = 0; cell < num_cells; ++cell) {
+    auto context = request.prompt;
+    std::size_t rest = cell;
+    for (std::uint32_t i = 0; i < num_tokens; ++i, rest /= vocab_size) {
+      const auto row = process(target.logits_after(context), request.sampling, request.stop, context,
+                               request.prompt.size());
+      law[cell] *= row.probs[rest % vocab_size];
+      context.emplace_back(static_cast<std::int32_t>(rest % vocab_size));
+    }
+  }
+  return law;
+}
+
+/// What a run came to.
+struct sample {
+  std::vector<std::uint64_t> counts = std::vector<std::uint64_t>(num_cells);
+  std::uint64_t num_drafted = 0, num_accepted = 0;
+
+  void add(std::span<const token_id> tokens) {
+    ASSERT_EQ(tokens.size(), num_tokens);
+    ++counts[cell_of(tokens)];
+  }
+};
+
+void expect_law(const sample& got, const law_case& one) {
+  const auto fit = compare(got.counts, exact_law(one));
+  const double acceptance = static_cast<double>(got.num_accepted) / static_cast<double>(got.num_drafted);
+  std::printf("%s: %llu tokens, %.1f %% of draft tokens accepted, chi-square %.1f (limit %.1f), variation "
+              "%.5f (limit %.5f)\n",
+              one.name.c_str(), static_cast<unsigned long long>(fit.num_samples * num_tokens),
+              100 * acceptance, fit.chi_square, fit.chi_square_limit, fit.total_variation,
+              fit.variation_limit);
+  EXPECT_TRUE(fit.accepted()) << "chi-square " << fit.chi_square << ", variation " << fit.total_variation;
+  EXPECT_GT(acceptance, 0.3) << "the drafter is to be wrong about half the time";
+  EXPECT_LT(acceptance, 0.65);
+}
+
+struct host_ops final : device::ops {
+  std::string_view level() const noexcept override { return "test"; }
+};
+
+/// Rounds as the actors run them, without actors: draft program, verify program, until every request has
+/// ended.
+void run_rounds(const law_case& one, std::uint64_t first_seed, std::uint32_t together, sample& out) {
+  static const model::hash_model target(target_config());
+  static const steady_clock time;
+  const auto drafter = opposed_drafter();
+  constexpr std::uint32_t block_size = 16; // a request fits one block
+  const auto kv = target.make_kv_storage(together, block_size);
+  const auto draft_kv = drafter->own_model()->make_kv_storage(together, block_size);
+  scheduling::round_runner verify(
+      {&target, kv.get(), {nullptr, drafter.get()}, target.info().context_length, &time});
+  scheduling::draft_runner draft(*drafter, 1, draft_kv.get(), block_size, target.info().context_length);
+  host_ops ops;
+
+  scheduling::round_plan plan{round_id{1}, group_id{0}, {}};
+  for (std::uint32_t i = 0; i < together; ++i) {
+    scheduling::plan_item item;
+    item.target = std::make_shared<scheduling::sequence>(request_id{i + 1}, request_of(one, first_seed + i),
+                                                         target.info().context_length, nullptr, time.now());
+    item.blocks = item.drafter_blocks = {block_id{i}};
+    item.max_rows = item.target->prompt_length();
+    item.restart_at = 0;
+    plan.items.push_back(std::move(item));
+  }
+  for (bool open = true; open; ++plan.round.value) {
+    auto drafts = std::make_shared<scheduling::draft_batch>();
+    draft.run(ops, plan, *drafts);
+    scheduling::round_result result;
+    verify.run(ops, plan, {{drafts}}, result);
+    ASSERT_FALSE(result.failure);
+    open = false;
+    for (auto& item : plan.items) {
+      item.restart_at.reset();
+      item.max_rows = 1;
+      item.drafter = 1;
+      item.draft_length = item.max_nodes = draft_length;
+      open = open || item.target->finish() == finish_reason::none;
+    }
+    for (const auto& done : result.items) {
+      out.num_drafted += done.num_draft;
+      out.num_accepted += done.num_accepted;
+    }
+  }
+  for (const auto& item : plan.items) out.add(item.target->tokens().subspan(item.target->prompt_length()));
+}
+
+class rejection_law : public ::testing::TestWithParam<law_case> {};
+
+TEST_P(rejection_law, holds_over_a_million_tokens_of_rounds) {
+  sample got;
+  constexpr std::uint32_t together = 64;
+  for (std::uint64_t seed = 0; seed < 1'000'000 / num_tokens + together;
+       seed += together)
+    ASSERT_NO_FATAL_FAILURE(run_rounds(GetParam(), seed, together, got));
+  expect_law(got, GetParam());
+}
+
+TEST_P(rejection_law, holds_through_the_actors) {
+  sample got;
+  constexpr std::uint32_t together = 100;
+  for (std::uint64_t seed = 1; seed < num_requests; seed += together) {
+    simulation_options options;
+    options.seed = seed;
+    options.shuffle = true;
+    options.two_groups = seed % 2 == 0;
+    options.num_partitions = 1 + seed % 2;
+    options.target = target_config();
+    std::vector<simulated_drafter> drafters;
+    drafters.push_back({opposed_drafter(), draft_length, options.num_partitions - 1});
+    simulation sim(options, std::move(drafters));
+    for (std::uint32_t i = 0; i < together; ++i) sim.submit(request_of(GetParam(), seed + i), 1);
+    ASSERT_TRUE(sim.run()) << "seed " << seed;
+    for (std::uint32_t i = 0; i < together; ++i) {
+      ASSERT_NO_FATAL_FAILURE(got.add(sim.client(i).tokens)) << "seed " << seed + i;
+      got.num_drafted += sim.client(i).speculation->num_draft_tokens;
+      got.num_accepted += sim.client(i).speculation->num_accepted_tokens;
+    }
+  }
+  expect_law(got, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(opposed, rejection_law, ::testing::ValuesIn(law_cases()),
+                         [](const auto& tested) { return tested.param.name; });
+
+} // namespace
+} // namespace paceline::test
