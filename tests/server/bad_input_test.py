@@ -177,9 +177,9 @@ def test_a_full_queue_refuses_and_what_runs_goes_on(start_daemon):
 
 def test_a_full_pool_makes_requests_wait_and_changes_none(start_daemon):
     """A cell of the hash model has 16 bytes: the budget holds one request of full length, and these want four."""
-    daemon = start_daemon(**{"models.0.context_length": 1024, "engine.memory_budget": "16KiB"})
-    reference = [rest_of(open_stream(daemon, seed=seed, max_tokens=600)) for seed in range(4)]
-    streams = [open_stream(daemon, seed=seed, max_tokens=600) for seed in range(4)]
+    daemon = start_daemon(**{"models.0.context_length": 512, "engine.memory_budget": "8KiB"})
+    reference = [rest_of(open_stream(daemon, seed=seed, max_tokens=300)) for seed in range(4)]
+    streams = [open_stream(daemon, seed=seed, max_tokens=300) for seed in range(4)]
     results = [None] * 4
 
     def read(i):
