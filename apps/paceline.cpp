@@ -12,7 +12,7 @@ namespace {
 
 void add_generation(CLI::App& app, run_options& o) {
   add_model(app, o.choice);
-  app.add_option("--drafter", o.choice.drafter, "none, or ngram (prompt lookup)")->check(CLI::IsMember({"none", "ngram"}));
+  app.add_option("--drafter", o.choice.drafter, "auto (whatever is fastest), none, or ngram (prompt lookup)")->check(CLI::IsMember({"auto", "none", "ngram"}));
   add_drafting(app, o.choice);
   app.add_option("--rule", o.rule, "coupled: the same tokens as without speculation; rejection: the same distribution")
       ->check(CLI::IsMember({"coupled", "rejection"}));

@@ -47,7 +47,8 @@ struct model_options {
   kv_type kv_dtype = kv_type::f16;
   std::string chat_template;         ///< path of a template that replaces the file's
   std::vector<drafter_options> drafters;
-  std::string default_drafter = "none";
+  std::string default_drafter = "auto";
+  std::uint32_t auto_draft_length = 16; ///< most levels of a draft that drafter "auto" chooses
   verification_rule default_rule = verification_rule::coupled; ///< of requests that name none
   std::uint32_t max_running = 8;     ///< requests decoded together
   std::uint32_t max_waiting = 256;   ///< queue beyond them; more is refused with queue_full

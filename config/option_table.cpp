@@ -278,7 +278,11 @@ void declare_model(group_builder<model_options>& g) {
       "Requests queued beyond those; further ones are refused.");
   g.add(
       "default_drafter", texts, [](m & o) -> auto& { return o.default_drafter; },
-      "Drafter of requests that name none: one of `drafters`, or `none`.");
+      "Drafter of requests that name none: one of `drafters`, `none`, or `auto`: whichever of them, and as much of "
+      "its draft, as is expected to be fastest, measured all the time; `none` if that is.");
+  g.add(
+      "auto_draft_length", integers(1, 64), [](m & o) -> auto& { return o.auto_draft_length; },
+      "Most tokens a round that drafter `auto` drafts.");
   g.add(
       "default_rule", {"coupled", "rejection"}, [](m & o) -> auto& { return o.default_rule; },
       "How drafts are verified where the request does not say: `coupled` gives the tokens of plain decoding, `rejection` its distribution.");

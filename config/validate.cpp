@@ -34,7 +34,7 @@ class validator {
     for (const auto& alias : m.aliases) take_name(alias, path + "aliases", is_first, names);
     if (m.kind == "file" && m.path.empty()) fail(path + "path", "a model of kind file needs a path");
     if (m.kind == "hash" && !m.path.empty()) fail(path + "path", "a model of kind hash has no path");
-    std::set<std::string, std::less<>> drafters{"none"};
+    std::set<std::string, std::less<>> drafters{"none", "auto"};
     for (std::size_t i = 0; i < m.drafters.size(); ++i)
       check_drafter(m.drafters[i], path + "drafters." + std::to_string(i) + ".", drafters);
     if (!drafters.contains(m.default_drafter)) {
@@ -50,6 +50,8 @@ class validator {
       fail(path + "name", "a drafter needs a name");
     else if (d.name == "default")
       fail(path + "name", "'default' stands for the model's default drafter");
+    else if (d.name == "auto")
+      fail(path + "name", "'auto' stands for the choice among the model's drafters");
     else if (d.name == "none" && d.kind != "none")
       fail(path + "name", "'none' stands for plain decoding");
     else if (!names.insert(d.name).second && d.name != "none")

@@ -315,7 +315,8 @@ model_counters engine::impl::counters_of(std::size_t m) const {
     out.prompt_tokens = c.prompt_tokens, out.cached_prompt_tokens = c.cached_prompt_tokens, out.generation_tokens = c.generation_tokens;
     out.num_rounds = c.num_rounds, out.num_rollbacks = c.num_rollbacks, out.rolled_back_tokens = c.rolled_back_tokens, out.stale_drafts = c.stale_drafts;
     for (std::size_t d = 1; d < c.drafters.size(); ++d)
-      out.drafters.push_back({unit.drafters[d].options.name, c.drafters[d].num_rounds, c.drafters[d].num_draft_tokens,
+      if (unit.drafters[d].drafter) // "auto" drafts through the others
+        out.drafters.push_back({unit.drafters[d].options.name, c.drafters[d].num_rounds, c.drafters[d].num_draft_tokens,
                               c.drafters[d].num_accepted_tokens, c.drafters[d].accepted_per_position});
   }
   if (const auto a = ask<protocol::pool_answer, protocol::kv_pool_actor>("kv_pool", protocol::pool_question{static_cast<std::uint32_t>(m)})) {

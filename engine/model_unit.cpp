@@ -43,6 +43,12 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
     names.push_back(wanted.name);
     unit->drafters.push_back(std::move(made));
   }
+  if (unit->drafters.size() > 1) { // something to choose among
+    names.push_back("auto");
+    unit->drafters.emplace_back();
+    unit->drafters.back().options.name = "auto";
+    unit->drafters.back().options.draft_length = options.auto_draft_length;
+  }
   unit->target->set_drafters(std::move(names));
   if (auto found = unit->drafter_index("default"); !found) return std::move(found).error().within("model " + options.name);
   return unit;
@@ -92,11 +98,9 @@ void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device&
       d.stream = recorded(device.make_stream("draft:" + d.options.name, partition, cpu::stream_priority::low), *log, activity::side::draft);
     }
     resources.drafters.push_back(d.drafter.get());
-    limits.drafters.push_back({d.options.name, d.drafter ? d.options.draft_length : 0, d.pool, worker});
-    if (d.drafter)
-      limits.drafters.back().max_nodes = [drafter = d.drafter.get(), most = d.options.max_tree_nodes](std::uint32_t length) {
-        return std::min(drafter->max_nodes(length), most);
-      };
+    limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, worker});
+    if (d.options.name == "auto") resources.automatic = i;
+    limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
     workers.push_back(worker);
   }
   // On one set of cores a drafter that runs beside the target only slows it down: groups are for two.
@@ -109,9 +113,19 @@ void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device&
                                                              static_cast<std::uint32_t>(num_blocks.size()));
 }
 
+std::uint32_t model_unit::max_nodes(std::uint32_t index, std::uint32_t length) const {
+  const auto& d = drafters[index];
+  if (d.drafter) return std::min(d.drafter->max_nodes(length), d.options.max_tree_nodes);
+  std::uint32_t most = index == 0 ? 0 : length; // "auto" takes what any of the others may have
+  for (std::uint32_t i = 1; i < index; ++i)
+    if (drafters[i].drafter) most = std::max(most, max_nodes(i, length));
+  return most;
+}
+
 expected<std::uint32_t> model_unit::drafter_index(const std::string& name) const {
-  const auto& wanted = name.empty() || name == "default" ? options.default_drafter : name;
   const auto& names = target->drafters();
+  auto wanted = name.empty() || name == "default" ? options.default_drafter : name;
+  if (wanted == "auto" && names.size() == 1) wanted = "none"; // nothing to choose among
   const auto it = std::ranges::find(names, wanted);
   if (it != names.end()) return static_cast<std::uint32_t>(it - names.begin());
   std::string known;

@@ -41,6 +41,8 @@ struct model_unit {
 
   /// Index of a drafter by name; "default" and "" are the configured one.
   expected<std::uint32_t> drafter_index(const std::string& name) const;
+  /// Most nodes a tree of `length` levels by drafter number `index` has.
+  std::uint32_t max_nodes(std::uint32_t index, std::uint32_t length) const;
 
   actors::model_parts parts() const;
 
@@ -51,13 +53,13 @@ struct model_unit {
   struct drafter_unit {
     config::drafter_options options;
     std::shared_ptr<const model::language_model> own_model;
-    std::unique_ptr<speculation::drafter> drafter; ///< null for index 0, "none"
+    std::unique_ptr<speculation::drafter> drafter; ///< null for "none" and "auto"
     std::uint32_t pool = 0;
     std::unique_ptr<model::kv_storage> kv;
     std::unique_ptr<scheduling::draft_runner> runner;
     std::unique_ptr<device::stream> stream;
   };
-  std::vector<drafter_unit> drafters; ///< [0] is "none"
+  std::vector<drafter_unit> drafters; ///< [0] is "none"; the last, if there are others, "auto"
 
   std::unique_ptr<activity> log;
   std::unique_ptr<model::kv_storage> kv;

@@ -39,7 +39,7 @@ expected<std::vector<config::assignment>> overrides_of(const serve_options& opti
     if (!options.config) {
       out.emplace_back("models.0.drafters.0.name", "ngram");
       out.emplace_back("models.0.drafters.0.kind", "ngram");
-      out.emplace_back("models.0.default_drafter", "ngram");
+      out.emplace_back("models.0.default_drafter", "auto");
     }
   }
   if (options.host) out.emplace_back("server.host", *options.host);

@@ -4,7 +4,8 @@
 
 namespace paceline::scheduling {
 
-speculation::draft_task make_task(const plan_item& item, speculation::drafter& drafter, draft_bounds limit) {
+speculation::draft_task make_task(const plan_item& item, std::uint32_t index, speculation::drafter& drafter,
+                                  draft_bounds limit) {
   auto& sequence = *item.target;
   speculation::draft_task task{};
   task.request = sequence.id();
@@ -17,7 +18,7 @@ speculation::draft_task make_task(const plan_item& item, speculation::drafter& d
   task.max_nodes = limit.nodes;
   task.blocks = item.drafter_blocks;
   task.features = sequence.features;
-  task.session = sequence.session(item.drafter, drafter);
+  task.session = sequence.session(index, drafter);
   task.result.base_length = sequence.length();
   return task;
 }
@@ -37,7 +38,7 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
     if (item.target->kv_length() + 1 != item.target->length()) continue; // its prompt is not complete
     const auto limit = draft_limit(item, target_block_size_, context_length_);
     if (limit.length == 0) continue;
-    tasks.push_back(make_task(item, *drafter_, limit));
+    tasks.push_back(make_task(item, index_, *drafter_, limit));
     owners.push_back(i);
   }
   if (tasks.empty()) return;

@@ -13,6 +13,12 @@ round_runner::round_runner(round_resources resources) : resources_(std::move(res
       for (auto layer : drafter->traits().taps)
         if (std::ranges::find(taps_, layer) == taps_.end()) taps_.push_back(layer);
   tap_values_.resize(taps_.size());
+  if (resources_.automatic == 0) return;
+  for (std::uint32_t d = 1; d < resources_.drafters.size(); ++d)
+    if (const auto* drafter = resources_.drafters[d];
+        drafter && drafter->traits().where == speculation::placement::in_line && drafter->traits().taps.empty())
+      candidates_.push_back(d);
+  controller_.emplace(static_cast<std::uint32_t>(candidates_.size()));
 }
 
 void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const std::shared_ptr<draft_batch>> drafts,
@@ -41,6 +47,8 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
       result.items.push_back({item.target->id(), 0, 0, 0, false, item.drafter, item.target->length(), item.target->kv_length(), item.target->finish(), {}});
   result.num_rows = static_cast<std::uint32_t>(rows_.size());
   result.duration = resources_.time->now() - begin;
+  const bool decoding = std::ranges::all_of(lanes, [](const auto& lane) { return lane.decides && lane.num_context == 1; });
+  if (controller_ && decoding) controller_->observe(result.num_rows, static_cast<double>(result.duration.count()));
 }
 
 std::vector<round_runner::lane> round_runner::open_lanes(const round_plan& plan) {
@@ -56,6 +64,7 @@ std::vector<round_runner::lane> round_runner::open_lanes(const round_plan& plan)
     sequence.begin_round(now);
     lane lane;
     lane.item = &item;
+    lane.drafter = item.drafter;
     lane.context_begin = sequence.kv_length();
     lane.num_context = std::min(item.max_rows, sequence.length() - sequence.kv_length());
     lane.decides = lane.context_begin + lane.num_context == sequence.length();
@@ -70,7 +79,7 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   for (auto& lane : lanes) {
     const auto index = lane.item->drafter;
     auto* drafter = resources_.drafters.at(index);
-    if (!drafter || !lane.decides || lane.num_context != 1) continue;
+    if (!drafter || !may_draft(lane, index)) continue;
     if (drafter->traits().where == speculation::placement::in_line) {
       if (std::ranges::find(in_line, index) == in_line.end()) in_line.push_back(index);
       continue;
@@ -81,6 +90,7 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
         lane.draft = std::move(batch->drafts[position]);
   }
   for (auto index : in_line) propose_in_line(ops, index, lanes);
+  if (controller_) propose_best(ops, lanes);
   for (auto& lane : lanes) {
     if (lane.draft.tree.empty()) continue;
     const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
@@ -100,15 +110,54 @@ void round_runner::propose_in_line(device::ops& ops, std::uint32_t index, std::v
   std::vector<speculation::draft_task> tasks;
   std::vector<lane*> owners;
   for (auto& lane : lanes) {
-    if (lane.item->drafter != index || !lane.decides || lane.num_context != 1) continue;
+    if (!may_draft(lane, index)) continue;
     const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
     if (limit.length == 0) continue;
-    tasks.push_back(make_task(*lane.item, drafter, limit));
+    tasks.push_back(make_task(*lane.item, index, drafter, limit));
     owners.push_back(&lane);
   }
   if (tasks.empty()) return;
   drafter.propose(ops, nullptr, tasks);
   for (std::size_t t = 0; t < tasks.size(); ++t) owners[t]->draft = std::move(tasks[t].result);
+}
+
+/// The items of "auto": every candidate drafts, the controller chooses and cuts.
+void round_runner::propose_best(device::ops& ops, std::vector<lane>& lanes) {
+  std::vector<speculation::draft_controller::lane> choices;
+  std::vector<lane*> owners;
+  std::vector<speculation::draft_task> tasks;
+  std::uint32_t num_rows = 0;
+  for (auto& lane : lanes) {
+    num_rows += lane.num_context + lane.draft.tree.size();
+    if (!may_draft(lane, resources_.automatic)) continue;
+    auto& sequence = *lane.item->target;
+    controller_->learn(sequence.drafts, sequence.tokens());
+    const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
+    if (limit.length == 0) continue;
+    choices.push_back({&sequence.drafts, std::vector<speculation::draft>(candidates_.size()), 0, {}});
+    owners.push_back(&lane);
+  }
+  if (choices.empty()) return;
+  for (std::size_t c = 0; c < candidates_.size(); ++c) {
+    auto& drafter = *resources_.drafters[candidates_[c]];
+    tasks.clear();
+    for (auto* owner : owners)
+      tasks.push_back(make_task(*owner->item, candidates_[c], drafter,
+                                draft_limit(*owner->item, resources_.kv->block_size(), resources_.context_length)));
+    drafter.propose(ops, nullptr, tasks);
+    for (std::size_t t = 0; t < tasks.size(); ++t) choices[t].proposals[c] = std::move(tasks[t].result);
+  }
+  controller_->choose(choices, num_rows);
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (choices[i].chosen.tree.empty()) continue;
+    owners[i]->draft = std::move(choices[i].chosen);
+    owners[i]->drafter = candidates_[choices[i].candidate];
+  }
+}
+
+/// Drafts of drafter number `index` continue a context that this pass completes, a token at a time.
+bool round_runner::may_draft(const lane& lane, std::uint32_t index) const {
+  return lane.item->drafter == index && lane.decides && lane.num_context == 1;
 }
 
 void round_runner::add_rows(lane& lane) {
@@ -165,7 +214,7 @@ item_result round_runner::settle(device::ops& ops, lane& lane, round_id round, s
   auto& sequence = *lane.item->target;
   item_result done;
   done.request = sequence.id();
-  done.drafter = lane.item->drafter;
+  done.drafter = lane.drafter;
   done.num_rows = lane.num_context + lane.draft.tree.size();
   done.stale_draft = lane.stale;
   round_trace trace;
@@ -252,7 +301,7 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
 }
 
 void round_runner::keep_features(const lane& lane, const speculation::verdict& verdict) {
-  auto* drafter = resources_.drafters[lane.item->drafter];
+  auto* drafter = resources_.drafters[lane.drafter];
   if (!drafter || drafter->traits().taps.empty()) return;
   const std::size_t hidden = resources_.target->info().hidden_size;
   auto& out = lane.item->target->features;

@@ -2,10 +2,12 @@
 
 #include "runtime/model/language_model.hpp"
 #include "runtime/scheduling/round.hpp"
+#include "runtime/speculation/control/draft_controller.hpp"
 #include "runtime/speculation/verification/verification.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,9 +17,11 @@ namespace paceline::scheduling {
 struct round_resources {
   const model::language_model* target = nullptr;
   model::kv_storage* kv = nullptr;
-  std::vector<speculation::drafter*> drafters; ///< by index; [0] is "none" and null
+  std::vector<speculation::drafter*> drafters; ///< by index; [0] is "none" and null, as is [automatic]
   std::uint32_t context_length = 0;
   const clock* time = nullptr;
+  /// Index of "auto": for its items the controller chooses among the in-line drafters, round by round. 0: there is none.
+  std::uint32_t automatic = 0;
 };
 
 /// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows, verification, commit.
@@ -35,6 +39,7 @@ private:
   /// One request's part of the pass.
   struct lane {
     const plan_item* item = nullptr;
+    std::uint32_t drafter = 0;      ///< whose draft it has
     std::uint32_t first_row = 0;    ///< of its rows in the pass
     std::uint32_t num_context = 0;  ///< committed tokens among them
     std::uint32_t context_begin = 0;///< position of the first one
@@ -50,6 +55,8 @@ private:
   void collect_drafts(device::ops& ops, const round_plan& plan, std::span<const std::shared_ptr<draft_batch>> drafts,
                       std::vector<lane>& lanes);
   void propose_in_line(device::ops& ops, std::uint32_t drafter, std::vector<lane>& lanes);
+  void propose_best(device::ops& ops, std::vector<lane>& lanes);
+  bool may_draft(const lane& lane, std::uint32_t drafter) const;
   void add_rows(lane& lane);
   void run_pass(device::ops& ops, const std::vector<lane>& lanes);
   item_result settle(device::ops& ops, lane& lane, round_id round, std::vector<token_event>& events);
@@ -61,6 +68,8 @@ private:
 
   round_resources resources_;
   std::vector<layer_index> taps_;   ///< union of what the drafters read
+  std::vector<std::uint32_t> candidates_; ///< in-line drafters "auto" chooses among
+  std::optional<speculation::draft_controller> controller_;
 
   // Scratch of one pass.
   std::vector<device::batch_entry> rows_;
@@ -90,7 +99,8 @@ private:
   std::uint32_t context_length_;
 };
 
-/// The task a drafter gets for `item`, with an empty result.
-speculation::draft_task make_task(const plan_item& item, speculation::drafter& drafter, draft_bounds limit);
+/// The task drafter number `index` gets for `item`, with an empty result.
+speculation::draft_task make_task(const plan_item& item, std::uint32_t index, speculation::drafter& drafter,
+                                  draft_bounds limit);
 
 } // namespace paceline::scheduling

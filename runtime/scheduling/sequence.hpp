@@ -5,6 +5,7 @@
 #include "runtime/base/request.hpp"
 #include "runtime/base/token_event.hpp"
 #include "runtime/sampling/pipeline.hpp"
+#include "runtime/speculation/control/draft_controller.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
 
 #include <cstdint>
@@ -79,6 +80,8 @@ public:
 
   /// Hidden states of the last verified rows, oldest first (taps of this request's drafter).
   std::vector<float> features;
+  /// What the controller of "auto" knows of this request.
+  speculation::draft_history drafts;
   /// Prompt tokens that were found in the prefix cache at the last admission.
   std::uint32_t num_cached_tokens = 0;
 

@@ -33,7 +33,11 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
         options.target = small_target();
         std::vector<simulated_drafter> drafters;
         auto num_wanted = std::make_shared<std::uint64_t>();
-        if (param.drafter != "none") {
+        if (param.drafter == "auto") { // one drafter that is right at times, one that often is, one never
+          options.auto_draft_length = length;
+          for (const char* candidate : {"ngram", "half_right", "always_wrong"})
+            drafters.push_back({drafter_called(candidate, small_target(), num_wanted), length, 0});
+        } else if (param.drafter != "none") {
           auto made = drafter_called(param.drafter, small_target(), num_wanted);
           if (param.worker) made = placed(std::move(made), speculation::placement::worker);
           drafters.push_back({std::move(made), length, 1});
@@ -42,7 +46,7 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
         std::vector<generation_request> requests;
         for (std::uint32_t n = 0; n < concurrency; ++n) {
           requests.push_back(request_number(n, temperature));
-          sim.submit(requests.back(), param.drafter == "none" ? 0 : 1);
+          sim.submit(requests.back(), param.drafter == "none" ? 0 : param.drafter == "auto" ? 4 : 1);
         }
         SCOPED_TRACE("length " + std::to_string(length) + " temperature " + std::to_string(temperature) + " concurrency " +
                      std::to_string(concurrency) + " seed " + std::to_string(options.seed));
@@ -63,6 +67,10 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
           ASSERT_GT(drafted, 0U);
           ASSERT_EQ(accepted, 0U);
         }
+        if (param.drafter == "auto" && concurrency == 1) {
+          ASSERT_GT(2 * accepted, drafted) << "it should have found the drafter that is often right";
+          ASSERT_GT(accepted, 0U);
+        }
         if (param.drafter == "tree") {
           ASSERT_GT(drafted, 0U);
           ASSERT_LE(drafted, *num_wanted); // a lease that a late message brings comes a round late
@@ -75,7 +83,7 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
 
 INSTANTIATE_TEST_SUITE_P(drafters, exactness_grid,
                          ::testing::Values(grid_case{"none"}, grid_case{"ngram"}, grid_case{"always_right"},
-                                           grid_case{"always_wrong"}, grid_case{"half_right"}, grid_case{"tree"},
+                                           grid_case{"always_wrong"}, grid_case{"half_right"}, grid_case{"tree"}, grid_case{"auto"},
                                            grid_case{"feature"}, grid_case{"model", true}, grid_case{"model_other", true},
                                            grid_case{"always_right", true, true}, grid_case{"always_wrong", true, true},
                                            grid_case{"half_right", true, true}, grid_case{"tree", true, true},

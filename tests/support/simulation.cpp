@@ -74,6 +74,7 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   target_ = std::make_unique<model::hash_model>(options_.target);
   metered_ = std::make_unique<metered_model>(*target_, device_->time(), options_.target_cost);
   drafters_.insert(drafters_.begin(), simulated_drafter{nullptr, 0, 0}); // "none"
+  if (options_.auto_draft_length != 0) drafters_.push_back({nullptr, options_.auto_draft_length, 0});
 
   const std::uint64_t cell = target_->info().kv_bytes_per_token;
   pools_ = std::make_unique<kv::pool_manager>(std::uint64_t{1} << 40);
@@ -121,7 +122,8 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
       streams_[i] = device_->make_stream("draft:" + d.drafter->traits().name, d.partition);
     }
     resources.drafters.push_back(d.drafter.get());
-    limits.drafters.push_back({d.drafter ? d.drafter->traits().name : "none", d.draft_length, pool, worker});
+    limits.drafters.push_back({d.drafter ? d.drafter->traits().name : i == 0 ? "none" : "auto", d.draft_length, pool, worker});
+    if (i > 0 && !d.drafter) resources.automatic = i;
     if (d.drafter)
       limits.drafters.back().max_nodes = [drafter = d.drafter.get(), most = d.max_tree_nodes](std::uint32_t length) {
         return std::min(drafter->max_nodes(length), most);

@@ -56,6 +56,20 @@ draft_distribution truncated_distribution(std::span<const float> scores) {
   return result;
 }
 
+draft part_of(draft whole, const std::vector<bool>& keep) {
+  draft part{.base_length = whole.base_length};
+  std::vector<std::int32_t> moved_to(whole.tree.size(), token_tree::root);
+  for (std::uint32_t node = 0; node < whole.tree.size(); ++node) {
+    if (!keep[node]) continue;
+    const std::int32_t parent = whole.tree.parents()[node];
+    moved_to[node] = part.tree.add(
+        whole.tree.tokens()[node], parent == token_tree::root ? parent : moved_to[static_cast<std::size_t>(parent)]);
+    if (!whole.probs.empty()) part.probs.push_back(std::move(whole.probs[node]));
+    if (!whole.signals.empty()) part.signals.push_back(whole.signals[node]);
+  }
+  return part;
+}
+
 token_id draw(const draft_distribution& from, const noise_stream& noise) {
   sampling::gumbel_race race(noise);
   for (std::size_t entry = 0; entry < from.tokens.size(); ++entry)

@@ -31,7 +31,13 @@ struct draft {
   std::uint32_t base_length = 0; ///< committed tokens (prompt included) it continues
   token_tree tree = {};
   std::vector<draft_distribution> probs = {}; ///< one a node, or empty (a certain choice: one-hot)
+  /// How sure the drafter is of each node, 0 to 7, or empty: calibrated by what comes (control/acceptance_model.hpp). Of
+  /// sampled tokens no reader may use it under rule `rejection`.
+  std::vector<std::uint8_t> signals = {};
 };
+
+/// The nodes with `keep` set, a set closed under ancestors, in their order.
+draft part_of(draft whole, const std::vector<bool>& keep);
 
 /// Whether `proposal` can be verified: a valid tree of at most `max_depth` levels, tokens of the vocabulary,
 /// and, if it has distributions, one a node, sane and able to produce the node's token. For drafts that come

@@ -4,12 +4,14 @@
 #include "runtime/speculation/drafters/ngram_index.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace paceline::speculation {
 
 namespace {
 
 constexpr std::uint32_t longest_ngram = 32;
+constexpr std::size_t longest_signal = 64;
 /// Tokens indexed a call and session (about half a millisecond): a long prompt is learnt over several rounds.
 constexpr std::size_t max_catch_up = 4096;
 
@@ -48,13 +50,24 @@ class ngram_drafter final : public drafter {
     // Where the earlier occurrence runs into the end of the text, the text repeats with that period: the
     // draft goes on reading from its own beginning.
     const std::uint32_t length = std::min(task.draft_length, token_tree::max_nodes);
+    const std::uint8_t signal = signal_of(match_length(text, *start));
     std::int32_t node = token_tree::root;
     for (std::size_t i = 0; i < length; ++i) {
       const std::size_t at = *start + i;
       node = result.tree.add(at < text.size() ? text[at] : result.tree.tokens()[at - text.size()], node);
+      result.signals.push_back(signal);
     }
     return result;
   }
+
+  /// Tokens before `start` that are the text's last ones: the longer, the surer.
+  static std::size_t match_length(std::span<const token_id> text, std::size_t start) {
+    std::size_t length = 0;
+    while (length < start && length < longest_signal && text[start - 1 - length] == text[text.size() - 1 - length])
+      ++length;
+    return length;
+  }
+  static std::uint8_t signal_of(std::size_t length) { return static_cast<std::uint8_t>(std::bit_width(length)); }
 
   drafter_traits traits_;
   ngram_index empty_;

@@ -1,0 +1,53 @@
+#include "runtime/speculation/control/acceptance_model.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace paceline::speculation {
+
+namespace {
+
+constexpr double table_memory = 0.998;  ///< of a cell, a try
+constexpr double request_memory = 0.98; ///< of a request, a try
+/// Of the log-odds by which requests differ: their variance is about half a unit.
+constexpr double prior_precision = 2.0;
+/// Before anything is known: tried, but not deeply.
+constexpr double first_guess = 0.5;
+constexpr double first_guess_weight = 2;
+
+} // namespace
+
+std::uint32_t acceptance_table::index(draft_place at) noexcept {
+  const std::uint32_t signal = std::min<std::uint32_t>(at.signal, num_signals - 1);
+  const std::uint32_t depth =
+      std::min<std::uint32_t>(static_cast<std::uint32_t>(std::bit_width(at.depth)), num_depths - 1);
+  return (signal * num_depths + depth) * num_ranks + std::min(at.rank, num_ranks - 1);
+}
+
+void acceptance_table::count(draft_place at, bool right) noexcept {
+  cell& c = cells_[index(at)];
+  c.right = c.right * table_memory + (right ? 1 : 0);
+  c.tries = c.tries * table_memory + 1;
+}
+
+double acceptance_table::probability(draft_place at) const noexcept {
+  const cell& c = cells_[index(at)];
+  // Later siblings share what the earlier ones leave.
+  const double guess = first_guess / (1.0 + at.rank);
+  return (c.right + first_guess_weight * guess) / (c.tries + first_guess_weight);
+}
+
+void request_bias::count(double expected, bool right) noexcept {
+  surprise_ = surprise_ * request_memory + (right ? 1.0 : 0.0) - expected;
+  information_ = information_ * request_memory + expected * (1.0 - expected);
+}
+
+double request_bias::apply(double probability) const noexcept {
+  constexpr double edge = 1e-4;
+  const double p = std::clamp(probability, edge, 1.0 - edge);
+  const double shift = std::clamp(surprise_ / (information_ + prior_precision), -4.0, 4.0);
+  return 1.0 / (1.0 + (1.0 - p) / p * std::exp(-shift));
+}
+
+} // namespace paceline::speculation

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace paceline::speculation {
+
+/// What is known of a draft token before the target has seen it. `signal` is what its drafter says of its own
+/// confidence (0 = nothing, to 7 = surest; the drafter decides what it stands for, it is calibrated here),
+/// `depth` its level in the tree, `rank` how many siblings stand before it.
+struct draft_place {
+  std::uint8_t signal = 0;
+  std::uint32_t depth = 0;
+  std::uint32_t rank = 0;
+};
+
+/// How often draft tokens of one drafter turned out right, given that their parent did, over all requests.
+/// Decayed counts by place.
+class acceptance_table {
+ public:
+  static constexpr std::uint32_t num_signals = 8;
+  void count(draft_place at, bool right) noexcept;
+  double probability(draft_place at) const noexcept; ///< in (0, 1)
+
+ private:
+  static constexpr std::uint32_t num_depths = 5; ///< 0, 1, 2-3, 4-7, deeper
+  static constexpr std::uint32_t num_ranks = 3;  ///< 0, 1, later
+  struct cell {
+    double right = 0;
+    double tries = 0;
+  };
+  static std::uint32_t index(draft_place at) noexcept;
+  std::array<cell, num_signals * num_depths * num_ranks> cells_{};
+};
+
+/// By how much one request's drafts are better or worse than the table says: the intercept of a logistic
+/// model whose offset is the table's log-odds, one Newton step from a normal prior over decayed sums.
+class request_bias {
+ public:
+  void count(double expected, bool right) noexcept;
+  /// The table's probability, corrected.
+  double apply(double probability) const noexcept;
+
+ private:
+  double surprise_ = 0;    ///< sum of (right - expected)
+  double information_ = 0; ///< sum of expected * (1 - expected)
+};
+
+} // namespace paceline::speculation

@@ -1,0 +1,47 @@
+#include "runtime/speculation/control/node_choice.hpp"
+
+#include <algorithm>
+
+namespace paceline::speculation {
+
+namespace {
+
+struct candidate {
+  double reach = 0;
+  std::uint32_t lane = 0;
+  std::uint32_t node = 0;
+};
+
+} // namespace
+
+node_choice choose_nodes(std::span<const std::vector<double>> reach, std::uint32_t num_rows,
+                         const pass_cost& cost, double margin) {
+  node_choice best;
+  std::vector<candidate> order;
+  for (std::uint32_t lane = 0; lane < reach.size(); ++lane) {
+    best.keep.emplace_back(reach[lane].size(), false);
+    for (std::uint32_t node = 0; node < reach[lane].size(); ++node)
+      order.push_back({reach[lane][node], lane, node});
+  }
+  // Of equals the earlier node: a parent stands before its children.
+  std::ranges::stable_sort(order, [](const candidate& a, const candidate& b) {
+    return a.reach != b.reach ? a.reach > b.reach : a.node < b.node;
+  });
+  best.tokens = static_cast<double>(reach.size());
+  best.cost = cost.ratio(num_rows);
+  double rate = best.tokens / best.cost * (1.0 + margin);
+  double tokens = best.tokens;
+  for (std::uint32_t n = 0; n < order.size(); ++n) {
+    tokens += order[n].reach;
+    const double with = cost.ratio(num_rows + n + 1);
+    if (tokens / with <= rate) continue;
+    rate = tokens / with;
+    best.num_nodes = n + 1;
+    best.tokens = tokens;
+    best.cost = with;
+  }
+  for (std::uint32_t n = 0; n < best.num_nodes; ++n) best.keep[order[n].lane][order[n].node] = true;
+  return best;
+}
+
+} // namespace paceline::speculation
