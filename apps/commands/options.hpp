@@ -12,7 +12,7 @@ struct model_choice {
   std::string model;                ///< GGUF file or Hugging Face directory; "hash" is the weightless model
   std::uint32_t threads = 0;        ///< 0: all cores
   std::uint32_t context_length = 0; ///< 0: the model's own, at most 8192
-  std::string drafter = "ngram";    ///< none, ngram or model
+  std::string drafter = "auto";     ///< auto, none, ngram or model
   std::string draft_model;          ///< path of a drafter's model; implies `model`
   std::uint32_t draft_length = 5;
   std::uint32_t max_running = 1;    ///< requests at the same time
