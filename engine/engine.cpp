@@ -301,6 +301,8 @@ std::optional<Answer> engine::impl::ask(const std::string& name, const Question&
   return out;
 }
 
+static double seconds_of(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
+
 model_counters engine::impl::counters_of(std::size_t m) const {
   const auto& unit = *models[m];
   model_counters out;
@@ -314,6 +316,9 @@ model_counters engine::impl::counters_of(std::size_t m) const {
     out.finished_cancelled = c.finished_cancelled, out.finished_error = c.finished_error;
     out.prompt_tokens = c.prompt_tokens, out.cached_prompt_tokens = c.cached_prompt_tokens, out.generation_tokens = c.generation_tokens;
     out.num_rounds = c.num_rounds, out.num_rollbacks = c.num_rollbacks, out.rolled_back_tokens = c.rolled_back_tokens, out.stale_drafts = c.stale_drafts;
+    out.num_decoding_rounds = c.num_decoding_rounds, out.prompt_seconds = seconds_of(c.prompts);
+    out.draft_seconds = seconds_of(c.decoding.draft), out.pass_seconds = seconds_of(c.decoding.pass);
+    out.decide_seconds = seconds_of(c.decoding.decide);
     for (std::size_t d = 1; d < c.drafters.size(); ++d)
       if (unit.drafters[d].drafter) // "auto" drafts through the others
         out.drafters.push_back({unit.drafters[d].options.name, c.drafters[d].num_rounds, c.drafters[d].num_draft_tokens,
@@ -334,8 +339,7 @@ model_counters engine::impl::counters_of(std::size_t m) const {
     }
   }
   const auto busy = unit.log->totals();
-  const auto seconds = [](auto d) { return std::chrono::duration<double>(d).count(); };
-  out.target_busy_seconds = seconds(busy.target), out.draft_busy_seconds = seconds(busy.draft), out.overlap_seconds = seconds(busy.both);
+  out.target_busy_seconds = seconds_of(busy.target), out.draft_busy_seconds = seconds_of(busy.draft), out.overlap_seconds = seconds_of(busy.both);
   return out;
 }
 

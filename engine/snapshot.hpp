@@ -53,6 +53,11 @@ struct model_counters {
   std::uint64_t num_rollbacks = 0;          ///< rounds in which at least one draft token was forgotten
   std::uint64_t rolled_back_tokens = 0;
   std::uint64_t stale_drafts = 0;
+  std::uint64_t num_decoding_rounds = 0;    ///< rounds without prompt rows
+  double draft_seconds = 0;                 ///< of those: in-line drafters
+  double pass_seconds = 0;                  ///< of those: the target's passes
+  double decide_seconds = 0;                ///< of those: sampling, verification, commit
+  double prompt_seconds = 0;                ///< of the other rounds
   double target_busy_seconds = 0;           ///< of the target's stream
   double draft_busy_seconds = 0;
   double overlap_seconds = 0;               ///< both at once

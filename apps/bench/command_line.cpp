@@ -63,6 +63,21 @@ void add_commands(CLI::App& app, int& code, const std::string& command_line) {
     c->add_option("--max-tokens", o->max_tokens, "output tokens at most")->check(CLI::Range(2, 1 << 20));
     c->add_option("--temperature", o->temperature, "0: always the most likely token");
   }
+  {
+    auto [c, o] = add_bench<spec_options>(
+        parent, "spec", "Drafters, draft lengths and workloads: acceptance, measured and predicted speed-up", &spec, code,
+        command_line);
+    add_drafting(*c, o->choice);
+    c->add_option("--workload", o->workloads, "JSON lines with \"messages\" or \"prompt\"; several files")
+        ->delimiter(',')->required();
+    c->add_option("--drafters", o->drafters, "beside plain decoding")->delimiter(',');
+    c->add_option("--lengths", o->lengths, "draft lengths of each but auto")->delimiter(',')->check(CLI::Range(1, 64));
+    c->add_option("--concurrency", o->concurrency, "requests at the same time; several")
+        ->delimiter(',')->check(CLI::Range(1, 256));
+    c->add_option("--requests", o->requests, "prompts taken from each file; 0: all");
+    c->add_option("--max-tokens", o->max_tokens, "output tokens at most")->check(CLI::Range(2, 1 << 20));
+    c->add_option("--temperature", o->temperature, "0: always the most likely token");
+  }
 }
 
 std::string joined(int argc, char** argv) {

@@ -42,6 +42,16 @@ struct serve_bench_options : common_options {
   float temperature = 0;
 };
 
+struct spec_options : common_options {
+  std::vector<std::string> workloads;                 ///< as of serve
+  std::vector<std::string> drafters{"ngram", "auto"}; ///< beside plain decoding
+  std::vector<std::uint32_t> lengths{2, 5, 8};        ///< draft lengths of each but "auto"
+  std::vector<std::uint32_t> concurrency{1};
+  std::uint32_t requests = 0; ///< prompts taken from each file; 0: all
+  std::uint32_t max_tokens = 128;
+  float temperature = 0;
+};
+
 /// Plain decoding: tokens per second.
 int decode(const decode_options& options);
 /// Prompt processing: tokens per second.
@@ -50,5 +60,7 @@ int prefill(const prefill_options& options);
 int cost(const cost_options& options);
 /// A workload file through the engine: latencies, tokens per second, acceptance, drafters against each other.
 int serve(const serve_bench_options& options);
+/// Drafters x lengths x workloads: acceptance, measured and predicted speed-up, where the time goes.
+int spec(const spec_options& options);
 
 } // namespace paceline::apps::bench

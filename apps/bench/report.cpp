@@ -48,11 +48,28 @@ double middle(const std::vector<double>& sorted) {
   return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
+/// How many of `count` sorted values may be cut off at each end so that the median still lies between those left with
+/// probability 0.95: the number of values below it is binomial.
+std::size_t outside_interval(std::size_t count) {
+  double probability = std::pow(0.5, static_cast<double>(count)); // of exactly `cut` values below the median
+  double tail = probability;
+  std::size_t cut = 0;
+  while (tail <= 0.025 && cut < count / 2) {
+    ++cut;
+    probability *= static_cast<double>(count - cut + 1) / static_cast<double>(cut);
+    tail += probability;
+  }
+  return cut == 0 ? 0 : cut - 1;
+}
+
 } // namespace
 
 summary summarise(std::vector<double> values) {
   std::ranges::sort(values);
   summary s{.median = middle(values), .least = values.front(), .most = values.back(), .count = values.size()};
+  const std::size_t cut = outside_interval(values.size());
+  s.interval_from = values[cut];
+  s.interval_to = values[values.size() - 1 - cut];
   for (double& v : values) v = std::abs(v - s.median);
   std::ranges::sort(values);
   s.deviation = middle(values);
@@ -66,7 +83,8 @@ double percentile(std::vector<double> values, double share) {
 }
 
 json::object to_json(const summary& s) {
-  return {{"median", s.median}, {"min", s.least}, {"max", s.most}, {"mad", s.deviation}, {"runs", s.count}};
+  return {{"median", s.median}, {"min", s.least}, {"max", s.most}, {"mad", s.deviation}, {"runs", s.count},
+          {"interval95", {s.interval_from, s.interval_to}}};
 }
 
 json::object provenance(const std::string& command_line, std::uint64_t seed) {

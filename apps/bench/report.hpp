@@ -17,6 +17,9 @@ struct summary {
   double most = 0;
   double deviation = 0; ///< median absolute deviation from the median
   std::size_t count = 0;
+  /// 95 % interval of the median, from the order of the values alone; the whole range where they are fewer than six.
+  double interval_from = 0;
+  double interval_to = 0;
 };
 
 /// `values` in any order, at least one.

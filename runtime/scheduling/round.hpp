@@ -59,6 +59,13 @@ struct item_result {
   std::vector<token_id> committed; ///< by this round
 };
 
+/// Where a round's time went.
+struct round_times {
+  std::chrono::nanoseconds draft{};  ///< in-line drafters and the choice among them
+  std::chrono::nanoseconds pass{};   ///< the target's pass
+  std::chrono::nanoseconds decide{}; ///< sampling, verification, commit
+};
+
 /// Outcome of a round. Written by the verify program, read after its fence.
 struct round_result {
   round_id round;
@@ -69,6 +76,7 @@ struct round_result {
   bool started = false;             ///< false with a failed fence: nothing ran, the round may be tried again
   std::uint32_t num_rows = 0;
   std::chrono::nanoseconds duration{}; ///< of the program
+  round_times times;                   ///< its parts
   /// Submission number of the round's program on the stream of each pool (index = pool; 0 = none): what a release of its
   /// requests waits for. The streams have completed them when this result may be read.
   std::vector<std::uint64_t> submissions;

@@ -30,12 +30,15 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
   auto lanes = open_lanes(plan);
   try {
     collect_drafts(ops, plan, drafts, lanes);
+    const auto drafted = resources_.time->now();
+    result.times.draft = drafted - begin;
     rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear();
     for (auto& lane : lanes) {
       if (!lane.item->copies.empty()) resources_.kv->copy(ops, lane.item->copies);
       add_rows(lane);
     }
     if (!rows_.empty()) run_pass(ops, lanes);
+    result.times.pass = resources_.time->now() - drafted;
   } catch (const std::exception& e) {
     result.failure = error{errc::internal, std::string("round ") + to_string(plan.round) + ": " + e.what()};
     return;
@@ -47,6 +50,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
       result.items.push_back({item.target->id(), 0, 0, 0, false, item.drafter, item.target->length(), item.target->kv_length(), item.target->finish(), {}});
   result.num_rows = static_cast<std::uint32_t>(rows_.size());
   result.duration = resources_.time->now() - begin;
+  result.times.decide = result.duration - result.times.draft - result.times.pass;
   const bool decoding = std::ranges::all_of(lanes, [](const auto& lane) { return lane.decides && lane.num_context == 1; });
   if (controller_ && decoding) controller_->observe(result.num_rows, static_cast<double>(result.duration.count()));
 }

@@ -37,6 +37,7 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
     num_rows += item.num_rows;
     if (auto* r = find(item.request)) settle_item(*r, item, out);
   }
+  count_time(result, num_context);
   costs_.observe(num_context, num_rows - std::min(num_rows, num_context), result.duration);
   for (const auto& part : flight.parts) retire_if_idle(part.request, out);
   pump(out, now);
@@ -113,6 +114,17 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
     count_finish(item.finish);
     r.state = phase::closing;
   }
+}
+
+void scheduler_state::count_time(const round_result& result, std::uint32_t num_prompt_rows) {
+  if (num_prompt_rows > 0) {
+    counters_.prompts += result.duration;
+    return;
+  }
+  ++counters_.num_decoding_rounds;
+  counters_.decoding.draft += result.times.draft;
+  counters_.decoding.pass += result.times.pass;
+  counters_.decoding.decide += result.times.decide;
 }
 
 void scheduler_state::count_speculation(const item_result& item) {

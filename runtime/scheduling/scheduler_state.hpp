@@ -62,6 +62,9 @@ struct scheduler_counters {
     std::vector<std::uint64_t> accepted_per_position;
   };
   std::vector<drafter> drafters;
+  std::uint64_t num_decoding_rounds = 0; ///< rounds without prompt rows
+  round_times decoding;                  ///< their times
+  std::chrono::nanoseconds prompts{};    ///< of the other rounds
 };
 
 /// Life of every request and composition of every round: a state machine without clock, threads or messages.
@@ -213,6 +216,7 @@ class scheduler_state {
   // scheduler_results.cpp
   void watch_rounds(decisions& out, time_point now);
   void settle_item(record& r, const item_result& item, decisions& out);
+  void count_time(const round_result& result, std::uint32_t num_prompt_rows);
   void count_speculation(const item_result& item);
 
   scheduler_options options_;

@@ -63,6 +63,7 @@ void sequence::count_verification(std::uint32_t num_draft, std::uint32_t num_acc
   ++stats_.num_rounds;
   stats_.num_draft_tokens += num_draft;
   stats_.num_accepted_tokens += num_accepted;
+  stats_.num_full_rounds += num_accepted == num_draft ? 1 : 0;
   if (stats_.acceptance_histogram.size() <= std::max(num_draft, num_accepted))
     stats_.acceptance_histogram.resize(std::max(num_draft, num_accepted) + 1);
   ++stats_.acceptance_histogram[num_accepted];

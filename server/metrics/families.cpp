@@ -168,6 +168,14 @@ void write_engine(exposition& out, const engine_snapshot& snapshot) {
           [](const auto& m) { return m.rolled_back_tokens; });
   counter("paceline_stale_drafts_total", "Drafts dropped because their base had passed.",
           [](const auto& m) { return m.stale_drafts; });
+  out.counter("paceline_round_seconds_total",
+              "Time of rounds on the target's stream: of those that read a prompt, of the others by part.");
+  for (const auto& m : snapshot.models) {
+    out.sample({{"model", m.name}, {"part", "prompt"}}, m.prompt_seconds);
+    out.sample({{"model", m.name}, {"part", "draft"}}, m.draft_seconds);
+    out.sample({{"model", m.name}, {"part", "verify"}}, m.pass_seconds);
+    out.sample({{"model", m.name}, {"part", "sample"}}, m.decide_seconds);
+  }
   counter("paceline_target_busy_seconds_total", "Time the target's stream computed.",
           [](const auto& m) { return m.target_busy_seconds; });
   counter("paceline_draft_busy_seconds_total", "Time drafters' streams computed.",

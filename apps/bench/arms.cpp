@@ -1,0 +1,169 @@
+#include "apps/bench/arms.hpp"
+
+#include "engine/served_model.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
+
+#include <boost/json/parse.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <future>
+
+namespace paceline::apps::bench {
+
+namespace json = boost::json;
+
+namespace {
+
+using std::chrono::steady_clock;
+
+double seconds(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
+
+double ratio(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+/// Runs a group of prompts at the same time.
+std::vector<generated> run_group(engine& runtime, const run_settings& settings, const arm& with,
+                                 std::span<const std::vector<token_id>> prompts) {
+  std::vector<std::future<generated>> running;
+  for (const auto& prompt : prompts) {
+    generation_request request;
+    request.prompt = prompt;
+    request.stop.max_tokens = settings.max_tokens;
+    request.sampling.temperature = settings.temperature;
+    request.sampling.seed = settings.seed;
+    request.speculation.drafter = with.drafter;
+    request.speculation.draft_length = with.draft_length;
+    request.cache_salt = with.name(); // a prompt computed for one arm is no gift to the next
+    running.push_back(std::async(std::launch::async, [&runtime, r = std::move(request)]() mutable {
+      return generate(runtime, std::move(r), nullptr);
+    }));
+  }
+  std::vector<generated> out;
+  for (auto& r : running) out.push_back(r.get());
+  return out;
+}
+
+/// Tokens per second of a group: from the first token on where it is one request, over its whole time where several
+/// share the machine.
+double rate_of(const std::vector<generated>& group, double wall_seconds) {
+  std::size_t tokens = 0;
+  for (const auto& g : group) tokens += g.tokens.size();
+  if (group.size() > 1) return static_cast<double>(tokens) / wall_seconds;
+  return static_cast<double>(tokens - 1) / seconds(group.front().last.timings->decode);
+}
+
+void note(arm_figures& figures, const std::vector<generated>& group) {
+  for (const generated& g : group) {
+    figures.num_tokens += g.tokens.size();
+    figures.first_token.push_back(seconds(g.last.timings->queued + g.last.timings->prefill));
+    for (std::size_t i = 1; i < g.arrivals.size(); ++i) figures.gaps.push_back(seconds(g.arrivals[i] - g.arrivals[i - 1]));
+    if (!g.last.speculation) continue;
+    const speculation_stats& stats = *g.last.speculation;
+    figures.num_rounds += stats.num_rounds;
+    figures.num_full_rounds += stats.num_full_rounds;
+    figures.num_draft_tokens += stats.num_draft_tokens;
+    figures.num_accepted_tokens += stats.num_accepted_tokens;
+    auto& histogram = figures.acceptance_histogram;
+    histogram.resize(std::max(histogram.size(), stats.acceptance_histogram.size()));
+    for (std::size_t j = 0; j < stats.acceptance_histogram.size(); ++j) histogram[j] += stats.acceptance_histogram[j];
+  }
+}
+
+void add_difference(model_counters& sum, const model_counters& before, const model_counters& after) {
+  sum.num_decoding_rounds += after.num_decoding_rounds - before.num_decoding_rounds;
+  sum.prompt_seconds += after.prompt_seconds - before.prompt_seconds;
+  sum.draft_seconds += after.draft_seconds - before.draft_seconds;
+  sum.pass_seconds += after.pass_seconds - before.pass_seconds;
+  sum.decide_seconds += after.decide_seconds - before.decide_seconds;
+  sum.draft_busy_seconds += after.draft_busy_seconds - before.draft_busy_seconds;
+  sum.target_busy_seconds += after.target_busy_seconds - before.target_busy_seconds;
+  sum.overlap_seconds += after.overlap_seconds - before.overlap_seconds;
+}
+
+} // namespace
+
+std::string arm::name() const { return draft_length ? drafter + "/" + std::to_string(*draft_length) : drafter; }
+
+double arm_figures::acceptance_rate() const { return ratio(num_accepted_tokens, num_draft_tokens); }
+double arm_figures::alpha() const {
+  return ratio(num_accepted_tokens, num_accepted_tokens + num_rounds - num_full_rounds);
+}
+double arm_figures::acceptance_length() const { return 1 + ratio(num_accepted_tokens, num_rounds); }
+
+double arm_figures::accepted_at(std::uint32_t position) const {
+  std::uint64_t rounds = 0;
+  for (std::size_t j = position + 1; j < acceptance_histogram.size(); ++j) rounds += acceptance_histogram[j];
+  return ratio(rounds, num_rounds);
+}
+
+expected<std::vector<std::vector<token_id>>> read_workload(const std::string& path, std::uint32_t most,
+                                                           std::uint32_t max_tokens, const served_model& model) {
+  std::ifstream file(path);
+  if (!file) return error(errc::not_found, path + ": cannot be opened");
+  std::vector<std::vector<token_id>> prompts;
+  std::uint32_t number = 0;
+  for (std::string line; std::getline(file, line) && (most == 0 || prompts.size() < most);) {
+    ++number;
+    const std::string place = path + ":" + std::to_string(number);
+    boost::system::error_code failed;
+    const json::value parsed = json::parse(line, failed);
+    const json::object* const item = failed ? nullptr : parsed.if_object();
+    if (item == nullptr) return error(errc::invalid_file, place + ": not a JSON object");
+    const json::value* const messages = item->if_contains("messages");
+    const json::value* const prompt = item->if_contains("prompt");
+    auto tokens = messages != nullptr && messages->is_array() ? chat_prompt(model, messages->get_array())
+                  : prompt != nullptr && prompt->is_string()
+                      ? model.vocabulary().encode(prompt->get_string())
+                      : expected<std::vector<token_id>>(error(errc::invalid_file, "neither \"messages\" nor \"prompt\""));
+    if (!tokens) return std::move(tokens).error().within(place);
+    if (tokens->size() + max_tokens > model.context_length()) {
+      std::fprintf(stderr, "%s: %zu tokens do not fit the context, left out\n", place.c_str(), tokens->size());
+      continue;
+    }
+    prompts.push_back(*std::move(tokens));
+  }
+  if (prompts.empty()) return error(errc::invalid_file, path + ": no prompts");
+  return prompts;
+}
+
+expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm> arms, const run_settings& settings,
+                                           std::span<const std::vector<token_id>> prompts, bool quiet) {
+  std::vector<arm_figures> figures(arms.size());
+  for (std::size_t begin = 0, group = 0; begin < prompts.size(); begin += settings.concurrency, ++group) {
+    const auto part = prompts.subspan(begin, std::min<std::size_t>(settings.concurrency, prompts.size() - begin));
+    std::vector<std::vector<generated>> results(arms.size());
+    std::vector<double> rates(arms.size());
+    bool comparable = true;
+    for (std::size_t k = 0; k < arms.size(); ++k) {
+      const std::size_t a = group % 2 == 0 ? k : arms.size() - 1 - k;
+      const auto before = runtime.snapshot();
+      const auto start = steady_clock::now();
+      results[a] = run_group(runtime, settings, arms[a], part);
+      const double wall = seconds(steady_clock::now() - start);
+      add_difference(figures[a].spent, before.models.front(), runtime.snapshot().models.front());
+      figures[a].wall_seconds += wall;
+      for (const auto& g : results[a])
+        if (g.last.failure || !g.last.timings)
+          return g.last.failure ? *g.last.failure : error(errc::internal, "a generation ended early");
+      note(figures[a], results[a]);
+      comparable = comparable && (part.size() > 1 || results[a].front().tokens.size() > 1);
+      if (comparable) rates[a] = rate_of(results[a], wall);
+    }
+    for (std::size_t a = 0; a < arms.size(); ++a) {
+      for (std::size_t i = 0; i < part.size(); ++i)
+        figures[a].num_different += results[a][i].tokens != results[0][i].tokens ? 1 : 0;
+      if (!comparable) continue;
+      figures[a].rates.push_back(rates[a]);
+      figures[a].speed_ups.push_back(rates[a] / rates[0]);
+    }
+    if (!quiet) std::fprintf(stderr, "\r%zu of %zu prompts", begin + part.size(), prompts.size());
+  }
+  if (!quiet) std::fprintf(stderr, "\n");
+  return figures;
+}
+
+} // namespace paceline::apps::bench
