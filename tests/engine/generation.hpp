@@ -19,6 +19,8 @@ public:
       if (event.first_index != state->tokens.size() && !event.tokens.empty()) state->gap = true;
       state->tokens.insert(state->tokens.end(), event.tokens.begin(), event.tokens.end());
       state->text += event.text;
+      state->logprobs.insert(state->logprobs.end(), event.logprobs.begin(), event.logprobs.end());
+      state->prompt_logprobs.insert(state->prompt_logprobs.end(), event.prompt_logprobs.begin(), event.prompt_logprobs.end());
       if (event.finish != finish_reason::none) {
         state->last = event;
         state->done = true;
@@ -38,6 +40,8 @@ public:
 
   std::vector<token_id> tokens() const { return locked(state_->tokens); }
   std::string text() const { return locked(state_->text); }
+  std::vector<token_logprob> logprobs() const { return locked(state_->logprobs); }
+  std::vector<token_logprob> prompt_logprobs() const { return locked(state_->prompt_logprobs); }
   token_event last() const { return locked(state_->last); }
   bool has_gap() const { return locked(state_->gap); }
 
@@ -47,6 +51,7 @@ private:
     std::condition_variable changed;
     std::vector<token_id> tokens;
     std::string text;
+    std::vector<token_logprob> logprobs, prompt_logprobs;
     token_event last;
     bool done = false;
     bool gap = false;
