@@ -58,6 +58,8 @@ int main(int argc, char** argv) {
   run_c->add_option("--prompt", run_o.prompt, "the text to continue")->required();
   run_c->add_flag("--chat", run_o.chat, "the prompt is a message: apply the model's chat template");
   run_c->add_flag("--json", run_o.json, "one JSON object: token ids, text, finish reason, timings, speculation");
+  run_c->add_flag("--trace", run_o.trace, "show every round: drafted, accepted, rejected, recovered and bonus tokens")
+      ->excludes("--json");
   run_c->callback([&] { code = run(run_o); });
 
   run_options chat_o;

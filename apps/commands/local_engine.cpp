@@ -56,7 +56,7 @@ expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool q
   return quiet ? engine::start(options_for(choice)) : engine::start(options_for(choice), show_progress);
 }
 
-generated generate(engine& runtime, generation_request request, const std::function<void(const std::string&)>& on_text) {
+generated generate(engine& runtime, generation_request request, const std::function<void(const token_event&)>& on_event) {
   struct shared {
     std::mutex mutex;
     std::condition_variable changed;
@@ -80,7 +80,7 @@ generated generate(engine& runtime, generation_request request, const std::funct
     if (!event.tokens.empty()) out.arrivals.push_back(std::chrono::steady_clock::now());
     out.tokens.insert(out.tokens.end(), event.tokens.begin(), event.tokens.end());
     out.text += event.text;
-    if (on_text && !event.text.empty()) on_text(event.text);
+    if (on_event) on_event(event);
     out.last = std::move(event);
   }
   return out;

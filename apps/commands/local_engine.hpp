@@ -30,8 +30,8 @@ struct generated {
 /// A conversation's tokens, through the model's chat template.
 expected<std::vector<token_id>> chat_prompt(const served_model& model, const boost::json::array& messages);
 
-/// Submits `request` and waits for its end; `on_text` gets the text as it comes, on this thread.
-generated generate(engine& runtime, generation_request request, const std::function<void(const std::string&)>& on_text);
+/// Submits `request` and waits for its end; `on_event` gets the events as they come, on this thread.
+generated generate(engine& runtime, generation_request request, const std::function<void(const token_event&)>& on_event);
 
 std::string_view name_of(finish_reason reason);
 

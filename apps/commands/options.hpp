@@ -32,6 +32,7 @@ struct run_options {
   std::vector<std::string> stop;
   bool ignore_eos = false;
   bool json = false;
+  bool trace = false;               ///< show every round
 };
 
 struct serve_options {

@@ -1,4 +1,5 @@
 #include "apps/commands/local_engine.hpp"
+#include "apps/commands/trace_view.hpp"
 #include "apps/exit_codes.hpp"
 
 #include "engine/served_model.hpp"
@@ -6,7 +7,10 @@
 
 #include <boost/json.hpp>
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
 namespace paceline::apps {
@@ -79,6 +83,13 @@ void print_now(const std::string& text) {
   std::fflush(stdout);
 }
 
+void print_text(const token_event& event) { print_now(event.text); }
+
+trace_view make_trace_view(const served_model& model) {
+  const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  return trace_view([&](token_id token) { return model.vocabulary().decode({&token, 1}); }, colour);
+}
+
 } // namespace
 
 int run(const run_options& options) {
@@ -87,11 +98,19 @@ int run(const run_options& options) {
   const auto& model = *(*runtime)->model("");
   auto prompt = prompt_tokens(model, options, {json::object{{"role", "user"}, {"content", options.prompt}}});
   if (!prompt) return fail(prompt.error());
-  const auto g = generate(**runtime, make_request(options, *prompt), options.json ? nullptr : std::function(print_now));
+  auto request = make_request(options, *prompt);
+  request.trace = options.trace;
+  auto view = make_trace_view(model);
+  std::function<void(const token_event&)> on_event;
+  if (options.trace)
+    on_event = [&](const token_event& event) { print_now(view.show(event)); };
+  else if (!options.json)
+    on_event = print_text;
+  const auto g = generate(**runtime, std::move(request), on_event);
   if (options.json) {
     std::cout << json::serialize(report(options, *prompt, g)) << '\n';
   } else {
-    print_now("\n");
+    print_now(options.trace ? "\n" + g.text + "\n\n" + view.summary() : "\n");
     if (g.last.failure) std::fprintf(stderr, "paceline: %s\n", g.last.failure->message().c_str());
   }
   return g.last.failure ? exit_failure : exit_success;
@@ -109,7 +128,7 @@ int chat(const run_options& options) {
     messages.push_back(json::object{{"role", "user"}, {"content", line}});
     auto prompt = prompt_tokens(model, turn, messages);
     if (!prompt) return fail(prompt.error());
-    const auto g = generate(**runtime, make_request(turn, *prompt), print_now);
+    const auto g = generate(**runtime, make_request(turn, *prompt), print_text);
     print_now("\n");
     if (g.last.failure) return fail(*g.last.failure);
     messages.push_back(json::object{{"role", "assistant"}, {"content", g.text}});

@@ -177,11 +177,14 @@ void write_round(json_writer& out, const round_trace& round) {
   out.begin_object()
       .field("round", round.round.value)
       .field("base_length", round.base_length)
+      .field("drafter", round.drafter)
       .key("draft_tokens");
   write_tokens(out, round.draft_tokens);
   out.key("parents").begin_array();
   for (const auto parent : round.parents) out.value(parent);
-  out.end_array().field("num_accepted", round.num_accepted).field("bonus", round.bonus).end_object();
+  out.end_array().key("accepted").begin_array();
+  for (const auto node : round.accepted) out.value(node);
+  out.end_array().field("num_accepted", round.accepted.size()).field("bonus", round.bonus).end_object();
 }
 
 void write_tokens(json_writer& out, const std::vector<token_id>& tokens) {

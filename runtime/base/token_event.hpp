@@ -41,9 +41,10 @@ struct request_timings {
 struct round_trace {
   round_id round;
   std::uint32_t base_length = 0;             ///< committed tokens before the round, prompt included
+  std::string drafter;                       ///< whose draft it was
   std::vector<token_id> draft_tokens;        ///< proposed, in node order
   std::vector<std::int32_t> parents;         ///< parent node of each draft token; -1 = the last committed token
-  std::uint32_t num_accepted = 0;            ///< leading run kept
+  std::vector<std::int32_t> accepted;        ///< nodes kept, root first
   bool bonus = false;                        ///< the last committed token is a bonus, not a recovered one
 };
 

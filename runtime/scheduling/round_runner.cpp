@@ -284,7 +284,8 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
   sequence.count_verification(done.num_draft, done.num_accepted);
   trace.draft_tokens.assign(tree.tokens().begin(), tree.tokens().end());
   trace.parents.assign(tree.parents().begin(), tree.parents().end());
-  trace.num_accepted = done.num_accepted;
+  trace.accepted = verdict.accepted_path;
+  if (const auto* drafter = resources_.drafters[lane.drafter]) trace.drafter = drafter->traits().name;
   trace.bonus = verdict.bonus;
   if (!tree.is_chain()) compact(ops, lane, verdict);
   keep_features(lane, verdict);

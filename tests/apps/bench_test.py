@@ -69,6 +69,27 @@ def test_serve_compares_drafters_that_give_the_same_text(tmp_path):
     assert ngram["speed_up"]["runs"] == 2  # groups of two
 
 
+def test_spec_measures_every_drafter_length_and_workload_beside_its_prediction(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text(
+            "".join(json.dumps({"prompt": f"{name} one two one two " * n}) + "\n" for n in range(1, 7)))
+    figures = report("spec", "--model", "hash", "--workload", f"{tmp_path}/a.jsonl,{tmp_path}/b.jsonl", "--drafters",
+                     "ngram,auto", "--lengths", "2,4", "--concurrency", "1,2", "--max-tokens", 16)
+    assert [(w["workload"], w["concurrency"]) for w in figures["workloads"]] == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    for workload in figures["workloads"]:
+        arms = {(a["drafter"], a["draft_length"]): a for a in workload["arms"]}
+        assert list(arms) == [("none", None), ("ngram", 2), ("ngram", 4), ("auto", None)]
+        plain = arms["none", None]
+        assert plain["predicted_speed_up"] == 1 and plain["speed_up"]["median"] == 1 and plain["acceptance_rate"] == 0
+        for arm in arms.values():
+            assert arm["different_texts"] == 0
+            assert abs(sum(arm["time_shares"].values()) - 1) < 0.01
+            assert 0 <= arm["acceptance_rate"] <= arm["alpha"] <= 1
+            low, high = arm["speed_up"]["interval95"]
+            assert low <= arm["speed_up"]["median"] <= high
+            assert all(a >= b for a, b in zip(arm["accepted_per_position"], arm["accepted_per_position"][1:]))
+
+
 def test_serve_names_the_line_it_cannot_use(tmp_path):
     workload = tmp_path / "workload.jsonl"
     workload.write_text('{"prompt": "fine"}\n{"other": 1}\n')
