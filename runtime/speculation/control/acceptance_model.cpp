@@ -18,20 +18,20 @@ constexpr double first_guess_weight = 2;
 
 } // namespace
 
-std::uint32_t acceptance_table::index(draft_place at) noexcept {
+std::uint32_t acceptance_table::index(node_place at) noexcept {
   const std::uint32_t signal = std::min<std::uint32_t>(at.signal, num_signals - 1);
   const std::uint32_t depth =
       std::min<std::uint32_t>(static_cast<std::uint32_t>(std::bit_width(at.depth)), num_depths - 1);
   return (signal * num_depths + depth) * num_ranks + std::min(at.rank, num_ranks - 1);
 }
 
-void acceptance_table::count(draft_place at, bool right) noexcept {
+void acceptance_table::count(node_place at, bool right) noexcept {
   cell& c = cells_[index(at)];
   c.right = c.right * table_memory + (right ? 1 : 0);
   c.tries = c.tries * table_memory + 1;
 }
 
-double acceptance_table::probability(draft_place at) const noexcept {
+double acceptance_table::probability(node_place at) const noexcept {
   const cell& c = cells_[index(at)];
   // Later siblings share what the earlier ones leave.
   const double guess = first_guess / (1.0 + at.rank);

@@ -8,7 +8,7 @@ namespace paceline::speculation {
 /// What is known of a draft token before the target has seen it. `signal` is what its drafter says of its own
 /// confidence (0 = nothing, to 7 = surest; the drafter decides what it stands for, it is calibrated here),
 /// `depth` its level in the tree, `rank` how many siblings stand before it.
-struct draft_place {
+struct node_place {
   std::uint8_t signal = 0;
   std::uint32_t depth = 0;
   std::uint32_t rank = 0;
@@ -19,8 +19,8 @@ struct draft_place {
 class acceptance_table {
  public:
   static constexpr std::uint32_t num_signals = 8;
-  void count(draft_place at, bool right) noexcept;
-  double probability(draft_place at) const noexcept; ///< in (0, 1)
+  void count(node_place at, bool right) noexcept;
+  double probability(node_place at) const noexcept; ///< in (0, 1)
 
  private:
   static constexpr std::uint32_t num_depths = 5; ///< 0, 1, 2-3, 4-7, deeper
@@ -29,7 +29,7 @@ class acceptance_table {
     double right = 0;
     double tries = 0;
   };
-  static std::uint32_t index(draft_place at) noexcept;
+  static std::uint32_t index(node_place at) noexcept;
   std::array<cell, num_signals * num_depths * num_ranks> cells_{};
 };
 

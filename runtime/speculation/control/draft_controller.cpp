@@ -15,9 +15,9 @@ constexpr double margin = 0.02;
 /// with steps has bargains that its neighbours do not tell of.
 constexpr std::uint64_t choices_a_look = 32;
 
-std::vector<draft_place> places_of(const draft& proposal) {
+std::vector<node_place> places_of(const draft& proposal) {
   const token_tree& tree = proposal.tree;
-  std::vector<draft_place> places(tree.size());
+  std::vector<node_place> places(tree.size());
   std::vector<std::uint32_t> num_children(tree.size() + 1);
   for (std::uint32_t node = 0; node < tree.size(); ++node) {
     const auto parent = static_cast<std::size_t>(tree.parents()[node] + 1);
@@ -73,7 +73,7 @@ void draft_controller::learn(draft_history& history, std::span<const token_id> t
   std::erase_if(history.open_, [&](auto& open) { return !score(history, open, tokens); });
 }
 
-std::vector<double> draft_controller::reach_of(const draft& proposal, std::span<const draft_place> places,
+std::vector<double> draft_controller::reach_of(const draft& proposal, std::span<const node_place> places,
                                                std::uint32_t candidate, const request_bias& bias) const {
   std::vector<double> reach(places.size());
   for (std::size_t node = 0; node < places.size(); ++node) {
@@ -94,7 +94,7 @@ void draft_controller::choose(std::span<lane> lanes, std::uint32_t num_rows) {
     for (std::uint32_t c = 0; c < one.proposals.size(); ++c) {
       draft& proposal = one.proposals[c];
       if (proposal.tree.empty()) continue;
-      std::vector<draft_place> places = places_of(proposal);
+      std::vector<node_place> places = places_of(proposal);
       std::vector<double> now = reach_of(proposal, places, c, history.bias_[c]);
       // Alone, beside the rows that are there anyway.
       const node_choice alone = choose_nodes({&now, 1}, num_rows, cost_, 0);

@@ -20,7 +20,7 @@ class draft_history {
     std::uint32_t candidate = 0;
     std::uint32_t base_length = 0;
     token_tree tree;
-    std::vector<draft_place> places; ///< one a node
+    std::vector<node_place> places; ///< one a node
     std::int32_t at = token_tree::root;
     std::uint32_t num_right = 0; ///< levels below which `at` lies
   };
@@ -58,7 +58,7 @@ class draft_controller {
   const pass_cost& cost() const noexcept { return cost_; }
 
  private:
-  std::vector<double> reach_of(const draft& proposal, std::span<const draft_place> places,
+  std::vector<double> reach_of(const draft& proposal, std::span<const node_place> places,
                                std::uint32_t candidate, const request_bias& bias) const;
   /// True while tokens to come can tell more.
   bool score(draft_history& history, draft_history::proposal& open, std::span<const token_id> tokens);

@@ -142,10 +142,10 @@ bool model_drafter::take_token(lane& to, std::span<float> logits) const {
                                   .output_index = committed - task.prompt_length + tree.size()};
   const auto parent = static_cast<std::int32_t>(tree.size()) - 1;
   const auto shared = logits.first(std::min<std::size_t>(logits.size(), target_vocab_size_));
-  if (task.rule == verification_rule::rejection && !task.sampling->greedy()) {
+  if (task.weighs_probs()) {
     if (!task.sampling->process(shared, row)) return false;
     draft_distribution from = truncated_distribution(shared);
-    tree.add(draw(from, task.sampling->noise(noise_purpose::draft, row.position)), parent);
+    tree.add(draw(from, task.sampling->noise(noise_purpose::draft, row.position, draft_place(tree.size(), 0))), parent);
     task.result.probs.push_back(std::move(from));
     return true;
   }
