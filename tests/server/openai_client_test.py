@@ -1,6 +1,9 @@
 """The reference client against the daemon, over HTTP and over WebSocket."""
+import json
+
 import openai
 import pytest
+from websockets.sync.client import connect
 
 
 @pytest.fixture
@@ -193,3 +196,52 @@ def test_speculation_figures_follow_the_rules_that_bench_tools_check(start_daemo
     plain = daemon.post("/v1/completions", body | {"speculation": {"drafter": "none"}})[2]
     assert plain["choices"][0]["text"] == reply["choices"][0]["text"]
     assert "speculative_decoding" not in plain["metrics"]
+
+
+RULES = {
+    "coupled": "tokens",
+    "rejection": "distribution",
+    "block": "distribution",
+    "lenient": "lossy",
+    "typical": "lossy",
+    "skip_sample_adjustment": "lossy",
+}
+
+
+def test_replies_name_what_their_rule_guarantees(start_daemon):
+    daemon = start_daemon(**{"models.0.hash.memory": 1})
+    for rule, guarantee in RULES.items():
+        speculation = {"speculation": {"rule": rule, "draft_length": 4}, "ignore_eos": True, "temperature": 0.2, "seed": 3}
+        in_usage = None if guarantee == "tokens" else guarantee
+        whole = daemon.post("/v1/completions", {"prompt": "x", "max_tokens": 120} | speculation)[2]
+        assert whole["metrics"]["speculative_decoding"]["guarantee"] == guarantee
+        assert whole["usage"]["completion_tokens_details"].get("guarantee") == in_usage
+        several = daemon.post("/v1/completions", {"prompt": "x", "max_tokens": 9, "n": 2} | speculation)[2]
+        assert several["usage"]["completion_tokens_details"].get("guarantee") == in_usage
+        client = openai.OpenAI(base_url=daemon.url + "/v1", api_key="none")
+        chunks = list(
+            client.chat.completions.create(
+                model="hash",
+                messages=[{"role": "user", "content": "x"}],
+                max_tokens=120,
+                stream=True,
+                stream_options={"include_usage": True},
+                extra_body=speculation,
+            )
+        )
+        assert chunks[-1].model_extra["metrics"]["speculative_decoding"]["guarantee"] == guarantee
+        with connect(daemon.url.replace("http", "ws") + "/v1/responses", compression=None) as ws:
+            ws.send(json.dumps({"type": "response.create", "input": "x", "max_output_tokens": 120} | speculation))
+            for text in ws:
+                event = json.loads(text)
+                if event["type"] in ("response.completed", "response.incomplete", "response.failed"):
+                    break
+        assert event["response"]["metrics"]["speculative_decoding"]["guarantee"] == guarantee
+        assert event["response"]["usage"]["output_tokens_details"].get("guarantee") == in_usage
+
+
+def test_a_rules_parameter_without_the_rule_is_refused(daemon):
+    for parameter, rule in (("lenience", "typical"), ("epsilon", "lenient"), ("delta", None), ("lenience", None)):
+        speculation = {parameter: 0.5} | ({"rule": rule} if rule else {})
+        status, _, reply = daemon.post("/v1/completions", {"prompt": "x", "speculation": speculation})
+        assert status == 400 and reply["error"]["param"] == f"speculation.{parameter}"

@@ -179,12 +179,12 @@ std::vector<joint_case> joint_cases() {
       {"block_opposed", three, block, soft, true, million, {}},
       {"block_3_penalised", three, block, soft, false, million_tokens, penalised},
       {"block_certain", three, block, certain, false, 100000, {}},
-      {"proposals", proposals, rejection, soft, false, million_tokens, {}},
+      {"proposals", proposals, rejection, soft, false, 100000, {}},
       {"proposals_opposed", proposals, rejection, soft, true, million, {}},
-      {"tree", tree, rejection, soft, false, million_tokens, {}},
+      {"tree", tree, rejection, soft, false, 100000, {}},
       {"tree_opposed", tree, rejection, soft, true, million_tokens, {}},
       {"tree_penalised", tree, rejection, soft, true, million_tokens, penalised},
-      {"tree_by_block", tree, block, soft, true, million_tokens, cut},
+      {"tree_by_block", tree, block, soft, true, 100000, cut},
   };
 }
 
