@@ -14,8 +14,7 @@ void add_generation(CLI::App& app, run_options& o) {
   add_model(app, o.choice);
   app.add_option("--drafter", o.choice.drafter, "none, or ngram (prompt lookup)")->check(CLI::IsMember({"none", "ngram"}));
   add_drafting(app, o.choice);
-  app.add_option("--rule", o.rule, "coupled: the same tokens as without speculation; rejection: the same distribution")
-      ->check(CLI::IsMember({"coupled", "rejection"}));
+  add_rule(app, o);
   app.add_option("--max-tokens", o.max_tokens, "output tokens at most");
   app.add_option("--temperature", o.temperature, "0: always the most likely token");
   app.add_option("--top-k", o.top_k, "keep the k most likely tokens; 0: all");

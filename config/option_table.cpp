@@ -280,8 +280,8 @@ void declare_model(group_builder<model_options>& g) {
       "default_drafter", texts, [](m & o) -> auto& { return o.default_drafter; },
       "Drafter of requests that name none: one of `drafters`, or `none`.");
   g.add(
-      "default_rule", {"coupled", "rejection"}, [](m & o) -> auto& { return o.default_rule; },
-      "How drafts are verified where the request does not say: `coupled` gives the tokens of plain decoding, `rejection` its distribution.");
+      "default_rule", {"coupled", "rejection", "block"}, [](m & o) -> auto& { return o.default_rule; },
+      "How drafts are verified where the request does not say: `coupled` gives the tokens of plain decoding, `rejection` and `block` its distribution. Rules that keep neither are a request's own choice.");
   g.add(
       "hash.vocab_size", integers(258, 1U << 24), [](m & o) -> auto& { return o.hash.vocab_size; },
       "Of kind `hash`: 256 bytes, two special tokens, and as many more as wanted.");

@@ -4,6 +4,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 namespace paceline::apps {
 
 /// The flags of every command that runs a model by itself.
@@ -17,6 +21,29 @@ inline void add_model(CLI::App& app, model_choice& choice) {
 inline void add_drafting(CLI::App& app, model_choice& choice) {
   app.add_option("--draft-model", choice.draft_model, "GGUF file of a smaller model that drafts");
   app.add_option("--draft-length", choice.draft_length, "draft tokens a round")->check(CLI::Range(0, 64));
+}
+
+/// The flags that choose how drafts are verified.
+inline void add_rule(CLI::App& app, run_options& o) {
+  const std::vector<std::string> names(verification_rule_names.begin(), verification_rule_names.end());
+  app.add_option_function<std::string>(
+         "--rule",
+         [&o, names](const std::string& name) {
+           o.rule = static_cast<verification_rule>(std::ranges::find(names, name) - names.begin());
+         },
+         "coupled: the same tokens as without speculation; rejection, block: the same distribution; "
+         "lenient, typical, skip_sample_adjustment: neither (docs/verification.md)")
+      ->check(CLI::IsMember(names));
+  const CLI::Validator share(
+      [](const std::string& text) {
+        float value = 0;
+        return CLI::detail::lexical_cast(text, value) && value > 0 && value <= 1 ? "" : "must be in (0, 1]";
+      },
+      "(0, 1]");
+  app.add_option("--lenience", o.lenience, "of rule lenient: no token gets likelier than its probability over this")
+      ->check(share);
+  app.add_option("--epsilon", o.epsilon, "of rule typical: probability that always suffices")->check(share);
+  app.add_option("--delta", o.delta, "of rule typical: share of e^-entropy that suffices")->check(share);
 }
 
 } // namespace paceline::apps

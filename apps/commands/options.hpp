@@ -1,5 +1,7 @@
 #pragma once
 
+#include "runtime/base/request.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,7 +30,10 @@ struct run_options {
   float top_p = 1;
   float min_p = 0;
   std::uint64_t seed = 0;
-  std::string rule = "coupled";
+  verification_rule rule = verification_rule::coupled;
+  std::optional<float> lenience;    ///< of rule lenient
+  std::optional<float> epsilon;     ///< of rule typical
+  std::optional<float> delta;       ///< of rule typical
   std::vector<std::string> stop;
   bool ignore_eos = false;
   bool json = false;

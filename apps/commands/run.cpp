@@ -27,6 +27,17 @@ expected<std::vector<token_id>> prompt_tokens(const served_model& model, const r
   return chat_prompt(model, messages);
 }
 
+/// A parameter of a rule that was not asked for would do nothing: 0, or the exit code.
+int refuse_stray_parameters(const run_options& o) {
+  const char* stray = nullptr;
+  if (o.lenience && o.rule != verification_rule::lenient) stray = "--lenience belongs to --rule lenient";
+  if ((o.epsilon || o.delta) && o.rule != verification_rule::typical)
+    stray = "--epsilon and --delta belong to --rule typical";
+  if (stray == nullptr) return exit_success;
+  std::fprintf(stderr, "paceline: %s\n", stray);
+  return exit_usage;
+}
+
 generation_request make_request(const run_options& options, std::vector<token_id> prompt) {
   generation_request r;
   r.prompt = std::move(prompt);
@@ -40,7 +51,10 @@ generation_request make_request(const run_options& options, std::vector<token_id
   r.stop.ignore_eos = options.ignore_eos;
   if (options.choice.draft_model.empty()) r.speculation.drafter = options.choice.drafter;
   r.speculation.draft_length = options.choice.draft_length;
-  r.speculation.rule = options.rule == "rejection" ? verification_rule::rejection : verification_rule::coupled;
+  r.speculation.rule = options.rule;
+  r.speculation.lenience = options.lenience.value_or(r.speculation.lenience);
+  r.speculation.epsilon = options.epsilon.value_or(r.speculation.epsilon);
+  r.speculation.delta = options.delta.value_or(r.speculation.delta);
   return r;
 }
 
@@ -65,7 +79,8 @@ json::object report(const run_options& options, const std::vector<token_id>& pro
   if (const auto& s = g.last.speculation) {
     json::array histogram(s->acceptance_histogram.begin(), s->acceptance_histogram.end());
     json::object figures{{"drafter", options.choice.draft_model.empty() ? options.choice.drafter : "model"},
-                         {"rule", options.rule}, {"num_rounds", s->num_rounds}, {"num_draft_tokens", s->num_draft_tokens},
+                         {"rule", std::string(name_of(options.rule))}, {"guarantee", std::string(name_of(s->guarantee))},
+                         {"num_rounds", s->num_rounds}, {"num_draft_tokens", s->num_draft_tokens},
                          {"num_accepted_tokens", s->num_accepted_tokens}, {"acceptance_histogram", std::move(histogram)}};
     if (s->num_draft_tokens > 0) figures["draft_acceptance_rate"] = static_cast<double>(s->num_accepted_tokens) / s->num_draft_tokens;
     if (s->num_rounds > 0) figures["mean_acceptance_length"] = 1.0 + static_cast<double>(s->num_accepted_tokens) / s->num_rounds;
@@ -82,6 +97,7 @@ void print_now(const std::string& text) {
 } // namespace
 
 int run(const run_options& options) {
+  if (const int wrong = refuse_stray_parameters(options)) return wrong;
   auto runtime = start_local(options.choice, options.json);
   if (!runtime) return fail(runtime.error());
   const auto& model = *(*runtime)->model("");
@@ -98,6 +114,7 @@ int run(const run_options& options) {
 }
 
 int chat(const run_options& options) {
+  if (const int wrong = refuse_stray_parameters(options)) return wrong;
   auto runtime = start_local(options.choice, false);
   if (!runtime) return fail(runtime.error());
   const auto& model = *(*runtime)->model("");

@@ -88,8 +88,17 @@ void read_speculation(field_reader& outer, generation_fields& out) {
   field_reader reader(*fields, outer.path_of("speculation"));
   reader.text("drafter", out.speculation.drafter, 1, 128);
   reader.integer("draft_length", out.speculation.draft_length, 1, 63);
-  if (const auto rule = reader.choice("rule", {"coupled", "rejection"}))
-    out.rule = *rule == 0 ? verification_rule::coupled : verification_rule::rejection;
+  if (const auto rule =
+          reader.choice("rule", {verification_rule_names.begin(), verification_rule_names.end()}))
+    out.rule = static_cast<verification_rule>(*rule);
+  // Rules with parameters are never a model's default, so that each is asked for beside its rule.
+  const auto parameter = [&](std::string_view name, float& value, verification_rule of) {
+    if (reader.number(name, value, {0, 1, true}) && out.rule != of)
+      reader.fail(name, "belongs to rule \"" + std::string(name_of(of)) + '"');
+  };
+  parameter("lenience", out.speculation.lenience, verification_rule::lenient);
+  parameter("epsilon", out.speculation.epsilon, verification_rule::typical);
+  parameter("delta", out.speculation.delta, verification_rule::typical);
   if (reader.failure()) outer.fail(*reader.failure());
   for (auto& name : reader.ignored()) out.ignored_fields.push_back(std::move(name));
 }
@@ -230,10 +239,6 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
   request.skip_special_tokens = fields.skip_special_tokens;
   request.trace = fields.trace;
   return request;
-}
-
-std::string_view to_string(verification_rule rule) noexcept {
-  return rule == verification_rule::coupled ? "coupled" : "rejection";
 }
 
 } // namespace paceline::wire

@@ -71,7 +71,4 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
                                    std::vector<token_id> prompt,
                                    std::optional<std::uint32_t> default_max_tokens);
 
-/// Text of an enumerator as it stands in requests and replies.
-std::string_view to_string(verification_rule rule) noexcept;
-
 } // namespace paceline::wire

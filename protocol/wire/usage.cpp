@@ -25,6 +25,11 @@ double mean_gap_ms(const generation_metrics& metrics) {
              : 0;
 }
 
+/// Absent where the tokens are those of plain decoding.
+void write_guarantee(json_writer& out, const usage& used) {
+  if (used.guarantee != guarantee::tokens) out.field("guarantee", name_of(used.guarantee));
+}
+
 void write_speculation(json_writer& out, const speculation_stats& stats) {
   const auto num_spec_tokens = stats.acceptance_histogram.empty() ? 0 : stats.acceptance_histogram.size() - 1;
   out.begin_object();
@@ -37,6 +42,7 @@ void write_speculation(json_writer& out, const speculation_stats& stats) {
   out.field("num_accepted_draft_tokens", stats.num_accepted_tokens);
   out.field("num_draft_tokens", stats.num_draft_tokens);
   out.field("num_spec_tokens", num_spec_tokens);
+  out.field("guarantee", name_of(stats.guarantee));
   out.end_object();
 }
 
@@ -54,6 +60,7 @@ void add(usage& total, const token_event& last, std::uint32_t prompt_tokens, std
     total.accepted_draft_tokens += stats.num_accepted_tokens;
     total.rejected_draft_tokens +=
         stats.num_draft_tokens - std::min(stats.num_draft_tokens, stats.num_accepted_tokens);
+    total.guarantee = std::max(total.guarantee, stats.guarantee);
   }
 }
 
@@ -64,7 +71,9 @@ void write_usage(json_writer& out, const usage& used) {
   out.key("prompt_tokens_details").begin_object().field("cached_tokens", used.cached_tokens).end_object();
   out.key("completion_tokens_details").begin_object().field("reasoning_tokens", 0);
   out.field("accepted_prediction_tokens", used.accepted_draft_tokens);
-  out.field("rejected_prediction_tokens", used.rejected_draft_tokens).end_object();
+  out.field("rejected_prediction_tokens", used.rejected_draft_tokens);
+  write_guarantee(out, used);
+  out.end_object();
   out.end_object();
 }
 
@@ -74,7 +83,9 @@ void write_response_usage(json_writer& out, const usage& used) {
   out.field("output_tokens", used.completion_tokens);
   out.key("output_tokens_details").begin_object().field("reasoning_tokens", 0);
   out.field("accepted_prediction_tokens", used.accepted_draft_tokens);
-  out.field("rejected_prediction_tokens", used.rejected_draft_tokens).end_object();
+  out.field("rejected_prediction_tokens", used.rejected_draft_tokens);
+  write_guarantee(out, used);
+  out.end_object();
   out.field("total_tokens", std::uint64_t{used.prompt_tokens} + used.completion_tokens).end_object();
 }
 

@@ -21,6 +21,7 @@ struct usage {
   std::uint32_t cached_tokens = 0;
   std::uint32_t accepted_draft_tokens = 0;
   std::uint32_t rejected_draft_tokens = 0;
+  paceline::guarantee guarantee = paceline::guarantee::tokens; ///< the weakest of its choices
 };
 
 /// Adds what one finished choice used. `count_prompt` for the first choice of each prompt.

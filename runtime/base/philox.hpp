@@ -11,7 +11,7 @@ namespace paceline {
 /// What a random number decides. Each purpose is a stream of its own: a number is never used for two
 /// decisions.
 enum class noise_purpose : std::uint32_t {
-  draft = 1, ///< drawing a draft token (rule `rejection`)
+  draft = 1, ///< drawing a draft token (rules `rejection`, `block` and `lenient`)
   accept,    ///< keeping or rejecting it
   residual,  ///< drawing the recovered token
   target,    ///< the target's own sample: plain decoding, rule `coupled`, bonus tokens
@@ -47,7 +47,7 @@ constexpr double uniform_of(std::uint32_t word) noexcept {
 constexpr double exponential_of(std::uint32_t word) noexcept { return -portable_log(uniform_of(word)); }
 
 /// The random numbers of one decision of one request: a pure function of (seed, position, choice, purpose,
-/// index), whatever else runs.
+/// place, index), whatever else runs.
 ///
 /// A decision among tokens gives each token id its own standard Gumbel variate -log(arrival), where arrivals
 /// are independent standard exponentials. They are drawn a cohort of 64 ids at a time by the memoryless
@@ -61,12 +61,18 @@ struct noise_stream {
   token_position position = {};
   std::uint32_t choice_index = 0;
   noise_purpose purpose = noise_purpose::target;
+  /// Tells the draws for one purpose at one position apart (speculation::draft_place), below 2^24.
+  std::uint32_t place = 0;
 
   constexpr philox_key key() const noexcept {
     return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   }
+  /// The counter's word of purpose and place.
+  constexpr std::uint32_t decision() const noexcept {
+    return static_cast<std::uint32_t>(purpose) | place << 8;
+  }
   constexpr philox_counter words(std::uint32_t index) const noexcept {
-    return philox4x32_10({position.value, choice_index, static_cast<std::uint32_t>(purpose), index}, key());
+    return philox4x32_10({position.value, choice_index, decision(), index}, key());
   }
   /// A number for a decision that is not among tokens.
   constexpr double uniform() const noexcept { return uniform_of(words(0)[0]); }

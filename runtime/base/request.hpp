@@ -2,10 +2,13 @@
 
 #include "runtime/base/ids.hpp"
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,14 +42,43 @@ struct stop_params {
   bool include_stop_string = false;         ///< the matched stop string is part of the text
 };
 
-/// Rule by which draft tokens are kept.
-enum class verification_rule : std::uint8_t { coupled, rejection };
+/// Rule by which draft tokens are kept (docs/verification.md).
+enum class verification_rule : std::uint8_t { coupled, rejection, block, lenient, typical, skip_sample_adjustment };
 
-/// Which drafter proposes, and how far ahead.
+/// Their names in configuration, requests and replies, in the enumerators' order.
+inline constexpr std::array<std::string_view, 6> verification_rule_names{
+    "coupled", "rejection", "block", "lenient", "typical", "skip_sample_adjustment"};
+constexpr std::string_view name_of(verification_rule rule) noexcept {
+  return verification_rule_names[static_cast<std::size_t>(rule)];
+}
+
+/// What a rule leaves of the answer that the target alone would have given.
+enum class guarantee : std::uint8_t {
+  tokens,       ///< the same tokens, by seed
+  distribution, ///< tokens of the same distribution; the same ones at temperature 0
+  lossy,        ///< an approximation
+};
+constexpr guarantee guarantee_of(verification_rule rule) noexcept {
+  switch (rule) {
+  case verification_rule::coupled: return guarantee::tokens;
+  case verification_rule::rejection:
+  case verification_rule::block: return guarantee::distribution;
+  default: return guarantee::lossy;
+  }
+}
+constexpr std::string_view name_of(guarantee kept) noexcept {
+  constexpr std::array<std::string_view, 3> names{"tokens", "distribution", "lossy"};
+  return names[static_cast<std::size_t>(kept)];
+}
+
+/// Which drafter proposes, how far ahead, and what is kept of it.
 struct speculation_params {
   std::string drafter = "default";     ///< a configured drafter's name, "none", or "default" (the model's)
   std::optional<std::uint32_t> draft_length = {}; ///< tokens per round; none = the drafter's default
   verification_rule rule = verification_rule::coupled;
+  float lenience = 0.5F; ///< (0, 1], rule `lenient`: no token becomes likelier than its probability over this
+  float epsilon = 0.09F; ///< (0, 1], rule `typical`: probability that always suffices
+  float delta = 0.3F;    ///< (0, 1], rule `typical`: share of e^-entropy that suffices
 };
 
 /// Why a request ended.

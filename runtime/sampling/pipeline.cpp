@@ -89,7 +89,7 @@ bool pipeline::process(std::span<float> logits, const row_context& row) const {
     return !best.hopeless;
   }
   const std::span<const float> maxima = chunk_maxima(logits);
-  const row_scale scale = scale_of(maxima);
+  const row_scale scale = scale_of(maxima, params_.temperature);
   if (scale.shift == minus_infinity) {
     std::fill(logits.begin(), logits.end(), minus_infinity);
     return false;
@@ -105,6 +105,14 @@ bool pipeline::process(std::span<float> logits, const row_context& row) const {
   return true;
 }
 
+bool pipeline::rank(std::span<float> logits, const row_context& row) const {
+  edit(logits, row);
+  const row_scale scale = scale_of(chunk_maxima(logits), 1.0F);
+  if (scale.shift == minus_infinity) return false;
+  apply_scale(scale, logits);
+  return true;
+}
+
 token_id pipeline::sample(std::span<const float> scores, token_position position) const {
   if (greedy()) return likeliest(scores).token;
   return gumbel_argmax(scores, noise(noise_purpose::target, position));
@@ -114,7 +122,7 @@ choice pipeline::choose(std::span<float> logits, const row_context& row) const {
   edit(logits, row);
   if (greedy()) return likeliest(logits);
   const std::span<const float> maxima = chunk_maxima(logits);
-  const row_scale scale = scale_of(maxima);
+  const row_scale scale = scale_of(maxima, params_.temperature);
   if (scale.shift == minus_infinity) return {.token = token_id{0}, .hopeless = true};
   const noise_stream stream = noise(noise_purpose::target, row.position);
   if (!truncation_.active(logits.size())) return {.token = gumbel_argmax(logits, maxima, scale, stream)};
@@ -123,10 +131,9 @@ choice pipeline::choose(std::span<float> logits, const row_context& row) const {
   return {.token = gumbel_argmax(survivors, stream)};
 }
 
-row_scale pipeline::scale_of(std::span<const float> maxima) const noexcept {
+row_scale pipeline::scale_of(std::span<const float> maxima, float temperature) const noexcept {
   const auto best = std::max_element(maxima.begin(), maxima.end());
-  return {.shift = best == maxima.end() ? minus_infinity : row_scale::ordered(*best),
-          .divisor = params_.temperature};
+  return {.shift = best == maxima.end() ? minus_infinity : row_scale::ordered(*best), .divisor = temperature};
 }
 
 double total_weight(std::span<const float> scores) { return sum_of_exp(scores, {}); }

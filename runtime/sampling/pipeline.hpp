@@ -51,6 +51,10 @@ class pipeline {
   /// result is one-hot. False if no token had a finite logit; all scores are then -infinity.
   bool process(std::span<float> logits, const row_context& row) const;
 
+  /// Scores at temperature 1 without truncation, in place, whatever the request's temperature: the likeliest
+  /// tokens after bias, penalties and minimum length, from which temperature 0 takes the first.
+  bool rank(std::span<float> logits, const row_context& row) const;
+
   /// The request's own sample at a position, a fixed function of (processed row, seed, position, choice
   /// index): argmax of score + Gumbel noise keyed by token id; at temperature 0 the argmax.
   token_id sample(std::span<const float> scores, token_position position) const;
@@ -65,16 +69,19 @@ class pipeline {
   /// The tokens that come closest to being the choice, `choose`'s own first, then by falling score + noise;
   /// ties go to the lowest id. At most `count`, fewer if fewer have a finite score. Weights: the softmax of
   /// what they are ranked by. `logits` is left in an unspecified state.
-  void rank(std::span<float> logits, const row_context& row, std::size_t count,
+  void rank_choices(std::span<float> logits, const row_context& row, std::size_t count,
             std::vector<ranked_token>& out) const;
   /// The same without noise: the likeliest tokens, weights are their probabilities.
   void rank_likeliest(std::span<float> logits, const row_context& row, std::size_t count,
                       std::vector<ranked_token>& out) const;
 
-  /// Random numbers of this request for one purpose at one position.
-  noise_stream noise(noise_purpose purpose, token_position position) const noexcept {
-    return {
-        .seed = params_.seed, .position = position, .choice_index = params_.choice_index, .purpose = purpose};
+  /// Random numbers of this request for one purpose at one position, of several draws there that at `place`.
+  noise_stream noise(noise_purpose purpose, token_position position, std::uint32_t place = 0) const noexcept {
+    return {.seed = params_.seed,
+            .position = position,
+            .choice_index = params_.choice_index,
+            .purpose = purpose,
+            .place = place};
   }
 
   bool greedy() const noexcept { return params_.temperature == 0.0F; }
@@ -83,7 +90,7 @@ class pipeline {
  private:
   void edit(std::span<float> logits, const row_context& row) const;
   void penalise(std::span<float> logits, const row_context& row) const;
-  row_scale scale_of(std::span<const float> maxima) const noexcept;
+  row_scale scale_of(std::span<const float> maxima, float temperature) const noexcept;
   float penalised(float logit, std::uint32_t num_output) const noexcept;
 
   sampling_params params_;

@@ -74,8 +74,8 @@ std::vector<contender> best_under_noise(std::span<const float> scores, const noi
 
 } // namespace
 
-void pipeline::rank(std::span<float> logits, const row_context& row, std::size_t count,
-                    std::vector<ranked_token>& out) const {
+void pipeline::rank_choices(std::span<float> logits, const row_context& row, std::size_t count,
+                            std::vector<ranked_token>& out) const {
   if (greedy()) return rank_likeliest(logits, row, count, out);
   out.clear();
   if (count == 0 || !process(logits, row)) return;

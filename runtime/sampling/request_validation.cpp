@@ -77,6 +77,18 @@ void check_stop(checker& check, const generation_request& request, std::uint32_t
     if (text.empty()) check.fail({errc::invalid_argument, "stop: a stop string must not be empty"});
 }
 
+void check_speculation(checker& check, const speculation_params& params) {
+  if (params.draft_length)
+    check.that(*params.draft_length <= max_draft_length, "speculation.draft_length", *params.draft_length,
+               "0 (none) to " + std::to_string(max_draft_length));
+  const auto share = [&](std::string_view field, float value) {
+    if (!(value > 0 && value <= 1)) check.fail(broken(field, value, "in (0, 1]"));
+  };
+  share("speculation.lenience", params.lenience);
+  share("speculation.epsilon", params.epsilon);
+  share("speculation.delta", params.delta);
+}
+
 } // namespace
 
 expected<void> validate(const generation_request& request, std::uint32_t vocab_size,
@@ -86,9 +98,7 @@ expected<void> validate(const generation_request& request, std::uint32_t vocab_s
   for (const token_id token : request.prompt) check.token("prompt", token, vocab_size);
   check_sampling(check, request.sampling, vocab_size);
   check_stop(check, request, vocab_size);
-  if (request.speculation.draft_length)
-    check.that(*request.speculation.draft_length <= max_draft_length, "speculation.draft_length",
-               *request.speculation.draft_length, "0 (none) to " + std::to_string(max_draft_length));
+  check_speculation(check, request.speculation);
   if (request.first_target) check.token("first_target", *request.first_target, vocab_size);
   check.that(request.timeout.count() > 0, "timeout", request.timeout.count(), "positive (milliseconds)");
   const std::uint64_t wanted = std::uint64_t{request.prompt.size()} + request.stop.max_tokens;

@@ -43,12 +43,12 @@ PACELINE_VECTOR_CLONES
 void write_first_words(const noise_stream& noise, std::size_t num_cohorts, std::uint32_t* words) noexcept {
   const std::uint32_t position = noise.position.value;
   const std::uint32_t choice_index = noise.choice_index;
-  const auto purpose = static_cast<std::uint32_t>(noise.purpose);
+  const std::uint32_t decision = noise.decision();
   const philox_key key = noise.key();
   for (std::uint32_t i = 0; i < num_cohorts; ++i) {
     std::uint32_t c0 = position;
     std::uint32_t c1 = choice_index;
-    std::uint32_t c2 = purpose;
+    std::uint32_t c2 = decision;
     std::uint32_t c3 = noise_cohort::counter_index(i);
     std::uint32_t k0 = key[0];
     std::uint32_t k1 = key[1];

@@ -221,7 +221,7 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
   const auto row_of = [&](std::int32_t node) { return logits_row(first + static_cast<std::uint32_t>(node + 1)); };
   const speculation::verification_context context{&sequence.pipeline(), &sequence.counts(),
                                                   token_position{sequence.length()}, sequence.output_length()};
-  auto verdict = speculation::verify(sequence.request().speculation.rule, lane.draft, context, row_of);
+  auto verdict = speculation::verify(sequence.request().speculation, lane.draft, context, row_of);
   if (sequence.request().first_target && sequence.output_length() == 0)
     verdict = {{}, *sequence.request().first_target, false};
 

@@ -12,6 +12,7 @@ sequence::sequence(request_id id, generation_request request, std::uint32_t cont
       prompt_length_(static_cast<std::uint32_t>(request_.prompt.size())), text_(std::move(text)),
       submitted_(submitted) {
   PACELINE_CHECK(prompt_length_ > 0 && prompt_length_ <= context_length, "prompt of " + std::to_string(prompt_length_));
+  stats_.guarantee = guarantee_of(request_.speculation.rule);
   max_output_ = std::min(request_.stop.max_tokens, context_length - prompt_length_);
   counts_.add_prompt(tokens_);
   tokens_.reserve(prompt_length_ + max_output_);

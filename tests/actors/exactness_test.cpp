@@ -64,6 +64,10 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
           ASSERT_GT(drafted, 0U);
           ASSERT_EQ(accepted, 0U);
         }
+        if (param.drafter == "twins") { // of three siblings one is wrong and one is equal
+          ASSERT_GT(drafted, 0U);
+          ASSERT_EQ(accepted * 3, drafted);
+        }
         if (param.drafter == "tree") {
           ASSERT_GT(drafted, 0U);
           ASSERT_LE(drafted, *num_wanted); // a lease that a late message brings comes a round late
@@ -77,6 +81,7 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
 INSTANTIATE_TEST_SUITE_P(drafters, exactness_grid,
                          ::testing::Values(grid_case{"none"}, grid_case{"ngram"}, grid_case{"always_right"},
                                            grid_case{"always_wrong"}, grid_case{"half_right"}, grid_case{"tree"},
+                                           grid_case{"twins"}, grid_case{"twins", true, true},
                                            grid_case{"feature"}, grid_case{"model", true}, grid_case{"model_other", true},
                                            grid_case{"always_right", true, true}, grid_case{"always_wrong", true, true},
                                            grid_case{"half_right", true, true}, grid_case{"tree", true, true},
@@ -144,6 +149,38 @@ TEST(exactness, trees_with_cells_for_every_node_are_accepted_further) {
   EXPECT_EQ(accepted_a_round(6), 2) << "six nodes are two levels of three siblings";
   EXPECT_EQ(accepted_a_round(12), 4);
   EXPECT_GT(accepted_a_round(64), 5) << "all six levels, but at the end";
+}
+
+TEST(exactness, at_temperature_0_every_rule_but_lenient_gives_the_tokens_of_plain_decoding) {
+  for (const auto rule : {verification_rule::rejection, verification_rule::block, verification_rule::typical,
+                          verification_rule::skip_sample_adjustment})
+    for (const std::string name : {"half_right", "always_wrong", "tree", "twins", "ngram", "model", "model_other"})
+      for (const std::uint32_t length : {1U, 3U, 6U}) {
+        SCOPED_TRACE(::testing::Message() << name_of(rule) << ", " << name << ", length " << length);
+        simulation_options options;
+        options.target = small_target();
+        options.shuffle = true;
+        options.seed = length;
+        std::vector<simulated_drafter> drafters;
+        drafters.push_back({drafter_called(name, small_target()), length, 0});
+        simulation sim(options, std::move(drafters));
+        std::vector<generation_request> requests;
+        std::uint32_t accepted = 0;
+        for (std::uint32_t n = 0; n < 3; ++n) {
+          requests.push_back(request_number(n, 0.0F));
+          requests.back().speculation.rule = rule;
+          sim.submit(requests.back(), 1);
+        }
+        ASSERT_TRUE(sim.run());
+        for (std::uint32_t n = 0; n < 3; ++n) {
+          ASSERT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << "request " << n;
+          ASSERT_EQ(sim.client(n).speculation->guarantee, guarantee_of(rule));
+          accepted += sim.client(n).speculation->num_accepted_tokens;
+        }
+        if (name == "model" || name == "tree" || name == "twins") {
+          ASSERT_GT(accepted, 0U);
+        }
+      }
 }
 
 TEST(exactness, stop_tokens_inside_a_draft_end_the_request_there) {

@@ -44,6 +44,7 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
       return (task.tokens.size() + path.size()) % 3 == 0 ? wrong(task, path) : right(task, path);
     });
   if (name == "tree") return make_tree_drafter(name, right, 3, target.vocab_size, std::move(num_wanted));
+  if (name == "twins") return make_twin_drafter(name, right, target.vocab_size);
   if (name == "feature") return make_feature_drafter(name, same);
   speculation::drafter_parts parts;
   parts.options = options_of(name, "ngram");

@@ -1,4 +1,4 @@
-// Rule `rejection` from end to end: with a drafter that is wrong about half the time, committed tokens follow
+// Rules `rejection` and `block` from end to end: with a drafter that is wrong about half the time, committed tokens follow
 // the law of the request's own pipeline. tests/runtime/speculation/verification has the rule alone, and its
 // algebra to 1e-12.
 #include "runtime/device/ops.hpp"
@@ -62,10 +62,11 @@ std::unique_ptr<speculation::drafter> opposed_drafter() {
 struct law_case {
   std::string name;
   sampling_params sampling;
+  verification_rule rule = verification_rule::rejection;
 };
 
 std::vector<law_case> law_cases() {
-  std::vector<law_case> cases{{"plain", {}}, {"penalised_and_cut", {}}};
+  std::vector<law_case> cases{{"plain", {}}, {"penalised_and_cut", {}}, {"block", {}, verification_rule::block}};
   cases[1].sampling.temperature = 2.0F;
   cases[1].sampling.top_k = 2;
   cases[1].sampling.presence_penalty = 0.6F;
@@ -82,7 +83,7 @@ generation_request request_of(const law_case& one, std::uint64_t seed) {
   r.sampling.seed = seed;
   r.stop.max_tokens = num_tokens;
   r.stop.ignore_eos = true;
-  r.speculation.rule = verification_rule::rejection;
+  r.speculation.rule = one.rule;
   r.speculation.draft_length = draft_length;
   return r;
 }

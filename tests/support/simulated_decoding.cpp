@@ -122,7 +122,7 @@ class sequence {
 
 /// One target pass over all running sequences and their drafts, then a verdict for each.
 void verify_all(const model::hash_model& target, model::kv_storage& kv, std::span<sequence*> running,
-                std::span<const speculation::draft_task> tasks, std::span<const verification_rule> rules) {
+                std::span<const speculation::draft_task> tasks, std::span<const speculation_params> rules) {
   host_ops ops;
   std::vector<device::batch_entry> rows;
   std::vector<kv_slot> paths;
@@ -202,12 +202,12 @@ std::vector<simulated_output> decode_speculatively(const model::hash_model& targ
   for (;;) {
     std::vector<sequence*> running;
     std::vector<speculation::draft_task> tasks;
-    std::vector<verification_rule> rules;
+    std::vector<speculation_params> rules;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       if (sequences[i]->done()) continue;
       running.push_back(sequences[i].get());
       tasks.push_back(sequences[i]->task(drafter.traits().default_draft_length));
-      rules.push_back(requests[i].speculation.rule);
+      rules.push_back(requests[i].speculation);
     }
     if (running.empty()) break;
     drafter.propose(ops, draft_kv.get(), tasks);

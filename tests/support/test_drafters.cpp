@@ -92,6 +92,35 @@ class tree_drafter final : public simple_drafter {
   std::shared_ptr<std::uint64_t> num_wanted_;
 };
 
+class twin_drafter final : public simple_drafter {
+ public:
+  twin_drafter(std::string name, next_token next, std::uint32_t vocab_size)
+      : simple_drafter(std::move(name)), next_(std::move(next)), vocab_size_(vocab_size) {}
+
+  std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override {
+    return std::min(draft_length * 3, token_tree::max_nodes);
+  }
+
+ private:
+  void draft_one(const draft_task& task, token_tree& tree) override {
+    std::vector<token_id> path;
+    std::int32_t parent = token_tree::root;
+    for (std::uint32_t depth = 0; depth < task.draft_length && tree.size() + 3 <= task.max_nodes; ++depth) {
+      const token_id best = next_(task, path);
+      const auto other =
+          static_cast<std::int32_t>((static_cast<std::uint32_t>(best.value) + 1) % vocab_size_);
+      tree.add(token_id{other}, parent);
+      const std::int32_t first = tree.add(best, parent);
+      const std::int32_t second = tree.add(best, parent);
+      parent = depth % 2 == 0 ? second : first;
+      path.push_back(best);
+    }
+  }
+
+  next_token next_;
+  std::uint32_t vocab_size_;
+};
+
 class feature_drafter final : public simple_drafter {
  public:
   feature_drafter(std::string name, std::shared_ptr<const model::hash_model> target)
@@ -173,6 +202,10 @@ next_token guess(std::uint32_t vocab_size, std::uint64_t seed) {
                              .purpose = noise_purpose::fault};
     return token_id{static_cast<std::int32_t>(noise.words(0)[0] % vocab_size)};
   };
+}
+
+std::unique_ptr<drafter> make_twin_drafter(std::string name, next_token next, std::uint32_t vocab_size) {
+  return std::make_unique<twin_drafter>(std::move(name), std::move(next), vocab_size);
 }
 
 std::unique_ptr<drafter> make_feature_drafter(std::string name,

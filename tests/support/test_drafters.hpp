@@ -46,4 +46,9 @@ std::unique_ptr<speculation::drafter>
 make_tree_drafter(std::string name, next_token next, std::uint32_t width, std::uint32_t vocab_size,
                   std::shared_ptr<std::uint64_t> num_wanted = std::make_shared<std::uint64_t>());
 
+/// Proposes trees with equal siblings: at every level a wrong token and two nodes of what `next` says, of
+/// which the first and the second have the branch in turn.
+std::unique_ptr<speculation::drafter> make_twin_drafter(std::string name, next_token next,
+                                                        std::uint32_t vocab_size);
+
 } // namespace paceline::test

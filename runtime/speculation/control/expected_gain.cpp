@@ -1,6 +1,27 @@
 #include "runtime/speculation/control/expected_gain.hpp"
 
+#include <algorithm>
+
 namespace paceline::speculation {
+
+double expected_acceptance(std::span<const double> target_probs,
+                              std::span<const double> draft_probs) noexcept {
+  double sum = 0;
+  for (std::size_t i = 0; i < std::min(target_probs.size(), draft_probs.size()); ++i)
+    sum += std::min(target_probs[i], draft_probs[i]);
+  return sum;
+}
+
+double counted_acceptance(std::span<const std::uint32_t> histogram) noexcept {
+  std::uint64_t kept = 0;
+  std::uint64_t decided = 0;
+  for (std::size_t j = 0; j < histogram.size(); ++j) {
+    const bool rejected = j + 1 < histogram.size();
+    kept += std::uint64_t{histogram[j]} * j;
+    decided += std::uint64_t{histogram[j]} * (j + (rejected ? 1 : 0));
+  }
+  return decided == 0 ? 0.0 : static_cast<double>(kept) / static_cast<double>(decided);
+}
 
 double expected_tokens(double acceptance, std::uint32_t length) noexcept {
   // The sum itself: its closed form (1 - a^(k+1)) / (1 - a) has no value at 1 and loses digits near it.

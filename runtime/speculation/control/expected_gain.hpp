@@ -9,6 +9,16 @@
 ///   length      = draft tokens a round.
 namespace paceline::speculation {
 
+/// The acceptance at one place (theorem 3.5): sum over tokens of min(target_prob, draft_prob). Its mean over
+/// places is the paper's alpha. Of equal lengths.
+double expected_acceptance(std::span<const double> target_probs,
+                              std::span<const double> draft_probs) noexcept;
+
+/// The same by counting: draft tokens kept over draft tokens that a decision was made on, which those behind
+/// the first rejection are not. `histogram[j]` = rounds of `histogram.size() - 1` draft tokens in a chain
+/// that kept j of them (speculation_stats). 0 where nothing was decided.
+double counted_acceptance(std::span<const std::uint32_t> histogram) noexcept;
+
 /// Tokens a round commits on average: 1 + acceptance + ... + acceptance^length (equation 1).
 double expected_tokens(double acceptance, std::uint32_t length) noexcept;
 

@@ -22,6 +22,14 @@ struct draft_distribution {
 /// The truncated distribution of processed scores (sampling::pipeline): the likeliest `max_entries` at most.
 draft_distribution truncated_distribution(std::span<const float> scores);
 
+/// `noise_stream::place` of a draw at the `sibling`-th of the children of one node, `depth` levels below the
+/// last committed token's. A position that is drafted again in a later round lies less deep there, so its
+/// noise is new: what a rule has learnt about draft tokens behind the last one it kept (rule `block` reads
+/// them all) must not say anything about the next round's.
+constexpr std::uint32_t draft_place(std::uint32_t depth, std::uint32_t sibling) noexcept {
+  return depth << 8 | sibling;
+}
+
 /// Draws a token in proportion to the stored probabilities: argmax of log(prob) + Gumbel noise keyed by token
 /// id.
 token_id draw(const draft_distribution& from, const noise_stream& noise);
@@ -30,7 +38,9 @@ token_id draw(const draft_distribution& from, const noise_stream& noise);
 struct draft {
   std::uint32_t base_length = 0; ///< committed tokens (prompt included) it continues
   token_tree tree = {};
-  std::vector<draft_distribution> probs = {}; ///< one a node, or empty (a certain choice: one-hot)
+  /// One a node: what its token was drawn from, given its earlier siblings. Empty: all were certain
+  /// (one-hot).
+  std::vector<draft_distribution> probs = {};
 };
 
 /// Whether `proposal` can be verified: a valid tree of at most `max_depth` levels, tokens of the vocabulary,

@@ -42,7 +42,7 @@ void rank_candidates(draft_lane& lane, bool chain, const logits_row& rows) {
       best.clear();
       if (!chosen.hopeless) best.push_back({chosen.token, 1.0F});
     } else {
-      task.sampling->rank(rows(i), row, count, best);
+      task.sampling->rank_choices(rows(i), row, count, best);
     }
     add_children(lane, node, best);
   }
@@ -61,9 +61,10 @@ void draw_candidates(draft_lane& lane, const tree_shape& shape, const logits_row
   }
   plan_draws(shape, lane.candidates, lane.bounds, depth, lane.wanted, weights);
   const token_position position{static_cast<std::uint32_t>(task.tokens.size()) + depth};
-  const noise_stream noise = task.sampling->noise(noise_purpose::draft, position);
+  const noise_stream noise = task.sampling->noise(noise_purpose::draft, position, draft_place(depth, 0));
   for (std::size_t i = 0; i < lane.wanted.size(); ++i) {
-    // Cousins share their noise: of two parents one is kept at most, which their children do not decide.
+    // Siblings share the noise of their place, which orders them; cousins do, too: of their parents one is
+    // kept at most, which the children do not decide.
     drawn_tokens drawn = draw_without_replacement(from[i], noise, lane.wanted[i].num_children);
     add_children(lane, lane.wanted[i].node, drawn.tokens);
     std::move(drawn.distributions.begin(), drawn.distributions.end(), std::back_inserter(lane.distributions));

@@ -32,7 +32,7 @@ struct drafter_traits {
   std::string name; ///< as configured; also the metric label
   placement where = placement::in_line;
   std::vector<layer_index> taps; ///< target layers whose hidden states it reads
-  bool has_draft_probs = false;  ///< fills `draft::probs`: rule `rejection` can use more than greedy drafts
+  bool has_draft_probs = false;  ///< fills `draft::probs` for rules that weigh them
   std::uint32_t default_draft_length = 5;
   std::uint32_t max_context = 0; ///< positions its own model can hold; 0 = no limit
 };
@@ -58,6 +58,12 @@ struct draft_task {
   std::span<const float> features;
   class drafter_session* session = nullptr; ///< what `open` made for this request
   draft result;                             ///< written by `propose`
+
+  /// Whether the rule weighs target_probs against draft_probs: tokens are then to be drawn with noise of
+  /// purpose `draft` (at `draft_place`) and `result.probs` filled, or else to be certain.
+  bool weighs_probs() const noexcept {
+    return rule != verification_rule::coupled && rule != verification_rule::typical && !sampling->greedy();
+  }
 };
 
 /// What a drafter remembers of one request between rounds (an n-gram index, the length of its own KV). Dies

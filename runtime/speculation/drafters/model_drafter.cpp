@@ -21,8 +21,7 @@ token_choice choice_of(const draft_task& task, const model_drafter_settings& set
   if (settings.bridge && settings.bridge->how() == vocabulary_bridge::method::retokenise)
     return token_choice::own_best;
   if (settings.greedy) return token_choice::likeliest;
-  const bool certain = task.rule == verification_rule::coupled || task.sampling->greedy();
-  return certain ? token_choice::own_sample : token_choice::drawn;
+  return task.weighs_probs() ? token_choice::drawn : token_choice::own_sample;
 }
 
 /// The request in the drafter's own vocabulary, the oldest part dropped where a lease of `room` cells would

@@ -42,6 +42,13 @@ std::optional<std::int32_t> token_tree::child(std::int32_t parent, token_id toke
   return std::nullopt;
 }
 
+std::vector<std::int32_t> token_tree::children(std::int32_t parent) const {
+  std::vector<std::int32_t> result;
+  for (auto node = static_cast<std::size_t>(parent + 1); node < parents_.size(); ++node)
+    if (parents_[node] == parent) result.push_back(static_cast<std::int32_t>(node));
+  return result;
+}
+
 bool token_tree::is_leaf(std::int32_t node) const noexcept {
   return std::find(parents_.begin() + (node + 1), parents_.end(), node) == parents_.end();
 }

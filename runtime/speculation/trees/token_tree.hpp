@@ -13,6 +13,8 @@ namespace paceline::speculation {
 /// Draft tokens of one request and round, as a tree rooted in the last committed token (which is not a node).
 /// A chain is the degenerate case. Nodes are in topological order: a parent stands before its children;
 /// siblings in order of preference. At most 64 nodes, so that a node's ancestors are one machine word.
+/// Siblings may have equal tokens, each with a branch of its own: independent draws of one position do (rule
+/// `rejection` tries each of them; rule `coupled` follows all that are right).
 ///
 /// Invariant (`valid()`): the three arrays are equally long; parents[i] < i or none; depths[i] = depth of the
 /// parent + 1, 0 for children of the root; ancestors[i] = bits of the path from the root to i, i included.
@@ -36,8 +38,10 @@ class token_tree {
 
   /// True if node i's parent is i - 1 for every i.
   bool is_chain() const noexcept;
-  /// The child of `parent` whose token is `token`, if there is one.
+  /// The first child of `parent` whose token is `token`, if there is one.
   std::optional<std::int32_t> child(std::int32_t parent, token_id token) const noexcept;
+  /// The children of `parent` (an index or `root`), in order of preference.
+  std::vector<std::int32_t> children(std::int32_t parent) const;
   /// True if `node` (or the root) has no children.
   bool is_leaf(std::int32_t node) const noexcept;
   /// Node indices from the root's child down to `node`, `node` included.

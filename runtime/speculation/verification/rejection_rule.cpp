@@ -2,8 +2,9 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/portable_math.hpp"
+#include "runtime/sampling/pipeline.hpp"
 
-#include <array>
+#include <algorithm>
 #include <limits>
 
 namespace paceline::speculation {
@@ -11,13 +12,15 @@ namespace paceline::speculation {
 namespace {
 
 constexpr float certain = 1.0F;
-/// Residual mass below which it is rounding error: probabilities carry floats' 24 bits.
+/// Share of a row's mass below which a residual is rounding error: probabilities carry floats' 24 bits.
 constexpr double smallest_mass = 1e-12;
 
 } // namespace
 
 draft_side::draft_side(const draft& proposal, std::int32_t node) {
   const auto index = static_cast<std::size_t>(node);
+  PACELINE_CHECK(proposal.probs.empty() || proposal.probs.size() == proposal.tree.size(),
+                 "one distribution a node, or none");
   if (proposal.probs.empty()) {
     tokens_ = proposal.tree.tokens().subspan(index, 1);
     probs_ = {&certain, 1};
@@ -32,6 +35,8 @@ draft_side::draft_side(const draft& proposal, std::int32_t node) {
   double sum = 0;
   for (const float prob : probs_) sum += static_cast<double>(prob);
   scale_ = 1.0 / sum;
+  drawn_ = prob_of(proposal.tree.tokens()[index]);
+  PACELINE_CHECK(drawn_ > 0, "a draft token that its own distribution excludes");
 }
 
 double draft_side::prob_of(token_id token) const noexcept {
@@ -40,25 +45,52 @@ double draft_side::prob_of(token_id token) const noexcept {
   return 0.0;
 }
 
-double target_prob_of(std::span<const float> scores, token_id token, double total) noexcept {
-  return static_cast<double>(portable_exp(scores[static_cast<std::size_t>(token.value)])) / total;
+remaining_target::remaining_target(std::span<float> scores)
+    : scores_(scores), total_(sampling::total_weight(scores)), negligible_(smallest_mass * total_) {}
+
+double remaining_target::weight_of(token_id token) const {
+  PACELINE_CHECK(token.value >= 0 && static_cast<std::size_t>(token.value) < scores_.size(),
+                 "draft token " + to_string(token) + " outside the vocabulary");
+  for (const reduced& entry : reduced_)
+    if (entry.token == token) return entry.weight;
+  return static_cast<double>(portable_exp(scores_[static_cast<std::size_t>(token.value)]));
 }
 
-bool leave_residual(std::span<float> scores, const draft_side& from, double total) {
-  std::array<float, draft_distribution::max_entries> reduced;
-  const std::span<const token_id> tokens = from.tokens();
-  double remaining = 1.0;
-  for (std::size_t entry = 0; entry < tokens.size(); ++entry) {
-    const double target_prob = target_prob_of(scores, tokens[entry], total);
-    const double weight = residual_weight(target_prob, from.prob(entry));
-    remaining -= target_prob - weight;
-    reduced[entry] = weight > 0 ? static_cast<float>(portable_log(weight * total))
-                                : -std::numeric_limits<float>::infinity();
+double remaining_target::mass_beyond(const draft_side& from, double factor) const {
+  double mass = 1.0;
+  for (std::size_t entry = 0; entry < from.tokens().size(); ++entry) {
+    const double target_prob = prob_of(from.tokens()[entry]);
+    mass -= target_prob - residual_weight(target_prob, factor * from.prob(entry));
   }
-  if (!(remaining > smallest_mass)) return false;
-  for (std::size_t entry = 0; entry < tokens.size(); ++entry)
-    scores[static_cast<std::size_t>(tokens[entry].value)] = reduced[entry];
+  return std::max(mass, 0.0);
+}
+
+bool remaining_target::keep_beyond(const draft_side& from, double factor) {
+  std::vector<reduced> left;
+  double total = total_;
+  for (std::size_t entry = 0; entry < from.tokens().size(); ++entry) {
+    const token_id token = from.tokens()[entry];
+    const double before = weight_of(token);
+    const double after = residual_weight(before, factor * from.prob(entry) * total_);
+    total -= before - after;
+    left.push_back({token, after});
+  }
+  if (!(total > negligible_)) return false;
+  for (const reduced& entry : reduced_)
+    if (std::none_of(left.begin(), left.end(),
+                     [&](const reduced& other) { return other.token == entry.token; }))
+      left.push_back(entry);
+  reduced_ = std::move(left);
+  total_ = total;
   return true;
+}
+
+std::span<const float> remaining_target::write_scores() {
+  for (const reduced& entry : reduced_)
+    scores_[static_cast<std::size_t>(entry.token.value)] =
+        entry.weight > 0 ? static_cast<float>(portable_log(entry.weight))
+                         : -std::numeric_limits<float>::infinity();
+  return scores_;
 }
 
 } // namespace paceline::speculation

@@ -6,12 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 /// The arithmetic of speculative sampling for one token (Leviathan et al. 2023, section 2.3 and appendix
 /// A.1). A token drawn from draft_probs is
 ///   kept with        accept_probability(target_prob, draft_prob),
 ///   else replaced by a draw in proportion to residual_weight(target_prob, draft_prob).
-/// Then every token's total probability is its target_prob.
+/// Then every token's total probability is its target_prob. The replacement may itself be drawn by the same
+/// means, from another draft token, with the residual in the target's place (SpecInfer, Miao et al. 2024,
+/// "multi-step speculative sampling"): that is how siblings of a tree are tried in turn.
 namespace paceline::speculation {
 
 template <class Real>
@@ -33,19 +36,46 @@ class draft_side {
   std::span<const token_id> tokens() const noexcept { return tokens_; }
   double prob(std::size_t entry) const noexcept { return static_cast<double>(probs_[entry]) * scale_; }
   double prob_of(token_id token) const noexcept; ///< 0 for tokens it does not list
+  /// prob_of the node's own token: positive, or the draft is none.
+  double prob_of_drawn() const noexcept { return drawn_; }
 
  private:
   std::span<const token_id> tokens_;
   std::span<const float> probs_;
   double scale_ = 1.0;
+  double drawn_ = 1.0;
 };
 
-/// The target's distribution as a processed row and the sum of its weights (sampling::total_weight).
-double target_prob_of(std::span<const float> scores, token_id token, double total) noexcept;
+/// The target's distribution at one place, from which rejections take what draft tokens had their chance to
+/// cover. Weights that changed are kept in double beside the row: a drafter lists 64 tokens at most.
+class remaining_target {
+ public:
+  /// `scores` is a processed row (sampling::pipeline::process) and must outlive this.
+  explicit remaining_target(std::span<float> scores);
 
-/// Turns the target's scores into those of the residual distribution: only tokens that the drafter could have
-/// drawn change. False if nothing is left (both distributions are equal up to rounding); the scores then stay
-/// the target's.
-bool leave_residual(std::span<float> scores, const draft_side& from, double total);
+  double prob_of(token_id token) const { return weight_of(token) / total_; }
+  std::size_t vocab_size() const noexcept { return scores_.size(); }
+
+  /// Probability mass of max(0, probs - factor * draft_probs).
+  double mass_beyond(const draft_side& from, double factor) const;
+  /// Becomes norm(max(0, probs - factor * draft_probs)). False if nothing is left, up to rounding: it then
+  /// stays as it is.
+  bool keep_beyond(const draft_side& from, double factor);
+
+  /// Writes the distribution into the row, as scores up to a constant.
+  std::span<const float> write_scores();
+
+ private:
+  struct reduced {
+    token_id token;
+    double weight = 0;
+  };
+  double weight_of(token_id token) const;
+
+  std::span<float> scores_;
+  std::vector<reduced> reduced_; ///< weights that are no longer e^score
+  double total_;                 ///< of all weights
+  double negligible_;            ///< a total below this is rounding error
+};
 
 } // namespace paceline::speculation

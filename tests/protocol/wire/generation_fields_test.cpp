@@ -118,6 +118,34 @@ TEST(generation_fields, speculation_chooses_drafter_length_and_rule) {
   EXPECT_EQ(parse(R"("speculation":{"rule":"lucky"})").failure().param, "speculation.rule");
 }
 
+TEST(generation_fields, lossy_rules_and_their_parameters_are_asked_for_together) {
+  const auto lenient = parse(R"("speculation":{"rule":"lenient","lenience":0.25})");
+  ASSERT_TRUE(lenient);
+  EXPECT_EQ(lenient->fields.rule, verification_rule::lenient);
+  EXPECT_EQ(lenient->fields.speculation.lenience, 0.25F);
+  const auto typical = parse(R"("speculation":{"rule":"typical","epsilon":1,"delta":0.5})");
+  ASSERT_TRUE(typical);
+  EXPECT_EQ(typical->fields.rule, verification_rule::typical);
+  EXPECT_EQ(typical->fields.speculation.epsilon, 1.0F);
+  EXPECT_EQ(typical->fields.speculation.delta, 0.5F);
+  for (const auto rule : {"block", "skip_sample_adjustment"}) {
+    const auto request = parse(R"("speculation":{"rule":")" + std::string(rule) + R"("})");
+    ASSERT_TRUE(request) << rule;
+    EXPECT_EQ(name_of(*request->fields.rule), rule);
+  }
+  const auto refused = [](const std::string& members) {
+    const auto request = parse(R"("speculation":{)" + members + "}");
+    return request ? "" : request.failure().param;
+  };
+  EXPECT_EQ(refused(R"("rule":"lenient","lenience":0)"), "speculation.lenience");
+  EXPECT_EQ(refused(R"("rule":"lenient","lenience":1.01)"), "speculation.lenience");
+  EXPECT_EQ(refused(R"("rule":"typical","epsilon":-0.1)"), "speculation.epsilon");
+  EXPECT_EQ(refused(R"("rule":"typical","delta":"1")"), "speculation.delta");
+  EXPECT_EQ(refused(R"("lenience":0.5)"), "speculation.lenience") << "without its rule it would do nothing";
+  EXPECT_EQ(refused(R"("rule":"typical","lenience":0.5)"), "speculation.lenience");
+  EXPECT_EQ(refused(R"("rule":"lenient","delta":0.5)"), "speculation.delta");
+}
+
 TEST(generation_fields, logit_bias_is_sorted_by_token_and_checked_by_entry) {
   const auto request = parse(R"("logit_bias":{"30":-100,"4":5.5})");
   ASSERT_TRUE(request);

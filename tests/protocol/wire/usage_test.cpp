@@ -25,7 +25,7 @@ TEST(usage, metrics_follow_the_rules_that_bench_tools_check) {
       out.take(),
       R"({"time_to_first_token_ms":30.0,"queue_time_ms":1.0,"generation_time_ms":400.0,"mean_itl_ms":100.0,"tokens_per_second":10.0,)"
       R"("speculative_decoding":{"mean_acceptance_length":3.0,"draft_acceptance_rate":0.5,"acceptance_histogram":[0,0,4,0,0],)"
-      R"("num_spec_steps":4,"num_accepted_draft_tokens":8,"num_draft_tokens":16,"num_spec_tokens":4}})");
+      R"("num_spec_steps":4,"num_accepted_draft_tokens":8,"num_draft_tokens":16,"num_spec_tokens":4,"guarantee":"tokens"}})");
 }
 
 TEST(usage, timings_have_llama_servers_names) {
@@ -65,6 +65,29 @@ TEST(usage, a_prompt_counts_once_over_its_choices) {
   EXPECT_EQ(total.cached_tokens, 4U);
   EXPECT_EQ(total.accepted_draft_tokens, 10U);
   EXPECT_EQ(total.rejected_draft_tokens, 2U);
+}
+
+TEST(usage, a_guarantee_below_the_same_tokens_is_named_whatever_the_choices_number) {
+  token_event exact;
+  exact.speculation = speculation_stats{2, 6, 5, {}};
+  token_event lossy = exact;
+  lossy.speculation->guarantee = guarantee::lossy;
+  usage total;
+  add(total, exact, 10, 7, true);
+  const auto text = [&](auto write) {
+    json_writer out;
+    write(out, total);
+    return out.take();
+  };
+  EXPECT_EQ(text(write_usage).find("guarantee"), std::string::npos);
+  add(total, lossy, 10, 7, false);
+  add(total, exact, 10, 7, false);
+  EXPECT_NE(text(write_usage).find(R"("guarantee":"lossy")"), std::string::npos);
+  EXPECT_NE(text(write_response_usage).find(R"("guarantee":"lossy")"), std::string::npos);
+  total = {};
+  exact.speculation->guarantee = guarantee::distribution;
+  add(total, exact, 10, 7, true);
+  EXPECT_NE(text(write_usage).find(R"("guarantee":"distribution")"), std::string::npos);
 }
 
 TEST(usage, tokens_that_are_parts_of_characters_are_spelled_in_bytes) {

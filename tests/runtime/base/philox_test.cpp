@@ -133,6 +133,11 @@ TEST(philox, every_part_of_a_stream_changes_its_numbers) {
   changed = base;
   changed.choice_index = 3;
   EXPECT_TRUE(differs(changed));
+  changed = base;
+  changed.place = 1;
+  EXPECT_TRUE(differs(changed));
+  changed.place = 1U << 23;
+  EXPECT_TRUE(differs(changed));
   for (const auto purpose : {noise_purpose::draft, noise_purpose::accept, noise_purpose::residual,
                              noise_purpose::scheduler, noise_purpose::fault}) {
     changed = base;

@@ -34,7 +34,7 @@ TEST(ranking, begins_with_the_choice_whatever_the_parameters) {
     const choice chosen = one.choose(scratch, row);
     scratch = logits;
     std::vector<ranked_token> ranked;
-    one.rank(scratch, row, 5, ranked);
+    one.rank_choices(scratch, row, 5, ranked);
     ASSERT_FALSE(ranked.empty());
     EXPECT_EQ(ranked[0].token, chosen.token);
     EXPECT_LE(ranked.size(), 5U);
@@ -66,7 +66,7 @@ TEST(ranking, under_noise_is_the_order_of_score_and_noise) {
     std::sort(all.begin(), all.end());
     auto scratch = logits;
     std::vector<ranked_token> ranked;
-    one.rank(scratch, {.position = position}, 12, ranked);
+    one.rank_choices(scratch, {.position = position}, 12, ranked);
     ASSERT_EQ(ranked.size(), 12U);
     for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(ranked[i].token.value, all[i].second) << i;
   }
@@ -97,7 +97,7 @@ TEST(ranking, a_hopeless_row_ranks_nothing) {
     std::vector<float> row{none, none};
     std::vector<ranked_token> ranked{{token_id{1}, 1.0F}};
     const pipeline one({.temperature = temperature}, {});
-    one.rank(row, {}, 3, ranked);
+    one.rank_choices(row, {}, 3, ranked);
     EXPECT_TRUE(ranked.empty());
     row = {none, none};
     ranked = {{token_id{1}, 1.0F}};

@@ -34,6 +34,7 @@ TEST(request_validation, accepts_the_ends_of_every_range) {
   request.stop.max_tokens = 62;
   request.stop.min_tokens = 62;
   request.speculation.draft_length = 64;
+  request.speculation.lenience = request.speculation.epsilon = request.speculation.delta = 1;
   request.first_target = token_id{0};
   EXPECT_TRUE(validate(request, vocab, context));
   request.sampling.temperature = 2;
@@ -76,6 +77,9 @@ TEST(request_validation, names_field_value_and_rule) {
       {[](auto& r) { r.stop.stop_ids = {token_id{-7}}; }, {"stop_token_ids", "-7"}},
       {[](auto& r) { r.stop.stop_strings = {""}; }, {"stop", "empty"}},
       {[](auto& r) { r.speculation.draft_length = 65; }, {"draft_length", "65", "64"}},
+      {[](auto& r) { r.speculation.lenience = 0; }, {"speculation.lenience", "0", "(0, 1]"}},
+      {[](auto& r) { r.speculation.epsilon = 1.5F; }, {"speculation.epsilon", "1.5", "(0, 1]"}},
+      {[=](auto& r) { r.speculation.delta = nan; }, {"speculation.delta", "nan", "(0, 1]"}},
       {[](auto& r) { r.first_target = token_id{100}; }, {"first_target", "100"}},
       {[](auto& r) { r.timeout = std::chrono::milliseconds(0); }, {"timeout", "0"}},
   };

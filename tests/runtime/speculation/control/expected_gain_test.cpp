@@ -1,9 +1,13 @@
 #include "runtime/speculation/control/expected_gain.hpp"
 
+#include "runtime/speculation/verification/verification.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
+#include <cstdio>
+#include <vector>
 
 namespace paceline::speculation {
 namespace {
@@ -51,6 +55,79 @@ TEST(expected_gain, agrees_with_the_closed_form_and_has_its_limits) {
   EXPECT_EQ(expected_speed_up(0.7, 0, 0.3), 1.0);
   EXPECT_DOUBLE_EQ(expected_speed_up(1.0, 3, 0.25, 1.25), 4.0 / 2.0);
   EXPECT_DOUBLE_EQ(operations_factor(0.5, 1, 0.5), 2.5 / 1.5);
+}
+
+/// Acceptance of a rule over rounds with one target row and one draft row, whatever the context.
+struct measured {
+  double by_counting = 0;
+  double tokens_a_round = 0;
+};
+measured count_rounds(const std::vector<float>& target, const std::vector<float>& drafted,
+                      std::uint32_t length, verification_rule rule) {
+  constexpr std::uint32_t num_rounds = 200000;
+  std::vector<std::uint32_t> histogram(length + 1);
+  std::uint64_t committed = 0;
+  std::vector<float> scores = drafted;
+  const draft_distribution from = [&] {
+    EXPECT_TRUE(sampling::pipeline({}, {}).process(scores, {}));
+    return truncated_distribution(scores);
+  }();
+  for (std::uint32_t round = 0; round < num_rounds; ++round) {
+    const sampling::pipeline pipeline({.seed = round}, {});
+    draft proposal;
+    for (std::uint32_t i = 0; i < length; ++i) {
+      proposal.tree.add(
+          draw(from, pipeline.noise(noise_purpose::draft, token_position{i}, draft_place(i, 0))),
+          static_cast<std::int32_t>(i) - 1);
+      proposal.probs.push_back(from);
+    }
+    std::vector<std::vector<float>> rows(length + 1, target);
+    const auto result =
+        verify({.rule = rule}, proposal, {.sampling = &pipeline, .next_position = token_position{0}},
+               [&](std::int32_t node) { return std::span(rows[static_cast<std::size_t>(node + 1)]); });
+    ++histogram[result.accepted_path.size()];
+    committed += result.accepted_path.size() + 1;
+  }
+  return {counted_acceptance(histogram), static_cast<double>(committed) / num_rounds};
+}
+
+TEST(expected_gain, acceptance_by_definition_by_counting_and_by_tokens_a_round_agree) {
+  const std::vector<float> target{0.7F, 0.2F, -0.4F, -0.5F};
+  for (const auto& drafted :
+       {std::vector<float>{-0.7F, -0.2F, 0.4F, 0.5F}, std::vector<float>{0.6F, 0.3F, -0.1F, 0.0F}}) {
+    const auto probs = [](const std::vector<float>& logits) {
+      std::vector<double> result;
+      double sum = 0;
+      for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+      for (const float logit : logits) result.push_back(std::exp(static_cast<double>(logit)) / sum);
+      return result;
+    };
+    const double alpha = expected_acceptance(probs(target), probs(drafted));
+    for (const std::uint32_t length : {1U, 4U}) {
+      const auto got = count_rounds(target, drafted, length, verification_rule::rejection);
+      std::printf("length %u: alpha %.4f by E[min], %.4f by counting; %.4f tokens a round, %.4f expected\n",
+                  length, alpha, got.by_counting, got.tokens_a_round, expected_tokens(alpha, length));
+      EXPECT_NEAR(got.by_counting, alpha, 0.006); // five standard deviations of the shortest count
+      EXPECT_NEAR(got.tokens_a_round, expected_tokens(alpha, length), 0.015);
+    }
+  }
+  const std::array<double, 2> halves{0.5, 0.5};
+  EXPECT_EQ(expected_acceptance(halves, halves), 1.0);
+}
+
+TEST(expected_gain, tokens_behind_a_rejection_are_not_counted) {
+  const std::array<std::uint32_t, 4> histogram{1, 2, 0, 4}; // 14 kept, 3 rejected
+  EXPECT_DOUBLE_EQ(counted_acceptance(histogram), 14.0 / 17.0);
+  EXPECT_EQ(counted_acceptance(std::span<const std::uint32_t>{}), 0.0);
+  EXPECT_EQ(counted_acceptance(std::array<std::uint32_t, 1>{5}), 0.0);
+}
+
+TEST(expected_gain, block_verification_commits_more_than_the_formula_of_token_by_token) {
+  const auto got =
+      count_rounds({0.7F, 0.2F, -0.4F, -0.5F}, {-0.7F, -0.2F, 0.4F, 0.5F}, 4, verification_rule::block);
+  const auto by_token =
+      count_rounds({0.7F, 0.2F, -0.4F, -0.5F}, {-0.7F, -0.2F, 0.4F, 0.5F}, 4, verification_rule::rejection);
+  EXPECT_GT(got.tokens_a_round, by_token.tokens_a_round * 1.02);
 }
 
 TEST(expected_gain, speculation_pays_exactly_where_acceptance_exceeds_the_drafters_cost) {

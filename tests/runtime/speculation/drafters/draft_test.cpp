@@ -41,6 +41,21 @@ TEST(draft, tokens_are_drawn_in_proportion_to_the_stored_probabilities) {
   EXPECT_TRUE(fit.accepted()) << fit.chi_square << " of " << fit.chi_square_limit;
 }
 
+TEST(draft, equal_siblings_are_valid) {
+  draft proposal;
+  const draft_distribution from{.tokens = {token_id{1}, token_id{5}}, .probs = {0.5F, 0.5F}};
+  for (int i = 0; i < 3; ++i) {
+    proposal.tree.add(token_id{5}, token_tree::root);
+    proposal.probs.push_back(from);
+  }
+  proposal.tree.add(token_id{1}, 2);
+  proposal.probs.push_back(from);
+  EXPECT_TRUE(validate_draft(proposal, 10, 2));
+  EXPECT_EQ(proposal.tree.children(token_tree::root), (std::vector<std::int32_t>{0, 1, 2}));
+  EXPECT_EQ(proposal.tree.children(2), (std::vector<std::int32_t>{3}));
+  EXPECT_TRUE(proposal.tree.children(3).empty());
+}
+
 TEST(draft, one_from_elsewhere_is_refused_with_the_rule_it_breaks) {
   const auto good = [] {
     draft proposal;

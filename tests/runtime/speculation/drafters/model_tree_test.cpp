@@ -1,5 +1,6 @@
 #include "runtime/speculation/drafters/model_drafter.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
+#include "runtime/speculation/verification/verification.hpp"
 #include "tests/runtime/speculation/drafters/drafted_request.hpp"
 #include "tests/support/simulated_decoding.hpp"
 #include "tests/support/test_drafters.hpp"
@@ -49,7 +50,7 @@ token_tree expected_tree(const drafted_request& one, const tree_shape& shape, st
       if (greedy)
         one.pipeline.rank_likeliest(logits, one.row_below(path), count, best);
       else
-        one.pipeline.rank(logits, one.row_below(path), count, best);
+        one.pipeline.rank_choices(logits, one.row_below(path), count, best);
       candidates.add_children(node, best);
     }
   }
@@ -247,6 +248,70 @@ TEST(model_tree, drawn_children_follow_their_distribution_whatever_the_shape) {
         EXPECT_NEAR(seen[first][law.tokens[i].value] / total, prob,
                     5 * std::sqrt(prob * (1 - prob) / total) + 1e-9)
             << "after " << first << " of " << total;
+      }
+    }
+  }
+}
+
+/// Drafts that are drawn, verified by rule `rejection`: the first two tokens have the target's law. To drop
+/// drawn nodes for what they turned out to be (re-ranking) would break it.
+TEST(model_tree, drawn_trees_leave_the_targets_law_to_rule_rejection) {
+  constexpr std::uint32_t small = 5;
+  constexpr std::uint64_t num_draws = 30000;
+  const model::hash_model target({.vocab_size = small, .sharpness = 3.0F});
+  for (const tree_kind kind : tree_kinds) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    drafter_parts parts{.options = test::options_of("small", "model"),
+                        .own_model = std::make_shared<model::hash_model>(
+                            model::hash_model_config{.vocab_size = small, .sharpness = 3.0F, .salt = 3}),
+                        .target_vocab_size = small};
+    parts.options.tree = kind;
+    parts.options.tree_top_k = 2;
+    parts.options.max_tree_nodes = 5;
+    const auto made = drafter_registry::with_built_in().make(parts).value();
+    std::map<std::pair<std::int32_t, std::int32_t>, double> seen;
+    for (std::uint64_t seed = 0; seed < num_draws; ++seed) {
+      drafted_request one(*made, {.seed = seed}, 3, small, 8);
+      one.rule = verification_rule::rejection;
+      one.draft_length = 2;
+      const draft proposal = one.propose();
+      const verification_context context{
+          .sampling = &one.pipeline, .counts = &one.counts, .next_position = token_position{3}};
+      std::vector<std::vector<float>> rows;
+      rows.reserve(proposal.tree.size() + 1);
+      const verdict decided = verify({.rule = one.rule}, proposal, context, [&](std::int32_t node) {
+        std::vector<token_id> path;
+        for (const std::int32_t above : proposal.tree.path_to(node))
+          path.push_back(proposal.tree.tokens()[static_cast<std::size_t>(above)]);
+        rows.push_back(one.logits_below(target, path));
+        return std::span(rows.back());
+      });
+      std::vector<token_id> committed;
+      for (const std::int32_t node : decided.accepted_path)
+        committed.push_back(proposal.tree.tokens()[static_cast<std::size_t>(node)]);
+      committed.push_back(decided.next);
+      if (committed.size() < 2) { // the next round's, without a draft
+        auto logits = one.logits_below(target, committed);
+        committed.push_back(one.pipeline.process_and_sample(logits, one.row_below(committed)));
+      }
+      ++seen[{committed[0].value, committed[1].value}];
+    }
+    drafted_request one(*made, {}, 3, small, 8);
+    const auto law_below = [&](std::vector<token_id> path) {
+      auto logits = one.logits_below(target, path);
+      EXPECT_TRUE(one.pipeline.process(logits, one.row_below(path)));
+      const double total = sampling::total_weight(logits);
+      std::vector<double> probs;
+      for (const float score : logits) probs.push_back(std::exp(static_cast<double>(score)) / total);
+      return probs;
+    };
+    const auto first = law_below({});
+    for (std::int32_t a = 0; a < static_cast<std::int32_t>(small); ++a) {
+      const auto second = law_below({token_id{a}});
+      for (std::int32_t b = 0; b < static_cast<std::int32_t>(small); ++b) {
+        const double prob = first[static_cast<std::size_t>(a)] * second[static_cast<std::size_t>(b)];
+        EXPECT_NEAR(seen[{a, b}] / num_draws, prob, 4.5 * std::sqrt(prob * (1 - prob) / num_draws))
+            << a << " " << b;
       }
     }
   }

@@ -76,6 +76,7 @@ all_drafters(std::shared_ptr<const model::hash_model> target) {
   drafters.emplace_back("random", test::make_scripted_drafter("random", test::guess(vocab, 3)));
   drafters.emplace_back("feature", test::make_feature_drafter("feature", target));
   drafters.emplace_back("tree", test::make_tree_drafter("tree", right, 3, vocab));
+  drafters.emplace_back("twins", test::make_twin_drafter("twins", right, vocab));
   return drafters;
 }
 
@@ -140,23 +141,25 @@ TEST(differential, every_drafter_leaves_every_request_its_plain_tokens) {
     if (name == "always wrong") {
       EXPECT_EQ(total.num_accepted_tokens, 0U);
     }
-    if (name == "tree") {
+    if (name == "tree" || name == "twins") {
       EXPECT_EQ(3 * total.num_accepted_tokens, total.num_draft_tokens) << "one sibling of three, every level";
     }
   }
 }
 
-TEST(differential, under_rejection_tokens_depend_on_seed_drafter_and_length_only) {
+class any_rule : public testing::TestWithParam<verification_rule> {};
+
+TEST_P(any_rule, tokens_depend_on_seed_drafter_and_length_only) {
   std::mt19937 engine(13);
   SCOPED_TRACE("seed 13");
   const auto target = make_model(1);
   for (const std::string kind : {"model", "ngram"}) {
     const auto other = make_model(99);
-    for (int trial = 0; trial < 25; ++trial) {
+    for (int trial = 0; trial < 15; ++trial) {
       std::vector<generation_request> requests;
       for (std::size_t i = 0; i < 4; ++i) {
         requests.push_back(random_request(engine, 24));
-        requests.back().speculation.rule = verification_rule::rejection;
+        requests.back().speculation.rule = GetParam();
         requests.back().sampling.temperature = 1.0F;
       }
       const auto together = test::decode_speculatively(
@@ -172,13 +175,39 @@ TEST(differential, under_rejection_tokens_depend_on_seed_drafter_and_length_only
   }
 }
 
-TEST(differential, under_rejection_a_drafter_of_the_targets_distribution_is_always_accepted) {
+INSTANTIATE_TEST_SUITE_P(differential, any_rule,
+                         testing::Values(verification_rule::rejection, verification_rule::block,
+                                         verification_rule::lenient, verification_rule::typical,
+                                         verification_rule::skip_sample_adjustment),
+                         [](const auto& rule) { return std::string(name_of(rule.param)); });
+
+TEST(differential, at_temperature_0_tokens_are_plain_under_every_rule_but_lenient) {
+  std::mt19937 engine(15);
+  SCOPED_TRACE("seed 15");
+  const auto target = make_model(1);
+  const auto drafters = all_drafters(target);
+  for (int trial = 0; trial < 40; ++trial) {
+    std::vector<generation_request> requests{random_request(engine, 24)};
+    requests[0].sampling.temperature = 0;
+    const auto expected = test::decode_plainly(*target, requests[0]);
+    for (const auto rule : {verification_rule::rejection, verification_rule::block,
+                            verification_rule::typical, verification_rule::skip_sample_adjustment})
+      for (const auto& [name, one] : drafters) {
+        requests[0].speculation.rule = rule;
+        auto tokens = test::decode_speculatively(*target, *one, requests)[0].tokens;
+        tokens.resize(expected.size());
+        ASSERT_EQ(tokens, expected) << name << " under " << name_of(rule) << ", trial " << trial;
+      }
+  }
+}
+
+TEST(differential, under_rejection_and_block_a_drafter_of_the_targets_distribution_is_always_accepted) {
   std::mt19937 engine(14);
   SCOPED_TRACE("seed 14");
   const auto target = make_model(1);
-  for (int trial = 0; trial < 40; ++trial) {
+  for (int trial = 0; trial < 60; ++trial) {
     std::vector<generation_request> requests{random_request(engine, 24)};
-    requests[0].speculation.rule = verification_rule::rejection;
+    requests[0].speculation.rule = trial % 2 == 0 ? verification_rule::rejection : verification_rule::block;
     const auto output = test::decode_speculatively(*target, *built_in("model", target, 24), requests);
     EXPECT_EQ(output[0].num_accepted_tokens, output[0].num_draft_tokens)
         << "penalties and truncation must be the same on both sides, trial " << trial;

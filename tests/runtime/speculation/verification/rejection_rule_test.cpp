@@ -96,37 +96,50 @@ TEST(rejection_rule, the_row_arithmetic_gives_the_target_distribution_too) {
   for (int trial = 0; trial < 20000; ++trial) {
     const std::size_t size = 2 + engine() % (trial % 4 == 0 ? 300 : 63);
     const std::vector<float> scores = random_scores(size);
-    const double total = sampling::total_weight(scores);
+    std::vector<float> row = scores;
     draft proposal;
-    proposal.tree.add(token_id{static_cast<std::int32_t>(engine() % size)}, token_tree::root);
-    if (trial % 3 != 0) proposal.probs.push_back(truncated_distribution(random_scores(size)));
+    token_id drafted{static_cast<std::int32_t>(engine() % size)};
+    if (trial % 3 != 0) {
+      proposal.probs.push_back(truncated_distribution(random_scores(size)));
+      drafted = proposal.probs[0].tokens.back();
+    }
+    proposal.tree.add(drafted, token_tree::root);
     const draft unchanged = proposal;
     const draft_side from(proposal, 0);
 
+    remaining_target before(row);
     double rejected = 0;
     double drafted_sum = 0;
     for (std::size_t entry = 0; entry < from.tokens().size(); ++entry) {
       drafted_sum += from.prob(entry);
       rejected +=
-          from.prob(entry) *
-          (1 - accept_probability(target_prob_of(scores, from.tokens()[entry], total), from.prob(entry)));
+          from.prob(entry) * (1 - accept_probability(before.prob_of(from.tokens()[entry]), from.prob(entry)));
     }
     ASSERT_NEAR(drafted_sum, 1.0, 1e-14);
-    std::vector<float> residual = scores;
-    const bool something_left = leave_residual(residual, from, total);
-    if (!something_left) {
-      ASSERT_EQ(residual, scores);
-      ASSERT_LT(rejected, 2e-6);
+    ASSERT_NEAR(before.mass_beyond(from, 1.0), rejected, 1e-14);
+    remaining_target rest(row);
+    if (!rest.keep_beyond(from, 1.0)) {
+      rest.write_scores();
+      ASSERT_EQ(row, scores);
+      ASSERT_LT(rejected, 2e-12);
       continue;
     }
-    const double residual_total = sampling::total_weight(residual);
+    std::vector<double> left(size);
+    for (std::size_t i = 0; i < size; ++i) left[i] = rest.prob_of(token_id{static_cast<std::int32_t>(i)});
+    std::vector<double> target_probs(size);
+    for (std::size_t i = 0; i < size; ++i)
+      target_probs[i] = before.prob_of(token_id{static_cast<std::int32_t>(i)});
+    rest.write_scores();
+    const double written_total = sampling::total_weight(row);
     for (std::size_t i = 0; i < size; ++i) {
       const token_id token{static_cast<std::int32_t>(i)};
-      const double target_prob = target_prob_of(scores, token, total);
       const double draft_prob = from.prob_of(token);
-      const double kept = draft_prob > 0 ? draft_prob * accept_probability(target_prob, draft_prob) : 0.0;
-      ASSERT_NEAR(kept + rejected * target_prob_of(residual, token, residual_total), target_prob, 2e-6)
+      const double kept = draft_prob > 0 ? draft_prob * accept_probability(target_probs[i], draft_prob) : 0.0;
+      ASSERT_NEAR(kept + rejected * left[i], target_probs[i], 1e-12)
           << "trial " << trial << ", token " << i << " of " << size;
+      ASSERT_NEAR(rejected * static_cast<double>(portable_exp(row[i])) / written_total, rejected * left[i],
+                  2e-7)
+          << "scores are floats";
     }
     ASSERT_EQ(proposal.tree.tokens()[0], unchanged.tree.tokens()[0]);
     if (!proposal.probs.empty()) {

@@ -53,15 +53,15 @@ struct fixed_request {
   sampling::token_counts counts;
 };
 
-class both_rules : public testing::TestWithParam<std::tuple<verification_rule, float>> {
+class every_rule : public testing::TestWithParam<std::tuple<verification_rule, float>> {
  protected:
   fixed_request request{std::get<1>(GetParam())};
   verdict decide(const draft& proposal, table& target) {
-    return verify(std::get<0>(GetParam()), proposal, request.context(), target.rows());
+    return verify({.rule = std::get<0>(GetParam())}, proposal, request.context(), target.rows());
   }
 };
 
-TEST_P(both_rules, keep_the_leading_run_and_add_the_recovered_token) {
+TEST_P(every_rule, keep_the_leading_run_and_add_the_recovered_token) {
   table target(8, 3);
   target.prefer(-1, 4);
   target.prefer(0, 5);
@@ -75,7 +75,7 @@ TEST_P(both_rules, keep_the_leading_run_and_add_the_recovered_token) {
   EXPECT_EQ(target.asked, (std::vector<int>{1, 1, 1, 0})) << "rows behind the rejection are not needed";
 }
 
-TEST_P(both_rules, verify_the_first_draft_token_like_any_other) {
+TEST_P(every_rule, verify_the_first_draft_token_like_any_other) {
   table target(8, 2);
   target.prefer(-1, 2);
   target.prefer(0, 5);
@@ -85,7 +85,7 @@ TEST_P(both_rules, verify_the_first_draft_token_like_any_other) {
   EXPECT_FALSE(result.bonus);
 }
 
-TEST_P(both_rules, add_a_bonus_token_after_full_acceptance) {
+TEST_P(every_rule, add_a_bonus_token_after_full_acceptance) {
   table target(8, 2);
   target.prefer(-1, 4);
   target.prefer(0, 5);
@@ -96,7 +96,7 @@ TEST_P(both_rules, add_a_bonus_token_after_full_acceptance) {
   EXPECT_TRUE(result.bonus);
 }
 
-TEST_P(both_rules, reduce_to_plain_decoding_without_a_draft) {
+TEST_P(every_rule, reduce_to_plain_decoding_without_a_draft) {
   table target(8, 0);
   target.prefer(-1, 7);
   const verdict result = decide({}, target);
@@ -105,7 +105,7 @@ TEST_P(both_rules, reduce_to_plain_decoding_without_a_draft) {
   EXPECT_EQ(target.asked, (std::vector<int>{1}));
 }
 
-TEST_P(both_rules, report_a_row_without_finite_logits_and_accept_nothing_behind_it) {
+TEST_P(every_rule, report_a_row_without_finite_logits_and_accept_nothing_behind_it) {
   table target(8, 2);
   target.prefer(-1, 4);
   target[0].assign(8, not_a_number);
@@ -116,10 +116,12 @@ TEST_P(both_rules, report_a_row_without_finite_logits_and_accept_nothing_behind_
   EXPECT_EQ(result.next, token_id{0});
 }
 
-INSTANTIATE_TEST_SUITE_P(verification, both_rules,
-                         testing::Combine(testing::Values(verification_rule::coupled,
-                                                          verification_rule::rejection),
-                                          testing::Values(0.0F, 1.0F)));
+INSTANTIATE_TEST_SUITE_P(
+    verification, every_rule,
+    testing::Combine(testing::Values(verification_rule::coupled, verification_rule::rejection,
+                                     verification_rule::block, verification_rule::lenient,
+                                     verification_rule::typical, verification_rule::skip_sample_adjustment),
+                     testing::Values(0.0F, 1.0F)));
 
 TEST(verify_coupled, walks_down_a_tree_along_the_targets_own_samples) {
   draft proposal;
@@ -177,7 +179,7 @@ TEST(verify_rejection, accepts_in_proportion_and_never_what_the_target_excludes)
     auto context = request.context();
     context.next_position = token_position{trial};
     const draft proposal = chain({static_cast<std::int32_t>(trial % 4)});
-    const verdict result = verify_rejection(proposal, context, target.rows());
+    const verdict result = verify({.rule = verification_rule::rejection}, proposal, context, target.rows());
     ASSERT_TRUE(trial % 4 < 2 || result.accepted_path.empty());
     accepted += result.accepted_path.size();
     if (!result.accepted_path.empty()) continue;
@@ -202,26 +204,80 @@ TEST(verify_rejection, equal_distributions_always_accept) {
                       token_tree::root);
     auto context = request.context();
     context.next_position = position;
-    ASSERT_EQ(verify_rejection(proposal, context, target.rows()).accepted_path.size(), 1U);
+    ASSERT_EQ(
+        verify({.rule = verification_rule::rejection}, proposal, context, target.rows()).accepted_path.size(),
+        1U);
   }
 }
 
-TEST(verify_rejection, refuses_drafts_it_cannot_be_exact_for) {
+TEST(verify_coupled, siblings_with_equal_tokens_count_as_one_with_all_their_branches) {
+  draft proposal;
+  proposal.tree.add(token_id{2}, token_tree::root); // 0: right, its branch is not
+  proposal.tree.add(token_id{2}, token_tree::root); // 1: the same token
+  proposal.tree.add(token_id{4}, 0);                // 2
+  proposal.tree.add(token_id{3}, 1);                // 3: right
+  proposal.tree.add(token_id{3}, 1);                // 4: the same again, with a branch
+  proposal.tree.add(token_id{1}, 4);                // 5
+  table target(8, 6);
+  target.prefer(-1, 2);
+  for (const std::int32_t node : {0, 1}) target.prefer(node, 3);
+  for (const std::int32_t node : {3, 4}) target.prefer(node, 6);
+  const fixed_request request;
+  verdict result = verify_coupled(proposal, request.context(), target.rows());
+  EXPECT_EQ(result.accepted_path, (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(result.next, token_id{6});
+  EXPECT_FALSE(result.bonus) << "a branch said what follows, and was wrong";
+  for (const std::int32_t node : {3, 4}) target.prefer(node, 1), target[node][6] = 0;
+  target.prefer(5, 7);
+  result = verify_coupled(proposal, request.context(), target.rows());
+  EXPECT_EQ(result.accepted_path, (std::vector<std::int32_t>{1, 4, 5}));
+  EXPECT_EQ(result.next, token_id{7});
+  EXPECT_TRUE(result.bonus);
+}
+
+TEST(verify_rejection, at_temperature_0_trees_give_the_argmax_path) {
+  draft proposal;
+  proposal.tree.add(token_id{1}, token_tree::root);
+  proposal.tree.add(token_id{2}, token_tree::root);
+  proposal.tree.add(token_id{2}, token_tree::root);
+  proposal.tree.add(token_id{5}, 2);
+  const draft_distribution from{.tokens = {token_id{1}, token_id{2}, token_id{5}},
+                                .probs = {0.5F, 0.25F, 0.25F}};
+  proposal.probs.assign(4, from);
+  const fixed_request request;
+  for (const auto rule : {verification_rule::rejection, verification_rule::block}) {
+    table target(8, 4);
+    target.prefer(-1, 2);
+    for (const std::int32_t node : {1, 2}) target.prefer(node, 5);
+    target.prefer(3, 4);
+    const verdict result = verify({.rule = rule}, proposal, request.context(), target.rows());
+    EXPECT_EQ(result.accepted_path, (std::vector<std::int32_t>{2, 3}));
+    EXPECT_EQ(result.next, token_id{4});
+  }
+}
+
+class weighing_rules : public testing::TestWithParam<verification_rule> {};
+
+TEST_P(weighing_rules, refuse_drafts_they_cannot_be_exact_for) {
   const fixed_request request(1.0F);
   table target(8, 2);
-  draft forked;
-  forked.tree.add(token_id{1}, token_tree::root);
-  forked.tree.add(token_id{2}, token_tree::root);
-  EXPECT_THROW(verify_rejection(forked, request.context(), target.rows()), check_failure);
+  const auto decide = [&](const draft& proposal) {
+    return verify({.rule = GetParam()}, proposal, request.context(), target.rows());
+  };
   draft impossible = chain({3});
   impossible.probs = {{.tokens = {token_id{1}}, .probs = {1.0F}}};
-  EXPECT_THROW(verify_rejection(impossible, request.context(), target.rows()), check_failure);
+  EXPECT_THROW(decide(impossible), check_failure);
   draft missing = chain({3, 4});
   missing.probs = {{.tokens = {token_id{3}}, .probs = {1.0F}}};
-  EXPECT_THROW(verify_rejection(missing, request.context(), target.rows()), check_failure);
-  EXPECT_THROW(verify_rejection(chain({8}), request.context(), target.rows()), check_failure);
-  EXPECT_THROW(verify_rejection(chain({-1}), request.context(), target.rows()), check_failure);
+  EXPECT_THROW(decide(missing), check_failure);
+  EXPECT_THROW(decide(chain({8})), check_failure);
+  EXPECT_THROW(decide(chain({-1})), check_failure);
 }
+
+INSTANTIATE_TEST_SUITE_P(verification, weighing_rules,
+                         testing::Values(verification_rule::rejection, verification_rule::block,
+                                         verification_rule::lenient,
+                                         verification_rule::skip_sample_adjustment));
 
 } // namespace
 } // namespace paceline::speculation

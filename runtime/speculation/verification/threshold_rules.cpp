@@ -1,0 +1,101 @@
+#include "runtime/base/check.hpp"
+#include "runtime/base/portable_math.hpp"
+#include "runtime/speculation/verification/verification.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+namespace paceline::speculation {
+
+namespace {
+
+/// Prepares a row and gives the least score that a token needs to be kept there; none if the row is hopeless.
+using row_threshold =
+    std::function<std::optional<double>(std::span<float> row, const sampling::row_context& context)>;
+
+/// Every draft token is kept or not for itself; the deepest path of kept ones counts, of equally deep ones
+/// the first. The next token is the request's own sample of the last row.
+verdict verify_by_threshold(const draft& proposal, const verification_context& context,
+                            const target_row& rows, const row_threshold& threshold) {
+  const token_tree& tree = proposal.tree;
+  std::vector<std::int32_t> kept{token_tree::root}; // with all their ancestors, parents first
+  std::int32_t deepest = token_tree::root;
+  const auto depth_of = [&](std::int32_t node) {
+    return node == token_tree::root ? 0 : tree.depths()[static_cast<std::size_t>(node)] + 1;
+  };
+  std::vector<std::span<float>> seen(tree.size() + 1);
+  std::vector<bool> hopeless(tree.size() + 1);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const std::int32_t at = kept[i];
+    const auto children = tree.children(at);
+    if (children.empty()) continue;
+    std::vector<token_id> path;
+    for (const std::int32_t node : tree.path_to(at))
+      path.push_back(tree.tokens()[static_cast<std::size_t>(node)]);
+    const auto index = static_cast<std::size_t>(at + 1);
+    seen[index] = rows(at);
+    const auto least = threshold(seen[index], context.row_below(path));
+    hopeless[index] = !least;
+    for (const std::int32_t child : children) {
+      const auto token = static_cast<std::size_t>(tree.tokens()[static_cast<std::size_t>(child)].value);
+      PACELINE_CHECK(token < seen[index].size(), "a draft token outside the vocabulary");
+      if (!least || !(static_cast<double>(seen[index][token]) >= *least)) continue;
+      kept.push_back(child);
+      if (depth_of(child) > depth_of(deepest)) deepest = child;
+    }
+  }
+  verdict result;
+  result.accepted_path = tree.path_to(deepest);
+  std::vector<token_id> path;
+  for (const std::int32_t node : result.accepted_path)
+    path.push_back(tree.tokens()[static_cast<std::size_t>(node)]);
+  const sampling::row_context row = context.row_below(path);
+  const auto index = static_cast<std::size_t>(deepest + 1);
+  result.bonus = seen[index].empty();
+  if (result.bonus) {
+    const sampling::choice chosen = context.sampling->choose(rows(deepest), row);
+    result.next = chosen.token;
+    result.hopeless = chosen.hopeless;
+  } else if (hopeless[index]) {
+    result.hopeless = true;
+  } else {
+    result.next = context.sampling->sample(seen[index], row.position);
+  }
+  return result;
+}
+
+/// Entropy of a processed row whose weights sum to `total`, in nats.
+double entropy(std::span<const float> scores, double total) {
+  double sum = 0;
+  for (const float score : scores)
+    if (score > -std::numeric_limits<float>::infinity())
+      sum += static_cast<double>(portable_exp(score)) * static_cast<double>(score);
+  return portable_log(total) - sum / total;
+}
+
+} // namespace
+
+verdict verify_typical(const draft& proposal, const verification_context& context, const target_row& rows,
+                       double epsilon, double delta) {
+  return verify_by_threshold(
+      proposal, context, rows,
+      [&](std::span<float> row, const sampling::row_context& at) -> std::optional<double> {
+        if (!context.sampling->process(row, at)) return std::nullopt;
+        const double total = sampling::total_weight(row);
+        return std::min(portable_log(epsilon), portable_log(delta) - entropy(row, total)) +
+               portable_log(total);
+      });
+}
+
+verdict verify_leniently(const draft& proposal, const verification_context& context, const target_row& rows,
+                         double lenience) {
+  return verify_by_threshold(
+      proposal, context, rows,
+      [&](std::span<float> row, const sampling::row_context& at) -> std::optional<double> {
+        if (!context.sampling->rank(row, at)) return std::nullopt;
+        return portable_log(lenience);
+      });
+}
+
+} // namespace paceline::speculation

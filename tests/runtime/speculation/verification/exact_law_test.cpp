@@ -1,0 +1,363 @@
+#include "runtime/speculation/verification/verification.hpp"
+#include "tests/support/enumerated_dice.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <set>
+#include <vector>
+
+/// The law of what a round commits, by enumeration of every draft and every decision with its probability, in
+/// double: exact, not sampled. Sampling is tested by verification_law_test.cpp.
+namespace paceline::speculation {
+namespace {
+
+constexpr std::size_t vocab = 3;
+using path = std::vector<token_id>;
+
+/// A model over a vocabulary of three: other logits after every context, some impossible, some likely.
+class random_model {
+ public:
+  random_model(std::uint32_t seed, float sharpness) : seed_(seed), sharpness_(sharpness) {}
+
+  std::vector<float> logits(const path& context, std::uint32_t variant = 0) const {
+    std::uint32_t key = seed_ * 31 + variant;
+    for (const token_id token : context) key = key * 7 + static_cast<std::uint32_t>(token.value) + 1;
+    std::mt19937 engine(key);
+    std::uniform_real_distribution<float> uniform(-sharpness_, sharpness_);
+    std::vector<float> row(vocab);
+    for (float& logit : row) logit = uniform(engine);
+    if (engine() % 8 == 0) row[engine() % vocab] = -std::numeric_limits<float>::infinity();
+    return row;
+  }
+
+ private:
+  std::uint32_t seed_;
+  float sharpness_;
+};
+
+/// How siblings come about.
+enum class siblings { replaced, distinct, of_several_drafters, certain };
+
+struct setting {
+  std::vector<std::int32_t> parents;
+  siblings kind = siblings::replaced;
+  sampling_params params = {};
+};
+
+/// One target, one drafter, one shape of trees.
+class world {
+ public:
+  world(setting chosen, std::uint32_t seed)
+      : chosen_(std::move(chosen)), target_(seed, 1.5F), drafter_(seed + 5000, 1.5F),
+        pipeline_(chosen_.params, {}) {
+    counts_.add_prompt(prompt());
+    num_levels_ = 1;
+    for (const std::int32_t parent : chosen_.parents) shape_.add(token_id{0}, parent);
+    for (const std::uint32_t depth : shape_.depths())
+      num_levels_ = std::max<std::size_t>(num_levels_, depth + 2);
+  }
+
+  const sampling::pipeline& pipeline() const { return pipeline_; }
+
+  /// The target's probabilities after `context`, as plain decoding has them.
+  std::vector<double> target_probs(const path& context) const {
+    sampling::token_counts counts = counts_;
+    for (const token_id token : context) counts.add_output(token);
+    std::vector<float> row = target_.logits(context);
+    EXPECT_TRUE(
+        pipeline_.process(row, {.committed = &counts,
+                                .position = token_position{4 + static_cast<std::uint32_t>(context.size())},
+                                .output_index = static_cast<std::uint32_t>(context.size())}));
+    const remaining_target whole(row);
+    std::vector<double> probs(vocab);
+    for (std::size_t i = 0; i < vocab; ++i) probs[i] = whole.prob_of(token_id{static_cast<std::int32_t>(i)});
+    return probs;
+  }
+
+  /// Of the first draft token.
+  std::vector<double> draft_probs() const {
+    draft first;
+    first.probs.push_back(distribution(first, token_tree::root));
+    first.tree.add(first.probs[0].tokens[0], token_tree::root);
+    std::vector<double> probs(vocab);
+    for (std::size_t i = 0; i < vocab; ++i)
+      probs[i] = draft_side(first, 0).prob_of(token_id{static_cast<std::int32_t>(i)});
+    return probs;
+  }
+
+  using rule = std::function<verdict(const draft&, const verification_context&, const target_row&, dice&)>;
+
+  /// Probability of every run of tokens of the tree's levels and one more, last token first in the index;
+  /// what a round leaves open is filled up by the target.
+  std::vector<double> law(const rule& decide) {
+    law_.assign(power(vocab, num_levels_), 0.0);
+    expected_accepted_ = 0;
+    draft_on({}, 1.0, decide);
+    return law_;
+  }
+  double expected_accepted() const { return expected_accepted_; }
+
+  std::vector<double> target_law() const {
+    std::vector<double> result(power(vocab, num_levels_), 0.0);
+    fill_up({}, 1.0, result);
+    return result;
+  }
+
+ private:
+  static path prompt() { return {token_id{0}, token_id{2}, token_id{2}, token_id{1}}; }
+  static std::size_t power(std::size_t base, std::size_t exponent) {
+    return exponent == 0 ? 1 : base * power(base, exponent - 1);
+  }
+
+  path context_of(const token_tree& tree, std::int32_t node) const {
+    path context;
+    for (const std::int32_t at : tree.path_to(node))
+      context.push_back(tree.tokens()[static_cast<std::size_t>(at)]);
+    return context;
+  }
+
+  /// What the next node is drawn from, given the nodes before it.
+  draft_distribution distribution(const draft& so_far, std::int32_t parent) const {
+    const auto earlier = so_far.tree.children(parent);
+    const bool several = chosen_.kind == siblings::of_several_drafters;
+    std::vector<float> row = drafter_.logits(context_of(so_far.tree, parent),
+                                             several ? static_cast<std::uint32_t>(earlier.size()) : 0);
+    if (chosen_.kind == siblings::distinct)
+      for (const std::int32_t node : earlier)
+        row[static_cast<std::size_t>(so_far.tree.tokens()[static_cast<std::size_t>(node)].value)] =
+            -std::numeric_limits<float>::infinity();
+    const float best = *std::max_element(row.begin(), row.end());
+    if (!(best > -std::numeric_limits<float>::infinity())) return {};
+    for (float& logit : row) logit -= best;
+    return truncated_distribution(row);
+  }
+
+  void draft_on(const draft& so_far, double probability, const rule& decide) {
+    const std::size_t node = so_far.tree.size();
+    if (node == chosen_.parents.size()) return play(so_far, probability, decide);
+    const std::int32_t parent = chosen_.parents[node];
+    if (chosen_.kind == siblings::certain) { // any fixed choice: one that leaves room for a duplicate
+      draft next = so_far;
+      next.tree.add(token_id{static_cast<std::int32_t>((node * 5 + 1) % vocab)}, parent);
+      return draft_on(next, probability, decide);
+    }
+    const draft_distribution from = distribution(so_far, parent);
+    if (from.tokens.empty()) return play(so_far, probability, decide); // no further sibling: the tree ends
+    for (const token_id token : from.tokens) {
+      draft next = so_far;
+      next.tree.add(token, parent);
+      next.probs.push_back(from);
+      draft_on(next, probability * draft_side(next, static_cast<std::int32_t>(node)).prob_of_drawn(), decide);
+    }
+  }
+  void play(const draft& proposal, double probability, const rule& decide) {
+    test::enumerated_dice dice;
+    do {
+      std::vector<std::vector<float>> rows;
+      rows.reserve(proposal.tree.size() + 1);
+      std::int32_t last_row = -2;
+      const target_row target = [&](std::int32_t node) {
+        last_row = node;
+        rows.push_back(target_.logits(context_of(proposal.tree, node)));
+        return std::span<float>(rows.back());
+      };
+      const verdict result =
+          decide(proposal, {.sampling = &pipeline_, .counts = &counts_, .next_position = token_position{4}},
+                 target, dice);
+      const std::int32_t end = result.accepted_path.empty() ? token_tree::root : result.accepted_path.back();
+      EXPECT_EQ(proposal.tree.path_to(end), result.accepted_path);
+      EXPECT_EQ(result.bonus, dice.recovered().empty());
+      if (result.bonus) {
+        EXPECT_EQ(last_row, end) << "the bonus token belongs below the last accepted one";
+        EXPECT_TRUE(proposal.tree.is_leaf(end));
+      }
+      std::set<std::pair<std::uint32_t, std::uint32_t>> numbers;
+      for (const auto& one : dice.decisions())
+        EXPECT_TRUE(numbers.emplace(one.position.value, one.place).second) << "one number for two decisions";
+      const double weight = probability * dice.probability();
+      expected_accepted_ += weight * static_cast<double>(result.accepted_path.size());
+      path committed = context_of(proposal.tree, end);
+      if (result.bonus) {
+        fill_up(committed, weight, law_);
+        continue;
+      }
+      committed.emplace_back();
+      for (std::size_t token = 0; token < vocab; ++token) {
+        committed.back() = token_id{static_cast<std::int32_t>(token)};
+        fill_up(committed, weight * dice.recovered()[token], law_);
+      }
+    } while (dice.next());
+  }
+
+  void fill_up(const path& committed, double weight, std::vector<double>& law) const {
+    if (weight == 0) return;
+    if (committed.size() == num_levels_) {
+      std::size_t cell = 0;
+      for (std::size_t i = committed.size(); i-- > 0;)
+        cell = cell * vocab + static_cast<std::size_t>(committed[i].value);
+      law[cell] += weight;
+      return;
+    }
+    const auto probs = target_probs(committed);
+    path next = committed;
+    next.emplace_back();
+    for (std::size_t token = 0; token < vocab; ++token) {
+      next.back() = token_id{static_cast<std::int32_t>(token)};
+      fill_up(next, weight * probs[token], law);
+    }
+  }
+
+  setting chosen_;
+  random_model target_;
+  random_model drafter_;
+  sampling::pipeline pipeline_;
+  sampling::token_counts counts_;
+  token_tree shape_;
+  std::size_t num_levels_ = 0;
+  std::vector<double> law_;
+  double expected_accepted_ = 0;
+};
+
+verdict by_rejection(const draft& proposal, const verification_context& context, const target_row& rows,
+                     dice& dice) {
+  return verify_rejection(proposal, context, rows, dice);
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
+  return worst;
+}
+
+const std::vector<std::int32_t> chain_of_3{-1, 0, 1};
+const std::vector<std::int32_t> two_then_two{-1, -1, 0, 0, 1};
+const std::vector<std::int32_t> four_proposals{-1, -1, -1, -1};
+const std::vector<std::int32_t> late_sibling{-1, 0, 0, -1, 3};
+
+sampling_params penalised() {
+  sampling_params params;
+  params.temperature = 0.8F;
+  params.repetition_penalty = 1.3F;
+  params.presence_penalty = 0.4F;
+  params.frequency_penalty = 0.7F;
+  return params;
+}
+
+TEST(exact_law, rejection_gives_the_targets_whatever_the_tree) {
+  for (const auto& shape : {chain_of_3, two_then_two, four_proposals, late_sibling})
+    for (const siblings kind :
+         {siblings::replaced, siblings::distinct, siblings::of_several_drafters, siblings::certain})
+      for (std::uint32_t seed = 1; seed <= 12; ++seed) {
+        SCOPED_TRACE(::testing::Message()
+                     << "seed " << seed << ", nodes " << shape.size() << ", kind " << static_cast<int>(kind));
+        world one({shape, kind, seed % 3 == 0 ? penalised() : sampling_params{}}, seed);
+        ASSERT_LE(distance(one.law(by_rejection), one.target_law()), 1e-12);
+      }
+}
+
+TEST(exact_law, block_verification_gives_the_targets_on_chains_and_trees) {
+  for (const auto& shape :
+       {std::vector<std::int32_t>{-1}, std::vector<std::int32_t>{-1, 0}, chain_of_3, two_then_two})
+    for (const siblings kind : {siblings::replaced, siblings::certain})
+      for (std::uint32_t seed = 1; seed <= 30; ++seed) {
+        SCOPED_TRACE(::testing::Message() << "seed " << seed << ", nodes " << shape.size());
+        world one({shape, kind, seed % 3 == 0 ? penalised() : sampling_params{}}, seed);
+        ASSERT_LE(distance(one.law(verify_block), one.target_law()), 1e-12);
+      }
+}
+
+TEST(exact_law, block_verification_never_keeps_fewer_tokens_than_rejection) {
+  double most = 0;
+  for (std::uint32_t seed = 1; seed <= 200; ++seed) {
+    world one({seed % 2 == 0 ? chain_of_3 : std::vector<std::int32_t>{-1, 0}}, seed);
+    one.law(by_rejection);
+    const double by_token = one.expected_accepted();
+    one.law(verify_block);
+    ASSERT_GE(one.expected_accepted(), by_token - 1e-12) << "seed " << seed;
+    most = std::max(most, one.expected_accepted() / by_token);
+  }
+  EXPECT_GT(most, 1.1) << "and more where token by token wastes some";
+}
+
+TEST(exact_law, block_verification_keeps_as_many_as_its_paper_says) {
+  // Section 2 of the paper: two tokens, target (1/3, 2/3), drafter (2/3, 1/3), two draft tokens: 10/9 and
+  // 11/9.
+  const std::vector<float> target{0.0F, std::log(2.0F), -std::numeric_limits<float>::infinity()};
+  const sampling::pipeline pipeline({}, {});
+  const draft_distribution from{.tokens = {token_id{0}, token_id{1}}, .probs = {2.0F / 3, 1.0F / 3}};
+  const auto expected_accepted = [&](const world::rule& decide) {
+    double sum = 0;
+    for (std::int32_t first = 0; first < 2; ++first)
+      for (std::int32_t second = 0; second < 2; ++second) {
+        draft proposal{.probs = {from, from}};
+        proposal.tree.add(token_id{first}, token_tree::root);
+        proposal.tree.add(token_id{second}, 0);
+        const double drawn =
+            draft_side(proposal, 0).prob_of_drawn() * draft_side(proposal, 1).prob_of_drawn();
+        test::enumerated_dice dice;
+        do {
+          std::vector<std::vector<float>> rows(3, target);
+          const auto result = decide(
+              proposal, {.sampling = &pipeline, .next_position = token_position{1}},
+              [&](std::int32_t node) { return std::span<float>(rows[static_cast<std::size_t>(node + 1)]); },
+              dice);
+          sum += drawn * dice.probability() * static_cast<double>(result.accepted_path.size());
+        } while (dice.next());
+      }
+    return sum;
+  };
+  EXPECT_NEAR(expected_accepted(by_rejection), 10.0 / 9, 1e-6) << "log 2 is a float";
+  EXPECT_NEAR(expected_accepted(verify_block), 11.0 / 9, 1e-6);
+}
+
+TEST(exact_law, lenience_bounds_every_probability_and_accepts_as_published) {
+  for (const double lenience : {1.0, 0.5, 0.1})
+    for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+      SCOPED_TRACE(::testing::Message() << "seed " << seed << ", lenience " << lenience);
+      world one({{-1}}, seed);
+      const auto law = one.law([&](const draft& proposal, const verification_context& context,
+                                   const target_row& rows, dice& dice) {
+        return verify_rejection(proposal, context, rows, dice, {.lenience = lenience});
+      });
+      const auto target = one.target_probs({});
+      std::vector<double> first(vocab, 0.0);
+      for (std::size_t cell = 0; cell < law.size(); ++cell) first[cell % vocab] += law[cell];
+      for (std::size_t i = 0; i < vocab; ++i) ASSERT_LE(first[i], target[i] / lenience + 1e-12);
+      if (lenience == 1.0) {
+        ASSERT_LE(distance(law, one.target_law()), 1e-12);
+      }
+      // Appendix A.5: alpha = sum min(target / l, draft).
+      double alpha = 0;
+      for (std::size_t i = 0; i < vocab; ++i) alpha += std::min(target[i] / lenience, one.draft_probs()[i]);
+      ASSERT_NEAR(one.expected_accepted(), alpha, 1e-12);
+    }
+}
+
+TEST(exact_law, without_sample_adjustment_a_rejection_leaves_the_target) {
+  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    world one({{-1, -1}, siblings::of_several_drafters}, seed);
+    one.law(
+        [&](const draft& proposal, const verification_context& context, const target_row& rows, dice& dice) {
+          const auto result = verify_rejection(proposal, context, rows, dice, {.keep_target = true});
+          const auto* all = dynamic_cast<test::enumerated_dice*>(&dice);
+          if (!result.bonus) {
+            EXPECT_LE(distance(all->recovered(), one.target_probs({})), 1e-15);
+            EXPECT_NEAR(all->decisions().at(1).probability,
+                        accept_probability(
+                            one.target_probs({})[static_cast<std::size_t>(proposal.tree.tokens()[1].value)],
+                            draft_side(proposal, 1).prob_of_drawn()),
+                        1e-15);
+          }
+          return result;
+        });
+  }
+}
+
+} // namespace
+} // namespace paceline::speculation

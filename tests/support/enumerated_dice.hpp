@@ -1,0 +1,66 @@
+#pragma once
+
+#include "runtime/speculation/verification/dice.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+/// Every outcome of a verification with its probability, instead of one at random.
+namespace paceline::test {
+
+/// Plays one way through the decisions of a verification. `next` goes on to the next way, until all are
+/// through: a decision first answers yes, then no; what cannot happen is left out.
+class enumerated_dice final : public speculation::dice {
+ public:
+  bool keeps(double probability, token_position position, std::uint32_t place) override {
+    if (at_ == decisions_.size()) decisions_.push_back({probability, probability > 0, position, place});
+    const decision& one = decisions_[at_++];
+    probability_ *= one.yes ? one.probability : 1 - one.probability;
+    return one.yes;
+  }
+  /// The law of the recovered token is kept for `recovered`.
+  token_id recovers(speculation::remaining_target& rest, token_position) override {
+    recovered_.resize(rest.vocab_size());
+    for (std::size_t i = 0; i < recovered_.size(); ++i)
+      recovered_[i] = rest.prob_of(token_id{static_cast<std::int32_t>(i)});
+    return token_id{-1};
+  }
+
+  /// Of the way that was played.
+  double probability() const noexcept { return probability_; }
+  /// Probabilities of the recovered token; empty if there was none.
+  const std::vector<double>& recovered() const noexcept { return recovered_; }
+
+  struct decision {
+    double probability = 0;
+    bool yes = false;
+    token_position position;
+    std::uint32_t place = 0;
+  };
+  /// In the order they were asked for.
+  const std::vector<decision>& decisions() const noexcept { return decisions_; }
+
+  bool next() {
+    while (!decisions_.empty() && (!decisions_.back().yes || decisions_.back().probability >= 1))
+      decisions_.pop_back();
+    if (decisions_.empty()) return false;
+    decisions_.back().yes = false;
+    start();
+    return true;
+  }
+
+ private:
+  void start() {
+    at_ = 0;
+    probability_ = 1;
+    recovered_.clear();
+  }
+
+  std::vector<decision> decisions_;
+  std::size_t at_ = 0;
+  double probability_ = 1;
+  std::vector<double> recovered_;
+};
+
+} // namespace paceline::test
