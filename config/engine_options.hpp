@@ -16,15 +16,31 @@ enum class overlap_mode : std::uint8_t { off, groups, automatic };
 /// Element type of KV cells.
 enum class kv_type : std::uint8_t { f16, f32 };
 
+/// Shape of what a drafter with a model proposes.
+enum class tree_kind : std::uint8_t { chain, fixed, dynamic, optimal };
+
+/// How such a drafter picks tokens where the request samples: as the request does, or always the likeliest.
+enum class draft_sampling : std::uint8_t { sampled, greedy };
+
+/// What is done about a drafter's own vocabulary.
+enum class draft_vocabulary : std::uint8_t { same, intersection, retokenise };
+
 /// One drafter of one model.
 struct drafter_options {
   std::string name;                  ///< what requests call it; unique within the model
-  std::string kind = "none";         ///< a key of the drafter registry: none, ngram, model
-  std::string path;                  ///< kind model: GGUF file or Hugging Face directory
+  std::string kind = "none";         ///< a key of the drafter registry
+  std::string path;                  ///< kinds model, cascade: GGUF file or Hugging Face directory
   std::uint32_t draft_length = 5;    ///< tokens per round when the request names none
   std::uint32_t max_tree_nodes = 64; ///< of a draft tree, over all branches; never below the draft length
-  std::uint32_t ngram_min = 2;       ///< kind ngram: shortest suffix looked up
-  std::uint32_t ngram_max = 4;       ///< kind ngram: longest
+  tree_kind tree = tree_kind::chain; ///< of drafters with a model
+  std::uint32_t tree_top_k = 4;      ///< tree dynamic: nodes expanded a level and children of each; static: of the first level
+  std::vector<std::string> tree_paths; ///< tree static: nodes as paths of child ranks ("0", "0.0", "1"); empty = made from tree_top_k
+  draft_sampling token_choice = draft_sampling::sampled;
+  draft_vocabulary vocabulary = draft_vocabulary::same;
+  std::uint32_t layers = 0;          ///< kind self: the first layers run; 0 = half of them
+  std::vector<std::string> skip_layers; ///< kind self: instead, the layers left out
+  std::uint32_t ngram_min = 2;       ///< kinds ngram, cascade: shortest suffix looked up
+  std::uint32_t ngram_max = 4;       ///< kinds ngram, cascade: longest
   std::uint32_t partition = 0;       ///< CPU partition it runs on; one that does not exist means the target's
 };
 

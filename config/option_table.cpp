@@ -306,12 +306,13 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "name", texts, [](d & o) -> auto& { return o.name; },
       "What requests call it; unique within the model.");
   g.add(
-      "kind", {"none", "ngram", "model"}, [](d & o) -> auto& { return o.kind; },
-      "`ngram` looks the last tokens up in prompt and output; `model` is a smaller model; `none` proposes "
-      "nothing.");
+      "kind", {"none", "ngram", "model", "self", "cascade"}, [](d & o) -> auto& { return o.kind; },
+      "`ngram` looks the last tokens up in prompt and output; `model` is a smaller model; `self` runs some of "
+      "the target's own layers; `cascade` is a smaller model whose own drafting an n-gram drafter speeds up; "
+      "`none` proposes nothing.");
   g.add(
       "path", texts, [](d & o) -> auto& { return o.path; },
-      "Of kind `model`: GGUF file or Hugging Face directory.");
+      "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory.");
   g.add(
       "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
       "Tokens proposed a round where the request names no length.");
@@ -320,14 +321,39 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "Of drafters that propose trees: most tokens verified a round, over all branches. A tree always has room "
       "for one branch of the draft length; where KV memory is short it gets no more.");
   g.add(
+      "tree", {"chain", "static", "dynamic", "optimal"}, [](d & o) -> auto& { return o.tree; },
+      "Of kinds `model` and `self`: shape of a draft. `static` is always the same tree, `dynamic` grows where "
+      "the drafter is confident, `optimal` is the best tree of `max_tree_nodes` by its probabilities.");
+  g.add(
+      "tree_top_k", integers(1, 16), [](d & o) -> auto& { return o.tree_top_k; },
+      "Of tree `dynamic`: nodes that go on a level, and children of each; of `static` without `tree_paths`: "
+      "children at the first level, half as many at each further one.");
+  g.add(
+      "tree_paths", text_lists, [](d & o) -> auto& { return o.tree_paths; },
+      "Of tree `static`: its nodes, each as the ranks of the children on the way to it (`0`, `0.0`, `1`); "
+      "parents before children.");
+  g.add(
+      "draft_sampling", {"sampled", "greedy"}, [](d & o) -> auto& { return o.token_choice; },
+      "Of drafters with a model: pick draft tokens as the request samples, or always the likeliest.");
+  g.add(
+      "vocabulary", {"same", "intersection", "retokenise"}, [](d & o) -> auto& { return o.vocabulary; },
+      "Of kind `model`: its vocabulary is the target's, or only tokens that both have are drafted, or its text "
+      "is tokenised anew (greedy chains).");
+  g.add(
+      "layers", integers(0, 4096), [](d & o) -> auto& { return o.layers; },
+      "Of kind `self`: how many of the first layers run; 0 = half of them.");
+  g.add(
+      "skip_layers", text_lists, [](d & o) -> auto& { return o.skip_layers; },
+      "Of kind `self`: layers left out, by number from 0; all others run.");
+  g.add(
       "ngram_min", integers(1, 64), [](d & o) -> auto& { return o.ngram_min; },
-      "Of kind `ngram`: shortest run of tokens looked up.");
+      "Of kinds `ngram` and `cascade`: shortest run of tokens looked up.");
   g.add(
       "ngram_max", integers(1, 64), [](d & o) -> auto& { return o.ngram_max; },
-      "Of kind `ngram`: longest run of tokens looked up.");
+      "Of kinds `ngram` and `cascade`: longest run of tokens looked up.");
   g.add(
       "partition", integers(0, 63), [](d & o) -> auto& { return o.partition; },
-      "Of kind `model`: CPU partition it computes on; one that does not exist means the target's.");
+      "Of drafters with a model: CPU partition it computes on; one that does not exist means the target's.");
 }
 
 /// `parent`'s objects have a list of `element`'s, kept in the member that `list` gives.

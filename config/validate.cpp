@@ -56,9 +56,22 @@ class validator {
       fail(path + "name", "'none' stands for plain decoding");
     else if (!names.insert(d.name).second && d.name != "none")
       fail(path + "name", "another drafter of the model is called '" + d.name + "'");
-    if (d.kind == "model" && d.path.empty())
-      fail(path + "path", "a drafter of kind model needs a path");
-    if (d.kind != "model" && !d.path.empty()) fail(path + "path", "only drafters of kind model have a path");
+    const bool has_file = d.kind == "model" || d.kind == "cascade";
+    if (has_file && d.path.empty()) fail(path + "path", "a drafter of kind " + d.kind + " needs a path");
+    if (!has_file && !d.path.empty())
+      fail(path + "path", "only drafters of kinds model and cascade have a path");
+    if (d.tree != tree_kind::chain && d.kind != "model" && d.kind != "self")
+      fail(path + "tree", "only drafters of kinds model and self propose trees of a chosen shape");
+    if (!d.tree_paths.empty() && d.tree != tree_kind::fixed)
+      fail(path + "tree_paths", "needs tree static");
+    if (d.vocabulary != draft_vocabulary::same && d.kind != "model")
+      fail(path + "vocabulary", "only drafters of kind model have a vocabulary of their own");
+    if (d.vocabulary == draft_vocabulary::retokenise && d.tree != tree_kind::chain)
+      fail(path + "tree", "text that is tokenised anew is a chain");
+    if (d.kind != "self" && (d.layers != 0 || !d.skip_layers.empty()))
+      fail(path + "layers", "only drafters of kind self choose layers");
+    if (d.layers != 0 && !d.skip_layers.empty())
+      fail(path + "skip_layers", "layers says already which ones run");
     if (d.ngram_min > d.ngram_max)
       fail(path + "ngram_min", "must not exceed ngram_max (" + std::to_string(d.ngram_max) + ")");
   }

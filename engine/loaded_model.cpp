@@ -87,7 +87,7 @@ expected<std::unique_ptr<loaded_model>> loaded_model::load(const config::model_o
   return made;
 }
 
-expected<std::shared_ptr<const model::language_model>>
+expected<loaded_draft_model>
 load_draft_model(const config::drafter_options& options, const config::model_options& target_options,
                  const loaded_model& target, cpu::cpu_device& device,
                  const std::function<void(const load_progress&)>& progress) {
@@ -95,8 +95,11 @@ load_draft_model(const config::drafter_options& options, const config::model_opt
   if (!source) return std::move(source).error();
   auto vocabulary = make_tokenizer(*source);
   if (!vocabulary) return std::move(vocabulary).error();
-  if (auto ok = tokenizer::check_compatible(target.vocabulary(), *vocabulary); !ok) return std::move(ok).error();
-  return load_weights(*source, target_options.kv_dtype, device, target_options.name + "/" + options.name, progress);
+  if (options.vocabulary == config::draft_vocabulary::same)
+    if (auto ok = tokenizer::check_compatible(target.vocabulary(), *vocabulary); !ok) return std::move(ok).error();
+  auto weights = load_weights(*source, target_options.kv_dtype, device, target_options.name + "/" + options.name, progress);
+  if (!weights) return std::move(weights).error();
+  return loaded_draft_model{*std::move(weights), std::make_shared<const tokenizer::tokenizer>(*std::move(vocabulary))};
 }
 
 } // namespace paceline

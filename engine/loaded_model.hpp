@@ -49,8 +49,14 @@ private:
   verification_rule default_rule_ = verification_rule::coupled;
 };
 
-/// Loads a drafter's own model and checks that its vocabulary is the target's.
-expected<std::shared_ptr<const model::language_model>>
+/// A drafter's own model and what its tokens mean.
+struct loaded_draft_model {
+  std::shared_ptr<const model::language_model> runs;
+  std::shared_ptr<const tokenizer::tokenizer> vocabulary;
+};
+
+/// Loads a drafter's own model. Its vocabulary must be the target's, unless the options say what is done about that.
+expected<loaded_draft_model>
 load_draft_model(const config::drafter_options& options, const config::model_options& target_options,
                  const loaded_model& target, cpu::cpu_device& device,
                  const std::function<void(const load_progress&)>& progress);

@@ -31,15 +31,20 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
     if (wanted.name == "none") continue;
     drafter_unit made;
     made.options = wanted;
+    speculation::drafter_parts parts{wanted};
+    parts.target_vocab_size = unit->target->info().vocab_size;
+    parts.target = unit->target->runs();
     if (!wanted.path.empty()) {
       auto own = load_draft_model(wanted, options, *unit->target, device, progress);
       if (!own) return std::move(own).error().within("model " + options.name + ", drafter " + wanted.name);
-      made.own_model = *std::move(own);
-      made.pool = static_cast<std::uint32_t>(unit->pool_needs().size());
+      parts.own_model = std::move(own->runs);
+      parts.own_vocabulary = std::move(own->vocabulary);
+      parts.target_vocabulary = std::make_shared<const tokenizer::tokenizer>(unit->target->vocabulary());
     }
-    auto drafter = registry.make({wanted, made.own_model, unit->target->info().vocab_size});
+    auto drafter = registry.make(parts);
     if (!drafter) return std::move(drafter).error().within("model " + options.name + ", drafter " + wanted.name);
     made.drafter = *std::move(drafter);
+    if (made.drafter->own_model()) made.pool = static_cast<std::uint32_t>(unit->pool_needs().size());
     names.push_back(wanted.name);
     unit->drafters.push_back(std::move(made));
   }
@@ -66,7 +71,7 @@ std::vector<pool_need> model_unit::pool_needs() const {
   };
   add(options.name, *target->runs());
   for (const auto& d : drafters)
-    if (d.own_model) add(options.name + "/" + d.options.name, *d.own_model);
+    if (d.drafter && d.drafter->own_model()) add(options.name + "/" + d.options.name, *d.drafter->own_model());
   return needs;
 }
 
@@ -93,7 +98,7 @@ void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device&
     if (worker) {
       const auto partition = d.options.partition < device.num_partitions() ? d.options.partition : 0;
       any_elsewhere |= partition != 0;
-      if (d.own_model) d.kv = d.own_model->make_kv_storage(num_blocks.at(d.pool), options.block_size);
+      if (const auto* own = d.drafter->own_model()) d.kv = own->make_kv_storage(num_blocks.at(d.pool), options.block_size);
       d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size, context_length);
       d.stream = recorded(device.make_stream("draft:" + d.options.name, partition, cpu::stream_priority::low), *log, activity::side::draft);
     }

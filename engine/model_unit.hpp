@@ -52,7 +52,6 @@ struct model_unit {
 
   struct drafter_unit {
     config::drafter_options options;
-    std::shared_ptr<const model::language_model> own_model;
     std::unique_ptr<speculation::drafter> drafter; ///< null for "none" and "auto"
     std::uint32_t pool = 0;
     std::unique_ptr<model::kv_storage> kv;

@@ -103,11 +103,11 @@ std::uint64_t state_of(std::span<const float> hidden) {
 
 } // namespace
 
-hash_model::hash_model(const hash_model_config& config) : config_(config) {
+hash_model::hash_model(const hash_model_config& config) : config_(config), num_running_(config.num_layers) {
   info_.architecture = "hash";
   info_.vocab_size = config.vocab_size;
   info_.context_length = config.context_length;
-  info_.num_layers = 1;
+  info_.num_layers = config.num_layers;
   info_.hidden_size = hidden_values;
   info_.kv_bytes_per_token = sizeof(cell);
 }
@@ -116,8 +116,16 @@ std::unique_ptr<kv_storage> hash_model::make_kv_storage(std::uint32_t num_blocks
   return std::make_unique<hash_kv>(num_blocks, block_size);
 }
 
+std::unique_ptr<const language_model> hash_model::part_of(std::span<const std::uint32_t> layers) const {
+  PACELINE_CHECK(!layers.empty() && layers.size() <= config_.num_layers, "a part has 1 to all layers");
+  auto part = std::make_unique<hash_model>(*this);
+  part->num_running_ = part->info_.num_layers = static_cast<std::uint32_t>(layers.size());
+  return part;
+}
+
 void hash_model::write_logits(std::uint64_t state, std::span<float> out) const {
-  const std::uint64_t seed = mix(state, config_.salt);
+  std::uint64_t seed = mix(state, config_.salt);
+  if (seed % config_.num_layers >= num_running_) seed = mix(seed, num_running_);
   for (std::size_t v = 0; v < out.size(); ++v)
     out[v] = config_.sharpness * static_cast<float>(mix(seed, v) >> 40) * 0x1p-24F;
 }

@@ -15,6 +15,7 @@ struct hash_model_config {
   std::uint32_t memory = 0;      ///< logits depend on this many last tokens; 0 = on the whole context
   float sharpness = 8.0F;        ///< logits lie in [0, sharpness)
   std::uint32_t pass_work = 0;   ///< hash steps burnt a pass, so that a pass takes time
+  std::uint32_t num_layers = 1;  ///< of which a part can run: see `part_of`
   std::uint64_t salt = 0;        ///< two models with different salts are different models
 };
 
@@ -30,6 +31,8 @@ public:
 
   const model_info& info() const noexcept override { return info_; }
   std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size) const override;
+  /// Says the same as the whole in (layers.size() of num_layers) of all contexts.
+  std::unique_ptr<const language_model> part_of(std::span<const std::uint32_t> layers) const override;
   void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                const forward_outputs& outputs) const override;
 
@@ -45,6 +48,7 @@ private:
   void write_logits(std::uint64_t state, std::span<float> out) const;
 
   hash_model_config config_;
+  std::uint32_t num_running_; ///< layers
   model_info info_;
 };
 

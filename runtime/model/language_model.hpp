@@ -65,6 +65,12 @@ public:
   /// Memory for a pool of this model's cells. Throws std::bad_alloc.
   virtual std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size) const = 0;
 
+  /// The model made of these layers of this one (ascending), then its final norm and head. Shares the weights:
+  /// this one outlives it. Null if it cannot run in part.
+  virtual std::unique_ptr<const language_model> part_of(std::span<const std::uint32_t> /*layers*/) const {
+    return nullptr;
+  }
+
   /// Runs `batch` inside a program. Writes each row's K and V into its slot of `kv`, then logits and taps.
   virtual void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                        const forward_outputs& outputs) const = 0;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -24,15 +25,17 @@ device::activation activation_of(gate_activation activation) {
   return activation == gate_activation::silu ? device::activation::silu : device::activation::gelu_tanh;
 }
 
-model_info describe(const model_config& config, const transformer_weights& weights, const kv_shape& kv) {
+model_info describe(const model_config& config, const transformer_weights& weights, const kv_shape& kv,
+                    std::span<const std::uint32_t> layers) {
   model_info info;
   info.architecture = to_string(config.arch);
   info.vocab_size = config.vocab_size;
   info.context_length = config.context_length;
-  info.num_layers = config.num_layers;
+  info.num_layers = static_cast<std::uint32_t>(layers.size());
   info.hidden_size = config.hidden_size;
-  std::uint64_t layer_bytes = weights.vectors->size_bytes();
-  for (const layer_weights& layer : weights.layers) {
+  std::uint64_t layer_bytes = weights.vectors->size_bytes() / config.num_layers * layers.size();
+  for (const std::uint32_t number : layers) {
+    const layer_weights& layer = weights.layers[number];
     for (const auto* matrix : {&layer.q, &layer.k, &layer.v, &layer.attention_output, &layer.ffn_gate,
                                &layer.ffn_up, &layer.ffn_down})
       layer_bytes += (*matrix)->size_bytes();
@@ -73,8 +76,8 @@ void check_batch(const device::row_batch& batch, const kv_storage& kv) {
 class transformer::pass {
  public:
   pass(const transformer& model, device::ops& ops, const device::row_batch& batch, kv_cells& kv,
-       const forward_outputs& outputs)
-      : model_(model), config_(model.config_), ops_(ops), batch_(batch), kv_(kv), outputs_(outputs),
+       const forward_outputs& outputs, std::span<const std::uint32_t> layers)
+      : model_(model), config_(model.config_), ops_(ops), batch_(batch), kv_(kv), outputs_(outputs), layers_(layers),
         num_rows_(static_cast<std::uint32_t>(batch.rows.size())), hidden_size_(config_.hidden_size),
         q_size_(config_.q_size()), kv_size_(config_.kv_size()) {
     take_memory();
@@ -83,9 +86,9 @@ class transformer::pass {
   void run() {
     embed();
     make_rope_tables();
-    for (std::uint32_t l = 0; l < config_.num_layers; ++l) {
-      attend(l);
-      feed_forward(l);
+    for (std::uint32_t l = 0; l < layers_.size(); ++l) {
+      attend(layers_[l], kv_.layer(l));
+      feed_forward(layers_[l]);
       for (const tap& t : outputs_.taps)
         if (t.layer.value == l) copy_hidden(t.out.data());
     }
@@ -147,9 +150,8 @@ class transformer::pass {
     ops_.add({hidden_, hidden_size_, normed_, hidden_size_, num_rows_, hidden_size_});
   }
 
-  void attend(std::uint32_t l) {
+  void attend(std::uint32_t l, const device::kv_layer& cells) {
     const layer_weights& weights = model_.weights_.layers[l];
-    const device::kv_layer& cells = kv_.layer(l);
     const std::size_t stride = q_size_ + 2 * std::size_t{kv_size_};
     float* q = qkv_;
     float* k = q + q_size_;
@@ -199,7 +201,7 @@ class transformer::pass {
   void finish() {
     const float* weight = model_.weights_.output_norm;
     for (const tap& t : outputs_.taps)
-      if (t.layer.value == config_.num_layers) norm(hidden_, t.out.data(), weight);
+      if (t.layer.value == layers_.size()) norm(hidden_, t.out.data(), weight);
     const auto wanted = static_cast<std::uint32_t>(outputs_.logit_rows.size());
     if (wanted == 0) return;
     ops_.gather(
@@ -217,6 +219,7 @@ class transformer::pass {
   const device::row_batch& batch_;
   kv_cells& kv_;
   const forward_outputs& outputs_;
+  const std::span<const std::uint32_t> layers_; ///< that run
   const std::uint32_t num_rows_;
   const std::uint32_t hidden_size_;
   const std::uint32_t q_size_;
@@ -233,23 +236,33 @@ class transformer::pass {
 transformer::transformer(model_config config, transformer_weights weights, device::tensor_type kv_type,
                          device::buffer_memory& memory)
     : config_(std::move(config)),
-      weights_(std::move(weights)), kv_shape_{config_.num_layers, config_.num_kv_heads, config_.head_dim,
-                                              kv_type},
-      memory_(memory), frequencies_(rope_frequencies(config_.rope, config_.head_dim)),
-      info_(describe(config_, weights_, kv_shape_)) {
+      weights_(std::move(weights)), memory_(memory),
+      frequencies_(rope_frequencies(config_.rope, config_.head_dim)), kv_type_(kv_type),
+      all_layers_(config_.num_layers) {
+  std::iota(all_layers_.begin(), all_layers_.end(), 0U);
+  info_ = describe(config_, weights_, shape_of(all_layers_), all_layers_);
   if (config_.sliding_window != 0)
     local_frequencies_ = rope_frequencies(config_.local_rope, config_.head_dim);
 }
 
 std::unique_ptr<kv_storage> transformer::make_kv_storage(std::uint32_t num_blocks,
                                                          std::uint32_t block_size) const {
-  return std::make_unique<kv_cells>(kv_shape_, num_blocks, block_size, memory_);
+  return std::make_unique<kv_cells>(shape_of(all_layers_), num_blocks, block_size, memory_);
+}
+
+kv_shape transformer::shape_of(std::span<const std::uint32_t> layers) const {
+  return {static_cast<std::uint32_t>(layers.size()), config_.num_kv_heads, config_.head_dim, kv_type_};
 }
 
 void transformer::forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                           const forward_outputs& outputs) const {
+  run(ops, batch, kv, outputs, all_layers_);
+}
+
+void transformer::run(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
+                      const forward_outputs& outputs, std::span<const std::uint32_t> layers) const {
   auto* cells = dynamic_cast<kv_cells*>(&kv);
-  PACELINE_CHECK(cells != nullptr && cells->num_layers() == config_.num_layers,
+  PACELINE_CHECK(cells != nullptr && cells->num_layers() == layers.size(),
                  "the KV pool is of another model");
   check_batch(batch, kv);
   PACELINE_CHECK(outputs.logits.size() == outputs.logit_rows.size() * std::uint64_t{config_.vocab_size},
@@ -257,11 +270,43 @@ void transformer::forward(device::ops& ops, const device::row_batch& batch, kv_s
   for (const std::uint32_t row : outputs.logit_rows)
     PACELINE_CHECK(row < batch.rows.size(), "logits of row " + std::to_string(row));
   for (const tap& t : outputs.taps)
-    PACELINE_CHECK(t.layer.value <= config_.num_layers &&
+    PACELINE_CHECK(t.layer.value <= layers.size() &&
                        t.out.size() == batch.rows.size() * std::uint64_t{config_.hidden_size},
                    "tap of layer " + to_string(t.layer));
   if (batch.rows.empty()) return;
-  pass(*this, ops, batch, *cells, outputs).run();
+  pass(*this, ops, batch, *cells, outputs, layers).run();
+}
+
+/// Some layers of a transformer, its weights and its memory.
+class transformer::part final : public language_model {
+ public:
+  part(const transformer& whole, std::span<const std::uint32_t> layers)
+      : whole_(whole), layers_(layers.begin(), layers.end()),
+        info_(describe(whole.config_, whole.weights_, whole.shape_of(layers), layers)) {
+    info_.weights_bytes = 0; // they are the whole's
+  }
+
+  const model_info& info() const noexcept override { return info_; }
+  std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks,
+                                              std::uint32_t block_size) const override {
+    return std::make_unique<kv_cells>(whole_.shape_of(layers_), num_blocks, block_size, whole_.memory_);
+  }
+  void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
+               const forward_outputs& outputs) const override {
+    whole_.run(ops, batch, kv, outputs, layers_);
+  }
+
+ private:
+  const transformer& whole_;
+  std::vector<std::uint32_t> layers_;
+  model_info info_;
+};
+
+std::unique_ptr<const language_model> transformer::part_of(std::span<const std::uint32_t> layers) const {
+  PACELINE_CHECK(!layers.empty() && std::is_sorted(layers.begin(), layers.end()) &&
+                     layers.back() < config_.num_layers,
+                 "layers of a part");
+  return std::make_unique<part>(*this, layers);
 }
 
 } // namespace paceline::model

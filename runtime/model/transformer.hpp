@@ -54,6 +54,7 @@ class transformer final : public language_model {
   const model_info& info() const noexcept override { return info_; }
   std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks,
                                               std::uint32_t block_size) const override;
+  std::unique_ptr<const language_model> part_of(std::span<const std::uint32_t> layers) const override;
   void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                const forward_outputs& outputs) const override;
 
@@ -61,13 +62,20 @@ class transformer final : public language_model {
 
  private:
   class pass;
+  class part;
+
+  kv_shape shape_of(std::span<const std::uint32_t> layers) const;
+  /// A pass through some layers only, in cells of as many.
+  void run(device::ops& ops, const device::row_batch& batch, kv_storage& kv, const forward_outputs& outputs,
+           std::span<const std::uint32_t> layers) const;
 
   model_config config_;
   transformer_weights weights_;
-  kv_shape kv_shape_;
   device::buffer_memory& memory_;
   std::vector<double> frequencies_;       ///< of layers that see everything
   std::vector<double> local_frequencies_; ///< of layers with a window; empty when there are none
+  device::tensor_type kv_type_;
+  std::vector<std::uint32_t> all_layers_; ///< 0 to num_layers - 1
   model_info info_;
 };
 

@@ -28,6 +28,12 @@ struct choice {
   bool hopeless = false; ///< no token had a finite logit (NaN counts as -infinity); `token` is the lowest id
 };
 
+/// A token that was considered for a place.
+struct ranked_token {
+  token_id token;
+  float weight = 0; ///< estimated probability that it is the choice; falls from rank to rank
+};
+
 /// The one way from logits to a token. Plain decoding, drafting, verification and audits call it, so that a
 /// row's token depends on its logits, its context and the request alone. Const and thread-safe after
 /// construction; scratch is kept per thread.
@@ -59,6 +65,15 @@ class pipeline {
   token_id process_and_sample(std::span<float> logits, const row_context& row) const {
     return choose(logits, row).token;
   }
+
+  /// The tokens that come closest to being the choice, `choose`'s own first, then by falling score + noise;
+  /// ties go to the lowest id. At most `count`, fewer if fewer have a finite score. Weights: the softmax of
+  /// what they are ranked by. `logits` is left in an unspecified state.
+  void rank_choices(std::span<float> logits, const row_context& row, std::size_t count,
+            std::vector<ranked_token>& out) const;
+  /// The same without noise: the likeliest tokens, weights are their probabilities.
+  void rank_likeliest(std::span<float> logits, const row_context& row, std::size_t count,
+                      std::vector<ranked_token>& out) const;
 
   /// Random numbers of this request for one purpose at one position, of several draws there that at `place`.
   noise_stream noise(noise_purpose purpose, token_position position, std::uint32_t place = 0) const noexcept {

@@ -59,7 +59,8 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
           drafted += sim.client(n).speculation->num_draft_tokens;
           accepted += sim.client(n).speculation->num_accepted_tokens;
         }
-        if (param.drafter == "always_right" || param.drafter == "model" || param.drafter == "feature") {
+        if (param.drafter == "always_right" || param.drafter == "model" || param.drafter == "feature" ||
+            param.drafter == "model_foreign") {
           ASSERT_GT(drafted, 0U);
           ASSERT_EQ(accepted, drafted);
         }
@@ -94,6 +95,17 @@ INSTANTIATE_TEST_SUITE_P(drafters, exactness_grid,
                                            grid_case{"half_right", true, true}, grid_case{"tree", true, true},
                                            grid_case{"model", true, true}, grid_case{"model_other", true, true}),
                          name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    drafters_with_a_model, exactness_grid,
+    ::testing::Values(grid_case{"model_static", true}, grid_case{"model_dynamic", true, true},
+                      grid_case{"model_optimal", true}, grid_case{"model_other_static", true, true},
+                      grid_case{"model_other_dynamic", true}, grid_case{"model_other_optimal", true, true},
+                      grid_case{"model_greedy_dynamic", true}, grid_case{"self", true},
+                      grid_case{"self_dynamic", true, true}, grid_case{"cascade", true}, grid_case{"cascade", true, true},
+                      grid_case{"model_foreign", true}, grid_case{"model_foreign_other_dynamic", true, true},
+                      grid_case{"model_foreign_text", true}, grid_case{"model_foreign_text", true, true}),
+    name_of);
 
 TEST(exactness, trees_are_verified_to_the_last_node) {
   for (std::uint32_t length = 1; length <= 8; ++length)

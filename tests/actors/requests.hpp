@@ -1,7 +1,8 @@
 #pragma once
 
-#include "tests/support/simulation.hpp"
+#include "tests/support/model_drafters.hpp"
 #include "tests/support/simulated_decoding.hpp"
+#include "tests/support/simulation.hpp"
 #include "tests/support/test_drafters.hpp"
 
 #include "runtime/speculation/drafters/registry.hpp"
@@ -46,13 +47,9 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
   if (name == "twins") return make_twin_drafter(name, right, target.vocab_size);
   if (name == "feature") return make_feature_drafter(name, same);
   speculation::drafter_parts parts;
-  parts.options = options_of(name, name == "ngram" ? "ngram" : "model");
+  parts.options = options_of(name, "ngram");
   parts.target_vocab_size = target.vocab_size;
-  if (name != "ngram") {
-    auto own = target;
-    if (name == "model_other") own.salt = 5;
-    parts.own_model = std::make_shared<model::hash_model>(own);
-  }
+  if (name != "ngram") parts = model_drafter_parts(name, target);
   return speculation::drafter_registry::with_built_in().make(parts).value();
 }
 

@@ -8,69 +8,68 @@
 
 namespace paceline::speculation {
 
+using config::tree_kind;
+
 namespace {
 
-/// What the drafter's own pool holds of one request. Invariant: the cell of slot i, i < cached.size(), was
-/// written by a pass over cached[0..i]; so cells are valid up to the first token that differs from the
-/// committed ones.
-struct model_session final : drafter_session {
-  std::vector<token_id> cached;
-  std::size_t num_agreed = 0; ///< leading tokens of `cached` known to be committed; those never change
+/// Own tokens for the text of one token of the target, at most so many more (retokenise).
+constexpr std::uint32_t longer_text(std::uint32_t draft_length) {
+  return draft_length + draft_length / 2 + 1;
+}
 
-  /// Forgets cells of draft tokens that were not committed.
-  void roll_back_to(std::span<const token_id> committed) {
-    const std::size_t end = std::min(cached.size(), committed.size());
-    num_agreed = std::min(num_agreed, end);
-    while (num_agreed < end && cached[num_agreed] == committed[num_agreed]) ++num_agreed;
-    cached.resize(num_agreed);
+token_choice choice_of(const draft_task& task, const model_drafter_settings& settings) {
+  if (settings.bridge && settings.bridge->how() == vocabulary_bridge::method::retokenise)
+    return token_choice::own_best;
+  if (settings.greedy) return token_choice::likeliest;
+  return task.weighs_probs() ? token_choice::drawn : token_choice::own_sample;
+}
+
+/// The request in the drafter's own vocabulary, the oldest part dropped where a lease of `room` cells would
+/// not hold it.
+std::span<const token_id> context_of(const draft_task& task, model_session& session,
+                                     const vocabulary_bridge* bridge, std::uint64_t room) {
+  if (bridge == nullptr) return task.tokens;
+  if (session.num_translated < task.tokens.size())
+    bridge->extend(session.own_text, task.tokens, session.num_translated);
+  session.num_translated = task.tokens.size();
+  auto& text = session.own_text;
+  if (text.size() + task.draft_length > room) {
+    const std::uint64_t keep = room * 3 / 4; // so that it does not happen every round
+    if (text.size() > keep) text.erase(text.begin(), text.end() - static_cast<std::ptrdiff_t>(keep));
   }
-  void forget_all() {
-    cached.clear();
-    num_agreed = 0;
-  }
-};
+  return text;
+}
 
 } // namespace
 
-/// One task in the course of a call.
-struct model_drafter::lane {
-  draft_task* task = nullptr;
-  model_session* session = nullptr;
-  std::uint32_t depth_limit = 0;
-};
-
-/// Rows of one forward pass; the lane of logits row i is lanes[logit_lanes[i]].
+/// Rows of one forward pass. Those with logits are grouped by lane, in the order of its `wanted`.
 struct model_drafter::pass {
+  struct lane_rows {
+    std::size_t lane;
+    std::size_t first; ///< of its logits rows
+  };
+
   std::vector<device::batch_entry> rows;
+  std::vector<kv_slot> paths;
   std::vector<std::uint32_t> logit_rows;
-  std::vector<std::size_t> logit_lanes;
+  std::vector<lane_rows> deciding;
 
   void clear() {
     rows.clear();
+    paths.clear();
     logit_rows.clear();
-    logit_lanes.clear();
+    deciding.clear();
   }
-  /// A token that the own vocabulary lacks (the target's may be longer) is fed as token 0: worse drafts,
-  /// right positions.
-  void feed(lane& to, std::size_t lane_index, token_id token, std::uint32_t vocab_size) {
-    const auto position = static_cast<std::uint32_t>(to.session->cached.size());
-    const bool known = static_cast<std::uint32_t>(token.value) < vocab_size;
-    rows.push_back({.token = known ? token : token_id{0},
-                    .position = token_position{position},
-                    .slot = kv_slot{position},
-                    .sequence = static_cast<std::uint32_t>(lane_index)});
-    to.session->cached.push_back(token);
-  }
-  void ask_for_logits(std::size_t lane_index) {
+  void ask_for_logits(std::size_t lane) {
+    if (deciding.empty() || deciding.back().lane != lane) deciding.push_back({lane, logit_rows.size()});
     logit_rows.push_back(static_cast<std::uint32_t>(rows.size()) - 1);
-    logit_lanes.push_back(lane_index);
   }
 };
 
 model_drafter::model_drafter(const config::drafter_options& options,
                              std::shared_ptr<const model::language_model> own_model,
-                             std::uint32_t target_vocab_size)
-    : model_(std::move(own_model)), target_vocab_size_(target_vocab_size) {
+                             std::uint32_t target_vocab_size, model_drafter_settings settings)
+    : model_(std::move(own_model)), target_vocab_size_(target_vocab_size), settings_(std::move(settings)) {
   traits_ = {.name = options.name,
              .where = placement::worker,
              .taps = {},
@@ -79,28 +78,95 @@ model_drafter::model_drafter(const config::drafter_options& options,
              .max_context = model_->info().context_length};
 }
 
-std::unique_ptr<drafter_session> model_drafter::open(request_id) { return std::make_unique<model_session>(); }
+std::unique_ptr<drafter_session> model_drafter::open(request_id) {
+  auto session = std::make_unique<model_session>();
+  if (settings_.ngram_max > 0) session->lookup.emplace(settings_.ngram_min, settings_.ngram_max);
+  return session;
+}
 
-/// Levels that fit the model's context and the lease: drafting d tokens feeds positions up to committed + d
+std::uint32_t model_drafter::max_nodes(std::uint32_t draft_length) const noexcept {
+  if (settings_.shape.kind == tree_kind::chain) return draft_length;
+  std::size_t most = std::min(settings_.max_tree_nodes, token_tree::max_nodes);
+  if (settings_.shape.kind == tree_kind::fixed)
+    most = std::min<std::size_t>(most, settings_.shape.paths.size());
+  return std::max(draft_length, static_cast<std::uint32_t>(most));
+}
+
+/// Levels that fit the model's context and the lease: drafting d tokens feeds positions up to context + d
 /// - 2.
-std::uint32_t model_drafter::depth_limit(const draft_task& task, const model::kv_storage& kv) const {
-  const std::uint64_t room =
-      std::min<std::uint64_t>(traits_.max_context, std::uint64_t{task.blocks.size()} * kv.block_size());
-  const std::uint64_t committed = task.tokens.size();
-  if (committed == 0 || committed > room) return 0;
-  return static_cast<std::uint32_t>(
-      std::min<std::uint64_t>({task.draft_length, room - committed + 1, token_tree::max_nodes}));
+draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage& kv) const {
+  auto* const session = dynamic_cast<model_session*>(task.session);
+  PACELINE_CHECK(session != nullptr, "a model drafter needs a session of its own");
+  task.result = {.base_length = static_cast<std::uint32_t>(task.tokens.size())};
+  draft_lane lane;
+  lane.task = &task;
+  lane.session = session;
+  lane.choice = choice_of(task, settings_);
+  const std::uint64_t cells = std::uint64_t{task.blocks.size()} * kv.block_size();
+  const std::uint64_t room = std::min<std::uint64_t>(traits_.max_context, cells);
+  lane.context = context_of(task, *session, settings_.bridge.get(), room);
+  const std::uint64_t length = lane.context.size();
+  if (length == 0 || length > room || task.draft_length == 0) return lane;
+  const std::uint32_t wanted =
+      lane.choice == token_choice::own_best ? longer_text(task.draft_length) : task.draft_length;
+  const auto depth =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>({wanted, room - length + 1, token_tree::max_nodes}));
+  const std::uint32_t nodes = std::min(task.max_nodes, max_nodes(task.draft_length));
+  lane.bounds = {.depth = depth, .nodes = std::clamp(nodes, depth, token_tree::max_nodes)};
+  lane.max_branches = cells - length;
+  return lane;
+}
+
+void model_drafter::feed_context(draft_lane& lane, std::size_t lane_index, std::size_t count,
+                                 pass& next) const {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto position = static_cast<std::uint32_t>(lane.session->cached().size());
+    const token_id token = lane.context[position];
+    // A token that the own vocabulary lacks (the target's may be longer) is fed as token 0: worse drafts,
+    // right positions.
+    const bool known = static_cast<std::uint32_t>(token.value) < model_->info().vocab_size;
+    next.rows.push_back({.token = known ? token : token_id{0},
+                         .position = token_position{position},
+                         .slot = kv_slot{position},
+                         .sequence = static_cast<std::uint32_t>(lane_index)});
+    lane.session->feed(token);
+  }
+}
+
+/// Feeds a draft token, whose row is wanted, below the branch `parent`.
+void model_drafter::feed_branch(draft_lane& lane, std::size_t lane_index, token_id token, std::int32_t parent,
+                                pass& next) const {
+  const kv_slot slot = lane.session->next_slot();
+  const std::vector<kv_slot> path = lane.session->path_to(lane.session->feed_branch(token, parent));
+  device::batch_entry row{.token = token,
+                          .position = token_position{slot.value},
+                          .slot = slot,
+                          .sequence = static_cast<std::uint32_t>(lane_index)};
+  if (!path.empty()) {
+    row.position =
+        token_position{static_cast<std::uint32_t>(lane.session->cached().size() + path.size() - 1)};
+    row.path_begin = static_cast<std::uint32_t>(next.paths.size());
+    row.path_length = static_cast<std::uint32_t>(path.size());
+    next.paths.insert(next.paths.end(), path.begin(), path.end());
+  }
+  const bool known = static_cast<std::uint32_t>(token.value) < model_->info().vocab_size;
+  if (!known) row.token = token_id{0};
+  next.rows.push_back(row);
+  next.ask_for_logits(lane_index);
 }
 
 /// Feeds what the sessions lack. Those that lack least go first, so that a long prompt does not stop running
 /// requests.
-void model_drafter::plan_catch_up(std::vector<lane>& lanes, pass& next) const {
+void model_drafter::plan_catch_up(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes,
+                                  pass& next) const {
   std::vector<std::size_t> missing(lanes.size());
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    const std::span<const token_id> committed = lanes[i].task->tokens;
-    if (lanes[i].depth_limit == 0) continue;
-    lanes[i].session->roll_back_to(committed.first(committed.size() - 1)); // the last row's logits are needed
-    missing[i] = committed.size() - lanes[i].session->cached.size();
+    draft_lane& lane = lanes[i];
+    if (lane.bounds.depth == 0) continue;
+    const auto known = lane.context.first(lane.context.size() - 1); // the last row's logits are needed
+    const auto moves = lane.session->settle(known, lane.task->blocks, kv.block_size());
+    if (!moves.empty()) kv.copy(ops, moves);
+    missing[i] = lane.context.size() - lane.session->cached().size();
   }
   std::vector<std::size_t> order(lanes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -111,81 +177,126 @@ void model_drafter::plan_catch_up(std::vector<lane>& lanes, pass& next) const {
     const std::size_t count = std::min(missing[i], budget);
     if (count == 0) continue;
     budget -= count;
-    const std::size_t begin = lanes[i].session->cached.size();
-    for (std::size_t j = begin; j < begin + count; ++j)
-      next.feed(lanes[i], i, lanes[i].task->tokens[j], model_->info().vocab_size);
-    if (count == missing[i]) next.ask_for_logits(i);
+    feed_context(lanes[i], i, count, next);
+    if (count < missing[i]) continue;
+    lanes[i].wanted = next_expansions(settings_.shape, lanes[i].candidates, lanes[i].bounds, 0);
+    next.ask_for_logits(i);
+    feed_guesses(lanes[i], i, next);
   }
 }
 
-void model_drafter::run(device::ops& ops, model::kv_storage& kv, const std::vector<lane>& lanes, pass& next) {
+/// Of a cascade: feeds what the text's own repetitions say comes next, behind the newest token.
+void model_drafter::feed_guesses(draft_lane& lane, std::size_t lane_index, pass& next) const {
+  lane.guesses.clear();
+  auto& lookup = lane.session->lookup;
+  if (!lookup || !lookup->extend(lane.task->tokens, max_catch_up)) return;
+  std::vector<token_id> text(lane.task->tokens.begin(), lane.task->tokens.end());
+  for (const tree_candidate& drafted : lane.candidates.nodes()) text.push_back(drafted.token);
+  const auto start = lookup->continuation(text);
+  if (!start) return;
+  const std::size_t most =
+      lane.bounds.depth - lane.candidates.size() - 1; // the last draft token is never fed
+  const std::size_t length = text.size();
+  for (std::size_t i = 0; i < most; ++i) {
+    const token_id guess = text[*start + i]; // repetitions run on into what was guessed
+    text.push_back(guess);
+    lane.guesses.push_back(guess);
+    feed_branch(lane, lane_index, guess, static_cast<std::int32_t>(lane.session->num_branches()) - 1, next);
+  }
+  PACELINE_CHECK(text.size() == length + most, "guesses end where the draft does");
+}
+
+/// Feeds the candidates whose children are wanted next, as far as there are cells for them.
+void model_drafter::feed_level(draft_lane& lane, std::size_t lane_index, pass& next) const {
+  lane.wanted = next_expansions(settings_.shape, lane.candidates, lane.bounds, lane.depth());
+  const std::size_t room = lane.max_branches - std::min(lane.max_branches, lane.session->num_branches());
+  if (lane.wanted.size() > room) {
+    std::vector<std::int32_t> nodes;
+    for (const expansion& one : lane.wanted) nodes.push_back(one.node);
+    const std::vector<std::int32_t> kept = most_confident(lane.candidates, nodes, room);
+    std::erase_if(lane.wanted, [&](const expansion& one) {
+      return !std::binary_search(kept.begin(), kept.end(), one.node);
+    });
+  }
+  for (const expansion& one : lane.wanted) {
+    const std::int32_t above = lane.candidates[one.node].parent;
+    const std::int32_t parent =
+        above == token_tree::root ? token_tree::root : lane.branches[static_cast<std::size_t>(above)];
+    token_id token = lane.candidates[one.node].token;
+    if (settings_.bridge && lane.choice != token_choice::own_best) token = settings_.bridge->own_token(token);
+    lane.branches[static_cast<std::size_t>(one.node)] =
+        static_cast<std::int32_t>(lane.session->num_branches());
+    feed_branch(lane, lane_index, token, parent, next);
+  }
+  if (!lane.wanted.empty()) feed_guesses(lane, lane_index, next);
+}
+
+void model_drafter::run(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes, pass& next) {
   std::vector<device::sequence_kv> sequences;
-  for (const lane& one : lanes) sequences.push_back({.blocks = one.task->blocks});
+  for (const draft_lane& one : lanes) sequences.push_back({.blocks = one.task->blocks});
   logits_.resize(next.logit_rows.size() * model_->info().vocab_size);
   try {
-    model_->forward(ops, {.rows = next.rows, .sequences = sequences, .paths = {}}, kv,
+    model_->forward(ops, {.rows = next.rows, .sequences = sequences, .paths = next.paths}, kv,
                     {.logit_rows = next.logit_rows, .logits = logits_, .taps = {}});
   } catch (...) {
-    for (const lane& one : lanes) one.session->forget_all(); // which cells were written is unknown
+    for (const draft_lane& one : lanes) one.session->forget_all(); // which cells were written is unknown
     throw;
   }
 }
 
-/// Draws the lane's next token from its row. False if the row offers none.
-bool model_drafter::take_token(lane& to, std::span<float> logits) const {
-  draft_task& task = *to.task;
-  token_tree& tree = task.result.tree;
-  const auto committed = static_cast<std::uint32_t>(task.tokens.size());
-  const sampling::row_context row{.committed = task.counts,
-                                  .draft_path = tree.tokens(),
-                                  .position = token_position{committed + tree.size()},
-                                  .output_index = committed - task.prompt_length + tree.size()};
-  const auto parent = static_cast<std::int32_t>(tree.size()) - 1;
-  const auto shared = logits.first(std::min<std::size_t>(logits.size(), target_vocab_size_));
-  if (task.weighs_probs()) {
-    if (!task.sampling->process(shared, row)) return false;
-    draft_distribution from = truncated_distribution(shared);
-    tree.add(draw(from, task.sampling->noise(noise_purpose::draft, row.position, draft_place(tree.size(), 0))), parent);
-    task.result.probs.push_back(std::move(from));
-    return true;
+std::span<float> model_drafter::scores_of(std::size_t logit_row) {
+  const std::size_t width = model_->info().vocab_size;
+  const auto own = std::span(logits_).subspan(logit_row * width, width);
+  if (!settings_.bridge) return own.first(std::min<std::size_t>(width, target_vocab_size_));
+  if (settings_.bridge->how() == vocabulary_bridge::method::retokenise) return own;
+  translated_.resize(target_vocab_size_);
+  settings_.bridge->translate(own, translated_);
+  return translated_;
+}
+
+/// What a lane's rows say. Behind the newest token there may be guesses: as long as they are what the model
+/// says, the row after them counts, too.
+void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
+  const auto rows = [&](std::size_t index) { return scores_of(first_row + index); };
+  add_candidates(lane, settings_.shape, rows);
+  std::size_t right = 0;
+  for (; right < lane.guesses.size() && !lane.candidates.empty(); ++right) {
+    const auto newest = static_cast<std::int32_t>(lane.candidates.size()) - 1;
+    if (lane.candidates[newest].token != lane.guesses[right]) break;
+    lane.branches.back() = newest;
+    lane.wanted = {{newest, 1}};
+    add_candidates(lane, settings_.shape, [&](std::size_t) { return scores_of(first_row + right + 1); });
+    if (lane.candidates.size() == static_cast<std::size_t>(newest) + 1) break; // a hopeless row
   }
-  const sampling::choice chosen = task.sampling->choose(shared, row);
-  if (!chosen.hopeless) tree.add(chosen.token, parent);
-  return !chosen.hopeless;
+  if (!lane.guesses.empty()) // as many draft tokens are fed as have a successor
+    lane.session->keep_branches(lane.session->num_branches() - (lane.guesses.size() - right));
+  lane.guesses.clear();
 }
 
 void model_drafter::propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) {
   PACELINE_CHECK(kv != nullptr, "a model drafter needs a pool");
-  std::vector<lane> lanes;
-  for (draft_task& task : tasks) {
-    auto* const session = dynamic_cast<model_session*>(task.session);
-    PACELINE_CHECK(session != nullptr, "a model drafter needs a session of its own");
-    task.result = {.base_length = static_cast<std::uint32_t>(task.tokens.size())};
-    lanes.push_back({.task = &task, .session = session, .depth_limit = depth_limit(task, *kv)});
-  }
+  std::vector<draft_lane> lanes;
+  for (draft_task& task : tasks) lanes.push_back(open_lane(task, *kv));
   pass next;
-  plan_catch_up(lanes, next);
+  plan_catch_up(ops, *kv, lanes, next);
   while (!next.rows.empty()) {
     run(ops, *kv, lanes, next);
-    const std::vector<std::size_t> drafting = std::move(next.logit_lanes);
+    const auto deciding = std::move(next.deciding);
     next.clear();
-    for (std::size_t i = 0; i < drafting.size(); ++i) {
-      lane& to = lanes[drafting[i]];
-      const std::size_t width = model_->info().vocab_size;
-      if (!take_token(to, std::span(logits_).subspan(i * width, width))) continue;
-      if (to.task->result.tree.size() >= to.depth_limit) continue;
-      next.feed(to, drafting[i], to.task->result.tree.tokens().back(), model_->info().vocab_size);
-      next.ask_for_logits(drafting[i]);
+    for (const auto& [lane, first] : deciding) {
+      const std::uint32_t depth = lanes[lane].depth();
+      take_rows(lanes[lane], first);
+      if (lanes[lane].depth() > depth) feed_level(lanes[lane], lane, next);
     }
   }
-}
-
-expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts) {
-  const std::string name = "drafter \"" + parts.options.name + "\": ";
-  if (parts.own_model == nullptr)
-    return error{errc::invalid_argument, name + "kind model needs a model (path)"};
-  return std::unique_ptr<drafter>(
-      std::make_unique<model_drafter>(parts.options, parts.own_model, parts.target_vocab_size));
+  for (draft_lane& lane : lanes) {
+    finish_draft(lane, settings_.shape);
+    if (lane.choice != token_choice::own_best || lane.task->result.tree.empty()) continue;
+    const auto tokens = settings_.bridge->target_tokens(lane.task->tokens, lane.task->result.tree.tokens());
+    lane.task->result.tree.clear();
+    for (std::size_t i = 0; i < std::min<std::size_t>(tokens.size(), lane.task->draft_length); ++i)
+      lane.task->result.tree.add(tokens[i], static_cast<std::int32_t>(i) - 1);
+  }
 }
 
 } // namespace paceline::speculation

@@ -1,50 +1,87 @@
 #pragma once
 
+#include "runtime/speculation/drafters/draft_lane.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
+#include "runtime/speculation/drafters/vocabulary_bridge.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace paceline::speculation {
 
-/// Kind "model": a smaller model of the target's vocabulary writes the draft, token by token, all requests of
-/// the batch together in one pass a token. Runs on its own worker and stream with a KV pool of its own.
+/// How a drafter with a model drafts. Constant.
+struct model_drafter_settings {
+  tree_shape shape = {};
+  std::uint32_t max_tree_nodes = token_tree::max_nodes; ///< budget of trees that are not chains
+  bool greedy = false; ///< draft tokens are the likeliest, whatever the request
+  std::shared_ptr<const vocabulary_bridge> bridge = {}; ///< null: the vocabulary is the target's
+  /// Of a cascade: shortest and longest suffix that the n-gram drafter of this one looks up; 0 = none.
+  std::uint32_t ngram_min = 0;
+  std::uint32_t ngram_max = 0;
+};
+
+/// A model writes the draft, level by level, all requests of the batch together in one pass a level. Runs on
+/// its own worker and stream with a KV pool of its own. Kinds "model" (a smaller model), "self" (layers of
+/// the target) and "cascade" (a smaller model that is itself drafted for).
 ///
-/// Rule `coupled`: a draft token is the request's own sample (target noise) from this model's row, processed
-/// by the request's pipeline: where both models agree on the distribution they agree on the token. Rule
-/// `rejection`: it is drawn with noise of purpose `draft` from the processed distribution truncated to 64
-/// entries, which is reported.
+/// Rule `coupled`: draft tokens are the request's own sample (target noise) from this model's row, processed
+/// by the request's pipeline, and its runners-up: where both models agree on the distribution they agree on
+/// the token. Other rules: drawn with noise of purpose `draft`, siblings without replacement, from the
+/// processed distribution truncated to 64 entries, which is reported; the shape of the tree depends on what
+/// was known before a token was drawn only. With `greedy`, the likeliest tokens under any rule.
 class model_drafter final : public drafter {
  public:
   /// Tokens a call may run to catch up with the committed ones (prompts of new requests), over all tasks.
   static constexpr std::uint32_t max_catch_up = 512;
 
   model_drafter(const config::drafter_options& options,
-                std::shared_ptr<const model::language_model> own_model, std::uint32_t target_vocab_size);
+                std::shared_ptr<const model::language_model> own_model, std::uint32_t target_vocab_size,
+                model_drafter_settings settings = {});
 
   const drafter_traits& traits() const noexcept override { return traits_; }
   std::unique_ptr<drafter_session> open(request_id request) override;
   void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) override;
+  std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override;
   const model::language_model* own_model() const noexcept override { return model_.get(); }
 
  private:
-  struct lane;
   struct pass;
 
-  std::uint32_t depth_limit(const draft_task& task, const model::kv_storage& kv) const;
-  void plan_catch_up(std::vector<lane>& lanes, pass& next) const;
-  void run(device::ops& ops, model::kv_storage& kv, const std::vector<lane>& lanes, pass& next);
-  bool take_token(lane& to, std::span<float> logits) const;
+  draft_lane open_lane(draft_task& task, const model::kv_storage& kv) const;
+  void plan_catch_up(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes,
+                     pass& next) const;
+  void feed_context(draft_lane& lane, std::size_t lane_index, std::size_t count, pass& next) const;
+  void feed_branch(draft_lane& lane, std::size_t lane_index, token_id token, std::int32_t parent,
+                   pass& next) const;
+  void feed_guesses(draft_lane& lane, std::size_t lane_index, pass& next) const;
+  void feed_level(draft_lane& lane, std::size_t lane_index, pass& next) const;
+  void run(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes, pass& next);
+  std::span<float> scores_of(std::size_t logit_row);
+  void take_rows(draft_lane& lane, std::size_t first_row);
 
   drafter_traits traits_;
   std::shared_ptr<const model::language_model> model_;
   std::uint32_t target_vocab_size_;
-  std::vector<float> logits_; ///< of one pass; `propose` is called from one stream at a time
+  model_drafter_settings settings_;
+  // Scratch of one pass; `propose` is called from one stream at a time.
+  std::vector<float> logits_;
+  std::vector<float> translated_; ///< a row of the target's vocabulary
 };
 
 /// Needs `own_model`; fails without it.
 expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts);
+
+/// Kind "cascade": the model's own draft tokens, in fewer passes: an n-gram lookup in prompt and output
+/// guesses them, one pass computes the rows of several, and those up to the first wrong guess count
+/// (hierarchical drafting, Leviathan et al. 2023, section 5).
+expected<std::unique_ptr<drafter>> make_cascade_drafter(const drafter_parts& parts);
+
+/// Kind "self": some of the target's layers, then its final norm and head, sharing its weights. Its KV pool
+/// is its own: the target's cells belong to the target's stream.
+expected<std::unique_ptr<drafter>> make_self_drafter(const drafter_parts& parts);
 
 } // namespace paceline::speculation

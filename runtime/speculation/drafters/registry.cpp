@@ -11,6 +11,8 @@ drafter_registry drafter_registry::with_built_in() {
   registry.add("none", make_no_drafter);
   registry.add("ngram", make_ngram_drafter);
   registry.add("model", make_model_drafter);
+  registry.add("self", make_self_drafter);
+  registry.add("cascade", make_cascade_drafter);
   return registry;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/base/expected.hpp"
 #include "runtime/model/language_model.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -17,9 +18,13 @@ namespace paceline::speculation {
 /// What a drafter is made from.
 struct drafter_parts {
   config::drafter_options options;
-  /// Loaded from `options.path` by the caller; null for kinds without a model.
+  /// Loaded from `options.path` by the caller; null for kinds without a model of their own.
   std::shared_ptr<const model::language_model> own_model = {};
   std::uint32_t target_vocab_size = 0; ///< draft tokens lie below it
+  std::shared_ptr<const model::language_model> target = {}; ///< for kinds that run parts of it
+  /// Both needed where the drafter's vocabulary is another than the target's; null otherwise.
+  std::shared_ptr<const tokenizer::tokenizer> own_vocabulary = {};
+  std::shared_ptr<const tokenizer::tokenizer> target_vocabulary = {};
 };
 
 using drafter_factory = std::function<expected<std::unique_ptr<drafter>>(const drafter_parts&)>;

@@ -1,0 +1,125 @@
+#include "runtime/speculation/drafters/draft_lane.hpp"
+
+#include "runtime/base/check.hpp"
+#include "runtime/base/portable_math.hpp"
+#include "runtime/sampling/row_kernels.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+namespace paceline::speculation {
+
+namespace {
+
+sampling::row_context row_below(const draft_task& task, std::span<const token_id> path) {
+  const auto depth = static_cast<std::uint32_t>(path.size());
+  const auto committed = static_cast<std::uint32_t>(task.tokens.size());
+  return {.committed = task.counts,
+          .draft_path = path,
+          .position = token_position{committed + depth},
+          .output_index = committed - task.prompt_length + depth};
+}
+
+void add_children(draft_lane& lane, std::int32_t parent, std::span<const sampling::ranked_token> children) {
+  lane.candidates.add_children(parent, children);
+  lane.branches.resize(lane.candidates.size(), draft_lane::not_fed);
+}
+
+void rank_candidates(draft_lane& lane, bool chain, const logits_row& rows) {
+  const draft_task& task = *lane.task;
+  std::vector<sampling::ranked_token> best;
+  for (std::size_t i = 0; i < lane.wanted.size(); ++i) {
+    const auto [node, count] = lane.wanted[i];
+    const std::vector<token_id> path = lane.candidates.path_tokens(node);
+    const sampling::row_context row = row_below(task, path);
+    if (lane.choice == token_choice::own_best) {
+      best.assign(1, {token_id{static_cast<std::int32_t>(sampling::argmax(rows(i)))}, 1.0F});
+    } else if (lane.choice == token_choice::likeliest) {
+      task.sampling->rank_likeliest(rows(i), row, count, best);
+    } else if (chain) { // cheaper, and the weight of an only child decides nothing
+      const sampling::choice chosen = task.sampling->choose(rows(i), row);
+      best.clear();
+      if (!chosen.hopeless) best.push_back({chosen.token, 1.0F});
+    } else {
+      task.sampling->rank_choices(rows(i), row, count, best);
+    }
+    add_children(lane, node, best);
+  }
+}
+
+void draw_candidates(draft_lane& lane, const tree_shape& shape, const logits_row& rows) {
+  const draft_task& task = *lane.task;
+  const std::uint32_t depth = lane.depth();
+  std::vector<draft_distribution> from(lane.wanted.size());
+  std::vector<std::vector<float>> weights(lane.wanted.size());
+  for (std::size_t i = 0; i < lane.wanted.size(); ++i) {
+    const std::vector<token_id> path = lane.candidates.path_tokens(lane.wanted[i].node);
+    const std::span<float> scores = rows(i);
+    if (task.sampling->process(scores, row_below(task, path))) from[i] = truncated_distribution(scores);
+    weights[i] = from[i].probs;
+  }
+  plan_draws(shape, lane.candidates, lane.bounds, depth, lane.wanted, weights);
+  const token_position position{static_cast<std::uint32_t>(task.tokens.size()) + depth};
+  const noise_stream noise = task.sampling->noise(noise_purpose::draft, position, draft_place(depth, 0));
+  for (std::size_t i = 0; i < lane.wanted.size(); ++i) {
+    // Siblings share the noise of their place, which orders them; cousins do, too: of their parents one is
+    // kept at most, which the children do not decide.
+    drawn_tokens drawn = draw_without_replacement(from[i], noise, lane.wanted[i].num_children);
+    add_children(lane, lane.wanted[i].node, drawn.tokens);
+    std::move(drawn.distributions.begin(), drawn.distributions.end(), std::back_inserter(lane.distributions));
+  }
+}
+
+} // namespace
+
+drawn_tokens draw_without_replacement(const draft_distribution& from, const noise_stream& noise,
+                                      std::size_t count) {
+  struct entry {
+    double key;
+    token_id token;
+    float prob;
+  };
+  std::vector<entry> order;
+  for (std::size_t i = 0; i < from.tokens.size(); ++i)
+    if (from.probs[i] > 0.0F)
+      order.push_back({portable_log(static_cast<double>(from.probs[i])) + noise.gumbel(from.tokens[i]),
+                       from.tokens[i], from.probs[i]});
+  count = std::min(count, order.size());
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+      [](const entry& a, const entry& b) { return a.key > b.key || (a.key == b.key && a.token < b.token); });
+  drawn_tokens result;
+  draft_distribution left = from;
+  for (std::size_t i = 0; i < count; ++i) {
+    result.tokens.push_back({order[i].token, order[i].prob});
+    result.distributions.push_back(left);
+    const auto at = std::find(left.tokens.begin(), left.tokens.end(), order[i].token) - left.tokens.begin();
+    left.tokens.erase(left.tokens.begin() + at);
+    left.probs.erase(left.probs.begin() + at);
+    double total = 0;
+    for (const float prob : left.probs) total += static_cast<double>(prob);
+    for (float& prob : left.probs) prob = static_cast<float>(static_cast<double>(prob) / total);
+  }
+  return result;
+}
+
+void add_candidates(draft_lane& lane, const tree_shape& shape, const logits_row& rows) {
+  if (lane.choice == token_choice::drawn)
+    draw_candidates(lane, shape, rows);
+  else
+    rank_candidates(lane, shape.kind == config::tree_kind::chain, rows);
+}
+
+void finish_draft(draft_lane& lane, const tree_shape& shape) {
+  draft& result = lane.task->result;
+  std::vector<std::int32_t> chosen(lane.candidates.size());
+  if (lane.choice == token_choice::drawn)
+    std::iota(chosen.begin(), chosen.end(), 0); // to drop one for what it turned out to be would bias the law
+  else
+    chosen = chosen_nodes(shape, lane.candidates, lane.bounds);
+  result.tree = tree_of(lane.candidates, chosen);
+  result.probs = std::move(lane.distributions);
+}
+
+} // namespace paceline::speculation

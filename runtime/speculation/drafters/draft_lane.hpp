@@ -1,0 +1,67 @@
+#pragma once
+
+#include "runtime/speculation/drafters/drafter.hpp"
+#include "runtime/speculation/drafters/model_session.hpp"
+#include "runtime/speculation/trees/candidate_tree.hpp"
+#include "runtime/speculation/trees/tree_shape.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace paceline::speculation {
+
+/// How a model's row becomes draft tokens.
+enum class token_choice : std::uint8_t {
+  own_sample, ///< as the request would choose: by its noise, at temperature 0 by score; exact for rule
+              ///< coupled
+  likeliest,  ///< by score alone: a certain choice
+  drawn,      ///< with noise of purpose `draft`; reports what it drew from
+  own_best,   ///< the likeliest token of the drafter's own vocabulary, whatever the request asks for
+};
+
+/// The draft of one request while it is being made.
+struct draft_lane {
+  draft_task* task = nullptr;
+  model_session* session = nullptr;
+  std::span<const token_id> context; ///< the request in the drafter's own vocabulary
+  tree_bounds bounds;                ///< depth 0: no draft
+  std::size_t max_branches = 0;      ///< cells for draft tokens in the drafter's lease
+  token_choice choice = token_choice::own_sample;
+
+  candidate_tree candidates;
+  std::vector<std::int32_t> branches; ///< of each candidate, its branch in the session or `not_fed`
+  std::vector<draft_distribution> distributions; ///< of each candidate; choice `drawn` only
+  std::vector<expansion> wanted;                 ///< whose rows the next pass gives, in order
+  std::vector<token_id> guesses;                 ///< of a cascade: fed behind the newest token
+
+  static constexpr std::int32_t not_fed = -2;
+
+  std::uint32_t depth() const noexcept {
+    return candidates.empty() ? 0 : candidates.nodes().back().depth + 1;
+  }
+};
+
+/// Logits of the target's vocabulary (choice `own_best`: of the own one) at the i-th of `wanted`; scratch,
+/// valid until the next call.
+using logits_row = std::function<std::span<float>(std::size_t index)>;
+
+/// Adds the children of all `wanted` from their rows. Rows without a finite score have none.
+void add_candidates(draft_lane& lane, const tree_shape& shape, const logits_row& rows);
+
+/// Writes the finished draft to the task's result.
+void finish_draft(draft_lane& lane, const tree_shape& shape);
+
+/// `count` tokens drawn from `from` one after the other without replacement, and of each the distribution it
+/// was drawn from: `from` without the tokens before it. By one Gumbel variate a token, whose order is that
+/// law (Kool et al. 2019, section 2.2). Fewer if `from` has fewer.
+struct drawn_tokens {
+  std::vector<sampling::ranked_token> tokens; ///< weights: probabilities in `from`
+  std::vector<draft_distribution> distributions;
+};
+drawn_tokens draw_without_replacement(const draft_distribution& from, const noise_stream& noise,
+                                      std::size_t count);
+
+} // namespace paceline::speculation

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+#include "runtime/device/row_batch.hpp"
+#include "runtime/speculation/drafters/drafter.hpp"
+#include "runtime/speculation/drafters/ngram_index.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace paceline::speculation {
+
+/// What the drafter's own pool holds of one request.
+///
+/// Invariant: the cell of slot i, i < cached().size(), was written by passes over cached()[0..i], which are
+/// tokens of the request as far as is known; the cell of slot cached().size() + b was written for token b of
+/// the branches (a tree over the context at that time). Tokens are those of the drafter's own vocabulary.
+class model_session final : public drafter_session {
+ public:
+  std::span<const token_id> cached() const noexcept { return cached_; }
+  std::size_t num_branches() const noexcept { return branches_.size(); }
+  kv_slot next_slot() const noexcept {
+    return kv_slot{static_cast<std::uint32_t>(cached_.size() + branches_.size())};
+  }
+
+  /// A token of the context is fed to the next slot. There are no branches.
+  void feed(token_id token);
+  /// A draft token is fed to the next slot; `parent` is a branch's number or `token_tree::root`.
+  std::int32_t feed_branch(token_id token, std::int32_t parent);
+  /// Forgets branches from number `count` on.
+  void keep_branches(std::size_t count) { branches_.resize(std::min(count, branches_.size())); }
+  /// Slots of the branches from the root to `branch`, included; empty if slots and positions agree on the
+  /// way.
+  std::vector<kv_slot> path_to(std::int32_t branch) const;
+
+  /// Makes the cells those of `context`: keeps the leading cells that are, and of the branches those that it
+  /// went along, moved to their place. Returns the moves, to be carried out in order before the next pass.
+  std::vector<device::kv_copy> settle(std::span<const token_id> context, std::span<const block_id> blocks,
+                                      std::uint32_t block_size);
+
+  /// Which cells were written is unknown.
+  void forget_all();
+
+  std::vector<token_id> own_text;         ///< the request in the own vocabulary, where that is another one
+  std::size_t num_translated = 0;         ///< tokens of the target that `own_text` covers
+  std::size_t first_translated = 0;       ///< the first one that it does
+  std::optional<ngram_index> lookup = {}; ///< of a cascade
+
+ private:
+  struct branch {
+    token_id token;
+    std::int32_t parent;
+  };
+
+  std::vector<token_id> cached_;
+  std::size_t num_agreed_ = 0; ///< leading tokens known to be committed; those never change
+  std::vector<branch> branches_;
+};
+
+} // namespace paceline::speculation

@@ -1,0 +1,53 @@
+#include "tests/support/model_drafters.hpp"
+
+#include "tests/support/renamed_model.hpp"
+#include "tests/support/test_drafters.hpp"
+#include "tests/support/tiny_vocabulary.hpp"
+
+#include <string_view>
+
+namespace paceline::test {
+
+speculation::drafter_parts model_drafter_parts(const std::string& name, model::hash_model_config target) {
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+  speculation::drafter_parts parts;
+  parts.options = options_of(name, has("self") ? "self" : has("cascade") ? "cascade" : "model");
+  parts.target_vocab_size = target.vocab_size;
+  parts.options.max_tree_nodes = 12;
+  parts.options.tree_top_k = 3;
+  if (has("static")) parts.options.tree = config::tree_kind::fixed;
+  if (has("dynamic")) parts.options.tree = config::tree_kind::dynamic;
+  if (has("optimal")) parts.options.tree = config::tree_kind::optimal;
+  if (has("greedy")) parts.options.token_choice = config::draft_sampling::greedy;
+  target.num_layers = 4;
+  if (has("self")) {
+    parts.target = std::make_shared<model::hash_model>(target);
+    parts.options.layers = 3;
+    return parts;
+  }
+  if (has("other")) target.salt = 5;
+  if (has("cascade")) target.memory = 2; // repeats itself, so that its own drafter has something to find
+  if (!has("foreign")) {
+    parts.own_model = std::make_shared<model::hash_model>(target);
+    return parts;
+  }
+  // Another vocabulary of the same bytes, whose ids are three higher.
+  parts.options.vocabulary =
+      has("text") ? config::draft_vocabulary::retokenise : config::draft_vocabulary::intersection;
+  const auto vocabulary = [](auto options) {
+    auto data = make_vocabulary(options);
+    data.add_bos = false;
+    data.add_space_prefix = false;
+    return std::make_shared<const tokenizer::tokenizer>(
+        tokenizer::tokenizer::from_vocabulary(std::move(data)).value());
+  };
+  parts.target_vocabulary = vocabulary(tiny_bpe{.control = {}});
+  parts.own_vocabulary = vocabulary(tiny_spm{});
+  std::vector<std::int32_t> inner(parts.own_vocabulary->size(), -1);
+  for (std::uint32_t byte = 0; byte < target.vocab_size; ++byte)
+    inner[byte + 3] = static_cast<std::int32_t>(byte);
+  parts.own_model = std::make_shared<renamed_model>(target, std::move(inner));
+  return parts;
+}
+
+} // namespace paceline::test
