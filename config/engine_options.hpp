@@ -31,6 +31,8 @@ struct drafter_options {
   std::string kind = "none";         ///< a key of the drafter registry
   std::string path;                  ///< kinds model, cascade: GGUF file or Hugging Face directory
   std::uint32_t draft_length = 5;    ///< tokens per round when the request names none
+  paceline::length_rule length_rule = paceline::length_rule::fixed; ///< how that follows what is accepted
+  float entropy_smoothing = 0.5F;    ///< rule entropy: weight of earlier rounds, below 1
   std::uint32_t max_tree_nodes = 64; ///< of a draft tree, over all branches; never below the draft length
   tree_kind tree = tree_kind::chain; ///< of drafters with a model
   std::uint32_t tree_top_k = 4;      ///< tree dynamic: nodes expanded a level and children of each; static: of the first level

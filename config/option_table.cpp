@@ -317,6 +317,14 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
       "Tokens proposed a round where the request names no length.");
   g.add(
+      "length_rule", {"fixed", "heuristic", "entropy", "optimal"}, [](d & o) -> auto& { return o.length_rule; },
+      "How the length follows what becomes of drafts, up to `draft_length`: `fixed`; `heuristic`, 2 more after full acceptance, "
+      "1 less otherwise; `entropy`, fewer where the drafter is unsure (kinds with a model); `optimal`, the largest speed-up "
+      "expected from measured acceptance and times, none where drafting does not pay.");
+  g.add(
+      "entropy_smoothing", numbers(0, 1), [](d & o) -> auto& { return o.entropy_smoothing; },
+      "Of rule `entropy`: weight of earlier rounds' entropy.");
+  g.add(
       "max_tree_nodes", integers(1, 64), [](d & o) -> auto& { return o.max_tree_nodes; },
       "Of drafters that propose trees: most tokens verified a round, over all branches. A tree always has room "
       "for one branch of the draft length; where KV memory is short it gets no more.");

@@ -99,11 +99,11 @@ void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device&
       const auto partition = d.options.partition < device.num_partitions() ? d.options.partition : 0;
       any_elsewhere |= partition != 0;
       if (const auto* own = d.drafter->own_model()) d.kv = own->make_kv_storage(num_blocks.at(d.pool), options.block_size);
-      d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size, context_length);
+      d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size, context_length, time);
       d.stream = recorded(device.make_stream("draft:" + d.options.name, partition, cpu::stream_priority::low), *log, activity::side::draft);
     }
     resources.drafters.push_back(d.drafter.get());
-    limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, worker});
+    limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, worker, d.options.length_rule});
     if (d.options.name == "auto") resources.automatic = i;
     limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
     workers.push_back(worker);

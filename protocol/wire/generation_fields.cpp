@@ -88,6 +88,8 @@ void read_speculation(field_reader& outer, generation_fields& out) {
   field_reader reader(*fields, outer.path_of("speculation"));
   reader.text("drafter", out.speculation.drafter, 1, 128);
   reader.integer("draft_length", out.speculation.draft_length, 1, 63);
+  if (const auto rule = reader.choice("length_rule", {length_rule_names.begin(), length_rule_names.end()}))
+    out.speculation.length_rule = static_cast<length_rule>(*rule);
   if (const auto rule =
           reader.choice("rule", {verification_rule_names.begin(), verification_rule_names.end()}))
     out.rule = static_cast<verification_rule>(*rule);

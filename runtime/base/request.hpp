@@ -71,10 +71,15 @@ constexpr std::string_view name_of(guarantee kept) noexcept {
   return names[static_cast<std::size_t>(kept)];
 }
 
+/// How the number of draft tokens follows what becomes of them (speculation/control/draft_length.hpp).
+enum class length_rule : std::uint8_t { fixed, heuristic, entropy, optimal };
+inline constexpr std::array<std::string_view, 4> length_rule_names{"fixed", "heuristic", "entropy", "optimal"};
+
 /// Which drafter proposes, how far ahead, and what is kept of it.
 struct speculation_params {
   std::string drafter = "default";     ///< a configured drafter's name, "none", or "default" (the model's)
   std::optional<std::uint32_t> draft_length = {}; ///< tokens per round; none = the drafter's default
+  std::optional<paceline::length_rule> length_rule = {}; ///< none = the drafter's own
   verification_rule rule = verification_rule::coupled;
   float lenience = 0.5F; ///< (0, 1], rule `lenient`: no token becomes likelier than its probability over this
   float epsilon = 0.09F; ///< (0, 1], rule `typical`: probability that always suffices

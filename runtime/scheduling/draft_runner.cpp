@@ -15,6 +15,7 @@ speculation::draft_task make_task(const plan_item& item, std::uint32_t index, sp
   task.prompt_length = sequence.prompt_length();
   task.rule = sequence.request().speculation.rule;
   task.draft_length = limit.length;
+  task.lengths = item.lengths;
   task.max_nodes = limit.nodes;
   task.blocks = item.drafter_blocks;
   task.features = sequence.features;
@@ -24,10 +25,13 @@ speculation::draft_task make_task(const plan_item& item, std::uint32_t index, sp
 }
 
 draft_runner::draft_runner(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv,
-                           std::uint32_t target_block_size, std::uint32_t context_length)
-    : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size), context_length_(context_length) {}
+                           std::uint32_t target_block_size, std::uint32_t context_length, const clock& time)
+    : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size), context_length_(context_length),
+      time_(&time) {}
 
 void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& batch) {
+  const auto begin = time_->now();
+  batch.drafter = index_;
   batch.drafts.assign(plan.items.size(), {});
   std::vector<speculation::draft_task> tasks;
   std::vector<std::size_t> owners;
@@ -49,6 +53,7 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
     return;
   }
   for (std::size_t t = 0; t < tasks.size(); ++t) batch.drafts[owners[t]] = std::move(tasks[t].result);
+  batch.duration = time_->now() - begin;
 }
 
 } // namespace paceline::scheduling

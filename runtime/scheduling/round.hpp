@@ -26,6 +26,7 @@ struct plan_item {
   std::uint32_t drafter = 0;                ///< index into the model's drafters; 0 is "none"
   std::uint32_t draft_length = 0;           ///< upper bound: levels of the draft tree
   std::uint32_t max_nodes = 0;              ///< upper bound: its nodes; a chain has as many as levels
+  length_rule lengths = length_rule::fixed; ///< how the drafter may stay below
   std::vector<block_id> drafter_blocks;     ///< lease in the drafter's own pool
   bool drafter_restart = false;             ///< that lease is new: what the drafter remembers of its own KV is void
 };
@@ -39,6 +40,8 @@ struct round_plan {
 
 /// Drafts that a draft worker made for a round. Written by its program, read after its fence.
 struct draft_batch {
+  std::uint32_t drafter = 0;
+  std::chrono::nanoseconds duration{}; ///< of the program
   std::vector<speculation::draft> drafts; ///< one a plan item; those of other drafters' items stay empty
   std::optional<error> failure;           ///< the drafter failed: the drafts are empty, the round goes on without
   std::uint32_t pool = 0;                 ///< number of the drafter's pool, 0 if it has none
@@ -66,6 +69,13 @@ struct round_times {
   std::chrono::nanoseconds decide{}; ///< sampling, verification, commit
 };
 
+/// What a draft worker spent for a round.
+struct draft_time {
+  std::uint32_t drafter = 0;
+  std::uint32_t num_levels = 0; ///< of its deepest draft, at least 1
+  std::chrono::nanoseconds duration{};
+};
+
 /// Outcome of a round. Written by the verify program, read after its fence.
 struct round_result {
   round_id round;
@@ -77,6 +87,7 @@ struct round_result {
   std::uint32_t num_rows = 0;
   std::chrono::nanoseconds duration{}; ///< of the program
   round_times times;                   ///< its parts
+  std::vector<draft_time> drafting;    ///< of the workers that drafted for it
   /// Submission number of the round's program on the stream of each pool (index = pool; 0 = none): what a release of its
   /// requests waits for. The streams have completed them when this result may be read.
   std::vector<std::uint64_t> submissions;

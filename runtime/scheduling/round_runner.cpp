@@ -21,6 +21,14 @@ round_runner::round_runner(round_resources resources) : resources_(std::move(res
   controller_.emplace(static_cast<std::uint32_t>(candidates_.size()));
 }
 
+/// Levels of the deepest draft.
+static std::uint32_t num_levels(const draft_batch& batch) {
+  std::uint32_t most = 0;
+  for (const auto& draft : batch.drafts)
+    for (const auto depth : draft.tree.depths()) most = std::max(most, depth + 1);
+  return most;
+}
+
 void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const std::shared_ptr<draft_batch>> drafts,
                        round_result& result) {
   result.started = true;
@@ -29,6 +37,9 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
   const auto begin = resources_.time->now();
   auto lanes = open_lanes(plan);
   try {
+    for (const auto& batch : drafts)
+      if (const auto levels = batch ? num_levels(*batch) : 0; levels > 0)
+        result.drafting.push_back({batch->drafter, levels, batch->duration});
     collect_drafts(ops, plan, drafts, lanes);
     const auto drafted = resources_.time->now();
     result.times.draft = drafted - begin;

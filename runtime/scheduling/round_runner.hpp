@@ -86,7 +86,7 @@ class draft_runner {
 public:
   /// `index` is the drafter's number in the plan.
   draft_runner(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv, std::uint32_t target_block_size,
-               std::uint32_t context_length);
+               std::uint32_t context_length, const clock& time);
 
   /// Fills `batch.drafts` for the items of `plan` that use this drafter and are ready to be drafted for.
   void run(device::ops& ops, const round_plan& plan, draft_batch& batch);
@@ -97,6 +97,7 @@ private:
   model::kv_storage* kv_;
   std::uint32_t target_block_size_;
   std::uint32_t context_length_;
+  const clock* time_;
 };
 
 /// The task drafter number `index` gets for `item`, with an empty result.

@@ -100,6 +100,7 @@ void scheduler_state::watch_rounds(decisions& out, time_point now) {
 
 void scheduler_state::settle_item(record& r, const item_result& item, decisions& out) {
   count_speculation(item);
+  if (item.num_draft > 0) r.lengths.on_verified(item.num_draft, item.num_accepted);
   counters_.generation_tokens += item.length - r.known_length;
   r.known_length = std::max(r.known_length, item.length);
   if (r.num_in_flight == 0) r.upper_length = r.known_length, r.upper_slot = 0;
@@ -120,6 +121,12 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
   if (num_prompt_rows > 0) {
     counters_.prompts += result.duration;
     return;
+  }
+  pass_costs_.observe(result.num_rows, static_cast<double>(result.duration.count()));
+  for (const auto& spent : result.drafting) {
+    double& step = draft_step_[spent.drafter];
+    const auto now = static_cast<double>(spent.duration.count()) / spent.num_levels;
+    step += (step == 0 ? 1.0 : 0.1) * (now - step);
   }
   ++counters_.num_decoding_rounds;
   counters_.decoding.draft += result.times.draft;

@@ -81,6 +81,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
   item.max_rows = 1;
   item.drafter = draft.length > 0 ? r.drafter : 0;
   item.draft_length = draft.length;
+  item.lengths = r.length_rule_wanted;
   item.max_nodes = draft.length > 0 ? std::min(draft.nodes, num_nodes(r, draft.length)) : 0;
   if (draft.length > 0 && options_.drafters[r.drafter].pool != 0) {
     item.drafter_blocks = r.drafter_lease.blocks;
@@ -92,12 +93,19 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
   return item;
 }
 
+std::uint32_t scheduler_state::next_draft_length(record& r) {
+  if (r.draft_length == 0) return 0;
+  const double step = pass_costs_.time(1);
+  return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter] / step : 0);
+}
+
 /// The draft that `r` may have in a round planned now, by the leases it has or soon will have.
 draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
   const auto beyond_upper = [&](std::uint32_t positions) {
     return positions > r.upper_length ? positions - r.upper_length : 0;
   };
-  draft_bounds draft{r.draft_length, num_nodes(r, r.draft_length)};
+  const auto length = next_draft_length(r);
+  draft_bounds draft{length, num_nodes(r, length)};
   if (draft.length == 0) return draft;
   // When memory is tight a tree has what fits in the blocks that a chain would get.
   const auto chain_blocks = blocks_for(look_ahead(r, appetite::chain));

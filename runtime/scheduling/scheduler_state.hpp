@@ -7,6 +7,7 @@
 #include "runtime/scheduling/pool_commands.hpp"
 #include "runtime/scheduling/round.hpp"
 #include "runtime/scheduling/sequence.hpp"
+#include "runtime/speculation/control/draft_length.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -25,6 +26,7 @@ struct drafter_slot {
   std::uint32_t default_draft_length = 0;
   std::uint32_t pool = 0; ///< its pool's number; 0 = it has none
   bool worker = false;    ///< drafts on its own stream
+  paceline::length_rule length_rule = paceline::length_rule::fixed;
   /// Most nodes a draft tree of so many levels has; empty: it drafts chains.
   std::function<std::uint32_t(std::uint32_t draft_length)> max_nodes = {};
 };
@@ -138,7 +140,9 @@ class scheduler_state {
     group_id group;
     std::uint64_t order = 0; ///< of admission; the youngest is preempted first
     std::uint32_t drafter = 0;
-    std::uint32_t draft_length = 0;
+    std::uint32_t draft_length = 0; ///< the most a round drafts
+    speculation::draft_length lengths{length_rule::fixed, 0};
+    length_rule length_rule_wanted = length_rule::fixed;
     std::uint64_t credit = 0; ///< output tokens it may commit in all
     time_point deadline;
     lease target_lease;
@@ -206,6 +210,7 @@ class scheduler_state {
   std::optional<plan_item> prompt_item(record& r, std::uint32_t& prompt_rows, flight::part& part);
   std::optional<plan_item> decode_item(record& r, flight::part& part, decisions& out);
   draft_bounds usable_draft(record& r, decisions& out);
+  std::uint32_t next_draft_length(record& r);
   std::uint32_t depth(group_id group) const;
   std::uint32_t in_flight(group_id group) const;
   std::uint32_t num_in_group(group_id group) const;
@@ -227,6 +232,8 @@ class scheduler_state {
   std::set<request_id> tombstones_; ///< cancelled before they were submitted
   std::set<request_id> ended_;      ///< lately; a restart may submit one again
   cost_model costs_;
+  speculation::pass_cost pass_costs_; ///< of rounds without prompt rows
+  std::vector<double> draft_step_;    ///< [drafter]: nanoseconds a level of its drafts, of late; 0 = not seen
   scheduler_counters counters_;
   std::uint64_t next_round_ = 1;
   std::uint64_t next_order_ = 1;

@@ -191,6 +191,45 @@ TEST(exactness, at_temperature_0_every_rule_but_lenient_gives_the_tokens_of_plai
       }
 }
 
+TEST(exactness, tokens_stay_the_same_by_every_length_rule) {
+  for (const auto rule : {length_rule::fixed, length_rule::heuristic, length_rule::entropy, length_rule::optimal})
+    for (const char* name : {"ngram", "half_right", "always_wrong", "model", "model_other"})
+      for (const std::uint32_t concurrency : {1U, 4U}) {
+        const bool worker = std::string_view(name).starts_with("model");
+        SCOPED_TRACE(std::string(name) + " by rule " + std::string(length_rule_names[static_cast<std::size_t>(rule)]));
+        simulation_options options;
+        options.target = small_target();
+        options.seed = concurrency;
+        options.shuffle = true;
+        std::vector<simulated_drafter> drafters;
+        drafters.push_back({drafter_called(name, small_target()), 6, 0});
+        simulation sim(options, std::move(drafters));
+        std::vector<generation_request> requests;
+        for (std::uint32_t n = 0; n < concurrency; ++n) {
+          requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 40));
+          requests.back().speculation.length_rule = rule;
+          sim.submit(requests.back(), 1);
+        }
+        ASSERT_TRUE(sim.run());
+        std::uint32_t drafted = 0, rounds = 0;
+        for (std::uint32_t n = 0; n < concurrency; ++n) {
+          ASSERT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << "request " << n;
+          drafted += sim.client(n).speculation->num_draft_tokens;
+          rounds += sim.client(n).speculation->num_rounds;
+        }
+        if (std::string_view(name) == "always_wrong" && rule == length_rule::heuristic) {
+          ASSERT_LT(drafted, 3 * rounds) << "it shrinks to one";
+        }
+        if (std::string_view(name) == "always_wrong" && rule == length_rule::optimal) {
+          ASSERT_LT(rounds, 12 * concurrency) << "it stops drafting";
+        }
+        if (worker && rule == length_rule::entropy) {
+          ASSERT_LT(drafted, 5 * rounds) << "never quite certain";
+        }
+        ASSERT_EQ(sim.check_invariants(), "");
+      }
+}
+
 TEST(exactness, stop_tokens_inside_a_draft_end_the_request_there) {
   simulation_options options;
   options.target = small_target();

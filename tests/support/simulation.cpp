@@ -118,7 +118,7 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
         add_pool(d.drafter->traits().name);
         drafter_kv_[i] = own->make_kv_storage(options_.num_blocks, options_.block_size);
       }
-      draft_runners_[i] = std::make_unique<scheduling::draft_runner>(*d.drafter, i, drafter_kv_[i].get(), options_.block_size, options_.context_length);
+      draft_runners_[i] = std::make_unique<scheduling::draft_runner>(*d.drafter, i, drafter_kv_[i].get(), options_.block_size, options_.context_length, device_->time());
       streams_[i] = device_->make_stream("draft:" + d.drafter->traits().name, d.partition);
     }
     resources.drafters.push_back(d.drafter.get());

@@ -47,6 +47,7 @@ struct draft_task {
   verification_rule rule = verification_rule::coupled;
   /// Upper bound of the tree's depth; the caller has applied the overflow guard.
   std::uint32_t draft_length = 0;
+  length_rule lengths = length_rule::fixed; ///< a drafter that knows its entropy minds `entropy`
   /// Upper bound of the tree's nodes, at least draft_length: what lies beyond has no cells and is dropped.
   std::uint32_t max_nodes = 0;
   /// Lease in the drafter's own pool, covering tokens + max_nodes; empty if it has none. Another lease

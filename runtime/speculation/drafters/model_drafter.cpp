@@ -254,13 +254,22 @@ std::span<float> model_drafter::scores_of(std::size_t logit_row) {
   return translated_;
 }
 
+/// Rule `entropy`: what the first row says of the drafter's certainty, before a token is drawn from it, bounds the levels.
+void model_drafter::mind_entropy(draft_lane& lane, std::span<const float> scores) const {
+  auto& lengths = lane.session->lengths;
+  if (!lengths) lengths.emplace(1, lane.task->draft_length, settings_.entropy_smoothing);
+  lane.bounds.depth = std::min(lane.bounds.depth, lengths->next(normalised_entropy(scores)));
+}
+
 /// What a lane's rows say. Behind the newest token there may be guesses: as long as they are what the model
 /// says, the row after them counts, too.
 void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
   const auto rows = [&](std::size_t index) { return scores_of(first_row + index); };
+  if (lane.task->lengths == length_rule::entropy && lane.candidates.empty()) mind_entropy(lane, rows(0));
   add_candidates(lane, settings_.shape, rows);
   std::size_t right = 0;
-  for (; right < lane.guesses.size() && !lane.candidates.empty(); ++right) {
+  const auto open = [&] { return !lane.candidates.empty() && lane.candidates.size() < lane.bounds.depth; };
+  for (; right < lane.guesses.size() && open(); ++right) {
     const auto newest = static_cast<std::int32_t>(lane.candidates.size()) - 1;
     if (lane.candidates[newest].token != lane.guesses[right]) break;
     lane.branches.back() = newest;

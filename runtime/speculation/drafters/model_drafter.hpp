@@ -17,6 +17,7 @@ namespace paceline::speculation {
 struct model_drafter_settings {
   tree_shape shape = {};
   std::uint32_t max_tree_nodes = token_tree::max_nodes; ///< budget of trees that are not chains
+  float entropy_smoothing = 0.5F; ///< by rule `entropy`
   bool greedy = false; ///< draft tokens are the likeliest, whatever the request
   std::shared_ptr<const vocabulary_bridge> bridge = {}; ///< null: the vocabulary is the target's
   /// Of a cascade: shortest and longest suffix that the n-gram drafter of this one looks up; 0 = none.
@@ -62,6 +63,7 @@ class model_drafter final : public drafter {
   void run(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes, pass& next);
   std::span<float> scores_of(std::size_t logit_row);
   void take_rows(draft_lane& lane, std::size_t first_row);
+  void mind_entropy(draft_lane& lane, std::span<const float> scores) const;
 
   drafter_traits traits_;
   std::shared_ptr<const model::language_model> model_;

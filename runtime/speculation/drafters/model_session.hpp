@@ -2,6 +2,7 @@
 
 #include "runtime/base/ids.hpp"
 #include "runtime/device/row_batch.hpp"
+#include "runtime/speculation/control/draft_length.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
 #include "runtime/speculation/drafters/ngram_index.hpp"
 
@@ -48,6 +49,7 @@ class model_session final : public drafter_session {
   std::size_t num_translated = 0;         ///< tokens of the target that `own_text` covers
   std::size_t first_translated = 0;       ///< the first one that it does
   std::optional<ngram_index> lookup = {}; ///< of a cascade
+  std::optional<entropy_length> lengths = {}; ///< by rule `entropy`
 
  private:
   struct branch {

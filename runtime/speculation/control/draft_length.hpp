@@ -1,0 +1,63 @@
+#pragma once
+
+#include "runtime/base/request.hpp"
+#include "runtime/speculation/control/pass_cost.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace paceline::speculation {
+
+/// How many tokens the next draft of one request shall have, from how the earlier ones fared: rules `fixed`,
+/// `heuristic` and `optimal`. (`entropy` decides inside the drafter: entropy_length. Drafter `auto` has no
+/// rule, draft_controller.) Every rule looks at earlier rounds only: none can bias what is sampled.
+class draft_length {
+ public:
+  /// `most`: never longer; where `fixed` stays and the others begin.
+  draft_length(length_rule rule, std::uint32_t most) noexcept : rule_(rule), most_(most), now_(most) {}
+
+  /// A round verified `num_draft` >= 1 tokens and kept the first `num_accepted`.
+  void on_verified(std::uint32_t num_draft, std::uint32_t num_accepted) noexcept;
+
+  /// `draft_cost`: time of one draft token over that of a pass over one row. 0 only where drafting does not
+  /// pay; then one round in `rounds_a_look` still drafts a token, so that better times are noticed.
+  std::uint32_t next(const pass_cost& cost, double draft_cost) noexcept;
+
+  /// Probability that a token is kept if the one before was, of late (rule `optimal`).
+  double acceptance() const noexcept { return kept_ / tried_; }
+
+ private:
+  static constexpr std::uint32_t rounds_a_look = 64;
+
+  length_rule rule_;
+  std::uint32_t most_;
+  std::uint32_t now_;
+  std::uint32_t num_plain_ = 0;
+  double kept_ = 3.0; ///< decayed counts, from a guess worth a few tokens
+  double tried_ = 4.0;
+};
+
+/// Rule `entropy` (EGAG; 003, section 7): a drafter that is unsure of the next token drafts few. The length
+/// falls linearly from `most` at normalised entropy 0 to `least` at 1; the entropy is smoothed over rounds
+/// with weight `smoothing` for the past. It is taken of the drafter's distribution before a token is drawn
+/// from it, so the rule is non-anticipating.
+class entropy_length {
+ public:
+  entropy_length(std::uint32_t least, std::uint32_t most, float smoothing) noexcept
+      : least_(least), most_(most), smoothing_(smoothing) {}
+
+  /// `normalised`: of the first draft token's distribution, over the logarithm of the vocabulary's size; in
+  /// [0, 1].
+  std::uint32_t next(double normalised) noexcept;
+
+ private:
+  std::uint32_t least_;
+  std::uint32_t most_;
+  float smoothing_;
+  double smoothed_ = -1; ///< below 0: nothing seen
+};
+
+/// Entropy of softmax(scores) over log(scores.size()); scores of -infinity have probability 0. In [0, 1].
+double normalised_entropy(std::span<const float> scores) noexcept;
+
+} // namespace paceline::speculation

@@ -1,0 +1,97 @@
+#include "runtime/speculation/control/draft_length.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+namespace paceline::speculation {
+namespace {
+
+pass_cost straight(double slope) {
+  pass_cost cost;
+  for (int i = 0; i < 100; ++i)
+    for (std::uint32_t rows = 1; rows <= 20; ++rows) cost.observe(rows, 1e6 * (1 + slope * (rows - 1)));
+  return cost;
+}
+
+TEST(draft_length, stays_where_it_is_by_rule_fixed) {
+  draft_length length(length_rule::fixed, 5);
+  const auto cost = straight(1);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(length.next(cost, 0), 5U);
+    length.on_verified(5, 0);
+  }
+}
+
+TEST(draft_length, grows_by_two_and_shrinks_by_one_by_rule_heuristic) {
+  draft_length length(length_rule::heuristic, 6);
+  const auto cost = straight(1);
+  const auto after = [&](std::uint32_t drafted, std::uint32_t kept) {
+    length.on_verified(drafted, kept);
+    return length.next(cost, 0);
+  };
+  EXPECT_EQ(length.next(cost, 0), 6U);
+  EXPECT_EQ(after(6, 5), 5U);
+  EXPECT_EQ(after(5, 0), 4U);
+  EXPECT_EQ(after(4, 4), 6U);
+  EXPECT_EQ(after(6, 6), 6U) << "never beyond the most";
+  for (int i = 0; i < 10; ++i) after(3, 1);
+  EXPECT_EQ(length.next(cost, 0), 1U) << "never below one";
+}
+
+TEST(draft_length, is_the_one_of_the_largest_expected_speed_up_by_rule_optimal) {
+  std::mt19937_64 random(5);
+  for (const double acceptance : {0.3, 0.6, 0.9})
+    for (const double slope : {0.05, 0.3}) {
+      draft_length length(length_rule::optimal, 12);
+      const auto cost = straight(slope);
+      std::bernoulli_distribution kept(acceptance);
+      double sum = 0;
+      for (int i = 0; i < 4000; ++i) {
+        const auto k = length.next(cost, 0.02);
+        sum += k;
+        std::uint32_t accepted = 0;
+        while (accepted < k && kept(random)) ++accepted;
+        if (k > 0) length.on_verified(k, accepted);
+      }
+      std::uint32_t best = 0;
+      double best_speed = 1;
+      for (std::uint32_t k = 1; k <= 12; ++k) {
+        double tokens = 1, reach = 1;
+        for (std::uint32_t i = 0; i < k; ++i) tokens += reach *= acceptance;
+        const double speed = tokens / (k * 0.02 + 1 + slope * k);
+        if (speed > best_speed) best = k, best_speed = speed;
+      }
+      EXPECT_NEAR(sum / 4000, best, 0.35 * best + 0.6) << acceptance << " " << slope;
+    }
+}
+
+TEST(draft_length, looks_again_now_and_then_where_drafting_does_not_pay) {
+  draft_length length(length_rule::optimal, 8);
+  const auto cost = straight(2);
+  std::uint32_t drafted = 0;
+  for (int i = 0; i < 640; ++i) drafted += length.next(cost, 0.5);
+  EXPECT_EQ(drafted, 10U);
+}
+
+TEST(entropy_length, is_short_where_the_drafter_is_unsure) {
+  entropy_length length(1, 9, 0);
+  EXPECT_EQ(length.next(0), 9U);
+  EXPECT_EQ(length.next(0.5), 5U);
+  EXPECT_EQ(length.next(1), 1U);
+  entropy_length smooth(1, 9, 0.75F);
+  EXPECT_EQ(smooth.next(0), 9U);
+  EXPECT_EQ(smooth.next(1), 7U) << "a quarter of the way";
+}
+
+TEST(normalised_entropy, is_one_of_equals_and_nothing_of_the_certain) {
+  constexpr float never = -std::numeric_limits<float>::infinity();
+  EXPECT_NEAR(normalised_entropy(std::vector<float>(100, 3.0F)), 1.0, 1e-9);
+  EXPECT_NEAR(normalised_entropy(std::vector<float>{never, 5.0F, never}), 0.0, 1e-12);
+  EXPECT_NEAR(normalised_entropy(std::vector<float>{1.0F, 1.0F, never, never}), 0.5, 1e-9);
+  EXPECT_EQ(normalised_entropy(std::vector<float>{never, never}), 0.0);
+}
+
+} // namespace
+} // namespace paceline::speculation
