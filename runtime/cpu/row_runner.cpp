@@ -19,6 +19,7 @@ const row_kernels& kernels_of(kernel_level level) {
   case kernel_level::scalar:
     return reference_row_kernels();
   case kernel_level::avx2:
+  case kernel_level::avx_vnni: // these ops multiply no bytes
     return avx2_row_kernels();
   case kernel_level::avx512_vnni:
     return avx512_row_kernels();

@@ -313,7 +313,8 @@ TEST_P(transformer_test, every_kernel_level_gives_the_same_bits_beyond_one_atten
   const model_file file(options(tensor_type::q8_0));
   std::vector<float> expected;
   constexpr std::size_t length = 270;
-  for (const auto level : {cpu::kernel_level::scalar, cpu::kernel_level::avx2, cpu::kernel_level::avx512_vnni}) {
+  for (const auto level : {cpu::kernel_level::scalar, cpu::kernel_level::avx2, cpu::kernel_level::avx_vnni,
+                           cpu::kernel_level::avx512_vnni}) {
     if (!cpu::choose_kernel_level(level)) continue; // not on this machine; the kernels' own tests emulate it
     cpu_model_options cpu = on_cpu();
     cpu.level = level;
