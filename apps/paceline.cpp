@@ -72,6 +72,7 @@ int main(int argc, char** argv) {
   inspect_c->add_option("file", inspect_o.path, "GGUF file or Hugging Face directory")->required();
   inspect_c->add_option("--ctx-size", inspect_o.context_length, "positions to plan memory for; 0: the model's own");
   inspect_c->add_option("--sequences", inspect_o.sequences, "requests at once to plan memory for");
+  add_kv_dtype(*inspect_c, inspect_o.kv_dtype);
   inspect_c->add_flag("--json", inspect_o.json, "one JSON object");
   inspect_c->callback([&] { code = inspect(inspect_o); });
 

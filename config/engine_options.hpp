@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/base/kv_type.hpp"
 #include "runtime/base/request.hpp"
 
 #include <chrono>
@@ -12,9 +13,6 @@ namespace paceline::config {
 
 /// How many batch groups are in flight (design, section 3: overlap).
 enum class overlap_mode : std::uint8_t { off, groups, automatic };
-
-/// Element type of KV cells.
-enum class kv_type : std::uint8_t { f16, f32 };
 
 /// Shape of what a drafter with a model proposes.
 enum class tree_kind : std::uint8_t { chain, fixed, dynamic, optimal };

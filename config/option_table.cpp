@@ -266,7 +266,8 @@ void declare_model(group_builder<model_options>& g) {
       "kv.block_size", integers(1, 256), [](m & o) -> auto& { return o.block_size; },
       "Tokens in one block of KV cells: what is allocated, shared and returned at a time.");
   g.add(
-      "kv.dtype", {"f16", "f32"}, [](m & o) -> auto& { return o.kv_dtype; }, "Element type of KV cells.");
+      "kv.dtype", {"f16", "f32", "bf16", "q8"}, [](m & o) -> auto& { return o.kv_dtype; },
+      "Element type of KV cells; `q8` is int8 with one scale for each token and head.");
   g.add(
       "chat_template", texts, [](m & o) -> auto& { return o.chat_template; },
       "File of a Jinja template that replaces the model's own.");

@@ -25,11 +25,11 @@ model::hash_model_config hash_config(const config::model_options& options) {
 }
 
 /// Loads the weights of `source`; progress goes out as stage `stage`.
-expected<std::shared_ptr<const model::language_model>> load_weights(const model::model_source& source, config::kv_type kv,
+expected<std::shared_ptr<const model::language_model>> load_weights(const model::model_source& source, kv_type kv,
                                                                     cpu::cpu_device& device, const std::string& stage,
                                                                     const std::function<void(const load_progress&)>& progress) {
   model::transformer_load_options options;
-  options.kv_type = kv == config::kv_type::f32 ? device::tensor_type::f32 : device::tensor_type::f16;
+  options.kv_type = kv;
   options.num_threads = std::max(std::thread::hardware_concurrency(), 1U);
   if (progress)
     options.progress = [&](std::uint64_t done, std::uint64_t total) { progress({stage, done, total}); };

@@ -45,6 +45,7 @@ expected<bench_model> open(const cost_options& options, std::uint32_t threads) {
   made.device = *std::move(device);
   made.stream = made.device->make_stream("bench", 0);
   model::transformer_load_options load;
+  load.kv_type = options.choice.kv_dtype;
   load.num_threads = threads;
   auto runs = model::load_transformer(source->config, source->weights, *made.device, *made.device, load);
   if (!runs) return std::move(runs).error();

@@ -79,6 +79,19 @@ double seconds_since(steady_clock::time_point begin) {
   }
   return total;
 }
+
+[[gnu::target("avx2,avxvnni")]] std::uint64_t dot_avx_vnni(std::uint32_t iterations) {
+  constexpr std::size_t chains = 12;
+  __m256i sums[chains] = {};
+  const __m256i weights = _mm256_set1_epi8(3), x = _mm256_set1_epi8(5);
+  for (std::uint32_t i = 0; i < iterations; ++i)
+    for (std::size_t c = 0; c < chains; ++c) {
+      sums[c] = _mm256_dpbusd_avx_epi32(sums[c], weights, x);
+      asm volatile("" : "+x"(sums[c]));
+    }
+  for (std::size_t c = 1; c < chains; ++c) sums[0] = _mm256_add_epi32(sums[0], sums[c]);
+  return static_cast<std::uint64_t>(_mm256_extract_epi64(sums[0], 0));
+}
 #endif
 
 struct dot_probe {
@@ -100,6 +113,7 @@ std::uint64_t dot_plain(std::uint32_t iterations) {
 dot_probe probe_of(cpu::kernel_level level) {
 #if defined(__x86_64__)
   if (level == cpu::kernel_level::avx512_vnni) return {&dot_vnni, 12.0 * 64};
+  if (level == cpu::kernel_level::avx_vnni) return {&dot_avx_vnni, 12.0 * 32};
   if (level == cpu::kernel_level::avx2) return {&dot_avx2, 6.0 * 8 * 32};
 #endif
   return {&dot_plain, 32};

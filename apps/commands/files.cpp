@@ -52,7 +52,7 @@ expected<tokenizer::tokenizer> open_vocabulary(const std::filesystem::path& path
 } // namespace
 
 int inspect(const inspect_options& options) {
-  const auto report = model::inspect_model(options.path, {options.context_length, options.sequences});
+  const auto report = model::inspect_model(options.path, {options.context_length, options.sequences, options.kv_dtype});
   if (!report) return fail(report.error());
   std::cout << (options.json ? model::to_json(*report) : model::to_text(*report)) << '\n';
   return exit_success;

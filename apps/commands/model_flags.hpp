@@ -5,16 +5,27 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace paceline::apps {
+
+inline void add_kv_dtype(CLI::App& app, kv_type& type) {
+  std::map<std::string, kv_type> choices;
+  for (const kv_type each : {kv_type::f16, kv_type::f32, kv_type::bf16, kv_type::q8})
+    choices.emplace(traits_of(each).name, each);
+  app.add_option("--kv-dtype", type, "element type of KV cells: f16 (default), f32, bf16 or q8")
+      ->transform(CLI::CheckedTransformer(std::move(choices)));
+}
 
 /// The flags of every command that runs a model by itself.
 inline void add_model(CLI::App& app, model_choice& choice) {
   app.add_option("--model", choice.model, "GGUF file or Hugging Face directory (\"hash\": the weightless model)")->required();
   app.add_option("--threads", choice.threads, "CPU threads; 0: all cores");
   app.add_option("--ctx-size", choice.context_length, "positions a request may use; 0: the model's own, at most 8192");
+  add_kv_dtype(app, choice.kv_dtype);
 }
 
 /// The flags that choose a drafter's model and length.

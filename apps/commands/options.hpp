@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/base/kv_type.hpp"
 #include "runtime/base/request.hpp"
 
 #include <cstdint>
@@ -14,6 +15,7 @@ struct model_choice {
   std::string model;                ///< GGUF file or Hugging Face directory; "hash" is the weightless model
   std::uint32_t threads = 0;        ///< 0: all cores
   std::uint32_t context_length = 0; ///< 0: the model's own, at most 8192
+  kv_type kv_dtype = kv_type::f16;
   std::string drafter = "auto";     ///< auto, none, ngram or model
   std::string draft_model;          ///< path of a drafter's model; implies `model`
   std::uint32_t draft_length = 5;
@@ -67,6 +69,7 @@ struct inspect_options {
   std::string path;
   std::uint32_t context_length = 0;
   std::uint32_t sequences = 1;
+  kv_type kv_dtype = kv_type::f16;
   bool json = false;
 };
 

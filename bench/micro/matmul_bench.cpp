@@ -46,7 +46,7 @@ const device::matrix& matrix_of(tensor_type type) {
 }
 
 void product(benchmark::State& state, tensor_type type, kernel_level level) {
-  if (best_kernel_level() < level) {
+  if (!machine_runs(level)) {
     state.SkipWithError("this machine does not run the level");
     return;
   }

@@ -5,14 +5,15 @@
 #include "runtime/device/float16.hpp"
 
 #include <array>
+#include <bit>
 #include <cmath>
+#include <span>
 #include <vector>
 
 namespace paceline::cpu {
 namespace {
 
 using device::activation;
-using device::tensor_type;
 
 constexpr std::uint32_t lanes = 16;
 
@@ -71,17 +72,50 @@ void glu(const device::glu_args& args, row_range rows) {
   }
 }
 
-/// Value `index` of a pool array, and the same as a place to write to.
-float stored(const void* values, tensor_type type, std::size_t index) {
-  if (type == tensor_type::f32) return static_cast<const float*>(values)[index];
+/// Value `index` of a pool array: of a q8 pool, the code.
+float stored(const void* values, kv_type type, std::size_t index) {
+  switch (type) {
+  case kv_type::f32:
+    return static_cast<const float*>(values)[index];
+  case kv_type::bf16:
+    return device::float_of_bf16(static_cast<const device::bfloat16*>(values)[index].bits);
+  case kv_type::q8:
+    return static_cast<const std::int8_t*>(values)[index];
+  case kv_type::f16:
+    break;
+  }
   return device::float_of_f16(static_cast<const std::uint16_t*>(values)[index]);
 }
 
-void store(void* values, tensor_type type, std::size_t index, float value) {
-  if (type == tensor_type::f32)
+void store(void* values, kv_type type, std::size_t index, float value) {
+  switch (type) {
+  case kv_type::f32:
     static_cast<float*>(values)[index] = value;
-  else
-    static_cast<std::uint16_t*>(values)[index] = device::f16_of_float(value);
+    return;
+  case kv_type::bf16:
+    static_cast<device::bfloat16*>(values)[index] = {device::bf16_of_float(value)};
+    return;
+  case kv_type::q8:
+    static_cast<std::int8_t*>(values)[index] = static_cast<std::int8_t>(value);
+    return;
+  case kv_type::f16:
+    break;
+  }
+  static_cast<std::uint16_t*>(values)[index] = device::f16_of_float(value);
+}
+
+/// The values of one head as a q8 pool stores them: turns them into their codes, and returns their scale.
+float to_codes(std::span<float> values) {
+  float largest = 0;
+  bool finite = true;
+  for (const float x : values) {
+    finite = finite && std::isfinite(x);
+    largest = std::max(largest, std::fabs(x));
+  }
+  const bool usable = finite && largest >= 0x1p-100F;
+  for (float& x : values) x = usable ? std::nearbyint(x * (127.0F / largest)) : 0.0F;
+  if (!finite) return std::bit_cast<float>(0x7fc00000U);
+  return usable ? largest / 127.0F : 0.0F;
 }
 
 void kv_write(const device::kv_write_args& args, row_range rows) {
@@ -92,10 +126,16 @@ void kv_write(const device::kv_write_args& args, row_range rows) {
     const block_id block = blocks[row.slot.value / layer.block_size];
     const std::uint32_t cell = row.slot.value % layer.block_size;
     for (std::uint32_t h = 0; h < layer.num_heads; ++h) {
+      const std::size_t from = r * args.stride + std::size_t{h} * layer.head_dim;
+      std::vector<float> key(args.keys + from, args.keys + from + layer.head_dim);
+      std::vector<float> value(args.values + from, args.values + from + layer.head_dim);
+      if (layer.type == kv_type::q8) {
+        layer.key_scales[layer.scale_index(block, h, cell)] = to_codes(key);
+        layer.value_scales[layer.scale_index(block, h, cell)] = to_codes(value);
+      }
       for (std::uint32_t d = 0; d < layer.head_dim; ++d) {
-        const std::size_t from = r * args.stride + std::size_t{h} * layer.head_dim + d;
-        store(layer.keys, layer.type, layer.key_index(block, h, cell, d), args.keys[from]);
-        store(layer.values, layer.type, layer.value_index(block, h, cell, d), args.values[from]);
+        store(layer.keys, layer.type, layer.key_index(block, h, cell, d), key[d]);
+        store(layer.values, layer.type, layer.value_index(block, h, cell, d), value[d]);
       }
     }
   }
@@ -122,6 +162,7 @@ class head_attention {
     for (std::uint32_t d = 0; d < layer.head_dim; ++d)
       dot =
           std::fma(query_[d], stored(layer.keys, layer.type, layer.key_index(block, kv_head_, cell, d)), dot);
+    if (layer.type == kv_type::q8) dot = dot * layer.key_scales[layer.scale_index(block, kv_head_, cell)];
     dot = dot * args_.scale;
     if (args_.soft_cap != 0) dot = args_.soft_cap * tanh_reference(dot * (1.0F / args_.soft_cap));
     return dot;
@@ -140,6 +181,7 @@ class head_attention {
       weight = exp_reference(weight - part.max);
       sum[j % lanes] += weight;
       const auto [block, cell] = cell_of(j);
+      if (layer.type == kv_type::q8) weight *= layer.value_scales[layer.scale_index(block, kv_head_, cell)];
       for (std::uint32_t d = 0; d < layer.head_dim; ++d) {
         const float value = stored(layer.values, layer.type, layer.value_index(block, kv_head_, cell, d));
         part.acc[d] = std::fma(weight, value, part.acc[d]);

@@ -19,6 +19,7 @@ const row_kernels& kernels_of(kernel_level level) {
   case kernel_level::scalar:
     return reference_row_kernels();
   case kernel_level::avx2:
+  case kernel_level::avx_vnni: // these ops multiply no bytes
     return avx2_row_kernels();
   case kernel_level::avx512_vnni:
     return avx512_row_kernels();
@@ -26,7 +27,16 @@ const row_kernels& kernels_of(kernel_level level) {
   PACELINE_CHECK(false, "unknown kernel level");
 }
 
-void copy_cells(const device::kv_layer& layer, const device::kv_copy& copy, std::size_t value_bytes) {
+void copy_scales(const device::kv_layer& layer, const device::kv_copy& copy, std::uint32_t head) {
+  const std::size_t to = layer.scale_index(copy.to_block, head, copy.to_offset);
+  const std::size_t from = layer.scale_index(copy.from_block, head, copy.from_offset);
+  for (float* const scales : {layer.key_scales, layer.value_scales})
+    std::memmove(scales + to, scales + from, copy.num_cells * sizeof(float));
+}
+
+void copy_cells(const device::kv_layer& layer, const device::kv_copy& copy) {
+  const kv_type_traits traits = traits_of(layer.type);
+  const std::size_t value_bytes = traits.value_bytes;
   auto* keys = static_cast<std::byte*>(layer.keys);
   auto* values = static_cast<std::byte*>(layer.values);
   for (std::uint32_t h = 0; h < layer.num_heads; ++h) {
@@ -38,6 +48,7 @@ void copy_cells(const device::kv_layer& layer, const device::kv_copy& copy, std:
     std::memmove(values + layer.value_index(copy.to_block, h, copy.to_offset, 0) * value_bytes,
                  values + layer.value_index(copy.from_block, h, copy.from_offset, 0) * value_bytes,
                  copy.num_cells * layer.head_dim * value_bytes);
+    if (traits.scale_bytes != 0) copy_scales(layer, copy, h);
   }
 }
 
@@ -117,7 +128,6 @@ void row_runner::kv_write(const device::kv_write_args& args) {
 }
 
 void row_runner::kv_copy(const device::kv_copy_args& args) {
-  const std::size_t value_bytes = args.layer.type == device::tensor_type::f16 ? 2 : 4;
   for (const device::kv_copy& copy : args.copies) {
     PACELINE_CHECK(copy.from_block.value < args.layer.num_blocks &&
                        copy.to_block.value < args.layer.num_blocks &&
@@ -125,7 +135,7 @@ void row_runner::kv_copy(const device::kv_copy_args& args) {
                        copy.from_offset <= args.layer.block_size - copy.num_cells &&
                        copy.to_offset <= args.layer.block_size - copy.num_cells,
                    "kv_copy: cells outside the pool");
-    copy_cells(args.layer, copy, value_bytes);
+    copy_cells(args.layer, copy);
   }
 }
 

@@ -38,4 +38,17 @@ inline float float_of_bf16(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
+/// `value` rounded to bfloat16, ties to even; beyond its range infinity, subnormals kept. NaNs keep their sign and
+/// payload's top and become quiet.
+inline std::uint16_t bf16_of_float(float value) noexcept {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
+  return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
+}
+
+/// A bfloat16 in memory, told apart from the std::uint16_t that holds a half.
+struct bfloat16 {
+  std::uint16_t bits = 0;
+};
+
 } // namespace paceline::device

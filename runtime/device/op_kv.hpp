@@ -1,7 +1,7 @@
 #pragma once
 
+#include "runtime/base/kv_type.hpp"
 #include "runtime/device/row_batch.hpp"
-#include "runtime/device/tensor_type.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -13,18 +13,22 @@ namespace paceline::device {
 inline constexpr std::uint32_t max_head_dim = 512;
 
 /// One layer's keys and values in a pool of blocks. Keys lie position-minor, so that one load brings the same
-/// dimension of neighbouring positions; values lie dimension-minor:
+/// dimension of neighbouring positions; values lie dimension-minor; scales, which only q8 has, lie
+/// position-minor:
 ///
 ///     key   (block b, head h, cell c, dimension d) at ((b * num_heads + h) * head_dim + d) * block_size + c
 ///     value (block b, head h, cell c, dimension d) at ((b * num_heads + h) * block_size + c) * head_dim + d
+///     scale (block b, head h, cell c)              at (b * num_heads + h) * block_size + c
 struct kv_layer {
   void* keys = nullptr;
   void* values = nullptr;
-  tensor_type type = tensor_type::f16; ///< f16 or f32
+  kv_type type = kv_type::f16;
   std::uint32_t num_blocks = 0;
   std::uint32_t block_size = 0; ///< cells a block; whole multiples of 16 are fast
   std::uint32_t num_heads = 0;  ///< key-value heads
   std::uint32_t head_dim = 0;   ///< at most max_head_dim
+  float* key_scales = nullptr;  ///< q8 only, as are value_scales
+  float* value_scales = nullptr;
 
   std::size_t key_index(block_id block, std::uint32_t head, std::uint32_t cell,
                         std::uint32_t d) const noexcept {
@@ -34,13 +38,23 @@ struct kv_layer {
                           std::uint32_t d) const noexcept {
     return ((std::size_t{block.value} * num_heads + head) * block_size + cell) * head_dim + d;
   }
+  std::size_t scale_index(block_id block, std::uint32_t head, std::uint32_t cell) const noexcept {
+    return (std::size_t{block.value} * num_heads + head) * block_size + cell;
+  }
   /// Values in `keys`, and in `values`.
   std::size_t num_values() const noexcept {
     return std::size_t{num_blocks} * num_heads * head_dim * block_size;
   }
 };
 
-/// Writes each row's keys and values into its slot, rounded to the pool's type (nearest, ties to even).
+/// Writes each row's keys and values into its slot. f16, bf16: rounded (nearest, ties to even). q8: for the
+/// head_dim values x of one head, in float32,
+/// - a = the largest |x|; scale = a / 127; code = x * (127 / a), rounded to the nearest integer, ties to
+/// even;
+/// - with a < 2^-100 scale and codes are 0; with an x that is not finite the scale is NaN (0x7fc00000) and
+/// the
+///   codes are 0.
+/// A stored number is worth code * scale.
 struct kv_write_args {
   const row_batch* batch = nullptr;
   kv_layer layer;
@@ -49,7 +63,7 @@ struct kv_write_args {
   std::size_t stride = 0;
 };
 
-/// Moves cells within one layer's pool, in order.
+/// Moves cells, scales included, within one layer's pool, in order.
 struct kv_copy_args {
   kv_layer layer;
   std::span<const kv_copy> copies;

@@ -4,6 +4,7 @@
 #include "runtime/device/op_kv.hpp"
 #include "runtime/model/language_model.hpp"
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -14,16 +15,15 @@ struct kv_shape {
   std::uint32_t num_layers = 0;
   std::uint32_t num_heads = 0; ///< key-value heads
   std::uint32_t head_dim = 0;
-  device::tensor_type type = device::tensor_type::f16; ///< f16 or f32
+  kv_type type = kv_type::f16;
 
   std::uint64_t bytes_per_token() const noexcept {
-    const std::uint64_t value_bytes = type == device::tensor_type::f16 ? 2 : 4;
-    return 2 * value_bytes * num_layers * num_heads * head_dim;
+    return 2 * kv_head_bytes(type, head_dim) * num_layers * num_heads;
   }
 };
 
-/// Keys and values of a transformer: one buffer a layer, keys first, each in the layout of
-/// `device::kv_layer`.
+/// Keys and values of a transformer: one buffer a layer that holds keys, values and, where the type has them,
+/// their scales, each array in the layout of `device::kv_layer` and from a multiple of 64 bytes on.
 class kv_cells final : public kv_storage {
  public:
   /// Throws std::bad_alloc, also where the size is beyond 64 bits. `memory` outlives the storage.
@@ -41,7 +41,12 @@ class kv_cells final : public kv_storage {
  private:
   std::uint32_t num_blocks_;
   std::uint32_t block_size_;
-  std::uint64_t block_bytes_; ///< of the keys, and of the values, of one block in one layer
+  /// An array of a layer's buffer.
+  struct part {
+    std::uint64_t begin = 0;
+    std::uint64_t block_bytes = 0;
+  };
+  std::array<part, 4> parts_; ///< keys, values, key scales, value scales
   std::vector<std::unique_ptr<device::buffer>> buffers_;
   std::vector<device::kv_layer> layers_;
 };

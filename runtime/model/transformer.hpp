@@ -48,7 +48,7 @@ class transformer final : public language_model {
  public:
   /// `weights` has everything that the config implies; `memory`, which KV pools are taken from, outlives the
   /// model.
-  transformer(model_config config, transformer_weights weights, device::tensor_type kv_type,
+  transformer(model_config config, transformer_weights weights, kv_type kv_type,
               device::buffer_memory& memory);
 
   const model_info& info() const noexcept override { return info_; }

@@ -174,8 +174,6 @@ std::unique_ptr<device::buffer> upload(const std::vector<vector_job>& jobs, devi
 expected<std::unique_ptr<transformer>>
 load_transformer(const model_config& config, const weights_source& source, device::weight_memory& weights,
                  device::buffer_memory& buffers, const transformer_load_options& options) {
-  if (options.kv_type != device::tensor_type::f16 && options.kv_type != device::tensor_type::f32)
-    return error(errc::invalid_argument, "KV type: must be F16 or F32");
   if (config.head_dim > device::max_head_dim)
     return error(errc::unsupported, "head_dim: " + std::to_string(config.head_dim) + " is above " +
                                         std::to_string(device::max_head_dim));

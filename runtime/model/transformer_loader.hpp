@@ -3,6 +3,7 @@
 #include "runtime/base/expected.hpp"
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/matrix.hpp"
+#include "runtime/device/op_kv.hpp"
 #include "runtime/model/loader/weights_source.hpp"
 #include "runtime/model/model_config.hpp"
 #include "runtime/model/transformer.hpp"
@@ -15,8 +16,8 @@ namespace paceline::model {
 
 /// How a transformer is brought onto a device.
 struct transformer_load_options {
-  device::tensor_type kv_type = device::tensor_type::f16; ///< of KV pools: f16 or f32
-  std::uint32_t num_threads = 1;                          ///< that read and pack tensors
+  paceline::kv_type kv_type = paceline::kv_type::f16; ///< of KV pools
+  std::uint32_t num_threads = 1;                  ///< that read and pack tensors
   /// Called after each piece of a few megabytes with the bytes read so far and in all; from any of the threads, one call at a
   /// time. Must not throw.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;

@@ -39,6 +39,7 @@ def test_every_example_follows_the_schema(path):
     (("server",), "request_timeout", 90, False),
     (("models", 0), "kind", "gguf", False),
     (("models", 0), "kv", {"dtype": "f32"}, True),
+    (("models", 0), "kv", {"dtype": "q8"}, True),
     (("models", 0), "kv", {"dtype": "f64"}, False),
     (("models", 0, "drafters", 0), "draft_length", 0, False),
     (("models", 0, "drafters", 0), "draft_length", 1, True),

@@ -14,7 +14,7 @@ namespace paceline::test {
 struct cpu_model_options {
   std::uint32_t num_threads = 1;
   std::optional<cpu::kernel_level> level;
-  device::tensor_type kv_type = device::tensor_type::f16;
+  paceline::kv_type kv_type = paceline::kv_type::f16;
 };
 
 /// A model on a CPU device of its own, run synchronously. Throws std::runtime_error with the reason where

@@ -85,7 +85,8 @@ class paged_sequences {
   void copy_cell(const device::kv_layer& layer, std::uint32_t sequence, std::uint32_t from,
                  std::uint32_t to) const {
     const device::kv_copy copy = copy_of(sequence, from, to);
-    const std::size_t size = layer.type == device::tensor_type::f16 ? 2 : 4;
+    const kv_type_traits traits = traits_of(layer.type);
+    const std::size_t size = traits.value_bytes;
     auto* keys = static_cast<std::byte*>(layer.keys);
     auto* values = static_cast<std::byte*>(layer.values);
     for (std::uint32_t h = 0; h < layer.num_heads; ++h) {
@@ -95,6 +96,10 @@ class paged_sequences {
         std::memcpy(values + layer.value_index(copy.to_block, h, copy.to_offset, d) * size,
                     values + layer.value_index(copy.from_block, h, copy.from_offset, d) * size, size);
       }
+      if (traits.scale_bytes == 0) continue;
+      for (float* scales : {layer.key_scales, layer.value_scales})
+        scales[layer.scale_index(copy.to_block, h, copy.to_offset)] =
+            scales[layer.scale_index(copy.from_block, h, copy.from_offset)];
     }
   }
 

@@ -5,109 +5,12 @@
 // A unit is up to attention_unit_queries queries of one sequence and key-value head, handled together so that
 // a key or value is loaded and widened once for several queries. That changes no result: the score of a
 // (query, position) is its own chain over d, the output of a (query, dimension) its own chain over positions.
+#include "runtime/cpu/kernels/attention_tiles.hpp"
+#include "runtime/cpu/kernels/kv_element.hpp"
 #include "runtime/cpu/kernels/math.hpp"
-#include "runtime/cpu/row_kernels.hpp"
-
-#include <type_traits>
-#include <utility>
 
 namespace paceline::cpu {
 namespace {
-
-constexpr std::uint32_t max_head_dim = device::max_head_dim;
-constexpr std::uint32_t max_queries = attention_unit_queries;
-constexpr std::uint32_t split_positions = device::attention_split;
-
-constexpr std::uint32_t lower(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
-constexpr std::uint32_t higher(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
-
-/// Calls `body` with 0, 1, ..., N - 1 as constants. Unlike a loop, it keeps arrays of accumulators in
-/// registers: the compiler splits an array into registers only where it sees constant indices before it
-/// unrolls.
-template <std::uint32_t N, class Body>
-[[gnu::always_inline]] inline void repeat(const Body& body) {
-  [&]<std::uint32_t... I>(std::integer_sequence<std::uint32_t, I...>) [[gnu::always_inline]] {
-    (body(std::integral_constant<std::uint32_t, I>{}), ...);
-  }
-  (std::make_integer_sequence<std::uint32_t, N>{});
-}
-
-/// Chains of fused multiply-adds that must run side by side to keep the units busy, in vectors; a tile of
-/// fewer queries takes several groups of positions, or of dimensions, at once.
-constexpr std::uint32_t chains_wanted = 4;
-template <std::uint32_t Q>
-constexpr std::uint32_t groups_at_once = Q < chains_wanted ? chains_wanted / Q : 1;
-
-/// Positions whose values are asked for ahead of their use: the blocks of a sequence lie anywhere, so the
-/// processor foresees no stream beyond one.
-constexpr std::uint32_t prefetch_positions = 12;
-
-/// Scores of Q queries at G groups of 16 positions. The keys of group g stand side by side at `keys[g]`,
-/// dimensions `stride` values apart; those of `next` are asked for on the way. queries:
-/// [head_dim][query_stride], the first Q of each line. out: queries split_positions apart, groups 16.
-template <class V, class T, std::uint32_t Q, std::uint32_t G>
-void score_tile(const float* queries, std::uint32_t query_stride, const T* const* keys, const T* const* next,
-                std::size_t stride, std::uint32_t head_dim, float* out) {
-  typename V::vec dot[G * Q];
-  repeat<G * Q>([&](auto i) { dot[i] = V::zero(); });
-  for (std::uint32_t d = 0; d < head_dim; ++d) {
-    const float* line = queries + d * query_stride;
-    repeat<G>([&](auto g) {
-      __builtin_prefetch(next[g] + d * stride);
-      const auto key = V::load(keys[g] + d * stride);
-      repeat<Q>([&](auto q) { V::add_product(dot[g * Q + q], V::broadcast(line + q), key); });
-    });
-  }
-  repeat<G>([&](auto g) {
-    repeat<Q>([&](auto q) { V::store(out + q * split_positions + g * V::lanes, dot[g * Q + q]); });
-  });
-}
-
-/// acc[q][d .. d + 16 * G) += sum over j of weights[q][j] * cells[j][d .. d + 16 * G), in order of j. With
-/// `rest` not 0 only that many dimensions are left, and G is 1.
-template <class V, class T, std::uint32_t Q, std::uint32_t G>
-void value_tile(const float* weights, const T* const* cells, std::uint32_t begin, std::uint32_t end,
-                std::uint32_t d, std::uint32_t rest, float* acc) {
-  typename V::vec sum[G * Q];
-  repeat<G>([&](auto g) {
-    repeat<Q>([&](auto q) { sum[g * Q + q] = V::load(acc + q * max_head_dim + d + g * V::lanes); });
-  });
-  const auto add = [&](std::uint32_t j, auto g, typename V::vec value) {
-    repeat<Q>([&](auto q) {
-      V::add_product(sum[g * Q + q], V::broadcast(weights + q * split_positions + j), value);
-    });
-  };
-  if (rest == 0)
-    for (std::uint32_t j = begin; j < end; ++j) {
-      const T* const ahead = cells[lower(j + prefetch_positions, end - 1)] + d;
-      repeat<G>([&](auto g) {
-        __builtin_prefetch(ahead + g * V::lanes);
-        add(j, g, V::load(cells[j] + d + g * V::lanes));
-      });
-    }
-  else
-    for (std::uint32_t j = begin; j < end; ++j)
-      add(j, std::integral_constant<std::uint32_t, 0>(), V::load_partial(cells[j] + d, rest));
-  repeat<G>([&](auto g) {
-    repeat<Q>([&](auto q) { V::store(acc + q * max_head_dim + d + g * V::lanes, sum[g * Q + q]); });
-  });
-}
-
-/// Calls `tile.template operator()<Q>(first)` over queries [begin, end) in tiles that fit the registers, as
-/// even as possible.
-template <class V, class Tile>
-void for_tiles(std::uint32_t begin, std::uint32_t end, const Tile& tile) {
-  const std::uint32_t count = end - begin;
-  const std::uint32_t num_tiles = (count + V::tile_queries - 1) / V::tile_queries;
-  for (std::uint32_t t = 0; t < num_tiles; ++t) {
-    const std::uint32_t first = begin + count * t / num_tiles;
-    const std::uint32_t size = begin + count * (t + 1) / num_tiles - first;
-    [&]<std::uint32_t... I>(std::integer_sequence<std::uint32_t, I...>) {
-      (void)((size == I + 1 && (tile.template operator()<I + 1>(first), true)) || ...);
-    }
-    (std::make_integer_sequence<std::uint32_t, V::tile_queries>{});
-  }
-}
 
 template <class V, class T>
 class unit_attention {
@@ -172,7 +75,11 @@ class unit_attention {
       shared_end = lower(shared_end, lower(end_[r], within(linear_end(r), split)));
     }
     score(split, any_begin, any_end);
-    for (std::uint32_t q = 0; q < num_queries_; ++q) weigh(q);
+    for (std::uint32_t r = 0; r < num_rows_; ++r) {
+      if (begin_[r] >= end_[r]) continue;
+      if constexpr (is_code<T>) gather_scales(r, split);
+      for (std::uint32_t q = r * num_heads_; q < (r + 1) * num_heads_; ++q) weigh(q, begin_[r], end_[r]);
+    }
     add_values(split, shared_begin, shared_end);
     for (std::uint32_t q = 0; q < num_queries_; ++q)
       if (begin_[q / num_heads_] < end_[q / num_heads_]) merge(q);
@@ -225,7 +132,7 @@ class unit_attention {
 
   void gather_keys(std::uint32_t row, std::uint32_t split, std::uint32_t group, std::uint32_t begin,
                    std::uint32_t end) {
-    for (std::uint32_t i = 0; i < layer_.head_dim * V::lanes; ++i) gathered_[i] = 0;
+    for (std::uint32_t i = 0; i < layer_.head_dim * V::lanes; ++i) gathered_[i] = T{};
     for (std::uint32_t j = begin; j < end; ++j) {
       const std::uint32_t slot = slot_of(row, split + j);
       const T* key =
@@ -251,11 +158,23 @@ class unit_attention {
     });
   }
 
-  /// Turns the scores of one query into weights exp(score - max), with their sum.
-  void weigh(std::uint32_t q) {
-    const std::uint32_t begin = begin_[q / num_heads_];
-    const std::uint32_t end = end_[q / num_heads_];
-    if (begin >= end) return;
+  /// The scales of what `row` sees of the split; 0 beside it.
+  void gather_scales(std::uint32_t row, std::uint32_t split) {
+    const std::uint32_t begin = begin_[row] / V::lanes * V::lanes;
+    for (std::uint32_t j = begin; j < split_positions; ++j) key_scales_[j] = value_scales_[j] = 0;
+    for_runs(row, split, begin_[row], end_[row],
+             [&](std::uint32_t j, block_id block, std::uint32_t cell, std::uint32_t run) {
+               const std::size_t at = layer_.scale_index(block, kv_head_, cell);
+               for (std::uint32_t i = 0; i < run; ++i) {
+                 key_scales_[j + i] = layer_.key_scales[at + i];
+                 value_scales_[j + i] = layer_.value_scales[at + i];
+               }
+             });
+  }
+
+  /// Turns the scores of one query into weights exp(score - max), with their sum; of codes, the weights then
+  /// take the values' scales, so that the sum over positions does not.
+  void weigh(std::uint32_t q, std::uint32_t begin, std::uint32_t end) {
     float* scores = weights_[q];
     const std::uint32_t group_begin = begin / V::lanes * V::lanes;
     const std::uint32_t group_end = (end + V::lanes - 1) / V::lanes * V::lanes;
@@ -264,7 +183,9 @@ class unit_attention {
     const auto cap = V::set1(args_.soft_cap);
     const auto inverse_cap = V::set1(1.0F / args_.soft_cap);
     for (std::uint32_t j = group_begin; j < group_end; j += V::lanes) {
-      auto x = V::mul(V::load(scores + j), scale);
+      auto x = V::load(scores + j);
+      if constexpr (is_code<T>) x = V::mul(x, V::load(key_scales_ + j));
+      x = V::mul(x, scale);
       if (capped) x = V::mul(cap, tanh<V>(V::mul(x, inverse_cap)));
       V::store(scores + j, x);
     }
@@ -278,8 +199,11 @@ class unit_attention {
     auto sum = V::zero();
     for (std::uint32_t j = group_begin; j < group_end; j += V::lanes) {
       const auto weight = exp<V>(V::sub(V::load(scores + j), shift));
-      V::store(scores + j, weight);
       sum = V::add(sum, weight);
+      if constexpr (is_code<T>)
+        V::store(scores + j, V::mul(weight, V::load(value_scales_ + j)));
+      else
+        V::store(scores + j, weight);
     }
     part_sum_[q] = V::reduce_add(sum);
   }
@@ -319,16 +243,27 @@ class unit_attention {
 
   /// cells_[j] = where the value of position split + j, as `row` sees it, begins.
   void locate_values(std::uint32_t row, std::uint32_t split, std::uint32_t begin, std::uint32_t end) {
-    const T* values = static_cast<const T*>(layer_.values);
+    for_runs(row, split, begin, end,
+             [&](std::uint32_t j, block_id block, std::uint32_t cell, std::uint32_t run) {
+               const T* const value =
+                   static_cast<const T*>(layer_.values) + layer_.value_index(block, kv_head_, cell, 0);
+               for (std::uint32_t i = 0; i < run; ++i)
+                 cells_[j + i] = value + std::size_t{i} * layer_.head_dim;
+             });
+  }
+
+  /// Calls fn(j, block, cell, run) for positions split + begin .. split + end as `row` sees them: those from
+  /// split + j on lie in `run` neighbouring cells of one block.
+  template <class Fn>
+  void for_runs(std::uint32_t row, std::uint32_t split, std::uint32_t begin, std::uint32_t end,
+                const Fn& fn) {
     const std::uint32_t linear = linear_end(row);
-    std::uint32_t j = begin;
-    while (j < end) {
+    for (std::uint32_t j = begin; j < end;) {
       const std::uint32_t slot = slot_of(row, split + j);
       const std::uint32_t cell = slot % layer_.block_size;
-      const T* value = values + layer_.value_index(blocks_[slot / layer_.block_size], kv_head_, cell, 0);
-      std::uint32_t run = 1; // cells of one block that hold consecutive positions
+      std::uint32_t run = 1;
       if (split + j < linear) run = lower(lower(layer_.block_size - cell, linear - (split + j)), end - j);
-      for (std::uint32_t i = 0; i < run; ++i) cells_[j + i] = value + std::size_t{i} * layer_.head_dim;
+      fn(j, blocks_[slot / layer_.block_size], cell, run);
       j += run;
     }
   }
@@ -381,6 +316,8 @@ class unit_attention {
   const T* cells_[split_positions];
   const T* keys_[split_positions / V::lanes];
   T gathered_[max_head_dim * V::lanes];
+  alignas(64) float key_scales_[split_positions]; // of the row and split at hand; of codes only
+  alignas(64) float value_scales_[split_positions];
   alignas(64) float queries_[max_head_dim * max_queries];
   alignas(64) float weights_[max_queries][split_positions];
   alignas(64) float part_[max_queries][max_head_dim];
@@ -389,10 +326,8 @@ class unit_attention {
 
 template <class V>
 void attention(const device::attention_args& args, const attention_unit& unit) {
-  if (args.layer.type == device::tensor_type::f32)
-    unit_attention<V, float>(args, unit).run();
-  else
-    unit_attention<V, std::uint16_t>(args, unit).run();
+  with_element(args.layer.type,
+               [&](auto element) { unit_attention<V, decltype(element)>(args, unit).run(); });
 }
 
 } // namespace

@@ -1,59 +1,15 @@
 // Compiled with -mavx2 -mfma -mf16c. Eight rows of a tile, its lower or upper half, fill a register.
-#include "runtime/cpu/kernels/matmul_table-inl.hpp"
-#include "runtime/cpu/packed_layout.hpp"
-
-#include <immintrin.h>
+#include "runtime/cpu/kernels/matmul_256-inl.hpp"
 
 #include <bit>
-#include <cstring>
 
 namespace paceline::cpu {
 namespace {
 
 using device::tensor_type;
 
-constexpr std::uint32_t half_rows = 8;
-
-__m256i load(const std::byte* at) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(at)); }
-__m128i load8(const std::byte* at) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)); }
-
-template <class T>
-__m256i broadcast4(const T* at) { // four bytes to every lane
-  std::int32_t four = 0;
-  std::memcpy(&four, at, sizeof four);
-  return _mm256_set1_epi32(four);
-}
-
-__m256 load_f16(const std::byte* at) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
-}
-
 /// Both int16 halves of each lane: (low of a, low of b).
 __m256i pair16(__m256i a, __m256i b) { return _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xAA); }
-
-/// Codes of columns 4 * G .. 4 * G + 3 of half a tile's rows, unsigned; of the block whose codes begin at
-/// `codes`, which points to the half's bytes of the first line.
-template <packed_format F, std::uint32_t G>
-[[gnu::always_inline]] inline __m256i unsigned_codes(const std::byte* codes) {
-  const auto line = [&](std::uint32_t index) { return load(codes + index * line_bytes); };
-  /// Bits [from, from + count) of each byte at bit `to`.
-  const auto field = [](__m256i bytes, int from, int count, int to) {
-    const __m256i mask = _mm256_set1_epi8(static_cast<char>(((1 << count) - 1) << to));
-    const __m256i moved =
-        from > to ? _mm256_srli_epi16(bytes, from - to) : _mm256_slli_epi16(bytes, to - from);
-    return _mm256_and_si256(from == to ? bytes : moved, mask);
-  };
-  if constexpr (F.code_bits >= 4) {
-    const __m256i low = field(line(G % 4), G / 4 * 4, 4, 0);
-    if constexpr (F.code_bits == 5) return _mm256_or_si256(low, field(line(4), G, 1, 4));
-    if constexpr (F.code_bits == 6) return _mm256_or_si256(low, field(line(4 + G / 4), G % 4 * 2, 2, 4));
-    return low;
-  } else {
-    const __m256i low = field(line(G / 4), G % 4 * 2, 2, 0);
-    if constexpr (F.code_bits == 3) return _mm256_or_si256(low, field(line(2), G, 1, 2));
-    return low;
-  }
-}
 
 template <packed_format F, std::uint32_t G>
 [[gnu::always_inline]] inline __m256i signed_codes(const std::byte* codes) {
@@ -63,15 +19,6 @@ template <packed_format F, std::uint32_t G>
   } else {
     return load(codes + G * line_bytes);
   }
-}
-
-/// Calls fn with std::integral_constant 0 .. Count-1.
-template <std::uint32_t Count, class Fn>
-[[gnu::always_inline]] inline void unrolled(Fn&& fn) {
-  [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
-    (fn(std::integral_constant<std::uint32_t, I>()), ...);
-  }
-  (std::make_index_sequence<Count>());
 }
 
 /// What the rows of a tile bring into a block besides codes, in halves; shared by the rows of x.
@@ -105,10 +52,6 @@ struct block_scales {
     return _mm256_madd_epi16(products, F.has_scales ? multiplier[group][half] : _mm256_set1_epi16(1));
   }
 };
-
-/// Holds the compiler to the order written: left alone it computes many products before it adds them, and
-/// runs out of registers.
-[[gnu::always_inline]] inline void keep_order(__m256i& value) { asm volatile("" : "+x"(value)); }
 
 /// sum += products of int16, or sum = products for the first ones.
 template <bool First>
@@ -175,31 +118,20 @@ template <packed_format F, std::uint32_t N>
   });
 }
 
-/// One block of a tile times N rows of x.
-template <packed_format F, std::uint32_t N>
-[[gnu::always_inline]] inline void add_block(const std::byte* codes, const block_scales<F>& scales,
-                                             const __m256 (&d)[2], const activation_block* x,
-                                             __m256 (*acc)[2]) {
-  __m256i j[2][N];
-  if constexpr (F.code_bits == 8 || F.lookup)
-    dot_signed<F, N>(codes, x, scales, j);
-  else
-    dot_unsigned<F, N>(codes, x, scales, j);
-  unrolled<N>([&](auto r) __attribute__((always_inline)) {
-    const activation_block& row = x[r()];
-    for (std::uint32_t h = 0; h < 2; ++h) {
-      __m256 sum = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(j[h][r()]), d[h]), _mm256_set1_ps(row.d),
-                                   acc[r()][h]);
-      if constexpr (F.has_mins && F.groups == 1)
-        sum = _mm256_fmadd_ps(scales.mins[0][h], _mm256_set1_ps(row.min_factor), sum);
-      if constexpr (F.has_mins && F.groups == 2) {
-        sum = _mm256_fmadd_ps(scales.mins[0][h], _mm256_set1_ps(row.min_factors[0]), sum);
-        sum = _mm256_fmadd_ps(scales.mins[1][h], _mm256_set1_ps(row.min_factors[1]), sum);
-      }
-      acc[r()][h] = sum;
-    }
-  });
-}
+struct avx2_step {
+  using integers = __m256i;
+  template <packed_format F>
+  using scales = block_scales<F>;
+
+  template <packed_format F, std::uint32_t N>
+  [[gnu::always_inline]] static inline void dot(const std::byte* codes, const activation_block* x,
+                                                const block_scales<F>& scales, __m256i (&j)[2][N]) {
+    if constexpr (F.code_bits == 8 || F.lookup)
+      dot_signed<F, N>(codes, x, scales, j);
+    else
+      dot_unsigned<F, N>(codes, x, scales, j);
+  }
+};
 
 template <tensor_type Type>
 __m256 load_floats(const std::byte* at) { // eight neighbouring elements
@@ -240,33 +172,7 @@ struct avx2_level {
   template <tensor_type Type, std::uint32_t N>
   static void quantised(const std::byte* tile, const activation_block* panel, std::uint32_t num_blocks,
                         float* out) {
-    constexpr packed_format F = packed_format_of(Type);
-    constexpr std::uint32_t first = N <= 4 ? N : (N + 1) / 2; // rows of x whose integer sums fit in registers
-    const std::byte* meta = tile;
-    const std::byte* codes = tile + F.codes_begin(num_blocks);
-    __m256 acc[N][2];
-    for (auto& row : acc) row[0] = row[1] = _mm256_setzero_ps();
-    tile_prefetch<F> ahead(tile);
-    for (std::uint32_t unit = 0; unit < num_blocks / F.unit_blocks; ++unit) {
-      const __m256 d[2] = {load_f16(meta), load_f16(meta + 2 * half_rows)};
-      __m256 m[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-      if constexpr (F.has_mins) {
-        m[0] = load_f16(meta + 2 * tile_rows);
-        m[1] = load_f16(meta + 2 * (tile_rows + half_rows));
-      }
-      meta += tile_rows * (F.has_mins ? 4 : 2);
-      for (std::uint32_t b = 0; b < F.unit_blocks; ++b) {
-        ahead.next_block();
-        const block_scales<F> scales(meta, m);
-        add_block<F, first>(codes, scales, d, panel, acc);
-        if constexpr (N > first) add_block<F, N - first>(codes, scales, d, panel + first, acc + first);
-        codes += F.code_bytes();
-        meta += F.block_meta_bytes();
-        panel += N;
-      }
-    }
-    for (std::uint32_t r = 0; r < N; ++r)
-      for (std::uint32_t h = 0; h < 2; ++h) _mm256_storeu_ps(out + r * tile_rows + h * half_rows, acc[r][h]);
+    multiply_tile<avx2_step, Type, N>(tile, panel, num_blocks, out);
   }
 
   template <tensor_type Type, std::uint32_t N>

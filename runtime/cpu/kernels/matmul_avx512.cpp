@@ -70,10 +70,6 @@ template <std::uint32_t Count, class Fn>
   (std::make_index_sequence<Count>());
 }
 
-/// What the instruction's unsigned codes are above the format's: 128 where codes are signed bytes.
-template <packed_format F>
-constexpr std::uint8_t excess = F.lookup ? 128 : F.offset;
-
 /// Codes of columns 4 * G .. 4 * G + 3 of the tile's rows plus excess<F>, of the block whose codes begin at
 /// `codes`.
 template <packed_format F, std::uint32_t G>

@@ -11,6 +11,11 @@
 namespace paceline::cpu {
 namespace {
 
+/// What codes are above the format's where an instruction wants them unsigned: 128 where the format's are signed
+/// bytes.
+template <packed_format F>
+constexpr std::uint8_t excess = F.lookup ? 128 : F.offset;
+
 /// Brings weights into the cache ahead of a kernel's walk over a tile. Left to itself the processor does not
 /// see a stream in two interleaved walks, over scales and codes, and reads at a third of the memory's speed.
 template <packed_format F>

@@ -2,6 +2,7 @@
 
 // Norm, rope, GLU and the writing of keys and values over vectors of 16 lanes; V is a simd_* of this folder.
 // The lane of a value is its index mod 16, as in the reference.
+#include "runtime/cpu/kernels/kv_element.hpp"
 #include "runtime/cpu/kernels/math.hpp"
 #include "runtime/cpu/row_kernels.hpp"
 
@@ -144,6 +145,45 @@ void convert(const float* from, T* to, std::uint32_t width) {
     V::store_partial(to + i, V::load_partial(from + i, rest), rest);
 }
 
+/// The scale of a q8 head, and what turns its values into codes; op_kv.hpp.
+struct head_scale {
+  float scale;
+  float inverse; ///< 0: all codes are 0
+};
+
+template <class V>
+head_scale head_scale_of(const float* x, std::uint32_t width) {
+  auto largest = V::zero();
+  auto probe = V::zero(); // NaN where a value is not finite
+  const auto look = [&](typename V::vec v) {
+    largest = V::max(V::bits_xor(v, V::bits_and(v, V::set1(-0.0F))), largest);
+    probe = V::fma(v, V::zero(), probe);
+  };
+  std::uint32_t i = 0;
+  for (; i + V::lanes <= width; i += V::lanes) look(V::load(x + i));
+  if (const std::uint32_t rest = width - i; rest != 0) look(V::load_partial(x + i, rest));
+  if (!(V::reduce_add(probe) == 0.0F)) return {__builtin_nanf(""), 0};
+  const float a = V::reduce_max(largest);
+  if (a < 0x1p-100F) return {0, 0};
+  return {a / 127.0F, 127.0F / a};
+}
+
+/// Codes of one head; returns their scale.
+template <class V>
+float to_codes(const float* from, std::int8_t* to, std::uint32_t width) {
+  const head_scale found = head_scale_of<V>(from, width);
+  if (found.inverse == 0) {
+    __builtin_memset(to, 0, width);
+    return found.scale;
+  }
+  const auto inverse = V::set1(found.inverse);
+  std::uint32_t i = 0;
+  for (; i + V::lanes <= width; i += V::lanes) V::store(to + i, V::round(V::mul(V::load(from + i), inverse)));
+  if (const std::uint32_t rest = width - i; rest != 0)
+    V::store_partial(to + i, V::round(V::mul(V::load_partial(from + i, rest), inverse)), rest);
+  return found.scale;
+}
+
 template <class V, class T>
 void kv_write_as(const device::kv_write_args& args, row_range rows) {
   const device::kv_layer& layer = args.layer;
@@ -156,8 +196,15 @@ void kv_write_as(const device::kv_write_args& args, row_range rows) {
     const std::uint32_t cell = row.slot.value % layer.block_size;
     for (std::uint32_t h = 0; h < layer.num_heads; ++h) {
       const std::size_t from = r * args.stride + std::size_t{h} * layer.head_dim;
-      convert<V>(args.values + from, values + layer.value_index(block, h, cell, 0), layer.head_dim);
-      convert<V>(args.keys + from, rounded, layer.head_dim);
+      T* const value = values + layer.value_index(block, h, cell, 0);
+      if constexpr (is_code<T>) {
+        const std::size_t at = layer.scale_index(block, h, cell);
+        layer.value_scales[at] = to_codes<V>(args.values + from, value, layer.head_dim);
+        layer.key_scales[at] = to_codes<V>(args.keys + from, rounded, layer.head_dim);
+      } else {
+        convert<V>(args.values + from, value, layer.head_dim);
+        convert<V>(args.keys + from, rounded, layer.head_dim);
+      }
       T* key = keys + layer.key_index(block, h, cell, 0);
       for (std::uint32_t d = 0; d < layer.head_dim; ++d) key[std::size_t{d} * layer.block_size] = rounded[d];
     }
@@ -166,10 +213,7 @@ void kv_write_as(const device::kv_write_args& args, row_range rows) {
 
 template <class V>
 void kv_write(const device::kv_write_args& args, row_range rows) {
-  if (args.layer.type == device::tensor_type::f32)
-    kv_write_as<V, float>(args, rows);
-  else
-    kv_write_as<V, std::uint16_t>(args, rows);
+  with_element(args.layer.type, [&](auto element) { kv_write_as<V, decltype(element)>(args, rows); });
 }
 
 } // namespace

@@ -1,6 +1,8 @@
 #pragma once
 
 // For translation units compiled with -mavx2 -mfma -mf16c.
+#include "runtime/device/float16.hpp"
+
 #include <immintrin.h>
 
 #include <cstdint>
@@ -26,6 +28,8 @@ struct simd_avx2 {
 
   static vec load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
   static vec load(const std::uint16_t* p) { return {half(p), half(p + 8)}; }
+  static vec load(const device::bfloat16* p) { return {brain(p), brain(p + 8)}; }
+  static vec load(const std::int8_t* p) { return {code(p), code(p + 8)}; }
   static void store(float* p, vec x) {
     _mm256_storeu_ps(p, x.low);
     _mm256_storeu_ps(p + 8, x.high);
@@ -33,6 +37,19 @@ struct simd_avx2 {
   static void store(std::uint16_t* p, vec x) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x.low, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(x.high, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static void store(device::bfloat16* p, vec x) {
+    const __m256i both = _mm256_packus_epi32(top_half(x.low), top_half(x.high)); // in quarters 0 2 1 3
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm256_permute4x64_epi64(both, _MM_SHUFFLE(3, 1, 2, 0)));
+  }
+  /// Whole numbers -128..127.
+  static void store(std::int8_t* p, vec x) {
+    const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));
+    const __m256i ordered = _mm256_permute4x64_epi64(words, _MM_SHUFFLE(3, 1, 2, 0));
+    const __m128i bytes =
+        _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
   }
   /// The first `n` < 16 lanes; the others are 0.
   template <class T>
@@ -105,6 +122,23 @@ struct simd_avx2 {
  private:
   static __m256 half(const std::uint16_t* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static __m256 brain(const device::bfloat16* p) {
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+  }
+  static __m256 code(const std::int8_t* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
+  /// bf16_of_float of each lane.
+  static __m256i top_half(__m256 x) {
+    const __m256i bits = _mm256_castps_si256(x);
+    const __m256i cut = _mm256_srli_epi32(bits, 16);
+    const __m256i half =
+        _mm256_add_epi32(_mm256_and_si256(cut, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
+    const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
+    const __m256i quiet = _mm256_or_si256(cut, _mm256_set1_epi32(0x40));
+    return _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
   }
   static __m256 nearest(__m256 x) {
     return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

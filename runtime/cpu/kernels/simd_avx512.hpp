@@ -9,6 +9,8 @@
 #include <immintrin.h>
 #endif
 
+#include "runtime/cpu/kernels/simd_avx2.hpp"
+
 #include <cstdint>
 #include <cstring>
 
@@ -31,10 +33,19 @@ struct simd_avx512 {
   static vec load(const std::uint16_t* p) {
     return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
+  static vec load(const device::bfloat16* p) {
+    const __m512i wide = from_u16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    return as_float(_mm512_slli_epi32(wide, 16));
+  }
+  static vec load(const std::int8_t* p) {
+    return to_float(from_i8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
   static void store(float* p, vec x) { _mm512_storeu_ps(p, x); }
   static void store(std::uint16_t* p, vec x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow(x));
   }
+  static void store(device::bfloat16* p, vec x) { simd_avx2::store(p, halves(x)); }
+  static void store(std::int8_t* p, vec x) { simd_avx2::store(p, halves(x)); }
   template <class T>
   static vec load_partial(const T* p, std::uint32_t n) {
     T padded[lanes] = {};
@@ -93,7 +104,7 @@ struct simd_avx512 {
   }
 
  private:
-#ifdef PACELINE_EMULATE_AVX512 // Debian's SIMDe has no 512-bit half-precision conversions
+#ifdef PACELINE_EMULATE_AVX512 // Debian's SIMDe has no 512-bit conversions
   static vec widen(__m256i x) {
     const __m256 high = _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1));
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_cvtph_ps(_mm256_castsi256_si128(x))), high, 1);
@@ -103,10 +114,29 @@ struct simd_avx512 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low),
                                    _mm256_cvtps_ph(upper(x), _MM_FROUND_TO_NEAREST_INT), 1);
   }
+  static __m512i join(__m256i low, __m256i high) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+  }
+  static __m512i from_u16(__m256i x) {
+    return join(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)),
+                _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1)));
+  }
+  static __m512i from_i8(__m128i x) {
+    return join(_mm256_cvtepi8_epi32(x), _mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)));
+  }
+  static vec to_float(__m512i x) {
+    const __m256 low = _mm256_cvtepi32_ps(_mm512_castsi512_si256(x));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(low),
+                              _mm256_cvtepi32_ps(_mm512_extracti64x4_epi64(x, 1)), 1);
+  }
 #else
+  static __m512i from_u16(__m256i x) { return _mm512_cvtepu16_epi32(x); }
+  static __m512i from_i8(__m128i x) { return _mm512_cvtepi8_epi32(x); }
+  static vec to_float(__m512i x) { return _mm512_cvtepi32_ps(x); }
   static vec widen(__m256i x) { return _mm512_cvtph_ps(x); }
   static __m256i narrow(vec x) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 #endif
+  static simd_avx2::vec halves(vec x) { return {_mm512_castps512_ps256(x), upper(x)}; }
   static __m512i as_int(vec x) { return _mm512_castps_si512(x); }
   static vec as_float(__m512i x) { return _mm512_castsi512_ps(x); }
   static __m256 upper(vec x) { return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)); }

@@ -1,5 +1,6 @@
 #include "runtime/model/loader/model_report.hpp"
 
+#include "runtime/model/kv_cells.hpp"
 #include "runtime/model/loader/checked_size.hpp"
 #include "runtime/model/loader/gguf_model.hpp"
 #include "runtime/model/loader/hf_directory.hpp"
@@ -137,11 +138,11 @@ std::uint64_t saturated(std::optional<std::uint64_t> value) noexcept {
 
 memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
                         const memory_request& request) {
-  constexpr std::uint64_t keys_and_values = 2;
-  constexpr std::uint64_t half_bytes = 2;
+  const kv_shape shape{config.num_layers, config.num_kv_heads, config.head_dim, request.kv_type};
   memory_plan plan;
   plan.weights_bytes = weights_bytes;
-  plan.kv_bytes_per_token = keys_and_values * half_bytes * config.num_layers * config.kv_size();
+  plan.kv_type = request.kv_type;
+  plan.kv_bytes_per_token = shape.bytes_per_token();
   plan.context_length = request.context_length == 0 ? config.context_length : request.context_length;
   plan.num_sequences = request.num_sequences;
   const std::uint64_t tokens = std::uint64_t{plan.context_length} * plan.num_sequences;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/base/expected.hpp"
+#include "runtime/device/op_kv.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <cstdint>
@@ -30,7 +31,8 @@ struct tensor_report {
 /// What a model takes of memory when it runs.
 struct memory_plan {
   std::uint64_t weights_bytes = 0;
-  std::uint64_t kv_bytes_per_token = 0; ///< over all layers, keys and values as float16
+  paceline::kv_type kv_type = paceline::kv_type::f16;
+  std::uint64_t kv_bytes_per_token = 0; ///< over all layers, keys and values of that type
   std::uint32_t context_length = 0;     ///< tokens a sequence, as asked for
   std::uint32_t num_sequences = 0;      ///< at once, as asked for
   std::uint64_t kv_bytes = 0;           ///< of all these sequences when full
@@ -55,6 +57,7 @@ struct model_report {
 struct memory_request {
   std::uint32_t context_length = 0; ///< 0: what the model was made for
   std::uint32_t num_sequences = 1;
+  paceline::kv_type kv_type = paceline::kv_type::f16;
 };
 
 /// Memory for a model of `weights_bytes`. Saturates instead of overflowing.

@@ -39,7 +39,9 @@ std::string value_text(const metadata_report& entry) {
 std::string memory_text(const memory_plan& plan) {
   std::string out = "memory\n";
   out += "  weights           " + size_text(plan.weights_bytes) + "\n";
-  out += "  KV a token (f16)  " + std::to_string(plan.kv_bytes_per_token) + " bytes\n";
+  std::string label = "KV a token (" + std::string(traits_of(plan.kv_type).name) + ")";
+  label.resize(18, ' ');
+  out += "  " + label + std::to_string(plan.kv_bytes_per_token) + " bytes\n";
   out += "  KV                " + size_text(plan.kv_bytes) + " (" + std::to_string(plan.num_sequences) +
          " sequences of " + std::to_string(plan.context_length) + " tokens)\n";
   out += "  total             " + size_text(plan.total_bytes) + "\n";
@@ -114,6 +116,7 @@ std::string config_json(const model_config& config) {
 std::string memory_json(const memory_plan& plan) {
   json_object_writer out;
   out.number("weights_bytes", plan.weights_bytes);
+  out.string("kv_dtype", traits_of(plan.kv_type).name);
   out.number("kv_bytes_per_token", plan.kv_bytes_per_token);
   out.number("context_length", plan.context_length);
   out.number("num_sequences", plan.num_sequences);

@@ -21,6 +21,7 @@
 
 namespace paceline::cpu {
 const matmul_kernels& emulated_avx512_vnni_matmul_kernels();
+const matmul_kernels& emulated_avx_vnni_matmul_kernels();
 namespace {
 
 using device::tensor_type;
@@ -40,8 +41,7 @@ struct tested_level {
 class matmul : public testing::TestWithParam<tested_level> {
  protected:
   void SetUp() override {
-    if (best_kernel_level() < GetParam().needs)
-      GTEST_SKIP() << "this machine does not run " << GetParam().name;
+    if (!machine_runs(GetParam().needs)) GTEST_SKIP() << "this machine does not run " << GetParam().name;
     seed_ = std::random_device{}();
     random_.seed(seed_);
   }
@@ -268,14 +268,16 @@ TEST_P(matmul, serves_several_matrices_with_bias_residual_and_strides) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(levels, matmul,
-                         testing::Values(tested_level{"scalar", kernel_level::scalar, &scalar_matmul_kernels},
-                                         tested_level{"avx2", kernel_level::avx2, &avx2_matmul_kernels},
-                                         tested_level{"avx512vnni", kernel_level::avx512_vnni,
-                                                      &avx512_vnni_matmul_kernels},
-                                         tested_level{"avx512vnni_emulated", kernel_level::avx2,
-                                                      &emulated_avx512_vnni_matmul_kernels}),
-                         [](const auto& param_info) { return std::string(param_info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    levels, matmul,
+    testing::Values(tested_level{"scalar", kernel_level::scalar, &scalar_matmul_kernels},
+                    tested_level{"avx2", kernel_level::avx2, &avx2_matmul_kernels},
+                    tested_level{"avx_vnni", kernel_level::avx_vnni, &avx_vnni_matmul_kernels},
+                    tested_level{"avx_vnni_emulated", kernel_level::avx2, &emulated_avx_vnni_matmul_kernels},
+                    tested_level{"avx512vnni", kernel_level::avx512_vnni, &avx512_vnni_matmul_kernels},
+                    tested_level{"avx512vnni_emulated", kernel_level::avx2,
+                                 &emulated_avx512_vnni_matmul_kernels}),
+    [](const auto& param_info) { return std::string(param_info.param.name); });
 
 TEST(matmul_runner, refuses_weights_of_another_width) {
   std::mt19937 random(1);

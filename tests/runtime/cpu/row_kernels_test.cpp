@@ -17,8 +17,6 @@ namespace paceline::cpu {
 const row_kernels& emulated_avx512_row_kernels() noexcept;
 namespace {
 
-using device::tensor_type;
-
 struct level {
   const char* name;
   bool (*available)();
@@ -152,32 +150,41 @@ TEST_P(row_kernels_test, glu_of_special_gates_equals_the_reference) {
 /// Rows over random sequences, their pool, and the values that go in.
 struct attention_case {
   std::uint32_t num_heads, num_kv_heads, head_dim, block_size;
-  tensor_type type;
+  kv_type type;
   std::uint32_t window;
   float soft_cap;
 };
 
 std::ostream& operator<<(std::ostream& out, const attention_case& c) {
   return out << c.num_heads << '/' << c.num_kv_heads << " heads of " << c.head_dim << ", blocks of "
-             << c.block_size << (c.type == tensor_type::f16 ? " f16" : " f32") << ", window " << c.window
-             << ", cap " << c.soft_cap;
+             << c.block_size << ' ' << traits_of(c.type).name << ", window " << c.window << ", cap "
+             << c.soft_cap;
 }
 
 const attention_case attention_cases[] = {
-    {9, 3, 64, 16, tensor_type::f16, 0, 0},   {4, 1, 256, 32, tensor_type::f16, 70, 0},
-    {14, 2, 64, 16, tensor_type::f16, 0, 0},  {4, 4, 20, 4, tensor_type::f16, 0, 0},
-    {6, 2, 80, 48, tensor_type::f32, 300, 0}, {2, 1, 8, 5, tensor_type::f32, 0, 30},
-    {16, 1, 32, 64, tensor_type::f16, 7, 50}, {5, 5, 512, 16, tensor_type::f16, 0, 0},
+    {9, 3, 64, 16, kv_type::f16, 0, 0},   {4, 1, 256, 32, kv_type::f16, 70, 0},
+    {14, 2, 64, 16, kv_type::f16, 0, 0},  {4, 4, 20, 4, kv_type::f16, 0, 0},
+    {6, 2, 80, 48, kv_type::f32, 300, 0}, {2, 1, 8, 5, kv_type::f32, 0, 30},
+    {16, 1, 32, 64, kv_type::f16, 7, 50}, {5, 5, 512, 16, kv_type::f16, 0, 0},
+    {9, 3, 64, 16, kv_type::bf16, 0, 0},  {6, 2, 20, 5, kv_type::bf16, 70, 30},
+    {9, 3, 64, 16, kv_type::q8, 0, 0},    {4, 1, 256, 32, kv_type::q8, 70, 0},
+    {6, 2, 20, 5, kv_type::q8, 0, 30},    {14, 2, 80, 48, kv_type::q8, 300, 0},
 };
 
 /// A pool of NaN.
 struct poisoned_pool {
   poisoned_pool(const attention_case& c, std::uint32_t num_blocks)
-      : keys(std::size_t{num_blocks} * c.num_kv_heads * c.head_dim * c.block_size * 4, std::byte{0xff}),
-        values(keys), layer{keys.data(),  values.data(),  c.type,    num_blocks,
-                            c.block_size, c.num_kv_heads, c.head_dim} {}
+      : keys(std::size_t{num_blocks} * c.num_kv_heads * c.head_dim * c.block_size *
+                 traits_of(c.type).value_bytes,
+             std::byte{0xff}),
+        values(keys), key_scales(std::size_t{num_blocks} * c.num_kv_heads * c.block_size,
+                                 std::numeric_limits<float>::quiet_NaN()),
+        value_scales(key_scales), layer{keys.data(), values.data(),     c.type,
+                                        num_blocks,  c.block_size,      c.num_kv_heads,
+                                        c.head_dim,  key_scales.data(), value_scales.data()} {}
 
-  std::vector<std::byte> keys, values; // room for either type
+  std::vector<std::byte> keys, values;
+  std::vector<float> key_scales, value_scales;
   device::kv_layer layer;
 };
 
@@ -189,11 +196,21 @@ TEST_P(row_kernels_test, kv_write_equals_the_reference) {
     const auto written = paged.chain_rows(0, 0, 3 * c.block_size + 2);
     const std::size_t stride = std::size_t{c.num_kv_heads} * c.head_dim * 2 + 3;
     auto x = values(written.size() * stride);
+    const std::size_t of_values = stride / 2;
     x[1] = 70000.0F; // beyond half precision
     x[2] = 1e-7F;    // subnormal there
+    x[stride] = std::numeric_limits<float>::infinity();
+    x[stride + of_values + 2] = -std::numeric_limits<float>::quiet_NaN();
+    x[2 * stride + 1] = std::numeric_limits<float>::max(); // bfloat16 rounds it to infinity
+    x[2 * stride + 2] = 1e-42F;                            // subnormal everywhere
+    x[2 * stride + of_values] = -std::numeric_limits<float>::max();
+    for (std::uint32_t d = 0; d < c.head_dim; ++d) {
+      x[3 * stride + d] = 0x1.fp-101F;                            // below what codes are made of
+      x[3 * stride + of_values + d] = d == 1 ? -0x1p-100F : 0.0F; // the least that are
+    }
     poisoned_pool expected(c, 40), pool(c, 40);
     const auto batch = paged.batch(written);
-    device::kv_write_args args{&batch, expected.layer, x.data(), x.data() + stride / 2, stride};
+    device::kv_write_args args{&batch, expected.layer, x.data(), x.data() + of_values, stride};
     const auto num_rows = static_cast<std::uint32_t>(written.size());
     reference().kv_write(args, {0, num_rows});
     args.layer = pool.layer;
@@ -201,6 +218,8 @@ TEST_P(row_kernels_test, kv_write_equals_the_reference) {
     fast().kv_write(args, {0, 1});
     EXPECT_EQ(expected.keys, pool.keys) << c;
     EXPECT_EQ(expected.values, pool.values) << c;
+    EXPECT_TRUE(same_bits(expected.key_scales, pool.key_scales)) << c;
+    EXPECT_TRUE(same_bits(expected.value_scales, pool.value_scales)) << c;
   }
 }
 

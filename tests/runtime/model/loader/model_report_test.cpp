@@ -46,6 +46,17 @@ TEST_F(model_reports, a_gguf_file_is_reported_whole) {
   EXPECT_LT(text.size(), 8000U);
 }
 
+TEST_F(model_reports, the_memory_plan_is_of_the_kv_type_asked_for) {
+  test::make_tiny_gguf({}).write(path_);
+  const auto report = inspect_model(path_, {.context_length = 10, .kv_type = kv_type::q8});
+  ASSERT_TRUE(report) << report.error().message();
+  // 2 layers x 2 heads x keys and values x (8 codes and a scale of 4 bytes).
+  EXPECT_EQ(report->memory->kv_bytes_per_token, 2U * 2 * 2 * (8 + 4));
+  EXPECT_EQ(report->memory->kv_bytes, 96U * 10);
+  EXPECT_THAT(to_text(*report), HasSubstr("KV a token (q8)   96 bytes"));
+  EXPECT_THAT(to_json(*report), HasSubstr(R"("kv_dtype":"q8","kv_bytes_per_token":96)"));
+}
+
 TEST_F(model_reports, the_json_is_valid_and_complete) {
   auto builder = test::make_tiny_gguf({});
   builder.set_string("general.name", "line\nbreak \xff \"quoted\" \x01").set_float32("inf", INFINITY);

@@ -1,0 +1,108 @@
+#pragma once
+
+// The inner loops of attention over vectors of 16 lanes; V is a simd_* of this folder.
+#include "runtime/cpu/row_kernels.hpp"
+
+#include <type_traits>
+#include <utility>
+
+namespace paceline::cpu {
+namespace {
+
+constexpr std::uint32_t max_head_dim = device::max_head_dim;
+constexpr std::uint32_t max_queries = attention_unit_queries;
+constexpr std::uint32_t split_positions = device::attention_split;
+
+constexpr std::uint32_t lower(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
+constexpr std::uint32_t higher(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
+
+/// Calls `body` with 0, 1, ..., N - 1 as constants. Unlike a loop, it keeps arrays of accumulators in
+/// registers: the compiler splits an array into registers only where it sees constant indices before it
+/// unrolls.
+template <std::uint32_t N, class Body>
+[[gnu::always_inline]] inline void repeat(const Body& body) {
+  [&]<std::uint32_t... I>(std::integer_sequence<std::uint32_t, I...>) [[gnu::always_inline]] {
+    (body(std::integral_constant<std::uint32_t, I>{}), ...);
+  }
+  (std::make_integer_sequence<std::uint32_t, N>{});
+}
+
+/// Chains of fused multiply-adds that must run side by side to keep the units busy, in vectors; a tile of
+/// fewer queries takes several groups of positions, or of dimensions, at once.
+constexpr std::uint32_t chains_wanted = 4;
+template <std::uint32_t Q>
+constexpr std::uint32_t groups_at_once = Q < chains_wanted ? chains_wanted / Q : 1;
+
+/// Positions whose values are asked for ahead of their use: the blocks of a sequence lie anywhere, so the
+/// processor foresees no stream beyond one.
+constexpr std::uint32_t prefetch_positions = 12;
+
+/// Scores of Q queries at G groups of 16 positions. The keys of group g stand side by side at `keys[g]`,
+/// dimensions `stride` values apart; those of `next` are asked for on the way. queries:
+/// [head_dim][query_stride], the first Q of each line. out: queries split_positions apart, groups 16.
+template <class V, class T, std::uint32_t Q, std::uint32_t G>
+void score_tile(const float* queries, std::uint32_t query_stride, const T* const* keys, const T* const* next,
+                std::size_t stride, std::uint32_t head_dim, float* out) {
+  typename V::vec dot[G * Q];
+  repeat<G * Q>([&](auto i) { dot[i] = V::zero(); });
+  for (std::uint32_t d = 0; d < head_dim; ++d) {
+    const float* line = queries + d * query_stride;
+    repeat<G>([&](auto g) {
+      __builtin_prefetch(next[g] + d * stride);
+      const auto key = V::load(keys[g] + d * stride);
+      repeat<Q>([&](auto q) { V::add_product(dot[g * Q + q], V::broadcast(line + q), key); });
+    });
+  }
+  repeat<G>([&](auto g) {
+    repeat<Q>([&](auto q) { V::store(out + q * split_positions + g * V::lanes, dot[g * Q + q]); });
+  });
+}
+
+/// acc[q][d .. d + 16 * G) += sum over j of weights[q][j] * cells[j][d .. d + 16 * G), in order of j. With
+/// `rest` not 0 only that many dimensions are left, and G is 1.
+template <class V, class T, std::uint32_t Q, std::uint32_t G>
+void value_tile(const float* weights, const T* const* cells, std::uint32_t begin, std::uint32_t end,
+                std::uint32_t d, std::uint32_t rest, float* acc) {
+  typename V::vec sum[G * Q];
+  repeat<G>([&](auto g) {
+    repeat<Q>([&](auto q) { sum[g * Q + q] = V::load(acc + q * max_head_dim + d + g * V::lanes); });
+  });
+  const auto add = [&](std::uint32_t j, auto g, typename V::vec value) {
+    repeat<Q>([&](auto q) {
+      V::add_product(sum[g * Q + q], V::broadcast(weights + q * split_positions + j), value);
+    });
+  };
+  if (rest == 0)
+    for (std::uint32_t j = begin; j < end; ++j) {
+      const T* const ahead = cells[lower(j + prefetch_positions, end - 1)] + d;
+      repeat<G>([&](auto g) {
+        __builtin_prefetch(ahead + g * V::lanes);
+        add(j, g, V::load(cells[j] + d + g * V::lanes));
+      });
+    }
+  else
+    for (std::uint32_t j = begin; j < end; ++j)
+      add(j, std::integral_constant<std::uint32_t, 0>(), V::load_partial(cells[j] + d, rest));
+  repeat<G>([&](auto g) {
+    repeat<Q>([&](auto q) { V::store(acc + q * max_head_dim + d + g * V::lanes, sum[g * Q + q]); });
+  });
+}
+
+/// Calls `tile.template operator()<Q>(first)` over queries [begin, end) in tiles that fit the registers, as
+/// even as possible.
+template <class V, class Tile>
+void for_tiles(std::uint32_t begin, std::uint32_t end, const Tile& tile) {
+  const std::uint32_t count = end - begin;
+  const std::uint32_t num_tiles = (count + V::tile_queries - 1) / V::tile_queries;
+  for (std::uint32_t t = 0; t < num_tiles; ++t) {
+    const std::uint32_t first = begin + count * t / num_tiles;
+    const std::uint32_t size = begin + count * (t + 1) / num_tiles - first;
+    [&]<std::uint32_t... I>(std::integer_sequence<std::uint32_t, I...>) {
+      (void)((size == I + 1 && (tile.template operator()<I + 1>(first), true)) || ...);
+    }
+    (std::make_integer_sequence<std::uint32_t, V::tile_queries>{});
+  }
+}
+
+} // namespace
+} // namespace paceline::cpu

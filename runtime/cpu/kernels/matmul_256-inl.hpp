@@ -1,0 +1,137 @@
+#pragma once
+
+// Products of quantised weights in registers of 256 bits: eight rows of a tile, its lower or upper half, fill
+// one. Included by the source file of each such level, whose Step says how codes and activations are
+// multiplied:
+//
+//     Step::integers                  __m256i, or __m256 that hold whole numbers
+//     Step::scales<F>(meta, m)        what the rows of a tile bring into a block besides codes, m the
+//     minimum's
+//                                     scale; its mins[group][half] are read here
+//     Step::dot<F, N>(codes, x, scales, j)   the integers j[half][row] of op_matmul.hpp for N rows of x
+//
+// They are exact, so that all levels give the same bits.
+#include "runtime/cpu/kernels/matmul_table-inl.hpp"
+#include "runtime/cpu/packed_layout.hpp"
+
+#include <immintrin.h>
+
+#include <cstring>
+
+namespace paceline::cpu {
+namespace {
+
+constexpr std::uint32_t half_rows = 8;
+
+__m256i load(const std::byte* at) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(at)); }
+__m128i load8(const std::byte* at) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)); }
+
+template <class T>
+__m256i broadcast4(const T* at) { // four bytes to every lane
+  std::int32_t four = 0;
+  std::memcpy(&four, at, sizeof four);
+  return _mm256_set1_epi32(four);
+}
+
+__m256 load_f16(const std::byte* at) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+}
+
+/// Codes of columns 4 * G .. 4 * G + 3 of half a tile's rows, unsigned; of the block whose codes begin at
+/// `codes`, which points to the half's bytes of the first line.
+template <packed_format F, std::uint32_t G>
+[[gnu::always_inline]] inline __m256i unsigned_codes(const std::byte* codes) {
+  const auto line = [&](std::uint32_t index) { return load(codes + index * line_bytes); };
+  /// Bits [from, from + count) of each byte at bit `to`.
+  const auto field = [](__m256i bytes, int from, int count, int to) {
+    const __m256i mask = _mm256_set1_epi8(static_cast<char>(((1 << count) - 1) << to));
+    const __m256i moved =
+        from > to ? _mm256_srli_epi16(bytes, from - to) : _mm256_slli_epi16(bytes, to - from);
+    return _mm256_and_si256(from == to ? bytes : moved, mask);
+  };
+  if constexpr (F.code_bits >= 4) {
+    const __m256i low = field(line(G % 4), G / 4 * 4, 4, 0);
+    if constexpr (F.code_bits == 5) return _mm256_or_si256(low, field(line(4), G, 1, 4));
+    if constexpr (F.code_bits == 6) return _mm256_or_si256(low, field(line(4 + G / 4), G % 4 * 2, 2, 4));
+    return low;
+  } else {
+    const __m256i low = field(line(G / 4), G % 4 * 2, 2, 0);
+    if constexpr (F.code_bits == 3) return _mm256_or_si256(low, field(line(2), G, 1, 2));
+    return low;
+  }
+}
+
+/// Calls fn with std::integral_constant 0 .. Count-1.
+template <std::uint32_t Count, class Fn>
+[[gnu::always_inline]] inline void unrolled(Fn&& fn) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
+    (fn(std::integral_constant<std::uint32_t, I>()), ...);
+  }
+  (std::make_index_sequence<Count>());
+}
+
+inline __m256 as_float(__m256i whole) { return _mm256_cvtepi32_ps(whole); }
+inline __m256 as_float(__m256 whole) { return whole; }
+
+/// Holds the compiler to the order written: left alone it computes many products before it adds them, and
+/// runs out of registers.
+[[gnu::always_inline]] inline void keep_order(__m256i& value) { asm volatile("" : "+x"(value)); }
+
+/// One block of a tile times N rows of x.
+template <class Step, packed_format F, std::uint32_t N>
+[[gnu::always_inline]] inline void
+add_block(const std::byte* codes, const typename Step::template scales<F>& scales, const __m256 (&d)[2],
+          const activation_block* x, __m256 (*acc)[2]) {
+  typename Step::integers j[2][N];
+  Step::template dot<F, N>(codes, x, scales, j);
+  unrolled<N>([&](auto r) __attribute__((always_inline)) {
+    const activation_block& row = x[r()];
+    for (std::uint32_t h = 0; h < 2; ++h) {
+      __m256 sum =
+          _mm256_fmadd_ps(_mm256_mul_ps(as_float(j[h][r()]), d[h]), _mm256_set1_ps(row.d), acc[r()][h]);
+      if constexpr (F.has_mins && F.groups == 1)
+        sum = _mm256_fmadd_ps(scales.mins[0][h], _mm256_set1_ps(row.min_factor), sum);
+      if constexpr (F.has_mins && F.groups == 2) {
+        sum = _mm256_fmadd_ps(scales.mins[0][h], _mm256_set1_ps(row.min_factors[0]), sum);
+        sum = _mm256_fmadd_ps(scales.mins[1][h], _mm256_set1_ps(row.min_factors[1]), sum);
+      }
+      acc[r()][h] = sum;
+    }
+  });
+}
+
+/// One tile of quantised weights times N rows of x.
+template <class Step, device::tensor_type Type, std::uint32_t N>
+void multiply_tile(const std::byte* tile, const activation_block* panel, std::uint32_t num_blocks,
+                   float* out) {
+  constexpr packed_format F = packed_format_of(Type);
+  constexpr std::uint32_t first = N <= 4 ? N : (N + 1) / 2; // rows of x whose integer sums fit in registers
+  const std::byte* meta = tile;
+  const std::byte* codes = tile + F.codes_begin(num_blocks);
+  __m256 acc[N][2];
+  for (auto& row : acc) row[0] = row[1] = _mm256_setzero_ps();
+  tile_prefetch<F> ahead(tile);
+  for (std::uint32_t unit = 0; unit < num_blocks / F.unit_blocks; ++unit) {
+    const __m256 d[2] = {load_f16(meta), load_f16(meta + 2 * half_rows)};
+    __m256 m[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+    if constexpr (F.has_mins) {
+      m[0] = load_f16(meta + 2 * tile_rows);
+      m[1] = load_f16(meta + 2 * (tile_rows + half_rows));
+    }
+    meta += tile_rows * (F.has_mins ? 4 : 2);
+    for (std::uint32_t b = 0; b < F.unit_blocks; ++b) {
+      ahead.next_block();
+      const typename Step::template scales<F> scales(meta, m);
+      add_block<Step, F, first>(codes, scales, d, panel, acc);
+      if constexpr (N > first) add_block<Step, F, N - first>(codes, scales, d, panel + first, acc + first);
+      codes += F.code_bytes();
+      meta += F.block_meta_bytes();
+      panel += N;
+    }
+  }
+  for (std::uint32_t r = 0; r < N; ++r)
+    for (std::uint32_t h = 0; h < 2; ++h) _mm256_storeu_ps(out + r * tile_rows + h * half_rows, acc[r][h]);
+}
+
+} // namespace
+} // namespace paceline::cpu
