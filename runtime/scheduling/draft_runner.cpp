@@ -15,8 +15,12 @@ speculation::draft_task make_task(const plan_item& item, speculation::drafter& d
   task.rule = sequence.request().speculation.rule;
   task.draft_length = limit.length;
   task.max_nodes = limit.nodes;
+  task.max_probe_depth = limit.probe_depth;
   task.blocks = item.drafter_blocks;
   task.features = sequence.features;
+  task.last_round = sequence.last_round ? &*sequence.last_round : nullptr;
+  task.tenant = sequence.request().tenant;
+  task.prediction = sequence.request().prediction;
   task.session = sequence.session(item.drafter, drafter);
   task.result.base_length = sequence.length();
   return task;

@@ -79,6 +79,8 @@ public:
 
   /// Hidden states of the last verified rows, oldest first (taps of this request's drafter).
   std::vector<float> features;
+  /// What the last round that decided tokens verified and kept: for the drafter of the next one.
+  std::optional<speculation::round_feedback> last_round;
   /// Prompt tokens that were found in the prefix cache at the last admission.
   std::uint32_t num_cached_tokens = 0;
 
