@@ -19,12 +19,24 @@ enum class kv_type : std::uint8_t { f16, f32 };
 /// One drafter of one model.
 struct drafter_options {
   std::string name;                  ///< what requests call it; unique within the model
-  std::string kind = "none";         ///< a key of the drafter registry: none, ngram, model
+  std::string kind = "none";         ///< a key of the drafter registry
   std::string path;                  ///< kind model: GGUF file or Hugging Face directory
   std::uint32_t draft_length = 5;    ///< tokens per round when the request names none
   std::uint32_t max_tree_nodes = 64; ///< of a draft tree, over all branches; never below the draft length
   std::uint32_t ngram_min = 2;       ///< kind ngram: shortest suffix looked up
   std::uint32_t ngram_max = 4;       ///< kind ngram: longest
+  std::uint32_t candidates = 1;      ///< kind ngram: continuations tried, as a tree
+  std::uint32_t suffix_max = 32;     ///< kind suffix: last tokens compared at most
+  float min_probability = 0.1F;      ///< kind suffix: a path less likely by count is not proposed
+  std::uint32_t corpus_tokens = 16384; ///< kind suffix: tokens of earlier outputs kept a tenant; 0 = none
+  std::uint32_t corpus_tenants = 16; ///< kind suffix: tenants kept, the least recently seen one goes first
+  std::string corpus;                ///< kinds unigram, bigram: file to count, text or (.ids) token ids
+  std::uint64_t seed = 0;            ///< kinds random, synthetic
+  float acceptance = 0.8F;           ///< kind synthetic: share of the tokens that are right
+  std::uint32_t top_tokens = 3;      ///< kind nasd: the target's best tokens learnt a row
+  std::uint32_t lookahead_window = 5;  ///< kind lookahead: columns guessed in parallel
+  std::uint32_t lookahead_ngram = 3;   ///< kind lookahead: length of the n-grams collected
+  std::uint32_t lookahead_guesses = 5; ///< kind lookahead: n-grams verified a round
   std::uint32_t partition = 0;       ///< CPU partition it runs on; one that does not exist means the target's
 };
 

@@ -43,11 +43,16 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
       return (task.tokens.size() + path.size()) % 3 == 0 ? wrong(task, path) : right(task, path);
     });
   if (name == "tree") return make_tree_drafter(name, right, 3, target.vocab_size, std::move(num_wanted));
+  if (name == "ngram") return speculation::drafter_registry::with_built_in().make({.options = options_of(name, name)}).value();
   if (name == "feature") return make_feature_drafter(name, same);
   speculation::drafter_parts parts;
-  parts.options = options_of(name, name == "ngram" ? "ngram" : "model");
+  const bool model = name == "model" || name == "model_other";
+  parts.options = options_of(name, model ? "model" : name == "ngram_tree" ? "ngram" : name);
+  parts.options.ngram_min = name == "nasd" ? 2 : 1; // of a text that is mostly noise little occurs twice
+  parts.options.candidates = name == "ngram_tree" ? 3 : 1;
+  parts.options.min_probability = 0;
   parts.target_vocab_size = target.vocab_size;
-  if (name != "ngram") {
+  if (model) {
     auto own = target;
     if (name == "model_other") own.salt = 5;
     parts.own_model = std::make_shared<model::hash_model>(own);

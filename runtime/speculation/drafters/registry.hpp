@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::speculation {
@@ -20,6 +21,8 @@ struct drafter_parts {
   /// Loaded from `options.path` by the caller; null for kinds without a model.
   std::shared_ptr<const model::language_model> own_model = {};
   std::uint32_t target_vocab_size = 0; ///< draft tokens lie below it
+  /// Text to tokens of the target's vocabulary; empty where there is no tokenizer.
+  std::function<expected<std::vector<token_id>>(std::string_view text)> encode = {};
 };
 
 using drafter_factory = std::function<expected<std::unique_ptr<drafter>>(const drafter_parts&)>;
