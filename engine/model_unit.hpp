@@ -41,6 +41,8 @@ struct model_unit {
 
   /// Index of a drafter by name; "default" and "" are the configured one.
   expected<std::uint32_t> drafter_index(const std::string& name) const;
+  /// Index of the drafter of a request: the one it names, else the one for predictions if it brings one.
+  expected<std::uint32_t> drafter_of(const generation_request& request) const;
 
   actors::model_parts parts() const;
 
