@@ -307,10 +307,11 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "name", texts, [](d & o) -> auto& { return o.name; },
       "What requests call it; unique within the model.");
   g.add(
-      "kind", {"none", "ngram", "model", "self", "cascade"}, [](d & o) -> auto& { return o.kind; },
-      "`ngram` looks the last tokens up in prompt and output; `model` is a smaller model; `self` runs some of "
-      "the target's own layers; `cascade` is a smaller model whose own drafting an n-gram drafter speeds up; "
-      "`none` proposes nothing.");
+      "kind",
+      {"none", "ngram", "suffix", "prediction", "unigram", "bigram", "copy", "random", "synthetic", "nasd",
+       "lookahead", "model", "self", "cascade"},
+      [](d & o) -> auto& { return o.kind; },
+      "How it finds its tokens; `docs/adding_a_drafter.md` lists the kinds. `none` proposes nothing.");
   g.add(
       "path", texts, [](d & o) -> auto& { return o.path; },
       "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory.");
@@ -356,10 +357,50 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "Of kind `self`: layers left out, by number from 0; all others run.");
   g.add(
       "ngram_min", integers(1, 64), [](d & o) -> auto& { return o.ngram_min; },
-      "Of kinds `ngram` and `cascade`: shortest run of tokens looked up.");
+      "Of kinds `ngram`, `nasd` and `cascade`: shortest run of tokens looked up (of `nasd` with the token that follows).");
   g.add(
       "ngram_max", integers(1, 64), [](d & o) -> auto& { return o.ngram_max; },
-      "Of kinds `ngram` and `cascade`: longest run of tokens looked up.");
+      "Of kinds `ngram`, `nasd` and `cascade`: longest run of tokens looked up.");
+  g.add(
+      "candidates", integers(1, 16), [](d & o) -> auto& { return o.candidates; },
+      "Of kind `ngram`: earlier occurrences whose continuations are tried together, as a tree; 1 = the last one "
+      "alone.");
+  g.add(
+      "suffix_max", integers(1, 64), [](d & o) -> auto& { return o.suffix_max; },
+      "Of kind `suffix`: longest run of last tokens looked up.");
+  g.add(
+      "min_probability", numbers(0, 1), [](d & o) -> auto& { return o.min_probability; },
+      "Of kind `suffix`: a branch is proposed if it followed in at least this share of the earlier occurrences.");
+  g.add(
+      "corpus_tokens", integers(0, 1U << 26), [](d & o) -> auto& { return o.corpus_tokens; },
+      "Of kind `suffix`: tokens of earlier outputs remembered for each tenant, the oldest go first; 0 = none. A "
+      "tenant is an API key, `user` and `cache_salt`. Costs about 270 bytes a token.");
+  g.add(
+      "corpus_tenants", integers(1, 65536), [](d & o) -> auto& { return o.corpus_tenants; },
+      "Of kind `suffix`: tenants remembered; the least recently active one is forgotten first.");
+  g.add(
+      "corpus", texts, [](d & o) -> auto& { return o.corpus; },
+      "Of kinds `unigram` and `bigram`: file whose tokens are counted at the start, text or, if its name ends in "
+      "`.ids`, decimal token ids. Without one only the request's own tokens are counted.");
+  g.add(
+      "seed", integers(0, (1ULL << 53) - 1), [](d & o) -> auto& { return o.seed; },
+      "Of kinds `random` and `synthetic`: key of the guesses.");
+  g.add(
+      "acceptance", numbers(0, 1), [](d & o) -> auto& { return o.acceptance; },
+      "Of kind `synthetic`: share of the proposed tokens that are those of the request's `prediction`; the others "
+      "are wrong on purpose.");
+  g.add(
+      "top_tokens", integers(1, 16), [](d & o) -> auto& { return o.top_tokens; },
+      "Of kind `nasd`: the target's best tokens that are learnt at every verified position.");
+  g.add(
+      "lookahead_window", integers(1, 32), [](d & o) -> auto& { return o.lookahead_window; },
+      "Of kind `lookahead`: positions guessed in parallel; each costs `lookahead_ngram` - 1 rows a round.");
+  g.add(
+      "lookahead_ngram", integers(2, 8), [](d & o) -> auto& { return o.lookahead_ngram; },
+      "Of kind `lookahead`: length of the collected n-grams.");
+  g.add(
+      "lookahead_guesses", integers(1, 32), [](d & o) -> auto& { return o.lookahead_guesses; },
+      "Of kind `lookahead`: collected n-grams verified a round.");
   g.add(
       "partition", integers(0, 63), [](d & o) -> auto& { return o.partition; },
       "Of drafters with a model: CPU partition it computes on; one that does not exist means the target's.");

@@ -245,7 +245,7 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   std::ranges::sort(request.stop.eos_ids);
   std::ranges::sort(request.stop.stop_ids);
   std::ranges::sort(request.sampling.logit_bias, {}, [](const auto& entry) { return entry.first; });
-  const auto drafter = unit->drafter_index(request.speculation.drafter);
+  const auto drafter = unit->drafter_of(request);
   if (!drafter) {
     parts.fail(id, sink, drafter.error());
     return id;

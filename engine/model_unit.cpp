@@ -1,6 +1,7 @@
 #include "engine/model_unit.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
 
 #include <algorithm>
 
@@ -10,6 +11,20 @@ namespace {
 
 std::uint32_t blocks_for(std::uint64_t positions, std::uint32_t block_size) {
   return static_cast<std::uint32_t>((positions + block_size - 1) / block_size);
+}
+
+/// Levels a round where the client's own draft is followed: it is right for long stretches or not at all.
+constexpr std::uint32_t prediction_length = 16;
+
+/// The configured drafters, and one for requests that bring a draft of their own if none is configured.
+std::vector<config::drafter_options> drafters_of(const config::model_options& options) {
+  auto all = options.drafters;
+  const auto takes_place = [](const config::drafter_options& d) { return d.kind == "prediction" || d.name == "prediction"; };
+  if (std::ranges::any_of(all, takes_place)) return all;
+  auto& added = all.emplace_back();
+  added.name = added.kind = "prediction";
+  added.draft_length = prediction_length;
+  return all;
 }
 
 } // namespace
@@ -27,7 +42,10 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
   unit->drafters.emplace_back();
   unit->drafters[0].options.name = "none";
   std::vector<std::string> names{"none"};
-  for (const auto& wanted : options.drafters) {
+  const auto encode = [&vocabulary = unit->target->vocabulary()](std::string_view text) {
+    return vocabulary.encode(text, {.add_special = false, .parse_special = false});
+  };
+  for (const auto& wanted : drafters_of(options)) {
     if (wanted.name == "none") continue;
     drafter_unit made;
     made.options = wanted;
@@ -41,6 +59,7 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
       parts.own_vocabulary = std::move(own->vocabulary);
       parts.target_vocabulary = std::make_shared<const tokenizer::tokenizer>(unit->target->vocabulary());
     }
+    parts.encode = encode;
     auto drafter = registry.make(parts);
     if (!drafter) return std::move(drafter).error().within("model " + options.name + ", drafter " + wanted.name);
     made.drafter = *std::move(drafter);
@@ -48,7 +67,7 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
     names.push_back(wanted.name);
     unit->drafters.push_back(std::move(made));
   }
-  if (unit->drafters.size() > 1) { // something to choose among
+  if (!options.drafters.empty()) { // something to choose among
     names.push_back("auto");
     unit->drafters.emplace_back();
     unit->drafters.back().options.name = "auto";
@@ -130,12 +149,20 @@ std::uint32_t model_unit::max_nodes(std::uint32_t index, std::uint32_t length) c
 expected<std::uint32_t> model_unit::drafter_index(const std::string& name) const {
   const auto& names = target->drafters();
   auto wanted = name.empty() || name == "default" ? options.default_drafter : name;
-  if (wanted == "auto" && names.size() == 1) wanted = "none"; // nothing to choose among
+  if (wanted == "auto" && std::ranges::find(names, wanted) == names.end()) wanted = "none"; // nothing to choose among
   const auto it = std::ranges::find(names, wanted);
   if (it != names.end()) return static_cast<std::uint32_t>(it - names.begin());
   std::string known;
   for (const auto& n : names) known += (known.empty() ? "" : ", ") + n;
   return error{errc::invalid_argument, "speculation.drafter: \"" + wanted + "\" is not one of " + known};
+}
+
+expected<std::uint32_t> model_unit::drafter_of(const generation_request& request) const {
+  const auto& name = request.speculation.drafter;
+  if (!request.prediction.empty() && (name.empty() || name == "default"))
+    for (std::uint32_t i = 1; i < drafters.size(); ++i)
+      if (drafters[i].options.kind == "prediction") return i;
+  return drafter_index(name);
 }
 
 actors::model_parts model_unit::parts() const {

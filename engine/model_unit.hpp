@@ -43,6 +43,8 @@ struct model_unit {
   expected<std::uint32_t> drafter_index(const std::string& name) const;
   /// Most nodes a tree of `length` levels by drafter number `index` has.
   std::uint32_t max_nodes(std::uint32_t index, std::uint32_t length) const;
+  /// Index of the drafter of a request: the one it names, else the one for predictions if it brings one.
+  expected<std::uint32_t> drafter_of(const generation_request& request) const;
 
   actors::model_parts parts() const;
 

@@ -105,6 +105,50 @@ void read_speculation(field_reader& outer, generation_fields& out) {
   for (auto& name : reader.ignored()) out.ignored_fields.push_back(std::move(name));
 }
 
+/// Parts of text, or token ids.
+void read_prediction_list(field_reader& reader, const json::array& list, generation_fields& out) {
+  for (std::size_t i = 0; i < list.size() && !reader.failure(); ++i) {
+    const auto name = "content[" + std::to_string(i) + "]";
+    if (list[i].is_number()) {
+      if (const auto id = reader.to_integer(list[i], name, 0, max_int32))
+        out.prediction_tokens.emplace_back(static_cast<std::int32_t>(*id));
+      continue;
+    }
+    const auto* fields = list[i].if_object();
+    if (fields == nullptr)
+      return reader.fail(name, "must be a part of text or a token id, not " + std::string(kind_of(list[i])));
+    field_reader part(*fields, reader.path_of(name));
+    std::string text;
+    if (!part.choice("type", {"text"}) && !part.failure()) part.fail("type", "is required");
+    if (!part.text("text", text, 0, max_int32) && !part.failure()) part.fail("text", "is required");
+    out.prediction_text += text;
+    if (part.failure()) return reader.fail(*part.failure());
+    for (auto& ignored : part.ignored()) out.ignored_fields.push_back(std::move(ignored));
+  }
+  if (!reader.failure() && !out.prediction_tokens.empty() && !out.prediction_text.empty())
+    reader.fail("content", "must be parts of text or token ids, not both");
+}
+
+/// OpenAI's Predicted Outputs: {"type": "content", "content": text, or parts of text}; ours: token ids.
+void read_prediction(field_reader& outer, generation_fields& out) {
+  const auto* fields = outer.object("prediction");
+  if (fields == nullptr) return;
+  field_reader reader(*fields, outer.path_of("prediction"));
+  if (!reader.choice("type", {"content"}) && !reader.failure()) reader.fail("type", "is required");
+  const auto* content = reader.find("content");
+  if (content == nullptr) {
+    if (!reader.failure()) reader.fail("content", "is required");
+  } else if (const auto* text = content->if_string()) {
+    out.prediction_text.assign(text->data(), text->size());
+  } else if (const auto* list = content->if_array()) {
+    read_prediction_list(reader, *list, out);
+  } else {
+    reader.fail("content", "must be a string, parts of text, or token ids, not " + std::string(kind_of(*content)));
+  }
+  if (reader.failure()) outer.fail(*reader.failure());
+  for (auto& name : reader.ignored()) out.ignored_fields.push_back(std::move(name));
+}
+
 void read_streaming(field_reader& outer, generation_fields& out) {
   outer.boolean("stream", out.stream);
   const auto* fields = outer.object("stream_options");
@@ -127,7 +171,6 @@ void refuse_unsupported(field_reader& reader) {
        {"typical_p", "mirostat", "dry_multiplier", "xtc_probability", "top_n_sigma", "dynatemp_range",
         "length_penalty", "use_beam_search", "bad_words", "allowed_token_ids", "logits_processors"})
     reader.refuse(name, "this sampling option is not offered");
-  reader.refuse("prediction", "predicted outputs are not offered");
   reader.refuse("truncate_prompt_tokens", "prompts are never truncated");
   reader.refuse("prompt_embeds", "prompts are text or token ids");
   reader.refuse("prompt_logprobs", "use echo with logprobs on /v1/completions");
@@ -154,6 +197,8 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   std::int32_t first = 0;
   if (reader.integer("first_target", first, 0, max_int32)) out.first_target = token_id{first};
   read_speculation(reader, out);
+  read_prediction(reader, out);
+  reader.text("user", out.user, 0, 512);
   reader.integer("priority", out.priority, -max_int32 - 1, max_int32);
   if (reader.text("request_id", out.request_id, 1, 128) &&
       !std::all_of(out.request_id.begin(), out.request_id.end(), [](char c) { return c > ' ' && c < 0x7f; }))
@@ -164,7 +209,7 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   read_streaming(reader, out);
   refuse_unsupported(reader);
   // Bookkeeping for OpenAI's own service: nothing here could act on it.
-  reader.accept({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+  reader.accept({"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                  "prompt_cache_retention"});
 }
 
@@ -201,6 +246,8 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
     if (outside(id)) return out_of_vocabulary("stop_token_ids", id);
   if (fields.first_target && outside(*fields.first_target))
     return out_of_vocabulary("first_target", *fields.first_target);
+  for (const auto id : fields.prediction_tokens)
+    if (outside(id)) return out_of_vocabulary("prediction.content", id);
 
   const auto& drafter = fields.speculation.drafter;
   if (drafter != "default" &&
@@ -237,6 +284,7 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
   request.speculation.rule = fields.rule.value_or(model.default_rule);
   request.first_target = fields.first_target;
   request.cache_salt = fields.cache_salt;
+  request.prediction = fields.prediction_tokens;
   request.priority = fields.priority;
   request.skip_special_tokens = fields.skip_special_tokens;
   request.trace = fields.trace;

@@ -34,6 +34,9 @@ struct generation_fields {
   std::optional<token_id> first_target;
   speculation_params speculation; ///< without the rule
   std::optional<verification_rule> rule;
+  std::string prediction_text;                ///< the client's own draft of the output, as text
+  std::vector<token_id> prediction_tokens;    ///< or as tokens
+  std::string user; ///< whose request it is, in the client's terms
   std::int32_t priority = 0;
   std::string request_id; ///< the client's own name for the request
   std::string cache_salt;

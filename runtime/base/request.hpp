@@ -98,6 +98,8 @@ struct generation_request {
   speculation_params speculation = {};
   std::optional<token_id> first_target = {}; ///< force the first output token (001, section "first_target")
   std::string cache_salt = {};               ///< prefixes are shared within one salt only
+  std::string tenant = {};                   ///< drafters that remember outputs do so within one tenant only
+  std::vector<token_id> prediction = {};     ///< the client's own draft of the output
   std::int32_t priority = 0;            ///< lower runs first
   bool skip_special_tokens = true;      ///< in the text; tokens are always reported
   bool trace = false;                   ///< report every round

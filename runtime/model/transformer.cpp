@@ -233,7 +233,7 @@ class transformer::pass {
   float* local_rope_table_ = nullptr;
 };
 
-transformer::transformer(model_config config, transformer_weights weights, kv_type kv_type,
+transformer::transformer(model_config config, transformer_weights weights, paceline::kv_type kv_type,
                          device::buffer_memory& memory)
     : config_(std::move(config)),
       weights_(std::move(weights)), memory_(memory),

@@ -74,7 +74,7 @@ class transformer final : public language_model {
   device::buffer_memory& memory_;
   std::vector<double> frequencies_;       ///< of layers that see everything
   std::vector<double> local_frequencies_; ///< of layers with a window; empty when there are none
-  device::tensor_type kv_type_;
+  kv_type kv_type_;
   std::vector<std::uint32_t> all_layers_; ///< 0 to num_layers - 1
   model_info info_;
 };

@@ -17,8 +17,12 @@ speculation::draft_task make_task(const plan_item& item, std::uint32_t index, sp
   task.draft_length = limit.length;
   task.lengths = item.lengths;
   task.max_nodes = limit.nodes;
+  task.max_probe_depth = limit.probe_depth;
   task.blocks = item.drafter_blocks;
   task.features = sequence.features;
+  task.last_round = sequence.last_round ? &*sequence.last_round : nullptr;
+  task.tenant = sequence.request().tenant;
+  task.prediction = sequence.request().prediction;
   task.session = sequence.session(index, drafter);
   task.result.base_length = sequence.length();
   return task;

@@ -14,6 +14,7 @@ draft_bounds draft_limit(const plan_item& item, std::uint32_t block_size, std::u
   // Levels are positions, nodes only cells. The round adds one token itself.
   const auto levels = std::min(room(context_length), sequence.remaining() > 0 ? sequence.remaining() - 1 : 0U);
   limit.length = std::min({item.draft_length, levels, limit.nodes});
+  limit.probe_depth = std::max(limit.length, room(context_length));
   if (limit.length == 0) limit.nodes = 0;
   return limit;
 }

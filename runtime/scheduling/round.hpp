@@ -97,6 +97,7 @@ struct round_result {
 struct draft_bounds {
   std::uint32_t length = 0; ///< levels; 0: no draft
   std::uint32_t nodes = 0;  ///< at least `length`
+  std::uint32_t probe_depth = 0; ///< levels that probes may have: they are never committed
 };
 
 /// Never beyond what the request may commit, the context, or the leases hold (overflow guard: shrinks to 0, never fails).

@@ -95,7 +95,8 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
     const auto index = lane.item->drafter;
     auto* drafter = resources_.drafters.at(index);
     if (!drafter || !may_draft(lane, index)) continue;
-    if (drafter->traits().where == speculation::placement::in_line) {
+    const auto where = drafter->traits().where;
+    if (where == speculation::placement::in_line || where == speculation::placement::in_pass) {
       if (std::ranges::find(in_line, index) == in_line.end()) in_line.push_back(index);
       continue;
     }
@@ -109,12 +110,10 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   for (auto& lane : lanes) {
     if (lane.draft.tree.empty()) continue;
     const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
-    if (lane.draft.tree.size() > limit.nodes) { // no cells for them; what is left is a tree
-      lane.draft.tree.truncate(limit.nodes);
-      if (lane.draft.probs.size() > limit.nodes) lane.draft.probs.resize(limit.nodes);
-    }
+    lane.draft.truncate(limit.nodes); // no cells for the rest; what is left is a tree
     const bool stale = lane.draft.base_length != lane.item->target->length();
-    if (!stale && speculation::validate_draft(lane.draft, resources_.target->info().vocab_size, limit.length)) continue;
+    const auto vocab_size = resources_.target->info().vocab_size;
+    if (!stale && speculation::validate_draft(lane.draft, vocab_size, limit.length, limit.probe_depth)) continue;
     lane.draft = {};
     lane.stale = true;
   }
@@ -285,16 +284,21 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
   const auto row_of = [&](std::int32_t node) { return logits_row(first + static_cast<std::uint32_t>(node + 1)); };
   const speculation::verification_context context{&sequence.pipeline(), &sequence.counts(),
                                                   token_position{sequence.length()}, sequence.output_length()};
-  auto verdict = speculation::verify(sequence.request().speculation, lane.draft, context, row_of);
+  const auto num_probes = lane.draft.num_probes;
+  auto feedback = begin_feedback(lane, first); // before the rule: it works on the rows in place
+  const auto& how = sequence.request().speculation;
+  auto verdict = num_probes == 0 ? speculation::verify(how, lane.draft, context, row_of)
+                                 : speculation::verify(how, lane.draft.without_probes(), context, row_of);
   if (sequence.request().first_target && sequence.output_length() == 0)
     verdict = {{}, *sequence.request().first_target, false};
 
   const auto& tree = lane.draft.tree;
-  done.num_draft = tree.size();
+  const auto num_draft = lane.draft.num_verified();
+  done.num_draft = num_draft;
   done.num_accepted = static_cast<std::uint32_t>(verdict.accepted_path.size());
   sequence.count_verification(done.num_draft, done.num_accepted);
-  trace.draft_tokens.assign(tree.tokens().begin(), tree.tokens().end());
-  trace.parents.assign(tree.parents().begin(), tree.parents().end());
+  trace.draft_tokens.assign(tree.tokens().begin(), tree.tokens().begin() + num_draft);
+  trace.parents.assign(tree.parents().begin(), tree.parents().begin() + num_draft);
   trace.accepted = verdict.accepted_path;
   if (const auto* drafter = resources_.drafters[lane.drafter]) trace.drafter = drafter->traits().name;
   trace.bonus = verdict.bonus;
@@ -307,6 +311,7 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
     auto values = sampling::log_softmax_of(raw, token, *num_logprobs);
     return token_logprob{token, values.chosen, std::move(values.top)};
   };
+  lane.draft.base_length = sequence.length();
   std::int32_t parent = speculation::token_tree::root;
   for (auto node : verdict.accepted_path) {
     const auto token = tree.tokens()[static_cast<std::size_t>(node)];
@@ -314,6 +319,24 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
     parent = node;
   }
   sequence.commit(verdict.next, logprob_of(parent, verdict.next));
+  feedback.verified = std::move(lane.draft);
+  feedback.accepted_path = std::move(verdict.accepted_path);
+  sequence.last_round = std::move(feedback);
+}
+
+speculation::round_feedback round_runner::begin_feedback(const lane& lane, std::uint32_t first_logits) {
+  speculation::round_feedback feedback;
+  const auto* drafter = resources_.drafters[lane.item->drafter];
+  feedback.num_top = drafter ? drafter->traits().top_tokens : 0;
+  if (feedback.num_top == 0) return feedback;
+  const std::uint32_t num_rows = 1 + lane.draft.tree.size();
+  feedback.top_tokens.assign(std::size_t{num_rows} * feedback.num_top, token_id{-1});
+  for (std::uint32_t row = 0; row < num_rows; ++row) {
+    sampling::select_top(logits_row(first_logits + row), feedback.num_top, best_);
+    for (std::size_t i = 0; i < best_.size(); ++i)
+      feedback.top_tokens[std::size_t{row} * feedback.num_top + i] = best_[i].token;
+  }
+  return feedback;
 }
 
 void round_runner::keep_features(const lane& lane, const speculation::verdict& verdict) {

@@ -61,6 +61,8 @@ private:
   void run_pass(device::ops& ops, const std::vector<lane>& lanes);
   item_result settle(device::ops& ops, lane& lane, round_id round, std::vector<token_event>& events);
   void decide(device::ops& ops, lane& lane, item_result& done, round_trace& trace);
+  /// What the lane's drafter will learn of this round, as far as the raw rows say it: nothing if it does not ask.
+  speculation::round_feedback begin_feedback(const lane& lane, std::uint32_t first_logits);
   void report_prompt_logprobs(const lane& lane);
   void keep_features(const lane& lane, const speculation::verdict& verdict);
   void compact(device::ops& ops, const lane& lane, const speculation::verdict& verdict);
@@ -78,6 +80,7 @@ private:
   std::vector<std::uint32_t> logit_rows_;
   std::vector<float> logits_;
   std::vector<float> raw_copy_;
+  std::vector<sampling::candidate> best_;
   std::vector<std::vector<float>> tap_values_; ///< [tap][rows * hidden]
 };
 

@@ -82,6 +82,8 @@ public:
   std::vector<float> features;
   /// What the controller of "auto" knows of this request.
   speculation::draft_history drafts;
+  /// What the last round that decided tokens verified and kept: for the drafter of the next one.
+  std::optional<speculation::round_feedback> last_round;
   /// Prompt tokens that were found in the prefix cache at the last admission.
   std::uint32_t num_cached_tokens = 0;
 

@@ -16,19 +16,31 @@ constexpr std::uint32_t default_completion_tokens = 16; // OpenAI's, of /v1/comp
 
 /// What depends on neither the prompt nor the model: who asks, how long it may take, which choice it is.
 void finish_request(generation_request& request, const edge_context& edge, const caller& who,
-                    std::uint64_t seed, std::uint32_t choice) {
+                    const std::string& user, std::uint64_t seed, std::uint32_t choice) {
   request.sampling.seed = seed;
   request.sampling.choice_index = choice;
   request.timeout = edge.settings.get()->request_timeout;
   // Prefixes are shared within one key only: what is in the cache tells what others asked.
   if (!who.tenant.empty())
     request.cache_salt = std::string(who.tenant).append("/").append(request.cache_salt);
+  // What drafters remember of outputs likewise, and within one of the client's own users. The length keeps
+  // two different pairs apart.
+  request.tenant = std::to_string(user.size()).append(":").append(user).append(request.cache_salt);
 }
 
 parsed<std::vector<token_id>> encode_text(const model_view& model, const std::string& text, bool special) {
   auto tokens = model.encode(text, special, true);
   if (!tokens) return wire::from_error(tokens.error(), "prompt");
   return *std::move(tokens);
+}
+
+/// The client's own draft as tokens: text is what the model is to write, so nothing is put around it.
+std::optional<api_error> encode_prediction(const model_view& model, wire::generation_fields& fields) {
+  if (fields.prediction_text.empty()) return std::nullopt;
+  auto tokens = model.encode(fields.prediction_text, false, false);
+  if (!tokens) return wire::from_error(tokens.error(), "prediction.content");
+  fields.prediction_tokens = *std::move(tokens);
+  return std::nullopt;
 }
 
 /// Conversation to prompt tokens. The template writes special tokens itself.
@@ -81,7 +93,7 @@ std::optional<api_error> add_sequences(prepared_completion& out, const edge_cont
   out.prompts.push_back(std::move(prompt));
   for (std::uint32_t choice = 0; choice < out.num_choices; ++choice) {
     out.sequences.push_back(*request);
-    finish_request(out.sequences.back(), edge, who, seed, choice);
+    finish_request(out.sequences.back(), edge, who, fields.user, seed, choice);
   }
   return std::nullopt;
 }
@@ -114,6 +126,7 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
   if (!model) return model.failure();
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
   out.echo = request->echo;
+  if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   const auto seed = request->fields.seed.value_or(fresh_seed());
   for (const auto& input : request->prompts) {
     auto tokens = tokens_of(**model, input);
@@ -138,6 +151,7 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
   out.chat = true;
   auto tokens = encode_chat(**model, request->prompt, "messages");
   if (!tokens) return std::move(tokens).failure();
+  if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens),
                                    request->fields.seed.value_or(fresh_seed()), std::nullopt))
     return *std::move(failure);
@@ -165,9 +179,10 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
     fields.stop.min_tokens = 0;
     fields.speculation.drafter = "none";
   }
+  if (auto failure = encode_prediction(**model, fields)) return *std::move(failure);
   auto sequence = wire::resolve(fields, (*model)->limits(), *std::move(tokens), std::nullopt);
   if (!sequence) return std::move(sequence).failure();
-  finish_request(*sequence, edge, who, request.fields.seed.value_or(fresh_seed()), 0);
+  finish_request(*sequence, edge, who, request.fields.user, request.fields.seed.value_or(fresh_seed()), 0);
   out.sequence = *std::move(sequence);
   out.request = std::move(request);
   return out;

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 namespace paceline {
 namespace {
 
@@ -16,6 +20,17 @@ struct grid_case {
 std::string name_of(const ::testing::TestParamInfo<grid_case>& info) {
   return info.param.drafter + (info.param.worker ? "_worker" : "_inline") + (info.param.two_groups ? "_groups" : "_off");
 }
+
+/// An output with a token inserted, one left out and one replaced: what a client may have expected.
+std::vector<token_id> nearly(std::vector<token_id> output) {
+  output.insert(output.begin() + 4, token_id{9});
+  output.erase(output.begin() + 10);
+  output[15] = token_id{(output[15].value + 1) % 64};
+  return output;
+}
+
+/// Drafters of the product that find something to propose in the grid's requests.
+constexpr std::array<std::string_view, 9> proposing = {"bigram", "lookahead", "nasd", "ngram_tree", "prediction", "random", "suffix", "synthetic", "unigram"};
 
 class exactness_grid : public ::testing::TestWithParam<grid_case> {};
 
@@ -46,6 +61,8 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
         std::vector<generation_request> requests;
         for (std::uint32_t n = 0; n < concurrency; ++n) {
           requests.push_back(request_number(n, temperature));
+          if (param.drafter == "prediction" || param.drafter == "synthetic")
+            requests.back().prediction = nearly(decode_plainly(sim.target(), requests.back()));
           sim.submit(requests.back(), param.drafter == "none" ? 0 : param.drafter == "auto" ? 4 : 1);
         }
         SCOPED_TRACE("length " + std::to_string(length) + " temperature " + std::to_string(temperature) + " concurrency " +
@@ -76,6 +93,12 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
           ASSERT_GT(drafted, 0U);
           ASSERT_EQ(accepted * 3, drafted);
         }
+        if (std::ranges::find(proposing, std::string_view(param.drafter)) != proposing.end()) {
+          ASSERT_GT(drafted, 0U);
+        }
+        if (param.drafter == "prediction" || param.drafter == "synthetic") {
+          ASSERT_GT(accepted, 0U);
+        }
         if (param.drafter == "tree") {
           ASSERT_GT(drafted, 0U);
           ASSERT_LE(drafted, *num_wanted); // a lease that a late message brings comes a round late
@@ -89,8 +112,12 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
 INSTANTIATE_TEST_SUITE_P(drafters, exactness_grid,
                          ::testing::Values(grid_case{"none"}, grid_case{"ngram"}, grid_case{"always_right"},
                                            grid_case{"always_wrong"}, grid_case{"half_right"}, grid_case{"tree"},
-                                           grid_case{"auto"}, grid_case{"twins"}, grid_case{"twins", true, true},
-                                           grid_case{"feature"}, grid_case{"model", true}, grid_case{"model_other", true},
+                                           grid_case{"auto"}, grid_case{"twins"}, grid_case{"twins", true, true}, grid_case{"feature"}, grid_case{"ngram_tree"}, grid_case{"suffix"},
+                                           grid_case{"prediction"}, grid_case{"unigram"}, grid_case{"bigram"},
+                                           grid_case{"copy"}, grid_case{"random"}, grid_case{"synthetic"},
+                                           grid_case{"nasd"}, grid_case{"lookahead"}, grid_case{"suffix", true, true},
+                                           grid_case{"prediction", true, true}, grid_case{"nasd", true, true},
+                                           grid_case{"lookahead", true, true}, grid_case{"model", true}, grid_case{"model_other", true},
                                            grid_case{"always_right", true, true}, grid_case{"always_wrong", true, true},
                                            grid_case{"half_right", true, true}, grid_case{"tree", true, true},
                                            grid_case{"model", true, true}, grid_case{"model_other", true, true}),

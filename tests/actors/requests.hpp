@@ -45,11 +45,17 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
     });
   if (name == "tree") return make_tree_drafter(name, right, 3, target.vocab_size, std::move(num_wanted));
   if (name == "twins") return make_twin_drafter(name, right, target.vocab_size);
+  if (name == "ngram") return speculation::drafter_registry::with_built_in().make({.options = options_of(name, name)}).value();
   if (name == "feature") return make_feature_drafter(name, same);
   speculation::drafter_parts parts;
-  parts.options = options_of(name, "ngram");
+  parts.options = options_of(name, name == "ngram_tree" ? "ngram" : name);
+  parts.options.ngram_min = name == "nasd" ? 2 : 1; // of a text that is mostly noise little occurs twice
+  parts.options.candidates = name == "ngram_tree" ? 3 : 1;
+  parts.options.min_probability = 0;
   parts.target_vocab_size = target.vocab_size;
-  if (name != "ngram") parts = model_drafter_parts(name, target);
+  constexpr std::string_view without_model[] = {"ngram_tree", "suffix", "prediction", "unigram", "bigram", "copy",
+                                                "random", "synthetic", "nasd", "lookahead"};
+  if (std::ranges::find(without_model, name) == std::end(without_model)) parts = model_drafter_parts(name, target);
   return speculation::drafter_registry::with_built_in().make(parts).value();
 }
 

@@ -104,7 +104,7 @@ const bad_file bad_files[] = {
     {"!version: 1\nmodels: [{kind: hash, drafters: [{kind: ngram}]}]",
      "models.0.drafters.0.name: a drafter needs a name"},
     {"!version: 1\nmodels: [{kind: hash, drafters: [{name: a, kind: eagle}]}]",
-     "models.0.drafters.0.kind: 'eagle' is not one of none, ngram, model, self, cascade"},
+     "models.0.drafters.0.kind: 'eagle' is not one of none, ngram, suffix, prediction"},
     {"!version: 1\nmodels: [{kind: hash, drafters: [{name: a, kind: model}]}]", "a drafter of kind model needs a path"},
     {"!version: 1\nmodels: [{path: m, drafters: [{name: a, kind: model}]}]",
      "models.0.drafters.0.path: a drafter of kind model needs a path"},

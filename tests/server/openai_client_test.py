@@ -245,3 +245,48 @@ def test_a_rules_parameter_without_the_rule_is_refused(daemon):
         speculation = {parameter: 0.5} | ({"rule": rule} if rule else {})
         status, _, reply = daemon.post("/v1/completions", {"prompt": "x", "speculation": speculation})
         assert status == 400 and reply["error"]["param"] == f"speculation.{parameter}"
+
+
+def test_predicted_outputs_are_verified_and_counted(client):
+    """The client's own draft: right, nearly right and wrong ones give the same text; usage says what they were worth."""
+    arguments = dict(model="hash", messages=MESSAGES, max_tokens=60, seed=5, temperature=1, extra_body={"ignore_eos": True})
+    plain = client.chat.completions.create(**arguments | {"extra_body": {"ignore_eos": True, "speculation": {"drafter": "none"}, "return_token_ids": True}})
+    text, tokens = plain.choices[0].message.content, plain.choices[0].token_ids
+
+    def predicted(content, **speculation):
+        extra = {"ignore_eos": True} | ({"speculation": speculation} if speculation else {})
+        reply = client.chat.completions.create(**arguments | {"extra_body": extra}, prediction={"type": "content", "content": content})
+        assert reply.choices[0].message.content == text
+        details = reply.usage.completion_tokens_details
+        return details.accepted_prediction_tokens, details.rejected_prediction_tokens
+
+    accepted, rejected = predicted(tokens)
+    assert accepted > 50 and rejected == 0
+    accepted, rejected = predicted(tokens[:20] + [65] + tokens[21:])
+    assert accepted > 35 and 0 < rejected < 20
+    accepted, rejected = predicted(tokens[10:])
+    assert accepted > 25, "found its place"
+    accepted, rejected = predicted("nothing of this")
+    assert accepted <= 2
+    assert predicted("nothing of this", drafter="none") == (0, 0), "a request that names its drafter gets that one"
+
+
+def test_predictions_as_text_and_as_parts_reach_the_drafter(start_daemon):
+    """Tokens of this model are bytes as long as it writes none beyond ASCII: then text is enough."""
+    daemon = start_daemon(**{"models.0.hash.memory": 1, "models.0.hash.sharpness": 30})
+    body = {"prompt": "abc", "max_tokens": 40, "temperature": 0, "ignore_eos": True, "logit_bias": {str(i): -100 for i in range(128, 300)}}
+    plain = daemon.post("/v1/completions", body | {"speculation": {"drafter": "none"}})[2]
+    text = plain["choices"][0]["text"]
+    half = len(text) // 2
+    for content in (text, [{"type": "text", "text": text[:half]}, {"type": "text", "text": text[half:]}]):
+        prediction = {"prediction": {"type": "content", "content": content}}
+        reply = daemon.post("/v1/completions", body | prediction)[2]
+        assert reply["choices"][0]["text"] == text
+        assert reply["usage"]["completion_tokens_details"]["accepted_prediction_tokens"] > 25
+        response = {"input": "abc", "max_output_tokens": 40} | {key: body[key] for key in ("temperature", "ignore_eos", "logit_bias")}
+        plain_response = daemon.post("/v1/responses", response)[2]
+        answer = plain_response["output"][0]["content"][0]["text"]
+        reply = daemon.post("/v1/responses", response | {"prediction": {"type": "content", "content": answer}})[2]
+        assert reply["output"][0]["content"][0]["text"] == answer
+        assert reply["usage"]["output_tokens_details"]["accepted_prediction_tokens"] > 25
+    assert daemon.metric("paceline_accepted_tokens_total", drafter="prediction") > 100

@@ -78,18 +78,38 @@ token_id draw(const draft_distribution& from, const noise_stream& noise) {
   return race.winner();
 }
 
-expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth) {
+void draft::truncate(std::uint32_t num_nodes) {
+  if (num_nodes >= tree.size()) return;
+  const std::uint32_t num_kept = std::min(num_verified(), num_nodes);
+  tree.truncate(num_nodes);
+  num_probes = num_nodes - num_kept;
+  if (probs.size() > num_kept) probs.resize(num_kept);
+  if (signals.size() > num_kept) signals.resize(num_kept);
+}
+
+draft draft::without_probes() const {
+  draft shown{.base_length = base_length, .tree = tree, .probs = probs};
+  shown.tree.truncate(num_verified());
+  return shown;
+}
+
+expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth,
+                              std::uint32_t max_probe_depth) {
   const token_tree& tree = proposal.tree;
   if (!tree.valid()) return error{errc::invalid_argument, "draft: its arrays do not form a tree"};
-  if (!proposal.probs.empty() && proposal.probs.size() != tree.size())
+  if (proposal.num_probes > tree.size())
+    return error{errc::invalid_argument, "draft: has more probes than nodes"};
+  if (!proposal.probs.empty() && proposal.probs.size() != proposal.num_verified())
     return error{errc::invalid_argument, "draft: needs one distribution a node, or none"};
   for (std::uint32_t node = 0; node < tree.size(); ++node) {
     const token_id token = tree.tokens()[node];
     if (token.value < 0 || static_cast<std::uint32_t>(token.value) >= vocab_size)
       return broken(node, "token " + to_string(token) + " is not in the vocabulary");
-    if (tree.depths()[node] >= max_depth)
-      return broken(node, "deeper than the draft length " + std::to_string(max_depth));
-    if (proposal.probs.empty()) continue;
+    const bool probe = node >= proposal.num_verified();
+    const std::uint32_t deepest = probe ? std::max(max_depth, max_probe_depth) : max_depth;
+    if (tree.depths()[node] >= deepest)
+      return broken(node, "deeper than the draft length " + std::to_string(deepest));
+    if (proposal.probs.empty() || probe) continue;
     if (auto checked = validate_distribution(proposal.probs[node], node, token, vocab_size); !checked)
       return checked;
   }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::device {
@@ -35,6 +36,9 @@ struct drafter_traits {
   bool has_draft_probs = false;  ///< fills `draft::probs` for rules that weigh them
   std::uint32_t default_draft_length = 5;
   std::uint32_t max_context = 0; ///< positions its own model can hold; 0 = no limit
+  /// The target's best tokens it wants to see of each row of a pass that verified its draft; see
+  /// `draft_task::last_round`. Costs a look at every logit of every row, so 0 unless the drafter learns from it.
+  std::uint32_t top_tokens = 0;
 };
 
 /// One request as a drafter sees it while drafting. Views are valid during the call.
@@ -50,6 +54,8 @@ struct draft_task {
   length_rule lengths = length_rule::fixed; ///< a drafter that knows its entropy minds `entropy`
   /// Upper bound of the tree's nodes, at least draft_length: what lies beyond has no cells and is dropped.
   std::uint32_t max_nodes = 0;
+  /// Upper bound of the probes' depth: positions left in the context. At least draft_length.
+  std::uint32_t max_probe_depth = 0;
   /// Lease in the drafter's own pool, covering tokens + max_nodes; empty if it has none. Another lease
   /// than last time needs a new session.
   std::span<const block_id> blocks;
@@ -57,6 +63,12 @@ struct draft_task {
   /// row decided the newest token, which itself has not been through the target yet: it belongs to position
   /// tokens.size() - 2.
   std::span<const float> features;
+  /// What the last round that decided tokens of this request verified and kept; null before the first. It need
+  /// not have been this drafter's draft; `verified.base_length` says where it began. Handed again if no round
+  /// came between.
+  const round_feedback* last_round = nullptr;
+  std::string_view tenant = {};               ///< what is remembered for one tenant must not reach another
+  std::span<const token_id> prediction = {};  ///< the client's own draft of the output
   class drafter_session* session = nullptr; ///< what `open` made for this request
   draft result;                             ///< written by `propose`
 

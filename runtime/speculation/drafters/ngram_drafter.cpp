@@ -1,10 +1,12 @@
 #include "runtime/speculation/drafters/ngram_drafter.hpp"
 
-#include "runtime/base/check.hpp"
+#include "runtime/speculation/drafters/host_drafter.hpp"
 #include "runtime/speculation/drafters/ngram_index.hpp"
+#include "runtime/speculation/drafters/path_tree.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 namespace paceline::speculation {
 
@@ -14,50 +16,81 @@ constexpr std::uint32_t longest_ngram = 32;
 constexpr std::size_t longest_signal = 64;
 /// Tokens indexed a call and session (about half a millisecond): a long prompt is learnt over several rounds.
 constexpr std::size_t max_catch_up = 4096;
+/// Earlier occurrences looked at for several candidates.
+constexpr std::size_t max_occurrences = 64;
 
 struct ngram_session final : drafter_session {
   explicit ngram_session(const ngram_index& empty) : index(empty) {}
   ngram_index index;
 };
 
-class ngram_drafter final : public drafter {
+/// A distinct continuation and what speaks for it.
+struct candidate_path {
+  std::vector<token_id> tokens;
+  std::uint32_t match = 0; ///< longest agreement before it
+  std::uint32_t count = 0; ///< occurrences
+};
+
+class ngram_drafter final : public host_drafter<ngram_session> {
  public:
   explicit ngram_drafter(const config::drafter_options& options)
-      : empty_(options.ngram_min, options.ngram_max) {
-    traits_.name = options.name;
-    traits_.default_draft_length = options.draft_length;
-  }
-
-  const drafter_traits& traits() const noexcept override { return traits_; }
+      : host_drafter(options), empty_(index_of(options)), num_candidates_(options.candidates),
+        longest_(options.ngram_max) {}
 
   std::unique_ptr<drafter_session> open(request_id) override {
     return std::make_unique<ngram_session>(empty_);
   }
 
-  void propose(device::ops&, model::kv_storage*, std::span<draft_task> tasks) override {
-    for (draft_task& task : tasks) task.result = propose_one(task);
+  std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override {
+    return std::min(draft_length * num_candidates_, std::max(draft_length, token_tree::max_nodes));
   }
 
  private:
-  static draft propose_one(const draft_task& task) {
-    auto* const session = dynamic_cast<ngram_session*>(task.session);
-    PACELINE_CHECK(session != nullptr, "an ngram drafter needs a session of its own");
-    const std::span<const token_id> text = task.tokens;
-    draft result{.base_length = static_cast<std::uint32_t>(text.size())};
-    if (!session->index.extend(text, max_catch_up)) return result;
-    const auto start = session->index.continuation(text);
-    if (!start) return result;
-    // Where the earlier occurrence runs into the end of the text, the text repeats with that period: the
-    // draft goes on reading from its own beginning.
-    const std::uint32_t length = std::min(task.draft_length, token_tree::max_nodes);
-    const std::uint8_t signal = signal_of(match_length(text, *start));
-    std::int32_t node = token_tree::root;
-    for (std::size_t i = 0; i < length; ++i) {
-      const std::size_t at = *start + i;
-      node = result.tree.add(at < text.size() ? text[at] : result.tree.tokens()[at - text.size()], node);
-      result.signals.push_back(signal);
+  static ngram_index index_of(const config::drafter_options& options) {
+    if (options.candidates == 1) return {options.ngram_min, options.ngram_max};
+    std::vector<std::uint32_t> lengths(options.ngram_max - options.ngram_min + 1);
+    std::iota(lengths.begin(), lengths.end(), options.ngram_min);
+    return ngram_index(std::move(lengths));
+  }
+
+  void draft_one(const draft_task& task, ngram_session& session, draft& result) override {
+    if (!session.index.extend(task.tokens, max_catch_up)) return;
+    const std::uint32_t length = chain_length(task);
+    if (num_candidates_ == 1) {
+      if (const auto next = session.index.continuation(task.tokens)) {
+        add_path(result.tree, continuation_of(task.tokens, *next, length), length);
+        result.signals.assign(result.tree.size(), signal_of(match_length(task.tokens, *next)));
+      }
+      return;
     }
-    return result;
+    const std::uint32_t most = branches_allowed(task) ? num_candidates_ : 1;
+    for (const candidate_path& path : candidates(task.tokens, session.index, length, most)) {
+      add_path(result.tree, path.tokens, node_budget(task));
+      result.signals.resize(result.tree.size(), signal_of(path.match));
+    }
+  }
+
+  /// The best `most` distinct continuations. First the one a single candidate would be; then the longer
+  /// agreement, the more frequent, the more recent.
+  std::vector<candidate_path> candidates(std::span<const token_id> text, const ngram_index& index,
+                                         std::uint32_t length, std::uint32_t most) const {
+    std::vector<occurrence> places;
+    index.find(text, text, max_occurrences, longest_, places);
+    std::vector<candidate_path> paths;
+    for (const occurrence& place : places) {
+      auto tokens = continuation_of(text, place.next, length);
+      const auto same = std::ranges::find(paths, tokens, &candidate_path::tokens);
+      if (same != paths.end())
+        ++same->count;
+      else
+        paths.push_back({std::move(tokens), place.length, 1});
+    }
+    if (!paths.empty())
+      std::stable_sort(paths.begin() + 1, paths.end(), [](const candidate_path& a, const candidate_path& b) {
+        return a.match != b.match ? a.match > b.match : a.count > b.count;
+      });
+    if (paths.size() > most) paths.resize(most);
+    return paths;
   }
 
   /// Tokens before `start` that are the text's last ones: the longer, the surer.
@@ -69,21 +102,21 @@ class ngram_drafter final : public drafter {
   }
   static std::uint8_t signal_of(std::size_t length) { return static_cast<std::uint8_t>(std::bit_width(length)); }
 
-  drafter_traits traits_;
   ngram_index empty_;
+  std::uint32_t num_candidates_;
+  std::uint32_t longest_;
 };
 
 } // namespace
 
 expected<std::unique_ptr<drafter>> make_ngram_drafter(const drafter_parts& parts) {
   const auto& options = parts.options;
-  const std::string name = "drafter \"" + options.name + "\": ";
   if (options.ngram_min < 1 || options.ngram_min > longest_ngram)
-    return error{errc::invalid_argument,
-                 name + "ngram_min = " + std::to_string(options.ngram_min) + ", must be 1 to 32"};
+    return bad_option(options, "ngram_min = " + std::to_string(options.ngram_min) + ", must be 1 to 32");
   if (options.ngram_max < options.ngram_min || options.ngram_max > longest_ngram)
-    return error{errc::invalid_argument,
-                 name + "ngram_max = " + std::to_string(options.ngram_max) + ", must be ngram_min to 32"};
+    return bad_option(options, "ngram_max = " + std::to_string(options.ngram_max) + ", must be ngram_min to 32");
+  if (options.candidates < 1 || options.candidates > 16)
+    return bad_option(options, "candidates = " + std::to_string(options.candidates) + ", must be 1 to 16");
   return std::unique_ptr<drafter>(std::make_unique<ngram_drafter>(options));
 }
 

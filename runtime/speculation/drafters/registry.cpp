@@ -1,8 +1,17 @@
 #include "runtime/speculation/drafters/registry.hpp"
 
+#include "runtime/speculation/drafters/bigram_drafter.hpp"
+#include "runtime/speculation/drafters/copy_drafter.hpp"
+#include "runtime/speculation/drafters/lookahead_drafter.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"
+#include "runtime/speculation/drafters/nasd_drafter.hpp"
 #include "runtime/speculation/drafters/ngram_drafter.hpp"
 #include "runtime/speculation/drafters/no_drafter.hpp"
+#include "runtime/speculation/drafters/prediction_drafter.hpp"
+#include "runtime/speculation/drafters/random_drafter.hpp"
+#include "runtime/speculation/drafters/suffix_drafter.hpp"
+#include "runtime/speculation/drafters/synthetic_drafter.hpp"
+#include "runtime/speculation/drafters/unigram_drafter.hpp"
 
 namespace paceline::speculation {
 
@@ -10,6 +19,15 @@ drafter_registry drafter_registry::with_built_in() {
   drafter_registry registry;
   registry.add("none", make_no_drafter);
   registry.add("ngram", make_ngram_drafter);
+  registry.add("suffix", make_suffix_drafter);
+  registry.add("prediction", make_prediction_drafter);
+  registry.add("unigram", make_unigram_drafter);
+  registry.add("bigram", make_bigram_drafter);
+  registry.add("copy", make_copy_drafter);
+  registry.add("random", make_random_drafter);
+  registry.add("synthetic", make_synthetic_drafter);
+  registry.add("nasd", make_nasd_drafter);
+  registry.add("lookahead", make_lookahead_drafter);
   registry.add("model", make_model_drafter);
   registry.add("self", make_self_drafter);
   registry.add("cascade", make_cascade_drafter);

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::speculation {
@@ -25,6 +26,8 @@ struct drafter_parts {
   /// Both needed where the drafter's vocabulary is another than the target's; null otherwise.
   std::shared_ptr<const tokenizer::tokenizer> own_vocabulary = {};
   std::shared_ptr<const tokenizer::tokenizer> target_vocabulary = {};
+  /// Text to tokens of the target's vocabulary; empty where there is no tokenizer.
+  std::function<expected<std::vector<token_id>>(std::string_view text)> encode = {};
 };
 
 using drafter_factory = std::function<expected<std::unique_ptr<drafter>>(const drafter_parts&)>;

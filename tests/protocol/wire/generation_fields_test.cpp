@@ -173,7 +173,7 @@ TEST(generation_fields, at_most_four_stop_strings_none_empty) {
 }
 
 TEST(generation_fields, known_but_unsupported_fields_are_refused_and_unknown_ones_listed) {
-  for (const auto* field : {"prediction", "guided_json", "typical_p", "bad_words", "truncate_prompt_tokens",
+  for (const auto* field : {"guided_json", "typical_p", "bad_words", "truncate_prompt_tokens",
                             "grammar", "suffix"}) {
     const auto request = parse(member(field, R"({"a":1})"));
     ASSERT_FALSE(request) << field;
@@ -184,6 +184,36 @@ TEST(generation_fields, known_but_unsupported_fields_are_refused_and_unknown_one
             std::vector<std::string>{"temprature"});
 }
 
+TEST(generation_fields, a_prediction_is_text_parts_of_text_or_token_ids) {
+  const auto with = [](const std::string& content) {
+    return parse(R"("prediction":{"type":"content","content":)" + content + "}");
+  };
+  EXPECT_EQ(with(R"("abc")")->fields.prediction_text, "abc");
+  EXPECT_EQ(with(R"("")")->fields.prediction_text, "");
+  EXPECT_EQ(with(R"([{"type":"text","text":"ab"},{"type":"text","text":"c"}])")->fields.prediction_text, "abc");
+  EXPECT_EQ(with("[7,8]")->fields.prediction_tokens, (std::vector<token_id>{token_id{7}, token_id{8}}));
+  EXPECT_TRUE(with("[]")->fields.prediction_tokens.empty());
+  EXPECT_TRUE(parse(R"("prediction":null)"));
+  const std::map<std::string, std::string> refused = {
+      {"7", "prediction.content"},       {"{}", "prediction.content"},
+      {"null", "prediction.content"},    {R"(["a"])", "prediction.content[0]"},
+      {"[-1]", "prediction.content[0]"}, {"[1,1.5]", "prediction.content[1]"},
+      {"[{}]", "prediction.content[0].type"},
+      {R"([{"type":"image"}])", "prediction.content[0].type"},
+      {R"([{"type":"text"}])", "prediction.content[0].text"},
+      {R"([1,{"type":"text","text":"x"}])", "prediction.content"}};
+  for (const auto& [content, param] : refused) {
+    const auto request = with(content);
+    ASSERT_FALSE(request) << content;
+    EXPECT_EQ(request.failure().param, param) << content;
+  }
+  EXPECT_EQ(parse(R"("prediction":{"content":"x"})").failure().param, "prediction.type");
+  EXPECT_EQ(parse(R"("prediction":{"type":"tool","content":"x"})").failure().param, "prediction.type");
+  EXPECT_EQ(parse(R"("prediction":"x")").failure().param, "prediction");
+  EXPECT_EQ(parse(R"("prediction":{"type":"content","content":"x","more":1})")->fields.ignored_fields,
+            std::vector<std::string>{"prediction.more"});
+}
+
 TEST(generation_fields, stream_options_need_a_stream) {
   EXPECT_EQ(parse(R"("stream_options":{"include_usage":true})").failure().param, "stream_options");
   EXPECT_TRUE(parse(R"("stream":true,"stream_options":{"include_usage":true})")->fields.include_usage);
@@ -192,6 +222,13 @@ TEST(generation_fields, stream_options_need_a_stream) {
 const model_limits model{"m", 100, 32, {token_id{2}}, {"none", "ngram"}};
 
 std::vector<token_id> tokens(std::size_t count) { return std::vector<token_id>(count, token_id{5}); }
+
+TEST(resolve, a_predictions_tokens_must_be_in_the_vocabulary) {
+  auto fields = parse(R"("prediction":{"type":"content","content":[99]})")->fields;
+  EXPECT_EQ(resolve(fields, model, tokens(4), 16)->prediction, std::vector<token_id>{token_id{99}});
+  fields.prediction_tokens.push_back(token_id{100});
+  EXPECT_EQ(resolve(fields, model, tokens(4), 16).failure().param, "prediction.content");
+}
 
 TEST(resolve, fills_what_the_model_decides) {
   auto request = resolve(parse(R"("seed":3)")->fields, model, tokens(4), 16);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace paceline::server {
 namespace {
 
@@ -50,6 +52,36 @@ TEST(preparation, keys_do_not_share_prefixes) {
   EXPECT_EQ(salt("", plain), "");
   EXPECT_NE(salt("k1", plain), salt("k2", plain));
   EXPECT_NE(salt("k1", plain), salt("k1", salted));
+}
+
+TEST(preparation, keys_salts_and_users_are_tenants_of_their_own) {
+  scripted_edge edge;
+  const auto tenant = [&](const char* key, const std::string& members) {
+    return prepare_completion(edge.context, {key, ""}, R"({"prompt":"a")" + members + "}")->sequences[0].tenant;
+  };
+  std::set<std::string> all;
+  for (const char* key : {"", "k1", "k2"})
+    for (const char* members : {"", R"(,"user":"u")", R"(,"user":"uk1/")", R"(,"user":"v")", R"(,"cache_salt":"u")",
+                                R"(,"user":"u","cache_salt":"u")"})
+      EXPECT_TRUE(all.insert(tenant(key, members)).second) << key << members;
+  EXPECT_EQ(tenant("k1", R"(,"user":"u")"), tenant("k1", R"(,"user":"u")"));
+}
+
+TEST(preparation, a_prediction_becomes_tokens_without_any_around_them) {
+  scripted_edge edge;
+  const auto* const prediction = R"("prediction":{"type":"content","content":"abc"}})";
+  const std::vector<token_id> abc{token_id{97}, token_id{98}, token_id{99}};
+  const auto completion =
+      prepare_completion(edge.context, {}, std::string(R"({"prompt":"a","n":2,)").append(prediction));
+  ASSERT_TRUE(completion);
+  EXPECT_EQ(completion->sequences[0].prediction, abc);
+  EXPECT_EQ(completion->sequences[1].prediction, abc);
+  const auto chat = prepare_chat(edge.context, {},
+                                 std::string(R"({"messages":[{"role":"user","content":"x"}],)").append(prediction));
+  ASSERT_TRUE(chat);
+  EXPECT_EQ(chat->sequences[0].prediction, abc);
+  auto response = wire::parse_response_request(std::string(R"({"input":"x",)").append(prediction), {});
+  EXPECT_EQ(prepare_response(edge.context, {}, *std::move(response), {})->sequence.prediction, abc);
 }
 
 TEST(preparation, seeds_differ_unless_given) {

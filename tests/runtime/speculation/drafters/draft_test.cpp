@@ -105,5 +105,38 @@ TEST(draft, one_from_elsewhere_is_refused_with_the_rule_it_breaks) {
   }
 }
 
+TEST(draft, probes_are_the_last_nodes_and_go_first) {
+  draft proposal;
+  for (int i = 0; i < 3; ++i) proposal.tree.add(token_id{i}, i - 1); // verified
+  proposal.tree.add(token_id{7}, token_tree::root);
+  proposal.tree.add(token_id{8}, 3);
+  proposal.num_probes = 2;
+  proposal.probs.assign(3, {{token_id{0}}, {1.0F}});
+  EXPECT_EQ(proposal.num_verified(), 3U);
+  EXPECT_EQ(proposal.without_probes().tree.size(), 3U);
+  EXPECT_EQ(proposal.without_probes().probs.size(), 3U);
+  auto shorter = proposal;
+  shorter.truncate(4);
+  EXPECT_EQ(shorter.num_probes, 1U);
+  EXPECT_EQ(shorter.probs.size(), 3U);
+  shorter.truncate(2);
+  EXPECT_EQ(shorter.num_probes, 0U);
+  EXPECT_EQ(shorter.tree.size(), 2U);
+  EXPECT_EQ(shorter.probs.size(), 2U);
+}
+
+TEST(draft, probes_may_reach_further_than_the_draft_and_need_no_distribution) {
+  draft proposal;
+  proposal.tree.add(token_id{1}, token_tree::root);
+  for (int i = 0; i < 3; ++i) proposal.tree.add(token_id{2}, i == 0 ? token_tree::root : i);
+  proposal.num_probes = 3;
+  proposal.probs = {{{token_id{1}}, {1.0F}}};
+  EXPECT_TRUE(validate_draft(proposal, 10, 1, 3));
+  EXPECT_FALSE(validate_draft(proposal, 10, 1)) << "deeper than allowed";
+  EXPECT_FALSE(validate_draft(proposal, 10, 1, 2));
+  proposal.num_probes = 5;
+  EXPECT_FALSE(validate_draft(proposal, 10, 1, 3)) << "more probes than nodes";
+}
+
 } // namespace
 } // namespace paceline::speculation

@@ -1,6 +1,7 @@
 #include "runtime/speculation/drafters/ngram_drafter.hpp"
 
 #include "runtime/device/ops.hpp"
+#include "tests/support/draft_tasks.hpp"
 #include "tests/support/test_drafters.hpp"
 
 #include <gtest/gtest.h>
@@ -79,6 +80,48 @@ TEST(ngram_drafter, learns_a_growing_text_and_catches_up_with_a_long_one_over_se
   EXPECT_EQ(propose(*drafter, fresh.get(), text, 2), ids{});
   EXPECT_EQ(propose(*drafter, fresh.get(), text, 2), ids{});
   EXPECT_EQ(propose(*drafter, fresh.get(), text, 2), (ids{4000, 4001}));
+}
+
+std::vector<test::ids> candidates(const test::ids& text, std::uint32_t length, std::uint32_t number,
+                                  std::uint32_t max_nodes = 64,
+                                  verification_rule rule = verification_rule::coupled) {
+  config::drafter_options options = test::options_of("lookup", "ngram");
+  options.ngram_min = 1;
+  options.ngram_max = 3;
+  options.candidates = number;
+  const auto drafter = test::built_in(options);
+  EXPECT_LE(drafter->max_nodes(length), 64U);
+  test::drafted_request request(*drafter);
+  request.max_nodes = max_nodes;
+  request.rule = rule;
+  request.temperature = 1.0F;
+  return request.paths(text, length);
+}
+
+using paths = std::vector<test::ids>;
+
+TEST(ngram_drafter, several_candidates_share_prefixes_in_a_tree) {
+  const ids text{1, 7, 8, 9, 1, 7, 5, 6, 1, 3, 4, 2, 1};
+  EXPECT_EQ(candidates(text, 2, 1), (paths{{3, 4}}));
+  EXPECT_EQ(candidates(text, 2, 3), (paths{{3, 4}, {7, 5}, {7, 8}}));
+  EXPECT_EQ(candidates(text, 2, 2), (paths{{3, 4}, {7, 5}}));
+  const ids same{1, 7, 8, 1, 7, 8, 2, 1};
+  EXPECT_EQ(candidates(same, 2, 4), (paths{{7, 8}})) << "distinct continuations only";
+}
+
+TEST(ngram_drafter, the_first_candidate_is_what_one_alone_would_be) {
+  const ids text{1, 2, 7, 9, 9, 2, 8, 5, 2, 8, 6, 1, 2};
+  EXPECT_EQ(candidates(text, 2, 1), (paths{{7, 9}}));
+  EXPECT_EQ(candidates(text, 2, 3), (paths{{7, 9}, {8, 6}, {8, 5}})) << "a longer match before a later one";
+  const ids frequent{2, 4, 3, 2, 4, 3, 2, 5, 3, 2, 6, 9, 2};
+  EXPECT_EQ(candidates(frequent, 1, 2), (paths{{6}, {4}})) << "then the more frequent one";
+}
+
+TEST(ngram_drafter, a_tree_keeps_to_its_nodes_and_to_chains_where_the_rule_needs_them) {
+  const ids text{1, 7, 8, 9, 1, 7, 5, 6, 1, 3, 4, 2, 1};
+  EXPECT_EQ(candidates(text, 2, 3, 3), (paths{{3, 4}, {7}}));
+  EXPECT_EQ(candidates(text, 2, 3, 0), (paths{{3, 4}})) << "never less than one branch";
+  EXPECT_EQ(candidates(text, 2, 3, 64, verification_rule::rejection), (paths{{3, 4}}));
 }
 
 TEST(ngram_drafter, refuses_lengths_out_of_range_by_name) {

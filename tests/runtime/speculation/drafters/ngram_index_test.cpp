@@ -39,6 +39,59 @@ TEST(ngram_index, finds_what_a_scan_of_the_whole_text_finds) {
   }
 }
 
+/// The definition of `find`: every earlier place, longest agreement first, then the most recent.
+std::vector<occurrence> scan_all(const std::vector<token_id>& text, const std::vector<token_id>& query,
+                                 std::uint32_t min_length, std::uint32_t max_length) {
+  std::vector<occurrence> all;
+  for (std::size_t next = text.size() - 1; next >= 1; --next) {
+    std::uint32_t length = 0;
+    while (length < std::min({next, query.size(), std::size_t{max_length}}) &&
+           text[next - 1 - length] == query[query.size() - 1 - length])
+      ++length;
+    if (length >= min_length) all.push_back({next, length});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.length > b.length; });
+  return all;
+}
+
+TEST(ngram_index, finds_every_place_with_the_length_of_its_agreement) {
+  std::mt19937 engine(22);
+  SCOPED_TRACE("seed 22");
+  for (int trial = 0; trial < 60; ++trial) {
+    const std::uint32_t alphabet = 2 + engine() % 6;
+    const std::uint32_t longest = 1 + engine() % 20;
+    const auto random_text = [&](std::size_t size) {
+      std::vector<token_id> text;
+      for (std::size_t i = 0; i < size; ++i)
+        text.push_back(token_id{static_cast<std::int32_t>(engine() % alphabet)});
+      return text;
+    };
+    ngram_index index({2, 3, 8, 16});
+    auto text = random_text(2);
+    for (int step = 0; step < 20; ++step) {
+      for (const token_id token : random_text(1 + engine() % 8)) text.push_back(token);
+      ASSERT_TRUE(index.extend(text, 1000));
+      std::vector<occurrence> found;
+      const std::uint32_t most = std::max(longest, 2U);
+      for (const auto& query : {text, random_text(5)}) {
+        index.find(text, query, 1000, most, found);
+        ASSERT_EQ(found, scan_all(text, query, 2, most)) << "trial " << trial << ", step " << step;
+      }
+      const auto all = scan_all(text, text, 2, most);
+      index.find(text, text, 3, most, found);
+      ASSERT_LE(found.size(), 3U);
+      ASSERT_EQ(found.empty(), all.empty());
+      ASSERT_TRUE(all.empty() || all.front().length < 16 || found.front().length >= 16);
+    }
+  }
+}
+
+TEST(ngram_index, a_continuation_repeats_where_it_runs_into_the_end) {
+  const std::vector<token_id> text{token_id{4}, token_id{5}, token_id{6}};
+  EXPECT_EQ(continuation_of(text, 1, 5),
+            (std::vector<token_id>{token_id{5}, token_id{6}, token_id{5}, token_id{6}, token_id{5}}));
+}
+
 TEST(ngram_index, visits_each_token_once_and_no_more_than_asked) {
   ngram_index index(2, 4);
   std::vector<token_id> text(1000, token_id{1});

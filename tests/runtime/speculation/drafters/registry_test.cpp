@@ -10,7 +10,7 @@ namespace {
 
 TEST(drafter_registry, makes_every_built_in_kind) {
   const auto registry = drafter_registry::with_built_in();
-  EXPECT_EQ(registry.kinds(), (std::vector<std::string>{"cascade", "model", "ngram", "none", "self"}));
+  EXPECT_EQ(registry.kinds(), (std::vector<std::string>{"bigram", "cascade", "copy", "lookahead", "model", "nasd", "ngram", "none", "prediction", "random", "self", "suffix", "synthetic", "unigram"}));
   const auto own =
       std::make_shared<model::hash_model>(model::hash_model_config{.context_length = 77, .num_layers = 2});
   for (const std::string& kind : registry.kinds()) {
@@ -23,7 +23,9 @@ TEST(drafter_registry, makes_every_built_in_kind) {
     EXPECT_EQ((*made)->traits().name, "my " + kind);
     EXPECT_EQ((*made)->traits().default_draft_length, kind == "none" ? 0U : 3U);
     EXPECT_EQ((*made)->own_model() != nullptr, has_model);
-    EXPECT_EQ((*made)->traits().where, has_model ? placement::worker : placement::in_line);
+    EXPECT_EQ((*made)->traits().where, has_model             ? placement::worker
+                                       : kind == "lookahead" ? placement::in_pass
+                                                             : placement::in_line);
     EXPECT_EQ((*made)->traits().max_context, has_model ? 77U : 0U);
     EXPECT_NE((*made)->open(request_id{1}), nullptr);
   }
@@ -33,8 +35,7 @@ TEST(drafter_registry, names_the_kinds_there_are_when_asked_for_another) {
   const auto made = drafter_registry::with_built_in().make({.options = test::options_of("x", "oracle")});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code(), errc::invalid_argument);
-  EXPECT_EQ(made.error().message(),
-            "drafter \"x\": kind \"oracle\" is not one of cascade, model, ngram, none, self");
+  EXPECT_EQ(made.error().message(), "drafter \"x\": kind \"oracle\" is not one of bigram, cascade, copy, lookahead, model, nasd, ngram, none, prediction, random, self, suffix, synthetic, unigram");
 }
 
 TEST(drafter_registry, a_model_drafter_without_a_model_is_refused) {

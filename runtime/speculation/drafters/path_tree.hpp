@@ -1,0 +1,44 @@
+#pragma once
+
+#include "runtime/base/request.hpp"
+#include "runtime/speculation/drafters/drafter.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+namespace paceline::speculation {
+
+/// Levels that the draft of `task` may have.
+inline std::uint32_t chain_length(const draft_task& task) noexcept {
+  return std::min(task.draft_length, token_tree::max_nodes);
+}
+
+/// Nodes that the draft of `task` may have.
+inline std::uint32_t node_budget(const draft_task& task) noexcept {
+  return std::min(std::max(task.max_nodes, task.draft_length), token_tree::max_nodes);
+}
+
+/// Whether the request's rule verifies trees; else a draft must be a chain.
+inline bool branches_allowed(const draft_task& task) noexcept {
+  return task.rule != verification_rule::rejection || task.sampling == nullptr || task.sampling->greedy();
+}
+
+/// Adds `tokens` as a path from the root, sharing what the tree has of it, while there are less than `budget`
+/// nodes. Returns the last node (`token_tree::root` if none was added).
+inline std::int32_t add_path(token_tree& tree, std::span<const token_id> tokens, std::uint32_t budget) {
+  std::int32_t node = token_tree::root;
+  for (const token_id token : tokens) {
+    const auto there = tree.child(node, token);
+    if (!there && tree.size() >= budget) break;
+    node = there ? *there : tree.add(token, node);
+  }
+  return node;
+}
+
+/// Adds to the chain `result` a token drawn from `from`: the likeliest for a greedy request; under rule
+/// `rejection` one drawn with noise of its own, and the distribution with it; else one drawn with the noise
+/// the target will draw with, so that equal distributions give equal tokens.
+token_id extend_chain(const draft_task& task, draft_distribution from, draft& result);
+
+} // namespace paceline::speculation

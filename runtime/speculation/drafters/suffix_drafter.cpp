@@ -1,0 +1,158 @@
+#include "runtime/speculation/drafters/suffix_drafter.hpp"
+
+#include "runtime/speculation/drafters/frequency_tree.hpp"
+#include "runtime/speculation/drafters/host_drafter.hpp"
+#include "runtime/speculation/drafters/output_corpus.hpp"
+#include "runtime/speculation/drafters/path_tree.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace paceline::speculation {
+
+namespace {
+
+/// Tokens indexed a call, of the request's text and of the corpus each (about half a millisecond).
+constexpr std::size_t max_catch_up = 4096;
+/// Earlier occurrences looked at, of each text.
+constexpr std::size_t max_occurrences = 64;
+/// A short agreement says little about what comes far behind it: levels proposed a token that agreed (the
+/// paper's maximum speculation factor).
+constexpr std::uint32_t levels_per_token = 2;
+
+struct suffix_session final : drafter_session {
+  suffix_session(const ngram_index& empty, std::shared_ptr<output_corpus> all)
+      : index(empty), corpus(std::move(all)) {}
+  suffix_session(const suffix_session&) = delete;
+  suffix_session& operator=(const suffix_session&) = delete;
+  /// What the request wrote, as far as it was seen, is there for the tenant's next ones.
+  ~suffix_session() override {
+    try {
+      corpus->remember(std::move(tenant), std::move(output));
+    } catch (const std::bad_alloc&) { // then it is not remembered
+    }
+  }
+
+  ngram_index index; ///< of prompt and output
+  std::shared_ptr<output_corpus> corpus;
+  std::string tenant;
+  std::vector<token_id> output;
+};
+
+/// A text with the places in it that agree with the end of the request's.
+struct source {
+  std::span<const token_id> text;
+  std::vector<occurrence> places;
+  bool growing = false; ///< the request's own: a continuation that runs into its end repeats with that period
+};
+
+class suffix_drafter final : public host_drafter<suffix_session> {
+ public:
+  explicit suffix_drafter(const config::drafter_options& options)
+      : host_drafter(options), empty_(lengths_up_to(options.suffix_max)), longest_(options.suffix_max),
+        min_probability_(static_cast<double>(options.min_probability)),
+        corpus_(std::make_shared<output_corpus>(options.corpus_tokens, options.corpus_tenants, empty_)) {}
+
+  std::unique_ptr<drafter_session> open(request_id) override {
+    return std::make_unique<suffix_session>(empty_, corpus_);
+  }
+
+  void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) override {
+    corpus_->collect();
+    host_drafter::propose(ops, kv, tasks);
+  }
+
+  std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override {
+    return std::min(2 * draft_length, std::max(draft_length, token_tree::max_nodes));
+  }
+
+ private:
+  static std::vector<std::uint32_t> lengths_up_to(std::uint32_t longest) {
+    std::vector<std::uint32_t> lengths;
+    for (std::uint32_t length = 1; length <= longest; length *= 2) lengths.push_back(length);
+    return lengths;
+  }
+
+  void draft_one(const draft_task& task, suffix_session& session, draft& result) override {
+    session.tenant = task.tenant;
+    const auto output = task.tokens.subspan(std::min<std::size_t>(task.prompt_length, task.tokens.size()));
+    const auto news = output.subspan(std::min(session.output.size(), output.size()));
+    session.output.insert(session.output.end(), news.begin(), news.end());
+
+    const tree_bounds bounds{.levels = chain_length(task),
+                             .nodes = node_budget(task),
+                             .min_probability = min_probability_,
+                             .branches = branches_allowed(task)};
+    session.index.extend(task.tokens, max_catch_up);
+    std::vector<source> own(1);
+    own[0].text = task.tokens;
+    own[0].growing = true;
+    session.index.find(task.tokens, task.tokens, max_occurrences, longest_, own[0].places);
+    scored_tree best = best_tree(own, bounds);
+
+    if (tenant_corpus* const corpus = corpus_->find(task.tenant)) {
+      corpus->index(max_catch_up);
+      std::vector<source> earlier;
+      for (const tenant_corpus::half& half : corpus->halves()) {
+        earlier.push_back({half.text, {}, false});
+        half.index.find(half.text, task.tokens, max_occurrences, longest_, earlier.back().places);
+      }
+      scored_tree other = best_tree(earlier, bounds);
+      if (other.score > best.score) best = std::move(other);
+    }
+    result.tree = std::move(best.tree);
+  }
+
+  /// Of the trees of all occurrences that agree in at least so many tokens, the one that promises most.
+  scored_tree best_tree(std::span<const source> sources, const tree_bounds& bounds) const {
+    scored_tree best;
+    std::uint32_t at_least = longest_ + 1;
+    for (;;) {
+      std::uint32_t next = 0; // the longest agreement that was not tried yet
+      for (const source& from : sources)
+        for (const occurrence& place : from.places)
+          if (place.length < at_least) next = std::max(next, place.length);
+      if (next == 0) return best;
+      at_least = next;
+      scored_tree one = tree_of(sources, at_least, bounds);
+      if (one.score > best.score) best = std::move(one);
+      at_least = std::min(at_least, (at_least + 1) / 2 + 1); // the next shorter by half is enough
+    }
+  }
+
+  scored_tree tree_of(std::span<const source> sources, std::uint32_t at_least, tree_bounds bounds) const {
+    bounds.levels = std::min(bounds.levels, levels_per_token * at_least);
+    std::vector<std::vector<token_id>> continuations;
+    for (const source& from : sources)
+      for (const occurrence& place : from.places) {
+        if (place.length < at_least) continue;
+        const std::size_t there = from.growing ? bounds.levels : from.text.size() - place.next;
+        auto rest = continuation_of(from.text, place.next, std::min<std::size_t>(bounds.levels, there));
+        rest.erase(std::ranges::find_if(rest, [](token_id token) { return token.value < 0; }), rest.end());
+        if (!rest.empty()) continuations.push_back(std::move(rest));
+      }
+    // As sure as that many observations of which one more went another way; each token that agreed counts as
+    // one.
+    const double evidence = static_cast<double>(continuations.size()) + at_least - 1;
+    return likely_tree(std::move(continuations), evidence / (evidence + 1), bounds);
+  }
+
+  ngram_index empty_;
+  std::uint32_t longest_;
+  double min_probability_;
+  std::shared_ptr<output_corpus> corpus_; ///< sessions may outlive the drafter
+};
+
+} // namespace
+
+expected<std::unique_ptr<drafter>> make_suffix_drafter(const drafter_parts& parts) {
+  const auto& options = parts.options;
+  if (options.suffix_max < 1 || options.suffix_max > 64)
+    return bad_option(options, "suffix_max = " + std::to_string(options.suffix_max) + ", must be 1 to 64");
+  if (!(options.min_probability >= 0 && options.min_probability <= 1))
+    return bad_option(options, "min_probability must lie in [0, 1]");
+  if (options.corpus_tenants < 1) return bad_option(options, "corpus_tenants = 0, must be at least 1");
+  return std::unique_ptr<drafter>(std::make_unique<suffix_drafter>(options));
+}
+
+} // namespace paceline::speculation

@@ -1,0 +1,150 @@
+#include "runtime/speculation/drafters/lookahead_window.hpp"
+#include "tests/support/draft_tasks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace paceline::speculation {
+namespace {
+
+using namespace test;
+using paths = std::vector<ids>;
+
+TEST(ngram_pool, keeps_the_last_n_grams_of_each_first_token) {
+  ngram_pool pool(2);
+  for (const auto& ngram : {ids{1, 2, 3}, ids{1, 4, 5}, ids{2, 9, 9}}) pool.add(tokens_of(ngram));
+  const auto after = [&](std::int32_t first) {
+    paths all;
+    for (const auto& rest : pool.followers(token_id{first})) all.push_back(values_of(rest));
+    return all;
+  };
+  EXPECT_EQ(after(1), (paths{{4, 5}, {2, 3}})) << "the one seen last first";
+  pool.add(tokens_of({1, 2, 3}));
+  EXPECT_EQ(after(1), (paths{{2, 3}, {4, 5}})) << "seen again";
+  pool.add(tokens_of({1, 6, 7}));
+  EXPECT_EQ(after(1), (paths{{6, 7}, {2, 3}}));
+  EXPECT_EQ(after(3), paths{});
+}
+
+/// A window of three columns and two levels, filled with 10, 11, 12 and 20, 21, 22.
+lookahead_window small_window() {
+  lookahead_window window(3, 3);
+  std::int32_t next = 0;
+  window.fill([&] {
+    const std::int32_t token = next < 3 ? 10 + next : 17 + next;
+    ++next;
+    return token_id{token};
+  });
+  return window;
+}
+
+paths paths_of(const lookahead_window& window) {
+  token_tree tree;
+  window.add_nodes(tree);
+  return drafted_request::paths_of(tree);
+}
+
+TEST(lookahead_window, its_columns_hang_on_a_chain_of_guesses) {
+  const auto window = small_window();
+  EXPECT_EQ(window.num_nodes(), 6U);
+  EXPECT_EQ(window.depth(), 4U);
+  EXPECT_EQ(paths_of(window), (paths{{10, 20}, {10, 11, 21}, {10, 11, 12, 22}}));
+}
+
+TEST(lookahead_window, completes_an_n_gram_a_column_and_moves_on) {
+  auto window = small_window();
+  token_tree tree;
+  tree.add(token_id{1}, token_tree::root); // a verified node before the window
+  window.add_nodes(tree);
+  paths ngrams;
+  const auto say = [&](std::int32_t node) { // the target's answer says which token it continues
+    return token_id{100 + tree.tokens()[static_cast<std::size_t>(node)].value};
+  };
+  const auto report = [&](std::span<const token_id> ngram) { ngrams.push_back(values_of(ngram)); };
+  const auto guess = [] { return token_id{7}; };
+  window.advance(1, 1, say, report, guess);
+  EXPECT_EQ(ngrams, (paths{{10, 20, 120}, {11, 21, 121}, {12, 22, 122}}));
+  EXPECT_EQ(paths_of(window), (paths{{20, 120}, {20, 21, 121}, {20, 21, 22, 122}}));
+}
+
+TEST(lookahead_window, columns_that_were_committed_make_room_for_guesses) {
+  auto window = small_window();
+  const auto say = [](std::int32_t) { return token_id{99}; };
+  const auto guess = [] { return token_id{7}; };
+  window.advance(
+      0, 3, say, [](auto) {}, guess);
+  EXPECT_EQ(paths_of(window), (paths{{22, 99}, {22, 7, 7}, {22, 7, 7, 7}}))
+      << "two more than one: two columns";
+  window.advance(
+      0, 50, say, [](auto) {}, guess);
+  EXPECT_EQ(paths_of(window), (paths{{7, 7}, {7, 7, 7}, {7, 7, 7, 7}}));
+}
+
+config::drafter_options lookahead_options() {
+  auto options = options_of("l", "lookahead");
+  options.lookahead_window = 2;
+  options.lookahead_ngram = 3;
+  options.lookahead_guesses = 2;
+  return options;
+}
+
+TEST(lookahead_drafter, verifies_n_grams_of_the_text_and_carries_the_window_as_probes) {
+  const auto drafter = built_in(lookahead_options());
+  EXPECT_EQ(drafter->traits().where, placement::in_pass);
+  EXPECT_EQ(drafter->traits().top_tokens, 1U);
+  EXPECT_EQ(drafter->max_nodes(2), 2U * 2U + 2U * 2U);
+  drafted_request request(*drafter);
+  const auto draft = request.propose({1, 2, 3, 1, 4, 5, 1}, 4);
+  EXPECT_EQ(draft.num_probes, 4U);
+  EXPECT_TRUE(draft.tree.valid());
+  EXPECT_EQ(drafted_request::paths_of(draft.without_probes().tree), (paths{{4, 5}, {2, 3}}));
+  EXPECT_TRUE(validate_draft(draft, 10, 4, 64));
+}
+
+TEST(lookahead_drafter, n_grams_that_the_target_completed_are_verified_when_their_first_token_comes) {
+  const auto drafter = built_in(lookahead_options());
+  drafted_request request(*drafter);
+  const auto first = request.propose({1, 2}, 4);
+  ASSERT_EQ(first.num_probes, 4U);
+  ASSERT_EQ(first.num_verified(), 0U);
+  // Nodes: a0, a1 of level 0, then b0 below a0, b1 below a1. The target continues b0 with 50, b1 with 51.
+  request.last_round = round_feedback{
+      .verified = first, .accepted_path = {}, .num_top = 1, .top_tokens = tokens_of({3, 40, 41, 50, 51})};
+  const auto tokens = values_of(first.tree.tokens());
+  const auto next = request.propose({1, 2, tokens[0]}, 4); // the window's first guess was written
+  const auto verified = drafted_request::paths_of(next.without_probes().tree);
+  EXPECT_NE(std::ranges::find(verified, ids{tokens[2], 50}), verified.end());
+  const auto window = values_of(next.tree.tokens().last(4));
+  EXPECT_EQ(window, (ids{tokens[2], tokens[3], 50, 51})) << "the levels moved up";
+}
+
+TEST(lookahead_drafter, a_window_that_was_cut_is_not_learnt_from) {
+  const auto drafter = built_in(lookahead_options());
+  drafted_request request(*drafter);
+  auto cut = request.propose({1, 2}, 4);
+  const auto before = values_of(cut.tree.tokens());
+  cut.truncate(3);
+  request.last_round = round_feedback{
+      .verified = cut, .accepted_path = {}, .num_top = 1, .top_tokens = tokens_of({3, 40, 41, 50})};
+  const auto next = request.propose({1, 2, 3}, 4);
+  EXPECT_EQ(values_of(next.tree.tokens().last(4)), before);
+}
+
+TEST(lookahead_drafter, leaves_the_window_out_where_there_is_no_room) {
+  const auto drafter = built_in(lookahead_options());
+  drafted_request request(*drafter);
+  request.max_nodes = 3;
+  const auto draft = request.propose({1, 2, 3, 1}, 3);
+  EXPECT_EQ(draft.num_probes, 0U);
+  EXPECT_EQ(values_of(draft.tree.tokens()), (ids{2, 3}));
+}
+
+TEST(lookahead_drafter, refuses_windows_that_fill_the_tree_by_name) {
+  auto options = lookahead_options();
+  options.lookahead_window = 32;
+  EXPECT_THROW(built_in(options), std::runtime_error);
+}
+
+} // namespace
+} // namespace paceline::speculation
