@@ -177,8 +177,13 @@ class world {
         EXPECT_TRUE(proposal.tree.is_leaf(end));
       }
       std::set<std::pair<std::uint32_t, std::uint32_t>> numbers;
-      for (const auto& one : dice.decisions())
+      for (const auto& one : dice.decisions()) {
         EXPECT_TRUE(numbers.emplace(one.position.value, one.place).second) << "one number for two decisions";
+        EXPECT_EQ(one.position.value, 4 + (one.place >> 8)) << "position and depth of one draft token";
+      }
+      if (!result.bonus) {
+        EXPECT_EQ(dice.recovered_at().value, 4 + result.accepted_path.size());
+      }
       const double weight = probability * dice.probability();
       expected_accepted_ += weight * static_cast<double>(result.accepted_path.size());
       path committed = context_of(proposal.tree, end);
@@ -282,6 +287,11 @@ TEST(exact_law, block_verification_never_keeps_fewer_tokens_than_rejection) {
     most = std::max(most, one.expected_accepted() / by_token);
   }
   EXPECT_GT(most, 1.1) << "and more where token by token wastes some";
+  world certain({chain_of_3, siblings::certain}, 1);
+  certain.law(by_rejection);
+  const double by_token = certain.expected_accepted();
+  certain.law(verify_block);
+  EXPECT_EQ(certain.expected_accepted(), by_token) << "certain tokens are judged one by one";
 }
 
 TEST(exact_law, block_verification_keeps_as_many_as_its_paper_says) {
