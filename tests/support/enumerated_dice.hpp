@@ -20,7 +20,8 @@ class enumerated_dice final : public speculation::dice {
     return one.yes;
   }
   /// The law of the recovered token is kept for `recovered`.
-  token_id recovers(speculation::remaining_target& rest, token_position) override {
+  token_id recovers(speculation::remaining_target& rest, token_position position) override {
+    recovered_at_ = position;
     recovered_.resize(rest.vocab_size());
     for (std::size_t i = 0; i < recovered_.size(); ++i)
       recovered_[i] = rest.prob_of(token_id{static_cast<std::int32_t>(i)});
@@ -31,6 +32,9 @@ class enumerated_dice final : public speculation::dice {
   double probability() const noexcept { return probability_; }
   /// Probabilities of the recovered token; empty if there was none.
   const std::vector<double>& recovered() const noexcept { return recovered_; }
+
+  /// Where it stands.
+  token_position recovered_at() const noexcept { return recovered_at_; }
 
   struct decision {
     double probability = 0;
@@ -61,6 +65,7 @@ class enumerated_dice final : public speculation::dice {
   std::size_t at_ = 0;
   double probability_ = 1;
   std::vector<double> recovered_;
+  token_position recovered_at_;
 };
 
 } // namespace paceline::test

@@ -43,7 +43,9 @@ block read_block(const draft& proposal, const verification_context& context, con
 
 verdict verify_block(const draft& proposal, const verification_context& context, const target_row& rows,
                      dice& dice) {
-  if (!proposal.tree.is_chain()) return verify_rejection(proposal, context, rows, dice);
+  // Of certain tokens each run's probability is the product of its tokens': nothing is gained by waiting.
+  if (!proposal.tree.is_chain() || proposal.probs.empty())
+    return verify_rejection(proposal, context, rows, dice);
   block chain = read_block(proposal, context, rows);
   const std::size_t length = chain.places.size();
   // Of all runs whose decision is to keep them the longest counts, so shorter ones need none.

@@ -68,8 +68,8 @@ verdict verify_rejection(const draft& proposal, const verification_context& cont
 
 /// Rule `block` (Sun et al., "Block verification accelerates speculative decoding", algorithm 2): decides on
 /// the whole chain at once, keeps the longest leading run that a joint probability allows. Exact in
-/// distribution, never fewer tokens than `rejection` on average. A tree that is no chain is verified by
-/// `rejection`. Temperature above 0.
+/// distribution, never fewer tokens than `rejection` on average. That verifies trees, and chains without
+/// distributions, of which both keep equally many. Temperature above 0.
 verdict verify_block(const draft& proposal, const verification_context& context, const target_row& rows,
                      dice& dice);
 

@@ -177,8 +177,13 @@ class world {
         EXPECT_TRUE(proposal.tree.is_leaf(end));
       }
       std::set<std::pair<std::uint32_t, std::uint32_t>> numbers;
-      for (const auto& one : dice.decisions())
+      for (const auto& one : dice.decisions()) {
         EXPECT_TRUE(numbers.emplace(one.position.value, one.place).second) << "one number for two decisions";
+        EXPECT_EQ(one.position.value, 4 + (one.place >> 8)) << "position and depth of one draft token";
+      }
+      if (!result.bonus) {
+        EXPECT_EQ(dice.recovered_at().value, 4 + result.accepted_path.size());
+      }
       const double weight = probability * dice.probability();
       expected_accepted_ += weight * static_cast<double>(result.accepted_path.size());
       path committed = context_of(proposal.tree, end);
@@ -282,6 +287,11 @@ TEST(exact_law, block_verification_never_keeps_fewer_tokens_than_rejection) {
     most = std::max(most, one.expected_accepted() / by_token);
   }
   EXPECT_GT(most, 1.1) << "and more where token by token wastes some";
+  world certain({chain_of_3, siblings::certain}, 1);
+  certain.law(by_rejection);
+  const double by_token = certain.expected_accepted();
+  certain.law(verify_block);
+  EXPECT_EQ(certain.expected_accepted(), by_token) << "certain tokens are judged one by one";
 }
 
 TEST(exact_law, block_verification_keeps_as_many_as_its_paper_says) {
@@ -320,11 +330,20 @@ TEST(exact_law, lenience_bounds_every_probability_and_accepts_as_published) {
     for (std::uint32_t seed = 1; seed <= 40; ++seed) {
       SCOPED_TRACE(::testing::Message() << "seed " << seed << ", lenience " << lenience);
       world one({{-1}}, seed);
+      const auto target = one.target_probs({});
+      std::vector<double> residual(vocab); // norm(max(0, target - l * draft))
+      double left = 0;
+      for (std::size_t i = 0; i < vocab; ++i)
+        left += residual[i] = residual_weight(target[i], lenience * one.draft_probs()[i]);
+      for (double& prob : residual) prob /= left;
       const auto law = one.law([&](const draft& proposal, const verification_context& context,
                                    const target_row& rows, dice& dice) {
-        return verify_rejection(proposal, context, rows, dice, {.lenience = lenience});
+        const auto result = verify_rejection(proposal, context, rows, dice, {.lenience = lenience});
+        if (!result.bonus) {
+          EXPECT_LE(distance(dynamic_cast<test::enumerated_dice&>(dice).recovered(), residual), 1e-12);
+        }
+        return result;
       });
-      const auto target = one.target_probs({});
       std::vector<double> first(vocab, 0.0);
       for (std::size_t cell = 0; cell < law.size(); ++cell) first[cell % vocab] += law[cell];
       for (std::size_t i = 0; i < vocab; ++i) ASSERT_LE(first[i], target[i] / lenience + 1e-12);

@@ -56,7 +56,11 @@ struct fixed_request {
 class every_rule : public testing::TestWithParam<std::tuple<verification_rule, float>> {
  protected:
   fixed_request request{std::get<1>(GetParam())};
-  verdict decide(const draft& proposal, table& target) {
+  verdict decide(draft proposal, table& target) {
+    if (std::get<0>(GetParam()) ==
+        verification_rule::block) // without distributions it would be rule `rejection`
+      for (const token_id token : proposal.tree.tokens())
+        proposal.probs.push_back({.tokens = {token}, .probs = {1.0F}});
     return verify({.rule = std::get<0>(GetParam())}, proposal, request.context(), target.rows());
   }
 };
