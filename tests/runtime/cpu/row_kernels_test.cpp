@@ -1,6 +1,8 @@
 // Every kernel level against the reference: equal to the bit, and nothing written outside the outputs.
 #include "runtime/cpu/row_kernels.hpp"
 
+#include "runtime/cpu/row_runner.hpp"
+#include "runtime/cpu/thread_team.hpp"
 #include "tests/support/paged_sequences.hpp"
 
 #include <gtest/gtest.h>
@@ -220,6 +222,34 @@ TEST_P(row_kernels_test, kv_write_equals_the_reference) {
     EXPECT_EQ(expected.values, pool.values) << c;
     EXPECT_TRUE(same_bits(expected.key_scales, pool.key_scales)) << c;
     EXPECT_TRUE(same_bits(expected.value_scales, pool.value_scales)) << c;
+  }
+}
+
+TEST(kv_copy, moves_cells_of_every_type_with_their_scales) {
+  thread_team team(thread_team::options{});
+  row_runner runner(team, kernel_level::scalar);
+  for (const attention_case& c : attention_cases) {
+    test::paged_sequences paged(c.block_size, 8, 1);
+    paged.add_sequence(2 * c.block_size);
+    const auto rows = paged.every_slot(0);
+    const std::size_t stride = std::size_t{c.num_kv_heads} * c.head_dim;
+    std::vector<float> x(rows.size() * stride);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1009 + 1);
+    poisoned_pool one_by_one(c, 8), at_once(c, 8);
+    const auto batch = paged.batch(rows);
+    for (const auto* pool : {&one_by_one, &at_once})
+      reference_row_kernels().kv_write({&batch, pool->layer, x.data(), x.data(), stride},
+                                       {0, static_cast<std::uint32_t>(rows.size())});
+    const std::uint32_t num_cells = c.block_size - 1; // the last ones of a block to the first of another
+    for (std::uint32_t i = 0; i < num_cells; ++i)
+      paged.copy_cell(one_by_one.layer, 0, 1 + i, c.block_size + i);
+    device::kv_copy copy = paged.copy_of(0, 1, c.block_size);
+    copy.num_cells = num_cells;
+    runner.kv_copy({at_once.layer, {&copy, 1}});
+    EXPECT_EQ(one_by_one.keys, at_once.keys) << c;
+    EXPECT_EQ(one_by_one.values, at_once.values) << c;
+    EXPECT_TRUE(same_bits(one_by_one.key_scales, at_once.key_scales)) << c;
+    EXPECT_TRUE(same_bits(one_by_one.value_scales, at_once.value_scales)) << c;
   }
 }
 
