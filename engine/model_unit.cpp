@@ -122,7 +122,8 @@ void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device&
       d.stream = recorded(device.make_stream("draft:" + d.options.name, partition, cpu::stream_priority::low), *log, activity::side::draft);
     }
     resources.drafters.push_back(d.drafter.get());
-    limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, worker, d.options.length_rule});
+    limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, worker});
+    limits.drafters.back().length_rule = d.options.length_rule;
     if (d.options.name == "auto") resources.automatic = i;
     limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
     workers.push_back(worker);

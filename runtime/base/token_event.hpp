@@ -25,9 +25,9 @@ struct speculation_stats {
   std::uint32_t num_rounds = 0;                    ///< rounds that verified at least one draft token
   std::uint32_t num_draft_tokens = 0;
   std::uint32_t num_accepted_tokens = 0;
-  std::uint32_t num_full_rounds = 0;               ///< rounds whose whole draft was accepted
   std::vector<std::uint32_t> acceptance_histogram = {}; ///< [j] = rounds that accepted exactly j draft tokens
   paceline::guarantee guarantee = paceline::guarantee::tokens; ///< of the request's rule
+  std::uint32_t num_full_rounds = 0;  ///< rounds whose whole draft was accepted
 };
 
 /// Where one request's time went so far.

@@ -26,9 +26,9 @@ struct drafter_slot {
   std::uint32_t default_draft_length = 0;
   std::uint32_t pool = 0; ///< its pool's number; 0 = it has none
   bool worker = false;    ///< drafts on its own stream
-  paceline::length_rule length_rule = paceline::length_rule::fixed;
   /// Most nodes a draft tree of so many levels has; empty: it drafts chains.
   std::function<std::uint32_t(std::uint32_t draft_length)> max_nodes = {};
+  paceline::length_rule length_rule = paceline::length_rule::fixed;
 };
 
 struct scheduler_options {

@@ -152,7 +152,7 @@ void run_rounds(const law_case& one, std::uint64_t first_seed, std::uint32_t tog
   const auto draft_kv = drafter->own_model()->make_kv_storage(together, block_size);
   scheduling::round_runner verify(
       {&target, kv.get(), {nullptr, drafter.get()}, target.info().context_length, &time});
-  scheduling::draft_runner draft(*drafter, 1, draft_kv.get(), block_size, target.info().context_length);
+  scheduling::draft_runner draft(*drafter, 1, draft_kv.get(), block_size, target.info().context_length, time);
   host_ops ops;
 
   scheduling::round_plan plan{round_id{1}, group_id{0}, {}};
