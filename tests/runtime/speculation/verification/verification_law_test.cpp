@@ -179,7 +179,7 @@ std::vector<joint_case> joint_cases() {
       {"block_opposed", three, block, soft, true, million, {}},
       {"block_3_penalised", three, block, soft, false, million_tokens, penalised},
       {"block_certain", three, block, certain, false, 100000, {}},
-      {"proposals", proposals, rejection, soft, false, 100000, {}},
+      {"proposals", proposals, rejection, soft, false, million_tokens, {}},
       {"proposals_opposed", proposals, rejection, soft, true, million, {}},
       {"tree", tree, rejection, soft, false, 100000, {}},
       {"tree_opposed", tree, rejection, soft, true, million_tokens, {}},

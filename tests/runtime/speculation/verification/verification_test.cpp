@@ -1,6 +1,7 @@
 #include "runtime/speculation/verification/verification.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/sampling/row_kernels.hpp"
 
 #include <gtest/gtest.h>
 
@@ -257,6 +258,22 @@ TEST(verify_rejection, at_temperature_0_trees_give_the_argmax_path) {
     const verdict result = verify({.rule = rule}, proposal, request.context(), target.rows());
     EXPECT_EQ(result.accepted_path, (std::vector<std::int32_t>{2, 3}));
     EXPECT_EQ(result.next, token_id{4});
+  }
+}
+
+TEST(request_dice, takes_every_decision_from_a_stream_of_its_own) {
+  const fixed_request request(1.0F);
+  request_dice dice(request.pipeline);
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    const token_position position{i / 8};
+    const std::uint32_t place = draft_place(i % 4, i % 8);
+    EXPECT_EQ(dice.keeps(0.5, position, place),
+              request.pipeline.noise(noise_purpose::accept, position, place).uniform() < 0.5);
+    std::vector<float> scores(30, 0.0F);
+    remaining_target rest(scores);
+    EXPECT_EQ(dice.recovers(rest, position),
+              sampling::gumbel_argmax(std::vector<float>(30, 0.0F),
+                                      request.pipeline.noise(noise_purpose::residual, position)));
   }
 }
 
