@@ -11,7 +11,7 @@ install(EXPORT PacelineTargets FILE paceline-targets.cmake NAMESPACE paceline:: 
 
 set(public_headers
   engine/engine.hpp engine/snapshot.hpp engine/served_model.hpp config/engine_options.hpp
-  runtime/base/error.hpp runtime/base/expected.hpp runtime/base/ids.hpp runtime/base/request.hpp
+  runtime/base/error.hpp runtime/base/expected.hpp runtime/base/ids.hpp runtime/base/kv_type.hpp runtime/base/request.hpp
   runtime/base/token_event.hpp)
 foreach(header ${public_headers})
   get_filename_component(folder ${header} DIRECTORY)

@@ -47,8 +47,8 @@ std::vector<generated> run_group(engine& runtime, const run_settings& settings, 
   return out;
 }
 
-/// Tokens per second of a group: from the first token on where it is one request, over its whole time where several
-/// share the machine.
+/// Tokens per second of a group: from the first token on where it is one request, over its whole time where
+/// several share the machine.
 double rate_of(const std::vector<generated>& group, double wall_seconds) {
   std::size_t tokens = 0;
   for (const auto& g : group) tokens += g.tokens.size();
@@ -60,7 +60,8 @@ void note(arm_figures& figures, const std::vector<generated>& group) {
   for (const generated& g : group) {
     figures.num_tokens += g.tokens.size();
     figures.first_token.push_back(seconds(g.last.timings->queued + g.last.timings->prefill));
-    for (std::size_t i = 1; i < g.arrivals.size(); ++i) figures.gaps.push_back(seconds(g.arrivals[i] - g.arrivals[i - 1]));
+    for (std::size_t i = 1; i < g.arrivals.size(); ++i)
+      figures.gaps.push_back(seconds(g.arrivals[i] - g.arrivals[i - 1]));
     if (!g.last.speculation) continue;
     const speculation_stats& stats = *g.last.speculation;
     figures.num_rounds += stats.num_rounds;
@@ -69,7 +70,8 @@ void note(arm_figures& figures, const std::vector<generated>& group) {
     figures.num_accepted_tokens += stats.num_accepted_tokens;
     auto& histogram = figures.acceptance_histogram;
     histogram.resize(std::max(histogram.size(), stats.acceptance_histogram.size()));
-    for (std::size_t j = 0; j < stats.acceptance_histogram.size(); ++j) histogram[j] += stats.acceptance_histogram[j];
+    for (std::size_t j = 0; j < stats.acceptance_histogram.size(); ++j)
+      histogram[j] += stats.acceptance_histogram[j];
   }
 }
 
@@ -86,7 +88,9 @@ void add_difference(model_counters& sum, const model_counters& before, const mod
 
 } // namespace
 
-std::string arm::name() const { return draft_length ? drafter + "/" + std::to_string(*draft_length) : drafter; }
+std::string arm::name() const {
+  return draft_length ? drafter + "/" + std::to_string(*draft_length) : drafter;
+}
 
 double arm_figures::acceptance_rate() const { return ratio(num_accepted_tokens, num_draft_tokens); }
 double arm_figures::alpha() const {
@@ -101,7 +105,8 @@ double arm_figures::accepted_at(std::uint32_t position) const {
 }
 
 expected<std::vector<std::vector<token_id>>> read_workload(const std::string& path, std::uint32_t most,
-                                                           std::uint32_t max_tokens, const served_model& model) {
+                                                           std::uint32_t max_tokens,
+                                                           const served_model& model) {
   std::ifstream file(path);
   if (!file) return error(errc::not_found, path + ": cannot be opened");
   std::vector<std::vector<token_id>> prompts;
@@ -118,10 +123,12 @@ expected<std::vector<std::vector<token_id>>> read_workload(const std::string& pa
     auto tokens = messages != nullptr && messages->is_array() ? chat_prompt(model, messages->get_array())
                   : prompt != nullptr && prompt->is_string()
                       ? model.vocabulary().encode(prompt->get_string())
-                      : expected<std::vector<token_id>>(error(errc::invalid_file, "neither \"messages\" nor \"prompt\""));
+                      : expected<std::vector<token_id>>(
+                            error(errc::invalid_file, "neither \"messages\" nor \"prompt\""));
     if (!tokens) return std::move(tokens).error().within(place);
     if (tokens->size() + max_tokens > model.context_length()) {
-      std::fprintf(stderr, "%s: %zu tokens do not fit the context, left out\n", place.c_str(), tokens->size());
+      std::fprintf(stderr, "%s: %zu tokens do not fit the context, left out\n", place.c_str(),
+                   tokens->size());
       continue;
     }
     prompts.push_back(*std::move(tokens));
@@ -130,11 +137,13 @@ expected<std::vector<std::vector<token_id>>> read_workload(const std::string& pa
   return prompts;
 }
 
-expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm> arms, const run_settings& settings,
+expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm> arms,
+                                           const run_settings& settings,
                                            std::span<const std::vector<token_id>> prompts, bool quiet) {
   std::vector<arm_figures> figures(arms.size());
   for (std::size_t begin = 0, group = 0; begin < prompts.size(); begin += settings.concurrency, ++group) {
-    const auto part = prompts.subspan(begin, std::min<std::size_t>(settings.concurrency, prompts.size() - begin));
+    const auto part =
+        prompts.subspan(begin, std::min<std::size_t>(settings.concurrency, prompts.size() - begin));
     std::vector<std::vector<generated>> results(arms.size());
     std::vector<double> rates(arms.size());
     bool comparable = true;

@@ -34,15 +34,16 @@ struct arm_figures {
   std::vector<double> first_token; ///< seconds from submission
   std::vector<double> gaps;        ///< seconds between a request's events
   std::uint64_t num_tokens = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
-  std::uint64_t num_rounds = 0;    ///< that verified draft tokens
-  std::uint64_t num_full_rounds = 0; ///< of those: accepted all of them
+  std::uint64_t num_rounds = 0;                    ///< that verified draft tokens
+  std::uint64_t num_full_rounds = 0;               ///< of those: accepted all of them
   std::vector<std::uint64_t> acceptance_histogram; ///< [j] = rounds that accepted exactly j draft tokens
-  std::uint32_t num_different = 0; ///< requests whose tokens are not the first arm's
+  std::uint32_t num_different = 0;                 ///< requests whose tokens are not the first arm's
   double wall_seconds = 0;
-  model_counters spent;            ///< what its runs added to the counters
+  model_counters spent; ///< what its runs added to the counters
 
   double acceptance_rate() const; ///< accepted draft tokens over verified ones
-  /// Share of the draft tokens, among those whose predecessors were accepted, that were: the literature's alpha.
+  /// Share of the draft tokens, among those whose predecessors were accepted, that were: the literature's
+  /// alpha.
   double alpha() const;
   double acceptance_length() const; ///< tokens a round with drafts
   /// Share of the rounds with drafts whose token number `position` was accepted.
@@ -51,11 +52,13 @@ struct arm_figures {
 
 /// The prompts of a workload file, as tokens: JSON lines, each with "messages" or "prompt".
 expected<std::vector<std::vector<token_id>>> read_workload(const std::string& path, std::uint32_t most,
-                                                           std::uint32_t max_tokens, const served_model& model);
+                                                           std::uint32_t max_tokens,
+                                                           const served_model& model);
 
-/// Every group of prompts with every arm before the next group, in alternating order. Progress on standard error
-/// unless `quiet`.
-expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm> arms, const run_settings& settings,
+/// Every group of prompts with every arm before the next group, in alternating order. Progress on standard
+/// error unless `quiet`.
+expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm> arms,
+                                           const run_settings& settings,
                                            std::span<const std::vector<token_id>> prompts, bool quiet);
 
 } // namespace paceline::apps::bench

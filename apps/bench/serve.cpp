@@ -57,6 +57,7 @@ int serve(const serve_bench_options& options) {
     std::fprintf(stderr, "paceline: %s\n", e.message().c_str());
     return code_for(e);
   };
+  choice.further_drafters = options.drafters;
   auto runtime = start_local(choice, options.json);
   if (!runtime) return fail(runtime.error());
   const auto prompts = read_workload(options.workload, options.requests, options.max_tokens, *(*runtime)->model(""));

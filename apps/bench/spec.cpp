@@ -20,13 +20,14 @@ struct prediction {
   double draft_cost = 0;  ///< of one draft token, in passes over one row: the paper's c
   double verify_cost = 1; ///< of a round's pass and decisions, in those of plain decoding
   double speed_up = 1;
-  double operations = 1;  ///< factor by which the target's rows grow
+  double operations = 1; ///< factor by which the target's rows grow
 };
 
 /// Expected tokens of a round whose drafts have `length` tokens on average.
 double tokens_of(double alpha, double length) {
   const auto below = static_cast<std::uint32_t>(length);
-  const double low = speculation::expected_tokens(alpha, below), high = speculation::expected_tokens(alpha, below + 1);
+  const double low = speculation::expected_tokens(alpha, below),
+               high = speculation::expected_tokens(alpha, below + 1);
   return low + (length - below) * (high - low);
 }
 
@@ -36,7 +37,8 @@ prediction predict(const arm_figures& plain, const arm_figures& with) {
   if (num_rounds == 0 || plain.spent.num_decoding_rounds == 0 || with.num_rounds == 0) return out;
   const double step = (plain.spent.pass_seconds + plain.spent.decide_seconds) /
                       static_cast<double>(plain.spent.num_decoding_rounds);
-  const double drafting = static_cast<double>(with.num_rounds) / num_rounds; // share of the rounds that had a draft
+  const double drafting =
+      static_cast<double>(with.num_rounds) / num_rounds; // share of the rounds that had a draft
   const double length = static_cast<double>(with.num_draft_tokens) / static_cast<double>(with.num_rounds);
   const auto tokens = drafting * tokens_of(with.alpha(), length) + 1 - drafting;
   out.draft_cost = (with.spent.draft_seconds + with.spent.draft_busy_seconds) / step /
@@ -65,18 +67,20 @@ json::object to_json(const arm& with, const arm_figures& plain, const arm_figure
   const shares time = shares_of(f);
   json::array positions;
   for (std::uint32_t j = 0; j + 1 < f.acceptance_histogram.size(); ++j) positions.push_back(f.accepted_at(j));
-  json::object out{{"drafter", with.drafter},
-                   {"draft_length", with.draft_length ? json::value(*with.draft_length) : json::value()},
-                   {"acceptance_rate", f.acceptance_rate()},
-                   {"alpha", f.alpha()},
-                   {"mean_acceptance_length", f.acceptance_length()},
-                   {"accepted_per_position", std::move(positions)},
-                   {"draft_cost", expected.draft_cost},
-                   {"verify_cost", expected.verify_cost},
-                   {"predicted_speed_up", expected.speed_up},
-                   {"operations_factor", expected.operations},
-                   {"time_shares", {{"draft", time.draft}, {"verify", time.verify}, {"sample", time.sample}, {"rest", time.rest}}},
-                   {"different_texts", f.num_different}};
+  json::object out{
+      {"drafter", with.drafter},
+      {"draft_length", with.draft_length ? json::value(*with.draft_length) : json::value()},
+      {"acceptance_rate", f.acceptance_rate()},
+      {"alpha", f.alpha()},
+      {"mean_acceptance_length", f.acceptance_length()},
+      {"accepted_per_position", std::move(positions)},
+      {"draft_cost", expected.draft_cost},
+      {"verify_cost", expected.verify_cost},
+      {"predicted_speed_up", expected.speed_up},
+      {"operations_factor", expected.operations},
+      {"time_shares",
+       {{"draft", time.draft}, {"verify", time.verify}, {"sample", time.sample}, {"rest", time.rest}}},
+      {"different_texts", f.num_different}};
   if (!f.rates.empty()) {
     out["tokens_per_second"] = bench::to_json(summarise(f.rates));
     out["speed_up"] = bench::to_json(summarise(f.speed_ups));
@@ -84,7 +88,8 @@ json::object to_json(const arm& with, const arm_figures& plain, const arm_figure
   return out;
 }
 
-void add_rows(table& t, const std::string& workload, std::span<const arm> arms, const std::vector<arm_figures>& figures) {
+void add_rows(table& t, const std::string& workload, std::span<const arm> arms,
+              const std::vector<arm_figures>& figures) {
   const auto percent = [](double share) { return fixed(100 * share, 0); };
   for (std::size_t a = 0; a < arms.size(); ++a) {
     const arm_figures& f = figures[a];
@@ -92,9 +97,10 @@ void add_rows(table& t, const std::string& workload, std::span<const arm> arms, 
     const prediction expected = predict(figures[0], f);
     const summary speed_up = summarise(f.speed_ups);
     const shares time = shares_of(f);
-    t.add({workload, arms[a].name(), fixed(f.acceptance_rate(), 2), fixed(f.alpha(), 2), fixed(f.acceptance_length(), 2),
-           fixed(expected.draft_cost, 3), fixed(expected.verify_cost, 2), fixed(expected.speed_up, 2),
-           fixed(speed_up.median, 2), fixed(speed_up.interval_from, 2) + "-" + fixed(speed_up.interval_to, 2),
+    t.add({workload, arms[a].name(), fixed(f.acceptance_rate(), 2), fixed(f.alpha(), 2),
+           fixed(f.acceptance_length(), 2), fixed(expected.draft_cost, 3), fixed(expected.verify_cost, 2),
+           fixed(expected.speed_up, 2), fixed(speed_up.median, 2),
+           fixed(speed_up.interval_from, 2) + "-" + fixed(speed_up.interval_to, 2),
            fixed(expected.operations, 2), percent(time.draft), percent(time.verify), percent(time.sample),
            percent(time.rest), std::to_string(f.num_different)});
   }
@@ -121,30 +127,38 @@ int spec(const spec_options& options) {
     std::fprintf(stderr, "paceline: %s\n", e.message().c_str());
     return code_for(e);
   };
+  choice.further_drafters = options.drafters;
   auto runtime = start_local(choice, options.json);
   if (!runtime) return fail(runtime.error());
   const auto arms = arms_of(options);
-  table t({"workload", "drafter/length", "accepted", "alpha", "tokens a round", "c", "V", "predicted", "measured", "95 %", "operations",
-           "draft %", "verify %", "sample %", "rest %", "other texts"});
+  table t({"workload", "drafter/length", "accepted", "alpha", "tokens a round", "c", "V", "predicted",
+           "measured", "95 %", "operations", "draft %", "verify %", "sample %", "rest %", "other texts"});
   json::array workloads;
   for (const auto& path : options.workloads)
     for (const auto concurrency : options.concurrency) {
       const auto prompts = read_workload(path, options.requests, options.max_tokens, *(*runtime)->model(""));
       if (!prompts) return fail(prompts.error());
       const auto figures =
-          measure(**runtime, arms, {concurrency, options.max_tokens, options.temperature, options.seed}, *prompts, options.json);
+          measure(**runtime, arms, {concurrency, options.max_tokens, options.temperature, options.seed},
+                  *prompts, options.json);
       if (!figures) return fail(figures.error());
       const std::string name = std::filesystem::path(path).stem().string();
       add_rows(t, concurrency == 1 ? name : name + " x" + std::to_string(concurrency), arms, *figures);
       json::array rows;
-      for (std::size_t a = 0; a < arms.size(); ++a) rows.push_back(to_json(arms[a], figures->front(), (*figures)[a]));
-      workloads.push_back(json::object{
-          {"workload", name}, {"prompts", prompts->size()}, {"concurrency", concurrency}, {"arms", std::move(rows)}});
+      for (std::size_t a = 0; a < arms.size(); ++a)
+        rows.push_back(to_json(arms[a], figures->front(), (*figures)[a]));
+      workloads.push_back(json::object{{"workload", name},
+                                       {"prompts", prompts->size()},
+                                       {"concurrency", concurrency},
+                                       {"arms", std::move(rows)}});
     }
   if (options.json)
     print_json("spec", options.command_line, options.seed,
-               {{"model", choice.model}, {"threads", choice.threads}, {"max_tokens", options.max_tokens},
-                {"temperature", options.temperature}, {"workloads", std::move(workloads)}});
+               {{"model", choice.model},
+                {"threads", choice.threads},
+                {"max_tokens", options.max_tokens},
+                {"temperature", options.temperature},
+                {"workloads", std::move(workloads)}});
   else
     t.print();
   return exit_success;

@@ -5,6 +5,7 @@
 #include "runtime/tokenizer/chat_template/request_variables.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -14,6 +15,23 @@
 namespace paceline::apps {
 
 namespace {
+
+/// The drafters to configure, each called as its kind: what requests will name, and what "auto" chooses
+/// among.
+std::vector<std::string> kinds_of(const model_choice& choice) {
+  std::vector<std::string> kinds;
+  const auto add = [&](const std::string& kind) {
+    if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
+  };
+  auto named = choice.further_drafters;
+  named.push_back(choice.drafter);
+  for (const auto& name : named) {
+    if (name == "auto") add("ngram"), add("suffix");
+    if (name != "auto" && name != "none" && name != "model") add(name);
+  }
+  if (!choice.draft_model.empty()) add("model");
+  return kinds;
+}
 
 config::engine_options options_for(const model_choice& choice) {
   config::engine_options options;
@@ -26,16 +44,12 @@ config::engine_options options_for(const model_choice& choice) {
     model.kind = "hash";
   else
     model.path = choice.model;
-  config::drafter_options ngram;
-  ngram.name = ngram.kind = "ngram";
-  ngram.draft_length = choice.draft_length;
-  model.drafters.push_back(ngram);
-  if (!choice.draft_model.empty()) {
-    config::drafter_options own;
-    own.name = own.kind = "model";
-    own.path = choice.draft_model;
-    own.draft_length = choice.draft_length;
-    model.drafters.push_back(own);
+  for (const auto& kind : kinds_of(choice)) {
+    config::drafter_options drafter;
+    drafter.name = drafter.kind = kind;
+    if (kind == "model" || kind == "cascade") drafter.path = choice.draft_model;
+    drafter.draft_length = choice.draft_length;
+    model.drafters.push_back(std::move(drafter));
   }
   model.default_drafter = choice.draft_model.empty() ? choice.drafter : "model";
   options.models.push_back(std::move(model));
@@ -57,7 +71,8 @@ expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool q
   return quiet ? engine::start(options_for(choice)) : engine::start(options_for(choice), show_progress);
 }
 
-generated generate(engine& runtime, generation_request request, const std::function<void(const token_event&)>& on_event) {
+generated generate(engine& runtime, generation_request request,
+                   const std::function<void(const token_event&)>& on_event) {
   struct shared {
     std::mutex mutex;
     std::condition_variable changed;
@@ -104,11 +119,16 @@ expected<std::vector<token_id>> chat_prompt(const served_model& model, const boo
 
 std::string_view name_of(finish_reason reason) {
   switch (reason) {
-  case finish_reason::none: return "none";
-  case finish_reason::stop: return "stop";
-  case finish_reason::length: return "length";
-  case finish_reason::cancelled: return "cancelled";
-  case finish_reason::error: return "error";
+  case finish_reason::none:
+    return "none";
+  case finish_reason::stop:
+    return "stop";
+  case finish_reason::length:
+    return "length";
+  case finish_reason::cancelled:
+    return "cancelled";
+  case finish_reason::error:
+    return "error";
   }
   return "none";
 }

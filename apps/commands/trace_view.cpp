@@ -61,16 +61,21 @@ std::string trace_view::show(const token_event& event) {
   num_drafted_ += round.draft_tokens.size();
   num_accepted_ += num_accepted;
 
-  const std::string drafted = round.draft_tokens.empty() ? "plain" : round.drafter + " " + std::to_string(round.draft_tokens.size());
+  const std::string drafted =
+      round.draft_tokens.empty() ? "plain" : round.drafter + " " + std::to_string(round.draft_tokens.size());
   std::string line = column(std::to_string(num_rounds_), 5) + column(drafted, 12) + " |";
   for (std::size_t i = 0; i < num_accepted; ++i) line += " " + painted(accepted_style, event.tokens[i]);
-  const bool chain = std::ranges::adjacent_find(round.parents, [](auto a, auto b) { return b != a + 1; }) == round.parents.end();
+  const bool chain = std::ranges::adjacent_find(round.parents, [](auto a, auto b) { return b != a + 1; }) ==
+                     round.parents.end();
   if (chain)
     for (std::size_t i = round.accepted.size(); i < round.draft_tokens.size(); ++i)
       line += " " + painted(rejected_style, round.draft_tokens[i]);
   if (event.tokens.size() > num_accepted) {
     const bool any = !round.draft_tokens.empty();
-    line += " " + painted(!any ? plain_style : round.bonus ? bonus_style : recovered_style, event.tokens.back());
+    line += " " + painted(!any          ? plain_style
+                          : round.bonus ? bonus_style
+                                        : recovered_style,
+                          event.tokens.back());
   }
   return line + "\n" + (chain ? "" : branches(round));
 }
@@ -83,7 +88,8 @@ std::string trace_view::branches(const round_trace& round) const {
       if (round.parents[node] != parent) continue;
       const auto index = static_cast<std::int32_t>(node);
       const bool kept = std::ranges::find(round.accepted, index) != round.accepted.end();
-      out += std::string(20 + 2 * depth, ' ') + painted(kept ? accepted_style : rejected_style, round.draft_tokens[node]) + "\n";
+      out += std::string(20 + 2 * depth, ' ') +
+             painted(kept ? accepted_style : rejected_style, round.draft_tokens[node]) + "\n";
       self(self, index, depth + 1);
     }
   };
@@ -97,11 +103,13 @@ std::string trace_view::summary() const {
     return colour_ ? how.escape + text + reset : text;
   };
   char figures[160];
-  std::snprintf(figures, sizeof figures, "%llu rounds, %.2f tokens a round, %llu draft tokens, %.0f %% accepted\n",
-                static_cast<unsigned long long>(num_rounds_),
-                num_rounds_ == 0 ? 0.0 : static_cast<double>(num_committed_) / static_cast<double>(num_rounds_),
-                static_cast<unsigned long long>(num_drafted_),
-                num_drafted_ == 0 ? 0.0 : 100.0 * static_cast<double>(num_accepted_) / static_cast<double>(num_drafted_));
+  std::snprintf(
+      figures, sizeof figures, "%llu rounds, %.2f tokens a round, %llu draft tokens, %.0f %% accepted\n",
+      static_cast<unsigned long long>(num_rounds_),
+      num_rounds_ == 0 ? 0.0 : static_cast<double>(num_committed_) / static_cast<double>(num_rounds_),
+      static_cast<unsigned long long>(num_drafted_),
+      num_drafted_ == 0 ? 0.0
+                        : 100.0 * static_cast<double>(num_accepted_) / static_cast<double>(num_drafted_));
   return sample(accepted_style, "accepted") + " " + sample(rejected_style, "rejected") + " " +
          sample(recovered_style, "recovered") + " " + sample(bonus_style, "bonus") + "\n" + figures;
 }

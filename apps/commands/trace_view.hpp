@@ -9,10 +9,10 @@ namespace paceline::apps {
 
 struct token_style;
 
-/// Rounds for a person, one line each: what was drafted, what of it was accepted, and the token the target added, in
-/// colour where `colour` is set. Below the line of a draft tree its branches, a node a line.
+/// Rounds for a person, one line each: what was drafted, what of it was accepted, and the token the target
+/// added, in colour where `colour` is set. Below the line of a draft tree its branches, a node a line.
 class trace_view {
-public:
+ public:
   /// `spelling`: a token's text.
   trace_view(std::function<std::string(token_id)> spelling, bool colour);
 
@@ -21,7 +21,7 @@ public:
   /// What the colours mean, and the totals of the rounds shown.
   std::string summary() const;
 
-private:
+ private:
   std::string painted(const token_style& how, token_id token) const;
   std::string branches(const round_trace& round) const;
 

@@ -90,6 +90,7 @@ SEEN_ELSEWHERE = {
     "paceline_log_lines_dropped": "logging_test.py",
     "paceline_preemptions": "actors/scheduling_test.cpp",
     "vllm:num_preemptions": "the same",
+    "paceline_device_losses": "a device has to hang: actors/watchdog_test.cpp",
     "paceline_evictions": "kv/pool_manager_test.cpp",
     "paceline_mailbox_depth": "actors/scheduling_test.cpp",
     "paceline_actor_restarts": "an actor has to fail: actors/recovery_test.cpp",

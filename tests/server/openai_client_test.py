@@ -209,7 +209,7 @@ RULES = {
 
 
 def test_replies_name_what_their_rule_guarantees(start_daemon):
-    daemon = start_daemon(**{"models.0.hash.memory": 1})
+    daemon = start_daemon(**{"models.0.hash.memory": 1, "models.0.hash.sharpness": 30})
     for rule, guarantee in RULES.items():
         speculation = {"speculation": {"rule": rule, "draft_length": 4}, "ignore_eos": True, "temperature": 0.2, "seed": 3}
         in_usage = None if guarantee == "tokens" else guarantee

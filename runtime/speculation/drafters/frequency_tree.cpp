@@ -34,19 +34,14 @@ scored_tree likely_tree(std::vector<std::vector<token_id>> sorted, double trust,
   const auto expand = [&](std::size_t begin, std::size_t end, std::uint32_t depth, std::int32_t parent,
                           double probability) {
     if (depth >= bounds.levels) return;
-    branch best;
     while (begin < end && sorted[begin].size() <= depth) ++begin; // ends here; those sort first
     for (std::size_t at = begin, next = begin; at < end; at = next) {
       while (next < end && sorted[next][depth] == sorted[at][depth]) ++next;
       const double share = static_cast<double>(next - at) / static_cast<double>(end - begin);
       const branch child{probability * share, at, next, depth, parent};
       if (child.probability < bounds.min_probability) continue;
-      if (bounds.branches)
-        open.push(child);
-      else if (best < child || best.end == 0)
-        best = child;
+      open.push(child);
     }
-    if (best.end != 0) open.push(best);
   };
   expand(0, sorted.size(), 0, token_tree::root, trust);
   while (!open.empty() && result.tree.size() < std::min(bounds.nodes, token_tree::max_nodes)) {
@@ -54,6 +49,7 @@ scored_tree likely_tree(std::vector<std::vector<token_id>> sorted, double trust,
     open.pop();
     const std::int32_t node = result.tree.add(sorted[next.begin][next.depth], next.parent);
     result.score += next.probability;
+    result.signals.push_back(static_cast<std::uint8_t>(std::min(next.probability, 1.0) * 7.0));
     expand(next.begin, next.end, next.depth + 1, node, next.probability);
   }
   return result;

@@ -11,6 +11,7 @@ namespace paceline::speculation {
 /// A tree of likely continuations and how many tokens it is expected to get right.
 struct scored_tree {
   token_tree tree;
+  std::vector<std::uint8_t> signals; ///< `draft::signals`: a node's path probability in sevenths
   double score = 0; ///< sum of its nodes' path probabilities
 };
 
@@ -19,7 +20,6 @@ struct tree_bounds {
   std::uint32_t levels = 0;
   std::uint32_t nodes = 0;
   double min_probability = 0; ///< a less likely path is left out
-  bool branches = true;       ///< false: the most likely path alone
 };
 
 /// The most likely paths through `continuations`, by count (SuffixDecoding, section 4.2): a node's path

@@ -57,7 +57,7 @@ class lookahead_drafter final : public host_drafter<lookahead_session> {
     const bool carries =
         session.window.num_nodes() <= budget && session.window.depth() <= task.max_probe_depth;
     const std::uint32_t most = carries ? budget - session.window.num_nodes() : budget;
-    std::size_t num_paths = branches_allowed(task) ? options_.lookahead_guesses : 1;
+    std::size_t num_paths = options_.lookahead_guesses;
     for (auto& path : session.pool.followers(task.tokens.back())) {
       if (num_paths-- == 0) break;
       path.resize(std::min<std::size_t>(path.size(), chain_length(task)));

@@ -63,8 +63,7 @@ class ngram_drafter final : public host_drafter<ngram_session> {
       }
       return;
     }
-    const std::uint32_t most = branches_allowed(task) ? num_candidates_ : 1;
-    for (const candidate_path& path : candidates(task.tokens, session.index, length, most)) {
+    for (const candidate_path& path : candidates(task.tokens, session.index, length, num_candidates_)) {
       add_path(result.tree, path.tokens, node_budget(task));
       result.signals.resize(result.tree.size(), signal_of(path.match));
     }

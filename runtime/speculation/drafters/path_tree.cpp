@@ -9,13 +9,14 @@ namespace paceline::speculation {
 token_id extend_chain(const draft_task& task, draft_distribution from, draft& result) {
   const auto depth = result.tree.size();
   const token_position position{static_cast<std::uint32_t>(task.tokens.size()) + depth};
-  const bool rejection = task.rule == verification_rule::rejection && !task.sampling->greedy();
+  const bool weighed = task.weighs_probs();
   token_id token = from.tokens.front();
-  if (!task.sampling->greedy())
-    token =
-        draw(from, task.sampling->noise(rejection ? noise_purpose::draft : noise_purpose::target, position));
+  if (weighed)
+    token = draw(from, task.sampling->noise(noise_purpose::draft, position, draft_place(depth, 0)));
+  else if (!task.sampling->greedy())
+    token = draw(from, task.sampling->noise(noise_purpose::target, position));
   result.tree.add(token, static_cast<std::int32_t>(depth) - 1);
-  if (rejection) result.probs.push_back(std::move(from));
+  if (weighed) result.probs.push_back(std::move(from));
   return token;
 }
 

@@ -19,11 +19,6 @@ inline std::uint32_t node_budget(const draft_task& task) noexcept {
   return std::min(std::max(task.max_nodes, task.draft_length), token_tree::max_nodes);
 }
 
-/// Whether the request's rule verifies trees; else a draft must be a chain.
-inline bool branches_allowed(const draft_task& task) noexcept {
-  return task.rule != verification_rule::rejection || task.sampling == nullptr || task.sampling->greedy();
-}
-
 /// Adds `tokens` as a path from the root, sharing what the tree has of it, while there are less than `budget`
 /// nodes. Returns the last node (`token_tree::root` if none was added).
 inline std::int32_t add_path(token_tree& tree, std::span<const token_id> tokens, std::uint32_t budget) {
@@ -36,8 +31,8 @@ inline std::int32_t add_path(token_tree& tree, std::span<const token_id> tokens,
   return node;
 }
 
-/// Adds to the chain `result` a token drawn from `from`: the likeliest for a greedy request; under rule
-/// `rejection` one drawn with noise of its own, and the distribution with it; else one drawn with the noise
+/// Adds to the chain `result` a token drawn from `from`: the likeliest for a greedy request; under a
+/// rule that weighs probabilities one drawn with noise of its own, and the distribution with it; else one drawn with the noise
 /// the target will draw with, so that equal distributions give equal tokens.
 token_id extend_chain(const draft_task& task, draft_distribution from, draft& result);
 

@@ -20,10 +20,10 @@ class random_drafter final : public host_drafter<drafter_session> {
 
  private:
   void draft_one(const draft_task& task, drafter_session&, draft& result) override {
-    const bool rejection = task.rule == verification_rule::rejection && !task.sampling->greedy();
+    const bool weighed = task.weighs_probs();
     while (result.tree.size() < chain_length(task)) {
       const auto choices =
-          random_tokens(task, result.tree.size(), rejection ? draft_distribution::max_entries : 1);
+          random_tokens(task, result.tree.size(), weighed ? draft_distribution::max_entries : 1);
       extend_chain(task, choices, result);
     }
   }

@@ -81,8 +81,7 @@ class suffix_drafter final : public host_drafter<suffix_session> {
 
     const tree_bounds bounds{.levels = chain_length(task),
                              .nodes = node_budget(task),
-                             .min_probability = min_probability_,
-                             .branches = branches_allowed(task)};
+                             .min_probability = min_probability_};
     session.index.extend(task.tokens, max_catch_up);
     std::vector<source> own(1);
     own[0].text = task.tokens;
@@ -101,6 +100,7 @@ class suffix_drafter final : public host_drafter<suffix_session> {
       if (other.score > best.score) best = std::move(other);
     }
     result.tree = std::move(best.tree);
+    result.signals = std::move(best.signals);
   }
 
   /// Of the trees of all occurrences that agree in at least so many tokens, the one that promises most.

@@ -37,10 +37,6 @@ TEST(frequency_tree, keeps_to_its_bounds) {
   EXPECT_EQ(test::values_of(
                 likely_tree(texts, 1.0, {.levels = 4, .nodes = 9, .min_probability = 0.4}).tree.tokens()),
             (ids{1, 2}));
-  const auto chain =
-      likely_tree(texts, 1.0, {.levels = 4, .nodes = 9, .min_probability = 0, .branches = false});
-  EXPECT_TRUE(chain.tree.is_chain());
-  EXPECT_EQ(test::values_of(chain.tree.tokens()), (ids{1, 2, 3}));
   EXPECT_TRUE(likely_tree({}, 1.0, {.levels = 4, .nodes = 9}).tree.empty());
 }
 

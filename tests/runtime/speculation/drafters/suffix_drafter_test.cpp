@@ -96,14 +96,6 @@ TEST(suffix_drafter, a_session_may_outlive_its_drafter) {
   drafter.reset();
 }
 
-TEST(suffix_drafter, proposes_chains_where_the_rule_needs_them) {
-  const auto drafter = built_in(suffix_options());
-  drafted_request request(*drafter);
-  request.rule = verification_rule::rejection;
-  request.temperature = 1;
-  EXPECT_EQ(request.chain({9, 1, 7, 6, 5, 1, 8, 3, 4, 1, 8, 3, 2, 1}, 2), (ids{8, 3}));
-}
-
 TEST(suffix_drafter, refuses_options_out_of_range_by_name) {
   auto options = suffix_options();
   options.suffix_max = 65;
