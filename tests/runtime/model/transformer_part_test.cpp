@@ -125,7 +125,7 @@ TEST_P(transformer_part_test, leaves_the_whole_as_it_is_and_refuses_its_cells) {
 INSTANTIATE_TEST_SUITE_P(architectures, transformer_part_test,
                          testing::Values(architecture::llama, architecture::qwen2, architecture::qwen3,
                                          architecture::gemma3),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+                         [](const auto& tested) { return std::string(to_string(tested.param)); });
 
 } // namespace
 } // namespace paceline::test
