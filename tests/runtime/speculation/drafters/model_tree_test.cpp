@@ -310,9 +310,8 @@ TEST(model_tree, drawn_trees_leave_the_targets_law_to_rule_rejection) {
       const auto second = law_below({token_id{a}});
       for (std::int32_t b = 0; b < static_cast<std::int32_t>(small); ++b) {
         const double prob = first[static_cast<std::size_t>(a)] * second[static_cast<std::size_t>(b)];
-        const double share = seen[{a, b}] / num_draws;
-        EXPECT_NEAR(share, prob, 4.5 * std::sqrt(prob * (1 - prob) / num_draws))
-            << a << " " << b;
+        const double share = seen[std::pair(a, b)] / num_draws;
+        EXPECT_NEAR(share, prob, 4.5 * std::sqrt(prob * (1 - prob) / num_draws)) << a << " " << b;
       }
     }
   }
