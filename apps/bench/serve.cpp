@@ -76,7 +76,7 @@ int serve(const serve_bench_options& options) {
   print_json("serve", options.command_line, options.seed,
              {{"model", choice.model}, {"threads", choice.threads}, {"workload", options.workload},
               {"prompts", prompts->size()}, {"concurrency", options.concurrency}, {"max_tokens", options.max_tokens},
-              {"draft_length", choice.draft_length}, {"temperature", options.temperature},
+              {"draft_length", choice.draft_length ? json::value(*choice.draft_length) : json::value()}, {"temperature", options.temperature},
               {"drafters", std::move(drafters)}});
   return exit_success;
 }

@@ -19,7 +19,7 @@ struct model_choice {
   std::string drafter = "auto";     ///< auto, none, or a kind of drafter
   std::vector<std::string> further_drafters = {}; ///< that requests name (bench)
   std::string draft_model;          ///< path of a drafter's model; implies `model`
-  std::uint32_t draft_length = 5;
+  std::optional<std::uint32_t> draft_length = {}; ///< none: the drafter decides
   std::uint32_t max_running = 1;    ///< requests at the same time
 };
 

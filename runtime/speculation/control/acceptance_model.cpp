@@ -12,9 +12,9 @@ constexpr double table_memory = 0.998;  ///< of a cell, a try
 constexpr double request_memory = 0.98; ///< of a request, a try
 /// Of the log-odds by which requests differ: their variance is about half a unit.
 constexpr double prior_precision = 2.0;
-/// Before anything is known: tried, but not deeply.
-constexpr double first_guess = 0.5;
+/// Before anything is known: a drafter that says nothing of itself is tried, but not deeply; else its word is taken.
 constexpr double first_guess_weight = 2;
+constexpr double first_guess(std::uint8_t signal) { return signal == 0 ? 0.5 : 0.35 + 0.085 * signal; }
 
 } // namespace
 
@@ -34,7 +34,7 @@ void acceptance_table::count(node_place at, bool right) noexcept {
 double acceptance_table::probability(node_place at) const noexcept {
   const cell& c = cells_[index(at)];
   // Later siblings share what the earlier ones leave.
-  const double guess = first_guess / (1.0 + at.rank);
+  const double guess = first_guess(std::min<std::uint8_t>(at.signal, num_signals - 1)) / (1.0 + at.rank);
   return (c.right + first_guess_weight * guess) / (c.tries + first_guess_weight);
 }
 

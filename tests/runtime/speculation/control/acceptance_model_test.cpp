@@ -18,8 +18,9 @@ TEST(acceptance_table, learns_each_kind_of_place_by_itself) {
   EXPECT_NEAR(table.probability({2, 0, 1}), 0.10, 0.03);
   EXPECT_NEAR(table.probability({7, 5, 0}), 0.98, 0.02);
   EXPECT_NEAR(table.probability({7, 6, 0}), 0.98, 0.02) << "levels 4 to 7 are one kind";
-  EXPECT_NEAR(table.probability({1, 0, 0}), 0.5, 1e-9) << "never seen";
-  EXPECT_LT(table.probability({1, 0, 1}), 0.5) << "a second choice is less likely than a first";
+  EXPECT_NEAR(table.probability({0, 0, 0}), 0.5, 1e-9) << "never seen";
+  EXPECT_LT(table.probability({0, 0, 1}), 0.5) << "a second choice is less likely than a first";
+  EXPECT_GT(table.probability({6, 0, 0}), table.probability({3, 0, 0})) << "the drafter's own word, at first";
 }
 
 TEST(acceptance_table, follows_a_change) {
