@@ -196,35 +196,9 @@ void declare_model(group_builder<model_options>& g) {
       "Of kind `hash`: hash steps burnt in each pass, to give it a duration.");
 }
 
-void declare_drafter(group_builder<drafter_options>& g) {
+/// Of drafters with a model: shapes of trees, vocabularies, layers.
+void declare_drafting_models(group_builder<drafter_options>& g) {
   using d = drafter_options;
-  g.add(
-      "name", texts, [](d & o) -> auto& { return o.name; },
-      "What requests call it; unique within the model.");
-  g.add(
-      "kind",
-      {"none", "ngram", "suffix", "prediction", "unigram", "bigram", "copy", "random", "synthetic", "nasd",
-       "lookahead", "model", "self", "cascade"},
-      [](d & o) -> auto& { return o.kind; },
-      "How it finds its tokens; `docs/adding_a_drafter.md` lists the kinds. `none` proposes nothing.");
-  g.add(
-      "path", texts, [](d & o) -> auto& { return o.path; },
-      "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory.");
-  g.add(
-      "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
-      "Tokens proposed a round where the request names no length.");
-  g.add(
-      "length_rule", {"fixed", "heuristic", "entropy", "optimal"}, [](d & o) -> auto& { return o.length_rule; },
-      "How the length follows what becomes of drafts, up to `draft_length`: `fixed`; `heuristic`, 2 more after full acceptance, "
-      "1 less otherwise; `entropy`, fewer where the drafter is unsure (kinds with a model); `optimal`, the largest speed-up "
-      "expected from measured acceptance and times, none where drafting does not pay.");
-  g.add(
-      "entropy_smoothing", numbers(0, 1), [](d & o) -> auto& { return o.entropy_smoothing; },
-      "Of rule `entropy`: weight of earlier rounds' entropy.");
-  g.add(
-      "max_tree_nodes", integers(1, 64), [](d & o) -> auto& { return o.max_tree_nodes; },
-      "Of drafters that propose trees: most tokens verified a round, over all branches. A tree always has room "
-      "for one branch of the draft length; where KV memory is short it gets no more.");
   g.add(
       "tree", {"chain", "static", "dynamic", "optimal"}, [](d & o) -> auto& { return o.tree; },
       "Of kinds `model` and `self`: shape of a draft. `static` is always the same tree, `dynamic` grows where "
@@ -250,6 +224,11 @@ void declare_drafter(group_builder<drafter_options>& g) {
   g.add(
       "skip_layers", text_lists, [](d & o) -> auto& { return o.skip_layers; },
       "Of kind `self`: layers left out, by number from 0; all others run.");
+}
+
+/// Of drafters that look tokens up, count or guess them.
+void declare_host_drafters(group_builder<drafter_options>& g) {
+  using d = drafter_options;
   g.add(
       "ngram_min", integers(1, 64), [](d & o) -> auto& { return o.ngram_min; },
       "Of kinds `ngram`, `nasd` and `cascade`: shortest run of tokens looked up (of `nasd` with the token that follows).");
@@ -296,6 +275,39 @@ void declare_drafter(group_builder<drafter_options>& g) {
   g.add(
       "lookahead_guesses", integers(1, 32), [](d & o) -> auto& { return o.lookahead_guesses; },
       "Of kind `lookahead`: collected n-grams verified a round.");
+}
+
+void declare_drafter(group_builder<drafter_options>& g) {
+  using d = drafter_options;
+  g.add(
+      "name", texts, [](d & o) -> auto& { return o.name; },
+      "What requests call it; unique within the model.");
+  g.add(
+      "kind",
+      {"none", "ngram", "suffix", "prediction", "unigram", "bigram", "copy", "random", "synthetic", "nasd",
+       "lookahead", "model", "self", "cascade"},
+      [](d & o) -> auto& { return o.kind; },
+      "How it finds its tokens; `docs/adding_a_drafter.md` lists the kinds. `none` proposes nothing.");
+  g.add(
+      "path", texts, [](d & o) -> auto& { return o.path; },
+      "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory.");
+  g.add(
+      "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
+      "Tokens proposed a round where the request names no length.");
+  g.add(
+      "length_rule", {"fixed", "heuristic", "entropy", "optimal"}, [](d & o) -> auto& { return o.length_rule; },
+      "How the length follows what becomes of drafts, up to `draft_length`: `fixed`; `heuristic`, 2 more after full acceptance, "
+      "1 less otherwise; `entropy`, fewer where the drafter is unsure (kinds with a model); `optimal`, the largest speed-up "
+      "expected from measured acceptance and times, none where drafting does not pay.");
+  g.add(
+      "entropy_smoothing", numbers(0, 1), [](d & o) -> auto& { return o.entropy_smoothing; },
+      "Of rule `entropy`: weight of earlier rounds' entropy.");
+  g.add(
+      "max_tree_nodes", integers(1, 64), [](d & o) -> auto& { return o.max_tree_nodes; },
+      "Of drafters that propose trees: most tokens verified a round, over all branches. A tree always has room "
+      "for one branch of the draft length; where KV memory is short it gets no more.");
+  declare_drafting_models(g);
+  declare_host_drafters(g);
   g.add(
       "partition", integers(0, 63), [](d & o) -> auto& { return o.partition; },
       "Of drafters with a model: CPU partition it computes on; one that does not exist means the target's.");
