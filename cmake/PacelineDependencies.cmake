@@ -9,6 +9,11 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_package(CLI11 REQUIRED)
 include(FindCAF)
+if(PACELINE_SANITIZE MATCHES "undefined")
+  # CAF's headers cast the head of a queue to an element and bind a reference to a null tuple: theirs, not ours, and in
+  # every actor. Rooms that see CAF do without these two checks; AddressSanitizer still stops at a null pointer.
+  set_property(TARGET CAF::core APPEND PROPERTY INTERFACE_COMPILE_OPTIONS "-fno-sanitize=null,vptr")
+endif()
 
 if(PACELINE_BUILD_TESTS)
   find_package(GTest REQUIRED)
