@@ -17,6 +17,7 @@ public:
     return {std::move(out.text), out.stop_string.has_value()};
   }
   std::string finish() override { return stream_.finish().text; }
+  std::unique_ptr<scheduling::text_output> clone() const override { return std::make_unique<token_text>(*this); }
 
 private:
   tokenizer::text_stream stream_;

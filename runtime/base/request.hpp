@@ -86,6 +86,13 @@ struct speculation_params {
   float delta = 0.3F;    ///< (0, 1], rule `typical`: share of e^-entropy that suffices
 };
 
+/// Beam search in place of sampling (docs/beam_search.md).
+struct beam_params {
+  std::uint32_t width = 0;      ///< hypotheses kept a step; 0 = no beam search
+  std::uint32_t num_best = 1;   ///< hypotheses returned, 1 to width
+  float length_penalty = 1.0F;  ///< [-10, 10]; score = sum of log-probabilities / number of tokens ^ length_penalty
+};
+
 /// Why a request ended.
 enum class finish_reason : std::uint8_t { none, stop, length, cancelled, error };
 
@@ -96,6 +103,7 @@ struct generation_request {
   sampling_params sampling = {};
   stop_params stop = {};
   speculation_params speculation = {};
+  beam_params beams = {};
   std::optional<token_id> first_target = {}; ///< force the first output token (001, section "first_target")
   std::string cache_salt = {};               ///< prefixes are shared within one salt only
   std::string tenant = {};                   ///< drafters that remember outputs do so within one tenant only

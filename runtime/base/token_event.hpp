@@ -49,6 +49,15 @@ struct round_trace {
   bool bonus = false;                        ///< the last committed token is a bonus, not a recovered one
 };
 
+/// One result of a beam search.
+struct beam_hypothesis {
+  std::vector<token_id> tokens;
+  std::string text;
+  finish_reason finish = finish_reason::none; ///< stop or length
+  double logprob = 0;                         ///< sum over its tokens
+  double score = 0;                           ///< logprob / number of tokens ^ length_penalty
+};
+
 /// Tokens committed by one round for one request, or its end. Positions are contiguous over a request's events.
 struct token_event {
   request_id request;
@@ -58,6 +67,7 @@ struct token_event {
   std::vector<token_logprob> logprobs;       ///< one a token when asked for
   std::vector<token_logprob> prompt_logprobs;///< in the first event only, one a prompt token from the second on
   std::optional<round_trace> trace;
+  std::vector<beam_hypothesis> hypotheses;   ///< of a beam search, best first, in the final event; `tokens` are the first's
   finish_reason finish = finish_reason::none;
   std::optional<error> failure;              ///< set with finish_reason::error
   std::optional<speculation_stats> speculation; ///< in the final event

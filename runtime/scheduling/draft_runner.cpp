@@ -44,20 +44,35 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
     if (item.drafter != index_ || item.restart_at || item.target->finish() != finish_reason::none) continue;
     if (item.drafter_restart) item.target->reset_session(index_);
     if (item.target->kv_length() + 1 != item.target->length()) continue; // its prompt is not complete
+    if (item.target->beams()) continue;
     const auto limit = draft_limit(item, target_block_size_, context_length_);
     if (limit.length == 0) continue;
     tasks.push_back(make_task(item, index_, *drafter_, limit));
     owners.push_back(i);
   }
-  if (tasks.empty()) return;
   try {
-    drafter_->propose(ops, kv_, tasks);
+    draft_for_beams(ops, plan, batch);
+    if (tasks.empty() && batch.beams.empty()) return;
+    if (!tasks.empty()) drafter_->propose(ops, kv_, tasks);
   } catch (const std::exception& e) {
     batch.failure = error{errc::internal, "drafter " + drafter_->traits().name + ": " + e.what()};
+    batch.beams.clear();
     return;
   }
   for (std::size_t t = 0; t < tasks.size(); ++t) batch.drafts[owners[t]] = std::move(tasks[t].result);
   batch.duration = time_->now() - begin;
+}
+
+void draft_runner::draft_for_beams(device::ops& ops, const round_plan& plan, draft_batch& batch) {
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const auto& item = plan.items[i];
+    if (item.drafter != index_ || item.restart_at || !item.target->beams()) continue;
+    if (item.target->finish() != finish_reason::none || item.target->kv_length() + 1 != item.target->length()) continue;
+    auto drafts = draft_below_hypotheses(ops, item, index_, *drafter_, kv_, target_block_size_);
+    if (drafts.empty()) continue;
+    batch.beams.resize(plan.items.size());
+    batch.beams[i] = std::move(drafts);
+  }
 }
 
 } // namespace paceline::scheduling

@@ -25,7 +25,7 @@ struct plan_item {
   std::vector<device::kv_copy> copies;      ///< cells to copy before the pass
   std::uint32_t drafter = 0;                ///< index into the model's drafters; 0 is "none"
   std::uint32_t draft_length = 0;           ///< upper bound: levels of the draft tree
-  std::uint32_t max_nodes = 0;              ///< upper bound: its nodes; a chain has as many as levels
+  std::uint32_t max_nodes = 0;              ///< upper bound: its nodes (of a beam search: of all hypotheses'); a chain has as many as levels
   length_rule lengths = length_rule::fixed; ///< how the drafter may stay below
   std::vector<block_id> drafter_blocks;     ///< lease in the drafter's own pool
   bool drafter_restart = false;             ///< that lease is new: what the drafter remembers of its own KV is void
@@ -43,6 +43,7 @@ struct draft_batch {
   std::uint32_t drafter = 0;
   std::chrono::nanoseconds duration{}; ///< of the program
   std::vector<speculation::draft> drafts; ///< one a plan item; those of other drafters' items stay empty
+  std::vector<std::vector<speculation::draft>> beams; ///< [plan item][hypothesis]: of beam searches; empty if there are none
   std::optional<error> failure;           ///< the drafter failed: the drafts are empty, the round goes on without
   std::uint32_t pool = 0;                 ///< number of the drafter's pool, 0 if it has none
   std::uint64_t submission = 0;           ///< of its program on its stream
@@ -60,6 +61,7 @@ struct item_result {
   std::uint32_t kv_length = 0;
   finish_reason finish = finish_reason::none;
   std::vector<token_id> committed; ///< by this round
+  std::uint32_t num_cells = 0;     ///< of a beam search: cells that its next round needs, drafts aside
 };
 
 /// Where a round's time went.

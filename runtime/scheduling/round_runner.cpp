@@ -82,7 +82,11 @@ std::vector<round_runner::lane> round_runner::open_lanes(const round_plan& plan)
     lane.drafter = item.drafter;
     lane.context_begin = sequence.kv_length();
     lane.num_context = std::min(item.max_rows, sequence.length() - sequence.kv_length());
-    lane.decides = lane.context_begin + lane.num_context == sequence.length();
+    lane.beams = sequence.beams();
+    if (lane.beams && item.restart_at) lane.beams->forget_cells();
+    if (lane.beams && lane.beams->prompt_is_computed()) lane.num_context = 0;
+    lane.decides = lane.beams ? lane.num_context == 0 || lane.context_begin + lane.num_context == sequence.length()
+                              : lane.context_begin + lane.num_context == sequence.length();
     lanes.push_back(std::move(lane));
   }
   return lanes;
@@ -107,6 +111,8 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   }
   for (auto index : in_line) propose_in_line(ops, index, lanes);
   if (controller_) propose_best(ops, lanes);
+  for (auto& lane : lanes)
+    if (lane.beams) propose_below_hypotheses(ops, plan, drafts, lane);
   for (auto& lane : lanes) {
     if (lane.draft.tree.empty()) continue;
     const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
@@ -171,7 +177,7 @@ void round_runner::propose_best(device::ops& ops, std::vector<lane>& lanes) {
 
 /// Drafts of drafter number `index` continue a context that this pass completes, a token at a time.
 bool round_runner::may_draft(const lane& lane, std::uint32_t index) const {
-  return lane.item->drafter == index && lane.decides && lane.num_context == 1;
+  return lane.item->drafter == index && lane.decides && lane.num_context == 1 && !lane.beams;
 }
 
 void round_runner::add_rows(lane& lane) {
@@ -192,6 +198,7 @@ void round_runner::add_rows(lane& lane) {
     }
     rows_.push_back({sequence.tokens()[position], token_position{position}, kv_slot{position}, index, 0, 0});
   }
+  if (lane.beams) return add_beam_rows(lane, index);
   const auto& tree = lane.draft.tree;
   const bool chain = tree.is_chain();
   for (std::uint32_t n = 0; n < tree.size(); ++n) {
@@ -238,10 +245,14 @@ item_result round_runner::settle(device::ops& ops, lane& lane, round_id round, s
     report_prompt_logprobs(lane);
     if (lane.decides && sequence.remaining() == 0) {
       sequence.finish_prompt_only();
+    } else if (lane.beams) {
+      decide_beams(lane, done);
     } else if (lane.decides) {
       decide(ops, lane, done, trace);
     }
-    sequence.set_kv_length(std::min(lane.context_begin + lane.num_context + done.num_accepted, sequence.length() - 1));
+    // Of a beam search only the prompt's cells are in line.
+    const auto num_computed = lane.context_begin + lane.num_context + (lane.beams ? 0 : done.num_accepted);
+    sequence.set_kv_length(std::min(num_computed, (lane.beams ? trace.base_length : sequence.length()) - 1));
     const auto committed = sequence.tokens().subspan(trace.base_length);
     done.committed.assign(committed.begin(), committed.end());
     auto event = sequence.end_round(trace, resources_.time->now());

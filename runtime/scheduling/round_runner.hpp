@@ -46,6 +46,7 @@ private:
     bool decides = false;           ///< its context is complete: the pass decides its next tokens
     speculation::draft draft;
     bool stale = false;
+    beam_search* beams = nullptr;           ///< the request searches by beam; its other rows are the search's
     std::uint32_t first_logits = 0; ///< row of the logits of its first wanted row
     std::uint32_t num_prompt_logits = 0;     ///< wanted rows of prompt tokens, before that of the last committed one
     std::uint32_t first_prompt_position = 0; ///< of the first of them
@@ -63,6 +64,11 @@ private:
   void decide(device::ops& ops, lane& lane, item_result& done, round_trace& trace);
   /// What the lane's drafter will learn of this round, as far as the raw rows say it: nothing if it does not ask.
   speculation::round_feedback begin_feedback(const lane& lane, std::uint32_t first_logits);
+  // round_beams.cpp
+  void propose_below_hypotheses(device::ops& ops, const round_plan& plan,
+                                std::span<const std::shared_ptr<draft_batch>> drafts, lane& lane);
+  void add_beam_rows(lane& lane, std::uint32_t sequence);
+  void decide_beams(const lane& lane, item_result& done);
   void report_prompt_logprobs(const lane& lane);
   void keep_features(const lane& lane, const speculation::verdict& verdict);
   void compact(device::ops& ops, const lane& lane, const speculation::verdict& verdict);
@@ -95,6 +101,8 @@ public:
   void run(device::ops& ops, const round_plan& plan, draft_batch& batch);
 
 private:
+  void draft_for_beams(device::ops& ops, const round_plan& plan, draft_batch& batch);
+
   speculation::drafter* drafter_;
   std::uint32_t index_;
   model::kv_storage* kv_;
@@ -102,6 +110,12 @@ private:
   std::uint32_t context_length_;
   const clock* time_;
 };
+
+/// Drafts below each hypothesis of a beam search, best first, as far as the lease of the target has cells for them. None if
+/// it is not the time for drafts. `kv`: storage of the drafter's own pool. Call inside a program.
+std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const plan_item& item, std::uint32_t index,
+                                                       speculation::drafter& drafter, model::kv_storage* kv,
+                                                       std::uint32_t target_block_size);
 
 /// The task drafter number `index` gets for `item`, with an empty result.
 speculation::draft_task make_task(const plan_item& item, std::uint32_t index, speculation::drafter& drafter,

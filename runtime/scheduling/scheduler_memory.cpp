@@ -1,6 +1,7 @@
 #include "runtime/scheduling/scheduler_state.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 // The memory of requests: what the scheduler asks of the pool, what the answers mean, and who gives way.
@@ -34,6 +35,7 @@ decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
       r->copies = event.copies;
       r->planned_kv = event.num_cached;
       r->known_length = r->upper_length = r->target->length(); // no program of it is under way
+      r->upper_length = std::max(r->upper_length, r->num_cells); // its hypotheses are computed again
       r->upper_slot = 0;
       r->decoding = false;
       r->order = next_order_++;
@@ -95,8 +97,9 @@ void scheduler_state::admit(decisions& out) {
   ask.tokens.assign(r.target->tokens().begin(), r.target->tokens().end());
   ask.salt = request.cache_salt;
   ask.use_cache = options_.prefix_cache && !request.sampling.prompt_logprobs;
-  const auto nodes = tight_ ? r.draft_length : num_nodes(r, r.draft_length);
-  ask.num_positions = bounded(r, std::uint64_t{r.target->length()} + nodes + 1, nodes); // to its first draft
+  const auto nodes = r.beam_width != 0 ? r.beam_width : tight_ ? r.draft_length : num_nodes(r, r.draft_length);
+  const auto known = std::max(r.target->length(), r.num_cells);
+  ask.num_positions = bounded(r, std::uint64_t{known} + nodes + 1, nodes); // to its first draft
   ask.ticket = r.target_lease.asked = next_ticket_++;
   out.pool.emplace_back(std::move(ask));
 }
@@ -130,7 +133,7 @@ void scheduler_state::roll_back(record& r, decisions& out) {
   const auto keep = std::max(look_ahead(r, largest_appetite()), r.upper_slot);
   auto& lease = r.target_lease;
   const auto num_blocks = blocks_for(keep);
-  if (lease.asked || r.state != phase::running || lease.blocks.size() <= num_blocks) return;
+  if (lease.asked || r.state != phase::running || r.beam_width != 0 || lease.blocks.size() <= num_blocks) return;
   lease.blocks.resize(num_blocks);
   out.pool.emplace_back(rollback_command{r.target->id(), 0, keep, lease.last_use});
 }
@@ -138,7 +141,7 @@ void scheduler_state::roll_back(record& r, decisions& out) {
 void scheduler_state::preempt_youngest(decisions& out) {
   for (auto id : running_) {
     const auto& r = requests_.at(id);
-    if (r.num_in_flight > 0 && r.target_lease.blocks.size() > blocks_for(look_ahead(r, appetite::chain)))
+    if (r.beam_width == 0 && r.num_in_flight > 0 && r.target_lease.blocks.size() > blocks_for(look_ahead(r, appetite::chain)))
       return; // a tree under way: its blocks come back soon
   }
   // Youngest first; the oldest is never preempted, so somebody always gets on.
@@ -168,12 +171,16 @@ void scheduler_state::release(record& r, decisions& out) {
 
 std::uint32_t scheduler_state::max_positions(const record& r) const {
   const auto& request = r.target->request();
-  const std::uint64_t wanted = std::uint64_t{r.target->prompt_length()} + request.stop.max_tokens;
+  const auto width = std::max(1U, r.beam_width); // hypotheses may differ from their first token on
+  const std::uint64_t wanted = std::uint64_t{r.target->prompt_length()} + std::uint64_t{width} * request.stop.max_tokens;
+  if (r.beam_width != 0)
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, std::numeric_limits<std::uint32_t>::max()));
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, options_.context_length));
 }
 
 std::uint32_t scheduler_state::look_ahead(const record& r, appetite a) const {
   const std::uint64_t upper = r.upper_length;
+  if (r.beam_width != 0) return bounded(r, upper + r.beam_width + num_beam_nodes(r, a), num_beam_nodes(r, a));
   if (a == appetite::plain) return bounded(r, upper + 2, 0);
   const auto nodes = a == appetite::tree ? num_nodes(r, r.draft_length) : r.draft_length;
   return bounded(r, upper + (r.draft_length + 1) + (nodes + 1), nodes);

@@ -60,7 +60,7 @@ decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, ti
       if (!r) continue;
       // What the lost round would have computed is planned again.
       r->planned_kv -= std::min(r->planned_kv, part.num_context);
-      if (r->num_in_flight == 0) r->upper_length = r->known_length, r->upper_slot = 0;
+      settle_length(*r);
       if (part.growth > 0 && part.num_context > 0) r->decoding = false;
       if (part.restart) {
         r->restart_at = part.restart;
@@ -103,7 +103,8 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
   if (item.num_draft > 0) r.lengths.on_verified(item.num_draft, item.num_accepted);
   counters_.generation_tokens += item.length - r.known_length;
   r.known_length = std::max(r.known_length, item.length);
-  if (r.num_in_flight == 0) r.upper_length = r.known_length, r.upper_slot = 0;
+  r.num_cells = item.num_cells;
+  settle_length(r);
   const auto first = item.length - static_cast<std::uint32_t>(item.committed.size());
   out.pool.emplace_back(commit_command{item.request, 0, first, item.committed, item.kv_length});
   if (item.num_draft > item.num_accepted) {
@@ -115,6 +116,13 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
     count_finish(item.finish);
     r.state = phase::closing;
   }
+}
+
+/// What the request may have reached once the rounds in flight are done.
+void scheduler_state::settle_length(record& r) {
+  if (r.num_in_flight == 0) r.upper_length = r.known_length, r.upper_slot = 0;
+  if (r.beam_width != 0)
+    r.upper_length = std::max(r.known_length, r.num_cells) + beam_growth_in_flight(r.target->id());
 }
 
 void scheduler_state::count_time(const round_result& result, std::uint32_t num_prompt_rows) {

@@ -25,7 +25,9 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
     auto& r = *entry;
     flight::part part;
     part.request = id;
-    auto item = r.decoding ? decode_item(r, part, out) : prompt_item(r, prompt_rows, part);
+    auto item = !r.decoding         ? prompt_item(r, prompt_rows, part)
+                : r.beam_width != 0 ? beam_item(r, part, out)
+                                    : decode_item(r, part, out);
     if (!item) continue;
     ++r.num_in_flight;
     r.upper_length += part.growth;
@@ -55,7 +57,7 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
   r.planned_kv += rows;
   r.decoding = rows == rest;
   part.num_context = rows;
-  part.growth = r.decoding ? 1 : 0;
+  part.growth = r.decoding ? std::max(1U, r.beam_width) : 0;
   part.restart = item.restart_at;
   part.copies = item.copies;
   return item;

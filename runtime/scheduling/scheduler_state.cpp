@@ -51,6 +51,7 @@ decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32
   if (drafter == 0) r.draft_length = 0;
   r.length_rule_wanted = r.target->request().speculation.length_rule.value_or(options_.drafters[drafter].length_rule);
   r.lengths = {r.length_rule_wanted, r.draft_length};
+  r.beam_width = r.target->request().beams.width;
   r.credit = credit;
   r.deadline = now + r.target->request().timeout;
   const std::uint64_t pool_positions = std::uint64_t{options_.num_blocks} * options_.block_size;

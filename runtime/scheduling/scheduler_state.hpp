@@ -157,6 +157,10 @@ class scheduler_state {
     std::uint32_t upper_slot = 0;        ///< slots that rounds in flight may write, at most
     std::uint32_t num_in_flight = 0;
     bool preempting = false;
+    /// Of a beam search, else 0. Its `upper_length` counts cells: those that its hypotheses need, and what rounds in flight
+    /// may add. Its lease does not shrink while it runs, since cells in use lie anywhere in it.
+    std::uint32_t beam_width = 0;
+    std::uint32_t num_cells = 0; ///< that its hypotheses need, as far as reported
   };
 
   /// How many positions ahead a lease shall reach: for this round and the next.
@@ -218,7 +222,13 @@ class scheduler_state {
   std::uint32_t prompt_row_budget(group_id group) const;
   group_id choose_group(const record& r) const;
 
+  // scheduler_beams.cpp
+  std::optional<plan_item> beam_item(record& r, flight::part& part, decisions& out);
+  std::uint32_t num_beam_nodes(const record& r, appetite a) const;
+  std::uint32_t beam_growth_in_flight(request_id request) const;
+
   // scheduler_results.cpp
+  void settle_length(record& r);
   void watch_rounds(decisions& out, time_point now);
   void settle_item(record& r, const item_result& item, decisions& out);
   void count_time(const round_result& result, std::uint32_t num_prompt_rows);

@@ -6,9 +6,21 @@
 
 namespace paceline::scheduling {
 
+namespace {
+
+/// A beam search draws nothing: its drafters shall propose what is likely, and its steps are the only rule.
+generation_request without_draws(generation_request request) {
+  if (request.beams.width == 0) return request;
+  request.sampling.temperature = 0;
+  request.speculation.rule = verification_rule::coupled;
+  return request;
+}
+
+} // namespace
+
 sequence::sequence(request_id id, generation_request request, std::uint32_t context_length,
                    std::unique_ptr<text_output> text, time_point submitted)
-    : id_(id), request_(std::move(request)), pipeline_(request_.sampling, request_.stop), tokens_(request_.prompt),
+    : id_(id), request_(without_draws(std::move(request))), pipeline_(request_.sampling, request_.stop), tokens_(request_.prompt),
       prompt_length_(static_cast<std::uint32_t>(request_.prompt.size())), text_(std::move(text)),
       submitted_(submitted) {
   PACELINE_CHECK(prompt_length_ > 0 && prompt_length_ <= context_length, "prompt of " + std::to_string(prompt_length_));
@@ -16,6 +28,8 @@ sequence::sequence(request_id id, generation_request request, std::uint32_t cont
   max_output_ = std::min(request_.stop.max_tokens, context_length - prompt_length_);
   counts_.add_prompt(tokens_);
   tokens_.reserve(prompt_length_ + max_output_);
+  if (request_.beams.width > 0)
+    beams_ = std::make_unique<beam_search>(request_.beams, request_.stop, prompt_length_, max_output_);
 }
 
 void sequence::set_kv_length(std::uint32_t length) {
@@ -52,6 +66,33 @@ bool sequence::commit(token_id token, std::optional<token_logprob> logprob) {
   }
   if (finish_ == finish_reason::none && remaining() == 0) finish_ = finish_reason::length;
   return finish_ == finish_reason::none;
+}
+
+beam_context sequence::context_of_beams() const noexcept {
+  return {&pipeline_, &counts_, request_.stop.stop_strings.empty() ? nullptr : text_.get()};
+}
+
+void sequence::commit_best_hypothesis() {
+  const auto& stop = request_.stop;
+  const auto best = beams_->best();
+  for (const auto& one : best) {
+    const auto text = text_ ? text_->clone() : nullptr;
+    beam_hypothesis shown{one.tokens, {}, finish_reason::length, one.logprob, one.score};
+    for (std::size_t i = 0; i < one.tokens.size(); ++i) {
+      const bool may_stop = i + 1 >= stop.min_tokens;
+      bool ends = may_stop && ends_by_id(one.tokens[i]);
+      if (!ends && text) {
+        auto piece = text->feed(one.tokens[i], may_stop);
+        shown.text += piece.text;
+        ends = piece.stopped;
+      }
+      if (ends) shown.finish = finish_reason::stop;
+    }
+    if (text) shown.text += text->finish();
+    event_.hypotheses.push_back(std::move(shown));
+  }
+  for (const auto token : best.front().tokens) commit(token, std::nullopt);
+  PACELINE_CHECK(finish_ != finish_reason::none, "a finished hypothesis of request " + to_string(id_) + " goes on");
 }
 
 void sequence::add_prompt_logprob(token_logprob logprob) {

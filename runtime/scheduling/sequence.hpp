@@ -5,6 +5,8 @@
 #include "runtime/base/request.hpp"
 #include "runtime/base/token_event.hpp"
 #include "runtime/sampling/pipeline.hpp"
+#include "runtime/scheduling/beam_search.hpp"
+#include "runtime/scheduling/text_output.hpp"
 #include "runtime/speculation/control/draft_controller.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
 
@@ -15,20 +17,6 @@
 #include <vector>
 
 namespace paceline::scheduling {
-
-/// Turns committed tokens into the text the client sees, and finds stop strings in it.
-class text_output {
-public:
-  virtual ~text_output() = default;
-  struct piece {
-    std::string text;     ///< whole characters that no stop string can take back any more
-    bool stopped = false; ///< a stop string is complete
-  };
-  /// `may_stop` false: stop strings are text for now (min_tokens is not reached).
-  virtual piece feed(token_id token, bool may_stop) = 0;
-  /// What was held back, at the end.
-  virtual std::string finish() = 0;
-};
 
 /// One running request: what is committed and what that means for the next token.
 ///
@@ -70,6 +58,13 @@ public:
   void count_verification(std::uint32_t num_draft, std::uint32_t num_accepted);
   /// Ends the round. The event is empty (no tokens, no end) if the round only computed prompt rows.
   token_event end_round(std::optional<round_trace> trace, time_point now);
+  /// The request's beam search; null if it has none. Until that has finished nothing is committed.
+  beam_search* beams() noexcept { return beams_.get(); }
+  const beam_search* beams() const noexcept { return beams_.get(); }
+  /// What the beam search needs to know of the request.
+  beam_context context_of_beams() const noexcept;
+  /// Commits the best hypothesis and reports the others, once the search has finished.
+  void commit_best_hypothesis();
   /// Ends a request whose prompt was all that was asked for (max_tokens 0).
   void finish_prompt_only() { finish_ = finish_reason::length; }
 
@@ -101,6 +96,7 @@ private:
   std::uint32_t num_prompt_logprobs_ = 0;
   finish_reason finish_ = finish_reason::none;
   std::unique_ptr<text_output> text_;
+  std::unique_ptr<beam_search> beams_;
   std::vector<std::unique_ptr<speculation::drafter_session>> sessions_;
   speculation_stats stats_;
   token_event event_;

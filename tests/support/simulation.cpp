@@ -194,6 +194,7 @@ std::size_t simulation::submit(generation_request request, std::uint32_t drafter
     seen->finish = event.finish;
     seen->failure = event.failure;
     seen->speculation = event.speculation;
+    seen->hypotheses = event.hypotheses;
     if (event.timings) seen->num_cached = event.timings->num_cached_tokens;
   };
   entry.session = system_->spawn(actors::session, std::move(client), where_->get<protocol::scheduler_actor>("scheduler/0"),

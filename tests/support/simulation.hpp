@@ -56,6 +56,7 @@ struct simulated_client {
   finish_reason finish = finish_reason::none;
   std::optional<error> failure;
   std::optional<speculation_stats> speculation;
+  std::vector<beam_hypothesis> hypotheses;
   std::uint32_t num_cached = 0;
   std::uint32_t num_ends = 0;        ///< final events
   bool gap = false;                  ///< an event did not continue the one before

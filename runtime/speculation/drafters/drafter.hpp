@@ -48,6 +48,9 @@ struct draft_task {
   const sampling::pipeline* sampling;   ///< the request's pipeline: draws with the target's own noise
   const sampling::token_counts* counts; ///< penalty counts of `tokens`
   std::uint32_t prompt_length = 0;
+  /// If not 0: leading tokens that stay. The others are a hypothesis's (beam search), and the next task of the same
+  /// session may have others in their place.
+  std::uint32_t num_settled = 0;
   verification_rule rule = verification_rule::coupled;
   /// Upper bound of the tree's depth; the caller has applied the overflow guard.
   std::uint32_t draft_length = 0;

@@ -29,6 +29,10 @@ token_choice choice_of(const draft_task& task, const model_drafter_settings& set
 std::span<const token_id> context_of(const draft_task& task, model_session& session,
                                      const vocabulary_bridge* bridge, std::uint64_t room) {
   if (bridge == nullptr) return task.tokens;
+  if (task.num_settled > 0) { // the text is another one than last time
+    session.own_text.clear();
+    session.num_translated = 0;
+  }
   if (session.num_translated < task.tokens.size())
     bridge->extend(session.own_text, task.tokens, session.num_translated);
   session.num_translated = task.tokens.size();
@@ -164,6 +168,7 @@ void model_drafter::plan_catch_up(device::ops& ops, model::kv_storage& kv, std::
     draft_lane& lane = lanes[i];
     if (lane.bounds.depth == 0) continue;
     const auto known = lane.context.first(lane.context.size() - 1); // the last row's logits are needed
+    if (lane.task->num_settled > 0) lane.session->doubt_beyond(settings_.bridge ? 0 : lane.task->num_settled);
     const auto moves = lane.session->settle(known, lane.task->blocks, kv.block_size());
     if (!moves.empty()) kv.copy(ops, moves);
     missing[i] = lane.context.size() - lane.session->cached().size();

@@ -6,6 +6,7 @@
 #include "runtime/speculation/drafters/drafter.hpp"
 #include "runtime/speculation/drafters/ngram_index.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -41,6 +42,8 @@ class model_session final : public drafter_session {
   /// went along, moved to their place. Returns the moves, to be carried out in order before the next pass.
   std::vector<device::kv_copy> settle(std::span<const token_id> context, std::span<const block_id> blocks,
                                       std::uint32_t block_size);
+  /// The context so far may be another one next time, but for its first `num_settled` tokens.
+  void doubt_beyond(std::size_t num_settled) noexcept { num_agreed_ = std::min(num_agreed_, num_settled); }
 
   /// Which cells were written is unknown.
   void forget_all();

@@ -1,0 +1,183 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+#include "runtime/base/request.hpp"
+#include "runtime/sampling/pipeline.hpp"
+#include "runtime/scheduling/text_output.hpp"
+#include "runtime/speculation/drafters/drafter.hpp"
+#include "runtime/speculation/trees/token_tree.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace paceline::scheduling {
+
+/// The request's side of a beam search: what turns a row of logits into scores, and text into an end.
+struct beam_context {
+  const sampling::pipeline* sampling = nullptr;
+  const sampling::token_counts* counts = nullptr; ///< of the prompt
+  const text_output* text = nullptr;              ///< fed with nothing; null: there are no stop strings to look for
+};
+
+/// A finished hypothesis.
+struct beam_result {
+  std::vector<token_id> tokens;
+  double logprob = 0; ///< sum over `tokens`
+  double score = 0;
+};
+
+/// Beam search of one request (docs/beam_search.md): its hypotheses, what is known of the tokens behind them,
+/// and where the cells of their tokens lie.
+///
+/// Output tokens form a trie below the prompt's last token, so that hypotheses share what they have in common.
+/// The cell of a node lies in any slot behind the prompt's: rows name the slots of their ancestors. So a
+/// hypothesis that branches copies nothing, and cells of one that is dropped are used again, all within one
+/// lease.
+///
+/// Draft tokens are nodes, too. A step needs the rows of all hypotheses; those it leads to may be draft tokens,
+/// whose rows the same pass has computed: then the next step follows at once (Leviathan et al. 2023, appendix
+/// A.4). Each step is the target's own, whatever was drafted.
+///
+/// Invariants (`check_invariants`): a parent stands before its children; siblings have different tokens; a slot
+/// belongs to one node, of the prompt's to none; between rounds every node is on the path of a hypothesis, and
+/// hypotheses are distinct nodes of one level.
+class beam_search {
+ public:
+  static constexpr std::uint32_t root = 0; ///< node of the prompt's last token
+  /// Rows a round may compute for one request: after a preemption the tokens of all hypotheses are computed
+  /// again, over several rounds.
+  static constexpr std::uint32_t max_rows = 128;
+  static constexpr std::uint32_t max_draft_nodes = speculation::token_tree::max_nodes; ///< of all hypotheses
+  static constexpr std::uint32_t max_width = 16;
+
+  /// `max_output`: tokens a hypothesis may have, at least 1.
+  beam_search(const beam_params& params, const stop_params& stop, std::uint32_t prompt_length,
+              std::uint32_t max_output);
+
+  // ---- before the pass
+
+  /// The prompt's cells, and all others, are gone.
+  void forget_cells();
+  /// The prompt's last token is computed, its successors are known.
+  bool prompt_is_computed() const noexcept { return nodes_[root].slot && nodes_[root].next; }
+  /// All cells but those of the newest tokens are there: what a draft needs.
+  bool may_draft() const noexcept;
+  /// Levels of a draft that can still become output.
+  std::uint32_t max_draft_levels() const noexcept;
+
+  std::uint32_t num_hypotheses() const noexcept { return static_cast<std::uint32_t>(living_.size()); }
+  /// Output tokens of hypothesis `i`, best first.
+  std::vector<token_id> output_of(std::uint32_t i) const { return path_tokens(living_[i].node); }
+  /// A session that has followed the text of hypothesis `i`, or a new one. Each of a round's is another.
+  speculation::drafter_session* session(std::uint32_t i, std::uint32_t drafter_index, speculation::drafter& drafter,
+                                        request_id request);
+  /// Adds a draft below hypothesis `i`.
+  void add_draft(std::uint32_t i, const speculation::token_tree& draft);
+
+  /// One row that the pass shall compute.
+  struct row {
+    std::uint32_t node = 0;
+    bool decides = false; ///< its logits are wanted
+  };
+  /// Gives cells to what is to be computed, as far as `num_slots` (the lease's, prompt included) and `max_rows`
+  /// reach. Draft tokens that get none are dropped. Of the root, which is the prompt's, there is no row.
+  std::span<const row> plan_rows(std::uint32_t num_slots);
+  std::span<const row> planned_rows() const noexcept { return rows_; }
+  token_id token_of(std::uint32_t node) const { return nodes_[node].token; }
+  token_position position_of(std::uint32_t node) const {
+    return token_position{prompt_length_ - 1 + nodes_[node].level};
+  }
+  kv_slot slot_of(std::uint32_t node) const { return *nodes_[node].slot; }
+  /// Slots of the output tokens up to `node`, included.
+  void append_path(std::uint32_t node, std::vector<kv_slot>& out) const;
+
+  // ---- after the pass
+
+  /// Raw logits of a node whose row the pass computed with logits. Scratch, and asked for once at most.
+  using node_row = std::function<std::span<float>(std::uint32_t node)>;
+  struct progress {
+    std::uint32_t num_draft = 0;    ///< draft tokens whose rows were computed
+    std::uint32_t num_accepted = 0; ///< of them, tokens of hypotheses that a step led to
+    std::uint32_t num_steps = 0;
+  };
+  /// The root's row was computed.
+  void set_prompt_computed() noexcept { nodes_[root].slot = kv_slot{prompt_length_ - 1}, root_decides_ = true; }
+  /// Takes as many steps as the pass's rows allow. Throws std::runtime_error if no hypothesis has a successor
+  /// and none has ended: the model failed.
+  progress advance(const beam_context& context, const node_row& rows);
+
+  bool finished() const noexcept { return finished_; }
+  /// The best hypotheses, best first. Once finished.
+  std::vector<beam_result> best() const;
+  /// Cells the next round needs without drafts, prompt included.
+  std::uint32_t num_cells() const noexcept {
+    return prompt_length_ + static_cast<std::uint32_t>(nodes_.size()) - 1;
+  }
+  /// Empty if all is well, else what is broken.
+  std::string check_invariants() const;
+
+ private:
+  struct successor {
+    token_id token;
+    double logprob = 0;
+  };
+  struct node {
+    token_id token;
+    std::uint32_t parent = root;
+    std::uint32_t level = 0;      ///< output tokens up to it, itself included; 0: the root
+    std::optional<kv_slot> slot = {}; ///< of its cell, if it has one
+    std::optional<std::vector<successor>> next = {}; ///< the likeliest, best first, once known
+    bool draft = false;
+    bool has_row = false;         ///< of logits, in this round's pass
+  };
+  struct hypothesis {
+    std::uint32_t node = root;
+    double logprob = 0;
+    std::shared_ptr<const text_output> text = {}; ///< fed with its tokens; only where stop strings are looked for
+  };
+  struct candidate {
+    double logprob = 0;
+    std::uint32_t parent = 0; ///< hypothesis
+    token_id token;
+  };
+  struct kept_session {
+    std::uint32_t drafter = 0;
+    std::uint32_t node = root;
+    bool in_use = false; ///< this round
+    std::unique_ptr<speculation::drafter_session> session;
+  };
+
+  bool knows_successors(std::uint32_t node) const noexcept {
+    return nodes_[node].next || nodes_[node].has_row || (node == root && root_decides_);
+  }
+  void learn_successors(std::uint32_t node, const beam_context& context, const node_row& rows);
+  std::vector<candidate> rank_candidates() const;
+  void step(const beam_context& context, progress& done);
+  /// Whether `parent` ends with `token`; else `text` is its text with the token.
+  bool ends(const hypothesis& parent, token_id token, const beam_context& context,
+            std::shared_ptr<const text_output>& text) const;
+  std::uint32_t child(std::uint32_t parent, token_id token, progress& done);
+  std::vector<token_id> path_tokens(std::uint32_t node) const;
+  bool is_ancestor(std::uint32_t node, std::uint32_t descendant) const noexcept;
+  double score_of(double logprob, std::size_t length) const;
+  void forget_other_nodes();
+
+  beam_params params_;
+  stop_params stop_;
+  std::uint32_t prompt_length_;
+  std::uint32_t max_output_;
+  std::vector<node> nodes_; ///< [root] first
+  std::vector<hypothesis> living_;
+  std::vector<beam_result> ended_; ///< in the order in which they ended
+  std::vector<kept_session> sessions_;
+  std::vector<row> rows_; ///< of this round
+  bool root_decides_ = false;
+  bool finished_ = false;
+};
+
+} // namespace paceline::scheduling

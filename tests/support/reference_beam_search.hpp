@@ -1,0 +1,27 @@
+#pragma once
+
+#include "runtime/base/request.hpp"
+#include "runtime/model/hash_model.hpp"
+
+#include <vector>
+
+/// Beam search once more, as obvious as possible: hypotheses are lists of tokens, every step sorts what all of
+/// them may go on with, logits come from the tokens alone, sums are doubles of the library's logarithms. Slow.
+/// What docs/beam_search.md says, without cells, trees or drafts.
+namespace paceline::test {
+
+struct reference_beams {
+  struct hypothesis {
+    std::vector<token_id> tokens; ///< output
+    double logprob = 0;
+    double score = 0;
+    bool stopped = false; ///< by its last token
+  };
+  std::vector<hypothesis> best;                          ///< num_best at most, best first
+  std::vector<std::vector<std::vector<token_id>>> lived; ///< [step][rank]: output of those that lived on after it
+};
+
+/// Stop strings are not looked for.
+reference_beams search_beams(const model::hash_model& target, const generation_request& request);
+
+} // namespace paceline::test
