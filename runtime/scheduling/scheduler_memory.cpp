@@ -57,10 +57,19 @@ decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
 
 decisions scheduler_state::on_blocks_freed(time_point now) {
   decisions out;
-  admission_blocked_ = false;
-  for (auto& [id, r] : requests_) r.target_lease.refused_at = r.drafter_lease.refused_at = 0;
+  forget_refusals();
   pump(out, now);
   return out;
+}
+
+/// Blocks came back, or the news of it may be lost: everybody may ask again, and who was about to give way need not. (Had it
+/// gone all the same, it might wait for news that never come: nobody would have been refused since.)
+void scheduler_state::forget_refusals() {
+  admission_blocked_ = false;
+  for (auto& [id, r] : requests_) {
+    r.target_lease.refused_at = r.drafter_lease.refused_at = 0;
+    if (std::exchange(r.preempting, false)) --counters_.num_preemptions;
+  }
 }
 
 decisions scheduler_state::on_pool_restarted(time_point now) {
@@ -70,10 +79,9 @@ decisions scheduler_state::on_pool_restarted(time_point now) {
   out.pool.emplace_back(std::move(alive));
   for (auto& [id, r] : requests_) {
     r.target_lease.asked = r.drafter_lease.asked = 0;
-    r.target_lease.refused_at = r.drafter_lease.refused_at = 0; // the news that blocks came back may be lost
     if (r.state == phase::acquiring) r.state = phase::waiting;
   }
-  admission_blocked_ = false;
+  forget_refusals();
   for (auto id : std::vector(running_)) retire_if_idle(id, out);
   pump(out, now);
   return out;

@@ -197,6 +197,7 @@ class scheduler_state {
   void admit(decisions& out);
   void want_blocks(record& r, lease& lease, std::uint32_t pool, appetite least, decisions& out);
   bool tighten(decisions& out);
+  void forget_refusals();
   void roll_back(record& r, decisions& out);
   void preempt_youngest(decisions& out);
   void release(record& r, decisions& out);

@@ -9,21 +9,6 @@ namespace {
 
 using namespace test;
 
-/// A beam search that is different for every `n`; every other one has tokens that end it.
-generation_request search_number(std::uint32_t n, std::uint32_t width, std::uint32_t max_tokens = 16) {
-  auto r = request_number(n, 1.0F, max_tokens);
-  r.sampling.top_k = 0;
-  r.beams.width = width;
-  r.beams.num_best = 1 + n % width;
-  r.beams.length_penalty = n % 3 == 0 ? 1.0F : n % 3 == 1 ? 0.0F : 2.0F;
-  if (n % 2 == 1) {
-    r.stop.stop_ids = {token_id{3}, token_id{17}, token_id{40}};
-    r.sampling.logit_bias = {{token_id{17}, 1.5F}};
-    r.stop.min_tokens = n % 4;
-  }
-  return r;
-}
-
 void expect_search(const simulated_client& client, const reference_beams& wanted) {
   ASSERT_EQ(client.hypotheses.size(), wanted.best.size());
   for (std::size_t i = 0; i < wanted.best.size(); ++i) {
@@ -126,6 +111,197 @@ INSTANTIATE_TEST_SUITE_P(drafters, beam_grid,
                                            beam_case{"model_other", true}, beam_case{"cascade", true},
                                            beam_case{"model_foreign_other_dynamic", true}),
                          name_of);
+
+struct one_search {
+  simulated_client client;
+  std::uint64_t num_rounds = 0;
+};
+
+/// A search that is alone. `drafter`: one of `beam_drafter_called`, or "none".
+one_search run_alone(const generation_request& request, const std::string& drafter = "none", std::uint32_t length = 4,
+                     model::hash_model_config target = small_target()) {
+  simulation_options options;
+  options.target = target;
+  auto known = std::make_shared<known_searches>();
+  std::vector<simulated_drafter> drafters;
+  if (drafter != "none") drafters.push_back({beam_drafter_called(drafter, known), length, 0});
+  simulation sim(options, std::move(drafters));
+  if (drafter != "none") known->emplace(request_id{1}, search_beams(sim.target(), request));
+  sim.submit(request, drafter == "none" ? 0 : 1);
+  EXPECT_TRUE(sim.run());
+  EXPECT_EQ(sim.check_invariants(), "");
+  EXPECT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
+  EXPECT_NO_FATAL_FAILURE(expect_search(sim.client(0), search_beams(sim.target(), request)));
+  return {sim.client(0), sim.scheduler().counters().num_rounds};
+}
+
+TEST(beam_search, one_hypothesis_is_decoding_at_temperature_0) {
+  const model::hash_model target(small_target());
+  for (std::uint32_t n = 0; n < 30; ++n) {
+    SCOPED_TRACE(::testing::Message() << "request " << n);
+    const auto request = search_number(n, 1);
+    auto greedy = request;
+    greedy.beams = {};
+    greedy.sampling.temperature = 0;
+    simulation_options options;
+    options.target = small_target();
+    simulation sim(options);
+    sim.submit(request);
+    sim.submit(greedy);
+    ASSERT_TRUE(sim.run());
+    ASSERT_EQ(sim.client(0).tokens, sim.client(1).tokens);
+    ASSERT_EQ(sim.client(0).finish, sim.client(1).finish);
+  }
+}
+
+TEST(beam_search, ties_go_to_the_better_hypothesis_and_then_to_the_lower_id) {
+  auto flat = small_target();
+  flat.sharpness = 0; // all tokens are equally likely
+  auto request = search_number(0, 3, 5);
+  request.sampling.repetition_penalty = 1;
+  request.beams.num_best = 3;
+  const auto found = run_alone(request, "none", 0, flat).client.hypotheses;
+  std::vector<std::vector<token_id>> tokens;
+  for (const auto& one : found) tokens.push_back(one.tokens);
+  const token_id zero{0};
+  EXPECT_EQ(tokens, (std::vector<std::vector<token_id>>{{zero, zero, zero, zero, zero},
+                                                        {zero, zero, zero, zero, token_id{1}},
+                                                        {zero, zero, zero, zero, token_id{2}}}));
+}
+
+TEST(beam_search, finds_a_likelier_text_than_temperature_0) {
+  std::uint32_t better = 0;
+  for (std::uint32_t n = 0; n < 20; n += 2) {
+    auto wide = search_number(n, 4);
+    wide.beams.length_penalty = 0;
+    wide.beams.num_best = 4;
+    auto narrow = wide;
+    narrow.beams = {.width = 1, .num_best = 1, .length_penalty = 0};
+    const auto best = run_alone(wide).client.hypotheses;
+    for (std::size_t i = 1; i < best.size(); ++i) EXPECT_GE(best[i - 1].score, best[i].score);
+    better += best.front().score > run_alone(narrow).client.hypotheses.front().score ? 1 : 0;
+  }
+  EXPECT_GT(better, 5U);
+}
+
+TEST(beam_search, drafts_that_are_right_save_rounds) {
+  for (std::uint32_t width = 1; width <= 4; ++width) {
+    const auto request = search_number(0, width, 24); // nothing ends it early
+    const auto plain = run_alone(request).num_rounds;
+    EXPECT_GE(plain, 24U);
+    EXPECT_LT(2 * run_alone(request, "always_right", 4).num_rounds, plain) << "width " << width;
+    EXPECT_LE(run_alone(request, "always_wrong", 4).num_rounds, plain + 1) << "width " << width;
+  }
+}
+
+TEST(beam_search, more_hypotheses_than_the_first_step_has_tokens) {
+  auto few = small_target();
+  few.vocab_size = 3;
+  auto request = search_number(0, 8, 6);
+  for (auto& token : request.prompt) token.value %= 3;
+  request.beams.num_best = 8;
+  EXPECT_EQ(run_alone(request, "none", 0, few).client.hypotheses.size(), 8U);
+}
+
+TEST(beam_search, cells_of_dropped_hypotheses_are_used_again) {
+  simulation_options options;
+  options.target = small_target();
+  options.block_size = 1;
+  auto request = search_number(0, 4, 60);
+  const auto longest = static_cast<std::uint32_t>(request.prompt.size()) + 4 * request.stop.max_tokens;
+  options.num_blocks = longest;
+  simulation sim(options);
+  sim.submit(request);
+  std::uint32_t most = 0;
+  while (sim.client(0).finish == finish_reason::none && sim.step())
+    most = std::max(most, sim.pools().usage(kv::pool_id{0}).num_active);
+  ASSERT_TRUE(sim.run());
+  expect_search(sim.client(0), search_beams(sim.target(), request));
+  EXPECT_LT(most, longest * 2 / 3) << "hypotheses share most of their tokens";
+}
+
+TEST(beam_search, in_a_pool_for_one_they_take_turns_and_find_the_same) {
+  std::uint64_t preemptions = 0;
+  for (const std::string drafter : {"none", "half_right", "model_dynamic"})
+    for (const std::uint32_t block_size : {1U, 4U, 16U})
+      for (std::uint32_t width = 2; width <= 4; ++width) {
+        SCOPED_TRACE(::testing::Message() << drafter << " block size " << block_size << " width " << width);
+        std::vector<generation_request> requests;
+        std::uint32_t largest = 0;
+        for (std::uint32_t n = 0; n < 4; ++n) {
+          requests.push_back(n == 3 ? request_number(n, 1.0F) : search_number(2 * n, width, 20));
+          largest = std::max(largest, static_cast<std::uint32_t>(requests[n].prompt.size()) + width * requests[n].stop.max_tokens);
+        }
+        simulation_options options;
+        options.target = small_target();
+        options.block_size = block_size;
+        options.num_blocks = (largest + block_size - 1) / block_size; // to the cell
+        auto known = std::make_shared<known_searches>();
+        std::vector<simulated_drafter> drafters;
+        if (drafter != "none") drafters.push_back({beam_drafter_called(drafter, known), 3, 0});
+        simulation sim(options, std::move(drafters));
+        for (std::uint32_t n = 0; n < 4; ++n) {
+          if (n < 3) known->emplace(request_id{n + 1}, search_beams(sim.target(), requests[n]));
+          sim.submit(requests[n], drafter == "none" ? 0 : 1);
+        }
+        ASSERT_TRUE(sim.run()) << sim.scheduler().describe();
+        for (std::uint32_t n = 0; n < 3; ++n)
+          ASSERT_NO_FATAL_FAILURE(expect_search(sim.client(n), known->at(request_id{n + 1})));
+        ASSERT_FALSE(sim.client(3).failure) << sim.client(3).failure->message();
+        ASSERT_EQ(sim.client(3).tokens, decode_plainly(sim.target(), requests[3]));
+        ASSERT_EQ(sim.check_invariants(), "");
+        ASSERT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
+        preemptions += sim.scheduler().counters().num_preemptions;
+      }
+  EXPECT_GT(preemptions, 0U);
+}
+
+TEST(beam_search, cancelled_at_any_step_it_leaves_nothing_behind) {
+  for (const std::string drafter : {"none", "always_right", "model"}) {
+    auto cancel_after = [&](std::size_t num_steps) {
+      simulation_options options;
+      options.target = small_target();
+      auto known = std::make_shared<known_searches>();
+      std::vector<simulated_drafter> drafters;
+      if (drafter != "none") drafters.push_back({beam_drafter_called(drafter, known), 3, 0});
+      simulation sim(options, std::move(drafters));
+      const auto request = search_number(0, 3, 8);
+      const auto beside = request_number(1, 1.0F, 8);
+      known->emplace(request_id{1}, search_beams(sim.target(), request));
+      sim.submit(request, drafter == "none" ? 0 : 1);
+      sim.submit(beside, drafter == "none" ? 0 : 1);
+      bool more = true;
+      for (std::size_t i = 0; i < num_steps && more; ++i) more = sim.step();
+      sim.cancel(0);
+      EXPECT_TRUE(sim.run());
+      EXPECT_EQ(sim.client(0).num_ends, 1U);
+      if (sim.client(0).finish == finish_reason::cancelled)
+        EXPECT_TRUE(sim.client(0).tokens.empty()) << "nothing is said before the end";
+      else
+        expect_search(sim.client(0), known->at(request_id{1}));
+      EXPECT_EQ(sim.client(1).tokens, decode_plainly(sim.target(), beside));
+      EXPECT_EQ(sim.check_invariants(), "");
+      for (std::uint32_t p = 0; p < sim.pools().num_pools(); ++p)
+        EXPECT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U);
+      return more;
+    };
+    std::size_t num_steps = 0;
+    while (cancel_after(num_steps) && !HasFailure()) ++num_steps;
+    EXPECT_GT(num_steps, 50U);
+  }
+}
+
+TEST(beam_search, that_can_never_fit_is_refused_with_both_numbers) {
+  simulation_options options;
+  options.target = small_target();
+  options.num_blocks = 10;
+  simulation sim(options);
+  sim.submit(search_number(0, 4, 16)); // one hypothesis would fit
+  ASSERT_TRUE(sim.run());
+  ASSERT_TRUE(sim.client(0).failure);
+  EXPECT_EQ(sim.client(0).failure->code(), errc::context_length_exceeded);
+  EXPECT_NE(sim.client(0).failure->message().find("has 40"), std::string::npos);
+}
 
 } // namespace
 } // namespace paceline

@@ -22,6 +22,21 @@ inline generation_request request_number(std::uint32_t n, float temperature, std
   return r;
 }
 
+/// A beam search that is different for every `n`; every other one has tokens that end it.
+inline generation_request search_number(std::uint32_t n, std::uint32_t width, std::uint32_t max_tokens = 16) {
+  auto r = request_number(n, 1.0F, max_tokens);
+  r.sampling.top_k = 0;
+  r.beams.width = width;
+  r.beams.num_best = 1 + n % width;
+  r.beams.length_penalty = n % 3 == 0 ? 1.0F : n % 3 == 1 ? 0.0F : 2.0F;
+  if (n % 2 == 1) {
+    r.stop.stop_ids = {token_id{3}, token_id{17}, token_id{40}};
+    r.sampling.logit_bias = {{token_id{17}, 1.5F}};
+    r.stop.min_tokens = n % 4;
+  }
+  return r;
+}
+
 /// A target whose text has repetitions, so that every drafter has something to find.
 inline model::hash_model_config small_target() {
   model::hash_model_config c;

@@ -1,4 +1,5 @@
 #include "tests/actors/requests.hpp"
+#include "tests/support/reference_beam_search.hpp"
 
 #include <gtest/gtest.h>
 
@@ -38,8 +39,19 @@ generation_request recurring_request(std::uint64_t n) {
 }
 constexpr std::uint32_t longest_recurring = 49;
 
+/// The same as a beam search, of no more cells.
+generation_request as_search(generation_request r, std::uint64_t n) {
+  const auto like = search_number(static_cast<std::uint32_t>(n % 64), 1 + static_cast<std::uint32_t>(n / 64 % 4));
+  const auto room = longest_recurring - static_cast<std::uint32_t>(r.prompt.size());
+  r.beams = like.beams;
+  r.sampling = like.sampling;
+  r.stop.stop_ids = like.stop.stop_ids;
+  r.stop.max_tokens = std::max(1U, std::min(r.stop.max_tokens, room / r.beams.width));
+  return r;
+}
+
 /// One random life of an engine: requests come, leave, pause; actors die; messages and completions come in any order.
-outcome live(std::uint64_t seed, pool_size pool = pool_size::any) {
+outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches = false) {
   std::mt19937_64 random(seed);
   const auto chance = [&](std::uint64_t one_in) { return random() % one_in == 0; };
   const bool tight = pool == pool_size::tight;
@@ -74,6 +86,7 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any) {
       requests.push_back(tight ? recurring_request(random())
                                : request_number(n + static_cast<std::uint32_t>(seed % 5), chance(2) ? 0.0F : 1.0F,
                                                 6 + static_cast<std::uint32_t>(random() % 12)));
+      if (searches && chance(2)) requests.back() = as_search(requests.back(), random());
       cancelled.push_back(false);
       sim.submit(requests.back(), static_cast<std::uint32_t>(random() % 5));
     }
@@ -92,10 +105,11 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any) {
   EXPECT_TRUE(sim.run(50'000)) << "seed " << seed << ": not every request ended\n" << sim.scheduler().describe() << "preemptions " << sim.scheduler().counters().num_preemptions << " rounds " << sim.scheduler().counters().num_rounds << " generated " << sim.scheduler().counters().generation_tokens;
   for (std::size_t n = 0; n < requests.size(); ++n) {
     const auto& client = sim.client(n);
-    const auto plain = decode_plainly(sim.target(), requests[n]);
+    const auto plain = requests[n].beams.width == 0 ? decode_plainly(sim.target(), requests[n])
+                                                    : search_beams(sim.target(), requests[n]).best.front().tokens;
     EXPECT_EQ(client.num_ends, 1U) << "seed " << seed << " request " << n;
     EXPECT_FALSE(client.gap) << "seed " << seed << " request " << n;
-    if (client.finish == finish_reason::length) {
+    if (client.finish == finish_reason::length || client.finish == finish_reason::stop) {
       EXPECT_EQ(client.tokens, plain) << "seed " << seed << " request " << n;
     } else if (client.finish == finish_reason::cancelled) {
       EXPECT_TRUE(cancelled[n]) << "seed " << seed;
@@ -133,6 +147,14 @@ TEST(simulation, every_seed_keeps_every_promise_in_a_pool_of_one_to_two_requests
   for (std::uint64_t seed = 1; seed <= num_seeds() && !HasFailure(); ++seed) count(live(seed, pool_size::tight));
   EXPECT_GT(preemptions, num_seeds() / 10);
   EXPECT_GT(cached, num_seeds());
+}
+
+TEST(simulation, every_seed_keeps_every_promise_with_beam_searches) {
+  std::uint64_t preemptions = 0;
+  for (const auto pool : {pool_size::any, pool_size::tight})
+    for (std::uint64_t seed = 1; seed <= num_seeds() && !HasFailure(); ++seed)
+      preemptions += live(seed, pool, true).num_preemptions;
+  EXPECT_GT(preemptions, num_seeds() / 10);
 }
 
 TEST(simulation, a_seed_replays_to_the_step) {
