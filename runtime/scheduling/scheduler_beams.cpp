@@ -29,7 +29,7 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, flight::part& par
   item.blocks = lease.blocks;
   item.drafter = length > 0 ? r.drafter : 0;
   item.draft_length = length;
-  item.lengths = r.length_rule_wanted;
+  item.lengths = r.lengths.rule();
   item.max_nodes =
       length > 0 ? std::min(num_beam_nodes(r, largest_appetite()), room(lease.positions(options_.block_size))) : 0;
   if (length > 0 && pool != 0) {
