@@ -13,6 +13,10 @@ draft_worker_actor::behavior_type draft_worker(draft_worker_actor::stateful_poin
         meter->take(self->mailbox().size());
         auto drafts = std::make_shared<scheduling::draft_batch>();
         drafts->pool = pool;
+        if (m.plan->ahead != scheduling::foresight::off && !m.after.passed())
+          stream->submit("ahead", {}, [runner, plan = m.plan, verdict = m.after](device::ops& ops) {
+            runner->run_ahead(ops, *plan, verdict);
+          });
         drafts->submission = stream->submitted() + 1; // this stream has no other submitter
         auto work = [runner, plan = m.plan, drafts](device::ops& ops) { runner->run(ops, *plan, *drafts); };
         auto ready = stream->submit("draft", {m.after}, std::move(work));

@@ -124,6 +124,8 @@ expected<void> engine::impl::load(const std::function<void(const load_progress&)
     auto unit = model_unit::load(wanted, *device, registry, progress);
     if (!unit) return std::move(unit).error();
     models.push_back(*std::move(unit));
+    const bool by_choice = options.overlap == config::overlap_mode::automatic && options.partitions > 1;
+    if (by_choice || options.overlap == config::overlap_mode::outcomes) models.back()->num_guesses = options.outcome_guesses;
   }
   const auto plan = plan_memory(models, options.memory_budget_bytes, machine_memory());
   if (!plan) return plan.error();

@@ -15,6 +15,13 @@
 
 namespace paceline::scheduling {
 
+/// What a draft worker does while the round before is verified (design, section 3; runtime/scheduling/foreseen_drafts.hpp).
+enum class foresight : std::uint8_t {
+  off,      ///< waits for the verdict
+  ahead,    ///< goes on from the outcome that everything is accepted
+  outcomes, ///< goes on from several outcomes
+};
+
 /// What a round shall do for one request.
 struct plan_item {
   std::shared_ptr<sequence> target;
@@ -28,6 +35,7 @@ struct plan_item {
   std::uint32_t max_nodes = 0;              ///< upper bound: its nodes; a chain has as many as levels
   length_rule lengths = length_rule::fixed; ///< how the drafter may stay below
   std::vector<block_id> drafter_blocks;     ///< lease in the drafter's own pool
+  std::uint32_t num_spare_blocks = 0;       ///< the last of them: for drafts of outcomes, beside the text
   bool drafter_restart = false;             ///< that lease is new: what the drafter remembers of its own KV is void
 };
 
@@ -36,12 +44,16 @@ struct round_plan {
   round_id round;
   group_id group;
   std::vector<plan_item> items;
+  foresight ahead = foresight::off;
 };
 
 /// Drafts that a draft worker made for a round. Written by its program, read after its fence.
 struct draft_batch {
   std::uint32_t drafter = 0;
   std::chrono::nanoseconds duration{}; ///< of the program
+  std::uint32_t num_foreseen = 0;      ///< items drafted for in advance
+  std::uint32_t num_ready = 0;         ///< of them, those whose outcome came true
+  std::uint32_t num_drafted = 0;       ///< items drafted for by the program itself
   std::vector<speculation::draft> drafts; ///< one a plan item; those of other drafters' items stay empty
   std::optional<error> failure;           ///< the drafter failed: the drafts are empty, the round goes on without
   std::uint32_t pool = 0;                 ///< number of the drafter's pool, 0 if it has none
@@ -73,7 +85,8 @@ struct round_times {
 struct draft_time {
   std::uint32_t drafter = 0;
   std::uint32_t num_levels = 0; ///< of its deepest draft, at least 1
-  std::chrono::nanoseconds duration{};
+  std::chrono::nanoseconds duration{}; ///< after the verdict
+  std::uint32_t num_foreseen = 0, num_ready = 0, num_drafted = 0; ///< as in `draft_batch`
 };
 
 /// Outcome of a round. Written by the verify program, read after its fence.
@@ -103,5 +116,8 @@ struct draft_bounds {
 /// Never beyond what the request may commit, the context, or the leases hold (overflow guard: shrinks to 0, never fails).
 /// Call inside a program.
 draft_bounds draft_limit(const plan_item& item, std::uint32_t block_size, std::uint32_t context_length);
+/// The same once the request has `length` tokens and may commit `remaining` more.
+draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint32_t remaining, std::uint32_t block_size,
+                         std::uint32_t context_length);
 
 } // namespace paceline::scheduling
