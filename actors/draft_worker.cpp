@@ -1,5 +1,7 @@
 #include "actors/behaviors.hpp"
 
+#include <algorithm>
+
 namespace paceline::actors {
 
 using namespace protocol; // the messages
@@ -13,7 +15,8 @@ draft_worker_actor::behavior_type draft_worker(draft_worker_actor::stateful_poin
         meter->take(self->mailbox().size());
         auto drafts = std::make_shared<scheduling::draft_batch>();
         drafts->pool = pool;
-        if (m.plan->ahead != scheduling::foresight::off && !m.after.passed())
+        const auto ahead = [&](const auto& item) { return item.drafter == drafter && item.ahead != foresight::off; };
+        if (std::ranges::any_of(m.plan->items, ahead) && !m.after.passed())
           stream->submit("ahead", {}, [runner, plan = m.plan, verdict = m.after](device::ops& ops) {
             runner->run_ahead(ops, *plan, verdict);
           });

@@ -19,7 +19,6 @@ constexpr std::uint32_t prediction_length = 16;
 /// On one set of cores a drafter that runs beside the target only slows it down: `auto` does not try.
 void set_overlap(scheduling::scheduler_options& limits, config::overlap_mode mode, bool on_cores_of_its_own) {
   using grouping = scheduling::scheduler_options::grouping;
-  using scheduling::foresight;
   switch (mode) {
   case config::overlap_mode::off:
     return;

@@ -54,7 +54,7 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
     }
     tasks.push_back(make_task(item, index_, *drafter_, limit));
     tasks.back().blocks = std::span(item.drafter_blocks).first(item.drafter_blocks.size() - item.num_spare_blocks);
-    tasks.back().num_alternates = plan.ahead == foresight::outcomes ? num_guesses_ : 0;
+    tasks.back().num_alternates = item.ahead == foresight::outcomes ? num_guesses_ : 0;
     owners.push_back(i);
   }
   batch.num_drafted = static_cast<std::uint32_t>(tasks.size());

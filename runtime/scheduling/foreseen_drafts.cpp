@@ -46,10 +46,10 @@ std::span<const block_id> foreseen_drafts::text_blocks(const plan_item& item) co
 void foreseen_drafts::remember(const round_plan& plan, std::span<const speculation::draft> drafts) {
   auto& all = pending_[plan.group];
   all.clear();
-  if (plan.ahead == foresight::off || !possible_) return;
+  if (!possible_) return;
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
-    if (drafts[i].tree.empty()) continue;
     const auto& item = plan.items[i];
+    if (drafts[i].tree.empty() || item.ahead == foresight::off) continue;
     auto& one = all.emplace_back();
     one.target = item.target;
     one.length = item.target->length();
@@ -126,15 +126,15 @@ speculation::draft_task foreseen_drafts::task_for(const plan_item& item, outcome
 }
 
 void foreseen_drafts::draft(device::ops& ops, const round_plan& next, const device::fence& verdict) {
-  if (!possible_ || next.ahead == foresight::off || verdict.passed()) return;
+  if (!possible_ || verdict.passed()) return;
   std::vector<lane> lanes;
   for (const auto& item : next.items) {
-    if (item.drafter != index_ || item.restart_at || item.drafter_restart) continue;
+    if (item.drafter != index_ || item.ahead == foresight::off || item.restart_at || item.drafter_restart) continue;
     auto* request = find(next.group, item.target->id());
     if (request && request->outcomes.empty()) lanes.push_back({request, &item, {}});
   }
   try {
-    guess_bonus_tokens(ops, next, lanes);
+    guess_bonus_tokens(ops, next.round, lanes);
     // What is known now need not be guessed.
     if (!lanes.empty() && !verdict.passed()) return draft_outcomes(ops, lanes);
   } catch (const std::exception&) {
@@ -143,7 +143,7 @@ void foreseen_drafts::draft(device::ops& ops, const round_plan& next, const devi
 }
 
 /// Opens the first outcome of every lane, all draft tokens kept, and asks the drafter what comes then.
-void foreseen_drafts::guess_bonus_tokens(device::ops& ops, const round_plan& next, std::vector<lane>& lanes) {
+void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::vector<lane>& lanes) {
   std::vector<speculation::draft_task> tasks;
   std::erase_if(lanes, [&](const lane& lane) {
     auto& request = *lane.request;
@@ -155,14 +155,14 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, const round_plan& nex
     const auto blocks = text_blocks(*lane.item);
     all_kept.blocks.assign(blocks.begin(), blocks.end());
     request.outcomes.push_back(std::move(all_kept));
-    request.next = next.round;
+    request.next = next;
     if (!request.chain) request.session->forget_draft(); // the clone will move the path's cells over the others
     return false;
   });
   for (auto& lane : lanes) {
     auto task = task_for(*lane.item, lane.request->outcomes.front(), {1, 1, 1});
     task.lengths = length_rule::fixed; // what a rule learns, it learns from drafts
-    task.num_alternates = next.ahead == foresight::outcomes && lane.request->chain ? num_guesses_ - 1 : 0;
+    task.num_alternates = lane.item->ahead == foresight::outcomes && lane.request->chain ? num_guesses_ - 1 : 0;
     tasks.push_back(std::move(task));
   }
   if (tasks.empty()) return;
@@ -181,7 +181,7 @@ void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<lane>& lanes)
       outcomes.clear();
       continue;
     }
-    if (lane.item->num_spare_blocks > 0) add_outcomes(ops, lane);
+    if (lane.item->ahead == foresight::outcomes) add_outcomes(ops, lane);
     auto& first = outcomes.front();
     first.text.push_back(lane.guesses.front());
     if (lane.item->target->pipeline().reads_counts()) first.counts.add_output(lane.guesses.front());
@@ -195,7 +195,7 @@ void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<lane>& lanes)
       const auto limit = draft_limit(*lane.item, length, remaining, target_block_size_, context_length_);
       if (limit.length == 0) continue;
       tasks.push_back(task_for(*lane.item, outcome, limit));
-      tasks.back().num_alternates = lane.item->num_spare_blocks > 0 ? num_guesses_ : 0;
+      tasks.back().num_alternates = lane.item->ahead == foresight::outcomes ? num_guesses_ : 0;
       owners.push_back(&outcome);
     }
   if (tasks.empty()) return;

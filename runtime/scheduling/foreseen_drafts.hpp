@@ -80,7 +80,7 @@ class foreseen_drafts {
   std::span<const block_id> text_blocks(const plan_item& item) const;
   outcome open(const pending& request, std::uint32_t num_kept, std::optional<token_id> then) const;
   speculation::draft_task task_for(const plan_item& item, outcome& which, draft_bounds limit) const;
-  void guess_bonus_tokens(device::ops& ops, const round_plan& next, std::vector<lane>& lanes);
+  void guess_bonus_tokens(device::ops& ops, round_id next, std::vector<lane>& lanes);
   void add_outcomes(device::ops& ops, lane& lane) const;
   void draft_outcomes(device::ops& ops, std::vector<lane>& lanes);
   std::vector<std::pair<std::uint32_t, token_id>> likeliest(const lane& lane) const;

@@ -15,13 +15,6 @@
 
 namespace paceline::scheduling {
 
-/// What a draft worker does while the round before is verified (design, section 3; runtime/scheduling/foreseen_drafts.hpp).
-enum class foresight : std::uint8_t {
-  off,      ///< waits for the verdict
-  ahead,    ///< goes on from the outcome that everything is accepted
-  outcomes, ///< goes on from several outcomes
-};
-
 /// What a round shall do for one request.
 struct plan_item {
   std::shared_ptr<sequence> target;
@@ -35,6 +28,7 @@ struct plan_item {
   std::uint32_t max_nodes = 0;              ///< upper bound: its nodes; a chain has as many as levels
   length_rule lengths = length_rule::fixed; ///< how the drafter may stay below
   std::vector<block_id> drafter_blocks;     ///< lease in the drafter's own pool
+  foresight ahead = foresight::off;         ///< what a worker drafter does before the round's verdict is known
   std::uint32_t num_spare_blocks = 0;       ///< the last of them: for drafts of outcomes, beside the text
   bool drafter_restart = false;             ///< that lease is new: what the drafter remembers of its own KV is void
 };
@@ -44,7 +38,6 @@ struct round_plan {
   round_id round;
   group_id group;
   std::vector<plan_item> items;
-  foresight ahead = foresight::off;
 };
 
 /// Drafts that a draft worker made for a round. Written by its program, read after its fence.

@@ -193,7 +193,9 @@ std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions,
 
 /// Blocks of the drafter's pool for drafts of outcomes, beside those of the text.
 std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
-  const bool outcomes = std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
+  const auto wish = r.target->request().speculation.overlap;
+  const bool outcomes = wish ? *wish == foresight::outcomes
+                             : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
   return outcomes && r.group == group_id{0} ? spare_blocks(r.draft_length, options_.num_guesses, options_.block_size) : 0;
 }
 

@@ -123,7 +123,7 @@ void scheduler_state::watch_period(const flight& f, const round_result& result, 
                                    time_point now) {
   const bool counts = num_prompt_rows == 0 && !both_groups() && !result.failure;
   if (counts && last_report_)
-    overlap_.observe(f.ahead, static_cast<std::uint32_t>(result.items.size()), now - *last_report_);
+    overlap_.observe(f.overlap, static_cast<std::uint32_t>(result.items.size()), now - *last_report_);
   last_report_ = counts && !flights_.empty() ? std::optional(now) : std::nullopt;
 }
 

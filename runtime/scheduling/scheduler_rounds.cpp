@@ -35,9 +35,7 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
     flight.parts.push_back(std::move(part));
   }
   if (plan.items.empty()) return;
-  const auto by_worker = [&](const auto& item) { return item.drafter != 0 && options_.drafters[item.drafter].worker; };
-  if (std::ranges::any_of(plan.items, by_worker) && !both_groups()) plan.ahead = overlap_.mode();
-  flight.ahead = plan.ahead;
+  flight.overlap = overlap_.mode();
   ++next_round_;
   flights_.emplace(plan.round, std::move(flight));
   out.rounds.push_back(std::move(plan));
@@ -87,6 +85,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
   item.drafter = draft.length > 0 ? r.drafter : 0;
   item.draft_length = draft.length;
   item.lengths = r.lengths.rule();
+  if (draft.length > 0 && options_.drafters[r.drafter].worker) item.ahead = overlap_of(r);
   item.max_nodes = draft.length > 0 ? std::min(draft.nodes, num_nodes(r, draft.length)) : 0;
   if (draft.length > 0 && options_.drafters[r.drafter].pool != 0) {
     item.drafter_blocks = r.drafter_lease.blocks;
@@ -164,6 +163,11 @@ group_id scheduler_state::choose_group(const record& r) const {
   if (options_.groups == scheduler_options::grouping::one || !options_.drafters[r.drafter].worker) return group_id{0};
   if (options_.groups == scheduler_options::grouping::measured && !groups_pay(r)) return group_id{0};
   return num_in_group(group_id{0}) <= num_in_group(group_id{1}) ? group_id{0} : group_id{1};
+}
+
+/// How `r` overlaps in a round planned now. Two groups overlap with each other.
+foresight scheduler_state::overlap_of(const record& r) const {
+  return both_groups() ? foresight::off : r.target->request().speculation.overlap.value_or(overlap_.mode());
 }
 
 /// Whether two groups would be faster by the times measured so far. Half a batch is taken to be drafted for in the time

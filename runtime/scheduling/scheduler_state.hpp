@@ -184,7 +184,7 @@ class scheduler_state {
       bool drafter_restart = false;
     };
     std::vector<part> parts;
-    foresight ahead = foresight::off;
+    foresight overlap = foresight::off; ///< the engine's choice when it was composed
     time_point since; ///< composed, or the group's round before it reported
     bool overdue = false;
   };
@@ -227,6 +227,7 @@ class scheduler_state {
   std::uint32_t prompt_row_budget(group_id group) const;
   group_id choose_group(const record& r) const;
   bool both_groups() const { return num_in_group(group_id{0}) > 0 && num_in_group(group_id{1}) > 0; }
+  foresight overlap_of(const record& r) const;
   bool groups_pay(const record& r) const;
 
   // scheduler_results.cpp

@@ -25,7 +25,6 @@ std::string name_of(const ::testing::TestParamInfo<grid_case>& info) {
 }
 
 void set_overlap(simulation_options& options, overlapped how) {
-  using scheduling::foresight;
   options.num_partitions = how == overlapped::off ? 1 : 2;
   options.two_groups = how == overlapped::groups;
   options.num_guesses = 2;

@@ -90,8 +90,6 @@ TEST(overlap, the_targets_stream_never_waits_for_the_host) {
   for (std::size_t i = 1; i < spans.size(); ++i) EXPECT_EQ(spans[i].begin, spans[i - 1].end) << "round " << i;
 }
 
-using scheduling::foresight;
-
 struct ahead_run {
   std::vector<std::vector<token_id>> tokens;
   std::vector<speculation_stats> stats;

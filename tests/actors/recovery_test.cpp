@@ -17,7 +17,7 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
     simulation_options options;
     options.target = small_target();
     options.two_groups = kill_at % 2 == 0;
-    options.overlap = {kill_at % 4 == 1 ? scheduling::foresight::ahead : scheduling::foresight::outcomes};
+    options.overlap = {kill_at % 4 == 1 ? foresight::ahead : foresight::outcomes};
     options.num_partitions = 2;
     std::vector<simulated_drafter> drafters;
     drafters.push_back({placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});

@@ -33,7 +33,7 @@ struct simulation_options {
   std::uint64_t seed = 1;
   bool shuffle = false;             ///< deliver messages and completions in a random order (FIFO between two actors stays)
   bool two_groups = false;
-  std::vector<scheduling::foresight> overlap{scheduling::foresight::off};
+  std::vector<foresight> overlap{foresight::off};
   std::uint32_t num_guesses = 1;
   std::uint32_t num_partitions = 1;
   std::uint32_t block_size = 4;
