@@ -1,4 +1,4 @@
-#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/scheduling/draft_runner.hpp"
 
 #include <exception>
 
@@ -29,9 +29,11 @@ speculation::draft_task make_task(const plan_item& item, std::uint32_t index, sp
 }
 
 draft_runner::draft_runner(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv,
-                           std::uint32_t target_block_size, std::uint32_t context_length, const clock& time)
-    : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size), context_length_(context_length),
-      time_(&time) {}
+                           std::uint32_t target_block_size, std::uint32_t context_length, const clock& time,
+                           std::uint32_t num_guesses)
+    : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size),
+      context_length_(context_length), time_(&time), num_guesses_(num_guesses),
+      foreseen_(drafter, index, kv, target_block_size, context_length, num_guesses) {}
 
 void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& batch) {
   const auto begin = time_->now();
@@ -47,20 +49,27 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
     if (item.target->beams()) continue;
     const auto limit = draft_limit(item, target_block_size_, context_length_);
     if (limit.length == 0) continue;
+    if (auto ready = foreseen_.take(ops, plan, item, batch)) {
+      batch.drafts[i] = *std::move(ready);
+      continue;
+    }
     tasks.push_back(make_task(item, index_, *drafter_, limit));
+    tasks.back().blocks = std::span(item.drafter_blocks).first(item.drafter_blocks.size() - item.num_spare_blocks);
+    tasks.back().num_alternates = item.ahead == foresight::outcomes ? num_guesses_ : 0;
     owners.push_back(i);
   }
+  batch.num_drafted = static_cast<std::uint32_t>(tasks.size());
   try {
     draft_for_beams(ops, plan, batch);
-    if (tasks.empty() && batch.beams.empty()) return;
     if (!tasks.empty()) drafter_->propose(ops, kv_, tasks);
   } catch (const std::exception& e) {
     batch.failure = error{errc::internal, "drafter " + drafter_->traits().name + ": " + e.what()};
+    tasks.clear(); // drafts that were ready stay
     batch.beams.clear();
-    return;
   }
   for (std::size_t t = 0; t < tasks.size(); ++t) batch.drafts[owners[t]] = std::move(tasks[t].result);
   batch.duration = time_->now() - begin;
+  foreseen_.remember(plan, batch.drafts);
 }
 
 void draft_runner::draft_for_beams(device::ops& ops, const round_plan& plan, draft_batch& batch) {

@@ -28,6 +28,8 @@ struct plan_item {
   std::uint32_t max_nodes = 0;              ///< upper bound: its nodes (of a beam search: of all hypotheses'); a chain has as many as levels
   length_rule lengths = length_rule::fixed; ///< how the drafter may stay below
   std::vector<block_id> drafter_blocks;     ///< lease in the drafter's own pool
+  foresight ahead = foresight::off;         ///< what a worker drafter does before the round's verdict is known
+  std::uint32_t num_spare_blocks = 0;       ///< the last of them: for drafts of outcomes, beside the text
   bool drafter_restart = false;             ///< that lease is new: what the drafter remembers of its own KV is void
 };
 
@@ -42,6 +44,9 @@ struct round_plan {
 struct draft_batch {
   std::uint32_t drafter = 0;
   std::chrono::nanoseconds duration{}; ///< of the program
+  std::uint32_t num_foreseen = 0;      ///< items drafted for in advance
+  std::uint32_t num_ready = 0;         ///< of them, those whose outcome came true
+  std::uint32_t num_drafted = 0;       ///< items drafted for by the program itself
   std::vector<speculation::draft> drafts; ///< one a plan item; those of other drafters' items stay empty
   std::vector<std::vector<speculation::draft>> beams; ///< [plan item][hypothesis]: of beam searches; empty if there are none
   std::optional<error> failure;           ///< the drafter failed: the drafts are empty, the round goes on without
@@ -75,7 +80,8 @@ struct round_times {
 struct draft_time {
   std::uint32_t drafter = 0;
   std::uint32_t num_levels = 0; ///< of its deepest draft, at least 1
-  std::chrono::nanoseconds duration{};
+  std::chrono::nanoseconds duration{}; ///< after the verdict
+  std::uint32_t num_foreseen = 0, num_ready = 0, num_drafted = 0; ///< as in `draft_batch`
 };
 
 /// Outcome of a round. Written by the verify program, read after its fence.
@@ -105,5 +111,8 @@ struct draft_bounds {
 /// Never beyond what the request may commit, the context, or the leases hold (overflow guard: shrinks to 0, never fails).
 /// Call inside a program.
 draft_bounds draft_limit(const plan_item& item, std::uint32_t block_size, std::uint32_t context_length);
+/// The same once the request has `length` tokens and may commit `remaining` more.
+draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint32_t remaining, std::uint32_t block_size,
+                         std::uint32_t context_length);
 
 } // namespace paceline::scheduling

@@ -1,6 +1,7 @@
 #include "runtime/scheduling/round_runner.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/scheduling/draft_runner.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -39,7 +40,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
   try {
     for (const auto& batch : drafts)
       if (const auto levels = batch ? num_levels(*batch) : 0; levels > 0)
-        result.drafting.push_back({batch->drafter, levels, batch->duration});
+        result.drafting.push_back({batch->drafter, levels, batch->duration, batch->num_foreseen, batch->num_ready, batch->num_drafted});
     collect_drafts(ops, plan, drafts, lanes);
     const auto drafted = resources_.time->now();
     result.times.draft = drafted - begin;

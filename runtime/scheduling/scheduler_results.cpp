@@ -38,6 +38,7 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
     if (auto* r = find(item.request)) settle_item(*r, item, out);
   }
   count_time(result, num_context);
+  watch_period(flight, result, num_context, now);
   costs_.observe(num_context, num_rows - std::min(num_rows, num_context), result.duration);
   for (const auto& part : flight.parts) retire_if_idle(part.request, out);
   pump(out, now);
@@ -125,13 +126,27 @@ void scheduler_state::settle_length(record& r) {
     r.upper_length = std::max(r.known_length, r.num_cells) + beam_growth_in_flight(r.target->id());
 }
 
+/// What a round took, from the report before it to its own, tells how well it was overlapped.
+void scheduler_state::watch_period(const flight& f, const round_result& result, std::uint32_t num_prompt_rows,
+                                   time_point now) {
+  const bool counts = num_prompt_rows == 0 && !both_groups() && !result.failure;
+  if (counts && last_report_)
+    overlap_.observe(f.overlap, static_cast<std::uint32_t>(result.items.size()), now - *last_report_);
+  last_report_ = counts && !flights_.empty() ? std::optional(now) : std::nullopt;
+}
+
 void scheduler_state::count_time(const round_result& result, std::uint32_t num_prompt_rows) {
+  for (const auto& spent : result.drafting) {
+    counters_.drafters[spent.drafter].num_foreseen += spent.num_foreseen;
+    counters_.drafters[spent.drafter].num_ready += spent.num_ready;
+  }
   if (num_prompt_rows > 0) {
     counters_.prompts += result.duration;
     return;
   }
   pass_costs_.observe(result.num_rows, static_cast<double>(result.duration.count()));
   for (const auto& spent : result.drafting) {
+    if (spent.num_drafted == 0) continue; // nothing of it was drafted after the verdict
     double& step = draft_step_[spent.drafter];
     const auto now = static_cast<double>(spent.duration.count()) / spent.num_levels;
     step += (step == 0 ? 1.0 : 0.1) * (now - step);

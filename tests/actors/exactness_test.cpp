@@ -11,14 +11,26 @@ namespace {
 
 using namespace test;
 
+enum class overlapped : std::uint8_t { off, groups, ahead, outcomes, measured };
+
 struct grid_case {
   std::string drafter;
   bool worker = false;
-  bool two_groups = false;
+  overlapped how = overlapped::off;
 };
 
 std::string name_of(const ::testing::TestParamInfo<grid_case>& info) {
-  return info.param.drafter + (info.param.worker ? "_worker" : "_inline") + (info.param.two_groups ? "_groups" : "_off");
+  static constexpr std::array names{"_off", "_groups", "_ahead", "_outcomes", "_measured"};
+  return info.param.drafter + (info.param.worker ? "_worker" : "_inline") + names[static_cast<std::size_t>(info.param.how)];
+}
+
+void set_overlap(simulation_options& options, overlapped how) {
+  options.num_partitions = how == overlapped::off ? 1 : 2;
+  options.two_groups = how == overlapped::groups;
+  options.num_guesses = 2;
+  if (how == overlapped::ahead) options.overlap = {foresight::ahead};
+  if (how == overlapped::outcomes) options.overlap = {foresight::outcomes};
+  if (how == overlapped::measured) options.overlap = {foresight::off, foresight::ahead, foresight::outcomes};
 }
 
 /// An output with a token inserted, one left out and one replaced: what a client may have expected.
@@ -37,14 +49,14 @@ class exactness_grid : public ::testing::TestWithParam<grid_case> {};
 /// The promise: with any drafter the tokens are those of plain decoding, which is computed here from the tokens alone.
 TEST_P(exactness_grid, tokens_equal_plain_decoding) {
   const auto& param = GetParam();
+  std::uint64_t num_foreseen = 0;
   for (std::uint32_t length = 1; length <= 8; ++length)
     for (const float temperature : {0.0F, 1.0F})
       for (const std::uint32_t concurrency : {1U, 3U, 8U}) {
         simulation_options options;
         options.seed = length * 100 + concurrency;
         options.shuffle = true;
-        options.two_groups = param.two_groups;
-        options.num_partitions = param.two_groups ? 2 : 1;
+        set_overlap(options, param.how);
         options.target = small_target();
         std::vector<simulated_drafter> drafters;
         auto num_wanted = std::make_shared<std::uint64_t>();
@@ -81,6 +93,14 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
           ASSERT_GT(drafted, 0U);
           ASSERT_EQ(accepted, drafted);
         }
+        const auto& foreseen = sim.scheduler().counters().drafters.back();
+        if (param.how == overlapped::ahead || param.how == overlapped::outcomes) {
+          ASSERT_LE(foreseen.num_ready, foreseen.num_foreseen);
+          num_foreseen += foreseen.num_foreseen;
+        }
+        if (param.how == overlapped::ahead && (param.drafter == "always_right" || param.drafter == "model")) {
+          ASSERT_EQ(foreseen.num_ready, foreseen.num_foreseen) << "all is accepted, and the guess is right";
+        }
         if (param.drafter == "always_wrong") {
           ASSERT_GT(drafted, 0U);
           ASSERT_EQ(accepted, 0U);
@@ -107,31 +127,51 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
         ASSERT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
         ASSERT_EQ(sim.scheduler().counters().stale_drafts, 0U);
       }
+  const bool in_advance = param.how == overlapped::ahead || param.how == overlapped::outcomes;
+  const bool waits = param.drafter == "feature" || param.drafter == "suffix"; // needs the verdict's rows; has no clone
+  EXPECT_EQ(num_foreseen > 0, in_advance && !waits);
 }
 
 INSTANTIATE_TEST_SUITE_P(drafters, exactness_grid,
                          ::testing::Values(grid_case{"none"}, grid_case{"ngram"}, grid_case{"always_right"},
                                            grid_case{"always_wrong"}, grid_case{"half_right"}, grid_case{"tree"},
-                                           grid_case{"auto"}, grid_case{"twins"}, grid_case{"twins", true, true}, grid_case{"feature"}, grid_case{"ngram_tree"}, grid_case{"suffix"},
+                                           grid_case{"auto"}, grid_case{"twins"}, grid_case{"twins", true, overlapped::groups}, grid_case{"feature"}, grid_case{"ngram_tree"}, grid_case{"suffix"},
                                            grid_case{"prediction"}, grid_case{"unigram"}, grid_case{"bigram"},
                                            grid_case{"copy"}, grid_case{"random"}, grid_case{"synthetic"},
-                                           grid_case{"nasd"}, grid_case{"lookahead"}, grid_case{"suffix", true, true},
-                                           grid_case{"prediction", true, true}, grid_case{"nasd", true, true},
-                                           grid_case{"lookahead", true, true}, grid_case{"model", true}, grid_case{"model_other", true},
-                                           grid_case{"always_right", true, true}, grid_case{"always_wrong", true, true},
-                                           grid_case{"half_right", true, true}, grid_case{"tree", true, true},
-                                           grid_case{"model", true, true}, grid_case{"model_other", true, true}),
+                                           grid_case{"nasd"}, grid_case{"lookahead"}, grid_case{"suffix", true, overlapped::groups},
+                                           grid_case{"prediction", true, overlapped::groups}, grid_case{"nasd", true, overlapped::groups},
+                                           grid_case{"lookahead", true, overlapped::groups}, grid_case{"model", true}, grid_case{"model_other", true},
+                                           grid_case{"always_right", true, overlapped::groups}, grid_case{"always_wrong", true, overlapped::groups},
+                                           grid_case{"half_right", true, overlapped::groups}, grid_case{"tree", true, overlapped::groups},
+                                           grid_case{"model", true, overlapped::groups}, grid_case{"model_other", true, overlapped::groups}),
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     drafters_with_a_model, exactness_grid,
-    ::testing::Values(grid_case{"model_static", true}, grid_case{"model_dynamic", true, true},
-                      grid_case{"model_optimal", true}, grid_case{"model_other_static", true, true},
-                      grid_case{"model_other_dynamic", true}, grid_case{"model_other_optimal", true, true},
+    ::testing::Values(grid_case{"model_static", true}, grid_case{"model_dynamic", true, overlapped::groups},
+                      grid_case{"model_optimal", true}, grid_case{"model_other_static", true, overlapped::groups},
+                      grid_case{"model_other_dynamic", true}, grid_case{"model_other_optimal", true, overlapped::groups},
                       grid_case{"model_greedy_dynamic", true}, grid_case{"self", true},
-                      grid_case{"self_dynamic", true, true}, grid_case{"cascade", true}, grid_case{"cascade", true, true},
-                      grid_case{"model_foreign", true}, grid_case{"model_foreign_other_dynamic", true, true},
-                      grid_case{"model_foreign_text", true}, grid_case{"model_foreign_text", true, true}),
+                      grid_case{"self_dynamic", true, overlapped::groups}, grid_case{"cascade", true}, grid_case{"cascade", true, overlapped::groups},
+                      grid_case{"model_foreign", true}, grid_case{"model_foreign_other_dynamic", true, overlapped::groups},
+                      grid_case{"model_foreign_text", true}, grid_case{"model_foreign_text", true, overlapped::groups}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    drafts_in_advance, exactness_grid,
+    ::testing::Values(grid_case{"always_right", true, overlapped::ahead}, grid_case{"always_wrong", true, overlapped::ahead},
+                      grid_case{"half_right", true, overlapped::ahead}, grid_case{"half_right", true, overlapped::outcomes},
+                      grid_case{"model", true, overlapped::ahead}, grid_case{"model_other", true, overlapped::ahead},
+                      grid_case{"model", true, overlapped::outcomes}, grid_case{"model_other", true, overlapped::outcomes},
+                      grid_case{"model_dynamic", true, overlapped::ahead},
+                      grid_case{"model_other_dynamic", true, overlapped::outcomes},
+                      grid_case{"model_static", true, overlapped::outcomes},
+                      grid_case{"self", true, overlapped::outcomes}, grid_case{"cascade", true, overlapped::ahead},
+                      grid_case{"cascade", true, overlapped::outcomes}, grid_case{"tree", true, overlapped::ahead},
+                      grid_case{"feature", true, overlapped::ahead}, grid_case{"suffix", true, overlapped::outcomes},
+                      grid_case{"model_foreign", true, overlapped::outcomes},
+                      grid_case{"model_foreign_text", true, overlapped::outcomes},
+                      grid_case{"model_other", true, overlapped::measured}),
     name_of);
 
 TEST(exactness, trees_are_verified_to_the_last_node) {

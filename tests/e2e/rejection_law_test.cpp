@@ -2,6 +2,7 @@
 // the law of the request's own pipeline. tests/runtime/speculation/verification has the rule alone, and its
 // algebra to 1e-12.
 #include "runtime/device/ops.hpp"
+#include "runtime/scheduling/draft_runner.hpp"
 #include "runtime/scheduling/round_runner.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"
 #include "tests/support/reference_pipeline.hpp"

@@ -98,7 +98,10 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   limits.block_size = options_.block_size;
   limits.context_length = options_.context_length;
   limits.num_blocks = options_.num_blocks;
-  limits.two_groups = options_.two_groups;
+  using grouping = scheduling::scheduler_options::grouping;
+  limits.groups = options_.two_groups ? grouping::two : grouping::one;
+  limits.overlap = options_.overlap;
+  limits.num_guesses = options_.num_guesses;
   limits.prefix_cache = options_.prefix_cache;
   limits.max_gap = options_.max_gap;
   limits.round_timeout = options_.round_timeout;
@@ -118,7 +121,7 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
         add_pool(d.drafter->traits().name);
         drafter_kv_[i] = own->make_kv_storage(options_.num_blocks, options_.block_size);
       }
-      draft_runners_[i] = std::make_unique<scheduling::draft_runner>(*d.drafter, i, drafter_kv_[i].get(), options_.block_size, options_.context_length, device_->time());
+      draft_runners_[i] = std::make_unique<scheduling::draft_runner>(*d.drafter, i, drafter_kv_[i].get(), options_.block_size, options_.context_length, device_->time(), options_.num_guesses);
       streams_[i] = device_->make_stream("draft:" + d.drafter->traits().name, d.partition);
     }
     resources.drafters.push_back(d.drafter.get());
