@@ -20,6 +20,10 @@ void add_generation(CLI::App& app, run_options& o) {
   app.add_option("--top-k", o.top_k, "keep the k most likely tokens; 0: all");
   app.add_option("--top-p", o.top_p, "keep the most likely tokens that reach this probability");
   app.add_option("--min-p", o.min_p, "drop tokens below this share of the best one's probability");
+  app.add_option("--beam-width", o.beam_width, "beam search with so many hypotheses, in place of sampling (docs/beam_search.md)")
+      ->check(CLI::Range(0, 16));
+  app.add_option("--num-best", o.num_best, "hypotheses shown, at most --beam-width")->check(CLI::Range(1, 16));
+  app.add_option("--length-penalty", o.length_penalty, "a hypothesis's score is its log-probability over its length to this power");
   app.add_option("--seed", o.seed, "the same seed gives the same text");
   app.add_option("--stop", o.stop, "text that ends the answer; may be repeated");
   app.add_flag("--ignore-eos", o.ignore_eos, "go on after the end-of-text token");

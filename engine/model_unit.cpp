@@ -189,7 +189,10 @@ expected<std::uint32_t> model_unit::drafter_of(const generation_request& request
   if (!request.prediction.empty() && (name.empty() || name == "default"))
     for (std::uint32_t i = 1; i < drafters.size(); ++i)
       if (drafters[i].options.kind == "prediction") return i;
-  return drafter_index(name);
+  auto chosen = drafter_index(name);
+  // "auto" weighs what one text gains; a beam search without a drafter of its own runs plain.
+  if (chosen && request.beams.width > 0 && !drafters[*chosen].drafter) return 0U;
+  return chosen;
 }
 
 actors::model_parts model_unit::parts() const {

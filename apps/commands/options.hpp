@@ -38,6 +38,9 @@ struct run_options {
   std::optional<float> lenience;    ///< of rule lenient
   std::optional<float> epsilon;     ///< of rule typical
   std::optional<float> delta;       ///< of rule typical
+  std::uint32_t beam_width = 0;     ///< 0: no beam search
+  std::uint32_t num_best = 1;       ///< of its hypotheses, shown
+  float length_penalty = 1;
   std::vector<std::string> stop;
   bool ignore_eos = false;
   bool json = false;

@@ -32,6 +32,8 @@ int refuse_stray_parameters(const run_options& o) {
   if (o.lenience && o.rule != verification_rule::lenient) stray = "--lenience belongs to --rule lenient";
   if ((o.epsilon || o.delta) && o.rule != verification_rule::typical)
     stray = "--epsilon and --delta belong to --rule typical";
+  if (o.beam_width == 0 && (o.num_best != 1 || o.length_penalty != 1))
+    stray = "--num-best and --length-penalty belong to --beam-width";
   if (stray == nullptr) return exit_success;
   std::fprintf(stderr, "paceline: %s\n", stray);
   return exit_usage;
@@ -45,6 +47,7 @@ generation_request make_request(const run_options& options, std::vector<token_id
   r.sampling.top_p = options.top_p;
   r.sampling.min_p = options.min_p;
   r.sampling.seed = options.seed;
+  r.beams = {options.beam_width, options.num_best, options.length_penalty};
   r.stop.max_tokens = options.max_tokens;
   r.stop.stop_strings = options.stop;
   r.stop.ignore_eos = options.ignore_eos;
@@ -69,6 +72,14 @@ json::object report(const run_options& options, const std::vector<token_id>& pro
   json::object out{{"model", options.choice.model}, {"prompt_tokens", ids(prompt)}, {"tokens", ids(g.tokens)},
                    {"text", g.text}, {"finish_reason", std::string(name_of(g.last.finish))}};
   if (g.last.failure) out["error"] = g.last.failure->message();
+  if (!g.last.hypotheses.empty()) {
+    json::array hypotheses;
+    for (const auto& one : g.last.hypotheses)
+      hypotheses.push_back(json::object{{"tokens", ids(one.tokens)}, {"text", one.text},
+                                        {"finish_reason", std::string(name_of(one.finish))},
+                                        {"logprob", one.logprob}, {"score", one.score}});
+    out["hypotheses"] = std::move(hypotheses);
+  }
   if (const auto& t = g.last.timings) {
     const double decode = milliseconds(t->decode);
     json::object timings{{"queued_ms", milliseconds(t->queued)}, {"prefill_ms", milliseconds(t->prefill)}, {"decode_ms", decode}};
@@ -93,7 +104,14 @@ void print_now(const std::string& text) {
   std::fflush(stdout);
 }
 
-void print_text(const token_event& event) { print_now(event.text); }
+void print_text(const token_event& event) {
+  if (event.hypotheses.size() < 2) return print_now(event.text);
+  for (const auto& one : event.hypotheses) {
+    char score[32];
+    std::snprintf(score, sizeof score, "[%.4f] ", one.score);
+    print_now((&one == event.hypotheses.data() ? "" : "\n") + (score + one.text));
+  }
+}
 
 trace_view make_trace_view(const served_model& model) {
   const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;

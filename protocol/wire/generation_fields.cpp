@@ -1,5 +1,6 @@
 #include "protocol/wire/generation_fields.hpp"
 
+#include "protocol/wire/beam_fields.hpp"
 #include "protocol/wire/field_reader.hpp"
 
 #include <boost/json/array.hpp>
@@ -171,7 +172,7 @@ void refuse_unsupported(field_reader& reader) {
     reader.refuse(name, "structured output is not offered");
   for (const auto* name :
        {"typical_p", "mirostat", "dry_multiplier", "xtc_probability", "top_n_sigma", "dynatemp_range",
-        "length_penalty", "use_beam_search", "bad_words", "allowed_token_ids", "logits_processors"})
+        "bad_words", "allowed_token_ids", "logits_processors"})
     reader.refuse(name, "this sampling option is not offered");
   reader.refuse("truncate_prompt_tokens", "prompts are never truncated");
   reader.refuse("prompt_embeds", "prompts are text or token ids");
@@ -199,6 +200,7 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   std::int32_t first = 0;
   if (reader.integer("first_target", first, 0, max_int32)) out.first_target = token_id{first};
   read_speculation(reader, out);
+  read_beams(reader, out);
   read_prediction(reader, out);
   reader.text("user", out.user, 0, 512);
   reader.integer("priority", out.priority, -max_int32 - 1, max_int32);
@@ -251,6 +253,8 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
   for (const auto id : fields.prediction_tokens)
     if (outside(id)) return out_of_vocabulary("prediction.content", id);
 
+  if (auto conflict = conflict_with_beams(fields)) return *std::move(conflict);
+
   const auto& drafter = fields.speculation.drafter;
   if (drafter != "default" &&
       std::find(model.drafters.begin(), model.drafters.end(), drafter) == model.drafters.end()) {
@@ -283,7 +287,9 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
   request.stop.max_tokens = max_tokens;
   request.stop.eos_ids = model.eos_ids;
   request.speculation = fields.speculation;
-  request.speculation.rule = fields.rule.value_or(model.default_rule);
+  request.beams = fields.beams;
+  request.speculation.rule =
+      fields.beams.width > 0 ? verification_rule::coupled : fields.rule.value_or(model.default_rule);
   request.first_target = fields.first_target;
   request.cache_salt = fields.cache_salt;
   request.prediction = fields.prediction_tokens;

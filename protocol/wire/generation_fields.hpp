@@ -33,6 +33,7 @@ struct generation_fields {
   stop_params stop; ///< without max_tokens and eos_ids
   std::optional<token_id> first_target;
   speculation_params speculation; ///< without the rule
+  beam_params beams;              ///< with num_best = num_choices
   std::optional<verification_rule> rule;
   std::string prediction_text;                ///< the client's own draft of the output, as text
   std::vector<token_id> prediction_tokens;    ///< or as tokens

@@ -89,6 +89,29 @@ void check_speculation(checker& check, const speculation_params& params) {
   share("speculation.delta", params.delta);
 }
 
+/// A beam search draws nothing, and says what it found at the end.
+void check_beams(checker& check, const generation_request& request) {
+  const auto& [width, num_best, length_penalty] = request.beams;
+  if (width == 0) return;
+  check.that(width <= max_beam_width, "beam_width", width, "0 (no beam search) to " + std::to_string(max_beam_width));
+  check.that(num_best >= 1 && num_best <= width, "n", num_best, "1 to beam_width = " + std::to_string(width));
+  check.in_range("length_penalty", length_penalty, -10, 10, "in [-10, 10]");
+  const auto& sampling = request.sampling;
+  if (sampling.temperature != 0 && sampling.temperature != 1)
+    check.fail(broken("temperature", sampling.temperature, "0 or 1 with beam search, which draws nothing"));
+  check.that(sampling.top_k <= 0, "top_k", sampling.top_k, "0 with beam search, which draws nothing");
+  if (sampling.top_p != 1) check.fail(broken("top_p", sampling.top_p, "1 with beam search, which draws nothing"));
+  if (sampling.min_p != 0) check.fail(broken("min_p", sampling.min_p, "0 with beam search, which draws nothing"));
+  if (request.speculation.rule != verification_rule::coupled)
+    check.fail({errc::invalid_argument, "speculation.rule: a beam search verifies drafts by its own steps"});
+  const auto not_offered = [&](bool present, const char* field) {
+    if (present) check.fail({errc::unsupported, std::string(field) + ": is not offered with beam search"});
+  };
+  not_offered(sampling.num_logprobs.has_value() || sampling.prompt_logprobs, "logprobs");
+  not_offered(request.first_target.has_value(), "first_target");
+  not_offered(request.trace, "trace");
+}
+
 } // namespace
 
 expected<void> validate(const generation_request& request, std::uint32_t vocab_size,
@@ -99,6 +122,7 @@ expected<void> validate(const generation_request& request, std::uint32_t vocab_s
   check_sampling(check, request.sampling, vocab_size);
   check_stop(check, request, vocab_size);
   check_speculation(check, request.speculation);
+  check_beams(check, request);
   if (request.first_target) check.token("first_target", *request.first_target, vocab_size);
   check.that(request.timeout.count() > 0, "timeout", request.timeout.count(), "positive (milliseconds)");
   const std::uint64_t wanted = std::uint64_t{request.prompt.size()} + request.stop.max_tokens;

@@ -53,7 +53,6 @@ class beam_search {
   /// again, over several rounds.
   static constexpr std::uint32_t max_rows = 128;
   static constexpr std::uint32_t max_draft_nodes = speculation::token_tree::max_nodes; ///< of all hypotheses
-  static constexpr std::uint32_t max_width = 16;
 
   /// `max_output`: tokens a hypothesis may have, at least 1.
   beam_search(const beam_params& params, const stop_params& stop, std::uint32_t prompt_length,
@@ -89,6 +88,7 @@ class beam_search {
   std::span<const row> plan_rows(std::uint32_t num_slots);
   std::span<const row> planned_rows() const noexcept { return rows_; }
   token_id token_of(std::uint32_t node) const { return nodes_[node].token; }
+  std::uint32_t parent_of(std::uint32_t node) const { return nodes_[node].parent; }
   token_position position_of(std::uint32_t node) const {
     return token_position{prompt_length_ - 1 + nodes_[node].level};
   }

@@ -27,8 +27,8 @@ header_list completion_session::headers() const {
   return list;
 }
 
-const std::vector<token_id>& completion_session::prompt_of(std::size_t sequence) const {
-  return request_.prompts.at(sequence / request_.num_choices);
+const std::vector<token_id>& completion_session::prompt_of(std::size_t choice) const {
+  return request_.prompts.at(choice / request_.num_choices);
 }
 
 void completion_session::start(wire::parsed<prepared_completion> prepared) {
@@ -40,7 +40,7 @@ void completion_session::start(wire::parsed<prepared_completion> prepared) {
   identity_.created = unix_time();
   identity_.model = request_.model->limits().name;
   identity_.fingerprint = edge_.fingerprint;
-  choices_.resize(request_.sequences.size());
+  choices_.resize(request_.sequences.size() * request_.choices_a_sequence);
   for (std::size_t i = 0; i < choices_.size(); ++i) choices_[i].whole.index = static_cast<std::uint32_t>(i);
   group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), arrival_);
   group_->start(std::move(request_.sequences), request_.stream);
@@ -89,15 +89,15 @@ void completion_session::begin_stream() {
   channel_->begin_stream(headers());
 }
 
-wire::reply_choice completion_session::added_by(std::size_t sequence, const token_event& event) {
-  auto& state = choices_[sequence];
+wire::reply_choice completion_session::added_by(std::size_t choice, const token_event& event) {
+  auto& state = choices_[choice];
   wire::reply_choice added;
   added.index = state.whole.index;
   added.text_offset = state.text_offset;
   if (request_.echo && !state.opened) {
-    added.text = request_.prompt_texts.at(sequence / request_.num_choices);
+    added.text = request_.prompt_texts.at(choice / request_.num_choices);
     if (request_.shape.scores)
-      added.scores.push_back({request_.model->token_bytes(prompt_of(sequence).front()), std::nullopt, {}});
+      added.scores.push_back({request_.model->token_bytes(prompt_of(choice).front()), std::nullopt, {}});
   }
   added.text += event.text;
   added.tokens = event.tokens;
@@ -119,34 +119,53 @@ void completion_session::on_event(std::size_t sequence, const token_event& event
   if (event.finish == finish_reason::error)
     return fail(event.failure ? wire::from_error(*event.failure)
                               : wire::from_error(error{errc::internal, ""}));
-  if (request_.stream) {
-    stream_event(sequence, event);
-  } else {
-    auto added = added_by(sequence, event);
-    auto& state = choices_[sequence];
-    state.opened = true;
-    auto& whole = state.whole;
-    whole.text += added.text;
-    whole.tokens.insert(whole.tokens.end(), added.tokens.begin(), added.tokens.end());
-    std::move(added.scores.begin(), added.scores.end(), std::back_inserter(whole.scores));
-    std::move(added.rounds.begin(), added.rounds.end(), std::back_inserter(whole.rounds));
-    whole.finish = added.finish;
-  }
+  const auto first = sequence * request_.choices_a_sequence;
+  auto num_tokens = group_->num_tokens(sequence);
+  if (event.hypotheses.empty())
+    tell(first, event);
+  else
+    num_tokens = tell_hypotheses(sequence, event);
   if (event.finish == finish_reason::none) return;
-  const bool first_choice = sequence % request_.num_choices == 0;
-  add(totals_.used, event, group_->prompt_tokens(sequence), group_->num_tokens(sequence), first_choice);
+  add(totals_.used, event, group_->prompt_tokens(sequence), num_tokens, first % request_.num_choices == 0);
   if (choices_.size() == 1) totals_.metrics = group_->metrics_of(sequence, event);
   if (group_->num_running() == 0) finish();
 }
 
-void completion_session::stream_event(std::size_t sequence, const token_event& event) {
+std::uint32_t completion_session::tell_hypotheses(std::size_t sequence, const token_event& event) {
+  std::uint32_t num_tokens = 0;
+  for (std::size_t i = 0; i < std::min<std::size_t>(event.hypotheses.size(), request_.choices_a_sequence); ++i) {
+    const auto& found = event.hypotheses[i];
+    token_event part;
+    part.tokens = found.tokens;
+    part.text = found.text;
+    part.finish = found.finish;
+    num_tokens += static_cast<std::uint32_t>(found.tokens.size());
+    tell(sequence * request_.choices_a_sequence + i, part);
+  }
+  return num_tokens;
+}
+
+void completion_session::tell(std::size_t choice, const token_event& event) {
+  if (request_.stream) return stream_event(choice, event);
+  auto added = added_by(choice, event);
+  auto& state = choices_[choice];
+  state.opened = true;
+  auto& whole = state.whole;
+  whole.text += added.text;
+  whole.tokens.insert(whole.tokens.end(), added.tokens.begin(), added.tokens.end());
+  std::move(added.scores.begin(), added.scores.end(), std::back_inserter(whole.scores));
+  std::move(added.rounds.begin(), added.rounds.end(), std::back_inserter(whole.rounds));
+  whole.finish = added.finish;
+}
+
+void completion_session::stream_event(std::size_t choice, const token_event& event) {
   begin_stream();
-  auto& state = choices_[sequence];
-  const auto* prompt = request_.shape.token_ids && !state.opened ? &prompt_of(sequence) : nullptr;
+  auto& state = choices_[choice];
+  const auto* prompt = request_.shape.token_ids && !state.opened ? &prompt_of(choice) : nullptr;
   if (!state.opened)
-    so_far_.prompt_tokens += sequence % request_.num_choices == 0 ? group_->prompt_tokens(sequence) : 0;
+    so_far_.prompt_tokens += choice % request_.num_choices == 0 ? group_->prompt_tokens(choice / request_.choices_a_sequence) : 0;
   so_far_.completion_tokens += static_cast<std::uint32_t>(event.tokens.size());
-  auto added = added_by(sequence, event);
+  auto added = added_by(choice, event);
   const bool says_something = !added.text.empty() || !added.scores.empty() || !added.rounds.empty() ||
                               (request_.shape.token_ids && !added.tokens.empty());
   if (!request_.chat) {
@@ -181,7 +200,8 @@ void completion_session::finish() {
     channel_->finish();
   } else {
     std::vector<wire::reply_choice> choices;
-    for (auto& state : choices_) choices.push_back(std::move(state.whole));
+    for (auto& state : choices_) // a beam search may find fewer than were asked for
+      if (state.opened || choices_.size() == 1) choices.push_back(std::move(state.whole));
     http_reply reply;
     reply.body = request_.chat
                      ? wire::chat_reply(identity_, request_.shape, choices, request_.prompts.front(), totals_)

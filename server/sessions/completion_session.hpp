@@ -40,13 +40,17 @@ class completion_session final : public exchange,
 
   void fail(const wire::api_error& failure);
   void begin_stream();
-  void stream_event(std::size_t sequence, const token_event& event);
+  /// Tells the client, now or at the end, what `event` adds to one of its sequence's choices.
+  void tell(std::size_t choice, const token_event& event);
+  void stream_event(std::size_t choice, const token_event& event);
+  /// The results of a beam search, one a choice. Returns their tokens.
+  std::uint32_t tell_hypotheses(std::size_t sequence, const token_event& event);
   void finish();
   void close();
   /// What `event` adds to its choice; in the first event of an echoed prompt, the prompt too.
-  wire::reply_choice added_by(std::size_t sequence, const token_event& event);
+  wire::reply_choice added_by(std::size_t choice, const token_event& event);
   header_list headers() const;
-  const std::vector<token_id>& prompt_of(std::size_t sequence) const;
+  const std::vector<token_id>& prompt_of(std::size_t choice) const;
 
   const edge_context& edge_;
   executor_ptr executor_;

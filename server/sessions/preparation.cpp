@@ -79,6 +79,7 @@ prepared_completion begin_completion(const model_view& model, wire::generation_f
   out.include_usage = fields.include_usage;
   out.shape = shape_of(fields, scores);
   out.num_choices = fields.num_choices;
+  out.choices_a_sequence = fields.beams.width > 0 ? fields.num_choices : 1;
   out.client_id = fields.request_id;
   out.ignored_fields = std::move(fields.ignored_fields);
   return out;
@@ -91,7 +92,7 @@ std::optional<api_error> add_sequences(prepared_completion& out, const edge_cont
   auto request = wire::resolve(fields, out.model->limits(), prompt, default_tokens);
   if (!request) return request.failure();
   out.prompts.push_back(std::move(prompt));
-  for (std::uint32_t choice = 0; choice < out.num_choices; ++choice) {
+  for (std::uint32_t choice = 0; choice < out.num_choices; choice += out.choices_a_sequence) {
     out.sequences.push_back(*request);
     finish_request(out.sequences.back(), edge, who, fields.user, seed, choice);
   }

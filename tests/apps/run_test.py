@@ -44,3 +44,22 @@ def test_rules_and_parameters_that_cannot_be_are_wrong_usage(flags):
     done = run(*flags)
     assert done.returncode == 2
     assert done.stdout == "" and done.stderr != ""
+
+
+def test_a_beam_search_reports_its_best_hypotheses():
+    done = subprocess.run(
+        [PACELINE, "run", "--model", "hash", "--prompt", "abcabcabc", "--max-tokens", "20", "--ignore-eos", "--json"]
+        + ["--beam-width", "4", "--num-best", "3"],
+        capture_output=True, text=True, timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    scores = [one["score"] for one in report["hypotheses"]]
+    assert len(scores) == 3 and scores == sorted(scores, reverse=True)
+    assert report["tokens"] == report["hypotheses"][0]["tokens"]
+
+
+def test_what_a_beam_search_cannot_act_on_is_refused():
+    assert run("--num-best", "2").returncode == 2
+    refused = run("--beam-width", "2")  # at temperature 0.3
+    assert refused.returncode == 1 and "temperature" in refused.stderr

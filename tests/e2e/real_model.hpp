@@ -7,9 +7,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,9 @@ generation_request real_request(std::uint32_t n, float temperature, std::uint32_
 /// Decodes each request alone, one row a pass, without engine, pool or actors.
 token_table decode_plainly(const std::filesystem::path& model,
                            const std::vector<generation_request>& requests);
+
+/// Logits after a context, all of it computed in one pass, without engine, pool or actors.
+std::function<std::vector<float>(std::span<const token_id>)> logits_of_file(const std::filesystem::path& model);
 
 /// The engine's options: SmolLM2 on two threads with drafters "ngram", "wrong", "itself", "layers" and
 /// "q2_k". Two groups: drafters with a model of their own have the second thread as their partition.

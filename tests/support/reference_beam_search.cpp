@@ -15,7 +15,9 @@ struct candidate {
   token_id token;
 };
 
-std::vector<candidate> candidates_of(const model::hash_model& target, const generation_request& request,
+using logits_of = std::function<std::vector<float>(std::span<const token_id>)>;
+
+std::vector<candidate> candidates_of(const logits_of& logits_after, const generation_request& request,
                                      const std::vector<reference_beams::hypothesis>& living) {
   sampling_params params = request.sampling;
   params.temperature = 1;
@@ -24,7 +26,7 @@ std::vector<candidate> candidates_of(const model::hash_model& target, const gene
   for (std::size_t h = 0; h < living.size(); ++h) {
     std::vector<token_id> context = request.prompt;
     context.insert(context.end(), living[h].tokens.begin(), living[h].tokens.end());
-    const auto row = process(target.logits_after(context), params, request.stop, context, request.prompt.size());
+    const auto row = process(logits_after(context), params, request.stop, context, request.prompt.size());
     for (std::size_t v = 0; v < row.probs.size(); ++v)
       if (row.probs[v] > 0)
         all.push_back({living[h].logprob + std::log(row.probs[v]), h, token_id{static_cast<std::int32_t>(v)}});
@@ -36,7 +38,7 @@ std::vector<candidate> candidates_of(const model::hash_model& target, const gene
 
 } // namespace
 
-reference_beams search_beams(const model::hash_model& target, const generation_request& request) {
+reference_beams search_beams(const logits_of& logits_after, const generation_request& request) {
   const std::size_t width = request.beams.width;
   const auto& stop = request.stop;
   const auto ends = [&](token_id token, std::size_t length) {
@@ -46,7 +48,7 @@ reference_beams search_beams(const model::hash_model& target, const generation_r
   reference_beams result;
   std::vector<reference_beams::hypothesis> living(1), ended;
   while (ended.size() < width && !living.empty() && living.front().tokens.size() < stop.max_tokens) {
-    const auto all = candidates_of(target, request, living);
+    const auto all = candidates_of(logits_after, request, living);
     std::vector<reference_beams::hypothesis> next;
     for (std::size_t rank = 0; rank < std::min(all.size(), 2 * width); ++rank) {
       auto longer = living[all[rank].parent];

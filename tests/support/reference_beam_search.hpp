@@ -3,6 +3,8 @@
 #include "runtime/base/request.hpp"
 #include "runtime/model/hash_model.hpp"
 
+#include <functional>
+#include <span>
 #include <vector>
 
 /// Beam search once more, as obvious as possible: hypotheses are lists of tokens, every step sorts what all of
@@ -21,7 +23,11 @@ struct reference_beams {
   std::vector<std::vector<std::vector<token_id>>> lived; ///< [step][rank]: output of those that lived on after it
 };
 
-/// Stop strings are not looked for.
-reference_beams search_beams(const model::hash_model& target, const generation_request& request);
+/// `logits_after`: of the target, after a context. Stop strings are not looked for.
+reference_beams search_beams(const std::function<std::vector<float>(std::span<const token_id>)>& logits_after,
+                             const generation_request& request);
+inline reference_beams search_beams(const model::hash_model& target, const generation_request& request) {
+  return search_beams([&](std::span<const token_id> context) { return target.logits_after(context); }, request);
+}
 
 } // namespace paceline::test

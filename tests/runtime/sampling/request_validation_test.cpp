@@ -94,6 +94,37 @@ TEST(request_validation, names_field_value_and_rule) {
   }
 }
 
+TEST(request_validation, a_beam_search_draws_nothing) {
+  auto search = good_request();
+  search.beams = {.width = 16, .num_best = 16, .length_penalty = -10};
+  EXPECT_TRUE(validate(search, vocab, context));
+  using edit = std::function<void(generation_request&)>;
+  const std::vector<std::pair<edit, std::string>> cases{
+      {[](auto& r) { r.beams.width = 17; }, "beam_width"},
+      {[](auto& r) { r.beams.num_best = 0; }, "n = 0"},
+      {[](auto& r) { r.beams.width = 15; }, "n = 16"},
+      {[](auto& r) { r.beams.length_penalty = std::numeric_limits<float>::quiet_NaN(); }, "length_penalty"},
+      {[](auto& r) { r.sampling.temperature = 0.5F; }, "temperature"},
+      {[](auto& r) { r.sampling.top_k = 3; }, "top_k"},
+      {[](auto& r) { r.sampling.top_p = 0.5F; }, "top_p"},
+      {[](auto& r) { r.sampling.min_p = 0.5F; }, "min_p"},
+      {[](auto& r) { r.sampling.num_logprobs = 0; }, "logprobs"},
+      {[](auto& r) { r.sampling.prompt_logprobs = true; }, "logprobs"},
+      {[](auto& r) { r.first_target = token_id{3}; }, "first_target"},
+      {[](auto& r) { r.trace = true; }, "trace"},
+      {[](auto& r) { r.speculation.rule = verification_rule::block; }, "speculation.rule"}};
+  for (const auto& [change, part] : cases) {
+    auto request = search;
+    change(request);
+    const auto result = validate(request, vocab, context);
+    ASSERT_FALSE(result) << part;
+    EXPECT_NE(result.error().message().find(part), std::string::npos) << result.error().message();
+    request.beams = {};
+    if (part != "trace") continue;
+    EXPECT_TRUE(validate(request, vocab, context)) << "what a beam search cannot do others can";
+  }
+}
+
 TEST(request_validation, a_request_that_does_not_fit_states_both_numbers) {
   generation_request request = good_request();
   request.stop.max_tokens = 63;
