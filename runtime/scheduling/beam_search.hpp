@@ -21,7 +21,7 @@ namespace paceline::scheduling {
 struct beam_context {
   const sampling::pipeline* sampling = nullptr;
   const sampling::token_counts* counts = nullptr; ///< of the prompt
-  const text_output* text = nullptr;              ///< fed with nothing; null: there are no stop strings to look for
+  const text_output* text = nullptr; ///< fed with nothing; null: there are no stop strings to look for
 };
 
 /// A finished hypothesis.
@@ -34,18 +34,18 @@ struct beam_result {
 /// Beam search of one request (docs/beam_search.md): its hypotheses, what is known of the tokens behind them,
 /// and where the cells of their tokens lie.
 ///
-/// Output tokens form a trie below the prompt's last token, so that hypotheses share what they have in common.
-/// The cell of a node lies in any slot behind the prompt's: rows name the slots of their ancestors. So a
-/// hypothesis that branches copies nothing, and cells of one that is dropped are used again, all within one
-/// lease.
+/// Output tokens form a trie below the prompt's last token, so that hypotheses share what they have in
+/// common. The cell of a node lies in any slot behind the prompt's: rows name the slots of their ancestors.
+/// So a hypothesis that branches copies nothing, and cells of one that is dropped are used again, all within
+/// one lease.
 ///
-/// Draft tokens are nodes, too. A step needs the rows of all hypotheses; those it leads to may be draft tokens,
-/// whose rows the same pass has computed: then the next step follows at once (Leviathan et al. 2023, appendix
-/// A.4). Each step is the target's own, whatever was drafted.
+/// Draft tokens are nodes, too. A step needs the rows of all hypotheses; those it leads to may be draft
+/// tokens, whose rows the same pass has computed: then the next step follows at once (Leviathan et al. 2023,
+/// appendix A.4). Each step is the target's own, whatever was drafted.
 ///
-/// Invariants (`check_invariants`): a parent stands before its children; siblings have different tokens; a slot
-/// belongs to one node, of the prompt's to none; between rounds every node is on the path of a hypothesis, and
-/// hypotheses are distinct nodes of one level.
+/// Invariants (`check_invariants`): a parent stands before its children; siblings have different tokens; a
+/// slot belongs to one node, of the prompt's to none; between rounds every node is on the path of a
+/// hypothesis, and hypotheses are distinct nodes of one level.
 class beam_search {
  public:
   static constexpr std::uint32_t root = 0; ///< node of the prompt's last token
@@ -73,8 +73,8 @@ class beam_search {
   /// Output tokens of hypothesis `i`, best first.
   std::vector<token_id> output_of(std::uint32_t i) const { return path_tokens(living_[i].node); }
   /// A session that has followed the text of hypothesis `i`, or a new one. Each of a round's is another.
-  speculation::drafter_session* session(std::uint32_t i, std::uint32_t drafter_index, speculation::drafter& drafter,
-                                        request_id request);
+  speculation::drafter_session* session(std::uint32_t i, std::uint32_t drafter_index,
+                                        speculation::drafter& drafter, request_id request);
   /// Adds a draft below hypothesis `i`.
   void add_draft(std::uint32_t i, const speculation::token_tree& draft);
 
@@ -83,8 +83,9 @@ class beam_search {
     std::uint32_t node = 0;
     bool decides = false; ///< its logits are wanted
   };
-  /// Gives cells to what is to be computed, as far as `num_slots` (the lease's, prompt included) and `max_rows`
-  /// reach. Draft tokens that get none are dropped. Of the root, which is the prompt's, there is no row.
+  /// Gives cells to what is to be computed, as far as `num_slots` (the lease's, prompt included) and
+  /// `max_rows` reach. Draft tokens that get none are dropped. Of the root, which is the prompt's, there is
+  /// no row.
   std::span<const row> plan_rows(std::uint32_t num_slots);
   std::span<const row> planned_rows() const noexcept { return rows_; }
   token_id token_of(std::uint32_t node) const { return nodes_[node].token; }
@@ -106,7 +107,9 @@ class beam_search {
     std::uint32_t num_steps = 0;
   };
   /// The root's row was computed.
-  void set_prompt_computed() noexcept { nodes_[root].slot = kv_slot{prompt_length_ - 1}, root_decides_ = true; }
+  void set_prompt_computed() noexcept {
+    nodes_[root].slot = kv_slot{prompt_length_ - 1}, root_decides_ = true;
+  }
   /// Takes as many steps as the pass's rows allow. Throws std::runtime_error if no hypothesis has a successor
   /// and none has ended: the model failed.
   progress advance(const beam_context& context, const node_row& rows);
@@ -129,16 +132,17 @@ class beam_search {
   struct node {
     token_id token;
     std::uint32_t parent = root;
-    std::uint32_t level = 0;      ///< output tokens up to it, itself included; 0: the root
-    std::optional<kv_slot> slot = {}; ///< of its cell, if it has one
+    std::uint32_t level = 0;                         ///< output tokens up to it, itself included; 0: the root
+    std::optional<kv_slot> slot = {};                ///< of its cell, if it has one
     std::optional<std::vector<successor>> next = {}; ///< the likeliest, best first, once known
     bool draft = false;
-    bool has_row = false;         ///< of logits, in this round's pass
+    bool has_row = false; ///< of logits, in this round's pass
   };
   struct hypothesis {
     std::uint32_t node = root;
     double logprob = 0;
-    std::shared_ptr<const text_output> text = {}; ///< fed with its tokens; only where stop strings are looked for
+    std::shared_ptr<const text_output> text =
+        {}; ///< fed with its tokens; only where stop strings are looked for
   };
   struct candidate {
     double logprob = 0;

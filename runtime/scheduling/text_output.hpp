@@ -9,7 +9,7 @@ namespace paceline::scheduling {
 
 /// Turns committed tokens into the text the client sees, and finds stop strings in it.
 class text_output {
-public:
+ public:
   virtual ~text_output() = default;
   struct piece {
     std::string text;     ///< whole characters that no stop string can take back any more

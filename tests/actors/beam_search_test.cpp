@@ -23,10 +23,13 @@ void expect_search(const simulated_client& client, const reference_beams& wanted
   ASSERT_FALSE(client.gap);
 }
 
-/// The beam drafter that is right, wrong, or wrong at a third of the positions; others by the name they have elsewhere.
-std::unique_ptr<speculation::drafter> beam_drafter_called(const std::string& name,
-                                                          const std::shared_ptr<const known_searches>& known) {
-  const auto make = [&](auto wrong) { return make_beam_drafter(name, known, small_target().vocab_size, wrong); };
+/// The beam drafter that is right, wrong, or wrong at a third of the positions; others by the name they have
+/// elsewhere.
+std::unique_ptr<speculation::drafter>
+beam_drafter_called(const std::string& name, const std::shared_ptr<const known_searches>& known) {
+  const auto make = [&](auto wrong) {
+    return make_beam_drafter(name, known, small_target().vocab_size, wrong);
+  };
   if (name == "always_right") return make([](std::size_t) { return false; });
   if (name == "always_wrong") return make([](std::size_t) { return true; });
   if (name == "half_right") return make([](std::size_t at) { return at % 3 == 2; });
@@ -39,12 +42,14 @@ struct beam_case {
   bool two_groups = false;
 };
 std::string name_of(const ::testing::TestParamInfo<beam_case>& info) {
-  return info.param.drafter + (info.param.worker ? "_worker" : "_inline") + (info.param.two_groups ? "_groups" : "_off");
+  return info.param.drafter + (info.param.worker ? "_worker" : "_inline") +
+         (info.param.two_groups ? "_groups" : "_off");
 }
 
 class beam_grid : public ::testing::TestWithParam<beam_case> {};
 
-/// The promise: with any drafter a beam search finds what one without cells, trees and drafts finds, whoever runs beside it.
+/// The promise: with any drafter a beam search finds what one without cells, trees and drafts finds, whoever
+/// runs beside it.
 TEST_P(beam_grid, hypotheses_equal_a_search_from_tokens_alone) {
   const auto& param = GetParam();
   std::uint32_t drafted = 0, accepted = 0;
@@ -53,7 +58,8 @@ TEST_P(beam_grid, hypotheses_equal_a_search_from_tokens_alone) {
       for (const std::uint32_t concurrency : {1U, 3U, 8U}) {
         simulation_options options;
         options.seed = width * 1000 + length * 10 + concurrency;
-        SCOPED_TRACE(::testing::Message() << "width " << width << " length " << length << " concurrency " << concurrency);
+        SCOPED_TRACE(::testing::Message()
+                     << "width " << width << " length " << length << " concurrency " << concurrency);
         options.shuffle = true;
         options.two_groups = param.two_groups;
         options.num_partitions = param.two_groups ? 2 : 1;
@@ -88,7 +94,8 @@ TEST_P(beam_grid, hypotheses_equal_a_search_from_tokens_alone) {
           ASSERT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U) << "blocks leaked in pool " << p;
         ASSERT_EQ(sim.scheduler().counters().stale_drafts, 0U);
       }
-  ASSERT_EQ(drafted == 0, param.drafter == "none" || param.drafter == "feature") << "features are of one row, not of each hypothesis";
+  ASSERT_EQ(drafted == 0, param.drafter == "none" || param.drafter == "feature")
+      << "features are of one row, not of each hypothesis";
   if (param.drafter == "always_right") {
     ASSERT_GT(accepted * 100, drafted * 99) << "a lease that comes late may cut a draft";
   }
@@ -102,12 +109,13 @@ TEST_P(beam_grid, hypotheses_equal_a_search_from_tokens_alone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(drafters, beam_grid,
-                         ::testing::Values(beam_case{"none"}, beam_case{"always_right"}, beam_case{"always_wrong"},
-                                           beam_case{"half_right"}, beam_case{"ngram"}, beam_case{"ngram_tree"},
-                                           beam_case{"suffix"}, beam_case{"lookahead"}, beam_case{"feature"},
-                                           beam_case{"twins"}, beam_case{"nasd"},
-                                           beam_case{"always_right", true, true}, beam_case{"half_right", true},
-                                           beam_case{"model", true}, beam_case{"model_dynamic", true, true},
+                         ::testing::Values(beam_case{"none"}, beam_case{"always_right"},
+                                           beam_case{"always_wrong"}, beam_case{"half_right"},
+                                           beam_case{"ngram"}, beam_case{"ngram_tree"}, beam_case{"suffix"},
+                                           beam_case{"lookahead"}, beam_case{"feature"}, beam_case{"twins"},
+                                           beam_case{"nasd"}, beam_case{"always_right", true, true},
+                                           beam_case{"half_right", true}, beam_case{"model", true},
+                                           beam_case{"model_dynamic", true, true},
                                            beam_case{"model_other", true}, beam_case{"cascade", true},
                                            beam_case{"model_foreign_other_dynamic", true}),
                          name_of);
@@ -118,8 +126,8 @@ struct one_search {
 };
 
 /// A search that is alone. `drafter`: one of `beam_drafter_called`, or "none".
-one_search run_alone(const generation_request& request, const std::string& drafter = "none", std::uint32_t length = 4,
-                     model::hash_model_config target = small_target()) {
+one_search run_alone(const generation_request& request, const std::string& drafter = "none",
+                     std::uint32_t length = 4, model::hash_model_config target = small_target()) {
   simulation_options options;
   options.target = target;
   auto known = std::make_shared<known_searches>();
@@ -230,7 +238,8 @@ TEST(beam_search, in_a_pool_for_one_they_take_turns_and_find_the_same) {
         std::uint32_t largest = 0;
         for (std::uint32_t n = 0; n < 4; ++n) {
           requests.push_back(n == 3 ? request_number(n, 1.0F) : search_number(2 * n, width, 20));
-          largest = std::max(largest, static_cast<std::uint32_t>(requests[n].prompt.size()) + width * requests[n].stop.max_tokens);
+          largest = std::max(largest, static_cast<std::uint32_t>(requests[n].prompt.size()) +
+                                          width * requests[n].stop.max_tokens);
         }
         simulation_options options;
         options.target = small_target();

@@ -18,7 +18,8 @@ TEST(real_beams, speculative_and_plain_beam_search_find_what_one_from_tokens_alo
   if (!file) GTEST_SKIP() << "no smollm2.gguf in PACELINE_MODEL_DIR";
   const auto logits_after = logits_of_file(*file);
   auto options = real_engine_options(false);
-  std::erase_if(options.models[0].drafters, [](const auto& d) { return d.name != "ngram" && d.name != "itself"; });
+  std::erase_if(options.models[0].drafters,
+                [](const auto& d) { return d.name != "ngram" && d.name != "itself"; });
   options.models[0].drafters[0].candidates = 4;
   options.models[0].drafters[1].tree = config::tree_kind::dynamic;
   auto started = engine::start(options);

@@ -45,7 +45,8 @@ void expect_found(const generation& got, const test::reference_beams& wanted) {
   const auto last = got.last();
   ASSERT_FALSE(last.failure) << last.failure->message();
   ASSERT_EQ(last.hypotheses.size(), wanted.best.size());
-  for (std::size_t i = 0; i < wanted.best.size(); ++i) ASSERT_EQ(last.hypotheses[i].tokens, wanted.best[i].tokens) << i;
+  for (std::size_t i = 0; i < wanted.best.size(); ++i)
+    ASSERT_EQ(last.hypotheses[i].tokens, wanted.best[i].tokens) << i;
   ASSERT_EQ(got.tokens(), wanted.best.front().tokens);
   ASSERT_EQ(got.text(), last.hypotheses.front().text);
 }
@@ -71,7 +72,8 @@ TEST(engine_beam_search, finds_the_same_with_every_drafter_and_beside_others) {
   for (std::size_t i = 0; i < all.size(); ++i) (*started)->submit(requests[i], all[i].sink());
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].wait();
-    SCOPED_TRACE(::testing::Message() << requests[i].speculation.drafter << " width " << requests[i].beams.width);
+    SCOPED_TRACE(::testing::Message()
+                 << requests[i].speculation.drafter << " width " << requests[i].beams.width);
     ASSERT_NO_FATAL_FAILURE(expect_found(all[i], test::search_beams(target, requests[i])));
   }
   other.wait();

@@ -35,14 +35,16 @@ class beam_drafter final : public speculation::drafter {
  private:
   void draft_one(const draft_task& task, const reference_beams& search, token_tree& tree) const {
     const auto output = task.tokens.subspan(task.prompt_length);
-    std::vector<std::pair<std::vector<token_id>, std::int32_t>> level{{{output.begin(), output.end()}, token_tree::root}};
+    std::vector<std::pair<std::vector<token_id>, std::int32_t>> level{
+        {{output.begin(), output.end()}, token_tree::root}};
     for (std::uint32_t depth = 0; depth < task.draft_length; ++depth) {
       const std::size_t step = output.size() + depth;
       if (step >= search.lived.size()) return;
       const bool wrong = wrong_(step);
       decltype(level) next;
       for (const auto& [path, node] : level)
-        for (auto& longer : wrong ? contradictions(path, search.lived[step]) : continuations(path, search.lived[step])) {
+        for (auto& longer :
+             wrong ? contradictions(path, search.lived[step]) : continuations(path, search.lived[step])) {
           if (tree.size() == task.max_nodes) return;
           const auto token = longer.back();
           next.emplace_back(std::move(longer), tree.add(token, node));
@@ -78,7 +80,8 @@ class beam_drafter final : public speculation::drafter {
 
 } // namespace
 
-std::unique_ptr<speculation::drafter> make_beam_drafter(std::string name, std::shared_ptr<const known_searches> known,
+std::unique_ptr<speculation::drafter> make_beam_drafter(std::string name,
+                                                        std::shared_ptr<const known_searches> known,
                                                         std::uint32_t vocab_size,
                                                         std::function<bool(std::size_t)> wrong) {
   return std::make_unique<beam_drafter>(std::move(name), std::move(known), vocab_size, std::move(wrong));

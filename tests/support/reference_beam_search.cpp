@@ -29,7 +29,8 @@ std::vector<candidate> candidates_of(const logits_of& logits_after, const genera
     const auto row = process(logits_after(context), params, request.stop, context, request.prompt.size());
     for (std::size_t v = 0; v < row.probs.size(); ++v)
       if (row.probs[v] > 0)
-        all.push_back({living[h].logprob + std::log(row.probs[v]), h, token_id{static_cast<std::int32_t>(v)}});
+        all.push_back(
+            {living[h].logprob + std::log(row.probs[v]), h, token_id{static_cast<std::int32_t>(v)}});
   }
   std::stable_sort(all.begin(), all.end(), // they were listed by hypothesis and id
                    [](const candidate& a, const candidate& b) { return a.logprob > b.logprob; });
@@ -42,7 +43,9 @@ reference_beams search_beams(const logits_of& logits_after, const generation_req
   const std::size_t width = request.beams.width;
   const auto& stop = request.stop;
   const auto ends = [&](token_id token, std::size_t length) {
-    const auto in = [&](const std::vector<token_id>& ids) { return std::find(ids.begin(), ids.end(), token) != ids.end(); };
+    const auto in = [&](const std::vector<token_id>& ids) {
+      return std::find(ids.begin(), ids.end(), token) != ids.end();
+    };
     return length >= stop.min_tokens && (in(stop.stop_ids) || (!stop.ignore_eos && in(stop.eos_ids)));
   };
   reference_beams result;
@@ -68,7 +71,8 @@ reference_beams search_beams(const logits_of& logits_after, const generation_req
   if (ended.size() < width) ended.insert(ended.end(), living.begin(), living.end());
   for (auto& one : ended)
     one.score = one.logprob / std::pow(one.tokens.size(), static_cast<double>(request.beams.length_penalty));
-  std::stable_sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+  std::stable_sort(ended.begin(), ended.end(),
+                   [](const auto& a, const auto& b) { return a.score > b.score; });
   if (ended.size() > request.beams.num_best) ended.resize(request.beams.num_best);
   result.best = std::move(ended);
   return result;

@@ -48,7 +48,8 @@ constexpr std::uint32_t prompt_length = 3;
 class search {
  public:
   search(std::uint32_t width, std::uint32_t max_output, stop_params stop = {})
-      : stop_(std::move(stop)), pipeline_({}, stop_), beams_({width, width, 1.0F}, stop_, prompt_length, max_output) {}
+      : stop_(std::move(stop)), pipeline_({}, stop_),
+        beams_({width, width, 1.0F}, stop_, prompt_length, max_output) {}
 
   /// Probabilities after `path`, in letters; of other paths: 0.4 0.3 0.2 0.1.
   std::map<std::string, std::vector<float>> probs;
@@ -70,7 +71,8 @@ class search {
       asked.push_back(path);
       const auto known = probs.find(path);
       const std::vector<float> usual{0.4F, 0.3F, 0.2F, 0.1F};
-      for (std::size_t v = 0; v < vocab; ++v) row_[v] = std::log((known == probs.end() ? usual : known->second)[v]);
+      for (std::size_t v = 0; v < vocab; ++v)
+        row_[v] = std::log((known == probs.end() ? usual : known->second)[v]);
       return std::span(row_);
     });
     EXPECT_EQ(beams_.check_invariants(), "");
