@@ -228,6 +228,24 @@ TEST(beam_search, cells_of_dropped_hypotheses_are_used_again) {
   EXPECT_LT(most, longest * 2 / 3) << "hypotheses share most of their tokens";
 }
 
+TEST(beam_search, keeps_its_cells_when_drafts_are_rejected) {
+  for (std::uint32_t n = 0; n < 40; n += 2) {
+    simulation_options options;
+    options.target = small_target();
+    options.block_size = 1;
+    auto known = std::make_shared<known_searches>();
+    std::vector<simulated_drafter> drafters;
+    drafters.push_back({beam_drafter_called("always_wrong", known), 1, 0, 1});
+    simulation sim(options, std::move(drafters));
+    const auto request = search_number(n, 4, 60);
+    known->emplace(request_id{1}, search_beams(sim.target(), request));
+    sim.submit(request, 1);
+    ASSERT_TRUE(sim.run());
+    ASSERT_FALSE(sim.client(0).failure) << sim.client(0).failure->message();
+    ASSERT_NO_FATAL_FAILURE(expect_search(sim.client(0), known->at(request_id{1}))) << n;
+  }
+}
+
 TEST(beam_search, in_a_pool_for_one_they_take_turns_and_find_the_same) {
   std::uint64_t preemptions = 0;
   for (const std::string drafter : {"none", "half_right", "model_dynamic"})
