@@ -136,7 +136,6 @@ void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device&
   limits.prefix_cache = engine.prefix_cache;
   limits.max_gap = engine.max_gap;
   limits.round_timeout = engine.round_timeout;
-  std::vector<bool> workers;
   bool any_elsewhere = false;
   for (std::uint32_t i = 0; i < drafters.size(); ++i) {
     auto& d = drafters[i];
@@ -153,14 +152,13 @@ void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device&
     limits.drafters.back().length_rule = d.options.length_rule;
     if (d.options.name == "auto") resources.automatic = i;
     limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
-    workers.push_back(worker);
   }
   set_overlap(limits, engine.overlap, any_elsewhere);
   limits.num_guesses = std::max(num_guesses, 1U);
   runner = std::make_unique<scheduling::round_runner>(std::move(resources));
   scheduler = std::make_unique<scheduling::scheduler_state>(std::move(limits));
   stream = recorded(device.make_stream("target:" + options.name, 0), *log, activity::side::target);
-  verifier = std::make_unique<actors::target_verifier_state>(*stream, *runner, std::move(workers),
+  verifier = std::make_unique<actors::target_verifier_state>(*stream, *runner,
                                                              static_cast<std::uint32_t>(num_blocks.size()));
 }
 

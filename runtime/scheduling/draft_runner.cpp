@@ -43,18 +43,22 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
   std::vector<std::size_t> owners;
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
-    if (item.drafter != index_ || item.restart_at || item.target->finish() != finish_reason::none) continue;
+    if (item.worker != index_ || item.restart_at || item.target->finish() != finish_reason::none) continue;
     if (item.drafter_restart) item.target->reset_session(index_);
     if (item.target->kv_length() + 1 != item.target->length()) continue; // its prompt is not complete
     if (item.target->beams()) continue;
-    const auto limit = draft_limit(item, target_block_size_, context_length_);
+    const auto limit = worker_limit(item, draft_limit(item, target_block_size_, context_length_));
     if (limit.length == 0) continue;
+    auto& drafted_at = item.target->drafted_at;
+    batch.catching_up |= item.drafter_restart || item.target->length() > drafted_at + limit.length + 1;
+    drafted_at = item.target->length();
     if (auto ready = foreseen_.take(ops, plan, item, batch)) {
       batch.drafts[i] = *std::move(ready);
       continue;
     }
     tasks.push_back(make_task(item, index_, *drafter_, limit));
-    tasks.back().blocks = std::span(item.drafter_blocks).first(item.drafter_blocks.size() - item.num_spare_blocks);
+    tasks.back().blocks =
+        std::span(item.drafter_blocks).first(item.drafter_blocks.size() - item.num_spare_blocks);
     tasks.back().num_alternates = item.ahead == foresight::outcomes ? num_guesses_ : 0;
     owners.push_back(i);
   }
@@ -75,7 +79,7 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
 void draft_runner::draft_for_beams(device::ops& ops, const round_plan& plan, draft_batch& batch) {
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
-    if (item.drafter != index_ || item.restart_at || !item.target->beams()) continue;
+    if (item.worker != index_ || item.restart_at || !item.target->beams()) continue;
     if (item.target->finish() != finish_reason::none || item.target->kv_length() + 1 != item.target->length()) continue;
     auto drafts = draft_below_hypotheses(ops, item, index_, *drafter_, kv_, target_block_size_);
     if (drafts.empty()) continue;

@@ -19,7 +19,8 @@ class draft_runner {
 
   /// Fills `batch.drafts` for the items of `plan` that use this drafter and are ready to be drafted for.
   void run(device::ops& ops, const round_plan& plan, draft_batch& batch);
-  /// Drafts for `next` while the round before it is verified; `verdict` passes once it is. Before `run`, on its stream.
+  /// Drafts for `next` while the round before it is verified; `verdict` passes once it is. Before `run`, on
+  /// its stream.
   void run_ahead(device::ops& ops, const round_plan& next, const device::fence& verdict) {
     foreseen_.draft(ops, next, verdict);
   }

@@ -19,9 +19,11 @@ std::vector<token_id> best_path(const speculation::token_tree& tree) {
 
 } // namespace
 
-std::uint32_t spare_blocks(std::uint32_t draft_length, std::uint32_t num_guesses, std::uint32_t block_size) noexcept {
+std::uint32_t spare_blocks(std::uint32_t draft_length, std::uint32_t num_guesses,
+                           std::uint32_t block_size) noexcept {
   if (num_guesses == 0 || draft_length == 0) return 0;
-  // From the block of the first draft token on: what lies before it there, the draft, the token behind, the next draft.
+  // From the block of the first draft token on: what lies before it there, the draft, the token behind, the
+  // next draft.
   const auto one = (block_size - 1 + 2 * draft_length + 1 + block_size - 1) / block_size;
   return one * num_guesses * (draft_length + 1);
 }
@@ -104,7 +106,8 @@ foreseen_drafts::outcome foreseen_drafts::open(const pending& request, std::uint
   return made;
 }
 
-speculation::draft_task foreseen_drafts::task_for(const plan_item& item, outcome& which, draft_bounds limit) const {
+speculation::draft_task foreseen_drafts::task_for(const plan_item& item, outcome& which,
+                                                  draft_bounds limit) const {
   const auto& request = item.target->request();
   speculation::draft_task task{};
   task.request = item.target->id();
@@ -129,7 +132,8 @@ void foreseen_drafts::draft(device::ops& ops, const round_plan& next, const devi
   if (!possible_ || verdict.passed()) return;
   std::vector<lane> lanes;
   for (const auto& item : next.items) {
-    if (item.drafter != index_ || item.ahead == foresight::off || item.restart_at || item.drafter_restart) continue;
+    if (item.worker != index_ || item.ahead == foresight::off || item.restart_at || item.drafter_restart)
+      continue;
     auto* request = find(next.group, item.target->id());
     if (request && request->outcomes.empty()) lanes.push_back({request, &item, {}});
   }
@@ -156,13 +160,15 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
     all_kept.blocks.assign(blocks.begin(), blocks.end());
     request.outcomes.push_back(std::move(all_kept));
     request.next = next;
-    if (!request.chain) request.session->forget_draft(); // the clone will move the path's cells over the others
+    if (!request.chain)
+      request.session->forget_draft(); // the clone will move the path's cells over the others
     return false;
   });
   for (auto& lane : lanes) {
     auto task = task_for(*lane.item, lane.request->outcomes.front(), {1, 1, 1});
     task.lengths = length_rule::fixed; // what a rule learns, it learns from drafts
-    task.num_alternates = lane.item->ahead == foresight::outcomes && lane.request->chain ? num_guesses_ - 1 : 0;
+    task.num_alternates =
+        lane.item->ahead == foresight::outcomes && lane.request->chain ? num_guesses_ - 1 : 0;
     tasks.push_back(std::move(task));
   }
   if (tasks.empty()) return;
@@ -170,7 +176,8 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     auto& result = tasks[i].result;
     if (!result.tree.empty()) lanes[i].guesses.push_back(result.tree.tokens().front());
-    for (const auto& more : result.alternates) lanes[i].guesses.insert(lanes[i].guesses.end(), more.begin(), more.end());
+    for (const auto& more : result.alternates)
+      lanes[i].guesses.insert(lanes[i].guesses.end(), more.begin(), more.end());
   }
 }
 
@@ -192,7 +199,8 @@ void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<lane>& lanes)
     for (auto& outcome : lane.request->outcomes) {
       const auto length = static_cast<std::uint32_t>(outcome.text.size());
       const auto remaining = lane.request->remaining - (length - lane.request->length);
-      const auto limit = draft_limit(*lane.item, length, remaining, target_block_size_, context_length_);
+      const auto limit = worker_limit(
+          *lane.item, draft_limit(*lane.item, length, remaining, target_block_size_, context_length_));
       if (limit.length == 0) continue;
       tasks.push_back(task_for(*lane.item, outcome, limit));
       tasks.back().num_alternates = lane.item->ahead == foresight::outcomes ? num_guesses_ : 0;
@@ -203,8 +211,8 @@ void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<lane>& lanes)
   for (std::size_t i = 0; i < tasks.size(); ++i) owners[i]->result = std::move(tasks[i].result);
 }
 
-/// Outcomes other than the first, likeliest first: a run of kept tokens is as likely as the acceptance of late makes it,
-/// a guess half as likely as the one before.
+/// Outcomes other than the first, likeliest first: a run of kept tokens is as likely as the acceptance of
+/// late makes it, a guess half as likely as the one before.
 std::vector<std::pair<std::uint32_t, token_id>> foreseen_drafts::likeliest(const lane& lane) const {
   struct candidate {
     double weight;
@@ -227,8 +235,8 @@ std::vector<std::pair<std::uint32_t, token_id>> foreseen_drafts::likeliest(const
   return out;
 }
 
-/// Each gets the blocks of the committed text and, from the first one that a draft token lies in, blocks of its own with
-/// the same contents.
+/// Each gets the blocks of the committed text and, from the first one that a draft token lies in, blocks of
+/// its own with the same contents.
 void foreseen_drafts::add_outcomes(device::ops& ops, lane& lane) const {
   auto& request = *lane.request;
   if (!request.chain || !kv_) return;
@@ -237,7 +245,7 @@ void foreseen_drafts::add_outcomes(device::ops& ops, lane& lane) const {
   const auto spare = std::span(lane.item->drafter_blocks).subspan(text.size());
   const auto cells = request.session->num_cells();
   const std::size_t shared = cells.committed / size;
-  const std::size_t wanted = (cells.committed % size + 2 * lane.item->draft_length + 1 + size - 1) / size;
+  const std::size_t wanted = (cells.committed % size + 2 * lane.item->worker_length + 1 + size - 1) / size;
   const auto own = std::min(wanted, text.size() - std::min(shared, text.size()));
   if (own == 0) return;
   std::vector<device::kv_copy> copies;

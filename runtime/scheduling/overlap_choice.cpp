@@ -19,7 +19,9 @@ void overlap_choice::observe(foresight planned, std::uint32_t num_requests, std:
   sum_ += static_cast<double>(period.count());
   const auto counted = num_rounds_ - settling_rounds;
   periods_[now_] = sum_ / counted;
-  const auto best = now_ == 0 ? periods_[0] : *std::min_element(periods_.begin(), periods_.begin() + static_cast<std::ptrdiff_t>(now_));
+  const auto best =
+      now_ == 0 ? periods_[0]
+                : *std::min_element(periods_.begin(), periods_.begin() + static_cast<std::ptrdiff_t>(now_));
   const bool hopeless = counted >= hopeless_rounds && periods_[now_] > far_slower * best;
   if (hopeless || counted == trial_rounds) end_trial();
 }

@@ -8,20 +8,21 @@
 
 namespace paceline::scheduling {
 
-/// In which mode rounds overlap drafting with verification, by measured times. A mode changes when drafts are made and
-/// not what they are, so rounds of all modes commit the same tokens and the shortest ones win.
+/// In which mode rounds overlap drafting with verification, by measured times. A mode changes when drafts are
+/// made and not what they are, so rounds of all modes commit the same tokens and the shortest ones win.
 ///
 ///   trial of mode 0 -> trial of mode 1 -> ... -> the best one for a while -> trial of mode 0 -> ...
 ///
-/// Rounds of different numbers of requests are not compared: a trial counts those of one number, and when the number
-/// stays another one, it starts over.
+/// Rounds of different numbers of requests are not compared: a trial counts those of one number, and when the
+/// number stays another one, it starts over.
 ///
 /// Not thread-safe.
 class overlap_choice {
  public:
   static constexpr std::uint32_t settling_rounds = 2; ///< of a trial, not counted: planned in the mode before
   static constexpr std::uint32_t trial_rounds = 16;   ///< counted
-  static constexpr std::uint32_t hopeless_rounds = 4; ///< after so many a trial ends if the mode is far slower
+  static constexpr std::uint32_t hopeless_rounds =
+      4; ///< after so many a trial ends if the mode is far slower
   static constexpr std::uint32_t chosen_rounds = 1000;
   static constexpr std::uint32_t patience = 32; ///< rounds in a row of another number of requests
   static constexpr double least_gain = 1.02;    ///< that a mode must show over those before it
@@ -32,8 +33,8 @@ class overlap_choice {
 
   /// Of the round planned next.
   foresight mode() const noexcept { return modes_[now_]; }
-  /// A round planned in mode `planned`, of `num_requests` requests and without prompt rows, came `period` after the one
-  /// before.
+  /// A round planned in mode `planned`, of `num_requests` requests and without prompt rows, came `period`
+  /// after the one before.
   void observe(foresight planned, std::uint32_t num_requests, std::chrono::nanoseconds period);
 
  private:

@@ -23,4 +23,10 @@ draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint3
   return limit;
 }
 
+draft_bounds worker_limit(const plan_item& item, draft_bounds limit) {
+  limit.length = std::min(limit.length, item.worker_length);
+  if (limit.length == 0) limit.nodes = 0;
+  return limit;
+}
+
 } // namespace paceline::scheduling

@@ -8,9 +8,8 @@
 
 namespace paceline::scheduling {
 
-std::optional<plan_item>
-scheduler_state::beam_item(record &r, flight::part &part, decisions &out) {
-  const auto &lease = r.target_lease;
+std::optional<plan_item> scheduler_state::beam_item(record& r, flight::part& part, decisions& out) {
+  const auto& lease = r.target_lease;
   const auto room = [&](std::uint32_t positions) {
     return positions > r.upper_length ? positions - r.upper_length : 0;
   };
@@ -19,29 +18,27 @@ scheduler_state::beam_item(record &r, flight::part &part, decisions &out) {
       std::min(r.upper_length, max_positions(r))) { // not a cell for each
     // With rounds in flight that is the worst case, and they may give cells
     // back.
-    if (r.num_in_flight == 0 && lease.refused_at != 0 &&
-        lease.refused_at <= look_ahead(r, appetite::plain))
+    if (r.num_in_flight == 0 && lease.refused_at != 0 && lease.refused_at <= look_ahead(r, appetite::plain))
       preempt_youngest(out);
     return std::nullopt;
   }
   auto length = next_draft_length(r);
-  const auto pool = options_.drafters[r.drafter].pool;
-  if (length > 0 &&
-      pool != 0) { // the drafter has one hypothesis at a time in its cells
+  const auto pool = by_worker(r) ? pool_of(r) : 0;
+  if (length > 0 && pool != 0) { // the drafter has one hypothesis at a time in its cells
     want_blocks(r, r.drafter_lease, pool, appetite::chain, out);
-    length =
-        std::min(length, room(r.drafter_lease.positions(options_.block_size)));
+    length = std::min(length, room(r.drafter_lease.positions(options_.block_size)));
   }
   plan_item item;
   item.target = r.target;
   item.blocks = lease.blocks;
   item.drafter = length > 0 ? r.drafter : 0;
   item.draft_length = length;
+  item.worker = length > 0 && by_worker(r) ? r.worker : 0;
+  item.worker_length = item.worker != 0 ? length : 0;
   item.lengths = r.lengths.rule();
-  item.max_nodes = length > 0
-                       ? std::min(num_beam_nodes(r, largest_appetite()),
-                                  room(lease.positions(options_.block_size)))
-                       : 0;
+  item.max_nodes =
+      length > 0 ? std::min(num_beam_nodes(r, largest_appetite()), room(lease.positions(options_.block_size)))
+                 : 0;
   if (length > 0 && pool != 0) {
     item.drafter_blocks = r.drafter_lease.blocks;
     item.drafter_restart = std::exchange(r.drafter_lease.fresh, false);
@@ -52,22 +49,18 @@ scheduler_state::beam_item(record &r, flight::part &part, decisions &out) {
 }
 
 /// Draft tokens of all hypotheses together.
-std::uint32_t scheduler_state::num_beam_nodes(const record &r,
-                                              appetite a) const {
-  if (a == appetite::plain)
-    return 0;
-  const std::uint64_t each =
-      a == appetite::tree ? num_nodes(r, r.draft_length) : r.draft_length;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(
-      each * r.beam_width, beam_search::max_draft_nodes));
+std::uint32_t scheduler_state::num_beam_nodes(const record& r, appetite a) const {
+  if (a == appetite::plain) return 0;
+  const std::uint64_t each = a == appetite::tree ? num_nodes(r, r.draft_length) : r.draft_length;
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(each * r.beam_width, beam_search::max_draft_nodes));
 }
 
 std::uint32_t scheduler_state::beam_growth_in_flight(request_id request) const {
   std::uint32_t growth = 0;
-  for (const auto &[round, f] : flights_)
-    for (const auto &part : f.parts)
-      if (part.request == request)
-        growth += part.growth;
+  for (const auto& [round, f] : flights_)
+    for (const auto& part : f.parts)
+      if (part.request == request) growth += part.growth;
   return growth;
 }
 

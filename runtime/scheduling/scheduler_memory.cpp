@@ -174,10 +174,11 @@ void scheduler_state::preempt_youngest(decisions& out) {
 void scheduler_state::release(record& r, decisions& out) {
   const auto id = r.target->id();
   out.pool.emplace_back(release_command{id, 0, r.target_lease.last_use});
-  if (const auto pool = options_.drafters[r.drafter].pool; pool != 0)
+  if (const auto pool = pool_of(r); pool != 0)
     out.pool.emplace_back(release_command{id, pool, r.drafter_lease.last_use});
   r.target_lease = {};
   r.drafter_lease = {};
+  if (!by_worker(r)) r.worker = 0, r.wish = {};
 }
 
 std::uint32_t scheduler_state::max_positions(const record& r) const {
@@ -211,7 +212,8 @@ std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
   const auto wish = r.target->request().speculation.overlap;
   const bool outcomes = wish ? *wish == foresight::outcomes
                              : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
-  return outcomes && r.group == group_id{0} ? spare_blocks(r.draft_length, options_.num_guesses, options_.block_size) : 0;
+  const auto length = by_worker(r) ? r.draft_length : options_.drafters[r.worker].default_draft_length;
+  return outcomes && r.group == group_id{0} ? spare_blocks(length, options_.num_guesses, options_.block_size) : 0;
 }
 
 /// The part of the drafter's lease that the text does not need.

@@ -69,8 +69,8 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
 std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& part, decisions& out) {
   const auto spent = std::uint64_t{r.upper_length - r.target->prompt_length()};
   if (r.credit <= spent) return std::nullopt; // the client does not keep up
-  if (r.upper_length >= max_positions(r) && r.num_in_flight > 0)
-    return std::nullopt; // it ends in a round in flight, or nearly
+  if (r.known_length + r.num_in_flight >= max_positions(r) && r.num_in_flight > 0)
+    return std::nullopt; // it ends in a round in flight; where that depends on drafts, this one finds out
   auto draft = usable_draft(r, out);
   draft.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(draft.length, r.credit - spent - 1));
   const auto& lease = r.target_lease;
@@ -87,9 +87,11 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
   item.drafter = draft.length > 0 ? r.drafter : 0;
   item.draft_length = draft.length;
   item.lengths = r.lengths.rule();
-  if (draft.length > 0 && options_.drafters[r.drafter].worker) item.ahead = overlap_of(r);
   item.max_nodes = draft.length > 0 ? std::min(draft.nodes, num_nodes(r, draft.length)) : 0;
-  if (draft.length > 0 && options_.drafters[r.drafter].pool != 0) {
+  item.worker_length = draft.length > 0 ? std::min(worker_draft(r, draft.length, out), draft.length) : 0;
+  if (item.worker_length > 0) {
+    item.worker = r.worker;
+    item.ahead = overlap_of(r);
     item.drafter_blocks = r.drafter_lease.blocks;
     item.num_spare_blocks = num_spare_blocks(r);
     item.drafter_restart = std::exchange(r.drafter_lease.fresh, false);
@@ -119,13 +121,26 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
   if (tight_)
     draft.nodes =
         std::min(draft.nodes, std::max(draft.length, beyond_upper(chain_blocks * options_.block_size)));
-  const auto pool = options_.drafters[r.drafter].pool;
-  if (pool == 0) return draft;
+  if (!by_worker(r) || pool_of(r) == 0) return draft;
   // Without memory of its own the drafter waits; that costs speed, never progress.
+  const auto room = worker_draft(r, draft.nodes, out);
+  return {std::min(draft.length, room), std::min(draft.nodes, room)};
+}
+
+/// What the request's worker may draft of `length` tokens, by the lease it has or soon will have in the drafter's pool.
+std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, decisions& out) {
+  if (!by_worker(r)) {
+    if (r.worker == 0) r.worker = r.wish.drafter;
+    length = r.wish.drafter == r.worker ? std::min(length, r.wish.length) : 0;
+  }
+  if (r.worker == 0 || length == 0) return 0;
+  const auto pool = pool_of(r);
+  if (pool == 0) return length;
   want_blocks(r, r.drafter_lease, pool, appetite::chain, out);
   const auto num_blocks = static_cast<std::uint32_t>(r.drafter_lease.blocks.size()) - num_spare_blocks(r);
-  const auto room = beyond_upper(num_blocks * options_.block_size);
-  return {std::min(draft.length, room), std::min(draft.nodes, room)};
+  const auto positions = num_blocks * options_.block_size;
+  if (positions >= max_positions(r)) return length; // to its end, wherever the rounds in flight take it
+  return std::min(length, positions - std::min(positions, r.upper_length));
 }
 
 std::uint32_t scheduler_state::depth(group_id) const {

@@ -47,6 +47,7 @@ decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32
   record r;
   r.target = std::move(request);
   r.drafter = drafter;
+  r.worker = options_.drafters.at(drafter).worker ? drafter : 0;
   r.draft_length = r.target->request().speculation.draft_length.value_or(
       options_.drafters.at(drafter).default_draft_length);
   if (drafter == 0) r.draft_length = 0;

@@ -147,6 +147,8 @@ class scheduler_state {
     group_id group;
     std::uint64_t order = 0; ///< of admission; the youngest is preempted first
     std::uint32_t drafter = 0;
+    std::uint32_t worker = 0; ///< drafter that drafts for it on its own stream, 0: none; of "auto" the first one wished for
+    worker_wish wish;         ///< of "auto"
     std::uint32_t draft_length = 0; ///< the most a round drafts
     speculation::draft_length lengths{length_rule::fixed, 0};
     std::uint64_t credit = 0; ///< output tokens it may commit in all
@@ -225,6 +227,9 @@ class scheduler_state {
   std::optional<plan_item> decode_item(record& r, flight::part& part, decisions& out);
   draft_bounds usable_draft(record& r, decisions& out);
   std::uint32_t next_draft_length(record& r);
+  std::uint32_t worker_draft(record& r, std::uint32_t length, decisions& out);
+  std::uint32_t pool_of(const record& r) const { return options_.drafters[r.worker].pool; }
+  bool by_worker(const record& r) const { return options_.drafters[r.drafter].worker; }
   std::uint32_t depth(group_id group) const;
   std::uint32_t in_flight(group_id group) const;
   std::uint32_t num_in_group(group_id group) const;

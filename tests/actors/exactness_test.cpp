@@ -49,7 +49,7 @@ class exactness_grid : public ::testing::TestWithParam<grid_case> {};
 /// The promise: with any drafter the tokens are those of plain decoding, which is computed here from the tokens alone.
 TEST_P(exactness_grid, tokens_equal_plain_decoding) {
   const auto& param = GetParam();
-  std::uint64_t num_foreseen = 0;
+  std::uint64_t num_foreseen = 0, by_workers = 0;
   for (std::uint32_t length = 1; length <= 8; ++length)
     for (const float temperature : {0.0F, 1.0F})
       for (const std::uint32_t concurrency : {1U, 3U, 8U}) {
@@ -64,6 +64,11 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
           options.auto_draft_length = length;
           for (const char* candidate : {"ngram", "half_right", "always_wrong"})
             drafters.push_back({drafter_called(candidate, small_target(), num_wanted), length, 0});
+        } else if (param.drafter == "auto_of_workers") { // those that are asked a round ahead, too
+          options.auto_draft_length = length;
+          drafters.push_back({drafter_called("ngram", small_target()), length, 0});
+          drafters.push_back({placed(drafter_called("half_right", small_target()), speculation::placement::worker), length, 1});
+          drafters.push_back({drafter_called("model_other", small_target()), length, 1});
         } else if (param.drafter != "none") {
           auto made = drafter_called(param.drafter, small_target(), num_wanted);
           if (param.worker) made = placed(std::move(made), speculation::placement::worker);
@@ -75,7 +80,7 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
           requests.push_back(request_number(n, temperature));
           if (param.drafter == "prediction" || param.drafter == "synthetic")
             requests.back().prediction = nearly(decode_plainly(sim.target(), requests.back()));
-          sim.submit(requests.back(), param.drafter == "none" ? 0 : param.drafter == "auto" ? 4 : 1);
+          sim.submit(requests.back(), param.drafter == "none" ? 0 : param.drafter.starts_with("auto") ? 4 : 1);
         }
         SCOPED_TRACE("length " + std::to_string(length) + " temperature " + std::to_string(temperature) + " concurrency " +
                      std::to_string(concurrency) + " seed " + std::to_string(options.seed));
@@ -92,6 +97,10 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
             param.drafter == "model_foreign") {
           ASSERT_GT(drafted, 0U);
           ASSERT_EQ(accepted, drafted);
+        }
+        if (param.drafter == "auto_of_workers") {
+          const auto& by = sim.scheduler().counters().drafters;
+          by_workers += by[2].num_draft_tokens + by[3].num_draft_tokens;
         }
         const auto& foreseen = sim.scheduler().counters().drafters.back();
         if (param.how == overlapped::ahead || param.how == overlapped::outcomes) {
@@ -127,6 +136,7 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
         ASSERT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
         ASSERT_EQ(sim.scheduler().counters().stale_drafts, 0U);
       }
+  EXPECT_EQ(by_workers > 0, param.drafter == "auto_of_workers");
   const bool in_advance = param.how == overlapped::ahead || param.how == overlapped::outcomes;
   const bool waits = param.drafter == "feature" || param.drafter == "suffix"; // needs the verdict's rows; has no clone
   EXPECT_EQ(num_foreseen > 0, in_advance && !waits);
@@ -171,7 +181,9 @@ INSTANTIATE_TEST_SUITE_P(
                       grid_case{"feature", true, overlapped::ahead}, grid_case{"suffix", true, overlapped::outcomes},
                       grid_case{"model_foreign", true, overlapped::outcomes},
                       grid_case{"model_foreign_text", true, overlapped::outcomes},
-                      grid_case{"model_other", true, overlapped::measured}),
+                      grid_case{"model_other", true, overlapped::measured},
+                      grid_case{"auto_of_workers", true, overlapped::off}, grid_case{"auto_of_workers", true, overlapped::groups},
+                      grid_case{"auto_of_workers", true, overlapped::measured}),
     name_of);
 
 TEST(exactness, trees_are_verified_to_the_last_node) {

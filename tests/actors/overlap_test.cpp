@@ -9,28 +9,6 @@ namespace {
 
 using namespace test;
 
-/// A drafter whose drafting takes virtual time, `cost` a level.
-class slow_drafter final : public speculation::drafter {
-public:
-  slow_drafter(std::unique_ptr<speculation::drafter> inner, virtual_clock*& time, std::chrono::nanoseconds cost)
-      : inner_(std::move(inner)), time_(time), cost_(cost) {}
-  const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
-  std::unique_ptr<speculation::drafter_session> open(request_id r) override { return inner_->open(r); }
-  const model::language_model* own_model() const noexcept override { return inner_->own_model(); }
-  std::uint32_t max_nodes(std::uint32_t length) const noexcept override { return inner_->max_nodes(length); }
-  void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
-    std::uint32_t num_levels = 0;
-    for (const auto& task : tasks) num_levels = std::max(num_levels, task.draft_length);
-    inner_->propose(ops, kv, tasks);
-    time_->spend(cost_ * num_levels);
-  }
-
-private:
-  std::unique_ptr<speculation::drafter> inner_;
-  virtual_clock*& time_;
-  std::chrono::nanoseconds cost_;
-};
-
 struct overlap_run {
   std::vector<device_span> spans;
   std::chrono::nanoseconds both{};

@@ -17,7 +17,7 @@ TEST(real_beams, speculative_and_plain_beam_search_find_what_one_from_tokens_alo
   const auto file = smollm2_file();
   if (!file) GTEST_SKIP() << "no smollm2.gguf in PACELINE_MODEL_DIR";
   const auto logits_after = logits_of_file(*file);
-  auto options = real_engine_options(false);
+  auto options = real_engine_options(config::overlap_mode::off);
   std::erase_if(options.models[0].drafters,
                 [](const auto& d) { return d.name != "ngram" && d.name != "itself"; });
   options.models[0].drafters[0].candidates = 4;

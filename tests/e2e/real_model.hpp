@@ -38,7 +38,7 @@ std::function<std::vector<float>(std::span<const token_id>)> logits_of_file(cons
 
 /// The engine's options: SmolLM2 on two threads with drafters "ngram", "wrong", "itself", "layers" and
 /// "q2_k". Two groups: drafters with a model of their own have the second thread as their partition.
-config::engine_options real_engine_options(bool two_groups);
+config::engine_options real_engine_options(config::overlap_mode overlap);
 
 /// The built-in kinds of drafters and "wrong", whose draft tokens are never those of `right`.
 speculation::drafter_registry registry_with_wrong(std::shared_ptr<const token_table> right);

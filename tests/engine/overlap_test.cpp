@@ -165,7 +165,9 @@ TEST_P(overlap_in_advance, the_next_draft_is_made_while_this_one_is_verified) {
   started.decode(60);
   EXPECT_EQ(point.num_meetings(), enough_meetings);
   EXPECT_GE(num_overlaps(started.spans()), enough_meetings);
-  EXPECT_GT(started.runtime->snapshot().models.at(0).overlap_seconds, 0);
+  const auto counters = started.runtime->snapshot().models.at(0);
+  EXPECT_GT(counters.overlap_seconds, 0);
+  EXPECT_GE(counters.drafters.at(0).num_foreseen, enough_meetings);
 }
 
 INSTANTIATE_TEST_SUITE_P(modes, overlap_in_advance,

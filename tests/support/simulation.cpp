@@ -106,7 +106,6 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   limits.max_gap = options_.max_gap;
   limits.round_timeout = options_.round_timeout;
   scheduling::round_resources resources{metered_.get(), kv_.get(), {}, options_.context_length, &device_->time()};
-  std::vector<bool> workers;
   streams_.push_back(device_->make_stream("target", 0));
   for (std::uint32_t i = 0; i < drafters_.size(); ++i) {
     auto& d = drafters_[i];
@@ -131,11 +130,10 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
       limits.drafters.back().max_nodes = [drafter = d.drafter.get(), most = d.max_tree_nodes](std::uint32_t length) {
         return std::min(drafter->max_nodes(length), most);
       };
-    workers.push_back(worker);
   }
   runner_ = std::make_unique<scheduling::round_runner>(std::move(resources));
   scheduler_ = std::make_unique<scheduling::scheduler_state>(std::move(limits));
-  verifier_ = std::make_unique<actors::target_verifier_state>(*streams_[0], *runner_, std::move(workers), static_cast<std::uint32_t>(ids.size()));
+  verifier_ = std::make_unique<actors::target_verifier_state>(*streams_[0], *runner_, static_cast<std::uint32_t>(ids.size()));
   pool_state_ = std::make_unique<actors::kv_pool_state>(*pools_, std::vector<std::vector<kv::pool_id>>{ids});
   start_actors();
 }
