@@ -2,6 +2,8 @@
 
 #include "runtime/base/error.hpp"
 
+#include <cstdio>
+
 namespace paceline::apps {
 
 /// What `paceline` exits with; `paceline --help` prints the same list.
@@ -22,6 +24,12 @@ inline exit_code code_for(const error& e) {
   case errc::resource_exhausted: return exit_unavailable;
   default: return exit_failure;
   }
+}
+
+/// Says on standard error what went wrong. Returns the exit code for it.
+inline exit_code fail(const error& e) {
+  std::fprintf(stderr, "paceline: %s\n", e.message().c_str());
+  return code_for(e);
 }
 
 } // namespace paceline::apps

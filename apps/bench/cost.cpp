@@ -190,19 +190,13 @@ int cost(const cost_options& options) {
   const std::uint32_t threads =
       options.choice.threads != 0 ? options.choice.threads : std::max(std::thread::hardware_concurrency(), 1U);
   auto model = open(options, threads);
-  if (!model) {
-    std::fprintf(stderr, "paceline: %s\n", model.error().message().c_str());
-    return code_for(model.error());
-  }
+  if (!model) return fail(model.error());
   cpu::thread_team::options team_options;
   team_options.num_threads = threads;
   cpu::thread_team team(team_options);
   machine_limits limits(team);
   const auto m = measure(options, *model, limits);
-  if (!m) {
-    std::fprintf(stderr, "paceline: %s\n", m.error().message().c_str());
-    return code_for(m.error());
-  }
+  if (!m) return fail(m.error());
   json::array rows;
   for (std::size_t i = 0; i < options.rows.size(); ++i) rows.push_back(row_json(options, *m, i, *model, limits));
   if (options.json) {

@@ -17,11 +17,6 @@ namespace {
 
 double seconds(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
 
-int fail(const error& e) {
-  std::fprintf(stderr, "paceline: %s\n", e.message().c_str());
-  return code_for(e);
-}
-
 /// A request of made-up tokens, plain and greedy, that runs to its full length.
 generation_request made_up(std::uint32_t vocab_size, std::uint32_t prompt_tokens, std::uint32_t tokens, std::uint64_t seed) {
   std::mt19937_64 random(seed);

@@ -53,10 +53,6 @@ void print_table(std::span<const arm> arms, const std::vector<arm_figures>& figu
 int serve(const serve_bench_options& options) {
   auto choice = options.choice;
   choice.max_running = options.concurrency;
-  const auto fail = [](const error& e) {
-    std::fprintf(stderr, "paceline: %s\n", e.message().c_str());
-    return code_for(e);
-  };
   choice.further_drafters = options.drafters;
   auto runtime = start_local(choice, options.json);
   if (!runtime) return fail(runtime.error());

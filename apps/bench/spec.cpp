@@ -123,10 +123,6 @@ std::vector<arm> arms_of(const spec_options& options) {
 int spec(const spec_options& options) {
   auto choice = options.choice;
   choice.max_running = *std::ranges::max_element(options.concurrency);
-  const auto fail = [](const error& e) {
-    std::fprintf(stderr, "paceline: %s\n", e.message().c_str());
-    return code_for(e);
-  };
   choice.further_drafters = options.drafters;
   auto runtime = start_local(choice, options.json);
   if (!runtime) return fail(runtime.error());

@@ -18,11 +18,6 @@ namespace paceline::apps {
 
 namespace {
 
-int fail(const error& e) {
-  std::fprintf(stderr, "paceline: %s\n", e.message().c_str());
-  return code_for(e);
-}
-
 /// Encoding needs no weights: a GGUF file with a vocabulary alone will do, a tokenizer.json, or a directory with one.
 expected<tokenizer::tokenizer> open_vocabulary(const std::filesystem::path& path) {
   if (path.extension() == ".gguf") {

@@ -19,11 +19,6 @@ namespace json = boost::json;
 
 namespace {
 
-int fail(const error& e) {
-  std::fprintf(stderr, "paceline: %s\n", e.message().c_str());
-  return code_for(e);
-}
-
 /// The prompt's tokens: of a conversation through the chat template, or of plain text.
 expected<std::vector<token_id>> prompt_tokens(const served_model& model, const run_options& options,
                                               const json::array& messages) {

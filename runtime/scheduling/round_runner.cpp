@@ -109,7 +109,7 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   if (controller_) propose_best(ops, lanes);
   for (auto& lane : lanes) {
     if (lane.draft.tree.empty()) continue;
-    const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
+    const auto limit = limit_of(lane);
     lane.draft.truncate(limit.nodes); // no cells for the rest; what is left is a tree
     const bool stale = lane.draft.base_length != lane.item->target->length();
     const auto vocab_size = resources_.target->info().vocab_size;
@@ -119,54 +119,59 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   }
 }
 
-void round_runner::propose_in_line(device::ops& ops, std::uint32_t index, std::vector<lane>& lanes) {
+/// What an in-line drafter says for `owners`.
+std::vector<speculation::draft> round_runner::propose(device::ops& ops, std::uint32_t index,
+                                                      std::span<lane* const> owners) {
   auto& drafter = *resources_.drafters[index];
   std::vector<speculation::draft_task> tasks;
-  std::vector<lane*> owners;
-  for (auto& lane : lanes) {
-    if (!may_draft(lane, index)) continue;
-    const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
-    if (limit.length == 0) continue;
-    tasks.push_back(make_task(*lane.item, index, drafter, limit));
-    owners.push_back(&lane);
-  }
-  if (tasks.empty()) return;
+  for (const auto* owner : owners) tasks.push_back(make_task(*owner->item, index, drafter, limit_of(*owner)));
   drafter.propose(ops, nullptr, tasks);
-  for (std::size_t t = 0; t < tasks.size(); ++t) owners[t]->draft = std::move(tasks[t].result);
+  std::vector<speculation::draft> drafts;
+  for (auto& task : tasks) drafts.push_back(std::move(task.result));
+  return drafts;
+}
+
+void round_runner::propose_in_line(device::ops& ops, std::uint32_t index, std::vector<lane>& lanes) {
+  const auto owners = drafting(lanes, index);
+  if (owners.empty()) return;
+  auto drafts = propose(ops, index, owners);
+  for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->draft = std::move(drafts[i]);
 }
 
 /// The items of "auto": every candidate drafts, the controller chooses and cuts.
 void round_runner::propose_best(device::ops& ops, std::vector<lane>& lanes) {
-  std::vector<speculation::draft_controller::lane> choices;
-  std::vector<lane*> owners;
-  std::vector<speculation::draft_task> tasks;
   std::uint32_t num_rows = 0;
   for (auto& lane : lanes) {
     num_rows += lane.num_context + lane.draft.tree.size();
-    if (!may_draft(lane, resources_.automatic)) continue;
     auto& sequence = *lane.item->target;
-    controller_->learn(sequence.drafts, sequence.tokens());
-    const auto limit = draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
-    if (limit.length == 0) continue;
-    choices.push_back({&sequence.drafts, std::vector<speculation::draft>(candidates_.size()), 0, {}});
-    owners.push_back(&lane);
+    if (may_draft(lane, resources_.automatic)) controller_->learn(sequence.drafts, sequence.tokens());
   }
-  if (choices.empty()) return;
-  for (std::size_t c = 0; c < candidates_.size(); ++c) {
-    auto& drafter = *resources_.drafters[candidates_[c]];
-    tasks.clear();
-    for (auto* owner : owners)
-      tasks.push_back(make_task(*owner->item, candidates_[c], drafter,
-                                draft_limit(*owner->item, resources_.kv->block_size(), resources_.context_length)));
-    drafter.propose(ops, nullptr, tasks);
-    for (std::size_t t = 0; t < tasks.size(); ++t) choices[t].proposals[c] = std::move(tasks[t].result);
+  const auto owners = drafting(lanes, resources_.automatic);
+  if (owners.empty()) return;
+  std::vector<speculation::draft_controller::lane> choices(owners.size());
+  for (std::size_t i = 0; i < owners.size(); ++i) choices[i].history = &owners[i]->item->target->drafts;
+  for (const auto candidate : candidates_) {
+    auto drafts = propose(ops, candidate, owners);
+    for (std::size_t i = 0; i < owners.size(); ++i) choices[i].proposals.push_back(std::move(drafts[i]));
   }
   controller_->choose(choices, num_rows);
-  for (std::size_t i = 0; i < choices.size(); ++i) {
+  for (std::size_t i = 0; i < owners.size(); ++i) {
     if (choices[i].chosen.tree.empty()) continue;
     owners[i]->draft = std::move(choices[i].chosen);
     owners[i]->drafter = candidates_[choices[i].candidate];
   }
+}
+
+/// The lanes that drafter number `index` is to draft for and that have room for a draft.
+std::vector<round_runner::lane*> round_runner::drafting(std::vector<lane>& lanes, std::uint32_t index) const {
+  std::vector<lane*> found;
+  for (auto& lane : lanes)
+    if (may_draft(lane, index) && limit_of(lane).length > 0) found.push_back(&lane);
+  return found;
+}
+
+draft_bounds round_runner::limit_of(const lane& lane) const {
+  return draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
 }
 
 /// Drafts of drafter number `index` continue a context that this pass completes, a token at a time.

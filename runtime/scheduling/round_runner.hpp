@@ -56,6 +56,9 @@ private:
                       std::vector<lane>& lanes);
   void propose_in_line(device::ops& ops, std::uint32_t drafter, std::vector<lane>& lanes);
   void propose_best(device::ops& ops, std::vector<lane>& lanes);
+  std::vector<lane*> drafting(std::vector<lane>& lanes, std::uint32_t drafter) const;
+  std::vector<speculation::draft> propose(device::ops& ops, std::uint32_t drafter, std::span<lane* const> owners);
+  draft_bounds limit_of(const lane& lane) const;
   bool may_draft(const lane& lane, std::uint32_t drafter) const;
   void add_rows(lane& lane);
   void run_pass(device::ops& ops, const std::vector<lane>& lanes);

@@ -81,7 +81,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
   item.max_rows = 1;
   item.drafter = draft.length > 0 ? r.drafter : 0;
   item.draft_length = draft.length;
-  item.lengths = r.length_rule_wanted;
+  item.lengths = r.lengths.rule();
   item.max_nodes = draft.length > 0 ? std::min(draft.nodes, num_nodes(r, draft.length)) : 0;
   if (draft.length > 0 && options_.drafters[r.drafter].pool != 0) {
     item.drafter_blocks = r.drafter_lease.blocks;

@@ -49,8 +49,8 @@ decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32
   r.draft_length = r.target->request().speculation.draft_length.value_or(
       options_.drafters.at(drafter).default_draft_length);
   if (drafter == 0) r.draft_length = 0;
-  r.length_rule_wanted = r.target->request().speculation.length_rule.value_or(options_.drafters[drafter].length_rule);
-  r.lengths = {r.length_rule_wanted, r.draft_length};
+  r.lengths = {r.target->request().speculation.length_rule.value_or(options_.drafters[drafter].length_rule),
+               r.draft_length};
   r.credit = credit;
   r.deadline = now + r.target->request().timeout;
   const std::uint64_t pool_positions = std::uint64_t{options_.num_blocks} * options_.block_size;

@@ -142,7 +142,6 @@ class scheduler_state {
     std::uint32_t drafter = 0;
     std::uint32_t draft_length = 0; ///< the most a round drafts
     speculation::draft_length lengths{length_rule::fixed, 0};
-    length_rule length_rule_wanted = length_rule::fixed;
     std::uint64_t credit = 0; ///< output tokens it may commit in all
     time_point deadline;
     lease target_lease;

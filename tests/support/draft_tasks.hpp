@@ -32,6 +32,11 @@ inline std::unique_ptr<speculation::drafter> built_in(const config::drafter_opti
   return *std::move(made);
 }
 
+/// For drafters that compute nothing on a device.
+struct no_ops final : device::ops {
+  std::string_view level() const noexcept override { return "test"; }
+};
+
 /// A request as one drafter sees it, call after call.
 class drafted_request {
  public:
@@ -66,9 +71,7 @@ class drafted_request {
     task.tenant = tenant_;
     task.prediction = prediction;
     task.session = session_.get();
-    struct no_ops final : device::ops {
-      std::string_view level() const noexcept override { return "test"; }
-    } ops;
+    no_ops ops;
     from_->propose(ops, nullptr, {&task, 1});
     return std::move(task.result);
   }

@@ -16,6 +16,8 @@ class draft_length {
   /// `most`: never longer; where `fixed` stays and the others begin.
   draft_length(length_rule rule, std::uint32_t most) noexcept : rule_(rule), most_(most), now_(most) {}
 
+  length_rule rule() const noexcept { return rule_; }
+
   /// A round verified `num_draft` >= 1 tokens and kept the first `num_accepted`.
   void on_verified(std::uint32_t num_draft, std::uint32_t num_accepted) noexcept;
 

@@ -36,9 +36,18 @@ class host_drafter : public drafter {
   drafter_traits traits_;
 };
 
-/// "drafter "lookup": " in front of what is wrong with an option.
-inline error bad_option(const config::drafter_options& options, const std::string& rule) {
-  return {errc::invalid_argument, "drafter \"" + options.name + "\": " + rule};
+inline constexpr std::uint32_t longest_ngram = 32;
+
+/// `ngram_min` from `least` on, `ngram_max` from that on, both at most 32.
+inline expected<void> check_ngram_lengths(const config::drafter_options& options, std::uint32_t least) {
+  const std::string longest = std::to_string(longest_ngram);
+  if (options.ngram_min < least || options.ngram_min > longest_ngram)
+    return bad_option(options, "ngram_min = " + std::to_string(options.ngram_min) + ", must be " +
+                                   std::to_string(least) + " to " + longest);
+  if (options.ngram_max < options.ngram_min || options.ngram_max > longest_ngram)
+    return bad_option(options,
+                      "ngram_max = " + std::to_string(options.ngram_max) + ", must be ngram_min to " + longest);
+  return {};
 }
 
 } // namespace paceline::speculation

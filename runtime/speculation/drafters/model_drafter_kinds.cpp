@@ -16,10 +16,6 @@ using config::draft_vocabulary;
 using config::tree_kind;
 using own_model = std::shared_ptr<const model::language_model>;
 
-error broken(const drafter_parts& parts, const std::string& rule) {
-  return {errc::invalid_argument, "drafter \"" + parts.options.name + "\": " + rule};
-}
-
 expected<model_drafter_settings> settings_of(const drafter_parts& parts) {
   const config::drafter_options& options = parts.options;
   model_drafter_settings settings{.max_tree_nodes = options.max_tree_nodes,
@@ -28,7 +24,7 @@ expected<model_drafter_settings> settings_of(const drafter_parts& parts) {
   settings.shape = {.kind = options.tree, .top_k = std::clamp(options.tree_top_k, 1U, 16U)};
   if (options.tree == tree_kind::fixed) {
     auto paths = parse_template(options.tree_paths);
-    if (!paths) return broken(parts, std::move(paths).error().message());
+    if (!paths) return bad_option(parts.options, std::move(paths).error().message());
     settings.shape.paths = *std::move(paths);
     if (settings.shape.paths.empty())
       settings.shape.paths =
@@ -39,7 +35,8 @@ expected<model_drafter_settings> settings_of(const drafter_parts& parts) {
 
 expected<std::unique_ptr<drafter>> make(const drafter_parts& parts, own_model model,
                                         model_drafter_settings settings) {
-  if (model == nullptr) return broken(parts, "kind " + parts.options.kind + " needs a model (path)");
+  if (model == nullptr)
+    return bad_option(parts.options, "kind " + parts.options.kind + " needs a model (path)");
   return std::unique_ptr<drafter>(std::make_unique<model_drafter>(
       parts.options, std::move(model), parts.target_vocab_size, std::move(settings)));
 }
@@ -54,18 +51,19 @@ expected<std::vector<std::uint32_t>> chosen_layers(const drafter_parts& parts, s
     const char* const end = text.data() + text.size();
     const auto [next, failed] = std::from_chars(text.data(), end, layer);
     if (failed != std::errc() || next != end || layer >= num_layers)
-      return broken(parts, "skip_layers: \"" + text + "\" is not a layer of the target, which has " +
-                               std::to_string(num_layers));
+      return bad_option(parts.options, "skip_layers: \"" + text +
+                                           "\" is not a layer of the target, which has " +
+                                           std::to_string(num_layers));
     std::erase(layers, layer);
   }
   if (options.skip_layers.empty()) {
     const std::uint32_t count = options.layers == 0 ? num_layers / 2 : options.layers;
     if (count > num_layers)
-      return broken(parts,
-                    "layers = " + std::to_string(count) + ", the target has " + std::to_string(num_layers));
+      return bad_option(parts.options, "layers = " + std::to_string(count) + ", the target has " +
+                                           std::to_string(num_layers));
     layers.resize(count);
   }
-  if (layers.empty()) return broken(parts, "no layer of the target is left to run");
+  if (layers.empty()) return bad_option(parts.options, "no layer of the target is left to run");
   return layers;
 }
 
@@ -77,15 +75,15 @@ expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts
   const draft_vocabulary vocabulary = parts.options.vocabulary;
   if (parts.own_model != nullptr && vocabulary != draft_vocabulary::same) {
     if (!parts.own_vocabulary || !parts.target_vocabulary)
-      return broken(parts, "another vocabulary needs both models' tokenizers");
+      return bad_option(parts.options, "another vocabulary needs both models' tokenizers");
     const bool retokenise = vocabulary == draft_vocabulary::retokenise;
     if (retokenise && parts.options.tree != tree_kind::chain)
-      return broken(parts, "text that is tokenised anew is a chain");
+      return bad_option(parts.options, "text that is tokenised anew is a chain");
     auto bridge = vocabulary_bridge::make(retokenise ? vocabulary_bridge::method::retokenise
                                                      : vocabulary_bridge::method::intersection,
                                           parts.own_vocabulary, parts.target_vocabulary,
                                           parts.own_model->info().vocab_size, parts.target_vocab_size);
-    if (!bridge) return broken(parts, std::move(bridge).error().message());
+    if (!bridge) return bad_option(parts.options, std::move(bridge).error().message());
     settings->bridge = *std::move(bridge);
   }
   return make(parts, parts.own_model, *std::move(settings));
@@ -94,12 +92,12 @@ expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts
 expected<std::unique_ptr<drafter>> make_cascade_drafter(const drafter_parts& parts) {
   auto settings = settings_of(parts);
   if (!settings) return std::move(settings).error();
-  if (parts.options.tree != tree_kind::chain) return broken(parts, "a cascade drafts chains");
+  if (parts.options.tree != tree_kind::chain) return bad_option(parts.options, "a cascade drafts chains");
   if (parts.options.vocabulary != draft_vocabulary::same)
-    return broken(parts, "a cascade needs the target's vocabulary");
+    return bad_option(parts.options, "a cascade needs the target's vocabulary");
   if (parts.options.ngram_min < 1 || parts.options.ngram_max < parts.options.ngram_min ||
       parts.options.ngram_max > 32)
-    return broken(parts, "ngram_min must be at least 1, ngram_max at least that and at most 32");
+    return bad_option(parts.options, "ngram_min must be at least 1, ngram_max at least that and at most 32");
   settings->ngram_min = parts.options.ngram_min;
   settings->ngram_max = parts.options.ngram_max;
   return make(parts, parts.own_model, *std::move(settings));
@@ -108,7 +106,7 @@ expected<std::unique_ptr<drafter>> make_cascade_drafter(const drafter_parts& par
 expected<std::unique_ptr<drafter>> make_self_drafter(const drafter_parts& parts) {
   auto settings = settings_of(parts);
   if (!settings) return std::move(settings).error();
-  if (parts.target == nullptr) return broken(parts, "kind self needs the target");
+  if (parts.target == nullptr) return bad_option(parts.options, "kind self needs the target");
   auto layers = chosen_layers(parts, parts.target->info().num_layers);
   if (!layers) return std::move(layers).error();
   struct part {
@@ -117,8 +115,8 @@ expected<std::unique_ptr<drafter>> make_self_drafter(const drafter_parts& parts)
   };
   auto made = std::make_shared<part>(parts.target, parts.target->part_of(*layers));
   if (made->view == nullptr)
-    return broken(parts,
-                  "a model of architecture " + parts.target->info().architecture + " cannot run in part");
+    return bad_option(parts.options,
+                      "a model of architecture " + parts.target->info().architecture + " cannot run in part");
   return make(parts, own_model(made, made->view.get()), *std::move(settings));
 }
 

@@ -12,7 +12,6 @@ namespace paceline::speculation {
 
 namespace {
 
-constexpr std::uint32_t longest_ngram = 32;
 constexpr std::size_t max_followers = 8; ///< counted a context
 constexpr std::size_t max_catch_up = 2048;
 /// Contexts kept; a store that is full learns the followers of known contexts only.
@@ -131,11 +130,7 @@ class nasd_drafter final : public host_drafter<nasd_session> {
 
 expected<std::unique_ptr<drafter>> make_nasd_drafter(const drafter_parts& parts) {
   const auto& options = parts.options;
-  if (options.ngram_min < 2 || options.ngram_min > longest_ngram)
-    return bad_option(options, "ngram_min = " + std::to_string(options.ngram_min) + ", must be 2 to 32");
-  if (options.ngram_max < options.ngram_min || options.ngram_max > longest_ngram)
-    return bad_option(options,
-                      "ngram_max = " + std::to_string(options.ngram_max) + ", must be ngram_min to 32");
+  if (auto checked = check_ngram_lengths(options, 2); !checked) return std::move(checked).error();
   if (options.top_tokens < 1 || options.top_tokens > 16)
     return bad_option(options, "top_tokens = " + std::to_string(options.top_tokens) + ", must be 1 to 16");
   return std::unique_ptr<drafter>(std::make_unique<nasd_drafter>(options));

@@ -12,7 +12,6 @@ namespace paceline::speculation {
 
 namespace {
 
-constexpr std::uint32_t longest_ngram = 32;
 constexpr std::size_t longest_signal = 64;
 /// Tokens indexed a call and session (about half a millisecond): a long prompt is learnt over several rounds.
 constexpr std::size_t max_catch_up = 4096;
@@ -110,10 +109,7 @@ class ngram_drafter final : public host_drafter<ngram_session> {
 
 expected<std::unique_ptr<drafter>> make_ngram_drafter(const drafter_parts& parts) {
   const auto& options = parts.options;
-  if (options.ngram_min < 1 || options.ngram_min > longest_ngram)
-    return bad_option(options, "ngram_min = " + std::to_string(options.ngram_min) + ", must be 1 to 32");
-  if (options.ngram_max < options.ngram_min || options.ngram_max > longest_ngram)
-    return bad_option(options, "ngram_max = " + std::to_string(options.ngram_max) + ", must be ngram_min to 32");
+  if (auto checked = check_ngram_lengths(options, 1); !checked) return std::move(checked).error();
   if (options.candidates < 1 || options.candidates > 16)
     return bad_option(options, "candidates = " + std::to_string(options.candidates) + ", must be 1 to 16");
   return std::unique_ptr<drafter>(std::make_unique<ngram_drafter>(options));

@@ -43,8 +43,7 @@ expected<std::unique_ptr<drafter>> drafter_registry::make(const drafter_parts& p
   if (factory != factories_.end()) return factory->second(parts);
   std::string known;
   for (const auto& [kind, make_one] : factories_) known += (known.empty() ? "" : ", ") + kind;
-  return error{errc::invalid_argument, "drafter \"" + parts.options.name + "\": kind \"" +
-                                           parts.options.kind + "\" is not one of " + known};
+  return bad_option(parts.options, "kind \"" + parts.options.kind + "\" is not one of " + known);
 }
 
 std::vector<std::string> drafter_registry::kinds() const {

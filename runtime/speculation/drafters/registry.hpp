@@ -30,6 +30,11 @@ struct drafter_parts {
   std::function<expected<std::vector<token_id>>(std::string_view text)> encode = {};
 };
 
+/// "drafter "lookup": " in front of what is wrong with an option.
+inline error bad_option(const config::drafter_options& options, const std::string& rule) {
+  return {errc::invalid_argument, "drafter \"" + options.name + "\": " + rule};
+}
+
 using drafter_factory = std::function<expected<std::unique_ptr<drafter>>(const drafter_parts&)>;
 
 /// Kinds of drafters by the name they have in the configuration.

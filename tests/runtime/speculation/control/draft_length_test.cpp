@@ -1,5 +1,7 @@
 #include "runtime/speculation/control/draft_length.hpp"
 
+#include "tests/runtime/speculation/control/cost_curves.hpp"
+
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -7,13 +9,6 @@
 
 namespace paceline::speculation {
 namespace {
-
-pass_cost straight(double slope) {
-  pass_cost cost;
-  for (int i = 0; i < 100; ++i)
-    for (std::uint32_t rows = 1; rows <= 20; ++rows) cost.observe(rows, 1e6 * (1 + slope * (rows - 1)));
-  return cost;
-}
 
 TEST(draft_length, stays_where_it_is_by_rule_fixed) {
   draft_length length(length_rule::fixed, 5);

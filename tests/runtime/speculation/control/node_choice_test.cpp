@@ -1,19 +1,13 @@
 #include "runtime/speculation/control/node_choice.hpp"
 
+#include "tests/runtime/speculation/control/cost_curves.hpp"
+
 #include <gtest/gtest.h>
 
 #include <random>
 
 namespace paceline::speculation {
 namespace {
-
-/// A curve that costs `slope` a row.
-pass_cost straight(double slope) {
-  pass_cost cost;
-  for (int i = 0; i < 300; ++i)
-    for (std::uint32_t rows = 1; rows <= 40; ++rows) cost.observe(rows, 1e6 * (1 + slope * (rows - 1)));
-  return cost;
-}
 
 TEST(node_choice, takes_what_pays_and_leaves_the_rest) {
   const pass_cost cost = straight(0.3);

@@ -3,21 +3,19 @@
 #include "runtime/device/ops.hpp"
 #include "runtime/model/hash_model.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
+#include "tests/support/draft_tasks.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 /// One request and a drafter with a model, without a target: tests commit what they like.
 namespace paceline::speculation::test_support {
 
-struct no_ops final : device::ops {
-  std::string_view level() const noexcept override { return "test"; }
-};
-
-/// Counts rows and remembers none of its callers' mistakes: a hash model that reports its passes.
+/// Counts rows and remembers none of its callers' mistakes: a hash model that reports its passes and can fail one.
 class counted_model final : public model::language_model {
  public:
   explicit counted_model(const model::hash_model_config& config) : model_(config) {}
@@ -29,9 +27,14 @@ class counted_model final : public model::language_model {
   void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
                const model::forward_outputs& outputs) const override {
     rows_of_passes.push_back(batch.rows.size());
+    if (fail_next_pass) {
+      fail_next_pass = false;
+      throw std::runtime_error("lost");
+    }
     model_.forward(ops, batch, kv, outputs);
   }
   mutable std::vector<std::size_t> rows_of_passes;
+  mutable bool fail_next_pass = false;
 
  private:
   model::hash_model model_;
@@ -53,7 +56,7 @@ class drafted_request {
   }
 
   draft propose() {
-    no_ops ops;
+    test::no_ops ops;
     draft_task task{};
     task.request = request_id{1};
     task.tokens = tokens;

@@ -1,48 +1,18 @@
 #include "runtime/speculation/drafters/model_drafter.hpp"
 
-#include "runtime/device/ops.hpp"
 #include "runtime/model/hash_model.hpp"
+#include "tests/runtime/speculation/drafters/drafted_request.hpp"
 #include "tests/support/test_drafters.hpp"
 
 #include <gtest/gtest.h>
 
 #include <optional>
-#include <stdexcept>
 #include <vector>
 
 namespace paceline::speculation {
 namespace {
 
-struct no_ops final : device::ops {
-  std::string_view level() const noexcept override { return "test"; }
-};
-
-/// A hash model that reports its passes and can fail one.
-class watched_model final : public model::language_model {
- public:
-  explicit watched_model(const model::hash_model_config& config) : model_(config) {}
-
-  const model::model_info& info() const noexcept override { return model_.info(); }
-  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t num_blocks,
-                                                     std::uint32_t block_size) const override {
-    return model_.make_kv_storage(num_blocks, block_size);
-  }
-  void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
-               const model::forward_outputs& outputs) const override {
-    rows_of_passes.push_back(batch.rows.size());
-    if (fail_next_pass) {
-      fail_next_pass = false;
-      throw std::runtime_error("lost");
-    }
-    model_.forward(ops, batch, kv, outputs);
-  }
-
-  mutable std::vector<std::size_t> rows_of_passes;
-  mutable bool fail_next_pass = false;
-
- private:
-  model::hash_model model_;
-};
+using test_support::counted_model;
 
 constexpr std::uint32_t vocab = 20;
 constexpr std::uint32_t block_size = 4;
@@ -50,7 +20,7 @@ constexpr std::uint32_t block_size = 4;
 class model_drafter_test : public testing::Test {
  protected:
   void use(const model::hash_model_config& config, std::uint32_t target_vocab = vocab) {
-    own = std::make_shared<watched_model>(config);
+    own = std::make_shared<counted_model>(config);
     drafter.emplace(test::options_of("small", "model"), own, target_vocab);
     kv = own->make_kv_storage(2000, block_size);
     next_block = 0;
@@ -100,7 +70,7 @@ class model_drafter_test : public testing::Test {
       tasks[i].session = requests[i]->session.get();
     }
     own->rows_of_passes.clear();
-    no_ops ops;
+    test::no_ops ops;
     drafter->propose(ops, kv.get(), tasks);
     std::vector<draft> drafts;
     for (draft_task& task : tasks) drafts.push_back(std::move(task.result));
@@ -130,7 +100,7 @@ class model_drafter_test : public testing::Test {
     return path;
   }
 
-  std::shared_ptr<watched_model> own;
+  std::shared_ptr<counted_model> own;
   std::optional<model_drafter> drafter;
   std::unique_ptr<model::kv_storage> kv;
   std::uint32_t next_block = 0;

@@ -11,10 +11,6 @@
 namespace paceline::speculation {
 namespace {
 
-struct no_ops final : device::ops {
-  std::string_view level() const noexcept override { return "test"; }
-};
-
 std::unique_ptr<drafter> make(std::uint32_t min_length, std::uint32_t max_length) {
   config::drafter_options options = test::options_of("lookup", "ngram");
   options.ngram_min = min_length;
@@ -32,7 +28,7 @@ std::vector<std::int32_t> propose(drafter& from, drafter_session* session,
   task.tokens = tokens;
   task.draft_length = length;
   task.session = session;
-  no_ops ops;
+  test::no_ops ops;
   from.propose(ops, nullptr, {&task, 1});
   EXPECT_EQ(task.result.base_length, text.size());
   EXPECT_TRUE(task.result.tree.is_chain());
