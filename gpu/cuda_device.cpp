@@ -63,8 +63,8 @@ expected<std::unique_ptr<cuda_device>> cuda_device::open(runtime_api& api, int i
   if (const status failure = api.num_devices(num_devices); failure != 0)
     return error(errc::unsupported, "device " + asked.name + ": " + api.describe(failure));
   if (index < 0 || index >= num_devices)
-    return error(errc::unsupported,
-                 "device " + asked.name + ": this machine has " + std::to_string(num_devices) + " CUDA devices");
+    return error(errc::unsupported, "device " + asked.name + ": this machine has " +
+                                        std::to_string(num_devices) + " CUDA devices");
   device_facts facts;
   if (const status failure = api.inspect(index, facts); failure != 0)
     return asked.error_of(failure, "cudaGetDeviceProperties");
@@ -117,7 +117,8 @@ cuda_device::pack(std::string_view name, const device::tensor_view& tensor, cons
                            static_cast<std::uint16_t>(traits.block_values),
                            static_cast<std::uint32_t>(tensor.num_rows),
                            static_cast<std::uint32_t>(tensor.num_cols)};
-    return std::unique_ptr<const device::matrix>(std::make_unique<cuda_matrix>(context_, std::move(bytes), rows));
+    return std::unique_ptr<const device::matrix>(
+        std::make_unique<cuda_matrix>(context_, std::move(bytes), rows));
   } catch (const cuda_failure& e) {
     return error(e.error()).within("tensor " + std::string(name));
   }

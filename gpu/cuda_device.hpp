@@ -18,7 +18,8 @@ class cuda_device final : public device::compute_device,
                           public device::weight_memory,
                           public device::buffer_memory {
  public:
-  /// Device number `index` of `api`. Fails with `unsupported` where there is no driver or no device of that number.
+  /// Device number `index` of `api`. Fails with `unsupported` where there is no driver or no device of that
+  /// number.
   static expected<std::unique_ptr<cuda_device>> open(runtime_api& api, int index);
 
   const std::string& name() const noexcept override { return context_.name; }
@@ -33,7 +34,8 @@ class cuda_device final : public device::compute_device,
   make_stream(std::string name, std::uint32_t partition,
               device::stream_priority priority = device::stream_priority::normal) override;
 
-  expected<std::unique_ptr<const device::matrix>> pack(std::string_view name, const device::tensor_view& tensor,
+  expected<std::unique_ptr<const device::matrix>> pack(std::string_view name,
+                                                       const device::tensor_view& tensor,
                                                        const device::bytes_done& done = {}) override;
   std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override;
 

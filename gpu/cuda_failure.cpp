@@ -24,8 +24,8 @@ std::string_view short_path(std::string_view path) {
 } // namespace
 
 error device_context::error_of(status failure, std::string_view call, std::source_location place) const {
-  return {code_of(api.kind_of(failure)), name + ": " + std::string(call) + ": " + api.describe(failure) + ", at " +
-                                             std::string(short_path(place.file_name())) + ":" +
+  return {code_of(api.kind_of(failure)), name + ": " + std::string(call) + ": " + api.describe(failure) +
+                                             ", at " + std::string(short_path(place.file_name())) + ":" +
                                              std::to_string(place.line())};
 }
 

@@ -7,8 +7,8 @@
 
 namespace paceline::gpu {
 
-/// Weights on a GPU, as in the file. Kernels read them byte by byte; a layout that they read faster changes neither
-/// values nor results.
+/// Weights on a GPU, as in the file. Kernels read them byte by byte; a layout that they read faster changes
+/// neither values nor results.
 class cuda_matrix final : public device::matrix {
  public:
   cuda_matrix(const device_context& on, memory bytes, const weight_rows& rows)

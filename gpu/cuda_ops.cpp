@@ -18,13 +18,16 @@ constexpr std::uint32_t warp_threads = 32;
 /// Threads of a block where each works on its own.
 constexpr std::uint32_t row_threads = 128;
 
-std::uint32_t pieces(std::size_t num, std::size_t of) { return static_cast<std::uint32_t>((num + of - 1) / of); }
+std::uint32_t pieces(std::size_t num, std::size_t of) {
+  return static_cast<std::uint32_t>((num + of - 1) / of);
+}
 
 std::uint32_t count(std::size_t num) { return static_cast<std::uint32_t>(num); }
 
 const cuda_matrix& weights_on(const device_context& on, const device::matrix* weights, const char* op) {
   const auto* const found = dynamic_cast<const cuda_matrix*>(weights);
-  PACELINE_CHECK(found != nullptr && &found->on() == &on, std::string(op) + ": the weights are not of " + on.name);
+  PACELINE_CHECK(found != nullptr && &found->on() == &on,
+                 std::string(op) + ": the weights are not of " + on.name);
   return *found;
 }
 
@@ -50,7 +53,8 @@ class packer {
 cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
     : queue_(queue), pool_(pool), level_(queue.on().name + "/simple"), done_(queue.on()), arena_(pool) {}
 
-// ---- memory -----------------------------------------------------------------------------------------------------------
+// ---- memory
+// -----------------------------------------------------------------------------------------------------------
 
 template <class T>
 const T* cuda_ops::send(std::span<const T> values) {
@@ -79,7 +83,8 @@ batch_view cuda_ops::send_batch(const device::row_batch& batch) {
   if (next_batch_ == sent_batch_) return sent_view_;
   const std::byte* const at = send(std::span<const std::byte>(next_batch_));
   sent_view_ = {reinterpret_cast<const device::batch_entry*>(at + rows_at),
-                reinterpret_cast<const kv_slot*>(at + paths_at), reinterpret_cast<const block_id*>(at + blocks_at),
+                reinterpret_cast<const kv_slot*>(at + paths_at),
+                reinterpret_cast<const block_id*>(at + blocks_at),
                 reinterpret_cast<const std::uint32_t*>(at + first_at)};
   sent_batch_.swap(next_batch_);
   return sent_view_;
@@ -121,7 +126,8 @@ std::vector<std::unique_ptr<mirrored_pool::slab>> cuda_ops::forget_sent() {
   return arena_.release();
 }
 
-// ---- launches ---------------------------------------------------------------------------------------------------------
+// ---- launches
+// ---------------------------------------------------------------------------------------------------------
 
 template <class Params>
 void cuda_ops::launch(kernel_id kernel, const launch_shape& shape, const Params& params) {
@@ -142,8 +148,8 @@ quantised_rows cuda_ops::quantise(const device::matmul_args& args) {
   const std::size_t of_sums = num_blocks * 2 * sizeof(std::int16_t);
   resize(activations_, of_scales + of_sums + num_blocks * quantised_block);
   std::byte* const at = activations_.data();
-  const quantised_rows out{reinterpret_cast<std::int8_t*>(at + of_scales + of_sums), reinterpret_cast<float*>(at),
-                           reinterpret_cast<std::int16_t*>(at + of_scales)};
+  const quantised_rows out{reinterpret_cast<std::int8_t*>(at + of_scales + of_sums),
+                           reinterpret_cast<float*>(at), reinterpret_cast<std::int16_t*>(at + of_scales)};
   launch_over(kernel_id::quantise_rows, args.num_cols / quantised_block, args.num_rows,
               quantise_rows_params{args.x, args.x_stride, args.num_cols, num_planes, out});
   return out;
@@ -201,12 +207,13 @@ void cuda_ops::embed(const device::embed_args& args) {
 }
 
 void cuda_ops::rms_norm(const device::rms_norm_args& args) {
-  launch(kernel_id::rms_norm, {args.num_parts, args.num_rows, warp_threads, 0},
-         rms_norm_params{args.x, args.x_stride, args.y, args.y_stride, args.weight, args.width, args.epsilon});
+  launch(
+      kernel_id::rms_norm, {args.num_parts, args.num_rows, warp_threads, 0},
+      rms_norm_params{args.x, args.x_stride, args.y, args.y_stride, args.weight, args.width, args.epsilon});
 }
 
-/// The host makes the table: sines and cosines of double precision are those of its library, so that all devices
-/// rotate by the same angles. They are few: pairs of one head.
+/// The host makes the table: sines and cosines of double precision are those of its library, so that all
+/// devices rotate by the same angles. They are few: pairs of one head.
 void cuda_ops::rope_table(const device::rope_table_args& args) {
   const std::size_t num_pairs = args.frequencies.size();
   const std::size_t num_bytes = args.rows.size() * 2 * num_pairs * sizeof(float);

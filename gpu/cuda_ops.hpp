@@ -13,8 +13,9 @@
 
 namespace paceline::gpu {
 
-/// The ops of a GPU: each checks its arguments, sends what the host knows (tokens, rows, block tables), and launches
-/// kernels. Calls return before the work is done. One a stream, used by the thread that issues its programs.
+/// The ops of a GPU: each checks its arguments, sends what the host knows (tokens, rows, block tables), and
+/// launches kernels. Calls return before the work is done. One a stream, used by the thread that issues its
+/// programs.
 class cuda_ops final : public device::ops {
  public:
   /// `queue` is the stream's; both outlive the ops.
@@ -37,7 +38,8 @@ class cuda_ops final : public device::ops {
   float* place_for(std::span<float> host) override;
   void deliver() override;
 
-  /// Forgets what has been sent and placed, at the end of a program. Returns the memory, which copies may still use.
+  /// Forgets what has been sent and placed, at the end of a program. Returns the memory, which copies may
+  /// still use.
   std::vector<std::unique_ptr<mirrored_pool::slab>> forget_sent();
 
  private:
@@ -50,7 +52,8 @@ class cuda_ops final : public device::ops {
   const T* send(std::span<const T> values);
   batch_view send_batch(const device::row_batch& batch);
   quantised_rows quantise(const device::matmul_args& args);
-  void launch_product(const device::matmul_args& args, const device::matmul_output& output, const quantised_rows& x);
+  void launch_product(const device::matmul_args& args, const device::matmul_output& output,
+                      const quantised_rows& x);
   template <class Params>
   void launch(kernel_id kernel, const launch_shape& shape, const Params& params);
   template <class Params>

@@ -18,7 +18,8 @@ class real_runtime final : public runtime_api {
 
   status inspect(int device, device_facts& out) override {
     cudaDeviceProp properties{};
-    if (const auto failure = cudaGetDeviceProperties(&properties, device); failure != cudaSuccess) return told(failure);
+    if (const auto failure = cudaGetDeviceProperties(&properties, device); failure != cudaSuccess)
+      return told(failure);
     out.name = properties.name;
     out.compute_capability = properties.major * 10 + properties.minor;
     out.memory_bytes = properties.totalGlobalMem;
@@ -28,7 +29,9 @@ class real_runtime final : public runtime_api {
 
   status allocate(void*& out, std::size_t num_bytes) override { return told(cudaMalloc(&out, num_bytes)); }
   status release(void* memory) override { return told(cudaFree(memory)); }
-  status allocate_pinned(void*& out, std::size_t num_bytes) override { return told(cudaMallocHost(&out, num_bytes)); }
+  status allocate_pinned(void*& out, std::size_t num_bytes) override {
+    return told(cudaMallocHost(&out, num_bytes));
+  }
   status release_pinned(void* memory) override { return told(cudaFreeHost(memory)); }
 
   status make_stream(raw_stream& out, int urgency) override {
@@ -67,13 +70,14 @@ class real_runtime final : public runtime_api {
   status launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t /*params_bytes*/,
                 raw_stream stream) override {
     void* arguments[] = {const_cast<void*>(params)};
-    return told(cudaLaunchKernel(device_function(kernel), dim3(shape.blocks_x, shape.blocks_y), dim3(shape.threads),
-                                 arguments, shape.shared_bytes, stream_of(stream)));
+    return told(cudaLaunchKernel(device_function(kernel), dim3(shape.blocks_x, shape.blocks_y),
+                                 dim3(shape.threads), arguments, shape.shared_bytes, stream_of(stream)));
   }
 
   std::string describe(status failure) const override {
     const auto code = static_cast<cudaError_t>(failure);
-    return std::string(cudaGetErrorString(code)) + " (" + cudaGetErrorName(code) + ", " + std::to_string(failure) + ")";
+    return std::string(cudaGetErrorString(code)) + " (" + cudaGetErrorName(code) + ", " +
+           std::to_string(failure) + ")";
   }
 
   failure_kind kind_of(status failure) const noexcept override {
@@ -102,7 +106,8 @@ class real_runtime final : public runtime_api {
   }
 
  private:
-  /// Passes the outcome on. The runtime also keeps it as the thread's last error, which must not be told twice.
+  /// Passes the outcome on. The runtime also keeps it as the thread's last error, which must not be told
+  /// twice.
   static status told(cudaError_t outcome) {
     if (outcome != cudaSuccess) cudaGetLastError();
     return static_cast<status>(outcome);

@@ -114,7 +114,8 @@ class work_queue : public std::enable_shared_from_this<work_queue> {
 class cuda_stream final : public device::stream {
  public:
   cuda_stream(const device_context& on, std::string name, device::stream_priority priority)
-      : on_(on), name_(std::move(name)), commands_(on, urgency_of(priority)), memory_(on), ops_(commands_, memory_) {
+      : on_(on), name_(std::move(name)), commands_(on, urgency_of(priority)), memory_(on),
+        ops_(commands_, memory_) {
     issuer_ = std::thread([this] { issue(); });
     try {
       completer_ = std::thread([this] { complete(); });
@@ -131,7 +132,8 @@ class cuda_stream final : public device::stream {
     completer_.join();
   }
 
-  device::fence submit(std::string_view label, std::vector<device::fence> after, device::program work) override {
+  device::fence submit(std::string_view label, std::vector<device::fence> after,
+                       device::program work) override {
     PACELINE_CHECK(work != nullptr, "submission " + std::string(label) + " has no program");
     auto item = std::make_shared<submission>();
     item->label = name_ + "/" + std::string(label);

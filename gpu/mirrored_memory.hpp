@@ -10,8 +10,8 @@
 
 namespace paceline::gpu {
 
-/// The same number of bytes on the host, pinned, and on the device: what a program sends to its ops or has brought
-/// back lies in both at the same offset.
+/// The same number of bytes on the host, pinned, and on the device: what a program sends to its ops or has
+/// brought back lies in both at the same offset.
 struct mirrored_piece {
   std::byte* host = nullptr;
   std::byte* device = nullptr;

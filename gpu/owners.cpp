@@ -6,7 +6,8 @@ memory::memory(const device_context& on, memory_kind kind, std::size_t num_bytes
     : on_(&on), kind_(kind), num_bytes_(num_bytes) {
   if (num_bytes == 0) return;
   if (kind == memory_kind::pinned)
-    on.require(on.api.allocate_pinned(at_, num_bytes), "cudaMallocHost of " + std::to_string(num_bytes) + " bytes");
+    on.require(on.api.allocate_pinned(at_, num_bytes),
+               "cudaMallocHost of " + std::to_string(num_bytes) + " bytes");
   else
     on.require(on.api.allocate(at_, num_bytes), "cudaMalloc of " + std::to_string(num_bytes) + " bytes");
 }
@@ -37,7 +38,8 @@ command_queue::command_queue(const device_context& on, int urgency) : on_(on) {
 command_queue::~command_queue() { on_.api.end_stream(raw_); }
 
 void command_queue::copy_in(void* to, const void* from, std::size_t num_bytes) {
-  if (num_bytes != 0) on_.require(on_.api.copy_in(to, from, num_bytes, raw_), "cudaMemcpyAsync to the device");
+  if (num_bytes != 0)
+    on_.require(on_.api.copy_in(to, from, num_bytes, raw_), "cudaMemcpyAsync to the device");
 }
 
 void command_queue::copy_out(void* to, const void* from, std::size_t num_bytes) {

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <utility>
 
-// What the CUDA runtime gives out, each with an owner that gives it back. Constructors throw cuda_failure; the
-// device's context outlives all of them. A failure to give back is not told: the only reason for one is a device
-// that is lost, which whoever uses it hears of.
+// What the CUDA runtime gives out, each with an owner that gives it back. Constructors throw cuda_failure;
+// the device's context outlives all of them. A failure to give back is not told: the only reason for one is a
+// device that is lost, which whoever uses it hears of.
 
 namespace paceline::gpu {
 

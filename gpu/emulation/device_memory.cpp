@@ -25,8 +25,7 @@ constexpr std::size_t alignment = 256;
 } // namespace
 
 device_memory::device_memory() {
-  void* const at =
-      mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const at = mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) throw std::bad_alloc();
   arena_ = static_cast<std::byte*>(at);
   PACELINE_POISON(arena_, arena_bytes);
@@ -39,7 +38,8 @@ device_memory::~device_memory() {
 
 void* device_memory::allocate(std::size_t num_bytes) {
   if (num_bytes > arena_bytes / 2) return nullptr;
-  const std::size_t room = (num_bytes / alignment + 2) * alignment; // one unit at least lies between two pieces
+  const std::size_t room =
+      (num_bytes / alignment + 2) * alignment; // one unit at least lies between two pieces
   std::byte* piece = nullptr;
   {
     std::lock_guard lock(mutex_);

@@ -6,9 +6,10 @@
 
 namespace paceline::gpu::emulation {
 
-/// Memory that only the emulated device may touch: outside commands its pages are closed, so that a host that reads or
-/// writes an address of the device's crashes as it would with a GPU. (While one thread carries out a command they are
-/// open to all.) With AddressSanitizer, accesses beside the pieces are found in commands, too. Thread-safe.
+/// Memory that only the emulated device may touch: outside commands its pages are closed, so that a host that
+/// reads or writes an address of the device's crashes as it would with a GPU. (While one thread carries out a
+/// command they are open to all.) With AddressSanitizer, accesses beside the pieces are found in commands,
+/// too. Thread-safe.
 class device_memory {
  public:
   device_memory();
@@ -40,7 +41,7 @@ class device_memory {
   std::byte* arena_ = nullptr;
   std::size_t used_ = 0;
   std::size_t num_open_ = 0;
-  std::map<std::byte*, std::size_t> pieces_;              ///< room of each, by address
+  std::map<std::byte*, std::size_t> pieces_;        ///< room of each, by address
   std::multimap<std::size_t, std::byte*> released_; ///< by room
 };
 

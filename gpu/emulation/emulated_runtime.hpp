@@ -12,8 +12,9 @@
 
 namespace paceline::gpu::emulation {
 
-/// A CUDA runtime without a GPU: kernels run on the emulation of blocks and warps, in memory that is closed to the
-/// host, and every command is carried out at the call, on the thread that calls. `defer` is the place to do otherwise.
+/// A CUDA runtime without a GPU: kernels run on the emulation of blocks and warps, in memory that is closed
+/// to the host, and every command is carried out at the call, on the thread that calls. `defer` is the place
+/// to do otherwise.
 class emulated_runtime : public runtime_api {
  public:
   explicit emulated_runtime(std::uint64_t seed = 0) : seed_(seed) {}
@@ -39,8 +40,8 @@ class emulated_runtime : public runtime_api {
   std::string describe(status failure) const override;
   failure_kind kind_of(status failure) const noexcept override;
 
-  /// The next call named so ("cudaMalloc", "cudaLaunchKernel", ...) after `skipped` others of the name fails as if
-  /// the device were out of memory, or lost, which it then stays.
+  /// The next call named so ("cudaMalloc", "cudaLaunchKernel", ...) after `skipped` others of the name fails
+  /// as if the device were out of memory, or lost, which it then stays.
   void fail(std::string call, std::uint32_t skipped, failure_kind how);
   /// Calls of the name so far.
   std::uint32_t num_calls(const std::string& call) const;

@@ -38,8 +38,8 @@ class order_source {
 /// One block after the other, thread by thread.
 ///
 /// A fibre takes threads that have not begun, one after the other, until one of them waits: a kernel without
-/// barriers needs a single fibre and no switches. Invariant: every thread is in `fresh_`, runnable, waiting for its
-/// warp or its block, or done; runnable and waiting ones have a fibre of their own.
+/// barriers needs a single fibre and no switches. Invariant: every thread is in `fresh_`, runnable, waiting
+/// for its warp or its block, or done; runnable and waiting ones have a fibre of their own.
 class block_runner {
  public:
   block_runner(const grid& shape, std::uint64_t seed, const std::function<void()>& thread)
@@ -161,8 +161,8 @@ class block_runner {
     const auto count = [&](state s) {
       return std::to_string(std::ranges::count(threads_, s, &emulated_thread::state));
     };
-    return "block (" + std::to_string(place_.block_x) + ", " + std::to_string(place_.block_y) + "): " +
-           count(state::at_block) + " threads wait for the block, " + count(state::at_warp) +
+    return "block (" + std::to_string(place_.block_x) + ", " + std::to_string(place_.block_y) +
+           "): " + count(state::at_block) + " threads wait for the block, " + count(state::at_warp) +
            " for their warps, and " + count(state::done) + " have returned";
   }
 

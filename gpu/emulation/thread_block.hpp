@@ -7,8 +7,8 @@
 
 namespace paceline::gpu::emulation {
 
-/// A kernel that breaks the rules of its barriers: threads of one block wait for each other at different places,
-/// or for one that has returned.
+/// A kernel that breaks the rules of its barriers: threads of one block wait for each other at different
+/// places, or for one that has returned.
 class barrier_fault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -21,10 +21,11 @@ struct grid {
   std::size_t shared_bytes = 0;
 };
 
-/// Calls `thread` once for every thread of the grid, on the calling thread: as a GPU would, as far as barriers and
-/// shared memory go. Each emulated thread has a stack of its own (a fibre) and runs until it waits or returns; then
-/// another goes on. Which one, and which block comes next, `seed` decides: a barrier that is missing lets a thread
-/// see what another has not written yet, or has overwritten, for most seeds. Shared memory begins as NaN.
+/// Calls `thread` once for every thread of the grid, on the calling thread: as a GPU would, as far as
+/// barriers and shared memory go. Each emulated thread has a stack of its own (a fibre) and runs until it
+/// waits or returns; then another goes on. Which one, and which block comes next, `seed` decides: a barrier
+/// that is missing lets a thread see what another has not written yet, or has overwritten, for most seeds.
+/// Shared memory begins as NaN.
 ///
 /// Throws barrier_fault, and what `thread` throws.
 void run_grid(const grid& shape, std::uint64_t seed, const std::function<void()>& thread);

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <limits>
 
-// Attention as runtime/device/op_attention.hpp defines it. A block computes one query head of one row, split after
-// split: its threads share out the positions for the scores and the dimensions for the values, so that every sum
-// runs in one thread, in order.
+// Attention as runtime/device/op_attention.hpp defines it. A block computes one query head of one row, split
+// after split: its threads share out the positions for the scores and the dimensions for the values, so that
+// every sum runs in one thread, in order.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -36,8 +36,11 @@ struct head_attention {
     const cell_place at = place(j);
     float dot = 0;
     for (std::uint32_t d = 0; d < layer.head_dim; ++d)
-      dot = std::fma(query[d], stored_value(layer.keys, layer.type, layer.key_index(at.block, kv_head, at.cell, d)), dot);
-    if (layer.type == kv_type::q8) dot = dot * layer.key_scales[layer.scale_index(at.block, kv_head, at.cell)];
+      dot =
+          std::fma(query[d],
+                   stored_value(layer.keys, layer.type, layer.key_index(at.block, kv_head, at.cell, d)), dot);
+    if (layer.type == kv_type::q8)
+      dot = dot * layer.key_scales[layer.scale_index(at.block, kv_head, at.cell)];
     dot = dot * p.scale;
     if (p.soft_cap != 0) dot = p.soft_cap * device::tanh_reference(dot * (1.0F / p.soft_cap));
     return dot;
@@ -61,8 +64,8 @@ PACELINE_DEVICE float score_split(const head_attention& head, std::uint32_t begi
 }
 
 /// Probabilities of the scores, and the sum of them.
-PACELINE_DEVICE void weigh_split(const head_attention& head, std::uint32_t begin, std::uint32_t end, float max,
-                                 split_memory& shared) {
+PACELINE_DEVICE void weigh_split(const head_attention& head, std::uint32_t begin, std::uint32_t end,
+                                 float max, split_memory& shared) {
   const device::kv_layer& layer = head.p.layer;
   for (std::uint32_t j = begin + thread_index(); j < end; j += attention_threads) {
     const float probability = device::exp_reference(shared.scores[j - begin] - max);
@@ -141,7 +144,8 @@ PACELINE_KERNEL attention(attention_params p) {
   }
   float* const out = p.out + block_y() * p.out_stride + std::size_t{block_x()} * head_dim;
   for (std::uint32_t i = 0; i < dimensions_of_thread; ++i)
-    if (const std::uint32_t d = thread_index() + i * attention_threads; d < head_dim) out[d] = total.acc[i] / total.sum;
+    if (const std::uint32_t d = thread_index() + i * attention_threads; d < head_dim)
+      out[d] = total.acc[i] / total.sum;
 }
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

@@ -5,10 +5,11 @@
 // program may hold both.
 //
 // Rules of the dialect, beyond CUDA's: a kernel takes one struct of plain values; it rounds where its op's
-// contract rounds and nowhere else (-fmad=false, fused products are written std::fma); no thread returns before a
-// barrier that others of its warp or block wait at. Of the host's constexpr functions it calls those that do
-// arithmetic on their arguments and nothing else: nvcc takes what it cannot call, a string's length for instance,
-// for unreachable and leaves out whatever leads there (tests/gpu/device_code_test.py looks for such holes).
+// contract rounds and nowhere else (-fmad=false, fused products are written std::fma); no thread returns
+// before a barrier that others of its warp or block wait at. Of the host's constexpr functions it calls those
+// that do arithmetic on their arguments and nothing else: nvcc takes what it cannot call, a string's length
+// for instance, for unreachable and leaves out whatever leads there (tests/gpu/device_code_test.py looks for
+// such holes).
 
 #include <cstddef>
 #include <cstdint>

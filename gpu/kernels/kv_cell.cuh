@@ -1,7 +1,7 @@
 #pragma once
 
-#include "gpu/kernels/params.hpp"
 #include "gpu/kernels/dialect.cuh"
+#include "gpu/kernels/params.hpp"
 #include "runtime/device/float16.hpp"
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {

@@ -69,14 +69,15 @@ PACELINE_DEVICE void move_values(T* to, const T* from, std::uint32_t count, std:
 
 /// The copy of dimension `d` of head `head`: of its keys, its values and, with dimension 0, its scales.
 template <class T>
-PACELINE_DEVICE void copy_dimension(const device::kv_layer& layer, const device::kv_copy& copy, std::uint32_t head,
-                                    std::uint32_t d) {
+PACELINE_DEVICE void copy_dimension(const device::kv_layer& layer, const device::kv_copy& copy,
+                                    std::uint32_t head, std::uint32_t d) {
   T* const keys = static_cast<T*>(layer.keys);
   T* const values = static_cast<T*>(layer.values);
   move_values(keys + layer.key_index(copy.to_block, head, copy.to_offset, d),
               keys + layer.key_index(copy.from_block, head, copy.from_offset, d), copy.num_cells, 1);
   move_values(values + layer.value_index(copy.to_block, head, copy.to_offset, d),
-              values + layer.value_index(copy.from_block, head, copy.from_offset, d), copy.num_cells, layer.head_dim);
+              values + layer.value_index(copy.from_block, head, copy.from_offset, d), copy.num_cells,
+              layer.head_dim);
   if (d != 0 || layer.type != kv_type::q8) return;
   const std::size_t to = layer.scale_index(copy.to_block, head, copy.to_offset);
   const std::size_t from = layer.scale_index(copy.from_block, head, copy.from_offset);

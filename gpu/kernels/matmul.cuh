@@ -7,8 +7,8 @@
 #include <limits>
 
 // Products, as runtime/device/op_matmul.hpp defines them. An output's sum runs over its blocks of columns in
-// ascending order, a fused product at a time, whatever the number of rows: what can be done side by side is the
-// integer part of the blocks, and different outputs and rows.
+// ascending order, a fused product at a time, whatever the number of rows: what can be done side by side is
+// the integer part of the blocks, and different outputs and rows.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -96,7 +96,8 @@ PACELINE_KERNEL matmul_quantised(matmul_params p) {
   const std::uint32_t lane = lane_index();
   const std::uint32_t first_chain = block_y() * matmul_chains; // of whole rows: planes divide the tile
   const std::uint32_t all_chains = p.num_rows * p.num_planes;
-  const std::uint32_t num_chains = all_chains - first_chain < matmul_chains ? all_chains - first_chain : matmul_chains;
+  const std::uint32_t num_chains =
+      all_chains - first_chain < matmul_chains ? all_chains - first_chain : matmul_chains;
   const std::uint32_t num_blocks = p.weights.num_cols / quantised_block;
   std::uint32_t num_mins = 0; // groups with minima a block: of the format, so that all lanes know it
   float acc = 0;
@@ -126,7 +127,8 @@ PACELINE_KERNEL matmul_float(matmul_params p) {
   const std::uint32_t num_rows = p.num_rows - first_row < float_rows ? p.num_rows - first_row : float_rows;
   float even[float_rows] = {}, odd[float_rows] = {};
   for (std::uint32_t first = 0; first < p.weights.num_cols; first += float_columns) {
-    const std::uint32_t num_cols = p.weights.num_cols - first < float_columns ? p.weights.num_cols - first : float_columns;
+    const std::uint32_t num_cols =
+        p.weights.num_cols - first < float_columns ? p.weights.num_cols - first : float_columns;
     for (std::uint32_t i = thread_index(); i < float_outputs * float_columns; i += float_outputs) {
       const std::uint32_t n = first_output + i / float_columns, k = i % float_columns;
       if (n < p.weights.num_rows && k < num_cols)

@@ -64,9 +64,8 @@ PACELINE_KERNEL rope(rope_params p) {
 
 PACELINE_DEVICE float activate(device::activation act, float x) {
   using c = device::gelu_constants;
-  const float u = act == device::activation::silu
-                      ? x
-                      : (x * c::twice_root_two_over_pi) * std::fma(c::cubic, x * x, 1.0F);
+  const float u =
+      act == device::activation::silu ? x : (x * c::twice_root_two_over_pi) * std::fma(c::cubic, x * x, 1.0F);
   return x / (1.0F + device::exp_reference(-u));
 }
 

@@ -12,8 +12,8 @@ namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
 using device::tensor_type;
 
-/// 32 neighbouring weights of a quantised format (runtime/device/stored_block.hpp has the formats' definition):
-/// weight i is d * scales[g] * codes[i] + m * mins[g] with g = i / group.
+/// 32 neighbouring weights of a quantised format (runtime/device/stored_block.hpp has the formats'
+/// definition): weight i is d * scales[g] * codes[i] + m * mins[g] with g = i / group.
 struct weight_block {
   std::int8_t codes[32];
   std::int32_t scales[2];
@@ -68,7 +68,8 @@ PACELINE_DEVICE std::int32_t q3_k_scale(const std::byte* at, std::uint32_t g) {
 }
 
 /// What the formats of 256 values have besides codes, for part `s` of 32 values.
-PACELINE_DEVICE void read_k_header(tensor_type type, const std::byte* at, std::uint32_t s, weight_block& out) {
+PACELINE_DEVICE void read_k_header(tensor_type type, const std::byte* at, std::uint32_t s,
+                                   weight_block& out) {
   switch (type) {
   case tensor_type::q2_k:
     for (std::uint32_t g = 0; g < 2; ++g) {
@@ -99,7 +100,8 @@ PACELINE_DEVICE void read_k_header(tensor_type type, const std::byte* at, std::u
 }
 
 /// Code `i` of part `s` of a block at `at`; s is 0 in the formats of 32 values.
-PACELINE_DEVICE std::int32_t code_at(tensor_type type, const std::byte* at, std::uint32_t s, std::uint32_t i) {
+PACELINE_DEVICE std::int32_t code_at(tensor_type type, const std::byte* at, std::uint32_t s,
+                                     std::uint32_t i) {
   const auto signed_code = [](std::uint32_t code, std::int32_t offset) {
     return static_cast<std::int32_t>(code) - offset;
   };
@@ -121,12 +123,13 @@ PACELINE_DEVICE std::int32_t code_at(tensor_type type, const std::byte* at, std:
   case tensor_type::q2_k:
     return signed_code(byte_at(at + 16 + s / 4 * 32 + i) >> (s % 4 * 2) & 3U, 0);
   case tensor_type::q3_k:
-    return signed_code((byte_at(at + 32 + s / 4 * 32 + i) >> (s % 4 * 2) & 3U) | (byte_at(at + i) >> s & 1U) << 2, 4);
+    return signed_code(
+        (byte_at(at + 32 + s / 4 * 32 + i) >> (s % 4 * 2) & 3U) | (byte_at(at + i) >> s & 1U) << 2, 4);
   case tensor_type::q4_k:
     return signed_code(byte_at(at + 16 + s / 2 * 32 + i) >> (s % 2 * 4) & 15U, 0);
   case tensor_type::q5_k:
-    return signed_code((byte_at(at + 48 + s / 2 * 32 + i) >> (s % 2 * 4) & 15U) | (byte_at(at + 16 + i) >> s & 1U) << 4,
-                       0);
+    return signed_code(
+        (byte_at(at + 48 + s / 2 * 32 + i) >> (s % 2 * 4) & 15U) | (byte_at(at + 16 + i) >> s & 1U) << 4, 0);
   case tensor_type::q6_k: {
     const std::uint32_t quarter = s % 4;
     const std::uint32_t low = byte_at(at + s / 4 * 64 + quarter % 2 * 32 + i) >> (quarter / 2 * 4) & 15U;

@@ -64,8 +64,8 @@ std::vector<std::vector<std::size_t>> interleavings(std::size_t a, std::size_t b
   return all;
 }
 
-// Commands of the programs below: a pick is a copy and a launch; a fetch a launch, a copy and its event; the end of a
-// program one more event.
+// Commands of the programs below: a pick is a copy and a launch; a fetch a launch, a copy and its event; the
+// end of a program one more event.
 constexpr std::size_t pick_commands = 2, fetch_commands = 3, end_commands = 1;
 
 TEST(cuda_stream, results_are_right_in_every_order_of_two_streams_commands) {
@@ -141,7 +141,8 @@ TEST(cuda_stream, a_failed_fence_fails_what_waits_for_it_and_nothing_else) {
   bool ran = false;
   const auto after = stream->submit("after", {bad}, [&](device::ops&) { ran = true; });
   std::vector<float> out(width);
-  const auto beside = stream->submit("beside", {}, [&](device::ops& ops) { data.fetch(ops, out, data.rows() + 4 * width); });
+  const auto beside =
+      stream->submit("beside", {}, [&](device::ops& ops) { data.fetch(ops, out, data.rows() + 4 * width); });
   beside.wait();
   EXPECT_EQ(bad.failure().value().code(), errc::internal);
   EXPECT_NE(after.failure().value().message().find("on purpose"), std::string::npos);
@@ -152,7 +153,8 @@ TEST(cuda_stream, a_failed_fence_fails_what_waits_for_it_and_nothing_else) {
 
 TEST(cuda_stream, a_lost_device_fails_every_program_with_that_code_and_holds_up_nothing) {
   // Whatever call meets it: the launch, the copy, the event or the wait for it.
-  for (const char* call : {"cudaLaunchKernel", "cudaMemcpyAsync", "cudaEventRecord", "cudaEventSynchronize", "cudaEventCreate"}) {
+  for (const char* call : {"cudaLaunchKernel", "cudaMemcpyAsync", "cudaEventRecord", "cudaEventSynchronize",
+                           "cudaEventCreate"}) {
     emulation::emulated_runtime runtime;
     rows_on_gpu data(runtime);
     auto stream = data.gpu->make_stream("s", 0);
@@ -165,12 +167,14 @@ TEST(cuda_stream, a_lost_device_fails_every_program_with_that_code_and_holds_up_
       } catch (const std::exception&) { // as a round does, which reports in its own way
       }
     });
-    const auto later = stream->submit("later", {}, [&](device::ops& ops) { data.fetch(ops, out, data.slot(0)); });
+    const auto later =
+        stream->submit("later", {}, [&](device::ops& ops) { data.fetch(ops, out, data.slot(0)); });
     swallowed.wait(), later.wait();
     for (const auto& fence : {swallowed, later}) {
       ASSERT_TRUE(fence.failure()) << call;
       EXPECT_EQ(fence.failure()->code(), errc::device_lost) << call << ": " << fence.failure()->message();
-      EXPECT_NE(fence.failure()->message().find("cuda:0: cuda"), std::string::npos) << fence.failure()->message();
+      EXPECT_NE(fence.failure()->message().find("cuda:0: cuda"), std::string::npos)
+          << fence.failure()->message();
     }
     EXPECT_EQ(stream->completed(), 2U);
   }
@@ -191,8 +195,9 @@ TEST(cuda_stream, a_program_that_finds_no_memory_fails_alone) {
 }
 
 TEST(cuda_stream, every_call_may_fail_and_nothing_leaks) {
-  for (const char* call : {"cudaSetDevice", "cudaMalloc", "cudaMallocHost", "cudaStreamCreateWithPriority", "cudaEventCreate",
-                           "cudaEventRecord", "cudaEventSynchronize", "cudaMemcpyAsync", "cudaLaunchKernel"}) {
+  for (const char* call :
+       {"cudaSetDevice", "cudaMalloc", "cudaMallocHost", "cudaStreamCreateWithPriority", "cudaEventCreate",
+        "cudaEventRecord", "cudaEventSynchronize", "cudaMemcpyAsync", "cudaLaunchKernel"}) {
     for (std::uint32_t skipped = 0;; ++skipped) {
       emulation::emulated_runtime runtime;
       runtime.fail(call, skipped, failure_kind::out_of_memory);

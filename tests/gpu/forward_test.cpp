@@ -37,8 +37,9 @@ class gpu_forward : public gpu_test,
     here_.emplace(*file_, test::cpu_model_options{1, {}, std::get<1>(GetParam())});
     const auto config = *model::read_gguf_config(*file_);
     const auto source = *model::read_gguf_weights(*file_, config);
-    auto loaded = model::load_transformer(config, source, gpu_->weights(), gpu_->buffers(),
-                                          {.kv_type = std::get<1>(GetParam()), .num_threads = 1, .progress = {}});
+    auto loaded =
+        model::load_transformer(config, source, gpu_->weights(), gpu_->buffers(),
+                                {.kv_type = std::get<1>(GetParam()), .num_threads = 1, .progress = {}});
     ASSERT_TRUE(loaded) << loaded.error().message();
     there_ = *std::move(loaded);
   }
@@ -58,13 +59,15 @@ class gpu_forward : public gpu_test,
     out.logits.resize(all.size() * info.vocab_size);
     out.middle.resize(all.size() * info.hidden_size);
     out.last.resize(all.size() * info.hidden_size);
-    const std::vector<model::tap> taps{{layer_index{0}, out.middle}, {layer_index{info.num_layers}, out.last}};
+    const std::vector<model::tap> taps{{layer_index{0}, out.middle},
+                                       {layer_index{info.num_layers}, out.last}};
     forward(model::forward_outputs{all, out.logits, taps});
     return out;
   }
 
   std::vector<device::batch_entry> with_tokens(std::vector<device::batch_entry> rows) {
-    for (auto& row : rows) row.token = token_id{static_cast<std::int32_t>(random_() % there_->info().vocab_size)};
+    for (auto& row : rows)
+      row.token = token_id{static_cast<std::int32_t>(random_() % there_->info().vocab_size)};
     return rows;
   }
 
@@ -103,7 +106,8 @@ TEST_P(gpu_forward, gives_the_bits_of_the_cpu_device) {
   for (const auto& row : with_tokens(paged.chain_rows(1, 6, 7))) mixed.push_back(row);
   compare(mixed, "a tree beside a token");
   // The path 0, 2, 5 was accepted.
-  const std::vector<device::kv_copy> copies{paged.copy_of(0, 13 + 2, 13 + 1), paged.copy_of(0, 13 + 5, 13 + 2)};
+  const std::vector<device::kv_copy> copies{paged.copy_of(0, 13 + 2, 13 + 1),
+                                            paged.copy_of(0, 13 + 5, 13 + 2)};
   here_->run([&](device::ops& ops) { kv_here->copy(ops, copies); });
   run([&](device::ops& ops) { kv_there->copy(ops, copies); });
   compare(with_tokens(paged.chain_rows(0, 16, 17)), "a token after compaction");
@@ -125,21 +129,22 @@ TEST_P(gpu_forward, a_rows_logits_do_not_depend_on_its_company) {
   const auto together = pass_on(rows, *together_kv);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const auto alone = pass_on({rows[r]}, *alone_kv);
-    ASSERT_TRUE(same_bits(std::span(together.logits).subspan(r * alone.logits.size(), alone.logits.size()), alone.logits));
+    ASSERT_TRUE(same_bits(std::span(together.logits).subspan(r * alone.logits.size(), alone.logits.size()),
+                          alone.logits));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    models, gpu_forward,
-    testing::Values(std::tuple(architecture::llama, kv_type::f16, tensor_type::f32),
-                    std::tuple(architecture::llama, kv_type::q8, tensor_type::q8_0),
-                    std::tuple(architecture::qwen2, kv_type::bf16, tensor_type::q4_0),
-                    std::tuple(architecture::qwen3, kv_type::f32, tensor_type::bf16),
-                    std::tuple(architecture::gemma3, kv_type::f16, tensor_type::q4_1)),
-    [](const auto& test) {
-      return std::string(to_string(std::get<0>(test.param))) + "_" + std::string(traits_of(std::get<1>(test.param)).name) +
-             "_" + std::string(device::traits_of(std::get<2>(test.param))->name);
-    });
+INSTANTIATE_TEST_SUITE_P(models, gpu_forward,
+                         testing::Values(std::tuple(architecture::llama, kv_type::f16, tensor_type::f32),
+                                         std::tuple(architecture::llama, kv_type::q8, tensor_type::q8_0),
+                                         std::tuple(architecture::qwen2, kv_type::bf16, tensor_type::q4_0),
+                                         std::tuple(architecture::qwen3, kv_type::f32, tensor_type::bf16),
+                                         std::tuple(architecture::gemma3, kv_type::f16, tensor_type::q4_1)),
+                         [](const auto& test) {
+                           return std::string(to_string(std::get<0>(test.param))) + "_" +
+                                  std::string(traits_of(std::get<1>(test.param)).name) + "_" +
+                                  std::string(device::traits_of(std::get<2>(test.param))->name);
+                         });
 
 } // namespace
 } // namespace paceline::gpu

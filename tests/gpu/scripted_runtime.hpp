@@ -12,11 +12,13 @@
 
 namespace paceline::gpu {
 
-/// An emulated GPU that lets commands lie until they must be done, and then does them in an order of streams that the
-/// test lays down: "the next command is one of stream 1". What a device with several engines may do at most.
+/// An emulated GPU that lets commands lie until they must be done, and then does them in an order of streams
+/// that the test lays down: "the next command is one of stream 1". What a device with several engines may do
+/// at most.
 ///
-/// Streams count from 0 in the order they were made. Those that the script does not name do their commands at once.
-/// The script must be one that can happen: it may not have a stream go on that waits for one which it holds back.
+/// Streams count from 0 in the order they were made. Those that the script does not name do their commands at
+/// once. The script must be one that can happen: it may not have a stream go on that waits for one which it
+/// holds back.
 class scripted_runtime final : public emulation::emulated_runtime {
  public:
   /// Lays down the order from now on.

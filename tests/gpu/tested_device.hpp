@@ -16,8 +16,8 @@
 
 namespace paceline::gpu {
 
-/// The GPU that a test program is about: the emulation, its order of threads given by `seed`, or a real one. The
-/// program is linked with the one or the other. Null where this machine has none.
+/// The GPU that a test program is about: the emulation, its order of threads given by `seed`, or a real one.
+/// The program is linked with the one or the other. Null where this machine has none.
 std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t seed);
 
 /// Arrays on a GPU and ops on them, for tests that compare with the host's references.

@@ -16,7 +16,8 @@ constexpr std::uint32_t num_threads = 128;
 float* shared() { return static_cast<float*>(this_thread().shared); }
 
 /// Every thread writes, then reads its right neighbour's value; as often as asked, with or without barriers.
-std::vector<float> pass_around(std::uint64_t seed, std::uint32_t rounds, bool before_reading, bool before_writing) {
+std::vector<float> pass_around(std::uint64_t seed, std::uint32_t rounds, bool before_reading,
+                               bool before_writing) {
   std::vector<float> seen(num_threads);
   run_grid({1, 1, num_threads, num_threads * sizeof(float)}, seed, [&] {
     const std::uint32_t self = this_thread().index;
@@ -34,7 +35,8 @@ std::vector<float> pass_around(std::uint64_t seed, std::uint32_t rounds, bool be
 
 std::vector<float> passed_around(std::uint32_t rounds) {
   std::vector<float> expected;
-  for (std::uint32_t t = 0; t < num_threads; ++t) expected.push_back(static_cast<float>((t + rounds) % num_threads));
+  for (std::uint32_t t = 0; t < num_threads; ++t)
+    expected.push_back(static_cast<float>((t + rounds) % num_threads));
   return expected;
 }
 
@@ -51,13 +53,16 @@ TEST(thread_block, every_thread_of_every_block_runs_once) {
 }
 
 TEST(thread_block, barriers_order_shared_memory_in_every_order_of_threads) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) EXPECT_EQ(pass_around(seed, 5, true, true), passed_around(5));
+  for (std::uint64_t seed = 0; seed < 20; ++seed)
+    EXPECT_EQ(pass_around(seed, 5, true, true), passed_around(5));
 }
 
 TEST(thread_block, a_missing_barrier_shows) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    EXPECT_NE(pass_around(seed, 5, false, true), passed_around(5)) << "read before it was written, seed " << seed;
-    EXPECT_NE(pass_around(seed, 5, true, false), passed_around(5)) << "overwritten before it was read, seed " << seed;
+    EXPECT_NE(pass_around(seed, 5, false, true), passed_around(5))
+        << "read before it was written, seed " << seed;
+    EXPECT_NE(pass_around(seed, 5, true, false), passed_around(5))
+        << "overwritten before it was read, seed " << seed;
   }
 }
 
@@ -91,10 +96,21 @@ TEST(thread_block, lanes_exchange_values_within_their_warp) {
 
 TEST(thread_block, a_barrier_that_not_all_threads_reach_is_a_fault) {
   const grid shape{1, 1, 64, 0};
-  EXPECT_THROW(run_grid(shape, 1, [] { if (this_thread().index != 5) wait_for_block(); }), barrier_fault);
-  EXPECT_THROW(run_grid(shape, 1, [] { if (this_thread().index != 5) wait_for_warp(); }), barrier_fault);
-  EXPECT_THROW(run_grid(shape, 1, [] { this_thread().index < 3 ? wait_for_warp() : wait_for_block(); }), barrier_fault);
-  EXPECT_NO_THROW(run_grid(shape, 1, [] { if (this_thread().index < 32) wait_for_warp(); })); // a whole warp
+  EXPECT_THROW(run_grid(shape, 1,
+                        [] {
+                          if (this_thread().index != 5) wait_for_block();
+                        }),
+               barrier_fault);
+  EXPECT_THROW(run_grid(shape, 1,
+                        [] {
+                          if (this_thread().index != 5) wait_for_warp();
+                        }),
+               barrier_fault);
+  EXPECT_THROW(run_grid(shape, 1, [] { this_thread().index < 3 ? wait_for_warp() : wait_for_block(); }),
+               barrier_fault);
+  EXPECT_NO_THROW(run_grid(shape, 1, [] {
+    if (this_thread().index < 32) wait_for_warp();
+  })); // a whole warp
 }
 
 TEST(thread_block, what_a_thread_throws_comes_out) {

@@ -69,8 +69,8 @@ TEST_F(gpu_matmul, equals_the_definition_for_every_type_and_size) {
         for (const std::uint32_t num_rows : {1U, 3U, 8U, 17U}) {
           const auto actual = product(*weights, x_there, num_rows);
           ASSERT_TRUE(same_bits(std::span(expected).first(actual.size()), actual))
-              << device::traits_of(type)->name << ", " << num_outputs << " outputs, " << num_cols << " columns, "
-              << num_rows << " rows";
+              << device::traits_of(type)->name << ", " << num_outputs << " outputs, " << num_cols
+              << " columns, " << num_rows << " rows";
         }
       }
     }
@@ -96,7 +96,8 @@ TEST_F(gpu_matmul, holds_the_largest_codes_and_activations_exactly) {
   for (const tensor_type type : all_tensor_types) {
     if (!device::quantised_traits_of(type)) continue;
     for (const int pattern : {0xff, 0x00, 0x80, 0x7f, 0x88}) {
-      const auto tensor = testing_support::filled_tensor(type, 5, 512, static_cast<std::byte>(pattern), random_);
+      const auto tensor =
+          testing_support::filled_tensor(type, 5, 512, static_cast<std::byte>(pattern), random_);
       std::vector<float> x(4 * 512);
       for (std::size_t k = 0; k < x.size(); ++k) {
         const float signs[] = {1, -1, k % 2 == 0 ? 1.0F : -1.0F, k % 32 < 16 ? 1.0F : -1.0F};
@@ -148,7 +149,8 @@ TEST_F(gpu_matmul, serves_several_matrices_with_bias_residual_and_strides) {
       if (i != 1) expected[i][at] += bias[at % num_outputs[i]];
       if (i != 0) expected[i][at] = before[at] + expected[i][at];
     }
-    outputs.push_back({weights[i].get(), upload(before), num_outputs[i], i != 1 ? upload(bias) : nullptr, i != 0});
+    outputs.push_back(
+        {weights[i].get(), upload(before), num_outputs[i], i != 1 ? upload(bias) : nullptr, i != 0});
   }
   const float* const x_there = upload(x_wide);
   run([&](device::ops& ops) { ops.matmul({x_there, num_cols + 9, num_rows, num_cols, false, outputs}); });
@@ -160,11 +162,15 @@ TEST_F(gpu_matmul, refuses_weights_of_another_width_or_device) {
   const auto weights = pack(random_tensor(tensor_type::q4_0, 16, 64, random_));
   float* const x = upload(std::vector<float>(96));
   const device::matmul_output narrow{weights.get(), x, 16, nullptr, false};
-  auto done = stream_->submit("narrow", {}, [&](device::ops& ops) { ops.matmul({x, 96, 1, 96, false, {&narrow, 1}}); });
+  auto done = stream_->submit("narrow", {}, [&](device::ops& ops) {
+    ops.matmul({x, 96, 1, 96, false, {&narrow, 1}});
+  });
   done.wait();
   EXPECT_NE(done.failure().value().message().find("64 columns"), std::string::npos);
   const device::matmul_output missing{nullptr, x, 16, nullptr, false};
-  done = stream_->submit("missing", {}, [&](device::ops& ops) { ops.matmul({x, 64, 1, 64, false, {&missing, 1}}); });
+  done = stream_->submit("missing", {}, [&](device::ops& ops) {
+    ops.matmul({x, 64, 1, 64, false, {&missing, 1}});
+  });
   done.wait();
   EXPECT_NE(done.failure().value().message().find("not of cuda:0"), std::string::npos);
 }
@@ -192,8 +198,9 @@ TEST_F(gpu_matmul, embed_refuses_tokens_outside_the_vocabulary) {
   float* const out = upload(std::vector<float>(32));
   for (const std::int32_t token : {-1, 20, std::numeric_limits<std::int32_t>::min()}) {
     const std::vector<token_id> tokens{token_id{token}};
-    const auto done =
-        stream_->submit("embed", {}, [&](device::ops& ops) { ops.embed({table.get(), tokens, out, 32, 1}); });
+    const auto done = stream_->submit("embed", {}, [&](device::ops& ops) {
+      ops.embed({table.get(), tokens, out, 32, 1});
+    });
     done.wait();
     EXPECT_NE(done.failure().value().message().find("outside the vocabulary"), std::string::npos);
   }

@@ -1,4 +1,5 @@
-// Ops of a GPU that work row by row, against the reference: equal to the bit, and nothing written beside the outputs.
+// Ops of a GPU that work row by row, against the reference: equal to the bit, and nothing written beside the
+// outputs.
 #include "runtime/cpu/row_kernels.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "tests/gpu/tested_device.hpp"
@@ -25,14 +26,16 @@ TEST_F(gpu_row_kernels, rms_norm_equals_the_reference) {
       const std::size_t stride = std::size_t{width} * parts + 5;
       const auto x = values(stride * 3), weight = values(width);
       std::vector<float> expected(stride * 3, guard);
-      device::rms_norm_args args{x.data(), stride, expected.data(), stride, weight.data(), 3, parts, width, 1e-6F};
+      device::rms_norm_args args{x.data(), stride, expected.data(), stride, weight.data(),
+                                 3,        parts,  width,           1e-6F};
       reference().rms_norm(args, {0, 3});
       float* const x_there = upload(x);
       args.x = x_there;
       args.y = upload(std::vector<float>(stride * 3, guard));
       args.weight = upload(weight);
       run([&](device::ops& ops) { ops.rms_norm(args); });
-      EXPECT_TRUE(same_bits(expected, download(args.y, stride * 3))) << "width " << width << " parts " << parts;
+      EXPECT_TRUE(same_bits(expected, download(args.y, stride * 3)))
+          << "width " << width << " parts " << parts;
       args.y = x_there;
       run([&](device::ops& ops) { ops.rms_norm(args); });
       const auto in_place = download(x_there, stride * 3);
@@ -69,8 +72,10 @@ TEST_F(gpu_row_kernels, rope_table_has_the_hosts_angles) {
   rows[1].position = token_position{17}, rows[2].position = token_position{123456};
   std::vector<float> expected;
   for (const auto& row : rows) {
-    for (const double f : frequencies) expected.push_back(static_cast<float>(1.25 * std::cos(row.position.value * f)));
-    for (const double f : frequencies) expected.push_back(static_cast<float>(1.25 * std::sin(row.position.value * f)));
+    for (const double f : frequencies)
+      expected.push_back(static_cast<float>(1.25 * std::cos(row.position.value * f)));
+    for (const double f : frequencies)
+      expected.push_back(static_cast<float>(1.25 * std::sin(row.position.value * f)));
   }
   float* const table = upload(std::vector<float>(expected.size(), guard));
   run([&](device::ops& ops) { ops.rope_table({rows, frequencies, 1.25, table}); });
@@ -116,7 +121,8 @@ TEST_F(gpu_row_kernels, add_and_gather_touch_their_rows_only) {
   const std::uint32_t width = 150, stride = 157;
   const auto x = values(4 * stride), y = values(3 * stride);
   const std::vector<std::uint32_t> rows{3, 0, 3};
-  float *const x_there = upload(x), *const sum = upload(y), *const picked = upload(y), *const first = upload(y);
+  float *const x_there = upload(x), *const sum = upload(y), *const picked = upload(y),
+               *const first = upload(y);
   run([&](device::ops& ops) {
     ops.add({sum, stride, x_there, stride, 3, width});
     ops.gather({picked, stride, x_there, stride, rows.data(), 3, width});
