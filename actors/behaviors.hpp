@@ -9,6 +9,7 @@
 #include "protocol/actors/session_actor.hpp"
 #include "protocol/actors/target_verifier_actor.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/scheduling/draft_runner.hpp"
 #include "runtime/scheduling/round_runner.hpp"
 
 #include <atomic>

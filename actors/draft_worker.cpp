@@ -1,5 +1,7 @@
 #include "actors/behaviors.hpp"
 
+#include <algorithm>
+
 namespace paceline::actors {
 
 using namespace protocol; // the messages
@@ -13,6 +15,11 @@ draft_worker_actor::behavior_type draft_worker(draft_worker_actor::stateful_poin
         meter->take(self->mailbox().size());
         auto drafts = std::make_shared<scheduling::draft_batch>();
         drafts->pool = pool;
+        const auto ahead = [&](const auto& item) { return item.worker == drafter && item.ahead != foresight::off; };
+        if (std::ranges::any_of(m.plan->items, ahead) && !m.after.passed())
+          stream->submit("ahead", {}, [runner, plan = m.plan, verdict = m.after](device::ops& ops) {
+            runner->run_ahead(ops, *plan, verdict);
+          });
         drafts->submission = stream->submitted() + 1; // this stream has no other submitter
         auto work = [runner, plan = m.plan, drafts](device::ops& ops) { runner->run(ops, *plan, *drafts); };
         auto ready = stream->submit("draft", {m.after}, std::move(work));

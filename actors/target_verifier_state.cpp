@@ -9,15 +9,15 @@ using scheduling::round_plan;
 using scheduling::round_result;
 
 target_verifier_state::target_verifier_state(device::stream& stream, scheduling::round_runner& runner,
-                                             std::vector<bool> workers, std::uint32_t num_pools)
-    : stream_(&stream), runner_(&runner), workers_(std::move(workers)), num_pools_(num_pools) {}
+                                             std::uint32_t num_pools)
+    : stream_(&stream), runner_(&runner), num_pools_(num_pools) {}
 
 verifier_actions target_verifier_state::on_round(std::shared_ptr<const round_plan> plan) {
   verifier_actions out;
   waiting_round round;
   for (const auto& item : plan->items)
-    if (workers_.at(item.drafter) && item.draft_length > 0 && std::ranges::find(round.missing, item.drafter) == round.missing.end())
-      round.missing.push_back(item.drafter);
+    if (item.worker != 0 && std::ranges::find(round.missing, item.worker) == round.missing.end())
+      round.missing.push_back(item.worker);
   const auto group = plan->group;
   round.plan = std::move(plan);
   waiting_[group].push_back(std::move(round));

@@ -38,9 +38,8 @@ struct verifier_actions {
 /// be drafting, and it was asked for after the round before was enqueued; a round is reported once its fence has passed.
 class target_verifier_state {
 public:
-  /// `workers[i]` tells whether drafter i drafts in a worker of its own. All references outlive the state.
-  target_verifier_state(device::stream& stream, scheduling::round_runner& runner, std::vector<bool> workers,
-                        std::uint32_t num_pools);
+  /// References outlive the state.
+  target_verifier_state(device::stream& stream, scheduling::round_runner& runner, std::uint32_t num_pools);
 
   verifier_actions on_round(std::shared_ptr<const scheduling::round_plan> plan);
   verifier_actions on_drafts(round_id round, std::uint32_t drafter, epoch from,
@@ -80,7 +79,6 @@ private:
 
   device::stream* stream_;
   scheduling::round_runner* runner_;
-  std::vector<bool> workers_;
   std::uint32_t num_pools_;
   epoch epoch_{1};
   std::map<group_id, std::deque<waiting_round>> waiting_;

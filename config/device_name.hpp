@@ -22,7 +22,8 @@ inline std::optional<device_name> parse_device(std::string_view name) {
   const std::string_view digits = name.substr(prefix.size());
   int number = 0;
   const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (failure != std::errc() || end != digits.data() + digits.size() || digits.starts_with('-') || number > 255)
+  if (failure != std::errc() || end != digits.data() + digits.size() || digits.starts_with('-') ||
+      number > 255)
     return std::nullopt;
   return device_name{number};
 }

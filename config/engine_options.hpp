@@ -11,8 +11,14 @@
 
 namespace paceline::config {
 
-/// How many batch groups are in flight (design, section 3: overlap).
-enum class overlap_mode : std::uint8_t { off, groups, automatic };
+/// How drafting overlaps with verification (design, section 3).
+enum class overlap_mode : std::uint8_t {
+  off,
+  groups,    ///< two batch groups, one drafted for while the other is verified
+  ahead,     ///< the next draft goes on from "everything is accepted" meanwhile
+  outcomes,  ///< the next draft goes on from several outcomes meanwhile; the verdict selects
+  automatic, ///< what is fastest by measured times
+};
 
 /// Shape of what a drafter with a model proposes.
 enum class tree_kind : std::uint8_t { chain, fixed, dynamic, optimal };
@@ -91,6 +97,7 @@ struct engine_options {
   std::uint32_t partitions = 1;              ///< independent groups of cores
   std::uint64_t memory_budget_bytes = 0;     ///< for KV of all models and drafters; 0 = what max_running requests need
   overlap_mode overlap = overlap_mode::automatic;
+  std::uint32_t outcome_guesses = 1;         ///< of mode outcomes: tokens guessed at each place of a draft
   std::chrono::milliseconds max_gap{200};    ///< longest pause a running stream sees because of others' prompts
   std::chrono::milliseconds round_timeout{std::chrono::minutes(5)}; ///< of a round; then its device counts as lost
   std::uint32_t actor_threads = 2;           ///< of an actor system of our own

@@ -103,8 +103,15 @@ void declare_engine(group_builder<daemon_config>& g) {
       "engine.restart_window", durations(seconds(1), hours(1)),
       [](c & o) -> auto& { return o.engine.restart_window; }, "In whole seconds; see `engine.max_restarts`.");
   g.add(
-      "scheduler.overlap", {"off", "groups", "auto"}, [](c & o) -> auto& { return o.engine.overlap; },
-      "Draft for one group of requests while another is verified: never, always, or where measured faster.");
+      "scheduler.overlap", {"off", "groups", "ahead", "outcomes", "auto"},
+      [](c & o) -> auto& { return o.engine.overlap; },
+      "What drafters with a stream of their own do while the target verifies: `off`: wait; `groups`: draft for the "
+      "other half of the requests; `ahead`: go on as if everything were accepted; `outcomes`: go on from several "
+      "verdicts; `auto`: what is fastest by measured times, on one set of cores `off`. Changes when drafts are made, "
+      "never the text.");
+  g.add(
+      "scheduler.outcome_guesses", integers(1, 4), [](c & o) -> auto& { return o.engine.outcome_guesses; },
+      "Of `overlap: outcomes`: tokens guessed at each place of a draft. Costs KV blocks of the drafter.");
   g.add(
       "scheduler.max_gap", durations(milliseconds(1), minutes(1)),
       [](c & o) -> auto& { return o.engine.max_gap; },

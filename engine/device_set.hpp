@@ -18,11 +18,12 @@ using gpu_opener = std::function<expected<std::unique_ptr<device::compute_device
 class device_set {
  public:
   /// `open_gpu` is the machine's, or a test's.
-  static expected<device_set> make(const cpu::cpu_device_options& cpu, gpu_opener open_gpu = gpu::open_device);
+  static expected<device_set> make(const cpu::cpu_device_options& cpu,
+                                   gpu_opener open_gpu = gpu::open_device);
 
-  /// The device that a configuration calls `name`: "cpu", "cuda:0", "cuda:1", ...; "auto" and "" are the CPU until
-  /// the CUDA device has been measured (docs/decisions/0500). Fails with `invalid_argument` for another name, and with
-  /// what opening a GPU fails with.
+  /// The device that a configuration calls `name`: "cpu", "cuda:0", "cuda:1", ...; "auto" and "" are the CPU
+  /// until the CUDA device has been measured (docs/decisions/0500). Fails with `invalid_argument` for another
+  /// name, and with what opening a GPU fails with.
   expected<device::compute_device*> get(std::string_view name);
 
  private:

@@ -138,6 +138,8 @@ expected<void> engine::impl::load_all(const std::function<void(const load_progre
     auto unit = model_unit::load(wanted, *devices, registry, progress);
     if (!unit) return std::move(unit).error();
     models.push_back(*std::move(unit));
+    const bool by_choice = options.overlap == config::overlap_mode::automatic && options.partitions > 1;
+    if (by_choice || options.overlap == config::overlap_mode::outcomes) models.back()->num_guesses = options.outcome_guesses;
   }
   const auto plan = plan_memory(models, options.memory_budget_bytes, machine_memory());
   if (!plan) return plan.error();
@@ -336,7 +338,8 @@ model_counters engine::impl::counters_of(std::size_t m) const {
     for (std::size_t d = 1; d < c.drafters.size(); ++d)
       if (unit.drafters[d].drafter) // "auto" drafts through the others
         out.drafters.push_back({unit.drafters[d].options.name, c.drafters[d].num_rounds, c.drafters[d].num_draft_tokens,
-                              c.drafters[d].num_accepted_tokens, c.drafters[d].accepted_per_position});
+                              c.drafters[d].num_accepted_tokens, c.drafters[d].accepted_per_position,
+                              c.drafters[d].num_foreseen, c.drafters[d].num_ready});
   }
   if (const auto a = ask<protocol::pool_answer, protocol::kv_pool_actor>("kv_pool", protocol::pool_question{static_cast<std::uint32_t>(m)})) {
     const auto needs = unit.pool_needs();

@@ -16,6 +16,29 @@ std::uint32_t blocks_for(std::uint64_t positions, std::uint32_t block_size) {
 /// Levels a round where the client's own draft is followed: it is right for long stretches or not at all.
 constexpr std::uint32_t prediction_length = 16;
 
+/// On one set of cores a drafter that runs beside the target only slows it down: `auto` does not try.
+void set_overlap(scheduling::scheduler_options& limits, config::overlap_mode mode, bool on_cores_of_its_own) {
+  using grouping = scheduling::scheduler_options::grouping;
+  switch (mode) {
+  case config::overlap_mode::off:
+    return;
+  case config::overlap_mode::groups:
+    limits.groups = grouping::two;
+    return;
+  case config::overlap_mode::ahead:
+    limits.overlap = {foresight::ahead};
+    return;
+  case config::overlap_mode::outcomes:
+    limits.overlap = {foresight::outcomes};
+    return;
+  case config::overlap_mode::automatic:
+    if (!on_cores_of_its_own) return;
+    limits.groups = grouping::measured;
+    limits.overlap = {foresight::off, foresight::ahead, foresight::outcomes};
+    return;
+  }
+}
+
 /// The configured drafters, and one for requests that bring a draft of their own if none is configured.
 std::vector<config::drafter_options> drafters_of(const config::model_options& options) {
   auto all = options.drafters;
@@ -98,8 +121,12 @@ std::vector<pool_need> model_unit::pool_needs() const {
     needs.push_back(std::move(need));
   };
   add(options.name, *target->runs());
-  for (const auto& d : drafters)
-    if (d.drafter && d.drafter->own_model()) add(options.name + "/" + d.options.name, *d.drafter->own_model());
+  for (const auto& d : drafters) {
+    if (!d.drafter || !d.drafter->own_model()) continue;
+    add(options.name + "/" + d.options.name, *d.drafter->own_model());
+    const auto spare = scheduling::spare_blocks(d.options.draft_length, num_guesses, options.block_size);
+    needs.back().wanted_blocks += spare * std::max(options.max_running, 1U);
+  }
   return needs;
 }
 
@@ -118,7 +145,6 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
   limits.prefix_cache = engine.prefix_cache;
   limits.max_gap = engine.max_gap;
   limits.round_timeout = engine.round_timeout;
-  std::vector<bool> workers;
   bool any_elsewhere = false;
   for (std::uint32_t i = 0; i < drafters.size(); ++i) {
     auto& d = drafters[i];
@@ -127,7 +153,7 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
       const auto partition = d.options.partition < d.device->num_partitions() ? d.options.partition : 0;
       any_elsewhere |= partition != 0 || d.device != device;
       if (const auto* own = d.drafter->own_model()) d.kv = own->make_kv_storage(num_blocks.at(d.pool), options.block_size);
-      d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size, context_length, time);
+      d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size, context_length, time, std::max(num_guesses, 1U));
       d.stream = recorded(d.device->make_stream("draft:" + d.options.name, partition, device::stream_priority::low), *log, activity::side::draft);
     }
     resources.drafters.push_back(d.drafter.get());
@@ -135,15 +161,13 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
     limits.drafters.back().length_rule = d.options.length_rule;
     if (d.options.name == "auto") resources.automatic = i;
     limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
-    workers.push_back(worker);
   }
-  // On one set of cores a drafter that runs beside the target only slows it down: groups are for two.
-  limits.two_groups = engine.overlap == config::overlap_mode::groups ||
-                      (engine.overlap == config::overlap_mode::automatic && any_elsewhere);
+  set_overlap(limits, engine.overlap, any_elsewhere);
+  limits.num_guesses = std::max(num_guesses, 1U);
   runner = std::make_unique<scheduling::round_runner>(std::move(resources));
   scheduler = std::make_unique<scheduling::scheduler_state>(std::move(limits));
   stream = recorded(device->make_stream("target:" + options.name, 0), *log, activity::side::target);
-  verifier = std::make_unique<actors::target_verifier_state>(*stream, *runner, std::move(workers),
+  verifier = std::make_unique<actors::target_verifier_state>(*stream, *runner,
                                                              static_cast<std::uint32_t>(num_blocks.size()));
 }
 

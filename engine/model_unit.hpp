@@ -7,6 +7,7 @@
 #include "engine/engine.hpp"
 #include "engine/loaded_model.hpp"
 #include "runtime/kv/pool_manager.hpp"
+#include "runtime/scheduling/draft_runner.hpp"
 #include "runtime/scheduling/round_runner.hpp"
 #include "runtime/scheduling/scheduler_state.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
@@ -51,6 +52,7 @@ struct model_unit {
   std::unique_ptr<loaded_model> target;
   device::compute_device* device = nullptr; ///< of the target
   std::uint32_t context_length = 0;
+  std::uint32_t num_guesses = 0; ///< of overlap mode outcomes; 0: that mode is never used
 
   struct drafter_unit {
     config::drafter_options options;

@@ -26,8 +26,8 @@ struct device_context {
   int index = 0;
   std::string name; ///< "cuda:0"
 
-  /// The failure as an error of ours, "cuda:0: cudaMalloc: out of memory (...), at gpu/owners.cpp:40": of code
-  /// `device_lost`, `resource_exhausted` or `internal`.
+  /// The failure as an error of ours, "cuda:0: cudaMalloc: out of memory (...), at gpu/owners.cpp:40": of
+  /// code `device_lost`, `resource_exhausted` or `internal`.
   error error_of(status failure, std::string_view call,
                  std::source_location place = std::source_location::current()) const;
   /// Throws cuda_failure unless `outcome` is success.

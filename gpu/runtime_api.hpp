@@ -34,9 +34,9 @@ struct launch_shape {
   std::uint32_t shared_bytes = 0;
 };
 
-/// The part of the CUDA runtime that this room uses, call for call: all that tests replace. Calls other than `wait`
-/// return before the device has done what they ask for; on one stream the device does it in order, on several in
-/// any order. Thread-safe as the CUDA runtime is.
+/// The part of the CUDA runtime that this room uses, call for call: all that tests replace. Calls other than
+/// `wait` return before the device has done what they ask for; on one stream the device does it in order, on
+/// several in any order. Thread-safe as the CUDA runtime is.
 class runtime_api {
  public:
   virtual ~runtime_api() = default;
@@ -61,8 +61,8 @@ class runtime_api {
   virtual status make_event(raw_event& out) = 0;
   virtual status end_event(raw_event event) = 0;
   virtual status record(raw_event event, raw_stream stream) = 0;
-  /// Blocks the calling thread, asleep, until the device has come to the event's last record; at once if there was
-  /// none. Tells the failure of whatever was before it.
+  /// Blocks the calling thread, asleep, until the device has come to the event's last record; at once if
+  /// there was none. Tells the failure of whatever was before it.
   virtual status wait(raw_event event) = 0;
 
   /// `from` is read when the copy happens if it is pinned, else at the call.
@@ -71,8 +71,8 @@ class runtime_api {
   virtual status copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) = 0;
   virtual status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) = 0;
   /// `params` is the kernel's struct, copied at the call.
-  virtual status launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes,
-                        raw_stream stream) = 0;
+  virtual status launch(kernel_id kernel, const launch_shape& shape, const void* params,
+                        std::size_t params_bytes, raw_stream stream) = 0;
 
   /// "out of memory (cudaErrorMemoryAllocation, 2)".
   virtual std::string describe(status failure) const = 0;

@@ -37,6 +37,7 @@ std::vector<generated> run_group(engine& runtime, const run_settings& settings, 
     request.sampling.seed = settings.seed;
     request.speculation.drafter = with.drafter;
     request.speculation.draft_length = with.draft_length;
+    request.speculation.overlap = with.overlap;
     request.cache_salt = with.name(); // a prompt computed for one arm is no gift to the next
     running.push_back(std::async(std::launch::async, [&runtime, r = std::move(request)]() mutable {
       return generate(runtime, std::move(r), nullptr);
@@ -84,12 +85,20 @@ void add_difference(model_counters& sum, const model_counters& before, const mod
   sum.draft_busy_seconds += after.draft_busy_seconds - before.draft_busy_seconds;
   sum.target_busy_seconds += after.target_busy_seconds - before.target_busy_seconds;
   sum.overlap_seconds += after.overlap_seconds - before.overlap_seconds;
+  sum.drafters.resize(after.drafters.size());
+  for (std::size_t d = 0; d < after.drafters.size(); ++d) {
+    sum.drafters[d].num_foreseen += after.drafters[d].num_foreseen - before.drafters.at(d).num_foreseen;
+    sum.drafters[d].num_ready += after.drafters[d].num_ready - before.drafters.at(d).num_ready;
+  }
 }
 
 } // namespace
 
 std::string arm::name() const {
-  return draft_length ? drafter + "/" + std::to_string(*draft_length) : drafter;
+  auto text = drafter;
+  if (draft_length) text += "/" + std::to_string(*draft_length);
+  if (overlap) text += " " + std::string(foresight_names[static_cast<std::size_t>(*overlap)]);
+  return text;
 }
 
 double arm_figures::acceptance_rate() const { return ratio(num_accepted_tokens, num_draft_tokens); }
@@ -97,6 +106,12 @@ double arm_figures::alpha() const {
   return ratio(num_accepted_tokens, num_accepted_tokens + num_rounds - num_full_rounds);
 }
 double arm_figures::acceptance_length() const { return 1 + ratio(num_accepted_tokens, num_rounds); }
+
+double arm_figures::ready_share() const {
+  std::uint64_t num_foreseen = 0, num_ready = 0;
+  for (const auto& d : spent.drafters) num_foreseen += d.num_foreseen, num_ready += d.num_ready;
+  return ratio(num_ready, num_foreseen);
+}
 
 double arm_figures::accepted_at(std::uint32_t position) const {
   std::uint64_t rounds = 0;

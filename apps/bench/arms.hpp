@@ -16,6 +16,7 @@ namespace paceline::apps::bench {
 struct arm {
   std::string drafter;
   std::optional<std::uint32_t> draft_length = {}; ///< none: the drafter's own
+  std::optional<foresight> overlap = {};          ///< none: as the engine chooses
   std::string name() const;
 };
 
@@ -46,6 +47,8 @@ struct arm_figures {
   /// alpha.
   double alpha() const;
   double acceptance_length() const; ///< tokens a round with drafts
+  /// Share of the drafts made ahead of a verdict that it was the one for; 0 if there were none.
+  double ready_share() const;
   /// Share of the rounds with drafts whose token number `position` was accepted.
   double accepted_at(std::uint32_t position) const;
 };

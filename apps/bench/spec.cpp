@@ -21,6 +21,7 @@ struct prediction {
   double verify_cost = 1; ///< of a round's pass and decisions, in those of plain decoding
   double speed_up = 1;
   double operations = 1; ///< factor by which the target's rows grow
+  std::optional<double> overlap_gain; ///< of rounds that overlap over the same drafter's that do not
 };
 
 /// Expected tokens of a round whose drafts have `length` tokens on average.
@@ -49,6 +50,41 @@ prediction predict(const arm_figures& plain, const arm_figures& with) {
   return out;
 }
 
+/// Mean of a round with drafts, in seconds.
+double round_mean(const arm_figures& f, double seconds) {
+  return f.num_rounds == 0 ? 0 : seconds / static_cast<double>(f.num_rounds);
+}
+
+/// Of an arm that overlaps, from the times of the same drafter without (`off`).
+double predicted_overlap_gain(const arm_figures& off, const arm_figures& with) {
+  const double verify = round_mean(off, off.spent.pass_seconds + off.spent.decide_seconds);
+  const double draft = round_mean(off, off.spent.draft_busy_seconds);
+  const double verify_beside = round_mean(with, with.spent.pass_seconds + with.spent.decide_seconds);
+  const double ready = with.ready_share();
+  const double in_advance = round_mean(with, with.spent.draft_busy_seconds) - (1 - ready) * draft;
+  return speculation::overlap_gain(verify, draft, verify_beside, std::max(0.0, in_advance), ready);
+}
+
+/// The arm that differs from arm `a` in that it does not overlap, if there is one and `a` does.
+const arm_figures* without_overlap(std::size_t a, std::span<const arm> arms, std::span<const arm_figures> figures) {
+  if (!arms[a].overlap || *arms[a].overlap == foresight::off) return nullptr;
+  for (std::size_t b = 0; b < arms.size(); ++b)
+    if (arms[b].overlap == foresight::off && arms[b].drafter == arms[a].drafter &&
+        arms[b].draft_length == arms[a].draft_length)
+      return &figures[b];
+  return nullptr;
+}
+
+/// As without overlap, times what overlap gains.
+prediction predict(std::size_t a, std::span<const arm> arms, std::span<const arm_figures> figures) {
+  const auto* off = without_overlap(a, arms, figures);
+  prediction out = predict(figures.front(), off ? *off : figures[a]);
+  if (!off) return out;
+  out.overlap_gain = predicted_overlap_gain(*off, figures[a]);
+  out.speed_up *= *out.overlap_gain;
+  return out;
+}
+
 struct shares {
   double draft = 0, verify = 0, sample = 0, rest = 0;
 };
@@ -62,8 +98,10 @@ shares shares_of(const arm_figures& f) {
   return out;
 }
 
-json::object to_json(const arm& with, const arm_figures& plain, const arm_figures& f) {
-  const prediction expected = predict(plain, f);
+json::object to_json(std::size_t a, std::span<const arm> arms, std::span<const arm_figures> figures) {
+  const arm& with = arms[a];
+  const arm_figures& f = figures[a];
+  const prediction expected = predict(a, arms, figures);
   const shares time = shares_of(f);
   json::array positions;
   for (std::uint32_t j = 0; j + 1 < f.acceptance_histogram.size(); ++j) positions.push_back(f.accepted_at(j));
@@ -81,6 +119,11 @@ json::object to_json(const arm& with, const arm_figures& plain, const arm_figure
       {"time_shares",
        {{"draft", time.draft}, {"verify", time.verify}, {"sample", time.sample}, {"rest", time.rest}}},
       {"different_texts", f.num_different}};
+  if (with.overlap) {
+    out["overlap"] = foresight_names[static_cast<std::size_t>(*with.overlap)];
+    out["ready_share"] = f.ready_share();
+    if (expected.overlap_gain) out["predicted_overlap_gain"] = *expected.overlap_gain;
+  }
   if (!f.rates.empty()) {
     out["tokens_per_second"] = bench::to_json(summarise(f.rates));
     out["speed_up"] = bench::to_json(summarise(f.speed_ups));
@@ -94,7 +137,7 @@ void add_rows(table& t, const std::string& workload, std::span<const arm> arms,
   for (std::size_t a = 0; a < arms.size(); ++a) {
     const arm_figures& f = figures[a];
     if (f.rates.empty()) continue;
-    const prediction expected = predict(figures[0], f);
+    const prediction expected = predict(a, arms, figures);
     const summary speed_up = summarise(f.speed_ups);
     const shares time = shares_of(f);
     t.add({workload, arms[a].name(), fixed(f.acceptance_rate(), 2), fixed(f.alpha(), 2),
@@ -102,7 +145,8 @@ void add_rows(table& t, const std::string& workload, std::span<const arm> arms,
            fixed(expected.speed_up, 2), fixed(speed_up.median, 2),
            fixed(speed_up.interval_from, 2) + "-" + fixed(speed_up.interval_to, 2),
            fixed(expected.operations, 2), percent(time.draft), percent(time.verify), percent(time.sample),
-           percent(time.rest), std::to_string(f.num_different)});
+           percent(time.rest), f.ready_share() > 0 ? percent(f.ready_share()) : "",
+           expected.overlap_gain ? fixed(*expected.overlap_gain, 2) : "", std::to_string(f.num_different)});
   }
 }
 
@@ -110,10 +154,15 @@ std::vector<arm> arms_of(const spec_options& options) {
   std::vector<arm> arms{{"none"}};
   for (const auto& drafter : options.drafters) {
     if (drafter == "none") continue;
+    std::vector<arm> of_one;
     if (drafter == "auto" || options.lengths.empty())
-      arms.push_back({drafter});
+      of_one.push_back({drafter});
     else
-      for (const auto length : options.lengths) arms.push_back({drafter, length});
+      for (const auto length : options.lengths) of_one.push_back({drafter, length});
+    for (auto& one : of_one) {
+      if (options.overlap.empty()) arms.push_back(one);
+      for (const auto mode : options.overlap) arms.push_back({one.drafter, one.draft_length, mode});
+    }
   }
   return arms;
 }
@@ -128,7 +177,7 @@ int spec(const spec_options& options) {
   if (!runtime) return fail(runtime.error());
   const auto arms = arms_of(options);
   table t({"workload", "drafter/length", "accepted", "alpha", "tokens a round", "c", "V", "predicted",
-           "measured", "95 %", "operations", "draft %", "verify %", "sample %", "rest %", "other texts"});
+           "measured", "95 %", "operations", "draft %", "verify %", "sample %", "rest %", "ready %", "gain", "other texts"});
   json::array workloads;
   for (const auto& path : options.workloads)
     for (const auto concurrency : options.concurrency) {
@@ -142,7 +191,7 @@ int spec(const spec_options& options) {
       add_rows(t, concurrency == 1 ? name : name + " x" + std::to_string(concurrency), arms, *figures);
       json::array rows;
       for (std::size_t a = 0; a < arms.size(); ++a)
-        rows.push_back(to_json(arms[a], figures->front(), (*figures)[a]));
+        rows.push_back(to_json(a, arms, *figures));
       workloads.push_back(json::object{{"workload", name},
                                        {"prompts", prompts->size()},
                                        {"concurrency", concurrency},

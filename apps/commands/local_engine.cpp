@@ -49,12 +49,14 @@ config::engine_options options_for(const model_choice& choice) {
     config::drafter_options drafter;
     drafter.name = drafter.kind = kind;
     if (kind == "model" || kind == "cascade") drafter.path = choice.draft_model;
+    drafter.partition = choice.partitions - 1;
     if (choice.draft_length) drafter.draft_length = *choice.draft_length;
     model.drafters.push_back(std::move(drafter));
   }
   model.default_drafter = choice.draft_model.empty() ? choice.drafter : "model";
   options.models.push_back(std::move(model));
   options.threads = choice.threads;
+  options.partitions = choice.partitions;
   return options;
 }
 

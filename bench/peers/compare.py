@@ -1,5 +1,5 @@
 """Paceline and llama.cpp side by side: pairs of runs, one right after the other, in alternating order, so that what else
-the machine does falls on both. Prints a table; with --out appends the figures to a JSON file for plot.py.
+the machine does falls on both. Prints a table; with --out appends the figures to a JSON file for ../plot.py.
 
     bench/peers/setup.sh
     .cache/peers/bin/python bench/peers/compare.py --model smollm2.gguf --pairs 7

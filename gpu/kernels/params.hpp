@@ -29,8 +29,8 @@ enum class kernel_id : std::uint8_t {
 };
 inline constexpr std::size_t num_kernels = static_cast<std::size_t>(kernel_id::attention) + 1;
 
-// What kernels are given. Pointers are addresses of the device's. What an array holds is said by its op's contract
-// (runtime/device/op_<name>.hpp), of which these are the device's side.
+// What kernels are given. Pointers are addresses of the device's. What an array holds is said by its op's
+// contract (runtime/device/op_<name>.hpp), of which these are the device's side.
 
 /// A matrix as a device has it: rows as in the file.
 struct weight_rows {
@@ -69,8 +69,8 @@ inline constexpr std::uint32_t matmul_warps = 4;
 /// Planes of rows that a warp of it multiplies with at a time.
 inline constexpr std::uint32_t matmul_chains = 8;
 
-/// Terms of the sums of one output and `matmul_chains` planes of rows, over 32 blocks of columns, one a lane. A
-/// column more than there are lanes spreads a lane's reads over the banks. In shared memory, one a warp.
+/// Terms of the sums of one output and `matmul_chains` planes of rows, over 32 blocks of columns, one a lane.
+/// A column more than there are lanes spreads a lane's reads over the banks. In shared memory, one a warp.
 struct chain_terms {
   float product[matmul_chains][33];
   float scale[matmul_chains][33];
@@ -89,11 +89,11 @@ struct float_tile {
   float weights[float_outputs][float_columns + 1];
 };
 
-/// One product of a matmul. Quantised weights: a warp an output; grid (outputs / matmul_warps, planes of rows /
-/// matmul_chains). Others: grid (outputs / float_outputs, rows / float_rows).
+/// One product of a matmul. Quantised weights: a warp an output; grid (outputs / matmul_warps, planes of rows
+/// / matmul_chains). Others: grid (outputs / float_outputs, rows / float_rows).
 struct matmul_params {
   weight_rows weights;
-  std::uint32_t num_rows; ///< of x
+  std::uint32_t num_rows;   ///< of x
   std::uint32_t num_planes; ///< of quantised x
   quantised_rows quantised; ///< x, for quantised weights
   const float* x;           ///< for others
@@ -194,8 +194,9 @@ inline constexpr std::uint32_t attention_threads = 128;
 
 /// What the threads of a block of attention tell one another about the split at hand. In shared memory.
 struct split_memory {
-  float scores[device::attention_split];  ///< then the probabilities
-  float weights[device::attention_split]; ///< probabilities, times the scales of the values where there are any
+  float scores[device::attention_split]; ///< then the probabilities
+  float
+      weights[device::attention_split]; ///< probabilities, times the scales of the values where there are any
   float warp_max[attention_threads / 32];
   float sum;
 };

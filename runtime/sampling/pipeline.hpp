@@ -85,6 +85,8 @@ class pipeline {
   }
 
   bool greedy() const noexcept { return params_.temperature == 0.0F; }
+  /// Whether rows depend on the counts of the context.
+  bool reads_counts() const noexcept { return penalties_; }
   const sampling_params& params() const noexcept { return params_; }
 
  private:

@@ -96,6 +96,7 @@ expected<void> validate(const generation_request& request, std::uint32_t vocab_s
   checker check;
   if (request.prompt.empty()) check.fail({errc::invalid_argument, "prompt: must have at least one token"});
   for (const token_id token : request.prompt) check.token("prompt", token, vocab_size);
+  for (const token_id token : request.prediction) check.token("prediction", token, vocab_size);
   check_sampling(check, request.sampling, vocab_size);
   check_stop(check, request, vocab_size);
   check_speculation(check, request.speculation);

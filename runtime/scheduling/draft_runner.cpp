@@ -1,4 +1,4 @@
-#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/scheduling/draft_runner.hpp"
 
 #include <exception>
 
@@ -29,9 +29,11 @@ speculation::draft_task make_task(const plan_item& item, std::uint32_t index, sp
 }
 
 draft_runner::draft_runner(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv,
-                           std::uint32_t target_block_size, std::uint32_t context_length, const clock& time)
-    : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size), context_length_(context_length),
-      time_(&time) {}
+                           std::uint32_t target_block_size, std::uint32_t context_length, const clock& time,
+                           std::uint32_t num_guesses)
+    : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size),
+      context_length_(context_length), time_(&time), num_guesses_(num_guesses),
+      foreseen_(drafter, index, kv, target_block_size, context_length, num_guesses) {}
 
 void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& batch) {
   const auto begin = time_->now();
@@ -41,23 +43,34 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
   std::vector<std::size_t> owners;
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
-    if (item.drafter != index_ || item.restart_at || item.target->finish() != finish_reason::none) continue;
+    if (item.worker != index_ || item.restart_at || item.target->finish() != finish_reason::none) continue;
     if (item.drafter_restart) item.target->reset_session(index_);
     if (item.target->kv_length() + 1 != item.target->length()) continue; // its prompt is not complete
-    const auto limit = draft_limit(item, target_block_size_, context_length_);
+    const auto limit = worker_limit(item, draft_limit(item, target_block_size_, context_length_));
     if (limit.length == 0) continue;
+    auto& drafted_at = item.target->drafted_at;
+    batch.catching_up |= item.drafter_restart || item.target->length() > drafted_at + limit.length + 1;
+    drafted_at = item.target->length();
+    if (auto ready = foreseen_.take(ops, plan, item, batch)) {
+      batch.drafts[i] = *std::move(ready);
+      continue;
+    }
     tasks.push_back(make_task(item, index_, *drafter_, limit));
+    tasks.back().blocks =
+        std::span(item.drafter_blocks).first(item.drafter_blocks.size() - item.num_spare_blocks);
+    tasks.back().num_alternates = item.ahead == foresight::outcomes ? num_guesses_ : 0;
     owners.push_back(i);
   }
-  if (tasks.empty()) return;
+  batch.num_drafted = static_cast<std::uint32_t>(tasks.size());
   try {
-    drafter_->propose(ops, kv_, tasks);
+    if (!tasks.empty()) drafter_->propose(ops, kv_, tasks);
   } catch (const std::exception& e) {
     batch.failure = error{errc::internal, "drafter " + drafter_->traits().name + ": " + e.what()};
-    return;
+    tasks.clear(); // drafts that were ready stay
   }
   for (std::size_t t = 0; t < tasks.size(); ++t) batch.drafts[owners[t]] = std::move(tasks[t].result);
   batch.duration = time_->now() - begin;
+  foreseen_.remember(plan, batch.drafts);
 }
 
 } // namespace paceline::scheduling

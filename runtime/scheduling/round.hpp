@@ -27,7 +27,12 @@ struct plan_item {
   std::uint32_t draft_length = 0;           ///< upper bound: levels of the draft tree
   std::uint32_t max_nodes = 0;              ///< upper bound: its nodes; a chain has as many as levels
   length_rule lengths = length_rule::fixed; ///< how the drafter may stay below
+  std::uint32_t worker = 0;                 ///< drafter that drafts for it on a stream of its own; 0: none. With "auto"
+                                            ///< it is one of those chosen among
+  std::uint32_t worker_length = 0;          ///< upper bound of that draft, at most draft_length
   std::vector<block_id> drafter_blocks;     ///< lease in the drafter's own pool
+  foresight ahead = foresight::off;         ///< what a worker drafter does before the round's verdict is known
+  std::uint32_t num_spare_blocks = 0;       ///< the last of them: for drafts of outcomes, beside the text
   bool drafter_restart = false;             ///< that lease is new: what the drafter remembers of its own KV is void
 };
 
@@ -42,10 +47,20 @@ struct round_plan {
 struct draft_batch {
   std::uint32_t drafter = 0;
   std::chrono::nanoseconds duration{}; ///< of the program
+  std::uint32_t num_foreseen = 0;      ///< items drafted for in advance
+  std::uint32_t num_ready = 0;         ///< of them, those whose outcome came true
+  std::uint32_t num_drafted = 0;       ///< items drafted for by the program itself
+  bool catching_up = false;            ///< it read more than the last round's tokens: its time tells nothing
   std::vector<speculation::draft> drafts; ///< one a plan item; those of other drafters' items stay empty
   std::optional<error> failure;           ///< the drafter failed: the drafts are empty, the round goes on without
   std::uint32_t pool = 0;                 ///< number of the drafter's pool, 0 if it has none
   std::uint64_t submission = 0;           ///< of its program on its stream
+};
+
+/// What "auto" wants of worker drafters in the rounds to come.
+struct worker_wish {
+  std::uint32_t drafter = 0; ///< 0: none
+  std::uint32_t length = 0;
 };
 
 /// What a round did for one request: what the scheduler needs to go on.
@@ -60,6 +75,7 @@ struct item_result {
   std::uint32_t kv_length = 0;
   finish_reason finish = finish_reason::none;
   std::vector<token_id> committed; ///< by this round
+  worker_wish wish = {};           ///< of requests with drafter "auto"
 };
 
 /// Where a round's time went.
@@ -73,7 +89,9 @@ struct round_times {
 struct draft_time {
   std::uint32_t drafter = 0;
   std::uint32_t num_levels = 0; ///< of its deepest draft, at least 1
-  std::chrono::nanoseconds duration{};
+  std::chrono::nanoseconds duration{}; ///< after the verdict
+  std::uint32_t num_foreseen = 0, num_ready = 0, num_drafted = 0; ///< as in `draft_batch`
+  bool catching_up = false;
 };
 
 /// Outcome of a round. Written by the verify program, read after its fence.
@@ -103,5 +121,10 @@ struct draft_bounds {
 /// Never beyond what the request may commit, the context, or the leases hold (overflow guard: shrinks to 0, never fails).
 /// Call inside a program.
 draft_bounds draft_limit(const plan_item& item, std::uint32_t block_size, std::uint32_t context_length);
+/// The same once the request has `length` tokens and may commit `remaining` more.
+draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint32_t remaining, std::uint32_t block_size,
+                         std::uint32_t context_length);
+/// What of it the item's worker may draft.
+draft_bounds worker_limit(const plan_item& item, draft_bounds limit);
 
 } // namespace paceline::scheduling

@@ -1,9 +1,11 @@
 #include "runtime/scheduling/round_runner.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/scheduling/draft_runner.hpp"
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 namespace paceline::scheduling {
 
@@ -14,11 +16,16 @@ round_runner::round_runner(round_resources resources) : resources_(std::move(res
         if (std::ranges::find(taps_, layer) == taps_.end()) taps_.push_back(layer);
   tap_values_.resize(taps_.size());
   if (resources_.automatic == 0) return;
-  for (std::uint32_t d = 1; d < resources_.drafters.size(); ++d)
-    if (const auto* drafter = resources_.drafters[d];
-        drafter && drafter->traits().where == speculation::placement::in_line && drafter->traits().taps.empty())
-      candidates_.push_back(d);
-  controller_.emplace(static_cast<std::uint32_t>(candidates_.size()));
+  const auto add_candidates = [&](speculation::placement where) {
+    for (std::uint32_t d = 1; d < resources_.drafters.size(); ++d)
+      if (const auto* drafter = resources_.drafters[d];
+          drafter && drafter->traits().where == where && drafter->traits().taps.empty())
+        candidates_.push_back(d);
+  };
+  add_candidates(speculation::placement::in_line);
+  num_in_line_ = static_cast<std::uint32_t>(candidates_.size());
+  add_candidates(speculation::placement::worker);
+  controller_.emplace(static_cast<std::uint32_t>(candidates_.size()), num_in_line_);
 }
 
 /// Levels of the deepest draft.
@@ -36,10 +43,11 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
   result.group = plan.group;
   const auto begin = resources_.time->now();
   auto lanes = open_lanes(plan);
+  if (controller_) watch_workers(drafts);
   try {
     for (const auto& batch : drafts)
       if (const auto levels = batch ? num_levels(*batch) : 0; levels > 0)
-        result.drafting.push_back({batch->drafter, levels, batch->duration});
+        result.drafting.push_back({batch->drafter, levels, batch->duration, batch->num_foreseen, batch->num_ready, batch->num_drafted, batch->catching_up});
     collect_drafts(ops, plan, drafts, lanes);
     const auto drafted = resources_.time->now();
     result.times.draft = drafted - begin;
@@ -55,6 +63,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
     return;
   }
   for (auto& lane : lanes) result.items.push_back(settle(ops, lane, plan.round, result.events));
+  if (controller_) wish_for_workers(lanes, result.items);
   for (const auto& item : plan.items) // those that had ended before: said again, in case that news was lost
     if (item.target->finish() != finish_reason::none &&
         std::ranges::none_of(lanes, [&](const auto& lane) { return lane.item == &item; }))
@@ -93,13 +102,10 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   std::vector<std::uint32_t> in_line;
   for (auto& lane : lanes) {
     const auto index = lane.item->drafter;
-    auto* drafter = resources_.drafters.at(index);
-    if (!drafter || !may_draft(lane, index)) continue;
-    const auto where = drafter->traits().where;
-    if (where == speculation::placement::in_line || where == speculation::placement::in_pass) {
-      if (std::ranges::find(in_line, index) == in_line.end()) in_line.push_back(index);
-      continue;
-    }
+    if (!may_draft(lane, index)) continue;
+    const auto* drafter = resources_.drafters.at(index);
+    if (drafter && lane.item->worker == 0 && std::ranges::find(in_line, index) == in_line.end()) in_line.push_back(index);
+    if (lane.item->worker == 0) continue;
     const auto position = static_cast<std::size_t>(lane.item - plan.items.data());
     for (const auto& batch : drafts)
       if (batch && position < batch->drafts.size() && !batch->drafts[position].tree.empty())
@@ -142,17 +148,24 @@ void round_runner::propose_in_line(device::ops& ops, std::uint32_t index, std::v
 void round_runner::propose_best(device::ops& ops, std::vector<lane>& lanes) {
   std::uint32_t num_rows = 0;
   for (auto& lane : lanes) {
-    num_rows += lane.num_context + lane.draft.tree.size();
     auto& sequence = *lane.item->target;
     if (may_draft(lane, resources_.automatic)) controller_->learn(sequence.drafts, sequence.tokens());
   }
   const auto owners = drafting(lanes, resources_.automatic);
   if (owners.empty()) return;
   std::vector<speculation::draft_controller::lane> choices(owners.size());
-  for (std::size_t i = 0; i < owners.size(); ++i) choices[i].history = &owners[i]->item->target->drafts;
-  for (const auto candidate : candidates_) {
-    auto drafts = propose(ops, candidate, owners);
-    for (std::size_t i = 0; i < owners.size(); ++i) choices[i].proposals.push_back(std::move(drafts[i]));
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    choices[i].history = &owners[i]->item->target->drafts;
+    choices[i].proposals.resize(candidates_.size());
+    const auto asked = std::ranges::find(candidates_, owners[i]->item->worker);
+    auto made = std::exchange(owners[i]->draft, {}); // of the worker that was asked
+    if (asked != candidates_.end() && made.base_length == owners[i]->item->target->length())
+      choices[i].proposals[static_cast<std::size_t>(asked - candidates_.begin())] = std::move(made);
+  }
+  for (const auto& lane : lanes) num_rows += lane.num_context + lane.draft.tree.size();
+  for (std::uint32_t c = 0; c < num_in_line_; ++c) {
+    auto drafts = propose(ops, candidates_[c], owners);
+    for (std::size_t i = 0; i < owners.size(); ++i) choices[i].proposals[c] = std::move(drafts[i]);
   }
   controller_->choose(choices, num_rows);
   for (std::size_t i = 0; i < owners.size(); ++i) {
@@ -160,6 +173,34 @@ void round_runner::propose_best(device::ops& ops, std::vector<lane>& lanes) {
     owners[i]->draft = std::move(choices[i].chosen);
     owners[i]->drafter = candidates_[choices[i].candidate];
   }
+}
+
+/// What workers took, for the choice of whom to ask.
+void round_runner::watch_workers(std::span<const std::shared_ptr<draft_batch>> drafts) {
+  for (const auto& batch : drafts) {
+    if (!batch || batch->catching_up || num_levels(*batch) == 0) continue;
+    const auto candidate = std::ranges::find(candidates_, batch->drafter);
+    if (candidate != candidates_.end())
+      controller_->observe_drafting(static_cast<std::uint32_t>(candidate - candidates_.begin()),
+                                    static_cast<double>(batch->duration.count()) / num_levels(*batch));
+  }
+}
+
+/// Whom the requests with "auto" want to be drafted for by.
+void round_runner::wish_for_workers(std::span<const lane> lanes, std::span<item_result> results) {
+  std::vector<const speculation::draft_history*> requests;
+  std::vector<item_result*> owners;
+  std::uint32_t max_length = 0;
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    if (!may_draft(lanes[i], resources_.automatic) || results[i].finish != finish_reason::none) continue;
+    requests.push_back(&lanes[i].item->target->drafts);
+    owners.push_back(&results[i]);
+    max_length = std::max(max_length, lanes[i].item->draft_length);
+  }
+  const auto num_others = static_cast<std::uint32_t>(lanes.size() - requests.size());
+  const auto wanted = controller_->advise(requests, num_others, max_length);
+  for (std::size_t i = 0; i < wanted.lengths.size(); ++i)
+    if (wanted.lengths[i] > 0) owners[i]->wish = {candidates_[wanted.candidate], wanted.lengths[i]};
 }
 
 /// The lanes that drafter number `index` is to draft for and that have room for a draft.

@@ -20,7 +20,7 @@ struct round_resources {
   std::vector<speculation::drafter*> drafters; ///< by index; [0] is "none" and null, as is [automatic]
   std::uint32_t context_length = 0;
   const clock* time = nullptr;
-  /// Index of "auto": for its items the controller chooses among the in-line drafters, round by round. 0: there is none.
+  /// Index of "auto": for its items the controller chooses among the drafters, round by round. 0: there is none.
   std::uint32_t automatic = 0;
 };
 
@@ -56,6 +56,8 @@ private:
                       std::vector<lane>& lanes);
   void propose_in_line(device::ops& ops, std::uint32_t drafter, std::vector<lane>& lanes);
   void propose_best(device::ops& ops, std::vector<lane>& lanes);
+  void watch_workers(std::span<const std::shared_ptr<draft_batch>> drafts);
+  void wish_for_workers(std::span<const lane> lanes, std::span<item_result> results);
   std::vector<lane*> drafting(std::vector<lane>& lanes, std::uint32_t drafter) const;
   std::vector<speculation::draft> propose(device::ops& ops, std::uint32_t drafter, std::span<lane* const> owners);
   draft_bounds limit_of(const lane& lane) const;
@@ -73,7 +75,8 @@ private:
 
   round_resources resources_;
   std::vector<layer_index> taps_;   ///< union of what the drafters read
-  std::vector<std::uint32_t> candidates_; ///< in-line drafters "auto" chooses among
+  std::vector<std::uint32_t> candidates_; ///< drafters that "auto" chooses among: in-line ones, then workers
+  std::uint32_t num_in_line_ = 0;         ///< of them
   std::optional<speculation::draft_controller> controller_;
 
   // Scratch of one pass.
@@ -86,28 +89,5 @@ private:
   std::vector<sampling::candidate> best_;
   std::vector<std::vector<float>> tap_values_; ///< [tap][rows * hidden]
 };
-
-/// The draft program of a draft worker: one drafter, its own KV.
-class draft_runner {
-public:
-  /// `index` is the drafter's number in the plan.
-  draft_runner(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv, std::uint32_t target_block_size,
-               std::uint32_t context_length, const clock& time);
-
-  /// Fills `batch.drafts` for the items of `plan` that use this drafter and are ready to be drafted for.
-  void run(device::ops& ops, const round_plan& plan, draft_batch& batch);
-
-private:
-  speculation::drafter* drafter_;
-  std::uint32_t index_;
-  model::kv_storage* kv_;
-  std::uint32_t target_block_size_;
-  std::uint32_t context_length_;
-  const clock* time_;
-};
-
-/// The task drafter number `index` gets for `item`, with an empty result.
-speculation::draft_task make_task(const plan_item& item, std::uint32_t index, speculation::drafter& drafter,
-                                  draft_bounds limit);
 
 } // namespace paceline::scheduling

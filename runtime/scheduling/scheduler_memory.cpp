@@ -1,5 +1,7 @@
 #include "runtime/scheduling/scheduler_state.hpp"
 
+#include "runtime/scheduling/foreseen_drafts.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -107,7 +109,8 @@ void scheduler_state::want_blocks(record& r, lease& lease, std::uint32_t pool, a
   if (lease.asked) return;
   for (auto a : {appetite::tree, appetite::chain, appetite::plain}) {
     if (a > largest_appetite() || a < least) continue;
-    const auto num_positions = look_ahead(r, a);
+    const auto spare = pool != 0 && a == appetite::tree ? spare_blocks_wanted(r) * options_.block_size : 0;
+    const auto num_positions = look_ahead(r, a) + spare;
     if (lease.positions(options_.block_size) >= num_positions) return;
     if (lease.refused_at != 0 && num_positions >= lease.refused_at) continue;
     lease.asked = next_ticket_++;
@@ -160,10 +163,11 @@ void scheduler_state::preempt_youngest(decisions& out) {
 void scheduler_state::release(record& r, decisions& out) {
   const auto id = r.target->id();
   out.pool.emplace_back(release_command{id, 0, r.target_lease.last_use});
-  if (const auto pool = options_.drafters[r.drafter].pool; pool != 0)
+  if (const auto pool = pool_of(r); pool != 0)
     out.pool.emplace_back(release_command{id, pool, r.drafter_lease.last_use});
   r.target_lease = {};
   r.drafter_lease = {};
+  if (!by_worker(r)) r.worker = 0, r.wish = {};
 }
 
 std::uint32_t scheduler_state::max_positions(const record& r) const {
@@ -186,6 +190,21 @@ std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions,
   const auto pool_positions = std::uint64_t{options_.num_blocks} * options_.block_size;
   return static_cast<std::uint32_t>(
       std::min({positions, std::uint64_t{max_positions(r)} + side_by_side, pool_positions}));
+}
+
+/// Blocks of the drafter's pool for drafts of outcomes, beside those of the text.
+std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
+  const auto wish = r.target->request().speculation.overlap;
+  const bool outcomes = wish ? *wish == foresight::outcomes
+                             : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
+  const auto length = by_worker(r) ? r.draft_length : options_.drafters[r.worker].default_draft_length;
+  return outcomes && r.group == group_id{0} ? spare_blocks(length, options_.num_guesses, options_.block_size) : 0;
+}
+
+/// The part of the drafter's lease that the text does not need.
+std::uint32_t scheduler_state::num_spare_blocks(const record& r) const {
+  const auto held = static_cast<std::uint32_t>(r.drafter_lease.blocks.size());
+  return std::min(spare_blocks_wanted(r), held - std::min(held, blocks_for(look_ahead(r, appetite::tree))));
 }
 
 std::uint32_t scheduler_state::num_nodes(const record& r, std::uint32_t draft_length) const {

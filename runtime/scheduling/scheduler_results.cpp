@@ -27,7 +27,7 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
       return pool < result.submissions.size() ? result.submissions[pool] : 0;
     };
     r->target_lease.last_use = std::max(r->target_lease.last_use, submission(0));
-    if (const auto pool = options_.drafters[r->drafter].pool; pool != 0)
+    if (const auto pool = pool_of(*r); pool != 0)
       r->drafter_lease.last_use = std::max(r->drafter_lease.last_use, submission(pool));
     if (result.failure && r->state == phase::running)
       finish_here(*r, finish_reason::error, result.failure, out);
@@ -38,6 +38,7 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
     if (auto* r = find(item.request)) settle_item(*r, item, out);
   }
   count_time(result, num_context);
+  watch_period(flight, result, num_context, now);
   costs_.observe(num_context, num_rows - std::min(num_rows, num_context), result.duration);
   for (const auto& part : flight.parts) retire_if_idle(part.request, out);
   pump(out, now);
@@ -100,6 +101,7 @@ void scheduler_state::watch_rounds(decisions& out, time_point now) {
 
 void scheduler_state::settle_item(record& r, const item_result& item, decisions& out) {
   count_speculation(item);
+  r.wish = item.wish;
   if (item.num_draft > 0) r.lengths.on_verified(item.num_draft, item.num_accepted);
   counters_.generation_tokens += item.length - r.known_length;
   r.known_length = std::max(r.known_length, item.length);
@@ -117,13 +119,27 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
   }
 }
 
+/// What a round took, from the report before it to its own, tells how well it was overlapped.
+void scheduler_state::watch_period(const flight& f, const round_result& result, std::uint32_t num_prompt_rows,
+                                   time_point now) {
+  const bool counts = num_prompt_rows == 0 && !both_groups() && !result.failure;
+  if (counts && last_report_)
+    overlap_.observe(f.overlap, static_cast<std::uint32_t>(result.items.size()), now - *last_report_);
+  last_report_ = counts && !flights_.empty() ? std::optional(now) : std::nullopt;
+}
+
 void scheduler_state::count_time(const round_result& result, std::uint32_t num_prompt_rows) {
+  for (const auto& spent : result.drafting) {
+    counters_.drafters[spent.drafter].num_foreseen += spent.num_foreseen;
+    counters_.drafters[spent.drafter].num_ready += spent.num_ready;
+  }
   if (num_prompt_rows > 0) {
     counters_.prompts += result.duration;
     return;
   }
   pass_costs_.observe(result.num_rows, static_cast<double>(result.duration.count()));
   for (const auto& spent : result.drafting) {
+    if (spent.num_drafted == 0 || spent.catching_up) continue; // not the time of a draft after a verdict
     double& step = draft_step_[spent.drafter];
     const auto now = static_cast<double>(spent.duration.count()) / spent.num_levels;
     step += (step == 0 ? 1.0 : 0.1) * (now - step);

@@ -1,5 +1,7 @@
 #include "runtime/scheduling/scheduler_state.hpp"
 
+#include "runtime/speculation/control/expected_gain.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -33,6 +35,7 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
     flight.parts.push_back(std::move(part));
   }
   if (plan.items.empty()) return;
+  flight.overlap = overlap_.mode();
   ++next_round_;
   flights_.emplace(plan.round, std::move(flight));
   out.rounds.push_back(std::move(plan));
@@ -64,8 +67,8 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
 std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& part, decisions& out) {
   const auto spent = std::uint64_t{r.upper_length - r.target->prompt_length()};
   if (r.credit <= spent) return std::nullopt; // the client does not keep up
-  if (r.upper_length >= max_positions(r) && r.num_in_flight > 0)
-    return std::nullopt; // it ends in a round in flight, or nearly
+  if (r.known_length + r.num_in_flight >= max_positions(r) && r.num_in_flight > 0)
+    return std::nullopt; // it ends in a round in flight; where that depends on drafts, this one finds out
   auto draft = usable_draft(r, out);
   draft.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(draft.length, r.credit - spent - 1));
   const auto& lease = r.target_lease;
@@ -83,8 +86,12 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
   item.draft_length = draft.length;
   item.lengths = r.lengths.rule();
   item.max_nodes = draft.length > 0 ? std::min(draft.nodes, num_nodes(r, draft.length)) : 0;
-  if (draft.length > 0 && options_.drafters[r.drafter].pool != 0) {
+  item.worker_length = draft.length > 0 ? std::min(worker_draft(r, draft.length, out), draft.length) : 0;
+  if (item.worker_length > 0) {
+    item.worker = r.worker;
+    item.ahead = overlap_of(r);
     item.drafter_blocks = r.drafter_lease.blocks;
+    item.num_spare_blocks = num_spare_blocks(r);
     item.drafter_restart = std::exchange(r.drafter_lease.fresh, false);
   }
   part.growth = 1 + draft.length;
@@ -112,19 +119,32 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
   if (tight_)
     draft.nodes =
         std::min(draft.nodes, std::max(draft.length, beyond_upper(chain_blocks * options_.block_size)));
-  const auto pool = options_.drafters[r.drafter].pool;
-  if (pool == 0) return draft;
+  if (!by_worker(r) || pool_of(r) == 0) return draft;
   // Without memory of its own the drafter waits; that costs speed, never progress.
-  want_blocks(r, r.drafter_lease, pool, appetite::chain, out);
-  const auto room = beyond_upper(r.drafter_lease.positions(options_.block_size));
+  const auto room = worker_draft(r, draft.nodes, out);
   return {std::min(draft.length, room), std::min(draft.nodes, room)};
+}
+
+/// What the request's worker may draft of `length` tokens, by the lease it has or soon will have in the drafter's pool.
+std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, decisions& out) {
+  if (!by_worker(r)) {
+    if (r.worker == 0) r.worker = r.wish.drafter;
+    length = r.wish.drafter == r.worker ? std::min(length, r.wish.length) : 0;
+  }
+  if (r.worker == 0 || length == 0) return 0;
+  const auto pool = pool_of(r);
+  if (pool == 0) return length;
+  want_blocks(r, r.drafter_lease, pool, appetite::chain, out);
+  const auto num_blocks = static_cast<std::uint32_t>(r.drafter_lease.blocks.size()) - num_spare_blocks(r);
+  const auto positions = num_blocks * options_.block_size;
+  if (positions >= max_positions(r)) return length; // to its end, wherever the rounds in flight take it
+  return std::min(length, positions - std::min(positions, r.upper_length));
 }
 
 std::uint32_t scheduler_state::depth(group_id) const {
   // Alone, a group keeps a second round enqueued, so that its stream never waits for the host. Two groups do
   // that for each other, and plan on fresher results.
-  const bool both = options_.two_groups && num_in_group(group_id{0}) > 0 && num_in_group(group_id{1}) > 0;
-  return both ? 1 : 2;
+  return both_groups() ? 1 : 2;
 }
 
 std::uint32_t scheduler_state::in_flight(group_id group) const {
@@ -155,8 +175,24 @@ std::uint32_t scheduler_state::prompt_row_budget(group_id group) const {
 }
 
 group_id scheduler_state::choose_group(const record& r) const {
-  if (!options_.two_groups || !options_.drafters[r.drafter].worker) return group_id{0};
+  if (options_.groups == scheduler_options::grouping::one || !options_.drafters[r.drafter].worker) return group_id{0};
+  if (options_.groups == scheduler_options::grouping::measured && !groups_pay(r)) return group_id{0};
   return num_in_group(group_id{0}) <= num_in_group(group_id{1}) ? group_id{0} : group_id{1};
+}
+
+/// How `r` overlaps in a round planned now. Two groups overlap with each other.
+foresight scheduler_state::overlap_of(const record& r) const {
+  return both_groups() ? foresight::off : r.target->request().speculation.overlap.value_or(overlap_.mode());
+}
+
+/// Whether two groups would be faster by the times measured so far. Half a batch is taken to be drafted for in the time
+/// of a whole one: drafters read their weights once a step.
+bool scheduler_state::groups_pay(const record& r) const {
+  const std::uint32_t num_requests = num_in_group(group_id{0}) + num_in_group(group_id{1}) + 1;
+  const auto rows = num_requests * (r.draft_length + 1);
+  const double draft = draft_step_[r.drafter] * r.draft_length;
+  if (num_requests < 2 || draft == 0 || !pass_costs_.seen_lately(rows)) return false;
+  return speculation::groups_gain(pass_costs_.time(rows), pass_costs_.time((rows + 1) / 2), draft) > overlap_choice::least_gain;
 }
 
 } // namespace paceline::scheduling

@@ -18,7 +18,8 @@ token_event final_event(request_id request, finish_reason reason, std::optional<
 
 } // namespace
 
-scheduler_state::scheduler_state(scheduler_options options) : options_(std::move(options)) {
+scheduler_state::scheduler_state(scheduler_options options)
+    : options_(std::move(options)), overlap_(options_.overlap) {
   counters_.drafters.resize(options_.drafters.size());
   draft_step_.resize(options_.drafters.size());
 }
@@ -46,6 +47,7 @@ decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32
   record r;
   r.target = std::move(request);
   r.drafter = drafter;
+  r.worker = options_.drafters.at(drafter).worker ? drafter : 0;
   r.draft_length = r.target->request().speculation.draft_length.value_or(
       options_.drafters.at(drafter).default_draft_length);
   if (drafter == 0) r.draft_length = 0;
@@ -108,7 +110,7 @@ decisions scheduler_state::on_tick(time_point now) {
 
 void scheduler_state::pump(decisions& out, time_point now) {
   if (device_lost()) return;
-  const std::uint32_t num_groups = options_.two_groups ? 2 : 1;
+  const std::uint32_t num_groups = options_.groups == scheduler_options::grouping::one ? 1 : 2;
   for (std::uint32_t g = 0; g < num_groups; ++g)
     while (in_flight(group_id{g}) < depth(group_id{g})) {
       const auto before = out.rounds.size();

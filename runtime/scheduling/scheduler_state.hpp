@@ -4,6 +4,7 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/token_event.hpp"
 #include "runtime/scheduling/cost_model.hpp"
+#include "runtime/scheduling/overlap_choice.hpp"
 #include "runtime/scheduling/pool_commands.hpp"
 #include "runtime/scheduling/round.hpp"
 #include "runtime/scheduling/sequence.hpp"
@@ -38,7 +39,11 @@ struct scheduler_options {
   std::uint32_t context_length = 4096;
   std::uint32_t num_blocks = 0;        ///< of the target's pool: no request may need more
   std::uint32_t max_prompt_rows = 512; ///< of one round
-  bool two_groups = false;             ///< requests with worker drafters alternate in two groups
+  /// Whether requests with worker drafters alternate in two groups.
+  enum class grouping : std::uint8_t { one, two, measured } groups = grouping::one;
+  /// How worker drafters overlap with verification; of several the best by measured times.
+  std::vector<foresight> overlap{foresight::off};
+  std::uint32_t num_guesses = 1; ///< outcomes at each place of a draft
   bool prefix_cache = true;
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
   std::chrono::nanoseconds round_timeout{
@@ -61,6 +66,8 @@ struct scheduler_counters {
   std::uint64_t num_rounds = 0, num_rollbacks = 0, rolled_back_tokens = 0, stale_drafts = 0;
   struct drafter {
     std::uint64_t num_rounds = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
+    std::uint64_t num_foreseen = 0; ///< drafts for outcomes of a round still being verified, once a request and round
+    std::uint64_t num_ready = 0;    ///< of them, those whose outcome came true
     std::vector<std::uint64_t> accepted_per_position;
   };
   std::vector<drafter> drafters;
@@ -140,6 +147,8 @@ class scheduler_state {
     group_id group;
     std::uint64_t order = 0; ///< of admission; the youngest is preempted first
     std::uint32_t drafter = 0;
+    std::uint32_t worker = 0; ///< drafter that drafts for it on its own stream, 0: none; of "auto" the first one wished for
+    worker_wish wish;         ///< of "auto"
     std::uint32_t draft_length = 0; ///< the most a round drafts
     speculation::draft_length lengths{length_rule::fixed, 0};
     std::uint64_t credit = 0; ///< output tokens it may commit in all
@@ -177,6 +186,7 @@ class scheduler_state {
       bool drafter_restart = false;
     };
     std::vector<part> parts;
+    foresight overlap = foresight::off; ///< the engine's choice when it was composed
     time_point since; ///< composed, or the group's round before it reported
     bool overdue = false;
   };
@@ -203,6 +213,8 @@ class scheduler_state {
   std::uint32_t bounded(const record& r, std::uint64_t positions, std::uint32_t nodes) const;
   appetite largest_appetite() const { return tight_ ? appetite::chain : appetite::tree; }
   std::uint32_t num_nodes(const record& r, std::uint32_t draft_length) const;
+  std::uint32_t spare_blocks_wanted(const record& r) const;
+  std::uint32_t num_spare_blocks(const record& r) const;
 
   // scheduler_rounds.cpp
   void compose(group_id group, decisions& out, time_point now);
@@ -210,17 +222,24 @@ class scheduler_state {
   std::optional<plan_item> decode_item(record& r, flight::part& part, decisions& out);
   draft_bounds usable_draft(record& r, decisions& out);
   std::uint32_t next_draft_length(record& r);
+  std::uint32_t worker_draft(record& r, std::uint32_t length, decisions& out);
+  std::uint32_t pool_of(const record& r) const { return options_.drafters[r.worker].pool; }
+  bool by_worker(const record& r) const { return options_.drafters[r.drafter].worker; }
   std::uint32_t depth(group_id group) const;
   std::uint32_t in_flight(group_id group) const;
   std::uint32_t num_in_group(group_id group) const;
   std::uint32_t num_streams() const;
   std::uint32_t prompt_row_budget(group_id group) const;
   group_id choose_group(const record& r) const;
+  bool both_groups() const { return num_in_group(group_id{0}) > 0 && num_in_group(group_id{1}) > 0; }
+  foresight overlap_of(const record& r) const;
+  bool groups_pay(const record& r) const;
 
   // scheduler_results.cpp
   void watch_rounds(decisions& out, time_point now);
   void settle_item(record& r, const item_result& item, decisions& out);
   void count_time(const round_result& result, std::uint32_t num_prompt_rows);
+  void watch_period(const flight& f, const round_result& result, std::uint32_t num_prompt_rows, time_point now);
   void count_speculation(const item_result& item);
 
   scheduler_options options_;
@@ -233,6 +252,8 @@ class scheduler_state {
   cost_model costs_;
   speculation::pass_cost pass_costs_; ///< of rounds without prompt rows
   std::vector<double> draft_step_;    ///< [drafter]: nanoseconds a level of its drafts, of late; 0 = not seen
+  overlap_choice overlap_;
+  std::optional<time_point> last_report_; ///< of a round; none after a pause
   scheduler_counters counters_;
   std::uint64_t next_round_ = 1;
   std::uint64_t next_order_ = 1;

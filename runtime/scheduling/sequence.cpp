@@ -97,4 +97,8 @@ void sequence::reset_session(std::uint32_t index) {
   if (index < sessions_.size()) sessions_[index].reset();
 }
 
+void sequence::adopt_session(std::uint32_t index, std::unique_ptr<speculation::drafter_session> session) {
+  sessions_.at(index) = std::move(session);
+}
+
 } // namespace paceline::scheduling

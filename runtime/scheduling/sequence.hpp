@@ -77,7 +77,11 @@ public:
   speculation::drafter_session* session(std::uint32_t index, speculation::drafter& drafter);
   /// Forgets the session: the drafter starts over.
   void reset_session(std::uint32_t index);
+  /// Goes on with this one, a clone.
+  void adopt_session(std::uint32_t index, std::unique_ptr<speculation::drafter_session> session);
 
+  /// Length at which a worker drafted last; 0 before. Of its programs.
+  std::uint32_t drafted_at = 0;
   /// Hidden states of the last verified rows, oldest first (taps of this request's drafter).
   std::vector<float> features;
   /// What the controller of "auto" knows of this request.

@@ -65,6 +65,10 @@ void write_speculation(exposition& out, const engine_snapshot& snapshot) {
               [](const auto& d) { return d.num_draft_tokens; });
   per_drafter(out, snapshot, "paceline_accepted_tokens_total", "Draft tokens accepted.",
               [](const auto& d) { return d.num_accepted_tokens; });
+  per_drafter(out, snapshot, "paceline_drafts_foreseen_total", "Drafts made before the verdict they depend on was known.",
+              [](const auto& d) { return d.num_foreseen; });
+  per_drafter(out, snapshot, "paceline_drafts_ready_total", "Of those, the ones that the verdict was for.",
+              [](const auto& d) { return d.num_ready; });
   out.counter("paceline_accepted_tokens_per_position_total",
               "Draft tokens accepted by their place in the draft.");
   for (const auto& model : snapshot.models)

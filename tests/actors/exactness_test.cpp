@@ -11,14 +11,26 @@ namespace {
 
 using namespace test;
 
+enum class overlapped : std::uint8_t { off, groups, ahead, outcomes, measured };
+
 struct grid_case {
   std::string drafter;
   bool worker = false;
-  bool two_groups = false;
+  overlapped how = overlapped::off;
 };
 
 std::string name_of(const ::testing::TestParamInfo<grid_case>& info) {
-  return info.param.drafter + (info.param.worker ? "_worker" : "_inline") + (info.param.two_groups ? "_groups" : "_off");
+  static constexpr std::array names{"_off", "_groups", "_ahead", "_outcomes", "_measured"};
+  return info.param.drafter + (info.param.worker ? "_worker" : "_inline") + names[static_cast<std::size_t>(info.param.how)];
+}
+
+void set_overlap(simulation_options& options, overlapped how) {
+  options.num_partitions = how == overlapped::off ? 1 : 2;
+  options.two_groups = how == overlapped::groups;
+  options.num_guesses = 2;
+  if (how == overlapped::ahead) options.overlap = {foresight::ahead};
+  if (how == overlapped::outcomes) options.overlap = {foresight::outcomes};
+  if (how == overlapped::measured) options.overlap = {foresight::off, foresight::ahead, foresight::outcomes};
 }
 
 /// An output with a token inserted, one left out and one replaced: what a client may have expected.
@@ -37,14 +49,14 @@ class exactness_grid : public ::testing::TestWithParam<grid_case> {};
 /// The promise: with any drafter the tokens are those of plain decoding, which is computed here from the tokens alone.
 TEST_P(exactness_grid, tokens_equal_plain_decoding) {
   const auto& param = GetParam();
+  std::uint64_t num_foreseen = 0, by_workers = 0;
   for (std::uint32_t length = 1; length <= 8; ++length)
     for (const float temperature : {0.0F, 1.0F})
       for (const std::uint32_t concurrency : {1U, 3U, 8U}) {
         simulation_options options;
         options.seed = length * 100 + concurrency;
         options.shuffle = true;
-        options.two_groups = param.two_groups;
-        options.num_partitions = param.two_groups ? 2 : 1;
+        set_overlap(options, param.how);
         options.target = small_target();
         std::vector<simulated_drafter> drafters;
         auto num_wanted = std::make_shared<std::uint64_t>();
@@ -52,6 +64,11 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
           options.auto_draft_length = length;
           for (const char* candidate : {"ngram", "half_right", "always_wrong"})
             drafters.push_back({drafter_called(candidate, small_target(), num_wanted), length, 0});
+        } else if (param.drafter == "auto_of_workers") { // those that are asked a round ahead, too
+          options.auto_draft_length = length;
+          drafters.push_back({drafter_called("ngram", small_target()), length, 0});
+          drafters.push_back({placed(drafter_called("half_right", small_target()), speculation::placement::worker), length, 1});
+          drafters.push_back({drafter_called("model_other", small_target()), length, 1});
         } else if (param.drafter != "none") {
           auto made = drafter_called(param.drafter, small_target(), num_wanted);
           if (param.worker) made = placed(std::move(made), speculation::placement::worker);
@@ -63,7 +80,7 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
           requests.push_back(request_number(n, temperature));
           if (param.drafter == "prediction" || param.drafter == "synthetic")
             requests.back().prediction = nearly(decode_plainly(sim.target(), requests.back()));
-          sim.submit(requests.back(), param.drafter == "none" ? 0 : param.drafter == "auto" ? 4 : 1);
+          sim.submit(requests.back(), param.drafter == "none" ? 0 : param.drafter.starts_with("auto") ? 4 : 1);
         }
         SCOPED_TRACE("length " + std::to_string(length) + " temperature " + std::to_string(temperature) + " concurrency " +
                      std::to_string(concurrency) + " seed " + std::to_string(options.seed));
@@ -80,6 +97,18 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
             param.drafter == "model_foreign") {
           ASSERT_GT(drafted, 0U);
           ASSERT_EQ(accepted, drafted);
+        }
+        if (param.drafter == "auto_of_workers") {
+          const auto& by = sim.scheduler().counters().drafters;
+          by_workers += by[2].num_draft_tokens + by[3].num_draft_tokens;
+        }
+        const auto& foreseen = sim.scheduler().counters().drafters.back();
+        if (param.how == overlapped::ahead || param.how == overlapped::outcomes) {
+          ASSERT_LE(foreseen.num_ready, foreseen.num_foreseen);
+          num_foreseen += foreseen.num_foreseen;
+        }
+        if (param.how == overlapped::ahead && (param.drafter == "always_right" || param.drafter == "model")) {
+          ASSERT_EQ(foreseen.num_ready, foreseen.num_foreseen) << "all is accepted, and the guess is right";
         }
         if (param.drafter == "always_wrong") {
           ASSERT_GT(drafted, 0U);
@@ -107,31 +136,54 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
         ASSERT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
         ASSERT_EQ(sim.scheduler().counters().stale_drafts, 0U);
       }
+  EXPECT_EQ(by_workers > 0, param.drafter == "auto_of_workers");
+  const bool in_advance = param.how == overlapped::ahead || param.how == overlapped::outcomes;
+  const bool waits = param.drafter == "feature" || param.drafter == "suffix"; // needs the verdict's rows; has no clone
+  EXPECT_EQ(num_foreseen > 0, in_advance && !waits);
 }
 
 INSTANTIATE_TEST_SUITE_P(drafters, exactness_grid,
                          ::testing::Values(grid_case{"none"}, grid_case{"ngram"}, grid_case{"always_right"},
                                            grid_case{"always_wrong"}, grid_case{"half_right"}, grid_case{"tree"},
-                                           grid_case{"auto"}, grid_case{"twins"}, grid_case{"twins", true, true}, grid_case{"feature"}, grid_case{"ngram_tree"}, grid_case{"suffix"},
+                                           grid_case{"auto"}, grid_case{"twins"}, grid_case{"twins", true, overlapped::groups}, grid_case{"feature"}, grid_case{"ngram_tree"}, grid_case{"suffix"},
                                            grid_case{"prediction"}, grid_case{"unigram"}, grid_case{"bigram"},
                                            grid_case{"copy"}, grid_case{"random"}, grid_case{"synthetic"},
-                                           grid_case{"nasd"}, grid_case{"lookahead"}, grid_case{"suffix", true, true},
-                                           grid_case{"prediction", true, true}, grid_case{"nasd", true, true},
-                                           grid_case{"lookahead", true, true}, grid_case{"model", true}, grid_case{"model_other", true},
-                                           grid_case{"always_right", true, true}, grid_case{"always_wrong", true, true},
-                                           grid_case{"half_right", true, true}, grid_case{"tree", true, true},
-                                           grid_case{"model", true, true}, grid_case{"model_other", true, true}),
+                                           grid_case{"nasd"}, grid_case{"lookahead"}, grid_case{"suffix", true, overlapped::groups},
+                                           grid_case{"prediction", true, overlapped::groups}, grid_case{"nasd", true, overlapped::groups},
+                                           grid_case{"lookahead", true, overlapped::groups}, grid_case{"model", true}, grid_case{"model_other", true},
+                                           grid_case{"always_right", true, overlapped::groups}, grid_case{"always_wrong", true, overlapped::groups},
+                                           grid_case{"half_right", true, overlapped::groups}, grid_case{"tree", true, overlapped::groups},
+                                           grid_case{"model", true, overlapped::groups}, grid_case{"model_other", true, overlapped::groups}),
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     drafters_with_a_model, exactness_grid,
-    ::testing::Values(grid_case{"model_static", true}, grid_case{"model_dynamic", true, true},
-                      grid_case{"model_optimal", true}, grid_case{"model_other_static", true, true},
-                      grid_case{"model_other_dynamic", true}, grid_case{"model_other_optimal", true, true},
+    ::testing::Values(grid_case{"model_static", true}, grid_case{"model_dynamic", true, overlapped::groups},
+                      grid_case{"model_optimal", true}, grid_case{"model_other_static", true, overlapped::groups},
+                      grid_case{"model_other_dynamic", true}, grid_case{"model_other_optimal", true, overlapped::groups},
                       grid_case{"model_greedy_dynamic", true}, grid_case{"self", true},
-                      grid_case{"self_dynamic", true, true}, grid_case{"cascade", true}, grid_case{"cascade", true, true},
-                      grid_case{"model_foreign", true}, grid_case{"model_foreign_other_dynamic", true, true},
-                      grid_case{"model_foreign_text", true}, grid_case{"model_foreign_text", true, true}),
+                      grid_case{"self_dynamic", true, overlapped::groups}, grid_case{"cascade", true}, grid_case{"cascade", true, overlapped::groups},
+                      grid_case{"model_foreign", true}, grid_case{"model_foreign_other_dynamic", true, overlapped::groups},
+                      grid_case{"model_foreign_text", true}, grid_case{"model_foreign_text", true, overlapped::groups}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    drafts_in_advance, exactness_grid,
+    ::testing::Values(grid_case{"always_right", true, overlapped::ahead}, grid_case{"always_wrong", true, overlapped::ahead},
+                      grid_case{"half_right", true, overlapped::ahead}, grid_case{"half_right", true, overlapped::outcomes},
+                      grid_case{"model", true, overlapped::ahead}, grid_case{"model_other", true, overlapped::ahead},
+                      grid_case{"model", true, overlapped::outcomes}, grid_case{"model_other", true, overlapped::outcomes},
+                      grid_case{"model_dynamic", true, overlapped::ahead},
+                      grid_case{"model_other_dynamic", true, overlapped::outcomes},
+                      grid_case{"model_static", true, overlapped::outcomes},
+                      grid_case{"self", true, overlapped::outcomes}, grid_case{"cascade", true, overlapped::ahead},
+                      grid_case{"cascade", true, overlapped::outcomes}, grid_case{"tree", true, overlapped::ahead},
+                      grid_case{"feature", true, overlapped::ahead}, grid_case{"suffix", true, overlapped::outcomes},
+                      grid_case{"model_foreign", true, overlapped::outcomes},
+                      grid_case{"model_foreign_text", true, overlapped::outcomes},
+                      grid_case{"model_other", true, overlapped::measured},
+                      grid_case{"auto_of_workers", true, overlapped::off}, grid_case{"auto_of_workers", true, overlapped::groups},
+                      grid_case{"auto_of_workers", true, overlapped::measured}),
     name_of);
 
 TEST(exactness, trees_are_verified_to_the_last_node) {

@@ -1,29 +1,13 @@
 #include "tests/actors/requests.hpp"
 
+#include "runtime/speculation/control/expected_gain.hpp"
+
 #include <gtest/gtest.h>
 
 namespace paceline {
 namespace {
 
 using namespace test;
-
-/// A drafter whose drafting takes virtual time.
-class slow_drafter final : public speculation::drafter {
-public:
-  slow_drafter(std::unique_ptr<speculation::drafter> inner, virtual_clock*& time, std::chrono::nanoseconds cost)
-      : inner_(std::move(inner)), time_(time), cost_(cost) {}
-  const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
-  std::unique_ptr<speculation::drafter_session> open(request_id r) override { return inner_->open(r); }
-  void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
-    inner_->propose(ops, kv, tasks);
-    time_->spend(cost_);
-  }
-
-private:
-  std::unique_ptr<speculation::drafter> inner_;
-  virtual_clock*& time_;
-  std::chrono::nanoseconds cost_;
-};
 
 struct overlap_run {
   std::vector<device_span> spans;
@@ -39,7 +23,7 @@ overlap_run run_with(std::uint32_t num_partitions, bool two_groups) {
   options.two_groups = two_groups;
   auto inner = placed(drafter_called("always_right", small_target()), speculation::placement::worker);
   std::vector<simulated_drafter> drafters;
-  drafters.push_back({std::make_unique<slow_drafter>(std::move(inner), time, std::chrono::milliseconds(2)), 3, 1});
+  drafters.push_back({std::make_unique<slow_drafter>(std::move(inner), time, std::chrono::microseconds(700)), 3, 1});
   simulation sim(options, std::move(drafters));
   time = &sim.device().time();
   for (std::uint32_t n = 0; n < 4; ++n) sim.submit(request_number(n, 0.0F), 1);
@@ -82,6 +66,111 @@ TEST(overlap, the_targets_stream_never_waits_for_the_host) {
   // ended: with real messages, a pause of the device.
   const auto& spans = sim.device().spans();
   for (std::size_t i = 1; i < spans.size(); ++i) EXPECT_EQ(spans[i].begin, spans[i - 1].end) << "round " << i;
+}
+
+struct ahead_run {
+  std::vector<std::vector<token_id>> tokens;
+  std::vector<speculation_stats> stats;
+  std::chrono::nanoseconds time{};
+  std::uint64_t num_foreseen = 0, num_ready = 0;
+};
+
+/// Requests with the drafter `name`, which needs `draft_cost` a level on a partition of its own.
+ahead_run run_ahead(std::vector<foresight> overlap, const std::string& name, std::uint32_t num_requests, std::uint32_t length,
+                    float temperature, verification_rule rule = verification_rule::coupled,
+                    std::chrono::nanoseconds draft_cost = std::chrono::microseconds(500), std::uint32_t max_tokens = 60,
+                    std::uint32_t num_partitions = 2) {
+  virtual_clock* time = nullptr;
+  simulation_options options;
+  options.target = small_target();
+  options.num_partitions = num_partitions;
+  options.overlap = std::move(overlap);
+  options.num_guesses = 2;
+  options.num_blocks = 4096;
+  options.context_length = 4096;
+  auto inner = drafter_called(name, small_target());
+  if (inner->traits().where != speculation::placement::worker) inner = placed(std::move(inner), speculation::placement::worker);
+  std::vector<simulated_drafter> drafters;
+  drafters.push_back({std::make_unique<slow_drafter>(std::move(inner), time, draft_cost), length, num_partitions - 1});
+  simulation sim(options, std::move(drafters));
+  time = &sim.device().time();
+  const auto begin = time->now();
+  for (std::uint32_t n = 0; n < num_requests; ++n) {
+    auto request = request_number(n, temperature, max_tokens);
+    request.speculation.rule = rule;
+    sim.submit(std::move(request), 1);
+  }
+  EXPECT_TRUE(sim.run());
+  ahead_run out;
+  out.time = time->now() - begin;
+  for (std::uint32_t n = 0; n < num_requests; ++n) {
+    out.tokens.push_back(sim.client(n).tokens);
+    out.stats.push_back(*sim.client(n).speculation);
+  }
+  out.num_foreseen = sim.scheduler().counters().drafters.at(1).num_foreseen;
+  out.num_ready = sim.scheduler().counters().drafters.at(1).num_ready;
+  return out;
+}
+
+TEST(overlap, a_draft_made_in_advance_is_the_one_that_would_have_been_made_afterwards) {
+  // Not only the tokens, which rules that keep a distribution need not keep: every draft and every verdict.
+  for (const std::string name : {"half_right", "model", "model_other", "model_other_dynamic", "self", "cascade", "model_foreign"})
+    for (const auto rule : {verification_rule::coupled, verification_rule::rejection, verification_rule::block})
+      for (const std::uint32_t length : {1U, 3U, 5U})
+        for (const float temperature : {0.0F, 1.0F}) {
+          if (rule == verification_rule::block && name.ends_with("dynamic")) continue; // a rule for chains
+          SCOPED_TRACE(::testing::Message() << name << ", " << name_of(rule) << ", length " << length << ", temperature " << temperature);
+          const auto off = run_ahead({foresight::off}, name, 3, length, temperature, rule);
+          const auto ahead = run_ahead({foresight::ahead}, name, 3, length, temperature, rule);
+          const auto outcomes = run_ahead({foresight::outcomes}, name, 3, length, temperature, rule);
+          for (const auto* one : {&ahead, &outcomes}) {
+            ASSERT_EQ(one->tokens, off.tokens);
+            for (std::size_t n = 0; n < off.stats.size(); ++n) {
+              ASSERT_EQ(one->stats[n].num_rounds, off.stats[n].num_rounds);
+              ASSERT_EQ(one->stats[n].acceptance_histogram, off.stats[n].acceptance_histogram);
+            }
+            ASSERT_GT(one->num_foreseen, 0U);
+          }
+          ASSERT_EQ(off.num_foreseen, 0U);
+          if (name == "model") {
+            ASSERT_GT(ahead.num_ready, 0U);
+          }
+          if (name == "model_other" && rule == verification_rule::coupled && temperature == 0) {
+            ASSERT_GE(outcomes.num_ready, ahead.num_ready);
+          }
+        }
+}
+
+TEST(overlap, outcomes_are_ready_more_often_than_the_one_where_all_is_accepted) {
+  std::uint64_t ahead = 0, outcomes = 0;
+  for (std::uint32_t length = 1; length <= 4; ++length) {
+    ahead += run_ahead({foresight::ahead}, "self", 3, length, 0).num_ready;
+    outcomes += run_ahead({foresight::outcomes}, "self", 3, length, 0).num_ready;
+  }
+  EXPECT_GT(outcomes, ahead + ahead / 10);
+}
+
+TEST(overlap, drafting_ahead_gains_what_the_model_says) {
+  // A verification of 4 rows takes 3.4 ms here, one draft of 3 tokens 3 ms, the guess and the draft behind it 4 ms.
+  const auto off = run_ahead({foresight::off}, "always_right", 1, 3, 0, verification_rule::coupled, std::chrono::milliseconds(1), 800);
+  const auto ahead = run_ahead({foresight::ahead}, "always_right", 1, 3, 0, verification_rule::coupled, std::chrono::milliseconds(1), 800);
+  ASSERT_EQ(ahead.num_ready, ahead.num_foreseen);
+  const double measured = static_cast<double>(off.time.count()) / static_cast<double>(ahead.time.count());
+  const double predicted = speculation::overlap_gain(3.4, 3, 3.4, 4, 1);
+  EXPECT_NEAR(measured, predicted, 0.03 * predicted);
+}
+
+TEST(overlap, auto_is_as_fast_as_the_best_mode) { // trials included, over some 600 rounds and more
+  for (const std::string name : {"always_right", "always_wrong", "half_right"})
+    for (const auto cost : {std::chrono::microseconds(10), std::chrono::microseconds(500), std::chrono::microseconds(3000)})
+      for (const std::uint32_t partitions : {1U, 2U}) {
+        SCOPED_TRACE(::testing::Message() << name << ", " << cost.count() << " us a level, partitions " << partitions);
+        const auto with = [&](std::vector<foresight> modes) {
+          return run_ahead(std::move(modes), name, 2, 3, 0, verification_rule::coupled, cost, name == "always_right" ? 2400 : 900, partitions).time.count();
+        };
+        const auto best = std::min({with({foresight::off}), with({foresight::ahead}), with({foresight::outcomes})});
+        EXPECT_LE(static_cast<double>(with({foresight::off, foresight::ahead, foresight::outcomes})), 1.03 * static_cast<double>(best));
+      }
 }
 
 } // namespace

@@ -16,7 +16,8 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
   for (std::size_t kill_at = 0; kill_at < num_steps; ++kill_at) {
     simulation_options options;
     options.target = small_target();
-    options.two_groups = true;
+    options.two_groups = kill_at % 2 == 0;
+    options.overlap = {kill_at % 4 == 1 ? foresight::ahead : foresight::outcomes};
     options.num_partitions = 2;
     std::vector<simulated_drafter> drafters;
     drafters.push_back({placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});

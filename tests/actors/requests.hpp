@@ -7,6 +7,8 @@
 
 #include "runtime/speculation/drafters/registry.hpp"
 
+#include <random>
+
 namespace paceline::test {
 
 /// A request that is different for every `n`.
@@ -43,6 +45,11 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
     return make_scripted_drafter(name, [right, wrong = contradict(right, target.vocab_size)](const auto& task, auto path) {
       return (task.tokens.size() + path.size()) % 3 == 0 ? wrong(task, path) : right(task, path);
     });
+  if (name == "often_right") // seven of ten tokens, here and there
+    return make_scripted_drafter(name, [right, wrong = contradict(right, target.vocab_size)](const auto& task, auto path) {
+      std::mt19937 noise(static_cast<std::uint32_t>(1000 * task.request.value + task.tokens.size() + path.size()));
+      return noise() % 10 < 7 ? right(task, path) : wrong(task, path);
+    });
   if (name == "tree") return make_tree_drafter(name, right, 3, target.vocab_size, std::move(num_wanted));
   if (name == "twins") return make_twin_drafter(name, right, target.vocab_size);
   if (name == "ngram") return speculation::drafter_registry::with_built_in().make({.options = options_of(name, name)}).value();
@@ -58,5 +65,27 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
   if (std::ranges::find(without_model, name) == std::end(without_model)) parts = model_drafter_parts(name, target);
   return speculation::drafter_registry::with_built_in().make(parts).value();
 }
+
+/// A drafter whose drafting takes virtual time, `cost` a level.
+class slow_drafter final : public speculation::drafter {
+public:
+  slow_drafter(std::unique_ptr<speculation::drafter> inner, virtual_clock*& time, std::chrono::nanoseconds cost)
+      : inner_(std::move(inner)), time_(time), cost_(cost) {}
+  const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
+  std::unique_ptr<speculation::drafter_session> open(request_id r) override { return inner_->open(r); }
+  const model::language_model* own_model() const noexcept override { return inner_->own_model(); }
+  std::uint32_t max_nodes(std::uint32_t length) const noexcept override { return inner_->max_nodes(length); }
+  void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
+    std::uint32_t num_levels = 0;
+    for (const auto& task : tasks) num_levels = std::max(num_levels, task.draft_length);
+    inner_->propose(ops, kv, tasks);
+    time_->spend(cost_ * num_levels);
+  }
+
+private:
+  std::unique_ptr<speculation::drafter> inner_;
+  virtual_clock*& time_;
+  std::chrono::nanoseconds cost_;
+};
 
 } // namespace paceline::test

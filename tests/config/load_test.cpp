@@ -69,7 +69,7 @@ const bad_file bad_files[] = {
      "scheduler.max_gap: '200' is not a duration (250ms, 30s, 5m, 2h) from 1ms to 1m"},
     {"scheduler: {max_gap: 2m}", "scheduler.max_gap: '2m' is not a duration"},
     {"engine: {memory_budget: 4GB}", "engine.memory_budget: '4GB' is not a size (100B, 64KiB, 512MiB, 2GiB)"},
-    {"scheduler: {overlap: sometimes}", "scheduler.overlap: 'sometimes' is not one of off, groups, auto"},
+    {"scheduler: {overlap: sometimes}", "scheduler.overlap: 'sometimes' is not one of off, groups, ahead, outcomes, auto"},
     {"server: {allowed_origins: a}", "server.allowed_origins: must be a list of texts"},
     {"server: {allowed_origins: [[a]]}", "server.allowed_origins: must be a list of texts"},
     {"remote_workers: [{host: a}]",

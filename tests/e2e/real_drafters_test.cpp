@@ -57,7 +57,7 @@ totals run(engine& runtime, const std::string& drafter, std::vector<generation_r
 
 TEST(real_drafters, parts_of_the_target_and_trees_change_no_token) {
   if (!smollm2_file()) GTEST_SKIP() << "no smollm2.gguf in PACELINE_MODEL_DIR";
-  auto options = real_engine_options(false);
+  auto options = real_engine_options(config::overlap_mode::off);
   auto& model = options.models[0];
   model.drafters = {drafter("layers", "model", drafter_file("12-layers")),
                     drafter("self", "self"),
@@ -92,7 +92,7 @@ TEST(real_drafters, a_model_of_another_vocabulary_drafts_for_gemma) {
   const auto gemma = small ? small->parent_path() / "gemma3.gguf" : std::filesystem::path();
   if (!small || !std::filesystem::exists(gemma))
     GTEST_SKIP() << "no smollm2.gguf or gemma3.gguf in PACELINE_MODEL_DIR";
-  auto options = real_engine_options(false);
+  auto options = real_engine_options(config::overlap_mode::off);
   auto& model = options.models[0];
   model.name = "gemma";
   model.path = gemma;

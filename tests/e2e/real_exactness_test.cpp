@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 
@@ -35,9 +36,9 @@ std::string describe(const setting& s) {
 bool full_grid() { return std::getenv("PACELINE_FULL_GRID") != nullptr; }
 
 /// All settings, or a third of them in which any three choices still meet: those whose numbers add up to a
-/// multiple of three. (Two groups are the fifth choice, with a test each.)
-std::vector<setting> settings(bool two_groups) {
-  static const std::vector<std::string> drafters{"ngram", "wrong", "itself", "layers", "q2_k"};
+/// multiple of three. (Overlap is the fifth choice, with a test for each mode.)
+std::vector<setting> settings(config::overlap_mode overlap) {
+  static const std::vector<std::string> drafters{"ngram", "wrong", "itself", "layers", "q2_k", "auto"};
   const std::vector<std::uint32_t> lengths =
       full_grid() ? std::vector{1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U} : std::vector{1U, 4U, 8U};
   static const std::vector<std::uint32_t> concurrencies{1, 3, 8};
@@ -49,7 +50,7 @@ std::vector<setting> settings(bool two_groups) {
           {"none", 0, temperature, concurrencies[c], static_cast<std::uint32_t>(out.size()) % num_requests});
       for (std::uint32_t d = 0; d < drafters.size(); ++d)
         for (std::uint32_t l = 0; l < lengths.size(); ++l)
-          if (full_grid() || (d + l + c + t + (two_groups ? 2 : 0)) % 3 == 0)
+          if (full_grid() || (d + l + c + t + static_cast<std::uint32_t>(overlap)) % 3 == 0)
             out.push_back({drafters[d], lengths[l], temperature, concurrencies[c],
                            static_cast<std::uint32_t>(out.size()) % num_requests});
     }
@@ -60,7 +61,7 @@ std::shared_ptr<const token_table> plain_tokens(const std::vector<generation_req
   return std::make_shared<const token_table>(decode_plainly(smollm2_file().value(), requests));
 }
 
-class real_exactness : public ::testing::TestWithParam<bool> {
+class real_exactness : public ::testing::TestWithParam<config::overlap_mode> {
  protected:
   void SetUp() override {
     if (!smollm2_file()) GTEST_SKIP() << "no smollm2.gguf in PACELINE_MODEL_DIR";
@@ -112,6 +113,11 @@ TEST_P(real_exactness, tokens_equal_plain_decoding) {
   std::printf("%zu settings\n", grid.size());
   for (const auto& [name, sum] : by_drafter)
     std::printf("%-7s accepted %5u of %5u draft tokens\n", name.c_str(), sum.accepted, sum.drafted);
+  if (GetParam() == config::overlap_mode::ahead || GetParam() == config::overlap_mode::outcomes) {
+    std::uint64_t num_ready = 0;
+    for (const auto& d : (*started)->snapshot().models.at(0).drafters) num_ready += d.num_ready;
+    EXPECT_GT(num_ready, 0U) << "no draft was made in advance";
+  }
   // Each drafter is what its name says: else the grid would compare plain decoding with itself.
   EXPECT_EQ(by_drafter["none"].drafted, 0U);
   EXPECT_GT(by_drafter["wrong"].drafted, 0U);
@@ -161,8 +167,12 @@ TEST_P(real_exactness, killed_actors_cost_no_token) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(overlap, real_exactness, ::testing::Bool(),
-                         [](const auto& tested) { return tested.param ? "groups" : "off"; });
+const std::array<std::string, 4> overlap_names{"off", "groups", "ahead", "outcomes"};
+
+INSTANTIATE_TEST_SUITE_P(overlap, real_exactness,
+                         ::testing::Values(config::overlap_mode::off, config::overlap_mode::groups,
+                                           config::overlap_mode::ahead, config::overlap_mode::outcomes),
+                         [](const auto& tested) { return overlap_names.at(static_cast<std::size_t>(tested.param)); });
 
 } // namespace
 } // namespace paceline::test

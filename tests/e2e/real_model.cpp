@@ -106,7 +106,7 @@ token_table decode_plainly(const std::filesystem::path& path,
   return out;
 }
 
-config::engine_options real_engine_options(bool two_groups) {
+config::engine_options real_engine_options(config::overlap_mode overlap) {
   config::engine_options options;
   config::model_options model;
   model.name = "smollm2";
@@ -115,11 +115,12 @@ config::engine_options real_engine_options(bool two_groups) {
   model.drafters = {
       drafter("ngram", "ngram"), drafter("wrong", "wrong"), drafter("itself", "model", model.path),
       drafter("layers", "model", drafter_file("12-layers")), drafter("q2_k", "model", drafter_file("q2_k"))};
-  for (auto& d : model.drafters) d.partition = two_groups ? 1 : 0;
+  const std::uint32_t partitions = overlap == config::overlap_mode::off ? 1 : 2;
+  for (auto& d : model.drafters) d.partition = partitions - 1;
   options.models.push_back(std::move(model));
   options.threads = 2;
-  options.partitions = two_groups ? 2 : 1;
-  options.overlap = two_groups ? config::overlap_mode::groups : config::overlap_mode::off;
+  options.partitions = partitions;
+  options.overlap = overlap;
   return options;
 }
 

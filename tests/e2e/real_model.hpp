@@ -33,7 +33,7 @@ token_table decode_plainly(const std::filesystem::path& model,
 
 /// The engine's options: SmolLM2 on two threads with drafters "ngram", "wrong", "itself", "layers" and
 /// "q2_k". Two groups: drafters with a model of their own have the second thread as their partition.
-config::engine_options real_engine_options(bool two_groups);
+config::engine_options real_engine_options(config::overlap_mode overlap);
 
 /// The built-in kinds of drafters and "wrong", whose draft tokens are never those of `right`.
 speculation::drafter_registry registry_with_wrong(std::shared_ptr<const token_table> right);

@@ -2,6 +2,7 @@
 // the law of the request's own pipeline. tests/runtime/speculation/verification has the rule alone, and its
 // algebra to 1e-12.
 #include "runtime/device/ops.hpp"
+#include "runtime/scheduling/draft_runner.hpp"
 #include "runtime/scheduling/round_runner.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"
 #include "tests/support/reference_pipeline.hpp"
@@ -175,8 +176,8 @@ void run_rounds(const law_case& one, std::uint64_t first_seed, std::uint32_t tog
     for (auto& item : plan.items) {
       item.restart_at.reset();
       item.max_rows = 1;
-      item.drafter = 1;
-      item.draft_length = item.max_nodes = draft_length;
+      item.drafter = item.worker = 1;
+      item.draft_length = item.worker_length = item.max_nodes = draft_length;
       open = open || item.target->finish() == finish_reason::none;
     }
     for (const auto& done : result.items) {

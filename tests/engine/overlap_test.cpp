@@ -54,6 +54,10 @@ class meeting_point {
   std::uint32_t num_misses_ = 0; ///< the first rounds may miss each other: the groups are not in step yet
 };
 
+struct empty_session final : speculation::drafter_session {
+  std::unique_ptr<speculation::drafter_session> clone() const override { return std::make_unique<empty_session>(); }
+};
+
 /// Proposes nonsense, and says when.
 class observed_drafter final : public speculation::drafter {
  public:
@@ -65,7 +69,7 @@ class observed_drafter final : public speculation::drafter {
   }
   const speculation::drafter_traits& traits() const noexcept override { return traits_; }
   std::unique_ptr<speculation::drafter_session> open(request_id) override {
-    return std::make_unique<speculation::drafter_session>();
+    return std::make_unique<empty_session>();
   }
   void propose(device::ops&, model::kv_storage*, std::span<speculation::draft_task> tasks) override {
     if (seen_) seen_(tasks);
@@ -146,6 +150,31 @@ TEST(overlap, the_next_group_is_drafted_for_while_the_current_one_is_verified) {
   EXPECT_GE(num_overlaps(started.spans()), enough_meetings);
   EXPECT_GT(started.runtime->snapshot().models.at(0).overlap_seconds, 0);
 }
+
+class overlap_in_advance : public ::testing::TestWithParam<config::overlap_mode> {};
+
+TEST_P(overlap_in_advance, the_next_draft_is_made_while_this_one_is_verified) {
+  meeting_point point;
+  const auto in_advance = [](const speculation::draft_task& task) { return !task.last_round && task.tokens.size() > 6; };
+  overlap_engine started(
+      2, GetParam(),
+      [&](std::span<const speculation::draft_task> tasks) {
+        if (in_advance(tasks.front())) point.meet(meeting_point::drafting);
+      },
+      [&](std::span<const speculation::draft_task>) { point.meet(meeting_point::verification); });
+  started.decode(60);
+  EXPECT_EQ(point.num_meetings(), enough_meetings);
+  EXPECT_GE(num_overlaps(started.spans()), enough_meetings);
+  const auto counters = started.runtime->snapshot().models.at(0);
+  EXPECT_GT(counters.overlap_seconds, 0);
+  EXPECT_GE(counters.drafters.at(0).num_foreseen, enough_meetings);
+}
+
+INSTANTIATE_TEST_SUITE_P(modes, overlap_in_advance,
+                         ::testing::Values(config::overlap_mode::ahead, config::overlap_mode::outcomes),
+                         [](const auto& tested) {
+                           return std::string(tested.param == config::overlap_mode::ahead ? "ahead" : "outcomes");
+                         });
 
 TEST(overlap, one_group_is_drafted_for_from_its_own_result) {
   overlap_engine started(2, config::overlap_mode::off);

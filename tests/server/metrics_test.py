@@ -97,6 +97,8 @@ SEEN_ELSEWHERE = {
     "paceline_stale_drafts": "a guard: in order of enqueueing no draft is late",
     "paceline_draft_busy_seconds": "bad_input_test.py, where a drafter has a model of its own",
     "paceline_overlap_seconds": "wants two partitions: actors/overlap_test.cpp",
+    "paceline_drafts_foreseen": "wants two partitions: engine/overlap_test.cpp, actors/overlap_test.cpp",
+    "paceline_drafts_ready": "the same",
 }
 
 

@@ -98,12 +98,14 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   limits.block_size = options_.block_size;
   limits.context_length = options_.context_length;
   limits.num_blocks = options_.num_blocks;
-  limits.two_groups = options_.two_groups;
+  using grouping = scheduling::scheduler_options::grouping;
+  limits.groups = options_.two_groups ? grouping::two : grouping::one;
+  limits.overlap = options_.overlap;
+  limits.num_guesses = options_.num_guesses;
   limits.prefix_cache = options_.prefix_cache;
   limits.max_gap = options_.max_gap;
   limits.round_timeout = options_.round_timeout;
   scheduling::round_resources resources{metered_.get(), kv_.get(), {}, options_.context_length, &device_->time()};
-  std::vector<bool> workers;
   streams_.push_back(device_->make_stream("target", 0));
   for (std::uint32_t i = 0; i < drafters_.size(); ++i) {
     auto& d = drafters_[i];
@@ -118,7 +120,7 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
         add_pool(d.drafter->traits().name);
         drafter_kv_[i] = own->make_kv_storage(options_.num_blocks, options_.block_size);
       }
-      draft_runners_[i] = std::make_unique<scheduling::draft_runner>(*d.drafter, i, drafter_kv_[i].get(), options_.block_size, options_.context_length, device_->time());
+      draft_runners_[i] = std::make_unique<scheduling::draft_runner>(*d.drafter, i, drafter_kv_[i].get(), options_.block_size, options_.context_length, device_->time(), options_.num_guesses);
       streams_[i] = device_->make_stream("draft:" + d.drafter->traits().name, d.partition);
     }
     resources.drafters.push_back(d.drafter.get());
@@ -128,11 +130,10 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
       limits.drafters.back().max_nodes = [drafter = d.drafter.get(), most = d.max_tree_nodes](std::uint32_t length) {
         return std::min(drafter->max_nodes(length), most);
       };
-    workers.push_back(worker);
   }
   runner_ = std::make_unique<scheduling::round_runner>(std::move(resources));
   scheduler_ = std::make_unique<scheduling::scheduler_state>(std::move(limits));
-  verifier_ = std::make_unique<actors::target_verifier_state>(*streams_[0], *runner_, std::move(workers), static_cast<std::uint32_t>(ids.size()));
+  verifier_ = std::make_unique<actors::target_verifier_state>(*streams_[0], *runner_, static_cast<std::uint32_t>(ids.size()));
   pool_state_ = std::make_unique<actors::kv_pool_state>(*pools_, std::vector<std::vector<kv::pool_id>>{ids});
   start_actors();
 }

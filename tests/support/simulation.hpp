@@ -2,6 +2,7 @@
 
 #include "actors/supervisor.hpp"
 #include "runtime/model/hash_model.hpp"
+#include "runtime/scheduling/draft_runner.hpp"
 #include "runtime/scheduling/round_runner.hpp"
 #include "runtime/scheduling/scheduler_state.hpp"
 #include "tests/support/simulated_device.hpp"
@@ -32,6 +33,8 @@ struct simulation_options {
   std::uint64_t seed = 1;
   bool shuffle = false;             ///< deliver messages and completions in a random order (FIFO between two actors stays)
   bool two_groups = false;
+  std::vector<foresight> overlap{foresight::off};
+  std::uint32_t num_guesses = 1;
   std::uint32_t num_partitions = 1;
   std::uint32_t block_size = 4;
   std::uint32_t num_blocks = 512;

@@ -17,13 +17,18 @@ using speculation::token_tree;
 
 constexpr token_id no_token{-1};
 
-/// The part of a drafter that these share: a name, no session, one task at a time.
+/// Of a drafter that remembers nothing.
+struct empty_session final : drafter_session {
+  std::unique_ptr<drafter_session> clone() const override { return std::make_unique<empty_session>(); }
+};
+
+/// The part of a drafter that these share: a name, an empty session, one task at a time.
 class simple_drafter : public drafter {
  public:
   explicit simple_drafter(std::string name) { traits_.name = std::move(name); }
 
   const drafter_traits& traits() const noexcept override { return traits_; }
-  std::unique_ptr<drafter_session> open(request_id) override { return std::make_unique<drafter_session>(); }
+  std::unique_ptr<drafter_session> open(request_id) override { return std::make_unique<empty_session>(); }
   void propose(device::ops&, model::kv_storage*, std::span<draft_task> tasks) override {
     for (draft_task& task : tasks) {
       task.result = {.base_length = static_cast<std::uint32_t>(task.tokens.size())};

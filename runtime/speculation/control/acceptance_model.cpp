@@ -32,9 +32,12 @@ void acceptance_table::count(node_place at, bool right) noexcept {
 }
 
 double acceptance_table::probability(node_place at) const noexcept {
-  const cell& c = cells_[index(at)];
   // Later siblings share what the earlier ones leave.
-  const double guess = first_guess(std::min<std::uint8_t>(at.signal, num_signals - 1)) / (1.0 + at.rank);
+  return probability(at, first_guess(std::min<std::uint8_t>(at.signal, num_signals - 1)) / (1.0 + at.rank));
+}
+
+double acceptance_table::probability(node_place at, double guess) const noexcept {
+  const cell& c = cells_[index(at)];
   return (c.right + first_guess_weight * guess) / (c.tries + first_guess_weight);
 }
 

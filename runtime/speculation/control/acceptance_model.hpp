@@ -21,6 +21,8 @@ class acceptance_table {
   static constexpr std::uint32_t num_signals = 8;
   void count(node_place at, bool right) noexcept;
   double probability(node_place at) const noexcept; ///< in (0, 1)
+  /// The same where `guess` is thought until it was tried.
+  double probability(node_place at, double guess) const noexcept;
 
  private:
   static constexpr std::uint32_t num_depths = 5; ///< 0, 1, 2-3, 4-7, deeper

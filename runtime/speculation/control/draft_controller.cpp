@@ -1,6 +1,7 @@
 #include "runtime/speculation/control/draft_controller.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace paceline::speculation {
@@ -15,6 +16,14 @@ constexpr double margin = 0.02;
 /// with steps has bargains that its neighbours do not tell of.
 constexpr std::uint64_t choices_a_look = 32;
 
+/// Share of the time that may go into asking for a token that is not worth it by what is known: texts and times change.
+constexpr double look_share = 0.01;
+constexpr double first_look_passes = 200; ///< between looks at a drafter whose time is not known yet
+/// The times of the first ones say nothing: the drafter reads what it missed. More until a time is known.
+constexpr std::uint32_t look_rounds = 3, most_look_rounds = 10;
+constexpr double rate_memory = 0.9; ///< of what drafts promise, a round
+constexpr double step_memory = 0.8; ///< of a drafter's times, a draft
+
 std::vector<node_place> places_of(const draft& proposal) {
   const token_tree& tree = proposal.tree;
   std::vector<node_place> places(tree.size());
@@ -27,6 +36,24 @@ std::vector<node_place> places_of(const draft& proposal) {
                     .rank = num_children[parent]++};
   }
   return places;
+}
+
+struct promise {
+  double rate = 0; ///< tokens per pass over one row
+  std::uint32_t num_nodes = 0;
+};
+
+/// The best that a request can have of nodes with these probabilities (falling), each of which takes `step` to draft,
+/// in a batch of `num_lanes` requests that all do the same.
+promise best_of(std::span<const double> reach, std::uint32_t num_lanes, const pass_cost& cost, double step) {
+  promise best{num_lanes / cost.ratio(num_lanes), 0};
+  double tokens = 1;
+  for (std::uint32_t n = 1; n <= reach.size(); ++n) {
+    tokens += reach[n - 1];
+    const double rate = num_lanes * tokens / (cost.ratio(num_lanes * (1 + n)) + n * step);
+    if (rate > best.rate) best = {rate, n};
+  }
+  return best;
 }
 
 /// One node more, the likeliest of those left out.
@@ -90,12 +117,18 @@ void draft_controller::choose(std::span<lane> lanes, std::uint32_t num_rows) {
     lane& one = lanes[l];
     draft_history& history = *one.history;
     history.bias_.resize(tables_.size());
-    double best = 0;
+    const auto num_lanes = static_cast<std::uint32_t>(lanes.size());
+    double best = 0, promised = best_of({}, num_lanes, cost_, 0).rate;
     for (std::uint32_t c = 0; c < one.proposals.size(); ++c) {
       draft& proposal = one.proposals[c];
       if (proposal.tree.empty()) continue;
       std::vector<node_place> places = places_of(proposal);
       std::vector<double> now = reach_of(proposal, places, c, history.bias_[c]);
+      if (c < first_asked_) {
+        auto falling = now;
+        std::ranges::sort(falling, std::greater<>());
+        promised = std::max(promised, best_of(falling, num_lanes, cost_, 0).rate);
+      }
       // Alone, beside the rows that are there anyway.
       const node_choice alone = choose_nodes({&now, 1}, num_rows, cost_, 0);
       const double rate = (alone.tokens - 1 + static_cast<double>(lanes.size())) / alone.cost;
@@ -107,6 +140,7 @@ void draft_controller::choose(std::span<lane> lanes, std::uint32_t num_rows) {
       if (history.open_.size() >= max_open) history.open_.erase(history.open_.begin());
       history.open_.push_back({c, proposal.base_length, proposal.tree, std::move(places)});
     }
+    history.rate_ = history.rate_ == 0 ? promised : rate_memory * history.rate_ + (1 - rate_memory) * promised;
   }
   // Plain decoding is the measure of everything else: now and then it is measured.
   if (!cost_.seen_lately(num_rows)) return;
@@ -117,6 +151,85 @@ void draft_controller::choose(std::span<lane> lanes, std::uint32_t num_rows) {
   for (std::size_t l = 0; l < lanes.size(); ++l)
     if (!reach[l].empty())
       lanes[l].chosen = part_of(std::move(lanes[l].proposals[lanes[l].candidate]), joint.keep[l]);
+}
+
+void draft_controller::observe(std::uint32_t num_rows, double nanoseconds) noexcept {
+  cost_.observe(num_rows, nanoseconds);
+  since_look_ += nanoseconds;
+}
+
+void draft_controller::observe_drafting(std::uint32_t candidate, double nanoseconds) noexcept {
+  drafting_step& step = steps_.at(candidate);
+  step.nanoseconds = step.seen ? step_memory * step.nanoseconds + (1 - step_memory) * nanoseconds : nanoseconds;
+  step.seen = true;
+}
+
+/// Deeper tokens are thought to be as good as those above them until they were tried.
+std::vector<double> draft_controller::chain_reach(std::uint32_t candidate, const draft_history& request,
+                                                  std::uint32_t length) const {
+  std::vector<double> reach;
+  double probability = 0.5;
+  for (std::uint32_t depth = 0; depth < length; ++depth) {
+    probability = tables_[candidate].probability({.signal = 0, .depth = depth, .rank = 0}, probability);
+    reach.push_back((reach.empty() ? 1.0 : reach.back()) * request.bias_[candidate].apply(probability));
+  }
+  return reach;
+}
+
+draft_controller::advice draft_controller::advise(std::span<const draft_history* const> requests,
+                                                  std::uint32_t num_others, std::uint32_t max_length) {
+  const double row = cost_.time(1);
+  const auto learnt = [](const draft_history* one) { return !one->bias_.empty(); };
+  if (first_asked_ == tables_.size() || row == 0 || requests.empty() || !std::ranges::all_of(requests, learnt))
+    return {};
+  double best = 0; // what drafts that are there anyway promise
+  for (const auto* one : requests) best += one->rate_ / static_cast<double>(requests.size());
+  best *= 1 + margin;
+  const auto num_rows = num_others + static_cast<std::uint32_t>(requests.size());
+  advice out;
+  for (std::uint32_t c = first_asked_; c < tables_.size(); ++c) {
+    if (!steps_[c].seen) continue;
+    const double step = steps_[c].nanoseconds / row;
+    std::vector<std::vector<double>> reach(requests.size());
+    for (std::uint32_t length = 1; length <= max_length; ++length) {
+      for (std::size_t r = 0; r < requests.size(); ++r) reach[r] = chain_reach(c, *requests[r], length);
+      const node_choice joint = choose_nodes(reach, num_rows, cost_, 0, length * step);
+      const double rate = joint.tokens / joint.cost;
+      if (rate <= best) continue;
+      best = rate;
+      out.candidate = c;
+      out.lengths.clear();
+      for (const auto& kept : joint.keep)
+        out.lengths.push_back(static_cast<std::uint32_t>(std::ranges::count(kept, true)));
+    }
+  }
+  if (out.lengths.empty()) return look(requests.size(), row);
+  // One token more now and then: what is not drafted is not scored.
+  if (since_look_ * look_share > steps_[out.candidate].nanoseconds) {
+    since_look_ = 0;
+    for (auto& length : out.lengths) length += length > 0 && length < max_length ? 1 : 0;
+  }
+  return out;
+}
+
+/// A token a round, for a few rounds, of the candidate whose turn it is, if looking has not cost too much of late.
+draft_controller::advice draft_controller::look(std::size_t num_requests, double row) {
+  const std::uint32_t c = next_look_;
+  const drafting_step& step = steps_[c];
+  if (look_rounds_ == 0) {
+    const double cost = step.seen ? look_rounds * step.nanoseconds / look_share : first_look_passes * row;
+    const bool first = !step.seen && num_looks_ <= c - first_asked_;
+    if (!first && since_look_ < cost) return {};
+    ++num_looks_;
+    look_rounds_ = step.seen ? look_rounds : most_look_rounds;
+  } else {
+    --look_rounds_;
+    if (step.seen) look_rounds_ = std::min(look_rounds_, look_rounds - 1);
+  }
+  since_look_ = 0;
+  if (look_rounds_ > 0) return {c, std::vector<std::uint32_t>(num_requests, 1)};
+  next_look_ = c + 1 < tables_.size() ? c + 1 : first_asked_;
+  return {};
 }
 
 } // namespace paceline::speculation

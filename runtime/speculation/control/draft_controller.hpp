@@ -26,12 +26,13 @@ class draft_history {
   };
   std::vector<proposal> open_;     ///< oldest first
   std::vector<request_bias> bias_; ///< one a candidate
+  double rate_ = 0; ///< tokens per pass over one row that drafts which are there anyway promise, of late; 0: not known
 };
 
 /// Chooses, per request and round, the drafter and the part of its draft that is worth verifying: the most
-/// expected tokens per measured time, nothing at all being one of the choices. Every candidate drafts in
-/// every round (in-line drafters cost microseconds) and all drafts, verified or not, are scored against the
-/// tokens that came.
+/// expected tokens per measured time, nothing at all being one of the choices. In-line candidates draft in
+/// every round (they cost microseconds); those that have to be asked a round ahead (workers) are asked where
+/// their tokens are worth their time. All drafts, verified or not, are scored against the tokens that came.
 ///
 /// Non-anticipating: what is verified depends on earlier rounds, on the depth and rank of nodes, and on their
 /// drafters' signals, which under rule `rejection` are ignored where tokens were sampled (`draft::probs`).
@@ -39,7 +40,10 @@ class draft_history {
 /// Not thread-safe: one a target stream.
 class draft_controller {
  public:
-  explicit draft_controller(std::uint32_t num_candidates) : tables_(num_candidates) {}
+  /// Candidates from number `first_asked` on have to be asked.
+  draft_controller(std::uint32_t num_candidates, std::uint32_t first_asked)
+      : tables_(num_candidates), first_asked_(first_asked), steps_(num_candidates), next_look_(first_asked) {}
+  explicit draft_controller(std::uint32_t num_candidates) : draft_controller(num_candidates, num_candidates) {}
 
   /// A request's part of a round.
   struct lane {
@@ -54,17 +58,41 @@ class draft_controller {
   /// Fills `chosen` of every lane. `num_rows` = rows of the pass without draft tokens.
   void choose(std::span<lane> lanes, std::uint32_t num_rows);
   /// A round over `num_rows` rows, none of them of a prompt, took so long.
-  void observe(std::uint32_t num_rows, double nanoseconds) noexcept { cost_.observe(num_rows, nanoseconds); }
+  void observe(std::uint32_t num_rows, double nanoseconds) noexcept;
+  /// A candidate that was asked took so long for each level of its draft, after the verdict before.
+  void observe_drafting(std::uint32_t candidate, double nanoseconds) noexcept;
   const pass_cost& cost() const noexcept { return cost_; }
 
+  /// Whom to ask in the rounds to come, and for how many tokens.
+  struct advice {
+    std::uint32_t candidate = 0;
+    std::vector<std::uint32_t> lengths; ///< one a request
+  };
+  /// For a batch of these requests and `num_others` rows more, at most `max_length` tokens each. Together: a drafter
+  /// takes a step a level for all who ask.
+  advice advise(std::span<const draft_history* const> requests, std::uint32_t num_others, std::uint32_t max_length);
+
  private:
+  std::vector<double> chain_reach(std::uint32_t candidate, const draft_history& request, std::uint32_t length) const;
+  advice look(std::size_t num_requests, double row);
   std::vector<double> reach_of(const draft& proposal, std::span<const node_place> places,
                                std::uint32_t candidate, const request_bias& bias) const;
   /// True while tokens to come can tell more.
   bool score(draft_history& history, draft_history::proposal& open, std::span<const token_id> tokens);
 
+  struct drafting_step {
+    double nanoseconds = 0;
+    bool seen = false;
+  };
+
   std::vector<acceptance_table> tables_;
+  std::uint32_t first_asked_;
+  std::vector<drafting_step> steps_; ///< of each candidate that is asked
   pass_cost cost_;
+  std::uint32_t next_look_;
+  std::uint64_t num_looks_ = 0;
+  std::uint32_t look_rounds_ = 0; ///< for which candidate `next_look_` is asked to see how it fares
+  double since_look_ = 0; ///< nanoseconds of passes
   std::uint64_t num_choices_ = 0;
 };
 

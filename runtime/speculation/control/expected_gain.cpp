@@ -69,4 +69,15 @@ std::uint32_t optimal_length(double acceptance, double draft_cost,
                      [&](std::uint32_t length) { return verify_costs[length]; });
 }
 
+double overlap_gain(double verify, double draft, double verify_beside, double draft_beside, double ready,
+                    double gap) noexcept {
+  const double beside = std::max(verify_beside, draft_beside) + (1 - ready) * draft;
+  return beside > 0 ? (verify + draft + gap) / beside : 1;
+}
+
+double groups_gain(double verify_all, double verify_half, double draft) noexcept {
+  const double beside = 2 * std::max(verify_half, draft);
+  return beside > 0 ? (verify_all + draft) / beside : 1;
+}
+
 } // namespace paceline::speculation

@@ -41,4 +41,16 @@ std::uint32_t optimal_length(double acceptance, double draft_cost, std::uint32_t
 std::uint32_t optimal_length(double acceptance, double draft_cost,
                              std::span<const double> verify_costs) noexcept;
 
+/// Factor by which rounds get shorter when the next draft is made while this one is verified. Times in any unit:
+///   verify, draft = of a pass of the target and of a whole draft, one after the other and then together;
+///   ready         = probability that the draft made in advance is the one that is needed: acceptance^(length + 1) at
+///                   least, if only "everything is accepted" is foreseen;
+///   gap           = between the two, when neither computes, without overlap.
+/// Otherwise the next draft begins after the verdict.
+double overlap_gain(double verify, double draft, double verify_beside, double draft_beside, double ready,
+                    double gap = 0) noexcept;
+
+/// Factor by which two groups, one drafted for while the other is verified, are faster than one group of all requests.
+double groups_gain(double verify_all, double verify_half, double draft) noexcept;
+
 } // namespace paceline::speculation

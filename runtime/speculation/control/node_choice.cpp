@@ -15,7 +15,7 @@ struct candidate {
 } // namespace
 
 node_choice choose_nodes(std::span<const std::vector<double>> reach, std::uint32_t num_rows,
-                         const pass_cost& cost, double margin) {
+                         const pass_cost& cost, double margin, double drafting) {
   node_choice best;
   std::vector<candidate> order;
   for (std::uint32_t lane = 0; lane < reach.size(); ++lane) {
@@ -28,12 +28,12 @@ node_choice choose_nodes(std::span<const std::vector<double>> reach, std::uint32
     return a.reach != b.reach ? a.reach > b.reach : a.node < b.node;
   });
   best.tokens = static_cast<double>(reach.size());
-  best.cost = cost.ratio(num_rows);
+  best.cost = cost.ratio(num_rows) + drafting;
   double rate = best.tokens / best.cost * (1.0 + margin);
   double tokens = best.tokens;
   for (std::uint32_t n = 0; n < order.size(); ++n) {
     tokens += order[n].reach;
-    const double with = cost.ratio(num_rows + n + 1);
+    const double with = cost.ratio(num_rows + n + 1) + drafting;
     if (tokens / with <= rate) continue;
     rate = tokens / with;
     best.num_nodes = n + 1;

@@ -19,13 +19,13 @@ struct node_choice {
   std::vector<std::vector<bool>> keep; ///< [lane][node]
   std::uint32_t num_nodes = 0;
   double tokens = 0; ///< expected of the pass, one a lane included
-  double cost = 0;   ///< V(rows) / V(1) of the pass
+  double cost = 0;   ///< V(rows) / V(1) of the pass, and drafting
 };
 
 /// `reach[lane][node]`: probabilities that do not grow from a parent to its child, parents first. `num_rows`:
 /// of the pass without any draft token. `margin`: by how much, as a share, drafting must be better than not
-/// drafting.
+/// drafting. `drafting`: what the round takes beside the pass, in passes over one row, whatever is chosen.
 node_choice choose_nodes(std::span<const std::vector<double>> reach, std::uint32_t num_rows,
-                         const pass_cost& cost, double margin);
+                         const pass_cost& cost, double margin, double drafting = 0);
 
 } // namespace paceline::speculation

@@ -47,6 +47,9 @@ struct draft {
   /// The tree's last nodes that are probes: the target computes their rows and says its best tokens there, but
   /// they are not verified and never committed (the window of lookahead decoding).
   std::uint32_t num_probes = 0;
+  /// Of a chain, if they were asked for: at each node's place the likeliest other tokens, best first. Guesses at what
+  /// the target will say there instead.
+  std::vector<std::vector<token_id>> alternates = {};
 
   std::uint32_t num_verified() const noexcept { return tree.size() - num_probes; }
   /// Keeps the first `num_nodes` nodes; probes go first.

@@ -26,8 +26,19 @@ void add_children(draft_lane& lane, std::int32_t parent, std::span<const samplin
   lane.branches.resize(lane.candidates.size(), draft_lane::not_fed);
 }
 
+/// Of a chain: what is ranked behind its token stays known as a guess.
+void keep_alternates(draft_lane& lane, std::vector<sampling::ranked_token>& ranked) {
+  if (ranked.empty()) return;
+  std::vector<token_id> others;
+  for (std::size_t i = 1; i < ranked.size(); ++i) others.push_back(ranked[i].token);
+  lane.alternates.push_back(std::move(others));
+  ranked.resize(1);
+  ranked.front().weight = 1.0F; // the weight of an only child decides nothing
+}
+
 void rank_candidates(draft_lane& lane, bool chain, const logits_row& rows) {
   const draft_task& task = *lane.task;
+  const bool alternates = chain && task.num_alternates > 0;
   std::vector<sampling::ranked_token> best;
   for (std::size_t i = 0; i < lane.wanted.size(); ++i) {
     const auto [node, count] = lane.wanted[i];
@@ -36,14 +47,17 @@ void rank_candidates(draft_lane& lane, bool chain, const logits_row& rows) {
     if (lane.choice == token_choice::own_best) {
       best.assign(1, {token_id{static_cast<std::int32_t>(sampling::argmax(rows(i)))}, 1.0F});
     } else if (lane.choice == token_choice::likeliest) {
-      task.sampling->rank_likeliest(rows(i), row, count, best);
-    } else if (chain) { // cheaper, and the weight of an only child decides nothing
+      task.sampling->rank_likeliest(rows(i), row, alternates ? 1 + task.num_alternates : count, best);
+    } else if (alternates) {
+      task.sampling->rank_choices(rows(i), row, 1 + task.num_alternates, best);
+    } else if (chain) { // cheaper than ranking
       const sampling::choice chosen = task.sampling->choose(rows(i), row);
       best.clear();
       if (!chosen.hopeless) best.push_back({chosen.token, 1.0F});
     } else {
       task.sampling->rank_choices(rows(i), row, count, best);
     }
+    if (alternates) keep_alternates(lane, best);
     add_children(lane, node, best);
   }
 }
@@ -66,6 +80,12 @@ void draw_candidates(draft_lane& lane, const tree_shape& shape, const logits_row
     // Siblings share the noise of their place, which orders them; cousins do, too: of their parents one is
     // kept at most, which the children do not decide.
     drawn_tokens drawn = draw_without_replacement(from[i], noise, lane.wanted[i].num_children);
+    if (shape.kind == config::tree_kind::chain && task.num_alternates > 0 && !drawn.tokens.empty()) {
+      std::vector<token_id> others = from[i].tokens; // likeliest first
+      std::erase(others, drawn.tokens.front().token);
+      if (others.size() > task.num_alternates) others.resize(task.num_alternates);
+      lane.alternates.push_back(std::move(others));
+    }
     add_children(lane, lane.wanted[i].node, drawn.tokens);
     std::move(drawn.distributions.begin(), drawn.distributions.end(), std::back_inserter(lane.distributions));
   }
@@ -120,6 +140,7 @@ void finish_draft(draft_lane& lane, const tree_shape& shape) {
     chosen = chosen_nodes(shape, lane.candidates, lane.bounds);
   result.tree = tree_of(lane.candidates, chosen);
   result.probs = std::move(lane.distributions);
+  if (lane.alternates.size() == result.tree.size()) result.alternates = std::move(lane.alternates);
 }
 
 } // namespace paceline::speculation

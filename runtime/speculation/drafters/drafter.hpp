@@ -69,6 +69,7 @@ struct draft_task {
   const round_feedback* last_round = nullptr;
   std::string_view tenant = {};               ///< what is remembered for one tenant must not reach another
   std::span<const token_id> prediction = {};  ///< the client's own draft of the output
+  std::uint32_t num_alternates = 0;         ///< `draft::alternates` wanted a node, of a drafter that knows some
   class drafter_session* session = nullptr; ///< what `open` made for this request
   draft result;                             ///< written by `propose`
 
@@ -84,6 +85,18 @@ struct draft_task {
 class drafter_session {
  public:
   virtual ~drafter_session() = default;
+
+  /// A session that knows what this one knows, over cells with the same contents. Null: there is none, and the
+  /// drafter does not draft ahead of a verdict.
+  virtual std::unique_ptr<drafter_session> clone() const { return nullptr; }
+  /// A clone went on in the same cells: only those of committed tokens are still this session's.
+  virtual void forget_draft() {}
+  /// Cells in use in the drafter's own pool, from the first on: of committed tokens, and of these and the draft.
+  struct cell_counts {
+    std::uint32_t committed = 0;
+    std::uint32_t all = 0;
+  };
+  virtual cell_counts num_cells() const noexcept { return {}; }
 };
 
 /// Proposes draft tokens. One object a configured drafter; `propose` is called from one stream at a time.

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -44,6 +45,12 @@ class model_session final : public drafter_session {
 
   /// Which cells were written is unknown.
   void forget_all();
+
+  std::unique_ptr<drafter_session> clone() const override { return std::make_unique<model_session>(*this); }
+  void forget_draft() override { branches_.clear(); }
+  cell_counts num_cells() const noexcept override {
+    return {static_cast<std::uint32_t>(cached_.size()), next_slot().value};
+  }
 
   std::vector<token_id> own_text;         ///< the request in the own vocabulary, where that is another one
   std::size_t num_translated = 0;         ///< tokens of the target that `own_text` covers

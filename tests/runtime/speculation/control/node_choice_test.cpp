@@ -9,6 +9,16 @@
 namespace paceline::speculation {
 namespace {
 
+TEST(node_choice, takes_more_when_drafting_has_cost_already) {
+  const pass_cost cost = straight(0.3);
+  const std::vector<std::vector<double>> reach{{0.9, 0.81, 0.7, 0.2, 0.1}};
+  const auto free = choose_nodes(reach, 1, cost, 0);
+  const auto dear = choose_nodes(reach, 1, cost, 0, 8);
+  EXPECT_EQ(free.num_nodes, 3U);
+  EXPECT_EQ(dear.num_nodes, 4U) << "each node adds to a round that is long anyway";
+  EXPECT_NEAR(dear.cost, cost.ratio(5) + 8, 1e-9);
+}
+
 TEST(node_choice, takes_what_pays_and_leaves_the_rest) {
   const pass_cost cost = straight(0.3);
   const std::vector<std::vector<double>> reach{{0.9, 0.81, 0.7, 0.2, 0.1}};

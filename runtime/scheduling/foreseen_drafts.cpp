@@ -1,0 +1,269 @@
+#include "runtime/scheduling/foreseen_drafts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+namespace paceline::scheduling {
+
+namespace {
+
+/// The path of first children: the drafter's best.
+std::vector<token_id> best_path(const speculation::token_tree& tree) {
+  std::vector<token_id> path;
+  for (auto children = tree.children(speculation::token_tree::root); !children.empty();
+       children = tree.children(children.front()))
+    path.push_back(tree.tokens()[static_cast<std::size_t>(children.front())]);
+  return path;
+}
+
+} // namespace
+
+std::uint32_t spare_blocks(std::uint32_t draft_length, std::uint32_t num_guesses,
+                           std::uint32_t block_size) noexcept {
+  if (num_guesses == 0 || draft_length == 0) return 0;
+  // From the block of the first draft token on: what lies before it there, the draft, the token behind, the
+  // next draft.
+  const auto one = (block_size - 1 + 2 * draft_length + 1 + block_size - 1) / block_size;
+  return one * num_guesses * (draft_length + 1);
+}
+
+foreseen_drafts::foreseen_drafts(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv,
+                                 std::uint32_t target_block_size, std::uint32_t context_length,
+                                 std::uint32_t num_guesses)
+    : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size),
+      context_length_(context_length), num_guesses_(num_guesses),
+      possible_(drafter.traits().taps.empty() && drafter.traits().top_tokens == 0) {}
+
+foreseen_drafts::pending* foreseen_drafts::find(group_id group, request_id request) {
+  auto& all = pending_[group];
+  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.target->id() == request; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::span<const block_id> foreseen_drafts::text_blocks(const plan_item& item) const {
+  return std::span(item.drafter_blocks).first(item.drafter_blocks.size() - item.num_spare_blocks);
+}
+
+void foreseen_drafts::remember(const round_plan& plan, std::span<const speculation::draft> drafts) {
+  auto& all = pending_[plan.group];
+  all.clear();
+  if (!possible_) return;
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const auto& item = plan.items[i];
+    if (drafts[i].tree.empty() || item.ahead == foresight::off) continue;
+    auto& one = all.emplace_back();
+    one.target = item.target;
+    one.length = item.target->length();
+    one.remaining = item.target->remaining();
+    one.text.assign(item.target->tokens().begin(), item.target->tokens().end());
+    const auto path = best_path(drafts[i].tree);
+    one.text.insert(one.text.end(), path.begin(), path.end());
+    if (item.target->pipeline().reads_counts()) one.counts = item.target->counts();
+    one.chain = drafts[i].tree.is_chain();
+    one.alternates = drafts[i].alternates;
+    one.session = item.target->session(index_, *drafter_);
+  }
+}
+
+std::optional<speculation::draft> foreseen_drafts::take(device::ops& ops, const round_plan& plan,
+                                                        const plan_item& item, draft_batch& batch) {
+  auto* request = find(plan.group, item.target->id());
+  const auto text = item.target->tokens();
+  if (!request || request->outcomes.empty() || request->next != plan.round || text.size() <= request->length)
+    return std::nullopt;
+  ++batch.num_foreseen;
+  const auto kept = static_cast<double>(text.size() - request->length - 1);
+  acceptance_ += 0.05 * (std::min(kept / request->path_length(), 1.0) - acceptance_);
+  const auto found = std::ranges::find_if(request->outcomes, [&](const auto& one) {
+    return std::ranges::equal(one.text, text); // most differ in their last tokens, or in length
+  });
+  if (found == request->outcomes.end()) return std::nullopt;
+  ++batch.num_ready;
+  // Cells beside the text move to their place in it.
+  const auto to = text_blocks(item);
+  std::vector<device::kv_copy> copies;
+  const auto num_cells = found->session->num_cells().all;
+  for (std::size_t b = 0; kv_ && b < found->blocks.size(); ++b) {
+    const auto first = static_cast<std::uint32_t>(b) * kv_->block_size();
+    if (first < num_cells && found->blocks[b] != to[b])
+      copies.push_back({found->blocks[b], 0, to[b], 0, std::min(num_cells - first, kv_->block_size())});
+  }
+  if (!copies.empty()) kv_->copy(ops, copies);
+  item.target->adopt_session(index_, std::move(found->session));
+  return std::move(found->result);
+}
+
+/// The request after `num_kept` tokens of its draft and, if it is given, the token behind them.
+foreseen_drafts::outcome foreseen_drafts::open(const pending& request, std::uint32_t num_kept,
+                                               std::optional<token_id> then) const {
+  outcome made;
+  made.text.assign(request.text.begin(), request.text.begin() + request.length + num_kept);
+  if (then) made.text.push_back(*then);
+  if (!request.target->pipeline().reads_counts()) return made;
+  made.counts = request.counts;
+  for (std::size_t i = request.length; i < made.text.size(); ++i) made.counts.add_output(made.text[i]);
+  return made;
+}
+
+speculation::draft_task foreseen_drafts::task_for(const plan_item& item, outcome& which,
+                                                  draft_bounds limit) const {
+  const auto& request = item.target->request();
+  speculation::draft_task task{};
+  task.request = item.target->id();
+  task.tokens = which.text;
+  task.sampling = &item.target->pipeline();
+  task.counts = &which.counts;
+  task.prompt_length = item.target->prompt_length();
+  task.rule = request.speculation.rule;
+  task.draft_length = limit.length;
+  task.lengths = item.lengths;
+  task.max_nodes = limit.nodes;
+  task.max_probe_depth = limit.probe_depth;
+  task.blocks = which.blocks;
+  task.tenant = request.tenant;
+  task.prediction = request.prediction;
+  task.session = which.session.get();
+  task.result.base_length = static_cast<std::uint32_t>(which.text.size());
+  return task;
+}
+
+void foreseen_drafts::draft(device::ops& ops, const round_plan& next, const device::fence& verdict) {
+  if (!possible_ || verdict.passed()) return;
+  std::vector<lane> lanes;
+  for (const auto& item : next.items) {
+    if (item.worker != index_ || item.ahead == foresight::off || item.restart_at || item.drafter_restart)
+      continue;
+    auto* request = find(next.group, item.target->id());
+    if (request && request->outcomes.empty()) lanes.push_back({request, &item, {}});
+  }
+  try {
+    guess_bonus_tokens(ops, next.round, lanes);
+    // What is known now need not be guessed.
+    if (!lanes.empty() && !verdict.passed()) return draft_outcomes(ops, lanes);
+  } catch (const std::exception&) {
+  }
+  for (auto& lane : lanes) lane.request->outcomes.clear();
+}
+
+/// Opens the first outcome of every lane, all draft tokens kept, and asks the drafter what comes then.
+void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::vector<lane>& lanes) {
+  std::vector<speculation::draft_task> tasks;
+  std::erase_if(lanes, [&](const lane& lane) {
+    auto& request = *lane.request;
+    if (request.remaining <= request.path_length() + 1) return true; // it ends with that outcome
+    auto session = request.session->clone();
+    if (!session) return true;
+    auto all_kept = open(request, request.path_length(), std::nullopt);
+    all_kept.session = std::move(session);
+    const auto blocks = text_blocks(*lane.item);
+    all_kept.blocks.assign(blocks.begin(), blocks.end());
+    request.outcomes.push_back(std::move(all_kept));
+    request.next = next;
+    if (!request.chain)
+      request.session->forget_draft(); // the clone will move the path's cells over the others
+    return false;
+  });
+  for (auto& lane : lanes) {
+    auto task = task_for(*lane.item, lane.request->outcomes.front(), {1, 1, 1});
+    task.lengths = length_rule::fixed; // what a rule learns, it learns from drafts
+    task.num_alternates =
+        lane.item->ahead == foresight::outcomes && lane.request->chain ? num_guesses_ - 1 : 0;
+    tasks.push_back(std::move(task));
+  }
+  if (tasks.empty()) return;
+  drafter_->propose(ops, kv_, tasks);
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    auto& result = tasks[i].result;
+    if (!result.tree.empty()) lanes[i].guesses.push_back(result.tree.tokens().front());
+    for (const auto& more : result.alternates)
+      lanes[i].guesses.insert(lanes[i].guesses.end(), more.begin(), more.end());
+  }
+}
+
+void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<lane>& lanes) {
+  for (auto& lane : lanes) {
+    auto& outcomes = lane.request->outcomes;
+    if (lane.guesses.empty()) { // the drafter does not go on
+      outcomes.clear();
+      continue;
+    }
+    if (lane.item->ahead == foresight::outcomes) add_outcomes(ops, lane);
+    auto& first = outcomes.front();
+    first.text.push_back(lane.guesses.front());
+    if (lane.item->target->pipeline().reads_counts()) first.counts.add_output(lane.guesses.front());
+  }
+  std::vector<speculation::draft_task> tasks;
+  std::vector<outcome*> owners;
+  for (auto& lane : lanes)
+    for (auto& outcome : lane.request->outcomes) {
+      const auto length = static_cast<std::uint32_t>(outcome.text.size());
+      const auto remaining = lane.request->remaining - (length - lane.request->length);
+      const auto limit = worker_limit(
+          *lane.item, draft_limit(*lane.item, length, remaining, target_block_size_, context_length_));
+      if (limit.length == 0) continue;
+      tasks.push_back(task_for(*lane.item, outcome, limit));
+      tasks.back().num_alternates = lane.item->ahead == foresight::outcomes ? num_guesses_ : 0;
+      owners.push_back(&outcome);
+    }
+  if (tasks.empty()) return;
+  drafter_->propose(ops, kv_, tasks);
+  for (std::size_t i = 0; i < tasks.size(); ++i) owners[i]->result = std::move(tasks[i].result);
+}
+
+/// Outcomes other than the first, likeliest first: a run of kept tokens is as likely as the acceptance of
+/// late makes it, a guess half as likely as the one before.
+std::vector<std::pair<std::uint32_t, token_id>> foreseen_drafts::likeliest(const lane& lane) const {
+  struct candidate {
+    double weight;
+    std::uint32_t num_kept;
+    token_id then;
+  };
+  std::vector<candidate> all;
+  const auto& request = *lane.request;
+  const auto add = [&](double weight, std::uint32_t num_kept, std::span<const token_id> guesses) {
+    for (std::size_t g = 0; g < std::min<std::size_t>(guesses.size(), num_guesses_); ++g)
+      all.push_back({weight * std::pow(0.5, static_cast<double>(g)), num_kept, guesses[g]});
+  };
+  const auto length = request.path_length();
+  for (std::uint32_t j = 0; j < length && j < request.alternates.size(); ++j)
+    add(std::pow(acceptance_, j) * (1 - acceptance_), j, request.alternates[j]);
+  add(std::pow(acceptance_, length) * 0.5, length, std::span(lane.guesses).subspan(1));
+  std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.weight > b.weight; });
+  std::vector<std::pair<std::uint32_t, token_id>> out;
+  for (const auto& one : all) out.emplace_back(one.num_kept, one.then);
+  return out;
+}
+
+/// Each gets the blocks of the committed text and, from the first one that a draft token lies in, blocks of
+/// its own with the same contents.
+void foreseen_drafts::add_outcomes(device::ops& ops, lane& lane) const {
+  auto& request = *lane.request;
+  if (!request.chain || !kv_) return;
+  const auto size = kv_->block_size();
+  const auto text = text_blocks(*lane.item);
+  const auto spare = std::span(lane.item->drafter_blocks).subspan(text.size());
+  const auto cells = request.session->num_cells();
+  const std::size_t shared = cells.committed / size;
+  const std::size_t wanted = (cells.committed % size + 2 * lane.item->worker_length + 1 + size - 1) / size;
+  const auto own = std::min(wanted, text.size() - std::min(shared, text.size()));
+  if (own == 0) return;
+  std::vector<device::kv_copy> copies;
+  std::size_t used = 0;
+  for (const auto& [num_kept, then] : likeliest(lane)) {
+    if (used + own > spare.size()) break;
+    auto other = open(request, num_kept, then);
+    other.session = request.session->clone();
+    other.blocks.assign(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(shared));
+    for (std::size_t b = shared; b < shared + own; ++b) {
+      const auto block = spare[used++];
+      const auto first = static_cast<std::uint32_t>(b) * size;
+      if (first < cells.all) copies.push_back({text[b], 0, block, 0, std::min(cells.all - first, size)});
+      other.blocks.push_back(block);
+    }
+    request.outcomes.push_back(std::move(other));
+  }
+  if (!copies.empty()) kv_->copy(ops, copies);
+}
+
+} // namespace paceline::scheduling
