@@ -60,6 +60,7 @@ struct drafter_options {
   std::uint32_t lookahead_ngram = 3;   ///< kind lookahead: length of the n-grams collected
   std::uint32_t lookahead_guesses = 5; ///< kind lookahead: n-grams verified a round
   std::uint32_t partition = 0;       ///< CPU partition it runs on; one that does not exist means the target's
+  std::string device = "auto";       ///< kinds model, cascade: auto (the target's), cpu, cuda:N
 };
 
 /// The weightless model: deterministic logits from a hash of the context (tests, demonstrations, load tests).
@@ -76,6 +77,7 @@ struct model_options {
   std::string kind = "file";         ///< file | hash
   std::string path;
   hash_model_options hash;
+  std::string device = "auto";       ///< auto, cpu, cuda:N
   std::uint32_t context_length = 0;  ///< 0 = the model's own, at most 8192
   std::uint32_t block_size = 16;     ///< KV cells a block
   kv_type kv_dtype = kv_type::f16;

@@ -162,6 +162,10 @@ void declare_model(group_builder<model_options>& g) {
       "path", texts, [](m & o) -> auto& { return o.path; },
       "GGUF file or Hugging Face directory; of kind `file`.");
   g.add(
+      "device", texts, [](m & o) -> auto& { return o.device; },
+      "What computes it: `cpu`, or a GPU as `cuda:0`, `cuda:1`, ...; `auto` is the CPU until the CUDA device has been "
+      "measured on hardware (`docs/gpu.md`).");
+  g.add(
       "context_length", integers(0, 1U << 24), [](m & o) -> auto& { return o.context_length; },
       "Most tokens of a prompt and its output; 0 = the model's own, at most 8192.");
   g.add(
@@ -318,6 +322,10 @@ void declare_drafter(group_builder<drafter_options>& g) {
   g.add(
       "partition", integers(0, 63), [](d & o) -> auto& { return o.partition; },
       "Of drafters with a model: CPU partition it computes on; one that does not exist means the target's.");
+  g.add(
+      "device", texts, [](d & o) -> auto& { return o.device; },
+      "Of kinds `model` and `cascade`: what computes the drafter's own model, `cpu` or `cuda:N`; `auto` is the "
+      "target's device.");
 }
 
 /// `parent`'s objects have a list of `element`'s, kept in the member that `list` gives.

@@ -1,5 +1,7 @@
 #include "config/validate.hpp"
 
+#include "config/device_name.hpp"
+
 #include <algorithm>
 #include <set>
 
@@ -34,6 +36,7 @@ class validator {
     for (const auto& alias : m.aliases) take_name(alias, path + "aliases", is_first, names);
     if (m.kind == "file" && m.path.empty()) fail(path + "path", "a model of kind file needs a path");
     if (m.kind == "hash" && !m.path.empty()) fail(path + "path", "a model of kind hash has no path");
+    check_device(m.device, path + "device");
     std::set<std::string, std::less<>> drafters{"none", "auto"};
     for (std::size_t i = 0; i < m.drafters.size(); ++i)
       check_drafter(m.drafters[i], path + "drafters." + std::to_string(i) + ".", drafters);
@@ -60,6 +63,9 @@ class validator {
     if (has_file && d.path.empty()) fail(path + "path", "a drafter of kind " + d.kind + " needs a path");
     if (!has_file && !d.path.empty())
       fail(path + "path", "only drafters of kinds model and cascade have a path");
+    check_device(d.device, path + "device");
+    if (!has_file && d.device != "auto")
+      fail(path + "device", "only drafters of kinds model and cascade have a device of their own");
     if (d.tree != tree_kind::chain && d.kind != "model" && d.kind != "self")
       fail(path + "tree", "only drafters of kinds model and self propose trees of a chosen shape");
     if (!d.tree_paths.empty() && d.tree != tree_kind::fixed)
@@ -74,6 +80,10 @@ class validator {
       fail(path + "skip_layers", "layers says already which ones run");
     if (d.ngram_min > d.ngram_max)
       fail(path + "ngram_min", "must not exceed ngram_max (" + std::to_string(d.ngram_max) + ")");
+  }
+
+  void check_device(const std::string& name, const std::string& path) {
+    if (!parse_device(name)) fail(path, "'" + name + "' is " + device_rule);
   }
 
   void take_name(const std::string& name, const std::string& path, bool is_first,

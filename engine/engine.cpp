@@ -6,6 +6,7 @@
 #include "engine/probe.hpp"
 #include "engine/snapshot.hpp"
 #include "engine/token_text.hpp"
+#include "gpu/cuda_failure.hpp"
 #include "runtime/sampling/request_validation.hpp"
 
 #include <caf/all.hpp>
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unistd.h>
 #include <unordered_map>
@@ -90,7 +92,8 @@ struct engine::impl {
   std::unique_ptr<own_configuration> configuration;
   std::unique_ptr<caf::actor_system> own_system;
   caf::actor_system* system = nullptr;
-  std::unique_ptr<cpu::cpu_device> device;
+  gpu_opener open_gpu = gpu::open_device;
+  std::optional<device_set> devices;
   speculation::drafter_registry registry = speculation::drafter_registry::with_built_in();
   std::vector<std::unique_ptr<model_unit>> models;
   std::unique_ptr<kv::pool_manager> pools;
@@ -103,6 +106,7 @@ struct engine::impl {
   std::atomic<bool> draining{false};
 
   expected<void> load(const std::function<void(const load_progress&)>& progress);
+  expected<void> load_all(const std::function<void(const load_progress&)>& progress);
   void make_system();
   void start_actors();
   void fail(request_id id, const event_sink& sink, error why);
@@ -114,14 +118,24 @@ struct engine::impl {
 };
 
 expected<void> engine::impl::load(const std::function<void(const load_progress&)>& progress) {
+  try {
+    return load_all(progress);
+  } catch (const gpu::cuda_failure& e) {
+    return e.error();
+  } catch (const std::bad_alloc& e) {
+    return error{errc::resource_exhausted, std::string("not enough memory for weights or KV cells: ") + e.what()};
+  }
+}
+
+expected<void> engine::impl::load_all(const std::function<void(const load_progress&)>& progress) {
   if (options.models.empty()) return error{errc::invalid_argument, "models: at least one is needed"};
   cpu::cpu_device_options device_options;
   device_options.partitions = split_cores(options);
-  auto made = cpu::cpu_device::make(device_options);
+  auto made = device_set::make(device_options, open_gpu);
   if (!made) return std::move(made).error();
-  device = *std::move(made);
+  devices.emplace(*std::move(made));
   for (const auto& wanted : options.models) {
-    auto unit = model_unit::load(wanted, *device, registry, progress);
+    auto unit = model_unit::load(wanted, *devices, registry, progress);
     if (!unit) return std::move(unit).error();
     models.push_back(*std::move(unit));
     const bool by_choice = options.overlap == config::overlap_mode::automatic && options.partitions > 1;
@@ -133,7 +147,7 @@ expected<void> engine::impl::load(const std::function<void(const load_progress&)
   auto ids = make_pools(*pools, models, *plan, options.prefix_cache);
   if (!ids) return std::move(ids).error();
   pool_state = std::make_unique<actors::kv_pool_state>(*pools, *std::move(ids));
-  for (std::size_t m = 0; m < models.size(); ++m) models[m]->assemble(options, *device, time, plan->num_blocks[m]);
+  for (std::size_t m = 0; m < models.size(); ++m) models[m]->assemble(options, time, plan->num_blocks[m]);
   return {};
 }
 
@@ -357,10 +371,11 @@ engine_snapshot engine::snapshot() const {
 // ---- the inside, for tests and benches ----------------------------------------------------------------------------------
 
 expected<std::unique_ptr<engine>> engine_probe::start(const config::engine_options& options,
-                                                      speculation::drafter_registry registry) {
+                                                      speculation::drafter_registry registry, gpu_opener open_gpu) {
   auto parts = std::make_unique<engine::impl>();
   parts->options = options;
   parts->registry = std::move(registry);
+  parts->open_gpu = std::move(open_gpu);
   if (auto ok = parts->load({}); !ok) return std::move(ok).error();
   parts->make_system();
   parts->start_actors();

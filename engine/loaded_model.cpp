@@ -2,6 +2,8 @@
 
 #include "engine/hash_vocabulary.hpp"
 #include "engine/model_files.hpp"
+#include "runtime/device/buffer.hpp"
+#include "runtime/device/matrix.hpp"
 #include "runtime/model/hash_model.hpp"
 #include "runtime/model/transformer_loader.hpp"
 
@@ -26,14 +28,14 @@ model::hash_model_config hash_config(const config::model_options& options) {
 
 /// Loads the weights of `source`; progress goes out as stage `stage`.
 expected<std::shared_ptr<const model::language_model>> load_weights(const model::model_source& source, kv_type kv,
-                                                                    cpu::cpu_device& device, const std::string& stage,
+                                                                    device::compute_device& device, const std::string& stage,
                                                                     const std::function<void(const load_progress&)>& progress) {
   model::transformer_load_options options;
   options.kv_type = kv;
   options.num_threads = std::max(std::thread::hardware_concurrency(), 1U);
   if (progress)
     options.progress = [&](std::uint64_t done, std::uint64_t total) { progress({stage, done, total}); };
-  auto made = model::load_transformer(source.config, source.weights, device, device, options);
+  auto made = model::load_transformer(source.config, source.weights, device.weights(), device.buffers(), options);
   if (!made) return std::move(made).error();
   return std::shared_ptr<const model::language_model>(*std::move(made));
 }
@@ -54,7 +56,7 @@ expected<void> loaded_model::load_hash(const config::model_options& options) {
   return {};
 }
 
-expected<void> loaded_model::load_file(const config::model_options& options, cpu::cpu_device& device,
+expected<void> loaded_model::load_file(const config::model_options& options, device::compute_device& device,
                                        const std::function<void(const load_progress&)>& progress) {
   auto source = model::open_model(options.path);
   if (!source) return std::move(source).error();
@@ -71,7 +73,7 @@ expected<void> loaded_model::load_file(const config::model_options& options, cpu
   return {};
 }
 
-expected<std::unique_ptr<loaded_model>> loaded_model::load(const config::model_options& options, cpu::cpu_device& device,
+expected<std::unique_ptr<loaded_model>> loaded_model::load(const config::model_options& options, device::compute_device& device,
                                                            const std::function<void(const load_progress&)>& progress) {
   std::unique_ptr<loaded_model> made(new loaded_model);
   made->name_ = options.name;
@@ -89,7 +91,7 @@ expected<std::unique_ptr<loaded_model>> loaded_model::load(const config::model_o
 
 expected<loaded_draft_model>
 load_draft_model(const config::drafter_options& options, const config::model_options& target_options,
-                 const loaded_model& target, cpu::cpu_device& device,
+                 const loaded_model& target, device::compute_device& device,
                  const std::function<void(const load_progress&)>& progress) {
   auto source = model::open_model(options.path);
   if (!source) return std::move(source).error();

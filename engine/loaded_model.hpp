@@ -3,7 +3,7 @@
 #include "config/engine_options.hpp"
 #include "engine/engine.hpp"
 #include "engine/served_model.hpp"
-#include "runtime/cpu/cpu_device.hpp"
+#include "runtime/device/compute_device.hpp"
 #include "runtime/model/language_model.hpp"
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace paceline {
 class loaded_model final : public served_model {
 public:
   /// Loads the target that `options` name: weights onto `device`, which outlives it, vocabulary, chat template.
-  static expected<std::unique_ptr<loaded_model>> load(const config::model_options& options, cpu::cpu_device& device,
+  static expected<std::unique_ptr<loaded_model>> load(const config::model_options& options, device::compute_device& device,
                                                       const std::function<void(const load_progress&)>& progress);
   ~loaded_model() override;
 
@@ -35,7 +35,7 @@ public:
 private:
   loaded_model();
   expected<void> load_hash(const config::model_options& options);
-  expected<void> load_file(const config::model_options& options, cpu::cpu_device& device,
+  expected<void> load_file(const config::model_options& options, device::compute_device& device,
                            const std::function<void(const load_progress&)>& progress);
 
   std::string name_;
@@ -58,7 +58,7 @@ struct loaded_draft_model {
 /// Loads a drafter's own model. Its vocabulary must be the target's, unless the options say what is done about that.
 expected<loaded_draft_model>
 load_draft_model(const config::drafter_options& options, const config::model_options& target_options,
-                 const loaded_model& target, cpu::cpu_device& device,
+                 const loaded_model& target, device::compute_device& device,
                  const std::function<void(const load_progress&)>& progress);
 
 } // namespace paceline

@@ -52,12 +52,15 @@ std::vector<config::drafter_options> drafters_of(const config::model_options& op
 
 } // namespace
 
-expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_options& options, cpu::cpu_device& device,
+expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_options& options, device_set& devices,
                                                        const speculation::drafter_registry& registry,
                                                        const std::function<void(const load_progress&)>& progress) {
   auto unit = std::make_unique<model_unit>();
   unit->options = options;
-  auto target = loaded_model::load(options, device, progress);
+  const auto device = devices.get(options.device);
+  if (!device) return error(device.error()).within("model " + options.name);
+  unit->device = *device;
+  auto target = loaded_model::load(options, *unit->device, progress);
   if (!target) return std::move(target).error().within("model " + options.name);
   unit->target = *std::move(target);
   unit->context_length = unit->target->context_length();
@@ -72,11 +75,17 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
     if (wanted.name == "none") continue;
     drafter_unit made;
     made.options = wanted;
+    made.device = unit->device;
     speculation::drafter_parts parts{wanted};
     parts.target_vocab_size = unit->target->info().vocab_size;
     parts.target = unit->target->runs();
     if (!wanted.path.empty()) {
-      auto own = load_draft_model(wanted, options, *unit->target, device, progress);
+      if (wanted.device != "auto") {
+        const auto elsewhere = devices.get(wanted.device);
+        if (!elsewhere) return error(elsewhere.error()).within("model " + options.name + ", drafter " + wanted.name);
+        made.device = *elsewhere;
+      }
+      auto own = load_draft_model(wanted, options, *unit->target, *made.device, progress);
       if (!own) return std::move(own).error().within("model " + options.name + ", drafter " + wanted.name);
       parts.own_model = std::move(own->runs);
       parts.own_vocabulary = std::move(own->vocabulary);
@@ -121,7 +130,7 @@ std::vector<pool_need> model_unit::pool_needs() const {
   return needs;
 }
 
-void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device& device, const clock& time,
+void model_unit::assemble(const config::engine_options& engine, const clock& time,
                           const std::vector<std::uint32_t>& num_blocks) {
   log = std::make_unique<activity>(time);
   kv = target->runs()->make_kv_storage(num_blocks.at(0), options.block_size);
@@ -141,11 +150,11 @@ void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device&
     auto& d = drafters[i];
     const bool worker = d.drafter && d.drafter->traits().where == speculation::placement::worker;
     if (worker) {
-      const auto partition = d.options.partition < device.num_partitions() ? d.options.partition : 0;
-      any_elsewhere |= partition != 0;
+      const auto partition = d.options.partition < d.device->num_partitions() ? d.options.partition : 0;
+      any_elsewhere |= partition != 0 || d.device != device;
       if (const auto* own = d.drafter->own_model()) d.kv = own->make_kv_storage(num_blocks.at(d.pool), options.block_size);
       d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size, context_length, time, std::max(num_guesses, 1U));
-      d.stream = recorded(device.make_stream("draft:" + d.options.name, partition, cpu::stream_priority::low), *log, activity::side::draft);
+      d.stream = recorded(d.device->make_stream("draft:" + d.options.name, partition, device::stream_priority::low), *log, activity::side::draft);
     }
     resources.drafters.push_back(d.drafter.get());
     limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, worker});
@@ -157,7 +166,7 @@ void model_unit::assemble(const config::engine_options& engine, cpu::cpu_device&
   limits.num_guesses = std::max(num_guesses, 1U);
   runner = std::make_unique<scheduling::round_runner>(std::move(resources));
   scheduler = std::make_unique<scheduling::scheduler_state>(std::move(limits));
-  stream = recorded(device.make_stream("target:" + options.name, 0), *log, activity::side::target);
+  stream = recorded(device->make_stream("target:" + options.name, 0), *log, activity::side::target);
   verifier = std::make_unique<actors::target_verifier_state>(*stream, *runner,
                                                              static_cast<std::uint32_t>(num_blocks.size()));
 }

@@ -3,9 +3,9 @@
 #include "actors/supervisor.hpp"
 #include "config/engine_options.hpp"
 #include "engine/activity.hpp"
+#include "engine/device_set.hpp"
 #include "engine/engine.hpp"
 #include "engine/loaded_model.hpp"
-#include "runtime/cpu/cpu_device.hpp"
 #include "runtime/kv/pool_manager.hpp"
 #include "runtime/scheduling/draft_runner.hpp"
 #include "runtime/scheduling/round_runner.hpp"
@@ -29,7 +29,7 @@ struct pool_need {
 /// construction; streams come after what their programs touch, so they are drained first.
 struct model_unit {
   /// Loads target and drafters. Memory for KV is not made yet.
-  static expected<std::unique_ptr<model_unit>> load(const config::model_options& options, cpu::cpu_device& device,
+  static expected<std::unique_ptr<model_unit>> load(const config::model_options& options, device_set& devices,
                                                     const speculation::drafter_registry& registry,
                                                     const std::function<void(const load_progress&)>& progress);
 
@@ -37,8 +37,7 @@ struct model_unit {
   std::vector<pool_need> pool_needs() const;
 
   /// Makes KV memory (`num_blocks` a pool), streams, runners and state machines.
-  void assemble(const config::engine_options& engine, cpu::cpu_device& device, const clock& time,
-                const std::vector<std::uint32_t>& num_blocks);
+  void assemble(const config::engine_options& engine, const clock& time, const std::vector<std::uint32_t>& num_blocks);
 
   /// Index of a drafter by name; "default" and "" are the configured one.
   expected<std::uint32_t> drafter_index(const std::string& name) const;
@@ -51,12 +50,14 @@ struct model_unit {
 
   config::model_options options;
   std::unique_ptr<loaded_model> target;
+  device::compute_device* device = nullptr; ///< of the target
   std::uint32_t context_length = 0;
   std::uint32_t num_guesses = 0; ///< of overlap mode outcomes; 0: that mode is never used
 
   struct drafter_unit {
     config::drafter_options options;
     std::unique_ptr<speculation::drafter> drafter; ///< null for "none" and "auto"
+    device::compute_device* device = nullptr;    ///< where its own model is, else the target's
     std::uint32_t pool = 0;
     std::unique_ptr<model::kv_storage> kv;
     std::unique_ptr<scheduling::draft_runner> runner;

@@ -2,6 +2,7 @@
 
 #include "config/engine_options.hpp"
 #include "engine/activity.hpp"
+#include "engine/device_set.hpp"
 #include "engine/engine.hpp"
 #include "runtime/base/expected.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
@@ -17,9 +18,11 @@ class engine_probe {
  public:
   explicit engine_probe(engine& probed) noexcept : engine_(&probed) {}
 
-  /// Starts an engine whose drafters come from `registry`: the built-in kinds and a test's own.
+  /// Starts an engine whose drafters come from `registry`, the built-in kinds and a test's own, and whose GPUs are
+  /// opened by `open_gpu`.
   static expected<std::unique_ptr<engine>> start(const config::engine_options& options,
-                                                 speculation::drafter_registry registry);
+                                                 speculation::drafter_registry registry,
+                                                 gpu_opener open_gpu = gpu::open_device);
 
   /// Ends an actor as a crash would: "scheduler/0", "target_verifier/0", "draft_worker/0/1", "kv_pool",
   /// "fan_out". False if there is none of that name. The supervisor starts it again.

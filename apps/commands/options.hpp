@@ -16,6 +16,7 @@ struct model_choice {
   std::uint32_t threads = 0;        ///< 0: all cores
   std::uint32_t context_length = 0; ///< 0: the model's own, at most 8192
   kv_type kv_dtype = kv_type::f16;
+  std::string device = "auto";      ///< auto, cpu or cuda:N
   std::string drafter = "auto";     ///< auto, none, or a kind of drafter
   std::vector<std::string> further_drafters = {}; ///< that requests name (bench)
   std::string draft_model;          ///< path of a drafter's model; implies `model`

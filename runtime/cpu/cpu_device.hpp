@@ -3,6 +3,7 @@
 #include "runtime/cpu/partition.hpp"
 #include "runtime/cpu/weight_arena.hpp"
 #include "runtime/device/buffer.hpp"
+#include "runtime/device/compute_device.hpp"
 #include "runtime/device/matrix.hpp"
 
 #include <memory>
@@ -23,19 +24,28 @@ struct cpu_device_options {
 ///
 /// Destroy the streams first. A stream's destructor waits for its work; no thread that a fence's action runs
 /// on may destroy a stream with work in it, nor the device.
-class cpu_device final : public device::weight_memory, public device::buffer_memory {
+class cpu_device final : public device::compute_device,
+                         public device::weight_memory,
+                         public device::buffer_memory {
  public:
   /// Fails with `invalid_argument` for a level the machine cannot run or partitions without threads.
   static expected<std::unique_ptr<cpu_device>> make(const cpu_device_options& opts);
   ~cpu_device() override;
 
+  const std::string& name() const noexcept override { return name_; }
   kernel_level level() const noexcept { return level_; }
-  std::uint32_t num_partitions() const noexcept { return static_cast<std::uint32_t>(partitions_.size()); }
+  std::uint32_t num_partitions() const noexcept override {
+    return static_cast<std::uint32_t>(partitions_.size());
+  }
   std::uint32_t num_threads(std::uint32_t partition) const;
 
   /// A new stream on partition `partition` < num_partitions().
-  std::unique_ptr<device::stream> make_stream(std::string name, std::uint32_t partition,
-                                              stream_priority priority = stream_priority::normal);
+  std::unique_ptr<device::stream>
+  make_stream(std::string name, std::uint32_t partition,
+              stream_priority priority = stream_priority::normal) override;
+
+  device::weight_memory& weights() noexcept override { return *this; }
+  device::buffer_memory& buffers() noexcept override { return *this; }
 
   expected<std::unique_ptr<const device::matrix>> pack(std::string_view name,
                                                        const device::tensor_view& tensor,
@@ -45,6 +55,7 @@ class cpu_device final : public device::weight_memory, public device::buffer_mem
  private:
   explicit cpu_device(kernel_level level) : level_(level) {}
 
+  const std::string name_ = "cpu";
   const kernel_level level_;
   weight_arena weights_;
   std::vector<std::unique_ptr<partition>> partitions_;

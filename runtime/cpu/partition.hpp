@@ -17,9 +17,7 @@
 
 namespace paceline::cpu {
 
-/// Which work a partition takes first when several of its streams are ready: verification before prefill
-/// before drafting. A program that has begun is finished first.
-enum class stream_priority : std::uint8_t { high, normal, low };
+using device::stream_priority;
 
 struct partition_options {
   std::uint32_t num_threads = 1;           ///< threads that compute, the executor included

@@ -1,8 +1,8 @@
 // The definition of the ops that work row by row: plain loops, one rounding where the contracts
 // (runtime/device/op_*.hpp) name one. Every faster level is tested to give the same bits.
 #include "runtime/cpu/row_kernels.hpp"
-#include "runtime/cpu/scalar_math.hpp"
 #include "runtime/device/float16.hpp"
+#include "runtime/device/scalar_math.hpp"
 
 #include <array>
 #include <bit>
@@ -14,6 +14,8 @@ namespace paceline::cpu {
 namespace {
 
 using device::activation;
+using device::exp_reference;
+using device::tanh_reference;
 
 constexpr std::uint32_t lanes = 16;
 
@@ -58,7 +60,7 @@ void rope(const device::rope_args& args, row_range rows) {
 
 float activate(activation act, float x) {
   if (act == activation::silu) return x / (1.0F + exp_reference(-x));
-  using c = gelu_constants;
+  using c = device::gelu_constants;
   const float u = (x * c::twice_root_two_over_pi) * std::fma(c::cubic, x * x, 1.0F);
   return x / (1.0F + exp_reference(-u));
 }

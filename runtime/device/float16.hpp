@@ -6,7 +6,7 @@
 namespace paceline::device {
 
 /// Value of IEEE half precision `bits`; exact. NaNs keep their sign and payload.
-inline float float_of_f16(std::uint16_t bits) noexcept {
+constexpr float float_of_f16(std::uint16_t bits) noexcept {
   const std::uint32_t sign = std::uint32_t{bits & 0x8000U} << 16;
   const std::uint32_t magnitude = bits & 0x7fffU;
   if (magnitude >= 0x7c00U) return std::bit_cast<float>(sign | 0x7f800000U | (magnitude & 0x3ffU) << 13);
@@ -17,7 +17,7 @@ inline float float_of_f16(std::uint16_t bits) noexcept {
 }
 
 /// `value` rounded to half precision, ties to even; beyond its range infinity.
-inline std::uint16_t f16_of_float(float value) noexcept {
+constexpr std::uint16_t f16_of_float(float value) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000U);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
@@ -34,13 +34,13 @@ inline std::uint16_t f16_of_float(float value) noexcept {
 }
 
 /// Value of bfloat16 `bits`; exact.
-inline float float_of_bf16(std::uint16_t bits) noexcept {
+constexpr float float_of_bf16(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
 /// `value` rounded to bfloat16, ties to even; beyond its range infinity, subnormals kept. NaNs keep their sign and
 /// payload's top and become quiet.
-inline std::uint16_t bf16_of_float(float value) noexcept {
+constexpr std::uint16_t bf16_of_float(float value) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
   return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);

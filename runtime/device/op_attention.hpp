@@ -27,8 +27,8 @@ inline constexpr std::uint32_t attention_split = 256;
 /// - merge in order of the splits, the first taken as it is: M = max(m, m'), a = exp(m - M), b = exp(m' - M),
 ///   s = fma(s, a, s' * b), acc[d] = fma(acc[d], a, acc'[d] * b).
 /// - out[d] = acc[d] / s.
-/// exp and tanh are the device's own. So a row's result depends on the values it sees, in order of position,
-/// and on nothing else: not on slots, blocks, other rows or threads.
+/// exp and tanh are those of runtime/device/scalar_math.hpp. So a row's result depends on the values it sees,
+/// in order of position, and on nothing else: not on slots, blocks, other rows or threads.
 struct attention_args {
   const row_batch* batch = nullptr;
   kv_layer layer;

@@ -30,15 +30,15 @@ struct kv_layer {
   float* key_scales = nullptr;  ///< q8 only, as are value_scales
   float* value_scales = nullptr;
 
-  std::size_t key_index(block_id block, std::uint32_t head, std::uint32_t cell,
+  constexpr std::size_t key_index(block_id block, std::uint32_t head, std::uint32_t cell,
                         std::uint32_t d) const noexcept {
     return ((std::size_t{block.value} * num_heads + head) * head_dim + d) * block_size + cell;
   }
-  std::size_t value_index(block_id block, std::uint32_t head, std::uint32_t cell,
+  constexpr std::size_t value_index(block_id block, std::uint32_t head, std::uint32_t cell,
                           std::uint32_t d) const noexcept {
     return ((std::size_t{block.value} * num_heads + head) * block_size + cell) * head_dim + d;
   }
-  std::size_t scale_index(block_id block, std::uint32_t head, std::uint32_t cell) const noexcept {
+  constexpr std::size_t scale_index(block_id block, std::uint32_t head, std::uint32_t cell) const noexcept {
     return (std::size_t{block.value} * num_heads + head) * block_size + cell;
   }
   /// Values in `keys`, and in `values`.

@@ -45,6 +45,14 @@ class ops {
   /// passes of one size allocate once.
   virtual std::span<float> scratch(std::size_t num_values);
 
+  /// Where an op shall write what the host is to read at `host`: at `host` itself on a host device, else in
+  /// memory of the device, from where `deliver` brings it. Good until the next `deliver` or the program's end.
+  virtual float* place_for(std::span<float> host);
+
+  /// Returns once everything that was given a place since the last call is in its host memory: the one point
+  /// of a program at which the host waits for an asynchronous device. At once where nothing was.
+  virtual void deliver();
+
  protected:
   /// Fails the calling program: this device does not offer `op`.
   [[noreturn]] void not_offered(std::string_view op) const;

@@ -2,6 +2,7 @@
 
 #include "runtime/device/fence.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,10 +13,16 @@ namespace paceline::device {
 
 class ops;
 
-/// A piece of work: host code that calls ops. A host device runs it on the stream's own thread when its turn
-/// comes; an asynchronous device runs it at submission, so that its ops are issued in order and complete
-/// later. It may throw: its fence then passes with `errc::internal`.
+/// A piece of work: host code that calls ops, run on a thread of the stream's when its turn comes. On a host
+/// device an op is complete when its call returns. On an asynchronous device it is issued then and completes
+/// later, in order; what the host is to read of it is asked for (`ops::place_for`, `ops::deliver`), and the
+/// program's fence passes when all of its ops are complete. It may throw: its fence then passes with
+/// `errc::internal`, or `errc::device_lost` where the device is what failed.
 using program = std::function<void(ops&)>;
+
+/// Which work a device takes first when several of its streams are ready: verification before prefill before
+/// drafting. A program that has begun is finished first.
+enum class stream_priority : std::uint8_t { high, normal, low };
 
 /// An ordered queue of work on one device. `submit` is thread-safe and never blocks.
 class stream {

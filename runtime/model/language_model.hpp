@@ -71,7 +71,8 @@ public:
     return nullptr;
   }
 
-  /// Runs `batch` inside a program. Writes each row's K and V into its slot of `kv`, then logits and taps.
+  /// Runs `batch` inside a program. Writes each row's K and V into its slot of `kv`, then logits and taps, which the
+  /// host may read when the call returns; what is in `kv`, ops alone.
   virtual void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                        const forward_outputs& outputs) const = 0;
 };

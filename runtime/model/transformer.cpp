@@ -90,9 +90,10 @@ class transformer::pass {
       attend(layers_[l], kv_.layer(l));
       feed_forward(layers_[l]);
       for (const tap& t : outputs_.taps)
-        if (t.layer.value == l) copy_hidden(t.out.data());
+        if (t.layer.value == l) copy_hidden(ops_.place_for(t.out));
     }
     finish();
+    ops_.deliver();
   }
 
  private:
@@ -201,14 +202,14 @@ class transformer::pass {
   void finish() {
     const float* weight = model_.weights_.output_norm;
     for (const tap& t : outputs_.taps)
-      if (t.layer.value == layers_.size()) norm(hidden_, t.out.data(), weight);
+      if (t.layer.value == layers_.size()) norm(hidden_, ops_.place_for(t.out), weight);
     const auto wanted = static_cast<std::uint32_t>(outputs_.logit_rows.size());
     if (wanted == 0) return;
     ops_.gather(
         {normed_, hidden_size_, hidden_, hidden_size_, outputs_.logit_rows.data(), wanted, hidden_size_});
     ops_.rms_norm({normed_, hidden_size_, normed_, hidden_size_, weight, wanted, 1, hidden_size_,
                    config_.norm_epsilon});
-    const std::array outputs{device::matmul_output{&model_.weights_.head(), outputs_.logits.data(),
+    const std::array outputs{device::matmul_output{&model_.weights_.head(), ops_.place_for(outputs_.logits),
                                                    config_.vocab_size, nullptr, false}};
     ops_.matmul({normed_, hidden_size_, wanted, hidden_size_, false, outputs});
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/cpu/math_constants.hpp"
+#include "runtime/device/math_constants.hpp"
 
 namespace paceline::cpu {
 namespace {
@@ -8,7 +8,7 @@ namespace {
 /// exp_reference, lane by lane.
 template <class V>
 typename V::vec exp(typename V::vec x) {
-  using c = exp_constants;
+  using c = device::exp_constants;
   const auto lowest = V::set1(c::lowest);
   const auto highest = V::set1(c::highest);
   const auto inside = V::min(highest, V::max(lowest, x)); // x second: NaN passes
@@ -26,7 +26,7 @@ typename V::vec exp(typename V::vec x) {
 /// tanh_reference, lane by lane.
 template <class V>
 typename V::vec tanh(typename V::vec x) {
-  using c = tanh_constants;
+  using c = device::tanh_constants;
   const auto sign = V::bits_and(x, V::set1(-0.0F));
   const auto magnitude = V::bits_xor(x, sign);
   const auto t = V::mul(x, x);

@@ -113,7 +113,7 @@ typename V::vec activate(device::activation act, typename V::vec x) {
   const auto one = V::set1(1.0F);
   auto u = x;
   if (act == device::activation::gelu_tanh) {
-    using c = gelu_constants;
+    using c = device::gelu_constants;
     const auto outer = V::mul(x, V::set1(c::twice_root_two_over_pi));
     u = V::mul(outer, V::fma(V::set1(c::cubic), V::mul(x, x), one));
   }

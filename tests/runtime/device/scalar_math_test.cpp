@@ -1,4 +1,4 @@
-#include "runtime/cpu/scalar_math.hpp"
+#include "runtime/device/scalar_math.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace paceline::cpu {
+namespace paceline::device {
 namespace {
 
 /// Distance of `value` from `exact` in units of the last place of a float near `exact`.
@@ -52,4 +52,4 @@ TEST(scalar_math, tanh_is_within_its_bound_odd_and_saturates) {
 }
 
 } // namespace
-} // namespace paceline::cpu
+} // namespace paceline::device

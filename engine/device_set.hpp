@@ -1,0 +1,37 @@
+#pragma once
+
+#include "gpu/open_device.hpp"
+#include "runtime/cpu/cpu_device.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace paceline {
+
+/// Opens the GPU of a number.
+using gpu_opener = std::function<expected<std::unique_ptr<device::compute_device>>(int)>;
+
+/// The devices of an engine: the CPU, and each GPU from when a model first asks for it.
+class device_set {
+ public:
+  /// `open_gpu` is the machine's, or a test's.
+  static expected<device_set> make(const cpu::cpu_device_options& cpu,
+                                   gpu_opener open_gpu = gpu::open_device);
+
+  /// The device that a configuration calls `name`: "cpu", "cuda:0", "cuda:1", ...; "auto" and "" are the CPU
+  /// until the CUDA device has been measured (docs/decisions/0500). Fails with `invalid_argument` for another
+  /// name, and with what opening a GPU fails with.
+  expected<device::compute_device*> get(std::string_view name);
+
+ private:
+  device_set(std::unique_ptr<cpu::cpu_device> cpu, gpu_opener open_gpu);
+
+  std::unique_ptr<cpu::cpu_device> cpu_;
+  gpu_opener open_gpu_;
+  std::map<int, std::unique_ptr<device::compute_device>> gpus_;
+};
+
+} // namespace paceline

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "gpu/cuda_failure.hpp"
+#include "gpu/owners.hpp"
+#include "runtime/device/buffer.hpp"
+#include "runtime/device/compute_device.hpp"
+#include "runtime/device/matrix.hpp"
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace paceline::gpu {
+
+/// A GPU, through a CUDA runtime, which outlives it. Destroy its streams, matrices and buffers first.
+class cuda_device final : public device::compute_device,
+                          public device::weight_memory,
+                          public device::buffer_memory {
+ public:
+  /// Device number `index` of `api`. Fails with `unsupported` where there is no driver or no device of that
+  /// number.
+  static expected<std::unique_ptr<cuda_device>> open(runtime_api& api, int index);
+
+  const std::string& name() const noexcept override { return context_.name; }
+  /// What it is, for logs.
+  const device_facts& facts() const noexcept { return facts_; }
+
+  device::weight_memory& weights() noexcept override { return *this; }
+  device::buffer_memory& buffers() noexcept override { return *this; }
+
+  /// Throws cuda_failure, or std::system_error when the machine grants no more threads.
+  std::unique_ptr<device::stream>
+  make_stream(std::string name, std::uint32_t partition,
+              device::stream_priority priority = device::stream_priority::normal) override;
+
+  expected<std::unique_ptr<const device::matrix>> pack(std::string_view name,
+                                                       const device::tensor_view& tensor,
+                                                       const device::bytes_done& done = {}) override;
+  std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override;
+
+ private:
+  class cuda_buffer;
+
+  cuda_device(runtime_api& api, int index, device_facts facts);
+  void upload(std::byte* to, std::span<const std::byte> bytes);
+  void fill(std::byte* to, std::byte value, std::size_t num_bytes);
+
+  const device_context context_;
+  const device_facts facts_;
+  // For what is written outside programs, and is there when the call returns.
+  std::mutex transfer_mutex_;
+  std::optional<command_queue> transfer_queue_;
+  std::optional<event> transferred_;
+};
+
+} // namespace paceline::gpu

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "gpu/runtime_api.hpp"
+#include "runtime/base/error.hpp"
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace paceline::gpu {
+
+/// A failed call to the CUDA runtime, on its way to the fence, the load or the configuration that it fails.
+class cuda_failure : public std::runtime_error {
+ public:
+  explicit cuda_failure(paceline::error e) : std::runtime_error(e.message()), error_(std::move(e)) {}
+  const paceline::error& error() const noexcept { return error_; }
+
+ private:
+  paceline::error error_;
+};
+
+/// A device of a runtime: where calls go, and what their failures are called by.
+struct device_context {
+  runtime_api& api;
+  int index = 0;
+  std::string name; ///< "cuda:0"
+
+  /// The failure as an error of ours, "cuda:0: cudaMalloc: out of memory (...), at gpu/owners.cpp:40": of
+  /// code `device_lost`, `resource_exhausted` or `internal`.
+  error error_of(status failure, std::string_view call,
+                 std::source_location place = std::source_location::current()) const;
+  /// Throws cuda_failure unless `outcome` is success.
+  void require(status outcome, std::string_view call,
+               std::source_location place = std::source_location::current()) const;
+};
+
+} // namespace paceline::gpu

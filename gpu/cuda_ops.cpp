@@ -1,0 +1,285 @@
+#include "gpu/cuda_ops.hpp"
+
+#include "gpu/cuda_matrix.hpp"
+#include "runtime/base/check.hpp"
+#include "runtime/device/op_attention.hpp"
+#include "runtime/device/op_elementwise.hpp"
+#include "runtime/device/op_embed.hpp"
+#include "runtime/device/op_rms_norm.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+namespace paceline::gpu {
+namespace {
+
+constexpr std::uint32_t warp_threads = 32;
+/// Threads of a block where each works on its own.
+constexpr std::uint32_t row_threads = 128;
+
+std::uint32_t pieces(std::size_t num, std::size_t of) {
+  return static_cast<std::uint32_t>((num + of - 1) / of);
+}
+
+std::uint32_t count(std::size_t num) { return static_cast<std::uint32_t>(num); }
+
+const cuda_matrix& weights_on(const device_context& on, const device::matrix* weights, const char* op) {
+  const auto* const found = dynamic_cast<const cuda_matrix*>(weights);
+  PACELINE_CHECK(found != nullptr && &found->on() == &on,
+                 std::string(op) + ": the weights are not of " + on.name);
+  return *found;
+}
+
+/// Appends arrays to a buffer, each at a multiple of 64 bytes.
+class packer {
+ public:
+  explicit packer(std::vector<std::byte>& bytes) : bytes_(bytes) { bytes_.clear(); }
+  template <class T>
+  std::size_t add(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const std::size_t at = (bytes_.size() + 63) / 64 * 64;
+    bytes_.resize(at + values.size_bytes());
+    if (!values.empty()) std::memcpy(bytes_.data() + at, values.data(), values.size_bytes());
+    return at;
+  }
+
+ private:
+  std::vector<std::byte>& bytes_;
+};
+
+} // namespace
+
+cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
+    : queue_(queue), pool_(pool), level_(queue.on().name + "/simple"), done_(queue.on()), arena_(pool) {}
+
+// ---- memory
+// -----------------------------------------------------------------------------------------------------------
+
+template <class T>
+const T* cuda_ops::send(std::span<const T> values) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const mirrored_piece piece = arena_.take(values.size_bytes());
+  if (!values.empty()) std::memcpy(piece.host, values.data(), values.size_bytes());
+  queue_.copy_in(piece.device, piece.host, values.size_bytes());
+  return reinterpret_cast<const T*>(piece.device);
+}
+
+batch_view cuda_ops::send_batch(const device::row_batch& batch) {
+  std::vector<block_id> blocks;
+  std::vector<std::uint32_t> first_block;
+  for (const device::sequence_kv& sequence : batch.sequences) {
+    first_block.push_back(count(blocks.size()));
+    blocks.insert(blocks.end(), sequence.blocks.begin(), sequence.blocks.end());
+  }
+  packer packed(next_batch_);
+  // The sizes first, so that batches of the same bytes are the same batch.
+  const std::uint64_t sizes[] = {batch.rows.size(), batch.paths.size(), blocks.size(), first_block.size()};
+  packed.add(std::span<const std::uint64_t>(sizes));
+  const std::size_t rows_at = packed.add(batch.rows);
+  const std::size_t paths_at = packed.add(batch.paths);
+  const std::size_t blocks_at = packed.add(std::span<const block_id>(blocks));
+  const std::size_t first_at = packed.add(std::span<const std::uint32_t>(first_block));
+  if (next_batch_ == sent_batch_) return sent_view_;
+  const std::byte* const at = send(std::span<const std::byte>(next_batch_));
+  sent_view_ = {reinterpret_cast<const device::batch_entry*>(at + rows_at),
+                reinterpret_cast<const kv_slot*>(at + paths_at),
+                reinterpret_cast<const block_id*>(at + blocks_at),
+                reinterpret_cast<const std::uint32_t*>(at + first_at)};
+  sent_batch_.swap(next_batch_);
+  return sent_view_;
+}
+
+void cuda_ops::resize(memory& of, std::size_t num_bytes) {
+  if (of.size_bytes() >= num_bytes) return;
+  done_.record(queue_); // what is under way may use the old memory
+  done_.wait();
+  of = {}; // never both at once
+  of = memory(queue_.on(), memory_kind::on_device, num_bytes);
+}
+
+std::span<float> cuda_ops::scratch(std::size_t num_values) {
+  const std::size_t num_bytes = num_values * sizeof(float);
+  PACELINE_CHECK(num_bytes / sizeof(float) == num_values, "scratch: size overflows");
+  resize(scratch_, num_bytes);
+  return {reinterpret_cast<float*>(scratch_.data()), num_values};
+}
+
+float* cuda_ops::place_for(std::span<float> host) {
+  places_.push_back({host, arena_.take(host.size_bytes())});
+  return reinterpret_cast<float*>(places_.back().at.device);
+}
+
+void cuda_ops::deliver() {
+  if (places_.empty()) return;
+  for (const placed& p : places_) queue_.copy_out(p.at.host, p.at.device, p.host.size_bytes());
+  done_.record(queue_);
+  done_.wait();
+  for (const placed& p : places_)
+    if (!p.host.empty()) std::memcpy(p.host.data(), p.at.host, p.host.size_bytes());
+  pool_.give_back(forget_sent()); // the device has done all copies
+}
+
+std::vector<std::unique_ptr<mirrored_pool::slab>> cuda_ops::forget_sent() {
+  places_.clear();
+  sent_batch_.clear();
+  return arena_.release();
+}
+
+// ---- launches
+// ---------------------------------------------------------------------------------------------------------
+
+template <class Params>
+void cuda_ops::launch(kernel_id kernel, const launch_shape& shape, const Params& params) {
+  static_assert(std::is_trivially_copyable_v<Params>);
+  queue_.launch(kernel, shape, &params, sizeof params);
+}
+
+/// One thread for each of `width` values of each row.
+template <class Params>
+void cuda_ops::launch_over(kernel_id kernel, std::size_t width, std::size_t num_rows, const Params& params) {
+  launch(kernel, {pieces(width, row_threads), count(num_rows), row_threads, 0}, params);
+}
+
+quantised_rows cuda_ops::quantise(const device::matmul_args& args) {
+  const std::uint32_t num_planes = args.two_planes ? 2 : 1;
+  const std::size_t num_blocks = std::size_t{args.num_rows} * num_planes * (args.num_cols / quantised_block);
+  const std::size_t of_scales = num_blocks * sizeof(float);
+  const std::size_t of_sums = num_blocks * 2 * sizeof(std::int16_t);
+  resize(activations_, of_scales + of_sums + num_blocks * quantised_block);
+  std::byte* const at = activations_.data();
+  const quantised_rows out{reinterpret_cast<std::int8_t*>(at + of_scales + of_sums),
+                           reinterpret_cast<float*>(at), reinterpret_cast<std::int16_t*>(at + of_scales)};
+  launch_over(kernel_id::quantise_rows, args.num_cols / quantised_block, args.num_rows,
+              quantise_rows_params{args.x, args.x_stride, args.num_cols, num_planes, out});
+  return out;
+}
+
+void cuda_ops::launch_product(const device::matmul_args& args, const device::matmul_output& output,
+                              const quantised_rows& x) {
+  const weight_rows& weights = weights_on(queue_.on(), output.weights, "matmul").rows();
+  matmul_params params{};
+  params.weights = weights;
+  params.num_rows = args.num_rows;
+  params.num_planes = args.two_planes ? 2 : 1;
+  params.quantised = x;
+  params.x = args.x;
+  params.x_stride = args.x_stride;
+  params.y = output.y;
+  params.y_stride = output.y_stride;
+  params.bias = output.bias;
+  params.add = output.add;
+  if (weights.block_values == 1) {
+    launch(kernel_id::matmul_float,
+           {pieces(weights.num_rows, float_outputs), pieces(args.num_rows, float_rows), float_outputs,
+            sizeof(float_tile)},
+           params);
+    return;
+  }
+  launch(kernel_id::matmul_quantised,
+         {pieces(weights.num_rows, matmul_warps),
+          pieces(std::size_t{args.num_rows} * params.num_planes, matmul_chains), matmul_warps * warp_threads,
+          matmul_warps * sizeof(chain_terms)},
+         params);
+}
+
+void cuda_ops::matmul(const device::matmul_args& args) {
+  bool any_quantised = false;
+  for (const device::matmul_output& output : args.outputs) {
+    const weight_rows& weights = weights_on(queue_.on(), output.weights, "matmul").rows();
+    PACELINE_CHECK(weights.num_cols == args.num_cols, "matmul: rows of " + std::to_string(args.num_cols) +
+                                                          " values with weights of " +
+                                                          std::to_string(weights.num_cols) + " columns");
+    any_quantised = any_quantised || weights.block_values != 1;
+  }
+  if (args.num_rows == 0) return;
+  const quantised_rows x = any_quantised ? quantise(args) : quantised_rows{};
+  for (const device::matmul_output& output : args.outputs) launch_product(args, output, x);
+}
+
+void cuda_ops::embed(const device::embed_args& args) {
+  const weight_rows& table = weights_on(queue_.on(), args.table, "embed").rows();
+  for (const token_id token : args.tokens)
+    PACELINE_CHECK(token.value >= 0 && static_cast<std::uint32_t>(token.value) < table.num_rows,
+                   "embed: token " + to_string(token) + " is outside the vocabulary");
+  launch_over(kernel_id::embed, pieces(table.num_cols, 32), args.tokens.size(),
+              embed_params{table, send(args.tokens), args.out, args.out_stride, args.scale});
+}
+
+void cuda_ops::rms_norm(const device::rms_norm_args& args) {
+  launch(
+      kernel_id::rms_norm, {args.num_parts, args.num_rows, warp_threads, 0},
+      rms_norm_params{args.x, args.x_stride, args.y, args.y_stride, args.weight, args.width, args.epsilon});
+}
+
+/// The host makes the table: sines and cosines of double precision are those of its library, so that all
+/// devices rotate by the same angles. They are few: pairs of one head.
+void cuda_ops::rope_table(const device::rope_table_args& args) {
+  const std::size_t num_pairs = args.frequencies.size();
+  const std::size_t num_bytes = args.rows.size() * 2 * num_pairs * sizeof(float);
+  const mirrored_piece piece = arena_.take(num_bytes);
+  auto* next = reinterpret_cast<float*>(piece.host);
+  for (const device::batch_entry& row : args.rows) {
+    for (std::size_t i = 0; i < num_pairs; ++i) {
+      const double angle = static_cast<double>(row.position.value) * args.frequencies[i];
+      next[i] = static_cast<float>(args.magnitude * std::cos(angle));
+      next[num_pairs + i] = static_cast<float>(args.magnitude * std::sin(angle));
+    }
+    next += 2 * num_pairs;
+  }
+  queue_.copy_in(args.table, piece.host, num_bytes);
+}
+
+void cuda_ops::rope(const device::rope_args& args) {
+  launch_over(kernel_id::rope, std::size_t{args.num_heads} * args.num_pairs, args.num_rows,
+              rope_params{args.x, args.stride, args.table, args.num_heads, args.head_dim, args.num_pairs,
+                          args.layout});
+}
+
+void cuda_ops::kv_write(const device::kv_write_args& args) {
+  PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim,
+                 "kv_write: head_dim " + std::to_string(args.layer.head_dim));
+  launch(kernel_id::kv_write, {args.layer.num_heads, count(args.batch->rows.size()), warp_threads, 0},
+         kv_write_params{send_batch(*args.batch), args.layer, args.keys, args.values, args.stride});
+}
+
+void cuda_ops::kv_copy(const device::kv_copy_args& args) {
+  const device::kv_layer& layer = args.layer;
+  for (const device::kv_copy& copy : args.copies)
+    PACELINE_CHECK(copy.from_block.value < layer.num_blocks && copy.to_block.value < layer.num_blocks &&
+                       copy.num_cells <= layer.block_size &&
+                       copy.from_offset <= layer.block_size - copy.num_cells &&
+                       copy.to_offset <= layer.block_size - copy.num_cells,
+                   "kv_copy: cells outside the pool");
+  if (args.copies.empty()) return;
+  launch_over(kernel_id::kv_copy, std::size_t{layer.num_heads} * layer.head_dim, 1,
+              kv_copy_params{layer, send(args.copies), count(args.copies.size())});
+}
+
+void cuda_ops::attention(const device::attention_args& args) {
+  PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim,
+                 "attention: head_dim " + std::to_string(args.layer.head_dim));
+  launch(kernel_id::attention,
+         {args.num_heads, count(args.batch->rows.size()), attention_threads, sizeof(split_memory)},
+         attention_params{send_batch(*args.batch), args.layer, args.queries, args.query_stride, args.out,
+                          args.out_stride, args.num_heads, args.scale, args.soft_cap, args.window});
+}
+
+void cuda_ops::glu(const device::glu_args& args) {
+  launch_over(kernel_id::glu, args.width, args.num_rows,
+              glu_params{args.gate, args.up, args.stride, args.out, args.out_stride, args.width, args.act});
+}
+
+void cuda_ops::add(const device::add_args& args) {
+  launch_over(kernel_id::add, args.width, args.num_rows,
+              add_params{args.y, args.y_stride, args.x, args.x_stride, args.width});
+}
+
+void cuda_ops::gather(const device::gather_args& args) {
+  const std::uint32_t* const rows =
+      args.rows != nullptr ? send(std::span<const std::uint32_t>(args.rows, args.num_rows)) : nullptr;
+  launch_over(kernel_id::gather, args.width, args.num_rows,
+              gather_params{args.y, args.y_stride, args.x, args.x_stride, rows, args.width});
+}
+
+} // namespace paceline::gpu

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "gpu/mirrored_memory.hpp"
+#include "gpu/owners.hpp"
+#include "runtime/device/op_matmul.hpp"
+#include "runtime/device/ops.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace paceline::gpu {
+
+/// The ops of a GPU: each checks its arguments, sends what the host knows (tokens, rows, block tables), and
+/// launches kernels. Calls return before the work is done. One a stream, used by the thread that issues its
+/// programs.
+class cuda_ops final : public device::ops {
+ public:
+  /// `queue` is the stream's; both outlive the ops.
+  cuda_ops(command_queue& queue, mirrored_pool& pool);
+
+  std::string_view level() const noexcept override { return level_; }
+
+  void matmul(const device::matmul_args& args) override;
+  void embed(const device::embed_args& args) override;
+  void rms_norm(const device::rms_norm_args& args) override;
+  void rope_table(const device::rope_table_args& args) override;
+  void rope(const device::rope_args& args) override;
+  void kv_write(const device::kv_write_args& args) override;
+  void kv_copy(const device::kv_copy_args& args) override;
+  void attention(const device::attention_args& args) override;
+  void glu(const device::glu_args& args) override;
+  void add(const device::add_args& args) override;
+  void gather(const device::gather_args& args) override;
+  std::span<float> scratch(std::size_t num_values) override;
+  float* place_for(std::span<float> host) override;
+  void deliver() override;
+
+  /// Forgets what has been sent and placed, at the end of a program. Returns the memory, which copies may
+  /// still use.
+  std::vector<std::unique_ptr<mirrored_pool::slab>> forget_sent();
+
+ private:
+  struct placed {
+    std::span<float> host;
+    mirrored_piece at;
+  };
+
+  template <class T>
+  const T* send(std::span<const T> values);
+  batch_view send_batch(const device::row_batch& batch);
+  quantised_rows quantise(const device::matmul_args& args);
+  void launch_product(const device::matmul_args& args, const device::matmul_output& output,
+                      const quantised_rows& x);
+  template <class Params>
+  void launch(kernel_id kernel, const launch_shape& shape, const Params& params);
+  template <class Params>
+  void launch_over(kernel_id kernel, std::size_t width, std::size_t num_rows, const Params& params);
+  void resize(memory& of, std::size_t num_bytes);
+
+  command_queue& queue_;
+  mirrored_pool& pool_;
+  const std::string level_;
+  event done_;
+  mirrored_arena arena_;
+  memory scratch_;
+  memory activations_; ///< quantised rows of the matmul at hand
+  std::vector<placed> places_;
+  // The batch sent last: the layers of a pass all name the same one.
+  std::vector<std::byte> sent_batch_;
+  std::vector<std::byte> next_batch_;
+  batch_view sent_view_{};
+};
+
+} // namespace paceline::gpu

@@ -1,0 +1,124 @@
+#include "gpu/cuda_runtime.hpp"
+
+#include "gpu/kernels/kernel_table.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+
+namespace paceline::gpu {
+namespace {
+
+cudaStream_t stream_of(raw_stream stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t event_of(raw_event event) { return static_cast<cudaEvent_t>(event); }
+
+class real_runtime final : public runtime_api {
+ public:
+  status num_devices(int& out) override { return told(cudaGetDeviceCount(&out)); }
+
+  status inspect(int device, device_facts& out) override {
+    cudaDeviceProp properties{};
+    if (const auto failure = cudaGetDeviceProperties(&properties, device); failure != cudaSuccess)
+      return told(failure);
+    out.name = properties.name;
+    out.compute_capability = properties.major * 10 + properties.minor;
+    out.memory_bytes = properties.totalGlobalMem;
+    return 0;
+  }
+  status use(int device) override { return told(cudaSetDevice(device)); }
+
+  status allocate(void*& out, std::size_t num_bytes) override { return told(cudaMalloc(&out, num_bytes)); }
+  status release(void* memory) override { return told(cudaFree(memory)); }
+  status allocate_pinned(void*& out, std::size_t num_bytes) override {
+    return told(cudaMallocHost(&out, num_bytes));
+  }
+  status release_pinned(void* memory) override { return told(cudaFreeHost(memory)); }
+
+  status make_stream(raw_stream& out, int urgency) override {
+    int lowest = 0, highest = 0; // smaller numbers go first
+    if (const auto failure = cudaDeviceGetStreamPriorityRange(&lowest, &highest); failure != cudaSuccess)
+      return told(failure);
+    cudaStream_t made = nullptr;
+    const auto outcome =
+        cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, std::max(lowest - urgency, highest));
+    out = made;
+    return told(outcome);
+  }
+  status end_stream(raw_stream stream) override { return told(cudaStreamDestroy(stream_of(stream))); }
+
+  status make_event(raw_event& out) override {
+    cudaEvent_t made = nullptr;
+    const auto outcome = cudaEventCreateWithFlags(&made, cudaEventDisableTiming | cudaEventBlockingSync);
+    out = made;
+    return told(outcome);
+  }
+  status end_event(raw_event event) override { return told(cudaEventDestroy(event_of(event))); }
+  status record(raw_event event, raw_stream stream) override {
+    return told(cudaEventRecord(event_of(event), stream_of(stream)));
+  }
+  status wait(raw_event event) override { return told(cudaEventSynchronize(event_of(event))); }
+
+  status copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override {
+    return told(cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyHostToDevice, stream_of(stream)));
+  }
+  status copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override {
+    return told(cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDeviceToHost, stream_of(stream)));
+  }
+  status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) override {
+    return told(cudaMemsetAsync(to, value, num_bytes, stream_of(stream)));
+  }
+  status launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t /*params_bytes*/,
+                raw_stream stream) override {
+    void* arguments[] = {const_cast<void*>(params)};
+    return told(cudaLaunchKernel(device_function(kernel), dim3(shape.blocks_x, shape.blocks_y),
+                                 dim3(shape.threads), arguments, shape.shared_bytes, stream_of(stream)));
+  }
+
+  std::string describe(status failure) const override {
+    const auto code = static_cast<cudaError_t>(failure);
+    return std::string(cudaGetErrorString(code)) + " (" + cudaGetErrorName(code) + ", " +
+           std::to_string(failure) + ")";
+  }
+
+  failure_kind kind_of(status failure) const noexcept override {
+    switch (static_cast<cudaError_t>(failure)) {
+    case cudaErrorMemoryAllocation:
+      return failure_kind::out_of_memory;
+    // Those that the runtime's documentation calls sticky: the process must end to use the device again.
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorUnknown:
+      return failure_kind::device_lost;
+    default:
+      return failure_kind::other;
+    }
+  }
+
+ private:
+  /// Passes the outcome on. The runtime also keeps it as the thread's last error, which must not be told
+  /// twice.
+  static status told(cudaError_t outcome) {
+    if (outcome != cudaSuccess) cudaGetLastError();
+    return static_cast<status>(outcome);
+  }
+};
+
+} // namespace
+
+runtime_api& cuda_runtime() {
+  static real_runtime runtime;
+  return runtime;
+}
+
+} // namespace paceline::gpu

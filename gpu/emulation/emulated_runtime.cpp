@@ -1,0 +1,196 @@
+#include "gpu/emulation/emulated_runtime.hpp"
+
+#include "gpu/emulation/thread_block.hpp"
+#include "gpu/kernels/kernel_table.hpp"
+#include "runtime/base/check.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace paceline::gpu::emulation {
+namespace {
+
+// Numbers of the CUDA runtime's own.
+constexpr status invalid_value = 1;
+constexpr status out_of_memory = 2;
+constexpr status launch_failure = 719;
+
+/// Pinned memory as it comes: of unspecified contents, so NaN.
+void* make_memory(std::size_t num_bytes) {
+  constexpr std::size_t alignment = 256;
+  void* const made = std::aligned_alloc(alignment, (num_bytes + alignment - 1) / alignment * alignment);
+  if (made != nullptr) std::memset(made, 0xff, num_bytes);
+  return made;
+}
+
+} // namespace
+
+status emulated_runtime::called(const std::string& call) {
+  std::lock_guard lock(mutex_);
+  ++calls_[call];
+  if (lost_) return launch_failure;
+  const auto planned = failures_.find(call);
+  if (planned == failures_.end()) return 0;
+  if (planned->second.skipped-- > 0) return 0;
+  const failure_kind how = planned->second.how;
+  failures_.erase(planned);
+  if (how == failure_kind::device_lost) {
+    lost_ = true;
+    return launch_failure;
+  }
+  return how == failure_kind::out_of_memory ? out_of_memory : invalid_value;
+}
+
+void emulated_runtime::fail(std::string call, std::uint32_t skipped, failure_kind how) {
+  std::lock_guard lock(mutex_);
+  failures_[std::move(call)] = {skipped, how};
+}
+
+std::uint32_t emulated_runtime::num_calls(const std::string& call) const {
+  std::lock_guard lock(mutex_);
+  const auto found = calls_.find(call);
+  return found == calls_.end() ? 0 : found->second;
+}
+
+status emulated_runtime::num_devices(int& out) {
+  out = 1;
+  return called("cudaGetDeviceCount");
+}
+
+status emulated_runtime::inspect(int, device_facts& out) {
+  out = {"emulation", 0, 0};
+  return called("cudaGetDeviceProperties");
+}
+
+status emulated_runtime::use(int) { return called("cudaSetDevice"); }
+
+status emulated_runtime::allocate(void*& out, std::size_t num_bytes) {
+  if (const status failure = called("cudaMalloc")) return failure;
+  out = memory_.allocate(num_bytes);
+  if (out == nullptr) return out_of_memory;
+  ++num_owned_;
+  return 0;
+}
+
+status emulated_runtime::release(void* memory) {
+  memory_.release(memory);
+  --num_owned_;
+  return called("cudaFree");
+}
+
+status emulated_runtime::allocate_pinned(void*& out, std::size_t num_bytes) {
+  if (const status failure = called("cudaMallocHost")) return failure;
+  out = make_memory(num_bytes);
+  if (out == nullptr) return out_of_memory;
+  ++num_owned_;
+  return 0;
+}
+
+status emulated_runtime::release_pinned(void* memory) {
+  std::free(memory);
+  --num_owned_;
+  return called("cudaFreeHost");
+}
+
+status emulated_runtime::make_stream(raw_stream& out, int) {
+  if (const status failure = called("cudaStreamCreateWithPriority")) return failure;
+  out = new char;
+  ++num_owned_;
+  return 0;
+}
+
+status emulated_runtime::end_stream(raw_stream stream) {
+  delete static_cast<char*>(stream);
+  --num_owned_;
+  return called("cudaStreamDestroy");
+}
+
+status emulated_runtime::make_event(raw_event& out) {
+  if (const status failure = called("cudaEventCreate")) return failure;
+  out = new char;
+  ++num_owned_;
+  return 0;
+}
+
+status emulated_runtime::end_event(raw_event event) {
+  delete static_cast<char*>(event);
+  --num_owned_;
+  return called("cudaEventDestroy");
+}
+
+status emulated_runtime::record(raw_event, raw_stream stream) {
+  if (const status failure = called("cudaEventRecord")) return failure;
+  defer(stream, [] {});
+  return 0;
+}
+
+status emulated_runtime::wait(raw_event event) {
+  await(event);
+  return called("cudaEventSynchronize");
+}
+
+status emulated_runtime::copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) {
+  if (const status failure = called("cudaMemcpyAsync")) return failure;
+  defer(stream, [=, this] {
+    const device_memory::access open(memory_);
+    std::memcpy(to, from, num_bytes);
+  });
+  return 0;
+}
+
+status emulated_runtime::copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) {
+  if (const status failure = called("cudaMemcpyAsync")) return failure;
+  defer(stream, [=, this] {
+    const device_memory::access open(memory_);
+    std::memcpy(to, from, num_bytes);
+  });
+  return 0;
+}
+
+status emulated_runtime::fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) {
+  if (const status failure = called("cudaMemsetAsync")) return failure;
+  defer(stream, [=, this] {
+    const device_memory::access open(memory_);
+    std::memset(to, value, num_bytes);
+  });
+  return 0;
+}
+
+status emulated_runtime::launch(kernel_id kernel, const launch_shape& shape, const void* params,
+                                std::size_t params_bytes, raw_stream stream) {
+  if (const status failure = called("cudaLaunchKernel")) return failure;
+  if (shape.blocks_x == 0 || shape.blocks_y == 0 || shape.blocks_y > 65535 || shape.threads > 1024 ||
+      shape.shared_bytes > 48 * 1024)
+    return invalid_value; // as a GPU would say
+  struct alignas(16) chunk {
+    std::byte bytes[16];
+  };
+  std::vector<chunk> kept(params_bytes / sizeof(chunk) + 1);
+  std::memcpy(kept.data(), params, params_bytes);
+  const std::uint64_t seed = seed_ * 0x9E3779B97F4A7C15ULL + num_launches_.fetch_add(1);
+  defer(stream, [this, kernel, shape, seed, kept = std::move(kept)] {
+    const device_memory::access open(memory_);
+    run_grid({shape.blocks_x, shape.blocks_y, shape.threads, shape.shared_bytes}, seed,
+             [&] { run_emulated_thread(kernel, kept.data()); });
+  });
+  return 0;
+}
+
+std::string emulated_runtime::describe(status failure) const {
+  switch (failure) {
+  case out_of_memory:
+    return "emulated: out of memory";
+  case launch_failure:
+    return "emulated: the device is lost";
+  default:
+    return "emulated: failure " + std::to_string(failure);
+  }
+}
+
+failure_kind emulated_runtime::kind_of(status failure) const noexcept {
+  if (failure == out_of_memory) return failure_kind::out_of_memory;
+  return failure == launch_failure ? failure_kind::device_lost : failure_kind::other;
+}
+
+} // namespace paceline::gpu::emulation

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "gpu/emulation/device_memory.hpp"
+#include "gpu/runtime_api.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace paceline::gpu::emulation {
+
+/// A CUDA runtime without a GPU: kernels run on the emulation of blocks and warps, in memory that is closed
+/// to the host, and every command is carried out at the call, on the thread that calls. `defer` is the place
+/// to do otherwise.
+class emulated_runtime : public runtime_api {
+ public:
+  explicit emulated_runtime(std::uint64_t seed = 0) : seed_(seed) {}
+
+  status num_devices(int& out) override;
+  status inspect(int device, device_facts& out) override;
+  status use(int device) override;
+  status allocate(void*& out, std::size_t num_bytes) override;
+  status release(void* memory) override;
+  status allocate_pinned(void*& out, std::size_t num_bytes) override;
+  status release_pinned(void* memory) override;
+  status make_stream(raw_stream& out, int urgency) override;
+  status end_stream(raw_stream stream) override;
+  status make_event(raw_event& out) override;
+  status end_event(raw_event event) override;
+  status record(raw_event event, raw_stream stream) override;
+  status wait(raw_event event) override;
+  status copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override;
+  status copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override;
+  status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) override;
+  status launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes,
+                raw_stream stream) override;
+  std::string describe(status failure) const override;
+  failure_kind kind_of(status failure) const noexcept override;
+
+  /// The next call named so ("cudaMalloc", "cudaLaunchKernel", ...) after `skipped` others of the name fails
+  /// as if the device were out of memory, or lost, which it then stays.
+  void fail(std::string call, std::uint32_t skipped, failure_kind how);
+  /// Calls of the name so far.
+  std::uint32_t num_calls(const std::string& call) const;
+  /// What has been allocated and not released, of either kind of memory, and streams and events.
+  std::uint64_t num_owned() const noexcept { return num_owned_.load(); }
+
+ protected:
+  /// Carries out `command`, the next one of `stream`.
+  virtual void defer(raw_stream /*stream*/, std::function<void()> command) { command(); }
+  virtual void await(raw_event /*event*/) {}
+  /// Counts a call; its outcome.
+  status called(const std::string& call);
+
+ private:
+  struct planned_failure {
+    std::uint32_t skipped = 0;
+    failure_kind how = failure_kind::other;
+  };
+
+  const std::uint64_t seed_;
+  std::atomic<std::uint64_t> num_launches_{0};
+  std::atomic<std::uint64_t> num_owned_{0};
+  device_memory memory_;
+  mutable std::mutex mutex_;
+  std::unordered_map<std::string, std::uint32_t> calls_;
+  std::unordered_map<std::string, planned_failure> failures_;
+  bool lost_ = false;
+};
+
+} // namespace paceline::gpu::emulation

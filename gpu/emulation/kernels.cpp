@@ -1,0 +1,44 @@
+// The kernels for the emulation.
+#include "gpu/kernels/attention.cuh"
+#include "gpu/kernels/kernel_table.hpp"
+#include "gpu/kernels/kv_kernels.cuh"
+#include "gpu/kernels/matmul.cuh"
+#include "gpu/kernels/row_kernels.cuh"
+#include "runtime/base/check.hpp"
+
+namespace paceline::gpu {
+
+void run_emulated_thread(kernel_id kernel, const void* params) {
+  const auto run = [&]<class Params>(void (*function)(Params)) {
+    function(*static_cast<const Params*>(params));
+  };
+  switch (kernel) {
+  case kernel_id::quantise_rows:
+    return run(&emulated::quantise_rows);
+  case kernel_id::matmul_quantised:
+    return run(&emulated::matmul_quantised);
+  case kernel_id::matmul_float:
+    return run(&emulated::matmul_float);
+  case kernel_id::embed:
+    return run(&emulated::embed);
+  case kernel_id::rms_norm:
+    return run(&emulated::rms_norm);
+  case kernel_id::rope:
+    return run(&emulated::rope);
+  case kernel_id::glu:
+    return run(&emulated::glu);
+  case kernel_id::add:
+    return run(&emulated::add);
+  case kernel_id::gather:
+    return run(&emulated::gather);
+  case kernel_id::kv_write:
+    return run(&emulated::kv_write);
+  case kernel_id::kv_copy:
+    return run(&emulated::kv_copy);
+  case kernel_id::attention:
+    return run(&emulated::attention);
+  }
+  PACELINE_CHECK(false, "no kernel " + std::to_string(static_cast<int>(kernel)));
+}
+
+} // namespace paceline::gpu

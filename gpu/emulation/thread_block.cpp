@@ -1,0 +1,207 @@
+#include "gpu/emulation/thread_block.hpp"
+
+#include "gpu/emulation/fibre.hpp"
+#include "runtime/base/check.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace paceline::gpu::emulation {
+namespace {
+
+constexpr std::uint32_t warp_size = 32;
+
+/// SplitMix64: orders, nothing that needs to be good at being random.
+class order_source {
+ public:
+  explicit order_source(std::uint64_t seed) : state_(seed) {}
+  std::uint32_t below(std::uint32_t bound) {
+    std::uint64_t z = state_ += 0x9E3779B97F4A7C15ULL;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return static_cast<std::uint32_t>((z ^ (z >> 31)) % bound);
+  }
+  void shuffle(std::vector<std::uint32_t>& values) {
+    for (std::size_t i = values.size(); i > 1; --i)
+      std::swap(values[i - 1], values[below(static_cast<std::uint32_t>(i))]);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// One block after the other, thread by thread.
+///
+/// A fibre takes threads that have not begun, one after the other, until one of them waits: a kernel without
+/// barriers needs a single fibre and no switches. Invariant: every thread is in `fresh_`, runnable, waiting
+/// for its warp or its block, or done; runnable and waiting ones have a fibre of their own.
+class block_runner {
+ public:
+  block_runner(const grid& shape, std::uint64_t seed, const std::function<void()>& thread)
+      : shape_(shape), order_(seed), thread_(thread), threads_(shape.threads),
+        shared_(shape.shared_bytes / sizeof(chunk) + 1), exchanged_(2 * shape.threads) {
+    PACELINE_CHECK(shape.threads > 0 && shape.threads % warp_size == 0,
+                   "a block of " + std::to_string(shape.threads) + " threads is not whole warps");
+  }
+
+  void run(std::uint32_t x, std::uint32_t y) {
+    std::memset(shared_.data(), 0xff, shared_.size() * sizeof(chunk));
+    fresh_.resize(shape_.threads);
+    std::iota(fresh_.begin(), fresh_.end(), 0U);
+    order_.shuffle(fresh_);
+    for (auto& t : threads_) t = {};
+    place_ = {0, shape_.threads, x, y, shared_.data()};
+    num_done_ = 0;
+    while (num_done_ < shape_.threads) {
+      if (!step() && !release_warps() && !release_block()) throw barrier_fault(describe());
+      if (failure_) std::rethrow_exception(failure_);
+    }
+  }
+
+  void wait(bool for_block) {
+    const std::uint32_t self = place_.index;
+    threads_[self].state = for_block ? state::at_block : state::at_warp;
+    fibre* const own = current_;
+    threads_[self].own = own;
+    own->suspend();
+    place_.index = self;
+  }
+
+  float exchange(float value, std::uint32_t source) {
+    const std::uint32_t self = place_.index;
+    // Two slots a thread: one may be at its next exchange while another reads, never two ahead.
+    float* const slots = exchanged_.data() + (threads_[self].num_exchanges++ % 2) * shape_.threads;
+    slots[self] = value;
+    wait(false);
+    return slots[self / warp_size * warp_size + source % warp_size];
+  }
+
+  const thread_place& place() const noexcept { return place_; }
+
+ private:
+  enum class state : std::uint8_t { fresh, runnable, at_warp, at_block, done };
+  struct emulated_thread {
+    emulation::fibre* own = nullptr;
+    std::uint32_t num_exchanges = 0;
+    block_runner::state state = state::fresh;
+  };
+  struct alignas(16) chunk {
+    std::byte bytes[16];
+  };
+
+  /// Lets one thread go on, or begin. False if none can.
+  bool step() {
+    const auto choices = static_cast<std::uint32_t>(runnable_.size()) + (fresh_.empty() ? 0 : 1);
+    if (choices == 0) return false;
+    const std::uint32_t choice = order_.below(choices);
+    if (choice == runnable_.size()) {
+      current_ = idle_fibre();
+    } else {
+      std::swap(runnable_[choice], runnable_.back());
+      current_ = threads_[runnable_.back()].own;
+      runnable_.pop_back();
+    }
+    current_->resume();
+    return true;
+  }
+
+  fibre* idle_fibre() {
+    if (!idle_.empty()) {
+      fibre* const taken = idle_.back();
+      idle_.pop_back();
+      return taken;
+    }
+    fibres_.push_back(std::make_unique<fibre>([this] { run_fresh(); }));
+    return fibres_.back().get();
+  }
+
+  /// Body of every fibre.
+  void run_fresh() {
+    for (;;) {
+      while (!fresh_.empty() && !failure_) {
+        place_.index = fresh_.back();
+        fresh_.pop_back();
+        try {
+          thread_();
+        } catch (...) {
+          failure_ = std::current_exception();
+        }
+        threads_[place_.index].state = state::done;
+        ++num_done_;
+      }
+      fibre* const self = current_;
+      idle_.push_back(self);
+      self->suspend();
+    }
+  }
+
+  bool release(std::uint32_t begin, std::uint32_t end, state waiting) {
+    for (std::uint32_t t = begin; t < end; ++t)
+      if (threads_[t].state != waiting) return false;
+    for (std::uint32_t t = begin; t < end; ++t) {
+      threads_[t].state = state::runnable;
+      runnable_.push_back(t);
+    }
+    return true;
+  }
+  bool release_warps() {
+    bool any = false;
+    for (std::uint32_t begin = 0; begin < shape_.threads; begin += warp_size)
+      any |= release(begin, begin + warp_size, state::at_warp);
+    return any;
+  }
+  bool release_block() { return release(0, shape_.threads, state::at_block); }
+
+  std::string describe() const {
+    const auto count = [&](state s) {
+      return std::to_string(std::ranges::count(threads_, s, &emulated_thread::state));
+    };
+    return "block (" + std::to_string(place_.block_x) + ", " + std::to_string(place_.block_y) +
+           "): " + count(state::at_block) + " threads wait for the block, " + count(state::at_warp) +
+           " for their warps, and " + count(state::done) + " have returned";
+  }
+
+  const grid shape_;
+  order_source order_;
+  const std::function<void()>& thread_;
+  std::vector<emulated_thread> threads_;
+  std::vector<chunk> shared_;
+  std::vector<float> exchanged_;
+  std::vector<std::uint32_t> fresh_;
+  std::vector<std::uint32_t> runnable_;
+  std::vector<std::unique_ptr<fibre>> fibres_;
+  std::vector<fibre*> idle_;
+  fibre* current_ = nullptr;
+  thread_place place_;
+  std::uint32_t num_done_ = 0;
+  std::exception_ptr failure_;
+};
+
+thread_local block_runner* current_block = nullptr;
+
+} // namespace
+
+void run_grid(const grid& shape, std::uint64_t seed, const std::function<void()>& thread) {
+  PACELINE_CHECK(current_block == nullptr, "an emulated thread may not launch a grid");
+  block_runner runner(shape, seed, thread);
+  std::vector<std::uint32_t> blocks(std::size_t{shape.blocks_x} * shape.blocks_y);
+  std::iota(blocks.begin(), blocks.end(), 0U);
+  order_source(seed ^ 0x5bd1e995U).shuffle(blocks);
+  struct scope {
+    explicit scope(block_runner& r) { current_block = &r; }
+    ~scope() { current_block = nullptr; }
+  } guard(runner);
+  for (const std::uint32_t b : blocks) runner.run(b % shape.blocks_x, b / shape.blocks_x);
+}
+
+const thread_place& this_thread() noexcept { return current_block->place(); }
+void wait_for_block() { current_block->wait(true); }
+void wait_for_warp() { current_block->wait(false); }
+float exchange_in_warp(float value, std::uint32_t source) { return current_block->exchange(value, source); }
+
+} // namespace paceline::gpu::emulation

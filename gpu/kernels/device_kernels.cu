@@ -1,0 +1,41 @@
+// The kernels for GPUs: the only source that nvcc compiles.
+#include "gpu/kernels/attention.cuh"
+#include "gpu/kernels/kernel_table.hpp"
+#include "gpu/kernels/kv_kernels.cuh"
+#include "gpu/kernels/matmul.cuh"
+#include "gpu/kernels/row_kernels.cuh"
+
+namespace paceline::gpu {
+
+const void* device_function(kernel_id kernel) noexcept {
+  const auto address = [](auto* function) { return reinterpret_cast<const void*>(function); };
+  switch (kernel) {
+  case kernel_id::quantise_rows:
+    return address(&on_gpu::quantise_rows);
+  case kernel_id::matmul_quantised:
+    return address(&on_gpu::matmul_quantised);
+  case kernel_id::matmul_float:
+    return address(&on_gpu::matmul_float);
+  case kernel_id::embed:
+    return address(&on_gpu::embed);
+  case kernel_id::rms_norm:
+    return address(&on_gpu::rms_norm);
+  case kernel_id::rope:
+    return address(&on_gpu::rope);
+  case kernel_id::glu:
+    return address(&on_gpu::glu);
+  case kernel_id::add:
+    return address(&on_gpu::add);
+  case kernel_id::gather:
+    return address(&on_gpu::gather);
+  case kernel_id::kv_write:
+    return address(&on_gpu::kv_write);
+  case kernel_id::kv_copy:
+    return address(&on_gpu::kv_copy);
+  case kernel_id::attention:
+    return address(&on_gpu::attention);
+  }
+  return nullptr;
+}
+
+} // namespace paceline::gpu

@@ -1,0 +1,103 @@
+#pragma once
+
+#include "gpu/kernels/kv_cell.cuh"
+
+#include <bit>
+#include <cmath>
+
+namespace paceline::gpu::PACELINE_KERNEL_SPACE {
+
+/// How the values of one head become codes.
+struct code_scale {
+  float scale;   ///< what is stored beside the codes
+  float inverse; ///< what a value is multiplied by; 0: its code is 0
+};
+
+PACELINE_DEVICE code_scale code_scale_of(const float* x, std::uint32_t head_dim) {
+  float largest = 0;
+  float spoilt = 0; // 1 in a lane that meets a value that is not finite
+  for (std::uint32_t d = lane_index(); d < head_dim; d += warp_size) {
+    if (!std::isfinite(x[d])) spoilt = 1;
+    largest = std::fmax(largest, std::fabs(x[d]));
+  }
+  for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2) {
+    largest = std::fmax(largest, shuffle_xor(largest, mask));
+    spoilt = std::fmax(spoilt, shuffle_xor(spoilt, mask));
+  }
+  if (spoilt != 0) return {std::bit_cast<float>(0x7fc00000U), 0.0F};
+  if (largest < 0x1p-100F) return {0.0F, 0.0F};
+  return {largest / 127.0F, 127.0F / largest};
+}
+
+PACELINE_KERNEL kv_write(kv_write_params p) {
+  const device::kv_layer& layer = p.layer;
+  const device::batch_entry row = p.batch.rows[block_y()];
+  const std::uint32_t head = block_x();
+  const cell_place at = place_of(p.batch, row.sequence, row.slot, layer.block_size);
+  const std::size_t from = block_y() * p.stride + std::size_t{head} * layer.head_dim;
+  const bool coded = layer.type == kv_type::q8;
+  code_scale of_keys{}, of_values{};
+  if (coded) {
+    of_keys = code_scale_of(p.keys + from, layer.head_dim);
+    of_values = code_scale_of(p.values + from, layer.head_dim);
+    if (lane_index() == 0) {
+      layer.key_scales[layer.scale_index(at.block, head, at.cell)] = of_keys.scale;
+      layer.value_scales[layer.scale_index(at.block, head, at.cell)] = of_values.scale;
+    }
+  }
+  const auto to_store = [&](float x, const code_scale& of) {
+    if (!coded) return x;
+    return of.inverse == 0 ? 0.0F : std::nearbyint(x * of.inverse);
+  };
+  for (std::uint32_t d = lane_index(); d < layer.head_dim; d += warp_size) {
+    store_value(layer.keys, layer.type, layer.key_index(at.block, head, at.cell, d),
+                to_store(p.keys[from + d], of_keys));
+    store_value(layer.values, layer.type, layer.value_index(at.block, head, at.cell, d),
+                to_store(p.values[from + d], of_values));
+  }
+}
+
+/// Moves `count` values, `step` apart, as if through a buffer.
+template <class T>
+PACELINE_DEVICE void move_values(T* to, const T* from, std::uint32_t count, std::size_t step) {
+  const bool backwards = to > from;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::size_t at = (backwards ? count - 1 - i : i) * step;
+    to[at] = from[at];
+  }
+}
+
+/// The copy of dimension `d` of head `head`: of its keys, its values and, with dimension 0, its scales.
+template <class T>
+PACELINE_DEVICE void copy_dimension(const device::kv_layer& layer, const device::kv_copy& copy,
+                                    std::uint32_t head, std::uint32_t d) {
+  T* const keys = static_cast<T*>(layer.keys);
+  T* const values = static_cast<T*>(layer.values);
+  move_values(keys + layer.key_index(copy.to_block, head, copy.to_offset, d),
+              keys + layer.key_index(copy.from_block, head, copy.from_offset, d), copy.num_cells, 1);
+  move_values(values + layer.value_index(copy.to_block, head, copy.to_offset, d),
+              values + layer.value_index(copy.from_block, head, copy.from_offset, d), copy.num_cells,
+              layer.head_dim);
+  if (d != 0 || layer.type != kv_type::q8) return;
+  const std::size_t to = layer.scale_index(copy.to_block, head, copy.to_offset);
+  const std::size_t from = layer.scale_index(copy.from_block, head, copy.from_offset);
+  move_values(layer.key_scales + to, layer.key_scales + from, copy.num_cells, 1);
+  move_values(layer.value_scales + to, layer.value_scales + from, copy.num_cells, 1);
+}
+
+/// Copies move cells along their dimensions, so that no two threads touch the same values.
+PACELINE_KERNEL kv_copy(kv_copy_params p) {
+  const std::uint32_t i = index_in_row();
+  if (i >= p.layer.num_heads * p.layer.head_dim) return;
+  const std::uint32_t head = i / p.layer.head_dim, d = i % p.layer.head_dim;
+  for (std::uint32_t c = 0; c < p.num_copies; ++c) {
+    if (p.layer.type == kv_type::f32)
+      copy_dimension<std::uint32_t>(p.layer, p.copies[c], head, d);
+    else if (p.layer.type == kv_type::q8)
+      copy_dimension<std::uint8_t>(p.layer, p.copies[c], head, d);
+    else
+      copy_dimension<std::uint16_t>(p.layer, p.copies[c], head, d);
+  }
+}
+
+} // namespace paceline::gpu::PACELINE_KERNEL_SPACE

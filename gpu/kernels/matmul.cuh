@@ -1,0 +1,153 @@
+#pragma once
+
+#include "gpu/kernels/params.hpp"
+#include "gpu/kernels/weight_block.cuh"
+
+#include <cmath>
+#include <limits>
+
+// Products, as runtime/device/op_matmul.hpp defines them. An output's sum runs over its blocks of columns in
+// ascending order, a fused product at a time, whatever the number of rows: what can be done side by side is
+// the integer part of the blocks, and different outputs and rows.
+
+namespace paceline::gpu::PACELINE_KERNEL_SPACE {
+
+/// One plane of one block of 32 activations: codes to `q`, their sums to `sums`; `x` becomes what is left.
+/// Returns the scale.
+PACELINE_DEVICE float quantise_block(float (&x)[32], std::int8_t* q, std::int16_t* sums) {
+  float largest = 0;
+  bool finite = true;
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    finite = finite && std::isfinite(x[i]);
+    largest = std::fmax(largest, std::fabs(x[i]));
+  }
+  const bool usable = finite && largest >= 0x1p-100F;
+  const float scale = usable ? largest / 127.0F : finite ? 0.0F : std::numeric_limits<float>::quiet_NaN();
+  const float inverse = usable ? 127.0F / largest : 0.0F;
+  std::int32_t sum[2] = {0, 0};
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    const float code = usable ? std::nearbyint(x[i] * inverse) : 0.0F;
+    q[i] = static_cast<std::int8_t>(code);
+    sum[i / 16] += static_cast<std::int32_t>(code);
+    x[i] = std::fma(-scale, code, x[i]);
+  }
+  sums[0] = static_cast<std::int16_t>(sum[0]);
+  sums[1] = static_cast<std::int16_t>(sum[1]);
+  return scale;
+}
+
+PACELINE_KERNEL quantise_rows(quantise_rows_params p) {
+  const std::uint32_t num_blocks = p.num_cols / quantised_block;
+  const std::uint32_t b = index_in_row();
+  if (b >= num_blocks) return;
+  float x[32];
+  for (std::uint32_t i = 0; i < 32; ++i) x[i] = p.x[block_y() * p.x_stride + b * 32 + i];
+  for (std::uint32_t plane = 0; plane < p.num_planes; ++plane) {
+    const std::size_t row = std::size_t{block_y()} * p.num_planes + plane;
+    p.out.scales[row * num_blocks + b] =
+        quantise_block(x, p.out.codes + row * p.num_cols + b * 32, p.out.sums + (row * num_blocks + b) * 2);
+  }
+}
+
+/// The terms of one block for all chains of the tile that begins with `first_chain`.
+PACELINE_DEVICE void write_terms(const matmul_params& p, std::uint32_t b, std::uint32_t first_chain,
+                                 std::uint32_t num_chains, const weight_block& w, chain_terms& terms) {
+  const std::uint32_t lane = lane_index();
+  const std::uint32_t num_blocks = p.weights.num_cols / quantised_block;
+  for (std::uint32_t g = 0; g < 2; ++g) terms.min_of_group[g][lane] = w.m * static_cast<float>(w.mins[g]);
+  for (std::uint32_t c = 0; c < num_chains; ++c) {
+    const std::size_t row = first_chain + c;
+    const std::int8_t* const q = p.quantised.codes + row * p.weights.num_cols + b * 32;
+    std::int32_t products[2] = {0, 0};
+    for (std::uint32_t i = 0; i < 32; ++i) products[i / 16] += std::int32_t{w.codes[i]} * q[i];
+    const std::int32_t sum = w.group == 32 ? w.scales[0] * (products[0] + products[1])
+                                           : w.scales[0] * products[0] + w.scales[1] * products[1];
+    const float scale = p.quantised.scales[row * num_blocks + b];
+    terms.product[c][lane] = static_cast<float>(sum) * w.d;
+    terms.scale[c][lane] = scale;
+    const std::int16_t* const sums = p.quantised.sums + (row * num_blocks + b) * 2;
+    const std::int32_t first = w.group == 32 ? sums[0] + sums[1] : sums[0];
+    terms.sum_of_group[0][c][lane] = scale * static_cast<float>(first);
+    terms.sum_of_group[1][c][lane] = scale * static_cast<float>(sums[1]);
+  }
+}
+
+/// The sum of chain `c` taken on over `num_blocks` blocks.
+PACELINE_DEVICE float add_terms(const chain_terms& terms, std::uint32_t c, std::uint32_t num_blocks,
+                                std::uint32_t num_mins, float acc) {
+  for (std::uint32_t i = 0; i < num_blocks; ++i) {
+    acc = std::fma(terms.product[c][i], terms.scale[c][i], acc);
+    for (std::uint32_t g = 0; g < num_mins; ++g)
+      acc = std::fma(terms.min_of_group[g][i], terms.sum_of_group[g][c][i], acc);
+  }
+  return acc;
+}
+
+PACELINE_DEVICE void store_output(const matmul_params& p, std::uint32_t row, std::uint32_t n, float acc) {
+  float* const y = p.y + row * p.y_stride + n;
+  if (p.bias != nullptr) acc = acc + p.bias[n];
+  *y = p.add ? *y + acc : acc;
+}
+
+PACELINE_KERNEL matmul_quantised(matmul_params p) {
+  const std::uint32_t n = block_x() * matmul_warps + warp_index();
+  if (n >= p.weights.num_rows) return;
+  chain_terms& terms = shared_memory<chain_terms>()[warp_index()];
+  const std::uint32_t lane = lane_index();
+  const std::uint32_t first_chain = block_y() * matmul_chains; // of whole rows: planes divide the tile
+  const std::uint32_t all_chains = p.num_rows * p.num_planes;
+  const std::uint32_t num_chains =
+      all_chains - first_chain < matmul_chains ? all_chains - first_chain : matmul_chains;
+  const std::uint32_t num_blocks = p.weights.num_cols / quantised_block;
+  std::uint32_t num_mins = 0; // groups with minima a block: of the format, so that all lanes know it
+  float acc = 0;
+  for (std::uint32_t first = 0; first < num_blocks; first += warp_size) {
+    weight_block w;
+    const std::uint32_t b = first + lane < num_blocks ? first + lane : num_blocks - 1;
+    read_weight_block(p.weights, n, b, w);
+    num_mins = w.has_mins ? 32 / w.group : 0;
+    write_terms(p, b, first_chain, num_chains, w, terms);
+    sync_warp();
+    const std::uint32_t rest = num_blocks - first;
+    if (lane < num_chains) acc = add_terms(terms, lane, rest < warp_size ? rest : warp_size, num_mins, acc);
+    sync_warp();
+  }
+  terms.product[lane % matmul_chains][lane / matmul_chains] = acc;
+  sync_warp();
+  if (lane >= num_chains / p.num_planes) return;
+  float sum = terms.product[lane * p.num_planes][0];
+  if (p.num_planes == 2) sum = sum + terms.product[lane * 2 + 1][0];
+  store_output(p, first_chain / p.num_planes + lane, n, sum);
+}
+
+PACELINE_KERNEL matmul_float(matmul_params p) {
+  float_tile& tile = *shared_memory<float_tile>();
+  const std::uint32_t first_output = block_x() * float_outputs;
+  const std::uint32_t first_row = block_y() * float_rows;
+  const std::uint32_t num_rows = p.num_rows - first_row < float_rows ? p.num_rows - first_row : float_rows;
+  float even[float_rows] = {}, odd[float_rows] = {};
+  for (std::uint32_t first = 0; first < p.weights.num_cols; first += float_columns) {
+    const std::uint32_t num_cols =
+        p.weights.num_cols - first < float_columns ? p.weights.num_cols - first : float_columns;
+    for (std::uint32_t i = thread_index(); i < float_outputs * float_columns; i += float_outputs) {
+      const std::uint32_t n = first_output + i / float_columns, k = i % float_columns;
+      if (n < p.weights.num_rows && k < num_cols)
+        tile.weights[i / float_columns][k] = float_weight(p.weights, n, first + k);
+    }
+    sync_block();
+    const float* const weights = tile.weights[thread_index()];
+    for (std::uint32_t r = 0; r < num_rows; ++r) {
+      const float* const x = p.x + (first_row + r) * p.x_stride + first;
+      for (std::uint32_t k = 0; k < num_cols; k += 2) { // tiles begin at even columns
+        even[r] = std::fma(weights[k], x[k], even[r]);
+        if (k + 1 < num_cols) odd[r] = std::fma(weights[k + 1], x[k + 1], odd[r]);
+      }
+    }
+    sync_block();
+  }
+  const std::uint32_t n = first_output + thread_index();
+  if (n >= p.weights.num_rows) return;
+  for (std::uint32_t r = 0; r < num_rows; ++r) store_output(p, first_row + r, n, even[r] + odd[r]);
+}
+
+} // namespace paceline::gpu::PACELINE_KERNEL_SPACE

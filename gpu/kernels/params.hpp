@@ -1,0 +1,218 @@
+#pragma once
+
+#include "runtime/device/op_attention.hpp"
+#include "runtime/device/op_glu.hpp"
+#include "runtime/device/op_kv.hpp"
+#include "runtime/device/op_rope.hpp"
+#include "runtime/device/row_batch.hpp"
+#include "runtime/device/tensor_type.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace paceline::gpu {
+
+/// The kernels, by the names of their functions.
+enum class kernel_id : std::uint8_t {
+  quantise_rows,
+  matmul_quantised,
+  matmul_float,
+  embed,
+  rms_norm,
+  rope,
+  glu,
+  add,
+  gather,
+  kv_write,
+  kv_copy,
+  attention,
+};
+inline constexpr std::size_t num_kernels = static_cast<std::size_t>(kernel_id::attention) + 1;
+
+// What kernels are given. Pointers are addresses of the device's. What an array holds is said by its op's
+// contract (runtime/device/op_<name>.hpp), of which these are the device's side.
+
+/// A matrix as a device has it: rows as in the file.
+struct weight_rows {
+  const std::byte* bytes = nullptr;
+  std::size_t row_bytes = 0;
+  device::tensor_type type = device::tensor_type::f32;
+  std::uint16_t block_bytes = 0;  ///< of the type's traits
+  std::uint16_t block_values = 0; ///< 32 or 256: quantised
+  std::uint32_t num_rows = 0;
+  std::uint32_t num_cols = 0;
+};
+
+/// Values of activations that share a scale.
+inline constexpr std::uint32_t quantised_block = 32;
+/// Values whose codes are summed up in advance, for formats with minima.
+inline constexpr std::uint32_t quantised_group = 16;
+
+/// Quantised activations: the `num_planes` planes of a row follow one another, then those of the next row.
+struct quantised_rows {
+  std::int8_t* codes = nullptr; ///< [num_rows * num_planes][num_cols]
+  float* scales = nullptr;      ///< [num_rows * num_planes][num_cols / 32]
+  std::int16_t* sums = nullptr; ///< [num_rows * num_planes][num_cols / 16], of codes
+};
+
+/// One thread a block of 32 values; grid (blocks of a row, rows).
+struct quantise_rows_params {
+  const float* x;
+  std::size_t x_stride;
+  std::uint32_t num_cols;
+  std::uint32_t num_planes;
+  quantised_rows out;
+};
+
+/// Warps of a block of matmul_quantised.
+inline constexpr std::uint32_t matmul_warps = 4;
+/// Planes of rows that a warp of it multiplies with at a time.
+inline constexpr std::uint32_t matmul_chains = 8;
+
+/// Terms of the sums of one output and `matmul_chains` planes of rows, over 32 blocks of columns, one a lane.
+/// A column more than there are lanes spreads a lane's reads over the banks. In shared memory, one a warp.
+struct chain_terms {
+  float product[matmul_chains][33];
+  float scale[matmul_chains][33];
+  float sum_of_group[2][matmul_chains][33]; ///< times the scale
+  float min_of_group[2][33];
+};
+
+/// Outputs of a block of matmul_float, one a thread, and rows of x that it multiplies with.
+inline constexpr std::uint32_t float_outputs = 64;
+inline constexpr std::uint32_t float_rows = 8;
+/// Columns of weights that matmul_float has in shared memory.
+inline constexpr std::uint32_t float_columns = 32;
+
+/// Weights of a block of matmul_float, a few columns at a time. In shared memory.
+struct float_tile {
+  float weights[float_outputs][float_columns + 1];
+};
+
+/// One product of a matmul. Quantised weights: a warp an output; grid (outputs / matmul_warps, planes of rows
+/// / matmul_chains). Others: grid (outputs / float_outputs, rows / float_rows).
+struct matmul_params {
+  weight_rows weights;
+  std::uint32_t num_rows;   ///< of x
+  std::uint32_t num_planes; ///< of quantised x
+  quantised_rows quantised; ///< x, for quantised weights
+  const float* x;           ///< for others
+  std::size_t x_stride;
+  float* y;
+  std::size_t y_stride;
+  const float* bias; ///< may be null
+  bool add;
+};
+
+/// One thread a block of 32 values; grid (blocks of a row, rows).
+struct embed_params {
+  weight_rows table;
+  const token_id* tokens;
+  float* out;
+  std::size_t out_stride;
+  float scale;
+};
+
+/// One warp a part of a row; grid (parts, rows).
+struct rms_norm_params {
+  const float* x;
+  std::size_t x_stride;
+  float* y;
+  std::size_t y_stride;
+  const float* weight;
+  std::uint32_t width;
+  float epsilon;
+};
+
+/// One thread a pair; grid (pairs of all heads, rows).
+struct rope_params {
+  float* x;
+  std::size_t stride;
+  const float* table;
+  std::uint32_t num_heads;
+  std::uint32_t head_dim;
+  std::uint32_t num_pairs;
+  device::rope_layout layout;
+};
+
+/// One thread a value; grid (values of a row, rows).
+struct glu_params {
+  const float* gate;
+  const float* up;
+  std::size_t stride;
+  float* out;
+  std::size_t out_stride;
+  std::uint32_t width;
+  device::activation act;
+};
+
+/// One thread a value; grid (values of a row, rows).
+struct add_params {
+  float* y;
+  std::size_t y_stride;
+  const float* x;
+  std::size_t x_stride;
+  std::uint32_t width;
+};
+
+/// One thread a value; grid (values of a row, rows).
+struct gather_params {
+  float* y;
+  std::size_t y_stride;
+  const float* x;
+  std::size_t x_stride;
+  const std::uint32_t* rows; ///< null: row k of x
+  std::uint32_t width;
+};
+
+/// A pass's rows as the device has them.
+struct batch_view {
+  const device::batch_entry* rows;
+  const kv_slot* paths;
+  const block_id* blocks;           ///< the tables of all sequences, one behind the other
+  const std::uint32_t* first_block; ///< [num_sequences]: where each table begins in `blocks`
+};
+
+/// One warp a head of a row; grid (key-value heads, rows).
+struct kv_write_params {
+  batch_view batch;
+  device::kv_layer layer;
+  const float* keys;
+  const float* values;
+  std::size_t stride;
+};
+
+/// One thread a dimension of a head, which carries out all copies in order; one row of blocks.
+struct kv_copy_params {
+  device::kv_layer layer;
+  const device::kv_copy* copies;
+  std::uint32_t num_copies;
+};
+
+/// Threads of a block of attention.
+inline constexpr std::uint32_t attention_threads = 128;
+
+/// What the threads of a block of attention tell one another about the split at hand. In shared memory.
+struct split_memory {
+  float scores[device::attention_split]; ///< then the probabilities
+  float
+      weights[device::attention_split]; ///< probabilities, times the scales of the values where there are any
+  float warp_max[attention_threads / 32];
+  float sum;
+};
+
+/// One block a head of a row; grid (query heads, rows).
+struct attention_params {
+  batch_view batch;
+  device::kv_layer layer;
+  const float* queries;
+  std::size_t query_stride;
+  float* out;
+  std::size_t out_stride;
+  std::uint32_t num_heads;
+  float scale;
+  float soft_cap;
+  std::uint32_t window;
+};
+
+} // namespace paceline::gpu

@@ -1,0 +1,93 @@
+#pragma once
+
+#include "gpu/kernels/params.hpp"
+#include "gpu/kernels/weight_block.cuh"
+#include "runtime/device/scalar_math.hpp"
+
+#include <cmath>
+
+namespace paceline::gpu::PACELINE_KERNEL_SPACE {
+
+PACELINE_DEVICE void embed_block(const embed_params& p, std::size_t row, std::uint32_t b, float* out) {
+  weight_block w;
+  read_weight_block(p.table, row, b, w);
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    const std::uint32_t g = i / w.group;
+    const float value = w.d * static_cast<float>(w.scales[g]) * static_cast<float>(w.codes[i]); // exact
+    out[i] = (w.has_mins ? value + w.m * static_cast<float>(w.mins[g]) : value) * p.scale;
+  }
+}
+
+PACELINE_KERNEL embed(embed_params p) {
+  const std::uint32_t b = index_in_row();
+  if (b >= (p.table.num_cols + 31) / 32) return;
+  const auto row = static_cast<std::size_t>(p.tokens[block_y()].value);
+  float* const out = p.out + block_y() * p.out_stride;
+  if (p.table.block_values != 1) {
+    embed_block(p, row, b, out + b * 32);
+    return;
+  }
+  for (std::uint32_t k = b * 32; k < b * 32 + 32 && k < p.table.num_cols; ++k)
+    out[k] = float_weight(p.table, row, k) * p.scale;
+}
+
+/// The sum of 16 lanes, added in halves; the same in all lanes of the warp.
+PACELINE_DEVICE float add_lanes(float lane) {
+  for (std::uint32_t half = 8; half > 0; half /= 2) lane = lane + shuffle_xor(lane, half);
+  return lane;
+}
+
+PACELINE_KERNEL rms_norm(rms_norm_params p) {
+  const float* const x = p.x + block_y() * p.x_stride + std::size_t{block_x()} * p.width;
+  float* const y = p.y + block_y() * p.y_stride + std::size_t{block_x()} * p.width;
+  float sum = 0; // the upper half of the warp repeats the lower one
+  for (std::uint32_t i = lane_index() % 16; i < p.width; i += 16) sum = std::fma(x[i], x[i], sum);
+  const float mean = add_lanes(sum) / static_cast<float>(p.width);
+  const float scale = 1.0F / std::sqrt(mean + p.epsilon);
+  for (std::uint32_t i = lane_index(); i < p.width; i += warp_size) y[i] = (x[i] * scale) * p.weight[i];
+}
+
+PACELINE_KERNEL rope(rope_params p) {
+  const std::uint32_t pair = index_in_row();
+  if (pair >= p.num_heads * p.num_pairs) return;
+  const std::uint32_t i = pair % p.num_pairs;
+  const bool half_split = p.layout == device::rope_layout::half_split;
+  const float* const cosines = p.table + std::size_t{block_y()} * 2 * p.num_pairs;
+  const float cosine = cosines[i], sine = cosines[p.num_pairs + i];
+  float* const x = p.x + block_y() * p.stride + std::size_t{pair / p.num_pairs} * p.head_dim;
+  float& first = x[half_split ? i : 2 * i];
+  float& second = x[half_split ? i + p.num_pairs : 2 * i + 1];
+  const float a = first, b = second;
+  first = std::fma(a, cosine, -(b * sine));
+  second = std::fma(b, cosine, a * sine);
+}
+
+PACELINE_DEVICE float activate(device::activation act, float x) {
+  using c = device::gelu_constants;
+  const float u =
+      act == device::activation::silu ? x : (x * c::twice_root_two_over_pi) * std::fma(c::cubic, x * x, 1.0F);
+  return x / (1.0F + device::exp_reference(-u));
+}
+
+PACELINE_KERNEL glu(glu_params p) {
+  const std::uint32_t i = index_in_row();
+  if (i >= p.width) return;
+  p.out[block_y() * p.out_stride + i] =
+      activate(p.act, p.gate[block_y() * p.stride + i]) * p.up[block_y() * p.stride + i];
+}
+
+PACELINE_KERNEL add(add_params p) {
+  const std::uint32_t i = index_in_row();
+  if (i >= p.width) return;
+  float& y = p.y[block_y() * p.y_stride + i];
+  y = y + p.x[block_y() * p.x_stride + i];
+}
+
+PACELINE_KERNEL gather(gather_params p) {
+  const std::uint32_t i = index_in_row();
+  if (i >= p.width) return;
+  const std::uint32_t from = p.rows != nullptr ? p.rows[block_y()] : block_y();
+  p.y[block_y() * p.y_stride + i] = p.x[from * p.x_stride + i];
+}
+
+} // namespace paceline::gpu::PACELINE_KERNEL_SPACE

@@ -1,0 +1,67 @@
+#include "gpu/owners.hpp"
+
+namespace paceline::gpu {
+
+memory::memory(const device_context& on, memory_kind kind, std::size_t num_bytes)
+    : on_(&on), kind_(kind), num_bytes_(num_bytes) {
+  if (num_bytes == 0) return;
+  if (kind == memory_kind::pinned)
+    on.require(on.api.allocate_pinned(at_, num_bytes),
+               "cudaMallocHost of " + std::to_string(num_bytes) + " bytes");
+  else
+    on.require(on.api.allocate(at_, num_bytes), "cudaMalloc of " + std::to_string(num_bytes) + " bytes");
+}
+
+memory::~memory() {
+  if (at_ == nullptr) return;
+  on_->api.use(on_->index); // the owner may go on any thread
+  if (kind_ == memory_kind::pinned)
+    on_->api.release_pinned(at_);
+  else
+    on_->api.release(at_);
+}
+
+memory::memory(memory&& other) noexcept { *this = std::move(other); }
+
+memory& memory::operator=(memory&& other) noexcept {
+  std::swap(on_, other.on_);
+  std::swap(kind_, other.kind_);
+  std::swap(at_, other.at_);
+  std::swap(num_bytes_, other.num_bytes_);
+  return *this;
+}
+
+command_queue::command_queue(const device_context& on, int urgency) : on_(on) {
+  on_.require(on_.api.make_stream(raw_, urgency), "cudaStreamCreateWithPriority");
+}
+
+command_queue::~command_queue() { on_.api.end_stream(raw_); }
+
+void command_queue::copy_in(void* to, const void* from, std::size_t num_bytes) {
+  if (num_bytes != 0)
+    on_.require(on_.api.copy_in(to, from, num_bytes, raw_), "cudaMemcpyAsync to the device");
+}
+
+void command_queue::copy_out(void* to, const void* from, std::size_t num_bytes) {
+  if (num_bytes != 0) on_.require(on_.api.copy_out(to, from, num_bytes, raw_), "cudaMemcpyAsync to the host");
+}
+
+void command_queue::fill(void* to, std::uint8_t value, std::size_t num_bytes) {
+  if (num_bytes != 0) on_.require(on_.api.fill(to, value, num_bytes, raw_), "cudaMemsetAsync");
+}
+
+void command_queue::launch(kernel_id kernel, const launch_shape& shape, const void* params,
+                           std::size_t params_bytes) {
+  if (shape.blocks_x == 0 || shape.blocks_y == 0) return; // nothing to do, and no grid
+  on_.require(on_.api.launch(kernel, shape, params, params_bytes, raw_),
+              "cudaLaunchKernel of kernel " + std::to_string(static_cast<int>(kernel)));
+}
+
+event::event(const device_context& on) : on_(on) { on_.require(on_.api.make_event(raw_), "cudaEventCreate"); }
+event::~event() { on_.api.end_event(raw_); }
+void event::record(const command_queue& queue) {
+  on_.require(on_.api.record(raw_, queue.raw()), "cudaEventRecord");
+}
+void event::wait() { on_.require(on_.api.wait(raw_), "cudaEventSynchronize"); }
+
+} // namespace paceline::gpu

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "gpu/cuda_failure.hpp"
+
+#include <cstddef>
+#include <utility>
+
+// What the CUDA runtime gives out, each with an owner that gives it back. Constructors throw cuda_failure;
+// the device's context outlives all of them. A failure to give back is not told: the only reason for one is a
+// device that is lost, which whoever uses it hears of.
+
+namespace paceline::gpu {
+
+enum class memory_kind : bool { on_device, pinned };
+
+/// A piece of memory, aligned to 256 bytes; none when default-constructed.
+class memory {
+ public:
+  memory() = default;
+  memory(const device_context& on, memory_kind kind, std::size_t num_bytes);
+  ~memory();
+  memory(memory&& other) noexcept;
+  memory& operator=(memory&& other) noexcept;
+
+  std::byte* data() const noexcept { return static_cast<std::byte*>(at_); }
+  std::size_t size_bytes() const noexcept { return num_bytes_; }
+
+ private:
+  const device_context* on_ = nullptr;
+  memory_kind kind_ = memory_kind::on_device;
+  void* at_ = nullptr;
+  std::size_t num_bytes_ = 0;
+};
+
+/// A queue of the device.
+class command_queue {
+ public:
+  command_queue(const device_context& on, int urgency);
+  ~command_queue();
+  command_queue(const command_queue&) = delete;
+  command_queue& operator=(const command_queue&) = delete;
+
+  const device_context& on() const noexcept { return on_; }
+  raw_stream raw() const noexcept { return raw_; }
+
+  void copy_in(void* to, const void* from, std::size_t num_bytes);
+  void copy_out(void* to, const void* from, std::size_t num_bytes);
+  void fill(void* to, std::uint8_t value, std::size_t num_bytes);
+  void launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes);
+
+ private:
+  const device_context& on_;
+  raw_stream raw_ = nullptr;
+};
+
+/// A point that a queue has come to.
+class event {
+ public:
+  explicit event(const device_context& on);
+  ~event();
+  event(const event&) = delete;
+  event& operator=(const event&) = delete;
+
+  void record(const command_queue& queue);
+  /// Blocks until the device has come here.
+  void wait();
+
+ private:
+  const device_context& on_;
+  raw_event raw_ = nullptr;
+};
+
+} // namespace paceline::gpu

@@ -1,0 +1,82 @@
+#pragma once
+
+#include "gpu/kernels/params.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace paceline::gpu {
+
+/// Outcome of a call: 0 for success, else a number that `runtime_api::describe` knows.
+using status = int;
+
+/// What a failed call means for its caller.
+enum class failure_kind : std::uint8_t {
+  out_of_memory, ///< of the device's or of pinned memory; all else goes on
+  device_lost,   ///< the context is beyond use: every later call fails as well
+  other,         ///< this call was wrong; the device goes on
+};
+
+using raw_stream = void*;
+using raw_event = void*;
+
+struct device_facts {
+  std::string name;
+  int compute_capability = 0; ///< 90 for 9.0
+  std::size_t memory_bytes = 0;
+};
+
+struct launch_shape {
+  std::uint32_t blocks_x = 1;
+  std::uint32_t blocks_y = 1;
+  std::uint32_t threads = 1; ///< of a block
+  std::uint32_t shared_bytes = 0;
+};
+
+/// The part of the CUDA runtime that this room uses, call for call: all that tests replace. Calls other than
+/// `wait` return before the device has done what they ask for; on one stream the device does it in order, on
+/// several in any order. Thread-safe as the CUDA runtime is.
+class runtime_api {
+ public:
+  virtual ~runtime_api() = default;
+
+  /// Fails where there is no driver or no device.
+  virtual status num_devices(int& out) = 0;
+  virtual status inspect(int device, device_facts& out) = 0;
+  /// The device that the calling thread's other calls are for.
+  virtual status use(int device) = 0;
+
+  virtual status allocate(void*& out, std::size_t num_bytes) = 0;
+  /// Waits until the device is idle.
+  virtual status release(void* memory) = 0;
+  /// Host memory that the device copies from and to without the host's help.
+  virtual status allocate_pinned(void*& out, std::size_t num_bytes) = 0;
+  /// As `release`.
+  virtual status release_pinned(void* memory) = 0;
+
+  /// `urgency`: 0, or more for work that goes first.
+  virtual status make_stream(raw_stream& out, int urgency) = 0;
+  virtual status end_stream(raw_stream stream) = 0;
+  virtual status make_event(raw_event& out) = 0;
+  virtual status end_event(raw_event event) = 0;
+  virtual status record(raw_event event, raw_stream stream) = 0;
+  /// Blocks the calling thread, asleep, until the device has come to the event's last record; at once if
+  /// there was none. Tells the failure of whatever was before it.
+  virtual status wait(raw_event event) = 0;
+
+  /// `from` is read when the copy happens if it is pinned, else at the call.
+  virtual status copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) = 0;
+  /// `to` is pinned memory.
+  virtual status copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) = 0;
+  virtual status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) = 0;
+  /// `params` is the kernel's struct, copied at the call.
+  virtual status launch(kernel_id kernel, const launch_shape& shape, const void* params,
+                        std::size_t params_bytes, raw_stream stream) = 0;
+
+  /// "out of memory (cudaErrorMemoryAllocation, 2)".
+  virtual std::string describe(status failure) const = 0;
+  virtual failure_kind kind_of(status failure) const noexcept = 0;
+};
+
+} // namespace paceline::gpu

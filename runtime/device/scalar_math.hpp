@@ -1,0 +1,41 @@
+#pragma once
+
+#include "runtime/device/math_constants.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace paceline::device {
+
+/// The exponential function of every device. `constexpr`, because that is what nvcc may call on a GPU without
+/// being told; the coefficients are local constants for the same reason: a GPU cannot see the host's arrays.
+constexpr float exp_reference(float x) {
+  using c = exp_constants;
+  if (std::isnan(x)) return x;
+  if (x > c::highest) return std::numeric_limits<float>::infinity();
+  if (x < c::lowest) return 0.0F;
+  const float n = std::nearbyint(x * c::log2_e);
+  float r = std::fma(n, -c::ln2_high, x);
+  r = std::fma(n, -c::ln2_low, r);
+  constexpr float p0 = c::p[0], p1 = c::p[1], p2 = c::p[2], p3 = c::p[3], p4 = c::p[4];
+  const float p = std::fma(std::fma(std::fma(std::fma(p4, r, p3), r, p2), r, p1), r, p0);
+  const float y = std::fma(p, r * r, r) + 1.0F;
+  return y * std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
+}
+
+/// The hyperbolic tangent of every device.
+constexpr float tanh_reference(float x) {
+  using c = tanh_constants;
+  if (std::fabs(x) < c::small) {
+    const float t = x * x;
+    constexpr float q0 = c::q[0], q1 = c::q[1], q2 = c::q[2], q3 = c::q[3], q4 = c::q[4];
+    const float q = std::fma(std::fma(std::fma(std::fma(q4, t, q3), t, q2), t, q1), t, q0);
+    return std::fma(x * t, q, x);
+  }
+  const float magnitude = 1.0F - 2.0F / (exp_reference(std::fabs(x) * 2.0F) + 1.0F);
+  return std::copysign(magnitude, x);
+}
+
+} // namespace paceline::device

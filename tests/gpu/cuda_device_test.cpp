@@ -1,0 +1,110 @@
+#include "gpu/cuda_device.hpp"
+
+#include "gpu/emulation/emulated_runtime.hpp"
+#include "gpu/open_device.hpp"
+#include "tests/support/stored_tensors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <new>
+#include <stdexcept>
+
+namespace paceline::gpu {
+namespace {
+
+using device::tensor_type;
+
+TEST(cuda_device, a_number_that_no_device_has_is_an_error_with_the_name) {
+  emulation::emulated_runtime runtime;
+  for (const int index : {1, -1}) {
+    const auto opened = cuda_device::open(runtime, index);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code(), errc::unsupported);
+    EXPECT_NE(opened.error().message().find("cuda:" + std::to_string(index)), std::string::npos);
+    EXPECT_NE(opened.error().message().find("has 1 CUDA devices"), std::string::npos);
+  }
+}
+
+TEST(cuda_device, without_a_driver_the_error_says_what_the_runtime_says) {
+  emulation::emulated_runtime runtime;
+  runtime.fail("cudaGetDeviceCount", 0, failure_kind::other);
+  const auto opened = cuda_device::open(runtime, 0);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code(), errc::unsupported);
+  EXPECT_EQ(opened.error().message(), "device cuda:0: emulated: failure 1");
+}
+
+TEST(open_device, tells_why_there_is_no_gpu) {
+  const auto opened = open_device(200);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code(), errc::unsupported);
+  EXPECT_EQ(opened.error().message().find("device cuda:200: "), 0U) << opened.error().message();
+}
+
+TEST(cuda_device, pack_reports_every_byte_once_and_in_order) {
+  emulation::emulated_runtime runtime;
+  const auto gpu = *cuda_device::open(runtime, 0);
+  std::mt19937 random(1);
+  const auto tensor = testing_support::random_tensor(tensor_type::q8_0, 1003, 16384, random);
+  std::vector<std::span<const std::byte>> parts;
+  const auto packed = gpu->pack("w", tensor.view(), [&](auto part) { parts.push_back(part); });
+  ASSERT_TRUE(packed);
+  EXPECT_EQ((*packed)->size_bytes(), tensor.bytes.size());
+  EXPECT_GE(parts.size(), 2U) << "a large tensor is reported in parts";
+  const std::byte* next = tensor.bytes.data();
+  for (const auto& part : parts) {
+    EXPECT_EQ(part.data(), next);
+    next += part.size();
+  }
+  EXPECT_EQ(next, tensor.bytes.data() + tensor.bytes.size());
+}
+
+TEST(cuda_device, pack_names_the_tensor_when_a_rule_is_broken_or_memory_is_short) {
+  emulation::emulated_runtime runtime;
+  const auto gpu = *cuda_device::open(runtime, 0);
+  std::mt19937 random(1);
+  const auto tensor = testing_support::random_tensor(tensor_type::q4_k, 4, 256, random);
+  auto view = tensor.view();
+  view.num_rows = 5;
+  const auto broken = gpu->pack("blk.0.attn_q.weight", view);
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().code(), errc::invalid_file);
+  EXPECT_NE(broken.error().message().find("blk.0.attn_q.weight"), std::string::npos);
+  runtime.fail("cudaMalloc", 0, failure_kind::out_of_memory);
+  const auto large = gpu->pack("blk.0.attn_q.weight", tensor.view());
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().code(), errc::resource_exhausted);
+  EXPECT_NE(large.error().message().find("blk.0.attn_q.weight"), std::string::npos);
+}
+
+TEST(cuda_device, a_buffer_takes_bytes_within_its_range_only) {
+  emulation::emulated_runtime runtime;
+  const auto gpu = *cuda_device::open(runtime, 0);
+  const auto buffer = gpu->allocate(100);
+  const std::vector<std::byte> ones(40, std::byte{1});
+  buffer->upload(60, ones);
+  buffer->fill(50, 10, std::byte{2});
+  std::byte there[50];
+  raw_stream stream = nullptr;
+  runtime.make_stream(stream, 0);
+  runtime.copy_out(there, buffer->data() + 50, sizeof there, stream); // at once, on the emulation
+  runtime.end_stream(stream);
+  EXPECT_EQ(there[9], std::byte{2});
+  EXPECT_EQ(there[10], std::byte{1});
+  EXPECT_EQ(there[49], std::byte{1});
+  EXPECT_THROW(buffer->upload(61, ones), std::logic_error);
+  EXPECT_THROW(buffer->fill(99, 2, std::byte{0}), std::logic_error);
+  runtime.fail("cudaMalloc", 0, failure_kind::out_of_memory);
+  EXPECT_THROW(gpu->allocate(100), std::bad_alloc);
+}
+
+TEST(emulated_gpu, memory_is_closed_to_the_host) {
+  emulation::emulated_runtime runtime;
+  const auto gpu = *cuda_device::open(runtime, 0);
+  const auto buffer = gpu->allocate(100);
+  buffer->fill(0, 100, std::byte{1});
+  EXPECT_DEATH(static_cast<void>(*static_cast<volatile std::byte*>(buffer->data())), "");
+}
+
+} // namespace
+} // namespace paceline::gpu

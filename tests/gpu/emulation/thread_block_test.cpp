@@ -1,0 +1,127 @@
+#include "gpu/emulation/thread_block.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+namespace paceline::gpu::emulation {
+namespace {
+
+constexpr std::uint32_t num_threads = 128;
+
+float* shared() { return static_cast<float*>(this_thread().shared); }
+
+/// Every thread writes, then reads its right neighbour's value; as often as asked, with or without barriers.
+std::vector<float> pass_around(std::uint64_t seed, std::uint32_t rounds, bool before_reading,
+                               bool before_writing) {
+  std::vector<float> seen(num_threads);
+  run_grid({1, 1, num_threads, num_threads * sizeof(float)}, seed, [&] {
+    const std::uint32_t self = this_thread().index;
+    float value = static_cast<float>(self);
+    for (std::uint32_t i = 0; i < rounds; ++i) {
+      shared()[self] = value;
+      if (before_reading) wait_for_block();
+      value = shared()[(self + 1) % num_threads];
+      if (before_writing) wait_for_block();
+    }
+    seen[self] = value;
+  });
+  return seen;
+}
+
+std::vector<float> passed_around(std::uint32_t rounds) {
+  std::vector<float> expected;
+  for (std::uint32_t t = 0; t < num_threads; ++t)
+    expected.push_back(static_cast<float>((t + rounds) % num_threads));
+  return expected;
+}
+
+TEST(thread_block, every_thread_of_every_block_runs_once) {
+  std::multiset<std::uint64_t> ran;
+  run_grid({3, 2, 64, 0}, 7, [&] {
+    const auto& t = this_thread();
+    EXPECT_EQ(t.num_threads, 64U);
+    ran.insert((std::uint64_t{t.block_y} * 3 + t.block_x) * 64 + t.index);
+  });
+  ASSERT_EQ(ran.size(), 384U);
+  std::uint64_t next = 0;
+  for (const auto id : ran) EXPECT_EQ(id, next++);
+}
+
+TEST(thread_block, barriers_order_shared_memory_in_every_order_of_threads) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed)
+    EXPECT_EQ(pass_around(seed, 5, true, true), passed_around(5));
+}
+
+TEST(thread_block, a_missing_barrier_shows) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    EXPECT_NE(pass_around(seed, 5, false, true), passed_around(5))
+        << "read before it was written, seed " << seed;
+    EXPECT_NE(pass_around(seed, 5, true, false), passed_around(5))
+        << "overwritten before it was read, seed " << seed;
+  }
+}
+
+TEST(thread_block, orders_differ_between_seeds_and_repeat_with_one) {
+  const auto order = [](std::uint64_t seed) {
+    std::vector<std::uint32_t> ran;
+    run_grid({2, 1, 32, 0}, seed, [&] { ran.push_back(this_thread().block_x * 32 + this_thread().index); });
+    return ran;
+  };
+  EXPECT_EQ(order(1), order(1));
+  EXPECT_NE(order(1), order(2));
+}
+
+TEST(thread_block, shared_memory_begins_as_nan_in_every_block) {
+  run_grid({4, 1, 32, 32 * sizeof(float)}, 3, [&] {
+    EXPECT_TRUE(std::isnan(shared()[this_thread().index]));
+    shared()[this_thread().index] = 1;
+  });
+}
+
+TEST(thread_block, lanes_exchange_values_within_their_warp) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    run_grid({1, 1, num_threads, 0}, seed, [&] {
+      const std::uint32_t self = this_thread().index;
+      float sum = static_cast<float>(self);
+      for (std::uint32_t mask = 16; mask > 0; mask /= 2) sum += exchange_in_warp(sum, self % 32 ^ mask);
+      EXPECT_EQ(sum, static_cast<float>(self / 32 * 32 * 32 + 31 * 16));
+    });
+  }
+}
+
+TEST(thread_block, a_barrier_that_not_all_threads_reach_is_a_fault) {
+  const grid shape{1, 1, 64, 0};
+  EXPECT_THROW(run_grid(shape, 1,
+                        [] {
+                          if (this_thread().index != 5) wait_for_block();
+                        }),
+               barrier_fault);
+  EXPECT_THROW(run_grid(shape, 1,
+                        [] {
+                          if (this_thread().index != 5) wait_for_warp();
+                        }),
+               barrier_fault);
+  EXPECT_THROW(run_grid(shape, 1, [] { this_thread().index < 3 ? wait_for_warp() : wait_for_block(); }),
+               barrier_fault);
+  EXPECT_NO_THROW(run_grid(shape, 1, [] {
+    if (this_thread().index < 32) wait_for_warp();
+  })); // a whole warp
+}
+
+TEST(thread_block, what_a_thread_throws_comes_out) {
+  const auto body = [] {
+    wait_for_block();
+    if (this_thread().index == 40) throw std::runtime_error("thread 40");
+    wait_for_block();
+  };
+  EXPECT_THROW(run_grid({1, 1, 64, 0}, 1, body), std::runtime_error);
+  EXPECT_EQ(pass_around(1, 2, true, true), passed_around(2)) << "and leaves nothing behind";
+}
+
+} // namespace
+} // namespace paceline::gpu::emulation

@@ -1,0 +1,150 @@
+// The forward pass of tiny models on a GPU: the bits of the CPU device, in every family and type of KV cells.
+#include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/transformer_loader.hpp"
+#include "tests/gpu/tested_device.hpp"
+#include "tests/support/cpu_model.hpp"
+#include "tests/support/paged_sequences.hpp"
+#include "tests/support/tensor_compare.hpp"
+#include "tests/support/tiny_model.hpp"
+
+#include <numeric>
+#include <tuple>
+
+namespace paceline::gpu {
+namespace {
+
+using device::tensor_type;
+using model::architecture;
+using testing_support::same_bits;
+
+/// What one pass gives the host.
+struct pass_results {
+  std::vector<float> logits, middle, last;
+};
+
+class gpu_forward : public gpu_test,
+                    public testing::WithParamInterface<std::tuple<architecture, kv_type, tensor_type>> {
+ protected:
+  void SetUp() override {
+    gpu_test::SetUp();
+    if (IsSkipped()) return;
+    test::tiny_model options;
+    std::tie(options.arch, options.type) = std::tie(std::get<0>(GetParam()), std::get<2>(GetParam()));
+    bytes_ = test::make_tiny_gguf(options).build();
+    auto parsed = model::gguf_file::parse(bytes_, "tiny.gguf");
+    ASSERT_TRUE(parsed) << parsed.error().message();
+    file_.emplace(*std::move(parsed));
+    here_.emplace(*file_, test::cpu_model_options{1, {}, std::get<1>(GetParam())});
+    const auto config = *model::read_gguf_config(*file_);
+    const auto source = *model::read_gguf_weights(*file_, config);
+    auto loaded =
+        model::load_transformer(config, source, gpu_->weights(), gpu_->buffers(),
+                                {.kv_type = std::get<1>(GetParam()), .num_threads = 1, .progress = {}});
+    ASSERT_TRUE(loaded) << loaded.error().message();
+    there_ = *std::move(loaded);
+  }
+  void TearDown() override {
+    if (stream_) stream_.reset();
+    there_.reset();
+    gpu_test::TearDown();
+  }
+
+  /// Logits of every row, and the taps after the first layer and after the norm.
+  template <class Forward>
+  pass_results pass(const device::row_batch& batch, const Forward& forward) {
+    const model::model_info& info = there_->info();
+    std::vector<std::uint32_t> all(batch.rows.size());
+    std::iota(all.begin(), all.end(), 0U);
+    pass_results out;
+    out.logits.resize(all.size() * info.vocab_size);
+    out.middle.resize(all.size() * info.hidden_size);
+    out.last.resize(all.size() * info.hidden_size);
+    const std::vector<model::tap> taps{{layer_index{0}, out.middle},
+                                       {layer_index{info.num_layers}, out.last}};
+    forward(model::forward_outputs{all, out.logits, taps});
+    return out;
+  }
+
+  std::vector<device::batch_entry> with_tokens(std::vector<device::batch_entry> rows) {
+    for (auto& row : rows)
+      row.token = token_id{static_cast<std::int32_t>(random_() % there_->info().vocab_size)};
+    return rows;
+  }
+
+  std::optional<test::cpu_model> here_;
+  std::unique_ptr<model::transformer> there_;
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::optional<model::gguf_file> file_;
+};
+
+TEST_P(gpu_forward, gives_the_bits_of_the_cpu_device) {
+  constexpr std::uint32_t block_size = 4, num_blocks = 24;
+  test::paged_sequences paged(block_size, num_blocks, random_());
+  paged.add_sequence(30);
+  paged.add_sequence(9);
+  const auto kv_here = here_->make_kv(num_blocks, block_size);
+  const auto kv_there = there_->make_kv_storage(num_blocks, block_size);
+  std::vector<block_id> blocks;
+  for (std::uint32_t b = 0; b < num_blocks; ++b) blocks.emplace_back(b);
+  kv_here->poison(blocks), kv_there->poison(blocks); // a cell read before it was written shows
+  const auto compare = [&](const std::vector<device::batch_entry>& rows, const char* what) {
+    const auto batch = paged.batch(rows);
+    const auto expected = pass(batch, [&](const auto& outputs) { here_->forward(batch, *kv_here, outputs); });
+    const auto actual = pass(batch, [&](const auto& outputs) {
+      run([&](device::ops& ops) { there_->forward(ops, batch, *kv_there, outputs); });
+    });
+    EXPECT_TRUE(same_bits(expected.logits, actual.logits)) << what;
+    EXPECT_TRUE(same_bits(expected.middle, actual.middle)) << what;
+    EXPECT_TRUE(same_bits(expected.last, actual.last)) << what;
+  };
+  auto prompts = paged.chain_rows(0, 0, 13);
+  for (const auto& row : paged.chain_rows(1, 0, 6)) prompts.push_back(row);
+  compare(with_tokens(prompts), "prompts of two sequences");
+  auto mixed = with_tokens(paged.tree_rows(0, 13, {-1, 0, 0, 1, 2, 2, 5}));
+  for (const auto& row : with_tokens(paged.chain_rows(1, 6, 7))) mixed.push_back(row);
+  compare(mixed, "a tree beside a token");
+  // The path 0, 2, 5 was accepted.
+  const std::vector<device::kv_copy> copies{paged.copy_of(0, 13 + 2, 13 + 1),
+                                            paged.copy_of(0, 13 + 5, 13 + 2)};
+  here_->run([&](device::ops& ops) { kv_here->copy(ops, copies); });
+  run([&](device::ops& ops) { kv_there->copy(ops, copies); });
+  compare(with_tokens(paged.chain_rows(0, 16, 17)), "a token after compaction");
+}
+
+TEST_P(gpu_forward, a_rows_logits_do_not_depend_on_its_company) {
+  constexpr std::uint32_t block_size = 4, num_blocks = 16;
+  test::paged_sequences paged(block_size, num_blocks, random_());
+  paged.add_sequence(12);
+  const auto rows = with_tokens(paged.chain_rows(0, 0, 12));
+  const auto together_kv = there_->make_kv_storage(num_blocks, block_size);
+  const auto alone_kv = there_->make_kv_storage(num_blocks, block_size);
+  const auto pass_on = [&](const std::vector<device::batch_entry>& some, model::kv_storage& kv) {
+    const auto batch = paged.batch(some);
+    return pass(batch, [&](const auto& outputs) {
+      run([&](device::ops& ops) { there_->forward(ops, batch, kv, outputs); });
+    });
+  };
+  const auto together = pass_on(rows, *together_kv);
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const auto alone = pass_on({rows[r]}, *alone_kv);
+    ASSERT_TRUE(same_bits(std::span(together.logits).subspan(r * alone.logits.size(), alone.logits.size()),
+                          alone.logits));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(models, gpu_forward,
+                         testing::Values(std::tuple(architecture::llama, kv_type::f16, tensor_type::f32),
+                                         std::tuple(architecture::llama, kv_type::q8, tensor_type::q8_0),
+                                         std::tuple(architecture::qwen2, kv_type::bf16, tensor_type::q4_0),
+                                         std::tuple(architecture::qwen3, kv_type::f32, tensor_type::bf16),
+                                         std::tuple(architecture::gemma3, kv_type::f16, tensor_type::q4_1)),
+                         [](const auto& test) {
+                           return std::string(to_string(std::get<0>(test.param))) + "_" +
+                                  std::string(traits_of(std::get<1>(test.param)).name) + "_" +
+                                  std::string(device::traits_of(std::get<2>(test.param))->name);
+                         });
+
+} // namespace
+} // namespace paceline::gpu

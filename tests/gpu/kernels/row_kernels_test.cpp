@@ -1,0 +1,145 @@
+// Ops of a GPU that work row by row, against the reference: equal to the bit, and nothing written beside the
+// outputs.
+#include "runtime/cpu/row_kernels.hpp"
+#include "runtime/device/op_elementwise.hpp"
+#include "tests/gpu/tested_device.hpp"
+#include "tests/support/tensor_compare.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace paceline::gpu {
+namespace {
+
+using testing_support::same_bits;
+
+constexpr float guard = 12345.678F;
+
+class gpu_row_kernels : public gpu_test {
+ protected:
+  const cpu::row_kernels& reference() const { return cpu::reference_row_kernels(); }
+};
+
+TEST_F(gpu_row_kernels, rms_norm_equals_the_reference) {
+  for (std::uint32_t width : {1U, 7U, 16U, 33U, 64U, 100U, 576U, 2051U}) {
+    for (std::uint32_t parts : {1U, 3U}) {
+      const std::size_t stride = std::size_t{width} * parts + 5;
+      const auto x = values(stride * 3), weight = values(width);
+      std::vector<float> expected(stride * 3, guard);
+      device::rms_norm_args args{x.data(), stride, expected.data(), stride, weight.data(),
+                                 3,        parts,  width,           1e-6F};
+      reference().rms_norm(args, {0, 3});
+      float* const x_there = upload(x);
+      args.x = x_there;
+      args.y = upload(std::vector<float>(stride * 3, guard));
+      args.weight = upload(weight);
+      run([&](device::ops& ops) { ops.rms_norm(args); });
+      EXPECT_TRUE(same_bits(expected, download(args.y, stride * 3)))
+          << "width " << width << " parts " << parts;
+      args.y = x_there;
+      run([&](device::ops& ops) { ops.rms_norm(args); });
+      const auto in_place = download(x_there, stride * 3);
+      for (std::size_t r = 0; r < 3; ++r)
+        EXPECT_TRUE(same_bits(std::span(expected).subspan(r * stride, width * parts),
+                              std::span(in_place).subspan(r * stride, width * parts)));
+    }
+  }
+}
+
+TEST_F(gpu_row_kernels, rope_equals_the_reference) {
+  for (auto layout : {device::rope_layout::interleaved, device::rope_layout::half_split}) {
+    for (std::uint32_t pairs : {1U, 5U, 32U, 45U}) {
+      for (std::uint32_t unrotated : {0U, 6U}) {
+        const std::uint32_t head_dim = 2 * pairs + unrotated;
+        const std::size_t stride = std::size_t{head_dim} * 3 + 3;
+        const auto table = values(std::size_t{2} * 2 * pairs);
+        auto expected = values(2 * stride);
+        float* const x = upload(expected);
+        device::rope_args args{expected.data(), stride, table.data(), 2, 3, head_dim, pairs, layout};
+        reference().rope(args, {0, 2});
+        args.x = x;
+        args.table = upload(table);
+        run([&](device::ops& ops) { ops.rope(args); });
+        EXPECT_TRUE(same_bits(expected, download(x, 2 * stride))) << "pairs " << pairs << " of " << head_dim;
+      }
+    }
+  }
+}
+
+TEST_F(gpu_row_kernels, rope_table_has_the_hosts_angles) {
+  const std::vector<double> frequencies{1.0, 0.31622776601683794, 1e-4};
+  std::vector<device::batch_entry> rows(3);
+  rows[1].position = token_position{17}, rows[2].position = token_position{123456};
+  std::vector<float> expected;
+  for (const auto& row : rows) {
+    for (const double f : frequencies)
+      expected.push_back(static_cast<float>(1.25 * std::cos(row.position.value * f)));
+    for (const double f : frequencies)
+      expected.push_back(static_cast<float>(1.25 * std::sin(row.position.value * f)));
+  }
+  float* const table = upload(std::vector<float>(expected.size(), guard));
+  run([&](device::ops& ops) { ops.rope_table({rows, frequencies, 1.25, table}); });
+  EXPECT_TRUE(same_bits(expected, download(table, expected.size())));
+}
+
+TEST_F(gpu_row_kernels, glu_equals_the_reference_for_every_size_of_gate) {
+  for (auto act : {device::activation::silu, device::activation::gelu_tanh}) {
+    for (std::uint32_t width : {1U, 50U, 1536U}) {
+      for (float deviation : {0.01F, 1.0F, 30.0F, 1e20F}) {
+        const std::size_t stride = 2 * std::size_t{width} + 1;
+        const auto x = values(2 * stride, deviation);
+        std::vector<float> expected(2 * (width + 2), guard);
+        device::glu_args args{x.data(), x.data() + width, stride, expected.data(), width + 2, 2, width, act};
+        reference().glu(args, {0, 2});
+        args.gate = upload(x);
+        args.up = args.gate + width;
+        args.out = upload(std::vector<float>(2 * (width + 2), guard));
+        run([&](device::ops& ops) { ops.glu(args); });
+        EXPECT_TRUE(same_bits(expected, download(args.out, expected.size()))) << width << ", " << deviation;
+      }
+    }
+  }
+}
+
+TEST_F(gpu_row_kernels, glu_of_special_gates_equals_the_reference) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> gate{0.0F,  -0.0F, infinity, 88.3F,  88.4F,  -88.3F, -88.4F,
+                                87.2F, 87.4F, -87.2F,   -87.4F, 1e-40F, 104.0F, -104.0F};
+  const std::vector<float> up(gate.size(), 1.0F);
+  const auto width = static_cast<std::uint32_t>(gate.size());
+  for (auto act : {device::activation::silu, device::activation::gelu_tanh}) {
+    std::vector<float> expected(width);
+    device::glu_args args{gate.data(), up.data(), width, expected.data(), width, 1, width, act};
+    reference().glu(args, {0, 1});
+    args.gate = upload(gate), args.up = upload(up), args.out = upload(expected);
+    run([&](device::ops& ops) { ops.glu(args); });
+    EXPECT_TRUE(same_bits(expected, download(args.out, width)));
+  }
+}
+
+TEST_F(gpu_row_kernels, add_and_gather_touch_their_rows_only) {
+  const std::uint32_t width = 150, stride = 157;
+  const auto x = values(4 * stride), y = values(3 * stride);
+  const std::vector<std::uint32_t> rows{3, 0, 3};
+  float *const x_there = upload(x), *const sum = upload(y), *const picked = upload(y),
+               *const first = upload(y);
+  run([&](device::ops& ops) {
+    ops.add({sum, stride, x_there, stride, 3, width});
+    ops.gather({picked, stride, x_there, stride, rows.data(), 3, width});
+    ops.gather({first, stride, x_there, stride, nullptr, 3, width});
+  });
+  auto expected_sum = y, expected_picked = y, expected_first = y;
+  for (std::uint32_t r = 0; r < 3; ++r) {
+    for (std::uint32_t i = 0; i < width; ++i) {
+      expected_sum[r * stride + i] += x[r * stride + i];
+      expected_picked[r * stride + i] = x[rows[r] * stride + i];
+      expected_first[r * stride + i] = x[r * stride + i];
+    }
+  }
+  EXPECT_TRUE(same_bits(expected_sum, download(sum, y.size())));
+  EXPECT_TRUE(same_bits(expected_picked, download(picked, y.size())));
+  EXPECT_TRUE(same_bits(expected_first, download(first, y.size())));
+}
+
+} // namespace
+} // namespace paceline::gpu

@@ -1,0 +1,92 @@
+#pragma once
+
+#include "runtime/device/buffer.hpp"
+#include "runtime/device/compute_device.hpp"
+#include "runtime/device/matrix.hpp"
+#include "runtime/device/ops.hpp"
+#include "tests/support/stored_tensors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <span>
+#include <vector>
+
+namespace paceline::gpu {
+
+/// The GPU that a test program is about: the emulation, its order of threads given by `seed`, or a real one.
+/// The program is linked with the one or the other. Null where this machine has none.
+std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t seed);
+
+/// Arrays on a GPU and ops on them, for tests that compare with the host's references.
+class gpu_test : public testing::Test {
+ protected:
+  void SetUp() override {
+    seed_ = std::random_device{}();
+    random_.seed(seed_);
+    gpu_ = make_tested_gpu(seed_);
+    if (!gpu_) GTEST_SKIP() << "this machine has no GPU";
+    stream_ = gpu_->make_stream("test", 0);
+  }
+  void TearDown() override {
+    if (HasFailure()) printf("seed %u\n", seed_);
+    stream_.reset();
+    buffers_.clear();
+  }
+
+  /// Runs `work` to its end.
+  void run(const device::program& work) {
+    const device::fence done = stream_->submit("test", {}, work);
+    done.wait();
+    if (const auto failure = done.failure()) FAIL() << failure->message();
+  }
+
+  /// `values` on the GPU, until the test ends.
+  template <class T>
+  T* upload(const std::vector<T>& values) {
+    buffers_.push_back(gpu_->buffers().allocate(values.size() * sizeof(T)));
+    buffers_.back()->upload(0, std::as_bytes(std::span(values)));
+    return reinterpret_cast<T*>(buffers_.back()->data());
+  }
+
+  /// `count` values from the GPU; their bits, whatever their type.
+  template <class T>
+  std::vector<T> download(const T* from, std::size_t count) {
+    const std::size_t num_bytes = count * sizeof(T);
+    EXPECT_EQ(num_bytes % sizeof(float), 0U);
+    std::vector<float> bits(num_bytes / sizeof(float));
+    run([&](device::ops& ops) { fetch(ops, reinterpret_cast<const float*>(from), bits); });
+    std::vector<T> out(count);
+    std::memcpy(out.data(), bits.data(), num_bytes);
+    return out;
+  }
+
+  std::unique_ptr<const device::matrix> pack(const testing_support::stored_tensor& tensor) {
+    auto packed = gpu_->weights().pack("weights", tensor.view());
+    EXPECT_TRUE(packed) << packed.error().message();
+    return *std::move(packed);
+  }
+
+  /// Normal values and, among many, an outlier.
+  std::vector<float> values(std::size_t n, float deviation = 1) {
+    std::normal_distribution<float> normal(0, deviation);
+    std::vector<float> x(n);
+    for (float& v : x) v = normal(random_);
+    if (n > 40) x[n / 3] = 900 * deviation;
+    return x;
+  }
+
+  std::mt19937 random_;
+  std::unique_ptr<device::compute_device> gpu_;
+  std::unique_ptr<device::stream> stream_;
+
+ private:
+  static void fetch(device::ops& ops, const float* from, std::vector<float>& to);
+
+  std::uint32_t seed_ = 0;
+  std::vector<std::unique_ptr<device::buffer>> buffers_;
+};
+
+} // namespace paceline::gpu
