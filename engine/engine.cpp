@@ -138,7 +138,7 @@ expected<void> engine::impl::load_all(const std::function<void(const load_progre
     auto unit = model_unit::load(wanted, *devices, registry, progress);
     if (!unit) return std::move(unit).error();
     models.push_back(*std::move(unit));
-    const bool by_choice = options.overlap == config::overlap_mode::automatic && options.partitions > 1;
+    const bool by_choice = options.overlap == config::overlap_mode::automatic && models.back()->drafts_elsewhere();
     if (by_choice || options.overlap == config::overlap_mode::outcomes) models.back()->num_guesses = options.outcome_guesses;
   }
   const auto plan = plan_memory(models, options.memory_budget_bytes, machine_memory());

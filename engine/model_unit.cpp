@@ -110,6 +110,13 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
   return unit;
 }
 
+bool model_unit::drafts_elsewhere() const {
+  return std::ranges::any_of(drafters, [&](const auto& d) {
+    const bool worker = d.drafter && d.drafter->traits().where == speculation::placement::worker;
+    return worker && (partition_of(d) != 0 || d.device != device);
+  });
+}
+
 std::vector<pool_need> model_unit::pool_needs() const {
   std::vector<pool_need> needs;
   const auto add = [&](const std::string& name, const model::language_model& model) {
@@ -145,16 +152,13 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
   limits.prefix_cache = engine.prefix_cache;
   limits.max_gap = engine.max_gap;
   limits.round_timeout = engine.round_timeout;
-  bool any_elsewhere = false;
   for (std::uint32_t i = 0; i < drafters.size(); ++i) {
     auto& d = drafters[i];
     const bool worker = d.drafter && d.drafter->traits().where == speculation::placement::worker;
     if (worker) {
-      const auto partition = d.options.partition < d.device->num_partitions() ? d.options.partition : 0;
-      any_elsewhere |= partition != 0 || d.device != device;
       if (const auto* own = d.drafter->own_model()) d.kv = own->make_kv_storage(num_blocks.at(d.pool), options.block_size);
       d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size, context_length, time, std::max(num_guesses, 1U));
-      d.stream = recorded(d.device->make_stream("draft:" + d.options.name, partition, device::stream_priority::low), *log, activity::side::draft);
+      d.stream = recorded(d.device->make_stream("draft:" + d.options.name, partition_of(d), device::stream_priority::low), *log, activity::side::draft);
     }
     resources.drafters.push_back(d.drafter.get());
     limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, worker});
@@ -162,7 +166,7 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
     if (d.options.name == "auto") resources.automatic = i;
     limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
   }
-  set_overlap(limits, engine.overlap, any_elsewhere);
+  set_overlap(limits, engine.overlap, drafts_elsewhere());
   limits.num_guesses = std::max(num_guesses, 1U);
   runner = std::make_unique<scheduling::round_runner>(std::move(resources));
   scheduler = std::make_unique<scheduling::scheduler_state>(std::move(limits));

@@ -33,6 +33,9 @@ struct model_unit {
                                                     const speculation::drafter_registry& registry,
                                                     const std::function<void(const load_progress&)>& progress);
 
+  /// Whether a drafter's stream can compute while the target's does.
+  bool drafts_elsewhere() const;
+
   /// Pools it needs: the target's first, then one a drafter with its own model.
   std::vector<pool_need> pool_needs() const;
 
@@ -63,6 +66,10 @@ struct model_unit {
     std::unique_ptr<scheduling::draft_runner> runner;
     std::unique_ptr<device::stream> stream;
   };
+  /// Part of its device that a drafter's stream runs on.
+  static std::uint32_t partition_of(const drafter_unit& d) {
+    return d.options.partition < d.device->num_partitions() ? d.options.partition : 0;
+  }
   std::vector<drafter_unit> drafters; ///< [0] is "none"; the last, if there are others, "auto"
 
   std::unique_ptr<activity> log;

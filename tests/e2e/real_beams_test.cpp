@@ -49,7 +49,9 @@ TEST(real_beams, speculative_and_plain_beam_search_find_what_one_from_tokens_alo
       const auto figures = *all[0].last().speculation;
       std::printf("%-6s prompt %u: accepted %u of %u draft tokens\n", drafter, n, figures.num_accepted_tokens,
                   figures.num_draft_tokens);
-      if (std::string(drafter) == "itself") EXPECT_GT(figures.num_accepted_tokens, 0U);
+      if (std::string(drafter) == "itself") {
+        EXPECT_GT(figures.num_accepted_tokens, 0U);
+      }
     }
   }
 }
