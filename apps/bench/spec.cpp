@@ -38,15 +38,16 @@ prediction predict(const arm_figures& plain, const arm_figures& with) {
   if (num_rounds == 0 || plain.spent.num_decoding_rounds == 0 || with.num_rounds == 0) return out;
   const double step = (plain.spent.pass_seconds + plain.spent.decide_seconds) /
                       static_cast<double>(plain.spent.num_decoding_rounds);
-  const double drafting =
-      static_cast<double>(with.num_rounds) / num_rounds; // share of the rounds that had a draft
   const double length = static_cast<double>(with.num_draft_tokens) / static_cast<double>(with.num_rounds);
-  const auto tokens = drafting * tokens_of(with.alpha(), length) + 1 - drafting;
-  out.draft_cost = (with.spent.draft_seconds + with.spent.draft_busy_seconds) / step /
-                   static_cast<double>(with.num_draft_tokens);
+  // A request's part of a round commits the accepted draft tokens and one more. Rounds of all arms have as many parts.
+  const auto parts = static_cast<double>(with.num_tokens - with.num_accepted_tokens);
+  const double drafted = std::min(1.0, static_cast<double>(with.num_rounds) / parts);
+  const double tokens = drafted * tokens_of(with.alpha(), length) + 1 - drafted;
+  const double drafting = (with.spent.draft_seconds + with.spent.draft_busy_seconds) / step;
+  out.draft_cost = drafting / static_cast<double>(with.num_draft_tokens);
   out.verify_cost = (with.spent.pass_seconds + with.spent.decide_seconds) / num_rounds / step;
-  out.speed_up = tokens / (drafting * length * out.draft_cost + out.verify_cost);
-  out.operations = (1 + drafting * length) / tokens;
+  out.speed_up = tokens / (drafting / num_rounds + out.verify_cost);
+  out.operations = (1 + drafted * length) / tokens;
   return out;
 }
 
