@@ -1,3 +1,4 @@
+// One table of every option, so that a reader and the reference find each in one place: longer than other files for that.
 #include "config/group_builder.hpp"
 
 #include "runtime/base/check.hpp"

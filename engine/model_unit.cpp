@@ -112,8 +112,7 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
 
 bool model_unit::drafts_elsewhere() const {
   return std::ranges::any_of(drafters, [&](const auto& d) {
-    const bool worker = d.drafter && d.drafter->traits().where == speculation::placement::worker;
-    return worker && (partition_of(d) != 0 || d.device != device);
+    return d.is_worker() && (partition_of(d) != 0 || d.device != device);
   });
 }
 
@@ -154,14 +153,13 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
   limits.round_timeout = engine.round_timeout;
   for (std::uint32_t i = 0; i < drafters.size(); ++i) {
     auto& d = drafters[i];
-    const bool worker = d.drafter && d.drafter->traits().where == speculation::placement::worker;
-    if (worker) {
+    if (d.is_worker()) {
       if (const auto* own = d.drafter->own_model()) d.kv = own->make_kv_storage(num_blocks.at(d.pool), options.block_size);
       d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size, context_length, time, std::max(num_guesses, 1U));
       d.stream = recorded(d.device->make_stream("draft:" + d.options.name, partition_of(d), device::stream_priority::low), *log, activity::side::draft);
     }
     resources.drafters.push_back(d.drafter.get());
-    limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, worker});
+    limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, d.is_worker()});
     limits.drafters.back().length_rule = d.options.length_rule;
     if (d.options.name == "auto") resources.automatic = i;
     limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };

@@ -65,6 +65,8 @@ struct model_unit {
     std::unique_ptr<model::kv_storage> kv;
     std::unique_ptr<scheduling::draft_runner> runner;
     std::unique_ptr<device::stream> stream;
+
+    bool is_worker() const { return drafter && drafter->traits().where == speculation::placement::worker; }
   };
   /// Part of its device that a drafter's stream runs on.
   static std::uint32_t partition_of(const drafter_unit& d) {

@@ -1,32 +1,16 @@
 #include "runtime/scheduling/draft_runner.hpp"
 
+#include "runtime/scheduling/draft_tasks.hpp"
+
 #include <exception>
 
 namespace paceline::scheduling {
 
-speculation::draft_task make_task(const plan_item& item, std::uint32_t index, speculation::drafter& drafter,
-                                  draft_bounds limit) {
-  auto& sequence = *item.target;
-  speculation::draft_task task{};
-  task.request = sequence.id();
-  task.tokens = sequence.tokens();
-  task.sampling = &sequence.pipeline();
-  task.counts = &sequence.counts();
-  task.prompt_length = sequence.prompt_length();
-  task.rule = sequence.request().speculation.rule;
-  task.draft_length = limit.length;
-  task.lengths = item.lengths;
-  task.max_nodes = limit.nodes;
-  task.max_probe_depth = limit.probe_depth;
-  task.blocks = item.drafter_blocks;
-  task.features = sequence.features;
-  task.last_round = sequence.last_round ? &*sequence.last_round : nullptr;
-  task.tenant = sequence.request().tenant;
-  task.prediction = sequence.request().prediction;
-  task.session = sequence.session(index, drafter);
-  task.result.base_length = sequence.length();
-  return task;
-}
+namespace {
+
+bool prompt_is_computed(const plan_item& item) { return item.target->kv_length() + 1 == item.target->length(); }
+
+} // namespace
 
 draft_runner::draft_runner(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv,
                            std::uint32_t target_block_size, std::uint32_t context_length, const clock& time,
@@ -34,6 +18,10 @@ draft_runner::draft_runner(speculation::drafter& drafter, std::uint32_t index, m
     : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size),
       context_length_(context_length), time_(&time), num_guesses_(num_guesses),
       foreseen_(drafter, index, kv, target_block_size, context_length, num_guesses) {}
+
+bool draft_runner::drafts_for(const plan_item& item) const {
+  return item.worker == index_ && !item.restart_at && item.target->finish() == finish_reason::none;
+}
 
 void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& batch) {
   const auto begin = time_->now();
@@ -43,10 +31,9 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
   std::vector<std::size_t> owners;
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
-    if (item.worker != index_ || item.restart_at || item.target->finish() != finish_reason::none) continue;
+    if (!drafts_for(item)) continue;
     if (item.drafter_restart) item.target->reset_session(index_);
-    if (item.target->kv_length() + 1 != item.target->length()) continue; // its prompt is not complete
-    if (item.target->beams()) continue;
+    if (!prompt_is_computed(item) || item.target->beams()) continue;
     const auto limit = worker_limit(item, draft_limit(item, target_block_size_, context_length_));
     if (limit.length == 0) continue;
     auto& drafted_at = item.target->drafted_at;
@@ -57,8 +44,6 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
       continue;
     }
     tasks.push_back(make_task(item, index_, *drafter_, limit));
-    tasks.back().blocks =
-        std::span(item.drafter_blocks).first(item.drafter_blocks.size() - item.num_spare_blocks);
     tasks.back().num_alternates = item.ahead == foresight::outcomes ? num_guesses_ : 0;
     owners.push_back(i);
   }
@@ -79,8 +64,7 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
 void draft_runner::draft_for_beams(device::ops& ops, const round_plan& plan, draft_batch& batch) {
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
-    if (item.worker != index_ || item.restart_at || !item.target->beams()) continue;
-    if (item.target->finish() != finish_reason::none || item.target->kv_length() + 1 != item.target->length()) continue;
+    if (!drafts_for(item) || !prompt_is_computed(item) || !item.target->beams()) continue;
     auto drafts = draft_below_hypotheses(ops, item, index_, *drafter_, kv_, target_block_size_);
     if (drafts.empty()) continue;
     batch.beams.resize(plan.items.size());

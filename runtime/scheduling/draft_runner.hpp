@@ -26,6 +26,7 @@ class draft_runner {
   }
 
  private:
+  bool drafts_for(const plan_item& item) const;
   void draft_for_beams(device::ops& ops, const round_plan& plan, draft_batch& batch);
 
   speculation::drafter* drafter_;
@@ -43,9 +44,5 @@ class draft_runner {
 std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const plan_item& item, std::uint32_t index,
                                                        speculation::drafter& drafter, model::kv_storage* kv,
                                                        std::uint32_t target_block_size);
-
-/// The task drafter number `index` gets for `item`, with an empty result.
-speculation::draft_task make_task(const plan_item& item, std::uint32_t index, speculation::drafter& drafter,
-                                  draft_bounds limit);
 
 } // namespace paceline::scheduling

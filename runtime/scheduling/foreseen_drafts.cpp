@@ -1,5 +1,7 @@
 #include "runtime/scheduling/foreseen_drafts.hpp"
 
+#include "runtime/scheduling/draft_tasks.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -39,10 +41,6 @@ foreseen_drafts::pending* foreseen_drafts::find(group_id group, request_id reque
   auto& all = pending_[group];
   const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.target->id() == request; });
   return found == all.end() ? nullptr : &*found;
-}
-
-std::span<const block_id> foreseen_drafts::text_blocks(const plan_item& item) const {
-  return std::span(item.drafter_blocks).first(item.drafter_blocks.size() - item.num_spare_blocks);
 }
 
 void foreseen_drafts::remember(const round_plan& plan, std::span<const speculation::draft> drafts) {
@@ -108,21 +106,10 @@ foreseen_drafts::outcome foreseen_drafts::open(const pending& request, std::uint
 
 speculation::draft_task foreseen_drafts::task_for(const plan_item& item, outcome& which,
                                                   draft_bounds limit) const {
-  const auto& request = item.target->request();
-  speculation::draft_task task{};
-  task.request = item.target->id();
+  auto task = lasting_task(item, limit);
   task.tokens = which.text;
-  task.sampling = &item.target->pipeline();
   task.counts = &which.counts;
-  task.prompt_length = item.target->prompt_length();
-  task.rule = request.speculation.rule;
-  task.draft_length = limit.length;
-  task.lengths = item.lengths;
-  task.max_nodes = limit.nodes;
-  task.max_probe_depth = limit.probe_depth;
   task.blocks = which.blocks;
-  task.tenant = request.tenant;
-  task.prediction = request.prediction;
   task.session = which.session.get();
   task.result.base_length = static_cast<std::uint32_t>(which.text.size());
   return task;

@@ -81,7 +81,6 @@ class foreseen_drafts {
   };
 
   pending* find(group_id group, request_id request);
-  std::span<const block_id> text_blocks(const plan_item& item) const;
   outcome open(const pending& request, std::uint32_t num_kept, std::optional<token_id> then) const;
   speculation::draft_task task_for(const plan_item& item, outcome& which, draft_bounds limit) const;
   void guess_bonus_tokens(device::ops& ops, round_id next, std::vector<lane>& lanes);

@@ -1,4 +1,4 @@
-#include "runtime/scheduling/draft_runner.hpp"
+#include "runtime/scheduling/draft_tasks.hpp"
 #include "runtime/scheduling/round_runner.hpp"
 
 #include <algorithm>

@@ -42,11 +42,11 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
   result.group = plan.group;
   const auto begin = resources_.time->now();
   auto lanes = open_lanes(plan);
-  if (controller_) watch_workers(drafts);
   try {
     for (const auto& batch : drafts)
       if (const auto levels = batch ? num_levels(*batch) : 0; levels > 0)
         result.drafting.push_back({batch->drafter, levels, batch->duration, batch->num_foreseen, batch->num_ready, batch->num_drafted, batch->catching_up});
+    if (controller_) watch_workers(result.drafting);
     collect_drafts(ops, plan, drafts, lanes);
     const auto drafted = resources_.time->now();
     result.times.draft = drafted - begin;
@@ -101,13 +101,12 @@ std::vector<round_runner::lane> round_runner::open_lanes(const round_plan& plan)
 }
 
 /// What workers took, for the choice of whom to ask.
-void round_runner::watch_workers(std::span<const std::shared_ptr<draft_batch>> drafts) {
-  for (const auto& batch : drafts) {
-    if (!batch || batch->catching_up || num_levels(*batch) == 0) continue;
-    const auto candidate = std::ranges::find(candidates_, batch->drafter);
-    if (candidate != candidates_.end())
-      controller_->observe_drafting(static_cast<std::uint32_t>(candidate - candidates_.begin()),
-                                    static_cast<double>(batch->duration.count()) / num_levels(*batch));
+void round_runner::watch_workers(std::span<const draft_time> drafting) {
+  for (const auto& spent : drafting) {
+    const auto candidate = std::ranges::find(candidates_, spent.drafter);
+    if (spent.catching_up || candidate == candidates_.end()) continue;
+    controller_->observe_drafting(static_cast<std::uint32_t>(candidate - candidates_.begin()),
+                                  static_cast<double>(spent.duration.count()) / spent.num_levels);
   }
 }
 

@@ -10,9 +10,6 @@ namespace paceline::scheduling {
 
 std::optional<plan_item> scheduler_state::beam_item(record& r, flight::part& part, decisions& out) {
   const auto& lease = r.target_lease;
-  const auto room = [&](std::uint32_t positions) {
-    return positions > r.upper_length ? positions - r.upper_length : 0;
-  };
   want_blocks(r, r.target_lease, 0, appetite::plain, out);
   if (lease.positions(options_.block_size) <
       std::min(r.upper_length, max_positions(r))) { // not a cell for each
@@ -26,7 +23,7 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, flight::part& par
   const auto pool = by_worker(r) ? pool_of(r) : 0;
   if (length > 0 && pool != 0) { // the drafter has one hypothesis at a time in its cells
     want_blocks(r, r.drafter_lease, pool, appetite::chain, out);
-    length = std::min(length, room(r.drafter_lease.positions(options_.block_size)));
+    length = std::min(length, r.beyond_upper(r.drafter_lease.positions(options_.block_size)));
   }
   plan_item item;
   item.target = r.target;
@@ -37,7 +34,7 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, flight::part& par
   item.worker_length = item.worker != 0 ? length : 0;
   item.lengths = r.lengths.rule();
   item.max_nodes =
-      length > 0 ? std::min(num_beam_nodes(r, largest_appetite()), room(lease.positions(options_.block_size)))
+      length > 0 ? std::min(num_beam_nodes(r, largest_appetite()), r.beyond_upper(lease.positions(options_.block_size)))
                  : 0;
   if (length > 0 && pool != 0) {
     item.drafter_blocks = r.drafter_lease.blocks;

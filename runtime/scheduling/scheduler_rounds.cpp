@@ -110,9 +110,6 @@ std::uint32_t scheduler_state::next_draft_length(record& r) {
 
 /// The draft that `r` may have in a round planned now, by the leases it has or soon will have.
 draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
-  const auto beyond_upper = [&](std::uint32_t positions) {
-    return positions > r.upper_length ? positions - r.upper_length : 0;
-  };
   const auto length = next_draft_length(r);
   draft_bounds draft{length, num_nodes(r, length)};
   if (draft.length == 0) return draft;
@@ -120,7 +117,7 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
   const auto chain_blocks = blocks_for(look_ahead(r, appetite::chain));
   if (tight_)
     draft.nodes =
-        std::min(draft.nodes, std::max(draft.length, beyond_upper(chain_blocks * options_.block_size)));
+        std::min(draft.nodes, std::max(draft.length, r.beyond_upper(chain_blocks * options_.block_size)));
   if (!by_worker(r) || pool_of(r) == 0) return draft;
   // Without memory of its own the drafter waits; that costs speed, never progress.
   const auto room = worker_draft(r, draft.nodes, out);
@@ -140,7 +137,7 @@ std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, dec
   const auto num_blocks = static_cast<std::uint32_t>(r.drafter_lease.blocks.size()) - num_spare_blocks(r);
   const auto positions = num_blocks * options_.block_size;
   if (positions >= max_positions(r)) return length; // to its end, wherever the rounds in flight take it
-  return std::min(length, positions - std::min(positions, r.upper_length));
+  return std::min(length, r.beyond_upper(positions));
 }
 
 std::uint32_t scheduler_state::depth(group_id) const {

@@ -10,6 +10,7 @@
 #include "runtime/scheduling/sequence.hpp"
 #include "runtime/speculation/control/draft_length.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -169,6 +170,11 @@ class scheduler_state {
     /// may add. Its lease does not shrink while it runs, since cells in use lie anywhere in it.
     std::uint32_t beam_width = 0;
     std::uint32_t num_cells = 0; ///< that its hypotheses need, as far as reported
+
+    /// Of so many positions, those that rounds in flight leave free.
+    std::uint32_t beyond_upper(std::uint32_t positions) const {
+      return positions - std::min(positions, upper_length);
+    }
   };
 
   /// How many positions ahead a lease shall reach: for this round and the next.

@@ -17,20 +17,14 @@ using testing::generation;
 using testing::make_request;
 
 config::engine_options engine_with_drafters() {
-  config::engine_options options;
-  config::model_options model;
-  model.name = "hash";
-  model.kind = "hash";
-  model.context_length = 512;
+  auto options = testing::hash_engine();
   for (const char* kind : {"ngram", "suffix", "lookahead"}) {
     config::drafter_options drafter;
     drafter.name = drafter.kind = kind;
     drafter.ngram_min = 1;
     drafter.candidates = 3;
-    model.drafters.push_back(drafter);
+    options.models[0].drafters.push_back(drafter);
   }
-  options.models.push_back(model);
-  options.threads = 1;
   return options;
 }
 

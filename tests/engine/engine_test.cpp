@@ -12,18 +12,8 @@ namespace paceline {
 namespace {
 
 using testing::generation;
+using testing::hash_engine;
 using testing::make_request;
-
-config::engine_options hash_engine() {
-  config::engine_options options;
-  config::model_options model;
-  model.name = "hash";
-  model.kind = "hash";
-  model.context_length = 512;
-  options.models.push_back(model);
-  options.threads = 1;
-  return options;
-}
 
 /// What the request must give: the hash model's logits after its tokens alone, and the request's own sampling.
 std::vector<token_id> oracle(const generation_request& request, std::uint32_t context_length = 512) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "config/engine_options.hpp"
 #include "engine/engine.hpp"
 
 #include <condition_variable>
@@ -64,6 +65,18 @@ private:
 
   std::shared_ptr<state> state_ = std::make_shared<state>();
 };
+
+/// An engine with the hash model on one thread.
+inline config::engine_options hash_engine() {
+  config::engine_options options;
+  config::model_options model;
+  model.name = "hash";
+  model.kind = "hash";
+  model.context_length = 512;
+  options.models.push_back(model);
+  options.threads = 1;
+  return options;
+}
 
 /// A request of `prompt_length` tokens that differ with `salt`.
 inline generation_request make_request(std::uint32_t prompt_length, std::uint32_t max_tokens, std::uint32_t salt = 0,

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace paceline::testing_support {
@@ -39,5 +40,15 @@ stored_tensor random_tensor(device::tensor_type type, std::uint32_t num_rows, st
 /// As random_tensor of a quantised type, with all codes and integer scales made of the byte `fill`.
 stored_tensor filled_tensor(device::tensor_type type, std::uint32_t num_rows, std::uint32_t num_cols,
                             std::byte fill, std::mt19937& random);
+
+/// Whether `parts`, one after the other, are all of `bytes`, each where it lies there.
+inline bool are_in_order(std::span<const std::span<const std::byte>> parts, std::span<const std::byte> bytes) {
+  const std::byte* next = bytes.data();
+  for (const auto& part : parts) {
+    if (part.data() != next) return false;
+    next += part.size();
+  }
+  return next == bytes.data() + bytes.size();
+}
 
 } // namespace paceline::testing_support

@@ -3,6 +3,7 @@
 #include "runtime/cpu/row_kernels.hpp"
 #include "tests/gpu/tested_device.hpp"
 #include "tests/support/paged_sequences.hpp"
+#include "tests/support/row_cases.hpp"
 #include "tests/support/tensor_compare.hpp"
 
 #include <limits>
@@ -14,18 +15,7 @@ using testing_support::same_bits;
 
 constexpr float guard = 12345.678F;
 
-struct attention_case {
-  std::uint32_t num_heads, num_kv_heads, head_dim, block_size;
-  kv_type type;
-  std::uint32_t window;
-  float soft_cap;
-};
-
-std::ostream& operator<<(std::ostream& out, const attention_case& c) {
-  return out << c.num_heads << '/' << c.num_kv_heads << " heads of " << c.head_dim << ", blocks of "
-             << c.block_size << ' ' << traits_of(c.type).name << ", window " << c.window << ", cap "
-             << c.soft_cap;
-}
+using test::attention_case;
 
 const attention_case attention_cases[] = {
     {3, 3, 64, 16, kv_type::f16, 0, 0},   {4, 1, 256, 32, kv_type::f16, 70, 0},

@@ -3,6 +3,7 @@
 #include "runtime/cpu/row_kernels.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "tests/gpu/tested_device.hpp"
+#include "tests/support/row_cases.hpp"
 #include "tests/support/tensor_compare.hpp"
 
 #include <cmath>
@@ -102,9 +103,7 @@ TEST_F(gpu_row_kernels, glu_equals_the_reference_for_every_size_of_gate) {
 }
 
 TEST_F(gpu_row_kernels, glu_of_special_gates_equals_the_reference) {
-  const float infinity = std::numeric_limits<float>::infinity();
-  const std::vector<float> gate{0.0F,  -0.0F, infinity, 88.3F,  88.4F,  -88.3F, -88.4F,
-                                87.2F, 87.4F, -87.2F,   -87.4F, 1e-40F, 104.0F, -104.0F};
+  const auto gate = test::special_gates();
   const std::vector<float> up(gate.size(), 1.0F);
   const auto width = static_cast<std::uint32_t>(gate.size());
   for (auto act : {device::activation::silu, device::activation::gelu_tanh}) {

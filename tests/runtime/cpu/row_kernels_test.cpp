@@ -4,6 +4,7 @@
 #include "runtime/cpu/row_runner.hpp"
 #include "runtime/cpu/thread_team.hpp"
 #include "tests/support/paged_sequences.hpp"
+#include "tests/support/row_cases.hpp"
 
 #include <gtest/gtest.h>
 
@@ -130,9 +131,7 @@ TEST_P(row_kernels_test, glu_equals_the_reference_for_every_size_of_gate) {
 }
 
 TEST_P(row_kernels_test, glu_of_special_gates_equals_the_reference) {
-  const float infinity = std::numeric_limits<float>::infinity();
-  const std::vector<float> gate{0.0F,  -0.0F, infinity, 88.3F,  88.4F,  -88.3F, -88.4F,
-                                87.2F, 87.4F, -87.2F,   -87.4F, 1e-40F, 104.0F, -104.0F};
+  const auto gate = test::special_gates();
   const std::vector<float> up(gate.size(), 1.0F);
   const auto width = static_cast<std::uint32_t>(gate.size());
   for (auto act : {device::activation::silu, device::activation::gelu_tanh}) {
@@ -149,19 +148,7 @@ TEST_P(row_kernels_test, glu_of_special_gates_equals_the_reference) {
   EXPECT_TRUE(std::isnan(out));
 }
 
-/// Rows over random sequences, their pool, and the values that go in.
-struct attention_case {
-  std::uint32_t num_heads, num_kv_heads, head_dim, block_size;
-  kv_type type;
-  std::uint32_t window;
-  float soft_cap;
-};
-
-std::ostream& operator<<(std::ostream& out, const attention_case& c) {
-  return out << c.num_heads << '/' << c.num_kv_heads << " heads of " << c.head_dim << ", blocks of "
-             << c.block_size << ' ' << traits_of(c.type).name << ", window " << c.window << ", cap "
-             << c.soft_cap;
-}
+using test::attention_case;
 
 const attention_case attention_cases[] = {
     {9, 3, 64, 16, kv_type::f16, 0, 0},   {4, 1, 256, 32, kv_type::f16, 70, 0},

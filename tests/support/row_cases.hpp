@@ -1,0 +1,36 @@
+#pragma once
+
+#include "runtime/base/kv_type.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <ostream>
+#include <vector>
+
+/// What row kernels of every device are tried with.
+namespace paceline::test {
+
+/// A shape of attention, its pool and its mask.
+struct attention_case {
+  std::uint32_t num_heads, num_kv_heads, head_dim, block_size;
+  kv_type type;
+  std::uint32_t window;
+  float soft_cap;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const attention_case& c) {
+  return out << c.num_heads << '/' << c.num_kv_heads << " heads of " << c.head_dim << ", blocks of "
+             << c.block_size << ' ' << traits_of(c.type).name << ", window " << c.window << ", cap "
+             << c.soft_cap;
+}
+
+/// Zeros, infinity, a subnormal, and both sides of where exponentials overflow or vanish.
+inline std::vector<float> special_gates() {
+  return {0.0F,   -0.0F,  std::numeric_limits<float>::infinity(),
+          88.3F,  88.4F,  -88.3F,
+          -88.4F, 87.2F,  87.4F,
+          -87.2F, -87.4F, 1e-40F,
+          104.0F, -104.0F};
+}
+
+} // namespace paceline::test
