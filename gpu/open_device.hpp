@@ -10,8 +10,16 @@ namespace paceline::gpu {
 /// True in a build that has the CUDA device.
 bool built_with_cuda() noexcept;
 
-/// GPU number `index` of this machine. Fails with `unsupported` where the build has no CUDA, or the machine
-/// no driver or no such device.
+/// GPU number `index` of this machine, with products of 16 bits (docs/decisions/0501). Fails with
+/// `unsupported` where the build has no CUDA, or the machine no driver or no such device.
 expected<std::unique_ptr<device::compute_device>> open_device(int index);
+
+/// The same, with results that have the bits of the CPU's; slow.
+expected<std::unique_ptr<device::compute_device>> open_reference_device(int index);
+
+class runtime_api;
+
+/// What devices run on; null where the build has no CUDA, or the machine no GPU.
+runtime_api* runtime_of_devices();
 
 } // namespace paceline::gpu

@@ -13,4 +13,10 @@ expected<std::unique_ptr<device::compute_device>> open_device(int index) {
                    "-DPACELINE_CUDA=OFF)");
 }
 
+expected<std::unique_ptr<device::compute_device>> open_reference_device(int index) {
+  return open_device(index);
+}
+
+runtime_api* runtime_of_devices() { return nullptr; }
+
 } // namespace paceline::gpu
