@@ -45,7 +45,7 @@ class cuda_device::cuda_buffer final : public device::buffer {
 };
 
 cuda_device::cuda_device(runtime_api& api, int index, device_facts facts, arithmetic products)
-    : context_{api, index, "cuda:" + std::to_string(index)}, facts_(std::move(facts)), arithmetic_(products) {
+    : context_{api, index, "cuda:" + std::to_string(index), products}, facts_(std::move(facts)) {
   context_.require(api.use(index), "cudaSetDevice");
   transfer_queue_.emplace(context_, 0);
   transferred_.emplace(context_);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "gpu/cuda_failure.hpp"
-#include "gpu/kernels/sixteen_bit.hpp"
 #include "gpu/owners.hpp"
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/compute_device.hpp"
@@ -56,7 +55,6 @@ class cuda_device final : public device::compute_device,
 
   const device_context context_;
   const device_facts facts_;
-  const arithmetic arithmetic_;
   // For what is written outside programs, and is there when the call returns.
   std::mutex transfer_mutex_;
   std::optional<command_queue> transfer_queue_;

@@ -51,8 +51,9 @@ class packer {
 } // namespace
 
 cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
-    : queue_(queue), pool_(pool), level_(queue.on().name + "/simple"), done_(queue.on()), arena_(pool),
-      streamed_(queue) {}
+    : queue_(queue), pool_(pool),
+      level_(queue.on().name + (queue.on().products == arithmetic::reference ? "/reference" : "/16-bit")),
+      done_(queue.on()), arena_(pool), streamed_(queue) {}
 
 // ---- memory
 // -----------------------------------------------------------------------------------------------------------

@@ -6,22 +6,10 @@ namespace paceline::gpu {
 
 bool built_with_cuda() noexcept { return true; }
 
-namespace {
-
-expected<std::unique_ptr<device::compute_device>> open(int index, arithmetic products) {
+expected<std::unique_ptr<device::compute_device>> open_device(int index, arithmetic products) {
   auto opened = cuda_device::open(cuda_runtime(), index, products);
   if (!opened) return std::move(opened).error();
   return std::unique_ptr<device::compute_device>(*std::move(opened));
-}
-
-} // namespace
-
-expected<std::unique_ptr<device::compute_device>> open_device(int index) {
-  return open(index, arithmetic::sixteen_bit);
-}
-
-expected<std::unique_ptr<device::compute_device>> open_reference_device(int index) {
-  return open(index, arithmetic::reference);
 }
 
 runtime_api* runtime_of_devices() {

@@ -5,7 +5,6 @@
 #include "runtime/device/stored_block.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace paceline::gpu {
 namespace {
@@ -27,23 +26,13 @@ weight_rows rows_of(const device::tensor_view& tensor) {
   return out;
 }
 
-/// Kernels count rows and columns, and rows of whole strips, in 32 bits.
-expected<void> check_counts(std::string_view name, const device::tensor_view& tensor) {
-  constexpr std::uint64_t most = std::numeric_limits<std::int32_t>::max();
-  if (tensor.num_rows > most || tensor.num_cols > most)
-    return error(errc::invalid_file,
-                 "tensor " + std::string(name) + ": more than " + std::to_string(most) + " rows or columns");
-  return {};
-}
-
 } // namespace
 
 expected<std::unique_ptr<const device::matrix>>
 cuda_device::pack(std::string_view name, const device::tensor_view& tensor, const device::bytes_done& done) {
   if (auto ok = device::check_tensor(name, tensor); !ok) return std::move(ok).error();
-  if (auto ok = check_counts(name, tensor); !ok) return std::move(ok).error();
   const bool is_streamed =
-      arithmetic_ == arithmetic::sixteen_bit && streamed_layout_of(tensor.type).is_streamed();
+      context_.products == arithmetic::sixteen_bit && streamed_layout_of(tensor.type).is_streamed();
   try {
     context_.require(context_.api.use(context_.index), "cudaSetDevice");
     return is_streamed ? pack_streamed(tensor, done) : pack_rows(tensor, done);

@@ -192,6 +192,7 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p) {
     wait_for_copies<layout.stages - 2>();
     sync_warp(); // all parts of the tile are here, and the slot of the one before, which is next, is free
     fetch(tile + layout.stages - 1);
+    sync_warp(); // together again: not all lanes had the same to copy
     unit_of_rows<NumTiles> x[2];
     PACELINE_UNROLL
     for (std::uint32_t u = 0; u < 2; ++u) read_rows(p.x, tile * 2 + u, layout.has_mins, x[u]);

@@ -22,6 +22,9 @@ namespace paceline::gpu {
 /// The program is linked with the one or the other. Null where this machine has none.
 std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t seed, arithmetic products);
 
+/// Whether it takes seconds where a GPU takes milliseconds.
+bool tested_gpu_is_emulated();
+
 /// What the device made last runs on; null where this machine has no GPU.
 runtime_api* tested_runtime();
 

@@ -19,6 +19,8 @@ std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t seed, arit
   return *std::move(opened);
 }
 
+bool tested_gpu_is_emulated() { return true; }
+
 runtime_api* tested_runtime() { return runtime.get(); }
 
 } // namespace paceline::gpu

@@ -166,6 +166,25 @@ TEST_F(streamed_matmul, a_row_that_is_not_finite_spoils_itself_only) {
   }
 }
 
+TEST_F(streamed_matmul, a_weight_that_is_not_finite_spoils_its_output_only) {
+  for (const tensor_type type : {tensor_type::f16, tensor_type::bf16}) {
+    stored_tensor tensor = random_tensor(type, 40, 96, random_);
+    const auto x = rows(3, 96); // the last row is zeros, and zero times infinity is not a number
+    const auto clean = product(*pack(tensor), upload(x), 3);
+    const std::uint16_t infinity = type == tensor_type::f16 ? 0x7c00 : 0x7f80;
+    const std::uint16_t not_a_number = infinity | 0x40;
+    std::memcpy(&tensor.bytes[(7 * 96 + 50) * 2], &infinity, 2);
+    std::memcpy(&tensor.bytes[(33 * 96 + 1) * 2], &not_a_number, 2);
+    const auto spoilt = product(*pack(tensor), upload(x), 3);
+    for (std::size_t i = 0; i < clean.size(); ++i) {
+      if (i % 40 == 7 || i % 40 == 33)
+        EXPECT_FALSE(std::isfinite(spoilt[i])) << i;
+      else
+        EXPECT_TRUE(same_bits(std::span(clean).subspan(i, 1), std::span(spoilt).subspan(i, 1))) << i;
+    }
+  }
+}
+
 TEST_F(streamed_matmul, rows_of_any_magnitude_are_as_exact_as_others) {
   for (const tensor_type type : {tensor_type::q4_0, tensor_type::q5_k, tensor_type::f16, tensor_type::bf16}) {
     const stored_tensor tensor = random_tensor(type, 19, 256, random_);
