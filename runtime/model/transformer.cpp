@@ -161,7 +161,7 @@ class transformer::pass {
     const std::array outputs{device::matmul_output{weights.q.get(), q, stride, weights.q_bias, false},
                              device::matmul_output{weights.k.get(), k, stride, weights.k_bias, false},
                              device::matmul_output{weights.v.get(), v, stride, weights.v_bias, false}};
-    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, config_.precise_norm_products, outputs});
+    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, weights.precise_attention_inputs, outputs});
     if (config_.qk_norm) {
       ops_.rms_norm({q, stride, q, stride, weights.q_norm, num_rows_, config_.num_heads, config_.head_dim,
                      config_.norm_epsilon});
@@ -188,7 +188,7 @@ class transformer::pass {
     norm(hidden_, normed_, weights.ffn_norm);
     const std::array outputs{device::matmul_output{weights.ffn_gate.get(), gate, stride, nullptr, false},
                              device::matmul_output{weights.ffn_up.get(), up, stride, nullptr, false}};
-    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, config_.precise_norm_products, outputs});
+    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, weights.precise_ffn_inputs, outputs});
     ops_.glu(
         {gate, up, stride, gate, stride, num_rows_, config_.ffn_size, activation_of(config_.activation)});
     add_to_hidden(gate, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm);
