@@ -62,6 +62,7 @@ class sixteen_bit_forward : public gpu_test,
     options.context_length = 128;
     if (device::traits_of(options.type)->block_values == 256)
       options.hidden_size = options.ffn_size = 256, options.head_dim = 64;
+    if (options.type == tensor_type::q8_0) options.ffn_size = 320; // two splits
     const auto builder = test::make_tiny_gguf(options);
     file_.emplace(load(builder.build(), bytes_));
     float32_.emplace(load(with_float32(builder), float32_bytes_));
