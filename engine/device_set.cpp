@@ -20,10 +20,12 @@ expected<device::compute_device*> device_set::get(std::string_view name) {
   if (!wanted)
     return error(errc::invalid_argument, "device: \"" + std::string(name) + "\" is " + config::device_rule);
   if (!wanted->gpu) return cpu_.get();
-  if (const auto found = gpus_.find(*wanted->gpu); found != gpus_.end()) return found->second.get();
-  auto opened = open_gpu_(*wanted->gpu);
+  const std::pair key(*wanted->gpu,
+                      wanted->reference ? gpu::arithmetic::reference : gpu::arithmetic::sixteen_bit);
+  if (const auto found = gpus_.find(key); found != gpus_.end()) return found->second.get();
+  auto opened = open_gpu_(key.first, key.second);
   if (!opened) return std::move(opened).error();
-  return gpus_.emplace(*wanted->gpu, *std::move(opened)).first->second.get();
+  return gpus_.emplace(key, *std::move(opened)).first->second.get();
 }
 
 } // namespace paceline

@@ -8,11 +8,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace paceline {
 
-/// Opens the GPU of a number.
-using gpu_opener = std::function<expected<std::unique_ptr<device::compute_device>>(int)>;
+/// Opens the GPU of a number, for products of a kind.
+using gpu_opener = std::function<expected<std::unique_ptr<device::compute_device>>(int, gpu::arithmetic)>;
 
 /// The devices of an engine: the CPU, and each GPU from when a model first asks for it.
 class device_set {
@@ -21,9 +22,10 @@ class device_set {
   static expected<device_set> make(const cpu::cpu_device_options& cpu,
                                    gpu_opener open_gpu = gpu::open_device);
 
-  /// The device that a configuration calls `name`: "cpu", "cuda:0", "cuda:1", ...; "auto" and "" are the CPU
-  /// until the CUDA device has been measured (docs/decisions/0500). Fails with `invalid_argument` for another
-  /// name, and with what opening a GPU fails with.
+  /// The device that a configuration calls `name`: "cpu", "cuda:0", "cuda:1", ..., or "cuda:0/reference" for
+  /// the CPU's arithmetic; "auto" and "" are the CPU until the CUDA device has been measured
+  /// (docs/decisions/0500). Fails with `invalid_argument` for another name, and with what opening a GPU fails
+  /// with.
   expected<device::compute_device*> get(std::string_view name);
 
  private:
@@ -31,7 +33,7 @@ class device_set {
 
   std::unique_ptr<cpu::cpu_device> cpu_;
   gpu_opener open_gpu_;
-  std::map<int, std::unique_ptr<device::compute_device>> gpus_;
+  std::map<std::pair<int, gpu::arithmetic>, std::unique_ptr<device::compute_device>> gpus_;
 };
 
 } // namespace paceline

@@ -18,9 +18,10 @@ class cuda_device final : public device::compute_device,
                           public device::weight_memory,
                           public device::buffer_memory {
  public:
-  /// Device number `index` of `api`. Fails with `unsupported` where there is no driver or no device of that
-  /// number.
-  static expected<std::unique_ptr<cuda_device>> open(runtime_api& api, int index);
+  /// Device number `index` of `api`, whose products are made as `products` says. Fails with `unsupported`
+  /// where there is no driver or no device of that number.
+  static expected<std::unique_ptr<cuda_device>> open(runtime_api& api, int index,
+                                                     arithmetic products = arithmetic::reference);
 
   const std::string& name() const noexcept override { return context_.name; }
   /// What it is, for logs.
@@ -42,7 +43,13 @@ class cuda_device final : public device::compute_device,
  private:
   class cuda_buffer;
 
-  cuda_device(runtime_api& api, int index, device_facts facts);
+  cuda_device(runtime_api& api, int index, device_facts facts, arithmetic products);
+  std::unique_ptr<const device::matrix> pack_rows(const device::tensor_view& tensor,
+                                                  const device::bytes_done& done);
+  std::unique_ptr<const device::matrix> pack_streamed(const device::tensor_view& tensor,
+                                                      const device::bytes_done& done);
+  void pack_part(const weight_rows& from, std::byte* to, std::size_t strip_bytes, std::uint32_t num_tiles,
+                 float* multipliers);
   void upload(std::byte* to, std::span<const std::byte> bytes);
   void fill(std::byte* to, std::byte value, std::size_t num_bytes);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/kernels/sixteen_bit.hpp"
 #include "gpu/runtime_api.hpp"
 #include "runtime/base/error.hpp"
 
@@ -25,6 +26,7 @@ struct device_context {
   runtime_api& api;
   int index = 0;
   std::string name; ///< "cuda:0"
+  arithmetic products = arithmetic::reference;
 
   /// The failure as an error of ours, "cuda:0: cudaMalloc: out of memory (...), at gpu/owners.cpp:40": of
   /// code `device_lost`, `resource_exhausted` or `internal`.

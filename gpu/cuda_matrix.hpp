@@ -7,26 +7,38 @@
 
 namespace paceline::gpu {
 
-/// Weights on a GPU, as in the file. Kernels read them byte by byte; a layout that they read faster changes
-/// neither values nor results.
+/// Weights on a GPU: as in the file, which kernels read byte by byte, or in the order in which they are
+/// streamed (gpu/kernels/streamed_layout.hpp). The values are the same.
 class cuda_matrix final : public device::matrix {
  public:
   cuda_matrix(const device_context& on, memory bytes, const weight_rows& rows)
       : on_(on), bytes_(std::move(bytes)), rows_(rows) {}
+  /// `rows` without bytes; `streamed` lies in `bytes` and `multipliers`.
+  cuda_matrix(const device_context& on, memory bytes, const weight_rows& rows, memory multipliers,
+              const streamed_weights& streamed)
+      : on_(on), bytes_(std::move(bytes)), multipliers_(std::move(multipliers)), rows_(rows),
+        streamed_(streamed) {}
 
   device::tensor_type type() const noexcept override { return rows_.type; }
   std::uint32_t num_rows() const noexcept override { return rows_.num_rows; }
   std::uint32_t num_cols() const noexcept override { return rows_.num_cols; }
-  std::uint64_t size_bytes() const noexcept override { return bytes_.size_bytes(); }
+  std::uint64_t size_bytes() const noexcept override {
+    return bytes_.size_bytes() + multipliers_.size_bytes();
+  }
 
+  /// Without bytes, where they are streamed.
   const weight_rows& rows() const noexcept { return rows_; }
+  bool is_streamed() const noexcept { return streamed_.bytes != nullptr; }
+  const streamed_weights& streamed() const noexcept { return streamed_; }
   /// Of the device that has them.
   const device_context& on() const noexcept { return on_; }
 
  private:
   const device_context& on_;
   const memory bytes_;
+  const memory multipliers_;
   const weight_rows rows_;
+  const streamed_weights streamed_{};
 };
 
 } // namespace paceline::gpu

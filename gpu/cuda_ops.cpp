@@ -36,7 +36,9 @@ const cuda_matrix& weights_on(const device_context& on, const device::matrix* we
 } // namespace
 
 cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
-    : queue_(queue), pool_(pool), level_(queue.on().name + "/simple"), done_(queue.on()), arena_(pool) {}
+    : queue_(queue), pool_(pool),
+      level_(queue.on().name + (queue.on().products == arithmetic::reference ? "/reference" : "/16-bit")),
+      done_(queue.on()), arena_(pool), streamed_(queue) {}
 
 // ---- memory
 // -----------------------------------------------------------------------------------------------------------
@@ -174,25 +176,33 @@ void cuda_ops::launch_product(const device::matmul_args& args, const device::mat
 
 void cuda_ops::matmul(const device::matmul_args& args) {
   bool any_quantised = false;
+  streamed_outputs_.clear();
   for (const device::matmul_output& output : args.outputs) {
-    const weight_rows& weights = weights_on(queue_.on(), output.weights, "matmul").rows();
-    PACELINE_CHECK(weights.num_cols == args.num_cols, "matmul: rows of " + std::to_string(args.num_cols) +
-                                                          " values with weights of " +
-                                                          std::to_string(weights.num_cols) + " columns");
-    any_quantised = any_quantised || weights.block_values != 1;
+    const cuda_matrix& weights = weights_on(queue_.on(), output.weights, "matmul");
+    PACELINE_CHECK(weights.num_cols() == args.num_cols, "matmul: rows of " + std::to_string(args.num_cols) +
+                                                            " values with weights of " +
+                                                            std::to_string(weights.num_cols()) + " columns");
+    if (weights.is_streamed())
+      streamed_outputs_.push_back({&weights.streamed(), &output});
+    else
+      any_quantised = any_quantised || weights.rows().block_values != 1;
   }
   if (args.num_rows == 0) return;
+  if (!streamed_outputs_.empty()) streamed_.multiply(args, streamed_outputs_);
   const quantised_rows x = any_quantised ? quantise(args) : quantised_rows{};
-  for (const device::matmul_output& output : args.outputs) launch_product(args, output, x);
+  for (const device::matmul_output& output : args.outputs)
+    if (!weights_on(queue_.on(), output.weights, "matmul").is_streamed()) launch_product(args, output, x);
 }
 
 void cuda_ops::embed(const device::embed_args& args) {
-  const weight_rows& table = weights_on(queue_.on(), args.table, "embed").rows();
+  const cuda_matrix& weights = weights_on(queue_.on(), args.table, "embed");
+  const weight_rows& table = weights.rows();
   for (const token_id token : args.tokens)
     PACELINE_CHECK(token.value >= 0 && static_cast<std::uint32_t>(token.value) < table.num_rows,
                    "embed: token " + to_string(token) + " is outside the vocabulary");
-  launch_over(kernel_id::embed, pieces(table.num_cols, 32), args.tokens.size(),
-              embed_params{table, send(args.tokens), args.out, args.out_stride, args.scale});
+  launch_over(
+      kernel_id::embed, pieces(table.num_cols, 32), args.tokens.size(),
+      embed_params{table, weights.streamed(), send(args.tokens), args.out, args.out_stride, args.scale});
 }
 
 void cuda_ops::rms_norm(const device::rms_norm_args& args) {

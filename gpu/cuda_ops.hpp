@@ -2,6 +2,7 @@
 
 #include "gpu/mirrored_memory.hpp"
 #include "gpu/owners.hpp"
+#include "gpu/streamed_products.hpp"
 #include "runtime/device/op_matmul.hpp"
 #include "runtime/device/ops.hpp"
 
@@ -71,6 +72,8 @@ class cuda_ops final : public device::ops {
   memory scratch_;
   memory activations_; ///< quantised rows of the matmul at hand
   memory choices_;     ///< of the rows that `choose` is at
+  streamed_products streamed_;
+  std::vector<streamed_output> streamed_outputs_; ///< of the matmul at hand
   std::vector<placed> places_;
   // The batch sent last: the layers of a pass all name the same one.
   std::vector<std::byte> sent_batch_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/kernels/sixteen_bit.hpp"
 #include "runtime/base/expected.hpp"
 #include "runtime/device/compute_device.hpp"
 
@@ -10,8 +11,13 @@ namespace paceline::gpu {
 /// True in a build that has the CUDA device.
 bool built_with_cuda() noexcept;
 
-/// GPU number `index` of this machine. Fails with `unsupported` where the build has no CUDA, or the machine
-/// no driver or no such device.
-expected<std::unique_ptr<device::compute_device>> open_device(int index);
+/// GPU number `index` of this machine, with products of either kind (gpu/kernels/sixteen_bit.hpp). Fails with
+/// `unsupported` where the build has no CUDA, or the machine no driver or no such device.
+expected<std::unique_ptr<device::compute_device>> open_device(int index, arithmetic products);
+
+class runtime_api;
+
+/// What devices run on; null where the build has no CUDA, or the machine no GPU.
+runtime_api* runtime_of_devices();
 
 } // namespace paceline::gpu

@@ -1,10 +1,14 @@
 // The kernels for the emulation.
+#include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_kernels.cuh"
 #include "gpu/kernels/matmul.cuh"
+#include "gpu/kernels/pack_weights.cuh"
+#include "gpu/kernels/probe.cuh"
 #include "gpu/kernels/row_kernels.cuh"
+#include "gpu/kernels/streamed_matmul.cuh"
 #include "runtime/base/check.hpp"
 
 namespace paceline::gpu {
@@ -46,6 +50,34 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::choose_rows);
   case kernel_id::walk_drafts:
     return run(&emulated::walk_drafts);
+  case kernel_id::pack_weights:
+    return run(&emulated::pack_weights);
+  case kernel_id::scale_weight_rows:
+    return run(&emulated::scale_weight_rows);
+  case kernel_id::arrange_rows:
+    return run(&emulated::arrange_rows);
+  case kernel_id::stream_q4_0:
+    return run(&emulated::stream_q4_0);
+  case kernel_id::stream_q4_1:
+    return run(&emulated::stream_q4_1);
+  case kernel_id::stream_q4_k:
+    return run(&emulated::stream_q4_k);
+  case kernel_id::stream_q5_0:
+    return run(&emulated::stream_q5_0);
+  case kernel_id::stream_q5_k:
+    return run(&emulated::stream_q5_k);
+  case kernel_id::stream_q6_k:
+    return run(&emulated::stream_q6_k);
+  case kernel_id::stream_q8_0:
+    return run(&emulated::stream_q8_0);
+  case kernel_id::stream_f16:
+    return run(&emulated::stream_f16);
+  case kernel_id::stream_bf16:
+    return run(&emulated::stream_bf16);
+  case kernel_id::add_splits:
+    return run(&emulated::add_splits);
+  case kernel_id::probe_intrinsics:
+    return run(&emulated::probe_intrinsics);
   }
   PACELINE_CHECK(false, "no kernel " + std::to_string(static_cast<int>(kernel)));
 }

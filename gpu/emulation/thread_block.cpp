@@ -1,5 +1,6 @@
 #include "gpu/emulation/thread_block.hpp"
 
+#include "gpu/emulation/copies.hpp"
 #include "gpu/emulation/fibre.hpp"
 #include "runtime/base/check.hpp"
 
@@ -44,7 +45,8 @@ class block_runner {
  public:
   block_runner(const grid& shape, std::uint64_t seed, const std::function<void()>& thread)
       : shape_(shape), order_(seed), thread_(thread), threads_(shape.threads),
-        shared_(shape.shared_bytes / sizeof(chunk) + 1), exchanged_(2 * shape.threads) {
+        shared_(shape.shared_bytes / sizeof(chunk) + 1), exchanged_(2 * shape.threads),
+        laid_out_(2 * shape.threads * shared_slot_bytes) {
     PACELINE_CHECK(shape.threads > 0 && shape.threads % warp_size == 0,
                    "a block of " + std::to_string(shape.threads) + " threads is not whole warps");
   }
@@ -81,6 +83,27 @@ class block_runner {
     return slots[self / warp_size * warp_size + source % warp_size];
   }
 
+  /// As `exchange`, in slots of their own.
+  const std::byte* lay_out(const void* value, std::size_t num_bytes) {
+    PACELINE_CHECK(num_bytes <= shared_slot_bytes, "a lane lays out too much");
+    const std::uint32_t self = place_.index;
+    std::byte* const slots =
+        laid_out_.data() + (threads_[self].num_exchanges++ % 2) * shape_.threads * shared_slot_bytes;
+    std::memcpy(slots + self * shared_slot_bytes, value, num_bytes);
+    wait(false);
+    return slots + self / warp_size * warp_size * shared_slot_bytes;
+  }
+
+  void begin_copy(std::byte* to, const std::byte* from, std::size_t num_bytes) {
+    const auto* const begin = reinterpret_cast<std::byte*>(shared_.data());
+    const auto address = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at); };
+    if (address(to) < address(begin) || address(to) + num_bytes > address(begin) + shape_.shared_bytes)
+      throw copy_fault("a copy to outside the block's shared memory");
+    if ((address(to) | address(from)) % num_bytes != 0) throw copy_fault("a copy that is not aligned");
+    threads_[place_.index].copies.begin(to, from, num_bytes);
+  }
+  copies_under_way& copies() { return threads_[place_.index].copies; }
+
   const thread_place& place() const noexcept { return place_; }
 
  private:
@@ -89,6 +112,7 @@ class block_runner {
     emulation::fibre* own = nullptr;
     std::uint32_t num_exchanges = 0;
     block_runner::state state = state::fresh;
+    copies_under_way copies;
   };
   struct alignas(16) chunk {
     std::byte bytes[16];
@@ -172,6 +196,7 @@ class block_runner {
   std::vector<emulated_thread> threads_;
   std::vector<chunk> shared_;
   std::vector<float> exchanged_;
+  std::vector<std::byte> laid_out_;
   std::vector<std::uint32_t> fresh_;
   std::vector<std::uint32_t> runnable_;
   std::vector<std::unique_ptr<fibre>> fibres_;
@@ -203,5 +228,13 @@ const thread_place& this_thread() noexcept { return current_block->place(); }
 void wait_for_block() { current_block->wait(true); }
 void wait_for_warp() { current_block->wait(false); }
 float exchange_in_warp(float value, std::uint32_t source) { return current_block->exchange(value, source); }
+const std::byte* lay_out_in_warp(const void* value, std::size_t num_bytes) {
+  return current_block->lay_out(value, num_bytes);
+}
+void begin_copy(std::byte* to, const std::byte* from, std::size_t num_bytes) {
+  current_block->begin_copy(to, from, num_bytes);
+}
+void end_copy_group() { current_block->copies().end_group(); }
+void wait_for_copies(std::size_t rest) { current_block->copies().wait(rest); }
 
 } // namespace paceline::gpu::emulation

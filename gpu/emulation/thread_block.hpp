@@ -14,6 +14,12 @@ class barrier_fault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A copy that breaks the rules of begin_copy.
+class copy_fault : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 struct grid {
   std::uint32_t blocks_x = 1;
   std::uint32_t blocks_y = 1;
@@ -51,5 +57,23 @@ void wait_for_warp();
 
 /// Returns what lane `source` of the warp passes. A wait_for_warp.
 float exchange_in_warp(float value, std::uint32_t source);
+
+/// What the lanes of a warp lay out for one another, a slot a lane.
+inline constexpr std::size_t shared_slot_bytes = 64;
+
+/// Lays out the `num_bytes` <= shared_slot_bytes at `value`, and returns the slots of the warp's lanes, good
+/// until the thread's next call of this, an exchange or a wait. A wait_for_warp.
+const std::byte* lay_out_in_warp(const void* value, std::size_t num_bytes);
+
+/// Begins to copy to shared memory. Until `wait_for_copies` has waited for it, what is there is NaN: the copy
+/// is made as late as can be. Both addresses lie at multiples of `num_bytes`, and all of `to` in the block's
+/// shared memory. What has not been waited for when the thread returns is dropped.
+///
+/// Throws copy_fault.
+void begin_copy(std::byte* to, const std::byte* from, std::size_t num_bytes);
+/// Makes a group of the copies that the thread began since the last call.
+void end_copy_group();
+/// Makes the copies of the thread's groups, but for the last `rest`.
+void wait_for_copies(std::size_t rest);
 
 } // namespace paceline::gpu::emulation

@@ -1,10 +1,14 @@
 // The kernels for GPUs: the only source that nvcc compiles.
+#include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_kernels.cuh"
 #include "gpu/kernels/matmul.cuh"
+#include "gpu/kernels/pack_weights.cuh"
+#include "gpu/kernels/probe.cuh"
 #include "gpu/kernels/row_kernels.cuh"
+#include "gpu/kernels/streamed_matmul.cuh"
 
 namespace paceline::gpu {
 
@@ -43,6 +47,34 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::choose_rows);
   case kernel_id::walk_drafts:
     return address(&on_gpu::walk_drafts);
+  case kernel_id::pack_weights:
+    return address(&on_gpu::pack_weights);
+  case kernel_id::scale_weight_rows:
+    return address(&on_gpu::scale_weight_rows);
+  case kernel_id::arrange_rows:
+    return address(&on_gpu::arrange_rows);
+  case kernel_id::stream_q4_0:
+    return address(&on_gpu::stream_q4_0);
+  case kernel_id::stream_q4_1:
+    return address(&on_gpu::stream_q4_1);
+  case kernel_id::stream_q4_k:
+    return address(&on_gpu::stream_q4_k);
+  case kernel_id::stream_q5_0:
+    return address(&on_gpu::stream_q5_0);
+  case kernel_id::stream_q5_k:
+    return address(&on_gpu::stream_q5_k);
+  case kernel_id::stream_q6_k:
+    return address(&on_gpu::stream_q6_k);
+  case kernel_id::stream_q8_0:
+    return address(&on_gpu::stream_q8_0);
+  case kernel_id::stream_f16:
+    return address(&on_gpu::stream_f16);
+  case kernel_id::stream_bf16:
+    return address(&on_gpu::stream_bf16);
+  case kernel_id::add_splits:
+    return address(&on_gpu::add_splits);
+  case kernel_id::probe_intrinsics:
+    return address(&on_gpu::probe_intrinsics);
   }
   return nullptr;
 }

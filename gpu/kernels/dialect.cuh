@@ -18,11 +18,14 @@
 #define PACELINE_KERNEL_SPACE on_gpu
 #define PACELINE_KERNEL __global__ void
 #define PACELINE_DEVICE __device__ inline
+/// Before a loop over an array that is to lie in registers: no index is left that is known at run time only.
+#define PACELINE_UNROLL _Pragma("unroll")
 #else
 #include "gpu/emulation/thread_block.hpp"
 #define PACELINE_KERNEL_SPACE emulated
 #define PACELINE_KERNEL inline void
 #define PACELINE_DEVICE inline
+#define PACELINE_UNROLL
 #endif
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/kernels/streamed_layout.hpp"
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_glu.hpp"
 #include "runtime/device/op_kv.hpp"
@@ -30,8 +31,22 @@ enum class kernel_id : std::uint8_t {
   chunk_maxima,
   choose_rows,
   walk_drafts,
+  pack_weights,
+  scale_weight_rows,
+  arrange_rows,
+  stream_q4_0,
+  stream_q4_1,
+  stream_q4_k,
+  stream_q5_0,
+  stream_q5_k,
+  stream_q6_k,
+  stream_q8_0,
+  stream_f16,
+  stream_bf16,
+  add_splits,
+  probe_intrinsics,
 };
-inline constexpr std::size_t num_kernels = static_cast<std::size_t>(kernel_id::walk_drafts) + 1;
+inline constexpr std::size_t num_kernels = static_cast<std::size_t>(kernel_id::probe_intrinsics) + 1;
 
 // What kernels are given. Pointers are addresses of the device's. What an array holds is said by its op's
 // contract (runtime/device/op_<name>.hpp), of which these are the device's side.
@@ -111,6 +126,7 @@ struct matmul_params {
 /// One thread a block of 32 values; grid (blocks of a row, rows).
 struct embed_params {
   weight_rows table;
+  streamed_weights streamed; ///< instead of `table`, where it has bytes
   const token_id* tokens;
   float* out;
   std::size_t out_stride;

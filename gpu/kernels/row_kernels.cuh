@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/kernels/pack_weights.cuh"
 #include "gpu/kernels/params.hpp"
 #include "gpu/kernels/weight_block.cuh"
 #include "runtime/device/scalar_math.hpp"
@@ -10,7 +11,10 @@ namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
 PACELINE_DEVICE void embed_block(const embed_params& p, std::size_t row, std::uint32_t b, float* out) {
   weight_block w;
-  read_weight_block(p.table, row, b, w);
+  if (p.streamed.bytes != nullptr)
+    read_streamed_block(p.streamed, row, b, w);
+  else
+    read_weight_block(p.table, row, b, w);
   for (std::uint32_t i = 0; i < 32; ++i) {
     const std::uint32_t g = i / w.group;
     const float value = w.d * static_cast<float>(w.scales[g]) * static_cast<float>(w.codes[i]); // exact
@@ -27,8 +31,11 @@ PACELINE_KERNEL embed(embed_params p) {
     embed_block(p, row, b, out + b * 32);
     return;
   }
-  for (std::uint32_t k = b * 32; k < b * 32 + 32 && k < p.table.num_cols; ++k)
-    out[k] = float_weight(p.table, row, k) * p.scale;
+  for (std::uint32_t k = b * 32; k < b * 32 + 32 && k < p.table.num_cols; ++k) {
+    const float value =
+        p.streamed.bytes != nullptr ? streamed_value(p.streamed, row, k) : float_weight(p.table, row, k);
+    out[k] = value * p.scale;
+  }
 }
 
 /// The sum of 16 lanes, added in halves; the same in all lanes of the warp.

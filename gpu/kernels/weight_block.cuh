@@ -141,24 +141,48 @@ PACELINE_DEVICE std::int32_t code_at(tensor_type type, const std::byte* at, std:
   }
 }
 
-/// Reads weights 32 * b .. 32 * b + 31 of row `row` of a quantised matrix.
-PACELINE_DEVICE void read_weight_block(const weight_rows& weights, std::size_t row, std::uint32_t b,
+/// Where the stored block of values 32 * b .. 32 * b + 31 of row `row` begins.
+PACELINE_DEVICE const std::byte* block_at(const weight_rows& weights, std::size_t row, std::uint32_t b) {
+  const std::uint32_t index = weights.block_values == 256 ? b / 8 : b;
+  return weights.bytes + row * weights.row_bytes + std::size_t{index} * weights.block_bytes;
+}
+
+/// All but the codes of weights 32 * b .. 32 * b + 31 of row `row` of a quantised matrix.
+PACELINE_DEVICE void read_block_header(const weight_rows& weights, std::size_t row, std::uint32_t b,
                                        weight_block& out) {
   const tensor_type type = weights.type;
-  const bool is_large = weights.block_values == 256;
-  const std::uint32_t s = is_large ? b % 8 : 0;
-  const std::byte* const at =
-      weights.bytes + row * weights.row_bytes + std::size_t{is_large ? b / 8 : b} * weights.block_bytes;
+  const std::byte* const at = block_at(weights, row, b);
   out.scales[0] = out.scales[1] = out.mins[0] = out.mins[1] = 1;
   out.m = 0, out.group = 32, out.has_mins = false;
-  if (is_large) {
-    read_k_header(type, at, s, out);
+  if (weights.block_values == 256) {
+    read_k_header(type, at, b % 8, out);
   } else {
     out.d = half_at(at);
     out.has_mins = type == tensor_type::q4_1 || type == tensor_type::q5_1;
     if (out.has_mins) out.m = half_at(at + 2);
   }
-  for (std::uint32_t i = 0; i < 32; ++i) out.codes[i] = static_cast<std::int8_t>(code_at(type, at, s, i));
+}
+
+/// Reads weights 32 * b .. 32 * b + 31 of row `row` of a quantised matrix.
+PACELINE_DEVICE void read_weight_block(const weight_rows& weights, std::size_t row, std::uint32_t b,
+                                       weight_block& out) {
+  read_block_header(weights, row, b, out);
+  const std::byte* const at = block_at(weights, row, b);
+  const std::uint32_t s = weights.block_values == 256 ? b % 8 : 0;
+  for (std::uint32_t i = 0; i < 32; ++i)
+    out.codes[i] = static_cast<std::int8_t>(code_at(weights.type, at, s, i));
+}
+
+/// Code `k` of row `row` of a quantised matrix.
+PACELINE_DEVICE std::int32_t stored_code(const weight_rows& weights, std::size_t row, std::uint32_t k) {
+  const std::uint32_t b = k / 32;
+  return code_at(weights.type, block_at(weights, row, b), weights.block_values == 256 ? b % 8 : 0, k % 32);
+}
+
+/// Value `k` of row `row` of F16 or BF16, as it is stored.
+PACELINE_DEVICE std::uint32_t stored_value_bits(const weight_rows& weights, std::size_t row,
+                                                std::uint32_t k) {
+  return reinterpret_cast<const std::uint16_t*>(weights.bytes + row * weights.row_bytes)[k];
 }
 
 /// Value `k` of row `row` of F32, F16 or BF16.

@@ -7,6 +7,7 @@
 #include "engine/snapshot.hpp"
 #include "gpu/cuda_device.hpp"
 #include "gpu/emulation/emulated_runtime.hpp"
+#include "runtime/device/ops.hpp"
 #include "tests/engine/generation.hpp"
 #include "tests/support/tiny_model.hpp"
 
@@ -25,9 +26,9 @@ using testing::make_request;
 class emulated_gpu {
  public:
   gpu_opener opener() {
-    return [this](int index) -> expected<std::unique_ptr<device::compute_device>> {
+    return [this](int index, gpu::arithmetic products) -> expected<std::unique_ptr<device::compute_device>> {
       ++num_opened;
-      auto opened = gpu::cuda_device::open(runtime, index);
+      auto opened = gpu::cuda_device::open(runtime, index, products);
       if (!opened) return std::move(opened).error();
       return std::unique_ptr<device::compute_device>(*std::move(opened));
     };
@@ -48,13 +49,25 @@ TEST(device_set, gives_the_device_that_a_name_means) {
   EXPECT_EQ(first->name(), "cuda:0");
   EXPECT_EQ(*devices->get("cuda:0"), first);
   EXPECT_EQ(gpu.num_opened, 1);
+  auto* const reference = *devices->get("cuda:0/reference");
+  EXPECT_NE(reference, first);
+  EXPECT_EQ(*devices->get("cuda:0/reference"), reference);
+  const auto level = [](device::compute_device* of) {
+    std::string out;
+    const auto stream = of->make_stream("asked", 0);
+    stream->submit("level", {}, [&](device::ops& ops) { out = ops.level(); }).wait();
+    return out;
+  };
+  EXPECT_EQ(level(first), "cuda:0/16-bit");
+  EXPECT_EQ(level(reference), "cuda:0/reference");
 }
 
 TEST(device_set, refuses_names_of_no_device) {
   emulated_gpu gpu;
   auto devices = device_set::make({.partitions = {{}}, .level = {}}, gpu.opener());
-  for (const char* name :
-       {"gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:256", "cuda:99999999999", "CPU"}) {
+  for (const char* name : {"gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:256",
+                           "cuda:99999999999", "CPU", "cuda:/reference", "cpu/reference", "/reference",
+                           "cuda:0/", "cuda:0/fast", "cuda:0/reference/reference"}) {
     const auto found = devices->get(name);
     ASSERT_FALSE(found) << name;
     EXPECT_EQ(found.error().code(), errc::invalid_argument) << name;
@@ -98,7 +111,8 @@ class engine_on_devices : public ::testing::Test {
   };
 
   /// What two requests at once get.
-  std::vector<said> answers(const config::engine_options& options, emulated_gpu& gpu) {
+  std::vector<said> answers(const config::engine_options& options, emulated_gpu& gpu,
+                            const std::string& drafter = "same") {
     auto engine = engine_probe::start(options, speculation::drafter_registry::with_built_in(), gpu.opener());
     if (!engine) {
       ADD_FAILURE() << engine.error().message();
@@ -107,7 +121,7 @@ class engine_on_devices : public ::testing::Test {
     std::vector<generation> all(2);
     for (std::uint32_t i = 0; i < all.size(); ++i) {
       auto request = make_request(4 + i, 7, i, i == 0 ? 0.0F : 1.0F);
-      request.speculation.drafter = "same";
+      request.speculation.drafter = drafter;
       (*engine)->submit(std::move(request), all[i].sink());
     }
     std::vector<said> out;
@@ -117,7 +131,7 @@ class engine_on_devices : public ::testing::Test {
       out.push_back({g.tokens(), g.text()});
     }
     const auto counters = (*engine)->snapshot().models.at(0);
-    EXPECT_GT(counters.drafters.at(0).num_accepted_tokens, 0U);
+    EXPECT_EQ(counters.drafters.at(0).num_accepted_tokens > 0, drafter == "same");
     return out;
   }
 
@@ -130,10 +144,10 @@ TEST_F(engine_on_devices, say_the_same_wherever_target_and_drafter_compute) {
   ASSERT_EQ(expected.size(), 2U);
   EXPECT_EQ(expected[0].tokens.size(), 7U);
   EXPECT_EQ(gpu.num_opened, 0);
-  EXPECT_EQ(answers(options("cuda:0", "auto"), gpu), expected);
+  EXPECT_EQ(answers(options("cuda:0/reference", "auto"), gpu), expected);
   EXPECT_GT(gpu.runtime.num_calls("cudaLaunchKernel"), 100U);
-  EXPECT_EQ(answers(options("cuda:0", "cpu"), gpu), expected);
-  EXPECT_EQ(answers(options("cpu", "cuda:0"), gpu), expected);
+  EXPECT_EQ(answers(options("cuda:0/reference", "cpu"), gpu), expected);
+  EXPECT_EQ(answers(options("cpu", "cuda:0/reference"), gpu), expected);
   EXPECT_EQ(gpu.num_opened, 3);
   EXPECT_EQ(gpu.runtime.num_owned(), 0U) << "an engine gives everything back";
 }
@@ -176,7 +190,7 @@ TEST_F(engine_on_devices, tokens_chosen_by_the_device_are_those_that_the_host_wo
     std::vector<std::vector<token_logprob>> logprobs[2];
     for (const bool on_gpu : {false, true}) {
       emulated_gpu gpu;
-      auto engine = engine_probe::start(options(on_gpu ? "cuda:0" : "cpu", "auto"),
+      auto engine = engine_probe::start(options(on_gpu ? "cuda:0/reference" : "cpu", "auto"),
                                         speculation::drafter_registry::with_built_in(), gpu.opener());
       ASSERT_TRUE(engine) << engine.error().message();
       auto requests = requests_of_all_kinds();
@@ -229,6 +243,21 @@ TEST_F(engine_on_devices, a_round_brings_a_few_bytes_of_each_request_to_the_host
   EXPECT_LE(decided_there, std::uint64_t{2} * num_tokens * 12) << "no logits: 12 bytes a round and request";
   EXPECT_GE(bytes_for([](generation_request& r) { r.sampling.top_p = 0.9F; }),
             std::uint64_t{2} * num_tokens * vocab_bytes);
+}
+
+TEST_F(engine_on_devices, say_the_same_on_a_gpu_with_its_own_products_however_they_are_drafted) {
+  emulated_gpu gpu;
+  const auto expected = answers(options("cuda:0", "cpu"), gpu, "none");
+  ASSERT_EQ(expected.size(), 2U);
+  EXPECT_EQ(expected[0].tokens.size(), 7U);
+  EXPECT_EQ(answers(options("cuda:0", "auto"), gpu), expected) << "drafts of the same GPU";
+  EXPECT_EQ(answers(options("cuda:0", "cuda:0/reference"), gpu), expected) << "drafts of another arithmetic";
+  EXPECT_EQ(answers(options("cuda:0", "cpu"), gpu), expected) << "drafts of the CPU";
+  for (const auto overlap : {config::overlap_mode::groups, config::overlap_mode::ahead}) {
+    auto overlapped = options("cuda:0", "cpu");
+    overlapped.overlap = overlap;
+    EXPECT_EQ(answers(overlapped, gpu), expected);
+  }
 }
 
 TEST_F(engine_on_devices, a_gpu_without_memory_is_an_error_at_the_start) {

@@ -35,7 +35,7 @@ TEST(cuda_device, without_a_driver_the_error_says_what_the_runtime_says) {
 }
 
 TEST(open_device, tells_why_there_is_no_gpu) {
-  const auto opened = open_device(200);
+  const auto opened = open_device(200, arithmetic::sixteen_bit);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code(), errc::unsupported);
   EXPECT_EQ(opened.error().message().find("device cuda:200: "), 0U) << opened.error().message();
@@ -52,6 +52,45 @@ TEST(cuda_device, pack_reports_every_byte_once_and_in_order) {
   EXPECT_EQ((*packed)->size_bytes(), tensor.bytes.size());
   EXPECT_GE(parts.size(), 2U) << "a large tensor is reported in parts";
   EXPECT_TRUE(testing_support::are_in_order(parts, tensor.bytes));
+}
+
+TEST(cuda_device, packing_for_streams_reports_every_byte_and_takes_little_more_room) {
+  emulation::emulated_runtime runtime;
+  const auto gpu = *cuda_device::open(runtime, 0, arithmetic::sixteen_bit);
+  std::mt19937 random(1);
+  for (const tensor_type type :
+       {tensor_type::q8_0, tensor_type::q4_k, tensor_type::bf16, tensor_type::q5_1}) {
+    const std::uint32_t num_cols = type == tensor_type::bf16 ? 16384 : 4096;
+    const auto tensor = testing_support::random_tensor(type, 283, num_cols, random);
+    std::vector<std::span<const std::byte>> parts;
+    const auto packed = gpu->pack("w", tensor.view(), [&](auto part) { parts.push_back(part); });
+    ASSERT_TRUE(packed);
+    EXPECT_EQ(parts.size() >= 2, tensor.bytes.size() > std::size_t{8} << 20)
+        << "a large tensor is reported in parts";
+    EXPECT_TRUE(testing_support::are_in_order(parts, tensor.bytes));
+    EXPECT_GE((*packed)->size_bytes(), tensor.bytes.size());
+    EXPECT_LE(static_cast<double>((*packed)->size_bytes()), 1.01 * static_cast<double>(tensor.bytes.size()));
+  }
+}
+
+TEST(cuda_device, packing_for_streams_gives_back_what_it_took_wherever_it_fails) {
+  std::mt19937 random(1);
+  const auto tensor = testing_support::random_tensor(tensor_type::bf16, 20, 64, random);
+  for (const char* call : {"cudaMalloc", "cudaMemcpyAsync", "cudaLaunchKernel", "cudaEventSynchronize"}) {
+    for (std::uint32_t skipped = 0;; ++skipped) {
+      emulation::emulated_runtime runtime;
+      const auto gpu = *cuda_device::open(runtime, 0, arithmetic::sixteen_bit);
+      const auto owned = runtime.num_owned();
+      runtime.fail(call, skipped, failure_kind::out_of_memory);
+      const auto packed = gpu->pack("blk.0.attn_q.weight", tensor.view());
+      if (packed) {
+        EXPECT_GT(skipped, 0U) << call << " never failed";
+        break;
+      }
+      EXPECT_NE(packed.error().message().find("blk.0.attn_q.weight"), std::string::npos);
+      EXPECT_EQ(runtime.num_owned(), owned) << call << ", " << skipped;
+    }
+  }
 }
 
 TEST(cuda_device, pack_names_the_tensor_when_a_rule_is_broken_or_memory_is_short) {

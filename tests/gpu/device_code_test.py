@@ -71,3 +71,25 @@ def test_roundings_are_those_that_are_written(kernels):
 def test_no_kernel_calls_a_function_that_is_not_there(kernels):
     for name, body in kernels.items():
         assert not re.search(r"\bcall\b", body), name
+
+
+def streamed(kernels):
+    return {k: b for k, b in kernels.items() if re.search(r"\d+stream_\w+E", k)}
+
+
+def test_streamed_products_use_the_tensor_core_and_asynchronous_copies(kernels):
+    assert len(streamed(kernels)) == 9
+    for name, body in streamed(kernels).items():
+        assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in body, name
+        assert "cp.async.cg.shared.global" in body and "cp.async.wait_group" in body, name
+        assert "ld.shared" in body, name  # and not by addresses of any kind
+
+
+def test_streamed_products_keep_their_sums_in_registers(kernels):
+    for name, body in streamed(kernels).items():
+        assert ".local" not in body, name
+
+
+def test_no_sum_is_made_by_atomics(kernels):
+    for name, body in kernels.items():
+        assert not re.search(r"\b(atom|red)\.", body), name

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "gpu/kernels/sixteen_bit.hpp"
+#include "gpu/runtime_api.hpp"
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/compute_device.hpp"
 #include "runtime/device/matrix.hpp"
@@ -18,15 +20,22 @@ namespace paceline::gpu {
 
 /// The GPU that a test program is about: the emulation, its order of threads given by `seed`, or a real one.
 /// The program is linked with the one or the other. Null where this machine has none.
-std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t seed);
+std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t seed, arithmetic products);
+
+/// Whether it takes seconds where a GPU takes milliseconds.
+bool tested_gpu_is_emulated();
+
+/// What the device made last runs on; null where this machine has no GPU.
+runtime_api* tested_runtime();
 
 /// Arrays on a GPU and ops on them, for tests that compare with the host's references.
 class gpu_test : public testing::Test {
  protected:
+  explicit gpu_test(arithmetic products = arithmetic::reference) : products_(products) {}
   void SetUp() override {
     seed_ = std::random_device{}();
     random_.seed(seed_);
-    gpu_ = make_tested_gpu(seed_);
+    gpu_ = make_tested_gpu(seed_, products_);
     if (!gpu_) GTEST_SKIP() << "this machine has no GPU";
     stream_ = gpu_->make_stream("test", 0);
   }
@@ -78,6 +87,7 @@ class gpu_test : public testing::Test {
     return x;
   }
 
+  const arithmetic products_;
   std::mt19937 random_;
   std::unique_ptr<device::compute_device> gpu_;
   std::unique_ptr<device::stream> stream_;

@@ -6,12 +6,21 @@
 
 namespace paceline::gpu {
 
-std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t seed) {
-  static std::unique_ptr<emulation::emulated_runtime> runtime; // outlives the device of the test before
+namespace {
+
+std::unique_ptr<emulation::emulated_runtime> runtime; // outlives the device of the test before
+
+} // namespace
+
+std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t seed, arithmetic products) {
   runtime = std::make_unique<emulation::emulated_runtime>(seed);
-  auto opened = cuda_device::open(*runtime, 0);
+  auto opened = cuda_device::open(*runtime, 0, products);
   if (!opened) throw std::runtime_error(opened.error().message());
   return *std::move(opened);
 }
+
+bool tested_gpu_is_emulated() { return true; }
+
+runtime_api* tested_runtime() { return runtime.get(); }
 
 } // namespace paceline::gpu

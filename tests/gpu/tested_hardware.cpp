@@ -3,9 +3,13 @@
 
 namespace paceline::gpu {
 
-std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t) {
-  auto opened = open_device(0);
+std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t, arithmetic products) {
+  auto opened = open_device(0, products);
   return opened ? *std::move(opened) : nullptr;
 }
+
+bool tested_gpu_is_emulated() { return false; }
+
+runtime_api* tested_runtime() { return runtime_of_devices(); }
 
 } // namespace paceline::gpu

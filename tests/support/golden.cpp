@@ -27,7 +27,8 @@ double log_sum_exp(std::span<const float> logits) {
 }
 
 /// Logits before each answer token, [answer.size()][vocab_size], in one pass.
-std::vector<float> teacher_forced_logits(cpu_model& model, const golden_prompt& golden) {
+std::vector<float> teacher_forced_logits(const model::transformer& model, const pass_runner& forward,
+                                         const golden_prompt& golden) {
   constexpr std::uint32_t block_size = 16;
   const auto first = static_cast<std::uint32_t>(golden.prompt.size()) - 1;
   const auto num_rows = first + static_cast<std::uint32_t>(golden.answer.size());
@@ -38,9 +39,9 @@ std::vector<float> teacher_forced_logits(cpu_model& model, const golden_prompt& 
     rows[p].token = p <= first ? golden.prompt[p] : golden.answer[p - first - 1];
   std::vector<std::uint32_t> wanted;
   for (std::uint32_t p = first; p < num_rows; ++p) wanted.push_back(p);
-  std::vector<float> logits(wanted.size() * model.get().info().vocab_size);
-  const auto kv = model.make_kv(num_rows / block_size + 1, block_size);
-  model.forward(paged.batch(rows), *kv, {wanted, logits, {}});
+  std::vector<float> logits(wanted.size() * model.info().vocab_size);
+  const auto kv = model.make_kv_storage(num_rows / block_size + 1, block_size);
+  forward(paged.batch(rows), *kv, {wanted, logits, {}});
   return logits;
 }
 
@@ -67,11 +68,19 @@ std::vector<golden_prompt> read_golden(const std::filesystem::path& path) {
 }
 
 agreement measure_agreement(cpu_model& model, const std::vector<golden_prompt>& prompts) {
-  const std::size_t vocab_size = model.get().info().vocab_size;
+  const auto forward = [&](const auto& batch, auto& kv, const auto& outputs) {
+    model.forward(batch, kv, outputs);
+  };
+  return measure_agreement(model.get(), forward, prompts);
+}
+
+agreement measure_agreement(const model::transformer& model, const pass_runner& forward,
+                            const std::vector<golden_prompt>& prompts) {
+  const std::size_t vocab_size = model.info().vocab_size;
   agreement result;
   double difference = 0;
   for (const golden_prompt& golden : prompts) {
-    const std::vector<float> all = teacher_forced_logits(model, golden);
+    const std::vector<float> all = teacher_forced_logits(model, forward, golden);
     for (std::size_t i = 0; i < golden.answer.size(); ++i) {
       const std::span logits(all.data() + i * vocab_size, vocab_size);
       const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,12 @@ struct agreement {
   double same_best_percent() const { return 100.0 * num_clear_same_best / num_clear; }
 };
 
+/// Runs a pass of a model to its end, on whatever device it is.
+using pass_runner =
+    std::function<void(const device::row_batch&, model::kv_storage&, const model::forward_outputs&)>;
+
+agreement measure_agreement(const model::transformer& model, const pass_runner& forward,
+                            const std::vector<golden_prompt>& prompts);
 agreement measure_agreement(cpu_model& model, const std::vector<golden_prompt>& prompts);
 
 } // namespace paceline::test

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <set>
 #include <stdexcept>
 #include <vector>
@@ -111,6 +112,89 @@ TEST(thread_block, a_barrier_that_not_all_threads_reach_is_a_fault) {
   EXPECT_NO_THROW(run_grid(shape, 1, [] {
     if (this_thread().index < 32) wait_for_warp();
   })); // a whole warp
+}
+
+TEST(thread_block, lanes_lay_out_values_for_their_warp) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    run_grid({1, 1, num_threads, 0}, seed, [&] {
+      const std::uint32_t self = this_thread().index;
+      for (std::uint32_t round = 0; round < 3; ++round) {
+        const std::uint32_t value[2] = {self, round};
+        const std::byte* const slots = lay_out_in_warp(value, sizeof value);
+        for (std::uint32_t lane = 0; lane < 32; ++lane) {
+          std::uint32_t seen[2];
+          std::memcpy(seen, slots + lane * shared_slot_bytes, sizeof seen);
+          EXPECT_EQ(seen[0], self / 32 * 32 + lane);
+          EXPECT_EQ(seen[1], round);
+        }
+      }
+    });
+  }
+}
+
+constexpr std::size_t copy_bytes = 16;
+
+/// What a lane sees where its neighbour copies to: after waiting for all groups but `rest`, and a barrier or
+/// none.
+std::vector<float> copied_by_neighbours(std::uint64_t seed, std::size_t rest, bool with_barrier) {
+  alignas(copy_bytes) static float source[2][32 * 4];
+  for (int i = 0; i < 128; ++i)
+    source[0][i] = static_cast<float>(i), source[1][i] = static_cast<float>(1000 + i);
+  std::vector<float> seen(64);
+  run_grid({1, 1, 32, 2 * 32 * copy_bytes}, seed, [&] {
+    const std::uint32_t self = this_thread().index, other = (self + 1) % 32;
+    for (std::uint32_t part = 0; part < 2; ++part) {
+      begin_copy(reinterpret_cast<std::byte*>(shared() + (part * 32 + self) * 4),
+                 reinterpret_cast<const std::byte*>(source[part] + self * 4), copy_bytes);
+      end_copy_group();
+    }
+    wait_for_copies(rest);
+    if (with_barrier) wait_for_warp();
+    for (std::uint32_t part = 0; part < 2; ++part) seen[part * 32 + self] = shared()[(part * 32 + other) * 4];
+  });
+  return seen;
+}
+
+TEST(thread_block, copies_have_arrived_after_the_wait_and_a_barrier_and_not_before) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const auto all = copied_by_neighbours(seed, 0, true), first = copied_by_neighbours(seed, 1, true);
+    const auto none = copied_by_neighbours(seed, 2, true), early = copied_by_neighbours(seed, 0, false);
+    bool any_missed = false;
+    for (std::uint32_t lane = 0; lane < 32; ++lane) {
+      const auto expected = static_cast<float>((lane + 1) % 32 * 4);
+      EXPECT_EQ(all[lane], expected);
+      EXPECT_EQ(all[32 + lane], 1000 + expected);
+      EXPECT_EQ(first[lane], expected);
+      EXPECT_TRUE(std::isnan(first[32 + lane])) << "its group was not waited for";
+      EXPECT_TRUE(std::isnan(none[lane]) && std::isnan(none[32 + lane]));
+      any_missed = any_missed || std::isnan(early[lane]);
+    }
+    EXPECT_TRUE(any_missed) << "a wait is for the thread's own copies only";
+  }
+}
+
+TEST(thread_block, a_copy_spoils_what_was_there_when_it_begins) {
+  alignas(copy_bytes) static const float source[4] = {1, 2, 3, 4};
+  run_grid({1, 1, 32, copy_bytes}, 1, [&] {
+    if (this_thread().index != 7) return;
+    shared()[0] = 5;
+    begin_copy(reinterpret_cast<std::byte*>(shared()), reinterpret_cast<const std::byte*>(source),
+               copy_bytes);
+    EXPECT_TRUE(std::isnan(shared()[0]));
+  });
+}
+
+TEST(thread_block, copies_to_elsewhere_or_to_crooked_addresses_are_faults) {
+  alignas(copy_bytes) static std::byte source[2 * copy_bytes];
+  const auto copy = [&](std::ptrdiff_t to, std::size_t from) {
+    run_grid({1, 1, 32, 64}, 1,
+             [&] { begin_copy(reinterpret_cast<std::byte*>(shared()) + to, source + from, copy_bytes); });
+  };
+  EXPECT_NO_THROW(copy(48, 0));
+  EXPECT_THROW(copy(64, 0), copy_fault);
+  EXPECT_THROW(copy(-16, 0), copy_fault);
+  EXPECT_THROW(copy(8, 0), copy_fault);
+  EXPECT_THROW(copy(16, 4), copy_fault);
 }
 
 TEST(thread_block, what_a_thread_throws_comes_out) {

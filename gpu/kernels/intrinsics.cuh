@@ -1,0 +1,106 @@
+#pragma once
+
+#include "gpu/kernels/dialect.cuh"
+
+#ifndef __CUDACC__
+#include "gpu/emulation/tensor_core.hpp"
+#include "runtime/device/float16.hpp"
+
+#include <cstring>
+#endif
+
+// What C++ has no words for: all PTX of the kernels, each piece with a model for the emulation.
+// tests/gpu/kernels/intrinsics_test.cpp compares the two where there is a GPU.
+
+namespace paceline::gpu::PACELINE_KERNEL_SPACE {
+
+/// 16 bytes, which a thread reads at once.
+struct alignas(16) quad {
+  std::uint32_t words[4];
+};
+
+#ifdef __CUDACC__
+
+PACELINE_DEVICE quad read_quad(const std::byte* at) {
+  const uint4 read = *reinterpret_cast<const uint4*>(at);
+  return {{read.x, read.y, read.z, read.w}};
+}
+
+/// c += a * b on the tensor core: a 16 x 16, b 16 x 8, c 16 x 8; float16 in, float32 out. With g = lane / 4
+/// and t = lane % 4 a lane has: of a, rows g, g + 8, g, g + 8 of columns 2 t, 2 t + 1 (first two words) and 2
+/// t + 8, 2 t + 9 (last two); of b, rows 2 t, 2 t + 1 and 2 t + 8, 2 t + 9 of column g; of c, columns 2 t, 2
+/// t + 1 of row g, then of row g + 8. All lanes of the warp call it. How an element's 17 terms are added up
+/// is the core's own, but the same for every column: no column depends on another, or on its place.
+PACELINE_DEVICE void multiply_add_tile(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                       std::uint32_t b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+               "{%0,%1,%2,%3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// Begins to copy 16 bytes from the device's to the block's shared memory; both lie at multiples of 16.
+PACELINE_DEVICE void begin_copy(std::byte* shared, const std::byte* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+               :
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))), "l"(from)
+               : "memory");
+}
+/// What the thread began to copy since the last call is a group; perhaps an empty one.
+PACELINE_DEVICE void end_copy_group() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+/// Returns when all of the thread's groups but the last `Rest` have arrived: for the thread itself. Others
+/// see them after the next barrier.
+template <std::uint32_t Rest>
+PACELINE_DEVICE void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" : : "n"(Rest) : "memory");
+}
+
+/// Two float16 in a word, less two others; each rounded to the nearest.
+PACELINE_DEVICE std::uint32_t subtract_halves(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t out;
+  asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+  return out;
+}
+/// Two values rounded to the nearest float16, `low` in the lower half of the word.
+PACELINE_DEVICE std::uint32_t halves_of(float low, float high) {
+  std::uint32_t out;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+  return out;
+}
+/// Value of the float16 in the lower half of a word.
+PACELINE_DEVICE float float_of_half(std::uint32_t bits) {
+  float out;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(static_cast<std::uint16_t>(bits)));
+  return out;
+}
+
+#else
+
+inline quad read_quad(const std::byte* at) {
+  quad out;
+  std::memcpy(&out, __builtin_assume_aligned(at, 16), sizeof out);
+  return out;
+}
+inline void multiply_add_tile(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                              std::uint32_t b1) {
+  emulation::multiply_add_tile(c, a, b0, b1);
+}
+inline void begin_copy(std::byte* shared, const std::byte* from) { emulation::begin_copy(shared, from, 16); }
+inline void end_copy_group() { emulation::end_copy_group(); }
+template <std::uint32_t Rest>
+void wait_for_copies() {
+  emulation::wait_for_copies(Rest);
+}
+inline std::uint32_t halves_of(float low, float high) {
+  return device::f16_of_float(low) | std::uint32_t{device::f16_of_float(high)} << 16;
+}
+inline float float_of_half(std::uint32_t bits) {
+  return device::float_of_f16(static_cast<std::uint16_t>(bits));
+}
+inline std::uint32_t subtract_halves(std::uint32_t a, std::uint32_t b) {
+  return halves_of(float_of_half(a) - float_of_half(b), float_of_half(a >> 16) - float_of_half(b >> 16));
+}
+
+#endif
+
+} // namespace paceline::gpu::PACELINE_KERNEL_SPACE

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+// Products with activations of 16 bits, as a GPU makes them on its tensor cores: the contract of matmul under
+// `arithmetic::sixteen_bit`, beside that of runtime/device/op_matmul.hpp (docs/decisions/0501 says why there
+// are two).
+//
+// **Activations.** A row of x is multiplied by a power of two, `multiplier_to_f16(max |x|)`, that brings its
+// largest value between 2^14 and 2^15, and rounded to float16: 11 bits for values down to 2^-28 of the row's
+// largest. A row with a value that is not finite has results that are NaN.
+//
+// **Weights** are not rounded. Codes of up to 8 bits are float16 as they are; F16 is; BF16 becomes so by a
+// power of two a row, but for what is smaller than 2^-32 of the row's largest.
+//
+// **Sums.** The columns are cut into splits of whole multiples of 256 (`gpu/split_columns.hpp`: by the shape
+// of the matrix alone). In a split, from acc = 0, per group of columns that share a scale, ascending:
+//
+//     j   = sum of code * x          16 columns at a time on the tensor core, which adds them to what it has
+//     so far acc = fma(j, scale, acc)       scale = d * sc, exact acc = fma(min, s, acc)         s the sum of
+//     the group's 32 x, in order; formats with minima only
+//
+// and for F16 and BF16 acc itself is what the core adds to. Then acc is multiplied by the inverse powers of
+// two of weights and row; the splits are added in ascending order; y = that, or that + bias; with `add`,
+// y_before + that.
+//
+// Every step but the tensor core's is rounded once. How that rounds the sum of its 17 terms is its own:
+// float32 with no more than 2^-23 of the largest term lost for each. So a row's result has the same bits on
+// one kind of GPU whatever the other rows, their number and its place among them; but not those of another
+// device.
+
+namespace paceline::gpu {
+
+/// How products are made.
+enum class arithmetic : std::uint8_t {
+  reference,   ///< as runtime/device/op_matmul.hpp has it, to the bit: the results of every other device
+  sixteen_bit, ///< as above
+};
+
+/// A power of two times `largest`, not negative, is at least 2^14 and less than 2^15; 2^126 for what is
+/// smaller than 2^-112, NaN for what is not finite.
+constexpr float multiplier_to_f16(float largest) noexcept {
+  constexpr std::uint32_t bias = 127, most = 126;
+  const std::uint32_t exponent = std::bit_cast<std::uint32_t>(largest) >> 23;
+  if (exponent >= 255) return std::numeric_limits<float>::quiet_NaN();
+  const std::uint32_t wanted = 14 + 2 * bias - exponent; // biased
+  return std::bit_cast<float>((wanted < most + bias ? wanted : most + bias) << 23);
+}
+
+} // namespace paceline::gpu

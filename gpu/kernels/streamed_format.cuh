@@ -1,0 +1,92 @@
+#pragma once
+
+#include "gpu/kernels/intrinsics.cuh"
+#include "gpu/kernels/streamed_params.hpp"
+
+// What a lane makes of its words of a tile in shared memory (gpu/kernels/streamed_layout.hpp): operands of
+// the tensor core, and scales.
+
+namespace paceline::gpu::PACELINE_KERNEL_SPACE {
+
+using device::tensor_type;
+
+/// One lane's words of one unit of 32 columns.
+struct unit_words {
+  std::uint32_t low[4];
+  std::uint32_t high[2];
+};
+
+/// Two equal float16 of the value 1024 + n: n <= 1023 are its lower bits.
+constexpr std::uint32_t halves_of_1024_plus(std::uint32_t n) { return (0x6400U + n) * 0x10001U; }
+
+template <tensor_type Type>
+PACELINE_DEVICE unit_words read_unit(const std::byte* tile, std::uint32_t unit, const quad& low) {
+  constexpr std::uint32_t code_bits = streamed_layout_of(Type).code_bits;
+  unit_words out{};
+  const std::uint32_t lane = lane_index();
+  if constexpr (code_bits == 8) {
+    const quad plane = read_quad(tile + unit * 512 + lane * 16);
+    for (std::uint32_t i = 0; i < 4; ++i) out.low[i] = plane.words[i];
+    return out;
+  }
+  out.low[0] = low.words[unit * 2], out.low[1] = low.words[unit * 2 + 1];
+  if constexpr (code_bits == 5)
+    out.high[0] = *reinterpret_cast<const std::uint32_t*>(tile + 512 + lane * 4) >> (unit * 8);
+  if constexpr (code_bits == 6)
+    out.high[0] = *reinterpret_cast<const std::uint32_t*>(tile + 512 + lane * 8 + unit * 4);
+  return out;
+}
+
+/// Pair `pair` of step `step` < 2 of the unit: two codes as float16.
+template <tensor_type Type>
+PACELINE_DEVICE std::uint32_t codes_as_halves(const unit_words& words, std::uint32_t step,
+                                              std::uint32_t pair) {
+  constexpr streamed_layout layout = streamed_layout_of(Type);
+  std::uint32_t codes = 0;
+  if constexpr (layout.code_bits == 8) {
+    codes = words.low[step * 2 + pair / 2] >> (pair % 2 * 8) & 0x00ff00ffU;
+  } else {
+    codes = words.low[step] >> (pair * 4) & 0x000f000fU;
+    if constexpr (layout.code_bits == 5) codes |= (words.high[0] >> (step * 4 + pair) & 0x00010001U) << 4;
+    if constexpr (layout.code_bits == 6)
+      codes |= (words.high[0] >> ((step * 4 + pair) * 2) & 0x00030003U) << 4;
+  }
+  return subtract_halves(codes | halves_of_1024_plus(0), halves_of_1024_plus(layout.offset));
+}
+
+/// What scales the groups of one unit of one row.
+struct unit_scales {
+  float scale[2]; ///< of each group
+  float min;
+};
+
+/// Of row `row` < 16, from the header of the tile's span.
+template <tensor_type Type>
+PACELINE_DEVICE unit_scales read_scales(const std::byte* header, std::uint32_t row, std::uint32_t quarter,
+                                        std::uint32_t unit) {
+  const auto word = [&](std::uint32_t at) { return *reinterpret_cast<const std::uint32_t*>(header + at); };
+  const auto half_word = [&](std::uint32_t at) -> std::uint32_t {
+    return *reinterpret_cast<const std::uint16_t*>(header + at);
+  };
+  unit_scales out{};
+  if constexpr (Type == tensor_type::q4_1) {
+    const std::uint32_t both = word(row * 8 + unit * 4);
+    out.scale[0] = float_of_half(both), out.min = float_of_half(both >> 16);
+  } else if constexpr (Type == tensor_type::q4_k || Type == tensor_type::q5_k) {
+    const std::uint32_t both = word(row * 4);
+    const std::uint32_t fields = half_word(64 + quarter * 32 + row * 2) |
+                                 static_cast<std::uint32_t>(header[192 + quarter * 16 + row]) << 16;
+    out.scale[0] = float_of_half(both) * static_cast<float>(fields >> (12 * unit) & 63U);
+    out.min = float_of_half(both >> 16) * static_cast<float>(fields >> (12 * unit + 6) & 63U);
+  } else if constexpr (Type == tensor_type::q6_k) {
+    const float d = float_of_half(half_word(row * 2));
+    const std::uint32_t scales = word(32 + quarter * 64 + row * 4) >> (16 * unit);
+    for (std::uint32_t g = 0; g < 2; ++g)
+      out.scale[g] = d * static_cast<float>(static_cast<std::int8_t>(scales >> (8 * g) & 255U));
+  } else {
+    out.scale[0] = float_of_half(half_word(row * 4 + unit * 2));
+  }
+  return out;
+}
+
+} // namespace paceline::gpu::PACELINE_KERNEL_SPACE

@@ -1,0 +1,245 @@
+#pragma once
+
+#include "gpu/kernels/streamed_format.cuh"
+
+// Products that read each weight once for up to 64 rows of x (gpu/kernels/sixteen_bit.hpp defines them). A
+// warp streams two strips of 16 rows of the matrix through its part of shared memory, several tiles ahead,
+// makes operands of them in registers, and multiplies each with all tiles of 8 rows of x, which it reads from
+// the cache that all warps of a multiprocessor share. It meets no other warp. The same code, in the same
+// order, serves every number of tiles.
+
+namespace paceline::gpu::PACELINE_KERNEL_SPACE {
+
+/// A strip of weights on its way through the warp's shared memory: slots for headers, then slots for tiles.
+template <tensor_type Type>
+struct strip_stream {
+  static constexpr streamed_layout layout = streamed_layout_of(Type);
+  const std::byte* strip;
+  std::byte* slots;
+
+  PACELINE_DEVICE std::byte* header(std::uint32_t tile) const {
+    return slots + tile / layout.tiles_of_span % layout.header_slots() * layout.header_bytes;
+  }
+  PACELINE_DEVICE std::byte* codes(std::uint32_t tile) const {
+    return slots + layout.header_slots() * layout.header_bytes + tile % layout.stages * layout.tile_bytes();
+  }
+  /// Begins to copy a tile, and with the first of a span the span's header.
+  PACELINE_DEVICE void fetch(std::uint32_t tile) const {
+    const std::uint32_t in_span = tile % layout.tiles_of_span;
+    const std::byte* const span = strip + std::size_t{tile / layout.tiles_of_span} * layout.span_bytes();
+    const std::byte* const from = span + layout.header_bytes + in_span * layout.tile_bytes();
+    std::byte* const to = codes(tile);
+    for (std::uint32_t at = lane_index() * 16; at < layout.tile_bytes(); at += warp_size * 16)
+      begin_copy(to + at, from + at);
+    if constexpr (layout.header_bytes != 0) {
+      if (in_span != 0) return;
+      for (std::uint32_t at = lane_index() * 16; at < layout.header_bytes; at += warp_size * 16)
+        begin_copy(header(tile) + at, span + at);
+    }
+  }
+};
+
+/// One unit of x, all its rows, as a lane has it.
+template <std::uint32_t NumTiles>
+struct unit_of_rows {
+  quad halves[NumTiles];
+  float sums[NumTiles][2]; ///< of the two rows whose products the lane has
+};
+
+template <std::uint32_t NumTiles>
+PACELINE_DEVICE void read_rows(const arranged_rows& x, std::uint32_t unit, bool with_sums,
+                               unit_of_rows<NumTiles>& out) {
+  PACELINE_UNROLL
+  for (std::uint32_t j = 0; j < NumTiles; ++j) {
+    const std::size_t tile = std::size_t{unit} * NumTiles + j;
+    out.halves[j] = read_quad(x.halves + tile * 512 + lane_index() * 16);
+    if (!with_sums) continue;
+    const float* const sums = x.sums + tile * token_tile + lane_index() % 4 * 2;
+    out.sums[j][0] = sums[0], out.sums[j][1] = sums[1];
+  }
+}
+
+/// What a lane has of a strip's products: rows lane / 4 and lane / 4 + 8 of the strip (last index / 2) with
+/// rows 8 j + 2 (lane % 4) and the next of x (last index % 2).
+template <std::uint32_t NumTiles>
+using strip_sums = float[NumTiles][4];
+
+template <tensor_type Type, std::uint32_t NumTiles>
+PACELINE_DEVICE void multiply_codes(const unit_words& words, const unit_scales (&scales)[2],
+                                    const unit_of_rows<NumTiles>& x, strip_sums<NumTiles>& acc) {
+  constexpr streamed_layout layout = streamed_layout_of(Type);
+  std::uint32_t a[2][4];
+  PACELINE_UNROLL
+  for (std::uint32_t i = 0; i < 8; ++i) a[i / 4][i % 4] = codes_as_halves<Type>(words, i / 4, i % 4);
+  PACELINE_UNROLL
+  for (std::uint32_t j = 0; j < NumTiles; ++j) {
+    float sum[4] = {};
+    PACELINE_UNROLL
+    for (std::uint32_t step = 0; step < 2; ++step) {
+      multiply_add_tile(sum, a[step], x.halves[j].words[step * 2], x.halves[j].words[step * 2 + 1]);
+      if (layout.group_cols == 32 && step == 0) continue;
+      PACELINE_UNROLL
+      for (std::uint32_t i = 0; i < 4; ++i) {
+        acc[j][i] = std::fma(sum[i], scales[i / 2].scale[layout.group_cols == 32 ? 0 : step], acc[j][i]);
+        if (layout.has_mins) acc[j][i] = std::fma(scales[i / 2].min, x.sums[j][i % 2], acc[j][i]);
+        sum[i] = 0;
+      }
+    }
+  }
+}
+
+/// A unit of F16 or BF16; `multipliers` are of the lane's two rows.
+template <tensor_type Type, std::uint32_t NumTiles>
+PACELINE_DEVICE void multiply_values(const std::byte* codes, std::uint32_t unit,
+                                     const float (&multipliers)[2], const unit_of_rows<NumTiles>& x,
+                                     strip_sums<NumTiles>& acc) {
+  PACELINE_UNROLL
+  for (std::uint32_t step = 0; step < 2; ++step) {
+    const quad values = read_quad(codes + (unit * 2 + step) * 512 + lane_index() * 16);
+    std::uint32_t a[4];
+    PACELINE_UNROLL
+    for (std::uint32_t pair = 0; pair < 4; ++pair) {
+      const std::uint32_t both = values.words[pair];
+      if constexpr (Type == tensor_type::bf16)
+        a[pair] = halves_of(std::bit_cast<float>(both << 16) * multipliers[pair % 2],
+                            std::bit_cast<float>(both & 0xffff0000U) * multipliers[pair % 2]);
+      else
+        a[pair] = both;
+    }
+    PACELINE_UNROLL
+    for (std::uint32_t j = 0; j < NumTiles; ++j)
+      multiply_add_tile(acc[j], a, x.halves[j].words[step * 2], x.halves[j].words[step * 2 + 1]);
+  }
+}
+
+template <tensor_type Type, std::uint32_t NumTiles>
+PACELINE_DEVICE void multiply_tile(const strip_stream<Type>& strip, std::uint32_t tile,
+                                   const float (&multipliers)[2], const unit_of_rows<NumTiles> (&x)[2],
+                                   strip_sums<NumTiles>& acc) {
+  const std::byte* const codes = strip.codes(tile);
+  if constexpr (streamed_layout_of(Type).code_bits == 16) {
+    PACELINE_UNROLL
+    for (std::uint32_t u = 0; u < 2; ++u) multiply_values<Type, NumTiles>(codes, u, multipliers, x[u], acc);
+  } else {
+    quad low{};
+    if constexpr (streamed_layout_of(Type).code_bits != 8) low = read_quad(codes + lane_index() * 16);
+    const std::uint32_t row = lane_index() / 4, quarter = tile % 4;
+    PACELINE_UNROLL
+    for (std::uint32_t u = 0; u < 2; ++u) {
+      const unit_scales scales[2] = {read_scales<Type>(strip.header(tile), row, quarter, u),
+                                     read_scales<Type>(strip.header(tile), row + 8, quarter, u)};
+      multiply_codes<Type, NumTiles>(read_unit<Type>(codes, u, low), scales, x[u], acc);
+    }
+  }
+}
+
+PACELINE_DEVICE void store_sum(const streamed_params& p, std::uint32_t row, std::uint32_t n, float sum) {
+  if (p.num_splits > 1) {
+    p.partial[(std::size_t{block_y()} * p.num_rows + row) * p.weights.num_rows + n] = sum;
+    return;
+  }
+  float* const y = p.y + row * p.y_stride + n;
+  if (p.bias != nullptr) sum = sum + p.bias[n];
+  *y = p.add ? *y + sum : sum;
+}
+
+template <std::uint32_t NumTiles>
+PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t strip, const float (&multipliers)[2],
+                                const strip_sums<NumTiles>& acc) {
+  PACELINE_UNROLL
+  for (std::uint32_t j = 0; j < NumTiles; ++j) {
+    PACELINE_UNROLL
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const std::uint32_t n = strip * strip_rows + lane_index() / 4 + i / 2 * 8;
+      const std::uint32_t row = j * token_tile + lane_index() % 4 * 2 + i % 2;
+      if (n >= p.weights.num_rows || row >= p.num_rows) continue;
+      store_sum(p, row, n, (acc[j][i] * (1.0F / multipliers[i / 2])) * p.x.scales[row]);
+    }
+  }
+}
+
+template <tensor_type Type, std::uint32_t NumTiles>
+PACELINE_DEVICE void multiply_strips(const streamed_params& p) {
+  constexpr streamed_layout layout = streamed_layout_of(Type);
+  const std::uint32_t first = (block_x() * stream_warps + warp_index()) * stream_strips;
+  const std::uint32_t num_strips = p.weights.num_strips();
+  if (first >= num_strips) return; // the whole warp
+  std::byte* const slots = shared_memory<std::byte>() + warp_index() * stream_strips * layout.slot_bytes();
+  strip_stream<Type> strips[stream_strips];
+  float multipliers[stream_strips][2];
+  PACELINE_UNROLL
+  for (std::uint32_t s = 0; s < stream_strips; ++s) {
+    const std::uint32_t strip =
+        first + s < num_strips ? first + s : first; // twice, if there is no second one
+    strips[s] = {p.weights.bytes + strip * p.weights.strip_bytes, slots + s * layout.slot_bytes()};
+    PACELINE_UNROLL
+    for (std::uint32_t i = 0; i < 2; ++i)
+      multipliers[s][i] = Type == tensor_type::bf16
+                              ? p.weights.multipliers[strip * strip_rows + lane_index() / 4 + i * 8]
+                              : 1.0F;
+  }
+  const std::uint32_t begin = block_y() * p.tiles_of_split;
+  const std::uint32_t end = begin + p.tiles_of_split < p.num_tiles ? begin + p.tiles_of_split : p.num_tiles;
+  const auto fetch = [&](std::uint32_t tile) {
+    PACELINE_UNROLL
+    for (std::uint32_t s = 0; s < stream_strips; ++s)
+      if (tile < end) strips[s].fetch(tile);
+    end_copy_group();
+  };
+  for (std::uint32_t i = 0; i + 1 < layout.stages; ++i) fetch(begin + i);
+  float acc[stream_strips][NumTiles][4] = {};
+  for (std::uint32_t tile = begin; tile < end; ++tile) {
+    wait_for_copies<layout.stages - 2>();
+    sync_warp(); // all parts of the tile are here, and the slot of the one before, which is next, is free
+    fetch(tile + layout.stages - 1);
+    sync_warp(); // together again: not all lanes had the same to copy
+    unit_of_rows<NumTiles> x[2];
+    PACELINE_UNROLL
+    for (std::uint32_t u = 0; u < 2; ++u) read_rows(p.x, tile * 2 + u, layout.has_mins, x[u]);
+    PACELINE_UNROLL
+    for (std::uint32_t s = 0; s < stream_strips; ++s)
+      multiply_tile<Type, NumTiles>(strips[s], tile, multipliers[s], x, acc[s]);
+  }
+  PACELINE_UNROLL
+  for (std::uint32_t s = 0; s < stream_strips; ++s)
+    if (first + s < num_strips) store_sums<NumTiles>(p, first + s, multipliers[s], acc[s]);
+}
+
+template <tensor_type Type>
+PACELINE_DEVICE void stream_product(const streamed_params& p) {
+  switch (p.x.num_tiles) {
+  case 1:
+    return multiply_strips<Type, 1>(p);
+  case 2:
+    return multiply_strips<Type, 2>(p);
+  case 4:
+    return multiply_strips<Type, 4>(p);
+  default:
+    return multiply_strips<Type, 8>(p);
+  }
+}
+
+PACELINE_KERNEL stream_q4_0(streamed_params p) { stream_product<tensor_type::q4_0>(p); }
+PACELINE_KERNEL stream_q4_1(streamed_params p) { stream_product<tensor_type::q4_1>(p); }
+PACELINE_KERNEL stream_q4_k(streamed_params p) { stream_product<tensor_type::q4_k>(p); }
+PACELINE_KERNEL stream_q5_0(streamed_params p) { stream_product<tensor_type::q5_0>(p); }
+PACELINE_KERNEL stream_q5_k(streamed_params p) { stream_product<tensor_type::q5_k>(p); }
+PACELINE_KERNEL stream_q6_k(streamed_params p) { stream_product<tensor_type::q6_k>(p); }
+PACELINE_KERNEL stream_q8_0(streamed_params p) { stream_product<tensor_type::q8_0>(p); }
+PACELINE_KERNEL stream_f16(streamed_params p) { stream_product<tensor_type::f16>(p); }
+PACELINE_KERNEL stream_bf16(streamed_params p) { stream_product<tensor_type::bf16>(p); }
+
+PACELINE_KERNEL add_splits(add_splits_params p) {
+  const std::uint32_t n = index_in_row();
+  if (n >= p.num_outputs) return;
+  const auto partial = [&](std::uint32_t split) {
+    return p.partial[(std::size_t{split} * p.num_rows + block_y()) * p.num_outputs + n];
+  };
+  float sum = partial(0);
+  for (std::uint32_t split = 1; split < p.num_splits; ++split) sum = sum + partial(split);
+  float* const y = p.y + block_y() * p.y_stride + n;
+  if (p.bias != nullptr) sum = sum + p.bias[n];
+  *y = p.add ? *y + sum : sum;
+}
+
+} // namespace paceline::gpu::PACELINE_KERNEL_SPACE

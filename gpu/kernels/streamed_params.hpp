@@ -1,0 +1,92 @@
+#pragma once
+
+#include "gpu/kernels/params.hpp"
+
+namespace paceline::gpu {
+
+/// Threads of a block that packs: four tiles, a lane each for each lane that will read.
+inline constexpr std::uint32_t pack_threads = 128;
+
+/// Rows as in a file to whole strips. One thread a lane of a tile; grid (tiles of a strip * 32, strips).
+struct pack_weights_params {
+  weight_rows from; ///< the rows of the strips at hand
+  std::byte* to;    ///< the first of their strips
+  std::size_t strip_bytes;
+  std::uint32_t num_tiles; ///< of a strip
+};
+
+/// Multipliers of BF16 rows. One warp a row; grid (1, rows of the strips at hand).
+struct scale_weight_rows_params {
+  weight_rows from;
+  float* multipliers; ///< of the first row
+};
+
+/// Activations of up to 64 rows as the operand B of mma.m16n8k16: for each unit of 32 columns and each tile
+/// of 8 rows 16 bytes a lane. Lane 4 r + t has of row r the columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of the
+/// unit's first 16 columns, then of its second.
+struct arranged_rows {
+  std::byte* halves = nullptr; ///< [num_units][num_tiles][32][16]
+  float* scales = nullptr;     ///< [8 * num_tiles]: a row is its halves times this, a power of two
+  float* sums = nullptr;       ///< [num_units][8 * num_tiles], of the halves
+  std::uint32_t num_units = 0; ///< whole units of `split_cols`, zeros behind the last column
+  std::uint32_t num_tiles = 0; ///< 1, 2, 4 or 8, zeros behind the last row
+};
+
+inline constexpr std::uint32_t unit_cols = 32;
+inline constexpr std::uint32_t token_tile = 8;
+inline constexpr std::uint32_t streamed_rows = 64; ///< of x that weights are read for at a time
+inline constexpr std::uint32_t arrange_threads = 128;
+
+/// One thread a unit of a row; grid (units, rows of all tiles).
+struct arrange_rows_params {
+  const float* x;
+  std::size_t x_stride;
+  std::uint32_t num_rows;
+  std::uint32_t num_cols;
+  arranged_rows out;
+};
+
+/// Warps of a block of the streamed products, and strips a warp.
+inline constexpr std::uint32_t stream_warps = 4;
+inline constexpr std::uint32_t stream_strips = 2;
+
+/// One product for up to 64 rows of x. A warp two strips; grid (strips / 8, splits).
+struct streamed_params {
+  streamed_weights weights;
+  arranged_rows x;
+  std::uint32_t num_rows;       ///< of x
+  std::uint32_t num_tiles;      ///< of a strip
+  std::uint32_t tiles_of_split; ///< which a block multiplies with
+  std::uint32_t num_splits;
+  float* partial; ///< [num_splits][num_rows][weights.num_rows], when there are several
+  float* y;       ///< else
+  std::size_t y_stride;
+  const float* bias; ///< may be null
+  bool add;
+};
+
+/// Sums of the splits. One thread an output; grid (outputs, rows).
+struct add_splits_params {
+  const float* partial;
+  std::uint32_t num_splits;
+  std::uint32_t num_rows;
+  std::uint32_t num_outputs;
+  float* y;
+  std::size_t y_stride;
+  const float* bias;
+  bool add;
+};
+
+/// What the tests ask of the intrinsics; one warp.
+struct probe_params {
+  const std::uint32_t* a;  ///< [32][4] registers of lanes
+  const std::uint32_t* b;  ///< [32][2]
+  const float* c;          ///< [32][4]
+  float* products;         ///< [32][4]
+  const std::byte* copied; ///< [2][32][16], brought to shared memory and written to
+  std::byte* arrived;      ///< [2][32][16], by lanes that did not ask for them
+  std::uint32_t* halves;   ///< [32]: pairs of float16 of c[l][0], c[l][1], less the pair a[l][0]
+  float* widened;          ///< [32]: the lower half of a[l][0]
+};
+
+} // namespace paceline::gpu

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "gpu/kernels/streamed_params.hpp"
+
+#include <algorithm>
+
+namespace paceline::gpu {
+
+/// How the columns of a streamed product are shared out among blocks.
+struct column_splits {
+  std::uint32_t tiles_of_split = 0; ///< whole units of split_cols
+  std::uint32_t num_splits = 0;
+};
+
+/// By the shape of the matrix and nothing else, so that a row's sums are the same whoever it is computed
+/// with: as many splits as give a large GPU two blocks a multiprocessor.
+constexpr column_splits split_columns(std::uint32_t num_rows, std::uint32_t num_cols) {
+  constexpr std::uint32_t wanted_blocks = 256, rows_of_block = stream_warps * stream_strips * strip_rows;
+  const auto pieces = [](std::uint32_t num, std::uint32_t of) { return num / of + (num % of != 0 ? 1 : 0); };
+  const std::uint32_t num_units = std::max(pieces(num_cols, split_cols), 1U);
+  const std::uint32_t row_blocks = std::max(pieces(num_rows, rows_of_block), 1U);
+  const std::uint32_t wanted = std::min(pieces(wanted_blocks, row_blocks), num_units);
+  const std::uint32_t units_of_split = pieces(num_units, wanted);
+  return {units_of_split * tiles_of_split_unit, pieces(num_units, units_of_split)};
+}
+
+} // namespace paceline::gpu

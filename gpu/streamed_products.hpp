@@ -1,0 +1,37 @@
+#pragma once
+
+#include "gpu/kernels/streamed_params.hpp"
+#include "gpu/owners.hpp"
+#include "runtime/device/op_matmul.hpp"
+
+#include <span>
+
+namespace paceline::gpu {
+
+/// One product with weights in streaming order.
+struct streamed_output {
+  const streamed_weights* weights;
+  const device::matmul_output* to;
+};
+
+/// Launches the products of gpu/kernels/streamed_matmul.cuh. One a queue.
+class streamed_products {
+ public:
+  explicit streamed_products(command_queue& queue) : queue_(queue), done_(queue.on()) {}
+
+  /// Products of all rows of `args`, 64 at a time, with each of `outputs`.
+  void multiply(const device::matmul_args& args, std::span<const streamed_output> outputs);
+
+ private:
+  arranged_rows arrange(const device::matmul_args& args, std::uint32_t first_row, std::uint32_t num_rows);
+  void launch_product(const streamed_output& output, const arranged_rows& x, std::uint32_t first_row,
+                      std::uint32_t num_rows);
+  std::byte* room_in(memory& of, std::size_t num_bytes);
+
+  command_queue& queue_;
+  event done_;
+  memory arranged_; ///< the rows at hand
+  memory partial_;  ///< sums of the splits at hand
+};
+
+} // namespace paceline::gpu

@@ -1,0 +1,112 @@
+// Weights on their way to the device: as in the file, or in the order in which they are streamed.
+#include "gpu/cuda_device.hpp"
+#include "gpu/cuda_matrix.hpp"
+#include "gpu/kernels/streamed_params.hpp"
+#include "runtime/device/stored_block.hpp"
+
+#include <algorithm>
+
+namespace paceline::gpu {
+namespace {
+
+/// Bytes of a tensor that are copied at a time, after which their pages may go.
+constexpr std::size_t upload_bytes = std::size_t{8} << 20;
+/// Rows of a tensor that are packed at a time; a grid is no higher than 65535 blocks.
+constexpr std::size_t most_packed_rows = 32768;
+
+weight_rows rows_of(const device::tensor_view& tensor) {
+  const auto traits = *device::traits_of(tensor.type);
+  weight_rows out;
+  out.row_bytes = tensor.bytes.size() / tensor.num_rows;
+  out.type = tensor.type;
+  out.block_bytes = static_cast<std::uint16_t>(traits.block_bytes);
+  out.block_values = static_cast<std::uint16_t>(traits.block_values);
+  out.num_rows = static_cast<std::uint32_t>(tensor.num_rows);
+  out.num_cols = static_cast<std::uint32_t>(tensor.num_cols);
+  return out;
+}
+
+} // namespace
+
+expected<std::unique_ptr<const device::matrix>>
+cuda_device::pack(std::string_view name, const device::tensor_view& tensor, const device::bytes_done& done) {
+  if (auto ok = device::check_tensor(name, tensor); !ok) return std::move(ok).error();
+  const bool is_streamed =
+      context_.products == arithmetic::sixteen_bit && streamed_layout_of(tensor.type).is_streamed();
+  try {
+    context_.require(context_.api.use(context_.index), "cudaSetDevice");
+    return is_streamed ? pack_streamed(tensor, done) : pack_rows(tensor, done);
+  } catch (const cuda_failure& e) {
+    return error(e.error()).within("tensor " + std::string(name));
+  }
+}
+
+std::unique_ptr<const device::matrix> cuda_device::pack_rows(const device::tensor_view& tensor,
+                                                             const device::bytes_done& done) {
+  memory bytes(context_, memory_kind::on_device, tensor.bytes.size());
+  for (std::size_t at = 0; at < tensor.bytes.size(); at += upload_bytes) {
+    const auto part = tensor.bytes.subspan(at, std::min(upload_bytes, tensor.bytes.size() - at));
+    upload(bytes.data() + at, part);
+    if (done) done(part);
+  }
+  weight_rows rows = rows_of(tensor);
+  rows.bytes = bytes.data();
+  return std::make_unique<cuda_matrix>(context_, std::move(bytes), rows);
+}
+
+/// Rows come as in the file, some strips at a time, and a kernel puts them in order.
+std::unique_ptr<const device::matrix> cuda_device::pack_streamed(const device::tensor_view& tensor,
+                                                                 const device::bytes_done& done) {
+  const streamed_layout layout = streamed_layout_of(tensor.type);
+  weight_rows rows = rows_of(tensor);
+  const std::size_t num_spans = (std::size_t{rows.num_cols} + layout.span_cols() - 1) / layout.span_cols();
+  streamed_weights out{nullptr,   nullptr,       num_spans * layout.span_bytes(),
+                       rows.type, rows.num_rows, rows.num_cols};
+  // The file has all rows, and a strip is at most 64 * 16 times as large as what the file has of it: no
+  // overflow.
+  memory bytes(context_, memory_kind::on_device, out.num_strips() * out.strip_bytes);
+  memory multipliers;
+  if (rows.type == device::tensor_type::bf16)
+    multipliers = memory(context_, memory_kind::on_device, out.num_strips() * strip_rows * sizeof(float));
+  out.bytes = bytes.data();
+  out.multipliers = reinterpret_cast<const float*>(multipliers.data());
+
+  const std::size_t fitting =
+      std::clamp<std::size_t>(upload_bytes / rows.row_bytes, strip_rows, most_packed_rows);
+  const std::size_t rows_of_part = fitting / strip_rows * strip_rows;
+  const memory part_there(context_, memory_kind::on_device,
+                          std::min<std::size_t>(rows_of_part, rows.num_rows) * rows.row_bytes);
+  rows.bytes = part_there.data();
+  for (std::size_t first = 0; first < tensor.num_rows; first += rows_of_part) {
+    rows.num_rows = static_cast<std::uint32_t>(std::min<std::size_t>(rows_of_part, tensor.num_rows - first));
+    const auto part = tensor.bytes.subspan(first * rows.row_bytes, rows.num_rows * rows.row_bytes);
+    upload(part_there.data(), part);
+    pack_part(rows, bytes.data() + first / strip_rows * out.strip_bytes, out.strip_bytes,
+              static_cast<std::uint32_t>(num_spans * layout.tiles_of_span),
+              rows.type == device::tensor_type::bf16 ? reinterpret_cast<float*>(multipliers.data()) + first
+                                                     : nullptr);
+    if (done) done(part);
+  }
+  rows.bytes = nullptr;
+  rows.num_rows = out.num_rows;
+  return std::make_unique<cuda_matrix>(context_, std::move(bytes), rows, std::move(multipliers), out);
+}
+
+void cuda_device::pack_part(const weight_rows& from, std::byte* to, std::size_t strip_bytes,
+                            std::uint32_t num_tiles, float* multipliers) {
+  const std::lock_guard lock(transfer_mutex_);
+  const std::uint32_t num_strips = (from.num_rows + strip_rows - 1) / strip_rows;
+  const pack_weights_params params{from, to, strip_bytes, num_tiles};
+  transfer_queue_->launch(kernel_id::pack_weights,
+                          {(num_tiles * 32 + pack_threads - 1) / pack_threads, num_strips, pack_threads, 0},
+                          &params, sizeof params);
+  if (multipliers != nullptr) {
+    const scale_weight_rows_params scales{from, multipliers};
+    transfer_queue_->launch(kernel_id::scale_weight_rows, {1, num_strips * strip_rows, 32, 0}, &scales,
+                            sizeof scales);
+  }
+  transferred_->record(*transfer_queue_);
+  transferred_->wait(); // the next part comes to the same place
+}
+
+} // namespace paceline::gpu

@@ -1,0 +1,204 @@
+// Each intrinsic of gpu/kernels/intrinsics.cuh against what its comment says: on the emulation its model, and
+// where there is a GPU the instruction. So kernels proven on the one are right on the other as far as these
+// agree.
+#include "gpu/kernels/streamed_params.hpp"
+#include "gpu/owners.hpp"
+#include "runtime/device/float16.hpp"
+#include "tests/gpu/tested_device.hpp"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace paceline::gpu {
+namespace {
+
+using matrix_a = std::array<std::array<float, 16>, 16>;
+using matrix_b = std::array<std::array<float, 8>, 16>;
+using matrix_c = std::array<std::array<float, 8>, 16>;
+
+/// Two values, which float16 has, as the word that holds both.
+std::uint32_t pair_of(float low, float high) {
+  return device::f16_of_float(low) | std::uint32_t{device::f16_of_float(high)} << 16;
+}
+
+struct probe_results {
+  matrix_c products;
+  std::vector<std::byte> arrived;
+  std::vector<std::uint32_t> halves;
+  std::vector<float> widened;
+};
+
+class intrinsics : public gpu_test {
+ protected:
+  probe_results probe(const matrix_a& a, const matrix_b& b, const matrix_c& c,
+                      const std::vector<std::byte>& copied) {
+    std::vector<std::uint32_t> words_a, words_b;
+    std::vector<float> values_c;
+    for (std::uint32_t lane = 0; lane < 32; ++lane) {
+      const std::uint32_t g = lane / 4, t = lane % 4 * 2;
+      for (std::uint32_t i = 0; i < 4; ++i) {
+        const auto& row = a[g + i % 2 * 8];
+        words_a.push_back(pair_of(row[t + i / 2 * 8], row[t + 1 + i / 2 * 8]));
+        values_c.push_back(c[g + i / 2 * 8][t + i % 2]);
+      }
+      for (std::uint32_t i = 0; i < 2; ++i) words_b.push_back(pair_of(b[t + i * 8][g], b[t + 1 + i * 8][g]));
+    }
+    probe_params params{};
+    params.a = upload(words_a), params.b = upload(words_b), params.c = upload(values_c);
+    params.copied = upload(copied);
+    params.products = upload(std::vector<float>(128));
+    params.arrived = upload(std::vector<std::byte>(copied.size()));
+    params.halves = upload(std::vector<std::uint32_t>(32));
+    params.widened = upload(std::vector<float>(32));
+    launch(params);
+    probe_results out;
+    const auto products = download(params.products, 128);
+    for (std::uint32_t lane = 0; lane < 32; ++lane)
+      for (std::uint32_t i = 0; i < 4; ++i)
+        out.products[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2] = products[lane * 4 + i];
+    out.arrived = download(params.arrived, copied.size());
+    out.halves = download(params.halves, 32);
+    out.widened = download(params.widened, 32);
+    return out;
+  }
+
+  matrix_c products(const matrix_a& a, const matrix_b& b, const matrix_c& c) {
+    return probe(a, b, c, std::vector<std::byte>(1024)).products;
+  }
+
+  template <class Matrix, class Next>
+  static Matrix fill(const Next& next) {
+    Matrix out;
+    for (auto& row : out)
+      for (float& v : row) v = next();
+    return out;
+  }
+
+  /// Integers below `bound`.
+  auto integers(int bound) {
+    return [this, bound] { return static_cast<float>(static_cast<int>(random_() % (2 * bound)) - bound); };
+  }
+  /// Values of all magnitudes, as float16 has them.
+  auto halves() {
+    return [this] {
+      const auto bits = static_cast<std::uint16_t>(random_() & 0xffffU);
+      return (bits & 0x7c00U) == 0x7c00U ? 1.5F : device::float_of_f16(bits);
+    };
+  }
+
+ private:
+  void launch(const probe_params& params) {
+    const device_context on{*tested_runtime(), 0, "cuda:0"};
+    on.require(on.api.use(0), "cudaSetDevice");
+    command_queue queue(on, 0);
+    queue.launch(kernel_id::probe_intrinsics, {1, 1, 32, 1024}, &params, sizeof params);
+    event done(on);
+    done.record(queue);
+    done.wait();
+  }
+};
+
+TEST_F(intrinsics, tiles_are_multiplied_as_their_layout_says) {
+  for (int round = 0; round < 5; ++round) { // sums of integers are exact in any order
+    const auto a = fill<matrix_a>(integers(256)), b_wide = fill<matrix_a>(integers(256));
+    const auto c = fill<matrix_c>(integers(10000));
+    matrix_b b;
+    for (std::size_t k = 0; k < 16; ++k)
+      for (std::size_t n = 0; n < 8; ++n) b[k][n] = b_wide[k][n];
+    matrix_c expected = c;
+    for (std::size_t m = 0; m < 16; ++m)
+      for (std::size_t n = 0; n < 8; ++n)
+        for (std::size_t k = 0; k < 16; ++k) expected[m][n] += a[m][k] * b[k][n];
+    EXPECT_EQ(products(a, b, c), expected);
+  }
+}
+
+TEST_F(intrinsics, sums_of_a_tile_lose_no_more_than_the_contract_allows) {
+  for (int round = 0; round < 5; ++round) {
+    const auto a = fill<matrix_a>(halves());
+    const auto b = fill<matrix_b>(halves());
+    const auto c = fill<matrix_c>([&] { return halves()() * halves()(); });
+    const matrix_c actual = products(a, b, c);
+    for (std::size_t m = 0; m < 16; ++m) {
+      for (std::size_t n = 0; n < 8; ++n) {
+        double sum = c[m][n], largest = std::fabs(sum);
+        for (std::size_t k = 0; k < 16; ++k) {
+          const double term = double{a[m][k]} * b[k][n];
+          sum += term, largest = std::max(largest, std::fabs(term));
+        }
+        EXPECT_LE(std::fabs(actual[m][n] - sum), 17 * 0x1p-23 * largest + 0x1p-126);
+      }
+    }
+  }
+}
+
+TEST_F(intrinsics, columns_of_a_tile_do_not_depend_on_each_other_or_on_their_place) {
+  const auto a = fill<matrix_a>(halves());
+  const auto b = fill<matrix_b>(halves());
+  const auto c = fill<matrix_c>(halves());
+  const matrix_c together = products(a, b, c);
+  for (std::size_t shift = 1; shift < 8; ++shift) {
+    matrix_b moved = fill<matrix_b>(halves());
+    matrix_c moved_c = fill<matrix_c>(halves());
+    const std::size_t spoilt = shift; // a column that is not finite
+    for (std::size_t n = 0; n < 4; ++n) {
+      const std::size_t to = (n + shift) % 8;
+      for (std::size_t k = 0; k < 16; ++k) moved[k][to] = b[k][n];
+      for (std::size_t m = 0; m < 16; ++m) moved_c[m][to] = c[m][n];
+    }
+    moved[3][(spoilt + 5) % 8] = std::numeric_limits<float>::infinity();
+    const matrix_c apart = products(a, moved, moved_c);
+    for (std::size_t n = 0; n < 4; ++n)
+      for (std::size_t m = 0; m < 16; ++m)
+        EXPECT_EQ(std::bit_cast<std::uint32_t>(apart[m][(n + shift) % 8]),
+                  std::bit_cast<std::uint32_t>(together[m][n]));
+  }
+}
+
+TEST_F(intrinsics, zeros_and_subnormals_count_and_nothing_is_flushed) {
+  matrix_a a{};
+  matrix_b b{};
+  matrix_c c{};
+  for (std::size_t m = 0; m < 16; ++m) a[m][m] = 0x1p-24F; // the smallest float16
+  for (std::size_t n = 0; n < 8; ++n) b[n][n] = 0x1p-24F * static_cast<float>(n);
+  const matrix_c actual = products(a, b, c);
+  for (std::size_t m = 0; m < 16; ++m)
+    for (std::size_t n = 0; n < 8; ++n)
+      EXPECT_EQ(actual[m][n], m == n ? 0x1p-48F * static_cast<float>(n) : 0.0F);
+}
+
+TEST_F(intrinsics, copies_have_arrived_for_all_lanes_after_the_wait_and_a_barrier) {
+  std::vector<std::byte> copied(1024);
+  for (auto& b : copied) b = static_cast<std::byte>(random_());
+  const auto arrived = probe({}, {}, {}, copied).arrived;
+  for (std::size_t part = 0; part < 2; ++part)
+    for (std::size_t lane = 0; lane < 32; ++lane)
+      for (std::size_t i = 0; i < 16; ++i)
+        EXPECT_EQ(arrived[part * 512 + lane * 16 + i], copied[part * 512 + (lane + 1) % 32 * 16 + i]);
+}
+
+TEST_F(intrinsics, float16_numbers_round_to_the_nearest_even) {
+  matrix_a a = fill<matrix_a>(halves());
+  matrix_c c = fill<matrix_c>([&] { return halves()() * 1.0009F; });
+  c[0][0] = 2049, c[0][1] = 2051; // ties
+  a[0][0] = 0, a[0][1] = 0;
+  c[1][0] = 65519.996F, c[1][1] = 0x1p-25F; // the largest that is not infinity; a tie between 0 and 2^-24
+  a[1][0] = 0, a[1][1] = 0;
+  const auto results = probe(a, {}, c, std::vector<std::byte>(1024));
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    const std::uint32_t row = lane / 4, col = lane % 4 * 2;
+    const auto less = [&](std::uint32_t i) {
+      return device::f16_of_float(device::float_of_f16(device::f16_of_float(c[row][col + i])) -
+                                  a[row][col + i]);
+    };
+    EXPECT_EQ(results.halves[lane] & 0xffffU, less(0)) << c[row][col] << " - " << a[row][col];
+    EXPECT_EQ(results.halves[lane] >> 16, less(1)) << c[row][col + 1] << " - " << a[row][col + 1];
+    EXPECT_EQ(results.widened[lane], a[row][col]);
+  }
+  EXPECT_EQ(results.halves[0], pair_of(2048, 2052));
+  EXPECT_EQ(results.halves[4], pair_of(65504, 0));
+}
+
+} // namespace
+} // namespace paceline::gpu

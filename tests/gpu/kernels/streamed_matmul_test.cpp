@@ -1,0 +1,329 @@
+// Products with activations of 16 bits (gpu/kernels/sixteen_bit.hpp): near the exact sums of their contract,
+// and for each row the same to the bit whatever it is computed with.
+#include "gpu/kernels/streamed_layout.hpp"
+#include "gpu/split_columns.hpp"
+#include "runtime/base/check.hpp"
+#include "runtime/cpu/matmul_reference.hpp"
+#include "runtime/device/float16.hpp"
+#include "runtime/device/op_embed.hpp"
+#include "runtime/device/op_matmul.hpp"
+#include "runtime/device/stored_block.hpp"
+#include "tests/gpu/kernels/sixteen_bit_reference.hpp"
+#include "tests/gpu/tested_device.hpp"
+#include "tests/support/tensor_compare.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace paceline::gpu {
+namespace {
+
+using device::tensor_type;
+using testing_support::random_tensor;
+using testing_support::same_bits;
+using testing_support::stored_tensor;
+
+constexpr float guard = 12345.678F;
+constexpr tensor_type streamed_types[] = {tensor_type::q4_0, tensor_type::q4_1, tensor_type::q4_k,
+                                          tensor_type::q5_0, tensor_type::q5_k, tensor_type::q6_k,
+                                          tensor_type::q8_0, tensor_type::f16,  tensor_type::bf16};
+
+std::string name_of(tensor_type type) { return std::string(device::traits_of(type)->name); }
+
+class streamed_matmul : public gpu_test {
+ protected:
+  streamed_matmul() : gpu_test(arithmetic::sixteen_bit) {}
+
+  /// Rows of differing sizes, with outliers and zeros.
+  std::vector<float> rows(std::size_t num_rows, std::size_t num_cols) {
+    auto x = values(num_rows * num_cols);
+    for (std::size_t r = 0; r < num_rows; ++r) {
+      float* const row = x.data() + r * num_cols;
+      for (std::size_t k = 0; k < num_cols; ++k) row[k] *= std::exp2(static_cast<float>(r % 7) - 3);
+      row[random_() % num_cols] = -300;
+      if (r % 5 == 2) std::fill_n(row, num_cols, 0.0F);
+    }
+    return x;
+  }
+
+  /// y[num_rows][N] of one product; rows of y lie three values apart, which must stay as they are.
+  std::vector<float> product(const device::matrix& weights, const float* x, std::uint32_t num_rows) {
+    const std::size_t width = weights.num_rows(), stride = width + 3;
+    float* const y = upload(std::vector<float>(num_rows * stride, guard));
+    const device::matmul_output output{&weights, y, stride, nullptr, false};
+    run([&](device::ops& ops) {
+      ops.matmul({x, weights.num_cols(), num_rows, weights.num_cols(), false, {&output, 1}});
+    });
+    const auto all = download(y, num_rows * stride);
+    std::vector<float> out;
+    for (std::size_t r = 0; r < num_rows; ++r) {
+      out.insert(out.end(), all.begin() + r * stride, all.begin() + r * stride + width);
+      for (std::size_t i = width; i < stride; ++i) EXPECT_EQ(all[r * stride + i], guard);
+    }
+    return out;
+  }
+
+  /// Whether the product of `tensor` and `x` keeps to the bounds of its contract.
+  void expect_near(const stored_tensor& tensor, const std::vector<float>& x, std::uint32_t num_rows) {
+    const auto expected = sixteen_bit_reference(tensor.view(), x, num_rows);
+    const auto actual = product(*pack(tensor), upload(x), num_rows);
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      const double error = std::fabs(actual[i] - expected[i].value);
+      ASSERT_TRUE(error <= expected[i].bound) // a NaN is not
+          << name_of(tensor.type) << " of " << tensor.num_rows << " x " << tensor.num_cols << ", row "
+          << i / tensor.num_rows << " of " << num_rows << ", output " << i % tensor.num_rows << ": "
+          << actual[i] << " is " << error << " off " << expected[i].value << ", more than "
+          << expected[i].bound;
+    }
+  }
+};
+
+TEST_F(streamed_matmul, keeps_to_the_bounds_of_its_contract_for_every_type_and_size) {
+  for (const tensor_type type : streamed_types) {
+    for (const std::uint32_t num_outputs : {1U, 37U}) {
+      for (const std::uint32_t num_cols : testing_support::some_widths(type)) {
+        const stored_tensor tensor = random_tensor(type, num_outputs, num_cols, random_);
+        const auto x = rows(17, num_cols);
+        for (const std::uint32_t num_rows : {1U, 17U})
+          ASSERT_NO_FATAL_FAILURE(expect_near(tensor, x, num_rows));
+      }
+    }
+  }
+}
+
+TEST_F(streamed_matmul, keeps_to_the_bounds_for_several_blocks_of_rows_and_splits_of_uneven_lengths) {
+  for (const tensor_type type : {tensor_type::q4_k, tensor_type::q5_0, tensor_type::bf16}) {
+    const std::uint32_t num_cols = 2304; // nine units
+    ASSERT_EQ(split_columns(260, num_cols).num_splits, 9U);
+    ASSERT_NO_FATAL_FAILURE(expect_near(random_tensor(type, 260, num_cols, random_), rows(5, num_cols), 5));
+  }
+  const std::uint32_t num_cols = 33024; // 129 units, two a split, and one in the last
+  ASSERT_EQ(split_columns(130, num_cols).num_splits, 65U);
+  ASSERT_NO_FATAL_FAILURE(
+      expect_near(random_tensor(tensor_type::q4_0, 130, num_cols, random_), rows(2, num_cols), 2));
+}
+
+TEST_F(streamed_matmul, the_rounding_of_activations_is_all_that_sets_it_apart_from_float32) {
+  for (const tensor_type type : streamed_types) {
+    const stored_tensor tensor = random_tensor(type, 33, 512, random_);
+    std::vector<float> x(4 * 512);
+    for (float& v : x) v = static_cast<float>(static_cast<int>(random_() % 2001) - 1000); // fit 11 bits
+    const auto expected = sixteen_bit_reference(tensor.view(), x, 4);
+    std::vector<float> weights(33 * 512);
+    device::dequantize(type, tensor.bytes, weights);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      double sum = 0, terms = 0;
+      for (std::size_t k = 0; k < 512; ++k) {
+        const double term = double{weights[i % 33 * 512 + k]} * x[i / 33 * 512 + k];
+        sum += term, terms += std::fabs(term);
+      }
+      EXPECT_NEAR(expected[i].value, sum, terms * 0x1p-23) << name_of(type); // dequantize rounds
+    }
+  }
+}
+
+TEST_F(streamed_matmul, a_rows_result_does_not_depend_on_its_company_or_its_place) {
+  for (const tensor_type type : streamed_types) {
+    const std::uint32_t num_outputs = type == tensor_type::q4_k ? 150 : 21;
+    const std::uint32_t num_cols = device::traits_of(type)->block_values == 256 ? 768 : 544;
+    const auto weights = pack(random_tensor(type, num_outputs, num_cols, random_));
+    const auto x = rows(80, num_cols);
+    const auto together = product(*weights, upload(x), 80);
+    for (const std::uint32_t num_rows : {1U, 2U, 3U, 5U, 8U, 9U, 16U, 17U, 33U, 64U}) {
+      std::vector<std::uint32_t> chosen(80);
+      std::iota(chosen.begin(), chosen.end(), 0U);
+      std::ranges::shuffle(chosen, random_);
+      std::vector<float> some, expected;
+      for (std::uint32_t r = 0; r < num_rows; ++r) {
+        const auto at = std::size_t{chosen[r]};
+        some.insert(some.end(), x.begin() + at * num_cols, x.begin() + (at + 1) * num_cols);
+        expected.insert(expected.end(), together.begin() + at * num_outputs,
+                        together.begin() + (at + 1) * num_outputs);
+      }
+      ASSERT_TRUE(same_bits(expected, product(*weights, upload(some), num_rows)))
+          << name_of(type) << ", " << num_rows << " rows";
+    }
+  }
+}
+
+TEST_F(streamed_matmul, a_row_that_is_not_finite_spoils_itself_only) {
+  for (const tensor_type type : {tensor_type::q4_1, tensor_type::q6_k, tensor_type::bf16}) {
+    const auto weights = pack(random_tensor(type, 40, 256, random_));
+    auto x = rows(11, 256);
+    const auto clean = product(*weights, upload(x), 11);
+    x[1 * 256 + 77] = std::numeric_limits<float>::quiet_NaN();
+    x[9 * 256 + 200] = -std::numeric_limits<float>::infinity();
+    const auto spoilt = product(*weights, upload(x), 11);
+    for (std::uint32_t row = 0; row < 11; ++row) {
+      if (row == 1 || row == 9) {
+        for (std::uint32_t n = 0; n < 40; ++n) EXPECT_TRUE(std::isnan(spoilt[row * 40 + n]));
+        continue;
+      }
+      EXPECT_TRUE(same_bits(std::span(clean).subspan(row * 40, 40), std::span(spoilt).subspan(row * 40, 40)));
+    }
+  }
+}
+
+TEST_F(streamed_matmul, a_weight_that_is_not_finite_spoils_its_output_only) {
+  for (const tensor_type type : {tensor_type::f16, tensor_type::bf16}) {
+    stored_tensor tensor = random_tensor(type, 40, 96, random_);
+    const auto x = rows(3, 96); // the last row is zeros, and zero times infinity is not a number
+    const auto clean = product(*pack(tensor), upload(x), 3);
+    const std::uint16_t infinity = type == tensor_type::f16 ? 0x7c00 : 0x7f80;
+    const std::uint16_t not_a_number = infinity | 0x40;
+    std::memcpy(&tensor.bytes[(7 * 96 + 50) * 2], &infinity, 2);
+    std::memcpy(&tensor.bytes[(33 * 96 + 1) * 2], &not_a_number, 2);
+    const auto spoilt = product(*pack(tensor), upload(x), 3);
+    for (std::size_t i = 0; i < clean.size(); ++i) {
+      if (i % 40 == 7 || i % 40 == 33)
+        EXPECT_FALSE(std::isfinite(spoilt[i])) << i;
+      else
+        EXPECT_TRUE(same_bits(std::span(clean).subspan(i, 1), std::span(spoilt).subspan(i, 1))) << i;
+    }
+  }
+}
+
+TEST_F(streamed_matmul, rows_of_any_magnitude_are_as_exact_as_others) {
+  for (const tensor_type type : {tensor_type::q4_0, tensor_type::q5_k, tensor_type::f16, tensor_type::bf16}) {
+    const stored_tensor tensor = random_tensor(type, 19, 256, random_);
+    auto x = rows(5, 256);
+    const float sizes[] = {0x1p-140F, 0x1p-90F, 1, 0x1p60F, 0x1p100F};
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = x[i] * sizes[i / 256];
+    auto expected = sixteen_bit_reference(tensor.view(), x, 5);
+    const auto actual = product(*pack(tensor), upload(x), 5);
+    for (std::size_t i = 0; i < actual.size(); ++i) // the smallest are subnormal
+      ASSERT_TRUE(std::fabs(actual[i] - expected[i].value) <= expected[i].bound + 0x1p-148)
+          << name_of(type) << ", row " << i / 19 << ": " << actual[i] << " for " << expected[i].value;
+  }
+}
+
+TEST_F(streamed_matmul, bf16_weights_of_any_magnitude_are_themselves) {
+  for (const float size : {0x1p-120F, 0x1p-20F, 0x1p30F, 0x1p100F}) {
+    stored_tensor tensor = random_tensor(tensor_type::bf16, 20, 96, random_);
+    for (std::size_t i = 0; i < tensor.bytes.size(); i += 2) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, &tensor.bytes[i], 2);
+      const float row_size = i / 192 % 2 == 0 ? size : 1.0F;
+      bits = static_cast<std::uint16_t>(
+          std::bit_cast<std::uint32_t>(device::float_of_bf16(bits) * row_size) >> 16);
+      std::memcpy(&tensor.bytes[i], &bits, 2);
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_near(tensor, rows(2, 96), 2));
+  }
+}
+
+TEST_F(streamed_matmul, holds_the_largest_codes_and_activations) {
+  for (const tensor_type type : streamed_types) {
+    if (!device::quantised_traits_of(type)) continue;
+    for (const int pattern : {0xff, 0x00, 0x80, 0x7f, 0x88}) {
+      const auto tensor =
+          testing_support::filled_tensor(type, 5, 512, static_cast<std::byte>(pattern), random_);
+      std::vector<float> x(4 * 512);
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        const float signs[] = {1, -1, k % 2 == 0 ? 1.0F : -1.0F, k % 32 < 16 ? 1.0F : -1.0F};
+        x[k] = 65504 * signs[k / 512];
+      }
+      ASSERT_NO_FATAL_FAILURE(expect_near(tensor, x, 4)) << pattern;
+    }
+  }
+}
+
+TEST_F(streamed_matmul, serves_several_matrices_of_either_kind_with_bias_residual_and_strides) {
+  constexpr std::uint32_t num_rows = 70, num_cols = 512;
+  const tensor_type types[] = {tensor_type::q4_k, tensor_type::f32, tensor_type::q8_0, tensor_type::q5_1};
+  const std::uint32_t num_outputs[] = {50, 7, 33, 10};
+  const auto x = rows(num_rows, num_cols);
+  std::vector<float> x_wide(num_rows * (num_cols + 9), guard);
+  for (std::uint32_t r = 0; r < num_rows; ++r)
+    std::copy_n(x.data() + r * num_cols, num_cols, x_wide.data() + r * (num_cols + 9));
+  std::vector<std::unique_ptr<const device::matrix>> weights;
+  std::vector<std::vector<float>> expected;
+  std::vector<device::matmul_output> outputs;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const stored_tensor tensor = random_tensor(types[i], num_outputs[i], num_cols, random_);
+    weights.push_back(pack(tensor));
+    const auto plain = i % 2 == 0 ? product(*weights[i], upload(x), num_rows)
+                                  : cpu::matmul_reference(tensor.view(), {x, num_rows});
+    const auto bias = values(num_outputs[i]);
+    const auto before = values(num_rows * num_outputs[i]);
+    expected.emplace_back(plain);
+    for (std::size_t at = 0; at < plain.size(); ++at) {
+      if (i != 1) expected[i][at] += bias[at % num_outputs[i]];
+      if (i != 0) expected[i][at] = before[at] + expected[i][at];
+    }
+    outputs.push_back(
+        {weights[i].get(), upload(before), num_outputs[i], i != 1 ? upload(bias) : nullptr, i != 0});
+  }
+  const float* const x_there = upload(x_wide);
+  run([&](device::ops& ops) { ops.matmul({x_there, num_cols + 9, num_rows, num_cols, false, outputs}); });
+  for (std::uint32_t i = 0; i < 4; ++i)
+    EXPECT_TRUE(same_bits(expected[i], download(outputs[i].y, expected[i].size()))) << "output " << i;
+}
+
+TEST_F(streamed_matmul, embed_gives_the_dequantised_rows_of_every_type) {
+  const std::vector<token_id> tokens{token_id{49}, token_id{0}, token_id{17}, token_id{17}};
+  for (const tensor_type type : testing_support::all_tensor_types) {
+    for (const std::uint32_t width : testing_support::some_widths(type)) {
+      const stored_tensor tensor = random_tensor(type, 50, width, random_);
+      std::vector<float> all(50 * width), expected;
+      device::dequantize(type, tensor.bytes, all);
+      for (const token_id token : tokens)
+        for (std::uint32_t k = 0; k < width; ++k)
+          expected.push_back(all[static_cast<std::size_t>(token.value) * width + k] * 24.5F);
+      const auto table = pack(tensor);
+      float* const out = upload(std::vector<float>(tokens.size() * width, guard));
+      run([&](device::ops& ops) { ops.embed({table.get(), tokens, out, width, 24.5F}); });
+      ASSERT_TRUE(same_bits(expected, download(out, expected.size()))) << name_of(type) << ", " << width;
+    }
+  }
+}
+
+TEST(streamed_layout, every_code_has_a_place_of_its_own_and_a_way_back) {
+  std::vector<bool> taken(16 * 64);
+  for (std::uint32_t row = 0; row < 16; ++row) {
+    for (std::uint32_t col = 0; col < 64; ++col) {
+      const code_place at = place_in_tile(row, col);
+      ASSERT_LT(at.lane, 32U);
+      const std::uint32_t index = ((at.lane * 4 + at.step) * 4 + at.pair) * 2 + at.half;
+      EXPECT_FALSE(taken.at(index));
+      taken[index] = true;
+      EXPECT_EQ(row_in_tile(at), row);
+      EXPECT_EQ(col_in_tile(at), col);
+    }
+  }
+}
+
+TEST(split_columns, cover_the_width_in_whole_units_for_every_shape) {
+  for (const std::uint32_t num_rows : {1U, 128U, 129U, 1024U, 4096U, 14336U, 128256U, 2147483647U}) {
+    for (const std::uint32_t num_cols : {1U, 32U, 256U, 257U, 576U, 4096U, 14336U, 2147483647U}) {
+      const column_splits splits = split_columns(num_rows, num_cols);
+      ASSERT_GT(splits.num_splits, 0U);
+      ASSERT_LE(splits.num_splits, 256U);
+      EXPECT_EQ(splits.tiles_of_split % tiles_of_split_unit, 0U);
+      const std::uint64_t of_split = std::uint64_t{splits.tiles_of_split} * tile_cols;
+      EXPECT_GE(of_split * splits.num_splits, num_cols) << "nothing is left out";
+      EXPECT_LT(of_split * (splits.num_splits - 1), num_cols) << "no split is empty";
+    }
+  }
+}
+
+TEST(multiplier_to_f16, brings_the_largest_value_to_where_float16_has_most_bits) {
+  for (int exponent = -149; exponent < 128; ++exponent) {
+    const float largest = std::ldexp(1.0F, exponent);
+    const float brought = largest * multiplier_to_f16(largest);
+    if (exponent >= -112)
+      EXPECT_EQ(brought, 0x1p14F) << exponent;
+    else
+      EXPECT_EQ(brought, largest * 0x1p126F) << exponent;
+    EXPECT_TRUE(std::isnormal(1.0F / multiplier_to_f16(largest)));
+  }
+  EXPECT_EQ(multiplier_to_f16(std::numeric_limits<float>::max()), 0x1p-113F);
+  EXPECT_EQ(multiplier_to_f16(0), 0x1p126F);
+  EXPECT_TRUE(std::isnan(multiplier_to_f16(std::numeric_limits<float>::infinity())));
+  EXPECT_TRUE(std::isnan(multiplier_to_f16(std::numeric_limits<float>::quiet_NaN())));
+}
+
+} // namespace
+} // namespace paceline::gpu
