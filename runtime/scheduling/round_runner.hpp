@@ -67,6 +67,7 @@ private:
   void run_pass(device::ops& ops, const std::vector<lane>& lanes);
   item_result settle(device::ops& ops, lane& lane, round_id round, std::vector<token_event>& events);
   void decide(device::ops& ops, lane& lane, item_result& done, round_trace& trace);
+  std::uint32_t num_top_tokens(const lane& lane) const;
   /// What the lane's drafter will learn of this round, as far as the raw rows say it: nothing if it does not ask.
   speculation::round_feedback begin_feedback(const lane& lane, std::uint32_t first_logits);
   // round_beams.cpp

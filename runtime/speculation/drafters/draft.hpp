@@ -65,7 +65,7 @@ draft part_of(draft whole, const std::vector<bool>& keep);
 struct round_feedback {
   draft verified;                           ///< as the target saw it, probes included; maybe another drafter's
   std::vector<std::int32_t> accepted_path;  ///< its nodes that were kept, root first
-  std::uint32_t num_top = 0;                ///< k of the drafter's `top_tokens`; 0: not asked for
+  std::uint32_t num_top = 0;                ///< the drafter's `top_tokens` or, for another's sake, more; 0: not asked for
   std::vector<token_id> top_tokens = {};    ///< [1 + nodes][num_top], best raw logit first; see `top_at`
 
   /// The target's best tokens after `node` (`token_tree::root`: after the last committed token of then). Empty
