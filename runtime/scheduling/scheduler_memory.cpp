@@ -207,8 +207,9 @@ std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions,
       std::min({positions, std::uint64_t{max_positions(r)} + side_by_side, pool_positions}));
 }
 
-/// Blocks of the drafter's pool for drafts of outcomes, beside those of the text.
+/// Blocks of the drafter's pool for drafts of outcomes, beside those of the text. A beam search's steps are not foreseen.
 std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
+  if (r.beam_width != 0) return 0;
   const auto wish = r.target->request().speculation.overlap;
   const bool outcomes = wish ? *wish == foresight::outcomes
                              : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
