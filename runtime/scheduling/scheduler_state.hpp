@@ -74,6 +74,11 @@ struct scheduler_counters {
   std::vector<drafter> drafters;
   std::uint64_t num_decoding_rounds = 0; ///< rounds without prompt rows
   round_times decoding;                  ///< their times
+  struct passes {
+    std::uint64_t num = 0;
+    std::chrono::nanoseconds duration{}; ///< of pass and decisions
+  };
+  std::vector<passes> decoding_by_rows; ///< [rows - 1]: the same, by the pass's size; V(T)
   std::chrono::nanoseconds prompts{};    ///< of the other rounds
 };
 
