@@ -133,6 +133,10 @@ class drafter {
   /// chain's are its levels.
   virtual std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept { return draft_length; }
 
+  /// Most cells of its own pool, if it has one, that a draft of `draft_length` levels takes behind the committed text: its
+  /// lease is to reach so far.
+  virtual std::uint32_t own_positions(std::uint32_t draft_length) const noexcept { return draft_length; }
+
   /// The drafter's own model, if it has one: decides the size of its pool's cells.
   virtual const model::language_model* own_model() const noexcept { return nullptr; }
 };

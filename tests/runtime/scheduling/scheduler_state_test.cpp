@@ -175,10 +175,12 @@ TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
   EXPECT_EQ(again->num_positions, 8U + 1 + 4);
 }
 
-/// Positions asked for in the drafter's pool by a request that searches with `width` hypotheses (0: one text).
-std::uint32_t drafter_positions(std::uint32_t width, foresight overlap) {
+/// Positions asked for in the drafter's pool by a request that searches with `width` hypotheses (0: one text), if a draft
+/// takes `own` cells there (0: one a level).
+std::uint32_t drafter_positions(std::uint32_t width, foresight overlap, std::uint32_t own = 0) {
   auto options = small_options();
   options.overlap = {overlap};
+  if (own > 0) options.drafters[1].own_positions = [own](std::uint32_t) { return own; };
   scheduler_state state(options);
   generation_request request;
   request.prompt.assign(8, token_id{1});
@@ -195,6 +197,10 @@ TEST(scheduler_state_test, beam_searches_lease_no_blocks_for_drafts_of_outcomes)
   EXPECT_GT(drafter_positions(0, foresight::outcomes), drafter_positions(0, foresight::off));
   EXPECT_GT(drafter_positions(2, foresight::off), 0U);
   EXPECT_EQ(drafter_positions(2, foresight::outcomes), drafter_positions(2, foresight::off));
+}
+
+TEST(scheduler_state_test, a_drafters_lease_reaches_as_far_as_its_drafts_do) {
+  EXPECT_EQ(drafter_positions(0, foresight::off, 10), drafter_positions(0, foresight::off) + 7) << "not three levels";
 }
 
 } // namespace
