@@ -9,6 +9,9 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_package(CLI11 REQUIRED)
 include(FindCAF)
+if(PACELINE_SANITIZE MATCHES "thread" AND NOT CAF_core_LIBRARY MATCHES "caf-tsan")
+  message(FATAL_ERROR "ThreadSanitizer needs a CAF that is built with it: run deploy/caf_for_tsan.sh first")
+endif()
 if(PACELINE_SANITIZE MATCHES "undefined")
   # CAF's headers cast the head of a queue to an element and bind a reference to a null tuple: theirs, not ours, and in
   # every actor. Rooms that see CAF do without these two checks; AddressSanitizer still stops at a null pointer.

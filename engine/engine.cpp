@@ -55,8 +55,8 @@ public:
       if (it == sessions_.end()) return;
       last = std::move(it->second);
       sessions_.erase(it);
+      changed_.notify_all(); // inside the lock: who waits may destroy this as soon as it is released
     }
-    changed_.notify_all();
   }
   protocol::session_actor find(request_id request) const {
     std::lock_guard lock(mutex_);

@@ -38,7 +38,8 @@ std::vector<generated> run_group(engine& runtime, const run_settings& settings, 
     request.speculation.drafter = with.drafter;
     request.speculation.draft_length = with.draft_length;
     request.speculation.overlap = with.overlap;
-    request.cache_salt = with.name(); // a prompt computed for one arm is no gift to the next
+    // What one arm computed or wrote is no gift to the next: neither prompts in the cache nor replies to draft from.
+    request.cache_salt = request.tenant = with.name();
     running.push_back(std::async(std::launch::async, [&runtime, r = std::move(request)]() mutable {
       return generate(runtime, std::move(r), nullptr);
     }));

@@ -190,6 +190,7 @@ json::object to_json(std::size_t a, std::span<const arm> arms, std::span<const a
   if (!f.rates.empty()) {
     out["tokens_per_second"] = bench::to_json(summarise(f.rates));
     out["speed_up"] = bench::to_json(summarise(f.speed_ups));
+    out["rates"] = json::array(f.rates.begin(), f.rates.end()); // one a group of prompts, for bench/held_out.py
   }
   return out;
 }

@@ -26,8 +26,12 @@ enum class kernel_id : std::uint8_t {
   kv_write,
   kv_copy,
   attention,
+  edit_logits,
+  chunk_maxima,
+  choose_rows,
+  walk_drafts,
 };
-inline constexpr std::size_t num_kernels = static_cast<std::size_t>(kernel_id::attention) + 1;
+inline constexpr std::size_t num_kernels = static_cast<std::size_t>(kernel_id::walk_drafts) + 1;
 
 // What kernels are given. Pointers are addresses of the device's. What an array holds is said by its op's
 // contract (runtime/device/op_<name>.hpp), of which these are the device's side.

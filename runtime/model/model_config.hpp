@@ -92,9 +92,6 @@ struct model_config {
   bool attention_output_bias = false;
   bool qk_norm = false;    ///< RMS norm over each head of Q and K, before the rotation
   bool post_norms = false; ///< norms after attention and after the feed-forward block too (gemma3)
-  /// Norm weights single out values so much that 8 bits a block of 32 do not carry the others: products of
-  /// normed rows take them in two planes (gemma3; measured in docs/accuracy.md).
-  bool precise_norm_products = false;
 
   std::uint32_t q_size() const noexcept { return num_heads * head_dim; }
   std::uint32_t kv_size() const noexcept { return num_kv_heads * head_dim; }

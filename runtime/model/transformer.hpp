@@ -29,6 +29,9 @@ struct layer_weights {
   const float* post_attention_norm = nullptr;
   const float* ffn_norm = nullptr;
   const float* post_ffn_norm = nullptr;
+  /// Products of the rows behind the norm take them in two planes: see norm_outliers.hpp.
+  bool precise_attention_inputs = false;
+  bool precise_ffn_inputs = false;
 };
 
 /// All weights of a decoder on the device.

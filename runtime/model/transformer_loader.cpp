@@ -1,7 +1,10 @@
 #include "runtime/model/transformer_loader.hpp"
 
+#include "runtime/model/norm_outliers.hpp"
+
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -67,6 +70,20 @@ load_plan plan_load(const weights_source& source, transformer_weights& weights) 
       if (!source.at(role, l).empty()) plan.vectors.push_back({&source.at(role, l), to});
   }
   return plan;
+}
+
+/// Whether the weights of a norm, as the file has them, single out values.
+bool singles_out_values(const weight_view& norm) {
+  std::vector<float> weights(norm.tensor.bytes.size() / sizeof(float));
+  std::memcpy(weights.data(), norm.tensor.bytes.data(), weights.size() * sizeof(float));
+  return model::singles_out_values(weights);
+}
+
+void choose_planes(const weights_source& source, transformer_weights& weights) {
+  for (std::uint32_t l = 0; l < source.num_layers(); ++l) {
+    weights.layers[l].precise_attention_inputs = singles_out_values(source.at(tensor_role::attention_norm, l));
+    weights.layers[l].precise_ffn_inputs = singles_out_values(source.at(tensor_role::ffn_norm, l));
+  }
 }
 
 /// Bytes read so far, told to the one who asked.
@@ -180,6 +197,7 @@ load_transformer(const model_config& config, const weights_source& source, devic
   try {
     transformer_weights packed;
     packed.layers.resize(config.num_layers);
+    choose_planes(source, packed);
     load_plan plan = plan_load(source, packed);
     progress_meter meter(options, source.total_bytes());
     packed.vectors = upload(plan.vectors, buffers, meter);

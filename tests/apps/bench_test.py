@@ -57,6 +57,16 @@ def test_cost_compares_passes_with_each_other_and_with_the_machine(tiny_model):
     assert set(by_op[0]) == set(by_op[2])
 
 
+def test_no_setting_drafts_from_what_another_wrote(tmp_path):
+    workload = tmp_path / "prompts.jsonl"
+    workload.write_text("".join(json.dumps({"prompt": f"{i} apples and {i + 7} pears"}) + "\n" for i in range(4)))
+    figures = report("spec", "--model", "hash", "--workload", workload, "--drafters", "suffix", "--lengths", "2,5", "--max-tokens", 32)
+    arms = figures["workloads"][0]["arms"][1:]
+    assert len(arms) == 2
+    # The hash model repeats nothing: whoever drafts well has seen the other setting's reply to the same prompt.
+    assert all(arm["acceptance_rate"] < 0.3 for arm in arms), arms
+
+
 def test_serve_compares_drafters_that_give_the_same_text(tmp_path):
     workload = tmp_path / "workload.jsonl"
     workload.write_text("".join(json.dumps({"prompt": "one two three one two " * n}) + "\n" for n in (1, 2, 3, 4)))

@@ -176,9 +176,11 @@ class tensor_writer {
     file_.add_tensor(name, type, {cols, rows}, random_tensor(type, rows * cols, scale, random_));
   }
 
-  void norm(const std::string& name, std::uint64_t size) {
+  /// With `outliers` one value of twenty dwarfs the others, as in trained models of the gemma3 family.
+  void norm(const std::string& name, std::uint64_t size, bool outliers = false) {
     std::vector<float> values(size);
     for (auto& value : values) value = 1.0F + 0.25F * uniform(random_);
+    for (std::size_t i = 7; outliers && i < size; i += 20) values[i] *= 8;
     const auto bytes = std::as_bytes(std::span(values));
     file_.add_tensor(name, tensor_type::f32, {size}, {bytes.begin(), bytes.end()});
   }
@@ -199,7 +201,8 @@ void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t 
   const std::uint64_t q_size = std::uint64_t{options.num_heads} * options.head_dim;
   const std::uint64_t kv_size = std::uint64_t{options.num_kv_heads} * options.head_dim;
   const bool is_gemma = options.arch == architecture::gemma3;
-  tensors.norm(prefix + "attn_norm.weight", hidden);
+  const bool outliers = is_gemma && layer % 2 == 1;
+  tensors.norm(prefix + "attn_norm.weight", hidden, outliers);
   tensors.matrix(prefix + "attn_q.weight", q_size, hidden);
   tensors.matrix(prefix + "attn_k.weight", kv_size, hidden);
   tensors.matrix(prefix + "attn_v.weight", kv_size, hidden);
@@ -214,7 +217,7 @@ void add_layer(tensor_writer& tensors, const tiny_model& options, std::uint32_t 
     tensors.norm(prefix + "attn_k_norm.weight", options.head_dim);
   }
   if (is_gemma) tensors.norm(prefix + "post_attention_norm.weight", hidden);
-  tensors.norm(prefix + "ffn_norm.weight", hidden);
+  tensors.norm(prefix + "ffn_norm.weight", hidden, outliers);
   tensors.matrix(prefix + "ffn_gate.weight", options.ffn_size, hidden);
   tensors.matrix(prefix + "ffn_up.weight", options.ffn_size, hidden);
   tensors.matrix(prefix + "ffn_down.weight", hidden, options.ffn_size);

@@ -178,7 +178,6 @@ void read_local_layers(key_reader& keys, const gguf_metadata& metadata, model_co
 void read_gemma3(key_reader& keys, const gguf_metadata& metadata, model_config& config) {
   config.activation = gate_activation::gelu_tanh;
   config.post_norms = true;
-  config.precise_norm_products = true;
   config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
   // The 27B model divides by its hidden size over its heads, not by its head size, and its files do not say
   // so.

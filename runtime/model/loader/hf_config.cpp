@@ -241,7 +241,6 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   if (is_gemma) {
     config.activation = gate_activation::gelu_tanh;
     config.post_norms = true;
-    config.precise_norm_products = true;
     config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
     const double scalar = fields.number_or("query_pre_attn_scalar", 256);
     config.attention_scale = static_cast<float>(1 / std::sqrt(scalar));
