@@ -22,7 +22,6 @@ round_runner::round_runner(round_resources resources) : resources_(std::move(res
         candidates_.push_back(d);
   };
   add_candidates(speculation::placement::in_line);
-  add_candidates(speculation::placement::in_pass);
   num_in_line_ = static_cast<std::uint32_t>(candidates_.size());
   add_candidates(speculation::placement::worker);
   controller_.emplace(static_cast<std::uint32_t>(candidates_.size()), num_in_line_);

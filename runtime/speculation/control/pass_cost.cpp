@@ -73,9 +73,6 @@ void pass_cost::observe(std::uint32_t rows, double nanoseconds) noexcept {
   at.ratio = std::max(1.0, at.ratio * (1.0 + rate * ((fresh ? surprise : bounded) - 1.0)));
   ++at.num_seen;
   at.last_seen = num_passes_;
-  // A smaller pass that seems to cost as much as this one, which is known better, was hardly more than guessed.
-  for (std::uint32_t below = 2; below < rows && !fresh; ++below)
-    if (points_[below].num_seen <= num_fresh && points_[below].ratio >= at.ratio) points_[below] = {};
   if (!fresh) scale_ *= 1.0 + scale_rate * (1.0 - rate) * (bounded - 1.0);
 }
 
