@@ -36,7 +36,7 @@ TEST(probe_choice, leaves_others_after_a_look) {
   const auto cost = straight(0.05);
   probe_choice probes(1);
   EXPECT_LE(rounds_with_probes(probes, cost, 400, 0.2, 3), probe_choice::look_rounds);
-  EXPECT_EQ(rounds_with_probes(probes, cost, 100, 0.2, 3), 0U) << "the next request knows";
+  EXPECT_EQ(rounds_with_probes(probes, cost, 50, 0.2, 3), 0U) << "the next request knows";
 }
 
 TEST(probe_choice, looks_within_one_percent_of_the_time) {
