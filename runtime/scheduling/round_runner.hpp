@@ -87,8 +87,8 @@ private:
 
   round_resources resources_;
   std::vector<layer_index> taps_;   ///< union of what the drafters read
-  std::vector<std::uint32_t> candidates_; ///< drafters that "auto" chooses among: in-line and in-pass ones, then workers
-  std::uint32_t num_in_line_ = 0;         ///< of them, those that propose in the verifier's own program
+  std::vector<std::uint32_t> candidates_; ///< drafters that "auto" chooses among: in-line ones, then workers
+  std::uint32_t num_in_line_ = 0;         ///< of them
   std::optional<speculation::draft_controller> controller_;
 
   // Scratch of one pass.

@@ -58,12 +58,8 @@ struct draft {
   draft without_probes() const;
 };
 
-/// The verified nodes with `keep` set, a set closed under ancestors, in their order. Probes are left out.
+/// The nodes with `keep` set, a set closed under ancestors, in their order. Of a draft without probes.
 draft part_of(draft whole, const std::vector<bool>& keep);
-
-/// Adds the probes of `from` to a draft of the same base without any; those below verified nodes that `to` does not have
-/// are left out.
-void add_probes(draft& to, const draft& from);
 
 /// What the last round of a request decided. A drafter learns from it with the request's next task.
 struct round_feedback {
