@@ -1,6 +1,8 @@
 #include "gpu/cuda_ops.hpp"
 
+#include "gpu/choice_batch.hpp"
 #include "gpu/cuda_matrix.hpp"
+#include "gpu/packer.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_elementwise.hpp"
@@ -30,23 +32,6 @@ const cuda_matrix& weights_on(const device_context& on, const device::matrix* we
                  std::string(op) + ": the weights are not of " + on.name);
   return *found;
 }
-
-/// Appends arrays to a buffer, each at a multiple of 64 bytes.
-class packer {
- public:
-  explicit packer(std::vector<std::byte>& bytes) : bytes_(bytes) { bytes_.clear(); }
-  template <class T>
-  std::size_t add(std::span<const T> values) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    const std::size_t at = (bytes_.size() + 63) / 64 * 64;
-    bytes_.resize(at + values.size_bytes());
-    if (!values.empty()) std::memcpy(bytes_.data() + at, values.data(), values.size_bytes());
-    return at;
-  }
-
- private:
-  std::vector<std::byte>& bytes_;
-};
 
 } // namespace
 
@@ -107,18 +92,22 @@ std::span<float> cuda_ops::scratch(std::size_t num_values) {
   return {reinterpret_cast<float*>(scratch_.data()), num_values};
 }
 
+std::byte* cuda_ops::place_bytes(std::span<std::byte> host) {
+  places_.push_back({host, arena_.take(host.size())});
+  return places_.back().at.device;
+}
+
 float* cuda_ops::place_for(std::span<float> host) {
-  places_.push_back({host, arena_.take(host.size_bytes())});
-  return reinterpret_cast<float*>(places_.back().at.device);
+  return reinterpret_cast<float*>(place_bytes(std::as_writable_bytes(host)));
 }
 
 void cuda_ops::deliver() {
   if (places_.empty()) return;
-  for (const placed& p : places_) queue_.copy_out(p.at.host, p.at.device, p.host.size_bytes());
+  for (const placed& p : places_) queue_.copy_out(p.at.host, p.at.device, p.host.size());
   done_.record(queue_);
   done_.wait();
   for (const placed& p : places_)
-    if (!p.host.empty()) std::memcpy(p.host.data(), p.at.host, p.host.size_bytes());
+    if (!p.host.empty()) std::memcpy(p.host.data(), p.at.host, p.host.size());
   pool_.give_back(forget_sent()); // the device has done all copies
 }
 
@@ -290,6 +279,28 @@ void cuda_ops::gather(const device::gather_args& args) {
       args.rows != nullptr ? send(std::span<const std::uint32_t>(args.rows, args.num_rows)) : nullptr;
   launch_over(kernel_id::gather, args.width, args.num_rows,
               gather_params{args.y, args.y_stride, args.x, args.x_stride, rows, args.width});
+}
+
+void cuda_ops::choose(const device::choose_args& args) {
+  if (args.requests.empty()) return;
+  const choice_batch batch(args);
+  const choice_view view = batch.view_at(send(std::span<const std::byte>(batch.bytes())));
+  const std::uint32_t num_chunks = pieces(args.vocab_size, choice_chunk);
+  const std::size_t of_choices = args.num_rows * sizeof(row_choice);
+  resize(choices_, of_choices + std::size_t{args.num_rows} * num_chunks * sizeof(float));
+  auto* const choices = reinterpret_cast<row_choice*>(choices_.data());
+  auto* const maxima = reinterpret_cast<float*>(choices_.data() + of_choices);
+  auto* const out = reinterpret_cast<device::chosen_run*>(place_bytes(std::as_writable_bytes(args.out)));
+  if (batch.edits())
+    launch(kernel_id::edit_logits, {1, args.num_rows, choice_threads, sizeof(edit_memory)},
+           edit_logits_params{view, args.logits, args.vocab_size});
+  launch(kernel_id::chunk_maxima,
+         {pieces(num_chunks, maxima_warps), args.num_rows, maxima_warps * warp_threads, 0},
+         chunk_maxima_params{args.logits, maxima, args.vocab_size});
+  launch(kernel_id::choose_rows, {1, args.num_rows, choice_threads, sizeof(choice_memory)},
+         choose_rows_params{view, args.logits, maxima, choices, args.vocab_size});
+  launch_over(kernel_id::walk_drafts, args.requests.size(), 1,
+              walk_drafts_params{view, choices, out, count(args.requests.size())});
 }
 
 } // namespace paceline::gpu

@@ -35,6 +35,8 @@ class cuda_ops final : public device::ops {
   void glu(const device::glu_args& args) override;
   void add(const device::add_args& args) override;
   void gather(const device::gather_args& args) override;
+  bool can_choose() const noexcept override { return true; }
+  void choose(const device::choose_args& args) override;
   std::span<float> scratch(std::size_t num_values) override;
   float* place_for(std::span<float> host) override;
   void deliver() override;
@@ -45,12 +47,13 @@ class cuda_ops final : public device::ops {
 
  private:
   struct placed {
-    std::span<float> host;
+    std::span<std::byte> host;
     mirrored_piece at;
   };
 
   template <class T>
   const T* send(std::span<const T> values);
+  std::byte* place_bytes(std::span<std::byte> host);
   batch_view send_batch(const device::row_batch& batch);
   quantised_rows quantise(const device::matmul_args& args);
   void launch_product(const device::matmul_args& args, const device::matmul_output& output,
@@ -70,6 +73,7 @@ class cuda_ops final : public device::ops {
   memory activations_; ///< quantised rows of the matmul at hand
   streamed_products streamed_;
   std::vector<streamed_output> streamed_outputs_; ///< of the matmul at hand
+  memory choices_;     ///< of the rows that `choose` is at
   std::vector<placed> places_;
   // The batch sent last: the layers of a pass all name the same one.
   std::vector<std::byte> sent_batch_;

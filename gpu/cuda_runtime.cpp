@@ -57,6 +57,9 @@ class real_runtime final : public runtime_api {
     return told(cudaEventRecord(event_of(event), stream_of(stream)));
   }
   status wait(raw_event event) override { return told(cudaEventSynchronize(event_of(event))); }
+  status wait_on_device(raw_stream stream, raw_event event) override {
+    return told(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0));
+  }
 
   status copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override {
     return told(cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyHostToDevice, stream_of(stream)));

@@ -1,5 +1,6 @@
 #include "gpu/cuda_stream.hpp"
 
+#include "gpu/cuda_fence.hpp"
 #include "gpu/cuda_ops.hpp"
 #include "runtime/base/check.hpp"
 
@@ -19,22 +20,27 @@ struct submission {
   std::string label;
   std::vector<device::fence> after;
   device::program work;
-  std::shared_ptr<device::fence::state> done;
-  std::size_t num_unmet = 0; ///< fences in `after` that have not passed, plus one while it is being submitted
+  std::shared_ptr<cuda_fence> done;
+  /// Fences in `after` that have not come to where its host code may begin, plus one while it is being
+  /// submitted.
+  std::size_t num_unmet = 0;
 };
 
 /// A program that has been issued.
 struct issued_work {
-  std::shared_ptr<device::fence::state> done;
+  std::shared_ptr<cuda_fence> done;
+  std::string label;
+  std::vector<device::fence> after;
   std::optional<error> failure;                            ///< of the program itself
-  std::unique_ptr<event> end;                              ///< none: the device has nothing of it
+  std::shared_ptr<event> end;                              ///< none: the device has nothing of it
   std::vector<std::unique_ptr<mirrored_pool::slab>> slabs; ///< that its copies use
 };
 
 /// What the stream's threads and the fences it waits for share: a fence may pass while the stream goes away.
 class work_queue : public std::enable_shared_from_this<work_queue> {
  public:
-  void push(std::shared_ptr<submission> item) {
+  /// `on`: the stream's device, whose fences need not have passed.
+  void push(std::shared_ptr<submission> item, const device_context& on) {
     const std::vector<device::fence> after = item->after; // the item may end before the loop below does
     item->num_unmet = after.size() + 1;
     {
@@ -42,8 +48,13 @@ class work_queue : public std::enable_shared_from_this<work_queue> {
       ++num_submitted_;
       waiting_.push_back(item);
     }
-    for (const auto& fence : after)
-      fence.when_passed([self = shared_from_this(), item] { self->meet(*item); });
+    for (const auto& fence : after) {
+      auto once = [self = shared_from_this(), item, met = std::make_shared<std::atomic_flag>()] {
+        if (!met->test_and_set()) self->meet(*item);
+      };
+      if (const auto own = cuda_fence::of(fence, on)) own->when_issued(once);
+      fence.when_passed(std::move(once));
+    }
     meet(*item);
   }
 
@@ -139,9 +150,9 @@ class cuda_stream final : public device::stream {
     item->label = name_ + "/" + std::string(label);
     item->after = std::move(after);
     item->work = std::move(work);
-    item->done = std::make_shared<device::fence::state>();
+    item->done = std::make_shared<cuda_fence>(on_);
     device::fence done(item->done);
-    queue_->push(std::move(item));
+    queue_->push(std::move(item), on_);
     return done;
   }
 
@@ -162,12 +173,14 @@ class cuda_stream final : public device::stream {
     return 0;
   }
 
-  /// Runs a program whose fences have all passed, unless one of them failed.
+  /// Runs a program whose fences have passed or, on this device, been issued, unless one of them failed.
   std::optional<error> run(const submission& item) {
     for (const auto& fence : item.after)
       if (auto failure = fence.failure())
         return error(*failure).within("not run, for what it waited for failed: " + item.label);
     try {
+      for (const auto& fence : item.after)
+        if (const auto own = cuda_fence::of(fence, on_)) own->hold(commands_);
       item.work(ops_);
       return std::nullopt;
     } catch (const cuda_failure& e) {
@@ -186,15 +199,18 @@ class cuda_stream final : public device::stream {
       work.failure = run(*item);
       work.slabs = ops_.forget_sent();
       work.done = std::move(item->done);
+      work.label = item->label;
+      work.after = std::move(item->after);
       item->work = nullptr; // what the program holds is released before anyone hears of its end
       try {
-        work.end = std::make_unique<event>(on_);
+        work.end = std::make_shared<event>(on_);
         work.end->record(commands_);
       } catch (const cuda_failure& e) {
         work.end = nullptr;
         note(work.failure, e.error(), item->label);
       }
       item = nullptr;
+      if (!work.failure) work.done->issue(work.end);
       queue_->push_issued(std::move(work));
     }
   }
@@ -209,7 +225,13 @@ class cuda_stream final : public device::stream {
       }
       if (work->end) memory_.give_back(std::move(work->slabs));
       work->slabs.clear(); // without an event the end is unknown: these are freed, which waits for it
+      work->done->forget_end();
       work->end = nullptr;
+      for (const auto& fence : work->after) { // the device has passed them, other threads may not have heard
+        fence.wait();
+        if (auto failure = fence.failure(); failure && !work->failure)
+          work->failure = error(*failure).within("what it waited for failed: " + work->label);
+      }
       queue_->count_completed();
       work->done->pass(std::move(work->failure));
       queue_->count_told();

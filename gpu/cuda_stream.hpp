@@ -10,8 +10,9 @@ namespace paceline::gpu {
 
 /// A stream of a GPU: a CUDA stream, and two threads of its own.
 ///
-/// One thread issues: it runs the programs, each when its fences have passed and the one before has been
-/// issued. It waits for the device only where a program asks for results (`ops::deliver`). The other
+/// One thread issues: it runs the programs, each when the one before has been issued, and the fences it names
+/// have passed or, those of the same device, been issued: for them the device waits (gpu/cuda_fence.hpp). It
+/// waits for the device only where a program asks for results (`ops::deliver`). The other
 /// completes: it sleeps in cudaEventSynchronize for the end of each program's work, in order, then passes the
 /// program's fence. So no actor's thread ever waits, and the device has the next program's work while the
 /// host still hears of the last one.

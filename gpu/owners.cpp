@@ -57,6 +57,10 @@ void command_queue::launch(kernel_id kernel, const launch_shape& shape, const vo
               "cudaLaunchKernel of kernel " + std::to_string(static_cast<int>(kernel)));
 }
 
+void command_queue::wait_for(const event& point) {
+  on_.require(on_.api.wait_on_device(raw_, point.raw()), "cudaStreamWaitEvent");
+}
+
 event::event(const device_context& on) : on_(on) { on_.require(on_.api.make_event(raw_), "cudaEventCreate"); }
 event::~event() { on_.api.end_event(raw_); }
 void event::record(const command_queue& queue) {

@@ -32,6 +32,8 @@ class memory {
   std::size_t num_bytes_ = 0;
 };
 
+class event;
+
 /// A queue of the device.
 class command_queue {
  public:
@@ -47,6 +49,8 @@ class command_queue {
   void copy_out(void* to, const void* from, std::size_t num_bytes);
   void fill(void* to, std::uint8_t value, std::size_t num_bytes);
   void launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes);
+  /// What comes next waits, on the device, for the event's last record.
+  void wait_for(const event& point);
 
  private:
   const device_context& on_;
@@ -60,6 +64,8 @@ class event {
   ~event();
   event(const event&) = delete;
   event& operator=(const event&) = delete;
+
+  raw_event raw() const noexcept { return raw_; }
 
   void record(const command_queue& queue);
   /// Blocks until the device has come here.

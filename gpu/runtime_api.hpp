@@ -64,6 +64,9 @@ class runtime_api {
   /// Blocks the calling thread, asleep, until the device has come to the event's last record; at once if
   /// there was none. Tells the failure of whatever was before it.
   virtual status wait(raw_event event) = 0;
+  /// What comes next on `stream` waits until the device has come to the event's last record. The event may end
+  /// before that.
+  virtual status wait_on_device(raw_stream stream, raw_event event) = 0;
 
   /// `from` is read when the copy happens if it is pinned, else at the call.
   virtual status copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) = 0;

@@ -130,6 +130,13 @@ status emulated_runtime::wait(raw_event event) {
   return called("cudaEventSynchronize");
 }
 
+/// Commands are carried out at the call, those before the event's record too.
+status emulated_runtime::wait_on_device(raw_stream stream, raw_event) {
+  if (const status failure = called("cudaStreamWaitEvent")) return failure;
+  defer(stream, [] {});
+  return 0;
+}
+
 status emulated_runtime::copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) {
   if (const status failure = called("cudaMemcpyAsync")) return failure;
   defer(stream, [=, this] {
@@ -141,6 +148,7 @@ status emulated_runtime::copy_in(void* to, const void* from, std::size_t num_byt
 
 status emulated_runtime::copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) {
   if (const status failure = called("cudaMemcpyAsync")) return failure;
+  num_bytes_out_ += num_bytes;
   defer(stream, [=, this] {
     const device_memory::access open(memory_);
     std::memcpy(to, from, num_bytes);

@@ -32,6 +32,7 @@ class emulated_runtime : public runtime_api {
   status end_event(raw_event event) override;
   status record(raw_event event, raw_stream stream) override;
   status wait(raw_event event) override;
+  status wait_on_device(raw_stream stream, raw_event event) override;
   status copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override;
   status copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override;
   status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) override;
@@ -45,6 +46,8 @@ class emulated_runtime : public runtime_api {
   void fail(std::string call, std::uint32_t skipped, failure_kind how);
   /// Calls of the name so far.
   std::uint32_t num_calls(const std::string& call) const;
+  /// Bytes that the device has been told to copy to the host so far.
+  std::uint64_t num_bytes_out() const noexcept { return num_bytes_out_.load(); }
   /// What has been allocated and not released, of either kind of memory, and streams and events.
   std::uint64_t num_owned() const noexcept { return num_owned_.load(); }
 
@@ -64,6 +67,7 @@ class emulated_runtime : public runtime_api {
   const std::uint64_t seed_;
   std::atomic<std::uint64_t> num_launches_{0};
   std::atomic<std::uint64_t> num_owned_{0};
+  std::atomic<std::uint64_t> num_bytes_out_{0};
   device_memory memory_;
   mutable std::mutex mutex_;
   std::unordered_map<std::string, std::uint32_t> calls_;

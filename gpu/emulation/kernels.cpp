@@ -1,6 +1,7 @@
 // The kernels for the emulation.
 #include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/attention.cuh"
+#include "gpu/kernels/choose.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_kernels.cuh"
 #include "gpu/kernels/matmul.cuh"
@@ -69,6 +70,14 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::add_splits);
   case kernel_id::probe_intrinsics:
     return run(&emulated::probe_intrinsics);
+  case kernel_id::edit_logits:
+    return run(&emulated::edit_logits);
+  case kernel_id::chunk_maxima:
+    return run(&emulated::chunk_maxima);
+  case kernel_id::choose_rows:
+    return run(&emulated::choose_rows);
+  case kernel_id::walk_drafts:
+    return run(&emulated::walk_drafts);
   }
   PACELINE_CHECK(false, "no kernel " + std::to_string(static_cast<int>(kernel)));
 }

@@ -1,6 +1,7 @@
 // The kernels for GPUs: the only source that nvcc compiles.
 #include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/attention.cuh"
+#include "gpu/kernels/choose.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_kernels.cuh"
 #include "gpu/kernels/matmul.cuh"
@@ -66,6 +67,14 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::add_splits);
   case kernel_id::probe_intrinsics:
     return address(&on_gpu::probe_intrinsics);
+  case kernel_id::edit_logits:
+    return address(&on_gpu::edit_logits);
+  case kernel_id::chunk_maxima:
+    return address(&on_gpu::chunk_maxima);
+  case kernel_id::choose_rows:
+    return address(&on_gpu::choose_rows);
+  case kernel_id::walk_drafts:
+    return address(&on_gpu::walk_drafts);
   }
   return nullptr;
 }

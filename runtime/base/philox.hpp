@@ -86,18 +86,18 @@ class noise_cohort {
  public:
   static constexpr std::uint32_t counter_index(std::uint32_t cohort) noexcept { return 0x80000000U | cohort; }
 
-  noise_cohort(const noise_stream& stream, std::uint32_t cohort) noexcept
+  constexpr noise_cohort(const noise_stream& stream, std::uint32_t cohort) noexcept
       : noise_cohort(stream.words(counter_index(cohort))) {}
   /// `words` are those of `counter_index(cohort)`.
-  explicit noise_cohort(const philox_counter& words) noexcept
+  constexpr explicit noise_cohort(const philox_counter& words) noexcept
       : first_arrival_(first_arrival_of(words[0])), first_(words[1] % noise_stream::cohort_size) {}
 
   /// Gumbel variate of the member with this own word.
-  double gumbel(std::uint32_t member, std::uint32_t word) const noexcept {
+  constexpr double gumbel(std::uint32_t member, std::uint32_t word) const noexcept {
     return -portable_log(member == first_ ? first_arrival_ : first_arrival_ + exponential_of(word));
   }
   /// The largest in the cohort, whoever has it.
-  double largest_gumbel() const noexcept { return -portable_log(first_arrival_); }
+  constexpr double largest_gumbel() const noexcept { return -portable_log(first_arrival_); }
 
  private:
   static constexpr double first_arrival_of(std::uint32_t word) noexcept {

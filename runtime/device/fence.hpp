@@ -31,18 +31,22 @@ public:
   /// completes the work. `action` must not block and must not throw: it sends a message.
   void when_passed(std::function<void()> action) const;
 
-  /// Blocks the calling thread. For tests and tools; actors use `when_passed`.
+  /// Blocks the calling thread. For tests, tools and streams; actors use `when_passed`.
   void wait() const;
+
+  /// The shared part, for streams, which know their own kind of it; null where nothing is to be waited for.
+  const std::shared_ptr<state>& shared() const noexcept { return state_; }
 
 private:
   std::shared_ptr<state> state_; // none: passed
 };
 
-/// What a stream implementation holds on to while the work runs.
+/// What a stream implementation holds on to while the work runs. A device that can make its streams wait for each other
+/// without the host keeps what it needs for that in a class of its own.
 class fence::state {
 public:
   state();
-  ~state();
+  virtual ~state();
   /// Marks the work complete and runs the waiting actions on this thread. Called once.
   void pass(std::optional<error> failure = std::nullopt);
 

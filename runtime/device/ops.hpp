@@ -8,6 +8,7 @@ namespace paceline::device {
 
 struct add_args;
 struct attention_args;
+struct choose_args;
 struct embed_args;
 struct gather_args;
 struct glu_args;
@@ -39,6 +40,10 @@ class ops {
   virtual void glu(const glu_args& args);
   virtual void add(const add_args& args);
   virtual void gather(const gather_args& args);
+
+  /// Whether `choose` is offered: by devices whose logits are far from the host.
+  virtual bool can_choose() const noexcept { return false; }
+  virtual void choose(const choose_args& args);
 
   /// Memory for a pass's intermediate values: `num_values` floats of the device, of unspecified contents,
   /// aligned to 64 bytes. Valid until the next call or the end of the program; kept for the next one, so that

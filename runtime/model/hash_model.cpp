@@ -132,6 +132,7 @@ void hash_model::write_logits(std::uint64_t state, std::span<float> out) const {
 
 void hash_model::forward(device::ops&, const device::row_batch& batch, kv_storage& kv,
                          const forward_outputs& outputs) const {
+  PACELINE_CHECK(outputs.choices == nullptr, "no op makes the hash model's logits");
   auto& cells = dynamic_cast<hash_kv&>(kv);
   std::size_t next_output = 0;
   std::atomic<std::uint64_t> burnt{0};

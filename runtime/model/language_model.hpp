@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/base/ids.hpp"
+#include "runtime/device/op_choose.hpp"
 #include "runtime/device/row_batch.hpp"
 
 #include <cstdint>
@@ -25,6 +26,7 @@ struct model_info {
   std::uint64_t weights_bytes = 0;   ///< bytes of weights in memory
   std::uint64_t bytes_per_token = 0; ///< bytes of weights one decoded token reads
   std::uint64_t kv_bytes_per_token = 0; ///< bytes of one KV cell over all layers
+  bool logits_by_ops = false;        ///< made by ops, which may choose tokens from them (`forward_outputs::choices`)
 };
 
 /// The memory behind one KV pool: `num_blocks` blocks of `block_size` cells, of a layout that only its model knows.
@@ -46,11 +48,20 @@ struct tap {
   std::span<float> out; ///< [num_rows][hidden_size], row-major
 };
 
+/// Tokens that the device chooses, so that logits need not come to the host.
+struct device_choices {
+  std::span<const std::uint32_t> rows;             ///< of the batch: what `device::token_choice::first_row` counts
+  std::span<const device::token_choice> requests;
+  std::span<device::chosen_run> out;               ///< one a request
+};
+
 /// What a forward pass shall produce besides K and V.
 struct forward_outputs {
   std::span<const std::uint32_t> logit_rows; ///< rows of the batch whose logits are wanted, ascending
   std::span<float> logits;                   ///< [logit_rows.size()][vocab_size], row-major, raw
   std::span<const tap> taps;
+  /// Only of a model with `logits_by_ops`, inside a program of a device that can choose. None: null.
+  const device_choices* choices = nullptr;
 };
 
 /// A model as workers see it: rows in, logits out, keys and values through a block table.

@@ -45,6 +45,7 @@ model_info describe(const model_config& config, const transformer_weights& weigh
   const std::uint64_t embedding_row = weights.token_embedding->size_bytes() / config.vocab_size;
   info.bytes_per_token = layer_bytes + weights.head().size_bytes() + embedding_row;
   info.kv_bytes_per_token = kv.bytes_per_token();
+  info.logits_by_ops = true;
   return info;
 }
 
@@ -112,11 +113,13 @@ class transformer::pass {
     }};
     std::size_t total = 0;
     for (const auto& [array, width] : arrays) total += (num_rows_ * width + line - 1) / line * line;
+    if (outputs_.choices != nullptr) total += num_logit_rows() * config_.vocab_size;
     float* next = ops_.scratch(total).data();
     for (const auto& [array, width] : arrays) {
       *array = next;
       next += (num_rows_ * width + line - 1) / line * line;
     }
+    logits_ = next;
   }
 
   void embed() {
@@ -203,15 +206,35 @@ class transformer::pass {
     const float* weight = model_.weights_.output_norm;
     for (const tap& t : outputs_.taps)
       if (t.layer.value == layers_.size()) norm(hidden_, ops_.place_for(t.out), weight);
-    const auto wanted = static_cast<std::uint32_t>(outputs_.logit_rows.size());
-    if (wanted == 0) return;
-    ops_.gather(
-        {normed_, hidden_size_, hidden_, hidden_size_, outputs_.logit_rows.data(), wanted, hidden_size_});
-    ops_.rms_norm({normed_, hidden_size_, normed_, hidden_size_, weight, wanted, 1, hidden_size_,
-                   config_.norm_epsilon});
-    const std::array outputs{device::matmul_output{&model_.weights_.head(), ops_.place_for(outputs_.logits),
-                                                   config_.vocab_size, nullptr, false}};
+    if (num_logit_rows() == 0) return;
+    if (outputs_.choices == nullptr) {
+      make_logits(outputs_.logit_rows, ops_.place_for(outputs_.logits));
+      return;
+    }
+    std::vector<std::uint32_t> rows(outputs_.logit_rows.begin(), outputs_.logit_rows.end());
+    rows.insert(rows.end(), outputs_.choices->rows.begin(), outputs_.choices->rows.end());
+    make_logits(rows, logits_);
+    const std::size_t width = config_.vocab_size;
+    if (const auto for_host = static_cast<std::uint32_t>(outputs_.logit_rows.size()); for_host > 0)
+      ops_.gather({ops_.place_for(outputs_.logits), width, logits_, width, nullptr, for_host, config_.vocab_size});
+    ops_.choose({logits_ + outputs_.logit_rows.size() * width,
+                 static_cast<std::uint32_t>(outputs_.choices->rows.size()), config_.vocab_size,
+                 outputs_.choices->requests, outputs_.choices->out});
+  }
+
+  /// Logits of some rows, after the final norm.
+  void make_logits(std::span<const std::uint32_t> rows, float* out) {
+    const auto wanted = static_cast<std::uint32_t>(rows.size());
+    ops_.gather({normed_, hidden_size_, hidden_, hidden_size_, rows.data(), wanted, hidden_size_});
+    ops_.rms_norm({normed_, hidden_size_, normed_, hidden_size_, model_.weights_.output_norm, wanted, 1,
+                   hidden_size_, config_.norm_epsilon});
+    const std::array outputs{
+        device::matmul_output{&model_.weights_.head(), out, config_.vocab_size, nullptr, false}};
     ops_.matmul({normed_, hidden_size_, wanted, hidden_size_, false, outputs});
+  }
+
+  std::size_t num_logit_rows() const {
+    return outputs_.logit_rows.size() + (outputs_.choices != nullptr ? outputs_.choices->rows.size() : 0);
   }
 
   const transformer& model_;
@@ -231,6 +254,7 @@ class transformer::pass {
   float* attended_ = nullptr; ///< heads of the attention
   float* gate_up_ = nullptr;  ///< gate and up side by side; the active gate takes the gate's place
   float* rope_table_ = nullptr;
+  float* logits_ = nullptr;   ///< where the device chooses tokens
   float* local_rope_table_ = nullptr;
 };
 
@@ -270,6 +294,12 @@ void transformer::run(device::ops& ops, const device::row_batch& batch, kv_stora
                  "room for " + std::to_string(outputs.logits.size()) + " logits");
   for (const std::uint32_t row : outputs.logit_rows)
     PACELINE_CHECK(row < batch.rows.size(), "logits of row " + std::to_string(row));
+  if (outputs.choices != nullptr) {
+    PACELINE_CHECK(outputs.logit_rows.size() + outputs.choices->rows.size() <= batch.rows.size(),
+                   "a row for the host is not one for the device");
+    for (const std::uint32_t row : outputs.choices->rows)
+      PACELINE_CHECK(row < batch.rows.size(), "choice of row " + std::to_string(row));
+  }
   for (const tap& t : outputs.taps)
     PACELINE_CHECK(t.layer.value <= layers.size() &&
                        t.out.size() == batch.rows.size() * std::uint64_t{config_.hidden_size},

@@ -3,10 +3,12 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/philox.hpp"
 #include "runtime/base/request.hpp"
+#include "runtime/device/op_choose.hpp"
 #include "runtime/sampling/token_counts.hpp"
 #include "runtime/sampling/truncation.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -65,6 +67,12 @@ class pipeline {
   token_id process_and_sample(std::span<float> logits, const row_context& row) const {
     return choose(logits, row).token;
   }
+
+  /// The settings with which a device chooses as `choose` does in the row `first` and, with a draft, in those
+  /// below it (all but the draft and `first_row` are filled in). None where no device does: with top-k or top-p.
+  /// `counts` is what the settings refer to.
+  std::optional<device::token_choice> settings_for_device(const row_context& first, std::size_t vocab_size,
+                                                          std::vector<device::penalised_token>& counts) const;
 
   /// The tokens that come closest to being the choice, `choose`'s own first, then by falling score + noise;
   /// ties go to the lowest id. At most `count`, fewer if fewer have a finite score. Weights: the softmax of

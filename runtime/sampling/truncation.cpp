@@ -109,10 +109,13 @@ void select_top(std::span<const float> row, std::size_t count, std::vector<candi
   std::sort(out.begin(), out.end(), likelier);
 }
 
+float truncation::least_score() const noexcept {
+  return min_p > 0 ? static_cast<float>(portable_log(static_cast<double>(min_p))) : minus_infinity;
+}
+
 void truncate(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
               const truncation& rule, std::vector<candidate>& out) {
-  const float min_score =
-      rule.min_p > 0 ? static_cast<float>(portable_log(static_cast<double>(rule.min_p))) : minus_infinity;
+  const float min_score = rule.least_score();
   if (rule.top_k > 0 && rule.top_k < row.size()) {
     gather_top(row, maxima, scale, rule.top_k, out);
     if (rule.top_p < 1.0F) {

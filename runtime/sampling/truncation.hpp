@@ -23,6 +23,8 @@ struct truncation {
   float top_p = 1.0F;
   float min_p = 0.0F;
 
+  /// The least score that min-p keeps.
+  float least_score() const noexcept;
   bool active(std::size_t vocab_size) const noexcept {
     return (top_k > 0 && top_k < vocab_size) || top_p < 1.0F || min_p > 0.0F;
   }

@@ -50,10 +50,10 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
     collect_drafts(ops, plan, drafts, lanes);
     const auto drafted = resources_.time->now();
     result.times.draft = drafted - begin;
-    rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear();
+    rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear(), choice_rows_.clear(), choices_.clear();
     for (auto& lane : lanes) {
       if (!lane.item->copies.empty()) resources_.kv->copy(ops, lane.item->copies);
-      add_rows(lane);
+      add_rows(ops, lane);
     }
     if (!rows_.empty()) run_pass(ops, lanes);
     result.times.pass = resources_.time->now() - drafted;
@@ -110,12 +110,14 @@ void round_runner::watch_workers(std::span<const draft_time> drafting) {
   }
 }
 
-void round_runner::add_rows(lane& lane) {
+void round_runner::add_rows(const device::ops& ops, lane& lane) {
   const auto& sequence = *lane.item->target;
   const auto index = static_cast<std::uint32_t>(sequences_.size());
   sequences_.push_back({lane.item->blocks});
   lane.first_row = static_cast<std::uint32_t>(rows_.size());
   lane.first_logits = static_cast<std::uint32_t>(logit_rows_.size());
+  offer_to_device(ops, lane);
+  auto& wanted_rows = lane.choice ? choice_rows_ : logit_rows_;
   const auto reported = sequence.num_prompt_logprobs(); // a preempted prompt is computed twice, reported once
   const bool want_prompt = sequence.request().sampling.prompt_logprobs;
   for (std::uint32_t i = 0; i < lane.num_context; ++i) {
@@ -124,7 +126,7 @@ void round_runner::add_rows(lane& lane) {
     const bool report = want_prompt && position >= reported && position + 1 < sequence.prompt_length();
     if (last || report) {
       if (!last && lane.num_prompt_logits++ == 0) lane.first_prompt_position = position;
-      logit_rows_.push_back(static_cast<std::uint32_t>(rows_.size()));
+      wanted_rows.push_back(static_cast<std::uint32_t>(rows_.size()));
     }
     rows_.push_back({sequence.tokens()[position], token_position{position}, kv_slot{position}, index, 0, 0});
   }
@@ -140,7 +142,7 @@ void round_runner::add_rows(lane& lane) {
         paths_.push_back(kv_slot{sequence.length() + static_cast<std::uint32_t>(node)});
       row.path_length = tree.depths()[n] + 1;
     }
-    logit_rows_.push_back(static_cast<std::uint32_t>(rows_.size()));
+    wanted_rows.push_back(static_cast<std::uint32_t>(rows_.size()));
     rows_.push_back(row);
   }
 }
@@ -153,7 +155,10 @@ void round_runner::run_pass(device::ops& ops, const std::vector<lane>&) {
     tap_values_[t].resize(rows_.size() * info.hidden_size);
     taps.push_back({taps_[t], tap_values_[t]});
   }
-  resources_.target->forward(ops, {rows_, sequences_, paths_}, *resources_.kv, {logit_rows_, logits_, taps});
+  chosen_.resize(choices_.size());
+  const model::device_choices choices{choice_rows_, choices_, chosen_};
+  resources_.target->forward(ops, {rows_, sequences_, paths_}, *resources_.kv,
+                             {logit_rows_, logits_, taps, choices_.empty() ? nullptr : &choices});
 }
 
 std::span<float> round_runner::logits_row(std::uint32_t index) {
@@ -222,14 +227,8 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
     const auto rows = std::span(logits_).subspan(first * vocab, (1 + lane.draft.tree.size()) * vocab);
     raw_copy_.assign(rows.begin(), rows.end());
   }
-  const auto row_of = [&](std::int32_t node) { return logits_row(first + static_cast<std::uint32_t>(node + 1)); };
-  const speculation::verification_context context{&sequence.pipeline(), &sequence.counts(),
-                                                  token_position{sequence.length()}, sequence.output_length()};
-  const auto num_probes = lane.draft.num_probes;
   auto feedback = begin_feedback(lane, first); // before the rule: it works on the rows in place
-  const auto& how = sequence.request().speculation;
-  auto verdict = num_probes == 0 ? speculation::verify(how, lane.draft, context, row_of)
-                                 : speculation::verify(how, lane.draft.without_probes(), context, row_of);
+  auto verdict = verdict_for(lane, first);
   if (sequence.request().first_target && sequence.output_length() == 0)
     verdict = {{}, *sequence.request().first_target, false};
 

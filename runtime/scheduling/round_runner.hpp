@@ -50,6 +50,8 @@ private:
     std::uint32_t first_logits = 0; ///< row of the logits of its first wanted row
     std::uint32_t num_prompt_logits = 0;     ///< wanted rows of prompt tokens, before that of the last committed one
     std::uint32_t first_prompt_position = 0; ///< of the first of them
+    std::optional<std::size_t> choice;       ///< the device decides: place among `choices_`; there are no logits
+    std::vector<device::penalised_token> counts; ///< that the choice refers to
   };
 
   std::vector<lane> open_lanes(const round_plan& plan);
@@ -63,10 +65,13 @@ private:
   std::vector<speculation::draft> propose(device::ops& ops, std::uint32_t drafter, std::span<lane* const> owners);
   draft_bounds limit_of(const lane& lane) const;
   bool may_draft(const lane& lane, std::uint32_t drafter) const;
-  void add_rows(lane& lane);
+  void add_rows(const device::ops& ops, lane& lane);
   void run_pass(device::ops& ops, const std::vector<lane>& lanes);
   item_result settle(device::ops& ops, lane& lane, round_id round, std::vector<token_event>& events);
   void decide(device::ops& ops, lane& lane, item_result& done, round_trace& trace);
+  // round_choices.cpp
+  void offer_to_device(const device::ops& ops, lane& lane);
+  speculation::verdict verdict_for(const lane& lane, std::uint32_t first_logits);
   /// What the lane's drafter will learn of this round, as far as the raw rows say it: nothing if it does not ask.
   speculation::round_feedback begin_feedback(const lane& lane, std::uint32_t first_logits);
   // round_beams.cpp
@@ -91,6 +96,9 @@ private:
   std::vector<kv_slot> paths_;
   std::vector<std::uint32_t> logit_rows_;
   std::vector<float> logits_;
+  std::vector<std::uint32_t> choice_rows_; ///< whose logits stay on the device, which chooses
+  std::vector<device::token_choice> choices_;
+  std::vector<device::chosen_run> chosen_;
   std::vector<float> raw_copy_;
   std::vector<sampling::candidate> best_;
   std::vector<std::vector<float>> tap_values_; ///< [tap][rows * hidden]

@@ -167,6 +167,99 @@ TEST_F(engine_on_devices, say_the_same_on_a_gpu_with_its_own_products_however_th
   }
 }
 
+/// Requests of every kind that a device decides, and some that it does not.
+std::vector<generation_request> requests_of_all_kinds() {
+  std::vector<generation_request> all;
+  const auto add = [&](float temperature) -> generation_request& {
+    const auto number = static_cast<std::uint32_t>(all.size());
+    return all.emplace_back(make_request(3 + number, 8, number, temperature));
+  };
+  add(0);
+  add(1);
+  add(0.8F).sampling.min_p = 0.05F;
+  auto& penalised = add(0.7F).sampling;
+  penalised.repetition_penalty = 1.3F, penalised.presence_penalty = 0.5F, penalised.frequency_penalty = 0.7F;
+  add(0).sampling.logit_bias = {{token_id{40}, 5.0F}, {token_id{41}, 5.0F}, {token_id{42}, -100.0F}};
+  auto& masked = add(1);
+  masked.stop.ignore_eos = false;
+  masked.stop.min_tokens = 5;
+  for (std::int32_t t = 0; t < 200; t += 2) masked.stop.stop_ids.emplace_back(t);
+  add(1).first_target = token_id{99};
+  add(0).sampling.frequency_penalty = 2;
+  add(0).speculation.rule = verification_rule::rejection;
+  // Not by the device: cut off by mass or rank, with log-probabilities, another rule, a search.
+  add(1).sampling.top_p = 0.9F;
+  add(1).sampling.top_k = 20;
+  add(0.9F).sampling.num_logprobs = 2;
+  add(0).sampling.prompt_logprobs = true;
+  add(1).speculation.rule = verification_rule::rejection;
+  add(0).speculation.rule = verification_rule::lenient;
+  add(0).beams.width = 2;
+  return all;
+}
+
+TEST_F(engine_on_devices, tokens_chosen_by_the_device_are_those_that_the_host_would_choose) {
+  for (const char* drafter : {"none", "same"}) {
+    std::vector<std::vector<token_id>> tokens[2];
+    std::vector<std::string> texts[2];
+    std::vector<std::vector<token_logprob>> logprobs[2];
+    for (const bool on_gpu : {false, true}) {
+      emulated_gpu gpu;
+      auto engine = engine_probe::start(options(on_gpu ? "cuda:0/reference" : "cpu", "auto"),
+                                        speculation::drafter_registry::with_built_in(), gpu.opener());
+      ASSERT_TRUE(engine) << engine.error().message();
+      auto requests = requests_of_all_kinds();
+      std::vector<generation> all(requests.size());
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        requests[i].speculation.drafter = drafter;
+        (*engine)->submit(std::move(requests[i]), all[i].sink());
+      }
+      for (auto& g : all) {
+        g.wait();
+        ASSERT_NE(g.last().finish, finish_reason::error) << g.last().failure->message();
+        tokens[on_gpu].push_back(g.tokens());
+        texts[on_gpu].push_back(g.text());
+        logprobs[on_gpu].push_back(g.logprobs());
+      }
+    }
+    EXPECT_EQ(tokens[1], tokens[0]) << drafter;
+    EXPECT_EQ(texts[1], texts[0]) << drafter;
+    for (std::size_t i = 0; i < logprobs[0].size(); ++i) {
+      ASSERT_EQ(logprobs[1][i].size(), logprobs[0][i].size());
+      for (std::size_t k = 0; k < logprobs[0][i].size(); ++k)
+        EXPECT_EQ(logprobs[1][i][k].logprob, logprobs[0][i][k].logprob);
+    }
+  }
+}
+
+TEST_F(engine_on_devices, a_round_brings_a_few_bytes_of_each_request_to_the_host) {
+  constexpr std::uint32_t num_tokens = 12, vocab_bytes = 288 * sizeof(float);
+  const auto bytes_for = [&](const auto& change) {
+    emulated_gpu gpu;
+    auto engine = engine_probe::start(options("cuda:0", "cpu"), speculation::drafter_registry::with_built_in(),
+                                      gpu.opener());
+    EXPECT_TRUE(engine) << engine.error().message();
+    const auto before = gpu.runtime.num_bytes_out();
+    std::vector<generation> all(2);
+    for (std::uint32_t i = 0; i < all.size(); ++i) {
+      auto request = make_request(5, num_tokens, i, 1);
+      request.speculation.drafter = "same";
+      change(request);
+      (*engine)->submit(std::move(request), all[i].sink());
+    }
+    for (auto& g : all) {
+      g.wait();
+      EXPECT_EQ(g.tokens().size(), num_tokens);
+    }
+    return gpu.runtime.num_bytes_out() - before;
+  };
+  const auto decided_there = bytes_for([](generation_request&) {});
+  EXPECT_GT(decided_there, 0U);
+  EXPECT_LE(decided_there, std::uint64_t{2} * num_tokens * 12) << "no logits: 12 bytes a round and request";
+  EXPECT_GE(bytes_for([](generation_request& r) { r.sampling.top_p = 0.9F; }),
+            std::uint64_t{2} * num_tokens * vocab_bytes);
+}
+
 TEST_F(engine_on_devices, a_gpu_without_memory_is_an_error_at_the_start) {
   for (std::uint32_t skipped = 0; skipped < 24; skipped += 3) {
     emulated_gpu gpu;

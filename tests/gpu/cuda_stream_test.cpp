@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <numeric>
 #include <optional>
@@ -116,8 +117,8 @@ TEST(cuda_stream, a_fence_passes_when_the_device_is_done_and_not_before) {
 
 TEST(cuda_stream, a_program_begins_when_the_fences_it_names_have_passed) {
   emulation::emulated_runtime runtime;
-  rows_on_gpu data(runtime);
-  auto first = data.gpu->make_stream("first", 0), second = data.gpu->make_stream("second", 0);
+  rows_on_gpu data(runtime), others(runtime);
+  auto first = data.gpu->make_stream("first", 0), second = others.gpu->make_stream("on another device", 0);
   auto gate = std::make_shared<device::fence::state>();
   const device::fence open(gate);
   bool was_open = false, was_passed = false;
@@ -130,6 +131,124 @@ TEST(cuda_stream, a_program_begins_when_the_fences_it_names_have_passed) {
   b.wait();
   EXPECT_TRUE(was_open);
   EXPECT_TRUE(was_passed);
+}
+
+// The producer picks a row and goes on with other work; the consumer, after a program of its own, fetches
+// what was picked. Its first command is the wait for the producer's end.
+constexpr std::size_t picked_by = pick_commands + end_commands, of_producer = 2 * picked_by;
+constexpr std::size_t waits_at = end_commands, of_consumer = waits_at + 1 + fetch_commands + end_commands;
+
+/// Whether a device may take the order: not if stream 2 goes on while what it waits for is not done.
+bool is_legal(std::span<const std::size_t> order) {
+  std::size_t first = 0, second = 0;
+  for (const std::size_t stream : order) {
+    if (stream == 2 && second == waits_at && first < picked_by) return false;
+    ++(stream == 1 ? first : second);
+  }
+  return true;
+}
+
+/// What the consumer gets in an order.
+std::vector<float> fetched_from_producer(std::span<const std::size_t> order, bool with_waits) {
+  scripted_runtime runtime;
+  rows_on_gpu data(runtime);
+  auto producer = data.gpu->make_stream("producer", 0), consumer = data.gpu->make_stream("consumer", 0);
+  auto other = data.gpu->make_stream("other", 0);
+  std::vector<std::size_t> script{3}; // nothing is done before the consumer has begun
+  script.insert(script.end(), order.begin(), order.end());
+  runtime.follow(std::move(script));
+  if (!with_waits) runtime.forget_waits();
+  std::vector<float> got(width);
+  std::promise<void> begun;
+  const auto picked =
+      producer->submit("pick", {}, [&](device::ops& ops) { data.pick(ops, data.slot(0), 3); });
+  const auto more = producer->submit("more", {}, [&](device::ops& ops) { data.pick(ops, data.slot(1), 5); });
+  consumer->submit("own", {}, [](device::ops&) {});
+  const auto done = consumer->submit("fetch", {picked}, [&](device::ops& ops) {
+    begun.set_value();
+    data.fetch(ops, got, data.slot(0));
+  });
+  begun.get_future().wait();
+  other->submit("now", {}, [](device::ops&) {});
+  done.wait();
+  EXPECT_TRUE(picked.passed()) << "a fence passes after those it waited for";
+  more.wait();
+  EXPECT_FALSE(done.failure() || more.failure());
+  EXPECT_EQ(runtime.num_calls("cudaStreamWaitEvent"), 1U);
+  return got;
+}
+
+TEST(cuda_stream, the_device_waits_for_fences_of_its_own_in_every_order_it_may_take) {
+  std::size_t num_legal = 0, num_wrong_without = 0;
+  for (const auto& order : interleavings(of_producer, of_consumer)) {
+    if (is_legal(order)) {
+      ++num_legal;
+      ASSERT_EQ(fetched_from_producer(order, true), row_of(3)) << "order " << num_legal;
+    } else if (num_wrong_without == 0) {
+      num_wrong_without += fetched_from_producer(order, false) != row_of(3) ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(num_legal, 252U);
+  EXPECT_EQ(num_wrong_without, 1U) << "it is the wait that makes the results right";
+}
+
+/// A GPU that nobody hears of the end of anything from, until it is heard again.
+class silent_runtime final : public emulation::emulated_runtime {
+ public:
+  void be_heard() { released_.set_value(); }
+  void be_silent() { is_silent_ = true; }
+
+ protected:
+  void await(raw_event) override {
+    if (is_silent_) heard_.wait();
+  }
+
+ private:
+  std::atomic<bool> is_silent_{false};
+  std::promise<void> released_;
+  std::shared_future<void> heard_{released_.get_future()};
+};
+
+TEST(cuda_stream, a_program_begins_while_the_device_is_at_what_it_waits_for) {
+  silent_runtime runtime;
+  rows_on_gpu data(runtime);
+  auto first = data.gpu->make_stream("first", 0), second = data.gpu->make_stream("second", 0);
+  runtime.be_silent();
+  std::vector<float> got(width);
+  std::promise<bool> begun;
+  const auto a = first->submit("a", {}, [&](device::ops& ops) { data.pick(ops, data.slot(0), 4); });
+  const auto b = second->submit("b", {a}, [&](device::ops& ops) {
+    begun.set_value(a.passed());
+    data.fetch(ops, got, data.slot(0));
+  });
+  EXPECT_FALSE(begun.get_future().get());
+  EXPECT_FALSE(b.passed());
+  runtime.be_heard();
+  b.wait();
+  EXPECT_TRUE(a.passed());
+  EXPECT_EQ(got, row_of(4));
+}
+
+TEST(cuda_stream, a_program_fails_with_what_it_waited_for_even_if_it_has_begun) {
+  silent_runtime runtime;
+  rows_on_gpu data(runtime);
+  auto first = data.gpu->make_stream("first", 0), second = data.gpu->make_stream("second", 0);
+  runtime.be_silent();
+  std::promise<void> begun;
+  const auto a = first->submit("a", {}, [&](device::ops& ops) { data.pick(ops, data.slot(0), 4); });
+  const auto b = second->submit("b", {a}, [&](device::ops&) {
+    begun.set_value();
+    a.wait();
+  });
+  begun.get_future().wait();
+  runtime.fail("cudaEventSynchronize", 0, failure_kind::other); // a's: b has not been issued
+  runtime.be_heard();
+  b.wait();
+  ASSERT_TRUE(a.failure());
+  ASSERT_TRUE(b.failure());
+  EXPECT_EQ(b.failure()->code(), a.failure()->code());
+  EXPECT_NE(b.failure()->message().find("what it waited for failed: second/b"), std::string::npos)
+      << b.failure()->message();
 }
 
 TEST(cuda_stream, a_failed_fence_fails_what_waits_for_it_and_nothing_else) {
@@ -199,16 +318,16 @@ TEST(cuda_stream, a_program_that_finds_no_memory_fails_alone) {
 }
 
 TEST(cuda_stream, every_call_may_fail_and_nothing_leaks) {
-  for (const char* call :
-       {"cudaSetDevice", "cudaMalloc", "cudaMallocHost", "cudaStreamCreateWithPriority", "cudaEventCreate",
-        "cudaEventRecord", "cudaEventSynchronize", "cudaMemcpyAsync", "cudaLaunchKernel"}) {
+  for (const char* call : {"cudaSetDevice", "cudaMalloc", "cudaMallocHost", "cudaStreamCreateWithPriority",
+                           "cudaEventCreate", "cudaEventRecord", "cudaEventSynchronize",
+                           "cudaStreamWaitEvent", "cudaMemcpyAsync", "cudaLaunchKernel"}) {
     for (std::uint32_t skipped = 0;; ++skipped) {
       emulation::emulated_runtime runtime;
       runtime.fail(call, skipped, failure_kind::out_of_memory);
       bool failed = false;
       {
         std::optional<rows_on_gpu> data;
-        std::unique_ptr<device::stream> stream;
+        std::unique_ptr<device::stream> stream, other;
         std::vector<float> out(width);
         try {
           auto opened = cuda_device::open(runtime, 0);
@@ -216,9 +335,11 @@ TEST(cuda_stream, every_call_may_fail_and_nothing_leaks) {
           opened->reset();
           data.emplace(runtime);
           stream = data->gpu->make_stream("s", 0);
-          const auto done = stream->submit("work", {}, [&](device::ops& ops) {
+          other = data->gpu->make_stream("o", 0);
+          const auto picked =
+              other->submit("pick", {}, [&](device::ops& ops) { data->pick(ops, data->slot(0), 3); });
+          const auto done = stream->submit("work", {picked}, [&](device::ops& ops) {
             ops.scratch(100);
-            data->pick(ops, data->slot(0), 3);
             data->fetch(ops, out, data->slot(0));
           });
           done.wait();
@@ -229,7 +350,7 @@ TEST(cuda_stream, every_call_may_fail_and_nothing_leaks) {
         if (!failed && stream) {
           EXPECT_EQ(out, row_of(3));
         }
-        stream.reset();
+        stream.reset(), other.reset();
       }
       ASSERT_EQ(runtime.num_owned(), 0U) << call << " number " << skipped;
       if (!failed && runtime.num_calls(call) <= skipped) break;

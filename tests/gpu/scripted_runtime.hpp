@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gpu/emulation/emulated_runtime.hpp"
+#include "runtime/base/check.hpp"
 
 #include <condition_variable>
 #include <cstddef>
@@ -17,8 +18,8 @@ namespace paceline::gpu {
 /// at most.
 ///
 /// Streams count from 0 in the order they were made. Those that the script does not name do their commands at
-/// once. The script must be one that can happen: it may not have a stream go on that waits for one which it
-/// holds back.
+/// once, or when what they wait for has been reached. The script must be one that can happen: it may not have
+/// a stream go on that waits for one which it holds back.
 class scripted_runtime final : public emulation::emulated_runtime {
  public:
   /// Lays down the order from now on.
@@ -27,6 +28,8 @@ class scripted_runtime final : public emulation::emulated_runtime {
     script_ = std::move(script);
     next_ = 0;
   }
+  /// From now on a stream that waits for an event does not: for orders that a device may not take.
+  void forget_waits() { waits_count_ = false; }
   /// Commands done of those in the script.
   std::size_t num_done() const {
     std::lock_guard lock(mutex_);
@@ -50,13 +53,28 @@ class scripted_runtime final : public emulation::emulated_runtime {
     return outcome;
   }
 
+  status wait_on_device(raw_stream stream, raw_event event) override {
+    if (const status failure = called("cudaStreamWaitEvent")) return failure;
+    std::unique_lock lock(mutex_);
+    queue& waiting = queues_[numbers_.at(stream)];
+    const point until = waits_count_ ? recorded_.at(event) : point{};
+    if (is_scripted(numbers_.at(stream))) {
+      waiting.waiting.push_back({[] {}, until});
+      changed_.notify_all();
+      return 0;
+    }
+    do_until(until, lock);
+    ++waiting.num_taken;
+    return 0;
+  }
+
  protected:
   void defer(raw_stream stream, std::function<void()> command) override {
     {
       std::lock_guard lock(mutex_);
       const std::size_t number = numbers_.at(stream);
       if (is_scripted(number)) {
-        queues_[number].waiting.push_back(std::move(command));
+        queues_[number].waiting.push_back({std::move(command), {}});
         changed_.notify_all();
         return;
       }
@@ -65,34 +83,47 @@ class scripted_runtime final : public emulation::emulated_runtime {
     command();
   }
 
-  /// Does the script's commands until the event has been reached.
   void await(raw_event event) override {
     std::unique_lock lock(mutex_);
-    const auto point = recorded_.at(event);
-    while (queues_[point.stream].num_taken < point.num_commands) {
-      queue* const chosen = next_ < script_.size() ? &queues_[script_[next_]] : &queues_[point.stream];
+    do_until(recorded_.at(event), lock);
+  }
+
+ private:
+  /// So many commands of a stream.
+  struct point {
+    std::size_t stream = 0;
+    std::size_t num_commands = 0;
+  };
+  struct deferred {
+    std::function<void()> run;
+    point after; ///< of another stream, to which it must have come
+  };
+  struct queue {
+    std::deque<deferred> waiting;
+    std::size_t num_taken = 0;
+  };
+
+  bool is_reached(const point& p) const {
+    return p.num_commands == 0 || queues_[p.stream].num_taken >= p.num_commands;
+  }
+
+  /// Does the script's commands until `end` has been reached.
+  void do_until(const point end, std::unique_lock<std::mutex>& lock) {
+    while (!is_reached(end)) {
+      queue* const chosen = next_ < script_.size() ? &queues_[script_[next_]] : &queues_[end.stream];
       if (chosen->waiting.empty()) {
         changed_.wait(lock);
         continue;
       }
       auto command = std::move(chosen->waiting.front());
+      PACELINE_CHECK(is_reached(command.after), "the script lets a stream go on that waits");
       chosen->waiting.pop_front();
-      command(); // under the lock: one at a time, in order
+      command.run(); // under the lock: one at a time, in order
       ++chosen->num_taken;
       ++next_;
       changed_.notify_all();
     }
   }
-
- private:
-  struct queue {
-    std::deque<std::function<void()>> waiting;
-    std::size_t num_taken = 0;
-  };
-  struct point {
-    std::size_t stream = 0;
-    std::size_t num_commands = 0;
-  };
 
   bool is_scripted(std::size_t number) const {
     for (const std::size_t s : script_)
@@ -107,6 +138,7 @@ class scripted_runtime final : public emulation::emulated_runtime {
   std::map<raw_event, point> recorded_;
   std::vector<std::size_t> script_;
   std::size_t next_ = 0;
+  bool waits_count_ = true;
 };
 
 } // namespace paceline::gpu

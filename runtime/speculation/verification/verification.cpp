@@ -37,26 +37,42 @@ verdict verify_coupled(const draft& proposal, const verification_context& contex
   return result;
 }
 
-verdict verify(const speculation_params& how, const draft& proposal, const verification_context& context,
-               const target_row& rows) {
-  request_dice dice(*context.sampling);
-  const bool greedy = context.sampling->greedy();
+verdict verdict_of(const device::chosen_run& run, const token_tree& tree) {
+  return {tree.path_to(run.place), run.next, run.bonus, run.hopeless};
+}
+
+bool follows_samples(const speculation_params& how, const sampling::pipeline& sampling) noexcept {
   switch (how.rule) {
   case verification_rule::coupled:
-    return verify_coupled(proposal, context, rows);
-  // With a one-hot target the ratio is positive for the target's own token only: rule `coupled`, without
-  // sums.
+    return true;
   case verification_rule::rejection:
-    return greedy ? verify_coupled(proposal, context, rows) : verify_rejection(proposal, context, rows, dice);
   case verification_rule::block:
-    return greedy ? verify_coupled(proposal, context, rows) : verify_block(proposal, context, rows, dice);
   case verification_rule::skip_sample_adjustment:
-    return greedy ? verify_coupled(proposal, context, rows)
-                  : verify_rejection(proposal, context, rows, dice, {.keep_target = true});
+    return sampling.greedy();
+  case verification_rule::lenient:
+  case verification_rule::typical:
+    break;
+  }
+  return false;
+}
+
+verdict verify(const speculation_params& how, const draft& proposal, const verification_context& context,
+               const target_row& rows) {
+  if (follows_samples(how, *context.sampling)) return verify_coupled(proposal, context, rows);
+  request_dice dice(*context.sampling);
+  switch (how.rule) {
+  case verification_rule::coupled: // follows samples
+    break;
+  case verification_rule::rejection:
+    return verify_rejection(proposal, context, rows, dice);
+  case verification_rule::block:
+    return verify_block(proposal, context, rows, dice);
+  case verification_rule::skip_sample_adjustment:
+    return verify_rejection(proposal, context, rows, dice, {.keep_target = true});
   case verification_rule::lenient: {
     const auto lenience = static_cast<double>(how.lenience);
-    return greedy ? verify_leniently(proposal, context, rows, lenience)
-                  : verify_rejection(proposal, context, rows, dice, {.lenience = lenience});
+    return context.sampling->greedy() ? verify_leniently(proposal, context, rows, lenience)
+                                      : verify_rejection(proposal, context, rows, dice, {.lenience = lenience});
   }
   case verification_rule::typical:
     return verify_typical(proposal, context, rows, static_cast<double>(how.epsilon),

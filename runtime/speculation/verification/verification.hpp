@@ -51,6 +51,9 @@ struct verification_context {
 /// tokens count as one, with the branches of all.
 verdict verify_coupled(const draft& proposal, const verification_context& context, const target_row& rows);
 
+/// The verdict of a device that walked down `tree` by the same rule (runtime/device/op_choose.hpp).
+verdict verdict_of(const device::chosen_run& run, const token_tree& tree);
+
 /// What the lossy variants of rule `rejection` change.
 struct rejection_terms {
   double lenience = 1.0;    ///< factor of draft_probs wherever they stand (rule `lenient`)
@@ -84,6 +87,10 @@ verdict verify_typical(const draft& proposal, const verification_context& contex
 /// temperature 1 and before any truncation.
 verdict verify_leniently(const draft& proposal, const verification_context& context, const target_row& rows,
                          double lenience);
+
+/// Whether the rule of a request is `coupled`, or one that comes to the same at its temperature: with a one-hot target
+/// the ratio of rule `rejection` and its kin is positive for the target's own token only.
+bool follows_samples(const speculation_params& how, const sampling::pipeline& sampling) noexcept;
 
 /// The rule of a request, whatever its temperature, with the request's own dice.
 verdict verify(const speculation_params& how, const draft& proposal, const verification_context& context,

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "gpu/kernels/choice_params.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace paceline::gpu {
+
+/// Requests to choose for, in one piece of memory as the kernels read it.
+class choice_batch {
+ public:
+  /// Fails a check where the arguments break a rule of the op.
+  explicit choice_batch(const device::choose_args& args);
+
+  const std::vector<std::byte>& bytes() const noexcept { return bytes_; }
+  /// The kernels' view once `bytes` lie at `at`.
+  choice_view view_at(const std::byte* at) const noexcept;
+  /// Whether any logit is to be changed.
+  bool edits() const noexcept { return edits_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::size_t requests_at_ = 0, rows_at_ = 0, tokens_at_ = 0, parents_at_ = 0;
+  std::size_t biases_at_ = 0, counts_at_ = 0, removed_at_ = 0, paths_at_ = 0;
+  bool edits_ = false;
+};
+
+} // namespace paceline::gpu

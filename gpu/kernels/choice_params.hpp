@@ -1,0 +1,115 @@
+#pragma once
+
+#include "runtime/base/philox.hpp"
+#include "runtime/device/op_choose.hpp"
+
+#include <cstdint>
+
+namespace paceline::gpu {
+
+// What the kernels of `choose` are given: device::choose_args with indices in place of spans.
+
+/// Logits that are searched as one: those whose noise one number bounds.
+inline constexpr std::uint32_t choice_chunk = noise_stream::cohort_size;
+
+/// A token whose logit is changed by an amount.
+struct biased_token {
+  token_id token;
+  float bias = 0;
+};
+
+/// A part of one of the arrays of `choice_view`.
+struct choice_span {
+  std::uint32_t begin = 0;
+  std::uint32_t size = 0;
+};
+
+struct choice_request {
+  std::uint64_t seed = 0;
+  std::uint32_t choice_index = 0;
+  token_position position; ///< of what the first row chooses
+  std::uint32_t first_row = 0;
+  std::uint32_t num_removing = 0;
+  choice_span nodes, biases, counts, removed;
+  float temperature = 1;
+  float min_score = 0;
+  float repetition_penalty = 1;
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  bool penalises = false;
+};
+
+struct choice_row {
+  std::uint32_t request = 0;
+  std::uint32_t level = 0;
+  choice_span path; ///< tokens below the root, of requests with penalties
+};
+
+/// All requests of a call.
+struct choice_view {
+  const choice_request* requests;
+  const choice_row* rows;
+  const token_id* draft_tokens;
+  const std::int32_t* parents;
+  const biased_token* biases;
+  const device::penalised_token* counts;
+  const token_id* removed;
+  const token_id* paths;
+};
+
+/// What a row chose.
+struct row_choice {
+  token_id token;
+  bool hopeless = false;
+};
+
+/// Threads of a block of edit_logits and choose_rows.
+inline constexpr std::uint32_t choice_threads = 128;
+
+/// Which tokens of a row's path are among those that the committed text counts. In shared memory.
+struct edit_memory {
+  bool is_counted[device::max_draft_nodes];
+};
+
+/// One block a row; grid (1, rows).
+struct edit_logits_params {
+  choice_view view;
+  float* logits;
+  std::uint32_t vocab_size;
+};
+
+/// Warps of a block of chunk_maxima.
+inline constexpr std::uint32_t maxima_warps = 4;
+
+/// One warp a chunk; grid (chunks / maxima_warps, rows).
+struct chunk_maxima_params {
+  const float* logits;
+  float* maxima; ///< [rows][chunks]
+  std::uint32_t vocab_size;
+};
+
+/// What the threads of choose_rows tell one another. In shared memory.
+struct choice_memory {
+  double value[choice_threads];
+  float max[choice_threads];
+  std::uint32_t place[choice_threads]; ///< a chunk, then a token
+};
+
+/// One block a row; grid (1, rows).
+struct choose_rows_params {
+  choice_view view;
+  const float* logits;
+  const float* maxima;
+  row_choice* choices;
+  std::uint32_t vocab_size;
+};
+
+/// One thread a request; one row of blocks.
+struct walk_drafts_params {
+  choice_view view;
+  const row_choice* choices;
+  device::chosen_run* out;
+  std::uint32_t num_requests;
+};
+
+} // namespace paceline::gpu

@@ -1,0 +1,238 @@
+#pragma once
+
+#include "gpu/kernels/choice_params.hpp"
+#include "gpu/kernels/dialect.cuh"
+
+#include <limits>
+
+// Tokens from logits, as runtime/device/op_choose.hpp defines it: edit_logits where there is something to
+// edit, chunk_maxima, choose_rows, and walk_drafts.
+
+namespace paceline::gpu::PACELINE_KERNEL_SPACE {
+
+// ---- edits
+
+PACELINE_DEVICE float penalised(const choice_request& request, float logit, std::uint32_t num_output) {
+  logit = logit > 0 ? logit / request.repetition_penalty : logit * request.repetition_penalty;
+  if (num_output > 0)
+    logit = logit - (request.frequency_penalty * static_cast<float>(num_output) + request.presence_penalty);
+  return logit;
+}
+
+PACELINE_DEVICE bool is_token(token_id token, std::uint32_t vocab_size) {
+  return token.value >= 0 && static_cast<std::uint32_t>(token.value) < vocab_size;
+}
+
+/// Occurrences of `token` in a path.
+PACELINE_DEVICE std::uint32_t count_in(const token_id* path, std::uint32_t length, token_id token) {
+  std::uint32_t num = 0;
+  for (std::uint32_t i = 0; i < length; ++i) num += path[i] == token ? 1 : 0;
+  return num;
+}
+
+/// Each token is one thread's: those that the committed text counts first, then the others of the path.
+PACELINE_DEVICE void penalise(const choice_request& request, const choice_view& view, choice_span path_of,
+                              float* logits, std::uint32_t vocab_size, edit_memory& shared) {
+  const token_id* const path = view.paths + path_of.begin;
+  for (std::uint32_t i = thread_index(); i < path_of.size; i += num_threads()) shared.is_counted[i] = false;
+  sync_block();
+  for (std::uint32_t i = thread_index(); i < request.counts.size; i += num_threads()) {
+    const device::penalised_token counted = view.counts[request.counts.begin + i];
+    for (std::uint32_t k = 0; k < path_of.size; ++k)
+      if (path[k] == counted.token) shared.is_counted[k] = true;
+    if (!is_token(counted.token, vocab_size)) continue;
+    float& logit = logits[counted.token.value];
+    logit = penalised(request, logit, counted.num_output + count_in(path, path_of.size, counted.token));
+  }
+  sync_block();
+  for (std::uint32_t k = thread_index(); k < path_of.size; k += num_threads()) {
+    if (shared.is_counted[k] || !is_token(path[k], vocab_size) || count_in(path, k, path[k]) > 0) continue;
+    float& logit = logits[path[k].value];
+    logit = penalised(request, logit, count_in(path, path_of.size, path[k]));
+  }
+}
+
+PACELINE_KERNEL edit_logits(edit_logits_params p) {
+  const choice_row row = p.view.rows[block_y()];
+  const choice_request request = p.view.requests[row.request];
+  float* const logits = p.logits + std::size_t{block_y()} * p.vocab_size;
+  for (std::uint32_t i = thread_index(); i < request.biases.size; i += num_threads()) {
+    const biased_token biased = p.view.biases[request.biases.begin + i];
+    if (is_token(biased.token, p.vocab_size))
+      logits[biased.token.value] = logits[biased.token.value] + biased.bias;
+  }
+  sync_block();
+  if (request.penalises)
+    penalise(request, p.view, row.path, logits, p.vocab_size, *shared_memory<edit_memory>());
+  sync_block();
+  if (row.level >= request.num_removing) return;
+  for (std::uint32_t i = thread_index(); i < request.removed.size; i += num_threads())
+    if (const token_id token = p.view.removed[request.removed.begin + i]; is_token(token, p.vocab_size))
+      logits[token.value] = -std::numeric_limits<float>::infinity();
+}
+
+// ---- choices
+
+PACELINE_KERNEL chunk_maxima(chunk_maxima_params p) {
+  const std::uint32_t num_chunks = (p.vocab_size + choice_chunk - 1) / choice_chunk;
+  const std::uint32_t chunk = block_x() * maxima_warps + warp_index();
+  if (chunk >= num_chunks) return; // a whole warp
+  const float* const logits = p.logits + std::size_t{block_y()} * p.vocab_size;
+  float largest = -std::numeric_limits<float>::infinity();
+  for (std::uint32_t i = lane_index(); i < choice_chunk; i += warp_size) {
+    const std::uint32_t token = chunk * choice_chunk + i;
+    if (token < p.vocab_size && logits[token] > largest) largest = logits[token]; // NaN never is
+  }
+  for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2) {
+    const float other = shuffle_xor(largest, mask);
+    largest = other > largest ? other : largest;
+  }
+  if (lane_index() == 0) p.maxima[std::size_t{block_y()} * num_chunks + chunk] = largest;
+}
+
+/// A row, and what its choice is among.
+struct choosing_row {
+  const float* logits;
+  const float* maxima;
+  std::uint32_t vocab_size;
+  std::uint32_t num_chunks;
+  noise_stream noise;
+  float shift;
+  float temperature;
+  float min_score;
+
+  PACELINE_DEVICE static float ordered(float logit) {
+    constexpr float highest = std::numeric_limits<float>::max();
+    const float bounded = logit < highest ? logit : highest;
+    return logit == logit ? bounded : -std::numeric_limits<float>::infinity();
+  }
+  PACELINE_DEVICE float score(float logit) const { return (ordered(logit) - shift) / temperature; }
+};
+
+/// The largest logit of a row and its lowest token; the same in all threads. -infinity in a hopeless row.
+PACELINE_DEVICE float find_largest(const choosing_row& row, choice_memory& shared, std::uint32_t& token) {
+  float max = -std::numeric_limits<float>::infinity();
+  std::uint32_t chunk = 0;
+  for (std::uint32_t c = thread_index(); c < row.num_chunks; c += choice_threads)
+    if (row.maxima[c] > max) max = row.maxima[c], chunk = c;
+  shared.max[thread_index()] = max;
+  shared.place[thread_index()] = chunk;
+  sync_block();
+  for (std::uint32_t t = 0; t < choice_threads; ++t) {
+    const float other = shared.max[t];
+    if (other > max || (other == max && shared.place[t] < chunk)) max = other, chunk = shared.place[t];
+  }
+  sync_block(); // the memory is used again
+  token = 0;
+  if (!(max > -std::numeric_limits<float>::infinity())) return max;
+  token = chunk * choice_chunk;
+  while (row.logits[token] != max) ++token;
+  return max;
+}
+
+/// More than any token's noise is.
+inline constexpr double noise_bound = 27.1;
+
+/// A token and its value, in the lead of what a thread has looked at.
+struct leading_token {
+  double value;
+  std::uint32_t token;
+
+  PACELINE_DEVICE void compare(double other, std::uint32_t its_token) {
+    if (other > value || (other == value && its_token < token)) value = other, token = its_token;
+  }
+};
+
+/// Chunk `c`: of its tokens only those whose score and the chunk's largest noise together reach the lead.
+PACELINE_DEVICE void race_chunk(const choosing_row& row, std::uint32_t c, leading_token& lead) {
+  const float maximum = row.score(row.maxima[c]);
+  if (!(maximum >= row.min_score) || !(static_cast<double>(maximum) + noise_bound >= lead.value)) return;
+  const noise_cohort cohort(row.noise, c);
+  const double largest = cohort.largest_gumbel();
+  if (!(static_cast<double>(maximum) + largest >= lead.value)) return;
+  for (std::uint32_t i = 0; i < choice_chunk; ++i) {
+    const std::uint32_t token = c * choice_chunk + i;
+    if (token >= row.vocab_size) return;
+    const float score = row.score(row.logits[token]);
+    if (!(score >= row.min_score) || !(static_cast<double>(score) + largest >= lead.value)) continue;
+    const philox_counter words = row.noise.words(token / 4);
+    lead.compare(static_cast<double>(score) + cohort.gumbel(i, words[token % 4]), token);
+  }
+}
+
+/// Noise and all: the token of a row that has one.
+PACELINE_DEVICE std::uint32_t race(const choosing_row& row, std::uint32_t likeliest, choice_memory& shared) {
+  // The likeliest token sets a bar that most chunks cannot reach.
+  const noise_cohort cohort(row.noise, likeliest / choice_chunk);
+  const philox_counter words = row.noise.words(likeliest / 4);
+  leading_token lead{static_cast<double>(row.score(row.logits[likeliest])) +
+                         cohort.gumbel(likeliest % choice_chunk, words[likeliest % 4]),
+                     likeliest};
+  for (std::uint32_t c = thread_index(); c < row.num_chunks; c += choice_threads) race_chunk(row, c, lead);
+  shared.value[thread_index()] = lead.value;
+  shared.place[thread_index()] = lead.token;
+  sync_block();
+  for (std::uint32_t t = 0; t < choice_threads; ++t) lead.compare(shared.value[t], shared.place[t]);
+  return lead.token;
+}
+
+PACELINE_KERNEL choose_rows(choose_rows_params p) {
+  choice_memory& shared = *shared_memory<choice_memory>();
+  const choice_row place = p.view.rows[block_y()];
+  const choice_request request = p.view.requests[place.request];
+  choosing_row row{};
+  row.vocab_size = p.vocab_size;
+  row.num_chunks = (p.vocab_size + choice_chunk - 1) / choice_chunk;
+  row.logits = p.logits + std::size_t{block_y()} * p.vocab_size;
+  row.maxima = p.maxima + std::size_t{block_y()} * row.num_chunks;
+  row.temperature = request.temperature;
+  row.min_score = request.min_score;
+  row.noise.seed = request.seed;
+  row.noise.choice_index = request.choice_index;
+  row.noise.position = token_position{request.position.value + place.level};
+  row.noise.purpose = noise_purpose::target;
+  std::uint32_t token = 0;
+  const float max = find_largest(row, shared, token);
+  const bool hopeless = !(max > -std::numeric_limits<float>::infinity());
+  row.shift = choosing_row::ordered(max);
+  if (request.temperature != 0 && !hopeless) token = race(row, token, shared);
+  if (thread_index() == 0) p.choices[block_y()] = {token_id{static_cast<std::int32_t>(token)}, hopeless};
+}
+
+// ---- acceptance
+
+PACELINE_DEVICE bool is_leaf(const std::int32_t* parents, std::uint32_t num_nodes, std::int32_t place) {
+  for (std::uint32_t n = 0; n < num_nodes; ++n)
+    if (parents[n] == place) return false;
+  return true;
+}
+
+PACELINE_KERNEL walk_drafts(walk_drafts_params p) {
+  if (index_in_row() >= p.num_requests) return;
+  const choice_request request = p.view.requests[index_in_row()];
+  const token_id* const tokens = p.view.draft_tokens + request.nodes.begin;
+  const std::int32_t* const parents = p.view.parents + request.nodes.begin;
+  std::int32_t
+      places[device::max_draft_nodes]; // equal paths: several where nodes of one place have equal tokens
+  std::int32_t matches[device::max_draft_nodes];
+  std::uint32_t num_places = 1;
+  places[0] = -1;
+  row_choice chosen{};
+  for (;;) {
+    chosen = p.choices[request.first_row + static_cast<std::uint32_t>(places[0] + 1)];
+    std::uint32_t num_matches = 0;
+    for (std::uint32_t i = 0; i < num_places && !chosen.hopeless; ++i)
+      for (std::uint32_t n = 0; n < request.nodes.size; ++n)
+        if (parents[n] == places[i] && tokens[n] == chosen.token)
+          matches[num_matches++] = static_cast<std::int32_t>(n);
+    if (num_matches == 0) break;
+    num_places = num_matches;
+    for (std::uint32_t i = 0; i < num_places; ++i) places[i] = matches[i];
+  }
+  bool bonus = true;
+  for (std::uint32_t i = 0; i < num_places; ++i)
+    bonus = bonus && is_leaf(parents, request.nodes.size, places[i]);
+  p.out[index_in_row()] = {places[0], chosen.token, bonus, chosen.hopeless};
+}
+
+} // namespace paceline::gpu::PACELINE_KERNEL_SPACE

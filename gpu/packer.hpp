@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace paceline::gpu {
+
+/// Appends arrays to a buffer, which it empties first, each at a multiple of 64 bytes.
+class packer {
+ public:
+  explicit packer(std::vector<std::byte>& bytes) : bytes_(bytes) { bytes_.clear(); }
+
+  /// Where the array begins.
+  template <class T>
+  std::size_t add(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const std::size_t at = (bytes_.size() + 63) / 64 * 64;
+    bytes_.resize(at + values.size_bytes());
+    if (!values.empty()) std::memcpy(bytes_.data() + at, values.data(), values.size_bytes());
+    return at;
+  }
+  template <class T>
+  std::size_t add(const std::vector<T>& values) {
+    return add(std::span<const T>(values));
+  }
+
+ private:
+  std::vector<std::byte>& bytes_;
+};
+
+} // namespace paceline::gpu
