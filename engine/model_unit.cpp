@@ -163,6 +163,8 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
     limits.drafters.back().length_rule = d.options.length_rule;
     if (d.options.name == "auto") resources.automatic = i;
     limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
+    if (d.drafter)
+      limits.drafters.back().own_positions = [from = d.drafter.get()](std::uint32_t length) { return from->own_positions(length); };
   }
   set_overlap(limits, engine.overlap, drafts_elsewhere());
   limits.num_guesses = std::max(num_guesses, 1U);

@@ -38,6 +38,12 @@ struct actor_gauges {
   std::uint64_t num_restarts = 0;
 };
 
+/// Passes over one number of rows.
+struct pass_counters {
+  std::uint64_t num_passes = 0;
+  double seconds = 0; ///< with the decisions
+};
+
 /// Counters (since start) and gauges (now) of one model and everything that serves it.
 struct model_counters {
   std::string name;
@@ -59,6 +65,7 @@ struct model_counters {
   double draft_seconds = 0;                 ///< of those: in-line drafters
   double pass_seconds = 0;                  ///< of those: the target's passes
   double decide_seconds = 0;                ///< of those: sampling, verification, commit
+  std::vector<pass_counters> decoding_by_rows; ///< [rows - 1], of the same rounds
   double prompt_seconds = 0;                ///< of the other rounds
   double target_busy_seconds = 0;           ///< of the target's stream
   double draft_busy_seconds = 0;

@@ -71,9 +71,9 @@ class cuda_ops final : public device::ops {
   mirrored_arena arena_;
   memory scratch_;
   memory activations_; ///< quantised rows of the matmul at hand
+  memory choices_;     ///< of the rows that `choose` is at
   streamed_products streamed_;
   std::vector<streamed_output> streamed_outputs_; ///< of the matmul at hand
-  memory choices_;     ///< of the rows that `choose` is at
   std::vector<placed> places_;
   // The batch sent last: the layers of a pass all name the same one.
   std::vector<std::byte> sent_batch_;

@@ -79,6 +79,13 @@ void note(arm_figures& figures, const std::vector<generated>& group) {
 
 void add_difference(model_counters& sum, const model_counters& before, const model_counters& after) {
   sum.num_decoding_rounds += after.num_decoding_rounds - before.num_decoding_rounds;
+  sum.decoding_by_rows.resize(std::max(sum.decoding_by_rows.size(), after.decoding_by_rows.size()));
+  for (std::size_t r = 0; r < after.decoding_by_rows.size(); ++r) {
+    const auto& now = after.decoding_by_rows[r];
+    const auto then = r < before.decoding_by_rows.size() ? before.decoding_by_rows[r] : pass_counters{};
+    sum.decoding_by_rows[r].num_passes += now.num_passes - then.num_passes;
+    sum.decoding_by_rows[r].seconds += now.seconds - then.seconds;
+  }
   sum.prompt_seconds += after.prompt_seconds - before.prompt_seconds;
   sum.draft_seconds += after.draft_seconds - before.draft_seconds;
   sum.pass_seconds += after.pass_seconds - before.pass_seconds;
@@ -171,6 +178,7 @@ expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm>
       const double wall = seconds(steady_clock::now() - start);
       add_difference(figures[a].spent, before.models.front(), runtime.snapshot().models.front());
       figures[a].wall_seconds += wall;
+      figures[a].rates_count_prompts = settings.concurrency > 1;
       for (const auto& g : results[a])
         if (g.last.failure || !g.last.timings)
           return g.last.failure ? *g.last.failure : error(errc::internal, "a generation ended early");

@@ -40,6 +40,7 @@ struct arm_figures {
   std::vector<std::uint64_t> acceptance_histogram; ///< [j] = rounds that accepted exactly j draft tokens
   std::uint32_t num_different = 0;                 ///< requests whose tokens are not the first arm's
   double wall_seconds = 0;
+  bool rates_count_prompts = false; ///< several requests at the same time
   model_counters spent; ///< what its runs added to the counters
 
   double acceptance_rate() const; ///< accepted draft tokens over verified ones

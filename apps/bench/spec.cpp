@@ -20,6 +20,7 @@ struct prediction {
   double draft_cost = 0;  ///< of one draft token, in passes over one row: the paper's c
   double verify_cost = 1; ///< of a round's pass and decisions, in those of plain decoding
   double speed_up = 1;
+  double oracle = 1; ///< speed-up if it were known how far each draft is right
   double operations = 1; ///< factor by which the target's rows grow
   std::optional<double> overlap_gain; ///< of rounds that overlap over the same drafter's that do not
 };
@@ -32,7 +33,66 @@ double tokens_of(double alpha, double length) {
   return low + (length - below) * (high - low);
 }
 
-prediction predict(const arm_figures& plain, const arm_figures& with) {
+/// V(T) as all arms have seen it: seconds of a round's pass and decisions over so many rows, on straight lines between the
+/// sizes that were seen.
+class pass_curve {
+ public:
+  explicit pass_curve(std::span<const arm_figures> figures) {
+    std::vector<pass_counters> all;
+    for (const auto& f : figures) {
+      const auto& seen = f.spent.decoding_by_rows;
+      all.resize(std::max(all.size(), seen.size()));
+      for (std::size_t r = 0; r < seen.size(); ++r)
+        all[r].num_passes += seen[r].num_passes, all[r].seconds += seen[r].seconds;
+    }
+    for (std::size_t r = 0; r < all.size(); ++r)
+      if (all[r].num_passes > 0)
+        points_.push_back({static_cast<double>(r + 1), all[r].seconds / static_cast<double>(all[r].num_passes)});
+  }
+  bool empty() const { return points_.empty(); }
+  double largest() const { return points_.back().rows; }
+  /// Of `rows` up to `largest`.
+  double seconds(double rows) const {
+    const auto above = std::ranges::find_if(points_, [&](const point& p) { return p.rows >= rows; });
+    if (above == points_.end()) return points_.back().seconds;
+    if (above == points_.begin()) return above->seconds;
+    const auto& [from, least] = *(above - 1);
+    return least + (rows - from) / (above->rows - from) * (above->seconds - least);
+  }
+
+ private:
+  struct point {
+    double rows, seconds;
+  };
+  std::vector<point> points_;
+};
+
+/// With the drafts and times of arm `with`: all requests of a round draft alike.
+double oracle_of(const arm_figures& with, const pass_curve& curve, double draft_cost) {
+  const auto parts = with.num_tokens - with.num_accepted_tokens;
+  auto histogram = with.acceptance_histogram;
+  if (histogram.empty() || curve.empty() || with.spent.num_decoding_rounds == 0) return 1;
+  histogram.front() += parts - std::min(parts, with.num_rounds); // those without a draft
+  const double together = std::max(1.0, static_cast<double>(parts) / static_cast<double>(with.spent.num_decoding_rounds));
+  std::vector<double> costs;
+  for (std::size_t length = 0; length < histogram.size(); ++length) {
+    const double rows = together * static_cast<double>(1 + length);
+    if (rows > curve.largest() && length > 0) break;
+    costs.push_back(curve.seconds(rows) / curve.seconds(together));
+  }
+  return speculation::oracle_speed_up(histogram, draft_cost, costs);
+}
+
+/// Of the whole time, where `speed_up` is that of rounds without prompt rows: the others are taken to last as long as in
+/// plain decoding.
+double with_prompts(const arm_figures& plain, double speed_up) {
+  if (!plain.rates_count_prompts) return speed_up;
+  const auto& spent = plain.spent;
+  const double decoding = spent.draft_seconds + spent.pass_seconds + spent.decide_seconds;
+  return (spent.prompt_seconds + decoding) / (spent.prompt_seconds + decoding / speed_up);
+}
+
+prediction predict(const arm_figures& plain, const arm_figures& with, const pass_curve& curve) {
   prediction out;
   const auto num_rounds = static_cast<double>(with.spent.num_decoding_rounds);
   if (num_rounds == 0 || plain.spent.num_decoding_rounds == 0 || with.num_rounds == 0) return out;
@@ -46,7 +106,8 @@ prediction predict(const arm_figures& plain, const arm_figures& with) {
   const double drafting = (with.spent.draft_seconds + with.spent.draft_busy_seconds) / step;
   out.draft_cost = drafting / static_cast<double>(with.num_draft_tokens);
   out.verify_cost = (with.spent.pass_seconds + with.spent.decide_seconds) / num_rounds / step;
-  out.speed_up = tokens / (drafting / num_rounds + out.verify_cost);
+  out.speed_up = with_prompts(plain, tokens / (drafting / num_rounds + out.verify_cost));
+  out.oracle = with_prompts(plain, oracle_of(with, curve, out.draft_cost));
   out.operations = (1 + drafted * length) / tokens;
   return out;
 }
@@ -79,7 +140,7 @@ const arm_figures* without_overlap(std::size_t a, std::span<const arm> arms, std
 /// As without overlap, times what overlap gains.
 prediction predict(std::size_t a, std::span<const arm> arms, std::span<const arm_figures> figures) {
   const auto* off = without_overlap(a, arms, figures);
-  prediction out = predict(figures.front(), off ? *off : figures[a]);
+  prediction out = predict(figures.front(), off ? *off : figures[a], pass_curve(figures));
   if (!off) return out;
   out.overlap_gain = predicted_overlap_gain(*off, figures[a]);
   out.speed_up *= *out.overlap_gain;
@@ -116,6 +177,7 @@ json::object to_json(std::size_t a, std::span<const arm> arms, std::span<const a
       {"draft_cost", expected.draft_cost},
       {"verify_cost", expected.verify_cost},
       {"predicted_speed_up", expected.speed_up},
+      {"oracle_speed_up", expected.oracle},
       {"operations_factor", expected.operations},
       {"time_shares",
        {{"draft", time.draft}, {"verify", time.verify}, {"sample", time.sample}, {"rest", time.rest}}},
@@ -145,7 +207,7 @@ void add_rows(table& t, const std::string& workload, std::span<const arm> arms,
     t.add({workload, arms[a].name(), fixed(f.acceptance_rate(), 2), fixed(f.alpha(), 2),
            fixed(f.acceptance_length(), 2), fixed(expected.draft_cost, 3), fixed(expected.verify_cost, 2),
            fixed(expected.speed_up, 2), fixed(speed_up.median, 2),
-           fixed(speed_up.interval_from, 2) + "-" + fixed(speed_up.interval_to, 2),
+           fixed(speed_up.interval_from, 2) + "-" + fixed(speed_up.interval_to, 2), fixed(expected.oracle, 2),
            fixed(expected.operations, 2), percent(time.draft), percent(time.verify), percent(time.sample),
            percent(time.rest), f.ready_share() > 0 ? percent(f.ready_share()) : "",
            expected.overlap_gain ? fixed(*expected.overlap_gain, 2) : "", std::to_string(f.num_different)});
@@ -179,7 +241,7 @@ int spec(const spec_options& options) {
   if (!runtime) return fail(runtime.error());
   const auto arms = arms_of(options);
   table t({"workload", "drafter/length", "accepted", "alpha", "tokens a round", "c", "V", "predicted",
-           "measured", "95 %", "operations", "draft %", "verify %", "sample %", "rest %", "ready %", "gain", "other texts"});
+           "measured", "95 %", "oracle", "operations", "draft %", "verify %", "sample %", "rest %", "ready %", "gain", "other texts"});
   json::array workloads;
   for (const auto& path : options.workloads)
     for (const auto concurrency : options.concurrency) {

@@ -42,6 +42,14 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::kv_copy);
   case kernel_id::attention:
     return run(&emulated::attention);
+  case kernel_id::edit_logits:
+    return run(&emulated::edit_logits);
+  case kernel_id::chunk_maxima:
+    return run(&emulated::chunk_maxima);
+  case kernel_id::choose_rows:
+    return run(&emulated::choose_rows);
+  case kernel_id::walk_drafts:
+    return run(&emulated::walk_drafts);
   case kernel_id::pack_weights:
     return run(&emulated::pack_weights);
   case kernel_id::scale_weight_rows:
@@ -70,14 +78,6 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::add_splits);
   case kernel_id::probe_intrinsics:
     return run(&emulated::probe_intrinsics);
-  case kernel_id::edit_logits:
-    return run(&emulated::edit_logits);
-  case kernel_id::chunk_maxima:
-    return run(&emulated::chunk_maxima);
-  case kernel_id::choose_rows:
-    return run(&emulated::choose_rows);
-  case kernel_id::walk_drafts:
-    return run(&emulated::walk_drafts);
   }
   PACELINE_CHECK(false, "no kernel " + std::to_string(static_cast<int>(kernel)));
 }

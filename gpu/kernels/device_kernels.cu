@@ -39,6 +39,14 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::kv_copy);
   case kernel_id::attention:
     return address(&on_gpu::attention);
+  case kernel_id::edit_logits:
+    return address(&on_gpu::edit_logits);
+  case kernel_id::chunk_maxima:
+    return address(&on_gpu::chunk_maxima);
+  case kernel_id::choose_rows:
+    return address(&on_gpu::choose_rows);
+  case kernel_id::walk_drafts:
+    return address(&on_gpu::walk_drafts);
   case kernel_id::pack_weights:
     return address(&on_gpu::pack_weights);
   case kernel_id::scale_weight_rows:
@@ -67,14 +75,6 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::add_splits);
   case kernel_id::probe_intrinsics:
     return address(&on_gpu::probe_intrinsics);
-  case kernel_id::edit_logits:
-    return address(&on_gpu::edit_logits);
-  case kernel_id::chunk_maxima:
-    return address(&on_gpu::chunk_maxima);
-  case kernel_id::choose_rows:
-    return address(&on_gpu::choose_rows);
-  case kernel_id::walk_drafts:
-    return address(&on_gpu::walk_drafts);
   }
   return nullptr;
 }

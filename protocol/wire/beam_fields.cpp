@@ -1,17 +1,12 @@
 #include "protocol/wire/beam_fields.hpp"
 
 #include "protocol/wire/field_reader.hpp"
+#include "runtime/base/request_limits.hpp"
 
 #include <algorithm>
 #include <string>
 
 namespace paceline::wire {
-
-namespace {
-
-constexpr std::uint32_t max_width = 16;
-
-} // namespace
 
 void read_beams(field_reader& reader, generation_fields& out) {
   bool wanted = false;
@@ -20,7 +15,7 @@ void read_beams(field_reader& reader, generation_fields& out) {
   beams.num_best = out.num_choices;
   beams.width = out.num_choices;
   bool stops_early = true;
-  const bool has_width = reader.integer("beam_width", beams.width, 1, max_width);
+  const bool has_width = reader.integer("beam_width", beams.width, 1, max_beam_width);
   const bool has_penalty = reader.number("length_penalty", beams.length_penalty, {-10, 10});
   const bool has_early = reader.boolean("early_stopping", stops_early);
   if (!wanted) {
@@ -34,7 +29,8 @@ void read_beams(field_reader& reader, generation_fields& out) {
     reader.fail(unsupported("early_stopping",
                             "early_stopping: only true is offered; a search ends when as many "
                             "hypotheses have ended as it is wide"));
-  if (out.num_choices > max_width) reader.fail("n", "must be at most 16 with use_beam_search");
+  if (out.num_choices > max_beam_width)
+    reader.fail("n", "must be at most " + std::to_string(max_beam_width) + " with use_beam_search");
   if (beams.num_best > beams.width)
     reader.fail("beam_width", "must be at least n, which is " + std::to_string(beams.num_best));
   out.beams = beams;

@@ -1,5 +1,7 @@
 #include "runtime/sampling/request_validation.hpp"
 
+#include "runtime/base/request_limits.hpp"
+
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -93,7 +95,8 @@ void check_speculation(checker& check, const speculation_params& params) {
 void check_beams(checker& check, const generation_request& request) {
   const auto& [width, num_best, length_penalty] = request.beams;
   if (width == 0) return;
-  check.that(width <= max_beam_width, "beam_width", width, "0 (no beam search) to " + std::to_string(max_beam_width));
+  check.that(width <= max_beam_width, "beam_width", width,
+             "0 (no beam search) to " + std::to_string(max_beam_width));
   check.that(num_best >= 1 && num_best <= width, "n", num_best, "1 to beam_width = " + std::to_string(width));
   check.in_range("length_penalty", length_penalty, -10, 10, "in [-10, 10]");
   const auto& sampling = request.sampling;

@@ -7,11 +7,6 @@
 
 namespace paceline::sampling {
 
-/// Most tokens a round may draft, as far as a request may ask.
-inline constexpr std::uint32_t max_draft_length = 64;
-/// Most hypotheses of a beam search.
-inline constexpr std::uint32_t max_beam_width = 16;
-
 /// Checks every range of a request against a model, once, at the edge: what is behind it relies on them. The
 /// error names the field, its value and the rule. A prompt that does not fit has
 /// `errc::context_length_exceeded`, all else `errc::invalid_argument`.

@@ -12,10 +12,9 @@ void round_runner::offer_to_device(const device::ops& ops, lane& lane) {
   const auto& sequence = *lane.item->target;
   const auto& request = sequence.request();
   const auto& info = resources_.target->info();
-  const auto* drafter = resources_.drafters[lane.item->drafter];
   const bool rows_are_read = request.sampling.num_logprobs || request.sampling.prompt_logprobs ||
                              lane.beams || lane.draft.num_probes > 0 ||
-                             (drafter && drafter->traits().top_tokens > 0);
+                             num_top_tokens(lane) > 0;
   if (!ops.can_choose() || !info.logits_by_ops || !lane.decides || rows_are_read || sequence.remaining() == 0)
     return;
   if (!speculation::follows_samples(request.speculation, sequence.pipeline())) return;

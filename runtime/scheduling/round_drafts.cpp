@@ -69,6 +69,7 @@ void round_runner::propose_best(device::ops& ops, std::vector<lane>& lanes) {
   std::vector<speculation::draft_controller::lane> choices(owners.size());
   for (std::size_t i = 0; i < owners.size(); ++i) {
     choices[i].history = &owners[i]->item->target->drafts;
+    choices[i].max_nodes = limit_of(*owners[i]).nodes;
     choices[i].proposals.resize(candidates_.size());
     const auto asked = std::ranges::find(candidates_, owners[i]->item->worker);
     auto made = std::exchange(owners[i]->draft, {}); // of the worker that was asked

@@ -264,10 +264,23 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
   sequence.last_round = std::move(feedback);
 }
 
+/// What the lane's drafter wants to see of each row; of "auto" the most that any candidate wants, whoever drafted.
+std::uint32_t round_runner::num_top_tokens(const lane& lane) const {
+  const auto wanted = [&](std::uint32_t index) {
+    const auto* drafter = resources_.drafters[index];
+    return drafter ? drafter->traits().top_tokens : 0;
+  };
+  if (resources_.automatic == 0 || lane.item->drafter != resources_.automatic) return wanted(lane.item->drafter);
+  std::uint32_t most = 0;
+  for (const auto candidate : candidates_)
+    if (lane.draft.num_probes > 0 || resources_.drafters[candidate]->traits().where != speculation::placement::in_pass)
+      most = std::max(most, wanted(candidate)); // who drafts in the pass learns from its probes
+  return most;
+}
+
 speculation::round_feedback round_runner::begin_feedback(const lane& lane, std::uint32_t first_logits) {
   speculation::round_feedback feedback;
-  const auto* drafter = resources_.drafters[lane.item->drafter];
-  feedback.num_top = drafter ? drafter->traits().top_tokens : 0;
+  feedback.num_top = num_top_tokens(lane);
   if (feedback.num_top == 0) return feedback;
   const std::uint32_t num_rows = 1 + lane.draft.tree.size();
   feedback.top_tokens.assign(std::size_t{num_rows} * feedback.num_top, token_id{-1});

@@ -69,6 +69,7 @@ private:
   void run_pass(device::ops& ops, const std::vector<lane>& lanes);
   item_result settle(device::ops& ops, lane& lane, round_id round, std::vector<token_event>& events);
   void decide(device::ops& ops, lane& lane, item_result& done, round_trace& trace);
+  std::uint32_t num_top_tokens(const lane& lane) const;
   // round_choices.cpp
   void offer_to_device(const device::ops& ops, lane& lane);
   speculation::verdict verdict_for(const lane& lane, std::uint32_t first_logits);
@@ -86,8 +87,8 @@ private:
 
   round_resources resources_;
   std::vector<layer_index> taps_;   ///< union of what the drafters read
-  std::vector<std::uint32_t> candidates_; ///< drafters that "auto" chooses among: in-line ones, then workers
-  std::uint32_t num_in_line_ = 0;         ///< of them
+  std::vector<std::uint32_t> candidates_; ///< drafters that "auto" chooses among: in-line and in-pass ones, then workers
+  std::uint32_t num_in_line_ = 0;         ///< of them, those that propose in the verifier's own program
   std::optional<speculation::draft_controller> controller_;
 
   // Scratch of one pass.

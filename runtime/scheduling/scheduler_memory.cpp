@@ -121,7 +121,7 @@ void scheduler_state::want_blocks(record& r, lease& lease, std::uint32_t pool, a
   for (auto a : {appetite::tree, appetite::chain, appetite::plain}) {
     if (a > largest_appetite() || a < least) continue;
     const auto spare = pool != 0 && a == appetite::tree ? spare_blocks_wanted(r) * options_.block_size : 0;
-    const auto num_positions = look_ahead(r, a) + spare;
+    const auto num_positions = pool == 0 ? look_ahead(r, a) : look_ahead_of_drafter(r, a) + spare;
     if (lease.positions(options_.block_size) >= num_positions) return;
     if (lease.refused_at != 0 && num_positions >= lease.refused_at) continue;
     lease.asked = next_ticket_++;
@@ -198,6 +198,18 @@ std::uint32_t scheduler_state::look_ahead(const record& r, appetite a) const {
   return bounded(r, upper + (r.draft_length + 1) + (nodes + 1), nodes);
 }
 
+/// In the pool of the drafter that drafts for it: this round's growth, then the draft of the next one by its own measure.
+std::uint32_t scheduler_state::look_ahead_of_drafter(const record& r, appetite a) const {
+  const auto cells = a == appetite::tree ? own_positions(r, r.draft_length) : r.draft_length;
+  const std::uint64_t upper = r.beam_width != 0 ? r.upper_length + r.beam_width : r.upper_length + r.draft_length + 1;
+  return bounded(r, upper + cells + 1, cells);
+}
+
+std::uint32_t scheduler_state::own_positions(const record& r, std::uint32_t draft_length) const {
+  const auto& slot = options_.drafters[r.worker];
+  return slot.own_positions ? std::max(slot.own_positions(draft_length), draft_length) : draft_length;
+}
+
 /// `positions`, or what a request can use of them at most. Of nodes side by side only one is committed, so
 /// they may lie beyond its last position.
 std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions, std::uint32_t nodes) const {
@@ -207,8 +219,9 @@ std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions,
       std::min({positions, std::uint64_t{max_positions(r)} + side_by_side, pool_positions}));
 }
 
-/// Blocks of the drafter's pool for drafts of outcomes, beside those of the text.
+/// Blocks of the drafter's pool for drafts of outcomes, beside those of the text. A beam search's steps are not foreseen.
 std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
+  if (r.beam_width != 0) return 0;
   const auto wish = r.target->request().speculation.overlap;
   const bool outcomes = wish ? *wish == foresight::outcomes
                              : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
@@ -219,7 +232,7 @@ std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
 /// The part of the drafter's lease that the text does not need.
 std::uint32_t scheduler_state::num_spare_blocks(const record& r) const {
   const auto held = static_cast<std::uint32_t>(r.drafter_lease.blocks.size());
-  return std::min(spare_blocks_wanted(r), held - std::min(held, blocks_for(look_ahead(r, appetite::tree))));
+  return std::min(spare_blocks_wanted(r), held - std::min(held, blocks_for(look_ahead_of_drafter(r, appetite::tree))));
 }
 
 std::uint32_t scheduler_state::num_nodes(const record& r, std::uint32_t draft_length) const {

@@ -153,6 +153,12 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
     step += (step == 0 ? 1.0 : 0.1) * (now - step);
   }
   ++counters_.num_decoding_rounds;
+  if (result.num_rows > 0) {
+    auto& by_rows = counters_.decoding_by_rows; // a round has at most so many requests, each with a draft
+    if (by_rows.size() < result.num_rows) by_rows.resize(result.num_rows);
+    ++by_rows[result.num_rows - 1].num;
+    by_rows[result.num_rows - 1].duration += result.times.pass + result.times.decide;
+  }
   counters_.decoding.draft += result.times.draft;
   counters_.decoding.pass += result.times.pass;
   counters_.decoding.decide += result.times.decide;

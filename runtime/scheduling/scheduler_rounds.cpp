@@ -119,12 +119,13 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
     draft.nodes =
         std::min(draft.nodes, std::max(draft.length, r.beyond_upper(chain_blocks * options_.block_size)));
   if (!by_worker(r) || pool_of(r) == 0) return draft;
-  // Without memory of its own the drafter waits; that costs speed, never progress.
-  const auto room = worker_draft(r, draft.nodes, out);
-  return {std::min(draft.length, room), std::min(draft.nodes, room)};
+  // Without memory of its own the drafter waits; that costs speed, never progress. Of a tree it computes what it has cells
+  // for.
+  draft.length = worker_draft(r, draft.length, out);
+  return draft;
 }
 
-/// What the request's worker may draft of `length` tokens, by the lease it has or soon will have in the drafter's pool.
+/// What the request's worker may draft of `length` levels, by the lease it has or soon will have in the drafter's pool.
 std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, decisions& out) {
   if (!by_worker(r)) {
     if (r.worker == 0) r.worker = r.wish.drafter;

@@ -31,6 +31,8 @@ struct drafter_slot {
   /// Most nodes a draft tree of so many levels has; empty: it drafts chains.
   std::function<std::uint32_t(std::uint32_t draft_length)> max_nodes = {};
   paceline::length_rule length_rule = paceline::length_rule::fixed;
+  /// Most cells of its own pool that such a draft takes behind the text; empty: one a level.
+  std::function<std::uint32_t(std::uint32_t draft_length)> own_positions = {};
 };
 
 struct scheduler_options {
@@ -74,6 +76,11 @@ struct scheduler_counters {
   std::vector<drafter> drafters;
   std::uint64_t num_decoding_rounds = 0; ///< rounds without prompt rows
   round_times decoding;                  ///< their times
+  struct passes {
+    std::uint64_t num = 0;
+    std::chrono::nanoseconds duration{}; ///< of pass and decisions
+  };
+  std::vector<passes> decoding_by_rows; ///< [rows - 1]: the same, by the pass's size; V(T)
   std::chrono::nanoseconds prompts{};    ///< of the other rounds
 };
 
@@ -221,6 +228,8 @@ class scheduler_state {
     return (positions + options_.block_size - 1) / options_.block_size;
   }
   std::uint32_t look_ahead(const record& r, appetite a) const;
+  std::uint32_t look_ahead_of_drafter(const record& r, appetite a) const;
+  std::uint32_t own_positions(const record& r, std::uint32_t draft_length) const;
   std::uint32_t bounded(const record& r, std::uint64_t positions, std::uint32_t nodes) const;
   appetite largest_appetite() const { return tight_ ? appetite::chain : appetite::tree; }
   std::uint32_t num_nodes(const record& r, std::uint32_t draft_length) const;

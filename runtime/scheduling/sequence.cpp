@@ -32,6 +32,11 @@ sequence::sequence(request_id id, generation_request request, std::uint32_t cont
     beams_ = std::make_unique<beam_search>(request_.beams, request_.stop, prompt_length_, max_output_);
 }
 
+sequence::~sequence() {
+  for (const auto& session : sessions_)
+    if (session) session->end({tokens_, prompt_length_, request_.tenant});
+}
+
 void sequence::set_kv_length(std::uint32_t length) {
   PACELINE_CHECK(length < this->length() || max_output_ == 0, "KV of the last committed token is not computed yet");
   kv_length_ = length;

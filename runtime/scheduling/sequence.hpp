@@ -30,6 +30,10 @@ public:
   /// `context_length`: positions the target and the pool can hold. `text` may be null (no text wanted).
   sequence(request_id id, generation_request request, std::uint32_t context_length,
            std::unique_ptr<text_output> text, time_point submitted);
+  /// Tells the sessions with drafters what the request came to.
+  ~sequence();
+  sequence(const sequence&) = delete;
+  sequence& operator=(const sequence&) = delete;
 
   request_id id() const noexcept { return id_; }
   const generation_request& request() const noexcept { return request_; }

@@ -90,6 +90,7 @@ public:
   std::unique_ptr<speculation::drafter_session> open(request_id r) override { return inner_->open(r); }
   const model::language_model* own_model() const noexcept override { return inner_->own_model(); }
   std::uint32_t max_nodes(std::uint32_t length) const noexcept override { return inner_->max_nodes(length); }
+  std::uint32_t own_positions(std::uint32_t length) const noexcept override { return inner_->own_positions(length); }
   void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
     std::uint32_t num_levels = 0;
     for (const auto& task : tasks) num_levels = std::max(num_levels, task.draft_length);

@@ -152,21 +152,6 @@ TEST_F(engine_on_devices, say_the_same_wherever_target_and_drafter_compute) {
   EXPECT_EQ(gpu.runtime.num_owned(), 0U) << "an engine gives everything back";
 }
 
-TEST_F(engine_on_devices, say_the_same_on_a_gpu_with_its_own_products_however_they_are_drafted) {
-  emulated_gpu gpu;
-  const auto expected = answers(options("cuda:0", "cpu"), gpu, "none");
-  ASSERT_EQ(expected.size(), 2U);
-  EXPECT_EQ(expected[0].tokens.size(), 7U);
-  EXPECT_EQ(answers(options("cuda:0", "auto"), gpu), expected) << "drafts of the same GPU";
-  EXPECT_EQ(answers(options("cuda:0", "cuda:0/reference"), gpu), expected) << "drafts of another arithmetic";
-  EXPECT_EQ(answers(options("cuda:0", "cpu"), gpu), expected) << "drafts of the CPU";
-  for (const auto overlap : {config::overlap_mode::groups, config::overlap_mode::ahead}) {
-    auto overlapped = options("cuda:0", "cpu");
-    overlapped.overlap = overlap;
-    EXPECT_EQ(answers(overlapped, gpu), expected);
-  }
-}
-
 /// Requests of every kind that a device decides, and some that it does not.
 std::vector<generation_request> requests_of_all_kinds() {
   std::vector<generation_request> all;
@@ -258,6 +243,21 @@ TEST_F(engine_on_devices, a_round_brings_a_few_bytes_of_each_request_to_the_host
   EXPECT_LE(decided_there, std::uint64_t{2} * num_tokens * 12) << "no logits: 12 bytes a round and request";
   EXPECT_GE(bytes_for([](generation_request& r) { r.sampling.top_p = 0.9F; }),
             std::uint64_t{2} * num_tokens * vocab_bytes);
+}
+
+TEST_F(engine_on_devices, say_the_same_on_a_gpu_with_its_own_products_however_they_are_drafted) {
+  emulated_gpu gpu;
+  const auto expected = answers(options("cuda:0", "cpu"), gpu, "none");
+  ASSERT_EQ(expected.size(), 2U);
+  EXPECT_EQ(expected[0].tokens.size(), 7U);
+  EXPECT_EQ(answers(options("cuda:0", "auto"), gpu), expected) << "drafts of the same GPU";
+  EXPECT_EQ(answers(options("cuda:0", "cuda:0/reference"), gpu), expected) << "drafts of another arithmetic";
+  EXPECT_EQ(answers(options("cuda:0", "cpu"), gpu), expected) << "drafts of the CPU";
+  for (const auto overlap : {config::overlap_mode::groups, config::overlap_mode::ahead}) {
+    auto overlapped = options("cuda:0", "cpu");
+    overlapped.overlap = overlap;
+    EXPECT_EQ(answers(overlapped, gpu), expected);
+  }
 }
 
 TEST_F(engine_on_devices, a_gpu_without_memory_is_an_error_at_the_start) {

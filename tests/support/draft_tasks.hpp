@@ -42,6 +42,17 @@ class drafted_request {
  public:
   drafted_request(speculation::drafter& from, std::string tenant = {}, std::uint64_t id = 1)
       : from_(&from), tenant_(std::move(tenant)), id_(id), session_(from.open(request_id{id})) {}
+  drafted_request(const drafted_request&) = delete;
+  drafted_request& operator=(const drafted_request&) = delete;
+  ~drafted_request() { end(); }
+
+  /// The request is over, with the text that was drafted for last and these tokens.
+  void end(const ids& last_round = {}) {
+    if (!session_) return;
+    for (const token_id token : tokens_of(last_round)) text_.push_back(token);
+    session_->end({text_, prompt_length, tenant_});
+    session_.reset();
+  }
 
   /// Set before a call; the views in the task are of these.
   std::vector<token_id> prediction;
@@ -53,14 +64,14 @@ class drafted_request {
   std::optional<speculation::round_feedback> last_round;
 
   speculation::draft propose(const ids& text, std::uint32_t length) {
-    const auto tokens = tokens_of(text);
+    text_ = tokens_of(text);
     sampling_params params;
     params.temperature = temperature;
     params.seed = seed;
     const sampling::pipeline pipeline(params, {});
     speculation::draft_task task{};
     task.request = request_id{id_};
-    task.tokens = tokens;
+    task.tokens = text_;
     task.sampling = &pipeline;
     task.prompt_length = prompt_length;
     task.rule = rule;
@@ -105,6 +116,7 @@ class drafted_request {
   std::string tenant_;
   std::uint64_t id_;
   std::unique_ptr<speculation::drafter_session> session_;
+  std::vector<token_id> text_;
 };
 
 } // namespace paceline::test

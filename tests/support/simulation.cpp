@@ -49,6 +49,7 @@ public:
     inner_->propose(ops, kv, tasks);
   }
   std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override { return inner_->max_nodes(draft_length); }
+  std::uint32_t own_positions(std::uint32_t draft_length) const noexcept override { return inner_->own_positions(draft_length); }
   const model::language_model* own_model() const noexcept override { return inner_->own_model(); }
 
 private:
@@ -126,16 +127,23 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
     resources.drafters.push_back(d.drafter.get());
     limits.drafters.push_back({d.drafter ? d.drafter->traits().name : i == 0 ? "none" : "auto", d.draft_length, pool, worker});
     if (i > 0 && !d.drafter) resources.automatic = i;
+    limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
     if (d.drafter)
-      limits.drafters.back().max_nodes = [drafter = d.drafter.get(), most = d.max_tree_nodes](std::uint32_t length) {
-        return std::min(drafter->max_nodes(length), most);
-      };
+      limits.drafters.back().own_positions = [from = d.drafter.get()](std::uint32_t length) { return from->own_positions(length); };
   }
   runner_ = std::make_unique<scheduling::round_runner>(std::move(resources));
   scheduler_ = std::make_unique<scheduling::scheduler_state>(std::move(limits));
   verifier_ = std::make_unique<actors::target_verifier_state>(*streams_[0], *runner_, static_cast<std::uint32_t>(ids.size()));
   pool_state_ = std::make_unique<actors::kv_pool_state>(*pools_, std::vector<std::vector<kv::pool_id>>{ids});
   start_actors();
+}
+
+std::uint32_t simulation::max_nodes(std::uint32_t drafter, std::uint32_t length) const {
+  const auto& d = drafters_[drafter];
+  if (d.drafter) return std::min(d.drafter->max_nodes(length), d.max_tree_nodes);
+  std::uint32_t most = drafter == 0 ? 0 : length; // "auto" takes what any of the others may have
+  for (std::uint32_t i = 1; i < drafter; ++i) most = std::max(most, max_nodes(i, length));
+  return most;
 }
 
 void simulation::start_actors() {

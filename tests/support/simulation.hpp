@@ -106,6 +106,7 @@ private:
   /// Finishes what is still under way after the last request; false if it goes on for ever.
   bool settle(std::size_t max_steps);
   void start_actors();
+  std::uint32_t max_nodes(std::uint32_t drafter, std::uint32_t length) const;
 
   simulation_options options_;
   std::mt19937_64 random_;

@@ -1,6 +1,7 @@
 #include "tests/support/statistics.hpp"
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 namespace paceline::test {
@@ -41,6 +42,11 @@ goodness_of_fit compare(std::span<const std::uint64_t> counts, std::span<const d
   fit.chi_square_limit = cells > 1 ? chi_square_limit(cells - 1) : 1e-9;
   fit.variation_limit = 3.0 * 0.40 * noise / std::sqrt(n);
   return fit;
+}
+
+std::uint64_t num_law_samples() {
+  const char* const wanted = std::getenv("PACELINE_LAW_SAMPLES");
+  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 100'000;
 }
 
 } // namespace paceline::test

@@ -29,15 +29,18 @@ void acceptance_table::count(node_place at, bool right) noexcept {
   cell& c = cells_[index(at)];
   c.right = c.right * table_memory + (right ? 1 : 0);
   c.tries = c.tries * table_memory + 1;
+  if (at.pooled && at.signal != 0) count({.signal = 0, .depth = at.depth, .rank = at.rank}, right);
 }
 
 double acceptance_table::probability(node_place at) const noexcept {
   // Later siblings share what the earlier ones leave.
-  return probability(at, first_guess(std::min<std::uint8_t>(at.signal, num_signals - 1)) / (1.0 + at.rank));
+  const std::uint8_t signal = at.pooled ? std::uint8_t{0} : std::min<std::uint8_t>(at.signal, num_signals - 1);
+  return probability(at, first_guess(signal) / (1.0 + at.rank));
 }
 
 double acceptance_table::probability(node_place at, double guess) const noexcept {
   const cell& c = cells_[index(at)];
+  if (at.pooled && at.signal != 0) guess = probability({.signal = 0, .depth = at.depth, .rank = at.rank}, guess);
   return (c.right + first_guess_weight * guess) / (c.tries + first_guess_weight);
 }
 

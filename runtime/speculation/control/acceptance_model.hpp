@@ -12,6 +12,8 @@ struct node_place {
   std::uint8_t signal = 0;
   std::uint32_t depth = 0;
   std::uint32_t rank = 0;
+  /// The signal is not the drafter's own: until enough is known of it, what is known of all of them counts.
+  bool pooled = false;
 };
 
 /// How often draft tokens of one drafter turned out right, given that their parent did, over all requests.

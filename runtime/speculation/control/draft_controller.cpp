@@ -24,16 +24,24 @@ constexpr std::uint32_t look_rounds = 3, most_look_rounds = 10;
 constexpr double rate_memory = 0.9; ///< of what drafts promise, a round
 constexpr double step_memory = 0.8; ///< of a drafter's times, a draft
 
-std::vector<node_place> places_of(const draft& proposal) {
+/// Of drafts that say nothing of themselves: drafts come in runs of right ones and of wrong ones (a passage is copied, or it
+/// is not), so the newest tokens tell of the next. Known before any token of the round.
+std::uint8_t signal_of_run(std::uint32_t length) {
+  return static_cast<std::uint8_t>(length == 0 ? 1 : length < 4 ? 2 : length < 16 ? 3 : 4);
+}
+
+/// Of the verified nodes; `otherwise` has what stands for the signal of a draft that has none.
+std::vector<node_place> places_of(const draft& proposal, node_place otherwise) {
   const token_tree& tree = proposal.tree;
-  std::vector<node_place> places(tree.size());
+  std::vector<node_place> places(proposal.num_verified());
   std::vector<std::uint32_t> num_children(tree.size() + 1);
-  for (std::uint32_t node = 0; node < tree.size(); ++node) {
+  const bool speaks = proposal.probs.empty() && !proposal.signals.empty() && proposal.num_probes == 0;
+  for (std::uint32_t node = 0; node < places.size(); ++node) {
     const auto parent = static_cast<std::size_t>(tree.parents()[node] + 1);
-    const bool sampled = !proposal.probs.empty();
-    places[node] = {.signal = sampled || proposal.signals.empty() ? std::uint8_t{0} : proposal.signals[node],
+    places[node] = {.signal = speaks ? proposal.signals[node] : otherwise.signal,
                     .depth = tree.depths()[node],
-                    .rank = num_children[parent]++};
+                    .rank = num_children[parent]++,
+                    .pooled = !speaks && otherwise.pooled};
   }
   return places;
 }
@@ -88,7 +96,8 @@ bool draft_controller::score(draft_history& history, draft_history::proposal& op
       match = static_cast<std::int32_t>(node);
       break; // later siblings were not needed
     }
-    if (!any || !match) return false;
+    open.missed = any && !match;
+    if (!match) return false;
     open.at = *match;
     ++open.num_right;
   }
@@ -97,64 +106,133 @@ bool draft_controller::score(draft_history& history, draft_history::proposal& op
 
 void draft_controller::learn(draft_history& history, std::span<const token_id> tokens) {
   history.bias_.resize(tables_.size());
-  std::erase_if(history.open_, [&](auto& open) { return !score(history, open, tokens); });
+  const auto runs = std::exchange(history.runs_, std::vector<draft_history::run>(tables_.size()));
+  std::uint32_t newest = 0;
+  for (const auto& open : history.open_) newest = std::max(newest, open.base_length);
+  std::erase_if(history.open_, [&](auto& open) {
+    const bool more = score(history, open, tokens);
+    if (open.base_length == newest) {
+      const std::uint32_t before = runs.empty() ? 0 : runs[open.candidate].length;
+      const auto num_new = static_cast<std::uint32_t>(tokens.size() - std::min<std::size_t>(newest, tokens.size()));
+      history.runs_[open.candidate] = {true, open.missed ? 0 : before + num_new};
+    }
+    return !more;
+  });
+}
+
+/// Of a draft of `candidate` that has no signals.
+node_place draft_controller::signal_for(const draft_history& history, std::uint32_t candidate) {
+  const auto& run = history.runs_[candidate];
+  return {.signal = run.known ? signal_of_run(run.length) : std::uint8_t{0}, .pooled = true};
 }
 
 std::vector<double> draft_controller::reach_of(const draft& proposal, std::span<const node_place> places,
-                                               std::uint32_t candidate, const request_bias& bias) const {
+                                               std::uint32_t candidate, const request_bias& bias,
+                                               std::optional<double> guess) const {
+  const acceptance_table& table = tables_[candidate];
   std::vector<double> reach(places.size());
   for (std::size_t node = 0; node < places.size(); ++node) {
     const std::int32_t parent = proposal.tree.parents()[node];
     const double above = parent == token_tree::root ? 1.0 : reach[static_cast<std::size_t>(parent)];
-    reach[node] = above * bias.apply(tables_[candidate].probability(places[node]));
+    const double right = guess ? table.probability(places[node], *guess) : table.probability(places[node]);
+    reach[node] = above * bias.apply(right);
+  }
+  return reach;
+}
+
+/// Takes note of a lane's proposals, which are scored later, and of what they promise.
+draft_controller::weighed draft_controller::weigh(lane& one, std::uint32_t num_lanes) {
+  draft_history& history = *one.history;
+  history.bias_.resize(tables_.size());
+  history.runs_.resize(tables_.size());
+  weighed all;
+  all.reach.resize(one.proposals.size());
+  double promised = best_of({}, num_lanes, cost_, 0).rate;
+  for (std::uint32_t c = 0; c < one.proposals.size(); ++c) {
+    const draft& proposal = one.proposals[c];
+    if (proposal.tree.empty()) continue;
+    all.asked = all.asked || c >= first_asked_;
+    if (proposal.num_probes > 0) all.offers.push_back({c, proposal.num_probes});
+    if (proposal.num_verified() == 0) continue;
+    const std::uint8_t warmth = proposal.num_probes > 0 ? history.probes_.warmth(c) : std::uint8_t{0};
+    const node_place otherwise = proposal.num_probes > 0 ? node_place{.signal = warmth} : signal_for(history, c);
+    std::vector<node_place> places = places_of(proposal, otherwise);
+    all.reach[c] = reach_of(proposal, places, c, history.bias_[c]);
+    if (c < first_asked_) { // without probes they would be as good as they were: not at all, as long as that was not seen
+      auto falling = warmth == 0 ? all.reach[c] : reach_of(proposal, places_of(proposal, {}), c, history.bias_[c], 0.0);
+      std::ranges::sort(falling, std::greater<>());
+      promised = std::max(promised, best_of(falling, num_lanes, cost_, 0).rate);
+    }
+    if (history.open_.size() >= max_open) history.open_.erase(history.open_.begin());
+    token_tree verified = proposal.tree;
+    verified.truncate(proposal.num_verified());
+    history.open_.push_back({c, proposal.base_length, std::move(verified), std::move(places)});
+  }
+  const auto smooth = [](double& of_late, double now) {
+    of_late = of_late == 0 ? now : rate_memory * of_late + (1 - rate_memory) * now;
+  };
+  smooth(history.rate_without_probes_, promised);
+  for (const auto& offer : all.offers)
+    promised = std::max(promised, probes_.promise(history.probes_, offer, num_lanes, cost_));
+  smooth(history.rate_, promised);
+  return all;
+}
+
+/// The proposal that would bring most alone, beside the rows that are there anyway: its nodes' reach.
+std::vector<double> draft_controller::choose_candidate(lane& one, weighed& all, std::size_t num_lanes,
+                                                       std::uint32_t num_rows) const {
+  double best = 0;
+  std::vector<double> reach;
+  for (std::uint32_t c = 0; c < all.reach.size(); ++c) {
+    if (all.reach[c].empty()) continue;
+    const node_choice alone = choose_nodes({&all.reach[c], 1}, num_rows, cost_, 0);
+    const double rate = (alone.tokens - 1 + static_cast<double>(num_lanes)) / alone.cost;
+    if (rate <= best) continue;
+    best = rate;
+    one.candidate = c;
+    reach = all.reach[c];
   }
   return reach;
 }
 
 void draft_controller::choose(std::span<lane> lanes, std::uint32_t num_rows) {
-  std::vector<std::vector<double>> reach(lanes.size());
-  for (std::size_t l = 0; l < lanes.size(); ++l) {
-    lane& one = lanes[l];
-    draft_history& history = *one.history;
-    history.bias_.resize(tables_.size());
-    const auto num_lanes = static_cast<std::uint32_t>(lanes.size());
-    double best = 0, promised = best_of({}, num_lanes, cost_, 0).rate;
-    for (std::uint32_t c = 0; c < one.proposals.size(); ++c) {
-      draft& proposal = one.proposals[c];
-      if (proposal.tree.empty()) continue;
-      std::vector<node_place> places = places_of(proposal);
-      std::vector<double> now = reach_of(proposal, places, c, history.bias_[c]);
-      if (c < first_asked_) {
-        auto falling = now;
-        std::ranges::sort(falling, std::greater<>());
-        promised = std::max(promised, best_of(falling, num_lanes, cost_, 0).rate);
-      }
-      // Alone, beside the rows that are there anyway.
-      const node_choice alone = choose_nodes({&now, 1}, num_rows, cost_, 0);
-      const double rate = (alone.tokens - 1 + static_cast<double>(lanes.size())) / alone.cost;
-      if (rate > best) {
-        best = rate;
-        one.candidate = c;
-        reach[l] = std::move(now);
-      }
-      if (history.open_.size() >= max_open) history.open_.erase(history.open_.begin());
-      history.open_.push_back({c, proposal.base_length, proposal.tree, std::move(places)});
-    }
-    history.rate_ = history.rate_ == 0 ? promised : rate_memory * history.rate_ + (1 - rate_memory) * promised;
-  }
+  const auto num_lanes = static_cast<std::uint32_t>(lanes.size());
+  std::vector<weighed> all;
+  for (lane& one : lanes) all.push_back(weigh(one, num_lanes));
   // Plain decoding is the measure of everything else: now and then it is measured.
   if (!cost_.seen_lately(num_rows)) return;
+  for (std::size_t l = 0; l < lanes.size(); ++l) {
+    const draft_history& history = *lanes[l].history;
+    if (!all[l].asked) // its tokens are paid for already
+      all[l].carried = probes_.choose(lanes[l].history->probes_, all[l].offers, num_lanes, history.rate_without_probes_, cost_);
+    if (all[l].carried) num_rows += all[l].carried->num_probes;
+  }
+  std::vector<std::vector<double>> reach;
+  for (std::size_t l = 0; l < lanes.size(); ++l)
+    reach.push_back(choose_candidate(lanes[l], all[l], lanes.size(), num_rows));
   node_choice joint = choose_nodes(reach, num_rows, cost_, margin);
   ++num_choices_;
   const bool known = cost_.seen_lately(num_rows + joint.num_nodes + 1);
   if (joint.num_nodes > 0 && !known && num_choices_ % choices_a_look == 0) add_next(reach, joint);
-  for (std::size_t l = 0; l < lanes.size(); ++l)
-    if (!reach[l].empty())
-      lanes[l].chosen = part_of(std::move(lanes[l].proposals[lanes[l].candidate]), joint.keep[l]);
+  for (std::size_t l = 0; l < lanes.size(); ++l) {
+    lane& one = lanes[l];
+    const auto& carried = all[l].carried;
+    const draft carrier = carried ? one.proposals[carried->candidate] : draft{};
+    if (!reach[l].empty()) one.chosen = part_of(std::move(one.proposals[one.candidate]), joint.keep[l]);
+    double gain = 0;
+    for (std::size_t node = 0; node < reach[l].size(); ++node) gain += joint.keep[l][node] ? reach[l][node] : 0;
+    probes_.settle(one.history->probes_, carried ? std::optional(carried->candidate) : std::nullopt, gain,
+                   one.chosen.tree.size());
+    if (!carried) continue;
+    if (one.chosen.tree.empty()) one.chosen.base_length = carrier.base_length, one.candidate = carried->candidate;
+    one.chosen.truncate(one.max_nodes - std::min(one.max_nodes, carried->num_probes));
+    add_probes(one.chosen, carrier);
+  }
 }
 
 void draft_controller::observe(std::uint32_t num_rows, double nanoseconds) noexcept {
   cost_.observe(num_rows, nanoseconds);
+  probes_.observe(nanoseconds);
   since_look_ += nanoseconds;
 }
 
@@ -168,9 +246,10 @@ void draft_controller::observe_drafting(std::uint32_t candidate, double nanoseco
 std::vector<double> draft_controller::chain_reach(std::uint32_t candidate, const draft_history& request,
                                                   std::uint32_t length) const {
   std::vector<double> reach;
+  node_place at = signal_for(request, candidate);
   double probability = 0.5;
-  for (std::uint32_t depth = 0; depth < length; ++depth) {
-    probability = tables_[candidate].probability({.signal = 0, .depth = depth, .rank = 0}, probability);
+  for (at.depth = 0; at.depth < length; ++at.depth) {
+    probability = tables_[candidate].probability(at, probability);
     reach.push_back((reach.empty() ? 1.0 : reach.back()) * request.bias_[candidate].apply(probability));
   }
   return reach;

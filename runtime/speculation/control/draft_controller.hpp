@@ -3,9 +3,11 @@
 #include "runtime/speculation/control/acceptance_model.hpp"
 #include "runtime/speculation/control/node_choice.hpp"
 #include "runtime/speculation/control/pass_cost.hpp"
+#include "runtime/speculation/control/probe_choice.hpp"
 #include "runtime/speculation/drafters/draft.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,16 +25,27 @@ class draft_history {
     std::vector<node_place> places; ///< one a node
     std::int32_t at = token_tree::root;
     std::uint32_t num_right = 0; ///< levels below which `at` lies
+    bool missed = false;         ///< another token came than any of those drafted
   };
   std::vector<proposal> open_;     ///< oldest first
   std::vector<request_bias> bias_; ///< one a candidate
-  double rate_ = 0; ///< tokens per pass over one row that drafts which are there anyway promise, of late; 0: not known
+  struct run {
+    bool known = false;       ///< it drafted in the last round
+    std::uint32_t length = 0; ///< newest tokens that its drafts foresaw one after the other
+  };
+  std::vector<run> runs_; ///< one a candidate
+  probe_history probes_;
+  // Tokens per pass over one row that drafts which are there anyway promise, of late; 0: not known.
+  double rate_ = 0;
+  double rate_without_probes_ = 0;
 };
 
 /// Chooses, per request and round, the drafter and the part of its draft that is worth verifying: the most
 /// expected tokens per measured time, nothing at all being one of the choices. In-line candidates draft in
 /// every round (they cost microseconds); those that have to be asked a round ahead (workers) are asked where
 /// their tokens are worth their time. All drafts, verified or not, are scored against the tokens that came.
+/// Probes of in-pass candidates go along, with whatever draft is chosen, where they are worth their rows
+/// (probe_choice).
 ///
 /// Non-anticipating: what is verified depends on earlier rounds, on the depth and rank of nodes, and on their
 /// drafters' signals, which under rule `rejection` are ignored where tokens were sampled (`draft::probs`).
@@ -42,15 +55,17 @@ class draft_controller {
  public:
   /// Candidates from number `first_asked` on have to be asked.
   draft_controller(std::uint32_t num_candidates, std::uint32_t first_asked)
-      : tables_(num_candidates), first_asked_(first_asked), steps_(num_candidates), next_look_(first_asked) {}
+      : tables_(num_candidates), first_asked_(first_asked), probes_(num_candidates), steps_(num_candidates),
+        next_look_(first_asked) {}
   explicit draft_controller(std::uint32_t num_candidates) : draft_controller(num_candidates, num_candidates) {}
 
   /// A request's part of a round.
   struct lane {
     draft_history* history = nullptr;
     std::vector<draft> proposals; ///< one a candidate; consumed by `choose`
+    std::uint32_t max_nodes = token_tree::max_nodes; ///< of `chosen`
     std::uint32_t candidate = 0;  ///< whose draft was chosen
-    draft chosen;                 ///< closed under ancestors; empty: plain decoding
+    draft chosen;                 ///< closed under ancestors, maybe with another's probes; empty: plain decoding
   };
 
   /// Scores the drafts of earlier rounds. `tokens` = committed ones.
@@ -73,10 +88,21 @@ class draft_controller {
   advice advise(std::span<const draft_history* const> requests, std::uint32_t num_others, std::uint32_t max_length);
 
  private:
+  /// What is thought of a lane's proposals.
+  struct weighed {
+    std::vector<std::vector<double>> reach;   ///< [candidate][node], of verified nodes
+    std::vector<probe_choice::offer> offers;  ///< whose probes can be had
+    std::optional<probe_choice::offer> carried;
+    bool asked = false; ///< a draft that was asked for is among them
+  };
+  weighed weigh(lane& one, std::uint32_t num_lanes);
+  static node_place signal_for(const draft_history& history, std::uint32_t candidate);
+  std::vector<double> choose_candidate(lane& one, weighed& all, std::size_t num_lanes, std::uint32_t num_rows) const;
   std::vector<double> chain_reach(std::uint32_t candidate, const draft_history& request, std::uint32_t length) const;
   advice look(std::size_t num_requests, double row);
   std::vector<double> reach_of(const draft& proposal, std::span<const node_place> places,
-                               std::uint32_t candidate, const request_bias& bias) const;
+                               std::uint32_t candidate, const request_bias& bias,
+                               std::optional<double> guess = {}) const;
   /// True while tokens to come can tell more.
   bool score(draft_history& history, draft_history::proposal& open, std::span<const token_id> tokens);
 
@@ -87,6 +113,7 @@ class draft_controller {
 
   std::vector<acceptance_table> tables_;
   std::uint32_t first_asked_;
+  probe_choice probes_;
   std::vector<drafting_step> steps_; ///< of each candidate that is asked
   pass_cost cost_;
   std::uint32_t next_look_;

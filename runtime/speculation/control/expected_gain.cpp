@@ -69,6 +69,28 @@ std::uint32_t optimal_length(double acceptance, double draft_cost,
                      [&](std::uint32_t length) { return verify_costs[length]; });
 }
 
+double oracle_speed_up(std::span<const std::uint64_t> histogram, double draft_cost,
+                       std::span<const double> verify_costs) noexcept {
+  // The largest ratio of tokens to time (Dinkelbach's method): what a round drafts is worth its time at the speed found so
+  // far; that can only raise the speed, in finitely many steps.
+  double speed_up = 1;
+  for (int step = 0; step < 64 && !verify_costs.empty(); ++step) {
+    double tokens = 0, time = 0;
+    for (std::size_t right = 0; right < histogram.size(); ++right) {
+      std::size_t best = 0;
+      const auto cost = [&](std::size_t length) { return verify_costs[length] + static_cast<double>(length) * draft_cost; };
+      const auto worth = [&](std::size_t length) { return 1.0 + static_cast<double>(length) - speed_up * cost(length); };
+      for (std::size_t length = 1; length <= right && length < verify_costs.size(); ++length)
+        if (worth(length) > worth(best)) best = length;
+      tokens += static_cast<double>(histogram[right]) * (1.0 + static_cast<double>(best));
+      time += static_cast<double>(histogram[right]) * cost(best);
+    }
+    if (time <= 0 || tokens / time <= speed_up) break;
+    speed_up = tokens / time;
+  }
+  return speed_up;
+}
+
 double overlap_gain(double verify, double draft, double verify_beside, double draft_beside, double ready,
                     double gap) noexcept {
   const double beside = std::max(verify_beside, draft_beside) + (1 - ready) * draft;

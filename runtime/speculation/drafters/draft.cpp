@@ -59,7 +59,7 @@ draft_distribution truncated_distribution(std::span<const float> scores) {
 draft part_of(draft whole, const std::vector<bool>& keep) {
   draft part{.base_length = whole.base_length};
   std::vector<std::int32_t> moved_to(whole.tree.size(), token_tree::root);
-  for (std::uint32_t node = 0; node < whole.tree.size(); ++node) {
+  for (std::uint32_t node = 0; node < whole.num_verified(); ++node) {
     if (!keep[node]) continue;
     const std::int32_t parent = whole.tree.parents()[node];
     moved_to[node] = part.tree.add(
@@ -68,6 +68,23 @@ draft part_of(draft whole, const std::vector<bool>& keep) {
     if (!whole.signals.empty()) part.signals.push_back(whole.signals[node]);
   }
   return part;
+}
+
+void add_probes(draft& to, const draft& from) {
+  constexpr std::int32_t left_out = -2;
+  std::vector<std::int32_t> moved_to(from.tree.size(), left_out);
+  for (std::uint32_t node = 0; node < from.tree.size(); ++node) {
+    const std::int32_t above = from.tree.parents()[node];
+    const std::int32_t parent = above == token_tree::root ? above : moved_to[static_cast<std::size_t>(above)];
+    if (parent == left_out) continue;
+    const token_id token = from.tree.tokens()[node];
+    if (node < from.num_verified()) {
+      moved_to[node] = to.tree.child(parent, token).value_or(left_out);
+    } else {
+      moved_to[node] = to.tree.add(token, parent);
+      ++to.num_probes;
+    }
+  }
 }
 
 token_id draw(const draft_distribution& from, const noise_stream& noise) {

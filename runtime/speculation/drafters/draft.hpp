@@ -58,14 +58,18 @@ struct draft {
   draft without_probes() const;
 };
 
-/// The nodes with `keep` set, a set closed under ancestors, in their order. Of a draft without probes.
+/// The verified nodes with `keep` set, a set closed under ancestors, in their order. Probes are left out.
 draft part_of(draft whole, const std::vector<bool>& keep);
+
+/// Adds the probes of `from` to a draft of the same base without any; those below verified nodes that `to` does not have
+/// are left out.
+void add_probes(draft& to, const draft& from);
 
 /// What the last round of a request decided. A drafter learns from it with the request's next task.
 struct round_feedback {
   draft verified;                           ///< as the target saw it, probes included; maybe another drafter's
   std::vector<std::int32_t> accepted_path;  ///< its nodes that were kept, root first
-  std::uint32_t num_top = 0;                ///< k of the drafter's `top_tokens`; 0: not asked for
+  std::uint32_t num_top = 0;                ///< the drafter's `top_tokens` or, for another's sake, more; 0: not asked for
   std::vector<token_id> top_tokens = {};    ///< [1 + nodes][num_top], best raw logit first; see `top_at`
 
   /// The target's best tokens after `node` (`token_tree::root`: after the last committed token of then). Empty

@@ -83,11 +83,23 @@ struct draft_task {
   }
 };
 
+/// A request that is over, as its sessions are told.
+struct ended_request {
+  std::span<const token_id> tokens; ///< committed: prompt and output
+  std::uint32_t prompt_length = 0;
+  std::string_view tenant;
+};
+
 /// What a drafter remembers of one request between rounds (an n-gram index, the length of its own KV). Dies
 /// with the request, so nothing of one request can reach another.
 class drafter_session {
  public:
   virtual ~drafter_session() = default;
+
+  /// The request is over; what may be kept of it by tenant is kept now, the tokens of its last round included. Called
+  /// last, once, on whatever thread drops the request. Of a beam search `tokens` has the best hypothesis, and the
+  /// sessions of hypotheses are not told.
+  virtual void end(const ended_request&) noexcept {}
 
   /// A session that knows what this one knows, over cells with the same contents. Null: there is none, and the
   /// drafter does not draft ahead of a verdict.
@@ -120,6 +132,10 @@ class drafter {
   /// Most nodes that a tree of `draft_length` levels has: what the target's lease must have cells for. A
   /// chain's are its levels.
   virtual std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept { return draft_length; }
+
+  /// Most cells of its own pool, if it has one, that a draft of `draft_length` levels takes behind the committed text: its
+  /// lease is to reach so far.
+  virtual std::uint32_t own_positions(std::uint32_t draft_length) const noexcept { return draft_length; }
 
   /// The drafter's own model, if it has one: decides the size of its pool's cells.
   virtual const model::language_model* own_model() const noexcept { return nullptr; }

@@ -96,6 +96,14 @@ std::uint32_t model_drafter::max_nodes(std::uint32_t draft_length) const noexcep
   return std::max(draft_length, static_cast<std::uint32_t>(most));
 }
 
+std::uint32_t model_drafter::own_positions(std::uint32_t draft_length) const noexcept {
+  const bool own_text = settings_.bridge && settings_.bridge->how() == vocabulary_bridge::method::retokenise;
+  if (own_text) return longer_text(draft_length);
+  if (settings_.shape.kind != tree_kind::dynamic) return max_nodes(draft_length);
+  // Of each level but the last the best are fed, whether or not they are among the nodes proposed in the end.
+  return std::max(draft_length, settings_.shape.top_k * (draft_length - std::min(draft_length, 1U)));
+}
+
 /// Levels that fit the model's context and the lease: drafting d tokens feeds positions up to context + d
 /// - 2.
 draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage& kv) const {

@@ -47,6 +47,7 @@ class model_drafter final : public drafter {
   std::unique_ptr<drafter_session> open(request_id request) override;
   void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) override;
   std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override;
+  std::uint32_t own_positions(std::uint32_t draft_length) const noexcept override;
   const model::language_model* own_model() const noexcept override { return model_.get(); }
 
  private:

@@ -112,8 +112,9 @@ class nasd_drafter final : public host_drafter<nasd_session> {
         for (const std::int32_t at : tree.path_to(node))
           context.push_back(tree.tokens()[static_cast<std::size_t>(at)]);
       const auto top = round.top_at(node);
-      for (std::uint32_t rank = 0; rank < top.size() && top[rank].value >= 0; ++rank)
-        session.store.teach(context, top[rank], round.num_top - rank);
+      const auto num_ranks = std::min<std::size_t>(top.size(), traits_.top_tokens);
+      for (std::uint32_t rank = 0; rank < num_ranks && top[rank].value >= 0; ++rank)
+        session.store.teach(context, top[rank], traits_.top_tokens - rank);
     }
   }
 

@@ -23,20 +23,18 @@ constexpr std::uint32_t levels_per_token = 2;
 struct suffix_session final : drafter_session {
   suffix_session(const ngram_index& empty, std::shared_ptr<output_corpus> all)
       : index(empty), corpus(std::move(all)) {}
-  suffix_session(const suffix_session&) = delete;
-  suffix_session& operator=(const suffix_session&) = delete;
-  /// What the request wrote, as far as it was seen, is there for the tenant's next ones.
-  ~suffix_session() override {
+
+  /// What the request wrote is there for the tenant's next ones.
+  void end(const ended_request& request) noexcept override {
     try {
-      corpus->remember(std::move(tenant), std::move(output));
+      const auto output = request.tokens.subspan(std::min<std::size_t>(request.prompt_length, request.tokens.size()));
+      corpus->remember(std::string(request.tenant), {output.begin(), output.end()});
     } catch (const std::bad_alloc&) { // then it is not remembered
     }
   }
 
   ngram_index index; ///< of prompt and output
   std::shared_ptr<output_corpus> corpus;
-  std::string tenant;
-  std::vector<token_id> output;
 };
 
 /// A text with the places in it that agree with the end of the request's.
@@ -74,11 +72,6 @@ class suffix_drafter final : public host_drafter<suffix_session> {
   }
 
   void draft_one(const draft_task& task, suffix_session& session, draft& result) override {
-    session.tenant = task.tenant;
-    const auto output = task.tokens.subspan(std::min<std::size_t>(task.prompt_length, task.tokens.size()));
-    const auto news = output.subspan(std::min(session.output.size(), output.size()));
-    session.output.insert(session.output.end(), news.begin(), news.end());
-
     const tree_bounds bounds{.levels = chain_length(task),
                              .nodes = node_budget(task),
                              .min_probability = min_probability_};

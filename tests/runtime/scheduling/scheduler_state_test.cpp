@@ -175,5 +175,33 @@ TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
   EXPECT_EQ(again->num_positions, 8U + 1 + 4);
 }
 
+/// Positions asked for in the drafter's pool by a request that searches with `width` hypotheses (0: one text), if a draft
+/// takes `own` cells there (0: one a level).
+std::uint32_t drafter_positions(std::uint32_t width, foresight overlap, std::uint32_t own = 0) {
+  auto options = small_options();
+  options.overlap = {overlap};
+  if (own > 0) options.drafters[1].own_positions = [own](std::uint32_t) { return own; };
+  scheduler_state state(options);
+  generation_request request;
+  request.prompt.assign(8, token_id{1});
+  request.stop.max_tokens = 10;
+  request.beams.width = width;
+  auto target = std::make_shared<sequence>(first_request, std::move(request), 64, nullptr, start);
+  const auto asked = last<acquire_command>(state.submit(std::move(target), 1, 100, start));
+  if (!asked) return 0;
+  const auto wanted = last<reserve_command>(state.on_lease(grant(first_request, 0, asked->ticket, 12), start));
+  return wanted && wanted->pool == 1 ? wanted->num_positions : 0;
+}
+
+TEST(scheduler_state_test, beam_searches_lease_no_blocks_for_drafts_of_outcomes) {
+  EXPECT_GT(drafter_positions(0, foresight::outcomes), drafter_positions(0, foresight::off));
+  EXPECT_GT(drafter_positions(2, foresight::off), 0U);
+  EXPECT_EQ(drafter_positions(2, foresight::outcomes), drafter_positions(2, foresight::off));
+}
+
+TEST(scheduler_state_test, a_drafters_lease_reaches_as_far_as_its_drafts_do) {
+  EXPECT_EQ(drafter_positions(0, foresight::off, 10), drafter_positions(0, foresight::off) + 7) << "not three levels";
+}
+
 } // namespace
 } // namespace paceline::scheduling

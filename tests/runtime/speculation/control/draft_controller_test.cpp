@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>
@@ -18,13 +19,13 @@ struct recording {
   std::vector<std::uint32_t> num_right; ///< [position]: leading draft tokens that are right
   std::vector<std::uint8_t> signals;    ///< [position]
 
-  draft propose(std::size_t position) const {
+  draft propose(std::size_t position, bool with_signals = true) const {
     draft made{.base_length = static_cast<std::uint32_t>(position)};
     std::int32_t node = token_tree::root;
     for (std::uint32_t i = 0; i < most_levels && position + i < tokens.size(); ++i) {
       const token_id right = tokens[position + i];
       node = made.tree.add(i < num_right[position] ? right : token_id{right.value + 1}, node);
-      made.signals.push_back(signals[position]);
+      if (with_signals) made.signals.push_back(signals[position]);
     }
     return made;
   }
@@ -65,8 +66,8 @@ outcome replay_fixed(const recording& r, std::uint32_t length, const curve& cost
   return done;
 }
 
-outcome replay_auto(draft_controller& controller, const recording& r, const curve& cost,
-                    std::mt19937_64& noise) {
+outcome replay_auto(draft_controller& controller, const recording& r, const curve& cost, std::mt19937_64& noise,
+                    bool with_signals = true) {
   outcome done;
   draft_history history;
   std::lognormal_distribution<double> disturbance(0.0, 0.08);
@@ -74,7 +75,7 @@ outcome replay_auto(draft_controller& controller, const recording& r, const curv
     controller.learn(history, std::span(r.tokens).first(at));
     std::vector<draft_controller::lane> lanes(1);
     lanes[0].history = &history;
-    lanes[0].proposals.push_back(r.propose(at));
+    lanes[0].proposals.push_back(r.propose(at, with_signals));
     controller.choose(lanes, 1);
     const auto drafted = std::min<std::uint32_t>(lanes[0].chosen.tree.size(),
                                                  static_cast<std::uint32_t>(r.tokens.size() - at - 1));
@@ -149,6 +150,61 @@ TEST(draft_controller, starts_up_at_the_price_of_two_target_steps) {
       regret += replay_auto(controller, r, s.cost, noise).time - best;
     }
     EXPECT_LE(regret / num_requests, 2.0) << describe(s);
+  }
+}
+
+/// A recording whose tokens are foreseen or not, wherever the draft began: in runs of `length` on average.
+recording record_runs(std::uint64_t seed, std::size_t num_tokens, double in_run, double between, double length) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> uniform;
+  recording made;
+  std::vector<bool> foreseen;
+  for (bool running = true; foreseen.size() < num_tokens; running ^= uniform(random) < 1 / length)
+    foreseen.push_back(uniform(random) < (running ? in_run : between));
+  for (std::size_t i = 0; i < num_tokens; ++i) {
+    made.tokens.push_back(token_id{static_cast<std::int32_t>(2 * (random() % 1000))});
+    std::uint32_t right = 0;
+    while (right < most_levels && i + right < num_tokens && foreseen[i + right]) ++right;
+    made.num_right.push_back(right);
+  }
+  made.signals.assign(num_tokens, 0);
+  return made;
+}
+
+struct run_figures {
+  double best = 0, automatic = 0; ///< times
+};
+
+run_figures replay_runs(const curve& cost, double in_run, double between, double length) {
+  draft_controller controller(1);
+  std::mt19937_64 noise(99);
+  double fixed[most_levels + 1] = {};
+  run_figures out;
+  for (std::uint64_t request = 1; request <= 40; ++request) {
+    recording r = record_runs(request, 600, in_run, between, length);
+    for (std::uint32_t k = 0; k <= most_levels; ++k) fixed[k] += replay_fixed(r, k, cost).time;
+    out.automatic += replay_auto(controller, r, cost, noise, false).time;
+  }
+  out.best = *std::min_element(fixed, fixed + most_levels + 1);
+  return out;
+}
+
+TEST(draft_controller, is_as_fast_as_the_best_fixed_length_where_drafts_come_right_in_runs) {
+  for (const auto& [name, cost] : {std::pair<const char*, curve>{"every row costs a pass", plain_only},
+                                   {"slow products", slow_products},
+                                   {"bandwidth bound", bandwidth_bound},
+                                   {"tiles of eight", tiles_of_eight}})
+    for (const double length : {5.0, 10.0, 20.0, 100.0}) {
+      const auto [best, automatic] = replay_runs(cost, 0.97, 0.05, length);
+      EXPECT_LE(automatic, 1.02 * best) << name << ", runs of " << length << ": best " << best << ", auto " << automatic;
+    }
+}
+
+/// What came last tells of what comes next; counted by depth alone, two thirds of this are lost.
+TEST(draft_controller, knows_a_run_by_its_newest_tokens) {
+  for (const double length : {10.0, 20.0}) {
+    const auto [best, automatic] = replay_runs(slow_products, 0.97, 0.05, length);
+    EXPECT_LE(automatic, 0.89 * best) << "runs of " << length << ": best " << best << ", auto " << automatic;
   }
 }
 

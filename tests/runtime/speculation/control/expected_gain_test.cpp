@@ -160,5 +160,44 @@ TEST(expected_gain, a_measured_cost_curve_shortens_the_draft) {
   EXPECT_EQ(optimal_length(0.8, 0.05, std::span<const double>{}), 0U);
 }
 
+TEST(oracle_speed_up, is_the_mean_of_tokens_where_rows_cost_nothing) {
+  const std::vector<std::uint64_t> histogram{2, 0, 5, 3}; // 10 rounds, 19 draft tokens right
+  const std::vector<double> free(4, 1.0);
+  EXPECT_DOUBLE_EQ(oracle_speed_up(histogram, 0, free), 2.9);
+  EXPECT_DOUBLE_EQ(oracle_speed_up(histogram, 0, std::span(free).first(3)), 2.6) << "two draft tokens at most";
+}
+
+TEST(oracle_speed_up, is_one_where_every_row_costs_a_pass) {
+  const std::vector<std::uint64_t> histogram{2, 0, 5, 3};
+  EXPECT_DOUBLE_EQ(oracle_speed_up(histogram, 0, std::vector<double>{1, 2, 3, 4}), 1.0);
+  EXPECT_DOUBLE_EQ(oracle_speed_up(histogram, 0.5, std::vector<double>{1, 1.6, 2.2, 2.8}), 1.0);
+  EXPECT_DOUBLE_EQ(oracle_speed_up({}, 0, std::vector<double>{1}), 1.0);
+}
+
+TEST(oracle_speed_up, stops_where_a_further_token_costs_more_than_it_brings) {
+  // The third row is dear: of rounds with two right tokens one is drafted.
+  const std::vector<std::uint64_t> histogram{0, 0, 10};
+  EXPECT_DOUBLE_EQ(oracle_speed_up(histogram, 0, std::vector<double>{1, 1.1, 3}), 2 / 1.1);
+}
+
+TEST(oracle_speed_up, no_fixed_length_is_faster_with_the_same_drafts) {
+  for (const double acceptance : {0.2, 0.5, 0.8, 0.95})
+    for (const double slope : {0.02, 0.2, 0.6})
+      for (const double draft_cost : {0.0, 0.1}) {
+        constexpr std::uint32_t longest = 8;
+        std::vector<std::uint64_t> histogram;
+        std::vector<double> costs;
+        for (std::uint32_t j = 0; j <= longest; ++j) {
+          const double right = std::pow(acceptance, j) * (j < longest ? 1 - acceptance : 1);
+          histogram.push_back(static_cast<std::uint64_t>(1e9 * right));
+          costs.push_back(1 + slope * j);
+        }
+        const double oracle = oracle_speed_up(histogram, draft_cost, costs);
+        for (std::uint32_t length = 0; length <= longest; ++length)
+          EXPECT_GE(oracle, expected_speed_up(acceptance, length, draft_cost, costs[length]) * (1 - 1e-6))
+              << "acceptance " << acceptance << ", slope " << slope << ", length " << length;
+      }
+}
+
 } // namespace
 } // namespace paceline::speculation

@@ -68,6 +68,17 @@ TEST(suffix_drafter, remembers_the_outputs_of_ended_requests_of_the_same_tenant_
   EXPECT_EQ(nobody.chain({50, 1, 2, 3}, 3), ids{});
 }
 
+TEST(suffix_drafter, remembers_what_the_last_round_of_a_request_committed) {
+  const auto drafter = built_in(suffix_options());
+  drafted_request first(*drafter, "ann", 1);
+  first.prompt_length = 2;
+  first.propose({100, 101, 1, 2, 3}, 4);
+  first.end({4, 5, 6});
+  drafted_request same(*drafter, "ann", 2);
+  same.prompt_length = 1;
+  EXPECT_EQ(same.chain({50, 1, 2, 3}, 3), (ids{4, 5, 6}));
+}
+
 TEST(suffix_drafter, a_running_request_is_not_seen_by_others) {
   const auto drafter = built_in(suffix_options());
   drafted_request running(*drafter, "ann", 1);
