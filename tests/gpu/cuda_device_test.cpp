@@ -61,7 +61,7 @@ TEST(cuda_device, packing_for_streams_reports_every_byte_and_takes_little_more_r
   for (const tensor_type type :
        {tensor_type::q8_0, tensor_type::q4_k, tensor_type::bf16, tensor_type::q5_1}) {
     const std::uint32_t num_cols = type == tensor_type::bf16 ? 16384 : 4096;
-    const auto tensor = testing_support::random_tensor(type, 283, num_cols, random);
+    const auto tensor = testing_support::random_tensor(type, 287, num_cols, random);
     std::vector<std::span<const std::byte>> parts;
     const auto packed = gpu->pack("w", tensor.view(), [&](auto part) { parts.push_back(part); });
     ASSERT_TRUE(packed);
