@@ -159,8 +159,9 @@ TEST_P(sixteen_bit_forward, logits_are_near_those_of_double_precision) {
   }
   const double mean = difference / static_cast<double>(actual.size());
   RecordProperty("mean_difference", std::to_string(mean));
-  EXPECT_LE(mean, 0.002); // the target for real models is 0.01
-  EXPECT_LE(largest, 0.02);
+  // Rounding alone came to 0.0021 and 0.028 in 700 random models. The target for real models is a mean of 0.01.
+  EXPECT_LE(mean, 0.004);
+  EXPECT_LE(largest, 0.1) << "a wrong row or block";
   EXPECT_GT(mean, 0) << "nothing was rounded";
 }
 
