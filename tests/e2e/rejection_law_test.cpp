@@ -1,6 +1,6 @@
-// Rules `rejection` and `block` from end to end, on chains and trees: with a drafter that is wrong about half the time,
-// committed tokens follow the law of the request's own pipeline. tests/runtime/speculation/verification has the rule alone,
-// and its algebra to 1e-12. PACELINE_LAW_SAMPLES=1000000 (tokens) for docs/figures.md.
+// Rules `rejection` and `block` from end to end, on chains and trees: with a drafter that is wrong about half
+// the time, committed tokens follow the law of the request's own pipeline.
+// tests/runtime/speculation/verification has the rule alone, and its algebra to 1e-12.
 #include "runtime/device/ops.hpp"
 #include "runtime/scheduling/draft_runner.hpp"
 #include "runtime/scheduling/round_runner.hpp"
@@ -23,7 +23,7 @@ constexpr std::uint32_t vocab_size = 3; ///< few cells: three percent of accepta
 constexpr std::uint32_t num_tokens = 5;
 constexpr std::uint32_t draft_length = 2;
 constexpr std::size_t num_cells = 243; ///< vocab_size to the power of num_tokens
-const std::uint64_t num_requests = num_law_samples() / num_tokens + 1;
+const std::uint64_t num_requests = num_law_samples(1'000'000) / num_tokens + 1;
 
 model::hash_model_config target_config() {
   model::hash_model_config config;

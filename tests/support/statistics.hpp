@@ -22,8 +22,8 @@ struct goodness_of_fit {
 /// Compares counts with probabilities (sum 1). Cells expected less than 10 times are pooled for chi-square.
 goodness_of_fit compare(std::span<const std::uint64_t> counts, std::span<const double> probs);
 
-/// Samples that a test of a law draws: 100 000, or what the environment's PACELINE_LAW_SAMPLES says.
-std::uint64_t num_law_samples();
+/// Samples that a test of a law draws: `usual`, or what the environment's PACELINE_LAW_SAMPLES says.
+std::uint64_t num_law_samples(std::uint64_t usual);
 
 /// Quantile at 1 - 1e-6 of the chi-square distribution (Wilson and Hilferty's approximation).
 double chi_square_limit(std::size_t degrees_of_freedom);

@@ -55,7 +55,7 @@ TEST_P(drafter_law, is_the_targets) {
   };
   std::vector<std::uint64_t> counts(256);
   tally acceptance;
-  for (; num_samples < test::num_law_samples(); ++num_samples) {
+  for (; num_samples < test::num_law_samples(250'000); ++num_samples) {
     session = drafter->open(request_id{num_samples + 1});
     sampling_params params;
     params.seed = num_samples;

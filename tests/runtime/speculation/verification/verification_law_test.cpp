@@ -79,7 +79,7 @@ class one_step : public testing::TestWithParam<law_case> {};
 
 TEST_P(one_step, follows_the_targets_distribution) {
   const law_case& one = GetParam();
-  const auto num_samples = static_cast<std::uint32_t>(test::num_law_samples());
+  const auto num_samples = static_cast<std::uint32_t>(test::num_law_samples(1'000'000));
   sampling_params params = one.params;
   params.seed = 4242 + static_cast<std::uint64_t>(one.name.size());
   const sampling::pipeline target(params, {});
@@ -131,6 +131,18 @@ struct joint_case {
   drawing kind = drawing::replaced;
   bool opposed = false; ///< the drafter likes least what the target likes most
   sampling_params params = {};
+
+  /// A million tokens, four a sample. Of small drafts that oppose the target, where a wrong residual shows
+  /// most, a million samples.
+  [[nodiscard]] std::uint64_t num_samples() const {
+    return test::num_law_samples(opposed && parents.size() <= 3 ? 1'000'000 : 250'000);
+  }
+  /// Acceptance above it would not try the residuals. Three tokens of four without repetition, or penalised,
+  /// are seldom all wrong.
+  [[nodiscard]] double most_accepted() const {
+    if (!opposed) return 0.95;
+    return kind == drawing::distinct || params.repetition_penalty != 1 ? 0.85 : 0.75;
+  }
 };
 
 const markov draft_chain{{-0.5F, 0.3F, 0.8F, 0.0F},
@@ -178,7 +190,12 @@ std::vector<joint_case> joint_cases() {
   for (const auto& [shape, parents] : shapes)
     for (const auto& [kind, drawn] : kinds)
       for (const bool opposed : {false, true})
-        cases.push_back({std::string(shape) + kind + (opposed ? "_opposed" : ""), parents, rejection, drawn, opposed, {}});
+        cases.push_back({std::string(shape) + kind + (opposed ? "_opposed" : ""),
+                         parents,
+                         rejection,
+                         drawn,
+                         opposed,
+                         {}});
   for (const auto& [shape, parents] : shapes) {
     cases.push_back({std::string(shape) + "_penalised", parents, rejection, soft, true, penalised});
     cases.push_back({std::string(shape) + "_cut", parents, rejection, soft, true, cut});
@@ -255,14 +272,15 @@ TEST_P(several_steps, follow_the_targets_joint_law) {
   };
   std::vector<std::uint64_t> counts(256);
   tally acceptance;
-  for (std::uint64_t seed = 0; seed < test::num_law_samples(); ++seed) {
+  const std::uint64_t num_samples = one.num_samples();
+  for (std::uint64_t seed = 0; seed < num_samples; ++seed) {
     sampling_params params = one.params;
     params.seed = seed;
     ++counts[speculate(one.rule, sampling::pipeline(params, {}), prompt, how, acceptance)];
   }
   expect_fit(one.name, counts, joint_law(one.params, prompt), acceptance.rate());
   EXPECT_GT(acceptance.rate(), one.kind == drawing::certain ? 0.05 : 0.2) << "drafts are to be kept";
-  EXPECT_LT(acceptance.rate(), 0.95) << "and to be rejected";
+  EXPECT_LT(acceptance.rate(), one.most_accepted()) << "and to be rejected";
 }
 
 INSTANTIATE_TEST_SUITE_P(verification_law, several_steps, testing::ValuesIn(joint_cases()),
