@@ -9,13 +9,15 @@
 namespace paceline::scheduling {
 
 void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
-                                  std::span<const std::shared_ptr<draft_batch>> drafts, std::vector<lane>& lanes) {
+                                  std::span<const std::shared_ptr<draft_batch>> drafts,
+                                  std::vector<lane>& lanes) {
   std::vector<std::uint32_t> in_line;
   for (auto& lane : lanes) {
     const auto index = lane.item->drafter;
     if (!may_draft(lane, index)) continue;
     const auto* drafter = resources_.drafters.at(index);
-    if (drafter && lane.item->worker == 0 && std::ranges::find(in_line, index) == in_line.end()) in_line.push_back(index);
+    if (drafter && lane.item->worker == 0 && std::ranges::find(in_line, index) == in_line.end())
+      in_line.push_back(index);
     if (lane.item->worker == 0) continue;
     const auto position = static_cast<std::size_t>(lane.item - plan.items.data());
     for (const auto& batch : drafts)
@@ -32,7 +34,8 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
     lane.draft.truncate(limit.nodes); // no cells for the rest; what is left is a tree
     const bool stale = lane.draft.base_length != lane.item->target->length();
     const auto vocab_size = resources_.target->info().vocab_size;
-    if (!stale && speculation::validate_draft(lane.draft, vocab_size, limit.length, limit.probe_depth)) continue;
+    if (!stale && speculation::validate_draft(lane.draft, vocab_size, limit.length, limit.probe_depth))
+      continue;
     lane.draft = {};
     lane.stale = true;
   }
@@ -59,7 +62,6 @@ void round_runner::propose_in_line(device::ops& ops, std::uint32_t index, std::v
 
 /// The items of "auto": every candidate drafts, the controller chooses and cuts.
 void round_runner::propose_best(device::ops& ops, std::vector<lane>& lanes) {
-  std::uint32_t num_rows = 0;
   for (auto& lane : lanes) {
     auto& sequence = *lane.item->target;
     if (may_draft(lane, resources_.automatic)) controller_->learn(sequence.drafts, sequence.tokens());
@@ -75,12 +77,16 @@ void round_runner::propose_best(device::ops& ops, std::vector<lane>& lanes) {
     if (asked != candidates_.end() && made.base_length == owners[i]->item->target->length())
       choices[i].proposals[static_cast<std::size_t>(asked - candidates_.begin())] = std::move(made);
   }
-  for (const auto& lane : lanes) num_rows += lane.num_context + lane.draft.tree.size();
+  speculation::pass_load load{.num_requests = 0, .num_rows = 0};
+  for (const auto& lane : lanes) {
+    load.num_requests += lane.decides ? 1 : 0;
+    load.num_rows += lane.num_context + lane.draft.tree.size();
+  }
   for (std::uint32_t c = 0; c < num_in_line_; ++c) {
     auto drafts = propose(ops, candidates_[c], owners);
     for (std::size_t i = 0; i < owners.size(); ++i) choices[i].proposals[c] = std::move(drafts[i]);
   }
-  controller_->choose(choices, num_rows);
+  controller_->choose(choices, load);
   for (std::size_t i = 0; i < owners.size(); ++i) {
     if (choices[i].chosen.tree.empty()) continue;
     owners[i]->draft = std::move(choices[i].chosen);

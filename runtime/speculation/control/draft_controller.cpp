@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 namespace paceline::speculation {
@@ -12,11 +13,16 @@ constexpr std::size_t max_open = 8; ///< drafts of one request that are scored a
 /// Drafting must be expected to be this much faster, as a share, than not drafting: estimates err.
 constexpr double margin = 0.02;
 
-/// Every so many rounds one row more than chosen is tried, if such a pass has not been seen lately: a curve
-/// with steps has bargains that its neighbours do not tell of.
-constexpr std::uint64_t choices_a_look = 32;
+/// Share of what drafting gains that may go into plain rounds.
+constexpr double plain_share = 0.005;
+constexpr double fewest_between_plain = 4; ///< passes
 
-/// Share of the time that may go into asking for a token that is not worth it by what is known: texts and times change.
+/// Choices between looks at a size of pass that is not known: a curve with steps has bargains that its
+/// neighbours do not tell of. Most of them in the beginning.
+constexpr std::uint64_t fewest_between_looks = 6, most_between_looks = 32;
+
+/// Share of the time that may go into asking for a token that is not worth it by what is known: texts and
+/// times change.
 constexpr double look_share = 0.01;
 constexpr double first_look_passes = 200; ///< between looks at a drafter whose time is not known yet
 /// The times of the first ones say nothing: the drafter reads what it missed. More until a time is known.
@@ -43,8 +49,8 @@ struct promise {
   std::uint32_t num_nodes = 0;
 };
 
-/// The best that a request can have of nodes with these probabilities (falling), each of which takes `step` to draft,
-/// in a batch of `num_lanes` requests that all do the same.
+/// The best that a request can have of nodes with these probabilities (falling), each of which takes `step`
+/// to draft, in a batch of `num_lanes` requests that all do the same.
 promise best_of(std::span<const double> reach, std::uint32_t num_lanes, const pass_cost& cost, double step) {
   promise best{num_lanes / cost.ratio(num_lanes), 0};
   double tokens = 1;
@@ -111,7 +117,7 @@ std::vector<double> draft_controller::reach_of(const draft& proposal, std::span<
   return reach;
 }
 
-void draft_controller::choose(std::span<lane> lanes, std::uint32_t num_rows) {
+void draft_controller::choose(std::span<lane> lanes, const pass_load& load) {
   std::vector<std::vector<double>> reach(lanes.size());
   for (std::size_t l = 0; l < lanes.size(); ++l) {
     lane& one = lanes[l];
@@ -130,8 +136,8 @@ void draft_controller::choose(std::span<lane> lanes, std::uint32_t num_rows) {
         promised = std::max(promised, best_of(falling, num_lanes, cost_, 0).rate);
       }
       // Alone, beside the rows that are there anyway.
-      const node_choice alone = choose_nodes({&now, 1}, num_rows, cost_, 0);
-      const double rate = (alone.tokens - 1 + static_cast<double>(lanes.size())) / alone.cost;
+      const node_choice alone = choose_nodes({&now, 1}, load, cost_, 0);
+      const double rate = alone.tokens / alone.cost;
       if (rate > best) {
         best = rate;
         one.candidate = c;
@@ -140,17 +146,38 @@ void draft_controller::choose(std::span<lane> lanes, std::uint32_t num_rows) {
       if (history.open_.size() >= max_open) history.open_.erase(history.open_.begin());
       history.open_.push_back({c, proposal.base_length, proposal.tree, std::move(places)});
     }
-    history.rate_ = history.rate_ == 0 ? promised : rate_memory * history.rate_ + (1 - rate_memory) * promised;
+    history.rate_ =
+        history.rate_ == 0 ? promised : rate_memory * history.rate_ + (1 - rate_memory) * promised;
   }
-  // Plain decoding is the measure of everything else: now and then it is measured.
-  if (!cost_.seen_lately(num_rows)) return;
-  node_choice joint = choose_nodes(reach, num_rows, cost_, margin);
-  ++num_choices_;
-  const bool known = cost_.seen_lately(num_rows + joint.num_nodes + 1);
-  if (joint.num_nodes > 0 && !known && num_choices_ % choices_a_look == 0) add_next(reach, joint);
+  const node_choice joint = choose_together(reach, load);
   for (std::size_t l = 0; l < lanes.size(); ++l)
     if (!reach[l].empty())
       lanes[l].chosen = part_of(std::move(lanes[l].proposals[lanes[l].candidate]), joint.keep[l]);
+}
+
+/// The best set of nodes by what is known; now and then plain decoding, or a size of pass that is not known.
+node_choice draft_controller::choose_together(std::span<const std::vector<double>> reach,
+                                              const pass_load& load) {
+  const auto nothing = [&] {
+    return choose_nodes(reach, load, cost_, std::numeric_limits<double>::infinity());
+  };
+  if (!cost_.seen_lately(load.num_rows)) return nothing();
+  node_choice best = choose_nodes(reach, load, cost_, margin);
+  ++num_choices_;
+  if (best.num_nodes == 0) return best;
+  // Plain decoding is the measure of everything else: the less there is to gain, the more often it is
+  // measured.
+  const double plain = load.num_requests / cost_.ratio(load.num_requests);
+  const double gain = best.tokens / best.cost / plain - 1;
+  const double passes_between = std::max(fewest_between_plain, gain / plain_share);
+  if (load.num_rows == load.num_requests && static_cast<double>(cost_.age(load.num_rows)) > passes_between)
+    return nothing();
+  if (num_choices_ < next_curve_look_) return best;
+  next_curve_look_ = num_choices_ + std::clamp(num_choices_ / 8, fewest_between_looks, most_between_looks);
+  node_choice hopeful = choose_nodes(reach, load, cost_.hopeful(), margin);
+  if (!cost_.seen_lately(load.num_rows + hopeful.num_nodes)) return hopeful;
+  if (!cost_.seen_lately(load.num_rows + best.num_nodes + 1)) add_next(reach, best);
+  return best;
 }
 
 void draft_controller::observe(std::uint32_t num_rows, double nanoseconds) noexcept {
@@ -160,7 +187,8 @@ void draft_controller::observe(std::uint32_t num_rows, double nanoseconds) noexc
 
 void draft_controller::observe_drafting(std::uint32_t candidate, double nanoseconds) noexcept {
   drafting_step& step = steps_.at(candidate);
-  step.nanoseconds = step.seen ? step_memory * step.nanoseconds + (1 - step_memory) * nanoseconds : nanoseconds;
+  step.nanoseconds =
+      step.seen ? step_memory * step.nanoseconds + (1 - step_memory) * nanoseconds : nanoseconds;
   step.seen = true;
 }
 
@@ -180,12 +208,14 @@ draft_controller::advice draft_controller::advise(std::span<const draft_history*
                                                   std::uint32_t num_others, std::uint32_t max_length) {
   const double row = cost_.time(1);
   const auto learnt = [](const draft_history* one) { return !one->bias_.empty(); };
-  if (first_asked_ == tables_.size() || row == 0 || requests.empty() || !std::ranges::all_of(requests, learnt))
+  if (first_asked_ == tables_.size() || row == 0 || requests.empty() ||
+      !std::ranges::all_of(requests, learnt))
     return {};
   double best = 0; // what drafts that are there anyway promise
   for (const auto* one : requests) best += one->rate_ / static_cast<double>(requests.size());
   best *= 1 + margin;
-  const auto num_rows = num_others + static_cast<std::uint32_t>(requests.size());
+  const auto num_requests = static_cast<std::uint32_t>(requests.size());
+  const std::uint32_t num_rows = num_others + num_requests;
   advice out;
   for (std::uint32_t c = first_asked_; c < tables_.size(); ++c) {
     if (!steps_[c].seen) continue;
@@ -193,7 +223,7 @@ draft_controller::advice draft_controller::advise(std::span<const draft_history*
     std::vector<std::vector<double>> reach(requests.size());
     for (std::uint32_t length = 1; length <= max_length; ++length) {
       for (std::size_t r = 0; r < requests.size(); ++r) reach[r] = chain_reach(c, *requests[r], length);
-      const node_choice joint = choose_nodes(reach, num_rows, cost_, 0, length * step);
+      const node_choice joint = choose_nodes(reach, {num_requests, num_rows, length * step}, cost_, 0);
       const double rate = joint.tokens / joint.cost;
       if (rate <= best) continue;
       best = rate;
@@ -212,7 +242,8 @@ draft_controller::advice draft_controller::advise(std::span<const draft_history*
   return out;
 }
 
-/// A token a round, for a few rounds, of the candidate whose turn it is, if looking has not cost too much of late.
+/// A token a round, for a few rounds, of the candidate whose turn it is, if looking has not cost too much of
+/// late.
 draft_controller::advice draft_controller::look(std::size_t num_requests, double row) {
   const std::uint32_t c = next_look_;
   const drafting_step& step = steps_[c];

@@ -26,7 +26,8 @@ class draft_history {
   };
   std::vector<proposal> open_;     ///< oldest first
   std::vector<request_bias> bias_; ///< one a candidate
-  double rate_ = 0; ///< tokens per pass over one row that drafts which are there anyway promise, of late; 0: not known
+  double rate_ =
+      0; ///< tokens per pass over one row that drafts which are there anyway promise, of late; 0: not known
 };
 
 /// Chooses, per request and round, the drafter and the part of its draft that is worth verifying: the most
@@ -43,7 +44,8 @@ class draft_controller {
   /// Candidates from number `first_asked` on have to be asked.
   draft_controller(std::uint32_t num_candidates, std::uint32_t first_asked)
       : tables_(num_candidates), first_asked_(first_asked), steps_(num_candidates), next_look_(first_asked) {}
-  explicit draft_controller(std::uint32_t num_candidates) : draft_controller(num_candidates, num_candidates) {}
+  explicit draft_controller(std::uint32_t num_candidates)
+      : draft_controller(num_candidates, num_candidates) {}
 
   /// A request's part of a round.
   struct lane {
@@ -55,8 +57,8 @@ class draft_controller {
 
   /// Scores the drafts of earlier rounds. `tokens` = committed ones.
   void learn(draft_history& history, std::span<const token_id> tokens);
-  /// Fills `chosen` of every lane. `num_rows` = rows of the pass without draft tokens.
-  void choose(std::span<lane> lanes, std::uint32_t num_rows);
+  /// Fills `chosen` of every lane. `load` = the pass without their draft tokens, other requests' included.
+  void choose(std::span<lane> lanes, const pass_load& load);
   /// A round over `num_rows` rows, none of them of a prompt, took so long.
   void observe(std::uint32_t num_rows, double nanoseconds) noexcept;
   /// A candidate that was asked took so long for each level of its draft, after the verdict before.
@@ -68,12 +70,15 @@ class draft_controller {
     std::uint32_t candidate = 0;
     std::vector<std::uint32_t> lengths; ///< one a request
   };
-  /// For a batch of these requests and `num_others` rows more, at most `max_length` tokens each. Together: a drafter
-  /// takes a step a level for all who ask.
-  advice advise(std::span<const draft_history* const> requests, std::uint32_t num_others, std::uint32_t max_length);
+  /// For a batch of these requests and `num_others` rows more, at most `max_length` tokens each. Together: a
+  /// drafter takes a step a level for all who ask.
+  advice advise(std::span<const draft_history* const> requests, std::uint32_t num_others,
+                std::uint32_t max_length);
 
  private:
-  std::vector<double> chain_reach(std::uint32_t candidate, const draft_history& request, std::uint32_t length) const;
+  std::vector<double> chain_reach(std::uint32_t candidate, const draft_history& request,
+                                  std::uint32_t length) const;
+  node_choice choose_together(std::span<const std::vector<double>> reach, const pass_load& load);
   advice look(std::size_t num_requests, double row);
   std::vector<double> reach_of(const draft& proposal, std::span<const node_place> places,
                                std::uint32_t candidate, const request_bias& bias) const;
@@ -92,8 +97,9 @@ class draft_controller {
   std::uint32_t next_look_;
   std::uint64_t num_looks_ = 0;
   std::uint32_t look_rounds_ = 0; ///< for which candidate `next_look_` is asked to see how it fares
-  double since_look_ = 0; ///< nanoseconds of passes
+  double since_look_ = 0;         ///< nanoseconds of passes
   std::uint64_t num_choices_ = 0;
+  std::uint64_t next_curve_look_ = 4; ///< in choices
 };
 
 } // namespace paceline::speculation

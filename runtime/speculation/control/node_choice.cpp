@@ -14,8 +14,8 @@ struct candidate {
 
 } // namespace
 
-node_choice choose_nodes(std::span<const std::vector<double>> reach, std::uint32_t num_rows,
-                         const pass_cost& cost, double margin, double drafting) {
+node_choice choose_nodes(std::span<const std::vector<double>> reach, const pass_load& load,
+                         const pass_cost& cost, double margin) {
   node_choice best;
   std::vector<candidate> order;
   for (std::uint32_t lane = 0; lane < reach.size(); ++lane) {
@@ -27,13 +27,14 @@ node_choice choose_nodes(std::span<const std::vector<double>> reach, std::uint32
   std::ranges::stable_sort(order, [](const candidate& a, const candidate& b) {
     return a.reach != b.reach ? a.reach > b.reach : a.node < b.node;
   });
-  best.tokens = static_cast<double>(reach.size());
-  best.cost = cost.ratio(num_rows) + drafting;
+  best.tokens = load.num_requests;
+  best.cost = cost.ratio(load.num_requests) + load.drafting;
+  const double prompts = cost.ratio(load.num_rows) - cost.ratio(load.num_requests);
   double rate = best.tokens / best.cost * (1.0 + margin);
   double tokens = best.tokens;
   for (std::uint32_t n = 0; n < order.size(); ++n) {
     tokens += order[n].reach;
-    const double with = cost.ratio(num_rows + n + 1) + drafting;
+    const double with = cost.ratio(load.num_rows + n + 1) - prompts + load.drafting;
     if (tokens / with <= rate) continue;
     rate = tokens / with;
     best.num_nodes = n + 1;

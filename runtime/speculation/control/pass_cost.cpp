@@ -1,6 +1,7 @@
 #include "runtime/speculation/control/pass_cost.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace paceline::speculation {
 
@@ -8,11 +9,12 @@ namespace {
 
 /// Cost of one more row before any was seen. Low on purpose: what looks cheap is tried, and then measured.
 constexpr double first_slope = 0.2;
-constexpr double scale_rate = 0.15;    ///< share of a surprise that is taken as news of the machine
-constexpr double least_rate = 0.03;    ///< share that is taken as news of the shape, once known
-constexpr std::uint32_t num_fresh = 4; ///< passes after which a shape is known
-constexpr double first_weight = 1.25;  ///< the first pass counts five times as much as the guess before it
-constexpr double widest = 1.5;         ///< a pass slower or faster than this factor says no more than that
+// Variances of logarithms.
+constexpr double of_a_pass = 0.02; ///< scatter of passes of the same shape, minutes in which nothing changes
+constexpr double of_the_machine = 1e-3; ///< by which the machine changes from pass to pass
+constexpr double of_a_shape = 5e-6;     ///< by which a shape changes from pass to pass
+constexpr double of_a_guess = 0.25;     ///< of a shape that was never seen
+constexpr double outlier = 2.0;         ///< standard deviations beyond which a surprise is not believed
 constexpr std::uint64_t lately = 512;
 constexpr std::uint64_t memory = 4096; ///< passes after which a shape not seen since counts as unknown
 
@@ -27,53 +29,78 @@ bool pass_cost::seen_lately(std::uint32_t rows) const noexcept {
   return points_[rows].num_seen > 1 && num_passes_ - points_[rows].last_seen < lately;
 }
 
-double pass_cost::between(std::uint32_t rows) const noexcept {
-  std::uint32_t below = rows;
-  while (below > 1 && !known(below)) --below;
-  const double at_below = below == 1 ? 1.0 : points_[below].ratio;
-  if (below == rows) return at_below;
-  for (std::uint32_t above = rows + 1; above <= max_rows; ++above)
-    if (known(above)) {
-      const double share = static_cast<double>(rows - below) / (above - below);
-      return at_below + share * (points_[above].ratio - at_below);
+/// Through the known points, which cross by noise while more rows never cost less: neighbours that fall are
+/// levelled, each by how well it is known (pool adjacent violators). Straight between them, and on beyond the
+/// last.
+void pass_cost::draw_curve() noexcept {
+  struct level {
+    std::uint32_t first, last; ///< rows
+    double ratio, weight;
+  };
+  std::array<level, max_rows + 1> levels;
+  std::size_t num_levels = 1;
+  levels[0] = {1, 1, 1.0, 1e12};
+  for (std::uint32_t rows = 2; rows <= max_rows; ++rows) {
+    if (!known(rows)) continue;
+    level next{rows, rows, points_[rows].ratio, 1 / points_[rows].variance};
+    for (; levels[num_levels - 1].ratio >= next.ratio; --num_levels) {
+      const level& fallen = levels[num_levels - 1];
+      if (num_levels == 1) break;
+      next.ratio = (next.ratio * next.weight + fallen.ratio * fallen.weight) / (next.weight + fallen.weight);
+      next.weight += fallen.weight;
+      next.first = fallen.first;
     }
-  const double slope = below == 1 ? first_slope : (at_below - 1.0) / (below - 1);
-  return at_below + slope * (rows - below);
+    next.ratio = std::max(next.ratio, 1.0);
+    levels[num_levels++] = next;
+  }
+  curve_[0] = 1.0;
+  for (std::size_t l = 0; l < num_levels; ++l) {
+    const level& here = levels[l];
+    std::fill(curve_.begin() + here.first, curve_.begin() + here.last + 1, here.ratio);
+    const std::uint32_t end = l + 1 < num_levels ? levels[l + 1].first : max_rows + 1;
+    double slope = here.last == 1 ? first_slope : (here.ratio - 1.0) / (here.last - 1);
+    if (l + 1 < num_levels) slope = (levels[l + 1].ratio - here.ratio) / (end - here.last);
+    for (std::uint32_t rows = here.last + 1; rows < end; ++rows)
+      curve_[rows] = here.ratio + slope * (rows - here.last);
+  }
 }
 
 double pass_cost::ratio(std::uint32_t rows) const noexcept {
-  if (rows <= 1) return 1.0;
-  if (rows <= max_rows) {
-    double largest = 1.0; // measured points may cross by noise; more rows never cost less
-    for (std::uint32_t below = 2; below < rows; ++below)
-      if (known(below)) largest = std::max(largest, points_[below].ratio);
-    return std::max(largest, between(rows));
-  }
-  const double end = ratio(max_rows);
-  return end + (end - 1.0) / (max_rows - 1) * (rows - max_rows);
+  if (rows <= max_rows) return curve_[rows];
+  return curve_[max_rows] + (curve_[max_rows] - 1.0) / (max_rows - 1) * (rows - max_rows);
+}
+
+pass_cost pass_cost::hopeful() const noexcept {
+  pass_cost out = *this;
+  std::uint32_t last = max_rows;
+  while (last > 1 && !seen_lately(last)) --last;
+  for (std::uint32_t rows = 2; rows < last; ++rows)
+    if (!seen_lately(rows)) out.curve_[rows] = out.curve_[rows - 1];
+  return out;
 }
 
 void pass_cost::observe(std::uint32_t rows, double nanoseconds) noexcept {
   if (rows == 0 || rows > max_rows || !(nanoseconds > 0)) return;
   ++num_passes_;
-  if (scale_ == 0) scale_ = nanoseconds / ratio(rows);
-  const double surprise = nanoseconds / time(rows);
-  const double bounded = std::clamp(surprise, 1.0 / widest, widest);
-  if (rows == 1) {
-    points_[1].num_seen += 1;
-    points_[1].last_seen = num_passes_;
-    scale_ *= 1.0 + scale_rate * (bounded - 1.0);
-    return;
-  }
   point& at = points_[rows];
-  if (!known(rows)) at = {.ratio = ratio(rows)};
-  // While a shape is new all surprise is about the shape; later most of it is about the machine.
-  const bool fresh = at.num_seen < num_fresh;
-  const double rate = fresh ? 1.0 / (at.num_seen + first_weight) : least_rate;
-  at.ratio = std::max(1.0, at.ratio * (1.0 + rate * ((fresh ? surprise : bounded) - 1.0)));
+  if (!known(rows))
+    at = {.ratio = ratio(rows), .variance = rows == 1 ? 0.0 : of_a_guess, .last_seen = num_passes_};
+  if (scale_ == 0) {
+    scale_ = nanoseconds / at.ratio;
+    scale_variance_ = of_a_guess;
+  }
+  scale_variance_ += of_the_machine;
+  if (rows > 1) at.variance += of_a_shape * static_cast<double>(num_passes_ - at.last_seen);
+  const double variance = at.variance + scale_variance_ + of_a_pass;
+  const double most = outlier * std::sqrt(variance);
+  const double surprise = std::clamp(std::log(nanoseconds / time(rows)), -most, most) / variance;
+  at.ratio = std::max(1.0, at.ratio * std::exp(at.variance * surprise));
+  scale_ *= std::exp(scale_variance_ * surprise);
+  at.variance -= at.variance * at.variance / variance;
+  scale_variance_ -= scale_variance_ * scale_variance_ / variance;
   ++at.num_seen;
   at.last_seen = num_passes_;
-  if (!fresh) scale_ *= 1.0 + scale_rate * (1.0 - rate) * (bounded - 1.0);
+  draw_curve();
 }
 
 } // namespace paceline::speculation

@@ -10,10 +10,16 @@ namespace paceline::speculation {
 /// from every pass) and the shape of the curve (followed slowly, per number of rows). Shapes nobody has seen
 /// lie between their neighbours, beyond the last one on a straight line.
 ///
+/// A Kalman filter over logarithms of times, without covariances: a pass that takes other than expected is
+/// news of its shape and of the machine in proportion to how little is known of each, and little news if it
+/// is an outlier.
+///
 /// Not thread-safe.
 class pass_cost {
  public:
   static constexpr std::uint32_t max_rows = 128; ///< passes over more only cost by the row
+
+  pass_cost() noexcept { draw_curve(); }
 
   /// A pass over `rows` >= 1 rows took `nanoseconds`.
   void observe(std::uint32_t rows, double nanoseconds) noexcept;
@@ -22,20 +28,30 @@ class pass_cost {
   double ratio(std::uint32_t rows) const noexcept;
   /// Whether a pass over so many rows ran lately.
   bool seen_lately(std::uint32_t rows) const noexcept;
+  /// The same if curves had steps, and sizes not seen lately cost no more than the next smaller one that was.
+  pass_cost hopeful() const noexcept;
+  /// Passes since the last one over so many rows; since the first one of all if there was none.
+  std::uint64_t age(std::uint32_t rows) const noexcept {
+    return rows > max_rows ? 0 : num_passes_ - points_[rows].last_seen;
+  }
   /// Nanoseconds expected of a pass over `rows` rows; 0 before the first one was observed.
   double time(std::uint32_t rows) const noexcept { return scale_ * ratio(rows); }
 
  private:
   struct point {
     double ratio = 0;
+    double variance = 0; ///< of its logarithm
     std::uint32_t num_seen = 0;
     std::uint64_t last_seen = 0;
   };
   bool known(std::uint32_t rows) const noexcept;
-  double between(std::uint32_t rows) const noexcept;
+  void draw_curve() noexcept;
 
   std::array<point, max_rows + 1> points_{}; ///< by number of rows; the ratio of one row is 1
-  double scale_ = 0;                         ///< of a pass over one row, now
+  std::array<double, max_rows + 1>
+      curve_;                 ///< `ratio`, drawn through the points after each pass: it is read often
+  double scale_ = 0;          ///< of a pass over one row, now
+  double scale_variance_ = 0; ///< of its logarithm
   std::uint64_t num_passes_ = 0;
 };
 

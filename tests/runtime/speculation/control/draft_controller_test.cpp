@@ -75,7 +75,7 @@ outcome replay_auto(draft_controller& controller, const recording& r, const curv
     std::vector<draft_controller::lane> lanes(1);
     lanes[0].history = &history;
     lanes[0].proposals.push_back(r.propose(at));
-    controller.choose(lanes, 1);
+    controller.choose(lanes, {});
     const auto drafted = std::min<std::uint32_t>(lanes[0].chosen.tree.size(),
                                                  static_cast<std::uint32_t>(r.tokens.size() - at - 1));
     const double time = cost(1 + drafted);
@@ -118,16 +118,20 @@ std::string describe(const scenario& s) {
   return std::string(s.name) + ", acceptance " + std::to_string(s.acceptance(0));
 }
 
+/// Over several engines: what noise makes one of them believe at first is luck.
 TEST(draft_controller, stays_within_two_percent_of_the_best_fixed_length) {
+  constexpr std::uint64_t num_engines = 4, num_requests = 40;
   for (const auto& s : scenarios()) {
-    draft_controller controller(1);
-    std::mt19937_64 noise(99);
     double fixed[most_levels + 1] = {};
     double automatic = 0;
-    for (std::uint64_t request = 0; request < 40; ++request) {
-      const recording r = record(request + 1, 600, s.acceptance);
-      for (std::uint32_t k = 0; k <= most_levels; ++k) fixed[k] += replay_fixed(r, k, s.cost).time;
-      automatic += replay_auto(controller, r, s.cost, noise).time;
+    for (std::uint64_t engine = 0; engine < num_engines; ++engine) {
+      draft_controller controller(1);
+      std::mt19937_64 noise(engine);
+      for (std::uint64_t request = 0; request < num_requests; ++request) {
+        const recording r = record(engine * num_requests + request + 1, 600, s.acceptance);
+        for (std::uint32_t k = 0; k <= most_levels; ++k) fixed[k] += replay_fixed(r, k, s.cost).time;
+        automatic += replay_auto(controller, r, s.cost, noise).time;
+      }
     }
     const double best = *std::min_element(fixed, fixed + most_levels + 1);
     EXPECT_LE(automatic, 1.02 * best) << describe(s) << ": best " << best << ", auto " << automatic;
@@ -178,7 +182,7 @@ TEST(draft_controller, scores_drafts_that_were_not_verified) {
   lanes[0].proposals.push_back(good.propose(10));
   for (int i = 0; i < 400; ++i)
     for (const std::uint32_t rows : {1U, 5U, 9U, 17U}) controller.observe(rows, 1e6 * bandwidth_bound(rows));
-  controller.choose(lanes, 1);
+  controller.choose(lanes, {});
   EXPECT_GE(lanes[0].chosen.tree.size(), 5U) << "it had been watching";
 }
 
@@ -194,7 +198,7 @@ TEST(draft_controller, chooses_the_drafter_that_is_right_here) {
     std::vector<draft_controller::lane> lanes(1);
     lanes[0].history = &history;
     lanes[0].proposals = {bad.propose(at), good.propose(at)};
-    controller.choose(lanes, 1);
+    controller.choose(lanes, {});
     const auto drafted = lanes[0].chosen.tree.size();
     controller.observe(1 + drafted, 1e6 * slow_products(1 + drafted));
     num_good += drafted > 0 && lanes[0].candidate == 1 ? 1 : 0;
@@ -220,7 +224,7 @@ TEST(draft_controller, does_not_look_at_signals_of_sampled_tokens) {
     std::vector<draft_controller::lane> lanes(1);
     lanes[0].history = &history;
     lanes[0].proposals = {sure};
-    controller.choose(lanes, 1);
+    controller.choose(lanes, {});
     const std::vector<token_id> came{token_id{2}};
     controller.learn(history, came);
   }
@@ -229,7 +233,7 @@ TEST(draft_controller, does_not_look_at_signals_of_sampled_tokens) {
     std::vector<draft_controller::lane> lanes(1);
     lanes[0].history = &history;
     lanes[0].proposals = {proposal};
-    controller.choose(lanes, 1);
+    controller.choose(lanes, {});
     return lanes[0].chosen.tree.size();
   };
   EXPECT_EQ(chosen(sure), 0U);

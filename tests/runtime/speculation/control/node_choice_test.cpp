@@ -12,8 +12,8 @@ namespace {
 TEST(node_choice, takes_more_when_drafting_has_cost_already) {
   const pass_cost cost = straight(0.3);
   const std::vector<std::vector<double>> reach{{0.9, 0.81, 0.7, 0.2, 0.1}};
-  const auto free = choose_nodes(reach, 1, cost, 0);
-  const auto dear = choose_nodes(reach, 1, cost, 0, 8);
+  const auto free = choose_nodes(reach, {}, cost, 0);
+  const auto dear = choose_nodes(reach, {.drafting = 8}, cost, 0);
   EXPECT_EQ(free.num_nodes, 3U);
   EXPECT_EQ(dear.num_nodes, 4U) << "each node adds to a round that is long anyway";
   EXPECT_NEAR(dear.cost, cost.ratio(5) + 8, 1e-9);
@@ -22,7 +22,7 @@ TEST(node_choice, takes_more_when_drafting_has_cost_already) {
 TEST(node_choice, takes_what_pays_and_leaves_the_rest) {
   const pass_cost cost = straight(0.3);
   const std::vector<std::vector<double>> reach{{0.9, 0.81, 0.7, 0.2, 0.1}};
-  const auto choice = choose_nodes(reach, 1, cost, 0);
+  const auto choice = choose_nodes(reach, {}, cost, 0);
   EXPECT_EQ(choice.keep[0], (std::vector<bool>{true, true, true, false, false}));
   EXPECT_EQ(choice.num_nodes, 3U);
   EXPECT_NEAR(choice.tokens, 1 + 0.9 + 0.81 + 0.7, 1e-9);
@@ -32,23 +32,44 @@ TEST(node_choice, takes_what_pays_and_leaves_the_rest) {
 TEST(node_choice, is_plain_decoding_where_rows_cost_as_much_as_tokens_bring) {
   const pass_cost cost = straight(1.0);
   const std::vector<std::vector<double>> reach{{0.95, 0.9, 0.9}};
-  EXPECT_EQ(choose_nodes(reach, 1, cost, 0).num_nodes, 0U);
+  EXPECT_EQ(choose_nodes(reach, {}, cost, 0).num_nodes, 0U);
 }
 
 TEST(node_choice, wants_a_margin) {
   const pass_cost cost = straight(0.5);
   const std::vector<std::vector<double>> reach{{0.52}};
-  EXPECT_EQ(choose_nodes(reach, 1, cost, 0).num_nodes, 1U);
-  EXPECT_EQ(choose_nodes(reach, 1, cost, 0.05).num_nodes, 0U);
+  EXPECT_EQ(choose_nodes(reach, {}, cost, 0).num_nodes, 1U);
+  EXPECT_EQ(choose_nodes(reach, {}, cost, 0.05).num_nodes, 0U);
 }
 
 TEST(node_choice, gives_rows_to_the_lanes_that_use_them_best) {
   const pass_cost cost = straight(0.2);
   const std::vector<std::vector<double>> reach{{0.1, 0.05}, {0.95, 0.9}, {0.6, 0.15}};
-  const auto choice = choose_nodes(reach, 3, cost, 0);
+  const auto choice = choose_nodes(reach, {3, 3}, cost, 0);
   EXPECT_EQ(choice.keep[0], (std::vector<bool>{false, false}));
   EXPECT_EQ(choice.keep[1], (std::vector<bool>{true, true}));
   EXPECT_EQ(choice.keep[2], (std::vector<bool>{true, false}));
+}
+
+TEST(node_choice, drafts_beside_a_prompt_as_without_it) {
+  const pass_cost cost = straight(0.3);
+  const std::vector<std::vector<double>> reach{{0.9, 0.81, 0.7, 0.2, 0.1}};
+  const auto without = choose_nodes(reach, {}, cost, 0);
+  const auto beside = choose_nodes(reach, {.num_requests = 1, .num_rows = 100}, cost, 0);
+  EXPECT_EQ(beside.keep, without.keep)
+      << "a token that is seldom right is not worth a row because others have many";
+  EXPECT_NEAR(beside.cost, without.cost, 0.02);
+}
+
+TEST(node_choice, knows_that_rows_beside_a_prompt_cost_more) {
+  // Eight rows for the price of one, then by the row: a prompt has used up what was free.
+  pass_cost cost;
+  for (int i = 0; i < 300; ++i)
+    for (std::uint32_t rows = 1; rows <= 64; ++rows)
+      cost.observe(rows, 1e6 * (rows <= 8 ? 1.0 : rows / 8.0 + 0.2 * (rows - 8)));
+  const std::vector<std::vector<double>> reach{{0.3, 0.2}};
+  EXPECT_EQ(choose_nodes(reach, {}, cost, 0).num_nodes, 2U);
+  EXPECT_EQ(choose_nodes(reach, {.num_requests = 1, .num_rows = 50}, cost, 0).num_nodes, 0U);
 }
 
 TEST(node_choice, shrinks_to_nothing_as_the_batch_grows) {
@@ -59,7 +80,7 @@ TEST(node_choice, shrinks_to_nothing_as_the_batch_grows) {
   std::uint32_t before = 100;
   for (std::uint32_t batch = 1; batch <= 16; batch *= 2) {
     const std::vector<std::vector<double>> reach(batch, {0.6, 0.36, 0.2});
-    const auto drafted = choose_nodes(reach, batch, cost, 0.01).num_nodes;
+    const auto drafted = choose_nodes(reach, {batch, batch}, cost, 0.01).num_nodes;
     if (batch == 1) {
       EXPECT_EQ(drafted, 3U);
     }
@@ -93,7 +114,7 @@ TEST(node_choice, is_the_best_of_all_closed_sets) {
       reach[lane].push_back(uniform(random) *
                             (parent < 0 ? 1.0 : reach[lane][static_cast<std::size_t>(parent)]));
     }
-    const auto choice = choose_nodes(reach, 2, cost, 0);
+    const auto choice = choose_nodes(reach, {2, 2}, cost, 0);
     const std::size_t first = reach[0].size();
     double best = 0;
     for (unsigned set = 0; set < 512; ++set) {
