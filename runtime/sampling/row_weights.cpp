@@ -24,6 +24,15 @@ void apply_scale(const row_scale& scale, std::span<float> row) noexcept {
 }
 
 PACELINE_VECTOR_CLONES
+void scaled(std::span<const float> row, const row_scale& scale, std::span<float> out) noexcept {
+  const row_scale local = scale;
+  const float* const values = row.data();
+  float* const scores = out.data();
+  const std::size_t size = row.size();
+  for (std::size_t i = 0; i < size; ++i) scores[i] = local(values[i]);
+}
+
+PACELINE_VECTOR_CLONES
 double sum_of_exp(std::span<const float> row, const row_scale& scale) noexcept {
   const row_scale local = scale;
   std::array<double, lanes> sums{};
@@ -40,6 +49,13 @@ double sum_of_exp(std::span<const float> row, const row_scale& scale) noexcept {
   double total = 0;
   for (const double sum : sums) total += sum;
   return total;
+}
+
+PACELINE_VECTOR_CLONES
+void exponentials(std::span<float> scores) noexcept {
+  float* const values = scores.data();
+  const std::size_t size = scores.size();
+  for (std::size_t i = 0; i < size; ++i) values[i] = portable_exp(values[i]);
 }
 
 } // namespace paceline::sampling

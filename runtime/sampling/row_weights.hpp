@@ -24,7 +24,13 @@ struct row_scale {
 /// row[i] = scale(row[i]).
 void apply_scale(const row_scale& scale, std::span<float> row) noexcept;
 
+/// out[i] = scale(row[i]); `out` is at least as long as `row`.
+void scaled(std::span<const float> row, const row_scale& scale, std::span<float> out) noexcept;
+
 /// Sum over the row of portable_exp(scale(row[i])), in double, in an order fixed by the row's length.
 double sum_of_exp(std::span<const float> row, const row_scale& scale) noexcept;
+
+/// scores[i] = portable_exp(scores[i]).
+void exponentials(std::span<float> scores) noexcept;
 
 } // namespace paceline::sampling

@@ -6,12 +6,21 @@
 #include <array>
 #include <functional>
 #include <limits>
+#include <optional>
 
 namespace paceline::sampling {
 
 namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+
+constexpr std::size_t part_size = 16; ///< tokens of a chunk that are passed over together
+
+bool any_at_least(std::span<const float> scores, float bound) noexcept {
+  int num_passing = 0; // a sum, which compilers vectorise
+  for (const float score : scores) num_passing += score >= bound ? 1 : 0;
+  return num_passing > 0;
+}
 
 /// Tokens whose score is at least `bound` (and not -infinity), by ascending id. Chunks below the bound are
 /// not read.
@@ -24,11 +33,16 @@ void gather(std::span<const float> row, std::span<const float> maxima, const row
     const std::size_t end = std::min(begin + chunk_size, row.size());
     if (out.size() < count + chunk_size) out.resize(2 * count + chunk_size);
     std::array<float, chunk_size> scores;
-    for (std::size_t i = begin; i < end; ++i) scores[i - begin] = scale(row[i]);
-    for (std::size_t i = begin; i < end; ++i) { // without branches: which tokens pass is unpredictable
-      const float score = scores[i - begin];
-      out[count] = {score, token_id{static_cast<std::int32_t>(i)}};
-      count += static_cast<std::size_t>((score >= bound) & (score > minus_infinity));
+    scaled(row.subspan(begin, end - begin), scale, scores);
+    for (std::size_t part = begin; part < end; part += part_size) {
+      const std::size_t part_end = std::min(part + part_size, end);
+      const std::span<const float> some(scores.data() + (part - begin), part_end - part);
+      if (!any_at_least(some, bound)) continue;
+      for (std::size_t i = 0; i < some.size(); ++i) { // without branches: which tokens pass is unpredictable
+        const float score = some[i];
+        out[count] = {score, token_id{static_cast<std::int32_t>(part + i)}};
+        count += static_cast<std::size_t>((score >= bound) & (score > minus_infinity));
+      }
     }
   }
   out.resize(count);
@@ -57,46 +71,114 @@ double weight_of(const candidate& token) noexcept { return static_cast<double>(p
 /// Eighths of a unit of score below the best: tokens are ranked by drawer, and only those of one drawer
 /// sorted.
 constexpr std::size_t num_drawers = 1024;
-std::size_t drawer_of(const candidate& token) noexcept {
-  const float eighths = token.score * -8.0F;
-  return eighths < static_cast<float>(num_drawers - 1) ? static_cast<std::size_t>(eighths) : num_drawers - 1;
+constexpr float eighths(const candidate& token) noexcept { return token.score * -8.0F; }
+constexpr std::size_t drawer_of(const candidate& token) noexcept {
+  return static_cast<std::size_t>(std::min(eighths(token), static_cast<float>(num_drawers - 1)));
+}
+
+struct drawers {
+  std::array<double, num_drawers> weights{}; ///< summed in the order of the tokens
+  std::array<std::size_t, num_drawers> sizes{};
+};
+
+drawers fill_drawers(std::span<const candidate> tokens) {
+  drawers out;
+  std::array<float, chunk_size> weights;
+  for (std::size_t begin = 0; begin < tokens.size(); begin += chunk_size) {
+    const auto block = tokens.subspan(begin, std::min(chunk_size, tokens.size() - begin));
+    for (std::size_t i = 0; i < block.size(); ++i) weights[i] = block[i].score;
+    exponentials(std::span(weights).first(block.size()));
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      const std::size_t drawer = drawer_of(block[i]);
+      out.weights[drawer] += static_cast<double>(weights[i]);
+      ++out.sizes[drawer];
+    }
+  }
+  return out;
+}
+
+/// Moves the tokens of drawers before `decisive` to the front, and returns their number; copies those of the
+/// decisive one. Without branches: where a token belongs is unpredictable.
+std::size_t split(std::vector<candidate>& tokens, std::size_t decisive, std::vector<candidate>& in_decisive) {
+  const auto begin = static_cast<float>(decisive);
+  const float end = decisive + 1 < num_drawers ? begin + 1.0F : std::numeric_limits<float>::infinity();
+  std::size_t num_before = 0, num_in = 0;
+  for (const candidate token : tokens) {
+    const float at = eighths(token);
+    tokens[num_before] = token;
+    in_decisive[num_in] = token;
+    num_before += static_cast<std::size_t>(at < begin);
+    num_in += static_cast<std::size_t>((at >= begin) & (at < end));
+  }
+  return num_before;
 }
 
 /// Keeps the shortest leading run (in order of likelihood) whose weight reaches `needed`; all, if none does,
 /// and returns false. Weights are summed by drawer, and within the decisive drawer in order of likelihood.
 bool keep_leading(double needed, std::vector<candidate>& tokens) {
-  std::array<double, num_drawers> weights{};
-  for (const candidate& token : tokens) weights[drawer_of(token)] += weight_of(token);
+  const drawers all = fill_drawers(tokens);
   double sum = 0;
   std::size_t decisive = 0;
-  while (decisive < num_drawers && sum + weights[decisive] < needed) sum += weights[decisive++];
+  while (decisive < num_drawers && sum + all.weights[decisive] < needed) sum += all.weights[decisive++];
   if (decisive == num_drawers) return false;
-  const auto middle = std::partition(tokens.begin(), tokens.end(),
-                                     [&](const candidate& token) { return drawer_of(token) < decisive; });
-  const auto end = std::partition(middle, tokens.end(),
-                                  [&](const candidate& token) { return drawer_of(token) == decisive; });
-  std::sort(middle, end, likelier);
-  auto last = middle;
-  while (last != end && sum < needed) sum += weight_of(*last++);
-  tokens.erase(last, tokens.end());
+  thread_local std::vector<candidate> in_decisive;
+  in_decisive.resize(all.sizes[decisive] + 1); // one that is written and not kept
+  tokens.resize(split(tokens, decisive, in_decisive));
+  in_decisive.pop_back();
+  std::sort(in_decisive.begin(), in_decisive.end(), likelier);
+  for (auto next = in_decisive.begin(); next != in_decisive.end() && sum < needed; ++next) {
+    sum += weight_of(*next);
+    tokens.push_back(*next);
+  }
   return true;
 }
 
-/// Scores down to which top-p looks before it looks further: a nucleus is a few tokens of a large vocabulary,
-/// and those above a bound are enough once they weigh enough together. Whole drawers, so that the sums are the
-/// same.
-constexpr std::array<float, 3> nucleus_bounds{-8.0F, -12.0F, -16.0F};
+/// The score down to which the largest token of each chunk is needed for these tokens to weigh `needed`, if
+/// they do at all: mostly a nucleus is a few tokens of a large vocabulary. Bounds are ends of drawers, so
+/// that sums of drawers do not depend on them.
+std::optional<float> bound_of_maxima(std::span<const float> maxima, const row_scale& scale, double needed) {
+  thread_local std::vector<candidate> largest;
+  largest.clear();
+  for (const float maximum : maxima)
+    if (const float score = scale(maximum); score > minus_infinity) largest.push_back({score, {}});
+  const drawers all = fill_drawers(largest);
+  double sum = 0;
+  for (std::size_t drawer = 0; drawer + 1 < num_drawers; ++drawer)
+    if ((sum += all.weights[drawer]) >= needed) return static_cast<float>(drawer + 1) / -8.0F;
+  return std::nullopt;
+}
 
-/// top-p over the whole row. All tokens lighter than (1 - top_p) * total / size weigh less than (1 - top_p) *
-/// total together, so the run ends before them; half of that bound leaves room for rounding.
+/// A score below which tokens probably weigh less than `spare` together, judged by one chunk of 64: what is
+/// light is many, so that a sample tells its weight.
+float bound_of_tail(std::span<const float> row, const row_scale& scale, double spare) {
+  constexpr std::size_t stride = 64;
+  constexpr double caution = 0.7;
+  thread_local std::vector<candidate> sample;
+  sample.clear();
+  std::array<float, chunk_size> scores;
+  for (std::size_t begin = 0; begin < row.size(); begin += stride * chunk_size) {
+    const auto chunk = row.subspan(begin, std::min(chunk_size, row.size() - begin));
+    scaled(chunk, scale, scores);
+    for (std::size_t i = 0; i < chunk.size(); ++i)
+      if (scores[i] > minus_infinity) sample.push_back({scores[i], {}});
+  }
+  const drawers all = fill_drawers(sample);
+  double tail = 0;
+  std::size_t drawer = num_drawers;
+  while (drawer > 1 && (tail += all.weights[drawer - 1] * stride) < caution * spare) --drawer;
+  return static_cast<float>(drawer) / -8.0F;
+}
+
+/// top-p over the whole row. Tokens below a bound are not looked at if those above weigh enough. If they do
+/// not: all tokens lighter than (1 - top_p) * total / size weigh less than (1 - top_p) * total together, so
+/// the run ends before them; half of that bound leaves room for rounding.
 void keep_nucleus(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
                   float top_p, std::vector<candidate>& out) {
   const double total = sum_of_exp(row, scale);
   const double needed = static_cast<double>(top_p) * total;
-  for (const float bound : nucleus_bounds) {
-    gather(row, maxima, scale, bound, out);
-    if (keep_leading(needed, out)) return;
-  }
+  const auto narrow = bound_of_maxima(maxima, scale, needed);
+  gather(row, maxima, scale, narrow ? *narrow : bound_of_tail(row, scale, total - needed), out);
+  if (keep_leading(needed, out)) return;
   const double lightest = 0.5 * (1.0 - static_cast<double>(top_p)) * total / static_cast<double>(row.size());
   gather(row, maxima, scale, static_cast<float>(portable_log(lightest)), out);
   keep_leading(needed, out);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -56,6 +57,51 @@ TEST(truncation, top_p_keeps_the_token_that_reaches_it) {
   EXPECT_EQ(ids_of(kept), (std::vector{0, 1, 2})) << "of two equals the lower id survives";
   truncate(scores, {.top_p = 1e-30F}, kept);
   EXPECT_EQ(ids_of(kept), (std::vector{0})) << "at least one";
+}
+
+/// Wide rows of every kind against a full sort: peaks over a bell, flat ones, and those whose sample of the
+/// tail misleads (of 64 chunks the first is the lightest, or the heaviest).
+TEST(truncation, top_p_keeps_the_shortest_leading_run_of_wide_rows) {
+  std::mt19937 engine(37);
+  std::normal_distribution<float> bell(0.0F, 2.5F);
+  for (int trial = 0; trial < 60; ++trial) {
+    SCOPED_TRACE("trial " + std::to_string(trial));
+    std::vector<float> logits(5000 + engine() % 20000);
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const bool sampled = i / chunk_size % 64 == 0;
+      logits[i] = trial % 4 == 1 ? 0.01F * bell(engine) : bell(engine);
+      if (trial % 4 == 2 && sampled) logits[i] -= 12.0F;
+      if (trial % 4 == 3 && sampled) logits[i] += 4.0F;
+    }
+    if (trial % 3 == 0)
+      for (int rank = 0; rank < 20; ++rank)
+        logits[engine() % logits.size()] = 14.0F - 0.5F * static_cast<float>(rank);
+    const float largest = *std::max_element(logits.begin(), logits.end());
+    std::vector<candidate> sorted;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      logits[i] -= largest;
+      sorted.push_back({logits[i], token_id{static_cast<std::int32_t>(i)}});
+    }
+    std::sort(sorted.begin(), sorted.end(), likelier);
+    double total = 0;
+    for (const candidate& token : sorted) total += std::exp(static_cast<double>(token.score));
+    for (const float top_p : {0.3F, 0.9F, 0.95F, 0.999F}) {
+      double sum = 0;
+      std::size_t count = 0;
+      while (count < sorted.size() && sum < static_cast<double>(top_p) * total)
+        sum += std::exp(static_cast<double>(sorted[count++].score));
+      std::vector<candidate> kept;
+      truncate(logits, {.top_p = top_p}, kept);
+      std::sort(kept.begin(), kept.end(), likelier);
+      // Sums in single-precision weights may end a token or two in ten thousand earlier or later.
+      ASSERT_NEAR(static_cast<double>(kept.size()), static_cast<double>(count),
+                  1 + 2e-4 * static_cast<double>(count))
+          << top_p;
+      ASSERT_TRUE(std::equal(
+          kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(std::min(count, kept.size())),
+          sorted.begin(), [](const candidate& a, const candidate& b) { return a.token == b.token; }));
+    }
+  }
 }
 
 TEST(truncation, min_p_of_one_keeps_every_token_as_likely_as_the_best) {
