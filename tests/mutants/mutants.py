@@ -1,0 +1,121 @@
+"""Bugs of other inference servers, as changes to this one that its tests have to notice.
+
+A mutant is a few replacements of text that occurs exactly once in its file, and the tests that are to fail with it:
+(test program, GoogleTest filter). `seen_in` says where the bug was found.
+"""
+
+from dataclasses import dataclass
+
+KV = ("kv_test", "*")
+RULES = ("speculation_test", "*one_step*:*several_steps*/soft_*:*several_steps*/*penalised:*several_steps*/*opposed:verification*:rejection*:block*")
+DRAFTS = ("speculation_test", "draft*:*draft_lane*:*drawn*:*draw*:-draft_controller*")
+LAWS = ("rejection_law_test", "*")
+SAMPLING = ("sampling_test", "*")
+ACTORS = ("actors_test", "exactness*:scheduling*:simulation*:overlap*:*exactness_grid*")
+RANDOM = ("engine_test", "random_requests*")
+MATMUL = ("matmul_test", "*")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    seen_in: str
+    changes: tuple[tuple[str, str, str], ...]  # file, text, replacement
+    tests: tuple[tuple[str, str], ...]
+
+
+MUTANTS = [
+    # KV cells: who may read them, and for how long.
+    Mutant("prefixes_are_shared_between_tenants", "prompt leaks by prefix caches, arXiv 2409.20002",
+           (("runtime/kv/prefix_index.cpp", "root ? salt : std::string_view{},", "root ? salt.substr(0, 0) : std::string_view{},"),
+            ("runtime/kv/prefix_index.cpp", "(parent.serial != 0 || *n.salt == salt) && ", "")), (KV,)),
+    Mutant("a_hash_is_taken_for_its_tokens", "vLLM CVE-2025-25183",
+           (("runtime/kv/prefix_index.cpp", " && std::ranges::equal(tokens_of(i), tokens))", ")"),), (KV,)),
+    Mutant("blocks_are_published_before_they_are_computed", "SGLang #24175, #24193",
+           (("runtime/kv/pool_memory.cpp", "* config.block_size <= table.length; ++table.num_published)",
+             "* config.block_size <= std::min<std::size_t>(table.tokens.size(), capacity_of(table)); ++table.num_published)"),),
+           (KV,)),
+    Mutant("the_index_does_not_own_its_blocks", "SGLang #38319",
+           (("runtime/kv/pool_memory.cpp", "    blocks.add_owner(table.blocks[i], block_owner::index);\n", ""),), (KV,)),
+    Mutant("rows_are_written_through_blocks_given_back", "vLLM #56734",
+           (("runtime/scheduling/scheduler_memory.cpp", "  lease.blocks.resize(num_blocks);\n", ""),), (ACTORS,)),
+    Mutant("draft_tokens_run_past_the_last_block", "vLLM #16370",
+           (("runtime/scheduling/round.cpp", "room(item.blocks.size() * block_size)",
+             "room((item.blocks.size() + 1) * block_size)"),), (ACTORS,)),
+    Mutant("a_block_is_listed_free_twice", "vLLM #42571",
+           (("runtime/kv/block_pool.cpp", "    free_[slab_of(block)].push_back(block);\n",
+             "    free_[slab_of(block)].push_back(block);\n    free_[slab_of(block)].push_back(block);\n"),), (KV,)),
+    Mutant("blocks_are_free_while_a_pass_uses_them", "vllm-ascend #14055",
+           (("runtime/kv/pool_memory.cpp", "  if (passed(f.after)) return land(f);\n", "  return land(f);\n"),), (KV,)),
+    Mutant("a_drafters_cells_are_not_given_back", "llama.cpp #27692",
+           (("runtime/scheduling/scheduler_memory.cpp",
+             "    out.pool.emplace_back(release_command{id, pool, r.drafter_lease.last_use});\n", "    (void)pool;\n"),), (ACTORS,)),
+    Mutant("a_rejected_token_gets_into_the_cache", "SGLang #35694",
+           (("runtime/scheduling/scheduler_results.cpp", "first, item.committed, item.kv_length});",
+             "first, item.committed, item.length});"),), (ACTORS,)),
+    # The rules.
+    Mutant("the_first_draft_token_is_not_verified", "lattice #243",
+           (("runtime/speculation/verification/rejection.cpp", "if (dice.keeps(keep, position,",
+             "if (depth == 0 || dice.keeps(keep, position,"),), (RULES,)),
+    Mutant("the_likeliest_token_is_drafted_as_if_it_were_drawn", "jaymody/speculative-sampling #3",
+           (("runtime/speculation/drafters/draft.cpp", "  return race.winner();\n", "  return from.tokens.front();\n"),), (RULES,)),
+    Mutant("the_recovered_token_is_drawn_from_the_target", "vllm-ascend #2881",
+           (("runtime/speculation/verification/rejection.cpp", "if (!terms.keep_target) rest",
+             "if (terms.keep_target && !terms.keep_target) rest"),), (RULES,)),
+    Mutant("the_rule_of_certain_drafts_is_used_for_drawn_ones", "the same class",
+           (("runtime/speculation/verification/rejection_rule.cpp",
+             "residual_weight(before, factor * from.prob(entry) * total_);",
+             "from.prob(entry) == from.prob_of_drawn() ? 0.0 * factor : before;"),), (RULES,)),
+    Mutant("drafts_are_drawn_at_another_temperature_than_said", "the same class",
+           (("runtime/speculation/drafters/draft_lane.cpp",
+             "portable_log(static_cast<double>(from.probs[i])) + noise",
+             "1.3 * portable_log(static_cast<double>(from.probs[i])) + noise"),), (LAWS, DRAFTS)),
+    Mutant("penalties_are_missing_in_verification", "vLLM #18902, TensorRT-LLM #17701",
+           (("runtime/sampling/pipeline.cpp", "  if (penalties_) penalise(logits, row);\n",
+             "  if (penalties_ && row.draft_path.empty()) penalise(logits, row);\n"),), (SAMPLING, RULES)),
+    Mutant("the_noise_of_a_draft_draws_its_replacement", "vLLM #47386, #54282",
+           (("runtime/speculation/verification/dice.cpp", "noise(noise_purpose::residual, position)",
+             "noise(noise_purpose::draft, position)"),), (RULES, LAWS)),
+    Mutant("drafts_are_drawn_from_rounded_probabilities", "DeepSpec #31",
+           (("runtime/speculation/drafters/draft_lane.cpp", "#include <iterator>\n", "#include <bit>\n#include <iterator>\n"),
+            ("runtime/speculation/drafters/draft_lane.cpp",
+             "portable_log(static_cast<double>(from.probs[i])) + noise",
+             "portable_log(static_cast<double>(std::bit_cast<float>(std::bit_cast<std::uint32_t>(from.probs[i]) & "
+             "0xFFFF0000U))) + noise")), (DRAFTS,)),
+    Mutant("log_probabilities_are_read_after_the_rule_worked_on_the_rows", "vllm-ascend #2881",
+           (("runtime/scheduling/round_runner.cpp",
+             "std::span<const float>(raw_copy_).subspan(static_cast<std::size_t>(node + 1) * vocab, vocab);",
+             "std::span<const float>(logits_).subspan((first + static_cast<std::size_t>(node + 1)) * vocab, vocab);"),),
+           (RANDOM,)),
+    Mutant("a_rejection_counts_one_token_late", "openvino.genai #4190",
+           (("runtime/speculation/verification/rejection.cpp",
+             "      result.next = dice.recovers(rest, row.position);\n",
+             "      result.next = dice.recovers(rest, row.position);\n"
+             "      result.accepted_path.push_back(siblings.front());\n"),), (RULES,)),
+    Mutant("rollback_gives_everything_back", "aprender #2014",
+           (("runtime/kv/pool_manager.cpp", "  const auto num_kept = p.blocks_for(length);\n",
+             "  const auto num_kept = p.blocks_for(0);\n"),), (KV,)),
+    Mutant("accepted_cells_move_to_the_wrong_slot", "llama.cpp #26478",
+           (("runtime/scheduling/round_runner.cpp", "place(base + depth);", "place(base + depth + 1);"),), (ACTORS,)),
+    Mutant("penalties_see_one_token_of_a_round", "SGLang #33643",
+           (("runtime/scheduling/sequence.cpp", "  counts_.add_output(token);\n",
+             "  if (event_.tokens.empty()) counts_.add_output(token);\n"),), (RANDOM,)),
+    Mutant("the_minimum_length_counts_rounds", "SGLang #33643",
+           (("runtime/speculation/verification/verification.hpp", ".output_index = output_index + depth};",
+             ".output_index = output_index};"),), (RANDOM, RULES)),
+    Mutant("an_end_within_a_draft_is_passed_over", "vLLM #41493",
+           (("runtime/scheduling/sequence.cpp", "  if (may_stop && ends_by_id(token)) {\n",
+             "  if (may_stop && !event_.tokens.empty() && event_.tokens.size() == 1 && ends_by_id(token)) {\n"),), (ACTORS, RANDOM)),
+    Mutant("noise_is_keyed_by_rank", "SGLang #35697",
+           (("runtime/sampling/row_kernels.cpp",
+             "  for (const candidate& entry : tokens) race.enter(static_cast<double>(entry.score), entry.token);\n"
+             "  return race.winner();\n",
+             "  std::int32_t rank = 0;\n"
+             "  for (const candidate& entry : tokens) race.enter(static_cast<double>(entry.score), token_id{rank++});\n"
+             "  return tokens.empty() ? token_id{0} : tokens[static_cast<std::size_t>(race.winner().value)].token;\n"),),
+           (SAMPLING,)),
+    Mutant("a_rows_bits_depend_on_the_number_of_rows", "vLLM #54506, llama.cpp #25618",
+           (("runtime/cpu/matmul.cpp", "  kernels_.quantise(x, num_blocks, first, stride);\n",
+             "  kernels_.quantise(x, num_blocks, first, stride);\n"
+             "  if (group.num_rows > 4) first->values[0] = static_cast<std::int8_t>(first->values[0] ^ 1);\n"),), (MATMUL,)),
+]
