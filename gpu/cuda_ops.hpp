@@ -2,6 +2,7 @@
 
 #include "gpu/mirrored_memory.hpp"
 #include "gpu/owners.hpp"
+#include "gpu/step_queue.hpp"
 #include "gpu/streamed_products.hpp"
 #include "runtime/device/op_matmul.hpp"
 #include "runtime/device/ops.hpp"
@@ -15,8 +16,9 @@
 namespace paceline::gpu {
 
 /// The ops of a GPU: each checks its arguments, sends what the host knows (tokens, rows, block tables), and
-/// launches kernels. Calls return before the work is done. One a stream, used by the thread that issues its
-/// programs.
+/// launches kernels. Calls return before the work is done; what they ask for is noted, and issued when the
+/// host is to wait for it or the program ends (gpu/step_queue.hpp). One a stream, used by the thread that
+/// issues its programs.
 class cuda_ops final : public device::ops {
  public:
   /// `queue` is the stream's; both outlive the ops.
@@ -41,8 +43,10 @@ class cuda_ops final : public device::ops {
   float* place_for(std::span<float> host) override;
   void deliver() override;
 
-  /// Forgets what has been sent and placed, at the end of a program. Returns the memory, which copies may
-  /// still use.
+  /// Issues what has been noted, at the end of a program that did not fail.
+  void issue() { steps_.issue(); }
+  /// Forgets what has been sent and placed, and what has been noted and not issued, at the end of a program.
+  /// Returns the memory, which copies may still use.
   std::vector<std::unique_ptr<mirrored_pool::slab>> forget_sent();
 
  private:
@@ -62,12 +66,10 @@ class cuda_ops final : public device::ops {
   void launch(kernel_id kernel, const launch_shape& shape, const Params& params);
   template <class Params>
   void launch_over(kernel_id kernel, std::size_t width, std::size_t num_rows, const Params& params);
-  void resize(memory& of, std::size_t num_bytes);
 
-  command_queue& queue_;
+  step_queue steps_;
   mirrored_pool& pool_;
   const std::string level_;
-  event done_;
   mirrored_arena arena_;
   memory scratch_;
   memory activations_; ///< quantised rows of the matmul at hand

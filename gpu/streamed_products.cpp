@@ -67,12 +67,7 @@ static_assert(shared_bytes_for(device::tensor_type::bf16) <= most_shared_bytes);
 } // namespace
 
 std::byte* streamed_products::room_in(memory& of, std::size_t num_bytes) {
-  if (of.size_bytes() < num_bytes) {
-    done_.record(queue_); // what is under way may use the old memory
-    done_.wait();
-    of = {}; // never both at once
-    of = memory(queue_.on(), memory_kind::on_device, num_bytes);
-  }
+  steps_.make_room(of, num_bytes);
   return of.data();
 }
 
@@ -91,10 +86,10 @@ arranged_rows streamed_products::arrange(const device::matmul_args& args, std::u
   out.scales = reinterpret_cast<float*>(at + of_halves + of_sums);
   const arrange_rows_params params{args.x + first_row * args.x_stride, args.x_stride, num_rows, args.num_cols,
                                    out};
-  queue_.launch(kernel_id::arrange_rows,
+  steps_.launch(kernel_id::arrange_rows,
                 {pieces(out.num_units, arrange_threads), all_rows, arrange_threads,
                  arrange_threads * sizeof(std::uint32_t)},
-                &params, sizeof params);
+                params);
   return out;
 }
 
@@ -117,15 +112,15 @@ void streamed_products::launch_product(const streamed_output& output, const arra
   if (splits.num_splits > 1)
     params.partial = reinterpret_cast<float*>(
         room_in(partial_, std::size_t{splits.num_splits} * num_rows * weights.num_rows * sizeof(float)));
-  queue_.launch(kernel_for(weights.type),
+  steps_.launch(kernel_for(weights.type),
                 {pieces(weights.num_strips(), stream_warps * stream_strips), splits.num_splits,
                  stream_warps * 32, shared_bytes_for(weights.type)},
-                &params, sizeof params);
+                params);
   if (splits.num_splits == 1) return;
   const add_splits_params sums{params.partial, splits.num_splits, num_rows,    weights.num_rows,
                                params.y,       params.y_stride,   params.bias, params.add};
-  queue_.launch(kernel_id::add_splits, {pieces(weights.num_rows, sum_threads), num_rows, sum_threads, 0},
-                &sums, sizeof sums);
+  steps_.launch(kernel_id::add_splits, {pieces(weights.num_rows, sum_threads), num_rows, sum_threads, 0},
+                sums);
 }
 
 void streamed_products::multiply(const device::matmul_args& args, std::span<const streamed_output> outputs) {

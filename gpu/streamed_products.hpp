@@ -1,7 +1,7 @@
 #pragma once
 
 #include "gpu/kernels/streamed_params.hpp"
-#include "gpu/owners.hpp"
+#include "gpu/step_queue.hpp"
 #include "runtime/device/op_matmul.hpp"
 
 #include <span>
@@ -14,10 +14,10 @@ struct streamed_output {
   const device::matmul_output* to;
 };
 
-/// Launches the products of gpu/kernels/streamed_matmul.cuh. One a queue.
+/// Launches the products of gpu/kernels/streamed_matmul.cuh, as part of the steps of a queue. One a queue.
 class streamed_products {
  public:
-  explicit streamed_products(command_queue& queue) : queue_(queue), done_(queue.on()) {}
+  explicit streamed_products(step_queue& steps) : steps_(steps) {}
 
   /// Products of all rows of `args`, 64 at a time, with each of `outputs`.
   void multiply(const device::matmul_args& args, std::span<const streamed_output> outputs);
@@ -28,8 +28,7 @@ class streamed_products {
                       std::uint32_t num_rows);
   std::byte* room_in(memory& of, std::size_t num_bytes);
 
-  command_queue& queue_;
-  event done_;
+  step_queue& steps_;
   memory arranged_; ///< the rows at hand
   memory partial_;  ///< sums of the splits at hand
 };

@@ -177,6 +177,20 @@ TEST_P(sixteen_bit_forward, a_rows_logits_are_the_same_in_every_cut_and_company)
   EXPECT_TRUE(same_bits(whole, in_passes(rows, {5, 1, 69}, beside))) << "beside another sequence";
 }
 
+TEST_P(sixteen_bit_forward, a_rows_logits_are_the_same_when_its_pass_comes_again) {
+  // The first time as commands, then as a graph, then as that graph with the cells of another pool.
+  paged_->add_sequence(30);
+  const auto rows = with_tokens(paged_->chain_rows(0, 0, 22));
+  const std::vector<std::uint32_t> sizes{7, 1, 5, 9};
+  in_passes(rows, {22}); // memory grows
+  const auto before = num_graph_launches();
+  const auto expected = in_passes(rows, sizes);
+  for (int again = 0; again < 3; ++again) EXPECT_TRUE(same_bits(expected, in_passes(rows, sizes))) << again;
+  if (before) {
+    EXPECT_EQ(*num_graph_launches() - *before, 3 * sizes.size());
+  }
+}
+
 TEST_P(sixteen_bit_forward, rows_of_a_tree_equal_those_of_a_chain) {
   constexpr std::uint32_t base = 13;
   paged_->add_sequence(30);
