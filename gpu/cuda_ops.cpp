@@ -9,6 +9,7 @@
 #include "runtime/device/op_embed.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -38,7 +39,7 @@ const cuda_matrix& weights_on(const device_context& on, const device::matrix* we
 cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
     : queue_(queue), pool_(pool),
       level_(queue.on().name + (queue.on().products == arithmetic::reference ? "/reference" : "/16-bit")),
-      done_(queue.on()), arena_(pool), streamed_(queue) {}
+      done_(queue.on()), arena_(pool), streamed_(queue), split_attention_(queue) {}
 
 // ---- memory
 // -----------------------------------------------------------------------------------------------------------
@@ -75,6 +76,17 @@ batch_view cuda_ops::send_batch(const device::row_batch& batch) {
                 reinterpret_cast<const std::uint32_t*>(at + first_at)};
   sent_batch_.swap(next_batch_);
   return sent_view_;
+}
+
+const row_tile* cuda_ops::send_tiles(const std::vector<row_tile>& tiles) {
+  const auto equal = [](const row_tile& a, const row_tile& b) {
+    return a.first_row == b.first_row && a.num_rows == b.num_rows;
+  };
+  if (!std::ranges::equal(tiles, sent_tiles_, equal)) {
+    tiles_there_ = send(std::span<const row_tile>(tiles));
+    sent_tiles_ = tiles;
+  }
+  return tiles_there_;
 }
 
 void cuda_ops::resize(memory& of, std::size_t num_bytes) {
@@ -114,6 +126,7 @@ void cuda_ops::deliver() {
 std::vector<std::unique_ptr<mirrored_pool::slab>> cuda_ops::forget_sent() {
   places_.clear();
   sent_batch_.clear();
+  sent_tiles_.clear();
   return arena_.release();
 }
 
@@ -258,6 +271,12 @@ void cuda_ops::kv_copy(const device::kv_copy_args& args) {
 void cuda_ops::attention(const device::attention_args& args) {
   PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim,
                  "attention: head_dim " + std::to_string(args.layer.head_dim));
+  if (queue_.on().products == arithmetic::sixteen_bit) {
+    const batch_view batch = send_batch(*args.batch);
+    const std::vector<row_tile> tiles = tile_rows(*args.batch, shape_of(args));
+    split_attention_.attend(args, tiles, send_tiles(tiles), batch);
+    return;
+  }
   launch(kernel_id::attention,
          {args.num_heads, count(args.batch->rows.size()), attention_threads, sizeof(split_memory)},
          attention_params{send_batch(*args.batch), args.layer, args.queries, args.query_stride, args.out,

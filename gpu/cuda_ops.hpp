@@ -2,6 +2,7 @@
 
 #include "gpu/mirrored_memory.hpp"
 #include "gpu/owners.hpp"
+#include "gpu/split_attention.hpp"
 #include "gpu/streamed_products.hpp"
 #include "runtime/device/op_matmul.hpp"
 #include "runtime/device/ops.hpp"
@@ -55,6 +56,7 @@ class cuda_ops final : public device::ops {
   const T* send(std::span<const T> values);
   std::byte* place_bytes(std::span<std::byte> host);
   batch_view send_batch(const device::row_batch& batch);
+  const row_tile* send_tiles(const std::vector<row_tile>& tiles);
   quantised_rows quantise(const device::matmul_args& args);
   void launch_product(const device::matmul_args& args, const device::matmul_output& output,
                       const quantised_rows& x);
@@ -74,11 +76,15 @@ class cuda_ops final : public device::ops {
   memory choices_;     ///< of the rows that `choose` is at
   streamed_products streamed_;
   std::vector<streamed_output> streamed_outputs_; ///< of the matmul at hand
+  split_attention split_attention_;
   std::vector<placed> places_;
   // The batch sent last: the layers of a pass all name the same one.
   std::vector<std::byte> sent_batch_;
   std::vector<std::byte> next_batch_;
   batch_view sent_view_{};
+  // The tiles that layers of a pass have in common, likewise.
+  std::vector<row_tile> sent_tiles_;
+  const row_tile* tiles_there_ = nullptr;
 };
 
 } // namespace paceline::gpu
