@@ -1,7 +1,10 @@
 #include "runtime/device/ops.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/device/op_gated_matmul.hpp"
+#include "runtime/device/op_matmul.hpp"
 
+#include <array>
 #include <string>
 
 namespace paceline::device {
@@ -11,6 +14,15 @@ void ops::not_offered(std::string_view op) const {
 }
 
 void ops::matmul(const matmul_args&) { not_offered("matmul"); }
+void ops::gated_matmul(const gated_matmul_args& args) {
+  const std::uint32_t width = args.gate->num_rows();
+  const std::size_t stride = 2 * std::size_t{width};
+  float* const up = args.products + width;
+  const std::array outputs{matmul_output{args.gate, args.products, stride, nullptr, false},
+                           matmul_output{args.up, up, stride, nullptr, false}};
+  matmul({args.x, args.x_stride, args.num_rows, args.num_cols, args.two_planes, outputs});
+  glu({args.products, up, stride, args.out, args.out_stride, args.num_rows, width, args.act});
+}
 void ops::embed(const embed_args&) { not_offered("embed"); }
 void ops::rms_norm(const rms_norm_args&) { not_offered("rms_norm"); }
 void ops::rope_table(const rope_table_args&) { not_offered("rope_table"); }

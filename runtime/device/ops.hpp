@@ -10,6 +10,7 @@ struct add_args;
 struct attention_args;
 struct choose_args;
 struct embed_args;
+struct gated_matmul_args;
 struct gather_args;
 struct glu_args;
 struct kv_copy_args;
@@ -30,6 +31,8 @@ class ops {
   virtual std::string_view level() const noexcept = 0;
 
   virtual void matmul(const matmul_args& args);
+  /// By default a `matmul` and a `glu`.
+  virtual void gated_matmul(const gated_matmul_args& args);
   virtual void embed(const embed_args& args);
   virtual void rms_norm(const rms_norm_args& args);
   virtual void rope_table(const rope_table_args& args);

@@ -4,6 +4,7 @@
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_embed.hpp"
+#include "runtime/device/op_gated_matmul.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/ops.hpp"
 
@@ -186,15 +187,11 @@ class transformer::pass {
   void feed_forward(std::uint32_t l) {
     const layer_weights& weights = model_.weights_.layers[l];
     const std::size_t stride = 2 * std::size_t{config_.ffn_size};
-    float* gate = gate_up_;
-    float* up = gate + config_.ffn_size;
     norm(hidden_, normed_, weights.ffn_norm);
-    const std::array outputs{device::matmul_output{weights.ffn_gate.get(), gate, stride, nullptr, false},
-                             device::matmul_output{weights.ffn_up.get(), up, stride, nullptr, false}};
-    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, weights.precise_ffn_inputs, outputs});
-    ops_.glu(
-        {gate, up, stride, gate, stride, num_rows_, config_.ffn_size, activation_of(config_.activation)});
-    add_to_hidden(gate, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm);
+    ops_.gated_matmul({normed_, hidden_size_, num_rows_, hidden_size_, weights.precise_ffn_inputs,
+                       weights.ffn_gate.get(), weights.ffn_up.get(), gate_up_, gate_up_, stride,
+                       activation_of(config_.activation)});
+    add_to_hidden(gate_up_, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm);
   }
 
   void copy_hidden(float* out) {
