@@ -207,6 +207,14 @@ void cuda_ops::matmul(const device::matmul_args& args) {
     if (!weights_on(queue_.on(), output.weights, "matmul").is_streamed()) launch_product(args, output, x);
 }
 
+void cuda_ops::gated_matmul(const device::gated_matmul_args& args) {
+  const cuda_matrix& gate = weights_on(queue_.on(), args.gate, "gated_matmul");
+  const cuda_matrix& up = weights_on(queue_.on(), args.up, "gated_matmul");
+  if (gate.num_cols() != args.num_cols || !streamed_products::can_gate(gate.streamed(), up.streamed()))
+    return ops::gated_matmul(args);
+  streamed_.multiply_gated(args, gate.streamed(), up.streamed());
+}
+
 void cuda_ops::embed(const device::embed_args& args) {
   const cuda_matrix& weights = weights_on(queue_.on(), args.table, "embed");
   const weight_rows& table = weights.rows();

@@ -26,6 +26,7 @@ class cuda_ops final : public device::ops {
   std::string_view level() const noexcept override { return level_; }
 
   void matmul(const device::matmul_args& args) override;
+  void gated_matmul(const device::gated_matmul_args& args) override;
   void embed(const device::embed_args& args) override;
   void rms_norm(const device::rms_norm_args& args) override;
   void rope_table(const device::rope_table_args& args) override;

@@ -1,6 +1,7 @@
 #include "gpu/split_attention.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace paceline::gpu {
 namespace {
@@ -73,8 +74,8 @@ void split_attention::attend_slice(const device::attention_args& args, const til
                              args.soft_cap,
                              args.window};
   queue_.launch(kernel_for(args.layer.type),
-                {parts * shape.num_kv_heads * slice.range.num_splits, slice.num_tiles, split_threads,
-                 tile_bytes_for(queries_of_tile, shape.head_dim)},
+                {parts * shape.num_kv_heads * std::bit_ceil(slice.range.num_splits), slice.num_tiles,
+                 split_threads, tile_bytes_for(queries_of_tile, shape.head_dim)},
                 &attend, sizeof attend);
   const merge_attention_params merge{batch.rows,      slice.range,    partials,       args.out,
                                      args.out_stride, args.num_heads, shape.head_dim, args.window};

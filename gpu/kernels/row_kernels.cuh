@@ -1,9 +1,9 @@
 #pragma once
 
+#include "gpu/kernels/activation.cuh"
 #include "gpu/kernels/pack_weights.cuh"
 #include "gpu/kernels/params.hpp"
 #include "gpu/kernels/weight_block.cuh"
-#include "runtime/device/scalar_math.hpp"
 
 #include <cmath>
 
@@ -67,13 +67,6 @@ PACELINE_KERNEL rope(rope_params p) {
   const float a = first, b = second;
   first = std::fma(a, cosine, -(b * sine));
   second = std::fma(b, cosine, a * sine);
-}
-
-PACELINE_DEVICE float activate(device::activation act, float x) {
-  using c = device::gelu_constants;
-  const float u =
-      act == device::activation::silu ? x : (x * c::twice_root_two_over_pi) * std::fma(c::cubic, x * x, 1.0F);
-  return x / (1.0F + device::exp_reference(-u));
 }
 
 PACELINE_KERNEL glu(glu_params p) {

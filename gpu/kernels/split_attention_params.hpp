@@ -102,7 +102,8 @@ struct split_range {
 };
 
 /// One block a tile, a split and some heads of one key-value head; grid (parts of heads * key-value heads *
-/// splits, tiles). A kernel for each type of cell.
+/// splits, tiles). A kernel for each type of cell. There may be blocks behind the last split of a row, which
+/// have nothing to do: launches differ less if their splits are a power of two.
 struct attend_params {
   batch_view batch;
   device::kv_layer layer;
