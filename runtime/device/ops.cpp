@@ -1,8 +1,11 @@
 #include "runtime/device/ops.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_gated_matmul.hpp"
 #include "runtime/device/op_matmul.hpp"
+#include "runtime/device/op_residual_norm.hpp"
+#include "runtime/device/op_rms_norm.hpp"
 
 #include <array>
 #include <string>
@@ -25,6 +28,14 @@ void ops::gated_matmul(const gated_matmul_args& args) {
 }
 void ops::embed(const embed_args&) { not_offered("embed"); }
 void ops::rms_norm(const rms_norm_args&) { not_offered("rms_norm"); }
+void ops::residual_norm(const residual_norm_args& args) {
+  rms_norm({args.x, args.x_stride, args.x, args.x_stride, args.post_weight, args.num_rows, 1, args.width,
+            args.epsilon});
+  add({args.hidden, args.hidden_stride, args.x, args.x_stride, args.num_rows, args.width});
+  if (args.weight == nullptr) return;
+  rms_norm({args.hidden, args.hidden_stride, args.y, args.y_stride, args.weight, args.num_rows, 1, args.width,
+            args.epsilon});
+}
 void ops::rope_table(const rope_table_args&) { not_offered("rope_table"); }
 void ops::rope(const rope_args&) { not_offered("rope"); }
 void ops::kv_write(const kv_write_args&) { not_offered("kv_write"); }

@@ -16,6 +16,7 @@ struct glu_args;
 struct kv_copy_args;
 struct kv_write_args;
 struct matmul_args;
+struct residual_norm_args;
 struct rms_norm_args;
 struct rope_args;
 struct rope_table_args;
@@ -35,6 +36,8 @@ class ops {
   virtual void gated_matmul(const gated_matmul_args& args);
   virtual void embed(const embed_args& args);
   virtual void rms_norm(const rms_norm_args& args);
+  /// By default an `rms_norm`, an `add` and another `rms_norm`.
+  virtual void residual_norm(const residual_norm_args& args);
   virtual void rope_table(const rope_table_args& args);
   virtual void rope(const rope_args& args);
   virtual void kv_write(const kv_write_args& args);
