@@ -7,6 +7,7 @@
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_embed.hpp"
+#include "runtime/device/op_residual_norm.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 
 #include <algorithm>
@@ -230,6 +231,12 @@ void cuda_ops::rms_norm(const device::rms_norm_args& args) {
   launch(
       kernel_id::rms_norm, {args.num_parts, args.num_rows, warp_threads, 0},
       rms_norm_params{args.x, args.x_stride, args.y, args.y_stride, args.weight, args.width, args.epsilon});
+}
+
+void cuda_ops::residual_norm(const device::residual_norm_args& args) {
+  launch(kernel_id::residual_norm, {1, args.num_rows, warp_threads, 0},
+         residual_norm_params{args.x, args.x_stride, args.hidden, args.hidden_stride, args.y, args.y_stride,
+                              args.post_weight, args.weight, args.width, args.epsilon});
 }
 
 /// The host makes the table: sines and cosines of double precision are those of its library, so that all

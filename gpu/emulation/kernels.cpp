@@ -30,6 +30,8 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::embed);
   case kernel_id::rms_norm:
     return run(&emulated::rms_norm);
+  case kernel_id::residual_norm:
+    return run(&emulated::residual_norm);
   case kernel_id::rope:
     return run(&emulated::rope);
   case kernel_id::glu:

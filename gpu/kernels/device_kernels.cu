@@ -27,6 +27,8 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::embed);
   case kernel_id::rms_norm:
     return address(&on_gpu::rms_norm);
+  case kernel_id::residual_norm:
+    return address(&on_gpu::residual_norm);
   case kernel_id::rope:
     return address(&on_gpu::rope);
   case kernel_id::glu:
