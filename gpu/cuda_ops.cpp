@@ -7,8 +7,10 @@
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_embed.hpp"
+#include "runtime/device/op_residual_norm.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -38,7 +40,7 @@ const cuda_matrix& weights_on(const device_context& on, const device::matrix* we
 cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
     : steps_(queue), pool_(pool),
       level_(queue.on().name + (queue.on().products == arithmetic::reference ? "/reference" : "/16-bit")),
-      arena_(pool), streamed_(steps_) {}
+      arena_(pool), streamed_(steps_), split_attention_(steps_) {}
 
 // ---- memory
 // -----------------------------------------------------------------------------------------------------------
@@ -77,6 +79,17 @@ batch_view cuda_ops::send_batch(const device::row_batch& batch) {
   return sent_view_;
 }
 
+const row_tile* cuda_ops::send_tiles(const std::vector<row_tile>& tiles) {
+  const auto equal = [](const row_tile& a, const row_tile& b) {
+    return a.first_row == b.first_row && a.num_rows == b.num_rows;
+  };
+  if (!std::ranges::equal(tiles, sent_tiles_, equal)) {
+    tiles_there_ = send(std::span<const row_tile>(tiles));
+    sent_tiles_ = tiles;
+  }
+  return tiles_there_;
+}
+
 std::span<float> cuda_ops::scratch(std::size_t num_values) {
   const std::size_t num_bytes = num_values * sizeof(float);
   PACELINE_CHECK(num_bytes / sizeof(float) == num_values, "scratch: size overflows");
@@ -106,6 +119,7 @@ std::vector<std::unique_ptr<mirrored_pool::slab>> cuda_ops::forget_sent() {
   steps_.forget();
   places_.clear();
   sent_batch_.clear();
+  sent_tiles_.clear();
   return arena_.release();
 }
 
@@ -186,6 +200,14 @@ void cuda_ops::matmul(const device::matmul_args& args) {
     if (!weights_on(steps_.on(), output.weights, "matmul").is_streamed()) launch_product(args, output, x);
 }
 
+void cuda_ops::gated_matmul(const device::gated_matmul_args& args) {
+  const cuda_matrix& gate = weights_on(steps_.on(), args.gate, "gated_matmul");
+  const cuda_matrix& up = weights_on(steps_.on(), args.up, "gated_matmul");
+  if (gate.num_cols() != args.num_cols || !streamed_products::can_gate(gate.streamed(), up.streamed()))
+    return ops::gated_matmul(args);
+  streamed_.multiply_gated(args, gate.streamed(), up.streamed());
+}
+
 void cuda_ops::embed(const device::embed_args& args) {
   const cuda_matrix& weights = weights_on(steps_.on(), args.table, "embed");
   const weight_rows& table = weights.rows();
@@ -201,6 +223,12 @@ void cuda_ops::rms_norm(const device::rms_norm_args& args) {
   launch(
       kernel_id::rms_norm, {args.num_parts, args.num_rows, warp_threads, 0},
       rms_norm_params{args.x, args.x_stride, args.y, args.y_stride, args.weight, args.width, args.epsilon});
+}
+
+void cuda_ops::residual_norm(const device::residual_norm_args& args) {
+  launch(kernel_id::residual_norm, {1, args.num_rows, warp_threads, 0},
+         residual_norm_params{args.x, args.x_stride, args.hidden, args.hidden_stride, args.y, args.y_stride,
+                              args.post_weight, args.weight, args.width, args.epsilon});
 }
 
 /// The host makes the table: sines and cosines of double precision are those of its library, so that all
@@ -250,6 +278,12 @@ void cuda_ops::kv_copy(const device::kv_copy_args& args) {
 void cuda_ops::attention(const device::attention_args& args) {
   PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim,
                  "attention: head_dim " + std::to_string(args.layer.head_dim));
+  if (steps_.on().products == arithmetic::sixteen_bit) {
+    const batch_view batch = send_batch(*args.batch);
+    const std::vector<row_tile> tiles = tile_rows(*args.batch, shape_of(args));
+    split_attention_.attend(args, tiles, send_tiles(tiles), batch);
+    return;
+  }
   launch(kernel_id::attention,
          {args.num_heads, count(args.batch->rows.size()), attention_threads, sizeof(split_memory)},
          attention_params{send_batch(*args.batch), args.layer, args.queries, args.query_stride, args.out,

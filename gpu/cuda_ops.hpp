@@ -2,6 +2,7 @@
 
 #include "gpu/mirrored_memory.hpp"
 #include "gpu/owners.hpp"
+#include "gpu/split_attention.hpp"
 #include "gpu/step_queue.hpp"
 #include "gpu/streamed_products.hpp"
 #include "runtime/device/op_matmul.hpp"
@@ -27,8 +28,10 @@ class cuda_ops final : public device::ops {
   std::string_view level() const noexcept override { return level_; }
 
   void matmul(const device::matmul_args& args) override;
+  void gated_matmul(const device::gated_matmul_args& args) override;
   void embed(const device::embed_args& args) override;
   void rms_norm(const device::rms_norm_args& args) override;
+  void residual_norm(const device::residual_norm_args& args) override;
   void rope_table(const device::rope_table_args& args) override;
   void rope(const device::rope_args& args) override;
   void kv_write(const device::kv_write_args& args) override;
@@ -59,6 +62,7 @@ class cuda_ops final : public device::ops {
   const T* send(std::span<const T> values);
   std::byte* place_bytes(std::span<std::byte> host);
   batch_view send_batch(const device::row_batch& batch);
+  const row_tile* send_tiles(const std::vector<row_tile>& tiles);
   quantised_rows quantise(const device::matmul_args& args);
   void launch_product(const device::matmul_args& args, const device::matmul_output& output,
                       const quantised_rows& x);
@@ -76,11 +80,15 @@ class cuda_ops final : public device::ops {
   memory choices_;     ///< of the rows that `choose` is at
   streamed_products streamed_;
   std::vector<streamed_output> streamed_outputs_; ///< of the matmul at hand
+  split_attention split_attention_;
   std::vector<placed> places_;
   // The batch sent last: the layers of a pass all name the same one.
   std::vector<std::byte> sent_batch_;
   std::vector<std::byte> next_batch_;
   batch_view sent_view_{};
+  // The tiles that layers of a pass have in common, likewise.
+  std::vector<row_tile> sent_tiles_;
+  const row_tile* tiles_there_ = nullptr;
 };
 
 } // namespace paceline::gpu
