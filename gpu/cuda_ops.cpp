@@ -126,9 +126,15 @@ std::vector<std::unique_ptr<mirrored_pool::slab>> cuda_ops::forget_sent() {
 // ---- launches
 // ---------------------------------------------------------------------------------------------------------
 
+/// Said before anything that works on rows is launched: a launch need not show how many they are, where it
+/// has tiles or slices of them.
+void cuda_ops::expect_rows(std::size_t num_rows) {
+  if (num_rows > step_queue::max_rows) steps_.go_on_directly();
+}
+
 template <class Params>
 void cuda_ops::launch(kernel_id kernel, const launch_shape& shape, const Params& params) {
-  if (shape.blocks_y > step_queue::max_rows) steps_.go_on_directly(); // rows, or parts of rows
+  expect_rows(shape.blocks_y); // rows, or tiles of them
   steps_.launch(kernel, shape, params);
 }
 
@@ -194,6 +200,7 @@ void cuda_ops::matmul(const device::matmul_args& args) {
       any_quantised = any_quantised || weights.rows().block_values != 1;
   }
   if (args.num_rows == 0) return;
+  expect_rows(args.num_rows);
   if (!streamed_outputs_.empty()) streamed_.multiply(args, streamed_outputs_);
   const quantised_rows x = any_quantised ? quantise(args) : quantised_rows{};
   for (const device::matmul_output& output : args.outputs)
@@ -205,6 +212,7 @@ void cuda_ops::gated_matmul(const device::gated_matmul_args& args) {
   const cuda_matrix& up = weights_on(steps_.on(), args.up, "gated_matmul");
   if (gate.num_cols() != args.num_cols || !streamed_products::can_gate(gate.streamed(), up.streamed()))
     return ops::gated_matmul(args);
+  expect_rows(args.num_rows);
   streamed_.multiply_gated(args, gate.streamed(), up.streamed());
 }
 
@@ -278,6 +286,7 @@ void cuda_ops::kv_copy(const device::kv_copy_args& args) {
 void cuda_ops::attention(const device::attention_args& args) {
   PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim,
                  "attention: head_dim " + std::to_string(args.layer.head_dim));
+  expect_rows(args.batch->rows.size());
   if (steps_.on().products == arithmetic::sixteen_bit) {
     const batch_view batch = send_batch(*args.batch);
     const std::vector<row_tile> tiles = tile_rows(*args.batch, shape_of(args));

@@ -66,6 +66,7 @@ class cuda_ops final : public device::ops {
   quantised_rows quantise(const device::matmul_args& args);
   void launch_product(const device::matmul_args& args, const device::matmul_output& output,
                       const quantised_rows& x);
+  void expect_rows(std::size_t num_rows);
   template <class Params>
   void launch(kernel_id kernel, const launch_shape& shape, const Params& params);
   template <class Params>
