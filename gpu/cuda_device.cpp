@@ -44,14 +44,17 @@ class cuda_device::cuda_buffer final : public device::buffer {
   memory piece_;
 };
 
-cuda_device::cuda_device(runtime_api& api, int index, device_facts facts, arithmetic products)
-    : context_{api, index, "cuda:" + std::to_string(index), products}, facts_(std::move(facts)) {
+cuda_device::cuda_device(runtime_api& api, int index, device_facts facts, arithmetic products,
+                         remark_sink say)
+    : context_{api, index, "cuda:" + std::to_string(index), products, std::move(say)},
+      facts_(std::move(facts)) {
   context_.require(api.use(index), "cudaSetDevice");
   transfer_queue_.emplace(context_, 0);
   transferred_.emplace(context_);
 }
 
-expected<std::unique_ptr<cuda_device>> cuda_device::open(runtime_api& api, int index, arithmetic products) {
+expected<std::unique_ptr<cuda_device>> cuda_device::open(runtime_api& api, int index, arithmetic products,
+                                                         remark_sink say) {
   const device_context asked{api, index, "cuda:" + std::to_string(index)};
   int num_devices = 0;
   if (const status failure = api.num_devices(num_devices); failure != 0)
@@ -63,7 +66,8 @@ expected<std::unique_ptr<cuda_device>> cuda_device::open(runtime_api& api, int i
   if (const status failure = api.inspect(index, facts); failure != 0)
     return asked.error_of(failure, "cudaGetDeviceProperties");
   try {
-    return std::unique_ptr<cuda_device>(new cuda_device(api, index, std::move(facts), products));
+    return std::unique_ptr<cuda_device>(
+        new cuda_device(api, index, std::move(facts), products, std::move(say)));
   } catch (const cuda_failure& e) {
     return e.error();
   }

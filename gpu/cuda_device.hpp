@@ -6,6 +6,7 @@
 #include "runtime/device/compute_device.hpp"
 #include "runtime/device/matrix.hpp"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,10 +19,14 @@ class cuda_device final : public device::compute_device,
                           public device::weight_memory,
                           public device::buffer_memory {
  public:
+  /// Takes a remark for whoever operates the machine: a line without its end. Called by any thread.
+  using remark_sink = std::function<void(const std::string&)>;
+
   /// Device number `index` of `api`, whose products are made as `products` says. Fails with `unsupported`
-  /// where there is no driver or no device of that number.
-  static expected<std::unique_ptr<cuda_device>> open(runtime_api& api, int index,
-                                                     arithmetic products = arithmetic::reference);
+  /// where there is no driver or no device of that number. `say`, which may be empty, hears of what makes the
+  /// device slower and fails nothing.
+  static expected<std::unique_ptr<cuda_device>>
+  open(runtime_api& api, int index, arithmetic products = arithmetic::reference, remark_sink say = {});
 
   const std::string& name() const noexcept override { return context_.name; }
   /// What it is, for logs.
@@ -43,7 +48,7 @@ class cuda_device final : public device::compute_device,
  private:
   class cuda_buffer;
 
-  cuda_device(runtime_api& api, int index, device_facts facts, arithmetic products);
+  cuda_device(runtime_api& api, int index, device_facts facts, arithmetic products, remark_sink say);
   std::unique_ptr<const device::matrix> pack_rows(const device::tensor_view& tensor,
                                                   const device::bytes_done& done);
   std::unique_ptr<const device::matrix> pack_streamed(const device::tensor_view& tensor,

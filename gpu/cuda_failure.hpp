@@ -4,6 +4,7 @@
 #include "gpu/runtime_api.hpp"
 #include "runtime/base/error.hpp"
 
+#include <functional>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -27,6 +28,8 @@ struct device_context {
   int index = 0;
   std::string name; ///< "cuda:0"
   arithmetic products = arithmetic::reference;
+  /// Takes remarks for whoever operates the machine, of any thread; may be empty.
+  std::function<void(const std::string&)> say = {};
 
   /// The failure as an error of ours, "cuda:0: cudaMalloc: out of memory (...), at gpu/owners.cpp:40": of
   /// code `device_lost`, `resource_exhausted` or `internal`.

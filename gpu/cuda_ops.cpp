@@ -7,8 +7,10 @@
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_embed.hpp"
+#include "runtime/device/op_residual_norm.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -36,9 +38,9 @@ const cuda_matrix& weights_on(const device_context& on, const device::matrix* we
 } // namespace
 
 cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
-    : queue_(queue), pool_(pool),
+    : steps_(queue), pool_(pool),
       level_(queue.on().name + (queue.on().products == arithmetic::reference ? "/reference" : "/16-bit")),
-      done_(queue.on()), arena_(pool), streamed_(queue) {}
+      arena_(pool), streamed_(steps_), split_attention_(steps_) {}
 
 // ---- memory
 // -----------------------------------------------------------------------------------------------------------
@@ -48,7 +50,7 @@ const T* cuda_ops::send(std::span<const T> values) {
   static_assert(std::is_trivially_copyable_v<T>);
   const mirrored_piece piece = arena_.take(values.size_bytes());
   if (!values.empty()) std::memcpy(piece.host, values.data(), values.size_bytes());
-  queue_.copy_in(piece.device, piece.host, values.size_bytes());
+  steps_.copy_in(piece.device, piece.host, values.size_bytes());
   return reinterpret_cast<const T*>(piece.device);
 }
 
@@ -77,18 +79,21 @@ batch_view cuda_ops::send_batch(const device::row_batch& batch) {
   return sent_view_;
 }
 
-void cuda_ops::resize(memory& of, std::size_t num_bytes) {
-  if (of.size_bytes() >= num_bytes) return;
-  done_.record(queue_); // what is under way may use the old memory
-  done_.wait();
-  of = {}; // never both at once
-  of = memory(queue_.on(), memory_kind::on_device, num_bytes);
+const row_tile* cuda_ops::send_tiles(const std::vector<row_tile>& tiles) {
+  const auto equal = [](const row_tile& a, const row_tile& b) {
+    return a.first_row == b.first_row && a.num_rows == b.num_rows;
+  };
+  if (!std::ranges::equal(tiles, sent_tiles_, equal)) {
+    tiles_there_ = send(std::span<const row_tile>(tiles));
+    sent_tiles_ = tiles;
+  }
+  return tiles_there_;
 }
 
 std::span<float> cuda_ops::scratch(std::size_t num_values) {
   const std::size_t num_bytes = num_values * sizeof(float);
   PACELINE_CHECK(num_bytes / sizeof(float) == num_values, "scratch: size overflows");
-  resize(scratch_, num_bytes);
+  steps_.make_room(scratch_, num_bytes);
   return {reinterpret_cast<float*>(scratch_.data()), num_values};
 }
 
@@ -103,27 +108,34 @@ float* cuda_ops::place_for(std::span<float> host) {
 
 void cuda_ops::deliver() {
   if (places_.empty()) return;
-  for (const placed& p : places_) queue_.copy_out(p.at.host, p.at.device, p.host.size());
-  done_.record(queue_);
-  done_.wait();
+  for (const placed& p : places_) steps_.copy_out(p.at.host, p.at.device, p.host.size());
+  steps_.finish();
   for (const placed& p : places_)
     if (!p.host.empty()) std::memcpy(p.host.data(), p.at.host, p.host.size());
   pool_.give_back(forget_sent()); // the device has done all copies
 }
 
 std::vector<std::unique_ptr<mirrored_pool::slab>> cuda_ops::forget_sent() {
+  steps_.forget();
   places_.clear();
   sent_batch_.clear();
+  sent_tiles_.clear();
   return arena_.release();
 }
 
 // ---- launches
 // ---------------------------------------------------------------------------------------------------------
 
+/// Said before anything that works on rows is launched: a launch need not show how many they are, where it
+/// has tiles or slices of them.
+void cuda_ops::expect_rows(std::size_t num_rows) {
+  if (num_rows > step_queue::max_rows) steps_.go_on_directly();
+}
+
 template <class Params>
 void cuda_ops::launch(kernel_id kernel, const launch_shape& shape, const Params& params) {
-  static_assert(std::is_trivially_copyable_v<Params>);
-  queue_.launch(kernel, shape, &params, sizeof params);
+  expect_rows(shape.blocks_y); // rows, or tiles of them
+  steps_.launch(kernel, shape, params);
 }
 
 /// One thread for each of `width` values of each row.
@@ -137,7 +149,7 @@ quantised_rows cuda_ops::quantise(const device::matmul_args& args) {
   const std::size_t num_blocks = std::size_t{args.num_rows} * num_planes * (args.num_cols / quantised_block);
   const std::size_t of_scales = num_blocks * sizeof(float);
   const std::size_t of_sums = num_blocks * 2 * sizeof(std::int16_t);
-  resize(activations_, of_scales + of_sums + num_blocks * quantised_block);
+  steps_.make_room(activations_, of_scales + of_sums + num_blocks * quantised_block);
   std::byte* const at = activations_.data();
   const quantised_rows out{reinterpret_cast<std::int8_t*>(at + of_scales + of_sums),
                            reinterpret_cast<float*>(at), reinterpret_cast<std::int16_t*>(at + of_scales)};
@@ -148,7 +160,7 @@ quantised_rows cuda_ops::quantise(const device::matmul_args& args) {
 
 void cuda_ops::launch_product(const device::matmul_args& args, const device::matmul_output& output,
                               const quantised_rows& x) {
-  const weight_rows& weights = weights_on(queue_.on(), output.weights, "matmul").rows();
+  const weight_rows& weights = weights_on(steps_.on(), output.weights, "matmul").rows();
   matmul_params params{};
   params.weights = weights;
   params.num_rows = args.num_rows;
@@ -178,7 +190,7 @@ void cuda_ops::matmul(const device::matmul_args& args) {
   bool any_quantised = false;
   streamed_outputs_.clear();
   for (const device::matmul_output& output : args.outputs) {
-    const cuda_matrix& weights = weights_on(queue_.on(), output.weights, "matmul");
+    const cuda_matrix& weights = weights_on(steps_.on(), output.weights, "matmul");
     PACELINE_CHECK(weights.num_cols() == args.num_cols, "matmul: rows of " + std::to_string(args.num_cols) +
                                                             " values with weights of " +
                                                             std::to_string(weights.num_cols()) + " columns");
@@ -188,14 +200,24 @@ void cuda_ops::matmul(const device::matmul_args& args) {
       any_quantised = any_quantised || weights.rows().block_values != 1;
   }
   if (args.num_rows == 0) return;
+  expect_rows(args.num_rows);
   if (!streamed_outputs_.empty()) streamed_.multiply(args, streamed_outputs_);
   const quantised_rows x = any_quantised ? quantise(args) : quantised_rows{};
   for (const device::matmul_output& output : args.outputs)
-    if (!weights_on(queue_.on(), output.weights, "matmul").is_streamed()) launch_product(args, output, x);
+    if (!weights_on(steps_.on(), output.weights, "matmul").is_streamed()) launch_product(args, output, x);
+}
+
+void cuda_ops::gated_matmul(const device::gated_matmul_args& args) {
+  const cuda_matrix& gate = weights_on(steps_.on(), args.gate, "gated_matmul");
+  const cuda_matrix& up = weights_on(steps_.on(), args.up, "gated_matmul");
+  if (gate.num_cols() != args.num_cols || !streamed_products::can_gate(gate.streamed(), up.streamed()))
+    return ops::gated_matmul(args);
+  expect_rows(args.num_rows);
+  streamed_.multiply_gated(args, gate.streamed(), up.streamed());
 }
 
 void cuda_ops::embed(const device::embed_args& args) {
-  const cuda_matrix& weights = weights_on(queue_.on(), args.table, "embed");
+  const cuda_matrix& weights = weights_on(steps_.on(), args.table, "embed");
   const weight_rows& table = weights.rows();
   for (const token_id token : args.tokens)
     PACELINE_CHECK(token.value >= 0 && static_cast<std::uint32_t>(token.value) < table.num_rows,
@@ -209,6 +231,12 @@ void cuda_ops::rms_norm(const device::rms_norm_args& args) {
   launch(
       kernel_id::rms_norm, {args.num_parts, args.num_rows, warp_threads, 0},
       rms_norm_params{args.x, args.x_stride, args.y, args.y_stride, args.weight, args.width, args.epsilon});
+}
+
+void cuda_ops::residual_norm(const device::residual_norm_args& args) {
+  launch(kernel_id::residual_norm, {1, args.num_rows, warp_threads, 0},
+         residual_norm_params{args.x, args.x_stride, args.hidden, args.hidden_stride, args.y, args.y_stride,
+                              args.post_weight, args.weight, args.width, args.epsilon});
 }
 
 /// The host makes the table: sines and cosines of double precision are those of its library, so that all
@@ -226,7 +254,7 @@ void cuda_ops::rope_table(const device::rope_table_args& args) {
     }
     next += 2 * num_pairs;
   }
-  queue_.copy_in(args.table, piece.host, num_bytes);
+  steps_.copy_in(args.table, piece.host, num_bytes);
 }
 
 void cuda_ops::rope(const device::rope_args& args) {
@@ -258,6 +286,13 @@ void cuda_ops::kv_copy(const device::kv_copy_args& args) {
 void cuda_ops::attention(const device::attention_args& args) {
   PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim,
                  "attention: head_dim " + std::to_string(args.layer.head_dim));
+  expect_rows(args.batch->rows.size());
+  if (steps_.on().products == arithmetic::sixteen_bit) {
+    const batch_view batch = send_batch(*args.batch);
+    const std::vector<row_tile> tiles = tile_rows(*args.batch, shape_of(args));
+    split_attention_.attend(args, tiles, send_tiles(tiles), batch);
+    return;
+  }
   launch(kernel_id::attention,
          {args.num_heads, count(args.batch->rows.size()), attention_threads, sizeof(split_memory)},
          attention_params{send_batch(*args.batch), args.layer, args.queries, args.query_stride, args.out,
@@ -287,7 +322,7 @@ void cuda_ops::choose(const device::choose_args& args) {
   const choice_view view = batch.view_at(send(std::span<const std::byte>(batch.bytes())));
   const std::uint32_t num_chunks = pieces(args.vocab_size, choice_chunk);
   const std::size_t of_choices = args.num_rows * sizeof(row_choice);
-  resize(choices_, of_choices + std::size_t{args.num_rows} * num_chunks * sizeof(float));
+  steps_.make_room(choices_, of_choices + std::size_t{args.num_rows} * num_chunks * sizeof(float));
   auto* const choices = reinterpret_cast<row_choice*>(choices_.data());
   auto* const maxima = reinterpret_cast<float*>(choices_.data() + of_choices);
   auto* const out = reinterpret_cast<device::chosen_run*>(place_bytes(std::as_writable_bytes(args.out)));

@@ -2,6 +2,8 @@
 
 #include "gpu/mirrored_memory.hpp"
 #include "gpu/owners.hpp"
+#include "gpu/split_attention.hpp"
+#include "gpu/step_queue.hpp"
 #include "gpu/streamed_products.hpp"
 #include "runtime/device/op_matmul.hpp"
 #include "runtime/device/ops.hpp"
@@ -15,8 +17,9 @@
 namespace paceline::gpu {
 
 /// The ops of a GPU: each checks its arguments, sends what the host knows (tokens, rows, block tables), and
-/// launches kernels. Calls return before the work is done. One a stream, used by the thread that issues its
-/// programs.
+/// launches kernels. Calls return before the work is done; what they ask for is noted, and issued when the
+/// host is to wait for it or the program ends (gpu/step_queue.hpp). One a stream, used by the thread that
+/// issues its programs.
 class cuda_ops final : public device::ops {
  public:
   /// `queue` is the stream's; both outlive the ops.
@@ -25,8 +28,10 @@ class cuda_ops final : public device::ops {
   std::string_view level() const noexcept override { return level_; }
 
   void matmul(const device::matmul_args& args) override;
+  void gated_matmul(const device::gated_matmul_args& args) override;
   void embed(const device::embed_args& args) override;
   void rms_norm(const device::rms_norm_args& args) override;
+  void residual_norm(const device::residual_norm_args& args) override;
   void rope_table(const device::rope_table_args& args) override;
   void rope(const device::rope_args& args) override;
   void kv_write(const device::kv_write_args& args) override;
@@ -41,8 +46,10 @@ class cuda_ops final : public device::ops {
   float* place_for(std::span<float> host) override;
   void deliver() override;
 
-  /// Forgets what has been sent and placed, at the end of a program. Returns the memory, which copies may
-  /// still use.
+  /// Issues what has been noted, at the end of a program that did not fail.
+  void issue() { steps_.issue(); }
+  /// Forgets what has been sent and placed, and what has been noted and not issued, at the end of a program.
+  /// Returns the memory, which copies may still use.
   std::vector<std::unique_ptr<mirrored_pool::slab>> forget_sent();
 
  private:
@@ -55,30 +62,34 @@ class cuda_ops final : public device::ops {
   const T* send(std::span<const T> values);
   std::byte* place_bytes(std::span<std::byte> host);
   batch_view send_batch(const device::row_batch& batch);
+  const row_tile* send_tiles(const std::vector<row_tile>& tiles);
   quantised_rows quantise(const device::matmul_args& args);
   void launch_product(const device::matmul_args& args, const device::matmul_output& output,
                       const quantised_rows& x);
+  void expect_rows(std::size_t num_rows);
   template <class Params>
   void launch(kernel_id kernel, const launch_shape& shape, const Params& params);
   template <class Params>
   void launch_over(kernel_id kernel, std::size_t width, std::size_t num_rows, const Params& params);
-  void resize(memory& of, std::size_t num_bytes);
 
-  command_queue& queue_;
+  step_queue steps_;
   mirrored_pool& pool_;
   const std::string level_;
-  event done_;
   mirrored_arena arena_;
   memory scratch_;
   memory activations_; ///< quantised rows of the matmul at hand
   memory choices_;     ///< of the rows that `choose` is at
   streamed_products streamed_;
   std::vector<streamed_output> streamed_outputs_; ///< of the matmul at hand
+  split_attention split_attention_;
   std::vector<placed> places_;
   // The batch sent last: the layers of a pass all name the same one.
   std::vector<std::byte> sent_batch_;
   std::vector<std::byte> next_batch_;
   batch_view sent_view_{};
+  // The tiles that layers of a pass have in common, likewise.
+  std::vector<row_tile> sent_tiles_;
+  const row_tile* tiles_there_ = nullptr;
 };
 
 } // namespace paceline::gpu

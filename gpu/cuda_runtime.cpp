@@ -11,6 +11,24 @@ namespace {
 
 cudaStream_t stream_of(raw_stream stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(raw_event event) { return static_cast<cudaEvent_t>(event); }
+cudaGraph_t graph_of(raw_graph graph) { return static_cast<cudaGraph_t>(graph); }
+cudaGraphNode_t node_of(raw_node node) { return static_cast<cudaGraphNode_t>(node); }
+cudaGraphExec_t executable_of(raw_executable graph) { return static_cast<cudaGraphExec_t>(graph); }
+
+cudaMemcpyKind direction_of(const copy_command& copy) {
+  return copy.to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+}
+
+/// `arguments`: the kernel's one.
+cudaKernelNodeParams node_params(const launch_command& launch, void** arguments) {
+  cudaKernelNodeParams params{};
+  params.func = const_cast<void*>(device_function(launch.kernel));
+  params.gridDim = dim3(launch.shape.blocks_x, launch.shape.blocks_y);
+  params.blockDim = dim3(launch.shape.threads);
+  params.sharedMemBytes = launch.shape.shared_bytes;
+  params.kernelParams = arguments;
+  return params;
+}
 
 class real_runtime final : public runtime_api {
  public:
@@ -75,6 +93,53 @@ class real_runtime final : public runtime_api {
     void* arguments[] = {const_cast<void*>(params)};
     return told(cudaLaunchKernel(device_function(kernel), dim3(shape.blocks_x, shape.blocks_y),
                                  dim3(shape.threads), arguments, shape.shared_bytes, stream_of(stream)));
+  }
+
+  status make_graph(raw_graph& out) override {
+    cudaGraph_t made = nullptr;
+    const auto outcome = cudaGraphCreate(&made, 0);
+    out = made;
+    return told(outcome);
+  }
+  status end_graph(raw_graph graph) override { return told(cudaGraphDestroy(graph_of(graph))); }
+  status add_copy(raw_node& out, raw_graph graph, raw_node after, const copy_command& copy) override {
+    cudaGraphNode_t made = nullptr;
+    const cudaGraphNode_t before = node_of(after);
+    const auto outcome = cudaGraphAddMemcpyNode1D(&made, graph_of(graph), &before, before != nullptr ? 1 : 0,
+                                                  copy.to, copy.from, copy.num_bytes, direction_of(copy));
+    out = made;
+    return told(outcome);
+  }
+  status add_launch(raw_node& out, raw_graph graph, raw_node after, const launch_command& launch) override {
+    cudaGraphNode_t made = nullptr;
+    const cudaGraphNode_t before = node_of(after);
+    void* arguments[] = {const_cast<void*>(launch.params)};
+    const cudaKernelNodeParams params = node_params(launch, arguments);
+    const auto outcome =
+        cudaGraphAddKernelNode(&made, graph_of(graph), &before, before != nullptr ? 1 : 0, &params);
+    out = made;
+    return told(outcome);
+  }
+  status make_executable(raw_executable& out, raw_graph graph) override {
+    cudaGraphExec_t made = nullptr;
+    const auto outcome = cudaGraphInstantiateWithFlags(&made, graph_of(graph), 0);
+    out = made;
+    return told(outcome);
+  }
+  status end_executable(raw_executable graph) override {
+    return told(cudaGraphExecDestroy(executable_of(graph)));
+  }
+  status update_copy(raw_executable graph, raw_node node, const copy_command& copy) override {
+    return told(cudaGraphExecMemcpyNodeSetParams1D(executable_of(graph), node_of(node), copy.to, copy.from,
+                                                   copy.num_bytes, direction_of(copy)));
+  }
+  status update_launch(raw_executable graph, raw_node node, const launch_command& launch) override {
+    void* arguments[] = {const_cast<void*>(launch.params)};
+    const cudaKernelNodeParams params = node_params(launch, arguments);
+    return told(cudaGraphExecKernelNodeSetParams(executable_of(graph), node_of(node), &params));
+  }
+  status launch_graph(raw_executable graph, raw_stream stream) override {
+    return told(cudaGraphLaunch(executable_of(graph), stream_of(stream)));
   }
 
   std::string describe(status failure) const override {

@@ -182,6 +182,7 @@ class cuda_stream final : public device::stream {
       for (const auto& fence : item.after)
         if (const auto own = cuda_fence::of(fence, on_)) own->hold(commands_);
       item.work(ops_);
+      ops_.issue();
       return std::nullopt;
     } catch (const cuda_failure& e) {
       return error(e.error()).within(item.label);

@@ -20,6 +20,9 @@ enum class failure_kind : std::uint8_t {
 
 using raw_stream = void*;
 using raw_event = void*;
+using raw_graph = void*;
+using raw_node = void*;       ///< of a graph, and gone with it
+using raw_executable = void*; ///< a graph that can be launched
 
 struct device_facts {
   std::string name;
@@ -32,6 +35,23 @@ struct launch_shape {
   std::uint32_t blocks_y = 1;
   std::uint32_t threads = 1; ///< of a block
   std::uint32_t shared_bytes = 0;
+  friend bool operator==(const launch_shape&, const launch_shape&) = default;
+};
+
+/// A copy of a graph's, of at least one byte. Host memory is pinned.
+struct copy_command {
+  void* to = nullptr;
+  const void* from = nullptr;
+  std::size_t num_bytes = 0;
+  bool to_host = false; ///< else to the device
+};
+
+/// A launch of a graph's. `params` is the kernel's struct, copied at the call.
+struct launch_command {
+  kernel_id kernel{};
+  launch_shape shape;
+  const void* params = nullptr;
+  std::size_t params_bytes = 0;
 };
 
 /// The part of the CUDA runtime that this room uses, call for call: all that tests replace. Calls other than
@@ -76,6 +96,26 @@ class runtime_api {
   /// `params` is the kernel's struct, copied at the call.
   virtual status launch(kernel_id kernel, const launch_shape& shape, const void* params,
                         std::size_t params_bytes, raw_stream stream) = 0;
+
+  // A graph and its executables are used by one thread at a time.
+
+  virtual status make_graph(raw_graph& out) = 0;
+  /// Executables made of it can still be launched, and no longer updated.
+  virtual status end_graph(raw_graph graph) = 0;
+  /// Adds what is to be done after node `after`, or after nothing where that is null.
+  virtual status add_copy(raw_node& out, raw_graph graph, raw_node after, const copy_command& copy) = 0;
+  virtual status add_launch(raw_node& out, raw_graph graph, raw_node after, const launch_command& launch) = 0;
+  /// Takes the graph as it is: addresses, sizes and params.
+  virtual status make_executable(raw_executable& out, raw_graph graph) = 0;
+  /// It may be under way: it is freed when that is done.
+  virtual status end_executable(raw_executable graph) = 0;
+  /// Changes what `node`, of the graph that the executable was made of, does in launches from now on; not in
+  /// those already asked for. A copy keeps its direction.
+  virtual status update_copy(raw_executable graph, raw_node node, const copy_command& copy) = 0;
+  virtual status update_launch(raw_executable graph, raw_node node, const launch_command& launch) = 0;
+  /// Does what the executable holds, in the order that the nodes ask for; memory is read and written when a
+  /// node's turn comes. What is next on `stream` comes after all of it.
+  virtual status launch_graph(raw_executable graph, raw_stream stream) = 0;
 
   /// "out of memory (cudaErrorMemoryAllocation, 2)".
   virtual std::string describe(status failure) const = 0;

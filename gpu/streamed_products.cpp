@@ -67,19 +67,14 @@ static_assert(shared_bytes_for(device::tensor_type::bf16) <= most_shared_bytes);
 } // namespace
 
 std::byte* streamed_products::room_in(memory& of, std::size_t num_bytes) {
-  if (of.size_bytes() < num_bytes) {
-    done_.record(queue_); // what is under way may use the old memory
-    done_.wait();
-    of = {}; // never both at once
-    of = memory(queue_.on(), memory_kind::on_device, num_bytes);
-  }
+  steps_.make_room(of, num_bytes);
   return of.data();
 }
 
-arranged_rows streamed_products::arrange(const device::matmul_args& args, std::uint32_t first_row,
-                                         std::uint32_t num_rows) {
+arranged_rows streamed_products::arrange(const float* x, std::size_t x_stride, std::uint32_t num_rows,
+                                         std::uint32_t num_cols) {
   arranged_rows out;
-  out.num_units = pieces(args.num_cols, split_cols) * (split_cols / unit_cols);
+  out.num_units = pieces(num_cols, split_cols) * (split_cols / unit_cols);
   out.num_tiles = tiles_for(num_rows);
   const std::size_t num_tiles = std::size_t{out.num_units} * out.num_tiles;
   const std::size_t of_halves = num_tiles * token_tile * unit_cols * 2;
@@ -89,50 +84,79 @@ arranged_rows streamed_products::arrange(const device::matmul_args& args, std::u
   out.halves = at;
   out.sums = reinterpret_cast<float*>(at + of_halves);
   out.scales = reinterpret_cast<float*>(at + of_halves + of_sums);
-  const arrange_rows_params params{args.x + first_row * args.x_stride, args.x_stride, num_rows, args.num_cols,
-                                   out};
-  queue_.launch(kernel_id::arrange_rows,
+  const arrange_rows_params params{x, x_stride, num_rows, num_cols, out};
+  steps_.launch(kernel_id::arrange_rows,
                 {pieces(out.num_units, arrange_threads), all_rows, arrange_threads,
                  arrange_threads * sizeof(std::uint32_t)},
-                &params, sizeof params);
+                params);
   return out;
 }
 
-void streamed_products::launch_product(const streamed_output& output, const arranged_rows& x,
-                                       std::uint32_t first_row, std::uint32_t num_rows) {
-  const streamed_weights& weights = *output.weights;
+/// `params` says what is multiplied and where to; the rest follows from the weights.
+void streamed_products::launch(streamed_params params) {
+  const streamed_weights& weights = params.weights;
+  const bool is_gated = params.up.bytes != nullptr;
   const column_splits splits = split_columns(weights.num_rows, weights.num_cols);
-  streamed_params params{};
-  params.weights = weights;
-  params.x = x;
-  params.num_rows = num_rows;
   params.num_tiles = pieces(weights.num_cols, streamed_layout_of(weights.type).span_cols()) *
                      streamed_layout_of(weights.type).tiles_of_span;
   params.tiles_of_split = splits.tiles_of_split;
   params.num_splits = splits.num_splits;
+  const std::size_t num_partial = std::size_t{splits.num_splits} * params.num_rows * weights.num_rows;
+  if (splits.num_splits > 1)
+    params.partial =
+        reinterpret_cast<float*>(room_in(partial_, (is_gated ? 2 : 1) * num_partial * sizeof(float)));
+  steps_.launch(kernel_for(weights.type),
+                {pieces(weights.num_strips(), stream_warps * (is_gated ? 1 : stream_strips)),
+                 splits.num_splits, stream_warps * 32, shared_bytes_for(weights.type)},
+                params);
+  if (splits.num_splits == 1) return;
+  const add_splits_params sums{params.partial,  is_gated ? params.partial + num_partial : nullptr,
+                               params.act,      splits.num_splits,
+                               params.num_rows, weights.num_rows,
+                               params.y,        params.y_stride,
+                               params.bias,     params.add};
+  steps_.launch(kernel_id::add_splits,
+                {pieces(weights.num_rows, sum_threads), params.num_rows, sum_threads, 0}, sums);
+}
+
+void streamed_products::launch_product(const streamed_output& output, const arranged_rows& x,
+                                       std::uint32_t first_row, std::uint32_t num_rows) {
+  streamed_params params{};
+  params.weights = *output.weights;
+  params.x = x;
+  params.num_rows = num_rows;
   params.y = output.to->y + first_row * output.to->y_stride;
   params.y_stride = output.to->y_stride;
   params.bias = output.to->bias;
   params.add = output.to->add;
-  if (splits.num_splits > 1)
-    params.partial = reinterpret_cast<float*>(
-        room_in(partial_, std::size_t{splits.num_splits} * num_rows * weights.num_rows * sizeof(float)));
-  queue_.launch(kernel_for(weights.type),
-                {pieces(weights.num_strips(), stream_warps * stream_strips), splits.num_splits,
-                 stream_warps * 32, shared_bytes_for(weights.type)},
-                &params, sizeof params);
-  if (splits.num_splits == 1) return;
-  const add_splits_params sums{params.partial, splits.num_splits, num_rows,    weights.num_rows,
-                               params.y,       params.y_stride,   params.bias, params.add};
-  queue_.launch(kernel_id::add_splits, {pieces(weights.num_rows, sum_threads), num_rows, sum_threads, 0},
-                &sums, sizeof sums);
+  launch(params);
 }
 
 void streamed_products::multiply(const device::matmul_args& args, std::span<const streamed_output> outputs) {
   for (std::uint32_t first = 0; first < args.num_rows; first += streamed_rows) {
     const std::uint32_t num_rows = std::min(args.num_rows - first, streamed_rows);
-    const arranged_rows x = arrange(args, first, num_rows);
+    const arranged_rows x = arrange(args.x + first * args.x_stride, args.x_stride, num_rows, args.num_cols);
     for (const streamed_output& output : outputs) launch_product(output, x, first, num_rows);
+  }
+}
+
+bool streamed_products::can_gate(const streamed_weights& gate, const streamed_weights& up) noexcept {
+  return gate.bytes != nullptr && up.bytes != nullptr && gate.type == up.type &&
+         gate.num_rows == up.num_rows && gate.num_cols == up.num_cols;
+}
+
+void streamed_products::multiply_gated(const device::gated_matmul_args& args, const streamed_weights& gate,
+                                       const streamed_weights& up) {
+  for (std::uint32_t first = 0; first < args.num_rows; first += streamed_rows) {
+    streamed_params params{};
+    params.weights = gate;
+    params.up = up;
+    params.act = args.act;
+    params.num_rows = std::min(args.num_rows - first, streamed_rows);
+    params.x = arrange(args.x + first * args.x_stride, args.x_stride, params.num_rows, args.num_cols);
+    params.y = args.out + first * args.out_stride;
+    params.y_stride = args.out_stride;
+    launch(params);
   }
 }
 

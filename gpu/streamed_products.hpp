@@ -1,7 +1,8 @@
 #pragma once
 
 #include "gpu/kernels/streamed_params.hpp"
-#include "gpu/owners.hpp"
+#include "gpu/step_queue.hpp"
+#include "runtime/device/op_gated_matmul.hpp"
 #include "runtime/device/op_matmul.hpp"
 
 #include <span>
@@ -14,22 +15,27 @@ struct streamed_output {
   const device::matmul_output* to;
 };
 
-/// Launches the products of gpu/kernels/streamed_matmul.cuh. One a queue.
+/// Launches the products of gpu/kernels/streamed_matmul.cuh, as part of the steps of a queue. One a queue.
 class streamed_products {
  public:
-  explicit streamed_products(command_queue& queue) : queue_(queue), done_(queue.on()) {}
+  explicit streamed_products(step_queue& steps) : steps_(steps) {}
 
   /// Products of all rows of `args`, 64 at a time, with each of `outputs`.
   void multiply(const device::matmul_args& args, std::span<const streamed_output> outputs);
+  /// Whether `multiply_gated` takes the two: equal in type and shape.
+  static bool can_gate(const streamed_weights& gate, const streamed_weights& up) noexcept;
+  /// A gated product, whose products never go to memory but in parts.
+  void multiply_gated(const device::gated_matmul_args& args, const streamed_weights& gate,
+                      const streamed_weights& up);
 
  private:
-  arranged_rows arrange(const device::matmul_args& args, std::uint32_t first_row, std::uint32_t num_rows);
+  arranged_rows arrange(const float* x, std::size_t x_stride, std::uint32_t num_rows, std::uint32_t num_cols);
+  void launch(streamed_params params);
   void launch_product(const streamed_output& output, const arranged_rows& x, std::uint32_t first_row,
                       std::uint32_t num_rows);
   std::byte* room_in(memory& of, std::size_t num_bytes);
 
-  command_queue& queue_;
-  event done_;
+  step_queue& steps_;
   memory arranged_; ///< the rows at hand
   memory partial_;  ///< sums of the splits at hand
 };

@@ -24,6 +24,15 @@ void* make_memory(std::size_t num_bytes) {
   return made;
 }
 
+/// Whether a GPU would take it.
+bool can_launch(const launch_shape& shape) {
+  return shape.blocks_x != 0 && shape.blocks_y != 0 && shape.blocks_y <= 65535 && shape.threads <= 1024 &&
+         shape.shared_bytes <= 48 * 1024;
+}
+
+/// What a raw_graph is.
+using owned_graph = std::shared_ptr<emulated_graph>;
+
 } // namespace
 
 status emulated_runtime::called(const std::string& call) {
@@ -139,21 +148,22 @@ status emulated_runtime::wait_on_device(raw_stream stream, raw_event) {
 
 status emulated_runtime::copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) {
   if (const status failure = called("cudaMemcpyAsync")) return failure;
-  defer(stream, [=, this] {
-    const device_memory::access open(memory_);
-    std::memcpy(to, from, num_bytes);
-  });
+  enqueue(copy_command{to, from, num_bytes, false}, stream);
   return 0;
 }
 
 status emulated_runtime::copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) {
   if (const status failure = called("cudaMemcpyAsync")) return failure;
-  num_bytes_out_ += num_bytes;
-  defer(stream, [=, this] {
-    const device_memory::access open(memory_);
-    std::memcpy(to, from, num_bytes);
-  });
+  enqueue(copy_command{to, from, num_bytes, true}, stream);
   return 0;
+}
+
+void emulated_runtime::enqueue(const copy_command& copy, raw_stream stream) {
+  if (copy.to_host) num_bytes_out_ += copy.num_bytes;
+  defer(stream, [this, copy] {
+    const device_memory::access open(memory_);
+    std::memcpy(copy.to, copy.from, copy.num_bytes);
+  });
 }
 
 status emulated_runtime::fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) {
@@ -168,20 +178,80 @@ status emulated_runtime::fill(void* to, std::uint8_t value, std::size_t num_byte
 status emulated_runtime::launch(kernel_id kernel, const launch_shape& shape, const void* params,
                                 std::size_t params_bytes, raw_stream stream) {
   if (const status failure = called("cudaLaunchKernel")) return failure;
-  if (shape.blocks_x == 0 || shape.blocks_y == 0 || shape.blocks_y > 65535 || shape.threads > 1024 ||
-      shape.shared_bytes > 48 * 1024)
-    return invalid_value; // as a GPU would say
-  struct alignas(16) chunk {
-    std::byte bytes[16];
-  };
-  std::vector<chunk> kept(params_bytes / sizeof(chunk) + 1);
-  std::memcpy(kept.data(), params, params_bytes);
+  if (!can_launch(shape)) return invalid_value;
+  enqueue(kept_launch({kernel, shape, params, params_bytes}), stream);
+  return 0;
+}
+
+void emulated_runtime::enqueue(const kept_launch& launch, raw_stream stream) {
   const std::uint64_t seed = seed_ * 0x9E3779B97F4A7C15ULL + num_launches_.fetch_add(1);
-  defer(stream, [this, kernel, shape, seed, kept = std::move(kept)] {
+  defer(stream, [this, seed, launch] {
     const device_memory::access open(memory_);
+    const launch_shape& shape = launch.shape;
     run_grid({shape.blocks_x, shape.blocks_y, shape.threads, shape.shared_bytes}, seed,
-             [&] { run_emulated_thread(kernel, kept.data()); });
+             [&] { run_emulated_thread(launch.kernel, launch.params()); });
   });
+}
+
+status emulated_runtime::make_graph(raw_graph& out) {
+  if (const status failure = called("cudaGraphCreate")) return failure;
+  out = new owned_graph(std::make_shared<emulated_graph>());
+  ++num_owned_;
+  return 0;
+}
+
+status emulated_runtime::end_graph(raw_graph graph) {
+  delete static_cast<owned_graph*>(graph);
+  --num_owned_;
+  return called("cudaGraphDestroy");
+}
+
+status emulated_runtime::add_copy(raw_node& out, raw_graph graph, raw_node after, const copy_command& copy) {
+  if (const status failure = called("cudaGraphAddMemcpyNode1D")) return failure;
+  if (copy.num_bytes == 0) return invalid_value;
+  out = const_cast<emulated_graph::node*>((*static_cast<owned_graph*>(graph))->add(copy, after));
+  return out != nullptr ? 0 : invalid_value;
+}
+
+status emulated_runtime::add_launch(raw_node& out, raw_graph graph, raw_node after,
+                                    const launch_command& launch) {
+  if (const status failure = called("cudaGraphAddKernelNode")) return failure;
+  if (!can_launch(launch.shape)) return invalid_value;
+  out =
+      const_cast<emulated_graph::node*>((*static_cast<owned_graph*>(graph))->add(kept_launch(launch), after));
+  return out != nullptr ? 0 : invalid_value;
+}
+
+status emulated_runtime::make_executable(raw_executable& out, raw_graph graph) {
+  if (const status failure = called("cudaGraphInstantiate")) return failure;
+  out = new emulated_executable(*static_cast<owned_graph*>(graph));
+  ++num_owned_;
+  return 0;
+}
+
+status emulated_runtime::end_executable(raw_executable graph) {
+  delete static_cast<emulated_executable*>(graph);
+  --num_owned_;
+  return called("cudaGraphExecDestroy");
+}
+
+status emulated_runtime::update_copy(raw_executable graph, raw_node node, const copy_command& copy) {
+  if (const status failure = called("cudaGraphExecMemcpyNodeSetParams1D")) return failure;
+  if (copy.num_bytes == 0) return invalid_value;
+  return static_cast<emulated_executable*>(graph)->update(node, copy) ? 0 : invalid_value;
+}
+
+status emulated_runtime::update_launch(raw_executable graph, raw_node node, const launch_command& launch) {
+  if (const status failure = called("cudaGraphExecKernelNodeSetParams")) return failure;
+  if (!can_launch(launch.shape)) return invalid_value;
+  return static_cast<emulated_executable*>(graph)->update(node, kept_launch(launch)) ? 0 : invalid_value;
+}
+
+/// Commands as they are now, each in its own time: a device need not do a graph in one go.
+status emulated_runtime::launch_graph(raw_executable graph, raw_stream stream) {
+  if (const status failure = called("cudaGraphLaunch")) return failure;
+  for (const graph_command& command : static_cast<const emulated_executable*>(graph)->commands())
+    std::visit([&](const auto& c) { enqueue(c, stream); }, command);
   return 0;
 }
 

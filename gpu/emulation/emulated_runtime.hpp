@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gpu/emulation/device_memory.hpp"
+#include "gpu/emulation/emulated_graph.hpp"
 #include "gpu/runtime_api.hpp"
 
 #include <atomic>
@@ -38,6 +39,15 @@ class emulated_runtime : public runtime_api {
   status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) override;
   status launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes,
                 raw_stream stream) override;
+  status make_graph(raw_graph& out) override;
+  status end_graph(raw_graph graph) override;
+  status add_copy(raw_node& out, raw_graph graph, raw_node after, const copy_command& copy) override;
+  status add_launch(raw_node& out, raw_graph graph, raw_node after, const launch_command& launch) override;
+  status make_executable(raw_executable& out, raw_graph graph) override;
+  status end_executable(raw_executable graph) override;
+  status update_copy(raw_executable graph, raw_node node, const copy_command& copy) override;
+  status update_launch(raw_executable graph, raw_node node, const launch_command& launch) override;
+  status launch_graph(raw_executable graph, raw_stream stream) override;
   std::string describe(status failure) const override;
   failure_kind kind_of(status failure) const noexcept override;
 
@@ -48,7 +58,7 @@ class emulated_runtime : public runtime_api {
   std::uint32_t num_calls(const std::string& call) const;
   /// Bytes that the device has been told to copy to the host so far.
   std::uint64_t num_bytes_out() const noexcept { return num_bytes_out_.load(); }
-  /// What has been allocated and not released, of either kind of memory, and streams and events.
+  /// What has been allocated and not released, of either kind of memory, and streams, events and graphs.
   std::uint64_t num_owned() const noexcept { return num_owned_.load(); }
 
  protected:
@@ -63,6 +73,10 @@ class emulated_runtime : public runtime_api {
     std::uint32_t skipped = 0;
     failure_kind how = failure_kind::other;
   };
+
+  // The commands of a graph's launch and of a stream's own, once they have been accepted.
+  void enqueue(const copy_command& copy, raw_stream stream);
+  void enqueue(const kept_launch& launch, raw_stream stream);
 
   const std::uint64_t seed_;
   std::atomic<std::uint64_t> num_launches_{0};

@@ -5,9 +5,11 @@
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_kernels.cuh"
 #include "gpu/kernels/matmul.cuh"
+#include "gpu/kernels/merge_attention.cuh"
 #include "gpu/kernels/pack_weights.cuh"
 #include "gpu/kernels/probe.cuh"
 #include "gpu/kernels/row_kernels.cuh"
+#include "gpu/kernels/split_attention.cuh"
 #include "gpu/kernels/streamed_matmul.cuh"
 #include "runtime/base/check.hpp"
 
@@ -28,6 +30,8 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::embed);
   case kernel_id::rms_norm:
     return run(&emulated::rms_norm);
+  case kernel_id::residual_norm:
+    return run(&emulated::residual_norm);
   case kernel_id::rope:
     return run(&emulated::rope);
   case kernel_id::glu:
@@ -42,6 +46,16 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::kv_copy);
   case kernel_id::attention:
     return run(&emulated::attention);
+  case kernel_id::attend_f32:
+    return run(&emulated::attend_f32);
+  case kernel_id::attend_f16:
+    return run(&emulated::attend_f16);
+  case kernel_id::attend_bf16:
+    return run(&emulated::attend_bf16);
+  case kernel_id::attend_q8:
+    return run(&emulated::attend_q8);
+  case kernel_id::merge_attention:
+    return run(&emulated::merge_attention);
   case kernel_id::edit_logits:
     return run(&emulated::edit_logits);
   case kernel_id::chunk_maxima:

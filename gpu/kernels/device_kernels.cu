@@ -5,9 +5,11 @@
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_kernels.cuh"
 #include "gpu/kernels/matmul.cuh"
+#include "gpu/kernels/merge_attention.cuh"
 #include "gpu/kernels/pack_weights.cuh"
 #include "gpu/kernels/probe.cuh"
 #include "gpu/kernels/row_kernels.cuh"
+#include "gpu/kernels/split_attention.cuh"
 #include "gpu/kernels/streamed_matmul.cuh"
 
 namespace paceline::gpu {
@@ -25,6 +27,8 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::embed);
   case kernel_id::rms_norm:
     return address(&on_gpu::rms_norm);
+  case kernel_id::residual_norm:
+    return address(&on_gpu::residual_norm);
   case kernel_id::rope:
     return address(&on_gpu::rope);
   case kernel_id::glu:
@@ -39,6 +43,16 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::kv_copy);
   case kernel_id::attention:
     return address(&on_gpu::attention);
+  case kernel_id::attend_f32:
+    return address(&on_gpu::attend_f32);
+  case kernel_id::attend_f16:
+    return address(&on_gpu::attend_f16);
+  case kernel_id::attend_bf16:
+    return address(&on_gpu::attend_bf16);
+  case kernel_id::attend_q8:
+    return address(&on_gpu::attend_q8);
+  case kernel_id::merge_attention:
+    return address(&on_gpu::merge_attention);
   case kernel_id::edit_logits:
     return address(&on_gpu::edit_logits);
   case kernel_id::chunk_maxima:

@@ -20,6 +20,7 @@ enum class kernel_id : std::uint8_t {
   matmul_float,
   embed,
   rms_norm,
+  residual_norm,
   rope,
   glu,
   add,
@@ -27,6 +28,11 @@ enum class kernel_id : std::uint8_t {
   kv_write,
   kv_copy,
   attention,
+  attend_f32,
+  attend_f16,
+  attend_bf16,
+  attend_q8,
+  merge_attention,
   edit_logits,
   chunk_maxima,
   choose_rows,
@@ -140,6 +146,20 @@ struct rms_norm_params {
   float* y;
   std::size_t y_stride;
   const float* weight;
+  std::uint32_t width;
+  float epsilon;
+};
+
+/// One warp a row; grid (1, rows).
+struct residual_norm_params {
+  const float* x;
+  std::size_t x_stride;
+  float* hidden;
+  std::size_t hidden_stride;
+  float* y;
+  std::size_t y_stride;
+  const float* post_weight;
+  const float* weight; ///< may be null
   std::uint32_t width;
   float epsilon;
 };

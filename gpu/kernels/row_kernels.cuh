@@ -1,9 +1,9 @@
 #pragma once
 
+#include "gpu/kernels/activation.cuh"
 #include "gpu/kernels/pack_weights.cuh"
 #include "gpu/kernels/params.hpp"
 #include "gpu/kernels/weight_block.cuh"
-#include "runtime/device/scalar_math.hpp"
 
 #include <cmath>
 
@@ -44,14 +44,32 @@ PACELINE_DEVICE float add_lanes(float lane) {
   return lane;
 }
 
+/// What a warp multiplies a vector by to norm it: the same in all its lanes.
+PACELINE_DEVICE float norm_scale(const float* x, std::uint32_t width, float epsilon) {
+  float sum = 0; // the upper half of the warp repeats the lower one
+  for (std::uint32_t i = lane_index() % 16; i < width; i += 16) sum = std::fma(x[i], x[i], sum);
+  const float mean = add_lanes(sum) / static_cast<float>(width);
+  return 1.0F / std::sqrt(mean + epsilon);
+}
+
 PACELINE_KERNEL rms_norm(rms_norm_params p) {
   const float* const x = p.x + block_y() * p.x_stride + std::size_t{block_x()} * p.width;
   float* const y = p.y + block_y() * p.y_stride + std::size_t{block_x()} * p.width;
-  float sum = 0; // the upper half of the warp repeats the lower one
-  for (std::uint32_t i = lane_index() % 16; i < p.width; i += 16) sum = std::fma(x[i], x[i], sum);
-  const float mean = add_lanes(sum) / static_cast<float>(p.width);
-  const float scale = 1.0F / std::sqrt(mean + p.epsilon);
+  const float scale = norm_scale(x, p.width, p.epsilon);
   for (std::uint32_t i = lane_index(); i < p.width; i += warp_size) y[i] = (x[i] * scale) * p.weight[i];
+}
+
+PACELINE_KERNEL residual_norm(residual_norm_params p) {
+  const float* const x = p.x + block_y() * p.x_stride;
+  float* const hidden = p.hidden + block_y() * p.hidden_stride;
+  float* const y = p.y + block_y() * p.y_stride;
+  const float of_x = norm_scale(x, p.width, p.epsilon);
+  for (std::uint32_t i = lane_index(); i < p.width; i += warp_size)
+    hidden[i] = hidden[i] + (x[i] * of_x) * p.post_weight[i];
+  if (p.weight == nullptr) return;
+  sync_warp(); // all of the row is added
+  const float scale = norm_scale(hidden, p.width, p.epsilon);
+  for (std::uint32_t i = lane_index(); i < p.width; i += warp_size) y[i] = (hidden[i] * scale) * p.weight[i];
 }
 
 PACELINE_KERNEL rope(rope_params p) {
@@ -67,13 +85,6 @@ PACELINE_KERNEL rope(rope_params p) {
   const float a = first, b = second;
   first = std::fma(a, cosine, -(b * sine));
   second = std::fma(b, cosine, a * sine);
-}
-
-PACELINE_DEVICE float activate(device::activation act, float x) {
-  using c = device::gelu_constants;
-  const float u =
-      act == device::activation::silu ? x : (x * c::twice_root_two_over_pi) * std::fma(c::cubic, x * x, 1.0F);
-  return x / (1.0F + device::exp_reference(-u));
 }
 
 PACELINE_KERNEL glu(glu_params p) {

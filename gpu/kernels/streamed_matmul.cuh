@@ -1,12 +1,14 @@
 #pragma once
 
+#include "gpu/kernels/activation.cuh"
 #include "gpu/kernels/streamed_format.cuh"
 
 // Products that read each weight once for up to 64 rows of x (gpu/kernels/sixteen_bit.hpp defines them). A
 // warp streams two strips of 16 rows of the matrix through its part of shared memory, several tiles ahead,
 // makes operands of them in registers, and multiplies each with all tiles of 8 rows of x, which it reads from
 // the cache that all warps of a multiprocessor share. It meets no other warp. The same code, in the same
-// order, serves every number of tiles.
+// order, serves every number of tiles. A gated product has a strip of each of its two matrices in a warp, and
+// applies the activation where their sums are.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -133,9 +135,14 @@ PACELINE_DEVICE void multiply_tile(const strip_stream<Type>& strip, std::uint32_
   }
 }
 
+/// Place of a split's sum among those of one matrix.
+PACELINE_DEVICE std::size_t partial_place(const streamed_params& p, std::uint32_t row, std::uint32_t n) {
+  return (std::size_t{block_y()} * p.num_rows + row) * p.weights.num_rows + n;
+}
+
 PACELINE_DEVICE void store_sum(const streamed_params& p, std::uint32_t row, std::uint32_t n, float sum) {
   if (p.num_splits > 1) {
-    p.partial[(std::size_t{block_y()} * p.num_rows + row) * p.weights.num_rows + n] = sum;
+    p.partial[partial_place(p, row, n)] = sum;
     return;
   }
   float* const y = p.y + row * p.y_stride + n;
@@ -158,10 +165,41 @@ PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t strip, c
   }
 }
 
+/// Of the gate's and the other matrix' products with the same rows.
+PACELINE_DEVICE void store_gated(const streamed_params& p, std::uint32_t row, std::uint32_t n, float gate,
+                                 float up) {
+  if (p.num_splits > 1) {
+    p.partial[partial_place(p, row, n)] = gate;
+    p.partial[std::size_t{p.num_splits} * p.num_rows * p.weights.num_rows + partial_place(p, row, n)] = up;
+    return;
+  }
+  p.y[row * p.y_stride + n] = activate(p.act, gate) * up;
+}
+
+template <std::uint32_t NumTiles>
+PACELINE_DEVICE void store_gated_sums(const streamed_params& p, std::uint32_t strip,
+                                      const float (&multipliers)[2][2],
+                                      const strip_sums<NumTiles> (&acc)[2]) {
+  PACELINE_UNROLL
+  for (std::uint32_t j = 0; j < NumTiles; ++j) {
+    PACELINE_UNROLL
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const std::uint32_t n = strip * strip_rows + lane_index() / 4 + i / 2 * 8;
+      const std::uint32_t row = j * token_tile + lane_index() % 4 * 2 + i % 2;
+      if (n >= p.weights.num_rows || row >= p.num_rows) continue;
+      const float scale = p.x.scales[row];
+      store_gated(p, row, n, (acc[0][j][i] * (1.0F / multipliers[0][i / 2])) * scale,
+                  (acc[1][j][i] * (1.0F / multipliers[1][i / 2])) * scale);
+    }
+  }
+}
+
 template <tensor_type Type, std::uint32_t NumTiles>
 PACELINE_DEVICE void multiply_strips(const streamed_params& p) {
   constexpr streamed_layout layout = streamed_layout_of(Type);
-  const std::uint32_t first = (block_x() * stream_warps + warp_index()) * stream_strips;
+  static_assert(stream_strips == 2); // those of a gated product
+  const bool is_gated = p.up.bytes != nullptr;
+  const std::uint32_t first = (block_x() * stream_warps + warp_index()) * (is_gated ? 1 : stream_strips);
   const std::uint32_t num_strips = p.weights.num_strips();
   if (first >= num_strips) return; // the whole warp
   std::byte* const slots = shared_memory<std::byte>() + warp_index() * stream_strips * layout.slot_bytes();
@@ -169,14 +207,13 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p) {
   float multipliers[stream_strips][2];
   PACELINE_UNROLL
   for (std::uint32_t s = 0; s < stream_strips; ++s) {
-    const std::uint32_t strip =
-        first + s < num_strips ? first + s : first; // twice, if there is no second one
-    strips[s] = {p.weights.bytes + strip * p.weights.strip_bytes, slots + s * layout.slot_bytes()};
+    const streamed_weights& from = is_gated && s == 1 ? p.up : p.weights;
+    const std::uint32_t strip = is_gated || first + s >= num_strips ? first : first + s; // perhaps twice
+    strips[s] = {from.bytes + strip * from.strip_bytes, slots + s * layout.slot_bytes()};
     PACELINE_UNROLL
     for (std::uint32_t i = 0; i < 2; ++i)
-      multipliers[s][i] = Type == tensor_type::bf16
-                              ? p.weights.multipliers[strip * strip_rows + lane_index() / 4 + i * 8]
-                              : 1.0F;
+      multipliers[s][i] =
+          Type == tensor_type::bf16 ? from.multipliers[strip * strip_rows + lane_index() / 4 + i * 8] : 1.0F;
   }
   const std::uint32_t begin = block_y() * p.tiles_of_split;
   const std::uint32_t end = begin + p.tiles_of_split < p.num_tiles ? begin + p.tiles_of_split : p.num_tiles;
@@ -200,6 +237,7 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p) {
     for (std::uint32_t s = 0; s < stream_strips; ++s)
       multiply_tile<Type, NumTiles>(strips[s], tile, multipliers[s], x, acc[s]);
   }
+  if (is_gated) return store_gated_sums<NumTiles>(p, first, multipliers, acc);
   PACELINE_UNROLL
   for (std::uint32_t s = 0; s < stream_strips; ++s)
     if (first + s < num_strips) store_sums<NumTiles>(p, first + s, multipliers[s], acc[s]);
@@ -232,12 +270,20 @@ PACELINE_KERNEL stream_bf16(streamed_params p) { stream_product<tensor_type::bf1
 PACELINE_KERNEL add_splits(add_splits_params p) {
   const std::uint32_t n = index_in_row();
   if (n >= p.num_outputs) return;
-  const auto partial = [&](std::uint32_t split) {
-    return p.partial[(std::size_t{split} * p.num_rows + block_y()) * p.num_outputs + n];
+  const auto sum_of = [&](const float* partial) {
+    const auto at = [&](std::uint32_t split) {
+      return partial[(std::size_t{split} * p.num_rows + block_y()) * p.num_outputs + n];
+    };
+    float sum = at(0);
+    for (std::uint32_t split = 1; split < p.num_splits; ++split) sum = sum + at(split);
+    return sum;
   };
-  float sum = partial(0);
-  for (std::uint32_t split = 1; split < p.num_splits; ++split) sum = sum + partial(split);
+  float sum = sum_of(p.partial);
   float* const y = p.y + block_y() * p.y_stride + n;
+  if (p.partial_up != nullptr) {
+    *y = activate(p.act, sum) * sum_of(p.partial_up);
+    return;
+  }
   if (p.bias != nullptr) sum = sum + p.bias[n];
   *y = p.add ? *y + sum : sum;
 }

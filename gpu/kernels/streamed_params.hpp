@@ -50,24 +50,31 @@ struct arrange_rows_params {
 inline constexpr std::uint32_t stream_warps = 4;
 inline constexpr std::uint32_t stream_strips = 2;
 
-/// One product for up to 64 rows of x. A warp two strips; grid (strips / 8, splits).
+/// One product for up to 64 rows of x: a warp two strips; grid (strips / 8, splits). Or a gated one
+/// (runtime/device/op_gated_matmul.hpp): a warp one strip of the gate and the same of `up`; grid (strips / 4,
+/// splits).
 struct streamed_params {
   streamed_weights weights;
+  streamed_weights up; ///< as `weights` in type and shape; without bytes, if nothing is gated
+  device::activation act;
   arranged_rows x;
   std::uint32_t num_rows;       ///< of x
   std::uint32_t num_tiles;      ///< of a strip
   std::uint32_t tiles_of_split; ///< which a block multiplies with
   std::uint32_t num_splits;
-  float* partial; ///< [num_splits][num_rows][weights.num_rows], when there are several
+  float* partial; ///< [num_splits][num_rows][weights.num_rows], when there are several; behind them those of
+                  ///< `up`
   float* y;       ///< else
   std::size_t y_stride;
   const float* bias; ///< may be null
   bool add;
 };
 
-/// Sums of the splits. One thread an output; grid (outputs, rows).
+/// Sums of the splits, gated or not. One thread an output; grid (outputs, rows).
 struct add_splits_params {
   const float* partial;
+  const float* partial_up; ///< null: nothing is gated
+  device::activation act;
   std::uint32_t num_splits;
   std::uint32_t num_rows;
   std::uint32_t num_outputs;

@@ -1,7 +1,13 @@
 #include "runtime/device/ops.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/device/op_elementwise.hpp"
+#include "runtime/device/op_gated_matmul.hpp"
+#include "runtime/device/op_matmul.hpp"
+#include "runtime/device/op_residual_norm.hpp"
+#include "runtime/device/op_rms_norm.hpp"
 
+#include <array>
 #include <string>
 
 namespace paceline::device {
@@ -11,8 +17,25 @@ void ops::not_offered(std::string_view op) const {
 }
 
 void ops::matmul(const matmul_args&) { not_offered("matmul"); }
+void ops::gated_matmul(const gated_matmul_args& args) {
+  const std::uint32_t width = args.gate->num_rows();
+  const std::size_t stride = 2 * std::size_t{width};
+  float* const up = args.products + width;
+  const std::array outputs{matmul_output{args.gate, args.products, stride, nullptr, false},
+                           matmul_output{args.up, up, stride, nullptr, false}};
+  matmul({args.x, args.x_stride, args.num_rows, args.num_cols, args.two_planes, outputs});
+  glu({args.products, up, stride, args.out, args.out_stride, args.num_rows, width, args.act});
+}
 void ops::embed(const embed_args&) { not_offered("embed"); }
 void ops::rms_norm(const rms_norm_args&) { not_offered("rms_norm"); }
+void ops::residual_norm(const residual_norm_args& args) {
+  rms_norm({args.x, args.x_stride, args.x, args.x_stride, args.post_weight, args.num_rows, 1, args.width,
+            args.epsilon});
+  add({args.hidden, args.hidden_stride, args.x, args.x_stride, args.num_rows, args.width});
+  if (args.weight == nullptr) return;
+  rms_norm({args.hidden, args.hidden_stride, args.y, args.y_stride, args.weight, args.num_rows, 1, args.width,
+            args.epsilon});
+}
 void ops::rope_table(const rope_table_args&) { not_offered("rope_table"); }
 void ops::rope(const rope_args&) { not_offered("rope"); }
 void ops::kv_write(const kv_write_args&) { not_offered("kv_write"); }

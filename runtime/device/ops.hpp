@@ -10,11 +10,13 @@ struct add_args;
 struct attention_args;
 struct choose_args;
 struct embed_args;
+struct gated_matmul_args;
 struct gather_args;
 struct glu_args;
 struct kv_copy_args;
 struct kv_write_args;
 struct matmul_args;
+struct residual_norm_args;
 struct rms_norm_args;
 struct rope_args;
 struct rope_table_args;
@@ -30,8 +32,12 @@ class ops {
   virtual std::string_view level() const noexcept = 0;
 
   virtual void matmul(const matmul_args& args);
+  /// By default a `matmul` and a `glu`.
+  virtual void gated_matmul(const gated_matmul_args& args);
   virtual void embed(const embed_args& args);
   virtual void rms_norm(const rms_norm_args& args);
+  /// By default an `rms_norm`, an `add` and another `rms_norm`.
+  virtual void residual_norm(const residual_norm_args& args);
   virtual void rope_table(const rope_table_args& args);
   virtual void rope(const rope_args& args);
   virtual void kv_write(const kv_write_args& args);

@@ -4,6 +4,8 @@
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_embed.hpp"
+#include "runtime/device/op_gated_matmul.hpp"
+#include "runtime/device/op_residual_norm.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/ops.hpp"
 
@@ -87,9 +89,10 @@ class transformer::pass {
   void run() {
     embed();
     make_rope_tables();
+    if (!layers_.empty()) norm(hidden_, normed_, attention_norm(0));
     for (std::uint32_t l = 0; l < layers_.size(); ++l) {
       attend(layers_[l], kv_.layer(l));
-      feed_forward(layers_[l]);
+      feed_forward(layers_[l], l + 1 < layers_.size() ? attention_norm(l + 1) : nullptr);
       for (const tap& t : outputs_.taps)
         if (t.layer.value == l) copy_hidden(ops_.place_for(t.out));
     }
@@ -142,25 +145,32 @@ class transformer::pass {
         {x, hidden_size_, y, hidden_size_, weight, num_rows_, 1, hidden_size_, config_.norm_epsilon});
   }
 
-  /// hidden += x * weights^T + bias, the sum normed first in families that do so.
+  const float* attention_norm(std::uint32_t l) const {
+    return model_.weights_.layers[layers_[l]].attention_norm;
+  }
+
+  /// hidden += x * weights^T + bias, the sum normed first in families that do so. Then normed is hidden by
+  /// the weights `next_norm`, if there are any.
   void add_to_hidden(const float* x, std::size_t x_stride, const device::matrix& weights, const float* bias,
-                     const float* post_norm) {
+                     const float* post_norm, const float* next_norm) {
     const bool direct = post_norm == nullptr;
     const std::array outputs{
         device::matmul_output{&weights, direct ? hidden_ : normed_, hidden_size_, bias, direct}};
     ops_.matmul({x, x_stride, num_rows_, weights.num_cols(), false, outputs});
-    if (direct) return;
-    norm(normed_, normed_, post_norm);
-    ops_.add({hidden_, hidden_size_, normed_, hidden_size_, num_rows_, hidden_size_});
+    if (!direct)
+      ops_.residual_norm({normed_, hidden_size_, hidden_, hidden_size_, normed_, hidden_size_, post_norm, next_norm,
+                          num_rows_, hidden_size_, config_.norm_epsilon});
+    else if (next_norm != nullptr)
+      norm(hidden_, normed_, next_norm);
   }
 
+  /// From `normed`, as `feed_forward` is.
   void attend(std::uint32_t l, const device::kv_layer& cells) {
     const layer_weights& weights = model_.weights_.layers[l];
     const std::size_t stride = q_size_ + 2 * std::size_t{kv_size_};
     float* q = qkv_;
     float* k = q + q_size_;
     float* v = k + kv_size_;
-    norm(hidden_, normed_, weights.attention_norm);
     const std::array outputs{device::matmul_output{weights.q.get(), q, stride, weights.q_bias, false},
                              device::matmul_output{weights.k.get(), k, stride, weights.k_bias, false},
                              device::matmul_output{weights.v.get(), v, stride, weights.v_bias, false}};
@@ -180,21 +190,16 @@ class transformer::pass {
     ops_.attention({&batch_, cells, q, stride, attended_, q_size_, config_.num_heads, config_.attention_scale,
                     0, local ? config_.sliding_window : 0});
     add_to_hidden(attended_, q_size_, *weights.attention_output, weights.attention_output_bias,
-                  weights.post_attention_norm);
+                  weights.post_attention_norm, weights.ffn_norm);
   }
 
-  void feed_forward(std::uint32_t l) {
+  void feed_forward(std::uint32_t l, const float* next_norm) {
     const layer_weights& weights = model_.weights_.layers[l];
     const std::size_t stride = 2 * std::size_t{config_.ffn_size};
-    float* gate = gate_up_;
-    float* up = gate + config_.ffn_size;
-    norm(hidden_, normed_, weights.ffn_norm);
-    const std::array outputs{device::matmul_output{weights.ffn_gate.get(), gate, stride, nullptr, false},
-                             device::matmul_output{weights.ffn_up.get(), up, stride, nullptr, false}};
-    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, weights.precise_ffn_inputs, outputs});
-    ops_.glu(
-        {gate, up, stride, gate, stride, num_rows_, config_.ffn_size, activation_of(config_.activation)});
-    add_to_hidden(gate, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm);
+    ops_.gated_matmul({normed_, hidden_size_, num_rows_, hidden_size_, weights.precise_ffn_inputs,
+                       weights.ffn_gate.get(), weights.ffn_up.get(), gate_up_, gate_up_, stride,
+                       activation_of(config_.activation)});
+    add_to_hidden(gate_up_, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm, next_norm);
   }
 
   void copy_hidden(float* out) {

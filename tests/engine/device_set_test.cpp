@@ -146,6 +146,7 @@ TEST_F(engine_on_devices, say_the_same_wherever_target_and_drafter_compute) {
   EXPECT_EQ(gpu.num_opened, 0);
   EXPECT_EQ(answers(options("cuda:0/reference", "auto"), gpu), expected);
   EXPECT_GT(gpu.runtime.num_calls("cudaLaunchKernel"), 100U);
+  EXPECT_GT(gpu.runtime.num_calls("cudaGraphLaunch"), 3U) << "rounds that come again are graphs";
   EXPECT_EQ(answers(options("cuda:0/reference", "cpu"), gpu), expected);
   EXPECT_EQ(answers(options("cpu", "cuda:0/reference"), gpu), expected);
   EXPECT_EQ(gpu.num_opened, 3);
@@ -253,11 +254,14 @@ TEST_F(engine_on_devices, say_the_same_on_a_gpu_with_its_own_products_however_th
   EXPECT_EQ(answers(options("cuda:0", "auto"), gpu), expected) << "drafts of the same GPU";
   EXPECT_EQ(answers(options("cuda:0", "cuda:0/reference"), gpu), expected) << "drafts of another arithmetic";
   EXPECT_EQ(answers(options("cuda:0", "cpu"), gpu), expected) << "drafts of the CPU";
+  const auto num_graphs = gpu.runtime.num_calls("cudaGraphLaunch");
+  EXPECT_GT(num_graphs, 10U);
   for (const auto overlap : {config::overlap_mode::groups, config::overlap_mode::ahead}) {
     auto overlapped = options("cuda:0", "cpu");
     overlapped.overlap = overlap;
     EXPECT_EQ(answers(overlapped, gpu), expected);
   }
+  EXPECT_GT(gpu.runtime.num_calls("cudaGraphLaunch"), num_graphs + 3) << "overlapped ones, too";
 }
 
 TEST_F(engine_on_devices, a_gpu_without_memory_is_an_error_at_the_start) {

@@ -90,6 +90,14 @@ def test_streamed_products_keep_their_sums_in_registers(kernels):
         assert ".local" not in body, name
 
 
+def test_split_attention_keeps_its_sums_in_registers_and_reads_four_weights_at_a_time(kernels):
+    found = {k: b for k, b in kernels.items() if re.search(r"\d+(attend_\w+|merge_attention)E", k)}
+    assert len(found) == 5
+    for name, body in found.items():
+        assert ".local" not in body, name
+        assert "merge" in name or "ld.shared.v4" in body, name
+
+
 def test_no_sum_is_made_by_atomics(kernels):
     for name, body in kernels.items():
         assert not re.search(r"\b(atom|red)\.", body), name

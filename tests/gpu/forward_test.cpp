@@ -134,6 +134,42 @@ TEST_P(gpu_forward, a_rows_logits_do_not_depend_on_its_company) {
   }
 }
 
+TEST_P(gpu_forward, gives_the_same_bits_when_a_pass_comes_again) {
+  // From its third time on a pass is a graph that was launched before, now of other tokens, positions, blocks
+  // and lengths; prompts and verification alternate as they do in rounds.
+  constexpr std::uint32_t block_size = 4, num_blocks = 40;
+  test::paged_sequences paged(block_size, num_blocks, random_());
+  for (int s = 0; s < 3; ++s) paged.add_sequence(40);
+  const auto kv_here = here_->make_kv(num_blocks, block_size);
+  const auto kv_there = there_->make_kv_storage(num_blocks, block_size);
+  const auto compare = [&](const std::vector<device::batch_entry>& rows, const std::string& what) {
+    const auto batch = paged.batch(rows);
+    const auto expected = pass(batch, [&](const auto& outputs) { here_->forward(batch, *kv_here, outputs); });
+    const auto actual = pass(batch, [&](const auto& outputs) {
+      run([&](device::ops& ops) { there_->forward(ops, batch, *kv_there, outputs); });
+    });
+    EXPECT_TRUE(same_bits(expected.logits, actual.logits)) << what;
+    EXPECT_TRUE(same_bits(expected.middle, actual.middle)) << what;
+    EXPECT_TRUE(same_bits(expected.last, actual.last)) << what;
+  };
+  for (std::uint32_t s = 0; s < 3; ++s) compare(with_tokens(paged.chain_rows(s, 0, 12)), "a text");
+  const auto before = num_graph_launches();
+  constexpr std::uint32_t sizes[] = {1, 2, 4, 5, 7};
+  for (std::uint32_t time = 0; time < 4; ++time) {
+    const std::uint32_t s = time % 3, begin = 12 + 3 * (time / 3) - s;
+    for (const std::uint32_t size : sizes)
+      compare(with_tokens(paged.chain_rows(s, begin, begin + size)),
+              std::to_string(size) + " rows, time " + std::to_string(time));
+    auto mixed = with_tokens(paged.tree_rows(s, begin, {-1, 0, 0, 1, 2, 2, 5}));
+    const std::uint32_t beside = (s + 1) % 3;
+    for (const auto& row : with_tokens(paged.chain_rows(beside, 6, 7))) mixed.push_back(row);
+    compare(mixed, "a tree beside a token, time " + std::to_string(time));
+  }
+  if (before) {
+    EXPECT_EQ(*num_graph_launches() - *before, 3 * (std::size(sizes) + 1));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(models, gpu_forward,
                          testing::Values(std::tuple(architecture::llama, kv_type::f16, tensor_type::f32),
                                          std::tuple(architecture::llama, kv_type::q8, tensor_type::q8_0),

@@ -177,6 +177,31 @@ TEST_P(sixteen_bit_forward, a_rows_logits_are_the_same_in_every_cut_and_company)
   EXPECT_TRUE(same_bits(whole, in_passes(rows, {5, 1, 69}, beside))) << "beside another sequence";
 }
 
+TEST_P(sixteen_bit_forward, a_rows_logits_are_the_same_when_its_pass_comes_again) {
+  // The first time as commands, then as a graph, then as that graph with the cells of another pool. A last
+  // pass has never come before: it reads what the graphs have written.
+  paged_->add_sequence(36);
+  const auto rows = with_tokens(paged_->chain_rows(0, 0, 36));
+  const std::vector<std::uint32_t> sizes{7, 1, 5, 9};
+  const auto and_last = [&](std::uint32_t num_rows) {
+    auto all = sizes;
+    all.push_back(num_rows);
+    return in_passes(rows, all);
+  };
+  in_passes(rows, {36}); // memory grows
+  const auto before = num_graph_launches();
+  const auto expected = and_last(14);
+  std::vector<std::unique_ptr<model::kv_storage>> in_the_way; // of the pool before, whose memory is free
+  for (std::uint32_t again = 0; again < 3; ++again) {
+    in_the_way.push_back(make_kv());
+    const auto actual = and_last(10 + again);
+    EXPECT_TRUE(same_bits(std::span(expected).first(actual.size()), actual)) << again;
+  }
+  if (before) {
+    EXPECT_EQ(*num_graph_launches() - *before, 3 * sizes.size());
+  }
+}
+
 TEST_P(sixteen_bit_forward, rows_of_a_tree_equal_those_of_a_chain) {
   constexpr std::uint32_t base = 13;
   paged_->add_sequence(30);

@@ -12,6 +12,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -27,6 +28,9 @@ bool tested_gpu_is_emulated();
 
 /// What the device made last runs on; null where this machine has no GPU.
 runtime_api* tested_runtime();
+
+/// Launches of graphs on the device made last; none where nobody counts.
+std::optional<std::uint32_t> num_graph_launches();
 
 /// Arrays on a GPU and ops on them, for tests that compare with the host's references.
 class gpu_test : public testing::Test {

@@ -23,4 +23,6 @@ bool tested_gpu_is_emulated() { return true; }
 
 runtime_api* tested_runtime() { return runtime.get(); }
 
+std::optional<std::uint32_t> num_graph_launches() { return runtime->num_calls("cudaGraphLaunch"); }
+
 } // namespace paceline::gpu

@@ -1,12 +1,7 @@
 // Attention and KV cells of a GPU against the reference: equal to the bit, over trees, windows, groups and
 // types.
-#include "runtime/cpu/row_kernels.hpp"
-#include "tests/gpu/tested_device.hpp"
-#include "tests/support/paged_sequences.hpp"
-#include "tests/support/row_cases.hpp"
+#include "tests/gpu/kernels/kv_pools.hpp"
 #include "tests/support/tensor_compare.hpp"
-
-#include <limits>
 
 namespace paceline::gpu {
 namespace {
@@ -14,8 +9,6 @@ namespace {
 using testing_support::same_bits;
 
 constexpr float guard = 12345.678F;
-
-using test::attention_case;
 
 const attention_case attention_cases[] = {
     {3, 3, 64, 16, kv_type::f16, 0, 0},   {4, 1, 256, 32, kv_type::f16, 70, 0},
@@ -26,62 +19,9 @@ const attention_case attention_cases[] = {
     {4, 1, 256, 32, kv_type::q8, 70, 0},  {6, 2, 20, 5, kv_type::q8, 0, 30},
 };
 
-/// A pool of NaN on the host, and the same on the GPU. Arrays are whole floats, so that they can be
-/// downloaded.
-class two_pools {
- public:
-  two_pools(const attention_case& c, std::uint32_t num_blocks)
-      : keys_(std::size_t{num_blocks} * c.num_kv_heads * c.head_dim * c.block_size *
-                  traits_of(c.type).value_bytes,
-              std::byte{0xff}),
-        values_(keys_), scales_(std::size_t{2} * num_blocks * c.num_kv_heads * c.block_size,
-                                std::numeric_limits<float>::quiet_NaN()),
-        here_{keys_.data(), values_.data(), c.type,
-              num_blocks,   c.block_size,   c.num_kv_heads,
-              c.head_dim,   scales_.data(), scales_.data() + scales_.size() / 2} {}
-
-  const device::kv_layer& here() const { return here_; }
-  std::vector<std::byte>& keys() { return keys_; }
-  std::vector<std::byte>& values() { return values_; }
-  std::vector<float>& scales() { return scales_; }
-
- private:
-  std::vector<std::byte> keys_, values_;
-  std::vector<float> scales_;
-  device::kv_layer here_;
-};
-
-class gpu_attention : public gpu_test {
+class gpu_attention : public kv_pool_test {
  protected:
-  /// The layer of `pools` with the GPU's copies of its arrays as they are now.
-  device::kv_layer there(two_pools& pools) {
-    device::kv_layer layer = pools.here();
-    layer.keys = upload(pools.keys());
-    layer.values = upload(pools.values());
-    layer.key_scales = upload(pools.scales());
-    layer.value_scales = layer.key_scales + pools.scales().size() / 2;
-    return layer;
-  }
-
-  void expect_equal(two_pools& pools, const device::kv_layer& layer, const attention_case& c) {
-    EXPECT_EQ(pools.keys(), download(static_cast<const std::byte*>(layer.keys), pools.keys().size())) << c;
-    EXPECT_EQ(pools.values(), download(static_cast<const std::byte*>(layer.values), pools.values().size()))
-        << c;
-    const auto scales = download(layer.key_scales, pools.scales().size());
-    EXPECT_EQ(std::memcmp(scales.data(), pools.scales().data(), scales.size() * sizeof(float)), 0) << c;
-  }
-
-  /// Random keys and values in every slot of every sequence.
-  void fill(two_pools& pools, test::paged_sequences& paged, const attention_case& c) {
-    const std::size_t stride = std::size_t{c.num_kv_heads} * c.head_dim;
-    for (std::uint32_t s = 0; s < paged.num_sequences(); ++s) {
-      const auto rows = paged.every_slot(s);
-      const auto keys = values(rows.size() * stride), x = values(rows.size() * stride);
-      const auto batch = paged.batch(rows);
-      cpu::reference_row_kernels().kv_write({&batch, pools.here(), keys.data(), x.data(), stride},
-                                            {0, static_cast<std::uint32_t>(rows.size())});
-    }
-  }
+  gpu_attention() : kv_pool_test(arithmetic::reference) {}
 };
 
 TEST_F(gpu_attention, kv_write_equals_the_reference) {

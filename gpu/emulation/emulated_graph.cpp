@@ -1,0 +1,54 @@
+#include "gpu/emulation/emulated_graph.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <utility>
+
+namespace paceline::gpu::emulation {
+
+kept_launch::kept_launch(const launch_command& from)
+    : kernel(from.kernel), shape(from.shape), params_(from.params_bytes / sizeof(chunk) + 1) {
+  std::memcpy(params_.data(), from.params, from.params_bytes);
+}
+
+const emulated_graph::node* emulated_graph::add(graph_command what, const void* after) {
+  const auto found = std::ranges::find_if(nodes_, [&](const node& n) { return &n == after; });
+  if (after != nullptr && found == nodes_.end()) return nullptr;
+  nodes_.push_back({std::move(what), after != nullptr ? &*found : nullptr});
+  return &nodes_.back();
+}
+
+std::vector<const emulated_graph::node*> emulated_graph::in_order() const {
+  std::vector<const node*> order;
+  std::set<const node*> done{nullptr};
+  while (order.size() < nodes_.size()) {
+    const auto next = std::find_if(nodes_.rbegin(), nodes_.rend(), [&](const node& n) {
+      return !done.contains(&n) && done.contains(n.after);
+    });
+    done.insert(&*next); // there is one: nodes come after such as were added before
+    order.push_back(&*next);
+  }
+  return order;
+}
+
+emulated_executable::emulated_executable(const std::shared_ptr<const emulated_graph>& from) : from_(from) {
+  for (const emulated_graph::node* const node : from->in_order()) {
+    numbers_[node] = commands_.size();
+    commands_.push_back(node->what);
+  }
+}
+
+bool emulated_executable::update(const void* node, graph_command what) {
+  const auto found = numbers_.find(node);
+  if (from_.expired() || found == numbers_.end()) return false;
+  graph_command& to = commands_[found->second];
+  if (to.index() != what.index()) return false;
+  if (const auto* const copy = std::get_if<copy_command>(&what);
+      copy != nullptr && copy->to_host != std::get<copy_command>(to).to_host)
+    return false;
+  to = std::move(what);
+  return true;
+}
+
+} // namespace paceline::gpu::emulation

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "gpu/kernels/dialect.cuh"
+#include "runtime/device/op_glu.hpp"
+#include "runtime/device/scalar_math.hpp"
+
+#include <cmath>
+
+namespace paceline::gpu::PACELINE_KERNEL_SPACE {
+
+/// The gate's function, as runtime/device/op_glu.hpp rounds it.
+PACELINE_DEVICE float activate(device::activation act, float x) {
+  using c = device::gelu_constants;
+  const float u =
+      act == device::activation::silu ? x : (x * c::twice_root_two_over_pi) * std::fma(c::cubic, x * x, 1.0F);
+  return x / (1.0F + device::exp_reference(-u));
+}
+
+} // namespace paceline::gpu::PACELINE_KERNEL_SPACE

@@ -1,0 +1,142 @@
+#pragma once
+
+#include "gpu/kernels/params.hpp"
+
+// Attention of a GPU under `arithmetic::sixteen_bit`: the contract, beside that of
+// runtime/device/op_attention.hpp (docs/decisions/0504 says why there are two). What a row sees, and in which
+// slots, is as there.
+//
+// **Splits.** Positions are cut at multiples of `kv_split`, whatever the row: Flash-Decoding (Dao, Haziza,
+// Massa, Sizov, 2023), with splits that do not move when the context grows. For one row, head and split i, in
+// float32 and over the positions j of it that the row sees:
+//
+//     s_j = chain of fma(query[d], key_j[d], .) over d = 0, 1, ..., from 0
+//           q8: times j's key scale; then times `scale`; with a soft cap cap * tanh(s_j * (1 / cap))
+//     m_i = max s_j
+//     p_j = exp(s_j - m_i)
+//     l_i = sum of p_j in 32 lanes, lane = j mod 32, positions in order; lanes added in halves (16, 8, 4, 2,
+//     1) acc_i[d] = chain of fma(p_j, value_j[d], .) in order of j, from 0; q8: of (p_j * j's value scale)
+//     and
+//           the code, the product in brackets rounded
+//
+// **Merge** of the row's splits, ascending: m = max m_i, w_i = exp(m_i - m),
+//
+//     l = chain of fma(l_i, w_i, .), acc[d] = chain of fma(acc_i[d], w_i, .), both from 0
+//     out[d] = acc[d] / l
+//
+// Every step is rounded once; exp and tanh are those of runtime/device/scalar_math.hpp. No step knows of
+// other rows, slots, blocks or of how many splits a launch has: a row's bits are the same in any company, and
+// on any GPU. tests/gpu/kernels/split_attention_reference.cpp derives what they may be off from exact sums.
+
+namespace paceline::gpu {
+
+/// Positions of a split. A guess: 64 KiB of F16 cells at head_dim 128, and 64 blocks at 1024 positions with 8
+/// key-value heads.
+inline constexpr std::uint32_t kv_split = 128;
+/// Threads of a block that attends: one a position, then one a dimension.
+inline constexpr std::uint32_t split_threads = 128;
+/// Threads of a block that merges.
+inline constexpr std::uint32_t merge_threads = 128;
+
+/// Cells of tree paths that the rows of a tile of several may have, all together.
+inline constexpr std::uint32_t most_path_cells = 64;
+/// Cells that a tile reads of a split: those in the slots of their positions, then those on paths.
+inline constexpr std::uint32_t tile_columns = kv_split + most_path_cells;
+/// Dimensions of a key, and positions of values, that a thread has on their way to it at a time.
+inline constexpr std::uint32_t kv_batch = 16;
+
+/// Rows and heads that read the same cells together are queries of one tile, 32 at most, with large heads 16.
+inline constexpr std::uint32_t most_tile_queries = 32;
+constexpr std::uint32_t tile_queries_for(std::uint32_t head_dim) {
+  return head_dim <= 128 ? most_tile_queries : most_tile_queries / 2;
+}
+
+/// Consecutive rows of one sequence.
+struct row_tile {
+  std::uint32_t first_row;
+  std::uint32_t num_rows;
+};
+
+/// What a tile's row sees of the split at hand, counted from the split's begin; nothing if first >= end.
+struct seen_positions {
+  std::uint32_t first;
+  std::uint32_t
+      linear; ///< those before it lie in the slots of their own numbers, the others on the row's path
+  std::uint32_t end;
+  std::uint32_t path_column; ///< of the first one on the path
+  std::uint32_t path_at;     ///< its index in `paths`
+};
+
+/// A tile and a split, in shared memory. Behind it: queries [queries][padded head_dim], of which the padding
+/// is 0, then scores [queries][tile_columns].
+struct alignas(16) tile_memory {
+  std::uint32_t masks[tile_columns]; ///< the queries that see a column
+  std::size_t cells[tile_columns];   ///< as kv_layer::scale_index
+  seen_positions rows[most_tile_queries];
+  std::uint32_t num_linear;  ///< columns before those on paths
+  std::uint32_t num_columns; ///< whole multiples of kv_batch, those behind the last one seen by nobody
+};
+
+constexpr std::uint32_t padded_head_dim(std::uint32_t head_dim) {
+  return (head_dim + kv_batch - 1) / kv_batch * kv_batch;
+}
+constexpr std::uint32_t tile_bytes_for(std::uint32_t num_queries, std::uint32_t head_dim) {
+  return static_cast<std::uint32_t>(sizeof(tile_memory) + std::size_t{num_queries} *
+                                                              (padded_head_dim(head_dim) + tile_columns) *
+                                                              sizeof(float));
+}
+
+/// What of the splits waits to be merged, [num_splits][num_rows][num_heads], of values [head_dim] each.
+struct split_partials {
+  float* values; ///< acc
+  float* maxima; ///< m
+  float* sums;   ///< l
+};
+
+/// Rows [first_row, first_row + num_rows) and splits [first_split, first_split + num_splits) of a launch.
+struct split_range {
+  std::uint32_t first_row;
+  std::uint32_t num_rows;
+  std::uint32_t first_split;
+  std::uint32_t num_splits;
+};
+
+/// One block a tile, a split and some heads of one key-value head; grid (parts of heads * key-value heads *
+/// splits, tiles). A kernel for each type of cell. There may be blocks behind the last split of a row, which
+/// have nothing to do: launches differ less if their splits are a power of two.
+struct attend_params {
+  batch_view batch;
+  device::kv_layer layer;
+  const float* queries;
+  std::size_t query_stride;
+  const row_tile* tiles;
+  split_range range;
+  split_partials out;
+  std::uint32_t num_heads;       ///< of queries
+  std::uint32_t heads_of_tile;   ///< of one key-value head
+  std::uint32_t queries_of_tile; ///< room for them: 8, 16 or 32
+  float scale;
+  float soft_cap;
+  std::uint32_t window;
+};
+
+/// One block a head of a row; grid (query heads, rows).
+struct merge_attention_params {
+  const device::batch_entry* rows; ///< of the batch
+  split_range range;
+  split_partials from;
+  float* out;
+  std::size_t out_stride;
+  std::uint32_t num_heads;
+  std::uint32_t head_dim;
+  std::uint32_t window;
+};
+
+/// Some splits of a row, in shared memory.
+struct merge_memory {
+  float weights[merge_threads];
+  float sums[merge_threads];
+  float warp_max[merge_threads / 32];
+};
+
+} // namespace paceline::gpu

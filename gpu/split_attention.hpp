@@ -1,0 +1,40 @@
+#pragma once
+
+#include "gpu/attention_plan.hpp"
+#include "gpu/step_queue.hpp"
+#include "runtime/device/op_attention.hpp"
+
+#include <cstddef>
+#include <span>
+
+namespace paceline::gpu {
+
+/// Launches attention of gpu/kernels/split_attention_params.hpp, as part of the steps of a queue. One a
+/// queue.
+class split_attention {
+ public:
+  /// What one launch's splits may leave to be merged: of 8 rows of a model of 32 heads of 128 dimensions 64
+  /// thousand positions.
+  static constexpr std::size_t usual_bytes = std::size_t{64} << 20;
+
+  explicit split_attention(step_queue& steps, std::size_t most_bytes = usual_bytes)
+      : steps_(steps), most_bytes_(most_bytes) {}
+
+  /// Attention of all rows of `args`. `tiles` are those of `tile_rows`; `tiles_there` and `batch` the
+  /// device's copies.
+  void attend(const device::attention_args& args, std::span<const row_tile> tiles,
+              const row_tile* tiles_there, const batch_view& batch);
+
+ private:
+  split_partials room_for(const split_range& range, const attention_shape& shape);
+  void attend_slice(const device::attention_args& args, const tile_slice& slice, const row_tile* tiles_there,
+                    std::uint32_t queries_of_tile, const batch_view& batch);
+
+  step_queue& steps_;
+  const std::size_t most_bytes_;
+  memory partials_; ///< of the slice at hand
+};
+
+attention_shape shape_of(const device::attention_args& args) noexcept;
+
+} // namespace paceline::gpu

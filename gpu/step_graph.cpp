@@ -1,0 +1,55 @@
+#include "gpu/step_graph.hpp"
+
+#include <string>
+
+namespace paceline::gpu {
+namespace {
+
+std::string of_kernel(const launch_command& launch) {
+  return " of kernel " + std::to_string(static_cast<int>(launch.kernel));
+}
+
+} // namespace
+
+step_graph::step_graph(const device_context& on) : on_(on) {
+  on_.require(on_.api.make_graph(graph_), "cudaGraphCreate");
+}
+
+step_graph::~step_graph() {
+  on_.api.use(on_.index); // the owner may go on any thread
+  if (executable_ != nullptr) on_.api.end_executable(executable_);
+  on_.api.end_graph(graph_);
+}
+
+void step_graph::add(const copy_command& copy) {
+  raw_node made = nullptr;
+  on_.require(on_.api.add_copy(made, graph_, last(), copy), "cudaGraphAddMemcpyNode1D");
+  nodes_.push_back(made);
+}
+
+void step_graph::add(const launch_command& launch) {
+  raw_node made = nullptr;
+  on_.require(on_.api.add_launch(made, graph_, last(), launch), "cudaGraphAddKernelNode" + of_kernel(launch));
+  nodes_.push_back(made);
+}
+
+void step_graph::instantiate() {
+  on_.require(on_.api.make_executable(executable_, graph_),
+              "cudaGraphInstantiate of " + std::to_string(nodes_.size()) + " nodes");
+}
+
+void step_graph::update(std::size_t node, const copy_command& copy) {
+  on_.require(on_.api.update_copy(executable_, nodes_.at(node), copy), "cudaGraphExecMemcpyNodeSetParams1D");
+}
+
+void step_graph::update(std::size_t node, const launch_command& launch) {
+  on_.require(on_.api.update_launch(executable_, nodes_.at(node), launch),
+              "cudaGraphExecKernelNodeSetParams" + of_kernel(launch));
+}
+
+void step_graph::launch(const command_queue& queue) {
+  on_.require(on_.api.launch_graph(executable_, queue.raw()),
+              "cudaGraphLaunch of " + std::to_string(nodes_.size()) + " nodes");
+}
+
+} // namespace paceline::gpu

@@ -1,0 +1,191 @@
+#include "gpu/step_queue.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::gpu {
+namespace {
+
+/// Params are given to kernels from here, so they begin where any struct may.
+constexpr std::size_t params_alignment = alignof(std::max_align_t);
+
+} // namespace
+
+// ---- what a step is
+// ---------------------------------------------------------------------------------------------------
+
+bool step_queue::command::is_like(const command& other) const noexcept {
+  if (what != other.what) return false;
+  return what != command_kind::launch ||
+         (kernel == other.kernel && shape == other.shape && num_bytes == other.num_bytes);
+}
+
+bool step_queue::step::is_like(const step& other) const noexcept {
+  return std::ranges::equal(commands, other.commands,
+                            [](const command& a, const command& b) { return a.is_like(b); });
+}
+
+bool step_queue::step::says_the_same(std::size_t number, const step& other) const noexcept {
+  const command &a = commands[number], &b = other.commands[number];
+  if (a.what != command_kind::launch) return a.to == b.to && a.from == b.from && a.num_bytes == b.num_bytes;
+  return std::memcmp(params.data() + a.params_at, other.params.data() + b.params_at, a.num_bytes) == 0;
+}
+
+launch_command step_queue::step::launch(std::size_t number) const noexcept {
+  const command& c = commands[number];
+  return {c.kernel, c.shape, params.data() + c.params_at, c.num_bytes};
+}
+
+// ---- noting
+// -----------------------------------------------------------------------------------------------------------
+
+void step_queue::copy_in(void* to, const void* from, std::size_t num_bytes) {
+  if (num_bytes != 0) note({command_kind::copy_in, {}, {}, to, from, num_bytes, 0}, nullptr);
+}
+
+void step_queue::copy_out(void* to, const void* from, std::size_t num_bytes) {
+  if (num_bytes != 0) note({command_kind::copy_out, {}, {}, to, from, num_bytes, 0}, nullptr);
+}
+
+void step_queue::note(command c, const void* params) {
+  if (params != nullptr) {
+    c.params_at = (noted_.params.size() + params_alignment - 1) / params_alignment * params_alignment;
+    noted_.params.resize(c.params_at + c.num_bytes);
+    std::memcpy(noted_.params.data() + c.params_at, params, c.num_bytes);
+  }
+  noted_.commands.push_back(c);
+  if (is_direct_) issue_each(std::exchange(noted_, {}));
+}
+
+void step_queue::go_on_directly() {
+  if (is_direct_) return;
+  is_direct_ = true;
+  issue_each(std::exchange(noted_, {}));
+}
+
+void step_queue::forget() noexcept {
+  noted_ = {};
+  is_direct_ = false;
+}
+
+// ---- issuing
+// ----------------------------------------------------------------------------------------------------------
+
+void step_queue::issue_each(const step& from) {
+  for (std::size_t i = 0; i < from.commands.size(); ++i) {
+    const command& c = from.commands[i];
+    switch (c.what) {
+    case command_kind::copy_in:
+      queue_.copy_in(c.to, c.from, c.num_bytes);
+      break;
+    case command_kind::copy_out:
+      queue_.copy_out(c.to, c.from, c.num_bytes);
+      break;
+    case command_kind::launch:
+      queue_.launch(c.kernel, c.shape, from.params.data() + c.params_at, c.num_bytes);
+      break;
+    }
+  }
+}
+
+step_queue::known_shape* step_queue::find() {
+  const auto found =
+      std::ranges::find_if(shapes_, [&](const known_shape& known) { return known.latest.is_like(noted_); });
+  if (found == shapes_.end()) return nullptr;
+  std::rotate(shapes_.begin(), found, found + 1);
+  return &shapes_.front();
+}
+
+void step_queue::remember(step&& from) {
+  if (shapes_.size() == max_shapes) shapes_.pop_back(); // also if under way: the device keeps what it needs
+  shapes_.push_front({std::move(from), nullptr, false});
+}
+
+std::unique_ptr<step_graph> step_queue::make_graph(const device_context& on, const step& from) {
+  auto made = std::make_unique<step_graph>(on);
+  for (std::size_t i = 0; i < from.commands.size(); ++i) {
+    if (from.commands[i].what == command_kind::launch)
+      made->add(from.launch(i));
+    else
+      made->add(from.commands[i].copy());
+  }
+  made->instantiate();
+  return made;
+}
+
+void step_queue::refuse(known_shape& known, const error& why) {
+  known.graph = nullptr;
+  known.is_refused = true;
+  if (!std::exchange(has_said_, true) && on().say)
+    on().say("steps go on without a CUDA graph: " + why.message());
+}
+
+void step_queue::prepare(known_shape& known) {
+  if (known.is_refused) return;
+  try {
+    if (!known.graph) {
+      known.graph = make_graph(on(), noted_);
+      return;
+    }
+    for (std::size_t i = 0; i < noted_.commands.size(); ++i) {
+      if (noted_.says_the_same(i, known.latest)) continue;
+      if (noted_.commands[i].what == command_kind::launch)
+        known.graph->update(i, noted_.launch(i));
+      else
+        known.graph->update(i, noted_.commands[i].copy());
+    }
+  } catch (const cuda_failure& e) {
+    // What has been changed of the graph does not matter: it is never launched again.
+    refuse(known, e.error());
+    if (e.error().code() == errc::device_lost) throw;
+  }
+}
+
+void step_queue::launch_graph(known_shape& known) {
+  try {
+    known.graph->launch(queue_);
+  } catch (const cuda_failure& e) {
+    refuse(known, e.error()); // the program fails; the next one does without
+    throw;
+  }
+}
+
+void step_queue::issue() {
+  is_direct_ = false;
+  if (noted_.commands.empty()) return;
+  known_shape* const known = find();
+  if (known == nullptr) {
+    step fresh = std::exchange(noted_, {}); // over, whatever becomes of it
+    issue_each(fresh);
+    remember(std::move(fresh));
+    return;
+  }
+  try {
+    prepare(*known);
+  } catch (...) {
+    known->graph = nullptr; // it may do some of what was noted, and some of what it did before
+    forget();
+    throw;
+  }
+  std::swap(known->latest, noted_);
+  noted_.commands.clear(), noted_.params.clear(); // their room is for the next step
+  if (known->graph)
+    launch_graph(*known);
+  else
+    issue_each(known->latest);
+}
+
+void step_queue::finish() {
+  issue();
+  done_.record(queue_);
+  done_.wait();
+}
+
+void step_queue::make_room(memory& of, std::size_t num_bytes) {
+  if (of.size_bytes() >= num_bytes) return;
+  finish();
+  of = {}; // never both at once
+  of = memory(on(), memory_kind::on_device, num_bytes);
+}
+
+} // namespace paceline::gpu

@@ -1,0 +1,178 @@
+// Ops of a GPU's 16-bit arithmetic as graphs: the bits that they have without, when all has changed that may
+// change between launches of one graph.
+#include "runtime/device/op_elementwise.hpp"
+#include "runtime/device/op_gated_matmul.hpp"
+#include "runtime/device/op_matmul.hpp"
+#include "runtime/device/op_residual_norm.hpp"
+#include "tests/gpu/kernels/kv_pools.hpp"
+#include "tests/support/tensor_compare.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+namespace paceline::gpu {
+namespace {
+
+using device::tensor_type;
+using testing_support::random_tensor;
+using testing_support::same_bits;
+
+constexpr float guard = 12345.678F;
+constexpr std::uint32_t too_many_rows = 65; // for a graph
+
+class kernels_in_graphs : public kv_pool_test {
+ protected:
+  kernels_in_graphs() : kv_pool_test(arithmetic::sixteen_bit) {}
+
+  /// An op with arguments, and where its results are.
+  struct prepared {
+    std::function<void(device::ops&)> op;
+    const float* out;
+    std::size_t size;
+  };
+  /// What attention is over.
+  struct attended {
+    explicit attended(test::paged_sequences sequences) : paged(std::move(sequences)) {}
+    test::paged_sequences paged;
+    std::vector<device::batch_entry> rows;
+  };
+  /// The op for the `time`th time: always the same launches, over memory of its own.
+  using preparation = std::function<prepared(std::uint32_t time)>;
+
+  void expect_the_same_bits(const preparation& prepare) {
+    float* const numbers = upload(std::vector<float>(std::size_t{2} * too_many_rows));
+    const auto many_rows = [&](device::ops& ops) {
+      ops.gather({numbers, 1, numbers + too_many_rows, 1, nullptr, too_many_rows, 1});
+    };
+    for (std::uint32_t time = 0; time < 5; ++time) {
+      random_.seed(time);
+      const prepared direct = prepare(time);
+      // What is noted between ops over many rows is issued directly, also where memory grows meanwhile.
+      EXPECT_EQ(num_graphs_of([&](device::ops& ops) { many_rows(ops), direct.op(ops), many_rows(ops); }), 0U);
+      const auto expected = download(direct.out, direct.size);
+      random_.seed(time);
+      const prepared again = prepare(time);
+      EXPECT_EQ(num_graphs_of(again.op), time == 0 ? 0U : expected_graphs_) << "time " << time;
+      EXPECT_TRUE(same_bits(expected, download(again.out, again.size))) << "time " << time;
+    }
+  }
+
+  /// Graphs that a program is launched as; what is expected of it where nobody counts.
+  std::uint32_t num_graphs_of(const std::function<void(device::ops&)>& program) {
+    const auto before = num_graph_launches();
+    expected_graphs_ = before ? 1 : 0;
+    run(program);
+    return before ? *num_graph_launches() - *before : 0;
+  }
+
+  prepared attention(std::uint32_t length, std::uint32_t num_chain, std::uint32_t window) {
+    const attention_case c{4, 2, 32, 16, kv_type::f16, window, 0};
+    const std::uint32_t num_blocks = length / c.block_size + 8;
+    const auto of = std::make_shared<attended>(test::paged_sequences(c.block_size, num_blocks, random_()));
+    of->paged.add_sequence(length);
+    two_pools pools(c, num_blocks);
+    fill(pools, of->paged, c);
+    of->rows = of->paged.tree_rows(0, length - 20 - num_chain, {-1, 0, 0, 1, 2, 2, 5, 3});
+    for (const auto& row : of->paged.chain_rows(0, length - num_chain, length)) of->rows.push_back(row);
+    const std::size_t width = std::size_t{c.num_heads} * c.head_dim, size = of->rows.size() * width;
+    const device::attention_args args{nullptr,
+                                      there(pools),
+                                      upload(values(size)),
+                                      width,
+                                      upload(std::vector<float>(size, guard)),
+                                      width,
+                                      c.num_heads,
+                                      0.125F,
+                                      c.soft_cap,
+                                      c.window};
+    return {[of, args](device::ops& ops) {
+              const device::row_batch batch = of->paged.batch(of->rows);
+              device::attention_args with_batch = args;
+              with_batch.batch = &batch;
+              ops.attention(with_batch);
+            },
+            args.out, size};
+  }
+
+  prepared gated_matmul(std::uint32_t num_rows, std::uint32_t width, std::uint32_t num_cols,
+                        device::activation act) {
+    const auto gate = std::shared_ptr(pack(random_tensor(tensor_type::q8_0, width, num_cols, random_)));
+    const auto up = std::shared_ptr(pack(random_tensor(tensor_type::q8_0, width, num_cols, random_)));
+    const std::size_t size = std::size_t{num_rows} * width;
+    const float* const x = upload(values(std::size_t{num_rows} * num_cols, 0.1F));
+    float* const between = upload(std::vector<float>(2 * size, guard));
+    float* const out = upload(std::vector<float>(size, guard));
+    return {[=](device::ops& ops) {
+              ops.gated_matmul(
+                  {x, num_cols, num_rows, num_cols, false, gate.get(), up.get(), between, out, width, act});
+            },
+            out, size};
+  }
+
+  prepared residual_norm(bool has_next) {
+    constexpr std::uint32_t width = 100, num_rows = 3;
+    constexpr std::size_t size = std::size_t{width} * num_rows;
+    auto hidden_and_y = values(size);
+    hidden_and_y.resize(2 * size, guard);
+    float* const hidden = upload(hidden_and_y);
+    const device::residual_norm_args args{upload(values(size)),
+                                          width,
+                                          hidden,
+                                          width,
+                                          hidden + size,
+                                          width,
+                                          upload(values(width)),
+                                          has_next ? upload(values(width)) : nullptr,
+                                          num_rows,
+                                          width,
+                                          1e-6F};
+    return {[=](device::ops& ops) { ops.residual_norm(args); }, hidden, 2 * size};
+  }
+
+ private:
+  std::uint32_t expected_graphs_ = 0;
+};
+
+TEST_F(kernels_in_graphs, attention_of_other_lengths_and_windows) {
+  // Four splits, or three in the place of four.
+  constexpr std::uint32_t lengths[] = {400, 290, 390, 300, 500};
+  expect_the_same_bits([&](std::uint32_t time) {
+    return attention(lengths[time], 3, time == 4 ? 300 : time % 2 == 0 ? 0 : 200);
+  });
+}
+
+TEST_F(kernels_in_graphs, gated_products_in_one_split) {
+  expect_the_same_bits([&](std::uint32_t time) {
+    return gated_matmul(5, 37, 256, time % 2 == 0 ? device::activation::silu : device::activation::gelu_tanh);
+  });
+}
+
+TEST_F(kernels_in_graphs, gated_products_in_several_splits) {
+  expect_the_same_bits([&](std::uint32_t time) {
+    return gated_matmul(9, 150, 768,
+                        time % 2 == 0 ? device::activation::silu : device::activation::gelu_tanh);
+  });
+}
+
+TEST_F(kernels_in_graphs, norms_on_either_side_of_an_addition) {
+  expect_the_same_bits([&](std::uint32_t time) { return residual_norm(time % 2 == 0); });
+}
+
+TEST_F(kernels_in_graphs, ops_over_many_rows_are_none_however_few_their_tiles_and_slices) {
+  const prepared attend = attention(200, too_many_rows, 0);
+  const prepared gated = gated_matmul(too_many_rows, 37, 256, device::activation::silu);
+  const auto weights = pack(random_tensor(tensor_type::bf16, 40, 64, random_));
+  const float* const x = upload(values(std::size_t{too_many_rows} * 64));
+  const std::array outputs{device::matmul_output{
+      weights.get(), upload(std::vector<float>(std::size_t{too_many_rows} * 40)), 40, nullptr, false}};
+  const auto multiply = [&](device::ops& ops) { ops.matmul({x, 64, too_many_rows, 64, false, outputs}); };
+  for (int time = 0; time < 4; ++time) {
+    EXPECT_EQ(num_graphs_of(attend.op), 0U) << "attention";
+    EXPECT_EQ(num_graphs_of(gated.op), 0U) << "a gated product";
+    EXPECT_EQ(num_graphs_of(multiply), 0U) << "a product";
+  }
+}
+
+} // namespace
+} // namespace paceline::gpu

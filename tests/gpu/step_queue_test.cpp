@@ -1,0 +1,360 @@
+#include "gpu/step_queue.hpp"
+
+#include "gpu/emulation/emulated_runtime.hpp"
+#include "tests/gpu/scripted_runtime.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace paceline::gpu {
+namespace {
+
+constexpr std::uint32_t count = 8;
+constexpr std::size_t bytes = count * sizeof(float);
+
+/// A queue, two sums on the device, and what the device says. Stream 0 of its runtime.
+class sums_on_gpu {
+ public:
+  explicit sums_on_gpu(emulation::emulated_runtime& api)
+      : on{api, 0, "cuda:0", arithmetic::reference, [this](const std::string& r) { said.push_back(r); }},
+        queue(on, 0), steps(queue), numbers_(on, memory_kind::on_device, bytes),
+        sums_(on, memory_kind::on_device, 2 * bytes), sent_(on, memory_kind::pinned, 4 * bytes),
+        fetched_(on, memory_kind::pinned, 2 * bytes) {
+    queue.fill(sums_.data(), 0, 2 * bytes);
+  }
+
+  /// One of the two sums, what is added to it lies in one of four places meanwhile.
+  struct where {
+    std::size_t sum = 0;
+    std::size_t sent_at = 0;
+    std::uint32_t width = count;    ///< of what is added
+    std::uint32_t num_blocks = 1;   ///< more than one have nothing to do
+    std::size_t bytes_back = bytes; ///< of the sum
+  };
+
+  /// Sends `value`s, adds them to a sum, and fetches it.
+  void note(float value, const where& to) {
+    std::fill_n(sent(to.sent_at), count, value);
+    steps.copy_in(numbers_.data(), sent(to.sent_at), bytes);
+    steps.launch(
+        kernel_id::add, {to.num_blocks, 1, 32, 0},
+        add_params{sum_at(to.sum), count, reinterpret_cast<float*>(numbers_.data()), count, to.width});
+    steps.copy_out(fetched_.data() + to.sum * bytes, sum_at(to.sum), to.bytes_back);
+  }
+  void note(float value) { note(value, {}); }
+  /// The same as a step.
+  void add(float value, const where& to) {
+    note(value, to);
+    steps.issue();
+  }
+  void add(float value) { add(value, {}); }
+
+  float* sent(std::size_t at) { return reinterpret_cast<float*>(sent_.data() + at * bytes); }
+  /// As fetched last.
+  float sum(std::size_t which = 0, std::size_t at = 0) const {
+    return reinterpret_cast<const float*>(fetched_.data())[which * count + at];
+  }
+
+  std::vector<std::string> said;
+  device_context on;
+  command_queue queue;
+  step_queue steps;
+
+ private:
+  float* sum_at(std::size_t which) { return reinterpret_cast<float*>(sums_.data()) + which * count; }
+
+  memory numbers_, sums_, sent_, fetched_;
+};
+
+TEST(step_queue, a_step_that_comes_again_is_launched_as_one_graph) {
+  emulation::emulated_runtime runtime;
+  sums_on_gpu data(runtime);
+  for (int i = 1; i <= 5; ++i) {
+    data.add(static_cast<float>(i));
+    EXPECT_EQ(data.sum(), static_cast<float>(i * (i + 1) / 2)) << "with the memory as it is then";
+  }
+  EXPECT_EQ(runtime.num_calls("cudaLaunchKernel"), 1U) << "the first, as it came";
+  EXPECT_EQ(runtime.num_calls("cudaGraphInstantiate"), 1U);
+  EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), 4U);
+  EXPECT_EQ(runtime.num_calls("cudaGraphExecKernelNodeSetParams"), 0U) << "nothing has changed";
+  EXPECT_EQ(runtime.num_calls("cudaGraphExecMemcpyNodeSetParams1D"), 0U);
+}
+
+TEST(step_queue, a_graph_does_what_its_commands_say_now) {
+  emulation::emulated_runtime runtime;
+  sums_on_gpu data(runtime);
+  data.add(1, {.sum = 0});
+  data.add(2, {.sum = 1}); // makes the graph, of other addresses than the first
+  EXPECT_EQ(data.sum(0), 1);
+  EXPECT_EQ(data.sum(1), 2);
+  data.add(4, {.sum = 0}); // and back
+  EXPECT_EQ(data.sum(0), 5);
+  data.add(8, {.sum = 0, .width = count / 2, .bytes_back = bytes / 2}); // half of it, and of it half fetched
+  EXPECT_EQ(data.sum(0, 0), 13);
+  EXPECT_EQ(data.sum(0, count - 1), 5);
+  data.add(16, {.sum = 0, .sent_at = 3});
+  EXPECT_EQ(data.sum(0, 0), 29);
+  EXPECT_EQ(data.sum(0, count - 1), 21) << "a whole one again";
+  EXPECT_EQ(runtime.num_calls("cudaGraphInstantiate"), 1U);
+  EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), 4U);
+  EXPECT_EQ(runtime.num_calls("cudaGraphExecKernelNodeSetParams"), 3U) << "of each step that changed it";
+  EXPECT_EQ(runtime.num_calls("cudaGraphExecMemcpyNodeSetParams1D"), 4U)
+      << "back, half, whole, and from there";
+}
+
+TEST(step_queue, a_launch_under_way_does_what_it_was_to_do) {
+  scripted_runtime runtime;
+  sums_on_gpu data(runtime);
+  for (int i = 0; i < 2; ++i) {
+    data.add(1);
+    data.steps.finish();
+  }
+  runtime.follow(std::vector<std::size_t>(3 * 3 + 1, 0)); // three steps and the event of a wait
+  data.add(2, {.sum = 0, .sent_at = 0});
+  data.add(3, {.sum = 1, .sent_at = 1}); // changes the graph while its launch has not begun
+  data.add(4, {.sum = 0, .sent_at = 2});
+  EXPECT_EQ(runtime.num_done(), 0U);
+  EXPECT_EQ(data.sum(0), 2) << "nothing has been done";
+  data.steps.finish();
+  EXPECT_EQ(data.sum(0), 8);
+  EXPECT_EQ(data.sum(1), 3);
+}
+
+TEST(step_queue, memory_used_again_before_its_graph_has_read_it_shows) {
+  // What the pools of memory are there to prevent is not hidden by the emulation.
+  scripted_runtime runtime;
+  sums_on_gpu data(runtime);
+  for (int i = 0; i < 2; ++i) {
+    data.add(1);
+    data.steps.finish();
+  }
+  runtime.follow(std::vector<std::size_t>(2 * 3 + 1, 0));
+  data.add(2);
+  data.add(4); // in the place of the 2
+  data.steps.finish();
+  EXPECT_EQ(data.sum(0), 10) << "twice the 4";
+}
+
+TEST(step_queue, a_step_of_another_shape_is_another_one) {
+  emulation::emulated_runtime runtime;
+  sums_on_gpu data(runtime);
+  for (int i = 1; i <= 3; ++i)
+    for (const std::uint32_t num_blocks : {1U, 2U}) data.add(1, {.num_blocks = num_blocks});
+  EXPECT_EQ(data.sum(), 6);
+  EXPECT_EQ(runtime.num_calls("cudaGraphInstantiate"), 2U);
+  EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), 4U);
+  data.note(1);
+  data.add(1); // twice as long
+  data.steps.copy_out(data.sent(3), data.sent(2), 0);
+  data.steps.launch(kernel_id::add, {0, 1, 32, 0}, add_params{});
+  data.steps.issue(); // nothing at all
+  EXPECT_EQ(data.sum(), 8);
+  EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), 4U);
+}
+
+TEST(step_queue, kernels_are_part_of_the_shape) {
+  emulation::emulated_runtime runtime;
+  sums_on_gpu data(runtime);
+  const memory at(data.on, memory_kind::on_device, bytes), back(data.on, memory_kind::pinned, bytes);
+  data.queue.fill(at.data(), 0, bytes);
+  std::fill_n(data.sent(0), count, 1.0F);
+  auto* const values = reinterpret_cast<float*>(at.data());
+  const auto* const fetched = reinterpret_cast<const float*>(back.data());
+  static_assert(sizeof(add_params) != sizeof(gather_params));
+  for (int i = 0; i < 3; ++i) {
+    data.steps.copy_in(values, data.sent(0), bytes);
+    data.steps.launch(kernel_id::add, {1, 1, 32, 0}, add_params{values, count, values, count, count});
+    data.steps.copy_out(back.data(), values, bytes);
+    data.steps.issue();
+    EXPECT_EQ(fetched[0], 2);
+    data.steps.copy_in(values, data.sent(0), bytes);
+    data.steps.launch(kernel_id::gather, {1, 1, 32, 0},
+                      gather_params{values, count, values, count, nullptr, count});
+    data.steps.copy_out(back.data(), values, bytes);
+    data.steps.issue();
+    EXPECT_EQ(fetched[0], 1);
+  }
+  EXPECT_EQ(runtime.num_calls("cudaGraphInstantiate"), 2U);
+}
+
+TEST(step_queue, shapes_that_have_not_come_for_long_are_forgotten) {
+  emulation::emulated_runtime runtime;
+  {
+    sums_on_gpu data(runtime);
+    data.add(1);
+    data.add(1);
+    data.add(1, {.num_blocks = 2});
+    data.add(1, {.num_blocks = 2});
+    const auto owned = runtime.num_owned();
+    for (std::uint32_t other = 3; other < 3 + step_queue::max_shapes - 1; ++other) {
+      data.add(1, {.num_blocks = other});
+      if (other == 10) data.add(1); // comes again
+    }
+    EXPECT_EQ(runtime.num_owned(), owned - 2) << "one of the graphs, and what launches it";
+    const auto num_launches = runtime.num_calls("cudaGraphLaunch");
+    data.add(1);
+    EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), num_launches + 1) << "the other is still there";
+    data.add(1, {.num_blocks = 2});
+    EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), num_launches + 1) << "new again";
+    EXPECT_EQ(data.sum(), static_cast<float>(4 + step_queue::max_shapes - 1 + 3));
+  }
+  EXPECT_EQ(runtime.num_owned(), 0U);
+}
+
+TEST(step_queue, a_large_step_is_issued_as_it_comes) {
+  emulation::emulated_runtime runtime;
+  sums_on_gpu data(runtime);
+  for (int i = 1; i <= 3; ++i) {
+    data.note(1);
+    data.steps.go_on_directly();
+    EXPECT_EQ(data.sum(), static_cast<float>(2 * i - 1));
+    data.note(1);
+    EXPECT_EQ(data.sum(), static_cast<float>(2 * i));
+    data.steps.issue();
+    EXPECT_EQ(data.sum(), static_cast<float>(2 * i));
+  }
+  EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), 0U);
+  data.add(1);
+  data.add(1);
+  EXPECT_EQ(data.sum(), 8);
+  EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), 1U) << "the next step may be a graph";
+}
+
+TEST(step_queue, what_is_forgotten_is_not_issued) {
+  emulation::emulated_runtime runtime;
+  sums_on_gpu data(runtime);
+  for (int i = 1; i <= 3; ++i) {
+    data.note(5, {.sum = 1});
+    data.steps.forget();
+    data.steps.issue();
+    data.add(1);
+    EXPECT_EQ(data.sum(0), static_cast<float>(i));
+  }
+  EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), 2U);
+  data.add(1, {.sum = 1});
+  EXPECT_EQ(data.sum(1), 1);
+}
+
+TEST(step_queue, makes_room_when_what_is_noted_and_under_way_has_been_done) {
+  scripted_runtime runtime;
+  sums_on_gpu data(runtime);
+  memory room(data.on, memory_kind::on_device, bytes);
+  runtime.follow(std::vector<std::size_t>(2 * 3 + 2, 0));
+  data.add(1, {.sent_at = 0});
+  data.note(2, {.sent_at = 1});
+  data.steps.make_room(room, bytes);
+  EXPECT_EQ(runtime.num_done(), 0U) << "there is room";
+  const auto num_released = runtime.num_calls("cudaFree");
+  data.steps.make_room(room, bytes + 1);
+  EXPECT_EQ(runtime.num_calls("cudaFree"), num_released + 1);
+  EXPECT_EQ(data.sum(), 3) << "done before the old memory went";
+  EXPECT_EQ(room.size_bytes(), bytes + 1);
+}
+
+TEST(step_queue, a_shape_that_cannot_become_a_graph_goes_on_without) {
+  for (const char* call :
+       {"cudaGraphCreate", "cudaGraphAddKernelNode", "cudaGraphAddMemcpyNode1D", "cudaGraphInstantiate"}) {
+    for (const auto how : {failure_kind::other, failure_kind::out_of_memory}) {
+      emulation::emulated_runtime runtime;
+      {
+        sums_on_gpu data(runtime);
+        runtime.fail(call, 0, how);
+        for (int i = 1; i <= 4; ++i) {
+          data.add(1);
+          EXPECT_EQ(data.sum(), static_cast<float>(i)) << call;
+        }
+        EXPECT_EQ(runtime.num_calls("cudaGraphCreate"), 1U) << call << ": it is not tried again";
+        EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), 0U) << call;
+        runtime.fail(call, 0, how);
+        for (int i = 0; i < 3; ++i) data.add(1, {.num_blocks = 2});
+        EXPECT_EQ(runtime.num_calls("cudaGraphCreate"), 2U) << call << ": another shape is";
+        EXPECT_EQ(data.sum(), 7);
+        ASSERT_EQ(data.said.size(), 1U) << call << ": said once";
+        EXPECT_EQ(data.said[0].find("steps go on without a CUDA graph: cuda:0: " + std::string(call)), 0U)
+            << data.said[0];
+        EXPECT_NE(data.said[0].find(", at gpu/step_graph.cpp:"), std::string::npos) << data.said[0];
+      }
+      EXPECT_EQ(runtime.num_owned(), 0U) << call;
+    }
+  }
+}
+
+TEST(step_queue, a_graph_that_cannot_be_changed_goes_and_its_step_is_done_without) {
+  for (const char* call : {"cudaGraphExecKernelNodeSetParams", "cudaGraphExecMemcpyNodeSetParams1D"}) {
+    emulation::emulated_runtime runtime;
+    sums_on_gpu data(runtime);
+    data.add(1, {.sum = 0});
+    data.add(1, {.sum = 0});
+    runtime.fail(call, 0, failure_kind::other);
+    for (int i = 1; i <= 3; ++i) {
+      data.add(1, {.sum = 1, .sent_at = 1});
+      EXPECT_EQ(data.sum(1), static_cast<float>(i)) << call;
+      data.add(1, {.sum = 0});
+      EXPECT_EQ(data.sum(0), static_cast<float>(2 + i)) << call;
+    }
+    EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), 1U) << call;
+    ASSERT_EQ(data.said.size(), 1U);
+    EXPECT_NE(data.said[0].find(call), std::string::npos) << data.said[0];
+  }
+}
+
+TEST(step_queue, a_launch_that_fails_is_an_error_with_its_call_device_and_place) {
+  emulation::emulated_runtime runtime;
+  sums_on_gpu data(runtime);
+  data.add(1);
+  runtime.fail("cudaGraphLaunch", 0, failure_kind::out_of_memory);
+  try {
+    data.add(1);
+    ADD_FAILURE() << "not told";
+  } catch (const cuda_failure& e) {
+    EXPECT_EQ(e.error().code(), errc::resource_exhausted);
+    const std::string& told = e.error().message();
+    EXPECT_EQ(
+        told.find("cuda:0: cudaGraphLaunch of 3 nodes: emulated: out of memory, at gpu/step_graph.cpp:"), 0U)
+        << told;
+  }
+  data.steps.issue();
+  data.add(1);
+  EXPECT_EQ(data.sum(), 2) << "the failed step is over, those that follow do without the graph";
+  EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), 1U);
+  EXPECT_EQ(data.said.size(), 1U);
+}
+
+TEST(step_queue, a_lost_device_is_told_by_whatever_call_meets_it) {
+  for (const char* call :
+       {"cudaGraphCreate", "cudaGraphAddKernelNode", "cudaGraphAddMemcpyNode1D", "cudaGraphInstantiate",
+        "cudaGraphLaunch", "cudaGraphExecKernelNodeSetParams", "cudaGraphExecMemcpyNodeSetParams1D"}) {
+    emulation::emulated_runtime runtime;
+    {
+      sums_on_gpu data(runtime);
+      data.add(1);
+      runtime.fail(call, 0, failure_kind::device_lost);
+      try {
+        data.add(1);
+        data.add(1, {.sum = 1, .sent_at = 1});
+        ADD_FAILURE() << call;
+      } catch (const cuda_failure& e) {
+        EXPECT_EQ(e.error().code(), errc::device_lost) << call;
+        EXPECT_NE(e.error().message().find(call), std::string::npos) << e.error().message();
+      }
+      data.steps.issue(); // nothing is left
+    }
+    EXPECT_EQ(runtime.num_owned(), 0U) << call;
+  }
+}
+
+TEST(step_queue, a_step_whose_issue_fails_is_over) {
+  emulation::emulated_runtime runtime;
+  sums_on_gpu data(runtime);
+  data.note(1);
+  runtime.fail("cudaLaunchKernel", 0, failure_kind::other);
+  EXPECT_THROW(data.steps.issue(), cuda_failure);
+  data.add(1);
+  EXPECT_EQ(data.sum(), 1) << "what failed is not issued again";
+}
+
+} // namespace
+} // namespace paceline::gpu

@@ -1,0 +1,194 @@
+// Programs that come again, as graphs, over a GPU that does its commands as late, and in as strange an order,
+// as it may.
+#include "gpu/cuda_stream.hpp"
+
+#include "tests/gpu/rows_on_gpu.hpp"
+#include "tests/gpu/scripted_runtime.hpp"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <optional>
+#include <stdexcept>
+
+namespace paceline::gpu {
+namespace {
+
+TEST(stream_graphs, give_what_programs_ask_for_in_every_order_of_two_streams_commands) {
+  const auto orders =
+      interleavings(pick_commands + fetch_commands + end_commands, fetch_commands + end_commands);
+  ASSERT_EQ(orders.size(), 210U);
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    scripted_runtime runtime;
+    rows_on_gpu data(runtime);
+    auto first = data.gpu->make_stream("first", 0), second = data.gpu->make_stream("second", 0);
+    std::vector<float> a(width), b(width);
+    for (std::uint32_t row = 1; row < 5; ++row) { // as it comes, as a graph, and as that changed, twice
+      if (row == 4) runtime.follow(orders[i]);
+      std::fill(a.begin(), a.end(), -1.0F), std::fill(b.begin(), b.end(), -1.0F);
+      const auto a_done = first->submit("pick and fetch", {}, [&](device::ops& ops) {
+        data.pick(ops, data.slot(row % 3), row);
+        data.fetch(ops, a, data.slot(row % 3));
+      });
+      const auto b_done = second->submit(
+          "fetch", {}, [&](device::ops& ops) { data.fetch(ops, b, data.rows() + (7 - row) * width); });
+      a_done.wait(), b_done.wait();
+      ASSERT_FALSE(a_done.failure() || b_done.failure()) << "order " << i;
+      ASSERT_EQ(a, row_of(static_cast<float>(row))) << "order " << i;
+      ASSERT_EQ(b, row_of(static_cast<float>(7 - row))) << "order " << i;
+    }
+    ASSERT_EQ(runtime.num_calls("cudaGraphInstantiate"), 2U);
+    ASSERT_EQ(runtime.num_calls("cudaGraphLaunch"), 6U);
+    ASSERT_GT(runtime.num_calls("cudaGraphExecKernelNodeSetParams"), 3U);
+  }
+}
+
+// The producer picks a row, and another one that is nobody's business; the consumer fetches what was picked.
+// Its first command is the wait for the producer's end. All three programs are graphs.
+constexpr std::size_t picked_by = pick_commands + end_commands, of_producer = 2 * picked_by;
+constexpr std::size_t of_consumer = 1 + fetch_commands + end_commands;
+
+/// Whether a device may take the order: not if stream 2 begins before what it waits for is done.
+bool is_legal(std::span<const std::size_t> order) {
+  return std::ranges::count(
+             order.first(static_cast<std::size_t>(std::ranges::find(order, 2U) - order.begin())), 1U) >=
+         static_cast<std::ptrdiff_t>(picked_by);
+}
+
+/// What the consumer gets in an order.
+std::vector<float> fetched_from_producer(std::span<const std::size_t> order, bool with_waits) {
+  scripted_runtime runtime;
+  rows_on_gpu data(runtime);
+  auto producer = data.gpu->make_stream("producer", 0), consumer = data.gpu->make_stream("consumer", 0);
+  auto other = data.gpu->make_stream("other", 0);
+  std::vector<float> got(width);
+  const auto pick = [&](std::size_t slot, std::uint32_t row) {
+    return producer->submit("pick", {},
+                            [&data, slot, row](device::ops& ops) { data.pick(ops, data.slot(slot), row); });
+  };
+  for (std::uint32_t row = 1; row < 3; ++row) { // the shapes come twice
+    pick(2, row).wait();
+    consumer->submit("fetch", {}, [&](device::ops& ops) { data.fetch(ops, got, data.slot(2)); }).wait();
+    EXPECT_EQ(got, row_of(static_cast<float>(row)));
+  }
+  std::vector<std::size_t> script{3}; // nothing is done before the consumer has begun
+  script.insert(script.end(), order.begin(), order.end());
+  runtime.follow(std::move(script));
+  if (!with_waits) runtime.forget_waits();
+  std::promise<void> begun;
+  const auto picked = pick(0, 3), more = pick(1, 5);
+  const auto done = consumer->submit("fetch", {picked}, [&](device::ops& ops) {
+    begun.set_value();
+    data.fetch(ops, got, data.slot(0));
+  });
+  begun.get_future().wait();
+  other->submit("now", {}, [](device::ops&) {});
+  done.wait(), more.wait();
+  EXPECT_FALSE(done.failure() || more.failure());
+  EXPECT_EQ(runtime.num_calls("cudaStreamWaitEvent"), 1U);
+  EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), 5U) << "the second of each, and the three";
+  return got;
+}
+
+TEST(stream_graphs, wait_on_the_device_for_graphs_of_other_streams_in_every_order_it_may_take) {
+  std::size_t num_legal = 0, num_wrong_without = 0;
+  for (const auto& order : interleavings(of_producer, of_consumer)) {
+    if (is_legal(order)) {
+      ++num_legal;
+      ASSERT_EQ(fetched_from_producer(order, true), row_of(3)) << "order " << num_legal;
+    } else if (num_wrong_without == 0) {
+      num_wrong_without += fetched_from_producer(order, false) != row_of(3) ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(num_legal, 56U);
+  EXPECT_EQ(num_wrong_without, 1U) << "it is the wait that makes the results right";
+}
+
+TEST(stream_graphs, a_program_that_ends_early_has_asked_for_nothing_of_its_last_step) {
+  emulation::emulated_runtime runtime;
+  rows_on_gpu data(runtime);
+  auto stream = data.gpu->make_stream("s", 0);
+  std::vector<float> got(width);
+  for (std::uint32_t row = 1; row < 4; ++row) {
+    stream->submit("pick", {}, [&](device::ops& ops) { data.pick(ops, data.slot(0), row); }).wait();
+    const auto cancelled = stream->submit("cancelled", {}, [&](device::ops& ops) {
+      data.pick(ops, data.slot(0), 7);
+      throw std::runtime_error("cancelled");
+    });
+    bool ran = false;
+    const auto after = stream->submit("after", {cancelled}, [&](device::ops& ops) {
+      ran = true;
+      data.pick(ops, data.slot(0), 6);
+    });
+    const auto done =
+        stream->submit("fetch", {}, [&](device::ops& ops) { data.fetch(ops, got, data.slot(0)); });
+    done.wait();
+    EXPECT_TRUE(cancelled.failure() && after.failure());
+    EXPECT_FALSE(ran || done.failure());
+    EXPECT_EQ(got, row_of(static_cast<float>(row)));
+  }
+  EXPECT_EQ(runtime.num_calls("cudaGraphLaunch"), 4U);
+}
+
+TEST(stream_graphs, a_launch_that_fails_fails_its_program_alone) {
+  emulation::emulated_runtime runtime;
+  rows_on_gpu data(runtime);
+  auto stream = data.gpu->make_stream("s", 0);
+  std::vector<float> got(width);
+  const auto fetch = [&](std::size_t row) {
+    const auto done = stream->submit("fetch", {}, [&data, &got, row](device::ops& ops) {
+      data.fetch(ops, got, data.rows() + row * width);
+    });
+    done.wait();
+    return done.failure();
+  };
+  EXPECT_FALSE(fetch(1));
+  runtime.fail("cudaGraphLaunch", 0, failure_kind::other);
+  const auto failure = fetch(2);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->code(), errc::internal);
+  EXPECT_EQ(failure->message().find("s/fetch: cuda:0: cudaGraphLaunch of 2 nodes: "), 0U)
+      << failure->message();
+  EXPECT_NE(failure->message().find(", at gpu/step_graph.cpp:"), std::string::npos) << failure->message();
+  EXPECT_FALSE(fetch(3));
+  EXPECT_EQ(got, row_of(3));
+}
+
+TEST(stream_graphs, every_call_may_fail_and_nothing_leaks) {
+  for (const char* call :
+       {"cudaGraphCreate", "cudaGraphAddKernelNode", "cudaGraphAddMemcpyNode1D", "cudaGraphInstantiate",
+        "cudaGraphExecKernelNodeSetParams", "cudaGraphExecMemcpyNodeSetParams1D", "cudaGraphLaunch",
+        "cudaGraphExecDestroy", "cudaGraphDestroy"}) {
+    for (const auto how : {failure_kind::other, failure_kind::out_of_memory, failure_kind::device_lost}) {
+      for (std::uint32_t skipped = 0;; ++skipped) {
+        emulation::emulated_runtime runtime;
+        runtime.fail(call, skipped, how);
+        {
+          rows_on_gpu data(runtime);
+          auto first = data.gpu->make_stream("f", 0), second = data.gpu->make_stream("s", 0);
+          std::vector<float> got(width);
+          for (std::uint32_t row = 1; row < 5; ++row) {
+            const auto picked =
+                first->submit("pick", {}, [&](device::ops& ops) { data.pick(ops, data.slot(row % 2), row); });
+            const auto done = second->submit(
+                "fetch", {picked}, [&](device::ops& ops) { data.fetch(ops, got, data.slot(row % 2)); });
+            done.wait();
+            if (const auto failure = done.failure()) {
+              const bool tells = how == failure_kind::device_lost || std::string(call) == "cudaGraphLaunch";
+              ASSERT_TRUE(tells) << call << " number " << skipped << ": " << failure->message();
+              ASSERT_EQ(failure->code() == errc::device_lost, how == failure_kind::device_lost);
+            } else {
+              ASSERT_EQ(got, row_of(static_cast<float>(row))) << call << " number " << skipped;
+            }
+          }
+        }
+        ASSERT_EQ(runtime.num_owned(), 0U) << call << " number " << skipped;
+        if (runtime.num_calls(call) <= skipped) break;
+        ASSERT_LT(skipped, 100U) << call;
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace paceline::gpu
