@@ -376,5 +376,31 @@ TEST(exactness, a_shared_prefix_is_not_computed_again_and_changes_nothing) {
   EXPECT_EQ(sim.client(2).num_cached, 0U);
 }
 
+/// Replies that end at every place of a block, right behind it too: the last token's cell is computed by nobody, and tokens
+/// that were drafted and rejected are not part of what is cached.
+TEST(exactness, a_dialogue_goes_on_from_the_cached_cells_of_its_replies) {
+  for (std::uint32_t reply = 3; reply < 12; ++reply) {
+    SCOPED_TRACE("replies of " + std::to_string(reply));
+    simulation_options options;
+    options.target = small_target();
+    std::vector<simulated_drafter> drafters;
+    drafters.push_back({drafter_called("half_right", small_target()), 4, 0});
+    simulation sim(options, std::move(drafters));
+    auto request = request_number(2, 1.0F);
+    request.stop.max_tokens = reply;
+    for (std::size_t turn = 0; turn < 5; ++turn) {
+      sim.submit(request, 1);
+      ASSERT_TRUE(sim.run());
+      ASSERT_EQ(sim.client(turn).tokens, decode_plainly(sim.target(), request)) << "turn " << turn;
+      const auto num_before = static_cast<std::uint32_t>(request.prompt.size());
+      if (turn > 0) {
+        EXPECT_GE(sim.client(turn).num_cached + reply + 2 * options.block_size, num_before) << "its dialogue is cached";
+      }
+      for (const token_id token : sim.client(turn).tokens) request.prompt.push_back(token);
+      for (std::int32_t i = 0; i < 3; ++i) request.prompt.emplace_back(40 + i); // what the user says next
+    }
+  }
+}
+
 } // namespace
 } // namespace paceline
