@@ -28,7 +28,8 @@ class pass_cost {
   double ratio(std::uint32_t rows) const noexcept;
   /// Whether a pass over so many rows ran lately.
   bool seen_lately(std::uint32_t rows) const noexcept;
-  /// The same if curves had steps, and sizes not seen lately cost no more than the next smaller one that was.
+  /// The cost if the curve had steps: sizes not seen lately cost no more than the next smaller one that was,
+  /// up to the largest one that was.
   pass_cost hopeful() const noexcept;
   /// Passes since the last one over so many rows; since the first one of all if there was none.
   std::uint64_t age(std::uint32_t rows) const noexcept {
