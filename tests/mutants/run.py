@@ -30,7 +30,7 @@ def copy_tree(to: pathlib.Path) -> None:
         if not source.is_file() or (copy.is_file() and copy.read_bytes() == source.read_bytes()):
             continue
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source, copy)
+        shutil.copyfile(source, copy)  # with a new time: what a run that was stopped had built of it is stale
 
 
 def build(folder: pathlib.Path, targets: set[str], jobs: int) -> bool:
