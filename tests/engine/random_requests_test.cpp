@@ -1,6 +1,7 @@
 // Everything a request may ask for, at random: the reply is the same, to the byte, with and without speculation.
 // PACELINE_RANDOM_REQUESTS sets how many are tried.
 #include "engine/probe.hpp"
+#include "runtime/sampling/pipeline.hpp"
 #include "tests/engine/generation.hpp"
 #include "tests/support/test_drafters.hpp"
 
@@ -137,12 +138,24 @@ void expect_same_reply(const generation& a, const generation& b) {
   ASSERT_FALSE(a.has_gap() || b.has_gap());
 }
 
+/// Log-probabilities are those of the model: bias, penalties and temperature choose tokens and do not show there.
+void expect_logprobs_of_the_model(const model::hash_model& target, const generation_request& r, const generation& reply) {
+  std::vector<token_id> context = r.prompt;
+  for (const auto& said : reply.logprobs()) {
+    const auto logits = target.logits_after(context);
+    const auto raw = sampling::log_softmax_of(logits, said.token, *r.sampling.num_logprobs);
+    ASSERT_TRUE(same(said, {said.token, raw.chosen, raw.top})) << "token " << context.size() - r.prompt.size();
+    context.push_back(said.token);
+  }
+}
+
 TEST(random_requests, give_the_same_reply_with_and_without_speculation) {
   const char* const wanted = std::getenv("PACELINE_RANDOM_REQUESTS");
   const std::uint32_t num_requests = wanted != nullptr ? static_cast<std::uint32_t>(std::atoi(wanted)) : 20'000;
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   request_maker make(seed);
+  const model::hash_model target(hash_config());
   auto started = engine_probe::start(engine_with_drafters(), registry());
   ASSERT_TRUE(started) << started.error().message();
   std::uint64_t drafted = 0, accepted = 0, stopped = 0;
@@ -164,6 +177,7 @@ TEST(random_requests, give_the_same_reply_with_and_without_speculation) {
       SCOPED_TRACE(describe(requests[i]));
       ASSERT_NE(plain[i].last().finish, finish_reason::error) << plain[i].last().failure->message();
       expect_same_reply(plain[i], speculative[i]);
+      expect_logprobs_of_the_model(target, requests[i], plain[i]);
       drafted += speculative[i].last().speculation->num_draft_tokens;
       accepted += speculative[i].last().speculation->num_accepted_tokens;
       stopped += plain[i].last().finish == finish_reason::stop ? 1 : 0;

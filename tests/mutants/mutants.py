@@ -117,5 +117,5 @@ MUTANTS = [
     Mutant("a_rows_bits_depend_on_the_number_of_rows", "vLLM #54506, llama.cpp #25618",
            (("runtime/cpu/matmul.cpp", "  kernels_.quantise(x, num_blocks, first, stride);\n",
              "  kernels_.quantise(x, num_blocks, first, stride);\n"
-             "  if (group.num_rows > 4) first->values[0] = static_cast<std::int8_t>(first->values[0] ^ 1);\n"),), (MATMUL,)),
+             "  if (group.num_rows > 4) first->q[0] = static_cast<std::int8_t>(first->q[0] ^ 1);\n"),), (MATMUL,)),
 ]
