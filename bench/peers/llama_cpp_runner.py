@@ -17,8 +17,7 @@ from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
 
 def open_model(args, **more):
-    return Llama(args.model, n_ctx=args.context, n_threads=args.threads, n_threads_batch=args.threads,
-                 logits_all=False, verbose=False, **more)
+    return Llama(args.model, n_ctx=args.context, n_threads=args.threads, n_threads_batch=args.threads, verbose=False, **more)
 
 
 def made_up(model, count, seed):
@@ -62,7 +61,8 @@ def prefill(args):
 
 def lookup(args):
     plain = open_model(args)
-    looking = open_model(args, draft_model=LlamaPromptLookupDecoding(num_pred_tokens=args.draft_length))
+    # It keeps the logits of all rows, and makes room for them only when told so (a prompt over 512 tokens fails else).
+    looking = open_model(args, logits_all=True, draft_model=LlamaPromptLookupDecoding(num_pred_tokens=args.draft_length))
     pairs = []
     with open(args.workload, encoding="utf-8") as file:
         items = [json.loads(line) for line in file][: args.requests]
