@@ -10,7 +10,7 @@
 
 namespace paceline::cpu {
 
-/// Half-open range of rows that one call computes.
+/// Half-open range of rows (or splits) that one call computes.
 struct row_range {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
@@ -26,6 +26,22 @@ struct attention_unit {
 };
 inline constexpr std::uint32_t attention_unit_queries = 12;
 
+/// What the splits of an attention op bring, apart, so that several threads can share a row: of split s, row
+/// r and query head h, at number (r * num_heads + h) * num_splits + s, the maximum, the sum and `acc_stride`
+/// values. What a row does not see is neither written nor read.
+struct attention_parts {
+  float* max = nullptr;
+  float* sum = nullptr;
+  float* acc = nullptr;
+  std::uint32_t num_splits = 0;
+  std::uint32_t acc_stride = 0; ///< head_dim rounded up to a multiple of 16
+
+  std::size_t index(std::uint32_t row, std::uint32_t num_heads, std::uint32_t head,
+                    std::uint32_t split) const noexcept {
+    return (std::size_t{row} * num_heads + head) * num_splits + split;
+  }
+};
+
 /// The ops that work row by row, at one kernel level. Levels agree to the bit; `reference_row_kernels` is the
 /// definition. Functions are pure: they touch only what their arguments name, from any thread.
 struct row_kernels {
@@ -34,6 +50,11 @@ struct row_kernels {
   void (*glu)(const device::glu_args&, row_range);
   void (*kv_write)(const device::kv_write_args&, row_range);
   void (*attention)(const device::attention_args&, const attention_unit&);
+  /// The splits numbered [splits.begin, splits.end) of a unit's rows, into the parts.
+  void (*attention_splits)(const device::attention_args&, const attention_unit&, row_range splits,
+                           const attention_parts&);
+  /// Outputs of all heads of the rows, from the parts of all splits that they see.
+  void (*merge_splits)(const device::attention_args&, row_range, const attention_parts&);
 };
 
 const row_kernels& reference_row_kernels() noexcept;

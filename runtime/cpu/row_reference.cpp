@@ -4,6 +4,7 @@
 #include "runtime/device/float16.hpp"
 #include "runtime/device/scalar_math.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -215,25 +216,81 @@ void merge(partial_attention& into, const partial_attention& part) {
   into.max = max;
 }
 
+/// One query's splits, in order.
+class merged_splits {
+ public:
+  void add(partial_attention part) {
+    if (started_)
+      merge(total_, part);
+    else
+      total_ = std::move(part);
+    started_ = true;
+  }
+  void write(const device::attention_args& args, std::uint32_t row, std::uint32_t head) const {
+    float* const out = args.out + row * args.out_stride + std::size_t{head} * args.layer.head_dim;
+    for (std::uint32_t d = 0; d < args.layer.head_dim; ++d) out[d] = total_.acc[d] / total_.sum;
+  }
+
+ private:
+  bool started_ = false;
+  partial_attention total_;
+};
+
+/// Splits of which `row` sees something.
+row_range visible_splits(const device::attention_args& args, std::uint32_t row) {
+  const token_position position = args.batch->rows[row].position;
+  return {device::first_visible(args, position) / device::attention_split,
+          position.value / device::attention_split + 1};
+}
+
+/// What `row` sees of split `s`.
+partial_attention part_of(const device::attention_args& args, std::uint32_t row, std::uint32_t head,
+                          std::uint32_t s) {
+  const token_position position = args.batch->rows[row].position;
+  const std::uint32_t begin = std::max(s * device::attention_split, device::first_visible(args, position));
+  return head_attention(args, row, head)
+      .split(begin, std::min((s + 1) * device::attention_split, position.value + 1));
+}
+
 void attention(const device::attention_args& args, const attention_unit& unit) {
   for (std::uint32_t r = unit.rows.begin; r < unit.rows.end; ++r) {
+    const row_range visible = visible_splits(args, r);
     for (std::uint32_t h = unit.head_begin; h < unit.head_end; ++h) {
-      const head_attention head(args, r, h);
-      const token_position position = args.batch->rows[r].position;
-      const std::uint32_t end = position.value + 1;
-      std::uint32_t begin = device::first_visible(args, position);
-      partial_attention total;
-      for (bool first = true; begin < end; first = false) {
-        const std::uint32_t split_end = (begin / device::attention_split + 1) * device::attention_split;
-        partial_attention part = head.split(begin, std::min(split_end, end));
-        if (first)
-          total = std::move(part);
-        else
-          merge(total, part);
-        begin = split_end;
+      merged_splits total;
+      for (std::uint32_t s = visible.begin; s < visible.end; ++s) total.add(part_of(args, r, h, s));
+      total.write(args, r, h);
+    }
+  }
+}
+
+void attention_splits(const device::attention_args& args, const attention_unit& unit, row_range splits,
+                      const attention_parts& parts) {
+  for (std::uint32_t r = unit.rows.begin; r < unit.rows.end; ++r) {
+    const row_range visible = visible_splits(args, r);
+    for (std::uint32_t h = unit.head_begin; h < unit.head_end; ++h) {
+      for (std::uint32_t s = std::max(splits.begin, visible.begin); s < std::min(splits.end, visible.end);
+           ++s) {
+        const partial_attention part = part_of(args, r, h, s);
+        const std::size_t at = parts.index(r, args.num_heads, h, s);
+        parts.max[at] = part.max;
+        parts.sum[at] = part.sum;
+        std::copy(part.acc.begin(), part.acc.end(), parts.acc + at * parts.acc_stride);
       }
-      float* out = args.out + r * args.out_stride + std::size_t{h} * args.layer.head_dim;
-      for (std::uint32_t d = 0; d < args.layer.head_dim; ++d) out[d] = total.acc[d] / total.sum;
+    }
+  }
+}
+
+void merge_splits(const device::attention_args& args, row_range rows, const attention_parts& parts) {
+  for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
+    const row_range visible = visible_splits(args, r);
+    for (std::uint32_t h = 0; h < args.num_heads; ++h) {
+      merged_splits total;
+      for (std::uint32_t s = visible.begin; s < visible.end; ++s) {
+        const std::size_t at = parts.index(r, args.num_heads, h, s);
+        const float* const acc = parts.acc + at * parts.acc_stride;
+        total.add({parts.max[at], parts.sum[at], {acc, acc + args.layer.head_dim}});
+      }
+      total.write(args, r, h);
     }
   }
 }
@@ -241,7 +298,8 @@ void attention(const device::attention_args& args, const attention_unit& unit) {
 } // namespace
 
 const row_kernels& reference_row_kernels() noexcept {
-  static constexpr row_kernels kernels{rms_norm, rope, glu, kv_write, attention};
+  static constexpr row_kernels kernels{rms_norm,         rope,        glu, kv_write, attention,
+                                       attention_splits, merge_splits};
   return kernels;
 }
 

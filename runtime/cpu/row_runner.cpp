@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <string>
 
 namespace paceline::cpu {
 namespace {
@@ -13,6 +15,8 @@ namespace {
 constexpr std::size_t values_worth_sharing = 8192;
 /// Chunks a member gets of a shared op, so that a delayed member holds up little.
 constexpr std::uint32_t chunks_per_member = 4;
+/// Parts of splits that are kept at most, to share one row among members: 16 MiB.
+constexpr std::size_t most_part_values = std::size_t{4} << 20;
 
 const row_kernels& kernels_of(kernel_level level) {
   switch (level) {
@@ -139,27 +143,19 @@ void row_runner::kv_copy(const device::kv_copy_args& args) {
   }
 }
 
-/// Cuts the rows and heads into units: a key-value head's whole group, and several rows, where there are
-/// units enough for all members; smaller ones where not.
+/// Cuts the rows and heads into units: of a key-value head's group and the rows of a sequence as many as
+/// share what is loaded.
 void row_runner::plan_attention(const device::attention_args& args) {
-  const std::uint32_t num_kv_heads = args.layer.num_heads;
-  const std::uint32_t group = args.num_heads / num_kv_heads;
+  const std::uint32_t group = args.num_heads / args.layer.num_heads;
   const auto rows = args.batch->rows;
   const auto num_rows = static_cast<std::uint32_t>(rows.size());
-  std::uint32_t heads = std::min(group, attention_unit_queries);
-  const std::uint64_t wanted = team_.size() == 1 ? 1 : std::uint64_t{team_.size()} * chunks_per_member;
-  while (heads > 1 && std::uint64_t{num_rows} * num_kv_heads * ((group + heads - 1) / heads) < wanted)
-    heads = (heads + 1) / 2;
-  const std::uint32_t parts = (group + heads - 1) / heads;
-  std::uint32_t rows_per_unit = attention_unit_queries / heads;
-  while (rows_per_unit > 1 &&
-         std::uint64_t{(num_rows + rows_per_unit - 1) / rows_per_unit} * num_kv_heads * parts < wanted)
-    rows_per_unit = (rows_per_unit + 1) / 2;
+  const std::uint32_t parts = (group + attention_unit_queries - 1) / attention_unit_queries;
+  const std::uint32_t rows_per_unit = attention_unit_queries / ((group + parts - 1) / parts);
   units_.clear();
   for (std::uint32_t begin = 0; begin < num_rows;) {
     std::uint32_t end = begin + 1;
     while (end < num_rows && end - begin < rows_per_unit && rows[end].sequence == rows[begin].sequence) ++end;
-    for (std::uint32_t kv_head = 0; kv_head < num_kv_heads; ++kv_head) {
+    for (std::uint32_t kv_head = 0; kv_head < args.layer.num_heads; ++kv_head) {
       for (std::uint32_t p = 0; p < parts; ++p)
         units_.push_back(
             {{begin, end}, kv_head * group + group * p / parts, kv_head * group + group * (p + 1) / parts});
@@ -168,10 +164,59 @@ void row_runner::plan_attention(const device::attention_args& args) {
   }
 }
 
+/// Cuts units that are too few for all members along the splits that they see. False where that brings
+/// nothing, or takes too much memory.
+bool row_runner::plan_splits(const device::attention_args& args) {
+  const std::size_t wanted = std::size_t{team_.size()} * chunks_per_member;
+  if (team_.size() == 1 || units_.size() >= wanted) return false;
+  visible_.clear();
+  std::size_t total = 0;
+  std::uint32_t num_splits = 0;
+  for (const attention_unit& unit : units_) {
+    row_range seen{std::numeric_limits<std::uint32_t>::max(), 0};
+    for (std::uint32_t r = unit.rows.begin; r < unit.rows.end; ++r) {
+      const token_position position = args.batch->rows[r].position;
+      seen.begin = std::min(seen.begin, device::first_visible(args, position) / device::attention_split);
+      seen.end = std::max(seen.end, position.value / device::attention_split + 1);
+    }
+    visible_.push_back(seen);
+    total += seen.end - seen.begin;
+    num_splits = std::max(num_splits, seen.end);
+  }
+  if (total == units_.size() || !make_parts(args, num_splits)) return false;
+  const auto at_once = static_cast<std::uint32_t>(std::max<std::size_t>(1, total / wanted));
+  pieces_.clear();
+  for (std::uint32_t u = 0; u < units_.size(); ++u)
+    for (std::uint32_t s = visible_[u].begin; s < visible_[u].end; s += at_once)
+      pieces_.push_back({u, {s, std::min(s + at_once, visible_[u].end)}});
+  return true;
+}
+
+/// Room for what `num_splits` splits of all rows and heads bring; false when that is too much.
+bool row_runner::make_parts(const device::attention_args& args, std::uint32_t num_splits) {
+  const std::uint32_t acc_stride = (args.layer.head_dim + 15) / 16 * 16;
+  const std::size_t count = args.batch->rows.size() * args.num_heads * num_splits;
+  const std::size_t num_values = count * (acc_stride + 2);
+  if (num_values > most_part_values) return false;
+  if (part_values_.size() < num_values) part_values_.resize(num_values);
+  float* const acc = part_values_.data();
+  parts_ = {acc + count * acc_stride, acc + count * (acc_stride + 1), acc, num_splits, acc_stride};
+  return true;
+}
+
 void row_runner::attention(const device::attention_args& args) {
   PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim,
                  "attention: head_dim " + std::to_string(args.layer.head_dim));
   plan_attention(args);
+  if (plan_splits(args)) {
+    team_.parallel_for(static_cast<std::uint32_t>(pieces_.size()), [&](std::uint32_t p, std::uint32_t) {
+      kernels_.attention_splits(args, units_[pieces_[p].unit], pieces_[p].splits, parts_);
+    });
+    over_rows(static_cast<std::uint32_t>(args.batch->rows.size()),
+              std::size_t{args.num_heads} * parts_.num_splits * parts_.acc_stride,
+              [&](row_range rows) { kernels_.merge_splits(args, rows, parts_); });
+    return;
+  }
   if (units_.size() == 1 || team_.size() == 1) {
     for (const attention_unit& unit : units_) kernels_.attention(args, unit);
     return;

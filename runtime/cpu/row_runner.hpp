@@ -30,10 +30,22 @@ class row_runner {
   template <class Rows>
   void over_rows(std::uint32_t num_rows, std::size_t values_per_row, const Rows& rows);
   void plan_attention(const device::attention_args& args);
+  bool plan_splits(const device::attention_args& args);
+  bool make_parts(const device::attention_args& args, std::uint32_t num_splits);
 
   thread_team& team_;
   const row_kernels& kernels_;
-  std::vector<attention_unit> units_; ///< of the attention at hand; kept for its memory
+  /// Splits of a unit that one member computes.
+  struct piece {
+    std::uint32_t unit = 0;
+    row_range splits;
+  };
+  // Of the attention at hand; kept for their memory.
+  std::vector<attention_unit> units_;
+  std::vector<row_range> visible_; ///< splits that the rows of each unit see
+  std::vector<piece> pieces_;
+  attention_parts parts_; ///< in part_values_
+  std::vector<float> part_values_;
 };
 
 } // namespace paceline::cpu

@@ -12,6 +12,37 @@
 namespace paceline::cpu {
 namespace {
 
+/// What one query's splits have brought so far.
+template <class V>
+class merged_splits {
+ public:
+  void add(float max, float sum, const float* acc, std::uint32_t whole_dim) {
+    if (!started_) {
+      started_ = true;
+      max_ = max;
+      sum_ = sum;
+      __builtin_memcpy(acc_, acc, whole_dim * sizeof(float));
+      return;
+    }
+    const float highest = max_ > max ? max_ : max;
+    const auto a = exp<V>(V::set1(max_ - highest));
+    const auto b = exp<V>(V::set1(max - highest));
+    max_ = highest;
+    sum_ = V::first(V::fma(V::set1(sum_), a, V::mul(V::set1(sum), b)));
+    for (std::uint32_t d = 0; d < whole_dim; d += V::lanes)
+      V::store(acc_ + d, V::fma(V::load(acc_ + d), a, V::mul(V::load(acc + d), b)));
+  }
+
+  void write(float* out, std::uint32_t head_dim) const {
+    for (std::uint32_t d = 0; d < head_dim; ++d) out[d] = acc_[d] / sum_;
+  }
+
+ private:
+  bool started_ = false;
+  float max_ = 0, sum_ = 0;
+  alignas(64) float acc_[max_head_dim];
+};
+
 template <class V, class T>
 class unit_attention {
  public:
@@ -22,6 +53,7 @@ class unit_attention {
         kv_head_(unit.head_begin / (args.num_heads / args.layer.num_heads)),
         blocks_(args.batch->sequences[entry(0).sequence].blocks.data()) {}
 
+  /// Every split that the rows see, merged on the way.
   void run() {
     pack_queries();
     std::uint32_t begin = first_position(0);
@@ -31,9 +63,27 @@ class unit_attention {
       end = higher(end, end_position(r));
     }
     for (std::uint32_t split = begin / split_positions * split_positions; split < end;
-         split += split_positions)
-      add_split(split);
-    for (std::uint32_t q = 0; q < num_queries_; ++q) write_out(q);
+         split += split_positions) {
+      compute(split);
+      for (std::uint32_t q = 0; q < num_queries_; ++q)
+        if (is_seen(q)) total_[q].add(part_max_[q], part_sum_[q], part_[q], whole_dim_);
+    }
+    for (std::uint32_t q = 0; q < num_queries_; ++q) total_[q].write(output(q), layer_.head_dim);
+  }
+
+  /// The splits numbered so alone, one by one.
+  void run_splits(row_range splits, const attention_parts& parts) {
+    pack_queries();
+    for (std::uint32_t s = splits.begin; s < splits.end; ++s) {
+      compute(s * split_positions);
+      for (std::uint32_t q = 0; q < num_queries_; ++q) {
+        if (!is_seen(q)) continue;
+        const std::size_t at = parts.index(row_of(q), args_.num_heads, head_of(q), s);
+        parts.max[at] = part_max_[q];
+        parts.sum[at] = part_sum_[q];
+        __builtin_memcpy(parts.acc + at * parts.acc_stride, part_[q], whole_dim_ * sizeof(float));
+      }
+    }
   }
 
  private:
@@ -50,16 +100,22 @@ class unit_attention {
   /// Dimension by dimension, the queries side by side: one pointer serves a tile.
   void pack_queries() {
     for (std::uint32_t q = 0; q < num_queries_; ++q) {
-      const std::uint32_t row = unit_.rows.begin + q / num_heads_;
-      const std::uint32_t head = unit_.head_begin + q % num_heads_;
-      const float* from = args_.queries + row * args_.query_stride + std::size_t{head} * layer_.head_dim;
+      const float* from =
+          args_.queries + row_of(q) * args_.query_stride + std::size_t{head_of(q)} * layer_.head_dim;
       for (std::uint32_t d = 0; d < layer_.head_dim; ++d) queries_[d * num_queries_ + q] = from[d];
-      started_[q] = false;
     }
   }
 
-  /// The part of split [split, split + split_positions) that each row sees, as indices into the split.
-  void add_split(std::uint32_t split) {
+  std::uint32_t row_of(std::uint32_t q) const { return unit_.rows.begin + q / num_heads_; }
+  std::uint32_t head_of(std::uint32_t q) const { return unit_.head_begin + q % num_heads_; }
+  float* output(std::uint32_t q) const {
+    return args_.out + row_of(q) * args_.out_stride + std::size_t{head_of(q)} * layer_.head_dim;
+  }
+  /// Whether the row of the query sees anything of the split at hand.
+  bool is_seen(std::uint32_t q) const { return begin_[q / num_heads_] < end_[q / num_heads_]; }
+
+  /// The part that split [split, split + split_positions) brings each row that sees of it.
+  void compute(std::uint32_t split) {
     std::uint32_t shared_begin = 0;
     std::uint32_t shared_end = split_positions;
     std::uint32_t any_begin = split_positions;
@@ -81,8 +137,6 @@ class unit_attention {
       for (std::uint32_t q = r * num_heads_; q < (r + 1) * num_heads_; ++q) weigh(q, begin_[r], end_[r]);
     }
     add_values(split, shared_begin, shared_end);
-    for (std::uint32_t q = 0; q < num_queries_; ++q)
-      if (begin_[q / num_heads_] < end_[q / num_heads_]) merge(q);
   }
 
   static std::uint32_t within(std::uint32_t position, std::uint32_t split) {
@@ -94,7 +148,7 @@ class unit_attention {
   void score(std::uint32_t split, std::uint32_t begin, std::uint32_t end) {
     for (std::uint32_t g = begin / V::lanes * V::lanes; g < end;) {
       if (const std::uint32_t count = locate_keys(split, g, end); count > 0) {
-        score_groups(0, num_queries_, keys_, count, layer_.block_size, g);
+        score_groups(0, num_queries_, groups_, count, layer_.block_size, g);
         g += count * V::lanes;
         continue;
       }
@@ -103,21 +157,22 @@ class unit_attention {
         const std::uint32_t group_end = lower(g + V::lanes, end_[r]);
         if (group_begin >= group_end) continue;
         gather_keys(r, split, g, group_begin, group_end);
-        const T* const keys = gathered_;
-        score_groups(r * num_heads_, (r + 1) * num_heads_, &keys, 1, V::lanes, g);
+        const located_group<T> group{gathered_, gathered_};
+        score_groups(r * num_heads_, (r + 1) * num_heads_, &group, 1, V::lanes, g);
       }
       g += V::lanes;
     }
   }
 
-  /// keys_ = where the keys of the groups from `group` on begin, as far as they are linear, and how many.
+  /// groups_ = where the groups from `group` on lie, as far as they are linear; and how many these are.
   std::uint32_t locate_keys(std::uint32_t split, std::uint32_t group, std::uint32_t end) {
     std::uint32_t count = 0;
     for (; group + count * V::lanes < end && group_is_linear(split + group + count * V::lanes); ++count) {
       const std::uint32_t slot = split + group + count * V::lanes;
-      keys_[count] =
-          static_cast<const T*>(layer_.keys) +
-          layer_.key_index(blocks_[slot / layer_.block_size], kv_head_, slot % layer_.block_size, 0);
+      const block_id block = blocks_[slot / layer_.block_size];
+      const std::uint32_t cell = slot % layer_.block_size;
+      groups_[count] = {static_cast<const T*>(layer_.keys) + layer_.key_index(block, kv_head_, cell, 0),
+                        static_cast<const T*>(layer_.values) + layer_.value_index(block, kv_head_, cell, 0)};
     }
     return count;
   }
@@ -143,13 +198,13 @@ class unit_attention {
     }
   }
 
-  void score_groups(std::uint32_t query_begin, std::uint32_t query_end, const T* const* keys,
+  void score_groups(std::uint32_t query_begin, std::uint32_t query_end, const located_group<T>* groups,
                     std::uint32_t count, std::size_t stride, std::uint32_t group) {
     for_tiles<V>(query_begin, query_end, [&]<std::uint32_t Q>(std::uint32_t first) {
       const auto tile = [&]<std::uint32_t G>(std::uint32_t g) {
         const std::uint32_t next = g + 2 * G <= count ? g + G : g;
-        score_tile<V, T, Q, G>(queries_ + first, num_queries_, keys + g, keys + next, stride, layer_.head_dim,
-                               weights_[first] + group + g * V::lanes);
+        score_tile<V, T, Q, G>(queries_ + first, num_queries_, groups + g, groups + next, stride,
+                               layer_.head_dim, weights_[first] + group + g * V::lanes);
       };
       std::uint32_t g = 0;
       for (; g + groups_at_once<Q> <= count; g += groups_at_once<Q>)
@@ -197,14 +252,18 @@ class unit_attention {
     part_max_[q] = V::reduce_max(max);
     const auto shift = V::set1(part_max_[q]);
     auto sum = V::zero();
-    for (std::uint32_t j = group_begin; j < group_end; j += V::lanes) {
-      const auto weight = exp<V>(V::sub(V::load(scores + j), shift));
-      sum = V::add(sum, weight);
-      if constexpr (is_code<T>)
-        V::store(scores + j, V::mul(weight, V::load(value_scales_ + j)));
-      else
-        V::store(scores + j, weight);
-    }
+    const auto weigh_groups = [&]<std::uint32_t G>(std::uint32_t j) {
+      typename V::vec weight[G];
+      repeat<G>([&](auto g) { weight[g] = exp<V>(V::sub(V::load(scores + j + g * V::lanes), shift)); });
+      repeat<G>([&](auto g) {
+        sum = V::add(sum, weight[g]);
+        if constexpr (is_code<T>) weight[g] = V::mul(weight[g], V::load(value_scales_ + j + g * V::lanes));
+        V::store(scores + j + g * V::lanes, weight[g]);
+      });
+    };
+    std::uint32_t j = group_begin;
+    for (; j + 2 * V::lanes <= group_end; j += 2 * V::lanes) weigh_groups.template operator()<2>(j);
+    if (j < group_end) weigh_groups.template operator()<1>(j);
     part_sum_[q] = V::reduce_add(sum);
   }
 
@@ -274,30 +333,6 @@ class unit_attention {
     return args_.batch->paths[entry(row).path_begin + (position - linear)].value;
   }
 
-  void merge(std::uint32_t q) {
-    if (!started_[q]) {
-      started_[q] = true;
-      max_[q] = part_max_[q];
-      sum_[q] = part_sum_[q];
-      __builtin_memcpy(acc_[q], part_[q], whole_dim_ * sizeof(float));
-      return;
-    }
-    const float max = max_[q] > part_max_[q] ? max_[q] : part_max_[q];
-    const auto a = exp<V>(V::set1(max_[q] - max));
-    const auto b = exp<V>(V::set1(part_max_[q] - max));
-    max_[q] = max;
-    sum_[q] = V::first(V::fma(V::set1(sum_[q]), a, V::mul(V::set1(part_sum_[q]), b)));
-    for (std::uint32_t d = 0; d < whole_dim_; d += V::lanes)
-      V::store(acc_[q] + d, V::fma(V::load(acc_[q] + d), a, V::mul(V::load(part_[q] + d), b)));
-  }
-
-  void write_out(std::uint32_t q) const {
-    const std::uint32_t row = unit_.rows.begin + q / num_heads_;
-    const std::uint32_t head = unit_.head_begin + q % num_heads_;
-    float* out = args_.out + row * args_.out_stride + std::size_t{head} * layer_.head_dim;
-    for (std::uint32_t d = 0; d < layer_.head_dim; ++d) out[d] = acc_[q][d] / sum_[q];
-  }
-
   const device::attention_args& args_;
   const device::kv_layer& layer_;
   const attention_unit& unit_;
@@ -310,24 +345,47 @@ class unit_attention {
 
   std::uint32_t begin_[max_queries]; // per row, within the split at hand
   std::uint32_t end_[max_queries];
-  bool started_[max_queries];
-  float max_[max_queries], sum_[max_queries];           // of the splits so far
   float part_max_[max_queries], part_sum_[max_queries]; // of the split at hand
   const T* cells_[split_positions];
-  const T* keys_[split_positions / V::lanes];
+  located_group<T> groups_[split_positions / V::lanes];
   T gathered_[max_head_dim * V::lanes];
   alignas(64) float key_scales_[split_positions]; // of the row and split at hand; of codes only
   alignas(64) float value_scales_[split_positions];
   alignas(64) float queries_[max_head_dim * max_queries];
   alignas(64) float weights_[max_queries][split_positions];
   alignas(64) float part_[max_queries][max_head_dim];
-  alignas(64) float acc_[max_queries][max_head_dim];
+  merged_splits<V> total_[max_queries];
 };
 
 template <class V>
 void attention(const device::attention_args& args, const attention_unit& unit) {
   with_element(args.layer.type,
                [&](auto element) { unit_attention<V, decltype(element)>(args, unit).run(); });
+}
+
+template <class V>
+void attention_splits(const device::attention_args& args, const attention_unit& unit, row_range splits,
+                      const attention_parts& parts) {
+  with_element(args.layer.type, [&](auto element) {
+    unit_attention<V, decltype(element)>(args, unit).run_splits(splits, parts);
+  });
+}
+
+template <class V>
+void merge_splits(const device::attention_args& args, row_range rows, const attention_parts& parts) {
+  const std::uint32_t head_dim = args.layer.head_dim;
+  for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
+    const auto position = args.batch->rows[r].position;
+    const std::uint32_t last = position.value / split_positions;
+    for (std::uint32_t h = 0; h < args.num_heads; ++h) {
+      merged_splits<V> total;
+      for (std::uint32_t s = device::first_visible(args, position) / split_positions; s <= last; ++s) {
+        const std::size_t at = parts.index(r, args.num_heads, h, s);
+        total.add(parts.max[at], parts.sum[at], parts.acc + at * parts.acc_stride, parts.acc_stride);
+      }
+      total.write(args.out + r * args.out_stride + std::size_t{h} * head_dim, head_dim);
+    }
+  }
 }
 
 } // namespace

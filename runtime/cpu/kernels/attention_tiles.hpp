@@ -31,28 +31,43 @@ template <std::uint32_t N, class Body>
 /// fewer queries takes several groups of positions, or of dimensions, at once.
 constexpr std::uint32_t chains_wanted = 4;
 template <std::uint32_t Q>
-constexpr std::uint32_t groups_at_once = Q < chains_wanted ? chains_wanted / Q : 1;
+constexpr std::uint32_t groups_at_once = (chains_wanted + Q - 1) / Q;
 
-/// Positions whose values are asked for ahead of their use: the blocks of a sequence lie anywhere, so the
-/// processor foresees no stream beyond one.
-constexpr std::uint32_t prefetch_positions = 12;
+constexpr std::size_t cache_line_bytes = 64;
 
-/// Scores of Q queries at G groups of 16 positions. The keys of group g stand side by side at `keys[g]`,
-/// dimensions `stride` values apart; those of `next` are asked for on the way. queries:
+/// Where a group of 16 positions lies. The blocks of a sequence lie anywhere, so the processor foresees no
+/// stream beyond one: what comes next has to be asked for.
+template <class T>
+struct located_group {
+  const T* keys;   ///< side by side, dimensions `stride` values apart
+  const T* values; ///< one after the other; null: not asked for
+};
+
+/// Scores of Q queries at G groups of 16 positions. The keys of `next` are asked for on the way, and the
+/// values of `groups`, which are added when the whole split has its scores. queries:
 /// [head_dim][query_stride], the first Q of each line. out: queries split_positions apart, groups 16.
 template <class V, class T, std::uint32_t Q, std::uint32_t G>
-void score_tile(const float* queries, std::uint32_t query_stride, const T* const* keys, const T* const* next,
-                std::size_t stride, std::uint32_t head_dim, float* out) {
+void score_tile(const float* queries, std::uint32_t query_stride, const located_group<T>* groups,
+                const located_group<T>* next, std::size_t stride, std::uint32_t head_dim, float* out) {
   typename V::vec dot[G * Q];
   repeat<G * Q>([&](auto i) { dot[i] = V::zero(); });
-  for (std::uint32_t d = 0; d < head_dim; ++d) {
+  const auto add_dimension = [&](std::uint32_t d) __attribute__((always_inline)) {
     const float* line = queries + d * query_stride;
     repeat<G>([&](auto g) {
-      __builtin_prefetch(next[g] + d * stride);
-      const auto key = V::load(keys[g] + d * stride);
+      const auto key = V::load(groups[g].keys + d * stride);
       repeat<Q>([&](auto q) { V::add_product(dot[g * Q + q], V::broadcast(line + q), key); });
     });
+  };
+  constexpr std::uint32_t a_line = cache_line_bytes / sizeof(T) / V::lanes; // dimensions, of blocks of 16
+  std::uint32_t d = 0;
+  for (; d + a_line <= head_dim; d += a_line) {
+    repeat<G>([&](auto g) {
+      __builtin_prefetch(next[g].keys + d * stride);
+      __builtin_prefetch(groups[g].values + d * V::lanes);
+    });
+    repeat<a_line>([&](auto i) { add_dimension(d + i); });
   }
+  for (; d < head_dim; ++d) add_dimension(d);
   repeat<G>([&](auto g) {
     repeat<Q>([&](auto q) { V::store(out + q * split_positions + g * V::lanes, dot[g * Q + q]); });
   });
@@ -73,13 +88,8 @@ void value_tile(const float* weights, const T* const* cells, std::uint32_t begin
     });
   };
   if (rest == 0)
-    for (std::uint32_t j = begin; j < end; ++j) {
-      const T* const ahead = cells[lower(j + prefetch_positions, end - 1)] + d;
-      repeat<G>([&](auto g) {
-        __builtin_prefetch(ahead + g * V::lanes);
-        add(j, g, V::load(cells[j] + d + g * V::lanes));
-      });
-    }
+    for (std::uint32_t j = begin; j < end; ++j)
+      repeat<G>([&](auto g) { add(j, g, V::load(cells[j] + d + g * V::lanes)); });
   else
     for (std::uint32_t j = begin; j < end; ++j)
       add(j, std::integral_constant<std::uint32_t, 0>(), V::load_partial(cells[j] + d, rest));
