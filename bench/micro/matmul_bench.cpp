@@ -107,7 +107,7 @@ void register_all() {
                           tensor_type::q5_0, tensor_type::q4_0, tensor_type::q5_k, tensor_type::iq4_nl,
                           tensor_type::iq4_xs, tensor_type::q2_k, tensor_type::q3_k, tensor_type::f16})
     for (const int threads : {1, 2})
-      for (const int rows : {1, 2, 3, 4, 5, 6, 8, 16, 64})
+      for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 64})
         benchmark::RegisterBenchmark(("matmul/" + std::string(device::traits_of(type)->name)).c_str(),
                                      product, type, level)
             ->Args({rows, threads})
