@@ -1,6 +1,7 @@
 #include "gpu/cuda_ops.hpp"
 
 #include "gpu/choice_batch.hpp"
+#include "gpu/commit_batch.hpp"
 #include "gpu/cuda_matrix.hpp"
 #include "gpu/packer.hpp"
 #include "runtime/base/check.hpp"
@@ -316,8 +317,8 @@ void cuda_ops::gather(const device::gather_args& args) {
               gather_params{args.y, args.y_stride, args.x, args.x_stride, rows, args.width});
 }
 
-void cuda_ops::choose(const device::choose_args& args) {
-  if (args.requests.empty()) return;
+const device::chosen_run* cuda_ops::choose(const device::choose_args& args) {
+  if (args.requests.empty()) return nullptr;
   const choice_batch batch(args);
   const choice_view view = batch.view_at(send(std::span<const std::byte>(batch.bytes())));
   const std::uint32_t num_chunks = pieces(args.vocab_size, choice_chunk);
@@ -336,6 +337,19 @@ void cuda_ops::choose(const device::choose_args& args) {
          choose_rows_params{view, args.logits, maxima, choices, args.vocab_size});
   launch_over(kernel_id::walk_drafts, args.requests.size(), 1,
               walk_drafts_params{view, choices, out, count(args.requests.size())});
+  return out;
+}
+
+void cuda_ops::kv_commit(const device::kv_commit_args& args) {
+  if (args.drafts.empty() || args.layers.empty()) return;
+  const commit_batch batch(args);
+  kv_commit_params params = batch.params_at(send(std::span<const std::byte>(batch.bytes())));
+  params.batch = send_batch(*args.batch);
+  params.chosen = args.chosen;
+  launch(kernel_id::kv_commit,
+         {count(args.layers.size()) * params.blocks_per_layer, count(args.drafts.size()), commit_threads,
+          sizeof(commit_memory)},
+         params);
 }
 
 } // namespace paceline::gpu

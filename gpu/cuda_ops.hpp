@@ -41,7 +41,8 @@ class cuda_ops final : public device::ops {
   void add(const device::add_args& args) override;
   void gather(const device::gather_args& args) override;
   bool can_choose() const noexcept override { return true; }
-  void choose(const device::choose_args& args) override;
+  const device::chosen_run* choose(const device::choose_args& args) override;
+  void kv_commit(const device::kv_commit_args& args) override;
   std::span<float> scratch(std::size_t num_values) override;
   float* place_for(std::span<float> host) override;
   void deliver() override;

@@ -185,6 +185,7 @@ status emulated_runtime::launch(kernel_id kernel, const launch_shape& shape, con
 
 void emulated_runtime::enqueue(const kept_launch& launch, raw_stream stream) {
   const std::uint64_t seed = seed_ * 0x9E3779B97F4A7C15ULL + num_launches_.fetch_add(1);
+  ++launches_of_[static_cast<std::size_t>(launch.kernel)];
   defer(stream, [this, seed, launch] {
     const device_memory::access open(memory_);
     const launch_shape& shape = launch.shape;

@@ -4,6 +4,7 @@
 #include "gpu/emulation/emulated_graph.hpp"
 #include "gpu/runtime_api.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -56,6 +57,10 @@ class emulated_runtime : public runtime_api {
   void fail(std::string call, std::uint32_t skipped, failure_kind how);
   /// Calls of the name so far.
   std::uint32_t num_calls(const std::string& call) const;
+  /// Launches of `kernel` so far, those of graphs among them.
+  std::uint64_t num_launches(kernel_id kernel) const noexcept {
+    return launches_of_[static_cast<std::size_t>(kernel)].load();
+  }
   /// Bytes that the device has been told to copy to the host so far.
   std::uint64_t num_bytes_out() const noexcept { return num_bytes_out_.load(); }
   /// What has been allocated and not released, of either kind of memory, and streams, events and graphs.
@@ -80,6 +85,7 @@ class emulated_runtime : public runtime_api {
 
   const std::uint64_t seed_;
   std::atomic<std::uint64_t> num_launches_{0};
+  std::array<std::atomic<std::uint64_t>, num_kernels> launches_of_{};
   std::atomic<std::uint64_t> num_owned_{0};
   std::atomic<std::uint64_t> num_bytes_out_{0};
   device_memory memory_;

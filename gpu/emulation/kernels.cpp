@@ -3,6 +3,7 @@
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
 #include "gpu/kernels/kernel_table.hpp"
+#include "gpu/kernels/kv_commit.cuh"
 #include "gpu/kernels/kv_kernels.cuh"
 #include "gpu/kernels/matmul.cuh"
 #include "gpu/kernels/merge_attention.cuh"
@@ -44,6 +45,8 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::kv_write);
   case kernel_id::kv_copy:
     return run(&emulated::kv_copy);
+  case kernel_id::kv_commit:
+    return run(&emulated::kv_commit);
   case kernel_id::attention:
     return run(&emulated::attention);
   case kernel_id::attend_f32:

@@ -3,6 +3,7 @@
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
 #include "gpu/kernels/kernel_table.hpp"
+#include "gpu/kernels/kv_commit.cuh"
 #include "gpu/kernels/kv_kernels.cuh"
 #include "gpu/kernels/matmul.cuh"
 #include "gpu/kernels/merge_attention.cuh"
@@ -41,6 +42,8 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::kv_write);
   case kernel_id::kv_copy:
     return address(&on_gpu::kv_copy);
+  case kernel_id::kv_commit:
+    return address(&on_gpu::kv_commit);
   case kernel_id::attention:
     return address(&on_gpu::attention);
   case kernel_id::attend_f32:

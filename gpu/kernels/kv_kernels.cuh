@@ -69,7 +69,7 @@ PACELINE_DEVICE void move_values(T* to, const T* from, std::uint32_t count, std:
 
 /// The copy of dimension `d` of head `head`: of its keys, its values and, with dimension 0, its scales.
 template <class T>
-PACELINE_DEVICE void copy_dimension(const device::kv_layer& layer, const device::kv_copy& copy,
+PACELINE_DEVICE void copy_values_of(const device::kv_layer& layer, const device::kv_copy& copy,
                                     std::uint32_t head, std::uint32_t d) {
   T* const keys = static_cast<T*>(layer.keys);
   T* const values = static_cast<T*>(layer.values);
@@ -85,19 +85,23 @@ PACELINE_DEVICE void copy_dimension(const device::kv_layer& layer, const device:
   move_values(layer.value_scales + to, layer.value_scales + from, copy.num_cells, 1);
 }
 
+/// The same for any type of cells.
+PACELINE_DEVICE void copy_dimension(const device::kv_layer& layer, const device::kv_copy& copy,
+                                    std::uint32_t head, std::uint32_t d) {
+  if (layer.type == kv_type::f32)
+    copy_values_of<std::uint32_t>(layer, copy, head, d);
+  else if (layer.type == kv_type::q8)
+    copy_values_of<std::uint8_t>(layer, copy, head, d);
+  else
+    copy_values_of<std::uint16_t>(layer, copy, head, d);
+}
+
 /// Copies move cells along their dimensions, so that no two threads touch the same values.
 PACELINE_KERNEL kv_copy(kv_copy_params p) {
   const std::uint32_t i = index_in_row();
   if (i >= p.layer.num_heads * p.layer.head_dim) return;
   const std::uint32_t head = i / p.layer.head_dim, d = i % p.layer.head_dim;
-  for (std::uint32_t c = 0; c < p.num_copies; ++c) {
-    if (p.layer.type == kv_type::f32)
-      copy_dimension<std::uint32_t>(p.layer, p.copies[c], head, d);
-    else if (p.layer.type == kv_type::q8)
-      copy_dimension<std::uint8_t>(p.layer, p.copies[c], head, d);
-    else
-      copy_dimension<std::uint16_t>(p.layer, p.copies[c], head, d);
-  }
+  for (std::uint32_t c = 0; c < p.num_copies; ++c) copy_dimension(p.layer, p.copies[c], head, d);
 }
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

@@ -27,6 +27,7 @@ enum class kernel_id : std::uint8_t {
   gather,
   kv_write,
   kv_copy,
+  kv_commit,
   attention,
   attend_f32,
   attend_f16,

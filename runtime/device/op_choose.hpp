@@ -68,7 +68,8 @@ inline constexpr std::uint32_t max_draft_nodes = 64;
 ///   temperature; of those not below min_score the largest double(score) + noise (runtime/base/philox.hpp,
 ///   purpose `target`, at position + level), ties to the lowest id.
 ///
-/// `logits` is left in an unspecified state. What was chosen is at `out` after the next `ops::deliver`.
+/// `logits` is left in an unspecified state. What was chosen is at `out` after the next `ops::deliver`; what
+/// the op returns is where the device has it before.
 struct choose_args {
   float* logits = nullptr; ///< [num_rows][vocab_size]
   std::uint32_t num_rows = 0;

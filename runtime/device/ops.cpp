@@ -44,7 +44,7 @@ void ops::attention(const attention_args&) { not_offered("attention"); }
 void ops::glu(const glu_args&) { not_offered("glu"); }
 void ops::add(const add_args&) { not_offered("add"); }
 void ops::gather(const gather_args&) { not_offered("gather"); }
-void ops::choose(const choose_args&) { not_offered("choose"); }
+const chosen_run* ops::choose(const choose_args&) { not_offered("choose"); }
 std::span<float> ops::scratch(std::size_t) { not_offered("scratch"); }
 float* ops::place_for(std::span<float> host) { return host.data(); }
 void ops::deliver() {}

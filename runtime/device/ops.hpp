@@ -9,10 +9,12 @@ namespace paceline::device {
 struct add_args;
 struct attention_args;
 struct choose_args;
+struct chosen_run;
 struct embed_args;
 struct gated_matmul_args;
 struct gather_args;
 struct glu_args;
+struct kv_commit_args;
 struct kv_copy_args;
 struct kv_write_args;
 struct matmul_args;
@@ -49,7 +51,10 @@ class ops {
 
   /// Whether `choose` is offered: by devices whose logits are far from the host.
   virtual bool can_choose() const noexcept { return false; }
-  virtual void choose(const choose_args& args);
+  /// Returns where the device has what was chosen, one a request, until the next `deliver`: for `kv_commit`.
+  virtual const chosen_run* choose(const choose_args& args);
+  /// By default a `kv_copy` in each layer, where the host reads the device's memory.
+  virtual void kv_commit(const kv_commit_args& args);
 
   /// Memory for a pass's intermediate values: `num_values` floats of the device, of unspecified contents,
   /// aligned to 64 bytes. Valid until the next call or the end of the program; kept for the next one, so that

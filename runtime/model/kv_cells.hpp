@@ -6,6 +6,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace paceline::model {
@@ -36,6 +37,7 @@ class kv_cells final : public kv_storage {
   void poison(std::span<const block_id> blocks) override;
 
   const device::kv_layer& layer(std::uint32_t index) const noexcept { return layers_[index]; }
+  std::span<const device::kv_layer> layers() const noexcept { return layers_; }
   std::uint32_t num_layers() const noexcept { return static_cast<std::uint32_t>(layers_.size()); }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/base/ids.hpp"
-#include "runtime/device/op_choose.hpp"
+#include "runtime/device/op_kv_commit.hpp"
 #include "runtime/device/row_batch.hpp"
 
 #include <cstdint>
@@ -48,11 +48,13 @@ struct tap {
   std::span<float> out; ///< [num_rows][hidden_size], row-major
 };
 
-/// Tokens that the device chooses, so that logits need not come to the host.
+/// Tokens that the device chooses, so that logits need not come to the host, nor what follows from them go back.
 struct device_choices {
   std::span<const std::uint32_t> rows;             ///< of the batch: what `device::token_choice::first_row` counts
   std::span<const device::token_choice> requests;
   std::span<device::chosen_run> out;               ///< one a request
+  /// Drafts, of some of the requests, whose accepted cells the pass brings in line (`device::ops::kv_commit`).
+  std::span<const device::drafted_cells> drafts;
 };
 
 /// What a forward pass shall produce besides K and V.

@@ -222,9 +222,11 @@ class transformer::pass {
     const std::size_t width = config_.vocab_size;
     if (const auto for_host = static_cast<std::uint32_t>(outputs_.logit_rows.size()); for_host > 0)
       ops_.gather({ops_.place_for(outputs_.logits), width, logits_, width, nullptr, for_host, config_.vocab_size});
-    ops_.choose({logits_ + outputs_.logit_rows.size() * width,
-                 static_cast<std::uint32_t>(outputs_.choices->rows.size()), config_.vocab_size,
-                 outputs_.choices->requests, outputs_.choices->out});
+    const device::chosen_run* const chosen = ops_.choose(
+        {logits_ + outputs_.logit_rows.size() * width, static_cast<std::uint32_t>(outputs_.choices->rows.size()),
+         config_.vocab_size, outputs_.choices->requests, outputs_.choices->out});
+    if (!outputs_.choices->drafts.empty())
+      ops_.kv_commit({&batch_, kv_.layers(), chosen, outputs_.choices->drafts});
   }
 
   /// Logits of some rows, after the final norm.
@@ -304,6 +306,9 @@ void transformer::run(device::ops& ops, const device::row_batch& batch, kv_stora
                    "a row for the host is not one for the device");
     for (const std::uint32_t row : outputs.choices->rows)
       PACELINE_CHECK(row < batch.rows.size(), "choice of row " + std::to_string(row));
+    for (const device::drafted_cells& draft : outputs.choices->drafts)
+      PACELINE_CHECK(draft.choice < outputs.choices->requests.size(),
+                     "cells of choice " + std::to_string(draft.choice));
   }
   for (const tap& t : outputs.taps)
     PACELINE_CHECK(t.layer.value <= layers.size() &&

@@ -7,8 +7,9 @@
 namespace paceline::scheduling {
 
 /// Leaves the decision to the device where it has the logits, knows the request's settings, and nothing else
-/// is to be learnt from the rows. Before the lane's rows are added.
-void round_runner::offer_to_device(const device::ops& ops, lane& lane) {
+/// is to be learnt from the rows; cells of an accepted path are then the device's to move. Before the lane's
+/// rows are added, of sequence `sequence_index` of the pass.
+void round_runner::offer_to_device(const device::ops& ops, lane& lane, std::uint32_t sequence_index) {
   const auto& sequence = *lane.item->target;
   const auto& request = sequence.request();
   const auto& info = resources_.target->info();
@@ -28,6 +29,9 @@ void round_runner::offer_to_device(const device::ops& ops, lane& lane) {
   choice->parents = lane.draft.tree.parents();
   lane.choice = choices_.size();
   choices_.push_back(*choice);
+  if (!lane.draft.tree.is_chain()) // cells of a chain lie where they belong
+    drafted_.push_back({static_cast<std::uint32_t>(*lane.choice), sequence_index, kv_slot{sequence.length()},
+                        choice->parents});
 }
 
 /// What is kept of the lane's draft, and the token after it. `first_logits`: of the row of the last committed

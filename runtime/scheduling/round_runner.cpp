@@ -51,6 +51,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
     const auto drafted = resources_.time->now();
     result.times.draft = drafted - begin;
     rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear(), choice_rows_.clear(), choices_.clear();
+    drafted_.clear();
     for (auto& lane : lanes) {
       if (!lane.item->copies.empty()) resources_.kv->copy(ops, lane.item->copies);
       add_rows(ops, lane);
@@ -116,7 +117,7 @@ void round_runner::add_rows(const device::ops& ops, lane& lane) {
   sequences_.push_back({lane.item->blocks});
   lane.first_row = static_cast<std::uint32_t>(rows_.size());
   lane.first_logits = static_cast<std::uint32_t>(logit_rows_.size());
-  offer_to_device(ops, lane);
+  offer_to_device(ops, lane, index);
   auto& wanted_rows = lane.choice ? choice_rows_ : logit_rows_;
   const auto reported = sequence.num_prompt_logprobs(); // a preempted prompt is computed twice, reported once
   const bool want_prompt = sequence.request().sampling.prompt_logprobs;
@@ -156,7 +157,7 @@ void round_runner::run_pass(device::ops& ops, const std::vector<lane>&) {
     taps.push_back({taps_[t], tap_values_[t]});
   }
   chosen_.resize(choices_.size());
-  const model::device_choices choices{choice_rows_, choices_, chosen_};
+  const model::device_choices choices{choice_rows_, choices_, chosen_, drafted_};
   resources_.target->forward(ops, {rows_, sequences_, paths_}, *resources_.kv,
                              {logit_rows_, logits_, taps, choices_.empty() ? nullptr : &choices});
 }
@@ -242,7 +243,7 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
   trace.accepted = verdict.accepted_path;
   if (const auto* drafter = resources_.drafters[lane.drafter]) trace.drafter = drafter->traits().name;
   trace.bonus = verdict.bonus;
-  if (!tree.is_chain()) compact(ops, lane, verdict);
+  if (!tree.is_chain() && !lane.choice) compact(ops, lane, verdict); // else the device has done it
   keep_features(lane, verdict);
 
   const auto logprob_of = [&](std::int32_t node, token_id token) -> std::optional<token_logprob> {

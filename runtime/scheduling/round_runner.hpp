@@ -50,7 +50,8 @@ private:
     std::uint32_t first_logits = 0; ///< row of the logits of its first wanted row
     std::uint32_t num_prompt_logits = 0;     ///< wanted rows of prompt tokens, before that of the last committed one
     std::uint32_t first_prompt_position = 0; ///< of the first of them
-    std::optional<std::size_t> choice;       ///< the device decides: place among `choices_`; there are no logits
+    /// The device decides, and moves the cells of what it accepts: place among `choices_`; there are no logits.
+    std::optional<std::size_t> choice;
     std::vector<device::penalised_token> counts; ///< that the choice refers to
   };
 
@@ -71,7 +72,7 @@ private:
   void decide(device::ops& ops, lane& lane, item_result& done, round_trace& trace);
   std::uint32_t num_top_tokens(const lane& lane) const;
   // round_choices.cpp
-  void offer_to_device(const device::ops& ops, lane& lane);
+  void offer_to_device(const device::ops& ops, lane& lane, std::uint32_t sequence_index);
   speculation::verdict verdict_for(const lane& lane, std::uint32_t first_logits);
   /// What the lane's drafter will learn of this round, as far as the raw rows say it: nothing if it does not ask.
   speculation::round_feedback begin_feedback(const lane& lane, std::uint32_t first_logits);
@@ -100,6 +101,7 @@ private:
   std::vector<std::uint32_t> choice_rows_; ///< whose logits stay on the device, which chooses
   std::vector<device::token_choice> choices_;
   std::vector<device::chosen_run> chosen_;
+  std::vector<device::drafted_cells> drafted_; ///< trees among what the device decides: it moves their cells
   std::vector<float> raw_copy_;
   std::vector<sampling::candidate> best_;
   std::vector<std::vector<float>> tap_values_; ///< [tap][rows * hidden]

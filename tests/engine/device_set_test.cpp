@@ -5,9 +5,8 @@
 #include "config/engine_options.hpp"
 #include "engine/probe.hpp"
 #include "engine/snapshot.hpp"
-#include "gpu/cuda_device.hpp"
-#include "gpu/emulation/emulated_runtime.hpp"
 #include "runtime/device/ops.hpp"
+#include "tests/engine/emulated_gpu.hpp"
 #include "tests/engine/generation.hpp"
 #include "tests/support/tiny_model.hpp"
 
@@ -19,23 +18,9 @@
 namespace paceline {
 namespace {
 
+using emulated_gpu = testing::emulated_gpu<>;
 using testing::generation;
 using testing::make_request;
-
-/// An emulated GPU for an engine or a set, which it outlives.
-class emulated_gpu {
- public:
-  gpu_opener opener() {
-    return [this](int index, gpu::arithmetic products) -> expected<std::unique_ptr<device::compute_device>> {
-      ++num_opened;
-      auto opened = gpu::cuda_device::open(runtime, index, products);
-      if (!opened) return std::move(opened).error();
-      return std::unique_ptr<device::compute_device>(*std::move(opened));
-    };
-  }
-  gpu::emulation::emulated_runtime runtime{7};
-  int num_opened = 0;
-};
 
 TEST(device_set, gives_the_device_that_a_name_means) {
   emulated_gpu gpu;

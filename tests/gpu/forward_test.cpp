@@ -170,6 +170,84 @@ TEST_P(gpu_forward, gives_the_same_bits_when_a_pass_comes_again) {
   }
 }
 
+/// A draft and its nodes from the root down to the place that is to be chosen.
+struct drafted_tree {
+  std::vector<std::int32_t> parents;
+  std::vector<std::uint32_t> path;
+};
+
+TEST_P(gpu_forward, brings_the_paths_that_it_chooses_in_line_without_the_host) {
+  // The right token is made so by its bias. Rounds of one shape: from the third on they are graphs.
+  constexpr std::uint32_t block_size = 4, num_blocks = 40;
+  constexpr token_id right{7}, wrong{8};
+  const std::vector<std::pair<token_id, float>> biases{{right, 1e6F}};
+  const drafted_tree trees[] = {{{-1, -1, 1, 1, 3, 3, 5}, {1, 3, 5, 6}}, {{-1, 0, -1, 2, 2}, {2, 4}}};
+  test::paged_sequences paged(block_size, num_blocks, random_());
+  for (int s = 0; s < 2; ++s) paged.add_sequence(40);
+  const auto kv_here = here_->make_kv(num_blocks, block_size);
+  const auto kv_there = there_->make_kv_storage(num_blocks, block_size);
+  std::vector<block_id> blocks;
+  for (std::uint32_t b = 0; b < num_blocks; ++b) blocks.emplace_back(b);
+  kv_here->poison(blocks), kv_there->poison(blocks);
+  const auto compare = [&](const std::vector<device::batch_entry>& rows, std::uint32_t time) {
+    const auto batch = paged.batch(rows);
+    const auto expected = pass(batch, [&](const auto& outputs) { here_->forward(batch, *kv_here, outputs); });
+    const auto actual = pass(batch, [&](const auto& outputs) {
+      run([&](device::ops& ops) { there_->forward(ops, batch, *kv_there, outputs); });
+    });
+    EXPECT_TRUE(same_bits(expected.logits, actual.logits)) << "time " << time;
+  };
+  std::uint32_t lengths[] = {9, 6};
+  auto prompts = with_tokens(paged.chain_rows(0, 0, lengths[0]));
+  for (const auto& row : with_tokens(paged.chain_rows(1, 0, lengths[1]))) prompts.push_back(row);
+  compare(prompts, 0);
+  for (std::uint32_t time = 1; time <= 4; ++time) {
+    std::vector<device::batch_entry> rows;
+    std::vector<std::vector<token_id>> tokens(2);
+    std::vector<device::token_choice> requests(2);
+    std::vector<device::drafted_cells> drafts;
+    for (std::uint32_t s = 0; s < 2; ++s) {
+      const drafted_tree& tree = trees[s];
+      requests[s].first_row = static_cast<std::uint32_t>(rows.size());
+      rows.push_back(with_tokens(paged.chain_rows(s, lengths[s] - 1, lengths[s])).front());
+      for (auto& row : paged.tree_rows(s, lengths[s], tree.parents)) {
+        const bool on_path = std::ranges::count(tree.path, tokens[s].size()) > 0;
+        row.token = tokens[s].emplace_back(on_path ? right : wrong);
+        rows.push_back(row);
+      }
+      requests[s].draft_tokens = tokens[s];
+      requests[s].parents = tree.parents;
+      requests[s].temperature = 0;
+      requests[s].biases = biases;
+      drafts.push_back({s, s, kv_slot{lengths[s]}, tree.parents});
+    }
+    const auto batch = paged.batch(rows);
+    std::vector<std::uint32_t> all(rows.size());
+    std::iota(all.begin(), all.end(), 0U);
+    std::vector<device::chosen_run> chosen(2);
+    const model::device_choices choices{all, requests, chosen, drafts};
+    here_->forward(batch, *kv_here, {});
+    run([&](device::ops& ops) { there_->forward(ops, batch, *kv_there, {{}, {}, {}, &choices}); });
+    std::vector<device::kv_copy> copies;
+    std::vector<device::batch_entry> next;
+    for (std::uint32_t s = 0; s < 2; ++s) {
+      ASSERT_EQ(chosen[s].place, static_cast<std::int32_t>(trees[s].path.back())) << "time " << time;
+      const std::uint32_t base = lengths[s];
+      for (const std::uint32_t node : trees[s].path)
+        copies.push_back(paged.copy_of(s, base + node, lengths[s]++));
+      ++lengths[s]; // the token that the last row chose
+      for (const auto& row : with_tokens(paged.chain_rows(s, lengths[s] - 1, lengths[s])))
+        next.push_back(row);
+    }
+    here_->run([&](device::ops& ops) { kv_here->copy(ops, copies); });
+    compare(next, time);
+  }
+  if (const auto moved = num_launches(kernel_id::kv_commit)) {
+    EXPECT_EQ(*moved, 4U) << "once a pass, for all layers and requests";
+    EXPECT_EQ(num_launches(kernel_id::kv_copy), 0U);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(models, gpu_forward,
                          testing::Values(std::tuple(architecture::llama, kv_type::f16, tensor_type::f32),
                                          std::tuple(architecture::llama, kv_type::q8, tensor_type::q8_0),

@@ -213,5 +213,25 @@ TEST_F(gpu_rounds, say_what_the_cpu_says_whoever_decides) {
   }
 }
 
+TEST_F(gpu_rounds, move_the_cells_of_accepted_trees_where_they_are_decided) {
+  auto by_device = requests_of_all_kinds();
+  std::vector<generation_request> by_host(by_device.begin() + 9, by_device.end());
+  by_device.resize(9);
+  for (auto* const requests : {&by_device, &by_host}) {
+    const auto plain = answers(false, *requests, nullptr);
+    informed_drafter drafter(true, 0);
+    for (std::size_t i = 0; i < plain.size(); ++i) drafter.answers[request_id{i}] = plain[i].tokens;
+    const auto copies_before = num_launches(kernel_id::kv_copy).value_or(0);
+    const auto commits_before = num_launches(kernel_id::kv_commit).value_or(0);
+    const auto drafted = answers(true, *requests, &drafter);
+    for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_GT(drafted[i].num_accepted, 0U) << "request " << i;
+    if (!num_launches(kernel_id::kv_copy)) continue;
+    const auto num_copies = *num_launches(kernel_id::kv_copy) - copies_before;
+    const auto num_commits = *num_launches(kernel_id::kv_commit) - commits_before;
+    EXPECT_EQ(num_copies > 0, requests == &by_host) << "of the host";
+    EXPECT_EQ(num_commits > 0, requests == &by_device) << "of the device";
+  }
+}
+
 } // namespace
 } // namespace paceline::gpu

@@ -32,6 +32,9 @@ runtime_api* tested_runtime();
 /// Launches of graphs on the device made last; none where nobody counts.
 std::optional<std::uint32_t> num_graph_launches();
 
+/// Launches of `kernel` on the device made last, those of graphs among them; none where nobody counts.
+std::optional<std::uint64_t> num_launches(kernel_id kernel);
+
 /// Arrays on a GPU and ops on them, for tests that compare with the host's references.
 class gpu_test : public testing::Test {
  protected:

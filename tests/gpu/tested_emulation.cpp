@@ -25,4 +25,6 @@ runtime_api* tested_runtime() { return runtime.get(); }
 
 std::optional<std::uint32_t> num_graph_launches() { return runtime->num_calls("cudaGraphLaunch"); }
 
+std::optional<std::uint64_t> num_launches(kernel_id kernel) { return runtime->num_launches(kernel); }
+
 } // namespace paceline::gpu

@@ -14,4 +14,6 @@ runtime_api* tested_runtime() { return runtime_of_devices(); }
 
 std::optional<std::uint32_t> num_graph_launches() { return std::nullopt; }
 
+std::optional<std::uint64_t> num_launches(kernel_id) { return std::nullopt; }
+
 } // namespace paceline::gpu

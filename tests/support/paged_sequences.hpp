@@ -84,22 +84,30 @@ class paged_sequences {
 
   void copy_cell(const device::kv_layer& layer, std::uint32_t sequence, std::uint32_t from,
                  std::uint32_t to) const {
+    copy_cell(layer, layer, sequence, from, to);
+  }
+  /// The same from `source`, a layer of the same shape.
+  void copy_cell(const device::kv_layer& layer, const device::kv_layer& source, std::uint32_t sequence,
+                 std::uint32_t from, std::uint32_t to) const {
     const device::kv_copy copy = copy_of(sequence, from, to);
     const kv_type_traits traits = traits_of(layer.type);
     const std::size_t size = traits.value_bytes;
-    auto* keys = static_cast<std::byte*>(layer.keys);
-    auto* values = static_cast<std::byte*>(layer.values);
+    auto* const keys = static_cast<std::byte*>(layer.keys);
+    auto* const values = static_cast<std::byte*>(layer.values);
+    const auto* const old_keys = static_cast<const std::byte*>(source.keys);
+    const auto* const old_values = static_cast<const std::byte*>(source.values);
     for (std::uint32_t h = 0; h < layer.num_heads; ++h) {
       for (std::uint32_t d = 0; d < layer.head_dim; ++d) {
         std::memcpy(keys + layer.key_index(copy.to_block, h, copy.to_offset, d) * size,
-                    keys + layer.key_index(copy.from_block, h, copy.from_offset, d) * size, size);
+                    old_keys + layer.key_index(copy.from_block, h, copy.from_offset, d) * size, size);
         std::memcpy(values + layer.value_index(copy.to_block, h, copy.to_offset, d) * size,
-                    values + layer.value_index(copy.from_block, h, copy.from_offset, d) * size, size);
+                    old_values + layer.value_index(copy.from_block, h, copy.from_offset, d) * size, size);
       }
       if (traits.scale_bytes == 0) continue;
-      for (float* scales : {layer.key_scales, layer.value_scales})
-        scales[layer.scale_index(copy.to_block, h, copy.to_offset)] =
-            scales[layer.scale_index(copy.from_block, h, copy.from_offset)];
+      const std::size_t to_scale = layer.scale_index(copy.to_block, h, copy.to_offset);
+      const std::size_t from_scale = layer.scale_index(copy.from_block, h, copy.from_offset);
+      layer.key_scales[to_scale] = source.key_scales[from_scale];
+      layer.value_scales[to_scale] = source.value_scales[from_scale];
     }
   }
 

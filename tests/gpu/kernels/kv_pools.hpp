@@ -21,11 +21,17 @@ class two_pools {
               std::byte{0xff}),
         values_(keys_), scales_(std::size_t{2} * num_blocks * c.num_kv_heads * c.block_size,
                                 std::numeric_limits<float>::quiet_NaN()),
-        here_{keys_.data(), values_.data(), c.type,
-              num_blocks,   c.block_size,   c.num_kv_heads,
-              c.head_dim,   scales_.data(), scales_.data() + scales_.size() / 2} {}
+        shape_{nullptr, nullptr, c.type, num_blocks, c.block_size, c.num_kv_heads, c.head_dim} {}
 
-  const device::kv_layer& here() const { return here_; }
+  /// Of a copy, the copy's arrays.
+  device::kv_layer here() {
+    device::kv_layer layer = shape_;
+    layer.keys = keys_.data();
+    layer.values = values_.data();
+    layer.key_scales = scales_.data();
+    layer.value_scales = scales_.data() + scales_.size() / 2;
+    return layer;
+  }
   std::vector<std::byte>& keys() { return keys_; }
   std::vector<std::byte>& values() { return values_; }
   std::vector<float>& scales() { return scales_; }
@@ -33,7 +39,7 @@ class two_pools {
  private:
   std::vector<std::byte> keys_, values_;
   std::vector<float> scales_;
-  device::kv_layer here_;
+  device::kv_layer shape_;
 };
 
 /// Tests of what works on KV pools.

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "gpu/kernels/kv_commit_params.hpp"
+#include "gpu/kernels/kv_kernels.cuh"
+
+// Cells of accepted paths brought in line, as runtime/device/op_kv_commit.hpp defines it.
+
+namespace paceline::gpu::PACELINE_KERNEL_SPACE {
+
+/// The nodes from the root down to `place`, by one thread. Returns how many they are.
+PACELINE_DEVICE std::uint32_t list_path(std::int32_t place, const std::int32_t* parents,
+                                        std::uint32_t* nodes) {
+  std::uint32_t num = 0;
+  for (std::int32_t n = place; n >= 0; n = parents[n]) ++num;
+  std::uint32_t i = num;
+  for (std::int32_t n = place; n >= 0; n = parents[n]) nodes[--i] = static_cast<std::uint32_t>(n);
+  return num;
+}
+
+/// Where the cells of the draft's path lie and are to lie, for all threads of the block.
+PACELINE_DEVICE void plan_moves(const kv_commit_params& p, const commit_draft& draft, std::int32_t place,
+                                std::uint32_t block_size, commit_memory& shared) {
+  if (thread_index() == 0) shared.num_moves = list_path(place, p.parents + draft.first_parent, shared.nodes);
+  sync_block();
+  for (std::uint32_t i = thread_index(); i < shared.num_moves; i += num_threads()) {
+    const kv_slot from_slot{draft.base.value + shared.nodes[i]}, to_slot{draft.base.value + i};
+    const cell_place from = place_of(p.batch, draft.sequence, from_slot, block_size);
+    const cell_place to = place_of(p.batch, draft.sequence, to_slot, block_size);
+    shared.moves[i] = {from.block, from.cell, to.block, to.cell, 1};
+  }
+  sync_block();
+}
+
+/// A thread carries out all moves of its dimension, in order, so that no two threads touch the same values.
+PACELINE_KERNEL kv_commit(kv_commit_params p) {
+  const commit_draft draft = p.drafts[block_y()];
+  const std::int32_t place = p.chosen[draft.choice].place;
+  if (place < 0) return; // the whole block
+  const device::kv_layer layer = p.layers[block_x() / p.blocks_per_layer];
+  commit_memory& shared = *shared_memory<commit_memory>();
+  plan_moves(p, draft, place, layer.block_size, shared);
+  const std::uint32_t i = block_x() % p.blocks_per_layer * num_threads() + thread_index();
+  if (i >= layer.num_heads * layer.head_dim) return;
+  for (std::uint32_t m = 0; m < shared.num_moves; ++m)
+    if (shared.nodes[m] != m) copy_dimension(layer, shared.moves[m], i / layer.head_dim, i % layer.head_dim);
+}
+
+} // namespace paceline::gpu::PACELINE_KERNEL_SPACE

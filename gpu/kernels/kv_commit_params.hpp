@@ -1,0 +1,39 @@
+#pragma once
+
+#include "gpu/kernels/params.hpp"
+#include "runtime/device/op_kv_commit.hpp"
+
+#include <cstdint>
+
+namespace paceline::gpu {
+
+// What the kernel of `kv_commit` is given: device::kv_commit_args with indices in place of spans.
+
+/// Threads of a block of kv_commit.
+inline constexpr std::uint32_t commit_threads = 128;
+
+struct commit_draft {
+  std::uint32_t choice = 0;
+  std::uint32_t sequence = 0;
+  kv_slot base;
+  std::uint32_t first_parent = 0; ///< of node 0, in `kv_commit_params::parents`
+};
+
+/// The path of a draft, root first. In shared memory.
+struct commit_memory {
+  std::uint32_t num_moves;
+  std::uint32_t nodes[device::max_draft_nodes];
+  device::kv_copy moves[device::max_draft_nodes]; ///< of its cells
+};
+
+/// One thread a dimension of a head in one layer; grid (layers * blocks_per_layer, drafts).
+struct kv_commit_params {
+  batch_view batch;
+  const device::kv_layer* layers;
+  const device::chosen_run* chosen;
+  const commit_draft* drafts;
+  const std::int32_t* parents;
+  std::uint32_t blocks_per_layer;
+};
+
+} // namespace paceline::gpu
