@@ -17,7 +17,8 @@
 #ifdef __CUDACC__
 #define PACELINE_KERNEL_SPACE on_gpu
 #define PACELINE_KERNEL __global__ void
-#define PACELINE_DEVICE __device__ inline
+/// Always a part of its kernel: what is called would take its arrays to memory.
+#define PACELINE_DEVICE __device__ __forceinline__
 /// Before a loop over an array that is to lie in registers: no index is left that is known at run time only.
 #define PACELINE_UNROLL _Pragma("unroll")
 #else
