@@ -44,6 +44,15 @@ std::vector<row_tile> tile_rows(const device::row_batch& batch, const attention_
   return tiles;
 }
 
+split_range range_over(std::span<const device::batch_entry> rows, std::uint32_t window) noexcept {
+  split_span all = splits_of(rows.front(), window);
+  for (const device::batch_entry& row : rows) {
+    const split_span of_row = splits_of(row, window);
+    all = {std::min(all.begin, of_row.begin), std::max(all.end, of_row.end)};
+  }
+  return {0, 1, all.begin, all.end - all.begin};
+}
+
 std::size_t partial_bytes(const split_range& range, const attention_shape& shape) noexcept {
   return std::size_t{range.num_splits} * range.num_rows * shape.num_heads * (shape.head_dim + 2) *
          sizeof(float);
@@ -53,15 +62,13 @@ std::vector<tile_slice> slice_tiles(const device::row_batch& batch, std::span<co
                                     const attention_shape& shape, std::size_t most_bytes) {
   std::vector<tile_slice> slices;
   for (std::uint32_t t = 0; t < tiles.size(); ++t) {
-    split_span span = splits_of(batch.rows[tiles[t].first_row], shape.window);
-    for (const device::batch_entry& row : batch.rows.subspan(tiles[t].first_row, tiles[t].num_rows)) {
-      const split_span of_row = splits_of(row, shape.window);
-      span = {std::min(span.begin, of_row.begin), std::max(span.end, of_row.end)};
-    }
+    const split_range span =
+        range_over(batch.rows.subspan(tiles[t].first_row, tiles[t].num_rows), shape.window);
     if (!slices.empty()) {
       tile_slice& last = slices.back();
-      const std::uint32_t begin = std::min(span.begin, last.range.first_split);
-      const std::uint32_t end = std::max(span.end, last.range.first_split + last.range.num_splits);
+      const std::uint32_t begin = std::min(span.first_split, last.range.first_split);
+      const std::uint32_t end =
+          std::max(span.first_split + span.num_splits, last.range.first_split + last.range.num_splits);
       const split_range both{last.range.first_row, last.range.num_rows + tiles[t].num_rows, begin,
                              end - begin};
       if (partial_bytes(both, shape) <= most_bytes) {
@@ -69,7 +76,7 @@ std::vector<tile_slice> slice_tiles(const device::row_batch& batch, std::span<co
         continue;
       }
     }
-    slices.push_back({t, 1, {tiles[t].first_row, tiles[t].num_rows, span.begin, span.end - span.begin}});
+    slices.push_back({t, 1, {tiles[t].first_row, tiles[t].num_rows, span.first_split, span.num_splits}});
   }
   return slices;
 }

@@ -32,6 +32,10 @@ struct tile_slice {
   split_range range{};
 };
 
+/// What `rows`, one after the other in the place of one row, see of their splits: `first_row` is 0,
+/// `num_rows` 1.
+split_range range_over(std::span<const device::batch_entry> rows, std::uint32_t window) noexcept;
+
 /// Bytes of what the slice's splits leave to be merged.
 std::size_t partial_bytes(const split_range& range, const attention_shape& shape) noexcept;
 

@@ -46,16 +46,15 @@ cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
 // ---- memory
 // -----------------------------------------------------------------------------------------------------------
 
-template <class T>
-const T* cuda_ops::send(std::span<const T> values) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  const mirrored_piece piece = arena_.take(values.size_bytes());
-  if (!values.empty()) std::memcpy(piece.host, values.data(), values.size_bytes());
-  steps_.copy_in(piece.device, piece.host, values.size_bytes());
-  return reinterpret_cast<const T*>(piece.device);
+const std::byte* cuda_ops::send_bytes(std::span<const std::byte> bytes) {
+  const mirrored_piece piece = arena_.take(bytes.size());
+  if (!bytes.empty()) std::memcpy(piece.host, bytes.data(), bytes.size());
+  steps_.copy_in(piece.device, piece.host, bytes.size());
+  return piece.device;
 }
 
 batch_view cuda_ops::send_batch(const device::row_batch& batch) {
+  if (chain_) return chain_->batch;
   std::vector<block_id> blocks;
   std::vector<std::uint32_t> first_block;
   for (const device::sequence_kv& sequence : batch.sequences) {
@@ -108,7 +107,7 @@ float* cuda_ops::place_for(std::span<float> host) {
 }
 
 void cuda_ops::deliver() {
-  if (places_.empty()) return;
+  if (chain_ || places_.empty()) return;
   for (const placed& p : places_) steps_.copy_out(p.at.host, p.at.device, p.host.size());
   steps_.finish();
   for (const placed& p : places_)
@@ -223,9 +222,9 @@ void cuda_ops::embed(const device::embed_args& args) {
   for (const token_id token : args.tokens)
     PACELINE_CHECK(token.value >= 0 && static_cast<std::uint32_t>(token.value) < table.num_rows,
                    "embed: token " + to_string(token) + " is outside the vocabulary");
-  launch_over(
-      kernel_id::embed, pieces(table.num_cols, 32), args.tokens.size(),
-      embed_params{table, weights.streamed(), send(args.tokens), args.out, args.out_stride, args.scale});
+  const token_id* const tokens = chain_ ? chain_->steps.tokens : send(args.tokens);
+  launch_over(kernel_id::embed, pieces(table.num_cols, 32), args.tokens.size(),
+              embed_params{table, weights.streamed(), tokens, args.out, args.out_stride, args.scale});
 }
 
 void cuda_ops::rms_norm(const device::rms_norm_args& args) {
@@ -240,21 +239,26 @@ void cuda_ops::residual_norm(const device::residual_norm_args& args) {
                               args.post_weight, args.weight, args.width, args.epsilon});
 }
 
-/// The host makes the table: sines and cosines of double precision are those of its library, so that all
-/// devices rotate by the same angles. They are few: pairs of one head.
-void cuda_ops::rope_table(const device::rope_table_args& args) {
+/// Sines and cosines of double precision are those of the host's library, so that all devices rotate by the
+/// same angles. They are few: pairs of one head.
+void cuda_ops::write_angles(const device::rope_table_args& args, std::span<const device::batch_entry> rows,
+                            float* out) {
   const std::size_t num_pairs = args.frequencies.size();
-  const std::size_t num_bytes = args.rows.size() * 2 * num_pairs * sizeof(float);
-  const mirrored_piece piece = arena_.take(num_bytes);
-  auto* next = reinterpret_cast<float*>(piece.host);
-  for (const device::batch_entry& row : args.rows) {
+  for (const device::batch_entry& row : rows) {
     for (std::size_t i = 0; i < num_pairs; ++i) {
       const double angle = static_cast<double>(row.position.value) * args.frequencies[i];
-      next[i] = static_cast<float>(args.magnitude * std::cos(angle));
-      next[num_pairs + i] = static_cast<float>(args.magnitude * std::sin(angle));
+      out[i] = static_cast<float>(args.magnitude * std::cos(angle));
+      out[num_pairs + i] = static_cast<float>(args.magnitude * std::sin(angle));
     }
-    next += 2 * num_pairs;
+    out += 2 * num_pairs;
   }
+}
+
+void cuda_ops::rope_table(const device::rope_table_args& args) {
+  if (chain_) return make_chain_table(args);
+  const std::size_t num_bytes = args.rows.size() * 2 * args.frequencies.size() * sizeof(float);
+  const mirrored_piece piece = arena_.take(num_bytes);
+  write_angles(args, args.rows, reinterpret_cast<float*>(piece.host));
   steps_.copy_in(args.table, piece.host, num_bytes);
 }
 
@@ -291,7 +295,9 @@ void cuda_ops::attention(const device::attention_args& args) {
   if (steps_.on().products == arithmetic::sixteen_bit) {
     const batch_view batch = send_batch(*args.batch);
     const std::vector<row_tile> tiles = tile_rows(*args.batch, shape_of(args));
-    split_attention_.attend(args, tiles, send_tiles(tiles), batch);
+    const row_tile* const there = send_tiles(tiles);
+    if (chain_) return split_attention_.attend_steps(args, chain_->entries, tiles, there, batch);
+    split_attention_.attend(args, tiles, there, batch);
     return;
   }
   launch(kernel_id::attention,
@@ -320,13 +326,13 @@ void cuda_ops::gather(const device::gather_args& args) {
 const device::chosen_run* cuda_ops::choose(const device::choose_args& args) {
   if (args.requests.empty()) return nullptr;
   const choice_batch batch(args);
-  const choice_view view = batch.view_at(send(std::span<const std::byte>(batch.bytes())));
+  choice_view view = batch.view_at(send(std::span<const std::byte>(batch.bytes())));
+  if (chain_) view.rows = chain_->steps.choosing, view.paths = chain_->steps.drafted;
   const std::uint32_t num_chunks = pieces(args.vocab_size, choice_chunk);
   const std::size_t of_choices = args.num_rows * sizeof(row_choice);
   steps_.make_room(choices_, of_choices + std::size_t{args.num_rows} * num_chunks * sizeof(float));
   auto* const choices = reinterpret_cast<row_choice*>(choices_.data());
   auto* const maxima = reinterpret_cast<float*>(choices_.data() + of_choices);
-  auto* const out = reinterpret_cast<device::chosen_run*>(place_bytes(std::as_writable_bytes(args.out)));
   if (batch.edits())
     launch(kernel_id::edit_logits, {1, args.num_rows, choice_threads, sizeof(edit_memory)},
            edit_logits_params{view, args.logits, args.vocab_size});
@@ -335,6 +341,11 @@ const device::chosen_run* cuda_ops::choose(const device::choose_args& args) {
          chunk_maxima_params{args.logits, maxima, args.vocab_size});
   launch(kernel_id::choose_rows, {1, args.num_rows, choice_threads, sizeof(choice_memory)},
          choose_rows_params{view, args.logits, maxima, choices, args.vocab_size});
+  if (chain_) {
+    chain_->steps.choices = choices;
+    return;
+  }
+  auto* const out = reinterpret_cast<device::chosen_run*>(place_bytes(std::as_writable_bytes(args.out)));
   launch_over(kernel_id::walk_drafts, args.requests.size(), 1,
               walk_drafts_params{view, choices, out, count(args.requests.size())});
   return out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/kernels/chain_params.hpp"
 #include "gpu/mirrored_memory.hpp"
 #include "gpu/owners.hpp"
 #include "gpu/split_attention.hpp"
@@ -9,7 +10,9 @@
 #include "runtime/device/ops.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,6 +46,10 @@ class cuda_ops final : public device::ops {
   bool can_choose() const noexcept override { return true; }
   const device::chosen_run* choose(const device::choose_args& args) override;
   void kv_commit(const device::kv_commit_args& args) override;
+  bool can_chain() const noexcept override {
+    return steps_.on().products == arithmetic::sixteen_bit && !chain_refused_;
+  }
+  bool chain(const device::chain_args& args, const std::function<void()>& pass) override;
   std::span<float> scratch(std::size_t num_values) override;
   float* place_for(std::span<float> host) override;
   void deliver() override;
@@ -59,8 +66,20 @@ class cuda_ops final : public device::ops {
     mirrored_piece at;
   };
 
+  /// A chain whose pass is being heard: what its ops are given in place of what they would send.
+  struct chain_in_hand {
+    std::vector<device::batch_entry> entries; ///< of all steps
+    batch_view batch{};
+    chain_steps steps{};
+    std::size_t num_tables = 0;
+  };
+
   template <class T>
-  const T* send(std::span<const T> values);
+  const T* send(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return reinterpret_cast<const T*>(send_bytes(std::as_bytes(values)));
+  }
+  const std::byte* send_bytes(std::span<const std::byte> bytes);
   std::byte* place_bytes(std::span<std::byte> host);
   batch_view send_batch(const device::row_batch& batch);
   const row_tile* send_tiles(const std::vector<row_tile>& tiles);
@@ -68,6 +87,14 @@ class cuda_ops final : public device::ops {
   void launch_product(const device::matmul_args& args, const device::matmul_output& output,
                       const quantised_rows& x);
   void expect_rows(std::size_t num_rows);
+  static void write_angles(const device::rope_table_args& args, std::span<const device::batch_entry> rows,
+                           float* out);
+  void make_chain_memory(chain_steps& steps);
+  batch_view send_chain_batch(const device::chain_args& args);
+  void make_chain_table(const device::rope_table_args& args);
+  std::uint32_t blocks_together(std::uint32_t shared_bytes);
+  bool refuse_chain(const std::string& why);
+  step_queue::step hear_pass(const device::chain_args& args, const std::function<void()>& pass);
   template <class Params>
   void launch(kernel_id kernel, const launch_shape& shape, const Params& params);
   template <class Params>
@@ -78,8 +105,9 @@ class cuda_ops final : public device::ops {
   const std::string level_;
   mirrored_arena arena_;
   memory scratch_;
-  memory activations_; ///< quantised rows of the matmul at hand
-  memory choices_;     ///< of the rows that `choose` is at
+  memory activations_;  ///< quantised rows of the matmul at hand
+  memory choices_;      ///< of the rows that `choose` is at
+  memory chain_memory_; ///< of the step of a chain at hand
   streamed_products streamed_;
   std::vector<streamed_output> streamed_outputs_; ///< of the matmul at hand
   split_attention split_attention_;
@@ -91,6 +119,8 @@ class cuda_ops final : public device::ops {
   // The tiles that layers of a pass have in common, likewise.
   std::vector<row_tile> sent_tiles_;
   const row_tile* tiles_there_ = nullptr;
+  std::optional<chain_in_hand> chain_;
+  bool chain_refused_ = false;
 };
 
 } // namespace paceline::gpu

@@ -95,6 +95,38 @@ class real_runtime final : public runtime_api {
                                  dim3(shape.threads), arguments, shape.shared_bytes, stream_of(stream)));
   }
 
+  status count_together(std::uint32_t& of_multiprocessor, std::uint32_t& num_multiprocessors,
+                        kernel_id kernel, std::uint32_t threads, std::uint32_t shared_bytes) override {
+    of_multiprocessor = num_multiprocessors = 0;
+    int device = 0, can_launch = 0, most_shared = 0, processors = 0, blocks = 0;
+    if (const auto failure = cudaGetDevice(&device); failure != cudaSuccess) return told(failure);
+    const auto ask = [&](int& out, cudaDeviceAttr what) {
+      return cudaDeviceGetAttribute(&out, what, device);
+    };
+    for (const auto outcome :
+         {ask(can_launch, cudaDevAttrCooperativeLaunch), ask(processors, cudaDevAttrMultiProcessorCount),
+          ask(most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin)})
+      if (outcome != cudaSuccess) return told(outcome);
+    if (can_launch == 0 || shared_bytes > static_cast<std::uint32_t>(most_shared)) return 0;
+    const void* const function = device_function(kernel);
+    if (const auto failure = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                  static_cast<int>(shared_bytes));
+        failure != cudaSuccess)
+      return told(failure);
+    const auto outcome = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &blocks, function, static_cast<int>(threads), shared_bytes);
+    of_multiprocessor = static_cast<std::uint32_t>(blocks);
+    num_multiprocessors = static_cast<std::uint32_t>(processors);
+    return told(outcome);
+  }
+  status launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
+                         std::size_t /*params_bytes*/, raw_stream stream) override {
+    void* arguments[] = {const_cast<void*>(params)};
+    return told(cudaLaunchCooperativeKernel(device_function(kernel), dim3(shape.blocks_x, shape.blocks_y),
+                                            dim3(shape.threads), arguments, shape.shared_bytes,
+                                            stream_of(stream)));
+  }
+
   status make_graph(raw_graph& out) override {
     cudaGraph_t made = nullptr;
     const auto outcome = cudaGraphCreate(&made, 0);

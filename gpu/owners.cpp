@@ -57,6 +57,12 @@ void command_queue::launch(kernel_id kernel, const launch_shape& shape, const vo
               "cudaLaunchKernel of kernel " + std::to_string(static_cast<int>(kernel)));
 }
 
+void command_queue::launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
+                                    std::size_t params_bytes) {
+  on_.require(on_.api.launch_together(kernel, shape, params, params_bytes, raw_),
+              "cudaLaunchCooperativeKernel of kernel " + std::to_string(static_cast<int>(kernel)));
+}
+
 void command_queue::wait_for(const event& point) {
   on_.require(on_.api.wait_on_device(raw_, point.raw()), "cudaStreamWaitEvent");
 }

@@ -49,6 +49,9 @@ class command_queue {
   void copy_out(void* to, const void* from, std::size_t num_bytes);
   void fill(void* to, std::uint8_t value, std::size_t num_bytes);
   void launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes);
+  /// All blocks are under way at the same time.
+  void launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
+                       std::size_t params_bytes);
   /// What comes next waits, on the device, for the event's last record.
   void wait_for(const event& point);
 

@@ -84,8 +84,8 @@ class runtime_api {
   /// Blocks the calling thread, asleep, until the device has come to the event's last record; at once if
   /// there was none. Tells the failure of whatever was before it.
   virtual status wait(raw_event event) = 0;
-  /// What comes next on `stream` waits until the device has come to the event's last record. The event may end
-  /// before that.
+  /// What comes next on `stream` waits until the device has come to the event's last record. The event may
+  /// end before that.
   virtual status wait_on_device(raw_stream stream, raw_event event) = 0;
 
   /// `from` is read when the copy happens if it is pinned, else at the call.
@@ -96,6 +96,15 @@ class runtime_api {
   /// `params` is the kernel's struct, copied at the call.
   virtual status launch(kernel_id kernel, const launch_shape& shape, const void* params,
                         std::size_t params_bytes, raw_stream stream) = 0;
+
+  /// Blocks of such a launch that a multiprocessor holds at a time, and multiprocessors: as many as
+  /// `launch_together` may have. Either is 0 where there is no such launch. Lets `kernel` have so much shared
+  /// memory from then on.
+  virtual status count_together(std::uint32_t& of_multiprocessor, std::uint32_t& num_multiprocessors,
+                                kernel_id kernel, std::uint32_t threads, std::uint32_t shared_bytes) = 0;
+  /// As `launch`; all blocks are under way at the same time, and may wait for each other (sync_grid).
+  virtual status launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
+                                 std::size_t params_bytes, raw_stream stream) = 0;
 
   // A graph and its executables are used by one thread at a time.
 

@@ -77,6 +77,14 @@ void split_attention::attend_slice(const device::attention_args& args, const til
                 {args.num_heads, slice.range.num_rows, merge_threads, sizeof(merge_memory)}, merge);
 }
 
+void split_attention::attend_steps(const device::attention_args& args,
+                                   std::span<const device::batch_entry> rows, std::span<const row_tile> tiles,
+                                   const row_tile* tiles_there, const batch_view& batch) {
+  tile_slice all{0, static_cast<std::uint32_t>(tiles.size()), range_over(rows, args.window)};
+  all.range.num_rows = static_cast<std::uint32_t>(args.batch->rows.size());
+  attend_slice(args, all, tiles_there, room_for_queries(heads_of_tile(shape_of(args))), batch);
+}
+
 void split_attention::attend(const device::attention_args& args, std::span<const row_tile> tiles,
                              const row_tile* tiles_there, const batch_view& batch) {
   const attention_shape shape = shape_of(args);

@@ -24,6 +24,9 @@ class split_attention {
   /// device's copies.
   void attend(const device::attention_args& args, std::span<const row_tile> tiles,
               const row_tile* tiles_there, const batch_view& batch);
+  /// The same of a chain: `rows` are those of all its steps, of which the rows of `args` are the first one's.
+  void attend_steps(const device::attention_args& args, std::span<const device::batch_entry> rows,
+                    std::span<const row_tile> tiles, const row_tile* tiles_there, const batch_view& batch);
 
  private:
   split_partials room_for(const split_range& range, const attention_shape& shape);

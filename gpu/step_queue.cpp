@@ -40,11 +40,11 @@ launch_command step_queue::step::launch(std::size_t number) const noexcept {
 // -----------------------------------------------------------------------------------------------------------
 
 void step_queue::copy_in(void* to, const void* from, std::size_t num_bytes) {
-  if (num_bytes != 0) note({command_kind::copy_in, {}, {}, to, from, num_bytes, 0}, nullptr);
+  if (num_bytes != 0) note({command_kind::copy_in, {}, {}, to, from, num_bytes, 0, false}, nullptr);
 }
 
 void step_queue::copy_out(void* to, const void* from, std::size_t num_bytes) {
-  if (num_bytes != 0) note({command_kind::copy_out, {}, {}, to, from, num_bytes, 0}, nullptr);
+  if (num_bytes != 0) note({command_kind::copy_out, {}, {}, to, from, num_bytes, 0, false}, nullptr);
 }
 
 void step_queue::note(command c, const void* params) {
@@ -54,18 +54,29 @@ void step_queue::note(command c, const void* params) {
     std::memcpy(noted_.params.data() + c.params_at, params, c.num_bytes);
   }
   noted_.commands.push_back(c);
-  if (is_direct_) issue_each(std::exchange(noted_, {}));
+  if (is_direct_ && !is_recording_) issue_each(std::exchange(noted_, {}));
 }
 
 void step_queue::go_on_directly() {
-  if (is_direct_) return;
+  if (is_direct_ || is_recording_) return;
   is_direct_ = true;
   issue_each(std::exchange(noted_, {}));
 }
 
 void step_queue::forget() noexcept {
   noted_ = {};
-  is_direct_ = false;
+  is_direct_ = is_recording_ = false;
+}
+
+void step_queue::begin_recording() {
+  issue();
+  is_recording_ = true;
+  has_moved_ = false;
+}
+
+step_queue::step step_queue::end_recording() noexcept {
+  is_recording_ = false;
+  return std::exchange(noted_, {});
 }
 
 // ---- issuing
@@ -183,7 +194,13 @@ void step_queue::finish() {
 
 void step_queue::make_room(memory& of, std::size_t num_bytes) {
   if (of.size_bytes() >= num_bytes) return;
-  finish();
+  if (is_recording_) {
+    has_moved_ = true; // what came before the recording has been issued
+    done_.record(queue_);
+    done_.wait();
+  } else {
+    finish();
+  }
   of = {}; // never both at once
   of = memory(on(), memory_kind::on_device, num_bytes);
 }

@@ -51,13 +51,21 @@ class step_queue {
   void copy_in(void* to, const void* from, std::size_t num_bytes);
   /// `to` is pinned.
   void copy_out(void* to, const void* from, std::size_t num_bytes);
+  /// `beside`: needs nothing of the launch before it, and is no obstacle to it.
   template <class Params>
-  void launch(kernel_id kernel, const launch_shape& shape, const Params& params) {
+  void launch(kernel_id kernel, const launch_shape& shape, const Params& params, bool beside = false) {
     static_assert(std::is_trivially_copyable_v<Params>);
     if (shape.blocks_x == 0 || shape.blocks_y == 0) return; // nothing to do, and no grid
     Params said = params;
     clear_padding(said);
-    note({command_kind::launch, kernel, shape, nullptr, nullptr, sizeof said, 0}, &said);
+    note({command_kind::launch, kernel, shape, nullptr, nullptr, sizeof said, 0, beside}, &said);
+  }
+  /// All blocks are under way at the same time. No part of a graph: the step goes on directly.
+  template <class Params>
+  void launch_together(kernel_id kernel, const launch_shape& shape, const Params& params) {
+    static_assert(std::is_trivially_copyable_v<Params>);
+    go_on_directly();
+    queue_.launch_together(kernel, shape, &params, sizeof params);
   }
   /// From now on to the end of the step commands are issued as they come, those noted first.
   void go_on_directly();
@@ -72,7 +80,6 @@ class step_queue {
   /// done everything that may use the old one; what that held is lost.
   void make_room(memory& of, std::size_t num_bytes);
 
- private:
   enum class command_kind : std::uint8_t { copy_in, copy_out, launch };
   struct command {
     command_kind what = command_kind::copy_in;
@@ -82,19 +89,30 @@ class step_queue {
     const void* from = nullptr;
     std::size_t num_bytes = 0; ///< of the copy, or of the params
     std::size_t params_at = 0; ///< in the step's `params`
+    bool beside = false;       ///< the launch before it; a queue does one after the other all the same
 
     bool is_like(const command& other) const noexcept;
     copy_command copy() const noexcept { return {to, from, num_bytes, what == command_kind::copy_out}; }
   };
+  /// Commands that belong together.
   struct step {
     std::vector<command> commands;
     std::vector<std::byte> params;
 
+    const void* params_of(const command& launch) const noexcept { return params.data() + launch.params_at; }
     bool is_like(const step& other) const noexcept;
     /// Whether the commands numbered so, which are alike, say the same.
     bool says_the_same(std::size_t number, const step& other) const noexcept;
     launch_command launch(std::size_t number) const noexcept;
   };
+
+  /// Ends the step. What comes next is not issued but kept for `end_recording`.
+  void begin_recording();
+  /// Whether memory has been taken since `begin_recording`: what has been recorded may name what is gone.
+  bool has_moved() const noexcept { return has_moved_; }
+  step end_recording() noexcept;
+
+ private:
   /// A shape that has come.
   struct known_shape {
     step latest;                       ///< what the graph does, where there is one
@@ -117,6 +135,8 @@ class step_queue {
   event done_;
   step noted_;
   bool is_direct_ = false;
+  bool is_recording_ = false;
+  bool has_moved_ = false;
   std::deque<known_shape> shapes_; ///< the one that came last in front
   bool has_said_ = false;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace paceline::gpu {
 namespace {
@@ -46,6 +47,18 @@ kernel_id kernel_for(device::tensor_type type) {
   default:
     PACELINE_CHECK(false, "weights of type " + std::to_string(static_cast<int>(type)) + " are not streamed");
   }
+}
+
+/// Tiles of a strip, those of a whole span.
+std::uint32_t tiles_of(const streamed_weights& weights) {
+  const streamed_layout layout = streamed_layout_of(weights.type);
+  return pieces(weights.num_cols, layout.span_cols()) * layout.tiles_of_span;
+}
+
+/// Sums of splits that a product leaves to be added up; of a gated one, of both matrices.
+std::size_t num_partial_sums(const streamed_params& p) {
+  if (p.num_splits == 1) return 0;
+  return std::size_t{p.num_splits} * p.num_rows * p.weights.num_rows * (p.up.bytes != nullptr ? 2 : 1);
 }
 
 /// What a launch may have of shared memory without asking for more.
@@ -92,51 +105,58 @@ arranged_rows streamed_products::arrange(const float* x, std::size_t x_stride, s
   return out;
 }
 
-/// `params` says what is multiplied and where to; the rest follows from the weights.
-void streamed_products::launch(streamed_params params) {
-  const streamed_weights& weights = params.weights;
-  const bool is_gated = params.up.bytes != nullptr;
-  const column_splits splits = split_columns(weights.num_rows, weights.num_cols);
-  params.num_tiles = pieces(weights.num_cols, streamed_layout_of(weights.type).span_cols()) *
-                     streamed_layout_of(weights.type).tiles_of_span;
-  params.tiles_of_split = splits.tiles_of_split;
-  params.num_splits = splits.num_splits;
-  const std::size_t num_partial = std::size_t{splits.num_splits} * params.num_rows * weights.num_rows;
-  if (splits.num_splits > 1)
-    params.partial =
-        reinterpret_cast<float*>(room_in(partial_, (is_gated ? 2 : 1) * num_partial * sizeof(float)));
-  steps_.launch(kernel_for(weights.type),
-                {pieces(weights.num_strips(), stream_warps * (is_gated ? 1 : stream_strips)),
-                 splits.num_splits, stream_warps * 32, shared_bytes_for(weights.type)},
-                params);
-  if (splits.num_splits == 1) return;
-  const add_splits_params sums{params.partial,  is_gated ? params.partial + num_partial : nullptr,
-                               params.act,      splits.num_splits,
-                               params.num_rows, weights.num_rows,
-                               params.y,        params.y_stride,
-                               params.bias,     params.add};
-  steps_.launch(kernel_id::add_splits,
-                {pieces(weights.num_rows, sum_threads), params.num_rows, sum_threads, 0}, sums);
-}
-
-void streamed_products::launch_product(const streamed_output& output, const arranged_rows& x,
-                                       std::uint32_t first_row, std::uint32_t num_rows) {
-  streamed_params params{};
-  params.weights = *output.weights;
-  params.x = x;
-  params.num_rows = num_rows;
-  params.y = output.to->y + first_row * output.to->y_stride;
-  params.y_stride = output.to->y_stride;
-  params.bias = output.to->bias;
-  params.add = output.to->add;
-  launch(params);
+/// Products of the same rows: `products` say what is multiplied and where to; the rest follows from the
+/// weights. First all are made, then the splits of each are added up: nothing waits for what it does not
+/// need.
+void streamed_products::launch(std::span<streamed_params> products) {
+  std::size_t num_partial = 0;
+  for (streamed_params& p : products) {
+    const column_splits splits = split_columns(p.weights.num_rows, p.weights.num_cols);
+    p.num_tiles = tiles_of(p.weights);
+    p.tiles_of_split = splits.tiles_of_split;
+    p.num_splits = splits.num_splits;
+    num_partial += num_partial_sums(p);
+  }
+  float* next =
+      num_partial > 0 ? reinterpret_cast<float*>(room_in(partial_, num_partial * sizeof(float))) : nullptr;
+  bool beside = false;
+  for (streamed_params& p : products) {
+    if (p.num_splits > 1) p.partial = next;
+    next += num_partial_sums(p);
+    const std::uint32_t strips_of_warp = p.up.bytes != nullptr ? 1 : stream_strips;
+    steps_.launch(kernel_for(p.weights.type),
+                  {pieces(p.weights.num_strips(), stream_warps * strips_of_warp), p.num_splits,
+                   stream_warps * 32, shared_bytes_for(p.weights.type)},
+                  p, std::exchange(beside, true));
+  }
+  beside = false;
+  for (const streamed_params& p : products) {
+    if (p.num_splits == 1) continue;
+    const float* const up = p.up.bytes != nullptr ? p.partial + num_partial_sums(p) / 2 : nullptr;
+    const add_splits_params sums{p.partial,          up,  p.act,      p.num_splits, p.num_rows,
+                                 p.weights.num_rows, p.y, p.y_stride, p.bias,       p.add};
+    steps_.launch(kernel_id::add_splits,
+                  {pieces(p.weights.num_rows, sum_threads), p.num_rows, sum_threads, 0}, sums,
+                  std::exchange(beside, true));
+  }
 }
 
 void streamed_products::multiply(const device::matmul_args& args, std::span<const streamed_output> outputs) {
   for (std::uint32_t first = 0; first < args.num_rows; first += streamed_rows) {
     const std::uint32_t num_rows = std::min(args.num_rows - first, streamed_rows);
     const arranged_rows x = arrange(args.x + first * args.x_stride, args.x_stride, num_rows, args.num_cols);
-    for (const streamed_output& output : outputs) launch_product(output, x, first, num_rows);
+    products_.clear();
+    for (const streamed_output& output : outputs) {
+      streamed_params& params = products_.emplace_back();
+      params.weights = *output.weights;
+      params.x = x;
+      params.num_rows = num_rows;
+      params.y = output.to->y + first * output.to->y_stride;
+      params.y_stride = output.to->y_stride;
+      params.bias = output.to->bias;
+      params.add = output.to->add;
+    }
+    launch(products_);
   }
 }
 
@@ -156,7 +176,7 @@ void streamed_products::multiply_gated(const device::gated_matmul_args& args, co
     params.x = arrange(args.x + first * args.x_stride, args.x_stride, params.num_rows, args.num_cols);
     params.y = args.out + first * args.out_stride;
     params.y_stride = args.out_stride;
-    launch(params);
+    launch({&params, 1});
   }
 }
 

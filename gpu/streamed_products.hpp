@@ -6,6 +6,7 @@
 #include "runtime/device/op_matmul.hpp"
 
 #include <span>
+#include <vector>
 
 namespace paceline::gpu {
 
@@ -30,14 +31,13 @@ class streamed_products {
 
  private:
   arranged_rows arrange(const float* x, std::size_t x_stride, std::uint32_t num_rows, std::uint32_t num_cols);
-  void launch(streamed_params params);
-  void launch_product(const streamed_output& output, const arranged_rows& x, std::uint32_t first_row,
-                      std::uint32_t num_rows);
+  void launch(std::span<streamed_params> products);
   std::byte* room_in(memory& of, std::size_t num_bytes);
 
   step_queue& steps_;
   memory arranged_; ///< the rows at hand
-  memory partial_;  ///< sums of the splits at hand
+  memory partial_;  ///< sums of the splits of the products at hand
+  std::vector<streamed_params> products_;
 };
 
 } // namespace paceline::gpu

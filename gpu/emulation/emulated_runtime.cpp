@@ -30,6 +30,9 @@ bool can_launch(const launch_shape& shape) {
          shape.shared_bytes <= 48 * 1024;
 }
 
+/// What a block of a launch together may have after asking: of the GPUs in question the one with least.
+constexpr std::uint32_t most_shared_together = 99 * 1024;
+
 /// What a raw_graph is.
 using owned_graph = std::shared_ptr<emulated_graph>;
 
@@ -183,8 +186,34 @@ status emulated_runtime::launch(kernel_id kernel, const launch_shape& shape, con
   return 0;
 }
 
+status emulated_runtime::count_together(std::uint32_t& of_multiprocessor, std::uint32_t& num_multiprocessors,
+                                        kernel_id, std::uint32_t, std::uint32_t shared_bytes) {
+  of_multiprocessor = shared_bytes <= most_shared_together ? 1 : 0;
+  num_multiprocessors = num_multiprocessors_.load();
+  return called("cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+}
+
+status emulated_runtime::launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
+                                         std::size_t params_bytes, raw_stream stream) {
+  if (const status failure = called("cudaLaunchCooperativeKernel")) return failure;
+  if (shape.blocks_x == 0 || shape.blocks_y != 1 || shape.blocks_x > num_multiprocessors_.load() ||
+      shape.threads > 1024 || shape.shared_bytes > most_shared_together)
+    return invalid_value;
+  const std::uint64_t seed = next_seed();
+  defer(stream, [this, seed, launch = kept_launch({kernel, shape, params, params_bytes})] {
+    const device_memory::access open(memory_);
+    run_together({launch.shape.blocks_x, 1, launch.shape.threads, launch.shape.shared_bytes}, seed,
+                 [&] { run_emulated_thread(launch.kernel, launch.params()); });
+  });
+  return 0;
+}
+
+std::uint64_t emulated_runtime::next_seed() {
+  return seed_ * 0x9E3779B97F4A7C15ULL + num_launches_.fetch_add(1);
+}
+
 void emulated_runtime::enqueue(const kept_launch& launch, raw_stream stream) {
-  const std::uint64_t seed = seed_ * 0x9E3779B97F4A7C15ULL + num_launches_.fetch_add(1);
+  const std::uint64_t seed = next_seed();
   ++launches_of_[static_cast<std::size_t>(launch.kernel)];
   defer(stream, [this, seed, launch] {
     const device_memory::access open(memory_);

@@ -19,7 +19,7 @@ namespace paceline::gpu::emulation {
 /// to do otherwise.
 class emulated_runtime : public runtime_api {
  public:
-  explicit emulated_runtime(std::uint64_t seed = 0) : seed_(seed) {}
+  explicit emulated_runtime(std::uint64_t seed = 0) : seed_(seed), num_multiprocessors_(2 + seed % 4) {}
 
   status num_devices(int& out) override;
   status inspect(int device, device_facts& out) override;
@@ -40,6 +40,10 @@ class emulated_runtime : public runtime_api {
   status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) override;
   status launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes,
                 raw_stream stream) override;
+  status count_together(std::uint32_t& of_multiprocessor, std::uint32_t& num_multiprocessors,
+                        kernel_id kernel, std::uint32_t threads, std::uint32_t shared_bytes) override;
+  status launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
+                         std::size_t params_bytes, raw_stream stream) override;
   status make_graph(raw_graph& out) override;
   status end_graph(raw_graph graph) override;
   status add_copy(raw_node& out, raw_graph graph, raw_node after, const copy_command& copy) override;
@@ -63,6 +67,8 @@ class emulated_runtime : public runtime_api {
   }
   /// Bytes that the device has been told to copy to the host so far.
   std::uint64_t num_bytes_out() const noexcept { return num_bytes_out_.load(); }
+  /// Blocks that can be launched together from now on.
+  void have_multiprocessors(std::uint32_t number) { num_multiprocessors_ = number; }
   /// What has been allocated and not released, of either kind of memory, and streams, events and graphs.
   std::uint64_t num_owned() const noexcept { return num_owned_.load(); }
 
@@ -82,12 +88,15 @@ class emulated_runtime : public runtime_api {
   // The commands of a graph's launch and of a stream's own, once they have been accepted.
   void enqueue(const copy_command& copy, raw_stream stream);
   void enqueue(const kept_launch& launch, raw_stream stream);
+  std::uint64_t next_seed();
 
   const std::uint64_t seed_;
   std::atomic<std::uint64_t> num_launches_{0};
   std::array<std::atomic<std::uint64_t>, num_kernels> launches_of_{};
   std::atomic<std::uint64_t> num_owned_{0};
   std::atomic<std::uint64_t> num_bytes_out_{0};
+  std::atomic<std::uint32_t>
+      num_multiprocessors_; ///< each with room for one block of those launched together
   device_memory memory_;
   mutable std::mutex mutex_;
   std::unordered_map<std::string, std::uint32_t> calls_;

@@ -2,6 +2,7 @@
 #include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
+#include "gpu/kernels/draft_chain.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_commit.cuh"
 #include "gpu/kernels/kv_kernels.cuh"
@@ -93,6 +94,8 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::stream_bf16);
   case kernel_id::add_splits:
     return run(&emulated::add_splits);
+  case kernel_id::draft_chain:
+    return run(&emulated::draft_chain);
   case kernel_id::probe_intrinsics:
     return run(&emulated::probe_intrinsics);
   }

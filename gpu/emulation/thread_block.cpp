@@ -36,11 +36,11 @@ class order_source {
   std::uint64_t state_;
 };
 
-/// One block after the other, thread by thread.
+/// One block after the other, thread by thread; of blocks that run together, one.
 ///
 /// A fibre takes threads that have not begun, one after the other, until one of them waits: a kernel without
 /// barriers needs a single fibre and no switches. Invariant: every thread is in `fresh_`, runnable, waiting
-/// for its warp or its block, or done; runnable and waiting ones have a fibre of their own.
+/// for its warp, its block or the grid, or done; runnable and waiting ones have a fibre of their own.
 class block_runner {
  public:
   block_runner(const grid& shape, std::uint64_t seed, const std::function<void()>& thread)
@@ -52,6 +52,11 @@ class block_runner {
   }
 
   void run(std::uint32_t x, std::uint32_t y) {
+    begin(x, y);
+    if (!go_on()) throw barrier_fault("a block waits for a grid that does not run together");
+  }
+
+  void begin(std::uint32_t x, std::uint32_t y) {
     std::memset(shared_.data(), 0xff, shared_.size() * sizeof(chunk));
     fresh_.resize(shape_.threads);
     std::iota(fresh_.begin(), fresh_.end(), 0U);
@@ -59,15 +64,28 @@ class block_runner {
     for (auto& t : threads_) t = {};
     place_ = {0, shape_.threads, x, y, shared_.data()};
     num_done_ = 0;
+  }
+  /// Until all threads have returned: true. Or until all wait for the grid.
+  bool go_on() {
     while (num_done_ < shape_.threads) {
-      if (!step() && !release_warps() && !release_block()) throw barrier_fault(describe());
+      if (!step() && !release_warps() && !release_block()) {
+        if (is_at_grid()) return false;
+        throw barrier_fault(describe());
+      }
       if (failure_) std::rethrow_exception(failure_);
     }
+    return true;
   }
+  bool is_at_grid() const {
+    return std::ranges::count(threads_, state::at_grid, &emulated_thread::state) == shape_.threads;
+  }
+  void release_from_grid() { release(0, shape_.threads, state::at_grid); }
 
-  void wait(bool for_block) {
+  enum class state : std::uint8_t { fresh, runnable, at_warp, at_block, at_grid, done };
+
+  void wait(state until) {
     const std::uint32_t self = place_.index;
-    threads_[self].state = for_block ? state::at_block : state::at_warp;
+    threads_[self].state = until;
     fibre* const own = current_;
     threads_[self].own = own;
     own->suspend();
@@ -79,7 +97,7 @@ class block_runner {
     // Two slots a thread: one may be at its next exchange while another reads, never two ahead.
     float* const slots = exchanged_.data() + (threads_[self].num_exchanges++ % 2) * shape_.threads;
     slots[self] = value;
-    wait(false);
+    wait(state::at_warp);
     return slots[self / warp_size * warp_size + source % warp_size];
   }
 
@@ -90,7 +108,7 @@ class block_runner {
     std::byte* const slots =
         laid_out_.data() + (threads_[self].num_exchanges++ % 2) * shape_.threads * shared_slot_bytes;
     std::memcpy(slots + self * shared_slot_bytes, value, num_bytes);
-    wait(false);
+    wait(state::at_warp);
     return slots + self / warp_size * warp_size * shared_slot_bytes;
   }
 
@@ -107,7 +125,6 @@ class block_runner {
   const thread_place& place() const noexcept { return place_; }
 
  private:
-  enum class state : std::uint8_t { fresh, runnable, at_warp, at_block, done };
   struct emulated_thread {
     emulation::fibre* own = nullptr;
     std::uint32_t num_exchanges = 0;
@@ -187,7 +204,8 @@ class block_runner {
     };
     return "block (" + std::to_string(place_.block_x) + ", " + std::to_string(place_.block_y) +
            "): " + count(state::at_block) + " threads wait for the block, " + count(state::at_warp) +
-           " for their warps, and " + count(state::done) + " have returned";
+           " for their warps, " + count(state::at_grid) + " for the grid, and " + count(state::done) +
+           " have returned";
   }
 
   const grid shape_;
@@ -224,9 +242,36 @@ void run_grid(const grid& shape, std::uint64_t seed, const std::function<void()>
   for (const std::uint32_t b : blocks) runner.run(b % shape.blocks_x, b / shape.blocks_x);
 }
 
+void run_together(const grid& shape, std::uint64_t seed, const std::function<void()>& thread) {
+  PACELINE_CHECK(current_block == nullptr && shape.blocks_y == 1, "an emulated thread may not launch a grid");
+  order_source order(seed);
+  std::vector<std::unique_ptr<block_runner>> blocks;
+  for (std::uint32_t b = 0; b < shape.blocks_x; ++b) {
+    blocks.push_back(std::make_unique<block_runner>(shape, seed + b, thread));
+    blocks.back()->begin(b, 0);
+  }
+  struct scope {
+    ~scope() { current_block = nullptr; }
+  } guard;
+  std::vector<std::uint32_t> turns(shape.blocks_x);
+  std::iota(turns.begin(), turns.end(), 0U);
+  for (;;) {
+    order.shuffle(turns);
+    std::uint32_t num_done = 0;
+    for (const std::uint32_t b : turns) {
+      current_block = blocks[b].get();
+      if (current_block->go_on()) ++num_done;
+    }
+    if (num_done == shape.blocks_x) return;
+    if (num_done > 0) throw barrier_fault("blocks wait for a grid of which others have returned");
+    for (const auto& block : blocks) block->release_from_grid();
+  }
+}
+
 const thread_place& this_thread() noexcept { return current_block->place(); }
-void wait_for_block() { current_block->wait(true); }
-void wait_for_warp() { current_block->wait(false); }
+void wait_for_block() { current_block->wait(block_runner::state::at_block); }
+void wait_for_warp() { current_block->wait(block_runner::state::at_warp); }
+void wait_for_grid() { current_block->wait(block_runner::state::at_grid); }
 float exchange_in_warp(float value, std::uint32_t source) { return current_block->exchange(value, source); }
 const std::byte* lay_out_in_warp(const void* value, std::size_t num_bytes) {
   return current_block->lay_out(value, num_bytes);

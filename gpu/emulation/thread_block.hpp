@@ -36,6 +36,11 @@ struct grid {
 /// Throws barrier_fault, and what `thread` throws.
 void run_grid(const grid& shape, std::uint64_t seed, const std::function<void()>& thread);
 
+/// The same for a grid whose blocks are all under way at the same time and may wait for each other: each goes
+/// on, in an order that `seed` decides anew, until all of its threads wait for the grid, which is when the
+/// next one does. `blocks_y` is 1.
+void run_together(const grid& shape, std::uint64_t seed, const std::function<void()>& thread);
+
 /// The emulated thread that calls.
 struct thread_place {
   std::uint32_t index = 0; ///< in its block
@@ -51,6 +56,9 @@ const thread_place& this_thread() noexcept;
 
 /// Returns once all threads of the block have called it.
 void wait_for_block();
+
+/// Returns once all threads of the grid have called it; of one whose blocks run together.
+void wait_for_grid();
 
 /// Returns once all threads of the warp have called it or `exchange_in_warp`.
 void wait_for_warp();

@@ -48,14 +48,14 @@ PACELINE_DEVICE void arrange_unit(const float* x, std::uint32_t num_cols, float 
   *sum_of_unit = sum;
 }
 
-PACELINE_KERNEL arrange_rows(arrange_rows_params p) {
-  const std::uint32_t row = block_y();
+PACELINE_DEVICE void do_block(const arrange_rows_params& p, grid_place block) {
+  const std::uint32_t row = block.y;
   const bool is_row = row < p.num_rows;
   const float* const x = p.x + row * p.x_stride;
   const float multiplier = is_row ? multiplier_to_f16(largest_of_row(x, p.num_cols)) : 0.0F;
   const bool is_finite = multiplier == multiplier;
-  if (index_in_row() == 0) p.out.scales[row] = is_row ? 1.0F / multiplier : 0.0F;
-  const std::uint32_t unit = index_in_row();
+  if (block.index_in_row() == 0) p.out.scales[row] = is_row ? 1.0F / multiplier : 0.0F;
+  const std::uint32_t unit = block.index_in_row();
   if (unit >= p.out.num_units) return;
   const std::uint32_t first = unit * unit_cols;
   const std::uint32_t num_cols = is_row && is_finite && first < p.num_cols ? p.num_cols - first : 0;
@@ -63,5 +63,6 @@ PACELINE_KERNEL arrange_rows(arrange_rows_params p) {
   arrange_unit(x + first, num_cols, multiplier, p.out.halves + tile * 512 + row % token_tile * 64,
                p.out.sums + tile * token_tile + row % token_tile);
 }
+PACELINE_KERNEL arrange_rows(arrange_rows_params p) { do_block(p, own_place()); }
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

@@ -52,10 +52,10 @@ PACELINE_DEVICE void penalise(const choice_request& request, const choice_view& 
   }
 }
 
-PACELINE_KERNEL edit_logits(edit_logits_params p) {
-  const choice_row row = p.view.rows[block_y()];
+PACELINE_DEVICE void do_block(const edit_logits_params& p, grid_place block) {
+  const choice_row row = p.view.rows[block.y];
   const choice_request request = p.view.requests[row.request];
-  float* const logits = p.logits + std::size_t{block_y()} * p.vocab_size;
+  float* const logits = p.logits + std::size_t{block.y} * p.vocab_size;
   for (std::uint32_t i = thread_index(); i < request.biases.size; i += num_threads()) {
     const biased_token biased = p.view.biases[request.biases.begin + i];
     if (is_token(biased.token, p.vocab_size))
@@ -70,14 +70,15 @@ PACELINE_KERNEL edit_logits(edit_logits_params p) {
     if (const token_id token = p.view.removed[request.removed.begin + i]; is_token(token, p.vocab_size))
       logits[token.value] = -std::numeric_limits<float>::infinity();
 }
+PACELINE_KERNEL edit_logits(edit_logits_params p) { do_block(p, own_place()); }
 
 // ---- choices
 
-PACELINE_KERNEL chunk_maxima(chunk_maxima_params p) {
+PACELINE_DEVICE void do_block(const chunk_maxima_params& p, grid_place block) {
   const std::uint32_t num_chunks = (p.vocab_size + choice_chunk - 1) / choice_chunk;
-  const std::uint32_t chunk = block_x() * maxima_warps + warp_index();
+  const std::uint32_t chunk = block.x * maxima_warps + warp_index();
   if (chunk >= num_chunks) return; // a whole warp
-  const float* const logits = p.logits + std::size_t{block_y()} * p.vocab_size;
+  const float* const logits = p.logits + std::size_t{block.y} * p.vocab_size;
   float largest = -std::numeric_limits<float>::infinity();
   for (std::uint32_t i = lane_index(); i < choice_chunk; i += warp_size) {
     const std::uint32_t token = chunk * choice_chunk + i;
@@ -87,8 +88,9 @@ PACELINE_KERNEL chunk_maxima(chunk_maxima_params p) {
     const float other = shuffle_xor(largest, mask);
     largest = other > largest ? other : largest;
   }
-  if (lane_index() == 0) p.maxima[std::size_t{block_y()} * num_chunks + chunk] = largest;
+  if (lane_index() == 0) p.maxima[std::size_t{block.y} * num_chunks + chunk] = largest;
 }
+PACELINE_KERNEL chunk_maxima(chunk_maxima_params p) { do_block(p, own_place()); }
 
 /// A row, and what its choice is among.
 struct choosing_row {
@@ -176,15 +178,15 @@ PACELINE_DEVICE std::uint32_t race(const choosing_row& row, std::uint32_t likeli
   return lead.token;
 }
 
-PACELINE_KERNEL choose_rows(choose_rows_params p) {
+PACELINE_DEVICE void do_block(const choose_rows_params& p, grid_place block) {
   choice_memory& shared = *shared_memory<choice_memory>();
-  const choice_row place = p.view.rows[block_y()];
+  const choice_row place = p.view.rows[block.y];
   const choice_request request = p.view.requests[place.request];
   choosing_row row{};
   row.vocab_size = p.vocab_size;
   row.num_chunks = (p.vocab_size + choice_chunk - 1) / choice_chunk;
-  row.logits = p.logits + std::size_t{block_y()} * p.vocab_size;
-  row.maxima = p.maxima + std::size_t{block_y()} * row.num_chunks;
+  row.logits = p.logits + std::size_t{block.y} * p.vocab_size;
+  row.maxima = p.maxima + std::size_t{block.y} * row.num_chunks;
   row.temperature = request.temperature;
   row.min_score = request.min_score;
   row.noise.seed = request.seed;
@@ -196,8 +198,9 @@ PACELINE_KERNEL choose_rows(choose_rows_params p) {
   const bool hopeless = !(max > -std::numeric_limits<float>::infinity());
   row.shift = choosing_row::ordered(max);
   if (request.temperature != 0 && !hopeless) token = race(row, token, shared);
-  if (thread_index() == 0) p.choices[block_y()] = {token_id{static_cast<std::int32_t>(token)}, hopeless};
+  if (thread_index() == 0) p.choices[block.y] = {token_id{static_cast<std::int32_t>(token)}, hopeless};
 }
+PACELINE_KERNEL choose_rows(choose_rows_params p) { do_block(p, own_place()); }
 
 // ---- acceptance
 
@@ -208,8 +211,8 @@ PACELINE_DEVICE bool is_leaf(const std::int32_t* parents, std::uint32_t num_node
 }
 
 PACELINE_KERNEL walk_drafts(walk_drafts_params p) {
-  if (index_in_row() >= p.num_requests) return;
-  const choice_request request = p.view.requests[index_in_row()];
+  if (own_place().index_in_row() >= p.num_requests) return;
+  const choice_request request = p.view.requests[own_place().index_in_row()];
   const token_id* const tokens = p.view.draft_tokens + request.nodes.begin;
   const std::int32_t* const parents = p.view.parents + request.nodes.begin;
   std::int32_t
@@ -232,7 +235,7 @@ PACELINE_KERNEL walk_drafts(walk_drafts_params p) {
   bool bonus = true;
   for (std::uint32_t i = 0; i < num_places; ++i)
     bonus = bonus && is_leaf(parents, request.nodes.size, places[i]);
-  p.out[index_in_row()] = {places[0], chosen.token, bonus, chosen.hopeless};
+  p.out[own_place().index_in_row()] = {places[0], chosen.token, bonus, chosen.hopeless};
 }
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

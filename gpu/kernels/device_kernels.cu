@@ -2,6 +2,7 @@
 #include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
+#include "gpu/kernels/draft_chain.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_commit.cuh"
 #include "gpu/kernels/kv_kernels.cuh"
@@ -90,6 +91,8 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::stream_bf16);
   case kernel_id::add_splits:
     return address(&on_gpu::add_splits);
+  case kernel_id::draft_chain:
+    return address(&on_gpu::draft_chain);
   case kernel_id::probe_intrinsics:
     return address(&on_gpu::probe_intrinsics);
   }

@@ -17,7 +17,8 @@
 #ifdef __CUDACC__
 #define PACELINE_KERNEL_SPACE on_gpu
 #define PACELINE_KERNEL __global__ void
-#define PACELINE_DEVICE __device__ inline
+/// Always a part of its kernel: what is called would take its arrays to memory.
+#define PACELINE_DEVICE __device__ __forceinline__
 /// Before a loop over an array that is to lie in registers: no index is left that is known at run time only.
 #define PACELINE_UNROLL _Pragma("unroll")
 #else
@@ -76,7 +77,16 @@ T* shared_memory() {
 PACELINE_DEVICE std::uint32_t lane_index() { return thread_index() % warp_size; }
 PACELINE_DEVICE std::uint32_t warp_index() { return thread_index() / warp_size; }
 
-/// Number of the thread among those of the blocks of one block_y.
-PACELINE_DEVICE std::uint32_t index_in_row() { return block_x() * num_threads() + thread_index(); }
+/// Which block of a kernel's grid a block of threads does the work of: its own, or one after the other where
+/// one kernel does the work of many (gpu/kernels/draft_chain.cuh). Functions that do a block's work are
+/// `do_block`, by the kernel's params.
+struct grid_place {
+  std::uint32_t x = 0;
+  std::uint32_t y = 0;
+
+  /// Number of the thread among those of the blocks of one y.
+  PACELINE_DEVICE std::uint32_t index_in_row() const { return x * num_threads() + thread_index(); }
+};
+PACELINE_DEVICE grid_place own_place() { return {block_x(), block_y()}; }
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

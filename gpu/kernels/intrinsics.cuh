@@ -55,6 +55,21 @@ PACELINE_DEVICE void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(Rest) : "memory");
 }
 
+/// Returns when all threads of a grid whose blocks run together are here; what they wrote before is then seen
+/// by all of them. `arrived` counts blocks: from 0, and to `due` when all of them are here. One thread a
+/// block counts and waits, for the others by the barriers around it: what they wrote is released with its
+/// count, and what others released they see after its wait.
+PACELINE_DEVICE void sync_grid(std::uint32_t* arrived, std::uint32_t due) {
+  sync_block();
+  if (thread_index() == 0) {
+    std::uint32_t before;
+    asm volatile("atom.add.acq_rel.gpu.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrived) : "memory");
+    for (std::uint32_t seen = before + 1; seen < due;)
+      asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(arrived) : "memory");
+  }
+  sync_block();
+}
+
 /// Two float16 in a word, less two others; each rounded to the nearest.
 PACELINE_DEVICE std::uint32_t subtract_halves(std::uint32_t a, std::uint32_t b) {
   std::uint32_t out;
@@ -90,6 +105,12 @@ inline void end_copy_group() { emulation::end_copy_group(); }
 template <std::uint32_t Rest>
 void wait_for_copies() {
   emulation::wait_for_copies(Rest);
+}
+inline void sync_grid(std::uint32_t* arrived, std::uint32_t due) {
+  if (thread_index() == 0 && ++*arrived > due)
+    throw emulation::barrier_fault("a block counts on a grid that is gone");
+  emulation::wait_for_grid();
+  if (*arrived < due) throw emulation::barrier_fault("a grid that a block would wait for in vain");
 }
 inline std::uint32_t halves_of(float low, float high) {
   return device::f16_of_float(low) | std::uint32_t{device::f16_of_float(high)} << 16;

@@ -29,12 +29,12 @@ PACELINE_DEVICE code_scale code_scale_of(const float* x, std::uint32_t head_dim)
   return {largest / 127.0F, 127.0F / largest};
 }
 
-PACELINE_KERNEL kv_write(kv_write_params p) {
+PACELINE_DEVICE void do_block(const kv_write_params& p, grid_place block) {
   const device::kv_layer& layer = p.layer;
-  const device::batch_entry row = p.batch.rows[block_y()];
-  const std::uint32_t head = block_x();
+  const device::batch_entry row = p.batch.rows[block.y];
+  const std::uint32_t head = block.x;
   const cell_place at = place_of(p.batch, row.sequence, row.slot, layer.block_size);
-  const std::size_t from = block_y() * p.stride + std::size_t{head} * layer.head_dim;
+  const std::size_t from = block.y * p.stride + std::size_t{head} * layer.head_dim;
   const bool coded = layer.type == kv_type::q8;
   code_scale of_keys{}, of_values{};
   if (coded) {
@@ -56,6 +56,7 @@ PACELINE_KERNEL kv_write(kv_write_params p) {
                 to_store(p.values[from + d], of_values));
   }
 }
+PACELINE_KERNEL kv_write(kv_write_params p) { do_block(p, own_place()); }
 
 /// Moves `count` values, `step` apart, as if through a buffer.
 template <class T>
@@ -98,7 +99,7 @@ PACELINE_DEVICE void copy_dimension(const device::kv_layer& layer, const device:
 
 /// Copies move cells along their dimensions, so that no two threads touch the same values.
 PACELINE_KERNEL kv_copy(kv_copy_params p) {
-  const std::uint32_t i = index_in_row();
+  const std::uint32_t i = own_place().index_in_row();
   if (i >= p.layer.num_heads * p.layer.head_dim) return;
   const std::uint32_t head = i / p.layer.head_dim, d = i % p.layer.head_dim;
   for (std::uint32_t c = 0; c < p.num_copies; ++c) copy_dimension(p.layer, p.copies[c], head, d);

@@ -38,7 +38,7 @@ PACELINE_DEVICE float quantise_block(float (&x)[32], std::int8_t* q, std::int16_
 
 PACELINE_KERNEL quantise_rows(quantise_rows_params p) {
   const std::uint32_t num_blocks = p.num_cols / quantised_block;
-  const std::uint32_t b = index_in_row();
+  const std::uint32_t b = own_place().index_in_row();
   if (b >= num_blocks) return;
   float x[32];
   for (std::uint32_t i = 0; i < 32; ++i) x[i] = p.x[block_y() * p.x_stride + b * 32 + i];

@@ -9,10 +9,11 @@ namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 /// One head of one row: `begin` and `end` are its splits, counted from the launch's first.
 struct head_merge {
   const merge_attention_params& p;
+  grid_place block;
   std::uint32_t begin, end;
 
   PACELINE_DEVICE std::size_t entry(std::uint32_t split) const {
-    return (std::size_t{split} * p.range.num_rows + block_y()) * p.num_heads + block_x();
+    return (std::size_t{split} * p.range.num_rows + block.y) * p.num_heads + block.x;
   }
 };
 
@@ -27,11 +28,11 @@ PACELINE_DEVICE float max_of_splits(const head_merge& head, merge_memory& shared
   return max;
 }
 
-PACELINE_KERNEL merge_attention(merge_attention_params p) {
+PACELINE_DEVICE void do_block(const merge_attention_params& p, grid_place block) {
   constexpr std::uint32_t dimensions = device::max_head_dim / merge_threads; // of a thread
   merge_memory& shared = *shared_memory<merge_memory>();
-  const device::batch_entry row = p.rows[p.range.first_row + block_y()];
-  const head_merge head{p, first_seen(row, p.window) / kv_split - p.range.first_split,
+  const device::batch_entry row = p.rows[p.range.first_row + block.y];
+  const head_merge head{p, block, first_seen(row, p.window) / kv_split - p.range.first_split,
                         row.position.value / kv_split + 1 - p.range.first_split};
   const float max = max_of_splits(head, shared);
   float sum = 0;
@@ -55,11 +56,11 @@ PACELINE_KERNEL merge_attention(merge_attention_params p) {
     }
     sync_block();
   }
-  float* const out =
-      p.out + (p.range.first_row + block_y()) * p.out_stride + std::size_t{block_x()} * p.head_dim;
+  float* const out = p.out + (p.range.first_row + block.y) * p.out_stride + std::size_t{block.x} * p.head_dim;
   PACELINE_UNROLL
   for (std::uint32_t k = 0; k < dimensions; ++k)
     if (const std::uint32_t d = thread_index() + k * merge_threads; d < p.head_dim) out[d] = acc[k] / sum;
 }
+PACELINE_KERNEL merge_attention(merge_attention_params p) { do_block(p, own_place()); }
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

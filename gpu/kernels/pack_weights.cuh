@@ -103,7 +103,7 @@ PACELINE_DEVICE void write_header(const pack_weights_params& p, std::byte* heade
 
 PACELINE_KERNEL pack_weights(pack_weights_params p) {
   const streamed_layout layout = streamed_layout_of(p.from.type);
-  const std::uint32_t tile = index_in_row() / warp_size, lane = lane_index();
+  const std::uint32_t tile = own_place().index_in_row() / warp_size, lane = lane_index();
   if (tile >= p.num_tiles) return;
   std::byte* const span =
       p.to + block_y() * p.strip_bytes + tile / layout.tiles_of_span * layout.span_bytes();

@@ -22,11 +22,11 @@ PACELINE_DEVICE void embed_block(const embed_params& p, std::size_t row, std::ui
   }
 }
 
-PACELINE_KERNEL embed(embed_params p) {
-  const std::uint32_t b = index_in_row();
+PACELINE_DEVICE void do_block(const embed_params& p, grid_place block) {
+  const std::uint32_t b = block.index_in_row();
   if (b >= (p.table.num_cols + 31) / 32) return;
-  const auto row = static_cast<std::size_t>(p.tokens[block_y()].value);
-  float* const out = p.out + block_y() * p.out_stride;
+  const auto row = static_cast<std::size_t>(p.tokens[block.y].value);
+  float* const out = p.out + block.y * p.out_stride;
   if (p.table.block_values != 1) {
     embed_block(p, row, b, out + b * 32);
     return;
@@ -37,6 +37,7 @@ PACELINE_KERNEL embed(embed_params p) {
     out[k] = value * p.scale;
   }
 }
+PACELINE_KERNEL embed(embed_params p) { do_block(p, own_place()); }
 
 /// The sum of 16 lanes, added in halves; the same in all lanes of the warp.
 PACELINE_DEVICE float add_lanes(float lane) {
@@ -52,17 +53,18 @@ PACELINE_DEVICE float norm_scale(const float* x, std::uint32_t width, float epsi
   return 1.0F / std::sqrt(mean + epsilon);
 }
 
-PACELINE_KERNEL rms_norm(rms_norm_params p) {
-  const float* const x = p.x + block_y() * p.x_stride + std::size_t{block_x()} * p.width;
-  float* const y = p.y + block_y() * p.y_stride + std::size_t{block_x()} * p.width;
+PACELINE_DEVICE void do_block(const rms_norm_params& p, grid_place block) {
+  const float* const x = p.x + block.y * p.x_stride + std::size_t{block.x} * p.width;
+  float* const y = p.y + block.y * p.y_stride + std::size_t{block.x} * p.width;
   const float scale = norm_scale(x, p.width, p.epsilon);
   for (std::uint32_t i = lane_index(); i < p.width; i += warp_size) y[i] = (x[i] * scale) * p.weight[i];
 }
+PACELINE_KERNEL rms_norm(rms_norm_params p) { do_block(p, own_place()); }
 
-PACELINE_KERNEL residual_norm(residual_norm_params p) {
-  const float* const x = p.x + block_y() * p.x_stride;
-  float* const hidden = p.hidden + block_y() * p.hidden_stride;
-  float* const y = p.y + block_y() * p.y_stride;
+PACELINE_DEVICE void do_block(const residual_norm_params& p, grid_place block) {
+  const float* const x = p.x + block.y * p.x_stride;
+  float* const hidden = p.hidden + block.y * p.hidden_stride;
+  float* const y = p.y + block.y * p.y_stride;
   const float of_x = norm_scale(x, p.width, p.epsilon);
   for (std::uint32_t i = lane_index(); i < p.width; i += warp_size)
     hidden[i] = hidden[i] + (x[i] * of_x) * p.post_weight[i];
@@ -71,41 +73,45 @@ PACELINE_KERNEL residual_norm(residual_norm_params p) {
   const float scale = norm_scale(hidden, p.width, p.epsilon);
   for (std::uint32_t i = lane_index(); i < p.width; i += warp_size) y[i] = (hidden[i] * scale) * p.weight[i];
 }
+PACELINE_KERNEL residual_norm(residual_norm_params p) { do_block(p, own_place()); }
 
-PACELINE_KERNEL rope(rope_params p) {
-  const std::uint32_t pair = index_in_row();
+PACELINE_DEVICE void do_block(const rope_params& p, grid_place block) {
+  const std::uint32_t pair = block.index_in_row();
   if (pair >= p.num_heads * p.num_pairs) return;
   const std::uint32_t i = pair % p.num_pairs;
   const bool half_split = p.layout == device::rope_layout::half_split;
-  const float* const cosines = p.table + std::size_t{block_y()} * 2 * p.num_pairs;
+  const float* const cosines = p.table + std::size_t{block.y} * 2 * p.num_pairs;
   const float cosine = cosines[i], sine = cosines[p.num_pairs + i];
-  float* const x = p.x + block_y() * p.stride + std::size_t{pair / p.num_pairs} * p.head_dim;
+  float* const x = p.x + block.y * p.stride + std::size_t{pair / p.num_pairs} * p.head_dim;
   float& first = x[half_split ? i : 2 * i];
   float& second = x[half_split ? i + p.num_pairs : 2 * i + 1];
   const float a = first, b = second;
   first = std::fma(a, cosine, -(b * sine));
   second = std::fma(b, cosine, a * sine);
 }
+PACELINE_KERNEL rope(rope_params p) { do_block(p, own_place()); }
 
-PACELINE_KERNEL glu(glu_params p) {
-  const std::uint32_t i = index_in_row();
+PACELINE_DEVICE void do_block(const glu_params& p, grid_place block) {
+  const std::uint32_t i = block.index_in_row();
   if (i >= p.width) return;
-  p.out[block_y() * p.out_stride + i] =
-      activate(p.act, p.gate[block_y() * p.stride + i]) * p.up[block_y() * p.stride + i];
+  p.out[block.y * p.out_stride + i] =
+      activate(p.act, p.gate[block.y * p.stride + i]) * p.up[block.y * p.stride + i];
 }
+PACELINE_KERNEL glu(glu_params p) { do_block(p, own_place()); }
 
 PACELINE_KERNEL add(add_params p) {
-  const std::uint32_t i = index_in_row();
+  const std::uint32_t i = own_place().index_in_row();
   if (i >= p.width) return;
   float& y = p.y[block_y() * p.y_stride + i];
   y = y + p.x[block_y() * p.x_stride + i];
 }
 
-PACELINE_KERNEL gather(gather_params p) {
-  const std::uint32_t i = index_in_row();
+PACELINE_DEVICE void do_block(const gather_params& p, grid_place block) {
+  const std::uint32_t i = block.index_in_row();
   if (i >= p.width) return;
-  const std::uint32_t from = p.rows != nullptr ? p.rows[block_y()] : block_y();
-  p.y[block_y() * p.y_stride + i] = p.x[from * p.x_stride + i];
+  const std::uint32_t from = p.rows != nullptr ? p.rows[block.y] : block.y;
+  p.y[block.y * p.y_stride + i] = p.x[from * p.x_stride + i];
 }
+PACELINE_KERNEL gather(gather_params p) { do_block(p, own_place()); }
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

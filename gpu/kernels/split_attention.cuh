@@ -238,16 +238,16 @@ PACELINE_DEVICE void add_split_values(const tile_work& work) {
 }
 
 template <kv_type Type, std::uint32_t Queries>
-PACELINE_DEVICE void attend_tile(const attend_params& p) {
+PACELINE_DEVICE void attend_tile(const attend_params& p, grid_place block) {
   const std::uint32_t heads_of_kv = p.num_heads / p.layer.num_heads;
   const std::uint32_t parts = (heads_of_kv + p.heads_of_tile - 1) / p.heads_of_tile;
-  const std::uint32_t part = block_x() % parts, kv_head = block_x() / parts % p.layer.num_heads;
+  const std::uint32_t part = block.x % parts, kv_head = block.x / parts % p.layer.num_heads;
   const std::uint32_t rest = heads_of_kv - part * p.heads_of_tile;
   tile_memory& shared = *shared_memory<tile_memory>();
   auto* const queries = reinterpret_cast<float*>(&shared + 1);
   const tile_work work{p,
-                       p.tiles[block_y()],
-                       block_x() / parts / p.layer.num_heads,
+                       p.tiles[block.y],
+                       block.x / parts / p.layer.num_heads,
                        kv_head,
                        kv_head * heads_of_kv + part * p.heads_of_tile,
                        rest < p.heads_of_tile ? rest : p.heads_of_tile,
@@ -274,11 +274,11 @@ template <kv_type Type>
 PACELINE_DEVICE void attend(const attend_params& p) {
   switch (p.queries_of_tile) {
   case 8:
-    return attend_tile<Type, 8>(p);
+    return attend_tile<Type, 8>(p, own_place());
   case 16:
-    return attend_tile<Type, 16>(p);
+    return attend_tile<Type, 16>(p, own_place());
   default:
-    return attend_tile<Type, 32>(p);
+    return attend_tile<Type, 32>(p, own_place());
   }
 }
 

@@ -136,13 +136,15 @@ PACELINE_DEVICE void multiply_tile(const strip_stream<Type>& strip, std::uint32_
 }
 
 /// Place of a split's sum among those of one matrix.
-PACELINE_DEVICE std::size_t partial_place(const streamed_params& p, std::uint32_t row, std::uint32_t n) {
-  return (std::size_t{block_y()} * p.num_rows + row) * p.weights.num_rows + n;
+PACELINE_DEVICE std::size_t partial_place(const streamed_params& p, std::uint32_t split, std::uint32_t row,
+                                          std::uint32_t n) {
+  return (std::size_t{split} * p.num_rows + row) * p.weights.num_rows + n;
 }
 
-PACELINE_DEVICE void store_sum(const streamed_params& p, std::uint32_t row, std::uint32_t n, float sum) {
+PACELINE_DEVICE void store_sum(const streamed_params& p, std::uint32_t split, std::uint32_t row,
+                               std::uint32_t n, float sum) {
   if (p.num_splits > 1) {
-    p.partial[partial_place(p, row, n)] = sum;
+    p.partial[partial_place(p, split, row, n)] = sum;
     return;
   }
   float* const y = p.y + row * p.y_stride + n;
@@ -151,8 +153,8 @@ PACELINE_DEVICE void store_sum(const streamed_params& p, std::uint32_t row, std:
 }
 
 template <std::uint32_t NumTiles>
-PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t strip, const float (&multipliers)[2],
-                                const strip_sums<NumTiles>& acc) {
+PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t split, std::uint32_t strip,
+                                const float (&multipliers)[2], const strip_sums<NumTiles>& acc) {
   PACELINE_UNROLL
   for (std::uint32_t j = 0; j < NumTiles; ++j) {
     PACELINE_UNROLL
@@ -160,24 +162,25 @@ PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t strip, c
       const std::uint32_t n = strip * strip_rows + lane_index() / 4 + i / 2 * 8;
       const std::uint32_t row = j * token_tile + lane_index() % 4 * 2 + i % 2;
       if (n >= p.weights.num_rows || row >= p.num_rows) continue;
-      store_sum(p, row, n, (acc[j][i] * (1.0F / multipliers[i / 2])) * p.x.scales[row]);
+      store_sum(p, split, row, n, (acc[j][i] * (1.0F / multipliers[i / 2])) * p.x.scales[row]);
     }
   }
 }
 
 /// Of the gate's and the other matrix' products with the same rows.
-PACELINE_DEVICE void store_gated(const streamed_params& p, std::uint32_t row, std::uint32_t n, float gate,
-                                 float up) {
+PACELINE_DEVICE void store_gated(const streamed_params& p, std::uint32_t split, std::uint32_t row,
+                                 std::uint32_t n, float gate, float up) {
   if (p.num_splits > 1) {
-    p.partial[partial_place(p, row, n)] = gate;
-    p.partial[std::size_t{p.num_splits} * p.num_rows * p.weights.num_rows + partial_place(p, row, n)] = up;
+    p.partial[partial_place(p, split, row, n)] = gate;
+    p.partial[std::size_t{p.num_splits} * p.num_rows * p.weights.num_rows + partial_place(p, split, row, n)] =
+        up;
     return;
   }
   p.y[row * p.y_stride + n] = activate(p.act, gate) * up;
 }
 
 template <std::uint32_t NumTiles>
-PACELINE_DEVICE void store_gated_sums(const streamed_params& p, std::uint32_t strip,
+PACELINE_DEVICE void store_gated_sums(const streamed_params& p, std::uint32_t split, std::uint32_t strip,
                                       const float (&multipliers)[2][2],
                                       const strip_sums<NumTiles> (&acc)[2]) {
   PACELINE_UNROLL
@@ -188,18 +191,18 @@ PACELINE_DEVICE void store_gated_sums(const streamed_params& p, std::uint32_t st
       const std::uint32_t row = j * token_tile + lane_index() % 4 * 2 + i % 2;
       if (n >= p.weights.num_rows || row >= p.num_rows) continue;
       const float scale = p.x.scales[row];
-      store_gated(p, row, n, (acc[0][j][i] * (1.0F / multipliers[0][i / 2])) * scale,
+      store_gated(p, split, row, n, (acc[0][j][i] * (1.0F / multipliers[0][i / 2])) * scale,
                   (acc[1][j][i] * (1.0F / multipliers[1][i / 2])) * scale);
     }
   }
 }
 
 template <tensor_type Type, std::uint32_t NumTiles>
-PACELINE_DEVICE void multiply_strips(const streamed_params& p) {
+PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block) {
   constexpr streamed_layout layout = streamed_layout_of(Type);
   static_assert(stream_strips == 2); // those of a gated product
   const bool is_gated = p.up.bytes != nullptr;
-  const std::uint32_t first = (block_x() * stream_warps + warp_index()) * (is_gated ? 1 : stream_strips);
+  const std::uint32_t first = (block.x * stream_warps + warp_index()) * (is_gated ? 1 : stream_strips);
   const std::uint32_t num_strips = p.weights.num_strips();
   if (first >= num_strips) return; // the whole warp
   std::byte* const slots = shared_memory<std::byte>() + warp_index() * stream_strips * layout.slot_bytes();
@@ -215,7 +218,7 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p) {
       multipliers[s][i] =
           Type == tensor_type::bf16 ? from.multipliers[strip * strip_rows + lane_index() / 4 + i * 8] : 1.0F;
   }
-  const std::uint32_t begin = block_y() * p.tiles_of_split;
+  const std::uint32_t begin = block.y * p.tiles_of_split;
   const std::uint32_t end = begin + p.tiles_of_split < p.num_tiles ? begin + p.tiles_of_split : p.num_tiles;
   const auto fetch = [&](std::uint32_t tile) {
     PACELINE_UNROLL
@@ -237,23 +240,23 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p) {
     for (std::uint32_t s = 0; s < stream_strips; ++s)
       multiply_tile<Type, NumTiles>(strips[s], tile, multipliers[s], x, acc[s]);
   }
-  if (is_gated) return store_gated_sums<NumTiles>(p, first, multipliers, acc);
+  if (is_gated) return store_gated_sums<NumTiles>(p, block.y, first, multipliers, acc);
   PACELINE_UNROLL
   for (std::uint32_t s = 0; s < stream_strips; ++s)
-    if (first + s < num_strips) store_sums<NumTiles>(p, first + s, multipliers[s], acc[s]);
+    if (first + s < num_strips) store_sums<NumTiles>(p, block.y, first + s, multipliers[s], acc[s]);
 }
 
 template <tensor_type Type>
 PACELINE_DEVICE void stream_product(const streamed_params& p) {
   switch (p.x.num_tiles) {
   case 1:
-    return multiply_strips<Type, 1>(p);
+    return multiply_strips<Type, 1>(p, own_place());
   case 2:
-    return multiply_strips<Type, 2>(p);
+    return multiply_strips<Type, 2>(p, own_place());
   case 4:
-    return multiply_strips<Type, 4>(p);
+    return multiply_strips<Type, 4>(p, own_place());
   default:
-    return multiply_strips<Type, 8>(p);
+    return multiply_strips<Type, 8>(p, own_place());
   }
 }
 
@@ -267,19 +270,19 @@ PACELINE_KERNEL stream_q8_0(streamed_params p) { stream_product<tensor_type::q8_
 PACELINE_KERNEL stream_f16(streamed_params p) { stream_product<tensor_type::f16>(p); }
 PACELINE_KERNEL stream_bf16(streamed_params p) { stream_product<tensor_type::bf16>(p); }
 
-PACELINE_KERNEL add_splits(add_splits_params p) {
-  const std::uint32_t n = index_in_row();
+PACELINE_DEVICE void do_block(const add_splits_params& p, grid_place block) {
+  const std::uint32_t n = block.index_in_row();
   if (n >= p.num_outputs) return;
   const auto sum_of = [&](const float* partial) {
     const auto at = [&](std::uint32_t split) {
-      return partial[(std::size_t{split} * p.num_rows + block_y()) * p.num_outputs + n];
+      return partial[(std::size_t{split} * p.num_rows + block.y) * p.num_outputs + n];
     };
     float sum = at(0);
     for (std::uint32_t split = 1; split < p.num_splits; ++split) sum = sum + at(split);
     return sum;
   };
   float sum = sum_of(p.partial);
-  float* const y = p.y + block_y() * p.y_stride + n;
+  float* const y = p.y + block.y * p.y_stride + n;
   if (p.partial_up != nullptr) {
     *y = activate(p.act, sum) * sum_of(p.partial_up);
     return;
@@ -287,5 +290,6 @@ PACELINE_KERNEL add_splits(add_splits_params p) {
   if (p.bias != nullptr) sum = sum + p.bias[n];
   *y = p.add ? *y + sum : sum;
 }
+PACELINE_KERNEL add_splits(add_splits_params p) { do_block(p, own_place()); }
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

@@ -45,6 +45,7 @@ void ops::glu(const glu_args&) { not_offered("glu"); }
 void ops::add(const add_args&) { not_offered("add"); }
 void ops::gather(const gather_args&) { not_offered("gather"); }
 const chosen_run* ops::choose(const choose_args&) { not_offered("choose"); }
+bool ops::chain(const chain_args&, const std::function<void()>&) { not_offered("chain"); }
 std::span<float> ops::scratch(std::size_t) { not_offered("scratch"); }
 float* ops::place_for(std::span<float> host) { return host.data(); }
 void ops::deliver() {}

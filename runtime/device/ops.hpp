@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -8,6 +9,7 @@ namespace paceline::device {
 
 struct add_args;
 struct attention_args;
+struct chain_args;
 struct choose_args;
 struct chosen_run;
 struct embed_args;
@@ -55,6 +57,13 @@ class ops {
   virtual const chosen_run* choose(const choose_args& args);
   /// By default a `kv_copy` in each layer, where the host reads the device's memory.
   virtual void kv_commit(const kv_commit_args& args);
+
+  /// Whether `chain` is offered: by devices that run many passes of few rows as one piece of work.
+  virtual bool can_chain() const noexcept { return false; }
+  /// Carries out a chain of passes; what was chosen is at `args.out` when the call returns. `pass` asks for the ops
+  /// of the first step. It is called once or more, none of which does anything by itself, and then is not needed any
+  /// longer. False, and nothing has been done: such a pass is none that the device chains.
+  virtual bool chain(const chain_args& args, const std::function<void()>& pass);
 
   /// Memory for a pass's intermediate values: `num_values` floats of the device, of unspecified contents,
   /// aligned to 64 bytes. Valid until the next call or the end of the program; kept for the next one, so that

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/base/ids.hpp"
+#include "runtime/device/op_chain.hpp"
 #include "runtime/device/op_kv_commit.hpp"
 #include "runtime/device/row_batch.hpp"
 
@@ -88,6 +89,13 @@ public:
   /// host may read when the call returns; what is in `kv`, ops alone.
   virtual void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                        const forward_outputs& outputs) const = 0;
+
+  /// Runs a chain of passes inside a program: K and V of each row of each step are written as `forward` would, and
+  /// what was chosen is at `chain.out` when the call returns. False, and nothing has been done: the model or the
+  /// device cannot, and passes are to be made one by one.
+  virtual bool run_chain(device::ops& /*ops*/, const device::chain_args& /*chain*/, kv_storage& /*kv*/) const {
+    return false;
+  }
 };
 
 } // namespace paceline::model

@@ -2,6 +2,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/device/op_attention.hpp"
+#include "runtime/device/op_chain.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_embed.hpp"
 #include "runtime/device/op_gated_matmul.hpp"
@@ -291,11 +292,16 @@ void transformer::forward(device::ops& ops, const device::row_batch& batch, kv_s
   run(ops, batch, kv, outputs, all_layers_);
 }
 
-void transformer::run(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
-                      const forward_outputs& outputs, std::span<const std::uint32_t> layers) const {
+kv_cells& transformer::cells_of(kv_storage& kv, std::span<const std::uint32_t> layers) const {
   auto* cells = dynamic_cast<kv_cells*>(&kv);
   PACELINE_CHECK(cells != nullptr && cells->num_layers() == layers.size(),
                  "the KV pool is of another model");
+  return *cells;
+}
+
+void transformer::run(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
+                      const forward_outputs& outputs, std::span<const std::uint32_t> layers) const {
+  kv_cells& cells = cells_of(kv, layers);
   check_batch(batch, kv);
   PACELINE_CHECK(outputs.logits.size() == outputs.logit_rows.size() * std::uint64_t{config_.vocab_size},
                  "room for " + std::to_string(outputs.logits.size()) + " logits");
@@ -315,7 +321,33 @@ void transformer::run(device::ops& ops, const device::row_batch& batch, kv_stora
                        t.out.size() == batch.rows.size() * std::uint64_t{config_.hidden_size},
                    "tap of layer " + to_string(t.layer));
   if (batch.rows.empty()) return;
-  pass(*this, ops, batch, *cells, outputs, layers).run();
+  pass(*this, ops, batch, cells, outputs, layers).run();
+}
+
+bool transformer::run_chain(device::ops& ops, const device::chain_args& chain, kv_storage& kv) const {
+  return run_chain(ops, chain, kv, all_layers_);
+}
+
+/// The first step's pass, with a choice for every row, is what the device hears of the model.
+bool transformer::run_chain(device::ops& ops, const device::chain_args& chain, kv_storage& kv,
+                            std::span<const std::uint32_t> layers) const {
+  if (!ops.can_chain()) return false;
+  kv_cells& cells = cells_of(kv, layers);
+  std::vector<device::batch_entry> entries;
+  for (const device::chain_row& row : chain.rows) {
+    PACELINE_CHECK(row.entry.token.value < static_cast<std::int64_t>(config_.vocab_size),
+                   "a chain's token " + to_string(row.entry.token));
+    entries.push_back(row.entry);
+  }
+  check_batch({entries, chain.sequences, {}}, kv);
+  const device::row_batch first{std::span(entries).first(chain.num_rows), chain.sequences, {}};
+  std::vector<std::uint32_t> rows(chain.num_rows);
+  std::iota(rows.begin(), rows.end(), 0U);
+  std::vector<device::chosen_run> unused(chain.num_rows);
+  const device_choices choices{rows, chain.requests, unused};
+  forward_outputs outputs;
+  outputs.choices = &choices;
+  return ops.chain(chain, [&] { pass(*this, ops, first, cells, outputs, layers).run(); });
 }
 
 /// Some layers of a transformer, its weights and its memory.
@@ -335,6 +367,9 @@ class transformer::part final : public language_model {
   void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                const forward_outputs& outputs) const override {
     whole_.run(ops, batch, kv, outputs, layers_);
+  }
+  bool run_chain(device::ops& ops, const device::chain_args& chain, kv_storage& kv) const override {
+    return whole_.run_chain(ops, chain, kv, layers_);
   }
 
  private:

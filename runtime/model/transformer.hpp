@@ -60,6 +60,7 @@ class transformer final : public language_model {
   std::unique_ptr<const language_model> part_of(std::span<const std::uint32_t> layers) const override;
   void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                const forward_outputs& outputs) const override;
+  bool run_chain(device::ops& ops, const device::chain_args& chain, kv_storage& kv) const override;
 
   const model_config& config() const noexcept { return config_; }
 
@@ -71,6 +72,9 @@ class transformer final : public language_model {
   /// A pass through some layers only, in cells of as many.
   void run(device::ops& ops, const device::row_batch& batch, kv_storage& kv, const forward_outputs& outputs,
            std::span<const std::uint32_t> layers) const;
+  bool run_chain(device::ops& ops, const device::chain_args& chain, kv_storage& kv,
+                 std::span<const std::uint32_t> layers) const;
+  kv_cells& cells_of(kv_storage& kv, std::span<const std::uint32_t> layers) const;
 
   model_config config_;
   transformer_weights weights_;

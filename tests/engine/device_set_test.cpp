@@ -249,6 +249,50 @@ TEST_F(engine_on_devices, say_the_same_on_a_gpu_with_its_own_products_however_th
   EXPECT_GT(gpu.runtime.num_calls("cudaGraphLaunch"), num_graphs + 3) << "overlapped ones, too";
 }
 
+TEST_F(engine_on_devices, drafts_in_one_launch_are_those_of_many) {
+  struct outcome {
+    std::vector<std::vector<token_id>> tokens;
+    std::vector<std::string> texts;
+    std::uint64_t num_draft = 0, num_accepted = 0;
+    std::uint32_t num_together = 0;
+  };
+  const auto outcome_with = [&](std::uint32_t num_multiprocessors, bool greedy, std::string drafter) {
+    emulated_gpu gpu;
+    gpu.runtime.have_multiprocessors(num_multiprocessors);
+    auto wanted = options("cuda:0", "auto");
+    if (greedy) wanted.models[0].drafters[0].token_choice = config::draft_sampling::greedy;
+    auto engine = engine_probe::start(wanted, speculation::drafter_registry::with_built_in(), gpu.opener());
+    EXPECT_TRUE(engine) << engine.error().message();
+    auto requests = requests_of_all_kinds();
+    std::vector<generation> all(requests.size());
+    outcome out;
+    for (std::size_t i = 0; i < all.size(); ++i) { // one by one, so that they share no rounds
+      requests[i].speculation.drafter = drafter;
+      (*engine)->submit(std::move(requests[i]), all[i].sink());
+      all[i].wait();
+      EXPECT_NE(all[i].last().finish, finish_reason::error) << all[i].last().failure->message();
+      out.tokens.push_back(all[i].tokens());
+      out.texts.push_back(all[i].text());
+    }
+    const auto counters = (*engine)->snapshot().models.at(0).drafters.at(0);
+    out.num_draft = counters.num_draft_tokens, out.num_accepted = counters.num_accepted_tokens;
+    out.num_together = gpu.runtime.num_calls("cudaLaunchCooperativeKernel");
+    return out;
+  };
+  for (const bool greedy : {false, true}) {
+    const outcome in_chains = outcome_with(3, greedy, "same"), by_passes = outcome_with(0, greedy, "same");
+    EXPECT_GT(in_chains.num_together, 10U);
+    EXPECT_EQ(by_passes.num_together, 0U) << "a GPU that cannot";
+    EXPECT_EQ(in_chains.tokens, by_passes.tokens);
+    EXPECT_EQ(in_chains.texts, by_passes.texts);
+    EXPECT_EQ(in_chains.num_draft, by_passes.num_draft);
+    EXPECT_EQ(in_chains.num_accepted, by_passes.num_accepted);
+    EXPECT_GT(in_chains.num_accepted, 0U);
+  }
+  // Requests whose rule keeps their own sample say what they say without drafts.
+  EXPECT_EQ(outcome_with(3, false, "same").tokens.at(1), outcome_with(3, false, "none").tokens.at(1));
+}
+
 TEST_F(engine_on_devices, a_gpu_without_memory_is_an_error_at_the_start) {
   for (std::uint32_t skipped = 0; skipped < 24; skipped += 3) {
     emulated_gpu gpu;

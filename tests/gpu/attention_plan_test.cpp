@@ -103,5 +103,16 @@ TEST_F(attention_plan, splits_before_every_window_are_left_out) {
   EXPECT_EQ(slices[0].range.num_splits, 3U);
 }
 
+TEST_F(attention_plan, a_row_that_moves_on_has_the_splits_of_all_its_places) {
+  const auto range = [&](std::uint32_t begin, std::uint32_t end, std::uint32_t window) {
+    const split_range all = range_over(paged_.chain_rows(0, begin, end), window);
+    return std::pair(all.first_split, all.num_splits);
+  };
+  EXPECT_EQ(range(126, 128, 0), std::pair(0U, 1U));
+  EXPECT_EQ(range(126, 129, 0), std::pair(0U, 2U));
+  EXPECT_EQ(range(300, 303, 8), std::pair(2U, 1U));
+  EXPECT_EQ(range(382, 395, 8), std::pair(2U, 2U)) << "the last ones do not see the first split";
+}
+
 } // namespace
 } // namespace paceline::gpu

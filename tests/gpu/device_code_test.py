@@ -100,4 +100,17 @@ def test_split_attention_keeps_its_sums_in_registers_and_reads_four_weights_at_a
 
 def test_no_sum_is_made_by_atomics(kernels):
     for name, body in kernels.items():
-        assert not re.search(r"\b(atom|red)\.", body), name
+        if "draft_chain" not in name:
+            assert not re.search(r"\b(atom|red)\.", body), name
+
+
+def test_blocks_of_a_chain_meet_by_one_counter_and_read_what_others_wrote(kernels):
+    (body,) = [b for k, b in kernels.items() if re.search(r"\d+draft_chainE", k)]
+    atomics = set(re.findall(r"\b(?:atom|red)\.[\w.]*", body))
+    assert atomics == {"atom.add.acq_rel.gpu.u32"}  # whole numbers: blocks that have arrived
+    assert "ld.acquire.gpu.u32" in body
+    # Read as what does not change while the kernel runs are tables of the program's own, and nothing else.
+    for address in set(re.findall(r"ld\.global\.nc\S*\s+[^,]+, \[(%rd\d+)", body)):
+        for how, what in re.findall(rf"\t(\S+)\s+{address}, ([^;]+);", body):
+            assert how == "mov.u64" and what.startswith("_Z"), (how, what)
+    assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in body and "cp.async.cg.shared.global" in body

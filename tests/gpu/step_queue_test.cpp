@@ -356,5 +356,38 @@ TEST(step_queue, a_step_whose_issue_fails_is_over) {
   EXPECT_EQ(data.sum(), 1) << "what failed is not issued again";
 }
 
+TEST(step_queue, what_is_recorded_is_not_done) {
+  emulation::emulated_runtime runtime;
+  sums_on_gpu data(runtime);
+  data.note(1); // comes before the recording
+  data.steps.begin_recording();
+  EXPECT_EQ(data.sum(), 1.0F);
+  data.note(20);
+  const auto recorded = data.steps.end_recording();
+  EXPECT_FALSE(data.steps.has_moved());
+  ASSERT_EQ(recorded.commands.size(), 3U);
+  EXPECT_EQ(recorded.commands[1].kernel, kernel_id::add);
+  EXPECT_EQ(static_cast<const add_params*>(recorded.params_of(recorded.commands[1]))->width, count);
+  data.add(300);
+  EXPECT_EQ(data.sum(), 301.0F);
+}
+
+TEST(step_queue, a_recording_says_that_memory_has_moved_and_leaves_the_step_before_alone) {
+  emulation::emulated_runtime runtime;
+  sums_on_gpu data(runtime);
+  memory grows;
+  data.steps.begin_recording();
+  data.note(20);
+  data.steps.make_room(grows, 100);
+  EXPECT_TRUE(data.steps.has_moved());
+  EXPECT_EQ(data.steps.end_recording().commands.size(), 3U);
+  data.steps.begin_recording();
+  data.steps.make_room(grows, 100);
+  EXPECT_FALSE(data.steps.has_moved()) << "there is room";
+  data.steps.end_recording();
+  data.add(1);
+  EXPECT_EQ(data.sum(), 1.0F);
+}
+
 } // namespace
 } // namespace paceline::gpu

@@ -29,8 +29,11 @@ bool tested_gpu_is_emulated();
 /// What the device made last runs on; null where this machine has no GPU.
 runtime_api* tested_runtime();
 
-/// Launches of graphs on the device made last; none where nobody counts.
-std::optional<std::uint32_t> num_graph_launches();
+/// Calls of a function of the CUDA runtime for the device made last; none where nobody counts.
+std::optional<std::uint32_t> num_calls(const char* function);
+/// The next call of the function fails, where devices can be made to.
+void fail_next(const char* function);
+inline std::optional<std::uint32_t> num_graph_launches() { return num_calls("cudaGraphLaunch"); }
 
 /// Launches of `kernel` on the device made last, those of graphs among them; none where nobody counts.
 std::optional<std::uint64_t> num_launches(kernel_id kernel);

@@ -23,7 +23,9 @@ bool tested_gpu_is_emulated() { return true; }
 
 runtime_api* tested_runtime() { return runtime.get(); }
 
-std::optional<std::uint32_t> num_graph_launches() { return runtime->num_calls("cudaGraphLaunch"); }
+void fail_next(const char* function) { runtime->fail(function, 0, failure_kind::other); }
+
+std::optional<std::uint32_t> num_calls(const char* function) { return runtime->num_calls(function); }
 
 std::optional<std::uint64_t> num_launches(kernel_id kernel) { return runtime->num_launches(kernel); }
 

@@ -12,7 +12,9 @@ bool tested_gpu_is_emulated() { return false; }
 
 runtime_api* tested_runtime() { return runtime_of_devices(); }
 
-std::optional<std::uint32_t> num_graph_launches() { return std::nullopt; }
+void fail_next(const char*) {}
+
+std::optional<std::uint32_t> num_calls(const char*) { return std::nullopt; }
 
 std::optional<std::uint64_t> num_launches(kernel_id) { return std::nullopt; }
 

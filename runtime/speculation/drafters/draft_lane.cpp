@@ -10,8 +10,6 @@
 
 namespace paceline::speculation {
 
-namespace {
-
 sampling::row_context row_below(const draft_task& task, std::span<const token_id> path) {
   const auto depth = static_cast<std::uint32_t>(path.size());
   const auto committed = static_cast<std::uint32_t>(task.tokens.size());
@@ -20,6 +18,8 @@ sampling::row_context row_below(const draft_task& task, std::span<const token_id
           .position = token_position{committed + depth},
           .output_index = committed - task.prompt_length + depth};
 }
+
+namespace {
 
 void add_children(draft_lane& lane, std::int32_t parent, std::span<const sampling::ranked_token> children) {
   lane.candidates.add_children(parent, children);

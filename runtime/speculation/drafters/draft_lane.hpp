@@ -30,6 +30,7 @@ struct draft_lane {
   tree_bounds bounds;                ///< depth 0: no draft
   std::size_t max_branches = 0;      ///< cells for draft tokens in the drafter's lease
   token_choice choice = token_choice::own_sample;
+  bool is_drafted = false; ///< nothing is left to do but to finish it
 
   candidate_tree candidates;
   std::vector<std::int32_t> branches; ///< of each candidate, its branch in the session or `not_fed`
@@ -48,6 +49,9 @@ struct draft_lane {
 /// Logits of the target's vocabulary (choice `own_best`: of the own one) at the i-th of `wanted`; scratch,
 /// valid until the next call.
 using logits_row = std::function<std::span<float>(std::size_t index)>;
+
+/// Where the row behind `path`, draft tokens of the task, stands in its request.
+sampling::row_context row_below(const draft_task& task, std::span<const token_id> path);
 
 /// Adds the children of all `wanted` from their rows. Rows without a finite score have none.
 void add_candidates(draft_lane& lane, const tree_shape& shape, const logits_row& rows);

@@ -1,7 +1,9 @@
 #include "runtime/speculation/drafters/model_drafter.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/device/ops.hpp"
 #include "runtime/device/row_batch.hpp"
+#include "runtime/speculation/drafters/chained_draft.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -167,20 +169,37 @@ void model_drafter::feed_branch(draft_lane& lane, std::size_t lane_index, token_
   next.ask_for_logits(lane_index);
 }
 
-/// Feeds what the sessions lack. Those that lack least go first, so that a long prompt does not stop running
-/// requests.
-void model_drafter::plan_catch_up(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes,
-                                  pass& next) const {
-  std::vector<std::size_t> missing(lanes.size());
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    draft_lane& lane = lanes[i];
+/// Makes the sessions' cells those of the contexts, as far as they go.
+void model_drafter::settle(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes) const {
+  for (draft_lane& lane : lanes) {
     if (lane.bounds.depth == 0) continue;
     const auto known = lane.context.first(lane.context.size() - 1); // the last row's logits are needed
     if (lane.task->num_settled > 0) lane.session->doubt_beyond(settings_.bridge ? 0 : lane.task->num_settled);
     const auto moves = lane.session->settle(known, lane.task->blocks, kv.block_size());
     if (!moves.empty()) kv.copy(ops, moves);
-    missing[i] = lane.context.size() - lane.session->cached().size();
   }
+}
+
+/// Drafts in one go what the device can; the rest is left to passes.
+void model_drafter::draft_chains(device::ops& ops, model::kv_storage& kv,
+                                 std::vector<draft_lane>& lanes) const {
+  const std::uint32_t vocab_size = model_->info().vocab_size;
+  if (!ops.can_chain() || settings_.shape.kind != tree_kind::chain || settings_.bridge ||
+      settings_.ngram_max > 0 || vocab_size > target_vocab_size_)
+    return;
+  chained_draft chains;
+  for (draft_lane& lane : lanes)
+    if (lane.bounds.depth > 0) chains.add(lane, vocab_size);
+  if (chains.size() > 0 && chains.size() <= device::max_chain_rows) chains.run(ops, *model_, kv);
+}
+
+/// Feeds what the sessions lack. Those that lack least go first, so that a long prompt does not stop running
+/// requests.
+void model_drafter::plan_catch_up(std::vector<draft_lane>& lanes, pass& next) const {
+  std::vector<std::size_t> missing(lanes.size());
+  for (std::size_t i = 0; i < lanes.size(); ++i)
+    if (lanes[i].bounds.depth > 0 && !lanes[i].is_drafted)
+      missing[i] = lanes[i].context.size() - lanes[i].session->cached().size();
   std::vector<std::size_t> order(lanes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -300,7 +319,9 @@ void model_drafter::propose(device::ops& ops, model::kv_storage* kv, std::span<d
   std::vector<draft_lane> lanes;
   for (draft_task& task : tasks) lanes.push_back(open_lane(task, *kv));
   pass next;
-  plan_catch_up(ops, *kv, lanes, next);
+  settle(ops, *kv, lanes);
+  draft_chains(ops, *kv, lanes);
+  plan_catch_up(lanes, next);
   while (!next.rows.empty()) {
     run(ops, *kv, lanes, next);
     const auto deciding = std::move(next.deciding);

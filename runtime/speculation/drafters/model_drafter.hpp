@@ -31,9 +31,10 @@ struct model_drafter_settings {
 ///
 /// Rule `coupled`: draft tokens are the request's own sample (target noise) from this model's row, processed
 /// by the request's pipeline, and its runners-up: where both models agree on the distribution they agree on
-/// the token. Other rules: drawn with noise of purpose `draft`, siblings without replacement, from the
-/// processed distribution truncated to 64 entries, which is reported; the shape of the tree depends on what
-/// was known before a token was drawn only. With `greedy`, the likeliest tokens under any rule.
+/// the token. Chains of them are made in one go where the device can (chained_draft.hpp). Other rules: drawn
+/// with noise of purpose `draft`, siblings without replacement, from the processed distribution truncated to
+/// 64 entries, which is reported; the shape of the tree depends on what was known before a token was drawn
+/// only. With `greedy`, the likeliest tokens under any rule.
 class model_drafter final : public drafter {
  public:
   /// Tokens a call may run to catch up with the committed ones (prompts of new requests), over all tasks.
@@ -54,8 +55,9 @@ class model_drafter final : public drafter {
   struct pass;
 
   draft_lane open_lane(draft_task& task, const model::kv_storage& kv) const;
-  void plan_catch_up(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes,
-                     pass& next) const;
+  void settle(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes) const;
+  void draft_chains(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes) const;
+  void plan_catch_up(std::vector<draft_lane>& lanes, pass& next) const;
   void feed_context(draft_lane& lane, std::size_t lane_index, std::size_t count, pass& next) const;
   void feed_branch(draft_lane& lane, std::size_t lane_index, token_id token, std::int32_t parent,
                    pass& next) const;

@@ -1,5 +1,7 @@
 #include "gpu/emulation/thread_block.hpp"
 
+#include "gpu/kernels/intrinsics.cuh"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -205,6 +207,74 @@ TEST(thread_block, what_a_thread_throws_comes_out) {
   };
   EXPECT_THROW(run_grid({1, 1, 64, 0}, 1, body), std::runtime_error);
   EXPECT_EQ(pass_around(1, 2, true, true), passed_around(2)) << "and leaves nothing behind";
+}
+
+/// Blocks that run together each write a value, then read that of the next block; as often as asked.
+std::vector<int> pass_along(std::uint64_t seed, std::uint32_t num_blocks, std::uint32_t rounds,
+                            bool before_reading, bool before_writing) {
+  std::vector<int> values(num_blocks), seen(num_blocks);
+  std::uint32_t arrived = 0;
+  run_together({num_blocks, 1, 64, 0}, seed, [&] {
+    const std::uint32_t self = this_thread().block_x;
+    std::uint32_t num_met = 0;
+    int value = static_cast<int>(self);
+    for (std::uint32_t i = 0; i < rounds; ++i) {
+      if (this_thread().index == 5) values[self] = value;
+      if (before_reading) emulated::sync_grid(&arrived, ++num_met * num_blocks);
+      value = values[(self + 1) % num_blocks];
+      if (before_writing) emulated::sync_grid(&arrived, ++num_met * num_blocks);
+    }
+    if (this_thread().index == 9) seen[self] = value;
+  });
+  return seen;
+}
+
+TEST(thread_block, blocks_that_run_together_meet) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed)
+    EXPECT_EQ(pass_along(seed, 3, 4, true, true), (std::vector<int>{1, 2, 0})) << seed;
+  EXPECT_EQ(pass_along(1, 1, 4, true, true), std::vector<int>{0});
+}
+
+TEST(thread_block, a_missing_meeting_of_the_grid_shows) {
+  int num_seen[2] = {};
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    num_seen[0] += pass_along(seed, 3, 4, false, true) != std::vector<int>{1, 2, 0} ? 1 : 0;
+    num_seen[1] += pass_along(seed, 3, 4, true, false) != std::vector<int>{1, 2, 0} ? 1 : 0;
+  }
+  EXPECT_GT(num_seen[0], 15) << "read before it was written";
+  EXPECT_GT(num_seen[1], 15) << "overwritten before it was read";
+}
+
+TEST(thread_block, a_grid_that_not_all_can_meet_is_a_fault) {
+  EXPECT_THROW(run_grid({2, 1, 32, 0}, 1, [] { wait_for_grid(); }), barrier_fault) << "not launched together";
+  EXPECT_THROW(run_together({2, 1, 32, 0}, 1,
+                            [] {
+                              if (this_thread().block_x == 0) wait_for_grid();
+                            }),
+               barrier_fault)
+      << "a block has returned";
+  EXPECT_THROW(run_together({2, 1, 64, 0}, 1,
+                            [] {
+                              if (this_thread().index < 63) wait_for_grid();
+                            }),
+               barrier_fault)
+      << "a thread has returned";
+  EXPECT_THROW(run_together({2, 1, 64, 0}, 1,
+                            [] {
+                              if (this_thread().index < 63)
+                                wait_for_grid();
+                              else
+                                wait_for_block();
+                            }),
+               barrier_fault)
+      << "a thread waits for its block";
+}
+
+TEST(thread_block, a_grid_is_as_many_blocks_as_are_counted) {
+  for (const std::uint32_t due : {1U, 3U}) {
+    std::uint32_t arrived = 0;
+    EXPECT_THROW(run_together({2, 1, 32, 0}, 1, [&] { emulated::sync_grid(&arrived, due); }), barrier_fault);
+  }
 }
 
 } // namespace
