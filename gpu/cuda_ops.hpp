@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/blas_products.hpp"
 #include "gpu/mirrored_memory.hpp"
 #include "gpu/owners.hpp"
 #include "gpu/split_attention.hpp"
@@ -10,6 +11,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -67,6 +69,8 @@ class cuda_ops final : public device::ops {
   void launch_product(const device::matmul_args& args, const device::matmul_output& output,
                       const quantised_rows& x);
   void expect_rows(std::size_t num_rows);
+  /// Whether fast mode multiplies so many rows in its own way.
+  bool is_large(std::uint32_t num_rows) const { return blas_ && num_rows >= blas_products::least_rows; }
   template <class Params>
   void launch(kernel_id kernel, const launch_shape& shape, const Params& params);
   template <class Params>
@@ -80,6 +84,7 @@ class cuda_ops final : public device::ops {
   memory activations_; ///< quantised rows of the matmul at hand
   memory choices_;     ///< of the rows that `choose` is at
   streamed_products streamed_;
+  std::optional<blas_products> blas_;             ///< of a device in fast mode
   std::vector<streamed_output> streamed_outputs_; ///< of the matmul at hand
   split_attention split_attention_;
   std::vector<placed> places_;

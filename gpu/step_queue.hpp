@@ -59,6 +59,8 @@ class step_queue {
     clear_padding(said);
     note({command_kind::launch, kernel, shape, nullptr, nullptr, sizeof said, 0}, &said);
   }
+  /// Issued as it comes, after what has been noted: a graph has no node for it.
+  void multiply(const blas_handle& blas, const blas_command& command);
   /// From now on to the end of the step commands are issued as they come, those noted first.
   void go_on_directly();
 

@@ -48,6 +48,11 @@ class emulated_runtime : public runtime_api {
   status update_copy(raw_executable graph, raw_node node, const copy_command& copy) override;
   status update_launch(raw_executable graph, raw_node node, const launch_command& launch) override;
   status launch_graph(raw_executable graph, raw_stream stream) override;
+  status make_blas(raw_blas& out) override;
+  status end_blas(raw_blas blas) override;
+  status choose_algorithm(blas_algorithm& out, raw_blas blas, const blas_product& product,
+                          std::size_t workspace_bytes) override;
+  status multiply(raw_blas blas, const blas_command& command, raw_stream stream) override;
   std::string describe(status failure) const override;
   failure_kind kind_of(status failure) const noexcept override;
 
@@ -58,7 +63,8 @@ class emulated_runtime : public runtime_api {
   std::uint32_t num_calls(const std::string& call) const;
   /// Bytes that the device has been told to copy to the host so far.
   std::uint64_t num_bytes_out() const noexcept { return num_bytes_out_.load(); }
-  /// What has been allocated and not released, of either kind of memory, and streams, events and graphs.
+  /// What has been allocated and not released, of either kind of memory, and streams, events, graphs and
+  /// handles.
   std::uint64_t num_owned() const noexcept { return num_owned_.load(); }
 
  protected:

@@ -2,6 +2,7 @@
 #include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
+#include "gpu/kernels/halves.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_kernels.cuh"
 #include "gpu/kernels/matmul.cuh"
@@ -90,6 +91,12 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::stream_bf16);
   case kernel_id::add_splits:
     return run(&emulated::add_splits);
+  case kernel_id::halve_weights:
+    return run(&emulated::halve_weights);
+  case kernel_id::halve_rows:
+    return run(&emulated::halve_rows);
+  case kernel_id::finish_products:
+    return run(&emulated::finish_products);
   case kernel_id::probe_intrinsics:
     return run(&emulated::probe_intrinsics);
   }
