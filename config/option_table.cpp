@@ -165,7 +165,8 @@ void declare_model(group_builder<model_options>& g) {
   g.add(
       "device", texts, [](m & o) -> auto& { return o.device; },
       "What computes it: `cpu`, or a GPU as `cuda:0`, `cuda:1`, ...; `auto` is the CPU until the CUDA device has been "
-      "measured on hardware (`docs/gpu.md`). `cuda:0/reference` computes slowly, and to the bit as the CPU does.");
+      "measured on hardware (`docs/gpu.md`). `cuda:0/reference` computes slowly, and to the bit as the CPU does; "
+      "`cuda:0/fast` multiplies long prompts faster, and texts may depend on what else is computed.");
   g.add(
       "context_length", integers(0, 1U << 24), [](m & o) -> auto& { return o.context_length; },
       "Most tokens of a prompt and its output; 0 = the model's own, at most 8192.");

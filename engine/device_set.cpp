@@ -5,6 +5,21 @@
 #include <utility>
 
 namespace paceline {
+namespace {
+
+gpu::arithmetic products_in(config::gpu_mode mode) {
+  switch (mode) {
+  case config::gpu_mode::fast:
+    return gpu::arithmetic::fast;
+  case config::gpu_mode::reference:
+    return gpu::arithmetic::reference;
+  case config::gpu_mode::strict:
+    break;
+  }
+  return gpu::arithmetic::sixteen_bit;
+}
+
+} // namespace
 
 device_set::device_set(std::unique_ptr<cpu::cpu_device> cpu, gpu_opener open_gpu)
     : cpu_(std::move(cpu)), open_gpu_(std::move(open_gpu)) {}
@@ -20,8 +35,7 @@ expected<device::compute_device*> device_set::get(std::string_view name) {
   if (!wanted)
     return error(errc::invalid_argument, "device: \"" + std::string(name) + "\" is " + config::device_rule);
   if (!wanted->gpu) return cpu_.get();
-  const std::pair key(*wanted->gpu,
-                      wanted->reference ? gpu::arithmetic::reference : gpu::arithmetic::sixteen_bit);
+  const std::pair key(*wanted->gpu, products_in(wanted->mode));
   if (const auto found = gpus_.find(key); found != gpus_.end()) return found->second.get();
   auto opened = open_gpu_(key.first, key.second);
   if (!opened) return std::move(opened).error();

@@ -22,10 +22,10 @@ class device_set {
   static expected<device_set> make(const cpu::cpu_device_options& cpu,
                                    gpu_opener open_gpu = gpu::open_device);
 
-  /// The device that a configuration calls `name`: "cpu", "cuda:0", "cuda:1", ..., or "cuda:0/reference" for
-  /// the CPU's arithmetic; "auto" and "" are the CPU until the CUDA device has been measured
-  /// (docs/decisions/0500). Fails with `invalid_argument` for another name, and with what opening a GPU fails
-  /// with.
+  /// The device that a configuration calls `name`: "cpu", "cuda:0", "cuda:1", ...; "cuda:0/fast" for
+  /// fast mode and "cuda:0/reference" for the CPU's arithmetic (docs/gpu.md); "auto" and "" are the CPU until
+  /// the CUDA device has been measured (docs/decisions/0500). Fails with `invalid_argument` for another name,
+  /// and with what opening a GPU fails with.
   expected<device::compute_device*> get(std::string_view name);
 
  private:

@@ -276,6 +276,7 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   client.drafter = *drafter;
   client.credit = flow.initial_credit;
   client.target = std::make_shared<scheduling::sequence>(id, std::move(request), unit->context_length, std::move(text), parts.time.now());
+  if (!unit->device->is_strict()) client.target->limit_guarantee(guarantee::up_to_rounding);
   client.sink = std::move(sink);
   client.ended = [registry = &parts.sessions, id] { registry->remove(id); };
   // The session waits for `start_event`, so that it is registered before it can end.
@@ -323,6 +324,7 @@ model_counters engine::impl::counters_of(std::size_t m) const {
   const auto& unit = *models[m];
   model_counters out;
   out.name = unit.options.name;
+  out.is_strict = unit.device->is_strict();
   if (const auto a = ask<protocol::scheduler_answer, protocol::scheduler_actor>("scheduler/" + std::to_string(m), protocol::scheduler_question{})) {
     const auto& c = a->counters;
     out.num_running = a->num_running, out.num_waiting = a->num_waiting;

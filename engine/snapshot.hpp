@@ -47,6 +47,7 @@ struct pass_counters {
 /// Counters (since start) and gauges (now) of one model and everything that serves it.
 struct model_counters {
   std::string name;
+  bool is_strict = true;                    ///< whether rows of its target have the same bits in any company
   std::uint64_t num_running = 0;
   std::uint64_t num_waiting = 0;
   std::uint64_t num_admitted = 0;

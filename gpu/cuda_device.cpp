@@ -49,6 +49,8 @@ cuda_device::cuda_device(runtime_api& api, int index, device_facts facts, arithm
     : context_{api, index, "cuda:" + std::to_string(index), products, std::move(say)},
       facts_(std::move(facts)) {
   context_.require(api.use(index), "cudaSetDevice");
+  // Streams make their own; a machine without cuBLASLt is to be told at once.
+  if (products == arithmetic::fast) const blas_handle probe(context_);
   transfer_queue_.emplace(context_, 0);
   transferred_.emplace(context_);
 }

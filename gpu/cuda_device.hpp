@@ -23,12 +23,13 @@ class cuda_device final : public device::compute_device,
   using remark_sink = std::function<void(const std::string&)>;
 
   /// Device number `index` of `api`, whose products are made as `products` says. Fails with `unsupported`
-  /// where there is no driver or no device of that number. `say`, which may be empty, hears of what makes the
-  /// device slower and fails nothing.
+  /// where there is no driver or no device of that number, or for fast mode no cuBLASLt. `say`, which may be
+  /// empty, hears of what makes the device slower and fails nothing.
   static expected<std::unique_ptr<cuda_device>>
   open(runtime_api& api, int index, arithmetic products = arithmetic::reference, remark_sink say = {});
 
   const std::string& name() const noexcept override { return context_.name; }
+  bool is_strict() const noexcept override { return context_.products != arithmetic::fast; }
   /// What it is, for logs.
   const device_facts& facts() const noexcept { return facts_; }
 

@@ -36,12 +36,17 @@ const cuda_matrix& weights_on(const device_context& on, const device::matrix* we
   return *found;
 }
 
+std::string level_of(const device_context& on) {
+  return on.name + (on.products == arithmetic::sixteen_bit ? "/16-bit" : suffix_of(on.products));
+}
+
 } // namespace
 
 cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
-    : steps_(queue), pool_(pool),
-      level_(queue.on().name + (queue.on().products == arithmetic::reference ? "/reference" : "/16-bit")),
-      arena_(pool), streamed_(steps_), split_attention_(steps_) {}
+    : steps_(queue), pool_(pool), level_(level_of(queue.on())), arena_(pool), streamed_(steps_),
+      split_attention_(steps_) {
+  if (queue.on().products == arithmetic::fast) blas_.emplace(steps_);
+}
 
 // ---- memory
 // -----------------------------------------------------------------------------------------------------------
@@ -201,7 +206,12 @@ void cuda_ops::matmul(const device::matmul_args& args) {
   }
   if (args.num_rows == 0) return;
   expect_rows(args.num_rows);
-  if (!streamed_outputs_.empty()) streamed_.multiply(args, streamed_outputs_);
+  if (!streamed_outputs_.empty()) {
+    if (is_large(args.num_rows))
+      blas_->multiply(args, streamed_outputs_);
+    else
+      streamed_.multiply(args, streamed_outputs_);
+  }
   const quantised_rows x = any_quantised ? quantise(args) : quantised_rows{};
   for (const device::matmul_output& output : args.outputs)
     if (!weights_on(steps_.on(), output.weights, "matmul").is_streamed()) launch_product(args, output, x);
@@ -210,7 +220,8 @@ void cuda_ops::matmul(const device::matmul_args& args) {
 void cuda_ops::gated_matmul(const device::gated_matmul_args& args) {
   const cuda_matrix& gate = weights_on(steps_.on(), args.gate, "gated_matmul");
   const cuda_matrix& up = weights_on(steps_.on(), args.up, "gated_matmul");
-  if (gate.num_cols() != args.num_cols || !streamed_products::can_gate(gate.streamed(), up.streamed()))
+  if (is_large(args.num_rows) || gate.num_cols() != args.num_cols ||
+      !streamed_products::can_gate(gate.streamed(), up.streamed()))
     return ops::gated_matmul(args);
   expect_rows(args.num_rows);
   streamed_.multiply_gated(args, gate.streamed(), up.streamed());
@@ -292,7 +303,7 @@ void cuda_ops::attention(const device::attention_args& args) {
   PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim,
                  "attention: head_dim " + std::to_string(args.layer.head_dim));
   expect_rows(args.batch->rows.size());
-  if (steps_.on().products == arithmetic::sixteen_bit) {
+  if (is_sixteen_bit(steps_.on().products)) {
     const batch_view batch = send_batch(*args.batch);
     const std::vector<row_tile> tiles = tile_rows(*args.batch, shape_of(args));
     const row_tile* const there = send_tiles(tiles);

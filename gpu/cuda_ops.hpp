@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/blas_products.hpp"
 #include "gpu/kernels/chain_params.hpp"
 #include "gpu/mirrored_memory.hpp"
 #include "gpu/owners.hpp"
@@ -95,6 +96,8 @@ class cuda_ops final : public device::ops {
   std::uint32_t blocks_together(std::uint32_t shared_bytes);
   bool refuse_chain(const std::string& why);
   step_queue::step hear_pass(const device::chain_args& args, const std::function<void()>& pass);
+  /// Whether fast mode multiplies so many rows in its own way.
+  bool is_large(std::uint32_t num_rows) const { return blas_ && num_rows >= blas_products::least_rows; }
   template <class Params>
   void launch(kernel_id kernel, const launch_shape& shape, const Params& params);
   template <class Params>
@@ -109,6 +112,7 @@ class cuda_ops final : public device::ops {
   memory choices_;      ///< of the rows that `choose` is at
   memory chain_memory_; ///< of the step of a chain at hand
   streamed_products streamed_;
+  std::optional<blas_products> blas_;             ///< of a device in fast mode
   std::vector<streamed_output> streamed_outputs_; ///< of the matmul at hand
   split_attention split_attention_;
   std::vector<placed> places_;

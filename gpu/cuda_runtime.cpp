@@ -1,5 +1,6 @@
 #include "gpu/cuda_runtime.hpp"
 
+#include "gpu/cublas_library.hpp"
 #include "gpu/kernels/kernel_table.hpp"
 
 #include <cuda_runtime_api.h>
@@ -174,13 +175,25 @@ class real_runtime final : public runtime_api {
     return told(cudaGraphLaunch(executable_of(graph), stream_of(stream)));
   }
 
+  status make_blas(raw_blas& out) override { return cublas::create(out); }
+  status end_blas(raw_blas blas) override { return cublas::destroy(blas); }
+  status choose_algorithm(blas_algorithm& out, raw_blas blas, const blas_product& product,
+                          std::size_t workspace_bytes) override {
+    return cublas::choose_algorithm(out, blas, product, workspace_bytes);
+  }
+  status multiply(raw_blas blas, const blas_command& command, raw_stream stream) override {
+    return cublas::multiply(blas, command, stream);
+  }
+
   std::string describe(status failure) const override {
+    if (const auto of_blas = cublas::describe(failure)) return *of_blas;
     const auto code = static_cast<cudaError_t>(failure);
     return std::string(cudaGetErrorString(code)) + " (" + cudaGetErrorName(code) + ", " +
            std::to_string(failure) + ")";
   }
 
   failure_kind kind_of(status failure) const noexcept override {
+    if (failure >= cublas::first_status) return cublas::kind_of(failure);
     switch (static_cast<cudaError_t>(failure)) {
     case cudaErrorMemoryAllocation:
       return failure_kind::out_of_memory;

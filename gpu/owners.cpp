@@ -1,6 +1,15 @@
 #include "gpu/owners.hpp"
 
 namespace paceline::gpu {
+namespace {
+
+/// "cublasLtMatmul of 4096 x 128 x 2048": rows and columns of the result, and the length of its sums.
+std::string call_of(const blas_product& product) {
+  return "cublasLtMatmul of " + std::to_string(product.d.num_rows) + " x " +
+         std::to_string(product.d.num_cols) + " x " + std::to_string(product.b.num_rows);
+}
+
+} // namespace
 
 memory::memory(const device_context& on, memory_kind kind, std::size_t num_bytes)
     : on_(&on), kind_(kind), num_bytes_(num_bytes) {
@@ -30,6 +39,12 @@ memory& memory::operator=(memory&& other) noexcept {
   std::swap(num_bytes_, other.num_bytes_);
   return *this;
 }
+
+blas_handle::blas_handle(const device_context& on) : on_(on) {
+  on_.require(on_.api.make_blas(raw_), "cublasLtCreate");
+}
+
+blas_handle::~blas_handle() { on_.api.end_blas(raw_); }
 
 command_queue::command_queue(const device_context& on, int urgency) : on_(on) {
   on_.require(on_.api.make_stream(raw_, urgency), "cudaStreamCreateWithPriority");
@@ -61,6 +76,10 @@ void command_queue::launch_together(kernel_id kernel, const launch_shape& shape,
                                     std::size_t params_bytes) {
   on_.require(on_.api.launch_together(kernel, shape, params, params_bytes, raw_),
               "cudaLaunchCooperativeKernel of kernel " + std::to_string(static_cast<int>(kernel)));
+}
+
+void command_queue::multiply(const blas_handle& blas, const blas_command& command) {
+  on_.require(on_.api.multiply(blas.raw(), command, raw_), call_of(command.product));
 }
 
 void command_queue::wait_for(const event& point) {

@@ -34,6 +34,21 @@ class memory {
 
 class event;
 
+/// A handle of cuBLASLt's, which any thread may use.
+class blas_handle {
+ public:
+  explicit blas_handle(const device_context& on);
+  ~blas_handle();
+  blas_handle(const blas_handle&) = delete;
+  blas_handle& operator=(const blas_handle&) = delete;
+
+  raw_blas raw() const noexcept { return raw_; }
+
+ private:
+  const device_context& on_;
+  raw_blas raw_ = nullptr;
+};
+
 /// A queue of the device.
 class command_queue {
  public:
@@ -52,6 +67,7 @@ class command_queue {
   /// All blocks are under way at the same time.
   void launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
                        std::size_t params_bytes);
+  void multiply(const blas_handle& blas, const blas_command& command);
   /// What comes next waits, on the device, for the event's last record.
   void wait_for(const event& point);
 

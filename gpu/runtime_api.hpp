@@ -23,6 +23,7 @@ using raw_event = void*;
 using raw_graph = void*;
 using raw_node = void*;       ///< of a graph, and gone with it
 using raw_executable = void*; ///< a graph that can be launched
+using raw_blas = void*;       ///< a handle of cuBLASLt's
 
 struct device_facts {
   std::string name;
@@ -54,9 +55,46 @@ struct launch_command {
   std::size_t params_bytes = 0;
 };
 
-/// The part of the CUDA runtime that this room uses, call for call: all that tests replace. Calls other than
-/// `wait` return before the device has done what they ask for; on one stream the device does it in order, on
-/// several in any order. Thread-safe as the CUDA runtime is.
+enum class blas_type : std::uint8_t { f16, f32 };
+
+/// A matrix as cuBLASLt has it: columns lie one behind the other, `stride` values from one to the next.
+struct blas_matrix {
+  blas_type type = blas_type::f32;
+  std::uint64_t num_rows = 0;
+  std::uint64_t num_cols = 0;
+  std::uint64_t stride = 0;
+  friend bool operator==(const blas_matrix&, const blas_matrix&) = default;
+};
+
+/// d = op(a) * b with op(a) = a or its transpose, in sums of float32 whose order is cuBLASLt's. Each matrix
+/// begins at a multiple of 256 bytes.
+struct blas_product {
+  blas_matrix a;
+  blas_matrix b;
+  blas_matrix d;
+  bool transpose_a = false;
+  friend bool operator==(const blas_product&, const blas_product&) = default;
+};
+
+/// cuBLASLt's own way to make products of a shape: bits that mean something to it alone.
+struct blas_algorithm {
+  std::uint64_t bits[8] = {};
+};
+
+/// One product: matrices on the device, and memory there that belongs to it while it is under way.
+struct blas_command {
+  blas_product product;
+  blas_algorithm by;
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* d = nullptr;
+  void* workspace = nullptr;
+  std::size_t workspace_bytes = 0;
+};
+
+/// The part of the CUDA runtime, and of cuBLASLt, that this room uses: all that tests replace. Calls other
+/// than `wait` return before the device has done what they ask for; on one stream the device does it in
+/// order, on several in any order. Thread-safe as the CUDA runtime is.
 class runtime_api {
  public:
   virtual ~runtime_api() = default;
@@ -125,6 +163,15 @@ class runtime_api {
   /// Does what the executable holds, in the order that the nodes ask for; memory is read and written when a
   /// node's turn comes. What is next on `stream` comes after all of it.
   virtual status launch_graph(raw_executable graph, raw_stream stream) = 0;
+
+  // cuBLASLt, for devices in fast mode alone. Fails where this machine has none.
+
+  virtual status make_blas(raw_blas& out) = 0;
+  virtual status end_blas(raw_blas blas) = 0;
+  /// The library's choice for products of the shape that need no more than `workspace_bytes`.
+  virtual status choose_algorithm(blas_algorithm& out, raw_blas blas, const blas_product& product,
+                                  std::size_t workspace_bytes) = 0;
+  virtual status multiply(raw_blas blas, const blas_command& command, raw_stream stream) = 0;
 
   /// "out of memory (cudaErrorMemoryAllocation, 2)".
   virtual std::string describe(status failure) const = 0;

@@ -57,6 +57,11 @@ void step_queue::note(command c, const void* params) {
   if (is_direct_ && !is_recording_) issue_each(std::exchange(noted_, {}));
 }
 
+void step_queue::multiply(const blas_handle& blas, const blas_command& command) {
+  go_on_directly();
+  queue_.multiply(blas, command);
+}
+
 void step_queue::go_on_directly() {
   if (is_direct_ || is_recording_) return;
   is_direct_ = true;

@@ -67,6 +67,8 @@ class step_queue {
     go_on_directly();
     queue_.launch_together(kernel, shape, &params, sizeof params);
   }
+  /// Issued as it comes, after what has been noted: a graph has no node for it.
+  void multiply(const blas_handle& blas, const blas_command& command);
   /// From now on to the end of the step commands are issued as they come, those noted first.
   void go_on_directly();
 

@@ -26,13 +26,18 @@ weight_rows rows_of(const device::tensor_view& tensor) {
   return out;
 }
 
+/// Whether rows need powers of two to become float16.
+bool is_scaled(device::tensor_type type, arithmetic products) {
+  return type == device::tensor_type::bf16 ||
+         (products == arithmetic::fast && type != device::tensor_type::f16);
+}
+
 } // namespace
 
 expected<std::unique_ptr<const device::matrix>>
 cuda_device::pack(std::string_view name, const device::tensor_view& tensor, const device::bytes_done& done) {
   if (auto ok = device::check_tensor(name, tensor); !ok) return std::move(ok).error();
-  const bool is_streamed =
-      context_.products == arithmetic::sixteen_bit && streamed_layout_of(tensor.type).is_streamed();
+  const bool is_streamed = is_sixteen_bit(context_.products) && streamed_layout_of(tensor.type).is_streamed();
   try {
     context_.require(context_.api.use(context_.index), "cudaSetDevice");
     return is_streamed ? pack_streamed(tensor, done) : pack_rows(tensor, done);
@@ -66,7 +71,7 @@ std::unique_ptr<const device::matrix> cuda_device::pack_streamed(const device::t
   // overflow.
   memory bytes(context_, memory_kind::on_device, out.num_strips() * out.strip_bytes);
   memory multipliers;
-  if (rows.type == device::tensor_type::bf16)
+  if (is_scaled(rows.type, context_.products))
     multipliers = memory(context_, memory_kind::on_device, out.num_strips() * strip_rows * sizeof(float));
   out.bytes = bytes.data();
   out.multipliers = reinterpret_cast<const float*>(multipliers.data());
@@ -83,8 +88,7 @@ std::unique_ptr<const device::matrix> cuda_device::pack_streamed(const device::t
     upload(part_there.data(), part);
     pack_part(rows, bytes.data() + first / strip_rows * out.strip_bytes, out.strip_bytes,
               static_cast<std::uint32_t>(num_spans * layout.tiles_of_span),
-              rows.type == device::tensor_type::bf16 ? reinterpret_cast<float*>(multipliers.data()) + first
-                                                     : nullptr);
+              out.multipliers != nullptr ? reinterpret_cast<float*>(multipliers.data()) + first : nullptr);
     if (done) done(part);
   }
   rows.bytes = nullptr;

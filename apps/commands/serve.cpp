@@ -3,6 +3,7 @@
 #include "apps/service_manager.hpp"
 #include "apps/signals.hpp"
 
+#include "config/device_name.hpp"
 #include "config/load.hpp"
 #include "engine/engine.hpp"
 #include "server/server.hpp"
@@ -87,6 +88,7 @@ class daemon {
     for (const auto& model : started_.config.engine.models)
       models_ += (models_.empty() ? "" : ",") + model.name;
     log_->write(log_level::info, "loading", {{"models", models_}});
+    warn_of_fast_devices();
     auto runtime = load();
     if (!runtime) return give_up(runtime.error(), start_code_for(runtime.error()));
     const auto& chosen = started_.config;
@@ -125,6 +127,14 @@ class daemon {
       return error{errc::resource_exhausted,
                    std::string("the machine has not what the models need: ") + e.what()};
     }
+  }
+
+  void warn_of_fast_devices() {
+    for (const auto& model : started_.config.engine.models)
+      if (const auto device = config::parse_device(model.device);
+          device && device->mode == config::gpu_mode::fast)
+        log_->write(log_level::warning, "fast mode: texts may depend on what else is computed (docs/gpu.md)",
+                    {{"model", model.name}, {"device", model.device}});
   }
 
   void announce(const server::http_server& edge) {

@@ -1,5 +1,6 @@
 #include "gpu/emulation/emulated_runtime.hpp"
 
+#include "gpu/emulation/blas_model.hpp"
 #include "gpu/emulation/thread_block.hpp"
 #include "gpu/kernels/kernel_table.hpp"
 #include "runtime/base/check.hpp"
@@ -282,6 +283,37 @@ status emulated_runtime::launch_graph(raw_executable graph, raw_stream stream) {
   if (const status failure = called("cudaGraphLaunch")) return failure;
   for (const graph_command& command : static_cast<const emulated_executable*>(graph)->commands())
     std::visit([&](const auto& c) { enqueue(c, stream); }, command);
+  return 0;
+}
+
+status emulated_runtime::make_blas(raw_blas& out) {
+  if (const status failure = called("cublasLtCreate")) return failure;
+  out = new char;
+  ++num_owned_;
+  return 0;
+}
+
+status emulated_runtime::end_blas(raw_blas blas) {
+  delete static_cast<char*>(blas);
+  --num_owned_;
+  return called("cublasLtDestroy");
+}
+
+status emulated_runtime::choose_algorithm(blas_algorithm& out, raw_blas, const blas_product& product,
+                                          std::size_t) {
+  if (const status failure = called("cublasLtMatmulAlgoGetHeuristic")) return failure;
+  if (!is_sound(product)) return invalid_value;
+  out = algorithm_of(product);
+  return 0;
+}
+
+status emulated_runtime::multiply(raw_blas, const blas_command& command, raw_stream stream) {
+  if (const status failure = called("cublasLtMatmul")) return failure;
+  if (!is_sound(command)) return invalid_value;
+  defer(stream, [this, command] {
+    const device_memory::access open(memory_);
+    emulation::multiply(command);
+  });
   return 0;
 }
 

@@ -53,6 +53,11 @@ class emulated_runtime : public runtime_api {
   status update_copy(raw_executable graph, raw_node node, const copy_command& copy) override;
   status update_launch(raw_executable graph, raw_node node, const launch_command& launch) override;
   status launch_graph(raw_executable graph, raw_stream stream) override;
+  status make_blas(raw_blas& out) override;
+  status end_blas(raw_blas blas) override;
+  status choose_algorithm(blas_algorithm& out, raw_blas blas, const blas_product& product,
+                          std::size_t workspace_bytes) override;
+  status multiply(raw_blas blas, const blas_command& command, raw_stream stream) override;
   std::string describe(status failure) const override;
   failure_kind kind_of(status failure) const noexcept override;
 
@@ -69,7 +74,8 @@ class emulated_runtime : public runtime_api {
   std::uint64_t num_bytes_out() const noexcept { return num_bytes_out_.load(); }
   /// Blocks that can be launched together from now on.
   void have_multiprocessors(std::uint32_t number) { num_multiprocessors_ = number; }
-  /// What has been allocated and not released, of either kind of memory, and streams, events and graphs.
+  /// What has been allocated and not released, of either kind of memory, and streams, events, graphs and
+  /// handles.
   std::uint64_t num_owned() const noexcept { return num_owned_.load(); }
 
  protected:

@@ -3,6 +3,7 @@
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
 #include "gpu/kernels/draft_chain.cuh"
+#include "gpu/kernels/halves.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_commit.cuh"
 #include "gpu/kernels/kv_kernels.cuh"
@@ -96,6 +97,12 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::add_splits);
   case kernel_id::draft_chain:
     return run(&emulated::draft_chain);
+  case kernel_id::halve_weights:
+    return run(&emulated::halve_weights);
+  case kernel_id::halve_rows:
+    return run(&emulated::halve_rows);
+  case kernel_id::finish_products:
+    return run(&emulated::finish_products);
   case kernel_id::probe_intrinsics:
     return run(&emulated::probe_intrinsics);
   }

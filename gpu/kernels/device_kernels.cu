@@ -3,6 +3,7 @@
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
 #include "gpu/kernels/draft_chain.cuh"
+#include "gpu/kernels/halves.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_commit.cuh"
 #include "gpu/kernels/kv_kernels.cuh"
@@ -93,6 +94,12 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::add_splits);
   case kernel_id::draft_chain:
     return address(&on_gpu::draft_chain);
+  case kernel_id::halve_weights:
+    return address(&on_gpu::halve_weights);
+  case kernel_id::halve_rows:
+    return address(&on_gpu::halve_rows);
+  case kernel_id::finish_products:
+    return address(&on_gpu::finish_products);
   case kernel_id::probe_intrinsics:
     return address(&on_gpu::probe_intrinsics);
   }

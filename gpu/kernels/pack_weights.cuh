@@ -10,6 +10,8 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
+inline constexpr float largest_float = 0x1.fffffeP127F;
+
 PACELINE_DEVICE void write_word(std::byte* at, std::uint32_t word) {
   *reinterpret_cast<std::uint32_t*>(at) = word;
 }
@@ -128,15 +130,38 @@ PACELINE_KERNEL pack_weights(pack_weights_params p) {
   if (lane < strip_rows) write_header(p, span, lane, block_y() * strip_rows + lane, tile);
 }
 
-PACELINE_KERNEL scale_weight_rows(scale_weight_rows_params p) {
-  std::uint32_t largest = 0; // as bits: of finite values
-  if (block_y() < p.from.num_rows) {
-    for (std::uint32_t k = lane_index(); k < p.from.num_cols; k += warp_size) {
-      const std::uint32_t bits = stored_value_bits(p.from, block_y(), k) & 0x7fffU;
-      if (bits < 0x7f80U && bits > largest) largest = bits;
+/// The largest magnitude among the finite values of F16 or BF16 that the lane looks at.
+PACELINE_DEVICE float largest_value(const weight_rows& from, std::uint32_t row) {
+  float largest = 0;
+  for (std::uint32_t k = lane_index(); k < from.num_cols; k += warp_size) {
+    const float magnitude = std::fabs(float_weight(from, row, k));
+    if (magnitude > largest && magnitude <= largest_float) largest = magnitude;
+  }
+  return largest;
+}
+
+/// The same of a quantised row.
+PACELINE_DEVICE float largest_of_blocks(const weight_rows& from, std::uint32_t row) {
+  float largest = 0;
+  weight_block block;
+  for (std::uint32_t b = lane_index(); b < from.num_cols / 32; b += warp_size) {
+    read_weight_block(from, row, b, block);
+    for (std::uint32_t i = 0; i < 32; ++i) {
+      const std::uint32_t g = i / block.group;
+      const float scale = block.d * static_cast<float>(block.scales[g]);
+      const float magnitude = std::fabs(
+          std::fma(static_cast<float>(block.codes[i]), scale, block.m * static_cast<float>(block.mins[g])));
+      if (magnitude > largest && magnitude <= largest_float) largest = magnitude;
     }
   }
-  float magnitude = device::float_of_bf16(static_cast<std::uint16_t>(largest));
+  return largest;
+}
+
+PACELINE_KERNEL scale_weight_rows(scale_weight_rows_params p) {
+  float magnitude = 0;
+  if (block_y() < p.from.num_rows)
+    magnitude =
+        p.from.block_values == 1 ? largest_value(p.from, block_y()) : largest_of_blocks(p.from, block_y());
   for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2)
     magnitude = std::fmax(magnitude, shuffle_xor(magnitude, mask));
   if (lane_index() == 0) p.multipliers[block_y()] = multiplier_to_f16(magnitude);

@@ -52,6 +52,9 @@ enum class kernel_id : std::uint8_t {
   stream_bf16,
   add_splits,
   draft_chain,
+  halve_weights,
+  halve_rows,
+  finish_products,
   probe_intrinsics,
 };
 inline constexpr std::size_t num_kernels = static_cast<std::size_t>(kernel_id::probe_intrinsics) + 1;

@@ -30,6 +30,11 @@
 // float32 with no more than 2^-23 of the largest term lost for each. So a row's result has the same bits on
 // one kind of GPU whatever the other rows, their number and its place among them; but not those of another
 // device.
+//
+// **Fast mode** (docs/decisions/0508) gives that up for passes of more than 64 rows: weights, rounded to
+// float16 after a power of two a row has brought them into its range, and activations as above are multiplied
+// by cuBLASLt, in sums of float32 whose order it chooses by the number of rows. Weights of F16 and BF16 are
+// not rounded by that.
 
 namespace paceline::gpu {
 
@@ -37,7 +42,17 @@ namespace paceline::gpu {
 enum class arithmetic : std::uint8_t {
   reference,   ///< as runtime/device/op_matmul.hpp has it, to the bit: the results of every other device
   sixteen_bit, ///< as above
+  fast,        ///< as above, but for passes of more than 64 rows
 };
+
+/// Whether products of few rows are those above.
+constexpr bool is_sixteen_bit(arithmetic products) noexcept { return products != arithmetic::reference; }
+
+/// What a configuration calls the device behind its number: "", "/reference" or "/fast".
+constexpr const char* suffix_of(arithmetic products) noexcept {
+  if (products == arithmetic::reference) return "/reference";
+  return products == arithmetic::fast ? "/fast" : "";
+}
 
 /// A power of two times `largest`, not negative, is at least 2^14 and less than 2^15; 2^126 for what is
 /// smaller than 2^-112, NaN for what is not finite.

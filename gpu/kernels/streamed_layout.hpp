@@ -103,7 +103,8 @@ constexpr std::uint32_t col_in_tile(const code_place& at) {
 /// A matrix in this order.
 struct streamed_weights {
   const std::byte* bytes = nullptr;
-  /// BF16: powers of two, one a row of all strips, by which values are multiplied to fit float16. Else null.
+  /// Powers of two, one a row of all strips, by which values are multiplied to fit float16: of BF16, and in
+  /// fast mode of all types but F16. Else null.
   const float* multipliers = nullptr;
   std::size_t strip_bytes = 0;
   device::tensor_type type = device::tensor_type::f16;

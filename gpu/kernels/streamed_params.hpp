@@ -15,7 +15,7 @@ struct pack_weights_params {
   std::uint32_t num_tiles; ///< of a strip
 };
 
-/// Multipliers of BF16 rows. One warp a row; grid (1, rows of the strips at hand).
+/// Powers of two that bring rows into float16's range. One warp a row; grid (1, rows of the strips at hand).
 struct scale_weight_rows_params {
   weight_rows from;
   float* multipliers; ///< of the first row

@@ -52,11 +52,12 @@ constexpr std::string_view name_of(verification_rule rule) noexcept {
   return verification_rule_names[static_cast<std::size_t>(rule)];
 }
 
-/// What a rule leaves of the answer that the target alone would have given.
+/// What a rule leaves of the answer that the target alone would have given. Each is weaker than the one before.
 enum class guarantee : std::uint8_t {
-  tokens,       ///< the same tokens, by seed
-  distribution, ///< tokens of the same distribution; the same ones at temperature 0
-  lossy,        ///< an approximation
+  tokens,         ///< the same tokens, by seed
+  distribution,   ///< tokens of the same distribution; the same ones at temperature 0
+  up_to_rounding, ///< one of these, but of a target whose last bits depend on what it is computed with
+  lossy,          ///< an approximation
 };
 constexpr guarantee guarantee_of(verification_rule rule) noexcept {
   switch (rule) {
@@ -67,7 +68,7 @@ constexpr guarantee guarantee_of(verification_rule rule) noexcept {
   }
 }
 constexpr std::string_view name_of(guarantee kept) noexcept {
-  constexpr std::array<std::string_view, 3> names{"tokens", "distribution", "lossy"};
+  constexpr std::array<std::string_view, 4> names{"tokens", "distribution", "up_to_rounding", "lossy"};
   return names[static_cast<std::size_t>(kept)];
 }
 

@@ -26,7 +26,7 @@ struct speculation_stats {
   std::uint32_t num_draft_tokens = 0;
   std::uint32_t num_accepted_tokens = 0;
   std::vector<std::uint32_t> acceptance_histogram = {}; ///< [j] = rounds that accepted exactly j draft tokens
-  paceline::guarantee guarantee = paceline::guarantee::tokens; ///< of the request's rule
+  paceline::guarantee guarantee = paceline::guarantee::tokens; ///< of the request's rule and its target's device
   std::uint32_t num_full_rounds = 0;  ///< rounds whose whole draft was accepted
 };
 

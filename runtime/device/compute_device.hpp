@@ -20,6 +20,10 @@ class compute_device {
   /// As configurations say it: "cpu", "cuda:0".
   virtual const std::string& name() const noexcept = 0;
 
+  /// Whether a row's results have the same bits whatever it is computed with. Not so in a fast mode, where
+  /// the last bits of a prompt's rows depend on how many there are in their pass.
+  virtual bool is_strict() const noexcept { return true; }
+
   virtual weight_memory& weights() noexcept = 0;
   virtual buffer_memory& buffers() noexcept = 0;
 

@@ -10,6 +10,7 @@
 #include "runtime/speculation/control/draft_controller.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,6 +31,8 @@ public:
   /// `context_length`: positions the target and the pool can hold. `text` may be null (no text wanted).
   sequence(request_id id, generation_request request, std::uint32_t context_length,
            std::unique_ptr<text_output> text, time_point submitted);
+  /// Says, before the request begins, that its target promises no more than `most`: of a device in fast mode.
+  void limit_guarantee(guarantee most) { stats_.guarantee = std::max(stats_.guarantee, most); }
   /// Tells the sessions with drafters what the request came to.
   ~sequence();
   sequence(const sequence&) = delete;

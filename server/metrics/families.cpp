@@ -140,6 +140,9 @@ void write_engine(exposition& out, const engine_snapshot& snapshot) {
   const auto gauge = [&](const char* name, const char* help, auto field) {
     per_model(out, snapshot, false, name, help, field);
   };
+  gauge("paceline_model_strict",
+        "1 where texts do not depend on what else is computed, 0 on a device in fast mode.",
+        [](const auto& m) { return m.is_strict ? 1 : 0; });
   gauge("paceline_requests_running", "Requests being decoded.", [](const auto& m) { return m.num_running; });
   gauge("paceline_requests_waiting", "Requests waiting for room.",
         [](const auto& m) { return m.num_waiting; });

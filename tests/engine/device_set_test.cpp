@@ -45,14 +45,33 @@ TEST(device_set, gives_the_device_that_a_name_means) {
   };
   EXPECT_EQ(level(first), "cuda:0/16-bit");
   EXPECT_EQ(level(reference), "cuda:0/reference");
+  auto* const fast = *devices->get("cuda:0/fast");
+  EXPECT_NE(fast, first);
+  EXPECT_EQ(*devices->get("cuda:0/fast"), fast);
+  EXPECT_EQ(level(fast), "cuda:0/fast");
+  for (const auto* device : {cpu, first, reference}) EXPECT_TRUE(device->is_strict());
+  EXPECT_FALSE(fast->is_strict());
+}
+
+TEST(device_set, fast_mode_needs_cublaslt_and_says_so) {
+  emulated_gpu gpu;
+  auto devices = device_set::make({.partitions = {{}}, .level = {}}, gpu.opener());
+  gpu.runtime.fail("cublasLtCreate", 0, gpu::failure_kind::other);
+  const auto opened = devices->get("cuda:0/fast");
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().message().find("cuda:0: cublasLtCreate: emulated: failure"), 0U)
+      << opened.error().message();
+  EXPECT_EQ(gpu.runtime.num_owned(), 0U);
+  EXPECT_TRUE(devices->get("cuda:0")) << "which strict mode does not";
 }
 
 TEST(device_set, refuses_names_of_no_device) {
   emulated_gpu gpu;
   auto devices = device_set::make({.partitions = {{}}, .level = {}}, gpu.opener());
-  for (const char* name : {"gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:256",
-                           "cuda:99999999999", "CPU", "cuda:/reference", "cpu/reference", "/reference",
-                           "cuda:0/", "cuda:0/fast", "cuda:0/reference/reference"}) {
+  for (const char* name :
+       {"gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:256", "cuda:99999999999", "CPU",
+        "cuda:/reference", "cpu/reference", "/reference", "cuda:0/", "cuda:0/quick", "cuda:0/fast/",
+        "cuda:/fast", "cpu/fast", "cuda:0/fast/reference", "cuda:0/reference/reference"}) {
     const auto found = devices->get(name);
     ASSERT_FALSE(found) << name;
     EXPECT_EQ(found.error().code(), errc::invalid_argument) << name;
@@ -67,7 +86,9 @@ class engine_on_devices : public ::testing::Test {
  protected:
   engine_on_devices()
       : path_(std::filesystem::temp_directory_path() / ("tiny-" + std::to_string(getpid()) + ".gguf")) {
-    test::make_tiny_gguf({.arch = model::architecture::llama, .type = device::tensor_type::q4_0})
+    test::make_tiny_gguf({.arch = model::architecture::llama,
+                          .type = device::tensor_type::q4_0,
+                          .context_length = 128})
         .write(path_);
   }
   ~engine_on_devices() override { std::filesystem::remove(path_); }
@@ -291,6 +312,61 @@ TEST_F(engine_on_devices, drafts_in_one_launch_are_those_of_many) {
   }
   // Requests whose rule keeps their own sample say what they say without drafts.
   EXPECT_EQ(outcome_with(3, false, "same").tokens.at(1), outcome_with(3, false, "none").tokens.at(1));
+}
+
+TEST_F(engine_on_devices, fast_mode_decodes_long_prompts_by_cublaslt_and_promises_less) {
+  emulated_gpu gpu;
+  const auto ask = [&](const std::string& device, const std::string& drafter, std::uint32_t prompt_length) {
+    auto engine = engine_probe::start(options(device, "cpu"), speculation::drafter_registry::with_built_in(),
+                                      gpu.opener());
+    EXPECT_TRUE(engine) << engine.error().message();
+    auto request = make_request(prompt_length, 7);
+    request.speculation.drafter = drafter;
+    auto lossy = request;
+    lossy.speculation.rule = verification_rule::lenient;
+    lossy.speculation.lenience = 0.5F;
+    generation g, beside;
+    (*engine)->submit(std::move(request), g.sink());
+    g.wait();
+    EXPECT_EQ(g.tokens().size(), 7U);
+    (*engine)->submit(std::move(lossy), beside.sink());
+    beside.wait();
+    EXPECT_EQ(beside.last().speculation->guarantee, guarantee::lossy);
+    EXPECT_EQ((*engine)->snapshot().models.at(0).is_strict, device == "cuda:0");
+    return g.last().speculation->guarantee;
+  };
+  EXPECT_EQ(ask("cuda:0", "same", 90), guarantee::tokens);
+  EXPECT_EQ(gpu.runtime.num_calls("cublasLtMatmul"), 0U);
+  EXPECT_EQ(ask("cuda:0/fast", "same", 40), guarantee::up_to_rounding);
+  EXPECT_EQ(gpu.runtime.num_calls("cublasLtMatmul"), 0U) << "few rows are multiplied as in strict mode";
+  EXPECT_EQ(ask("cuda:0/fast", "same", 90), guarantee::up_to_rounding);
+  EXPECT_GT(gpu.runtime.num_calls("cublasLtMatmul"), 10U);
+  EXPECT_EQ(ask("cuda:0/fast", "none", 90), guarantee::up_to_rounding);
+}
+
+TEST_F(engine_on_devices, fast_mode_says_what_strict_mode_does_where_prompts_are_short) {
+  emulated_gpu gpu;
+  const auto expected = answers(options("cuda:0", "cpu"), gpu);
+  ASSERT_EQ(expected.size(), 2U);
+  EXPECT_EQ(answers(options("cuda:0/fast", "cpu"), gpu), expected);
+}
+
+TEST_F(engine_on_devices, a_call_to_cublaslt_that_fails_in_a_prompt_ends_that_request_only) {
+  for (const char* call : {"cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"}) {
+    emulated_gpu gpu;
+    auto engine = engine_probe::start(options("cuda:0/fast", "cpu"),
+                                      speculation::drafter_registry::with_built_in(), gpu.opener());
+    ASSERT_TRUE(engine) << engine.error().message();
+    gpu.runtime.fail(call, 1, gpu::failure_kind::other);
+    generation g, next;
+    (*engine)->submit(make_request(90, 5), g.sink());
+    g.wait();
+    ASSERT_TRUE(g.last().failure) << call;
+    EXPECT_NE(g.last().failure->message().find(call), std::string::npos) << g.last().failure->message();
+    (*engine)->submit(make_request(90, 5, 1), next.sink());
+    next.wait();
+    EXPECT_EQ(next.tokens().size(), 5U) << call;
+  }
 }
 
 TEST_F(engine_on_devices, a_gpu_without_memory_is_an_error_at_the_start) {

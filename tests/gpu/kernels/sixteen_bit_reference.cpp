@@ -72,11 +72,10 @@ double num_roundings(const device::tensor_view& weights) {
   return of_step * layout.group_cols / 16 + (layout.has_mins ? 2 * num_groups + 32 : num_groups) + at_the_end;
 }
 
-} // namespace
-
-std::vector<reference_output> sixteen_bit_reference(const device::tensor_view& weights,
-                                                    std::span<const float> x, std::uint32_t num_rows) {
-  const double relative = num_roundings(weights) * 0x1p-24 * 1.001; // products of roundings
+/// Exact sums of the terms of sixteen_bit.hpp. A result may be `relative` of the magnitudes of its terms off,
+/// and `of_largest` of the products of the row's largest weight with all activations.
+std::vector<reference_output> exact_sums(const device::tensor_view& weights, std::span<const float> x,
+                                         std::uint32_t num_rows, double relative, double of_largest) {
   std::vector<std::vector<double>> rows;
   for (std::uint32_t r = 0; r < num_rows; ++r)
     rows.push_back(activations(x.subspan(r * weights.num_cols, weights.num_cols)));
@@ -84,7 +83,8 @@ std::vector<reference_output> sixteen_bit_reference(const device::tensor_view& w
   for (std::size_t n = 0; n < weights.num_rows; ++n) {
     const exact_row w = row_of(weights, n);
     double largest = 0;
-    for (const double v : w.products) largest = std::max(largest, std::fabs(v));
+    for (std::size_t k = 0; k < weights.num_cols; ++k)
+      largest = std::max(largest, std::fabs(w.products[k]) + std::fabs(w.mins[k]));
     for (std::uint32_t r = 0; r < num_rows; ++r) {
       double sum = 0, terms = 0, of_x = 0;
       for (std::size_t k = 0; k < weights.num_cols; ++k) {
@@ -93,12 +93,32 @@ std::vector<reference_output> sixteen_bit_reference(const device::tensor_view& w
         terms += std::fabs(w.products[k] * a) + std::fabs(w.mins[k] * a);
         of_x += std::fabs(a);
       }
-      // BF16 weights lose what is below 2^-25 when the largest is 2^14.
-      const double lost = weights.type == device::tensor_type::bf16 ? 0x1p-39 * largest * of_x : 0.0;
-      out[r * weights.num_rows + n] = {sum, relative * terms + lost};
+      out[r * weights.num_rows + n] = {sum, relative * terms + of_largest * largest * of_x};
     }
   }
   return out;
+}
+
+} // namespace
+
+std::vector<reference_output> sixteen_bit_reference(const device::tensor_view& weights,
+                                                    std::span<const float> x, std::uint32_t num_rows) {
+  // BF16 weights lose what is below 2^-25 when the largest is 2^14.
+  const double lost = weights.type == device::tensor_type::bf16 ? 0x1p-39 : 0.0;
+  return exact_sums(weights, x, num_rows, num_roundings(weights) * 0x1p-24 * 1.001,
+                    lost); // products of roundings
+}
+
+/// A weight that is not of 16 bits is rounded to float32 and then to the 11 bits of float16, or to a multiple
+/// of 2^-24 where the row's largest is 2^14 or more. In sums of any order each of the padded terms meets no
+/// more roundings than there are terms, and the tensor core's lose up to twice as much; three are at the end.
+std::vector<reference_output> fast_reference(const device::tensor_view& weights, std::span<const float> x,
+                                             std::uint32_t num_rows) {
+  const bool is_rounded = device::quantised_traits_of(weights.type).has_value();
+  const double num_terms = std::ceil(static_cast<double>(weights.num_cols) / tile_cols) * tile_cols;
+  const double relative = (is_rounded ? 0x1p-11 + 0x1p-24 : 0.0) + (2 * num_terms + 3) * 0x1p-24;
+  return exact_sums(weights, x, num_rows, relative * 1.001,
+                    weights.type == device::tensor_type::f16 ? 0.0 : 0x1p-39);
 }
 
 } // namespace paceline::gpu

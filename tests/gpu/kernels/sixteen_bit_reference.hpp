@@ -17,5 +17,8 @@ struct reference_output {
 /// Outputs [num_rows][weights.num_rows] for the finite rows x [num_rows][weights.num_cols].
 std::vector<reference_output> sixteen_bit_reference(const device::tensor_view& weights,
                                                     std::span<const float> x, std::uint32_t num_rows);
+/// The same of a product of more than 64 rows in fast mode.
+std::vector<reference_output> fast_reference(const device::tensor_view& weights, std::span<const float> x,
+                                             std::uint32_t num_rows);
 
 } // namespace paceline::gpu

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "gpu/step_queue.hpp"
+#include "gpu/streamed_products.hpp"
+#include "runtime/device/op_matmul.hpp"
+
+#include <deque>
+#include <span>
+#include <utility>
+
+namespace paceline::gpu {
+
+/// How a product is cut up, so that what lies between its kernels is bounded: some 100 MiB in all.
+struct blas_slabs {
+  static constexpr std::uint32_t most_rows = 2048;          ///< of x at a time
+  static constexpr std::uint32_t most_outputs = 4096;       ///< at a time
+  static constexpr std::size_t weight_bytes = 32U << 20;    ///< of their weights, for one strip or more
+  static constexpr std::size_t workspace_bytes = 32U << 20; ///< as NVIDIA recommends for sm_90
+
+  /// Values of a row of float16: whole tiles.
+  static constexpr std::uint32_t stride_of(std::uint32_t num_cols) {
+    return (num_cols + tile_cols - 1) / tile_cols * tile_cols;
+  }
+  /// Outputs of a slab of a matrix so wide: whole strips.
+  static constexpr std::uint32_t outputs_for(std::uint32_t num_cols) {
+    const std::size_t fitting = weight_bytes / (std::size_t{stride_of(num_cols)} * 2);
+    const std::size_t outputs = fitting < most_outputs ? fitting : most_outputs;
+    return static_cast<std::uint32_t>(outputs < strip_rows ? strip_rows : outputs / strip_rows * strip_rows);
+  }
+};
+
+/// Products of many rows in fast mode (gpu/kernels/sixteen_bit.hpp): weights become float16, a slab of the
+/// matrix at a time, and cuBLASLt multiplies. Issued as they come, never part of a graph. One a queue.
+class blas_products {
+ public:
+  /// Rows of a pass from which on fast mode is another one.
+  static constexpr std::uint32_t least_rows = streamed_rows + 1;
+
+  explicit blas_products(step_queue& steps) : steps_(steps), blas_(steps.on()) {}
+
+  /// Products of all rows of `args` with each of `outputs`.
+  void multiply(const device::matmul_args& args, std::span<const streamed_output> outputs);
+
+ private:
+  /// Rows of x as float16.
+  struct halved_rows {
+    const std::byte* halves = nullptr;
+    const float* scales = nullptr;
+    std::uint32_t first = 0; ///< of all rows of the pass
+    std::uint32_t num_rows = 0;
+    std::uint32_t stride = 0; ///< values of a row
+  };
+
+  halved_rows halve(const device::matmul_args& args, std::uint32_t first);
+  void multiply_slab(const streamed_output& output, const halved_rows& x, std::uint32_t first,
+                     std::uint32_t num_outputs);
+  const blas_algorithm& algorithm_for(const blas_product& product);
+
+  step_queue& steps_;
+  const blas_handle blas_;
+  std::deque<std::pair<blas_product, blas_algorithm>> known_; ///< the newest in front
+  memory rows_;                                               ///< those of x at hand
+  memory weights_;                                            ///< of the slab at hand
+  memory sums_;                                               ///< the products at hand
+  memory workspace_;
+};
+
+} // namespace paceline::gpu

@@ -1,0 +1,219 @@
+// Products of fast mode (gpu/kernels/sixteen_bit.hpp): of more than 64 rows within the bound of theirs.
+// Those of fewer are strict mode's to the bit (tests/gpu/blas_products_test.cpp).
+#include "gpu/blas_products.hpp"
+#include "runtime/cpu/matmul_reference.hpp"
+#include "runtime/device/float16.hpp"
+#include "runtime/device/op_gated_matmul.hpp"
+#include "runtime/device/op_matmul.hpp"
+#include "tests/gpu/kernels/sixteen_bit_reference.hpp"
+#include "tests/gpu/tested_device.hpp"
+#include "tests/support/tensor_compare.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace paceline::gpu {
+namespace {
+
+using device::tensor_type;
+using testing_support::random_tensor;
+using testing_support::same_bits;
+using testing_support::stored_tensor;
+
+constexpr float guard = 12345.678F;
+constexpr tensor_type streamed_types[] = {tensor_type::q4_0, tensor_type::q4_1, tensor_type::q4_k,
+                                          tensor_type::q5_0, tensor_type::q5_k, tensor_type::q6_k,
+                                          tensor_type::q8_0, tensor_type::f16,  tensor_type::bf16};
+
+class fast_matmul : public gpu_test {
+ protected:
+  fast_matmul() : gpu_test(arithmetic::fast) {}
+
+  /// Rows of differing sizes, with outliers and zeros.
+  std::vector<float> rows(std::size_t num_rows, std::size_t num_cols) {
+    auto x = values(num_rows * num_cols);
+    for (std::size_t r = 0; r < num_rows; ++r) {
+      float* const row = x.data() + r * num_cols;
+      for (std::size_t k = 0; k < num_cols; ++k) row[k] *= std::exp2(static_cast<float>(r % 7) - 3);
+      row[random_() % num_cols] = -300;
+      if (r % 5 == 2) std::fill_n(row, num_cols, 0.0F);
+    }
+    return x;
+  }
+
+  /// y[num_rows][N]; rows of y lie three values apart, which must stay as they are.
+  std::vector<float> product(const device::matrix& weights, const std::vector<float>& x,
+                             const std::vector<float>& bias = {}, float before = guard, bool add = false) {
+    const auto num_rows = static_cast<std::uint32_t>(x.size() / weights.num_cols());
+    const std::size_t width = weights.num_rows(), stride = width + 3;
+    float* const y = upload(std::vector<float>(num_rows * stride, before));
+    const device::matmul_output output{&weights, y, stride, bias.empty() ? nullptr : upload(bias), add};
+    const float* const there = upload(x);
+    run([&](device::ops& ops) {
+      ops.matmul({there, weights.num_cols(), num_rows, weights.num_cols(), false, {&output, 1}});
+    });
+    const auto all = download(y, num_rows * stride);
+    std::vector<float> out;
+    for (std::size_t r = 0; r < num_rows; ++r) {
+      out.insert(out.end(), all.begin() + r * stride, all.begin() + r * stride + width);
+      for (std::size_t i = width; i < stride; ++i) EXPECT_EQ(all[r * stride + i], before);
+    }
+    return out;
+  }
+
+  void expect_near(const stored_tensor& tensor, const std::vector<float>& x) {
+    const auto num_rows = static_cast<std::uint32_t>(x.size() / tensor.num_cols);
+    const auto expected = fast_reference(tensor.view(), x, num_rows);
+    const auto actual = product(*pack(tensor), x);
+    ASSERT_EQ(actual.size(), expected.size());
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      const double error = std::fabs(actual[i] - expected[i].value);
+      ASSERT_TRUE(error <= expected[i].bound) // a NaN is not
+          << device::traits_of(tensor.type)->name << " of " << tensor.num_rows << " x " << tensor.num_cols
+          << ", row " << i / tensor.num_rows << " of " << num_rows << ", output " << i % tensor.num_rows
+          << ": " << actual[i] << " is " << error << " off " << expected[i].value << ", more than "
+          << expected[i].bound;
+    }
+  }
+};
+
+TEST_F(fast_matmul, keeps_to_the_bounds_of_its_contract_for_every_type_and_size) {
+  for (const tensor_type type : streamed_types)
+    for (const std::uint32_t num_outputs : {1U, 21U})
+      for (const std::uint32_t num_cols : testing_support::some_widths(type))
+        ASSERT_NO_FATAL_FAILURE(
+            expect_near(random_tensor(type, num_outputs, num_cols, random_), rows(67, num_cols)));
+}
+
+TEST_F(fast_matmul, weights_of_16_bits_are_not_rounded) {
+  // Sums of integers that fit float32 are the same in any order.
+  for (const tensor_type type : {tensor_type::f16, tensor_type::bf16}) {
+    stored_tensor tensor = random_tensor(type, 21, 96, random_);
+    std::vector<float> weights(21 * 96), x(70 * 96);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      weights[i] = static_cast<float>(static_cast<int>(random_() % 201) - 100);
+      const auto bits = type == tensor_type::f16
+                            ? device::f16_of_float(weights[i])
+                            : static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(weights[i]) >> 16);
+      std::memcpy(&tensor.bytes[i * 2], &bits, 2);
+    }
+    for (float& v : x) v = static_cast<float>(static_cast<int>(random_() % 2001) - 1000);
+    const auto actual = product(*pack(tensor), x);
+    for (std::size_t r = 0; r < 70; ++r) {
+      for (std::size_t n = 0; n < 21; ++n) {
+        double sum = 0;
+        for (std::size_t k = 0; k < 96; ++k) sum += double{weights[n * 96 + k]} * x[r * 96 + k];
+        ASSERT_EQ(actual[r * 21 + n], sum) << device::traits_of(type)->name << ", " << r << ", " << n;
+      }
+    }
+  }
+}
+
+TEST_F(fast_matmul, cuts_many_rows_and_outputs_into_slabs) {
+  ASSERT_NO_FATAL_FAILURE(expect_near(random_tensor(tensor_type::q4_0, 21, 32, random_), rows(2051, 32)));
+  ASSERT_EQ(blas_slabs::outputs_for(32), 4096U);
+  ASSERT_NO_FATAL_FAILURE(expect_near(random_tensor(tensor_type::q8_0, 4105, 32, random_), rows(65, 32)));
+  ASSERT_NO_FATAL_FAILURE(expect_near(random_tensor(tensor_type::bf16, 4105, 16, random_), rows(65, 16)));
+}
+
+TEST_F(fast_matmul, a_row_that_is_not_finite_spoils_itself_only) {
+  for (const tensor_type type : {tensor_type::q4_1, tensor_type::q6_k, tensor_type::f16}) {
+    const auto weights = pack(random_tensor(type, 40, 256, random_));
+    auto x = rows(66, 256);
+    const auto clean = product(*weights, x);
+    x[1 * 256 + 77] = std::numeric_limits<float>::quiet_NaN();
+    x[65 * 256 + 200] = -std::numeric_limits<float>::infinity();
+    const auto spoilt = product(*weights, x);
+    for (std::uint32_t row = 0; row < 66; ++row) {
+      if (row == 1 || row == 65) {
+        for (std::uint32_t n = 0; n < 40; ++n) EXPECT_TRUE(std::isnan(spoilt[row * 40 + n]));
+        continue;
+      }
+      EXPECT_TRUE(same_bits(std::span(clean).subspan(row * 40, 40), std::span(spoilt).subspan(row * 40, 40)));
+    }
+  }
+}
+
+TEST_F(fast_matmul, rows_and_weights_of_any_magnitude_are_as_exact_as_others) {
+  for (const tensor_type type : {tensor_type::q4_0, tensor_type::q5_k, tensor_type::f16, tensor_type::bf16}) {
+    const stored_tensor tensor = random_tensor(type, 19, 256, random_);
+    auto x = rows(66, 256);
+    const float sizes[] = {0x1p-100F, 0x1p-90F, 1, 0x1p60F, 0x1p100F};
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = x[i] * sizes[i / 256 % 5];
+    ASSERT_NO_FATAL_FAILURE(expect_near(tensor, x));
+  }
+  for (const float size : {0x1p-120F, 0x1p30F, 0x1p100F}) {
+    stored_tensor tensor = random_tensor(tensor_type::bf16, 20, 96, random_);
+    for (std::size_t i = 0; i < tensor.bytes.size(); i += 2) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, &tensor.bytes[i], 2);
+      bits = static_cast<std::uint16_t>(
+          std::bit_cast<std::uint32_t>(device::float_of_bf16(bits) * (i / 192 % 2 == 0 ? size : 1)) >> 16);
+      std::memcpy(&tensor.bytes[i], &bits, 2);
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_near(tensor, rows(66, 96)));
+  }
+}
+
+TEST_F(fast_matmul, adds_bias_and_residual_as_strict_mode_does) {
+  const auto weights = pack(random_tensor(tensor_type::q4_k, 50, 256, random_));
+  const auto x = rows(70, 256);
+  const auto plain = product(*weights, x), bias = values(50);
+  const auto biased = product(*weights, x, bias), added = product(*weights, x, bias, 7.25F, true);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    ASSERT_EQ(biased[i], plain[i] + bias[i % 50]);
+    ASSERT_EQ(added[i], 7.25F + biased[i]);
+  }
+}
+
+TEST_F(fast_matmul, gated_products_and_matrices_of_other_kinds_go_with_it) {
+  constexpr std::uint32_t num_rows = 69, width = 33, num_cols = 256;
+  const auto x = rows(num_rows, num_cols);
+  const float* const there = upload(x);
+  for (const auto& [first, second] :
+       {std::pair(tensor_type::q4_0, tensor_type::q4_0), std::pair(tensor_type::q5_1, tensor_type::q8_0)}) {
+    const stored_tensor tensors[] = {random_tensor(first, width, num_cols, random_),
+                                     random_tensor(second, width, num_cols, random_)};
+    const auto gate = pack(tensors[0]), up = pack(tensors[1]);
+    float* const products = upload(std::vector<float>(2 * num_rows * width, guard));
+    float* const out = upload(std::vector<float>(num_rows * width, guard));
+    run([&](device::ops& ops) {
+      ops.gated_matmul({there, num_cols, num_rows, num_cols, false, gate.get(), up.get(), products, out,
+                        width, device::activation::silu});
+    });
+    const auto got = download(products, 2 * num_rows * width);
+    std::vector<float> of_gate, of_up;
+    for (std::uint32_t r = 0; r < num_rows; ++r) {
+      of_gate.insert(of_gate.end(), got.begin() + 2 * r * width, got.begin() + (2 * r + 1) * width);
+      of_up.insert(of_up.end(), got.begin() + (2 * r + 1) * width, got.begin() + (2 * r + 2) * width);
+    }
+    EXPECT_TRUE(same_bits(of_up, product(*up, x)));
+    EXPECT_TRUE(same_bits(of_gate, first == tensor_type::q5_1
+                                       ? cpu::matmul_reference(tensors[0].view(), {x, num_rows})
+                                       : product(*gate, x)));
+    const auto gated = download(out, num_rows * width);
+    for (std::size_t i = 0; i < gated.size(); ++i)
+      EXPECT_NEAR(gated[i], of_gate[i] / (1 + std::exp(-double{of_gate[i]})) * of_up[i],
+                  1e-5 * std::fabs(double{of_gate[i]} * of_up[i]) + 1e-30);
+  }
+}
+
+TEST(blas_slabs, are_bounded_whole_strips) {
+  for (const std::uint32_t num_cols : {1U, 64U, 65U, 4096U, 14336U, 131072U, 1U << 21, 1U << 24}) {
+    const std::uint32_t outputs = blas_slabs::outputs_for(num_cols);
+    EXPECT_GE(outputs, 16U);
+    EXPECT_LE(outputs, blas_slabs::most_outputs);
+    EXPECT_EQ(outputs % 16, 0U);
+    EXPECT_GE(blas_slabs::stride_of(num_cols), num_cols);
+    EXPECT_EQ(blas_slabs::stride_of(num_cols) % 64, 0U);
+    const std::size_t num_bytes = std::size_t{outputs} * blas_slabs::stride_of(num_cols) * 2;
+    EXPECT_TRUE(outputs == 16 || num_bytes <= blas_slabs::weight_bytes) << num_cols;
+  }
+  EXPECT_EQ(blas_slabs::outputs_for(4096), 4096U);
+  EXPECT_EQ(blas_slabs::outputs_for(14336), 1168U);
+}
+
+} // namespace
+} // namespace paceline::gpu
