@@ -354,7 +354,7 @@ const device::chosen_run* cuda_ops::choose(const device::choose_args& args) {
          choose_rows_params{view, args.logits, maxima, choices, args.vocab_size});
   if (chain_) {
     chain_->steps.choices = choices;
-    return;
+    return nullptr; // a chain's verdicts are its tokens
   }
   auto* const out = reinterpret_cast<device::chosen_run*>(place_bytes(std::as_writable_bytes(args.out)));
   launch_over(kernel_id::walk_drafts, args.requests.size(), 1,

@@ -48,7 +48,7 @@ class cuda_ops final : public device::ops {
   const device::chosen_run* choose(const device::choose_args& args) override;
   void kv_commit(const device::kv_commit_args& args) override;
   bool can_chain() const noexcept override {
-    return steps_.on().products == arithmetic::sixteen_bit && !chain_refused_;
+    return steps_.on().products != arithmetic::reference && !chain_refused_;
   }
   bool chain(const device::chain_args& args, const std::function<void()>& pass) override;
   std::span<float> scratch(std::size_t num_values) override;

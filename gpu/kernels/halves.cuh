@@ -102,7 +102,7 @@ PACELINE_DEVICE void halve_tile_of_type(const halve_weights_params& p, std::uint
 
 /// By way of shared memory, from where neighbours of a row go to neighbours in memory.
 PACELINE_KERNEL halve_weights(halve_weights_params p) {
-  const std::uint32_t tile = index_in_row() / warp_size;
+  const std::uint32_t tile = own_place().index_in_row() / warp_size;
   if (tile >= p.num_tiles) return; // the whole warp
   std::byte* const there = shared_memory<std::byte>() + warp_index() * halved_tile_bytes;
   halve_tile_of_type(p, p.first_strip + block_y(), tile, there);
@@ -127,7 +127,7 @@ PACELINE_KERNEL halve_rows(halve_rows_params p) {
 }
 
 PACELINE_KERNEL finish_products(finish_products_params p) {
-  const std::uint32_t n = index_in_row();
+  const std::uint32_t n = own_place().index_in_row();
   if (n >= p.num_outputs) return;
   const float multiplier = p.multipliers != nullptr ? p.multipliers[n] : 1.0F;
   float sum = (p.sums[block_y() * p.stride + n] * (1.0F / multiplier)) * p.scales[block_y()];

@@ -344,7 +344,7 @@ bool transformer::run_chain(device::ops& ops, const device::chain_args& chain, k
   std::vector<std::uint32_t> rows(chain.num_rows);
   std::iota(rows.begin(), rows.end(), 0U);
   std::vector<device::chosen_run> unused(chain.num_rows);
-  const device_choices choices{rows, chain.requests, unused};
+  const device_choices choices{rows, chain.requests, unused, {}};
   forward_outputs outputs;
   outputs.choices = &choices;
   return ops.chain(chain, [&] { pass(*this, ops, first, cells, outputs, layers).run(); });

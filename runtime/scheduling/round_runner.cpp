@@ -1,6 +1,7 @@
 #include "runtime/scheduling/round_runner.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/kv/compaction.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -312,19 +313,10 @@ void round_runner::keep_features(const lane& lane, const speculation::verdict& v
 }
 
 void round_runner::compact(device::ops& ops, const lane& lane, const speculation::verdict& verdict) {
-  const auto block_size = resources_.kv->block_size();
   const auto base = lane.item->target->length();
-  const auto place = [&](std::uint32_t slot) {
-    return std::pair(lane.item->blocks[slot / block_size], slot % block_size);
-  };
-  std::vector<device::kv_copy> copies;
-  for (std::uint32_t depth = 0; depth < verdict.accepted_path.size(); ++depth) {
-    const auto from = base + static_cast<std::uint32_t>(verdict.accepted_path[depth]);
-    if (from == base + depth) continue;
-    const auto [from_block, from_offset] = place(from);
-    const auto [to_block, to_offset] = place(base + depth);
-    copies.push_back({from_block, from_offset, to_block, to_offset, 1});
-  }
+  std::vector<kv_slot> path;
+  for (auto node : verdict.accepted_path) path.push_back(kv_slot{base + static_cast<std::uint32_t>(node)});
+  const auto copies = kv::compact_path(lane.item->blocks, resources_.kv->block_size(), base, path);
   if (!copies.empty()) resources_.kv->copy(ops, copies);
 }
 
