@@ -95,7 +95,7 @@ struct engine_options {
   std::vector<model_options> models;
   std::uint32_t threads = 0;                 ///< CPU threads over all partitions; 0 = all cores
   std::uint32_t partitions = 1;              ///< independent groups of cores
-  std::uint64_t memory_budget_bytes = 0;     ///< for KV of all models and drafters; 0 = what max_running requests need
+  std::uint64_t memory_budget_bytes = 0;     ///< for KV of all models and drafters in each memory space; 0 = what max_running requests need
   overlap_mode overlap = overlap_mode::automatic;
   std::uint32_t outcome_guesses = 1;         ///< of mode outcomes: tokens guessed at each place of a draft
   std::chrono::milliseconds max_gap{200};    ///< longest pause a running stream sees because of others' prompts

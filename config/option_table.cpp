@@ -92,7 +92,8 @@ void declare_engine(group_builder<daemon_config>& g) {
   g.add(
       "engine.memory_budget", sizes(0, 1024 * tib),
       [](c & o) -> auto& { return o.engine.memory_budget_bytes; },
-      "Memory for the KV cells of all models and drafters together; 0 = what `max_running` requests need.");
+      "Memory for the KV cells of all models and drafters together, in the host's memory and in each GPU's; 0 = what `max_running` "
+      "requests need, of at most half of the machine's memory and nine tenths of what a GPU has free.");
   g.add(
       "engine.prefix_cache", booleans, [](c & o) -> auto& { return o.engine.prefix_cache; },
       "Share the KV cells of common prompt beginnings, within one `cache_salt`.");

@@ -16,7 +16,6 @@
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <unistd.h>
 #include <unordered_map>
 
 namespace paceline {
@@ -24,10 +23,6 @@ namespace paceline {
 namespace {
 
 constexpr auto question_timeout = std::chrono::seconds(5);
-
-std::uint64_t machine_memory() {
-  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
-}
 
 /// The configuration of an actor system of our own.
 class own_configuration final : public caf::actor_system_config {
@@ -141,13 +136,15 @@ expected<void> engine::impl::load_all(const std::function<void(const load_progre
     const bool by_choice = options.overlap == config::overlap_mode::automatic && models.back()->drafts_elsewhere();
     if (by_choice || options.overlap == config::overlap_mode::outcomes) models.back()->num_guesses = options.outcome_guesses;
   }
-  const auto plan = plan_memory(models, options.memory_budget_bytes, machine_memory());
+  auto wanted = wanted_memory(models, options.prefix_cache);
+  if (!wanted) return std::move(wanted).error();
+  const auto plan = fit_memory(*std::move(wanted), options.memory_budget_bytes);
   if (!plan) return plan.error();
-  pools = std::make_unique<kv::pool_manager>(plan->budget_bytes);
-  auto ids = make_pools(*pools, models, *plan, options.prefix_cache);
+  pools = std::make_unique<kv::pool_manager>(plan->budgets);
+  auto ids = make_pools(*pools, *plan);
   if (!ids) return std::move(ids).error();
   pool_state = std::make_unique<actors::kv_pool_state>(*pools, *std::move(ids));
-  for (std::size_t m = 0; m < models.size(); ++m) models[m]->assemble(options, time, plan->num_blocks[m]);
+  for (std::size_t m = 0; m < models.size(); ++m) models[m]->assemble(options, time, plan->pools[m]);
   return {};
 }
 
@@ -360,6 +357,10 @@ model_counters engine::impl::counters_of(std::size_t m) const {
   }
   const auto busy = unit.log->totals();
   out.target_busy_seconds = seconds_of(busy.target), out.draft_busy_seconds = seconds_of(busy.draft), out.overlap_seconds = seconds_of(busy.both);
+  const auto steps = unit.device->times();
+  out.num_device_steps = steps.num_steps;
+  out.device_busy_seconds = seconds_of(steps.busy);
+  out.device_launching_seconds = seconds_of(steps.launching);
   return out;
 }
 

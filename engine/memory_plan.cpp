@@ -6,56 +6,98 @@ namespace paceline {
 
 namespace {
 
-std::uint64_t block_bytes(const model_unit& unit, const pool_need& need) {
-  return std::max<std::uint64_t>(need.cell_bytes * unit.options.block_size, 1);
+/// What the pools of one space ask for together, in bytes.
+struct demand {
+  std::uint64_t wanted = 0;
+  std::uint64_t least = 0;
+};
+
+demand demand_in(std::uint32_t space, const memory_plan& plan) {
+  demand sum;
+  for (const auto& of_model : plan.pools)
+    for (const auto& pool : of_model) {
+      if (pool.space != space) continue;
+      sum.wanted += pool.num_blocks * pool.block_bytes;
+      sum.least += pool.min_blocks * pool.block_bytes;
+    }
+  return sum;
+}
+
+/// Blocks of a pool in a space of `budget` bytes.
+std::uint32_t fitting_blocks(const kv::pool_config& pool, const demand& all, std::uint64_t budget,
+                             bool taken_whole) {
+  if (all.wanted <= budget) return pool.num_blocks;
+  if (!taken_whole)
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(pool.num_blocks, budget / pool.block_bytes));
+  const auto share = static_cast<double>(budget - all.least) / static_cast<double>(all.wanted - all.least);
+  return pool.min_blocks + static_cast<std::uint32_t>(share * (pool.num_blocks - pool.min_blocks));
+}
+
+/// Number of the device's memory space in `spaces`, where it is added if it is new.
+expected<std::uint32_t> space_of(device::compute_device& device, std::vector<device::memory_space>& spaces) {
+  auto space = device.cell_memory();
+  if (!space) return std::move(space).error();
+  const auto known = std::ranges::find(spaces, space->name, &device::memory_space::name);
+  const auto index = static_cast<std::uint32_t>(known - spaces.begin());
+  if (known == spaces.end()) spaces.push_back(*std::move(space));
+  return index;
 }
 
 } // namespace
 
-expected<memory_plan> plan_memory(const std::vector<std::unique_ptr<model_unit>>& models, std::uint64_t budget_bytes,
-                                  std::uint64_t machine_bytes) {
-  std::uint64_t wanted = 0, least = 0;
-  for (const auto& unit : models)
-    for (const auto& need : unit->pool_needs()) {
-      wanted += need.wanted_blocks * block_bytes(*unit, need);
-      least += need.least_blocks * block_bytes(*unit, need);
-    }
+expected<memory_plan> wanted_memory(const std::vector<std::unique_ptr<model_unit>>& models,
+                                    bool prefix_cache) {
   memory_plan plan;
-  plan.budget_bytes = budget_bytes != 0 ? budget_bytes : std::min(wanted, std::max(machine_bytes / 2, least));
-  if (plan.budget_bytes < least)
-    return error{errc::resource_exhausted, "engine.memory_budget: " + std::to_string(plan.budget_bytes) +
-                 " bytes do not hold one request of full length a model; it takes " + std::to_string(least) +
-                 " bytes, or a smaller context_length"};
   for (const auto& unit : models) {
-    std::vector<std::uint32_t> blocks;
+    plan.pools.emplace_back();
     for (const auto& need : unit->pool_needs()) {
-      const auto fits = plan.budget_bytes / block_bytes(*unit, need);
-      blocks.push_back(static_cast<std::uint32_t>(std::min<std::uint64_t>(need.wanted_blocks, fits)));
+      const auto space = space_of(*need.device, plan.spaces);
+      if (!space) return space.error();
+      kv::pool_config config;
+      config.name = need.name;
+      config.num_blocks = need.wanted_blocks;
+      config.block_size = unit->options.block_size;
+      config.block_bytes = std::max<std::uint64_t>(need.cell_bytes * unit->options.block_size, 1);
+      config.slab_blocks = 1;
+      config.min_blocks = need.least_blocks;
+      config.space = *space;
+      config.prefix_cache =
+          prefix_cache && plan.pools.back().empty(); // a drafter's memory starts over with each request
+      plan.pools.back().push_back(std::move(config));
     }
-    plan.num_blocks.push_back(std::move(blocks));
+  }
+  return plan;
+}
+
+expected<memory_plan> fit_memory(memory_plan wanted, std::uint64_t budget_bytes) {
+  auto plan = std::move(wanted);
+  for (std::uint32_t s = 0; s < plan.spaces.size(); ++s) {
+    const auto& space = plan.spaces[s];
+    const auto all = demand_in(s, plan);
+    const auto budget =
+        budget_bytes != 0 ? budget_bytes : std::min(all.wanted, std::max(space.bytes_for_cells, all.least));
+    if (budget < all.least)
+      return error{errc::resource_exhausted,
+                   "engine.memory_budget: " + std::to_string(budget) + " bytes in memory of " + space.name +
+                       " do not hold one request of full length a model; it takes " +
+                       std::to_string(all.least) + " bytes, or a smaller context_length"};
+    for (auto& of_model : plan.pools)
+      for (auto& pool : of_model)
+        if (pool.space == s) pool.num_blocks = fitting_blocks(pool, all, budget, space.taken_whole);
+    plan.budgets.push_back(budget);
   }
   return plan;
 }
 
 expected<std::vector<std::vector<kv::pool_id>>> make_pools(kv::pool_manager& manager,
-                                                           const std::vector<std::unique_ptr<model_unit>>& models,
-                                                           const memory_plan& plan, bool prefix_cache) {
+                                                           const memory_plan& plan) {
   std::vector<std::vector<kv::pool_id>> ids;
-  for (std::size_t m = 0; m < models.size(); ++m) {
+  for (const auto& of_model : plan.pools) {
     ids.emplace_back();
-    const auto needs = models[m]->pool_needs();
-    for (std::size_t p = 0; p < needs.size(); ++p) {
-      kv::pool_config config;
-      config.name = needs[p].name;
-      config.num_blocks = plan.num_blocks[m][p];
-      config.block_size = models[m]->options.block_size;
-      config.block_bytes = block_bytes(*models[m], needs[p]);
-      config.slab_blocks = 1;
-      config.min_blocks = needs[p].least_blocks;
-      config.prefix_cache = prefix_cache && p == 0; // a drafter's memory starts over with each request
-      auto id = manager.add_pool(std::move(config));
-      if (!id) return std::move(id).error();
-      ids[m].push_back(*id);
+    for (const auto& config : of_model) {
+      const auto id = manager.add_pool(config);
+      if (!id) return id.error();
+      ids.back().push_back(*id);
     }
   }
   return ids;

@@ -118,18 +118,19 @@ bool model_unit::drafts_elsewhere() const {
 
 std::vector<pool_need> model_unit::pool_needs() const {
   std::vector<pool_need> needs;
-  const auto add = [&](const std::string& name, const model::language_model& model) {
+  const auto add = [&](const std::string& name, const model::language_model& model, device::compute_device* where) {
     pool_need need;
     need.name = name;
+    need.device = where;
     need.cell_bytes = model.info().kv_bytes_per_token;
     need.least_blocks = blocks_for(context_length, options.block_size);
     need.wanted_blocks = need.least_blocks * std::max(options.max_running, 1U);
     needs.push_back(std::move(need));
   };
-  add(options.name, *target->runs());
+  add(options.name, *target->runs(), device);
   for (const auto& d : drafters) {
     if (!d.drafter || !d.drafter->own_model()) continue;
-    add(options.name + "/" + d.options.name, *d.drafter->own_model());
+    add(options.name + "/" + d.options.name, *d.drafter->own_model(), d.device);
     const auto spare = scheduling::spare_blocks(d.options.draft_length, num_guesses, options.block_size);
     needs.back().wanted_blocks += spare * std::max(options.max_running, 1U);
   }
@@ -137,9 +138,9 @@ std::vector<pool_need> model_unit::pool_needs() const {
 }
 
 void model_unit::assemble(const config::engine_options& engine, const clock& time,
-                          const std::vector<std::uint32_t>& num_blocks) {
+                          const std::vector<kv::pool_config>& pools) {
   log = std::make_unique<activity>(time);
-  kv = target->runs()->make_kv_storage(num_blocks.at(0), options.block_size);
+  kv = target->runs()->make_kv_storage(pools.at(0).num_blocks, options.block_size);
 
   scheduling::round_resources resources{target->runs().get(), kv.get(), {}, context_length, &time};
   scheduling::scheduler_options limits;
@@ -147,14 +148,14 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
   limits.max_waiting = options.max_waiting;
   limits.block_size = options.block_size;
   limits.context_length = context_length;
-  limits.num_blocks = num_blocks[0];
+  limits.num_blocks = pools[0].num_blocks;
   limits.prefix_cache = engine.prefix_cache;
   limits.max_gap = engine.max_gap;
   limits.round_timeout = engine.round_timeout;
   for (std::uint32_t i = 0; i < drafters.size(); ++i) {
     auto& d = drafters[i];
     if (d.is_worker()) {
-      if (const auto* own = d.drafter->own_model()) d.kv = own->make_kv_storage(num_blocks.at(d.pool), options.block_size);
+      if (const auto* own = d.drafter->own_model()) d.kv = own->make_kv_storage(pools.at(d.pool).num_blocks, options.block_size);
       d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size, context_length, time, std::max(num_guesses, 1U));
       d.stream = recorded(d.device->make_stream("draft:" + d.options.name, partition_of(d), device::stream_priority::low), *log, activity::side::draft);
     }
@@ -172,7 +173,7 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
   scheduler = std::make_unique<scheduling::scheduler_state>(std::move(limits));
   stream = recorded(device->make_stream("target:" + options.name, 0), *log, activity::side::target);
   verifier = std::make_unique<actors::target_verifier_state>(*stream, *runner,
-                                                             static_cast<std::uint32_t>(num_blocks.size()));
+                                                             static_cast<std::uint32_t>(pools.size()));
 }
 
 std::uint32_t model_unit::max_nodes(std::uint32_t index, std::uint32_t length) const {

@@ -20,6 +20,7 @@ namespace paceline {
 /// What a model needs of the pool manager.
 struct pool_need {
   std::string name;
+  device::compute_device* device = nullptr; ///< whose memory its blocks lie in
   std::uint64_t cell_bytes = 0;      ///< of one position over all layers
   std::uint32_t wanted_blocks = 0;   ///< for all requests that may run together
   std::uint32_t least_blocks = 0;    ///< for one request of full length
@@ -39,8 +40,8 @@ struct model_unit {
   /// Pools it needs: the target's first, then one a drafter with its own model.
   std::vector<pool_need> pool_needs() const;
 
-  /// Makes KV memory (`num_blocks` a pool), streams, runners and state machines.
-  void assemble(const config::engine_options& engine, const clock& time, const std::vector<std::uint32_t>& num_blocks);
+  /// Makes KV memory (as its pools have blocks), streams, runners and state machines.
+  void assemble(const config::engine_options& engine, const clock& time, const std::vector<kv::pool_config>& pools);
 
   /// Index of a drafter by name; "default" and "" are the configured one.
   expected<std::uint32_t> drafter_index(const std::string& name) const;

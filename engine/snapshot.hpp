@@ -6,6 +6,8 @@
 
 namespace paceline {
 
+class engine;
+
 /// What one drafter did since start.
 struct drafter_counters {
   std::string name;
@@ -71,6 +73,10 @@ struct model_counters {
   double target_busy_seconds = 0;           ///< of the target's stream
   double draft_busy_seconds = 0;
   double overlap_seconds = 0;               ///< both at once
+  // Steps of the target's device, of whatever runs there, by its own clock (device::step_times); none on CPUs.
+  std::uint64_t num_device_steps = 0;
+  double device_busy_seconds = 0;
+  double device_launching_seconds = 0;
   std::vector<drafter_counters> drafters;
   std::vector<pool_gauges> pools;
 };
@@ -79,5 +85,10 @@ struct engine_snapshot {
   std::vector<model_counters> models;
   std::vector<actor_gauges> actors;
 };
+
+/// The figures of an engine once no request of any model runs or waits. A client has a request's last event before the
+/// scheduler counts its last round, so that a snapshot taken in between lacks that round. Blocks; waits for ever while
+/// requests keep coming.
+engine_snapshot snapshot_at_rest(const engine& runtime);
 
 } // namespace paceline

@@ -1,11 +1,11 @@
 #include "gpu/attention_plan.hpp"
 
+#include "gpu/pieces.hpp"
+
 #include <algorithm>
 
 namespace paceline::gpu {
 namespace {
-
-std::uint32_t pieces(std::uint32_t num, std::uint32_t of) { return (num + of - 1) / of; }
 
 /// Splits of which a row sees something.
 struct split_span {

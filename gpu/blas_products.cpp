@@ -12,10 +12,6 @@ constexpr std::uint32_t finish_threads = 128;
 /// Shapes whose algorithm is remembered: those of the products of a pass, for some lengths of prompts.
 constexpr std::size_t most_known = 64;
 
-std::uint32_t pieces(std::size_t num, std::size_t of) {
-  return static_cast<std::uint32_t>((num + of - 1) / of);
-}
-
 /// Rows of x and of weights lie as columns do in cuBLASLt's eyes, and so do rows of the result.
 blas_product product_of(std::uint32_t num_outputs, std::uint32_t num_rows, std::uint32_t stride) {
   return {.a = {blas_type::f16, stride, num_outputs, stride},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/pieces.hpp"
 #include "gpu/step_queue.hpp"
 #include "gpu/streamed_products.hpp"
 #include "runtime/device/op_matmul.hpp"
@@ -19,7 +20,7 @@ struct blas_slabs {
 
   /// Values of a row of float16: whole tiles.
   static constexpr std::uint32_t stride_of(std::uint32_t num_cols) {
-    return (num_cols + tile_cols - 1) / tile_cols * tile_cols;
+    return pieces(num_cols, tile_cols) * tile_cols;
   }
   /// Outputs of a slab of a matrix so wide: whole strips.
   static constexpr std::uint32_t outputs_for(std::uint32_t num_cols) {

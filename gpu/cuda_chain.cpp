@@ -28,12 +28,7 @@ void cuda_ops::make_chain_memory(chain_steps& steps) {
 
 /// The block tables; rows lie where each step lays its own.
 batch_view cuda_ops::send_chain_batch(const device::chain_args& args) {
-  std::vector<block_id> blocks;
-  std::vector<std::uint32_t> first_block;
-  for (const device::sequence_kv& sequence : args.sequences) {
-    first_block.push_back(static_cast<std::uint32_t>(blocks.size()));
-    blocks.insert(blocks.end(), sequence.blocks.begin(), sequence.blocks.end());
-  }
+  const auto [blocks, first_block] = tables_of(args.sequences);
   return {chain_->steps.entries, nullptr, send(std::span<const block_id>(blocks)),
           send(std::span<const std::uint32_t>(first_block))};
 }

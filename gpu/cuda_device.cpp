@@ -18,6 +18,9 @@ class allocation_failure final : public std::bad_alloc {
   std::string message_;
 };
 
+/// The compute capability from which on launches can start early.
+constexpr int first_with_early_starts = 90;
+
 } // namespace
 
 class cuda_device::cuda_buffer final : public device::buffer {
@@ -45,8 +48,14 @@ class cuda_device::cuda_buffer final : public device::buffer {
 };
 
 cuda_device::cuda_device(runtime_api& api, int index, device_facts facts, arithmetic products,
-                         remark_sink say)
-    : context_{api, index, "cuda:" + std::to_string(index), products, std::move(say)},
+                         cuda_device_options how)
+    : context_{api,
+               index,
+               "cuda:" + std::to_string(index),
+               products,
+               std::move(how.say),
+               facts.compute_capability >= first_with_early_starts ? how.earliest : launch_start::at_end,
+               how.is_timed ? &clock_ : nullptr},
       facts_(std::move(facts)) {
   context_.require(api.use(index), "cudaSetDevice");
   // Streams make their own; a machine without cuBLASLt is to be told at once.
@@ -56,7 +65,7 @@ cuda_device::cuda_device(runtime_api& api, int index, device_facts facts, arithm
 }
 
 expected<std::unique_ptr<cuda_device>> cuda_device::open(runtime_api& api, int index, arithmetic products,
-                                                         remark_sink say) {
+                                                         cuda_device_options how) {
   const device_context asked{api, index, "cuda:" + std::to_string(index)};
   int num_devices = 0;
   if (const status failure = api.num_devices(num_devices); failure != 0)
@@ -69,10 +78,19 @@ expected<std::unique_ptr<cuda_device>> cuda_device::open(runtime_api& api, int i
     return asked.error_of(failure, "cudaGetDeviceProperties");
   try {
     return std::unique_ptr<cuda_device>(
-        new cuda_device(api, index, std::move(facts), products, std::move(say)));
+        new cuda_device(api, index, std::move(facts), products, std::move(how)));
   } catch (const cuda_failure& e) {
     return e.error();
   }
+}
+
+expected<device::memory_space> cuda_device::cell_memory() {
+  std::size_t free_bytes = 0;
+  if (const status failure = context_.api.use(context_.index); failure != 0)
+    return context_.error_of(failure, "cudaSetDevice");
+  if (const status failure = context_.api.count_free(free_bytes); failure != 0)
+    return context_.error_of(failure, "cudaMemGetInfo");
+  return device::memory_space{context_.name, free_bytes / 10 * 9, true};
 }
 
 std::unique_ptr<device::stream> cuda_device::make_stream(std::string name, std::uint32_t partition,
@@ -80,6 +98,11 @@ std::unique_ptr<device::stream> cuda_device::make_stream(std::string name, std::
   PACELINE_CHECK(partition == 0, "stream " + name + ": " + context_.name + " has one partition");
   context_.require(context_.api.use(context_.index), "cudaSetDevice");
   return make_cuda_stream(context_, std::move(name), priority);
+}
+
+device::step_times cuda_device::times() const noexcept {
+  return {clock_.num_steps, std::chrono::nanoseconds(clock_.busy_ns),
+          std::chrono::nanoseconds(clock_.launching_ns)};
 }
 
 void cuda_device::upload(std::byte* to, std::span<const std::byte> bytes) {

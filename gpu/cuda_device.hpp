@@ -14,25 +14,35 @@
 
 namespace paceline::gpu {
 
+struct cuda_device_options {
+  /// Takes a remark for whoever operates the machine, on what makes the device slower and fails nothing: a
+  /// line without its end. Called by any thread; may be empty.
+  std::function<void(const std::string&)> say = {};
+  /// Of a launch; at the end of what is before it where the device knows nothing else.
+  launch_start earliest = launch_start::early;
+  bool is_timed = false; ///< `times` tells of steps
+};
+
 /// A GPU, through a CUDA runtime, which outlives it. Destroy its streams, matrices and buffers first.
 class cuda_device final : public device::compute_device,
                           public device::weight_memory,
                           public device::buffer_memory {
  public:
-  /// Takes a remark for whoever operates the machine: a line without its end. Called by any thread.
-  using remark_sink = std::function<void(const std::string&)>;
-
   /// Device number `index` of `api`, whose products are made as `products` says. Fails with `unsupported`
-  /// where there is no driver or no device of that number, or for fast mode no cuBLASLt. `say`, which may be
-  /// empty, hears of what makes the device slower and fails nothing.
-  static expected<std::unique_ptr<cuda_device>>
-  open(runtime_api& api, int index, arithmetic products = arithmetic::reference, remark_sink say = {});
+  /// where there is no driver or no device of that number, or for fast mode no cuBLASLt.
+  static expected<std::unique_ptr<cuda_device>> open(runtime_api& api, int index,
+                                                     arithmetic products = arithmetic::reference,
+                                                     cuda_device_options how = {});
 
   const std::string& name() const noexcept override { return context_.name; }
   bool is_strict() const noexcept override { return context_.products != arithmetic::fast; }
+  device::step_times times() const noexcept override;
   /// What it is, for logs.
   const device_facts& facts() const noexcept { return facts_; }
 
+  /// The GPU's own: nine tenths of what is free may be cells; the rest is for passes, graphs and other
+  /// programs.
+  expected<device::memory_space> cell_memory() override;
   device::weight_memory& weights() noexcept override { return *this; }
   device::buffer_memory& buffers() noexcept override { return *this; }
 
@@ -49,7 +59,7 @@ class cuda_device final : public device::compute_device,
  private:
   class cuda_buffer;
 
-  cuda_device(runtime_api& api, int index, device_facts facts, arithmetic products, remark_sink say);
+  cuda_device(runtime_api& api, int index, device_facts facts, arithmetic products, cuda_device_options how);
   std::unique_ptr<const device::matrix> pack_rows(const device::tensor_view& tensor,
                                                   const device::bytes_done& done);
   std::unique_ptr<const device::matrix> pack_streamed(const device::tensor_view& tensor,
@@ -59,6 +69,7 @@ class cuda_device final : public device::compute_device,
   void upload(std::byte* to, std::span<const std::byte> bytes);
   void fill(std::byte* to, std::byte value, std::size_t num_bytes);
 
+  step_clock clock_;
   const device_context context_;
   const device_facts facts_;
   // For what is written outside programs, and is there when the call returns.

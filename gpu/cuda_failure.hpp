@@ -4,6 +4,8 @@
 #include "gpu/runtime_api.hpp"
 #include "runtime/base/error.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <source_location>
 #include <stdexcept>
@@ -22,6 +24,13 @@ class cuda_failure : public std::runtime_error {
   paceline::error error_;
 };
 
+/// Where the queues of a device note what steps took (device::step_times). Used by any thread.
+struct step_clock {
+  std::atomic<std::uint64_t> num_steps{0};
+  std::atomic<std::int64_t> busy_ns{0};
+  std::atomic<std::int64_t> launching_ns{0};
+};
+
 /// A device of a runtime: where calls go, and what their failures are called by.
 struct device_context {
   runtime_api& api;
@@ -30,6 +39,8 @@ struct device_context {
   arithmetic products = arithmetic::reference;
   /// Takes remarks for whoever operates the machine, of any thread; may be empty.
   std::function<void(const std::string&)> say = {};
+  launch_start earliest = launch_start::at_end; ///< that launches on it may have
+  step_clock* clock = nullptr; ///< null: steps are not timed
 
   /// The failure as an error of ours, "cuda:0: cudaMalloc: out of memory (...), at gpu/owners.cpp:40": of
   /// code `device_lost`, `resource_exhausted` or `internal`.

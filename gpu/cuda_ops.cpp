@@ -4,6 +4,7 @@
 #include "gpu/commit_batch.hpp"
 #include "gpu/cuda_matrix.hpp"
 #include "gpu/packer.hpp"
+#include "gpu/pieces.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_elementwise.hpp"
@@ -23,10 +24,6 @@ constexpr std::uint32_t warp_threads = 32;
 /// Threads of a block where each works on its own.
 constexpr std::uint32_t row_threads = 128;
 
-std::uint32_t pieces(std::size_t num, std::size_t of) {
-  return static_cast<std::uint32_t>((num + of - 1) / of);
-}
-
 std::uint32_t count(std::size_t num) { return static_cast<std::uint32_t>(num); }
 
 const cuda_matrix& weights_on(const device_context& on, const device::matrix* weights, const char* op) {
@@ -37,7 +34,15 @@ const cuda_matrix& weights_on(const device_context& on, const device::matrix* we
 }
 
 std::string level_of(const device_context& on) {
-  return on.name + (on.products == arithmetic::sixteen_bit ? "/16-bit" : suffix_of(on.products));
+  switch (on.products) {
+  case arithmetic::reference:
+    return on.name + "/reference";
+  case arithmetic::fast:
+    return on.name + "/fast";
+  case arithmetic::sixteen_bit:
+    break;
+  }
+  return on.name + "/16-bit";
 }
 
 } // namespace
@@ -58,14 +63,18 @@ const std::byte* cuda_ops::send_bytes(std::span<const std::byte> bytes) {
   return piece.device;
 }
 
+cuda_ops::block_tables cuda_ops::tables_of(std::span<const device::sequence_kv> sequences) {
+  block_tables out;
+  for (const device::sequence_kv& sequence : sequences) {
+    out.first_block.push_back(count(out.blocks.size()));
+    out.blocks.insert(out.blocks.end(), sequence.blocks.begin(), sequence.blocks.end());
+  }
+  return out;
+}
+
 batch_view cuda_ops::send_batch(const device::row_batch& batch) {
   if (chain_) return chain_->batch;
-  std::vector<block_id> blocks;
-  std::vector<std::uint32_t> first_block;
-  for (const device::sequence_kv& sequence : batch.sequences) {
-    first_block.push_back(count(blocks.size()));
-    blocks.insert(blocks.end(), sequence.blocks.begin(), sequence.blocks.end());
-  }
+  const auto [blocks, first_block] = tables_of(batch.sequences);
   packer packed(next_batch_);
   // The sizes first, so that batches of the same bytes are the same batch.
   const std::uint64_t sizes[] = {batch.rows.size(), batch.paths.size(), blocks.size(), first_block.size()};
@@ -177,7 +186,7 @@ void cuda_ops::launch_product(const device::matmul_args& args, const device::mat
   params.y_stride = output.y_stride;
   params.bias = output.bias;
   params.add = output.add;
-  if (weights.block_values == 1) {
+  if (device::is_floating(weights.type)) {
     launch(kernel_id::matmul_float,
            {pieces(weights.num_rows, float_outputs), pieces(args.num_rows, float_rows), float_outputs,
             sizeof(float_tile)},
@@ -202,7 +211,7 @@ void cuda_ops::matmul(const device::matmul_args& args) {
     if (weights.is_streamed())
       streamed_outputs_.push_back({&weights.streamed(), &output});
     else
-      any_quantised = any_quantised || weights.rows().block_values != 1;
+      any_quantised = any_quantised || !device::is_floating(weights.type());
   }
   if (args.num_rows == 0) return;
   expect_rows(args.num_rows);

@@ -75,6 +75,12 @@ class cuda_ops final : public device::ops {
     std::size_t num_tables = 0;
   };
 
+  /// Blocks of sequences, one behind the other.
+  struct block_tables {
+    std::vector<block_id> blocks;
+    std::vector<std::uint32_t> first_block; ///< of each sequence
+  };
+
   template <class T>
   const T* send(std::span<const T> values) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -82,6 +88,7 @@ class cuda_ops final : public device::ops {
   }
   const std::byte* send_bytes(std::span<const std::byte> bytes);
   std::byte* place_bytes(std::span<std::byte> host);
+  static block_tables tables_of(std::span<const device::sequence_kv> sequences);
   batch_view send_batch(const device::row_batch& batch);
   const row_tile* send_tiles(const std::vector<row_tile>& tiles);
   quantised_rows quantise(const device::matmul_args& args);

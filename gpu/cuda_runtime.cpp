@@ -31,6 +31,22 @@ cudaKernelNodeParams node_params(const launch_command& launch, void** arguments)
   return params;
 }
 
+/// Node `to`, a launch, comes after `from`, another one, and may start before that has ended.
+cudaError_t add_early_edge(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNode_t to) {
+#if CUDART_VERSION >= 12030
+  cudaGraphEdgeData how{};
+  how.from_port = cudaGraphKernelNodePortProgrammatic;
+  how.type = cudaGraphDependencyTypeProgrammatic;
+#if CUDART_VERSION >= 13000
+  return cudaGraphAddDependencies(graph, &from, &to, &how, 1);
+#else
+  return cudaGraphAddDependencies_v2(graph, &from, &to, &how, 1);
+#endif
+#else // graphs of this toolkit have full edges alone: the kernel finds nothing to wait for
+  return cudaGraphAddDependencies(graph, &from, &to, 1);
+#endif
+}
+
 class real_runtime final : public runtime_api {
  public:
   status num_devices(int& out) override { return told(cudaGetDeviceCount(&out)); }
@@ -46,6 +62,10 @@ class real_runtime final : public runtime_api {
   }
   status use(int device) override { return told(cudaSetDevice(device)); }
 
+  status count_free(std::size_t& out) override {
+    std::size_t total = 0;
+    return told(cudaMemGetInfo(&out, &total));
+  }
   status allocate(void*& out, std::size_t num_bytes) override { return told(cudaMalloc(&out, num_bytes)); }
   status release(void* memory) override { return told(cudaFree(memory)); }
   status allocate_pinned(void*& out, std::size_t num_bytes) override {
@@ -65,9 +85,10 @@ class real_runtime final : public runtime_api {
   }
   status end_stream(raw_stream stream) override { return told(cudaStreamDestroy(stream_of(stream))); }
 
-  status make_event(raw_event& out) override {
+  status make_event(raw_event& out, bool is_timed) override {
     cudaEvent_t made = nullptr;
-    const auto outcome = cudaEventCreateWithFlags(&made, cudaEventDisableTiming | cudaEventBlockingSync);
+    const unsigned clock = is_timed ? cudaEventDefault : cudaEventDisableTiming;
+    const auto outcome = cudaEventCreateWithFlags(&made, clock | cudaEventBlockingSync);
     out = made;
     return told(outcome);
   }
@@ -76,6 +97,12 @@ class real_runtime final : public runtime_api {
     return told(cudaEventRecord(event_of(event), stream_of(stream)));
   }
   status wait(raw_event event) override { return told(cudaEventSynchronize(event_of(event))); }
+  status elapsed(double& seconds, raw_event from, raw_event to) override {
+    float milliseconds = 0;
+    const auto outcome = cudaEventElapsedTime(&milliseconds, event_of(from), event_of(to));
+    seconds = static_cast<double>(milliseconds) * 1e-3;
+    return told(outcome);
+  }
   status wait_on_device(raw_stream stream, raw_event event) override {
     return told(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0));
   }
@@ -89,11 +116,19 @@ class real_runtime final : public runtime_api {
   status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) override {
     return told(cudaMemsetAsync(to, value, num_bytes, stream_of(stream)));
   }
-  status launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t /*params_bytes*/,
-                raw_stream stream) override {
-    void* arguments[] = {const_cast<void*>(params)};
-    return told(cudaLaunchKernel(device_function(kernel), dim3(shape.blocks_x, shape.blocks_y),
-                                 dim3(shape.threads), arguments, shape.shared_bytes, stream_of(stream)));
+  status launch(const launch_command& launch, raw_stream stream) override {
+    void* arguments[] = {const_cast<void*>(launch.params)};
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(launch.shape.blocks_x, launch.shape.blocks_y);
+    config.blockDim = dim3(launch.shape.threads);
+    config.dynamicSmemBytes = launch.shape.shared_bytes;
+    config.stream = stream_of(stream);
+    config.attrs = &early;
+    config.numAttrs = launch.start == launch_start::early ? 1 : 0;
+    return told(cudaLaunchKernelExC(&config, device_function(launch.kernel), arguments));
   }
 
   status count_together(std::uint32_t& of_multiprocessor, std::uint32_t& num_multiprocessors,
@@ -146,10 +181,12 @@ class real_runtime final : public runtime_api {
   status add_launch(raw_node& out, raw_graph graph, raw_node after, const launch_command& launch) override {
     cudaGraphNode_t made = nullptr;
     const cudaGraphNode_t before = node_of(after);
+    const bool is_early = launch.start == launch_start::early; // its edge is made below
     void* arguments[] = {const_cast<void*>(launch.params)};
     const cudaKernelNodeParams params = node_params(launch, arguments);
-    const auto outcome =
-        cudaGraphAddKernelNode(&made, graph_of(graph), &before, before != nullptr ? 1 : 0, &params);
+    auto outcome = cudaGraphAddKernelNode(&made, graph_of(graph), &before,
+                                          before != nullptr && !is_early ? 1 : 0, &params);
+    if (outcome == cudaSuccess && is_early) outcome = add_early_edge(graph_of(graph), before, made);
     out = made;
     return told(outcome);
   }

@@ -12,7 +12,8 @@ namespace paceline::gpu {
 bool built_with_cuda() noexcept;
 
 /// GPU number `index` of this machine, with products of either kind (gpu/kernels/sixteen_bit.hpp). Fails with
-/// `unsupported` where the build has no CUDA, or the machine no driver or no such device.
+/// `unsupported` where the build has no CUDA, or the machine no driver or no such device. With
+/// PACELINE_CUDA_EARLY_STARTS=0 in the environment every kernel starts at the end of the one before.
 expected<std::unique_ptr<device::compute_device>> open_device(int index, arithmetic products);
 
 class runtime_api;

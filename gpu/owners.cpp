@@ -46,7 +46,7 @@ blas_handle::blas_handle(const device_context& on) : on_(on) {
 
 blas_handle::~blas_handle() { on_.api.end_blas(raw_); }
 
-command_queue::command_queue(const device_context& on, int urgency) : on_(on) {
+command_queue::command_queue(const device_context& on, int urgency) : on_(on), run_(on) {
   on_.require(on_.api.make_stream(raw_, urgency), "cudaStreamCreateWithPriority");
 }
 
@@ -54,43 +54,53 @@ command_queue::~command_queue() { on_.api.end_stream(raw_); }
 
 void command_queue::copy_in(void* to, const void* from, std::size_t num_bytes) {
   if (num_bytes != 0)
-    on_.require(on_.api.copy_in(to, from, num_bytes, raw_), "cudaMemcpyAsync to the device");
+    on_.require(on_.api.copy_in(to, from, num_bytes, raw()), "cudaMemcpyAsync to the device");
 }
 
 void command_queue::copy_out(void* to, const void* from, std::size_t num_bytes) {
-  if (num_bytes != 0) on_.require(on_.api.copy_out(to, from, num_bytes, raw_), "cudaMemcpyAsync to the host");
+  if (num_bytes != 0)
+    on_.require(on_.api.copy_out(to, from, num_bytes, raw()), "cudaMemcpyAsync to the host");
 }
 
 void command_queue::fill(void* to, std::uint8_t value, std::size_t num_bytes) {
-  if (num_bytes != 0) on_.require(on_.api.fill(to, value, num_bytes, raw_), "cudaMemsetAsync");
+  if (num_bytes != 0) on_.require(on_.api.fill(to, value, num_bytes, raw()), "cudaMemsetAsync");
 }
 
 void command_queue::launch(kernel_id kernel, const launch_shape& shape, const void* params,
                            std::size_t params_bytes) {
   if (shape.blocks_x == 0 || shape.blocks_y == 0) return; // nothing to do, and no grid
-  on_.require(on_.api.launch(kernel, shape, params, params_bytes, raw_),
+  const launch_start start = run_.start_of(kernel);
+  on_.require(on_.api.launch({kernel, shape, params, params_bytes, start}, raw()),
               "cudaLaunchKernel of kernel " + std::to_string(static_cast<int>(kernel)));
+  run_.launched(kernel);
 }
 
 void command_queue::launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
                                     std::size_t params_bytes) {
-  on_.require(on_.api.launch_together(kernel, shape, params, params_bytes, raw_),
+  on_.require(on_.api.launch_together(kernel, shape, params, params_bytes, raw()),
               "cudaLaunchCooperativeKernel of kernel " + std::to_string(static_cast<int>(kernel)));
 }
 
 void command_queue::multiply(const blas_handle& blas, const blas_command& command) {
-  on_.require(on_.api.multiply(blas.raw(), command, raw_), call_of(command.product));
+  on_.require(on_.api.multiply(blas.raw(), command, raw()), call_of(command.product));
 }
 
 void command_queue::wait_for(const event& point) {
-  on_.require(on_.api.wait_on_device(raw_, point.raw()), "cudaStreamWaitEvent");
+  on_.require(on_.api.wait_on_device(raw(), point.raw()), "cudaStreamWaitEvent");
 }
 
-event::event(const device_context& on) : on_(on) { on_.require(on_.api.make_event(raw_), "cudaEventCreate"); }
+event::event(const device_context& on, bool is_timed) : on_(on) {
+  on_.require(on_.api.make_event(raw_, is_timed), "cudaEventCreate");
+}
 event::~event() { on_.api.end_event(raw_); }
-void event::record(const command_queue& queue) {
+void event::record(command_queue& queue) {
   on_.require(on_.api.record(raw_, queue.raw()), "cudaEventRecord");
 }
 void event::wait() { on_.require(on_.api.wait(raw_), "cudaEventSynchronize"); }
+double event::seconds_since(const event& earlier) const {
+  double seconds = 0;
+  on_.require(on_.api.elapsed(seconds, earlier.raw_, raw_), "cudaEventElapsedTime");
+  return seconds;
+}
 
 } // namespace paceline::gpu

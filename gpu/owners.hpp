@@ -32,6 +32,24 @@ class memory {
   std::size_t num_bytes_ = 0;
 };
 
+/// What a queue or a graph was told last, as far as it matters to when the launch that comes next may start:
+/// early behind another launch, if both kernels take turns.
+class launch_run {
+ public:
+  explicit launch_run(const device_context& on) : earliest_(on.earliest) {}
+
+  launch_start start_of(kernel_id next) const noexcept {
+    return is_open_ && takes_turns(next) ? earliest_ : launch_start::at_end;
+  }
+  void launched(kernel_id kernel) noexcept { is_open_ = takes_turns(kernel); }
+  /// What was told last is no launch, or has failed.
+  void end() noexcept { is_open_ = false; }
+
+ private:
+  const launch_start earliest_;
+  bool is_open_ = false;
+};
+
 class event;
 
 /// A handle of cuBLASLt's, which any thread may use.
@@ -58,11 +76,16 @@ class command_queue {
   command_queue& operator=(const command_queue&) = delete;
 
   const device_context& on() const noexcept { return on_; }
-  raw_stream raw() const noexcept { return raw_; }
+  /// For commands of other kinds than those below. A launch behind them starts at their end.
+  raw_stream raw() noexcept {
+    run_.end();
+    return raw_;
+  }
 
   void copy_in(void* to, const void* from, std::size_t num_bytes);
   void copy_out(void* to, const void* from, std::size_t num_bytes);
   void fill(void* to, std::uint8_t value, std::size_t num_bytes);
+  /// Starts early where it may; the kernel's struct at `params` is copied.
   void launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes);
   /// All blocks are under way at the same time.
   void launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
@@ -74,21 +97,25 @@ class command_queue {
  private:
   const device_context& on_;
   raw_stream raw_ = nullptr;
+  launch_run run_;
 };
 
 /// A point that a queue has come to.
 class event {
  public:
-  explicit event(const device_context& on);
+  /// `is_timed`: for `seconds_since`.
+  explicit event(const device_context& on, bool is_timed = false);
   ~event();
   event(const event&) = delete;
   event& operator=(const event&) = delete;
 
   raw_event raw() const noexcept { return raw_; }
 
-  void record(const command_queue& queue);
+  void record(command_queue& queue);
   /// Blocks until the device has come here.
   void wait();
+  /// By the device's clock, of two timed events that the device has come to.
+  double seconds_since(const event& earlier) const;
 
  private:
   const device_context& on_;

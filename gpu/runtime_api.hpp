@@ -47,12 +47,22 @@ struct copy_command {
   bool to_host = false; ///< else to the device
 };
 
-/// A launch of a graph's. `params` is the kernel's struct, copied at the call.
+/// When a launch may start.
+enum class launch_start : bool {
+  at_end, ///< when all that it comes after has ended
+  /// When all blocks of the kernel right before it, on the stream or in the graph, have let it
+  /// (let_next_begin) or ended; the kernel itself waits for that one's end (wait_for_previous). Both are
+  /// kernels that `takes_turns`, on a device of compute capability 9.0 or later.
+  early,
+};
+
+/// A launch. `params` is the kernel's struct, copied at the call.
 struct launch_command {
   kernel_id kernel{};
   launch_shape shape;
   const void* params = nullptr;
   std::size_t params_bytes = 0;
+  launch_start start = launch_start::at_end;
 };
 
 enum class blas_type : std::uint8_t { f16, f32 };
@@ -105,6 +115,8 @@ class runtime_api {
   /// The device that the calling thread's other calls are for.
   virtual status use(int device) = 0;
 
+  /// Bytes of the device's memory that nobody has, other programs included.
+  virtual status count_free(std::size_t& out) = 0;
   virtual status allocate(void*& out, std::size_t num_bytes) = 0;
   /// Waits until the device is idle.
   virtual status release(void* memory) = 0;
@@ -116,12 +128,16 @@ class runtime_api {
   /// `urgency`: 0, or more for work that goes first.
   virtual status make_stream(raw_stream& out, int urgency) = 0;
   virtual status end_stream(raw_stream stream) = 0;
-  virtual status make_event(raw_event& out) = 0;
+  /// `is_timed`: `elapsed` may be asked of it.
+  virtual status make_event(raw_event& out, bool is_timed) = 0;
   virtual status end_event(raw_event event) = 0;
   virtual status record(raw_event event, raw_stream stream) = 0;
   /// Blocks the calling thread, asleep, until the device has come to the event's last record; at once if
   /// there was none. Tells the failure of whatever was before it.
   virtual status wait(raw_event event) = 0;
+  /// Seconds by the device's clock between the last records of two timed events, both of which the device has
+  /// come to.
+  virtual status elapsed(double& seconds, raw_event from, raw_event to) = 0;
   /// What comes next on `stream` waits until the device has come to the event's last record. The event may
   /// end before that.
   virtual status wait_on_device(raw_stream stream, raw_event event) = 0;
@@ -131,16 +147,15 @@ class runtime_api {
   /// `to` is pinned memory.
   virtual status copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) = 0;
   virtual status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) = 0;
-  /// `params` is the kernel's struct, copied at the call.
-  virtual status launch(kernel_id kernel, const launch_shape& shape, const void* params,
-                        std::size_t params_bytes, raw_stream stream) = 0;
+  virtual status launch(const launch_command& launch, raw_stream stream) = 0;
 
   /// Blocks of such a launch that a multiprocessor holds at a time, and multiprocessors: as many as
   /// `launch_together` may have. Either is 0 where there is no such launch. Lets `kernel` have so much shared
   /// memory from then on.
   virtual status count_together(std::uint32_t& of_multiprocessor, std::uint32_t& num_multiprocessors,
                                 kernel_id kernel, std::uint32_t threads, std::uint32_t shared_bytes) = 0;
-  /// As `launch`; all blocks are under way at the same time, and may wait for each other (sync_grid).
+  /// A launch that starts at the end of all before it; all blocks are under way at the same time, and may
+  /// wait for each other (sync_grid). `params` is the kernel's struct, copied at the call.
   virtual status launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
                                  std::size_t params_bytes, raw_stream stream) = 0;
 
@@ -149,7 +164,8 @@ class runtime_api {
   virtual status make_graph(raw_graph& out) = 0;
   /// Executables made of it can still be launched, and no longer updated.
   virtual status end_graph(raw_graph graph) = 0;
-  /// Adds what is to be done after node `after`, or after nothing where that is null.
+  /// Adds what is to be done after node `after`, or after nothing where that is null. A launch that starts
+  /// early comes after a launch.
   virtual status add_copy(raw_node& out, raw_graph graph, raw_node after, const copy_command& copy) = 0;
   virtual status add_launch(raw_node& out, raw_graph graph, raw_node after, const launch_command& launch) = 0;
   /// Takes the graph as it is: addresses, sizes and params.
@@ -157,7 +173,7 @@ class runtime_api {
   /// It may be under way: it is freed when that is done.
   virtual status end_executable(raw_executable graph) = 0;
   /// Changes what `node`, of the graph that the executable was made of, does in launches from now on; not in
-  /// those already asked for. A copy keeps its direction.
+  /// those already asked for. A copy keeps its direction, and a launch when it may start.
   virtual status update_copy(raw_executable graph, raw_node node, const copy_command& copy) = 0;
   virtual status update_launch(raw_executable graph, raw_node node, const launch_command& launch) = 0;
   /// Does what the executable holds, in the order that the nodes ask for; memory is read and written when a

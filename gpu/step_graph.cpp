@@ -11,7 +11,7 @@ std::string of_kernel(const launch_command& launch) {
 
 } // namespace
 
-step_graph::step_graph(const device_context& on) : on_(on) {
+step_graph::step_graph(const device_context& on) : on_(on), run_(on) {
   on_.require(on_.api.make_graph(graph_), "cudaGraphCreate");
 }
 
@@ -25,12 +25,15 @@ void step_graph::add(const copy_command& copy) {
   raw_node made = nullptr;
   on_.require(on_.api.add_copy(made, graph_, last(), copy), "cudaGraphAddMemcpyNode1D");
   nodes_.push_back(made);
+  run_.end();
 }
 
-void step_graph::add(const launch_command& launch) {
+void step_graph::add(launch_command launch) {
   raw_node made = nullptr;
+  launch.start = run_.start_of(launch.kernel);
   on_.require(on_.api.add_launch(made, graph_, last(), launch), "cudaGraphAddKernelNode" + of_kernel(launch));
   nodes_.push_back(made);
+  run_.launched(launch.kernel);
 }
 
 void step_graph::instantiate() {
@@ -47,7 +50,7 @@ void step_graph::update(std::size_t node, const launch_command& launch) {
               "cudaGraphExecKernelNodeSetParams" + of_kernel(launch));
 }
 
-void step_graph::launch(const command_queue& queue) {
+void step_graph::launch(command_queue& queue) {
   on_.require(on_.api.launch_graph(executable_, queue.raw()),
               "cudaGraphLaunch of " + std::to_string(nodes_.size()) + " nodes");
 }

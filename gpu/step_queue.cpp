@@ -33,7 +33,7 @@ bool step_queue::step::says_the_same(std::size_t number, const step& other) cons
 
 launch_command step_queue::step::launch(std::size_t number) const noexcept {
   const command& c = commands[number];
-  return {c.kernel, c.shape, params.data() + c.params_at, c.num_bytes};
+  return {c.kernel, c.shape, params.data() + c.params_at, c.num_bytes, launch_start::at_end};
 }
 
 // ---- noting
@@ -54,12 +54,14 @@ void step_queue::note(command c, const void* params) {
     std::memcpy(noted_.params.data() + c.params_at, params, c.num_bytes);
   }
   noted_.commands.push_back(c);
-  if (is_direct_ && !is_recording_) issue_each(std::exchange(noted_, {}));
+  if (is_direct_) issue_each(std::exchange(noted_, {}));
 }
 
 void step_queue::multiply(const blas_handle& blas, const blas_command& command) {
   go_on_directly();
+  begin();
   queue_.multiply(blas, command);
+  note_launch();
 }
 
 void step_queue::go_on_directly() {
@@ -70,7 +72,7 @@ void step_queue::go_on_directly() {
 
 void step_queue::forget() noexcept {
   noted_ = {};
-  is_direct_ = is_recording_ = false;
+  is_direct_ = is_recording_ = has_begun_ = false;
 }
 
 void step_queue::begin_recording() {
@@ -84,12 +86,35 @@ step_queue::step step_queue::end_recording() noexcept {
   return std::exchange(noted_, {});
 }
 
+// ---- timing
+// -----------------------------------------------------------------------------------------------------------
+
+void step_queue::begin() {
+  if (on().clock == nullptr || std::exchange(has_begun_, true)) return;
+  begun_.record(queue_);
+  asked_ = std::chrono::steady_clock::now();
+  has_launched_ = false;
+}
+
+void step_queue::note_launch() {
+  if (has_begun_ && !std::exchange(has_launched_, true))
+    launching_ = std::chrono::steady_clock::now() - asked_;
+}
+
+void step_queue::note_end() {
+  if (!std::exchange(has_begun_, false)) return;
+  ++on().clock->num_steps;
+  on().clock->busy_ns += static_cast<std::int64_t>(done_.seconds_since(begun_) * 1e9);
+  on().clock->launching_ns += launching_.count();
+}
+
 // ---- issuing
 // ----------------------------------------------------------------------------------------------------------
 
 void step_queue::issue_each(const step& from) {
   for (std::size_t i = 0; i < from.commands.size(); ++i) {
     const command& c = from.commands[i];
+    begin();
     switch (c.what) {
     case command_kind::copy_in:
       queue_.copy_in(c.to, c.from, c.num_bytes);
@@ -101,6 +126,7 @@ void step_queue::issue_each(const step& from) {
       queue_.launch(c.kernel, c.shape, from.params.data() + c.params_at, c.num_bytes);
       break;
     }
+    note_launch();
   }
 }
 
@@ -159,7 +185,9 @@ void step_queue::prepare(known_shape& known) {
 
 void step_queue::launch_graph(known_shape& known) {
   try {
+    begin();
     known.graph->launch(queue_);
+    note_launch();
   } catch (const cuda_failure& e) {
     refuse(known, e.error()); // the program fails; the next one does without
     throw;
@@ -167,6 +195,11 @@ void step_queue::launch_graph(known_shape& known) {
 }
 
 void step_queue::issue() {
+  issue_noted();
+  has_begun_ = false;
+}
+
+void step_queue::issue_noted() {
   is_direct_ = false;
   if (noted_.commands.empty()) return;
   known_shape* const known = find();
@@ -192,9 +225,10 @@ void step_queue::issue() {
 }
 
 void step_queue::finish() {
-  issue();
+  issue_noted();
   done_.record(queue_);
   done_.wait();
+  note_end();
 }
 
 void step_queue::make_room(memory& of, std::size_t num_bytes) {

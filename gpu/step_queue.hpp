@@ -3,6 +3,7 @@
 #include "gpu/owners.hpp"
 #include "gpu/step_graph.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -33,8 +34,9 @@ void clear_padding([[maybe_unused]] T& value) {
 /// positions, block tables, lies in the memory that the copies bring.
 ///
 /// A graph is made when its shape comes for the second time. Where that fails, steps of the shape are issued
-/// command by command, and the device says so (`device_context::say`), once a queue. Functions throw
-/// cuda_failure; a step that could not be issued as a whole is over. Used by one thread.
+/// command by command, and the device says so (`device_context::say`), once a queue. Steps that end with
+/// `finish` are timed (`device_context::clock`). Functions throw cuda_failure; a step that could not be
+/// issued as a whole is over. Used by one thread.
 class step_queue {
  public:
   /// Most rows of a step that becomes a graph: the work of larger ones takes longer than launching it, and
@@ -43,7 +45,8 @@ class step_queue {
   /// Shapes that are remembered; those that have not come for the longest time go, with their graphs.
   static constexpr std::size_t max_shapes = 48;
 
-  explicit step_queue(command_queue& queue) : queue_(queue), done_(queue.on()) {}
+  explicit step_queue(command_queue& queue)
+      : queue_(queue), begun_(queue.on(), true), done_(queue.on(), true) {}
 
   const device_context& on() const noexcept { return queue_.on(); }
 
@@ -65,7 +68,9 @@ class step_queue {
   void launch_together(kernel_id kernel, const launch_shape& shape, const Params& params) {
     static_assert(std::is_trivially_copyable_v<Params>);
     go_on_directly();
+    begin();
     queue_.launch_together(kernel, shape, &params, sizeof params);
+    note_launch();
   }
   /// Issued as it comes, after what has been noted: a graph has no node for it.
   void multiply(const blas_handle& blas, const blas_command& command);
@@ -123,6 +128,13 @@ class step_queue {
   };
 
   void note(command c, const void* params);
+  void issue_noted();
+  /// Before each command: of the step's first one the device notes the time, where steps are timed.
+  void begin();
+  /// After each command.
+  void note_launch();
+  /// After the step, which the device has done.
+  void note_end();
   void issue_each(const step& from);
   /// The shape of `noted_`, now the newest; null if it is new.
   known_shape* find();
@@ -134,7 +146,10 @@ class step_queue {
   void refuse(known_shape& known, const error& why);
 
   command_queue& queue_;
-  event done_;
+  event begun_, done_;
+  bool has_begun_ = false, has_launched_ = false;
+  std::chrono::steady_clock::time_point asked_; ///< just after `begun_` was asked for
+  std::chrono::nanoseconds launching_{};
   step noted_;
   bool is_direct_ = false;
   bool is_recording_ = false;

@@ -1,5 +1,6 @@
 #include "gpu/streamed_products.hpp"
 
+#include "gpu/pieces.hpp"
 #include "gpu/split_columns.hpp"
 #include "runtime/base/check.hpp"
 
@@ -11,10 +12,6 @@ namespace paceline::gpu {
 namespace {
 
 constexpr std::uint32_t sum_threads = 128;
-
-std::uint32_t pieces(std::size_t num, std::size_t of) {
-  return static_cast<std::uint32_t>((num + of - 1) / of);
-}
 
 /// Tiles of 8 rows that kernels are made for: 1, 2, 4 or 8.
 std::uint32_t tiles_for(std::uint32_t num_rows) {
@@ -40,6 +37,8 @@ kernel_id kernel_for(device::tensor_type type) {
     return kernel_id::stream_q6_k;
   case tensor_type::q8_0:
     return kernel_id::stream_q8_0;
+  case tensor_type::f8_e4m3:
+    return kernel_id::stream_f8;
   case tensor_type::f16:
     return kernel_id::stream_f16;
   case tensor_type::bf16:
@@ -74,6 +73,7 @@ static_assert(shared_bytes_for(device::tensor_type::q5_0) <= most_shared_bytes);
 static_assert(shared_bytes_for(device::tensor_type::q5_k) <= most_shared_bytes);
 static_assert(shared_bytes_for(device::tensor_type::q6_k) <= most_shared_bytes);
 static_assert(shared_bytes_for(device::tensor_type::q8_0) <= most_shared_bytes);
+static_assert(shared_bytes_for(device::tensor_type::f8_e4m3) <= most_shared_bytes);
 static_assert(shared_bytes_for(device::tensor_type::f16) <= most_shared_bytes);
 static_assert(shared_bytes_for(device::tensor_type::bf16) <= most_shared_bytes);
 

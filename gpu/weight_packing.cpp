@@ -2,6 +2,7 @@
 #include "gpu/cuda_device.hpp"
 #include "gpu/cuda_matrix.hpp"
 #include "gpu/kernels/streamed_params.hpp"
+#include "gpu/pieces.hpp"
 #include "runtime/device/stored_block.hpp"
 
 #include <algorithm>
@@ -64,7 +65,7 @@ std::unique_ptr<const device::matrix> cuda_device::pack_streamed(const device::t
                                                                  const device::bytes_done& done) {
   const streamed_layout layout = streamed_layout_of(tensor.type);
   weight_rows rows = rows_of(tensor);
-  const std::size_t num_spans = (std::size_t{rows.num_cols} + layout.span_cols() - 1) / layout.span_cols();
+  const std::size_t num_spans = pieces(rows.num_cols, layout.span_cols());
   streamed_weights out{nullptr,   nullptr,       num_spans * layout.span_bytes(),
                        rows.type, rows.num_rows, rows.num_cols};
   // The file has all rows, and a strip is at most 64 * 16 times as large as what the file has of it: no
@@ -99,18 +100,19 @@ std::unique_ptr<const device::matrix> cuda_device::pack_streamed(const device::t
 void cuda_device::pack_part(const weight_rows& from, std::byte* to, std::size_t strip_bytes,
                             std::uint32_t num_tiles, float* multipliers) {
   const std::lock_guard lock(transfer_mutex_);
-  const std::uint32_t num_strips = (from.num_rows + strip_rows - 1) / strip_rows;
+  const std::uint32_t num_strips = pieces(from.num_rows, strip_rows);
   const pack_weights_params params{from, to, strip_bytes, num_tiles};
   transfer_queue_->launch(kernel_id::pack_weights,
-                          {(num_tiles * 32 + pack_threads - 1) / pack_threads, num_strips, pack_threads, 0},
-                          &params, sizeof params);
+                          {pieces(num_tiles * 32, pack_threads), num_strips, pack_threads, 0}, &params,
+                          sizeof params);
   if (multipliers != nullptr) {
     const scale_weight_rows_params scales{from, multipliers};
     transfer_queue_->launch(kernel_id::scale_weight_rows, {1, num_strips * strip_rows, 32, 0}, &scales,
                             sizeof scales);
   }
   transferred_->record(*transfer_queue_);
-  transferred_->wait(); // the next part comes to the same place
+  // The next part comes to the same place; and products read weights before their turn (docs/decisions/0510).
+  transferred_->wait();
 }
 
 } // namespace paceline::gpu

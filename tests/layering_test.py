@@ -28,7 +28,7 @@ ALLOWED["actors"] = ALLOWED["protocol"] | {"protocol"}
 ALLOWED["engine"] = ALLOWED["actors"] | {"actors", "runtime/cpu", "gpu"}
 ALLOWED["server"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "protocol/wire"}
 ALLOWED["apps"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "server"}
-ALLOWED["apps/bench"] = ALLOWED["apps"] | {"apps", "runtime/cpu", "runtime/device", "runtime/speculation"}  # it times devices, and predicts
+ALLOWED["apps/bench"] = ALLOWED["apps"] | {"apps", "gpu", "runtime/cpu", "runtime/device", "runtime/speculation"}  # it times devices, and predicts
 ALLOWED["apps"] |= {"apps/bench"}
 
 # What may include a library's headers.

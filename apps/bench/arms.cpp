@@ -93,6 +93,9 @@ void add_difference(model_counters& sum, const model_counters& before, const mod
   sum.draft_busy_seconds += after.draft_busy_seconds - before.draft_busy_seconds;
   sum.target_busy_seconds += after.target_busy_seconds - before.target_busy_seconds;
   sum.overlap_seconds += after.overlap_seconds - before.overlap_seconds;
+  sum.num_device_steps += after.num_device_steps - before.num_device_steps;
+  sum.device_busy_seconds += after.device_busy_seconds - before.device_busy_seconds;
+  sum.device_launching_seconds += after.device_launching_seconds - before.device_launching_seconds;
   sum.drafters.resize(after.drafters.size());
   for (std::size_t d = 0; d < after.drafters.size(); ++d) {
     sum.drafters[d].num_foreseen += after.drafters[d].num_foreseen - before.drafters.at(d).num_foreseen;
@@ -172,11 +175,11 @@ expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm>
     bool comparable = true;
     for (std::size_t k = 0; k < arms.size(); ++k) {
       const std::size_t a = group % 2 == 0 ? k : arms.size() - 1 - k;
-      const auto before = runtime.snapshot();
+      const auto before = snapshot_at_rest(runtime);
       const auto start = steady_clock::now();
       results[a] = run_group(runtime, settings, arms[a], part);
       const double wall = seconds(steady_clock::now() - start);
-      add_difference(figures[a].spent, before.models.front(), runtime.snapshot().models.front());
+      add_difference(figures[a].spent, before.models.front(), snapshot_at_rest(runtime).models.front());
       figures[a].wall_seconds += wall;
       figures[a].rates_count_prompts = settings.concurrency > 1;
       for (const auto& g : results[a])

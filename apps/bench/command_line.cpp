@@ -38,6 +38,7 @@ void add_commands(CLI::App& app, int& code, const std::string& command_line) {
     c->add_option("--tokens", o->tokens, "tokens to decode")->check(CLI::Range(2, 1 << 20));
     c->add_option("--prompt-tokens", o->prompt_tokens, "tokens before them")->check(CLI::Range(1, 1 << 20));
     c->add_option("--batch", o->batch, "requests at the same time")->check(CLI::Range(1, 256));
+    c->add_flag("--roof", o->roof, "beside what the device reads at most, measured between the runs");
   }
   {
     auto [c, o] = add_bench<prefill_options>(parent, "prefill", "Reading a prompt: tokens per second", &prefill, code,
@@ -49,7 +50,9 @@ void add_commands(CLI::App& app, int& code, const std::string& command_line) {
                                           &cost, code, command_line);
     c->add_option("--rows", o->rows, "sizes of a pass; the first is the unit")->delimiter(',')->check(CLI::Range(1, 4096));
     c->add_option("--context", o->context, "positions before the rows")->check(CLI::Range(1, 1 << 20));
-    c->add_flag("--by-op", o->by_op, "where the time of each size goes");
+    c->add_option("--draft", o->draft, "tokens of a greedy draft behind the context, timed as well")
+        ->check(CLI::Range(1, 64));
+    c->add_flag("--by-op", o->by_op, "where the time of each size goes, on a CPU");
   }
   {
     auto [c, o] = add_bench<serve_bench_options>(

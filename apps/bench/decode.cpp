@@ -1,15 +1,18 @@
+#include "apps/bench/device_roof.hpp"
 #include "apps/bench/options.hpp"
 #include "apps/bench/report.hpp"
 #include "apps/commands/local_engine.hpp"
 #include "apps/exit_codes.hpp"
 
 #include "engine/served_model.hpp"
+#include "engine/snapshot.hpp"
 #include "runtime/model/language_model.hpp"
 
 #include <chrono>
 #include <cstdio>
 #include <future>
 #include <random>
+#include <thread>
 
 namespace paceline::apps::bench {
 
@@ -48,6 +51,70 @@ void show_run(const common_options& options, std::uint32_t repeat, double rate) 
   if (!options.json) std::fprintf(stderr, "run %u of %u: %.1f tokens/s\n", repeat, options.repeats, rate);
 }
 
+/// Of a run, the share of its time in which the device had nothing to do, by the device's own clock: between
+/// two bounds, for nobody knows how long it waited for a step that the host was handing over.
+struct idle_shares {
+  std::vector<double> least, most; ///< [run]; empty where devices have no clock
+  std::vector<double> step_seconds;
+
+  void add(const model_counters& before, const model_counters& after, double wall) {
+    const auto num_steps = after.num_device_steps - before.num_device_steps;
+    if (num_steps == 0) return;
+    const double busy = after.device_busy_seconds - before.device_busy_seconds;
+    const double launching = after.device_launching_seconds - before.device_launching_seconds;
+    least.push_back(1 - busy / wall);
+    most.push_back(1 - (busy - launching) / wall);
+    step_seconds.push_back(busy / static_cast<double>(num_steps));
+  }
+};
+
+struct decode_figures {
+  std::vector<double> rates; ///< [run] tokens a second
+  idle_shares idle;
+};
+
+/// One run of all requests, their rates added up. Counted unless `repeat` is 0.
+expected<void> run_once(const decode_options& options, engine& runtime,
+                        const std::vector<generation_request>& requests, std::uint32_t repeat,
+                        decode_figures& out) {
+  const auto before = snapshot_at_rest(runtime);
+  const auto start = std::chrono::steady_clock::now();
+  const auto results = run_together(runtime, requests);
+  const double wall = seconds(std::chrono::steady_clock::now() - start);
+  double rate = 0; // of each request from its first token on
+  for (const generated& g : results) {
+    if (g.last.failure || !g.last.timings || g.tokens.size() != options.tokens) return failure_of(g);
+    rate += static_cast<double>(g.tokens.size() - 1) / seconds(g.last.timings->decode);
+  }
+  if (repeat == 0) return {};
+  out.rates.push_back(rate);
+  out.idle.add(before.models.front(), snapshot_at_rest(runtime).models.front(), wall);
+  show_run(options, repeat, rate);
+  return {};
+}
+
+boost::json::object to_json(const decode_options& options, const decode_figures& figures,
+                            std::uint64_t weight_bytes, const device_roof* roof) {
+  const summary s = summarise(figures.rates);
+  boost::json::object out{{"model", options.choice.model},          {"device", options.choice.device},
+                          {"threads", options.choice.threads},      {"batch", options.batch},
+                          {"prompt_tokens", options.prompt_tokens}, {"tokens", options.tokens},
+                          {"tokens_per_second", s.median},          {"spread", to_json(s)},
+                          {"weight_bytes_per_token", weight_bytes}};
+  if (roof != nullptr) {
+    out["read_gb_per_second"] = roof->read_bytes_per_second() / 1e9;
+    // Weights are read once a round, whatever the batch.
+    out["share_of_roof"] =
+        s.median / options.batch * static_cast<double>(weight_bytes) / roof->read_bytes_per_second();
+  }
+  if (!figures.idle.least.empty()) {
+    out["device_idle_share"] = {{"from", summarise(figures.idle.least).median},
+                                {"to", summarise(figures.idle.most).median}};
+    out["device_ms_per_step"] = summarise(figures.idle.step_seconds).median * 1e3;
+  }
+  return out;
+}
+
 } // namespace
 
 int decode(const decode_options& options) {
@@ -56,31 +123,37 @@ int decode(const decode_options& options) {
   choice.max_running = options.batch;
   auto runtime = start_local(choice, options.json);
   if (!runtime) return fail(runtime.error());
-  const std::uint32_t vocab_size = (*runtime)->model("")->info().vocab_size;
+  const auto& info = (*runtime)->model("")->info();
   std::vector<generation_request> requests;
   for (std::uint32_t b = 0; b < options.batch; ++b)
-    requests.push_back(made_up(vocab_size, options.prompt_tokens, options.tokens, options.seed + b));
-  std::vector<double> rates;
-  for (std::uint32_t repeat = 0; repeat <= options.repeats; ++repeat) { // the first one warms up
-    const auto results = run_together(**runtime, requests);
-    double rate = 0; // of each request from its first token on
-    for (const generated& g : results) {
-      if (g.last.failure || !g.last.timings || g.tokens.size() != options.tokens) return fail(failure_of(g));
-      rate += static_cast<double>(g.tokens.size() - 1) / seconds(g.last.timings->decode);
-    }
-    if (repeat == 0) continue;
-    rates.push_back(rate);
-    show_run(options, repeat, rate);
+    requests.push_back(made_up(info.vocab_size, options.prompt_tokens, options.tokens, options.seed + b));
+  std::unique_ptr<device_roof> roof;
+  if (options.roof) {
+    auto made =
+        roof_of(choice.device,
+                choice.threads != 0 ? choice.threads : std::max(std::thread::hardware_concurrency(), 1U));
+    if (!made) return fail(made.error());
+    roof = *std::move(made);
   }
-  const summary s = summarise(rates);
-  if (options.json)
+  decode_figures figures;
+  for (std::uint32_t repeat = 0; repeat <= options.repeats; ++repeat) { // the first one warms up
+    if (roof)
+      if (const auto sampled = roof->sample(); !sampled) return fail(sampled.error());
+    if (const auto ran = run_once(options, **runtime, requests, repeat, figures); !ran)
+      return fail(ran.error());
+  }
+  if (options.json) {
     print_json("decode", options.command_line, options.seed,
-               {{"model", choice.model}, {"threads", choice.threads}, {"batch", options.batch},
-                {"prompt_tokens", options.prompt_tokens}, {"tokens", options.tokens},
-                {"tokens_per_second", s.median}, {"spread", to_json(s)}});
-  else
-    std::printf("decode: %.1f tokens/s with %u request%s (median of %zu; %.1f to %.1f)\n", s.median, options.batch,
-                options.batch == 1 ? "" : "s", s.count, s.least, s.most);
+               to_json(options, figures, info.bytes_per_token, roof.get()));
+    return exit_success;
+  }
+  const summary s = summarise(figures.rates);
+  std::printf("decode: %.1f tokens/s with %u request%s (median of %zu; %.1f to %.1f)\n", s.median,
+              options.batch, options.batch == 1 ? "" : "s", s.count, s.least, s.most);
+  if (roof)
+    std::printf("the device reads %.1f GB/s: %.0f %% of that\n", roof->read_bytes_per_second() / 1e9,
+                100 * s.median / options.batch * static_cast<double>(info.bytes_per_token) /
+                    roof->read_bytes_per_second());
   return exit_success;
 }
 

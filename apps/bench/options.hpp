@@ -21,6 +21,7 @@ struct decode_options : common_options {
   std::uint32_t prompt_tokens = 8;
   std::uint32_t tokens = 128;
   std::uint32_t batch = 1; ///< requests at the same time
+  bool roof = false;       ///< measure between the runs how fast the device reads its memory
 };
 
 struct prefill_options : common_options {
@@ -30,6 +31,7 @@ struct prefill_options : common_options {
 struct cost_options : common_options {
   std::vector<std::uint32_t> rows{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};
   std::uint32_t context = 256; ///< positions before the rows
+  std::uint32_t draft = 0;     ///< tokens of a greedy draft that is timed as well; 0: none
   bool by_op = false;
 };
 

@@ -187,6 +187,11 @@ json::object to_json(std::size_t a, std::span<const arm> arms, std::span<const a
     out["ready_share"] = f.ready_share();
     if (expected.overlap_gain) out["predicted_overlap_gain"] = *expected.overlap_gain;
   }
+  if (const bool in_turn = f.spent.overlap_seconds == 0; in_turn && f.spent.num_device_steps > 0) {
+    const double busy = f.spent.device_busy_seconds, launching = f.spent.device_launching_seconds;
+    out["device_idle_share"] = {{"from", 1 - busy / f.wall_seconds},
+                                {"to", 1 - (busy - launching) / f.wall_seconds}};
+  }
   if (!f.rates.empty()) {
     out["tokens_per_second"] = bench::to_json(summarise(f.rates));
     out["speed_up"] = bench::to_json(summarise(f.speed_ups));

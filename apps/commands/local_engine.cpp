@@ -48,7 +48,8 @@ config::engine_options options_for(const model_choice& choice) {
   for (const auto& kind : kinds_of(choice)) {
     config::drafter_options drafter;
     drafter.name = drafter.kind = kind;
-    if (kind == "model" || kind == "cascade") drafter.path = choice.draft_model;
+    if (kind == "model" || kind == "cascade")
+      drafter.path = choice.draft_model, drafter.device = choice.draft_device;
     drafter.partition = choice.partitions - 1;
     if (choice.draft_length) drafter.draft_length = *choice.draft_length;
     model.drafters.push_back(std::move(drafter));

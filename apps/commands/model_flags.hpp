@@ -33,6 +33,8 @@ inline void add_model(CLI::App& app, model_choice& choice) {
 /// The flags that choose a drafter's model and length.
 inline void add_drafting(CLI::App& app, model_choice& choice) {
   app.add_option("--draft-model", choice.draft_model, "GGUF file of a smaller model that drafts");
+  app.add_option("--draft-device", choice.draft_device,
+                 "what computes it: auto (default, as --device), cpu, cuda:N");
   app.add_option("--partitions", choice.partitions, "2: drafting models run on half of the cores, beside the target")
       ->check(CLI::Range(1, 2));
   app.add_option("--draft-length", choice.draft_length, "draft tokens a round")->check(CLI::Range(0, 64));

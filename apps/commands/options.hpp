@@ -20,6 +20,7 @@ struct model_choice {
   std::string drafter = "auto";     ///< auto, none, or a kind of drafter
   std::vector<std::string> further_drafters = {}; ///< that requests name (bench)
   std::string draft_model;          ///< path of a drafter's model; implies `model`
+  std::string draft_device = "auto"; ///< of the drafter's model: auto (the target's), cpu or cuda:N
   std::optional<std::uint32_t> draft_length = {}; ///< none: the drafter decides
   std::uint32_t partitions = 1;     ///< of the cores; of two, drafting models run on the second
   std::uint32_t max_running = 1;    ///< requests at the same time

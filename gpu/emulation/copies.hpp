@@ -7,13 +7,19 @@
 
 namespace paceline::gpu::emulation {
 
-/// Copies to shared memory that one thread has begun, made when it waits for them: never earlier than a GPU
-/// may. Until then their destination is NaN.
+/// Copies to shared memory that one thread has begun, made when it waits for them: as late as a GPU may.
+/// Until then their destination is NaN.
 class copies_under_way {
  public:
-  void begin(std::byte* to, const std::byte* from, std::size_t num_bytes) {
+  static constexpr std::size_t most_bytes = 16;
+
+  /// `now`: what is read is what lies there now, as soon as a GPU may.
+  void begin(std::byte* to, const std::byte* from, std::size_t num_bytes, bool now) {
     std::memset(to, 0xff, num_bytes);
-    open_.push_back({to, from, num_bytes});
+    copy& added = open_.emplace_back(copy{to, from, num_bytes, {}});
+    if (!now) return;
+    std::memcpy(added.read, from, num_bytes);
+    added.from = nullptr;
   }
   void end_group() {
     groups_.push_back(std::move(open_));
@@ -22,14 +28,16 @@ class copies_under_way {
   /// Makes those of all groups but the last `rest`.
   void wait(std::size_t rest) {
     for (; groups_.size() > rest; groups_.pop_front())
-      for (const copy& c : groups_.front()) std::memcpy(c.to, c.from, c.num_bytes);
+      for (const copy& c : groups_.front())
+        std::memcpy(c.to, c.from != nullptr ? c.from : c.read, c.num_bytes);
   }
 
  private:
   struct copy {
     std::byte* to;
-    const std::byte* from;
+    const std::byte* from; ///< null: it has been read
     std::size_t num_bytes;
+    std::byte read[most_bytes];
   };
 
   std::vector<copy> open_;

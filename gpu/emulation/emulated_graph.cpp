@@ -12,10 +12,14 @@ kept_launch::kept_launch(const launch_command& from)
   std::memcpy(params_.data(), from.params, from.params_bytes);
 }
 
-const emulated_graph::node* emulated_graph::add(graph_command what, const void* after) {
+const emulated_graph::node* emulated_graph::add(graph_command what, const void* after, launch_start start) {
   const auto found = std::ranges::find_if(nodes_, [&](const node& n) { return &n == after; });
   if (after != nullptr && found == nodes_.end()) return nullptr;
-  nodes_.push_back({std::move(what), after != nullptr ? &*found : nullptr});
+  if (start == launch_start::early &&
+      (after == nullptr || !std::holds_alternative<kept_launch>(found->what) ||
+       !std::holds_alternative<kept_launch>(what)))
+    return nullptr;
+  nodes_.push_back({std::move(what), after != nullptr ? &*found : nullptr, start});
   return &nodes_.back();
 }
 
@@ -33,16 +37,18 @@ std::vector<const emulated_graph::node*> emulated_graph::in_order() const {
 }
 
 emulated_executable::emulated_executable(const std::shared_ptr<const emulated_graph>& from) : from_(from) {
+  const emulated_graph::node* before = nullptr;
   for (const emulated_graph::node* const node : from->in_order()) {
-    numbers_[node] = commands_.size();
-    commands_.push_back(node->what);
+    numbers_[node] = steps_.size();
+    steps_.push_back({node->what, node->after == before ? node->start : launch_start::at_end});
+    before = node;
   }
 }
 
 bool emulated_executable::update(const void* node, graph_command what) {
   const auto found = numbers_.find(node);
   if (from_.expired() || found == numbers_.end()) return false;
-  graph_command& to = commands_[found->second];
+  graph_command& to = steps_[found->second].what;
   if (to.index() != what.index()) return false;
   if (const auto* const copy = std::get_if<copy_command>(&what);
       copy != nullptr && copy->to_host != std::get<copy_command>(to).to_host)

@@ -36,10 +36,12 @@ class emulated_graph {
   struct node {
     graph_command what;
     const node* after = nullptr;
+    launch_start start = launch_start::at_end; ///< early: `after` and this are launches
   };
 
-  /// `after` is null, or a node that has been added. Null where it is neither.
-  const node* add(graph_command what, const void* after);
+  /// `after` is null, or a node that has been added. Null where it is neither, or where a start is early that
+  /// cannot be.
+  const node* add(graph_command what, const void* after, launch_start start = launch_start::at_end);
   /// The nodes in an order that they allow: of those whose turn it may be, the one added last.
   std::vector<const node*> in_order() const;
 
@@ -54,12 +56,17 @@ class emulated_executable {
 
   /// Whether `node` is one of the graph's, which is still there, and `what` something that it may do.
   bool update(const void* node, graph_command what);
-  const std::vector<graph_command>& commands() const noexcept { return commands_; }
+  struct step {
+    graph_command what;
+    launch_start start = launch_start::at_end; ///< early: before the step before it has ended
+  };
+  /// In the order in which a launch does them.
+  const std::vector<step>& steps() const noexcept { return steps_; }
 
  private:
   std::weak_ptr<const emulated_graph> from_;
-  std::map<const void*, std::size_t> numbers_; ///< of the nodes' commands
-  std::vector<graph_command> commands_;        ///< in the order in which a launch does them
+  std::map<const void*, std::size_t> numbers_; ///< of the nodes' steps
+  std::vector<step> steps_;
 };
 
 } // namespace paceline::gpu::emulation

@@ -5,8 +5,10 @@
 #include "gpu/kernels/kernel_table.hpp"
 #include "runtime/base/check.hpp"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 namespace paceline::gpu::emulation {
@@ -16,6 +18,7 @@ namespace {
 constexpr status invalid_value = 1;
 constexpr status out_of_memory = 2;
 constexpr status launch_failure = 719;
+constexpr status not_supported = 801;
 
 /// Pinned memory as it comes: of unspecified contents, so NaN.
 void* make_memory(std::size_t num_bytes) {
@@ -33,6 +36,13 @@ bool can_launch(const launch_shape& shape) {
 
 /// What a block of a launch together may have after asking: of the GPUs in question the one with least.
 constexpr std::uint32_t most_shared_together = 99 * 1024;
+
+/// What a raw_event is.
+struct owned_event {
+  bool is_timed = false;
+  std::optional<std::chrono::steady_clock::time_point>
+      reached; ///< by the commands before it; all are done at the call
+};
 
 /// What a raw_graph is.
 using owned_graph = std::shared_ptr<emulated_graph>;
@@ -72,11 +82,16 @@ status emulated_runtime::num_devices(int& out) {
 }
 
 status emulated_runtime::inspect(int, device_facts& out) {
-  out = {"emulation", 0, 0};
+  out = {"emulation", compute_capability_.load(), 0};
   return called("cudaGetDeviceProperties");
 }
 
 status emulated_runtime::use(int) { return called("cudaSetDevice"); }
+
+status emulated_runtime::count_free(std::size_t& out) {
+  out = free_bytes_;
+  return called("cudaMemGetInfo");
+}
 
 status emulated_runtime::allocate(void*& out, std::size_t num_bytes) {
   if (const status failure = called("cudaMalloc")) return failure;
@@ -86,7 +101,18 @@ status emulated_runtime::allocate(void*& out, std::size_t num_bytes) {
   return 0;
 }
 
+/// What a device does before it gives memory back.
+void emulated_runtime::finish_all() {
+  std::vector<std::shared_ptr<launch_line>> lines;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& line : lines_) lines.push_back(line.second);
+  }
+  for (const auto& line : lines) line->finish();
+}
+
 status emulated_runtime::release(void* memory) {
+  finish_all();
   memory_.release(memory);
   --num_owned_;
   return called("cudaFree");
@@ -101,6 +127,7 @@ status emulated_runtime::allocate_pinned(void*& out, std::size_t num_bytes) {
 }
 
 status emulated_runtime::release_pinned(void* memory) {
+  finish_all();
   std::free(memory);
   --num_owned_;
   return called("cudaFreeHost");
@@ -110,31 +137,59 @@ status emulated_runtime::make_stream(raw_stream& out, int) {
   if (const status failure = called("cudaStreamCreateWithPriority")) return failure;
   out = new char;
   ++num_owned_;
+  std::lock_guard lock(mutex_);
+  lines_[out] = std::make_shared<launch_line>(memory_);
   return 0;
 }
 
+std::shared_ptr<launch_line> emulated_runtime::line_of(raw_stream stream) {
+  std::lock_guard lock(mutex_);
+  return lines_.at(stream);
+}
+
+void emulated_runtime::defer_to_end(raw_stream stream, std::function<void()> command) {
+  defer(stream, [line = line_of(stream), command = std::move(command)] {
+    line->finish();
+    command();
+  });
+}
+
 status emulated_runtime::end_stream(raw_stream stream) {
+  line_of(stream)->finish();
+  {
+    std::lock_guard lock(mutex_);
+    lines_.erase(stream);
+  }
   delete static_cast<char*>(stream);
   --num_owned_;
   return called("cudaStreamDestroy");
 }
 
-status emulated_runtime::make_event(raw_event& out) {
+status emulated_runtime::make_event(raw_event& out, bool is_timed) {
   if (const status failure = called("cudaEventCreate")) return failure;
-  out = new char;
+  out = new owned_event{is_timed, {}};
   ++num_owned_;
   return 0;
 }
 
 status emulated_runtime::end_event(raw_event event) {
-  delete static_cast<char*>(event);
+  delete static_cast<owned_event*>(event);
   --num_owned_;
   return called("cudaEventDestroy");
 }
 
-status emulated_runtime::record(raw_event, raw_stream stream) {
+status emulated_runtime::record(raw_event event, raw_stream stream) {
   if (const status failure = called("cudaEventRecord")) return failure;
-  defer(stream, [] {});
+  defer_to_end(stream, [] {});
+  static_cast<owned_event*>(event)->reached = std::chrono::steady_clock::now();
+  return 0;
+}
+
+status emulated_runtime::elapsed(double& seconds, raw_event from, raw_event to) {
+  if (const status failure = called("cudaEventElapsedTime")) return failure;
+  const auto &begin = *static_cast<owned_event*>(from), &end = *static_cast<owned_event*>(to);
+  if (!begin.is_timed || !end.is_timed || !begin.reached || !end.reached) return invalid_value;
+  seconds = std::chrono::duration<double>(*end.reached - *begin.reached).count();
   return 0;
 }
 
@@ -146,7 +201,7 @@ status emulated_runtime::wait(raw_event event) {
 /// Commands are carried out at the call, those before the event's record too.
 status emulated_runtime::wait_on_device(raw_stream stream, raw_event) {
   if (const status failure = called("cudaStreamWaitEvent")) return failure;
-  defer(stream, [] {});
+  defer_to_end(stream, [] {});
   return 0;
 }
 
@@ -164,7 +219,7 @@ status emulated_runtime::copy_out(void* to, const void* from, std::size_t num_by
 
 void emulated_runtime::enqueue(const copy_command& copy, raw_stream stream) {
   if (copy.to_host) num_bytes_out_ += copy.num_bytes;
-  defer(stream, [this, copy] {
+  defer_to_end(stream, [this, copy] {
     const device_memory::access open(memory_);
     std::memcpy(copy.to, copy.from, copy.num_bytes);
   });
@@ -172,18 +227,22 @@ void emulated_runtime::enqueue(const copy_command& copy, raw_stream stream) {
 
 status emulated_runtime::fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) {
   if (const status failure = called("cudaMemsetAsync")) return failure;
-  defer(stream, [=, this] {
+  defer_to_end(stream, [=, this] {
     const device_memory::access open(memory_);
     std::memset(to, value, num_bytes);
   });
   return 0;
 }
 
-status emulated_runtime::launch(kernel_id kernel, const launch_shape& shape, const void* params,
-                                std::size_t params_bytes, raw_stream stream) {
+bool emulated_runtime::can_start(launch_start start) const noexcept {
+  return start == launch_start::at_end || compute_capability_.load() >= 90;
+}
+
+status emulated_runtime::launch(const launch_command& launch, raw_stream stream) {
   if (const status failure = called("cudaLaunchKernel")) return failure;
-  if (!can_launch(shape)) return invalid_value;
-  enqueue(kept_launch({kernel, shape, params, params_bytes}), stream);
+  if (!can_launch(launch.shape)) return invalid_value;
+  if (!can_start(launch.start)) return not_supported;
+  enqueue(kept_launch(launch), launch.start, stream);
   return 0;
 }
 
@@ -201,7 +260,7 @@ status emulated_runtime::launch_together(kernel_id kernel, const launch_shape& s
       shape.threads > 1024 || shape.shared_bytes > most_shared_together)
     return invalid_value;
   const std::uint64_t seed = next_seed();
-  defer(stream, [this, seed, launch = kept_launch({kernel, shape, params, params_bytes})] {
+  defer_to_end(stream, [this, seed, launch = kept_launch({kernel, shape, params, params_bytes})] {
     const device_memory::access open(memory_);
     run_together({launch.shape.blocks_x, 1, launch.shape.threads, launch.shape.shared_bytes}, seed,
                  [&] { run_emulated_thread(launch.kernel, launch.params()); });
@@ -213,15 +272,11 @@ std::uint64_t emulated_runtime::next_seed() {
   return seed_ * 0x9E3779B97F4A7C15ULL + num_launches_.fetch_add(1);
 }
 
-void emulated_runtime::enqueue(const kept_launch& launch, raw_stream stream) {
+void emulated_runtime::enqueue(const kept_launch& launch, launch_start start, raw_stream stream) {
   const std::uint64_t seed = next_seed();
   ++launches_of_[static_cast<std::size_t>(launch.kernel)];
-  defer(stream, [this, seed, launch] {
-    const device_memory::access open(memory_);
-    const launch_shape& shape = launch.shape;
-    run_grid({shape.blocks_x, shape.blocks_y, shape.threads, shape.shared_bytes}, seed,
-             [&] { run_emulated_thread(launch.kernel, launch.params()); });
-  });
+  if (start == launch_start::early) ++num_early_;
+  defer(stream, [seed, launch, start, line = line_of(stream)] { line->add(launch, seed, start); });
 }
 
 status emulated_runtime::make_graph(raw_graph& out) {
@@ -248,8 +303,9 @@ status emulated_runtime::add_launch(raw_node& out, raw_graph graph, raw_node aft
                                     const launch_command& launch) {
   if (const status failure = called("cudaGraphAddKernelNode")) return failure;
   if (!can_launch(launch.shape)) return invalid_value;
-  out =
-      const_cast<emulated_graph::node*>((*static_cast<owned_graph*>(graph))->add(kept_launch(launch), after));
+  if (!can_start(launch.start)) return not_supported;
+  out = const_cast<emulated_graph::node*>(
+      (*static_cast<owned_graph*>(graph))->add(kept_launch(launch), after, launch.start));
   return out != nullptr ? 0 : invalid_value;
 }
 
@@ -281,8 +337,12 @@ status emulated_runtime::update_launch(raw_executable graph, raw_node node, cons
 /// Commands as they are now, each in its own time: a device need not do a graph in one go.
 status emulated_runtime::launch_graph(raw_executable graph, raw_stream stream) {
   if (const status failure = called("cudaGraphLaunch")) return failure;
-  for (const graph_command& command : static_cast<const emulated_executable*>(graph)->commands())
-    std::visit([&](const auto& c) { enqueue(c, stream); }, command);
+  for (const auto& step : static_cast<const emulated_executable*>(graph)->steps()) {
+    if (const auto* const copy = std::get_if<copy_command>(&step.what))
+      enqueue(*copy, stream);
+    else
+      enqueue(std::get<kept_launch>(step.what), step.start, stream);
+  }
   return 0;
 }
 
@@ -310,7 +370,7 @@ status emulated_runtime::choose_algorithm(blas_algorithm& out, raw_blas, const b
 status emulated_runtime::multiply(raw_blas, const blas_command& command, raw_stream stream) {
   if (const status failure = called("cublasLtMatmul")) return failure;
   if (!is_sound(command)) return invalid_value;
-  defer(stream, [this, command] {
+  defer_to_end(stream, [this, command] {
     const device_memory::access open(memory_);
     emulation::multiply(command);
   });

@@ -2,12 +2,14 @@
 
 #include "gpu/emulation/device_memory.hpp"
 #include "gpu/emulation/emulated_graph.hpp"
+#include "gpu/emulation/launch_line.hpp"
 #include "gpu/runtime_api.hpp"
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -16,7 +18,8 @@ namespace paceline::gpu::emulation {
 
 /// A CUDA runtime without a GPU: kernels run on the emulation of blocks and warps, in memory that is closed
 /// to the host, and every command is carried out at the call, on the thread that calls. `defer` is the place
-/// to do otherwise.
+/// to do otherwise. Kernels alone are done when the next command of their stream comes up (launch_line), a
+/// record at the latest.
 class emulated_runtime : public runtime_api {
  public:
   explicit emulated_runtime(std::uint64_t seed = 0) : seed_(seed), num_multiprocessors_(2 + seed % 4) {}
@@ -24,22 +27,23 @@ class emulated_runtime : public runtime_api {
   status num_devices(int& out) override;
   status inspect(int device, device_facts& out) override;
   status use(int device) override;
+  status count_free(std::size_t& out) override;
   status allocate(void*& out, std::size_t num_bytes) override;
   status release(void* memory) override;
   status allocate_pinned(void*& out, std::size_t num_bytes) override;
   status release_pinned(void* memory) override;
   status make_stream(raw_stream& out, int urgency) override;
   status end_stream(raw_stream stream) override;
-  status make_event(raw_event& out) override;
+  status make_event(raw_event& out, bool is_timed) override;
   status end_event(raw_event event) override;
   status record(raw_event event, raw_stream stream) override;
   status wait(raw_event event) override;
+  status elapsed(double& seconds, raw_event from, raw_event to) override;
   status wait_on_device(raw_stream stream, raw_event event) override;
   status copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override;
   status copy_out(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override;
   status fill(void* to, std::uint8_t value, std::size_t num_bytes, raw_stream stream) override;
-  status launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes,
-                raw_stream stream) override;
+  status launch(const launch_command& launch, raw_stream stream) override;
   status count_together(std::uint32_t& of_multiprocessor, std::uint32_t& num_multiprocessors,
                         kernel_id kernel, std::uint32_t threads, std::uint32_t shared_bytes) override;
   status launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
@@ -72,6 +76,12 @@ class emulated_runtime : public runtime_api {
   }
   /// Bytes that the device has been told to copy to the host so far.
   std::uint64_t num_bytes_out() const noexcept { return num_bytes_out_.load(); }
+  /// Bytes said to be free from now on; no bound on what can be allocated.
+  void have_free(std::size_t num_bytes) { free_bytes_ = num_bytes; }
+  /// Launches so far that were to start early, those of graphs among them.
+  std::uint64_t num_early() const noexcept { return num_early_.load(); }
+  /// 90, unless told otherwise: 9.0. Below that nothing starts early.
+  void have_compute_capability(int number) { compute_capability_ = number; }
   /// Blocks that can be launched together from now on.
   void have_multiprocessors(std::uint32_t number) { num_multiprocessors_ = number; }
   /// What has been allocated and not released, of either kind of memory, and streams, events, graphs and
@@ -93,18 +103,27 @@ class emulated_runtime : public runtime_api {
 
   // The commands of a graph's launch and of a stream's own, once they have been accepted.
   void enqueue(const copy_command& copy, raw_stream stream);
-  void enqueue(const kept_launch& launch, raw_stream stream);
+  void enqueue(const kept_launch& launch, launch_start start, raw_stream stream);
+  /// Defers `command` to when the stream's launches before it have ended.
+  void defer_to_end(raw_stream stream, std::function<void()> command);
+  void finish_all();
+  bool can_start(launch_start start) const noexcept;
+  std::shared_ptr<launch_line> line_of(raw_stream stream);
   std::uint64_t next_seed();
 
   const std::uint64_t seed_;
   std::atomic<std::uint64_t> num_launches_{0};
   std::array<std::atomic<std::uint64_t>, num_kernels> launches_of_{};
+  std::atomic<std::uint64_t> num_early_{0};
+  std::atomic<int> compute_capability_{90};
   std::atomic<std::uint64_t> num_owned_{0};
   std::atomic<std::uint64_t> num_bytes_out_{0};
   std::atomic<std::uint32_t>
       num_multiprocessors_; ///< each with room for one block of those launched together
+  std::atomic<std::size_t> free_bytes_ = std::size_t{64} << 30;
   device_memory memory_;
   mutable std::mutex mutex_;
+  std::unordered_map<raw_stream, std::shared_ptr<launch_line>> lines_;
   std::unordered_map<std::string, std::uint32_t> calls_;
   std::unordered_map<std::string, planned_failure> failures_;
   bool lost_ = false;

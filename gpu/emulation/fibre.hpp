@@ -6,7 +6,8 @@
 
 namespace paceline::gpu::emulation {
 
-/// A stack that code runs on until it hands back control. Made, resumed and destroyed by one thread.
+/// A stack that code runs on until it hands back control. Made, resumed and destroyed by one thread at a
+/// time.
 class fibre {
  public:
   /// `body` begins at the first `resume`; it must not throw, and must not return while it may be resumed.

@@ -89,6 +89,8 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::stream_q6_k);
   case kernel_id::stream_q8_0:
     return run(&emulated::stream_q8_0);
+  case kernel_id::stream_f8:
+    return run(&emulated::stream_f8);
   case kernel_id::stream_f16:
     return run(&emulated::stream_f16);
   case kernel_id::stream_bf16:
@@ -105,6 +107,10 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::finish_products);
   case kernel_id::probe_intrinsics:
     return run(&emulated::probe_intrinsics);
+  case kernel_id::probe_turns:
+    return run(&emulated::probe_turns);
+  case kernel_id::read_memory:
+    return run(&emulated::read_memory);
   }
   PACELINE_CHECK(false, "no kernel " + std::to_string(static_cast<int>(kernel)));
 }

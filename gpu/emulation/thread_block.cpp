@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -40,7 +41,8 @@ class order_source {
 ///
 /// A fibre takes threads that have not begun, one after the other, until one of them waits: a kernel without
 /// barriers needs a single fibre and no switches. Invariant: every thread is in `fresh_`, runnable, waiting
-/// for its warp, its block or the grid, or done; runnable and waiting ones have a fibre of their own.
+/// for its warp, its block, the grid or the kernel ahead, or done; runnable and waiting ones have a fibre of
+/// their own.
 class block_runner {
  public:
   block_runner(const grid& shape, std::uint64_t seed, const std::function<void()>& thread)
@@ -53,6 +55,9 @@ class block_runner {
 
   void run(std::uint32_t x, std::uint32_t y) {
     begin(x, y);
+    run_to_end();
+  }
+  void run_to_end() {
     if (!go_on()) throw barrier_fault("a block waits for a grid that does not run together");
   }
 
@@ -65,11 +70,20 @@ class block_runner {
     place_ = {0, shape_.threads, x, y, shared_.data()};
     num_done_ = 0;
   }
-  /// Until all threads have returned: true. Or until all wait for the grid.
+  /// Threads that do not wait for the kernel ahead are a fault; as long as `is_ahead`, those that do stay
+  /// there.
+  void take_turns(bool is_ahead) {
+    must_wait_ = true;
+    is_ahead_ = is_ahead;
+    for (std::uint32_t t = 0; t < shape_.threads && !is_ahead; ++t) release(t, t + 1, state::at_turn);
+  }
+  /// Until all threads have returned: true. Or until all wait for the grid, or none can go on without the
+  /// kernel ahead.
   bool go_on() {
     while (num_done_ < shape_.threads) {
       if (!step() && !release_warps() && !release_block()) {
-        if (is_at_grid()) return false;
+        if (is_at_grid() || std::ranges::count(threads_, state::at_turn, &emulated_thread::state) > 0)
+          return false;
         throw barrier_fault(describe());
       }
       if (failure_) std::rethrow_exception(failure_);
@@ -81,7 +95,7 @@ class block_runner {
   }
   void release_from_grid() { release(0, shape_.threads, state::at_grid); }
 
-  enum class state : std::uint8_t { fresh, runnable, at_warp, at_block, at_grid, done };
+  enum class state : std::uint8_t { fresh, runnable, at_warp, at_block, at_grid, at_turn, done };
 
   void wait(state until) {
     const std::uint32_t self = place_.index;
@@ -90,6 +104,11 @@ class block_runner {
     threads_[self].own = own;
     own->suspend();
     place_.index = self;
+  }
+
+  void wait_for_previous() {
+    threads_[place_.index].has_waited = true;
+    if (is_ahead_) wait(state::at_turn);
   }
 
   float exchange(float value, std::uint32_t source) {
@@ -118,7 +137,8 @@ class block_runner {
     if (address(to) < address(begin) || address(to) + num_bytes > address(begin) + shape_.shared_bytes)
       throw copy_fault("a copy to outside the block's shared memory");
     if ((address(to) | address(from)) % num_bytes != 0) throw copy_fault("a copy that is not aligned");
-    threads_[place_.index].copies.begin(to, from, num_bytes);
+    PACELINE_CHECK(num_bytes <= copies_under_way::most_bytes, "a copy is too large");
+    threads_[place_.index].copies.begin(to, from, num_bytes, is_ahead_);
   }
   copies_under_way& copies() { return threads_[place_.index].copies; }
 
@@ -129,6 +149,7 @@ class block_runner {
     emulation::fibre* own = nullptr;
     std::uint32_t num_exchanges = 0;
     block_runner::state state = state::fresh;
+    bool has_waited = false; ///< for the kernel ahead
     copies_under_way copies;
   };
   struct alignas(16) chunk {
@@ -169,6 +190,8 @@ class block_runner {
         fresh_.pop_back();
         try {
           thread_();
+          if (must_wait_ && !threads_[place_.index].has_waited)
+            throw barrier_fault("a thread returns that has not waited for the kernel ahead");
         } catch (...) {
           failure_ = std::current_exception();
         }
@@ -222,24 +245,80 @@ class block_runner {
   fibre* current_ = nullptr;
   thread_place place_;
   std::uint32_t num_done_ = 0;
+  bool must_wait_ = false; ///< every thread, for the kernel ahead
+  bool is_ahead_ = false;  ///< that kernel, still
   std::exception_ptr failure_;
 };
 
 thread_local block_runner* current_block = nullptr;
 
+/// `runner` is what kernels call while this lives.
+class block_scope {
+ public:
+  explicit block_scope(block_runner& runner) {
+    PACELINE_CHECK(current_block == nullptr, "an emulated thread may not launch a grid");
+    current_block = &runner;
+  }
+  ~block_scope() { current_block = nullptr; }
+  block_scope(const block_scope&) = delete;
+  block_scope& operator=(const block_scope&) = delete;
+};
+
 } // namespace
 
+struct grid_run::impl {
+  const grid shape;
+  const std::uint64_t seed;
+  const std::function<void()> thread;
+  order_source order;
+  std::vector<std::uint32_t> blocks;
+  std::map<std::uint32_t, std::unique_ptr<block_runner>> started; ///< early, of `blocks`
+  bool is_early = false;
+};
+
+grid_run::grid_run(const grid& shape, std::uint64_t seed, std::function<void()> thread)
+    : impl_(new impl{shape, seed, std::move(thread), order_source(seed ^ 0x5bd1e995U), {}, {}}) {
+  impl_->blocks.resize(std::size_t{shape.blocks_x} * shape.blocks_y);
+  std::iota(impl_->blocks.begin(), impl_->blocks.end(), 0U);
+  impl_->order.shuffle(impl_->blocks);
+}
+
+grid_run::~grid_run() = default;
+
+void grid_run::start_early(std::uint32_t num_blocks) {
+  impl& self = *impl_;
+  self.is_early = true;
+  for (std::size_t i = 0; i < self.blocks.size() && i < num_blocks; ++i) {
+    const std::uint32_t b = self.blocks[i];
+    auto runner = std::make_unique<block_runner>(self.shape, self.seed + i + 1, self.thread);
+    runner->begin(b % self.shape.blocks_x, b / self.shape.blocks_x);
+    runner->take_turns(true);
+    const block_scope scope(*runner);
+    runner->go_on();
+    self.started.emplace(b, std::move(runner));
+  }
+  self.order.shuffle(self.blocks); // those that have started end anywhere among the others
+}
+
+void grid_run::finish() {
+  impl& self = *impl_;
+  block_runner rest(self.shape, self.seed, self.thread);
+  if (self.is_early) rest.take_turns(false);
+  for (const std::uint32_t b : self.blocks) {
+    const auto started = self.started.extract(b);
+    if (started.empty()) {
+      const block_scope scope(rest);
+      rest.run(b % self.shape.blocks_x, b / self.shape.blocks_x);
+    } else {
+      const block_scope scope(*started.mapped());
+      started.mapped()->take_turns(false);
+      started.mapped()->run_to_end();
+    }
+  }
+}
+
 void run_grid(const grid& shape, std::uint64_t seed, const std::function<void()>& thread) {
-  PACELINE_CHECK(current_block == nullptr, "an emulated thread may not launch a grid");
-  block_runner runner(shape, seed, thread);
-  std::vector<std::uint32_t> blocks(std::size_t{shape.blocks_x} * shape.blocks_y);
-  std::iota(blocks.begin(), blocks.end(), 0U);
-  order_source(seed ^ 0x5bd1e995U).shuffle(blocks);
-  struct scope {
-    explicit scope(block_runner& r) { current_block = &r; }
-    ~scope() { current_block = nullptr; }
-  } guard(runner);
-  for (const std::uint32_t b : blocks) runner.run(b % shape.blocks_x, b / shape.blocks_x);
+  grid_run(shape, seed, thread).finish();
 }
 
 void run_together(const grid& shape, std::uint64_t seed, const std::function<void()>& thread) {
@@ -271,6 +350,7 @@ void run_together(const grid& shape, std::uint64_t seed, const std::function<voi
 const thread_place& this_thread() noexcept { return current_block->place(); }
 void wait_for_block() { current_block->wait(block_runner::state::at_block); }
 void wait_for_warp() { current_block->wait(block_runner::state::at_warp); }
+void wait_for_previous() { current_block->wait_for_previous(); }
 void wait_for_grid() { current_block->wait(block_runner::state::at_grid); }
 float exchange_in_warp(float value, std::uint32_t source) { return current_block->exchange(value, source); }
 const std::byte* lay_out_in_warp(const void* value, std::size_t num_bytes) {

@@ -3,12 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 
 namespace paceline::gpu::emulation {
 
 /// A kernel that breaks the rules of its barriers: threads of one block wait for each other at different
-/// places, or for one that has returned.
+/// places, or for one that has returned; or one that starts early and does not wait for its turn.
 class barrier_fault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -36,6 +37,27 @@ struct grid {
 /// Throws barrier_fault, and what `thread` throws.
 void run_grid(const grid& shape, std::uint64_t seed, const std::function<void()>& thread);
 
+/// A grid that may start before the kernel ahead of it has ended. Used by one thread at a time.
+class grid_run {
+ public:
+  /// As run_grid.
+  grid_run(const grid& shape, std::uint64_t seed, std::function<void()> thread);
+  ~grid_run();
+  grid_run(const grid_run&) = delete;
+  grid_run& operator=(const grid_run&) = delete;
+
+  /// Carries `num_blocks` of the blocks, or all, as far as they come without the kernel ahead: to where
+  /// threads wait for it. Copies to shared memory that are begun until then read at once. Every thread of the
+  /// grid must wait for it now, of the other blocks, too.
+  void start_early(std::uint32_t num_blocks);
+  /// The kernel ahead has ended: does what is left. Throws as run_grid.
+  void finish();
+
+ private:
+  struct impl;
+  const std::unique_ptr<impl> impl_;
+};
+
 /// The same for a grid whose blocks are all under way at the same time and may wait for each other: each goes
 /// on, in an order that `seed` decides anew, until all of its threads wait for the grid, which is when the
 /// next one does. `blocks_y` is 1.
@@ -60,6 +82,9 @@ void wait_for_block();
 /// Returns once all threads of the grid have called it; of one whose blocks run together.
 void wait_for_grid();
 
+/// Returns once the kernel ahead has ended.
+void wait_for_previous();
+
 /// Returns once all threads of the warp have called it or `exchange_in_warp`.
 void wait_for_warp();
 
@@ -74,8 +99,9 @@ inline constexpr std::size_t shared_slot_bytes = 64;
 const std::byte* lay_out_in_warp(const void* value, std::size_t num_bytes);
 
 /// Begins to copy to shared memory. Until `wait_for_copies` has waited for it, what is there is NaN: the copy
-/// is made as late as can be. Both addresses lie at multiples of `num_bytes`, and all of `to` in the block's
-/// shared memory. What has not been waited for when the thread returns is dropped.
+/// is made as late as can be, of what lies at `from` then. Both addresses lie at multiples of `num_bytes`,
+/// and all of `to` in the block's shared memory. What has not been waited for when the thread returns is
+/// dropped.
 ///
 /// Throws copy_fault.
 void begin_copy(std::byte* to, const std::byte* from, std::size_t num_bytes);

@@ -63,6 +63,9 @@ PACELINE_DEVICE void do_block(const arrange_rows_params& p, grid_place block) {
   arrange_unit(x + first, num_cols, multiplier, p.out.halves + tile * 512 + row % token_tile * 64,
                p.out.sums + tile * token_tile + row % token_tile);
 }
-PACELINE_KERNEL arrange_rows(arrange_rows_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL arrange_rows(arrange_rows_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

@@ -120,6 +120,7 @@ PACELINE_DEVICE void merge(running_attention& into, const running_attention& spl
 }
 
 PACELINE_KERNEL attention(attention_params p) {
+  begin_in_turn();
   split_memory& shared = *shared_memory<split_memory>();
   const std::uint32_t head_dim = p.layer.head_dim;
   const head_attention head{p, p.batch.rows[block_y()], block_x() / (p.num_heads / p.layer.num_heads),

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "gpu/kernels/choice_params.hpp"
-#include "gpu/kernels/dialect.cuh"
+#include "gpu/kernels/intrinsics.cuh"
 
 #include <limits>
 
@@ -70,7 +70,10 @@ PACELINE_DEVICE void do_block(const edit_logits_params& p, grid_place block) {
     if (const token_id token = p.view.removed[request.removed.begin + i]; is_token(token, p.vocab_size))
       logits[token.value] = -std::numeric_limits<float>::infinity();
 }
-PACELINE_KERNEL edit_logits(edit_logits_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL edit_logits(edit_logits_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 // ---- choices
 
@@ -90,7 +93,10 @@ PACELINE_DEVICE void do_block(const chunk_maxima_params& p, grid_place block) {
   }
   if (lane_index() == 0) p.maxima[std::size_t{block.y} * num_chunks + chunk] = largest;
 }
-PACELINE_KERNEL chunk_maxima(chunk_maxima_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL chunk_maxima(chunk_maxima_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 /// A row, and what its choice is among.
 struct choosing_row {
@@ -200,7 +206,10 @@ PACELINE_DEVICE void do_block(const choose_rows_params& p, grid_place block) {
   if (request.temperature != 0 && !hopeless) token = race(row, token, shared);
   if (thread_index() == 0) p.choices[block.y] = {token_id{static_cast<std::int32_t>(token)}, hopeless};
 }
-PACELINE_KERNEL choose_rows(choose_rows_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL choose_rows(choose_rows_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 // ---- acceptance
 
@@ -211,6 +220,7 @@ PACELINE_DEVICE bool is_leaf(const std::int32_t* parents, std::uint32_t num_node
 }
 
 PACELINE_KERNEL walk_drafts(walk_drafts_params p) {
+  begin_in_turn();
   if (own_place().index_in_row() >= p.num_requests) return;
   const choice_request request = p.view.requests[own_place().index_in_row()];
   const token_id* const tokens = p.view.draft_tokens + request.nodes.begin;

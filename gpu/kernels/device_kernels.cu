@@ -86,6 +86,8 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::stream_q6_k);
   case kernel_id::stream_q8_0:
     return address(&on_gpu::stream_q8_0);
+  case kernel_id::stream_f8:
+    return address(&on_gpu::stream_f8);
   case kernel_id::stream_f16:
     return address(&on_gpu::stream_f16);
   case kernel_id::stream_bf16:
@@ -102,6 +104,10 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::finish_products);
   case kernel_id::probe_intrinsics:
     return address(&on_gpu::probe_intrinsics);
+  case kernel_id::probe_turns:
+    return address(&on_gpu::probe_turns);
+  case kernel_id::read_memory:
+    return address(&on_gpu::read_memory);
   }
   return nullptr;
 }

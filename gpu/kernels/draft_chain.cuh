@@ -24,7 +24,8 @@ PACELINE_DEVICE Params params_of(const chain_stage& stage) {
 
 template <tensor_type Type>
 PACELINE_DEVICE void do_product(const chain_stage& stage, grid_place block) {
-  multiply_strips<Type, 1>(params_of<streamed_params>(stage), block); // max_chain_rows are one tile
+  // max_chain_rows are one tile; the blocks have met before the stage, which is all the waiting there is.
+  multiply_strips<Type, 1>(params_of<streamed_params>(stage), block, [] {});
 }
 static_assert(device::max_chain_rows <= token_tile);
 
@@ -45,6 +46,8 @@ PACELINE_DEVICE bool do_product(const chain_stage& stage, grid_place block) {
     return do_product<tensor_type::q6_k>(stage, block), true;
   case kernel_id::stream_q8_0:
     return do_product<tensor_type::q8_0>(stage, block), true;
+  case kernel_id::stream_f8:
+    return do_product<tensor_type::f8_e4m3>(stage, block), true;
   case kernel_id::stream_f16:
     return do_product<tensor_type::f16>(stage, block), true;
   case kernel_id::stream_bf16:

@@ -93,6 +93,8 @@ PACELINE_DEVICE void halve_tile_of_type(const halve_weights_params& p, std::uint
     return halve_tile<tensor_type::q6_k>(p, strip, tile, out);
   case tensor_type::q8_0:
     return halve_tile<tensor_type::q8_0>(p, strip, tile, out);
+  case tensor_type::f8_e4m3:
+    return halve_tile<tensor_type::f8_e4m3>(p, strip, tile, out);
   case tensor_type::bf16:
     return halve_tile<tensor_type::bf16>(p, strip, tile, out);
   default:
@@ -102,6 +104,7 @@ PACELINE_DEVICE void halve_tile_of_type(const halve_weights_params& p, std::uint
 
 /// By way of shared memory, from where neighbours of a row go to neighbours in memory.
 PACELINE_KERNEL halve_weights(halve_weights_params p) {
+  begin_in_turn();
   const std::uint32_t tile = own_place().index_in_row() / warp_size;
   if (tile >= p.num_tiles) return; // the whole warp
   std::byte* const there = shared_memory<std::byte>() + warp_index() * halved_tile_bytes;
@@ -115,6 +118,7 @@ PACELINE_KERNEL halve_weights(halve_weights_params p) {
 }
 
 PACELINE_KERNEL halve_rows(halve_rows_params p) {
+  begin_in_turn();
   const std::uint32_t row = block_y();
   const float* const x = p.x + row * p.x_stride;
   const float multiplier = multiplier_to_f16(largest_of_row(x, p.num_cols));
@@ -127,6 +131,7 @@ PACELINE_KERNEL halve_rows(halve_rows_params p) {
 }
 
 PACELINE_KERNEL finish_products(finish_products_params p) {
+  begin_in_turn();
   const std::uint32_t n = own_place().index_in_row();
   if (n >= p.num_outputs) return;
   const float multiplier = p.multipliers != nullptr ? p.multipliers[n] : 1.0F;

@@ -70,6 +70,23 @@ PACELINE_DEVICE void sync_grid(std::uint32_t* arrived, std::uint32_t due) {
   sync_block();
 }
 
+/// Allows the kernel that comes next to begin, if that was launched to start early and all blocks of this one
+/// have called it or ended. Nothing that this kernel writes is told by it.
+PACELINE_DEVICE void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+#endif
+}
+/// Returns when the kernel before this one has ended and what it wrote is there; at once where this one was
+/// not launched to start early. Every thread of every block calls it, those without work, too, so that no
+/// kernel ends before the one ahead of it: then the end of the last is the end of all. Before it a kernel
+/// writes nothing, and reads weights alone, which no kernel of a program writes.
+PACELINE_DEVICE void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" : : : "memory");
+#endif
+}
+
 /// Two float16 in a word, less two others; each rounded to the nearest.
 PACELINE_DEVICE std::uint32_t subtract_halves(std::uint32_t a, std::uint32_t b) {
   std::uint32_t out;
@@ -112,6 +129,9 @@ inline void sync_grid(std::uint32_t* arrived, std::uint32_t due) {
   emulation::wait_for_grid();
   if (*arrived < due) throw emulation::barrier_fault("a grid that a block would wait for in vain");
 }
+/// The emulation takes every kernel that may be followed by one that starts early to have called it at once.
+inline void let_next_begin() {}
+inline void wait_for_previous() { emulation::wait_for_previous(); }
 inline std::uint32_t halves_of(float low, float high) {
   return device::f16_of_float(low) | std::uint32_t{device::f16_of_float(high)} << 16;
 }
@@ -123,5 +143,11 @@ inline std::uint32_t subtract_halves(std::uint32_t a, std::uint32_t b) {
 }
 
 #endif
+
+/// What kernels begin with that have nothing to do before their turn.
+PACELINE_DEVICE void begin_in_turn() {
+  let_next_begin();
+  wait_for_previous();
+}
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

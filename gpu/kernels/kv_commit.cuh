@@ -33,6 +33,7 @@ PACELINE_DEVICE void plan_moves(const kv_commit_params& p, const commit_draft& d
 
 /// A thread carries out all moves of its dimension, in order, so that no two threads touch the same values.
 PACELINE_KERNEL kv_commit(kv_commit_params p) {
+  begin_in_turn();
   const commit_draft draft = p.drafts[block_y()];
   const std::int32_t place = p.chosen[draft.choice].place;
   if (place < 0) return; // the whole block

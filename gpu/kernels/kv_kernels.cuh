@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/kernels/intrinsics.cuh"
 #include "gpu/kernels/kv_cell.cuh"
 
 #include <bit>
@@ -56,7 +57,10 @@ PACELINE_DEVICE void do_block(const kv_write_params& p, grid_place block) {
                 to_store(p.values[from + d], of_values));
   }
 }
-PACELINE_KERNEL kv_write(kv_write_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL kv_write(kv_write_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 /// Moves `count` values, `step` apart, as if through a buffer.
 template <class T>
@@ -99,6 +103,7 @@ PACELINE_DEVICE void copy_dimension(const device::kv_layer& layer, const device:
 
 /// Copies move cells along their dimensions, so that no two threads touch the same values.
 PACELINE_KERNEL kv_copy(kv_copy_params p) {
+  begin_in_turn();
   const std::uint32_t i = own_place().index_in_row();
   if (i >= p.layer.num_heads * p.layer.head_dim) return;
   const std::uint32_t head = i / p.layer.head_dim, d = i % p.layer.head_dim;

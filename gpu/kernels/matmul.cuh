@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/kernels/intrinsics.cuh"
 #include "gpu/kernels/params.hpp"
 #include "gpu/kernels/weight_block.cuh"
 
@@ -37,6 +38,7 @@ PACELINE_DEVICE float quantise_block(float (&x)[32], std::int8_t* q, std::int16_
 }
 
 PACELINE_KERNEL quantise_rows(quantise_rows_params p) {
+  begin_in_turn();
   const std::uint32_t num_blocks = p.num_cols / quantised_block;
   const std::uint32_t b = own_place().index_in_row();
   if (b >= num_blocks) return;
@@ -90,6 +92,7 @@ PACELINE_DEVICE void store_output(const matmul_params& p, std::uint32_t row, std
 }
 
 PACELINE_KERNEL matmul_quantised(matmul_params p) {
+  begin_in_turn();
   const std::uint32_t n = block_x() * matmul_warps + warp_index();
   if (n >= p.weights.num_rows) return;
   chain_terms& terms = shared_memory<chain_terms>()[warp_index()];
@@ -121,6 +124,7 @@ PACELINE_KERNEL matmul_quantised(matmul_params p) {
 }
 
 PACELINE_KERNEL matmul_float(matmul_params p) {
+  begin_in_turn();
   float_tile& tile = *shared_memory<float_tile>();
   const std::uint32_t first_output = block_x() * float_outputs;
   const std::uint32_t first_row = block_y() * float_rows;

@@ -61,6 +61,9 @@ PACELINE_DEVICE void do_block(const merge_attention_params& p, grid_place block)
   for (std::uint32_t k = 0; k < dimensions; ++k)
     if (const std::uint32_t d = thread_index() + k * merge_threads; d < p.head_dim) out[d] = acc[k] / sum;
 }
-PACELINE_KERNEL merge_attention(merge_attention_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL merge_attention(merge_attention_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

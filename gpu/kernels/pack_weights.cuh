@@ -64,6 +64,12 @@ PACELINE_DEVICE std::byte* value_at(std::byte* tile, const code_place& at) {
 /// What row `row` < 16 of a tile has in the header of its span.
 PACELINE_DEVICE void write_header(const pack_weights_params& p, std::byte* header, std::uint32_t row,
                                   std::uint32_t matrix_row, std::uint32_t tile) {
+  if (p.from.type == tensor_type::f8_e4m3) {
+    const std::uint32_t k = tile * tile_cols;
+    const bool is_inside = matrix_row < p.from.num_rows && k < p.from.num_cols;
+    const float scale = is_inside ? f8_scale(f8_block_at(p.from, matrix_row, k)) : 0.0F;
+    return write_word(header + row * 4, std::bit_cast<std::uint32_t>(scale));
+  }
   weight_block blocks[2];
   for (std::uint32_t u = 0; u < 2; ++u) {
     const std::uint32_t b = tile * 2 + u;
@@ -130,7 +136,7 @@ PACELINE_KERNEL pack_weights(pack_weights_params p) {
   if (lane < strip_rows) write_header(p, span, lane, block_y() * strip_rows + lane, tile);
 }
 
-/// The largest magnitude among the finite values of F16 or BF16 that the lane looks at.
+/// The largest magnitude among the finite values of a row of floating point numbers that the lane looks at.
 PACELINE_DEVICE float largest_value(const weight_rows& from, std::uint32_t row) {
   float largest = 0;
   for (std::uint32_t k = lane_index(); k < from.num_cols; k += warp_size) {
@@ -160,8 +166,8 @@ PACELINE_DEVICE float largest_of_blocks(const weight_rows& from, std::uint32_t r
 PACELINE_KERNEL scale_weight_rows(scale_weight_rows_params p) {
   float magnitude = 0;
   if (block_y() < p.from.num_rows)
-    magnitude =
-        p.from.block_values == 1 ? largest_value(p.from, block_y()) : largest_of_blocks(p.from, block_y());
+    magnitude = device::is_floating(p.from.type) ? largest_value(p.from, block_y())
+                                                 : largest_of_blocks(p.from, block_y());
   for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2)
     magnitude = std::fmax(magnitude, shuffle_xor(magnitude, mask));
   if (lane_index() == 0) p.multipliers[block_y()] = multiplier_to_f16(magnitude);
@@ -207,12 +213,18 @@ PACELINE_DEVICE void read_streamed_block(const streamed_weights& weights, std::s
         static_cast<std::int32_t>(layout.offset));
 }
 
-/// Value `k` of row `row` of F16 or BF16.
+/// Value `k` of row `row` of F16, BF16 or F8_E4M3.
 PACELINE_DEVICE float streamed_value(const streamed_weights& weights, std::size_t row, std::uint32_t k) {
   const streamed_layout layout = streamed_layout_of(weights.type);
-  const code_place at = place_in_tile(static_cast<std::uint32_t>(row % strip_rows), k % tile_cols);
-  const std::byte* const tile =
-      weights.bytes + row / strip_rows * weights.strip_bytes + k / tile_cols * layout.tile_bytes();
+  const auto in_strip = static_cast<std::uint32_t>(row % strip_rows);
+  const code_place at = place_in_tile(in_strip, k % tile_cols);
+  const std::byte* const span = weights.bytes + row / strip_rows * weights.strip_bytes +
+                                std::size_t{k / tile_cols} * layout.span_bytes();
+  const std::byte* const tile = span + layout.header_bytes;
+  if (weights.type == tensor_type::f8_e4m3) {
+    const auto code = static_cast<std::uint8_t>(get_code(tile, layout.code_bits, at));
+    return device::float_of_e4m3(code) * std::bit_cast<float>(read_word(span + in_strip * 4));
+  }
   const auto bits =
       static_cast<std::uint16_t>(word_at(tile + at.step * 512 + at.lane * 16 + at.pair * 4 + at.half * 2));
   return weights.type == tensor_type::f16 ? device::float_of_f16(bits) : device::float_of_bf16(bits);

@@ -48,6 +48,7 @@ enum class kernel_id : std::uint8_t {
   stream_q5_k,
   stream_q6_k,
   stream_q8_0,
+  stream_f8,
   stream_f16,
   stream_bf16,
   add_splits,
@@ -56,8 +57,25 @@ enum class kernel_id : std::uint8_t {
   halve_rows,
   finish_products,
   probe_intrinsics,
+  probe_turns,
+  read_memory,
 };
-inline constexpr std::size_t num_kernels = static_cast<std::size_t>(kernel_id::probe_intrinsics) + 1;
+inline constexpr std::size_t num_kernels = static_cast<std::size_t>(kernel_id::read_memory) + 1;
+
+/// Whether the kernel lets the next one begin before it has ended, and waits itself for the end of the one
+/// before (let_next_begin and wait_for_previous, gpu/kernels/intrinsics.cuh). Not those that write weights,
+/// which later kernels read without waiting; not the chain, whose blocks must all be there at the same time.
+constexpr bool takes_turns(kernel_id kernel) noexcept {
+  switch (kernel) {
+  case kernel_id::pack_weights:
+  case kernel_id::scale_weight_rows:
+  case kernel_id::draft_chain:
+  case kernel_id::probe_intrinsics:
+    return false;
+  default:
+    return true;
+  }
+}
 
 // What kernels are given. Pointers are addresses of the device's. What an array holds is said by its op's
 // contract (runtime/device/op_<name>.hpp), of which these are the device's side.
@@ -68,7 +86,7 @@ struct weight_rows {
   std::size_t row_bytes = 0;
   device::tensor_type type = device::tensor_type::f32;
   std::uint16_t block_bytes = 0;  ///< of the type's traits
-  std::uint16_t block_values = 0; ///< 32 or 256: quantised
+  std::uint16_t block_values = 0; ///< likewise; 32 or 256 where the type is quantised
   std::uint32_t num_rows = 0;
   std::uint32_t num_cols = 0;
 };

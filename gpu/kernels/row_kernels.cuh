@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gpu/kernels/activation.cuh"
+#include "gpu/kernels/intrinsics.cuh"
 #include "gpu/kernels/pack_weights.cuh"
 #include "gpu/kernels/params.hpp"
 #include "gpu/kernels/weight_block.cuh"
@@ -27,7 +28,7 @@ PACELINE_DEVICE void do_block(const embed_params& p, grid_place block) {
   if (b >= (p.table.num_cols + 31) / 32) return;
   const auto row = static_cast<std::size_t>(p.tokens[block.y].value);
   float* const out = p.out + block.y * p.out_stride;
-  if (p.table.block_values != 1) {
+  if (!device::is_floating(p.table.type)) {
     embed_block(p, row, b, out + b * 32);
     return;
   }
@@ -37,7 +38,10 @@ PACELINE_DEVICE void do_block(const embed_params& p, grid_place block) {
     out[k] = value * p.scale;
   }
 }
-PACELINE_KERNEL embed(embed_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL embed(embed_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 /// The sum of 16 lanes, added in halves; the same in all lanes of the warp.
 PACELINE_DEVICE float add_lanes(float lane) {
@@ -59,7 +63,10 @@ PACELINE_DEVICE void do_block(const rms_norm_params& p, grid_place block) {
   const float scale = norm_scale(x, p.width, p.epsilon);
   for (std::uint32_t i = lane_index(); i < p.width; i += warp_size) y[i] = (x[i] * scale) * p.weight[i];
 }
-PACELINE_KERNEL rms_norm(rms_norm_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL rms_norm(rms_norm_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 PACELINE_DEVICE void do_block(const residual_norm_params& p, grid_place block) {
   const float* const x = p.x + block.y * p.x_stride;
@@ -73,7 +80,10 @@ PACELINE_DEVICE void do_block(const residual_norm_params& p, grid_place block) {
   const float scale = norm_scale(hidden, p.width, p.epsilon);
   for (std::uint32_t i = lane_index(); i < p.width; i += warp_size) y[i] = (hidden[i] * scale) * p.weight[i];
 }
-PACELINE_KERNEL residual_norm(residual_norm_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL residual_norm(residual_norm_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 PACELINE_DEVICE void do_block(const rope_params& p, grid_place block) {
   const std::uint32_t pair = block.index_in_row();
@@ -89,7 +99,10 @@ PACELINE_DEVICE void do_block(const rope_params& p, grid_place block) {
   first = std::fma(a, cosine, -(b * sine));
   second = std::fma(b, cosine, a * sine);
 }
-PACELINE_KERNEL rope(rope_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL rope(rope_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 PACELINE_DEVICE void do_block(const glu_params& p, grid_place block) {
   const std::uint32_t i = block.index_in_row();
@@ -97,9 +110,13 @@ PACELINE_DEVICE void do_block(const glu_params& p, grid_place block) {
   p.out[block.y * p.out_stride + i] =
       activate(p.act, p.gate[block.y * p.stride + i]) * p.up[block.y * p.stride + i];
 }
-PACELINE_KERNEL glu(glu_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL glu(glu_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 PACELINE_KERNEL add(add_params p) {
+  begin_in_turn();
   const std::uint32_t i = own_place().index_in_row();
   if (i >= p.width) return;
   float& y = p.y[block_y() * p.y_stride + i];
@@ -112,6 +129,9 @@ PACELINE_DEVICE void do_block(const gather_params& p, grid_place block) {
   const std::uint32_t from = p.rows != nullptr ? p.rows[block.y] : block.y;
   p.y[block.y * p.y_stride + i] = p.x[from * p.x_stride + i];
 }
-PACELINE_KERNEL gather(gather_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL gather(gather_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

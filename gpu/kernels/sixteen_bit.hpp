@@ -12,15 +12,17 @@
 // largest value between 2^14 and 2^15, and rounded to float16: 11 bits for values down to 2^-28 of the row's
 // largest. A row with a value that is not finite has results that are NaN.
 //
-// **Weights** are not rounded. Codes of up to 8 bits are float16 as they are; F16 is; BF16 becomes so by a
-// power of two a row, but for what is smaller than 2^-32 of the row's largest.
+// **Weights** are not rounded. Codes of up to 8 bits are float16 as they are, those of F8_E4M3 among them
+// (2^-8 times their value, which the scale makes up for); F16 is; BF16 becomes so by a power of two a row,
+// but for what is smaller than 2^-32 of the row's largest.
 //
 // **Sums.** The columns are cut into splits of whole multiples of 256 (`gpu/split_columns.hpp`: by the shape
-// of the matrix alone). In a split, from acc = 0, per group of columns that share a scale, ascending:
+// of the matrix alone). In a split, from acc = 0, per group of 16 or 32 columns that share a scale,
+// ascending:
 //
-//     j   = sum of code * x          16 columns at a time on the tensor core, which adds them to what it has
-//     so far acc = fma(j, scale, acc)       scale = d * sc, exact acc = fma(min, s, acc)         s the sum of
-//     the group's 32 x, in order; formats with minima only
+//     j   = sum of code * x       16 columns at a time on the tensor core, which adds to what it has so far
+//     acc = fma(j, scale, acc)    scale = d * sc, exact; of F8_E4M3 as it is stored
+//     acc = fma(min, s, acc)      s the sum of the group's 32 x, in order; formats with minima only
 //
 // and for F16 and BF16 acc itself is what the core adds to. Then acc is multiplied by the inverse powers of
 // two of weights and row; the splits are added in ascending order; y = that, or that + bias; with `add`,
@@ -47,12 +49,6 @@ enum class arithmetic : std::uint8_t {
 
 /// Whether products of few rows are those above.
 constexpr bool is_sixteen_bit(arithmetic products) noexcept { return products != arithmetic::reference; }
-
-/// What a configuration calls the device behind its number: "", "/reference" or "/fast".
-constexpr const char* suffix_of(arithmetic products) noexcept {
-  if (products == arithmetic::reference) return "/reference";
-  return products == arithmetic::fast ? "/fast" : "";
-}
 
 /// A power of two times `largest`, not negative, is at least 2^14 and less than 2^15; 2^126 for what is
 /// smaller than 2^-112, NaN for what is not finite.

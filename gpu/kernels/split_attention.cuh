@@ -272,6 +272,7 @@ PACELINE_DEVICE void attend_tile(const attend_params& p, grid_place block) {
 
 template <kv_type Type>
 PACELINE_DEVICE void attend(const attend_params& p) {
+  begin_in_turn();
   switch (p.queries_of_tile) {
   case 8:
     return attend_tile<Type, 8>(p, own_place());

@@ -37,13 +37,17 @@ PACELINE_DEVICE unit_words read_unit(const std::byte* tile, std::uint32_t unit, 
   return out;
 }
 
-/// Pair `pair` of step `step` < 2 of the unit: two codes as float16.
+/// Pair `pair` of step `step` < 2 of the unit: two codes as float16. Those of F8_E4M3 are 2^-8 times their
+/// value, which `read_scales` makes up for.
 template <tensor_type Type>
 PACELINE_DEVICE std::uint32_t codes_as_halves(const unit_words& words, std::uint32_t step,
                                               std::uint32_t pair) {
   constexpr streamed_layout layout = streamed_layout_of(Type);
   std::uint32_t codes = 0;
-  if constexpr (layout.code_bits == 8) {
+  if constexpr (Type == tensor_type::f8_e4m3) {
+    codes = words.low[step * 2 + pair / 2] >> (pair % 2 * 8);
+    return (codes & 0x00800080U) << 8 | (codes & 0x007f007fU) << 7; // device::f16_of_e4m3_over_256
+  } else if constexpr (layout.code_bits == 8) {
     codes = words.low[step * 2 + pair / 2] >> (pair % 2 * 8) & 0x00ff00ffU;
   } else {
     codes = words.low[step] >> (pair * 4) & 0x000f000fU;
@@ -83,6 +87,8 @@ PACELINE_DEVICE unit_scales read_scales(const std::byte* header, std::uint32_t r
     const std::uint32_t scales = word(32 + quarter * 64 + row * 4) >> (16 * unit);
     for (std::uint32_t g = 0; g < 2; ++g)
       out.scale[g] = d * static_cast<float>(static_cast<std::int8_t>(scales >> (8 * g) & 255U));
+  } else if constexpr (Type == tensor_type::f8_e4m3) {
+    out.scale[0] = std::bit_cast<float>(word(row * 4)) * 256.0F;
   } else {
     out.scale[0] = float_of_half(half_word(row * 4 + unit * 2));
   }

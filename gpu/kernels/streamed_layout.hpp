@@ -25,8 +25,8 @@
 //
 // Headers: Q4_0, Q5_0, Q8_0: d of both blocks of 32 columns a row. Q4_1: (d, m) of both. Q4_K, Q5_K: (d, m) a
 // row; then for each quarter of the span 16 bits a row, then 8 bits a row: scale, minimum, scale, minimum of
-// 6 bits each. Q6_K: d a row, then for each quarter 4 scales of 8 bits a row. F16, BF16: none; BF16 has
-// multipliers of rows elsewhere.
+// 6 bits each. Q6_K: d a row, then for each quarter 4 scales of 8 bits a row. F8_E4M3: the float32 scale of
+// the tile's 64 columns a row. F16, BF16: none; BF16 has multipliers of rows elsewhere.
 
 namespace paceline::gpu {
 
@@ -42,7 +42,7 @@ struct streamed_layout {
   std::uint32_t offset = 0;    ///< code = stored - offset
   std::uint32_t header_bytes = 0;
   std::uint32_t tiles_of_span = 1;
-  std::uint32_t group_cols = 32; ///< columns that share a scale
+  std::uint32_t group_cols = 32; ///< columns whose products are summed up before a scale meets them
   bool has_mins = false;
   std::uint32_t stages = 0; ///< tiles a warp has under way at a time
 
@@ -67,6 +67,8 @@ constexpr streamed_layout streamed_layout_of(device::tensor_type type) {
     return {5, 16, 64, 1, 32, false, 7};
   case tensor_type::q8_0:
     return {8, 128, 64, 1, 32, false, 5};
+  case tensor_type::f8_e4m3:
+    return {8, 0, 64, 1, 32, false, 5};
   case tensor_type::q4_k:
     return {4, 0, 256, 4, 32, true, 8};
   case tensor_type::q5_k:

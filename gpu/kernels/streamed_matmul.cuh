@@ -8,7 +8,8 @@
 // makes operands of them in registers, and multiplies each with all tiles of 8 rows of x, which it reads from
 // the cache that all warps of a multiprocessor share. It meets no other warp. The same code, in the same
 // order, serves every number of tiles. A gated product has a strip of each of its two matrices in a warp, and
-// applies the activation where their sums are.
+// applies the activation where their sums are. Weights do not change while programs run, so the first of them
+// are asked for before the kernel ahead has ended.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -197,14 +198,16 @@ PACELINE_DEVICE void store_gated_sums(const streamed_params& p, std::uint32_t sp
   }
 }
 
-template <tensor_type Type, std::uint32_t NumTiles>
-PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block) {
+/// `wait_for_rows` is called by every thread of the block once the first weights are under way, and returns
+/// when rows of x are there and results may be written.
+template <tensor_type Type, std::uint32_t NumTiles, class Wait>
+PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block, const Wait& wait_for_rows) {
   constexpr streamed_layout layout = streamed_layout_of(Type);
   static_assert(stream_strips == 2); // those of a gated product
   const bool is_gated = p.up.bytes != nullptr;
   const std::uint32_t first = (block.x * stream_warps + warp_index()) * (is_gated ? 1 : stream_strips);
   const std::uint32_t num_strips = p.weights.num_strips();
-  if (first >= num_strips) return; // the whole warp
+  if (first >= num_strips) return wait_for_rows(); // the whole warp
   std::byte* const slots = shared_memory<std::byte>() + warp_index() * stream_strips * layout.slot_bytes();
   strip_stream<Type> strips[stream_strips];
   float multipliers[stream_strips][2];
@@ -227,6 +230,7 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block)
     end_copy_group();
   };
   for (std::uint32_t i = 0; i + 1 < layout.stages; ++i) fetch(begin + i);
+  wait_for_rows();
   float acc[stream_strips][NumTiles][4] = {};
   for (std::uint32_t tile = begin; tile < end; ++tile) {
     wait_for_copies<layout.stages - 2>();
@@ -248,15 +252,17 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block)
 
 template <tensor_type Type>
 PACELINE_DEVICE void stream_product(const streamed_params& p) {
+  let_next_begin();
+  const auto wait = [] { wait_for_previous(); };
   switch (p.x.num_tiles) {
   case 1:
-    return multiply_strips<Type, 1>(p, own_place());
+    return multiply_strips<Type, 1>(p, own_place(), wait);
   case 2:
-    return multiply_strips<Type, 2>(p, own_place());
+    return multiply_strips<Type, 2>(p, own_place(), wait);
   case 4:
-    return multiply_strips<Type, 4>(p, own_place());
+    return multiply_strips<Type, 4>(p, own_place(), wait);
   default:
-    return multiply_strips<Type, 8>(p, own_place());
+    return multiply_strips<Type, 8>(p, own_place(), wait);
   }
 }
 
@@ -267,6 +273,7 @@ PACELINE_KERNEL stream_q5_0(streamed_params p) { stream_product<tensor_type::q5_
 PACELINE_KERNEL stream_q5_k(streamed_params p) { stream_product<tensor_type::q5_k>(p); }
 PACELINE_KERNEL stream_q6_k(streamed_params p) { stream_product<tensor_type::q6_k>(p); }
 PACELINE_KERNEL stream_q8_0(streamed_params p) { stream_product<tensor_type::q8_0>(p); }
+PACELINE_KERNEL stream_f8(streamed_params p) { stream_product<tensor_type::f8_e4m3>(p); }
 PACELINE_KERNEL stream_f16(streamed_params p) { stream_product<tensor_type::f16>(p); }
 PACELINE_KERNEL stream_bf16(streamed_params p) { stream_product<tensor_type::bf16>(p); }
 
@@ -290,6 +297,9 @@ PACELINE_DEVICE void do_block(const add_splits_params& p, grid_place block) {
   if (p.bias != nullptr) sum = sum + p.bias[n];
   *y = p.add ? *y + sum : sum;
 }
-PACELINE_KERNEL add_splits(add_splits_params p) { do_block(p, own_place()); }
+PACELINE_KERNEL add_splits(add_splits_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

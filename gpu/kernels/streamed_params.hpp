@@ -96,4 +96,34 @@ struct probe_params {
   float* widened;          ///< [32]: the lower half of a[l][0]
 };
 
+/// How a thread of probe_turns goes about it: as kernels must, and as they must not.
+enum class probe_turn : std::uint8_t {
+  in_turn,
+  reads_early,  ///< before it waits
+  copies_early, ///< begins to copy to shared memory before it waits
+  writes_early, ///< something else, before it waits
+  some_in_turn, ///< threads without a value return without waiting
+  none_in_turn, ///< nobody waits
+};
+
+/// What the tests of kernels that start early launch: to[i] = from[i] + 1, a thread a value. 16 bytes of
+/// shared memory a thread; of `from` four times as many values, of which those at multiples of 4 count.
+struct probe_turns_params {
+  const float* from; ///< [num_values][4]
+  float* to;         ///< [num_values][4]
+  std::uint32_t num_values;
+  probe_turn how;
+};
+
+/// Bytes that a thread of read_memory reads at once.
+inline constexpr std::uint32_t probe_read_bytes = 16;
+
+/// Reads memory, for the rate at which that is possible.
+struct read_memory_params {
+  const std::byte* from; ///< at a multiple of `probe_read_bytes`
+  std::size_t num_reads; ///< of all threads together
+  std::uint32_t num_blocks;
+  std::uint32_t* words; ///< [num_blocks * threads of a block][4]: what the thread read, one xor the other
+};
+
 } // namespace paceline::gpu

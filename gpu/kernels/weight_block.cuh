@@ -173,8 +173,20 @@ PACELINE_DEVICE void read_weight_block(const weight_rows& weights, std::size_t r
     out.codes[i] = static_cast<std::int8_t>(code_at(weights.type, at, s, i));
 }
 
-/// Code `k` of row `row` of a quantised matrix.
+/// The stored block of F8_E4M3 that has value `k` of row `row`: its scale, then its codes.
+PACELINE_DEVICE const std::byte* f8_block_at(const weight_rows& weights, std::size_t row, std::uint32_t k) {
+  return weights.bytes + row * weights.row_bytes +
+         std::size_t{k / device::f8_block::num_values} * weights.block_bytes;
+}
+PACELINE_DEVICE float f8_scale(const std::byte* block) { return *reinterpret_cast<const float*>(block); }
+PACELINE_DEVICE std::uint32_t f8_code(const std::byte* block, std::uint32_t k) {
+  return byte_at(block + device::f8_block::codes_at + k % device::f8_block::num_values);
+}
+
+/// Code `k` of row `row` of a quantised matrix, or of F8_E4M3.
 PACELINE_DEVICE std::int32_t stored_code(const weight_rows& weights, std::size_t row, std::uint32_t k) {
+  if (weights.type == tensor_type::f8_e4m3)
+    return static_cast<std::int32_t>(f8_code(f8_block_at(weights, row, k), k));
   const std::uint32_t b = k / 32;
   return code_at(weights.type, block_at(weights, row, b), weights.block_values == 256 ? b % 8 : 0, k % 32);
 }
@@ -185,8 +197,12 @@ PACELINE_DEVICE std::uint32_t stored_value_bits(const weight_rows& weights, std:
   return reinterpret_cast<const std::uint16_t*>(weights.bytes + row * weights.row_bytes)[k];
 }
 
-/// Value `k` of row `row` of F32, F16 or BF16.
+/// Value `k` of row `row` of F32, F16, BF16 or F8_E4M3.
 PACELINE_DEVICE float float_weight(const weight_rows& weights, std::size_t row, std::uint32_t k) {
+  if (weights.type == tensor_type::f8_e4m3) {
+    const std::byte* const block = f8_block_at(weights, row, k);
+    return device::float_of_e4m3(static_cast<std::uint8_t>(f8_code(block, k))) * f8_scale(block);
+  }
   const std::byte* const at = weights.bytes + row * weights.row_bytes;
   if (weights.type == tensor_type::f32) return reinterpret_cast<const float*>(at)[k];
   const std::uint16_t bits = reinterpret_cast<const std::uint16_t*>(at)[k];

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <system_error>
+#include <unistd.h>
 
 namespace paceline::cpu {
 
@@ -53,6 +54,12 @@ std::uint32_t cpu_device::num_threads(std::uint32_t partition) const {
   return partitions_[partition]->num_threads();
 }
 
+expected<device::memory_space> cpu_device::cell_memory() {
+  const auto machine_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                             static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+  return device::memory_space{"host", machine_bytes / 2, false};
+}
+
 std::unique_ptr<device::stream> cpu_device::make_stream(std::string name, std::uint32_t partition,
                                                         stream_priority priority) {
   PACELINE_CHECK(partition < partitions_.size(),
@@ -60,9 +67,8 @@ std::unique_ptr<device::stream> cpu_device::make_stream(std::string name, std::u
   return partitions_[partition]->make_stream(std::move(name), priority);
 }
 
-expected<std::unique_ptr<const device::matrix>> cpu_device::pack(std::string_view name,
-                                                                 const device::tensor_view& tensor,
-                                                                 const device::bytes_done& done) {
+expected<std::unique_ptr<const device::matrix>>
+cpu_device::pack(std::string_view name, const device::tensor_view& tensor, const device::bytes_done& done) {
   return pack_matrix(name, tensor, weights_, done);
 }
 

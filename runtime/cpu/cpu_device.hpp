@@ -40,10 +40,11 @@ class cpu_device final : public device::compute_device,
   std::uint32_t num_threads(std::uint32_t partition) const;
 
   /// A new stream on partition `partition` < num_partitions().
-  std::unique_ptr<device::stream>
-  make_stream(std::string name, std::uint32_t partition,
-              stream_priority priority = stream_priority::normal) override;
+  std::unique_ptr<device::stream> make_stream(std::string name, std::uint32_t partition,
+                                              stream_priority priority = stream_priority::normal) override;
 
+  /// The host's: half of the machine's memory may be cells.
+  expected<device::memory_space> cell_memory() override;
   device::weight_memory& weights() noexcept override { return *this; }
   device::buffer_memory& buffers() noexcept override { return *this; }
 

@@ -104,7 +104,8 @@ void matmul_runner::cut_chunks() {
     const packed_matrix& weights = *products_[p].weights;
     const std::size_t tile_cost = weights.tile_bytes() * num_groups;
     for (std::uint32_t tile = 0; tile < weights.num_tiles(); ++num_pieces) {
-      if (num_pieces % team_.size() == 0) share = std::max(min_chunk_bytes, remaining * 3 / (4 * team_.size()));
+      if (num_pieces % team_.size() == 0)
+        share = std::max(min_chunk_bytes, remaining * 3 / (4 * team_.size()));
       const auto fitting = static_cast<std::uint32_t>(std::min<std::size_t>(share / tile_cost, num_tiles));
       const std::uint32_t end = std::min(tile + std::max(fitting, 1U), weights.num_tiles());
       for (std::uint32_t s = 0; s < num_spans; ++s)
@@ -129,7 +130,7 @@ void matmul_runner::prepare(const device::matmul_args& args) {
     product part;
     part.output = &output;
     part.weights = weights;
-    part.quantised = device::quantised_traits_of(weights->type()).has_value();
+    part.quantised = !device::is_floating(weights->type());
     if (part.quantised)
       part.kernels = kernels_.quantised(weights->type());
     else

@@ -101,7 +101,7 @@ std::vector<float> matmul_reference(const device::tensor_view& weights, referenc
   y.reserve(x.num_rows * weights.num_rows);
   for (std::uint32_t r = 0; r < x.num_rows; ++r) {
     const auto row_of_x = x.x.subspan(r * weights.num_cols, weights.num_cols);
-    const bool quantised = device::quantised_traits_of(weights.type).has_value();
+    const bool quantised = !device::is_floating(weights.type);
     std::vector<quantised_block> blocks, rest;
     for (std::size_t k = 0; quantised && k < row_of_x.size(); k += block_cols) {
       blocks.push_back(quantise(&row_of_x[k]));

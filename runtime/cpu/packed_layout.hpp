@@ -64,6 +64,11 @@ struct packed_format {
   }
 };
 
+/// Bytes that a tile of F8_E4M3 has for the columns of a stored block: float32 scales [16], then codes
+/// [64][16].
+inline constexpr std::uint32_t f8_scales_bytes = tile_rows * device::f8_block::codes_at;
+inline constexpr std::uint32_t f8_block_bytes = f8_scales_bytes + tile_rows * device::f8_block::num_values;
+
 constexpr packed_format packed_format_of(device::tensor_type type) {
   const device::quantised_traits traits = device::quantised_traits_of(type).value();
   packed_format format;

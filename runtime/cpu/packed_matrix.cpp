@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 namespace paceline::cpu {
 
@@ -18,8 +19,10 @@ namespace {
 constexpr std::size_t report_bytes = std::size_t{4} << 20;
 
 std::size_t tile_bytes_of(device::tensor_type type, std::uint32_t num_cols) {
-  if (!device::quantised_traits_of(type))
-    return std::size_t{num_cols} * tile_rows * device::traits_of(type)->block_bytes;
+  if (device::is_floating(type)) {
+    const device::tensor_type_traits layout = *device::traits_of(type);
+    return std::size_t{num_cols} / layout.block_values * layout.block_bytes * tile_rows;
+  }
   return packed_format_of(type).tile_bytes(num_cols / block_cols);
 }
 
@@ -76,6 +79,38 @@ void pack_codes(std::uint8_t code_bits, const std::uint8_t* stored, std::uint8_t
   }
 }
 
+/// One row of F32, F16 or BF16.
+void pack_values(const std::byte* stored, std::byte* tile, std::uint32_t row, std::size_t num_cols,
+                 std::size_t size) {
+  for (std::size_t col = 0; col < num_cols; ++col)
+    std::memcpy(tile + (col * tile_rows + row) * size, stored + col * size, size);
+}
+
+/// One row of F8_E4M3.
+void pack_f8_row(const std::byte* stored, std::byte* tile, std::uint32_t row, std::size_t num_cols) {
+  constexpr std::size_t scale_bytes = device::f8_block::codes_at;
+  for (std::size_t block = 0; block < num_cols / device::f8_block::num_values; ++block) {
+    std::memcpy(tile + row * scale_bytes, stored, scale_bytes);
+    stored += scale_bytes;
+    for (std::uint32_t col = 0; col < device::f8_block::num_values; ++col)
+      tile[f8_scales_bytes + col * tile_rows + row] = *stored++;
+    tile += f8_block_bytes;
+  }
+}
+
+/// That back, as it is stored.
+std::vector<std::byte> unpack_f8_row(const std::byte* tile, std::uint32_t row, std::size_t num_cols) {
+  constexpr std::size_t scale_bytes = device::f8_block::codes_at;
+  std::vector<std::byte> stored;
+  for (std::size_t block = 0; block < num_cols / device::f8_block::num_values;
+       ++block, tile += f8_block_bytes) {
+    stored.insert(stored.end(), tile + row * scale_bytes, tile + (row + 1) * scale_bytes);
+    for (std::uint32_t col = 0; col < device::f8_block::num_values; ++col)
+      stored.push_back(tile[f8_scales_bytes + col * tile_rows + row]);
+  }
+  return stored;
+}
+
 } // namespace
 
 expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
@@ -110,16 +145,14 @@ void packed_matrix::pack_tile(const device::tensor_view& tensor, std::uint32_t i
   std::byte* const tile = bytes + index * tile_bytes_;
   const device::tensor_type_traits layout = *device::traits_of(type_);
   const std::size_t row_bytes = std::size_t{num_cols_} / layout.block_values * layout.block_bytes;
-  const bool quantised = device::quantised_traits_of(type_).has_value();
   for (std::uint32_t row = 0; row < tile_rows && index * tile_rows + row < num_rows_; ++row) {
     const std::byte* const stored = tensor.bytes.data() + (index * std::size_t{tile_rows} + row) * row_bytes;
-    if (quantised) {
+    if (type_ == device::tensor_type::f8_e4m3)
+      pack_f8_row(stored, tile, row, num_cols_);
+    else if (device::is_floating(type_))
+      pack_values(stored, tile, row, num_cols_, layout.block_bytes);
+    else
       pack_quantised_row(stored, tile, row);
-      continue;
-    }
-    const std::size_t size = layout.block_bytes;
-    for (std::size_t col = 0; col < num_cols_; ++col)
-      std::memcpy(tile + (col * tile_rows + row) * size, stored + col * size, size);
   }
 }
 
@@ -154,6 +187,8 @@ void packed_matrix::dequantize_row(std::uint32_t row, std::span<float> out) cons
                  "row " + std::to_string(row) + " of " + std::to_string(num_rows_));
   const std::byte* const from = tile(row / tile_rows);
   row %= tile_rows;
+  if (type_ == device::tensor_type::f8_e4m3)
+    return device::dequantize(type_, unpack_f8_row(from, row, num_cols_), out);
   const auto traits = device::quantised_traits_of(type_);
   if (!traits) {
     const std::size_t size = device::traits_of(type_)->block_bytes;

@@ -15,7 +15,8 @@ namespace paceline::cpu {
 class weight_arena;
 
 /// Weights as the CPU's kernels read them: tiles of 16 rows (packed_layout.hpp); the rows that fill up the
-/// last tile are zero. F32, F16 and BF16 keep their elements, column after column of the tile.
+/// last tile are zero. F32, F16 and BF16 keep their elements, column after column of the tile. F8_E4M3 has
+/// for each 64 columns the tile's scales, then the codes, column after column.
 class packed_matrix final : public device::matrix {
  public:
   device::tensor_type type() const noexcept override { return type_; }

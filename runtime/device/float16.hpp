@@ -38,12 +38,24 @@ constexpr float float_of_bf16(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
-/// `value` rounded to bfloat16, ties to even; beyond its range infinity, subnormals kept. NaNs keep their sign and
-/// payload's top and become quiet.
+/// `value` rounded to bfloat16, ties to even; beyond its range infinity, subnormals kept. NaNs keep their
+/// sign and payload's top and become quiet.
 constexpr std::uint16_t bf16_of_float(float value) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
   return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
+}
+
+/// float16 of 2^-8 times the value of the E4M3 number `code`; exact. 0x7f and 0xff, which are no numbers in
+/// E4M3, are taken for 480 and -480, what they would be if no code were set aside.
+constexpr std::uint16_t f16_of_e4m3_over_256(std::uint8_t code) noexcept {
+  return static_cast<std::uint16_t>((code & 0x80U) << 8 | (code & 0x7fU) << 7);
+}
+
+/// Value of the E4M3 number `code` (1 sign bit, 4 of exponent, 3 of fraction, no infinities); exact. 0x7f and
+/// 0xff as above.
+constexpr float float_of_e4m3(std::uint8_t code) noexcept {
+  return float_of_f16(f16_of_e4m3_over_256(code)) * 256.0f;
 }
 
 /// A bfloat16 in memory, told apart from the std::uint16_t that holds a half.

@@ -20,10 +20,10 @@ struct matmul_output {
 /// Products of the same rows with several matrices of K columns (query, key and value; gate and up): one
 /// call, so that the rows are quantised once and the threads meet once.
 ///
-/// **Quantised weights** (every type but F32, F16, BF16). A weight is code * scale + min, where the codes and
-/// the scales of a group of 16 or 32 columns are those of the format, without rounding: scale = d * sc with
-/// the format's d (float16 or 1) and integer sc (or 1). Activations are quantised per row and block of 32
-/// columns:
+/// **Quantised weights** (every type but F32, F16, BF16, F8_E4M3). A weight is code * scale + min, where the
+/// codes and the scales of a group of 16 or 32 columns are those of the format, without rounding: scale = d *
+/// sc with the format's d (float16 or 1) and integer sc (or 1). Activations are quantised per row and block
+/// of 32 columns:
 ///
 ///     amax = max |x|      dx = amax / 127      q = round_half_even(x * (127 / amax))
 ///
@@ -35,8 +35,8 @@ struct matmul_output {
 ///     acc = fma(min, dx * float(sum of q), acc)                        per group in ascending order; formats
 ///     with mins
 ///
-/// **F32, F16, BF16.** From a0 = a1 = 0, in float32: a0 = fma(w[k], x[k], a0) for even k, a1 for odd k,
-/// ascending; acc = a0 + a1.
+/// **F32, F16, BF16, F8_E4M3.** From a0 = a1 = 0, in float32: a0 = fma(w[k], x[k], a0) for even k, a1 for odd
+/// k, ascending; acc = a0 + a1. Of F8_E4M3 w[k] is code * scale, rounded once.
 ///
 /// With `two_planes` (quantised weights only) what the quantisation left, x - dx * q rounded once, is
 /// quantised in the same way with scales of its own and multiplied in the same way: acc = the acc of x + the

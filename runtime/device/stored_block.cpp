@@ -147,6 +147,7 @@ void read_stored_block(tensor_type type, const std::byte* bytes, stored_block& o
   case tensor_type::f32:
   case tensor_type::f16:
   case tensor_type::bf16:
+  case tensor_type::f8_e4m3:
     break;
   }
   PACELINE_CHECK(false, "type " + std::to_string(static_cast<int>(type)) + " has no quantised blocks");
@@ -160,6 +161,15 @@ float float_value(tensor_type type, const std::byte* at) noexcept {
   return std::bit_cast<float>(u32(at));
 }
 
+void dequantize_f8(std::span<const std::byte> bytes, std::span<float> out) {
+  constexpr std::size_t block_bytes = f8_block::codes_at + f8_block::num_values;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::byte* const block = bytes.data() + i / f8_block::num_values * block_bytes;
+    out[i] = float_of_e4m3(u8(block + f8_block::codes_at + i % f8_block::num_values)) *
+             std::bit_cast<float>(u32(block));
+  }
+}
+
 } // namespace
 
 void dequantize(tensor_type type, std::span<const std::byte> bytes, std::span<float> out) {
@@ -168,6 +178,7 @@ void dequantize(tensor_type type, std::span<const std::byte> bytes, std::span<fl
                      bytes.size() == out.size() / layout->block_values * layout->block_bytes,
                  "dequantize: " + std::to_string(bytes.size()) + " bytes for " + std::to_string(out.size()) +
                      " values");
+  if (type == tensor_type::f8_e4m3) return dequantize_f8(bytes, out);
   const auto traits = quantised_traits_of(type);
   if (!traits) {
     for (std::size_t i = 0; i < out.size(); ++i)

@@ -31,7 +31,7 @@ struct quantised_traits {
   bool has_mins = false;   ///< the format has m
 };
 
-/// Traits of `type`; none for F32, F16 and BF16.
+/// Traits of `type`; none for F32, F16, BF16 and F8_E4M3.
 constexpr std::optional<quantised_traits> quantised_traits_of(tensor_type type) noexcept {
   switch (type) {
   case tensor_type::q4_0:
@@ -61,10 +61,21 @@ constexpr std::optional<quantised_traits> quantised_traits_of(tensor_type type) 
   case tensor_type::f32:
   case tensor_type::f16:
   case tensor_type::bf16:
+  case tensor_type::f8_e4m3:
     return std::nullopt;
   }
   return std::nullopt;
 }
+
+/// A block of F8_E4M3 is a float32 scale, below 2^100 in magnitude or NaN, then the codes: value i is
+/// float_of_e4m3(codes[i]) * scale, rounded once. A code that is no number is not told from others: whoever
+/// makes blocks of E4M3 numbers gives a block with such a code a scale that is NaN.
+struct f8_block {
+  static constexpr std::uint32_t num_values = 64;
+  static constexpr std::uint32_t codes_at = 4; ///< bytes of the scale
+};
+static_assert(traits_of(tensor_type::f8_e4m3)->block_values == f8_block::num_values);
+static_assert(traits_of(tensor_type::f8_e4m3)->block_bytes == f8_block::codes_at + f8_block::num_values);
 
 /// Values of the 4-bit non-linear formats.
 inline constexpr std::array<std::int8_t, 16> iq4_values{-127, -104, -83, -65, -49, -35, -22, -10,

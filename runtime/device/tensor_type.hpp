@@ -6,7 +6,8 @@
 
 namespace paceline::device {
 
-/// Element formats of stored tensors. Values are GGML's type numbers, which GGUF files carry.
+/// Element formats of stored tensors. Values are GGML's type numbers, which GGUF files carry, but for those
+/// of formats that GGML has not, from `first_foreign_type`.
 enum class tensor_type : std::uint8_t {
   f32 = 0,
   f16 = 1,
@@ -23,7 +24,9 @@ enum class tensor_type : std::uint8_t {
   iq4_nl = 20,
   iq4_xs = 23,
   bf16 = 30,
+  f8_e4m3 = 128,
 };
+inline constexpr std::uint8_t first_foreign_type = 128;
 
 /// How a format stores values along a row.
 struct tensor_type_traits {
@@ -35,23 +38,47 @@ struct tensor_type_traits {
 /// Traits of `type`; none for a number that names no format we read.
 constexpr std::optional<tensor_type_traits> traits_of(tensor_type type) noexcept {
   switch (type) {
-  case tensor_type::f32: return tensor_type_traits{"F32", 1, 4};
-  case tensor_type::f16: return tensor_type_traits{"F16", 1, 2};
-  case tensor_type::bf16: return tensor_type_traits{"BF16", 1, 2};
-  case tensor_type::q4_0: return tensor_type_traits{"Q4_0", 32, 18};
-  case tensor_type::q4_1: return tensor_type_traits{"Q4_1", 32, 20};
-  case tensor_type::q5_0: return tensor_type_traits{"Q5_0", 32, 22};
-  case tensor_type::q5_1: return tensor_type_traits{"Q5_1", 32, 24};
-  case tensor_type::q8_0: return tensor_type_traits{"Q8_0", 32, 34};
-  case tensor_type::q2_k: return tensor_type_traits{"Q2_K", 256, 84};
-  case tensor_type::q3_k: return tensor_type_traits{"Q3_K", 256, 110};
-  case tensor_type::q4_k: return tensor_type_traits{"Q4_K", 256, 144};
-  case tensor_type::q5_k: return tensor_type_traits{"Q5_K", 256, 176};
-  case tensor_type::q6_k: return tensor_type_traits{"Q6_K", 256, 210};
-  case tensor_type::iq4_nl: return tensor_type_traits{"IQ4_NL", 32, 18};
-  case tensor_type::iq4_xs: return tensor_type_traits{"IQ4_XS", 256, 136};
+  case tensor_type::f32:
+    return tensor_type_traits{"F32", 1, 4};
+  case tensor_type::f16:
+    return tensor_type_traits{"F16", 1, 2};
+  case tensor_type::bf16:
+    return tensor_type_traits{"BF16", 1, 2};
+  case tensor_type::q4_0:
+    return tensor_type_traits{"Q4_0", 32, 18};
+  case tensor_type::q4_1:
+    return tensor_type_traits{"Q4_1", 32, 20};
+  case tensor_type::q5_0:
+    return tensor_type_traits{"Q5_0", 32, 22};
+  case tensor_type::q5_1:
+    return tensor_type_traits{"Q5_1", 32, 24};
+  case tensor_type::q8_0:
+    return tensor_type_traits{"Q8_0", 32, 34};
+  case tensor_type::q2_k:
+    return tensor_type_traits{"Q2_K", 256, 84};
+  case tensor_type::q3_k:
+    return tensor_type_traits{"Q3_K", 256, 110};
+  case tensor_type::q4_k:
+    return tensor_type_traits{"Q4_K", 256, 144};
+  case tensor_type::q5_k:
+    return tensor_type_traits{"Q5_K", 256, 176};
+  case tensor_type::q6_k:
+    return tensor_type_traits{"Q6_K", 256, 210};
+  case tensor_type::iq4_nl:
+    return tensor_type_traits{"IQ4_NL", 32, 18};
+  case tensor_type::iq4_xs:
+    return tensor_type_traits{"IQ4_XS", 256, 136};
+  case tensor_type::f8_e4m3:
+    return tensor_type_traits{"F8_E4M3", 64, 68};
   }
   return std::nullopt;
+}
+
+/// Whether products take the values of `type` as floating point numbers. The others are quantised: whole
+/// codes and scales (runtime/device/stored_block.hpp).
+constexpr bool is_floating(tensor_type type) noexcept {
+  return type == tensor_type::f32 || type == tensor_type::f16 || type == tensor_type::bf16 ||
+         type == tensor_type::f8_e4m3;
 }
 
 } // namespace paceline::device

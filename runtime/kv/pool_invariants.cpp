@@ -48,7 +48,8 @@ std::optional<std::string> check_owners(const pool_state& pool, const named_owne
 } // namespace
 
 expected<void> pool_manager::check_invariants() const {
-  if (auto ok = budget_.check_invariants(); !ok) return ok;
+  for (const auto& b : budgets_)
+    if (auto ok = b.check_invariants(); !ok) return ok;
   for (const auto& p : pools_) {
     const auto broken = [&p](const std::string& what) {
       return error(errc::internal, "pool " + p->config.name + ": " + what);
@@ -75,11 +76,11 @@ expected<void> pool_manager::check_invariants() const {
       if (pools_[f.pool] == p)
         for (const auto block : f.blocks) ++named.flights[block.value];
     if (const auto what = check_owners(*p, named)) return broken(*what);
-    const auto lent_bytes = budget_.lent_bytes(p->account);
+    const auto lent_bytes = budget_of(*p).lent_bytes(p->account);
     const auto num_here = p->config.num_blocks - p->blocks.count(block_state::absent);
     if (lent_bytes != num_here * p->config.block_bytes) return broken("holds more or less than was lent");
     const auto empty_bytes = p->blocks.empty_slab_blocks() * p->config.block_bytes;
-    if (empty_bytes > 0 && lent_bytes >= budget_.min_bytes(p->account) + empty_bytes)
+    if (empty_bytes > 0 && lent_bytes >= budget_of(*p).min_bytes(p->account) + empty_bytes)
       return broken("keeps an empty slab");
   }
   return {};

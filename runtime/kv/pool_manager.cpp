@@ -27,7 +27,7 @@ void reserve_more(std::vector<T>& v, std::size_t num) {
   if (v.capacity() - v.size() < num) v.reserve(std::max(v.size() + num, v.capacity() * 2));
 }
 
-expected<void> check_config(const pool_config& c) {
+expected<void> check_config(const pool_config& c, std::size_t num_spaces) {
   const auto bad = [&c](const char* rule) {
     return error(errc::invalid_argument, "pool " + c.name + ": " + rule);
   };
@@ -36,6 +36,7 @@ expected<void> check_config(const pool_config& c) {
   if (c.slab_blocks == 0) return bad("slab_blocks must be at least 1");
   if (c.block_bytes == 0) return bad("block_bytes must be at least 1");
   if (c.min_blocks > c.num_blocks) return bad("min_blocks must not exceed num_blocks");
+  if (c.space >= num_spaces) return bad("space must be one of the manager's");
   constexpr auto max_slots = std::uint64_t{std::numeric_limits<std::uint32_t>::max()};
   if (std::uint64_t{c.num_blocks} * c.block_size > max_slots)
     return bad("num_blocks * block_size must fit in 32 bits");
@@ -47,8 +48,8 @@ expected<void> check_config(const pool_config& c) {
 
 } // namespace
 
-pool_manager::pool_manager(std::uint64_t budget_bytes, block_hasher hasher)
-    : budget_(budget_bytes), hasher_(std::move(hasher)) {}
+pool_manager::pool_manager(const std::vector<std::uint64_t>& budgets, block_hasher hasher)
+    : budgets_(budgets.begin(), budgets.end()), hasher_(std::move(hasher)) {}
 pool_manager::~pool_manager() = default;
 pool_manager::pool_manager(pool_manager&&) noexcept = default;
 pool_manager& pool_manager::operator=(pool_manager&&) noexcept = default;
@@ -58,6 +59,9 @@ pool_state& pool_manager::state(pool_id pool) const {
                  "pool " + to_string(pool) + " of " + std::to_string(pools_.size()));
   return *pools_[pool.value];
 }
+
+kv_budget& pool_manager::budget_of(const pool_state& pool) { return budgets_[pool.config.space]; }
+const kv_budget& pool_manager::budget_of(const pool_state& pool) const { return budgets_[pool.config.space]; }
 
 const pool_config& pool_manager::config(pool_id pool) const { return state(pool).config; }
 const pool_counters& pool_manager::counters(pool_id pool) const { return state(pool).counters; }
@@ -70,15 +74,16 @@ pool_usage pool_manager::usage(pool_id pool) const {
 }
 
 expected<pool_id> pool_manager::add_pool(pool_config config) {
-  if (auto ok = check_config(config); !ok) return std::move(ok).error();
+  if (auto ok = check_config(config, budgets_.size()); !ok) return std::move(ok).error();
   const auto id = pool_id{num_pools()};
   pools_.reserve(pools_.size() + 1);
-  auto p = std::make_unique<pool_state>(std::move(config), pools_.size(), hasher_);
+  auto p = std::make_unique<pool_state>(std::move(config), id, hasher_);
   const auto& c = p->config;
   const auto min_slabs = (std::uint64_t{c.min_blocks} + c.slab_blocks - 1) / c.slab_blocks;
   const auto min_blocks = std::min<std::uint64_t>(min_slabs * c.slab_blocks, c.num_blocks);
-  if (auto account = budget_.open(min_blocks * c.block_bytes); !account)
-    return std::move(account).error().within("pool " + c.name);
+  auto account = budget_of(*p).open(min_blocks * c.block_bytes);
+  if (!account) return std::move(account).error().within("pool " + c.name);
+  p->account = *account;
   pools_.push_back(std::move(p));
   borrow_slabs(*pools_.back(), static_cast<std::uint32_t>(min_blocks));
   return id;
@@ -308,7 +313,9 @@ expected<lease> pool_manager::find(pool_id pool, request_id request) const {
 }
 
 void pool_manager::clear() {
-  pool_manager empty(budget_.total_bytes(), hasher_);
+  std::vector<std::uint64_t> budgets;
+  for (const auto& b : budgets_) budgets.push_back(b.total_bytes());
+  pool_manager empty(budgets, hasher_);
   for (const auto& p : pools_) {
     const auto id = empty.add_pool(p->config);
     PACELINE_CHECK(id.has_value(), "pools that fitted once fit again");

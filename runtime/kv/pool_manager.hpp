@@ -30,6 +30,7 @@ struct pool_config {
   std::uint64_t block_bytes = 0;  ///< of the budget
   std::uint32_t slab_blocks = 64; ///< blocks borrowed and returned at a time
   std::uint32_t min_blocks = 0;   ///< always this pool's (rounded up to slabs)
+  std::uint32_t space = 0;        ///< memory space that its blocks lie in
   bool prefix_cache = true;
   /// Cells computed as prompt and as output differ in their bits (GPU strict mode): prefixes match only where
   /// both were made the same way.
@@ -67,8 +68,9 @@ struct pool_counters {
   std::uint64_t num_stale_commands = 0;
 };
 
-/// The one owner of KV memory of one memory space: every block of every pool in it, under one byte budget.
-/// Bookkeeping only: it touches no memory and knows no clock, thread or device. Deterministic.
+/// The one owner of KV memory: every block of every pool, in memory spaces (the host's, a GPU's) that have a
+/// byte budget each. Pools of one space lend each other what they do not use; those of different spaces
+/// cannot. Bookkeeping only: it touches no memory and knows no clock, thread or device. Deterministic.
 ///
 /// Commands answer `errc::pool_full` when blocks are missing now (an ordinary answer),
 /// `errc::resource_exhausted` when they could never be had, `errc::stale` when the key's request or epoch is
@@ -85,12 +87,16 @@ struct pool_counters {
 /// - what pools hold is what the budget lent them.
 class pool_manager {
  public:
-  explicit pool_manager(std::uint64_t budget_bytes, block_hasher hasher = make_block_hasher());
+  /// One memory space.
+  explicit pool_manager(std::uint64_t budget_bytes, block_hasher hasher = make_block_hasher())
+      : pool_manager(std::vector{budget_bytes}, std::move(hasher)) {}
+  /// Spaces are numbered from 0; `budgets` has the bytes of each.
+  explicit pool_manager(const std::vector<std::uint64_t>& budgets, block_hasher hasher = make_block_hasher());
   ~pool_manager();
   pool_manager(pool_manager&&) noexcept;
   pool_manager& operator=(pool_manager&&) noexcept;
 
-  /// Pools are numbered from 0. Fails if the minimum does not fit into the budget.
+  /// Pools are numbered from 0. Fails if the minimum does not fit into the budget of the pool's space.
   expected<pool_id> add_pool(pool_config config);
 
   /// Opens a table for `request`, sharing what the prefix cache has of its tokens: the answer's
@@ -129,8 +135,8 @@ class pool_manager {
   const pool_config& config(pool_id pool) const;
   pool_usage usage(pool_id pool) const;
   const pool_counters& counters(pool_id pool) const;
-  const kv_budget& budget() const noexcept { return budget_; }
-  /// Blocks the pool could hold if all others shrank to their minimum.
+  const kv_budget& budget(std::uint32_t space = 0) const { return budgets_.at(space); }
+  /// Blocks the pool could hold if all others of its space shrank to their minimum.
   std::uint32_t reach_blocks(pool_id pool) const;
   /// Blocks that `reserve` and `acquire` could find now without anybody's release: at most this many.
   std::uint32_t available_blocks(pool_id pool) const;
@@ -146,6 +152,8 @@ class pool_manager {
   };
 
   pool_state& state(pool_id pool) const;
+  kv_budget& budget_of(const pool_state& pool);
+  const kv_budget& budget_of(const pool_state& pool) const;
   /// The key's table, or `errc::stale`.
   expected<block_table*> table_of(const lease_key& key);
   expected<lease> append_blocks(pool_state& pool, const lease_key& key, block_table& table,
@@ -169,7 +177,7 @@ class pool_manager {
   void land(const flight& f);
   bool passed(const stream_point& point) const noexcept;
 
-  kv_budget budget_;
+  std::vector<kv_budget> budgets_; ///< [space]
   block_hasher hasher_;
   std::vector<std::unique_ptr<pool_state>> pools_;
   std::list<flight> flights_;

@@ -54,10 +54,11 @@ void pool_state::publish(block_table& table) {
 }
 
 bool pool_manager::make_room(pool_state& pool, std::uint32_t num) {
+  const auto& budget = budget_of(pool);
   const auto enough = [&] { return pool.blocks.count(block_state::free) >= num; };
   if (enough() || borrow_slabs(pool, num)) return true;
   // Do not throw the cache away for a request that it cannot help.
-  if (num > available_blocks(pool_id{static_cast<std::uint32_t>(pool.account)})) {
+  if (num > available_blocks(pool.id)) {
     return_slabs(pool);
     return false;
   }
@@ -65,9 +66,9 @@ bool pool_manager::make_room(pool_state& pool, std::uint32_t num) {
   }
   for (const auto& other : pools_) {
     if (enough()) break;
-    if (other.get() == &pool) continue;
-    while (!borrow_slabs(pool, num) &&
-           budget_.lent_bytes(other->account) > budget_.min_bytes(other->account) && evict_one(*other))
+    if (other.get() == &pool || other->config.space != pool.config.space) continue;
+    while (!borrow_slabs(pool, num) && budget.lent_bytes(other->account) > budget.min_bytes(other->account) &&
+           evict_one(*other))
       return_slabs(*other);
   }
   if (enough()) return true;
@@ -85,18 +86,19 @@ bool pool_manager::make_room_for(pool_state& pool, block_table& table, std::uint
 bool pool_manager::borrow_slabs(pool_state& pool, std::uint32_t num_free) {
   while (pool.blocks.count(block_state::free) < num_free) {
     const auto slab = pool.blocks.next_slab_blocks();
-    if (slab == 0 || !budget_.lend(pool.account, slab * pool.config.block_bytes)) return false;
+    if (slab == 0 || !budget_of(pool).lend(pool.account, slab * pool.config.block_bytes)) return false;
     pool.blocks.add_slab();
   }
   return true;
 }
 
 void pool_manager::return_slabs(pool_state& pool) {
+  auto& budget = budget_of(pool);
   for (;;) {
     const auto bytes = pool.blocks.empty_slab_blocks() * pool.config.block_bytes;
-    if (bytes == 0 || budget_.lent_bytes(pool.account) < budget_.min_bytes(pool.account) + bytes) return;
+    if (bytes == 0 || budget.lent_bytes(pool.account) < budget.min_bytes(pool.account) + bytes) return;
     pool.blocks.remove_empty_slab();
-    budget_.give_back(pool.account, bytes);
+    budget.give_back(pool.account, bytes);
   }
 }
 
@@ -121,7 +123,7 @@ std::uint32_t pool_manager::evict(pool_id pool, std::uint32_t num_blocks) {
 std::uint32_t pool_manager::reach_blocks(pool_id pool) const {
   const auto& p = state(pool);
   const auto slab_bytes = p.config.slab_blocks * p.config.block_bytes;
-  const auto reach = budget_.reach_bytes(p.account);
+  const auto reach = budget_of(p).reach_bytes(p.account);
   const auto num_slabs = reach / slab_bytes;
   if (num_slabs >= p.config.num_blocks / p.config.slab_blocks) {
     // All whole slabs; the last one may be smaller.
@@ -134,13 +136,14 @@ std::uint32_t pool_manager::reach_blocks(pool_id pool) const {
 
 std::uint32_t pool_manager::available_blocks(pool_id pool) const {
   const auto& p = state(pool);
-  auto bytes = budget_.available_bytes(p.account);
+  const auto& budget = budget_of(p);
+  auto bytes = budget.available_bytes(p.account);
   for (const auto& other : pools_) {
-    if (other.get() == &p) continue;
+    if (other.get() == &p || other->config.space != p.config.space) continue;
     const auto spare = (std::uint64_t{other->num_idle()} + other->blocks.count(block_state::free)) *
                        other->config.block_bytes;
-    const auto lent = budget_.lent_bytes(other->account);
-    const auto min = budget_.min_bytes(other->account);
+    const auto lent = budget.lent_bytes(other->account);
+    const auto min = budget.min_bytes(other->account);
     bytes += std::min(spare, lent > min ? lent - min : 0);
   }
   const auto absent =

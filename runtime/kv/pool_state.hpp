@@ -28,8 +28,8 @@ struct block_table {
 
 /// One pool. Private to the pool manager.
 struct pool_state {
-  pool_state(pool_config c, std::size_t a, const block_hasher& hasher)
-      : config(std::move(c)), account(a), blocks(config.num_blocks, config.slab_blocks) {
+  pool_state(pool_config c, pool_id i, const block_hasher& hasher)
+      : config(std::move(c)), id(i), blocks(config.num_blocks, config.slab_blocks) {
     if (config.prefix_cache) index.emplace(config.num_blocks, config.block_size, hasher);
   }
 
@@ -52,7 +52,8 @@ struct pool_state {
   void publish(block_table& table);
 
   pool_config config;
-  std::size_t account; ///< in the budget
+  pool_id id;
+  std::size_t account = 0; ///< in the budget of its space
   block_pool blocks;
   std::optional<prefix_index> index;
   std::unordered_map<request_id, block_table> tables;

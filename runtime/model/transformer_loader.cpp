@@ -81,7 +81,8 @@ bool singles_out_values(const weight_view& norm) {
 
 void choose_planes(const weights_source& source, transformer_weights& weights) {
   for (std::uint32_t l = 0; l < source.num_layers(); ++l) {
-    weights.layers[l].precise_attention_inputs = singles_out_values(source.at(tensor_role::attention_norm, l));
+    weights.layers[l].precise_attention_inputs =
+        singles_out_values(source.at(tensor_role::attention_norm, l));
     weights.layers[l].precise_ffn_inputs = singles_out_values(source.at(tensor_role::ffn_norm, l));
   }
 }
@@ -109,10 +110,10 @@ class progress_meter {
 /// so that a file always gives the same message.
 class parallel_packing {
  public:
-  parallel_packing(std::vector<packing_job> jobs, const weights_source& source,
-                   device::weight_memory& memory, progress_meter& meter)
-      : jobs_(std::move(jobs)), source_(source), memory_(memory), meter_(meter),
-        first_failed_(jobs_.size()) {}
+  parallel_packing(std::vector<packing_job> jobs, const weights_source& source, device::weight_memory& memory,
+                   progress_meter& meter)
+      : jobs_(std::move(jobs)), source_(source), memory_(memory), meter_(meter), first_failed_(jobs_.size()) {
+  }
 
   std::optional<error> run(std::uint32_t num_threads) {
     std::vector<std::jthread> threads;
@@ -127,16 +128,27 @@ class parallel_packing {
   }
 
  private:
+  /// Codes and scales of FP8 come together in memory of the job's own, the rest straight from the file.
+  expected<matrix_ptr> pack(const weight_view& from) {
+    if (from.scales == nullptr)
+      return memory_.pack(from.name, from.tensor, [this](std::span<const std::byte> bytes) {
+        source_.release(bytes);
+        meter_.add(bytes.size());
+      });
+    const std::vector<std::byte> blocks = f8_blocks(from);
+    source_.release(from.tensor.bytes);
+    device::tensor_view tensor = from.tensor;
+    tensor.bytes = blocks;
+    return memory_.pack(from.name, tensor,
+                        [this](std::span<const std::byte> bytes) { meter_.add(bytes.size()); });
+  }
+
   void work() noexcept {
-    const auto done = [this](std::span<const std::byte> bytes) {
-      source_.release(bytes);
-      meter_.add(bytes.size());
-    };
     for (;;) {
       const std::size_t i = next_.fetch_add(1);
       if (i >= jobs_.size() || i > first_failed_.load()) return;
       try {
-        auto packed = memory_.pack(jobs_[i].from->name, jobs_[i].from->tensor, done);
+        auto packed = pack(*jobs_[i].from);
         if (!packed) {
           fail(i, packed.error());
           return;
@@ -201,7 +213,8 @@ load_transformer(const model_config& config, const weights_source& source, devic
     load_plan plan = plan_load(source, packed);
     progress_meter meter(options, source.total_bytes());
     packed.vectors = upload(plan.vectors, buffers, meter);
-    if (auto failure = parallel_packing(std::move(plan.matrices), source, weights, meter).run(options.num_threads))
+    if (auto failure =
+            parallel_packing(std::move(plan.matrices), source, weights, meter).run(options.num_threads))
       return std::move(*failure);
     return std::make_unique<transformer>(config, std::move(packed), options.kv_type, buffers);
   } catch (const std::bad_alloc&) {

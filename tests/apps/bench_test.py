@@ -7,15 +7,16 @@ import subprocess
 import pytest
 
 PACELINE = os.environ["PACELINE_BIN"]
+WITH_EMULATED_GPU = pathlib.Path(os.environ["PACELINE_BINARY_DIR"]) / "bin/paceline_emulated"
 TINY_MODEL_TOOL = pathlib.Path(os.environ["PACELINE_BINARY_DIR"]) / "bin/tiny_model_tool"
 
 
-def bench(*arguments):
-    return subprocess.run([PACELINE, "bench", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+def bench(*arguments, program=PACELINE):
+    return subprocess.run([program, "bench", *map(str, arguments)], capture_output=True, text=True, timeout=300)
 
 
-def report(*arguments):
-    done = bench(*arguments, "--json")
+def report(*arguments, program=PACELINE):
+    done = bench(*arguments, "--json", program=program)
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["bench"] == arguments[0]
@@ -55,6 +56,51 @@ def test_cost_compares_passes_with_each_other_and_with_the_machine(tiny_model):
     by_op = [{o["op"]: o for o in p["ops"]} for p in figures["passes"]]
     assert any(name.startswith("matmul") for name in by_op[0])
     assert set(by_op[0]) == set(by_op[2])
+
+
+def test_decode_stands_beside_what_the_device_reads(tiny_model):
+    figures = report("decode", "--model", tiny_model, "--tokens", 8, "--repeats", 2, "--threads", 1, "--roof")
+    expected = figures["tokens_per_second"] * figures["weight_bytes_per_token"] / (figures["read_gb_per_second"] * 1e9)
+    assert figures["weight_bytes_per_token"] > 1000 and abs(figures["share_of_roof"] / expected - 1) < 1e-6
+    assert "device_idle_share" not in figures  # a CPU has no clock of its own
+
+
+def test_decode_on_a_gpu_tells_how_long_the_device_had_nothing_to_do(tiny_model):
+    figures = report("decode", "--model", tiny_model, "--tokens", 8, "--repeats", 2, "--roof", "--device", "cuda:0",
+                     program=WITH_EMULATED_GPU)
+    assert figures["share_of_roof"] > 0 and figures["device_ms_per_step"] > 0
+    idle = figures["device_idle_share"]
+    assert 0 < idle["from"] <= idle["to"] <= 1
+    # The emulation works while it is launched, so that nearly all of a step is launching.
+    assert idle["to"] > 0.5 > idle["from"]
+
+
+def test_cost_on_a_gpu_is_by_the_devices_clock_and_drafts_are_one_launch(tiny_model):
+    figures = report("cost", "--model", tiny_model, "--rows", "1,2,70", "--context", 8, "--repeats", 2, "--draft", 3, "--device",
+                     "cuda:0", program=WITH_EMULATED_GPU)
+    assert [p["rows"] for p in figures["passes"]] == [1, 2, 70]
+    assert figures["read_gb_per_second"] > 0 and figures["gmac_per_second"] == 0
+    for one in figures["passes"]:
+        assert 0 < one["seconds"]["median"] < one["host_seconds"]["median"]
+    assert figures["draft"]["of_one_piece"] and figures["draft"]["tokens"] == 3
+    assert abs(figures["draft"]["ms_per_token"] * 3 / figures["draft"]["seconds"]["median"] / 1e3 - 1) < 1e-6
+    here = report("cost", "--model", tiny_model, "--rows", 1, "--context", 8, "--repeats", 1, "--draft", 3, "--threads", 1)
+    assert not here["draft"]["of_one_piece"] and here["draft"]["ms_per_token"] > 0
+
+
+def test_spec_drafts_on_another_device_ahead_of_the_verdict(tiny_model, tmp_path):
+    workload = tmp_path / "prompts.jsonl"
+    workload.write_text("".join(json.dumps({"prompt": f"{i} pears"}) + "\n" for i in range(2)))
+    figures = report("spec", "--model", tiny_model, "--draft-model", tiny_model, "--device", "cpu", "--draft-device", "cuda:0",
+                     "--drafters", "model", "--lengths", 2, "--overlap", "off,ahead", "--workload", workload, "--max-tokens", 8,
+                     "--threads", 1, program=WITH_EMULATED_GPU)
+    plain, off, ahead = figures["workloads"][0]["arms"]
+    assert off["different_texts"] == ahead["different_texts"] == 0
+    assert off["acceptance_rate"] > 0.5 and ahead["predicted_overlap_gain"] > 0 and "predicted_overlap_gain" not in off
+    # No device of this machine is called so.
+    elsewhere = bench("spec", "--model", tiny_model, "--draft-model", tiny_model, "--draft-device", "cuda:9", "--workload", workload,
+                      program=WITH_EMULATED_GPU)
+    assert elsewhere.returncode == 69 and "cuda:9" in elsewhere.stderr
 
 
 def test_no_setting_drafts_from_what_another_wrote(tmp_path):

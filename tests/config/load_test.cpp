@@ -2,6 +2,7 @@
 
 #include "config/option.hpp"
 #include "config/scalar.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -69,7 +70,8 @@ const bad_file bad_files[] = {
      "scheduler.max_gap: '200' is not a duration (250ms, 30s, 5m, 2h) from 1ms to 1m"},
     {"scheduler: {max_gap: 2m}", "scheduler.max_gap: '2m' is not a duration"},
     {"engine: {memory_budget: 4GB}", "engine.memory_budget: '4GB' is not a size (100B, 64KiB, 512MiB, 2GiB)"},
-    {"scheduler: {overlap: sometimes}", "scheduler.overlap: 'sometimes' is not one of off, groups, ahead, outcomes, auto"},
+    {"scheduler: {overlap: sometimes}",
+     "scheduler.overlap: 'sometimes' is not one of off, groups, ahead, outcomes, auto"},
     {"server: {allowed_origins: a}", "server.allowed_origins: must be a list of texts"},
     {"server: {allowed_origins: [[a]]}", "server.allowed_origins: must be a list of texts"},
     {"remote_workers: [{host: a}]",
@@ -100,12 +102,14 @@ const bad_file bad_files[] = {
     {"!version: 1\nmodels: [{kind: hash, kv: {block: 1}}]", "models.0.kv: unknown key 'block'"},
     {"!version: 1\nmodels: [{kind: hash, kv: {block_size: 0}}]",
      "models.0.kv.block_size: '0' is not an integer from 1"},
-    {"!version: 1\nmodels: [{kind: hash, default_drafter: x}]", "no drafter is called 'x'; there are auto, none"},
+    {"!version: 1\nmodels: [{kind: hash, default_drafter: x}]",
+     "no drafter is called 'x'; there are auto, none"},
     {"!version: 1\nmodels: [{kind: hash, drafters: [{kind: ngram}]}]",
      "models.0.drafters.0.name: a drafter needs a name"},
     {"!version: 1\nmodels: [{kind: hash, drafters: [{name: a, kind: eagle}]}]",
      "models.0.drafters.0.kind: 'eagle' is not one of none, ngram, suffix, prediction"},
-    {"!version: 1\nmodels: [{kind: hash, drafters: [{name: a, kind: model}]}]", "a drafter of kind model needs a path"},
+    {"!version: 1\nmodels: [{kind: hash, drafters: [{name: a, kind: model}]}]",
+     "a drafter of kind model needs a path"},
     {"!version: 1\nmodels: [{path: m, drafters: [{name: a, kind: model}]}]",
      "models.0.drafters.0.path: a drafter of kind model needs a path"},
     {"!version: 1\nmodels: [{path: m, drafters: [{name: a, kind: ngram, path: x}]}]",
@@ -118,14 +122,16 @@ const bad_file bad_files[] = {
      "models.0.drafters.0.tree: only drafters of kinds model and self"},
     {"!version: 1\nmodels: [{path: m, drafters: [{name: a, kind: self, tree_paths: [\"0\"]}]}]",
      "models.0.drafters.0.tree_paths: needs tree static"},
-    {"!version: 1\nmodels: [{path: m, device: gpu}]", "models.0.device: 'gpu' is none of auto, cpu, cuda:0 to cuda:255"},
+    {"!version: 1\nmodels: [{path: m, device: gpu}]",
+     "models.0.device: 'gpu' is none of auto, cpu, cuda:0 to cuda:255"},
     {"!version: 1\nmodels: [{path: m, drafters: [{name: a, kind: model, path: x, device: \"cuda:x\"}]}]",
      "models.0.drafters.0.device: 'cuda:x' is none of auto, cpu"},
     {"!version: 1\nmodels: [{path: m, drafters: [{name: a, kind: self, device: cpu}]}]",
      "models.0.drafters.0.device: only drafters of kinds model and cascade"},
     {"!version: 1\nmodels: [{path: m, drafters: [{name: a, kind: self, vocabulary: retokenise}]}]",
      "models.0.drafters.0.vocabulary: only drafters of kind model"},
-    {"!version: 1\nmodels: [{path: m, drafters: [{name: a, kind: model, path: x, vocabulary: retokenise, tree: static}]}]",
+    {"!version: 1\nmodels: [{path: m, drafters: [{name: a, kind: model, path: x, vocabulary: retokenise, "
+     "tree: static}]}]",
      "models.0.drafters.0.tree: text that is tokenised anew is a chain"},
     {"!version: 1\nmodels: [{path: m, drafters: [{name: a, kind: model, path: x, layers: 3}]}]",
      "models.0.drafters.0.layers: only drafters of kind self"},
@@ -210,7 +216,8 @@ TEST(load_test, files_that_are_missing_too_large_or_no_files_give_one_error) {
   EXPECT_NE(load("/nonexistent/f.yaml", {}, {}).errors.at(0).find("cannot be opened: No such file"),
             std::string::npos);
   EXPECT_EQ(load(std::string(PACELINE_SOURCE_DIR), {}, {}).errors.size(), 1U);
-  const auto path = testing::TempDir() + "large.yaml";
+  const test::scratch_folder folder;
+  const auto path = folder / "large.yaml";
   std::ofstream(path) << "version: 1\n" << std::string(max_file_bytes, '#');
   EXPECT_NE(load(path, {}, {}).errors.at(0).find("larger than 1 MiB"), std::string::npos);
   EXPECT_NE(load_text(std::string(max_file_bytes + 1, '#'), "f", {}, {}).errors.at(0).find("larger"),

@@ -71,7 +71,7 @@ TEST(engine_beam_search, finds_the_same_with_every_drafter_and_beside_others) {
     ASSERT_NO_FATAL_FAILURE(expect_found(all[i], test::search_beams(target, requests[i])));
   }
   other.wait();
-  const auto figures = (*started)->snapshot().models.at(0);
+  const auto figures = snapshot_at_rest(**started).models.at(0);
   for (const auto& pool : figures.pools) EXPECT_EQ(pool.active_blocks, 0U) << pool.name;
 }
 

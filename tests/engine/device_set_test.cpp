@@ -8,12 +8,12 @@
 #include "runtime/device/ops.hpp"
 #include "tests/engine/emulated_gpu.hpp"
 #include "tests/engine/generation.hpp"
+#include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <unistd.h>
 
 namespace paceline {
 namespace {
@@ -84,14 +84,11 @@ TEST(device_set, refuses_names_of_no_device) {
 /// An engine of a tiny model and a drafter that is the same model, each on a device.
 class engine_on_devices : public ::testing::Test {
  protected:
-  engine_on_devices()
-      : path_(std::filesystem::temp_directory_path() / ("tiny-" + std::to_string(getpid()) + ".gguf")) {
-    test::make_tiny_gguf({.arch = model::architecture::llama,
-                          .type = device::tensor_type::q4_0,
-                          .context_length = 128})
+  engine_on_devices() {
+    test::make_tiny_gguf(
+        {.arch = model::architecture::llama, .type = device::tensor_type::q4_0, .context_length = 128})
         .write(path_);
   }
-  ~engine_on_devices() override { std::filesystem::remove(path_); }
 
   config::engine_options options(const std::string& target, const std::string& drafter) const {
     config::engine_options out;
@@ -136,12 +133,13 @@ class engine_on_devices : public ::testing::Test {
       EXPECT_NE(g.last().finish, finish_reason::error) << g.last().failure->message();
       out.push_back({g.tokens(), g.text()});
     }
-    const auto counters = (*engine)->snapshot().models.at(0);
+    const auto counters = snapshot_at_rest(**engine).models.at(0);
     EXPECT_EQ(counters.drafters.at(0).num_accepted_tokens > 0, drafter == "same");
     return out;
   }
 
-  std::filesystem::path path_;
+  test::scratch_folder folder_;
+  std::filesystem::path path_ = folder_ / "tiny.gguf";
 };
 
 TEST_F(engine_on_devices, say_the_same_wherever_target_and_drafter_compute) {
@@ -159,35 +157,19 @@ TEST_F(engine_on_devices, say_the_same_wherever_target_and_drafter_compute) {
   EXPECT_EQ(gpu.runtime.num_owned(), 0U) << "an engine gives everything back";
 }
 
-/// Requests of every kind that a device decides, and some that it does not.
-std::vector<generation_request> requests_of_all_kinds() {
-  std::vector<generation_request> all;
-  const auto add = [&](float temperature) -> generation_request& {
-    const auto number = static_cast<std::uint32_t>(all.size());
-    return all.emplace_back(make_request(3 + number, 8, number, temperature));
-  };
-  add(0);
-  add(1);
-  add(0.8F).sampling.min_p = 0.05F;
-  auto& penalised = add(0.7F).sampling;
-  penalised.repetition_penalty = 1.3F, penalised.presence_penalty = 0.5F, penalised.frequency_penalty = 0.7F;
-  add(0).sampling.logit_bias = {{token_id{40}, 5.0F}, {token_id{41}, 5.0F}, {token_id{42}, -100.0F}};
-  auto& masked = add(1);
-  masked.stop.ignore_eos = false;
-  masked.stop.min_tokens = 5;
-  for (std::int32_t t = 0; t < 200; t += 2) masked.stop.stop_ids.emplace_back(t);
-  add(1).first_target = token_id{99};
-  add(0).sampling.frequency_penalty = 2;
-  add(0).speculation.rule = verification_rule::rejection;
-  // Not by the device: cut off by mass or rank, with log-probabilities, another rule, a search.
-  add(1).sampling.top_p = 0.9F;
-  add(1).sampling.top_k = 20;
-  add(0.9F).sampling.num_logprobs = 2;
-  add(0).sampling.prompt_logprobs = true;
-  add(1).speculation.rule = verification_rule::rejection;
-  add(0).speculation.rule = verification_rule::lenient;
-  add(0).beams.width = 2;
-  return all;
+TEST_F(engine_on_devices, each_memory_has_a_budget_of_its_own) {
+  emulated_gpu gpu;
+  auto apart = options("cpu", "cuda:0/reference");
+  const auto expected = answers(apart, gpu);
+  apart.memory_budget_bytes = 64 * 256; // a request of full length in one model
+  auto together = options("cpu", "cpu");
+  together.memory_budget_bytes = apart.memory_budget_bytes;
+  const auto refused =
+      engine_probe::start(together, speculation::drafter_registry::with_built_in(), gpu.opener());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("it takes 32768 bytes"), std::string::npos)
+      << refused.error().message();
+  EXPECT_EQ(answers(apart, gpu), expected) << "a request in each fits";
 }
 
 TEST_F(engine_on_devices, tokens_chosen_by_the_device_are_those_that_the_host_would_choose) {
@@ -200,7 +182,9 @@ TEST_F(engine_on_devices, tokens_chosen_by_the_device_are_those_that_the_host_wo
       auto engine = engine_probe::start(options(on_gpu ? "cuda:0/reference" : "cpu", "auto"),
                                         speculation::drafter_registry::with_built_in(), gpu.opener());
       ASSERT_TRUE(engine) << engine.error().message();
-      auto requests = requests_of_all_kinds();
+      auto requests = testing::requests_of_all_kinds();
+      requests.push_back(make_request(5, 8, 20));
+      requests.back().beams.width = 2;
       std::vector<generation> all(requests.size());
       for (std::size_t i = 0; i < all.size(); ++i) {
         requests[i].speculation.drafter = drafter;
@@ -228,8 +212,8 @@ TEST_F(engine_on_devices, a_round_brings_a_few_bytes_of_each_request_to_the_host
   constexpr std::uint32_t num_tokens = 12, vocab_bytes = 288 * sizeof(float);
   const auto bytes_for = [&](const auto& change) {
     emulated_gpu gpu;
-    auto engine = engine_probe::start(options("cuda:0", "cpu"), speculation::drafter_registry::with_built_in(),
-                                      gpu.opener());
+    auto engine = engine_probe::start(options("cuda:0", "cpu"),
+                                      speculation::drafter_registry::with_built_in(), gpu.opener());
     EXPECT_TRUE(engine) << engine.error().message();
     const auto before = gpu.runtime.num_bytes_out();
     std::vector<generation> all(2);
@@ -284,7 +268,9 @@ TEST_F(engine_on_devices, drafts_in_one_launch_are_those_of_many) {
     if (greedy) wanted.models[0].drafters[0].token_choice = config::draft_sampling::greedy;
     auto engine = engine_probe::start(wanted, speculation::drafter_registry::with_built_in(), gpu.opener());
     EXPECT_TRUE(engine) << engine.error().message();
-    auto requests = requests_of_all_kinds();
+    auto requests = testing::requests_of_all_kinds();
+    requests.push_back(make_request(5, 8, 20));
+    requests.back().beams.width = 2;
     std::vector<generation> all(requests.size());
     outcome out;
     for (std::size_t i = 0; i < all.size(); ++i) { // one by one, so that they share no rounds
@@ -295,7 +281,7 @@ TEST_F(engine_on_devices, drafts_in_one_launch_are_those_of_many) {
       out.tokens.push_back(all[i].tokens());
       out.texts.push_back(all[i].text());
     }
-    const auto counters = (*engine)->snapshot().models.at(0).drafters.at(0);
+    const auto counters = snapshot_at_rest(**engine).models.at(0).drafters.at(0);
     out.num_draft = counters.num_draft_tokens, out.num_accepted = counters.num_accepted_tokens;
     out.num_together = gpu.runtime.num_calls("cudaLaunchCooperativeKernel");
     return out;
@@ -332,7 +318,7 @@ TEST_F(engine_on_devices, fast_mode_decodes_long_prompts_by_cublaslt_and_promise
     (*engine)->submit(std::move(lossy), beside.sink());
     beside.wait();
     EXPECT_EQ(beside.last().speculation->guarantee, guarantee::lossy);
-    EXPECT_EQ((*engine)->snapshot().models.at(0).is_strict, device == "cuda:0");
+    EXPECT_EQ(snapshot_at_rest(**engine).models.at(0).is_strict, device == "cuda:0");
     return g.last().speculation->guarantee;
   };
   EXPECT_EQ(ask("cuda:0", "same", 90), guarantee::tokens);

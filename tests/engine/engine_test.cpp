@@ -64,9 +64,7 @@ TEST(engine, concurrent_requests_do_not_touch_each_other) {
     all[i].wait();
     EXPECT_EQ(all[i].tokens(), oracle(requests[i])) << "request " << i;
   }
-  // The scheduler counts a request when the verdict of its round arrives, which may be after its client's last event.
-  while ((*engine)->snapshot().models.at(0).finished_length < all.size()) std::this_thread::yield();
-  EXPECT_EQ((*engine)->snapshot().models.at(0).finished_length, all.size());
+  EXPECT_EQ(snapshot_at_rest(**engine).models.at(0).finished_length, all.size());
 }
 
 TEST(engine, a_refused_request_gets_one_event_with_the_reason) {

@@ -2,6 +2,7 @@
 
 #include "config/engine_options.hpp"
 #include "engine/engine.hpp"
+#include "tests/support/made_requests.hpp"
 
 #include <condition_variable>
 #include <memory>
@@ -11,9 +12,10 @@
 
 namespace paceline::testing {
 
-/// What one request gave, gathered from its events. Thread-safe while it grows; `wait` blocks until it is whole.
+/// What one request gave, gathered from its events. Thread-safe while it grows; `wait` blocks until it is
+/// whole.
 class generation {
-public:
+ public:
   event_sink sink() {
     return [state = state_](const token_event& event) {
       std::lock_guard lock(state->mutex);
@@ -21,7 +23,8 @@ public:
       state->tokens.insert(state->tokens.end(), event.tokens.begin(), event.tokens.end());
       state->text += event.text;
       state->logprobs.insert(state->logprobs.end(), event.logprobs.begin(), event.logprobs.end());
-      state->prompt_logprobs.insert(state->prompt_logprobs.end(), event.prompt_logprobs.begin(), event.prompt_logprobs.end());
+      state->prompt_logprobs.insert(state->prompt_logprobs.end(), event.prompt_logprobs.begin(),
+                                    event.prompt_logprobs.end());
       if (event.finish != finish_reason::none) {
         state->last = event;
         state->done = true;
@@ -46,7 +49,7 @@ public:
   token_event last() const { return locked(state_->last); }
   bool has_gap() const { return locked(state_->gap); }
 
-private:
+ private:
   struct state {
     std::mutex mutex;
     std::condition_variable changed;
@@ -76,19 +79,6 @@ inline config::engine_options hash_engine() {
   options.models.push_back(model);
   options.threads = 1;
   return options;
-}
-
-/// A request of `prompt_length` tokens that differ with `salt`.
-inline generation_request make_request(std::uint32_t prompt_length, std::uint32_t max_tokens, std::uint32_t salt = 0,
-                                       float temperature = 0) {
-  generation_request r;
-  for (std::uint32_t i = 0; i < prompt_length; ++i) r.prompt.emplace_back(static_cast<std::int32_t>((i * 7 + salt * 13) % 250));
-  r.stop.max_tokens = max_tokens;
-  r.stop.ignore_eos = true;
-  r.sampling.temperature = temperature;
-  r.sampling.seed = 1000 + salt;
-  r.speculation.drafter = "none";
-  return r;
 }
 
 } // namespace paceline::testing

@@ -148,7 +148,7 @@ TEST(overlap, the_next_group_is_drafted_for_while_the_current_one_is_verified) {
   started.decode(60);
   EXPECT_EQ(point.num_meetings(), enough_meetings);
   EXPECT_GE(num_overlaps(started.spans()), enough_meetings);
-  EXPECT_GT(started.runtime->snapshot().models.at(0).overlap_seconds, 0);
+  EXPECT_GT(snapshot_at_rest(*started.runtime).models.at(0).overlap_seconds, 0);
 }
 
 class overlap_in_advance : public ::testing::TestWithParam<config::overlap_mode> {};
@@ -165,7 +165,7 @@ TEST_P(overlap_in_advance, the_next_draft_is_made_while_this_one_is_verified) {
   started.decode(60);
   EXPECT_EQ(point.num_meetings(), enough_meetings);
   EXPECT_GE(num_overlaps(started.spans()), enough_meetings);
-  const auto counters = started.runtime->snapshot().models.at(0);
+  const auto counters = snapshot_at_rest(*started.runtime).models.at(0);
   EXPECT_GT(counters.overlap_seconds, 0);
   EXPECT_GE(counters.drafters.at(0).num_foreseen, enough_meetings);
 }
@@ -194,7 +194,7 @@ TEST(overlap, one_set_of_cores_computes_one_thing_at_a_time) {
     num_drafts += spans[i].who == activity::side::draft ? 1 : 0;
   }
   EXPECT_GT(num_drafts, 50U);
-  EXPECT_EQ(started.runtime->snapshot().models.at(0).overlap_seconds, 0);
+  EXPECT_EQ(snapshot_at_rest(*started.runtime).models.at(0).overlap_seconds, 0);
 }
 
 } // namespace

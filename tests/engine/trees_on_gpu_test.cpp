@@ -4,6 +4,7 @@
 #include "engine/snapshot.hpp"
 #include "tests/engine/emulated_gpu.hpp"
 #include "tests/engine/generation.hpp"
+#include "tests/support/scratch_folder.hpp"
 #include "tests/support/test_drafters.hpp"
 #include "tests/support/tiny_model.hpp"
 
@@ -11,7 +12,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <unistd.h>
 
 namespace paceline {
 namespace {
@@ -49,12 +49,10 @@ test::next_token read_from(std::shared_ptr<const texts> all) {
 
 class trees_on_gpu : public ::testing::Test {
  protected:
-  trees_on_gpu()
-      : path_(std::filesystem::temp_directory_path() / ("trees-" + std::to_string(getpid()) + ".gguf")) {
+  trees_on_gpu() {
     test::make_tiny_gguf({.arch = model::architecture::gemma3, .type = device::tensor_type::q4_0})
         .write(path_);
   }
-  ~trees_on_gpu() override { std::filesystem::remove(path_); }
 
   /// Drafters "tree" and "twins" know the texts; "same", of a model that is the target's, has none but its
   /// own.
@@ -131,7 +129,7 @@ class trees_on_gpu : public ::testing::Test {
       return {};
     }
     const auto out = replies(**engine, gpu, requests, drafter);
-    counters_ = (*engine)->snapshot().models.at(0);
+    counters_ = snapshot_at_rest(**engine).models.at(0);
     return out;
   }
   void remember(const std::vector<generation_request>& requests, const std::vector<said>& replies) {
@@ -142,7 +140,8 @@ class trees_on_gpu : public ::testing::Test {
     }
   }
 
-  std::filesystem::path path_;
+  test::scratch_folder folder_;
+  std::filesystem::path path_ = folder_ / "tiny.gguf";
   std::shared_ptr<texts> texts_ = std::make_shared<texts>();
   model_counters counters_; ///< of the engine that ended last
 };
@@ -204,9 +203,9 @@ TEST_F(trees_on_gpu, leave_cells_that_dialogues_go_on_from) {
       next[i].stop.max_tokens = 10;
       next[i].stop.min_tokens = 0;
     }
-    const auto hits = (*engine)->snapshot().models.at(0).pools.at(0).prefix_hit_tokens;
+    const auto hits = snapshot_at_rest(**engine).models.at(0).pools.at(0).prefix_hit_tokens;
     second[drafted] = replies(**engine, gpu, next, drafter);
-    EXPECT_GT((*engine)->snapshot().models.at(0).pools.at(0).prefix_hit_tokens, hits + 40);
+    EXPECT_GT(snapshot_at_rest(**engine).models.at(0).pools.at(0).prefix_hit_tokens, hits + 40);
     if (drafted) continue;
     remember(asked, first);
     remember(next, second[0]);

@@ -30,7 +30,8 @@ class chain_plans : public testing::Test {
   /// The stages, a letter each: s, small and at once; S, small after all have met; b and B, all blocks'.
   std::string waits() {
     std::string out;
-    for (const chain_stage& stage : plan()->stages)
+    const auto planned = plan();
+    for (const chain_stage& stage : planned->stages)
       out += stage.is_small ? (stage.waits ? 'S' : 's') : (stage.waits ? 'B' : 'b');
     return out;
   }

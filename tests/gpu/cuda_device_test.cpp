@@ -2,12 +2,17 @@
 
 #include "gpu/emulation/emulated_runtime.hpp"
 #include "gpu/open_device.hpp"
+#include "runtime/device/op_elementwise.hpp"
+#include "runtime/device/ops.hpp"
+#include "runtime/device/stream.hpp"
 #include "tests/support/stored_tensors.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <new>
 #include <stdexcept>
+#include <string>
 
 namespace paceline::gpu {
 namespace {
@@ -41,6 +46,42 @@ TEST(open_device, tells_why_there_is_no_gpu) {
   EXPECT_EQ(opened.error().message().find("device cuda:200: "), 0U) << opened.error().message();
 }
 
+/// Launches that started early of a program with three, one behind the other.
+std::uint64_t num_early_of_three(int compute_capability, launch_start earliest) {
+  emulation::emulated_runtime runtime;
+  runtime.have_compute_capability(compute_capability);
+  const auto gpu = *cuda_device::open(runtime, 0, arithmetic::reference, {.earliest = earliest});
+  const auto buffer = gpu->allocate(4 * sizeof(float));
+  auto* const values = reinterpret_cast<float*>(buffer->data());
+  const auto done = gpu->make_stream("s", 0)->submit("add", {}, [&](device::ops& ops) {
+    for (int i = 0; i < 3; ++i) ops.gather({values, 1, values + 1, 1, nullptr, 1, 1});
+  });
+  done.wait();
+  EXPECT_FALSE(done.failure()) << done.failure()->message();
+  return runtime.num_early();
+}
+
+TEST(cuda_device, launches_start_early_where_the_gpu_knows_how_and_nobody_is_against_it) {
+  EXPECT_EQ(num_early_of_three(90, launch_start::early), 2U);
+  EXPECT_EQ(num_early_of_three(120, launch_start::early), 2U);
+  EXPECT_EQ(num_early_of_three(89, launch_start::early), 0U);
+  EXPECT_EQ(num_early_of_three(90, launch_start::at_end), 0U);
+}
+
+TEST(open_device, takes_the_start_of_launches_from_the_environment) {
+  if (!built_with_cuda()) GTEST_SKIP() << "built without CUDA";
+  for (const char* value : {"", "0", "1", "often"}) {
+    setenv("PACELINE_CUDA_EARLY_STARTS", value, 1);
+    const auto opened = open_device(200, arithmetic::sixteen_bit);
+    unsetenv("PACELINE_CUDA_EARLY_STARTS");
+    ASSERT_FALSE(opened);
+    const bool is_known = std::string(value) != "often";
+    EXPECT_EQ(opened.error().code(), is_known ? errc::unsupported : errc::invalid_argument) << value;
+    EXPECT_EQ(opened.error().message().find("PACELINE_CUDA_EARLY_STARTS: \"often\"") == std::string::npos,
+              is_known);
+  }
+}
+
 TEST(cuda_device, pack_reports_every_byte_once_and_in_order) {
   emulation::emulated_runtime runtime;
   const auto gpu = *cuda_device::open(runtime, 0);
@@ -59,7 +100,7 @@ TEST(cuda_device, packing_for_streams_reports_every_byte_and_takes_little_more_r
   const auto gpu = *cuda_device::open(runtime, 0, arithmetic::sixteen_bit);
   std::mt19937 random(1);
   for (const tensor_type type :
-       {tensor_type::q8_0, tensor_type::q4_k, tensor_type::bf16, tensor_type::q5_1}) {
+       {tensor_type::q8_0, tensor_type::q4_k, tensor_type::bf16, tensor_type::q5_1, tensor_type::f8_e4m3}) {
     const std::uint32_t num_cols = type == tensor_type::bf16 ? 16384 : 4096;
     const auto tensor = testing_support::random_tensor(type, 287, num_cols, random);
     std::vector<std::span<const std::byte>> parts;
@@ -130,6 +171,19 @@ TEST(cuda_device, a_buffer_takes_bytes_within_its_range_only) {
   EXPECT_THROW(buffer->fill(99, 2, std::byte{0}), std::logic_error);
   runtime.fail("cudaMalloc", 0, failure_kind::out_of_memory);
   EXPECT_THROW(gpu->allocate(100), std::bad_alloc);
+}
+
+TEST(cuda_device, leaves_a_tenth_of_what_is_free) {
+  emulation::emulated_runtime runtime;
+  const auto gpu = *cuda_device::open(runtime, 0);
+  runtime.have_free(1000);
+  const auto space = gpu->cell_memory();
+  ASSERT_TRUE(space);
+  EXPECT_EQ(space->name, "cuda:0");
+  EXPECT_EQ(space->bytes_for_cells, 900U);
+  EXPECT_TRUE(space->taken_whole);
+  runtime.fail("cudaMemGetInfo", 0, failure_kind::device_lost);
+  EXPECT_EQ(gpu->cell_memory().error().code(), errc::device_lost);
 }
 
 TEST(emulated_gpu, memory_is_closed_to_the_host) {

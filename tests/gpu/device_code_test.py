@@ -12,9 +12,12 @@ FLAGS = os.environ.get("PACELINE_NVCC_FLAGS", "").split(",")
 pytestmark = pytest.mark.skipif(not NVCC, reason="there is no nvcc")
 
 
-def ptx_of(source, tmp_path):
+KERNELS = os.path.join(ROOT, "gpu/kernels/device_kernels.cu")
+
+
+def ptx_of(source, tmp_path, arch="sm_90"):
     out = tmp_path / "kernels.ptx"
-    subprocess.run([NVCC, *FLAGS, "-arch=sm_90", "-ptx", str(source), "-o", str(out)], check=True)
+    subprocess.run([NVCC, *FLAGS, f"-arch={arch}", "-ptx", str(source), "-o", str(out)], check=True)
     return out.read_text()
 
 
@@ -35,7 +38,7 @@ def holes(body):
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
-    return entries(ptx_of(os.path.join(ROOT, "gpu/kernels/device_kernels.cu"), tmp_path_factory.mktemp("ptx")))
+    return entries(ptx_of(KERNELS, tmp_path_factory.mktemp("ptx")))
 
 
 def test_every_kernel_is_there(kernels):
@@ -78,7 +81,7 @@ def streamed(kernels):
 
 
 def test_streamed_products_use_the_tensor_core_and_asynchronous_copies(kernels):
-    assert len(streamed(kernels)) == 9
+    assert len(streamed(kernels)) == 10
     for name, body in streamed(kernels).items():
         assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in body, name
         assert "cp.async.cg.shared.global" in body and "cp.async.wait_group" in body, name
@@ -114,3 +117,84 @@ def test_blocks_of_a_chain_meet_by_one_counter_and_read_what_others_wrote(kernel
         for how, what in re.findall(rf"\t(\S+)\s+{address}, ([^;]+);", body):
             assert how == "mov.u64" and what.startswith("_Z"), (how, what)
     assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in body and "cp.async.cg.shared.global" in body
+
+
+def name_of(mangled):
+    return re.match(r"_ZN8paceline3gpu6on_gpu\d+([a-z0-9_]+)E", mangled).group(1)
+
+
+def turns(kernels):
+    """Kernels that wait for the one ahead themselves, and the others."""
+    text = open(os.path.join(ROOT, "gpu/kernels/params.hpp")).read()
+    rule = re.search(r"constexpr bool takes_turns.*?\n\}", text, re.S).group(0)
+    without = set(re.findall(r"kernel_id::(\w+)", rule))
+    assert "pack_weights" in without and "return false;\n  default:\n    return true;" in rule
+    named = {name_of(k): b for k, b in kernels.items()}
+    assert without < named.keys()
+    return {n: b for n, b in named.items() if n not in without}, {n: named[n] for n in without}
+
+
+def test_kernels_that_take_turns_let_the_next_begin_and_wait_and_no_others(kernels):
+    taking, others = turns(kernels)
+    for name, body in taking.items():
+        assert "griddepcontrol.launch_dependents" in body, name
+        assert "griddepcontrol.wait" in body, name
+    assert not [n for n, b in others.items() if "griddepcontrol" in b]
+
+
+def before_the_wait(body):
+    """Instructions on the ways from a kernel's beginning to the wait; among them "ret;" if a way leads past it."""
+    lines = [l.strip() for l in body.split("\n")]
+    lines = [l for l in lines if l and not l.startswith(("//", ".loc", ".reg", "{", "}"))]
+    labels = {l[:-1]: i for i, l in enumerate(lines) if l.endswith(":")}
+    found, seen, ways = [], set(), [0]
+    while ways:
+        at = ways.pop()
+        while at not in seen:
+            seen.add(at)
+            line = lines[at]
+            if line == "griddepcontrol.wait;":
+                break
+            assert "brx" not in line, "a jump by a table is not followed"
+            found.append(line)
+            jump = re.search(r"\bbra(?:\.uni)?\s+(\S+);", line)
+            if jump:
+                ways.append(labels[jump.group(1)])
+            if line.startswith(("ret;", "exit;", "trap;")) or (jump and not line.startswith("@")):
+                break
+            at += 1
+    return found
+
+
+def accesses(lines):
+    return set(re.findall(r"\b(?:ld|st|atom|red)\.(?!param)\S*|\bcp\.async\S*", "\n".join(lines)))
+
+
+def test_every_way_through_a_kernel_that_takes_turns_leads_to_the_wait(kernels):
+    taking, others = turns(kernels)
+    assert len(taking) > 30
+    for name, body in taking.items():
+        if name != "probe_turns":  # the test of what happens otherwise
+            assert "ret;" not in before_the_wait(body), name
+    assert "ret;" in before_the_wait(others["pack_weights"])
+
+
+def test_nothing_is_read_or_written_before_the_wait(kernels):
+    taking, _ = turns(kernels)
+    for name, body in taking.items():
+        if not name.startswith("stream_") and name != "probe_turns":
+            assert not accesses(before_the_wait(body)), name
+
+
+def test_streamed_products_ask_for_weights_before_they_wait_and_for_nothing_else(kernels):
+    for name, body in streamed(kernels).items():
+        found = accesses(before_the_wait(body))
+        assert "cp.async.cg.shared.global" in found, name
+        of_rows = {a for a in found if "bf16" in name and a.startswith("ld.global")}  # their multipliers
+        assert found - of_rows <= {"cp.async.cg.shared.global", "cp.async.commit_group;"}, name
+
+
+def test_older_gpus_have_none_of_it(tmp_path):
+    older = entries(ptx_of(KERNELS, tmp_path, "sm_80"))
+    assert len(older) > 30
+    assert not [k for k, b in older.items() if "griddepcontrol" in b]

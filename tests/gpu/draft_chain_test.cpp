@@ -1,14 +1,18 @@
 // Drafts that a GPU makes in one launch: tokens, and the cells they leave, to the bit those of drafts made
 // pass by pass on the same GPU.
 #include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/model_source.hpp"
 #include "runtime/model/transformer_loader.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"
 #include "tests/gpu/tested_device.hpp"
+#include "tests/support/scratch_folder.hpp"
 #include "tests/support/tensor_compare.hpp"
+#include "tests/support/tiny_hf_model.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <tuple>
 
 namespace paceline::gpu {
@@ -70,12 +74,7 @@ class draft_chains : public gpu_test,
     if (device::traits_of(options.type)->block_values == 256)
       options.hidden_size = options.ffn_size = 256, options.head_dim = 64;
     if (options.type == tensor_type::q8_0) options.ffn_size = 320; // two splits
-    bytes_ = test::make_tiny_gguf(options).build();
-    file_.emplace(*model::gguf_file::parse(bytes_, "tiny.gguf"));
-    const auto config = *model::read_gguf_config(*file_);
-    const auto source = *model::read_gguf_weights(*file_, config);
-    model_ = *model::load_transformer(config, source, gpu_->weights(), gpu_->buffers(),
-                                      {.kv_type = cells, .num_threads = 1, .progress = {}});
+    options.type == tensor_type::f8_e4m3 ? load_fp8(options, cells) : load_gguf(options, cells);
     by_passes_ = std::make_unique<pass_by_pass>(*model_);
     for (const bool in_chains : {false, true}) make_drafting(in_chains, false);
   }
@@ -85,6 +84,25 @@ class draft_chains : public gpu_test,
     by_passes_.reset();
     model_.reset();
     gpu_test::TearDown();
+  }
+
+  void load_gguf(const test::tiny_model& options, kv_type cells) {
+    bytes_ = test::make_tiny_gguf(options).build();
+    file_.emplace(*model::gguf_file::parse(bytes_, "tiny.gguf"));
+    const auto config = *model::read_gguf_config(*file_);
+    load(config, *model::read_gguf_weights(*file_, config), cells);
+  }
+  void load_fp8(test::tiny_model options, kv_type cells) {
+    options.type = tensor_type::f32;
+    options.hidden_size = 192, options.head_dim = 32, options.ffn_size = 320;
+    const test::scratch_folder folder; // the file stays mapped
+    test::write_tiny_hf(options, folder.path(), 1, {test::fp8_scales::blocks});
+    const auto source = *model::open_model(folder.path());
+    load(source.config, source.weights, cells);
+  }
+  void load(const model::model_config& config, const model::weights_source& source, kv_type cells) {
+    model_ = *model::load_transformer(config, source, gpu_->weights(), gpu_->buffers(),
+                                      {.kv_type = cells, .num_threads = 1, .progress = {}});
   }
 
   void make_drafting(bool in_chains, bool greedy) {
@@ -301,7 +319,8 @@ const auto small_models = testing::Values(std::tuple(architecture::llama, tensor
 INSTANTIATE_TEST_SUITE_P(small_models, draft_chains, small_models, name_of);
 INSTANTIATE_TEST_SUITE_P(small_models, draft_chains_of_many, small_models, name_of);
 INSTANTIATE_TEST_SUITE_P(wide_model, draft_chains,
-                         testing::Values(std::tuple(architecture::llama, tensor_type::q6_k, kv_type::f16)),
+                         testing::Values(std::tuple(architecture::llama, tensor_type::q6_k, kv_type::f16),
+                                         std::tuple(architecture::qwen3, tensor_type::f8_e4m3, kv_type::q8)),
                          name_of);
 
 } // namespace

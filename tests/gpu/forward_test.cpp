@@ -245,6 +245,7 @@ TEST_P(gpu_forward, brings_the_paths_that_it_chooses_in_line_without_the_host) {
   if (const auto moved = num_launches(kernel_id::kv_commit)) {
     EXPECT_EQ(*moved, 4U) << "once a pass, for all layers and requests";
     EXPECT_EQ(num_launches(kernel_id::kv_copy), 0U);
+    EXPECT_GT(*num_early_launches(), 5 * *num_launches(kernel_id::kv_write)) << "most of a layer's";
   }
 }
 

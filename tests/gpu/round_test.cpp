@@ -4,6 +4,7 @@
 #include "runtime/scheduling/round_runner.hpp"
 #include "tests/gpu/tested_device.hpp"
 #include "tests/support/cpu_model.hpp"
+#include "tests/support/made_requests.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <map>
@@ -155,44 +156,8 @@ class gpu_rounds : public gpu_test {
   std::unique_ptr<model::transformer> there_;
 };
 
-/// Requests of every kind that a device decides, and some that it does not.
-std::vector<generation_request> requests_of_all_kinds() {
-  std::vector<generation_request> all;
-  const auto add = [&](float temperature) -> generation_request& {
-    const auto number = static_cast<std::int32_t>(all.size());
-    auto& request = all.emplace_back();
-    for (std::int32_t i = 0; i < 2 + number % 5; ++i)
-      request.prompt.emplace_back((i * 7 + number * 13) % 250);
-    request.stop.max_tokens = 9;
-    request.stop.ignore_eos = true;
-    request.sampling.temperature = temperature;
-    request.sampling.seed = 1000 + static_cast<std::uint64_t>(number);
-    return request;
-  };
-  add(0);
-  add(1);
-  add(0.8F).sampling.min_p = 0.05F;
-  auto& penalised = add(0.7F).sampling;
-  penalised.repetition_penalty = 1.3F, penalised.presence_penalty = 0.5F, penalised.frequency_penalty = 0.7F;
-  add(0).sampling.logit_bias = {{token_id{40}, 5.0F}, {token_id{41}, 5.0F}, {token_id{42}, -100.0F}};
-  auto& masked = add(1).stop;
-  masked.min_tokens = 5;
-  for (std::int32_t t = 0; t < 288; t += 2) masked.stop_ids.emplace_back(t);
-  add(1).first_target = token_id{99};
-  add(0).sampling.frequency_penalty = 2;
-  add(0).speculation.rule = verification_rule::rejection;
-  // Not by the device.
-  add(1).sampling.top_p = 0.9F;
-  add(1).sampling.top_k = 20;
-  add(0.9F).sampling.num_logprobs = 2;
-  add(0).sampling.prompt_logprobs = true;
-  add(1).speculation.rule = verification_rule::rejection;
-  add(0).speculation.rule = verification_rule::lenient;
-  return all;
-}
-
 TEST_F(gpu_rounds, say_what_the_cpu_says_whoever_decides) {
-  const auto requests = requests_of_all_kinds();
+  const auto requests = testing::requests_of_all_kinds();
   const auto plain = answers(false, requests, nullptr);
   enum class drafts { none, chains, trees, looked_at };
   for (const auto how : {drafts::none, drafts::chains, drafts::trees, drafts::looked_at}) {
@@ -214,10 +179,8 @@ TEST_F(gpu_rounds, say_what_the_cpu_says_whoever_decides) {
 }
 
 TEST_F(gpu_rounds, move_the_cells_of_accepted_trees_where_they_are_decided) {
-  auto by_device = requests_of_all_kinds();
-  std::vector<generation_request> by_host(by_device.begin() + 9, by_device.end());
-  by_device.resize(9);
-  for (auto* const requests : {&by_device, &by_host}) {
+  const auto by_device = testing::requests_for_the_device(), by_host = testing::requests_for_the_host();
+  for (const auto* const requests : {&by_device, &by_host}) {
     const auto plain = answers(false, *requests, nullptr);
     informed_drafter drafter(true, 0);
     for (std::size_t i = 0; i < plain.size(); ++i) drafter.answers[request_id{i}] = plain[i].tokens;

@@ -241,27 +241,18 @@ TEST_P(fast_forward, passes_of_few_rows_go_on_as_in_strict_mode) {
   EXPECT_FALSE(same_bits(expected, in_passes(rows, {75}))) << "the sums of cuBLASLt";
 }
 
-INSTANTIATE_TEST_SUITE_P(models, sixteen_bit_forward,
-                         testing::Values(std::tuple(architecture::llama, tensor_type::q8_0),
-                                         std::tuple(architecture::qwen2, tensor_type::q4_0),
-                                         std::tuple(architecture::qwen3, tensor_type::bf16),
-                                         std::tuple(architecture::gemma3, tensor_type::q4_1),
-                                         std::tuple(architecture::llama, tensor_type::q6_k)),
-                         [](const auto& test) {
-                           return std::string(to_string(std::get<0>(test.param))) + "_" +
-                                  std::string(device::traits_of(std::get<1>(test.param))->name);
-                         });
+const auto some_models = testing::Values(
+    std::tuple(architecture::llama, tensor_type::q8_0), std::tuple(architecture::qwen2, tensor_type::q4_0),
+    std::tuple(architecture::qwen3, tensor_type::bf16), std::tuple(architecture::gemma3, tensor_type::q4_1),
+    std::tuple(architecture::llama, tensor_type::q6_k));
 
-INSTANTIATE_TEST_SUITE_P(models, fast_forward,
-                         testing::Values(std::tuple(architecture::llama, tensor_type::q8_0),
-                                         std::tuple(architecture::qwen2, tensor_type::q4_0),
-                                         std::tuple(architecture::qwen3, tensor_type::bf16),
-                                         std::tuple(architecture::gemma3, tensor_type::q4_1),
-                                         std::tuple(architecture::llama, tensor_type::q6_k)),
-                         [](const auto& test) {
-                           return std::string(to_string(std::get<0>(test.param))) + "_" +
-                                  std::string(device::traits_of(std::get<1>(test.param))->name);
-                         });
+std::string name_of(const testing::TestParamInfo<std::tuple<architecture, tensor_type>>& test) {
+  return std::string(to_string(std::get<0>(test.param))) + "_" +
+         std::string(device::traits_of(std::get<1>(test.param))->name);
+}
+
+INSTANTIATE_TEST_SUITE_P(models, sixteen_bit_forward, some_models, name_of);
+INSTANTIATE_TEST_SUITE_P(models, fast_forward, some_models, name_of);
 
 } // namespace
 } // namespace paceline::gpu

@@ -43,6 +43,40 @@ TEST(stream_graphs, give_what_programs_ask_for_in_every_order_of_two_streams_com
   }
 }
 
+TEST(stream_graphs, of_launches_that_start_early_are_right_in_every_order_of_two_streams_commands) {
+  const auto orders =
+      interleavings(pick_commands + 2 + fetch_commands + end_commands, pick_commands + 1 + end_commands);
+  ASSERT_EQ(orders.size(), 495U);
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    scripted_runtime runtime;
+    rows_on_gpu data(runtime);
+    auto first = data.gpu->make_stream("first", 0), second = data.gpu->make_stream("second", 0);
+    std::vector<float> got(width);
+    const auto move = [&](device::ops& ops, std::size_t to, std::size_t from) {
+      ops.gather({data.slot(to), width, data.slot(from), width, nullptr, 1, width});
+    };
+    for (std::uint32_t row = 1; row < 4; ++row) { // as it comes, as a graph, and as that changed
+      if (row == 3) runtime.follow(orders[i]);
+      const auto done = first->submit("relay", {}, [&](device::ops& ops) {
+        data.pick(ops, data.slot(0), row);
+        move(ops, 1, 0);
+        move(ops, 0, 1);
+        data.fetch(ops, got, data.slot(0));
+      });
+      const auto other = second->submit("move", {}, [&](device::ops& ops) {
+        data.pick(ops, data.slot(2), 7 - row);
+        move(ops, 3, 2);
+      });
+      done.wait(), other.wait();
+      ASSERT_FALSE(done.failure() || other.failure()) << "order " << i;
+      ASSERT_EQ(got, row_of(static_cast<float>(row))) << "order " << i;
+      first->submit("fetch", {}, [&](device::ops& ops) { data.fetch(ops, got, data.slot(3)); }).wait();
+      ASSERT_EQ(got, row_of(static_cast<float>(7 - row))) << "order " << i;
+    }
+    ASSERT_EQ(runtime.num_early(), 3U * (3 + 1)) << "three of the relay's, one of the other's";
+  }
+}
+
 // The producer picks a row, and another one that is nobody's business; the consumer fetches what was picked.
 // Its first command is the wait for the producer's end. All three programs are graphs.
 constexpr std::size_t picked_by = pick_commands + end_commands, of_producer = 2 * picked_by;

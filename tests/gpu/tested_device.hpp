@@ -38,6 +38,10 @@ inline std::optional<std::uint32_t> num_graph_launches() { return num_calls("cud
 /// Launches of `kernel` on the device made last, those of graphs among them; none where nobody counts.
 std::optional<std::uint64_t> num_launches(kernel_id kernel);
 
+/// Launches that were to start before the one ahead had ended, on the device made last; none where nobody
+/// counts.
+std::optional<std::uint64_t> num_early_launches();
+
 /// Arrays on a GPU and ops on them, for tests that compare with the host's references.
 class gpu_test : public testing::Test {
  protected:

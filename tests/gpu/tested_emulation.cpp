@@ -14,7 +14,7 @@ std::unique_ptr<emulation::emulated_runtime> runtime; // outlives the device of 
 
 std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t seed, arithmetic products) {
   runtime = std::make_unique<emulation::emulated_runtime>(seed);
-  auto opened = cuda_device::open(*runtime, 0, products);
+  auto opened = cuda_device::open(*runtime, 0, products, {.is_timed = true});
   if (!opened) throw std::runtime_error(opened.error().message());
   return *std::move(opened);
 }
@@ -26,6 +26,8 @@ runtime_api* tested_runtime() { return runtime.get(); }
 void fail_next(const char* function) { runtime->fail(function, 0, failure_kind::other); }
 
 std::optional<std::uint32_t> num_calls(const char* function) { return runtime->num_calls(function); }
+
+std::optional<std::uint64_t> num_early_launches() { return runtime->num_early(); }
 
 std::optional<std::uint64_t> num_launches(kernel_id kernel) { return runtime->num_launches(kernel); }
 

@@ -16,6 +16,8 @@ void fail_next(const char*) {}
 
 std::optional<std::uint32_t> num_calls(const char*) { return std::nullopt; }
 
+std::optional<std::uint64_t> num_early_launches() { return std::nullopt; }
+
 std::optional<std::uint64_t> num_launches(kernel_id) { return std::nullopt; }
 
 } // namespace paceline::gpu

@@ -1,4 +1,5 @@
 #include "server/event_log.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #include <boost/json/parse.hpp>
 #include <gtest/gtest.h>
@@ -9,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
-#include <unistd.h>
 
 namespace paceline::server {
 namespace {
@@ -24,8 +24,8 @@ std::string lines_of(const std::string& path) {
 }
 
 struct log_file {
-  std::string path = testing::TempDir() + "event_log_" + std::to_string(getpid());
-  ~log_file() { std::filesystem::remove(path); }
+  test::scratch_folder folder;
+  std::string path = folder / "events";
 };
 
 TEST(event_log, text_lines_have_time_level_message_and_fields) {
@@ -80,7 +80,6 @@ TEST(event_log, a_file_that_was_moved_away_is_made_anew) {
   log->write(log_level::info, "second");
   EXPECT_NE(lines_of(file.path).find("second"), std::string::npos);
   EXPECT_NE(lines_of(file.path + ".1").find("first"), std::string::npos);
-  std::filesystem::remove(file.path + ".1");
 }
 
 TEST(event_log, a_file_that_cannot_be_opened_is_an_error_that_names_it) {

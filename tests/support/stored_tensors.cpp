@@ -48,14 +48,21 @@ void fill_floats(stored_tensor& tensor, std::mt19937& random) {
   }
 }
 
-void fill_f16_fields(stored_tensor& tensor, std::mt19937& random) {
+void fill_scales(stored_tensor& tensor, std::mt19937& random) {
   std::normal_distribution<float> normal(0, 0.01f);
-  for (std::size_t at = 0; at < tensor.bytes.size(); at += device::traits_of(tensor.type)->block_bytes)
-    for (const std::size_t field : f16_fields(tensor.type)) {
-      const unsigned kind = random() % 16;
-      const float value = kind == 0 ? 0.0f : kind == 1 ? normal(random) * 0x1p-12f : normal(random);
-      put_u16(&tensor.bytes[at + field], device::f16_of_float(value));
+  const auto any = [&] {
+    const unsigned kind = random() % 16;
+    return kind == 0 ? 0.0f : kind == 1 ? normal(random) * 0x1p-12f : normal(random);
+  };
+  for (std::size_t at = 0; at < tensor.bytes.size(); at += device::traits_of(tensor.type)->block_bytes) {
+    if (tensor.type == tensor_type::f8_e4m3) {
+      const float scale = any();
+      std::memcpy(&tensor.bytes[at], &scale, sizeof scale);
+      continue;
     }
+    for (const std::size_t field : f16_fields(tensor.type))
+      put_u16(&tensor.bytes[at + field], device::f16_of_float(any()));
+  }
 }
 
 stored_tensor empty_tensor(tensor_type type, std::uint32_t num_rows, std::uint32_t num_cols) {
@@ -69,6 +76,7 @@ stored_tensor empty_tensor(tensor_type type, std::uint32_t num_rows, std::uint32
 
 std::vector<std::uint32_t> some_widths(tensor_type type) {
   if (device::traits_of(type)->block_values == 256) return {256, 768, 1536};
+  if (type == tensor_type::f8_e4m3) return {64, 192, 576};
   if (device::quantised_traits_of(type)) return {32, 96, 576};
   return {32, 65, 576};
 }
@@ -76,12 +84,12 @@ std::vector<std::uint32_t> some_widths(tensor_type type) {
 stored_tensor random_tensor(tensor_type type, std::uint32_t num_rows, std::uint32_t num_cols,
                             std::mt19937& random) {
   stored_tensor tensor = empty_tensor(type, num_rows, num_cols);
-  if (!device::quantised_traits_of(type)) {
+  if (device::traits_of(type)->block_values == 1) {
     fill_floats(tensor, random);
     return tensor;
   }
   for (std::byte& byte : tensor.bytes) byte = static_cast<std::byte>(random() & 0xffU);
-  fill_f16_fields(tensor, random);
+  fill_scales(tensor, random);
   return tensor;
 }
 
@@ -89,7 +97,7 @@ stored_tensor filled_tensor(tensor_type type, std::uint32_t num_rows, std::uint3
                             std::mt19937& random) {
   stored_tensor tensor = empty_tensor(type, num_rows, num_cols);
   std::fill(tensor.bytes.begin(), tensor.bytes.end(), fill);
-  fill_f16_fields(tensor, random);
+  fill_scales(tensor, random);
   return tensor;
 }
 

@@ -13,11 +13,12 @@
 namespace paceline::testing_support {
 
 inline constexpr std::array all_tensor_types{
-    device::tensor_type::f32,  device::tensor_type::f16,    device::tensor_type::bf16,
-    device::tensor_type::q4_0, device::tensor_type::q4_1,   device::tensor_type::q5_0,
-    device::tensor_type::q5_1, device::tensor_type::q8_0,   device::tensor_type::q2_k,
-    device::tensor_type::q3_k, device::tensor_type::q4_k,   device::tensor_type::q5_k,
-    device::tensor_type::q6_k, device::tensor_type::iq4_nl, device::tensor_type::iq4_xs};
+    device::tensor_type::f32,    device::tensor_type::f16,    device::tensor_type::bf16,
+    device::tensor_type::q4_0,   device::tensor_type::q4_1,   device::tensor_type::q5_0,
+    device::tensor_type::q5_1,   device::tensor_type::q8_0,   device::tensor_type::q2_k,
+    device::tensor_type::q3_k,   device::tensor_type::q4_k,   device::tensor_type::q5_k,
+    device::tensor_type::q6_k,   device::tensor_type::iq4_nl, device::tensor_type::iq4_xs,
+    device::tensor_type::f8_e4m3};
 
 /// A tensor with its bytes.
 struct stored_tensor {
@@ -32,17 +33,19 @@ struct stored_tensor {
 /// Widths a row of `type` may have, odd multiples of its block among them.
 std::vector<std::uint32_t> some_widths(device::tensor_type type);
 
-/// Normal values; or any codes and integer scales, with float16 scales of either sign, a zero and subnormals
-/// among them.
+/// Normal values; or any codes and integer scales, with float16 scales (of F8_E4M3 float32 ones) of either
+/// sign, a zero and small ones among them.
 stored_tensor random_tensor(device::tensor_type type, std::uint32_t num_rows, std::uint32_t num_cols,
                             std::mt19937& random);
 
-/// As random_tensor of a quantised type, with all codes and integer scales made of the byte `fill`.
+/// As random_tensor of a quantised type or F8_E4M3, with all codes and integer scales made of the byte
+/// `fill`.
 stored_tensor filled_tensor(device::tensor_type type, std::uint32_t num_rows, std::uint32_t num_cols,
                             std::byte fill, std::mt19937& random);
 
 /// Whether `parts`, one after the other, are all of `bytes`, each where it lies there.
-inline bool are_in_order(std::span<const std::span<const std::byte>> parts, std::span<const std::byte> bytes) {
+inline bool are_in_order(std::span<const std::span<const std::byte>> parts,
+                         std::span<const std::byte> bytes) {
   const std::byte* next = bytes.data();
   for (const auto& part : parts) {
     if (part.data() != next) return false;

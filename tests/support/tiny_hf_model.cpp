@@ -1,11 +1,13 @@
 #include "tests/support/tiny_hf_model.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/device/float16.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <span>
 #include <sstream>
 #include <utility>
 
@@ -81,6 +83,67 @@ std::vector<std::byte> hf_data(const gguf_builder::tensor& tensor, const tiny_mo
   return tensor.data;
 }
 
+/// Of config.json, as those who make such checkpoints write it.
+const char* quantisation_member(fp8_scales scales) {
+  switch (scales) {
+  case fp8_scales::blocks:
+    return R"(,"quantization_config":{"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic",
+              "weight_block_size":[128,128],"modules_to_not_convert":["lm_head"]})";
+  case fp8_scales::rows:
+    return R"(,"quantization_config":{"quant_method":"compressed-tensors","format":"float-quantized","config_groups":
+              {"group_0":{"targets":["Linear"],"weights":{"num_bits":8,"type":"float","strategy":"channel",
+              "symmetric":true,"dynamic":false},"input_activations":{"num_bits":8,"type":"float","dynamic":true}}},
+              "ignore":["lm_head"],"kv_cache_scheme":null})";
+  case fp8_scales::one:
+    return R"(,"quantization_config":{"quant_method":"fp8","activation_scheme":"static"})";
+  case fp8_scales::none:
+    break;
+  }
+  return "";
+}
+
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// An F32 matrix as checkpoints of FP8 have those that are not: BF16.
+void add_brief(safetensors_builder& shard, const std::string& name, const std::vector<std::uint64_t>& shape,
+               const std::vector<std::byte>& data, bool decoded) {
+  std::vector<float> values(data.size() / sizeof(float));
+  std::memcpy(values.data(), data.data(), data.size());
+  std::vector<std::uint16_t> brief;
+  for (float& value : values) {
+    brief.push_back(device::bf16_of_float(value));
+    value = device::float_of_bf16(brief.back());
+  }
+  if (decoded)
+    shard.add(name, "F32", shape, bytes_of(values));
+  else
+    shard.add(name, "BF16", shape, bytes_of(brief));
+}
+
+/// An F32 matrix, as FP8.
+void add_fp8(safetensors_builder& shard, const std::string& name, const std::vector<std::uint64_t>& shape,
+             const std::vector<std::byte>& data, const tiny_fp8& fp8) {
+  std::vector<float> values(data.size() / sizeof(float));
+  std::memcpy(values.data(), data.data(), data.size());
+  const fp8_matrix made = quantise_fp8(values, shape[0], shape[1], fp8.scales);
+  if (fp8.decoded) {
+    shard.add(name, "F32", shape, bytes_of(made.values));
+    return;
+  }
+  shard.add(name, "F8_E4M3", shape, made.codes);
+  std::vector<std::uint16_t> brief;
+  for (const float scale : made.scales) brief.push_back(device::bf16_of_float(scale));
+  if (fp8.scales == fp8_scales::rows)
+    shard.add(name + "_scale", "BF16", made.scale_shape, bytes_of(brief));
+  else
+    shard.add(name + (fp8.scales == fp8_scales::blocks ? "_scale_inv" : "_scale"), "F32", made.scale_shape,
+              bytes_of(made.scales));
+}
+
 std::string shard_name(std::size_t shard, std::size_t num_shards) {
   if (num_shards == 1) return "model.safetensors";
   return "model-0000" + std::to_string(shard + 1) + "-of-0000" + std::to_string(num_shards) + ".safetensors";
@@ -97,7 +160,7 @@ safetensors_builder& safetensors_builder::add(std::string_view name, std::string
   entry << R"(],"data_offsets":[)" << data_.size() << ',' << data_.size() + data.size() << "]}";
   entries_ += entry.str();
   data_.insert(data_.end(), data.begin(), data.end());
-  ++num_tensors_;
+  names_.emplace_back(name);
   return *this;
 }
 
@@ -127,7 +190,7 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
   PACELINE_CHECK(out.good(), path.string());
 }
 
-std::string tiny_hf_config(const tiny_model& options) {
+std::string tiny_hf_config(const tiny_model& options, const tiny_fp8& fp8) {
   const bool is_gemma = options.arch == architecture::gemma3;
   std::ostringstream out;
   out << R"({"model_type":")" << to_string(options.arch) << (is_gemma ? "_text\"" : "\"");
@@ -148,29 +211,48 @@ std::string tiny_hf_config(const tiny_model& options) {
     number("query_pre_attn_scalar", options.head_dim);
     number("rope_local_base_freq", 1000);
   }
+  if (!fp8.decoded) out << quantisation_member(fp8.scales);
   out << R"(,"rms_norm_eps":1e-5,"tie_word_embeddings":)" << (options.tied_embeddings ? "true}" : "false}");
   return out.str();
 }
 
-void write_tiny_hf(const tiny_model& options, const std::filesystem::path& directory,
-                   std::size_t num_shards) {
+void write_tiny_hf(const tiny_model& options, const std::filesystem::path& directory, std::size_t num_shards,
+                   const tiny_fp8& fp8) {
   std::filesystem::create_directories(directory);
-  write_text(directory / "config.json", tiny_hf_config(options));
+  write_text(directory / "config.json", tiny_hf_config(options, fp8));
   const auto gguf = make_tiny_gguf(options);
   std::vector<safetensors_builder> shards(num_shards);
-  std::ostringstream map;
   std::size_t next = 0;
   for (const auto& tensor : gguf.tensors()) {
-    const auto shard = next * num_shards / gguf.tensors().size();
+    auto& shard = shards[next++ * num_shards / gguf.tensors().size()];
     const std::vector<std::uint64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
     const auto name = hf_name(tensor.name, options.arch);
-    shards[shard].add(name, device::traits_of(tensor.type)->name, shape, hf_data(tensor, options));
-    map << (next++ == 0 ? "\"" : ",\"") << name << R"(":")" << shard_name(shard, num_shards) << '"';
+    if (fp8.scales != fp8_scales::none && name.ends_with("_proj.weight"))
+      add_fp8(shard, name, shape, hf_data(tensor, options), fp8);
+    else if (fp8.scales != fp8_scales::none && shape.size() == 2)
+      add_brief(shard, name, shape, hf_data(tensor, options), fp8.decoded);
+    else
+      shard.add(name, device::traits_of(tensor.type)->name, shape, hf_data(tensor, options));
   }
-  for (std::size_t shard = 0; shard < num_shards; ++shard)
+  std::string map;
+  for (std::size_t shard = 0; shard < num_shards; ++shard) {
     write_bytes(directory / shard_name(shard, num_shards), shards[shard].build());
+    for (const auto& name : shards[shard].names())
+      map += (map.empty() ? "\"" : ",\"") + name + R"(":")" + shard_name(shard, num_shards) + '"';
+  }
   if (num_shards > 1)
-    write_text(directory / "model.safetensors.index.json", R"({"weight_map":{)" + map.str() + "}}");
+    write_text(directory / "model.safetensors.index.json", R"({"weight_map":{)" + map + "}}");
+}
+
+void write_tiny_tokenizer(const std::filesystem::path& directory, std::uint32_t num_tokens) {
+  std::string vocabulary;
+  for (std::uint32_t t = 0; t < num_tokens; ++t)
+    vocabulary += (t == 0 ? "\"t" : ",\"t") + std::to_string(t) + "\u0120\":" + std::to_string(t);
+  write_text(
+      directory / "tokenizer.json",
+      R"({"normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"post_processor":null,
+                 "decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{)" +
+          vocabulary + R"(},"merges":[]}})");
 }
 
 } // namespace paceline::test

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tests/support/tiny_fp8.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <cstddef>
@@ -20,7 +21,7 @@ class safetensors_builder {
   std::string prologue;
 
   std::vector<std::byte> build() const;
-  std::size_t num_tensors() const noexcept { return num_tensors_; }
+  const std::vector<std::string>& names() const noexcept { return names_; }
 
   /// A file with any header text.
   static std::vector<std::byte> build_raw(std::string_view header, const std::vector<std::byte>& data);
@@ -28,19 +29,29 @@ class safetensors_builder {
  private:
   std::string entries_;
   std::vector<std::byte> data_;
-  std::size_t num_tensors_ = 0;
+  std::vector<std::string> names_;
 };
 
 void write_bytes(const std::filesystem::path& path, const std::vector<std::byte>& bytes);
 void write_text(const std::filesystem::path& path, std::string_view text);
 
+/// With scales the projections of a model become F8_E4M3, the scales a tensor behind each, and the other
+/// matrices BF16; or, `decoded`, all become the F32 values that these stand for.
+struct tiny_fp8 {
+  fp8_scales scales = fp8_scales::none;
+  bool decoded = false;
+};
+
 /// Writes the model that `make_tiny_gguf(options)` makes as a Hugging Face directory: the same weights, in
 /// this format's names, row order and norms. `options.type` is F32, F16 or BF16. Two shards or more get an
-/// index. Norms are F32.
+/// index. Norms are F32. With scales of FP8, `options.type` is F32.
 void write_tiny_hf(const tiny_model& options, const std::filesystem::path& directory,
-                   std::size_t num_shards = 1);
+                   std::size_t num_shards = 1, const tiny_fp8& fp8 = {});
 
 /// The config.json of that directory.
-std::string tiny_hf_config(const tiny_model& options);
+std::string tiny_hf_config(const tiny_model& options, const tiny_fp8& fp8 = {});
+
+/// A tokenizer.json of `num_tokens` tokens of their own: "t0 ", "t1 " and so on.
+void write_tiny_tokenizer(const std::filesystem::path& directory, std::uint32_t num_tokens);
 
 } // namespace paceline::test

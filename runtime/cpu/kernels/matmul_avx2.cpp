@@ -133,39 +133,79 @@ struct avx2_step {
   }
 };
 
+/// The columns of half a tile of floating point weights, one after the other.
 template <tensor_type Type>
-__m256 load_floats(const std::byte* at) { // eight neighbouring elements
-  if constexpr (Type == tensor_type::f32) {
-    return _mm256_loadu_ps(reinterpret_cast<const float*>(at));
-  } else if constexpr (Type == tensor_type::f16) {
-    return load_f16(at);
-  } else {
-    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+class column_reader {
+ public:
+  column_reader(const std::byte* tile, std::uint32_t half) : at_(tile + half * half_rows * size) {}
+
+  [[gnu::always_inline]] __m256 next() {
+    const std::byte* const at = at_;
+    at_ += tile_rows * size;
+    if constexpr (Type == tensor_type::f32) {
+      return _mm256_loadu_ps(reinterpret_cast<const float*>(at));
+    } else if constexpr (Type == tensor_type::f16) {
+      return load_f16(at);
+    } else {
+      const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+      return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+    }
   }
-}
+
+ private:
+  static constexpr std::uint32_t size = Type == tensor_type::f32 ? 4 : 2;
+  const std::byte* at_;
+};
+
+/// Codes become float16 of 2^-8 times their value (f16_of_e4m3_over_256), which the scales make up for.
+template <>
+class column_reader<tensor_type::f8_e4m3> {
+ public:
+  column_reader(const std::byte* tile, std::uint32_t half) : at_(tile), half_(half) {}
+
+  [[gnu::always_inline]] __m256 next() {
+    if (left_ == 0) {
+      const auto* const scales = reinterpret_cast<const float*>(at_) + half_ * half_rows;
+      scales_ = _mm256_mul_ps(_mm256_loadu_ps(scales), _mm256_set1_ps(256));
+      at_ += f8_scales_bytes;
+      left_ = device::f8_block::num_values;
+    }
+    const __m128i codes =
+        _mm_slli_epi16(_mm_cvtepi8_epi16(load8(at_ + half_ * half_rows)), 7); // the sign twice
+    --left_;
+    at_ += tile_rows;
+    return _mm256_mul_ps(_mm256_cvtph_ps(_mm_and_si128(codes, _mm_set1_epi16(~0x4000))), scales_);
+  }
+
+ private:
+  const std::byte* at_;
+  std::uint32_t half_;
+  std::uint32_t left_ = 0; ///< columns with the same scales
+  __m256 scales_ = _mm256_setzero_ps();
+};
 
 /// Half a tile of float weights times N rows of x; even and odd columns have a chain each.
 template <tensor_type Type, std::uint32_t N>
-void multiply_float_half(const std::byte* tile, const float* panel, std::uint32_t num_cols, float* out) {
-  constexpr std::uint32_t size = Type == tensor_type::f32 ? 4 : 2;
+void multiply_float_half(const std::byte* tile, std::uint32_t half, const float* panel,
+                         std::uint32_t num_cols, float* out) {
+  column_reader<Type> columns(tile, half);
   __m256 acc[2][N];
   for (auto& chain : acc)
     for (auto& sum : chain) sum = _mm256_setzero_ps();
   std::uint32_t k = 0;
-  for (; k + 2 <= num_cols; k += 2, tile += 2 * tile_rows * size, panel += 2 * N)
+  for (; k + 2 <= num_cols; k += 2, panel += 2 * N)
     for (std::uint32_t odd = 0; odd < 2; ++odd) {
-      const __m256 w = load_floats<Type>(tile + odd * tile_rows * size);
+      const __m256 w = columns.next();
       unrolled<N>([&](auto r) __attribute__((always_inline)) {
         acc[odd][r()] = _mm256_fmadd_ps(w, _mm256_set1_ps(panel[odd * N + r()]), acc[odd][r()]);
       });
     }
   if (k < num_cols) {
-    const __m256 w = load_floats<Type>(tile);
+    const __m256 w = columns.next();
     for (std::uint32_t r = 0; r < N; ++r) acc[0][r] = _mm256_fmadd_ps(w, _mm256_set1_ps(panel[r]), acc[0][r]);
   }
   for (std::uint32_t r = 0; r < N; ++r)
-    _mm256_storeu_ps(out + r * tile_rows, _mm256_add_ps(acc[0][r], acc[1][r]));
+    _mm256_storeu_ps(out + half * half_rows + r * tile_rows, _mm256_add_ps(acc[0][r], acc[1][r]));
 }
 
 struct avx2_level {
@@ -177,9 +217,8 @@ struct avx2_level {
 
   template <tensor_type Type, std::uint32_t N>
   static void floats(const std::byte* tile, const float* panel, std::uint32_t num_cols, float* out) {
-    constexpr std::uint32_t size = Type == tensor_type::f32 ? 4 : 2;
-    multiply_float_half<Type, N>(tile, panel, num_cols, out);
-    multiply_float_half<Type, N>(tile + half_rows * size, panel, num_cols, out + half_rows);
+    for (std::uint32_t half = 0; half < 2; ++half)
+      multiply_float_half<Type, N>(tile, half, panel, num_cols, out);
   }
 };
 

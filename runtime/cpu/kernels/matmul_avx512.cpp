@@ -155,15 +155,50 @@ template <packed_format F, std::uint32_t N>
     });
 }
 
+/// The columns of a tile of floating point weights, one after the other.
 template <tensor_type Type>
-__m512 load_floats(const std::byte* at) { // sixteen neighbouring elements
-  if constexpr (Type == tensor_type::f32)
-    return _mm512_loadu_ps(at);
-  else if constexpr (Type == tensor_type::f16)
-    return from_f16(load256(at));
-  else
-    return _mm512_castsi512_ps(_mm512_slli_epi32(from_u16(load256(at)), 16));
-}
+class column_reader {
+ public:
+  explicit column_reader(const std::byte* tile) : at_(tile) {}
+
+  [[gnu::always_inline]] __m512 next() {
+    const std::byte* const at = at_;
+    at_ += tile_rows * (Type == tensor_type::f32 ? 4 : 2);
+    if constexpr (Type == tensor_type::f32)
+      return _mm512_loadu_ps(at);
+    else if constexpr (Type == tensor_type::f16)
+      return from_f16(load256(at));
+    else
+      return _mm512_castsi512_ps(_mm512_slli_epi32(from_u16(load256(at)), 16));
+  }
+
+ private:
+  const std::byte* at_;
+};
+
+/// Codes become float16 of 2^-8 times their value (f16_of_e4m3_over_256), which the scales make up for.
+template <>
+class column_reader<tensor_type::f8_e4m3> {
+ public:
+  explicit column_reader(const std::byte* tile) : at_(tile) {}
+
+  [[gnu::always_inline]] __m512 next() {
+    if (left_ == 0) {
+      scales_ = _mm512_mul_ps(_mm512_loadu_ps(at_), _mm512_set1_ps(256));
+      at_ += f8_scales_bytes;
+      left_ = device::f8_block::num_values;
+    }
+    const __m256i codes = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load128(at_)), 7); // the sign twice
+    --left_;
+    at_ += tile_rows;
+    return _mm512_mul_ps(from_f16(_mm256_and_si256(codes, _mm256_set1_epi16(~0x4000))), scales_);
+  }
+
+ private:
+  const std::byte* at_;
+  std::uint32_t left_ = 0; ///< columns with the same scales
+  __m512 scales_ = _mm512_setzero_ps();
+};
 
 struct avx512_level {
   template <tensor_type Type, std::uint32_t N>
@@ -192,20 +227,20 @@ struct avx512_level {
 
   template <tensor_type Type, std::uint32_t N>
   static void floats(const std::byte* tile, const float* panel, std::uint32_t num_cols, float* out) {
-    constexpr std::uint32_t size = Type == tensor_type::f32 ? 4 : 2;
+    column_reader<Type> columns(tile);
     __m512 acc[2][N]; // even and odd columns
     for (auto& chain : acc)
       for (auto& sum : chain) sum = _mm512_setzero_ps();
     std::uint32_t k = 0;
-    for (; k + 2 <= num_cols; k += 2, tile += 2 * tile_rows * size, panel += 2 * N)
+    for (; k + 2 <= num_cols; k += 2, panel += 2 * N)
       for (std::uint32_t odd = 0; odd < 2; ++odd) {
-        const __m512 w = load_floats<Type>(tile + odd * tile_rows * size);
+        const __m512 w = columns.next();
         unrolled<N>([&](auto r) __attribute__((always_inline)) {
           acc[odd][r()] = _mm512_fmadd_ps(w, _mm512_set1_ps(panel[odd * N + r()]), acc[odd][r()]);
         });
       }
     if (k < num_cols) {
-      const __m512 w = load_floats<Type>(tile);
+      const __m512 w = columns.next();
       for (std::uint32_t r = 0; r < N; ++r)
         acc[0][r] = _mm512_fmadd_ps(w, _mm512_set1_ps(panel[r]), acc[0][r]);
     }

@@ -74,16 +74,27 @@ void multiply(device::tensor_type type, std::uint32_t num_rows, const std::byte*
     }
 }
 
+float float_at(const std::byte* at) {
+  float value = 0;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+/// Of row `row` of the tile, column `col`.
 template <device::tensor_type Type>
-float element(const std::byte* tile, std::size_t index) {
+float element(const std::byte* tile, std::size_t col, std::uint32_t row) {
+  const std::size_t index = col * tile_rows + row;
   if constexpr (Type == device::tensor_type::f32) {
-    float value = 0;
-    std::memcpy(&value, tile + 4 * index, sizeof value);
-    return value;
+    return float_at(tile + 4 * index);
   } else if constexpr (Type == device::tensor_type::f16) {
     return device::float_of_f16(f16_bits(tile + 2 * index));
-  } else {
+  } else if constexpr (Type == device::tensor_type::bf16) {
     return device::float_of_bf16(f16_bits(tile + 2 * index));
+  } else {
+    const std::byte* const block = tile + col / device::f8_block::num_values * f8_block_bytes;
+    const std::size_t at = col % device::f8_block::num_values * tile_rows + row;
+    return device::float_of_e4m3(std::to_integer<std::uint8_t>(block[f8_scales_bytes + at])) *
+           float_at(block + device::f8_block::codes_at * row);
   }
 }
 
@@ -100,8 +111,7 @@ struct scalar_level {
       for (std::uint32_t out_row = 0; out_row < tile_rows; ++out_row) {
         float acc[2] = {0, 0};
         for (std::size_t k = 0; k < num_cols; ++k)
-          acc[k % 2] =
-              std::fma(element<Type>(tile, k * tile_rows + out_row), panel[k * NumRows + row], acc[k % 2]);
+          acc[k % 2] = std::fma(element<Type>(tile, k, out_row), panel[k * NumRows + row], acc[k % 2]);
         out[row * tile_rows + out_row] = acc[0] + acc[1];
       }
   }

@@ -11,8 +11,8 @@
 namespace paceline::cpu {
 namespace {
 
-/// What codes are above the format's where an instruction wants them unsigned: 128 where the format's are signed
-/// bytes.
+/// What codes are above the format's where an instruction wants them unsigned: 128 where the format's are
+/// signed bytes.
 template <packed_format F>
 constexpr std::uint8_t excess = F.lookup ? 128 : F.offset;
 
@@ -84,6 +84,7 @@ matmul_kernels::by_rows quantised_table(device::tensor_type type) {
   case f32:
   case f16:
   case bf16:
+  case f8_e4m3:
     break;
   }
   return {};
@@ -95,6 +96,7 @@ matmul_kernels::float_by_rows float_table(device::tensor_type type) {
   if (type == f32) return floats_by_rows<Level, f32>();
   if (type == f16) return floats_by_rows<Level, f16>();
   if (type == bf16) return floats_by_rows<Level, bf16>();
+  if (type == f8_e4m3) return floats_by_rows<Level, f8_e4m3>();
   return {};
 }
 

@@ -73,7 +73,7 @@ std::string_view foreign_type_name(std::uint32_t type) noexcept {
 }
 
 expected<device::tensor_type> tensor_type_of(std::uint32_t number, const std::string& where) {
-  if (number <= std::numeric_limits<std::uint8_t>::max()) {
+  if (number < device::first_foreign_type) {
     const auto type = static_cast<device::tensor_type>(number);
     if (device::traits_of(type)) return type;
   }

@@ -64,9 +64,6 @@ void refuse_unsupported(json_fields& fields, const family& type) {
     if (!name || !std::string_view(name->data(), name->size()).ends_with("ForCausalLM"))
       fields.refuse("architectures", "names no causal language model", errc::unsupported);
   }
-  if (fields.has("quantization_config"))
-    fields.refuse("quantization_config", "is not supported: only F32, F16 and BF16 checkpoints are",
-                  errc::unsupported);
   if (fields.flag_or("use_bidirectional_attention", false))
     fields.refuse("use_bidirectional_attention", "must be false: this is an encoder", errc::unsupported);
   if (fields.flag_or("mlp_bias", false)) fields.refuse("mlp_bias", "must be false", errc::unsupported);

@@ -9,6 +9,7 @@
 #include <boost/json/value.hpp>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -117,14 +118,16 @@ expected<hf_directory> hf_directory::open(const fs::path& directory) {
   if (!object) return std::move(object).error();
   auto config = read_hf_config(*object, config_path.string());
   if (!config) return std::move(config).error();
+  auto quantisation = read_fp8_quantisation(*object, config_path.string());
+  if (!quantisation) return std::move(quantisation).error();
   auto eos_ids = read_all_eos_ids(directory, *object, config->vocab_size);
   if (!eos_ids) return std::move(eos_ids).error();
   auto tokenizer = read_hf_tokenizer_settings(directory);
   if (!tokenizer) return std::move(tokenizer).error();
   auto shards = open_weights(directory);
   if (!shards) return std::move(shards).error();
-  return hf_directory{directory.string(), std::move(config).value(), std::move(tokenizer).value(),
-                      std::move(eos_ids).value(), std::move(shards).value()};
+  return hf_directory{directory.string(),           std::move(config).value(),  *quantisation,
+                      std::move(tokenizer).value(), std::move(eos_ids).value(), std::move(shards).value()};
 }
 
 std::uint64_t hf_directory::file_bytes() const noexcept {
@@ -133,25 +136,80 @@ std::uint64_t hf_directory::file_bytes() const noexcept {
   return bytes;
 }
 
+namespace {
+
+/// What views of tensors refer to. Names live in the file objects, which are moved with the directory: the
+/// views need copies of their own.
+struct view_owner {
+  std::vector<safetensors_file> shards;
+  std::deque<scale_grid> grids;
+};
+
+using tensors_by_name = std::map<std::string_view, const safetensors_tensor*>;
+
+tensors_by_name by_name(const std::vector<safetensors_file>& shards) {
+  tensors_by_name out;
+  for (const auto& shard : shards)
+    for (const auto& tensor : shard.tensors()) out.emplace(tensor.name, &tensor);
+  return out;
+}
+
+/// The scales that belong to `weight`, of any shard; null if there are none.
+const safetensors_tensor* scales_of(const tensors_by_name& all, const std::string& weight) {
+  for (const auto suffix : fp8_scale_suffixes)
+    if (const auto found = all.find(weight + std::string(suffix)); found != all.end()) return found->second;
+  return nullptr;
+}
+
+/// Takes the scales of F8_E4M3 matrices out of `all` and puts them where they belong.
+expected<std::map<std::string_view, const scale_grid*>>
+claim_scales(const hf_directory& directory, view_owner& owner, tensors_by_name& all) {
+  std::map<std::string_view, const scale_grid*> grids;
+  for (const auto& shard : owner.shards) {
+    for (const auto& tensor : shard.tensors()) {
+      if (tensor.type != device::tensor_type::f8_e4m3) continue;
+      const auto* scales = scales_of(all, tensor.name);
+      if (!directory.quantisation || !scales)
+        return error(errc::invalid_file,
+                     shard.name() + ": tensor " + quote(tensor.name) + " is F8_E4M3 and needs " +
+                         (scales ? "a quantization_config in config.json" : quote(tensor.name + "_scale")));
+      auto grid = read_scale_grid(tensor, *scales, *directory.quantisation, directory.name);
+      if (!grid) return std::move(grid).error();
+      grids.emplace(tensor.name, &owner.grids.emplace_back(std::move(grid).value()));
+      all.erase(scales->name);
+    }
+  }
+  if (directory.quantisation)
+    std::erase_if(all, [](const auto& entry) { return is_unused_fp8_scale(entry.first); });
+  return grids;
+}
+
+} // namespace
+
 expected<weights_source> read_hf_weights(const hf_directory& directory) {
-  // Names live in the file objects, which are moved with the directory: the views need copies of their own.
-  const auto shards = std::make_shared<const std::vector<safetensors_file>>(directory.shards);
+  const auto owner = std::make_shared<view_owner>(view_owner{directory.shards, {}});
+  auto named = by_name(owner->shards);
+  const auto grids = claim_scales(directory, *owner, named);
+  if (!grids) return grids.error();
   std::vector<weight_view> tensors;
   std::vector<std::shared_ptr<const mapped_file>> mappings;
-  for (const auto& shard : *shards) {
+  for (const auto& shard : owner->shards) {
     mappings.push_back(shard.mapping());
     for (const auto& tensor : shard.tensors()) {
+      if (!named.contains(tensor.name)) continue;
       if (tensor.num_dims < 1 || tensor.num_dims > 2)
         return error(errc::unsupported, shard.name() + ": tensor " + quote(tensor.name) +
                                             " must have 1 or 2 dimensions, has " +
                                             std::to_string(tensor.num_dims));
       const bool is_matrix = tensor.num_dims == 2;
+      const auto grid = grids->find(tensor.name);
       tensors.push_back({tensor.name,
                          {tensor.type, is_matrix ? tensor.shape[0] : 1,
-                          is_matrix ? tensor.shape[1] : tensor.shape[0], tensor.data}});
+                          is_matrix ? tensor.shape[1] : tensor.shape[0], tensor.data},
+                         grid != grids->end() ? grid->second : nullptr});
     }
   }
-  return weights_source::make(directory.config, tensors, tensor_naming::hugging_face, shards, directory.name,
+  return weights_source::make(directory.config, tensors, tensor_naming::hugging_face, owner, directory.name,
                               std::move(mappings));
 }
 

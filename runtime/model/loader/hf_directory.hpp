@@ -2,6 +2,7 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/model/loader/fp8_weights.hpp"
 #include "runtime/model/loader/hf_tokenizer_settings.hpp"
 #include "runtime/model/loader/safetensors_file.hpp"
 #include "runtime/model/loader/weights_source.hpp"
@@ -9,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,7 @@ namespace paceline::model {
 struct hf_directory {
   std::string name; ///< the directory, as given
   model_config config;
+  std::optional<fp8_quantisation> quantisation; ///< none: no weights of FP8
   hf_tokenizer_settings tokenizer;
   std::vector<token_id> eos_ids; ///< of generation_config.json and config.json; ascending, below vocab_size
   std::vector<safetensors_file> shards; ///< at least one; no tensor name occurs in two of them

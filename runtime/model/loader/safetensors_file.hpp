@@ -20,16 +20,16 @@ struct safetensors_tensor {
   std::string name;
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< outermost first, [num_dims]
   std::uint32_t num_dims = 0;
-  device::tensor_type type = device::tensor_type::f32; ///< F32, F16 or BF16
+  device::tensor_type type = device::tensor_type::f32; ///< F32, F16, BF16; F8_E4M3: codes alone
   std::span<const std::byte> data;
 };
 
 /// A safetensors file, mapped and completely checked. Layout: u64 header length | JSON header | tensor data.
 ///
 /// Rules beyond the format's own (they close what audits of loaders have found): header of at most 100 MB and
-/// inside the file, beginning with '{'; no key twice; dtypes F32, F16, BF16; at most 4 dimensions; each span
-/// exactly as long as dtype and shape imply; spans contiguous from 0 to the end of the file, without hole or
-/// overlap.
+/// inside the file, beginning with '{'; no key twice; dtypes F32, F16, BF16, F8_E4M3; at most 4 dimensions;
+/// each span exactly as long as dtype and shape imply; spans contiguous from 0 to the end of the file,
+/// without hole or overlap.
 class safetensors_file {
  public:
   static expected<safetensors_file> open(const std::filesystem::path& path);

@@ -166,8 +166,11 @@ class header_handler {
       entry_.type = tensor_type::f16;
     else if (name == "BF16")
       entry_.type = tensor_type::bf16;
+    else if (name == "F8_E4M3")
+      entry_.type = tensor_type::f8_e4m3;
     else
-      return refuse(ec, "has dtype " + quote(name) + "; supported are F32, F16 and BF16", errc::unsupported);
+      return refuse(ec, "has dtype " + quote(name) + "; supported are F32, F16, BF16 and F8_E4M3",
+                    errc::unsupported);
     return true;
   }
 

@@ -21,6 +21,12 @@ struct safetensors_entry {
   device::tensor_type type = device::tensor_type::f32;
 };
 
+/// Bytes of one value of a tensor as safetensors files have it. Of F8_E4M3 that is a code: its scales are
+/// another tensor.
+constexpr std::uint64_t bytes_of_value(device::tensor_type type) noexcept {
+  return type == device::tensor_type::f8_e4m3 ? 1 : type == device::tensor_type::f32 ? 4 : 2;
+}
+
 /// The entries of a header, in its order, names unique; "__metadata__" is checked and dropped. Offsets are
 /// not compared with anything yet. Reads without building a document, so memory stays below four times the
 /// header's size. Errors name `file`, tensor and rule.

@@ -208,7 +208,7 @@ class weights_builder {
     auto& place = slot(parsed->role, parsed->layer);
     if (!place.empty()) return failure(tensor.name, "occurs twice");
     place = tensor;
-    source_.total_bytes_ += tensor.tensor.bytes.size();
+    source_.total_bytes_ += tensor.stored_bytes();
     return is_matrix_role(parsed->role) ? expected<void>() : convert_vector(parsed->role, place);
   }
 

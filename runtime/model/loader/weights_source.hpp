@@ -2,6 +2,8 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/device/matrix.hpp"
+#include "runtime/device/stored_block.hpp"
+#include "runtime/model/loader/fp8_weights.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <array>
@@ -56,6 +58,15 @@ bool is_matrix_role(tensor_role role) noexcept;
 struct weight_view {
   std::string_view name; ///< the file's
   device::tensor_view tensor;
+  /// Of F8_E4M3: the bytes of `tensor` are codes alone, and `f8_blocks` makes the tensor that can be packed.
+  const scale_grid* scales = nullptr;
+
+  /// Bytes that `weight_memory::pack` is to be given.
+  std::uint64_t stored_bytes() const noexcept {
+    using device::f8_block;
+    if (scales == nullptr) return tensor.bytes.size();
+    return tensor.bytes.size() / f8_block::num_values * (f8_block::codes_at + f8_block::num_values);
+  }
 
   bool empty() const noexcept { return tensor.bytes.empty(); }
   /// The values of a vector.
@@ -77,9 +88,11 @@ enum class tensor_naming : std::uint8_t {
 class weights_source {
  public:
   /// `tensors` are all of a file, in any order, vectors of any float type; `owner` keeps their bytes and
-  /// names alive, and so do `mappings`, the files they are mapped from, if they are. Errors name `file`, tensor and rule.
+  /// names alive, and so do `mappings`, the files they are mapped from, if they are. Errors name `file`,
+  /// tensor and rule.
   static expected<weights_source> make(const model_config& config, std::span<const weight_view> tensors,
-                                       tensor_naming naming, std::shared_ptr<const void> owner, std::string_view file,
+                                       tensor_naming naming, std::shared_ptr<const void> owner,
+                                       std::string_view file,
                                        std::vector<std::shared_ptr<const mapped_file>> mappings = {});
 
   /// A tensor of the model. Roles that the config excludes give an empty view.
@@ -91,7 +104,7 @@ class weights_source {
   /// Says that bytes of a tensor have been copied and are not read again soon. Thread-safe.
   void release(std::span<const std::byte> bytes) const noexcept;
 
-  /// Bytes of all tensors; a tied head counts once.
+  /// Bytes of all tensors as they are packed; a tied head counts once.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
 
  private:

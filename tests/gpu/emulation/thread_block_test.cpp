@@ -277,5 +277,72 @@ TEST(thread_block, a_grid_is_as_many_blocks_as_are_counted) {
   }
 }
 
+/// Blocks, threads and what happened in them.
+struct turn_log {
+  std::uint32_t num_begun = 0, num_ended = 0;
+  bool is_ahead = true; ///< the kernel ahead has not ended
+};
+
+TEST(thread_block, blocks_that_start_early_stop_where_they_wait_for_the_kernel_ahead) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    turn_log log;
+    grid_run run({5, 2, 64, 64 * sizeof(float)}, seed, [&] {
+      const std::uint32_t self = this_thread().index;
+      ++log.num_begun;
+      shared()[self] = static_cast<float>(self);
+      if (self < 32) wait_for_previous(); // the others are at a barrier meanwhile
+      wait_for_block();
+      EXPECT_FALSE(log.is_ahead);
+      if (self >= 32) wait_for_previous();
+      EXPECT_EQ(shared()[63 - self], static_cast<float>(63 - self));
+      ++log.num_ended;
+    });
+    run.start_early(2);
+    EXPECT_EQ(log.num_begun, 2 * 64U);
+    EXPECT_EQ(log.num_ended, 0U);
+    log.is_ahead = false;
+    run.finish();
+    EXPECT_EQ(log.num_begun, 10 * 64U);
+    EXPECT_EQ(log.num_ended, 10 * 64U);
+  }
+}
+
+TEST(thread_block, a_thread_that_returns_without_its_turn_is_a_fault_in_every_block) {
+  const auto all_but_one = [](std::uint32_t block) {
+    return [block] {
+      if (this_thread().block_x != block || this_thread().index != 17) wait_for_previous();
+    };
+  };
+  for (std::uint32_t num_early = 0; num_early < 4; ++num_early)
+    for (std::uint32_t block = 0; block < 3; ++block) {
+      grid_run run({3, 1, 32, 0}, 1, all_but_one(block));
+      EXPECT_THROW((run.start_early(num_early), run.finish()), barrier_fault) << num_early << " " << block;
+    }
+  EXPECT_NO_THROW(run_grid({3, 1, 32, 0}, 1, [] {})) << "nothing is ahead of it";
+}
+
+TEST(thread_block, copies_begun_early_are_of_what_lay_there_and_arrive_late) {
+  alignas(copy_bytes) static float source[4];
+  for (const std::uint32_t num_early : {0U, 1U}) {
+    source[0] = 1;
+    grid_run run({1, 1, 32, copy_bytes}, 1, [] {
+      if (this_thread().index == 0) {
+        begin_copy(reinterpret_cast<std::byte*>(shared()), reinterpret_cast<const std::byte*>(source),
+                   copy_bytes);
+        end_copy_group();
+      }
+      wait_for_previous();
+      if (this_thread().index != 0) return;
+      EXPECT_TRUE(std::isnan(shared()[0]));
+      wait_for_copies(0);
+      source[1] = shared()[0];
+    });
+    run.start_early(num_early);
+    source[0] = 2; // by the kernel ahead
+    run.finish();
+    EXPECT_EQ(source[1], num_early == 1 ? 1 : 2);
+  }
+}
+
 } // namespace
 } // namespace paceline::gpu::emulation

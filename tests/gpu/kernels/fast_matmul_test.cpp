@@ -6,7 +6,7 @@
 #include "runtime/device/op_gated_matmul.hpp"
 #include "runtime/device/op_matmul.hpp"
 #include "tests/gpu/kernels/sixteen_bit_reference.hpp"
-#include "tests/gpu/tested_device.hpp"
+#include "tests/gpu/kernels/streamed_test.hpp"
 #include "tests/support/tensor_compare.hpp"
 
 #include <bit>
@@ -22,61 +22,9 @@ using testing_support::random_tensor;
 using testing_support::same_bits;
 using testing_support::stored_tensor;
 
-constexpr float guard = 12345.678F;
-constexpr tensor_type streamed_types[] = {tensor_type::q4_0, tensor_type::q4_1, tensor_type::q4_k,
-                                          tensor_type::q5_0, tensor_type::q5_k, tensor_type::q6_k,
-                                          tensor_type::q8_0, tensor_type::f16,  tensor_type::bf16};
-
-class fast_matmul : public gpu_test {
+class fast_matmul : public streamed_test {
  protected:
-  fast_matmul() : gpu_test(arithmetic::fast) {}
-
-  /// Rows of differing sizes, with outliers and zeros.
-  std::vector<float> rows(std::size_t num_rows, std::size_t num_cols) {
-    auto x = values(num_rows * num_cols);
-    for (std::size_t r = 0; r < num_rows; ++r) {
-      float* const row = x.data() + r * num_cols;
-      for (std::size_t k = 0; k < num_cols; ++k) row[k] *= std::exp2(static_cast<float>(r % 7) - 3);
-      row[random_() % num_cols] = -300;
-      if (r % 5 == 2) std::fill_n(row, num_cols, 0.0F);
-    }
-    return x;
-  }
-
-  /// y[num_rows][N]; rows of y lie three values apart, which must stay as they are.
-  std::vector<float> product(const device::matrix& weights, const std::vector<float>& x,
-                             const std::vector<float>& bias = {}, float before = guard, bool add = false) {
-    const auto num_rows = static_cast<std::uint32_t>(x.size() / weights.num_cols());
-    const std::size_t width = weights.num_rows(), stride = width + 3;
-    float* const y = upload(std::vector<float>(num_rows * stride, before));
-    const device::matmul_output output{&weights, y, stride, bias.empty() ? nullptr : upload(bias), add};
-    const float* const there = upload(x);
-    run([&](device::ops& ops) {
-      ops.matmul({there, weights.num_cols(), num_rows, weights.num_cols(), false, {&output, 1}});
-    });
-    const auto all = download(y, num_rows * stride);
-    std::vector<float> out;
-    for (std::size_t r = 0; r < num_rows; ++r) {
-      out.insert(out.end(), all.begin() + r * stride, all.begin() + r * stride + width);
-      for (std::size_t i = width; i < stride; ++i) EXPECT_EQ(all[r * stride + i], before);
-    }
-    return out;
-  }
-
-  void expect_near(const stored_tensor& tensor, const std::vector<float>& x) {
-    const auto num_rows = static_cast<std::uint32_t>(x.size() / tensor.num_cols);
-    const auto expected = fast_reference(tensor.view(), x, num_rows);
-    const auto actual = product(*pack(tensor), x);
-    ASSERT_EQ(actual.size(), expected.size());
-    for (std::size_t i = 0; i < actual.size(); ++i) {
-      const double error = std::fabs(actual[i] - expected[i].value);
-      ASSERT_TRUE(error <= expected[i].bound) // a NaN is not
-          << device::traits_of(tensor.type)->name << " of " << tensor.num_rows << " x " << tensor.num_cols
-          << ", row " << i / tensor.num_rows << " of " << num_rows << ", output " << i % tensor.num_rows
-          << ": " << actual[i] << " is " << error << " off " << expected[i].value << ", more than "
-          << expected[i].bound;
-    }
-  }
+  fast_matmul() : streamed_test(arithmetic::fast) {}
 };
 
 TEST_F(fast_matmul, keeps_to_the_bounds_of_its_contract_for_every_type_and_size) {
@@ -137,7 +85,8 @@ TEST_F(fast_matmul, a_row_that_is_not_finite_spoils_itself_only) {
 }
 
 TEST_F(fast_matmul, rows_and_weights_of_any_magnitude_are_as_exact_as_others) {
-  for (const tensor_type type : {tensor_type::q4_0, tensor_type::q5_k, tensor_type::f16, tensor_type::bf16}) {
+  for (const tensor_type type :
+       {tensor_type::q4_0, tensor_type::q5_k, tensor_type::f16, tensor_type::bf16, tensor_type::f8_e4m3}) {
     const stored_tensor tensor = random_tensor(type, 19, 256, random_);
     auto x = rows(66, 256);
     const float sizes[] = {0x1p-100F, 0x1p-90F, 1, 0x1p60F, 0x1p100F};
@@ -158,13 +107,15 @@ TEST_F(fast_matmul, rows_and_weights_of_any_magnitude_are_as_exact_as_others) {
 }
 
 TEST_F(fast_matmul, adds_bias_and_residual_as_strict_mode_does) {
-  const auto weights = pack(random_tensor(tensor_type::q4_k, 50, 256, random_));
-  const auto x = rows(70, 256);
-  const auto plain = product(*weights, x), bias = values(50);
-  const auto biased = product(*weights, x, bias), added = product(*weights, x, bias, 7.25F, true);
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    ASSERT_EQ(biased[i], plain[i] + bias[i % 50]);
-    ASSERT_EQ(added[i], 7.25F + biased[i]);
+  for (const std::uint32_t num_outputs : {50U, 4105U}) { // one slab, and two
+    const auto weights = pack(random_tensor(tensor_type::q8_0, num_outputs, 32, random_));
+    const auto x = rows(70, 32);
+    const auto plain = product(*weights, x), bias = values(num_outputs);
+    const auto biased = product(*weights, x, bias), added = product(*weights, x, bias, 7.25F, true);
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      ASSERT_EQ(biased[i], plain[i] + bias[i % num_outputs]);
+      ASSERT_EQ(added[i], 7.25F + biased[i]);
+    }
   }
 }
 

@@ -78,7 +78,7 @@ class gated_matmul : public gpu_test {
 TEST_F(gated_matmul, equals_products_and_gate_in_every_type_and_number_of_rows) {
   for (const tensor_type type :
        {tensor_type::q4_0, tensor_type::q4_1, tensor_type::q4_k, tensor_type::q5_0, tensor_type::q5_k,
-        tensor_type::q6_k, tensor_type::q8_0, tensor_type::f16, tensor_type::bf16}) {
+        tensor_type::q6_k, tensor_type::q8_0, tensor_type::f16, tensor_type::bf16, tensor_type::f8_e4m3}) {
     for (const std::uint32_t num_rows : {1U, 9U}) {
       const layer of = make_layer(type, type, num_rows, 37, 256);
       ASSERT_EQ(split_columns(37, 256).num_splits, 1U);

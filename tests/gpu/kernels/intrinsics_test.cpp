@@ -3,6 +3,7 @@
 // agree.
 #include "gpu/kernels/streamed_params.hpp"
 #include "gpu/owners.hpp"
+#include "gpu/step_graph.hpp"
 #include "runtime/device/float16.hpp"
 #include "tests/gpu/tested_device.hpp"
 
@@ -198,6 +199,42 @@ TEST_F(intrinsics, float16_numbers_round_to_the_nearest_even) {
   }
   EXPECT_EQ(results.halves[0], pair_of(2048, 2052));
   EXPECT_EQ(results.halves[4], pair_of(65504, 0));
+}
+
+TEST_F(intrinsics, kernels_that_start_early_find_what_those_ahead_wrote) {
+  const std::uint32_t num_values = tested_gpu_is_emulated() ? 500 : 200000, num_launches = 40;
+  const launch_shape shape{(num_values + 127) / 128, 1, 128, 128 * 16};
+  runtime_api& api = *tested_runtime();
+  device_facts facts;
+  ASSERT_EQ(api.inspect(0, facts), 0);
+  const auto earliest = facts.compute_capability >= 90 ? launch_start::early : launch_start::at_end;
+  const device_context on{api, 0, "cuda:0", arithmetic::reference, {}, earliest};
+  on.require(api.use(0), "cudaSetDevice");
+  float* const places[2] = {upload(std::vector<float>(num_values * 4)),
+                            upload(std::vector<float>(num_values * 4))};
+  const auto params = [&](std::uint32_t i) {
+    return probe_turns_params{places[i % 2], places[1 - i % 2], num_values, probe_turn::in_turn};
+  };
+  command_queue queue(on, 0);
+  for (std::uint32_t i = 0; i < num_launches; ++i) {
+    const auto said = params(i);
+    queue.launch(kernel_id::probe_turns, shape, &said, sizeof said);
+  }
+  step_graph graph(on);
+  for (std::uint32_t i = 0; i < num_launches; ++i) {
+    const auto said = params(i);
+    graph.add({kernel_id::probe_turns, shape, &said, sizeof said});
+  }
+  graph.instantiate();
+  for (int time = 0; time < 2; ++time) graph.launch(queue);
+  event done(on);
+  done.record(queue);
+  done.wait();
+  const auto values = download(places[0], num_values * 4);
+  for (std::uint32_t i = 0; i < num_values; ++i) ASSERT_EQ(values[i * 4], 3.0F * num_launches) << i;
+  if (const auto num_early = num_early_launches()) {
+    EXPECT_EQ(*num_early, 3 * (num_launches - 1));
+  }
 }
 
 } // namespace

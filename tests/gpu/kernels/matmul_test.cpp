@@ -94,7 +94,7 @@ TEST_F(gpu_matmul, two_planes_equal_the_definition) {
 
 TEST_F(gpu_matmul, holds_the_largest_codes_and_activations_exactly) {
   for (const tensor_type type : all_tensor_types) {
-    if (!device::quantised_traits_of(type)) continue;
+    if (device::traits_of(type)->block_values == 1) continue;
     for (const int pattern : {0xff, 0x00, 0x80, 0x7f, 0x88}) {
       const auto tensor =
           testing_support::filled_tensor(type, 5, 512, static_cast<std::byte>(pattern), random_);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace paceline::gpu {
 namespace {
@@ -24,6 +25,16 @@ exact_row row_of(const device::tensor_view& weights, std::size_t row) {
   const auto bytes = weights.bytes.subspan(row * row_bytes, row_bytes);
   exact_row out{std::vector<double>(weights.num_cols), std::vector<double>(weights.num_cols)};
   const auto quantised = device::quantised_traits_of(weights.type);
+  if (weights.type == device::tensor_type::f8_e4m3) {
+    for (std::size_t k = 0; k < weights.num_cols; ++k) {
+      const std::byte* const block = bytes.data() + k / device::f8_block::num_values * traits.block_bytes;
+      float scale = 0;
+      std::memcpy(&scale, block, sizeof scale);
+      const auto code = block[device::f8_block::codes_at + k % device::f8_block::num_values];
+      out.products[k] = double{device::float_of_e4m3(std::to_integer<std::uint8_t>(code))} * double{scale};
+    }
+    return out;
+  }
   if (!quantised) {
     std::vector<float> values(weights.num_cols);
     device::dequantize(weights.type, bytes, values);
@@ -114,7 +125,7 @@ std::vector<reference_output> sixteen_bit_reference(const device::tensor_view& w
 /// more roundings than there are terms, and the tensor core's lose up to twice as much; three are at the end.
 std::vector<reference_output> fast_reference(const device::tensor_view& weights, std::span<const float> x,
                                              std::uint32_t num_rows) {
-  const bool is_rounded = device::quantised_traits_of(weights.type).has_value();
+  const bool is_rounded = device::traits_of(weights.type)->block_values != 1;
   const double num_terms = std::ceil(static_cast<double>(weights.num_cols) / tile_cols) * tile_cols;
   const double relative = (is_rounded ? 0x1p-11 + 0x1p-24 : 0.0) + (2 * num_terms + 3) * 0x1p-24;
   return exact_sums(weights, x, num_rows, relative * 1.001,

@@ -9,7 +9,7 @@
 #include "runtime/device/op_matmul.hpp"
 #include "runtime/device/stored_block.hpp"
 #include "tests/gpu/kernels/sixteen_bit_reference.hpp"
-#include "tests/gpu/tested_device.hpp"
+#include "tests/gpu/kernels/streamed_test.hpp"
 #include "tests/support/tensor_compare.hpp"
 
 #include <algorithm>
@@ -25,59 +25,11 @@ using testing_support::random_tensor;
 using testing_support::same_bits;
 using testing_support::stored_tensor;
 
-constexpr float guard = 12345.678F;
-constexpr tensor_type streamed_types[] = {tensor_type::q4_0, tensor_type::q4_1, tensor_type::q4_k,
-                                          tensor_type::q5_0, tensor_type::q5_k, tensor_type::q6_k,
-                                          tensor_type::q8_0, tensor_type::f16,  tensor_type::bf16};
-
 std::string name_of(tensor_type type) { return std::string(device::traits_of(type)->name); }
 
-class streamed_matmul : public gpu_test {
+class streamed_matmul : public streamed_test {
  protected:
-  streamed_matmul() : gpu_test(arithmetic::sixteen_bit) {}
-
-  /// Rows of differing sizes, with outliers and zeros.
-  std::vector<float> rows(std::size_t num_rows, std::size_t num_cols) {
-    auto x = values(num_rows * num_cols);
-    for (std::size_t r = 0; r < num_rows; ++r) {
-      float* const row = x.data() + r * num_cols;
-      for (std::size_t k = 0; k < num_cols; ++k) row[k] *= std::exp2(static_cast<float>(r % 7) - 3);
-      row[random_() % num_cols] = -300;
-      if (r % 5 == 2) std::fill_n(row, num_cols, 0.0F);
-    }
-    return x;
-  }
-
-  /// y[num_rows][N] of one product; rows of y lie three values apart, which must stay as they are.
-  std::vector<float> product(const device::matrix& weights, const float* x, std::uint32_t num_rows) {
-    const std::size_t width = weights.num_rows(), stride = width + 3;
-    float* const y = upload(std::vector<float>(num_rows * stride, guard));
-    const device::matmul_output output{&weights, y, stride, nullptr, false};
-    run([&](device::ops& ops) {
-      ops.matmul({x, weights.num_cols(), num_rows, weights.num_cols(), false, {&output, 1}});
-    });
-    const auto all = download(y, num_rows * stride);
-    std::vector<float> out;
-    for (std::size_t r = 0; r < num_rows; ++r) {
-      out.insert(out.end(), all.begin() + r * stride, all.begin() + r * stride + width);
-      for (std::size_t i = width; i < stride; ++i) EXPECT_EQ(all[r * stride + i], guard);
-    }
-    return out;
-  }
-
-  /// Whether the product of `tensor` and `x` keeps to the bounds of its contract.
-  void expect_near(const stored_tensor& tensor, const std::vector<float>& x, std::uint32_t num_rows) {
-    const auto expected = sixteen_bit_reference(tensor.view(), x, num_rows);
-    const auto actual = product(*pack(tensor), upload(x), num_rows);
-    for (std::size_t i = 0; i < actual.size(); ++i) {
-      const double error = std::fabs(actual[i] - expected[i].value);
-      ASSERT_TRUE(error <= expected[i].bound) // a NaN is not
-          << name_of(tensor.type) << " of " << tensor.num_rows << " x " << tensor.num_cols << ", row "
-          << i / tensor.num_rows << " of " << num_rows << ", output " << i % tensor.num_rows << ": "
-          << actual[i] << " is " << error << " off " << expected[i].value << ", more than "
-          << expected[i].bound;
-    }
-  }
+  streamed_matmul() : streamed_test(arithmetic::sixteen_bit) {}
 };
 
 TEST_F(streamed_matmul, keeps_to_the_bounds_of_its_contract_for_every_type_and_size) {
@@ -87,22 +39,24 @@ TEST_F(streamed_matmul, keeps_to_the_bounds_of_its_contract_for_every_type_and_s
         const stored_tensor tensor = random_tensor(type, num_outputs, num_cols, random_);
         const auto x = rows(17, num_cols);
         for (const std::uint32_t num_rows : {1U, 17U})
-          ASSERT_NO_FATAL_FAILURE(expect_near(tensor, x, num_rows));
+          ASSERT_NO_FATAL_FAILURE(
+              expect_near(tensor, {x.begin(), x.begin() + std::size_t{num_rows} * num_cols}));
       }
     }
   }
 }
 
 TEST_F(streamed_matmul, keeps_to_the_bounds_for_several_blocks_of_rows_and_splits_of_uneven_lengths) {
-  for (const tensor_type type : {tensor_type::q4_k, tensor_type::q5_0, tensor_type::bf16}) {
+  for (const tensor_type type :
+       {tensor_type::q4_k, tensor_type::q5_0, tensor_type::bf16, tensor_type::f8_e4m3}) {
     const std::uint32_t num_cols = 2304; // nine units
     ASSERT_EQ(split_columns(260, num_cols).num_splits, 9U);
-    ASSERT_NO_FATAL_FAILURE(expect_near(random_tensor(type, 260, num_cols, random_), rows(5, num_cols), 5));
+    ASSERT_NO_FATAL_FAILURE(expect_near(random_tensor(type, 260, num_cols, random_), rows(5, num_cols)));
   }
   const std::uint32_t num_cols = 33024; // 129 units, two a split, and one in the last
   ASSERT_EQ(split_columns(130, num_cols).num_splits, 65U);
   ASSERT_NO_FATAL_FAILURE(
-      expect_near(random_tensor(tensor_type::q4_0, 130, num_cols, random_), rows(2, num_cols), 2));
+      expect_near(random_tensor(tensor_type::q4_0, 130, num_cols, random_), rows(2, num_cols)));
 }
 
 TEST_F(streamed_matmul, the_rounding_of_activations_is_all_that_sets_it_apart_from_float32) {
@@ -127,10 +81,11 @@ TEST_F(streamed_matmul, the_rounding_of_activations_is_all_that_sets_it_apart_fr
 TEST_F(streamed_matmul, a_rows_result_does_not_depend_on_its_company_or_its_place) {
   for (const tensor_type type : streamed_types) {
     const std::uint32_t num_outputs = type == tensor_type::q4_k ? 150 : 21;
-    const std::uint32_t num_cols = device::traits_of(type)->block_values == 256 ? 768 : 544;
+    const std::uint32_t block = device::traits_of(type)->block_values;
+    const std::uint32_t num_cols = block == 256 ? 768 : block == 64 ? 576 : 544;
     const auto weights = pack(random_tensor(type, num_outputs, num_cols, random_));
     const auto x = rows(80, num_cols);
-    const auto together = product(*weights, upload(x), 80);
+    const auto together = product(*weights, x);
     for (const std::uint32_t num_rows : {1U, 2U, 3U, 5U, 8U, 9U, 16U, 17U, 33U, 64U}) {
       std::vector<std::uint32_t> chosen(80);
       std::iota(chosen.begin(), chosen.end(), 0U);
@@ -142,20 +97,21 @@ TEST_F(streamed_matmul, a_rows_result_does_not_depend_on_its_company_or_its_plac
         expected.insert(expected.end(), together.begin() + at * num_outputs,
                         together.begin() + (at + 1) * num_outputs);
       }
-      ASSERT_TRUE(same_bits(expected, product(*weights, upload(some), num_rows)))
+      ASSERT_TRUE(same_bits(expected, product(*weights, some)))
           << name_of(type) << ", " << num_rows << " rows";
     }
   }
 }
 
 TEST_F(streamed_matmul, a_row_that_is_not_finite_spoils_itself_only) {
-  for (const tensor_type type : {tensor_type::q4_1, tensor_type::q6_k, tensor_type::bf16}) {
+  for (const tensor_type type :
+       {tensor_type::q4_1, tensor_type::q6_k, tensor_type::bf16, tensor_type::f8_e4m3}) {
     const auto weights = pack(random_tensor(type, 40, 256, random_));
     auto x = rows(11, 256);
-    const auto clean = product(*weights, upload(x), 11);
+    const auto clean = product(*weights, x);
     x[1 * 256 + 77] = std::numeric_limits<float>::quiet_NaN();
     x[9 * 256 + 200] = -std::numeric_limits<float>::infinity();
-    const auto spoilt = product(*weights, upload(x), 11);
+    const auto spoilt = product(*weights, x);
     for (std::uint32_t row = 0; row < 11; ++row) {
       if (row == 1 || row == 9) {
         for (std::uint32_t n = 0; n < 40; ++n) EXPECT_TRUE(std::isnan(spoilt[row * 40 + n]));
@@ -170,12 +126,12 @@ TEST_F(streamed_matmul, a_weight_that_is_not_finite_spoils_its_output_only) {
   for (const tensor_type type : {tensor_type::f16, tensor_type::bf16}) {
     stored_tensor tensor = random_tensor(type, 40, 96, random_);
     const auto x = rows(3, 96); // the last row is zeros, and zero times infinity is not a number
-    const auto clean = product(*pack(tensor), upload(x), 3);
+    const auto clean = product(*pack(tensor), x);
     const std::uint16_t infinity = type == tensor_type::f16 ? 0x7c00 : 0x7f80;
     const std::uint16_t not_a_number = infinity | 0x40;
     std::memcpy(&tensor.bytes[(7 * 96 + 50) * 2], &infinity, 2);
     std::memcpy(&tensor.bytes[(33 * 96 + 1) * 2], &not_a_number, 2);
-    const auto spoilt = product(*pack(tensor), upload(x), 3);
+    const auto spoilt = product(*pack(tensor), x);
     for (std::size_t i = 0; i < clean.size(); ++i) {
       if (i % 40 == 7 || i % 40 == 33)
         EXPECT_FALSE(std::isfinite(spoilt[i])) << i;
@@ -186,16 +142,45 @@ TEST_F(streamed_matmul, a_weight_that_is_not_finite_spoils_its_output_only) {
 }
 
 TEST_F(streamed_matmul, rows_of_any_magnitude_are_as_exact_as_others) {
-  for (const tensor_type type : {tensor_type::q4_0, tensor_type::q5_k, tensor_type::f16, tensor_type::bf16}) {
+  for (const tensor_type type :
+       {tensor_type::q4_0, tensor_type::q5_k, tensor_type::f16, tensor_type::bf16, tensor_type::f8_e4m3}) {
     const stored_tensor tensor = random_tensor(type, 19, 256, random_);
     auto x = rows(5, 256);
     const float sizes[] = {0x1p-140F, 0x1p-90F, 1, 0x1p60F, 0x1p100F};
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = x[i] * sizes[i / 256];
     auto expected = sixteen_bit_reference(tensor.view(), x, 5);
-    const auto actual = product(*pack(tensor), upload(x), 5);
+    const auto actual = product(*pack(tensor), x);
     for (std::size_t i = 0; i < actual.size(); ++i) // the smallest are subnormal
       ASSERT_TRUE(std::fabs(actual[i] - expected[i].value) <= expected[i].bound + 0x1p-148)
           << name_of(type) << ", row " << i / 19 << ": " << actual[i] << " for " << expected[i].value;
+  }
+}
+
+TEST_F(streamed_matmul, a_scale_of_fp8_that_is_not_a_number_spoils_its_output_only) {
+  stored_tensor tensor = random_tensor(tensor_type::f8_e4m3, 40, 192, random_);
+  const auto x = rows(3, 192);
+  const auto clean = product(*pack(tensor), x);
+  const float not_a_number = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(&tensor.bytes[(7 * 3 + 1) * 68], &not_a_number, 4);
+  const auto spoilt = product(*pack(tensor), x);
+  for (std::size_t i = 0; i < clean.size(); ++i) {
+    if (i % 40 == 7)
+      EXPECT_TRUE(std::isnan(spoilt[i])) << i;
+    else
+      EXPECT_TRUE(same_bits(std::span(clean).subspan(i, 1), std::span(spoilt).subspan(i, 1))) << i;
+  }
+}
+
+TEST_F(streamed_matmul, scales_of_fp8_of_any_magnitude_are_themselves) {
+  for (const float size : {0x1p-100F, 0x1p-20F, 0x1p60F, 0x1p90F}) {
+    stored_tensor tensor = random_tensor(tensor_type::f8_e4m3, 20, 192, random_);
+    for (std::size_t block = 0; block < 60; ++block) {
+      float scale = 0;
+      std::memcpy(&scale, &tensor.bytes[block * 68], 4);
+      scale *= block % 2 == 0 ? size : 1.0F;
+      std::memcpy(&tensor.bytes[block * 68], &scale, 4);
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_near(tensor, rows(2, 192)));
   }
 }
 
@@ -210,13 +195,13 @@ TEST_F(streamed_matmul, bf16_weights_of_any_magnitude_are_themselves) {
           std::bit_cast<std::uint32_t>(device::float_of_bf16(bits) * row_size) >> 16);
       std::memcpy(&tensor.bytes[i], &bits, 2);
     }
-    ASSERT_NO_FATAL_FAILURE(expect_near(tensor, rows(2, 96), 2));
+    ASSERT_NO_FATAL_FAILURE(expect_near(tensor, rows(2, 96)));
   }
 }
 
 TEST_F(streamed_matmul, holds_the_largest_codes_and_activations) {
   for (const tensor_type type : streamed_types) {
-    if (!device::quantised_traits_of(type)) continue;
+    if (device::traits_of(type)->block_values == 1) continue;
     for (const int pattern : {0xff, 0x00, 0x80, 0x7f, 0x88}) {
       const auto tensor =
           testing_support::filled_tensor(type, 5, 512, static_cast<std::byte>(pattern), random_);
@@ -225,7 +210,7 @@ TEST_F(streamed_matmul, holds_the_largest_codes_and_activations) {
         const float signs[] = {1, -1, k % 2 == 0 ? 1.0F : -1.0F, k % 32 < 16 ? 1.0F : -1.0F};
         x[k] = 65504 * signs[k / 512];
       }
-      ASSERT_NO_FATAL_FAILURE(expect_near(tensor, x, 4)) << pattern;
+      ASSERT_NO_FATAL_FAILURE(expect_near(tensor, x)) << pattern;
     }
   }
 }
@@ -244,8 +229,8 @@ TEST_F(streamed_matmul, serves_several_matrices_of_either_kind_with_bias_residua
   for (std::uint32_t i = 0; i < 4; ++i) {
     const stored_tensor tensor = random_tensor(types[i], num_outputs[i], num_cols, random_);
     weights.push_back(pack(tensor));
-    const auto plain = i % 2 == 0 ? product(*weights[i], upload(x), num_rows)
-                                  : cpu::matmul_reference(tensor.view(), {x, num_rows});
+    const auto plain =
+        i % 2 == 0 ? product(*weights[i], x) : cpu::matmul_reference(tensor.view(), {x, num_rows});
     const auto bias = values(num_outputs[i]);
     const auto before = values(num_rows * num_outputs[i]);
     expected.emplace_back(plain);

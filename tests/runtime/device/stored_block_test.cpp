@@ -59,6 +59,30 @@ TEST(dequantize, refuses_sizes_that_do_not_match) {
   EXPECT_THROW(dequantize(tensor_type::q4_0, bytes, std::span(values).first(31)), check_failure);
 }
 
+TEST(dequantize, every_e4m3_code_times_its_blocks_scale_has_the_value_of_its_definition) {
+  const float scales[] = {1, -0.0123F, 0x1p90F, 0x1.8p-130F};
+  std::vector<std::byte> bytes;
+  std::vector<float> expected;
+  for (std::uint32_t block = 0; block < 16; ++block) { // all codes with each scale
+    const auto* const scale = reinterpret_cast<const std::byte*>(&scales[block / 4]);
+    bytes.insert(bytes.end(), scale, scale + sizeof(float));
+    for (std::uint32_t i = 0; i < 64; ++i) {
+      const std::uint32_t code = block % 4 * 64 + i, exponent = code >> 3 & 15U, fraction = code & 7U;
+      bytes.push_back(static_cast<std::byte>(code));
+      const double magnitude = exponent == 0
+                                   ? fraction * std::exp2(-9)
+                                   : (1 + fraction / 8.0) * std::exp2(static_cast<int>(exponent) - 7);
+      expected.push_back(
+          static_cast<float>((code < 128 ? magnitude : -magnitude) * double{scales[block / 4]}));
+      EXPECT_EQ(float_of_e4m3(static_cast<std::uint8_t>(code)), code < 128 ? magnitude : -magnitude);
+    }
+  }
+  std::vector<float> values(expected.size());
+  dequantize(tensor_type::f8_e4m3, bytes, values);
+  EXPECT_TRUE(testing_support::same_bits(expected, values));
+  EXPECT_EQ(values[126], 448) << "the largest";
+}
+
 TEST(float16, every_half_survives_the_way_to_float_and_back) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);

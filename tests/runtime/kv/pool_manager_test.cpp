@@ -246,6 +246,42 @@ TEST_F(pool_manager_test, clearing_makes_every_earlier_key_stale) {
   EXPECT_EQ(manager.usage(pool).num_active, 2U);
 }
 
+TEST(pool_manager_spaces, lend_each_other_nothing) {
+  pool_manager manager(std::vector<std::uint64_t>{100, 400});
+  const auto add = [&](std::uint32_t space, std::uint32_t num_blocks) {
+    return manager.add_pool({.name = "pool",
+                             .num_blocks = num_blocks,
+                             .block_size = 4,
+                             .block_bytes = 100,
+                             .slab_blocks = 1,
+                             .space = space});
+  };
+  const auto small = *add(0, 4);
+  const auto first = *add(1, 4);
+  const auto second = *add(1, 4);
+  const auto ask = [&](pool_id pool, std::uint64_t request, std::uint32_t length) {
+    const auto prompt = tokens(static_cast<std::int32_t>(request) * 1000, length);
+    return manager.acquire(pool, request_id{request}, {prompt, length, {}, length});
+  };
+  const auto kept = ask(first, 1, 12);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(manager.reach_blocks(small), 1U);
+  EXPECT_EQ(ask(small, 1, 5).error().code(), errc::resource_exhausted) << "whatever the other space has";
+  EXPECT_TRUE(ask(small, 1, 4));
+  EXPECT_EQ(manager.available_blocks(second), 1U);
+  EXPECT_EQ(ask(second, 1, 8).error().code(), errc::pool_full);
+  // Cached prefixes give way to pools of their own space, and to no other.
+  ASSERT_TRUE(manager.commit(kept->lease.key, {}, 12));
+  ASSERT_TRUE(manager.release(kept->lease.key, {}));
+  EXPECT_EQ(ask(small, 2, 4).error().code(), errc::pool_full);
+  EXPECT_EQ(manager.usage(first).num_cached, 3U);
+  EXPECT_TRUE(ask(second, 1, 16));
+  EXPECT_EQ(manager.usage(first).num_cached, 0U);
+  const auto ok = manager.check_invariants();
+  EXPECT_TRUE(ok.has_value()) << ok.error().message();
+  EXPECT_EQ(add(2, 4).error().code(), errc::invalid_argument) << "there is no such space";
+}
+
 /// A target and a drafter that share memory for ten blocks; two are the drafter's own.
 class shared_budget_test : public testing::Test {
  protected:

@@ -5,19 +5,21 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
 #include <random>
 
 namespace paceline::kv {
 namespace {
 
-/// Random commands on one or two pools under one budget, against shadow devices. After every command the
-/// invariants hold and every final cell of every request has the content its committed tokens demand.
+/// Random commands on one or two pools, under one budget or each in a space of its own, against shadow
+/// devices. After every command the invariants hold and every final cell of every request has the content its
+/// committed tokens demand.
 class random_run {
  public:
   explicit random_run(std::uint64_t seed) : random_(seed) {
     constexpr std::uint32_t sizes[] = {1, 4, 16};
     const auto num_pools = 1 + below(2);
-    std::uint64_t budget = 0;
+    std::vector<std::uint64_t> budgets(1 + below(num_pools));
     std::vector<pool_config> configs;
     for (std::uint32_t i = 0; i < num_pools; ++i) {
       pool_config c{.name = "pool" + std::to_string(i),
@@ -28,11 +30,13 @@ class random_run {
                     .prefix_cache = below(8) != 0,
                     .separate_origins = below(2) == 0};
       c.min_blocks = below(c.num_blocks / 2);
+      c.space = i % static_cast<std::uint32_t>(budgets.size());
       // At least the rounded-up minima; about half of what all pools together could use.
-      budget += (c.min_blocks + c.slab_blocks) * c.block_bytes + below(c.num_blocks) * c.block_bytes;
+      budgets[c.space] +=
+          (c.min_blocks + c.slab_blocks) * c.block_bytes + below(c.num_blocks) * c.block_bytes;
       configs.push_back(c);
     }
-    manager_.emplace(budget, below(2) == 0 ? four_bit_hasher() : make_block_hasher());
+    manager_.emplace(budgets, below(2) == 0 ? four_bit_hasher() : make_block_hasher());
     for (const auto& c : configs) {
       EXPECT_TRUE(manager_->add_pool(c));
       devices_.emplace_back(c.num_blocks, c.block_size);
@@ -313,9 +317,13 @@ class random_run {
       manager_->evict(pool_id{i}, idle.num_cached);
       if (manager_->usage(pool_id{i}).num_cached != 0) fail("an unused prefix cannot be evicted");
     }
-    for (std::uint32_t i = 0; i < manager_->num_pools() && !problem_; ++i)
-      if (manager_->budget().lent_bytes(i) != manager_->budget().min_bytes(i))
+    std::map<std::uint32_t, std::size_t> accounts; // of a space, so far
+    for (std::uint32_t i = 0; i < manager_->num_pools() && !problem_; ++i) {
+      const auto space = manager_->config(pool_id{i}).space;
+      const auto account = accounts[space]++;
+      if (manager_->budget(space).lent_bytes(account) != manager_->budget(space).min_bytes(account))
         fail("an empty pool keeps memory");
+    }
     check();
   }
 

@@ -2,12 +2,18 @@
 
 #include "runtime/cpu/cpu_device.hpp"
 #include "runtime/model/loader/gguf_model.hpp"
+#include "runtime/model/loader/model_source.hpp"
+#include "tests/support/paged_sequences.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/tiny_hf_model.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <numeric>
 
 namespace paceline::model {
 namespace {
@@ -79,6 +85,65 @@ TEST_F(transformer_loader_test, progress_ends_at_the_total_and_never_goes_back) 
     EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
     EXPECT_EQ(steps.back(), total);
     EXPECT_EQ(total, source_->total_bytes());
+  }
+}
+
+TEST_F(transformer_loader_test, codes_and_scales_of_fp8_come_together_and_count_once) {
+  const test::scratch_folder folder;
+  const std::filesystem::path& directory = folder.path();
+  test::write_tiny_hf({.hidden_size = 64, .head_dim = 16, .ffn_size = 192}, directory, 1,
+                      {test::fp8_scales::rows});
+  const auto opened = open_model(directory);
+  ASSERT_TRUE(opened) << opened.error().message();
+  for (const std::uint32_t num_threads : {1U, 3U}) {
+    std::uint64_t last = 0;
+    transformer_load_options options;
+    options.num_threads = num_threads;
+    options.progress = [&](std::uint64_t done, std::uint64_t) { last = done; };
+    ASSERT_TRUE(load_transformer(opened->config, opened->weights, *memory_, *memory_, options));
+    EXPECT_EQ(last, opened->weights.total_bytes());
+  }
+}
+
+/// Logits of ten positions of the model in `directory`, so many rows a pass.
+std::vector<float> logits_of(const std::filesystem::path& directory, cpu::cpu_device& device,
+                             std::uint32_t at_a_time) {
+  const auto opened = *open_model(directory);
+  const auto model = *load_transformer(opened.config, opened.weights, device, device, {});
+  test::paged_sequences paged(4, 5, 1);
+  paged.add_sequence(10);
+  const auto kv = model->make_kv_storage(5, 4);
+  const auto stream = device.make_stream("test", 0);
+  std::vector<std::uint32_t> all(at_a_time);
+  std::iota(all.begin(), all.end(), 0U);
+  std::vector<float> out;
+  for (std::uint32_t p = 0; p < 10; p += at_a_time) {
+    auto rows = paged.chain_rows(0, p, p + at_a_time);
+    for (auto& row : rows) row.token = token_id{static_cast<std::int32_t>(row.position.value * 23 % 272)};
+    std::vector<float> logits(at_a_time * opened.config.vocab_size);
+    const auto done = stream->submit("test", {}, [&](device::ops& ops) {
+      model->forward(ops, paged.batch(rows), *kv, {all, logits, {}});
+    });
+    done.wait();
+    EXPECT_FALSE(done.failure());
+    out.insert(out.end(), logits.begin(), logits.end());
+  }
+  return out;
+}
+
+TEST_F(transformer_loader_test, a_model_in_fp8_is_to_the_bit_what_its_values_are_in_f32) {
+  const test::tiny_model shape{
+      .arch = architecture::qwen3, .hidden_size = 192, .head_dim = 64, .ffn_size = 320, .vocab_size = 272};
+  const test::scratch_folder folder;
+  const std::filesystem::path& directory = folder.path();
+  for (const auto scales : {test::fp8_scales::blocks, test::fp8_scales::rows, test::fp8_scales::one}) {
+    test::write_tiny_hf(shape, directory, 1, {scales, true});
+    const auto expected = logits_of(directory, *device_, 10);
+    test::write_tiny_hf(shape, directory, 1, {scales});
+    EXPECT_EQ(logits_of(directory, *device_, 10), expected);
+    EXPECT_EQ(logits_of(directory, *device_, 1), expected) << "a row at a time";
+    EXPECT_EQ(logits_of(directory, *device_, 5), expected);
+    EXPECT_NE(expected[0], 0);
   }
 }
 

@@ -1,4 +1,5 @@
 #include "server/http/access.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,11 +23,9 @@ TEST(key_ring, digests_are_sha_256) {
 
 class key_file : public ::testing::Test {
  protected:
-  std::string path = ::testing::TempDir() + "paceline_keys_" +
-                     std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + "_" +
-                     ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  test::scratch_folder folder;
+  std::string path = folder / "keys";
   void write(std::string_view text) { std::ofstream(path, std::ios::binary) << text; }
-  ~key_file() override { std::remove(path.c_str()); }
 };
 
 TEST_F(key_file, has_one_key_a_line) {

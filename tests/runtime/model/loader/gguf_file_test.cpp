@@ -1,6 +1,7 @@
 #include "runtime/model/loader/gguf_file.hpp"
 
 #include "tests/support/gguf_builder.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,14 +43,7 @@ std::vector<std::byte> patched(const gguf_builder& file, std::size_t from_end, s
 
 class gguf_files : public testing::Test {
  protected:
-  void SetUp() override {
-    directory_ =
-        testing::TempDir() + "paceline_gguf_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(directory_);
-    std::filesystem::create_directories(directory_);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-  std::filesystem::path directory_;
+  test::scratch_folder directory_;
 };
 
 TEST(gguf_file, a_file_without_tensors_opens) {
@@ -212,6 +206,9 @@ TEST(gguf_file, unknown_tensor_types_are_refused_and_known_ones_named) {
   const auto builder = two_tensors();
   EXPECT_THAT(parse_error(patched(builder, 12, 200, 4)).message(),
               HasSubstr("type 200 is no known tensor type"));
+  const auto of_others = static_cast<int>(device::tensor_type::f8_e4m3); // known, but not to GGML
+  EXPECT_THAT(parse_error(patched(builder, 12, of_others, 4)).message(),
+              HasSubstr("type 128 is no known tensor type"));
   const auto foreign = parse_error(patched(builder, 12, 16, 4));
   EXPECT_EQ(foreign.code(), errc::unsupported);
   EXPECT_THAT(foreign.message(), HasSubstr("IQ2_XXS"));
@@ -247,8 +244,7 @@ TEST(gguf_file, messages_show_hostile_names_escaped_and_short) {
 
 TEST_F(gguf_files, a_missing_file_an_empty_one_and_a_directory_are_told_apart) {
   EXPECT_EQ(gguf_file::open(directory_ / "none.gguf").error().code(), errc::not_found);
-  EXPECT_EQ(gguf_file::open(directory_).error().code(), errc::invalid_file);
-  std::filesystem::create_directories(directory_);
+  EXPECT_EQ(gguf_file::open(directory_.path()).error().code(), errc::invalid_file);
   gguf_builder().write(directory_ / "ok.gguf");
   EXPECT_TRUE(gguf_file::open(directory_ / "ok.gguf"));
   std::filesystem::resize_file(directory_ / "ok.gguf", 0);

@@ -1,5 +1,6 @@
 #include "runtime/model/loader/gguf_model.hpp"
 
+#include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <gmock/gmock.h>
@@ -70,7 +71,8 @@ TEST(gguf_model, every_tensor_type_opens) {
 }
 
 TEST(gguf_model, weights_keep_the_mapping_alive_and_know_their_size) {
-  const auto path = testing::TempDir() + "paceline_gguf_model_test.gguf";
+  const test::scratch_folder folder;
+  const auto path = folder / "model.gguf";
   make_tiny_gguf({.tied_embeddings = false}).write(path);
   auto file = gguf_file::open(path);
   ASSERT_TRUE(file);
@@ -86,7 +88,6 @@ TEST(gguf_model, weights_keep_the_mapping_alive_and_know_their_size) {
   file = error(errc::internal, "closed");
   EXPECT_TRUE(std::equal(before.begin(), before.end(), output.tensor.bytes.begin()));
   EXPECT_EQ(read->total_bytes(), bytes);
-  std::filesystem::remove(path);
 }
 
 TEST(gguf_model, a_tied_head_is_the_embedding) {

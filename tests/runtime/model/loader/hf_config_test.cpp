@@ -127,7 +127,6 @@ TEST(hf_config, what_is_not_supported_is_refused_by_name) {
   EXPECT_THAT(problem("t5", R"("is_encoder_decoder":true,)").message(),
               HasSubstr("'t5' (an encoder-decoder)"));
   const std::pair<const char*, const char*> cases[] = {
-      {"quantization_config", R"("quantization_config":{},)"},
       {"mlp_bias", R"("mlp_bias":true,)"},
       {"partial_rotary_factor", R"("partial_rotary_factor":0.5,)"},
       {"hidden_act", R"("hidden_act":"gelu",)"},

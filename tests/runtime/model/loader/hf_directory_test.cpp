@@ -1,6 +1,7 @@
 #include "runtime/model/loader/hf_directory.hpp"
 
 #include "runtime/model/loader/gguf_model.hpp"
+#include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_hf_model.hpp"
 
 #include <gmock/gmock.h>
@@ -18,13 +19,6 @@ using testing::HasSubstr;
 
 class hf_directories : public testing::Test {
  protected:
-  void SetUp() override {
-    directory_ =
-        testing::TempDir() + "paceline_hf_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(directory_);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   std::string problem() const {
     const auto opened = hf_directory::open(directory_);
     if (!opened) return opened.error().message();
@@ -32,7 +26,8 @@ class hf_directories : public testing::Test {
     return weights ? "was accepted" : weights.error().message();
   }
 
-  std::filesystem::path directory_;
+  test::scratch_folder folder_;
+  std::filesystem::path directory_ = folder_ / "model";
 };
 
 /// Row `row` of a matrix of F32.

@@ -1,4 +1,5 @@
 #include "runtime/model/loader/mapped_file.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,11 +14,7 @@ namespace {
 
 class mapped_file_test : public testing::Test {
  protected:
-  void SetUp() override {
-    path_ = std::filesystem::path(testing::TempDir()) / "mapped_file_test.bin";
-    std::ofstream(path_, std::ios::binary) << std::string(num_bytes, 'x');
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
+  void SetUp() override { std::ofstream(path_, std::ios::binary) << std::string(num_bytes, 'x'); }
 
   /// Pages of `bytes`, which begin on a page, that the system holds for this mapping.
   static std::size_t num_resident(std::span<const std::byte> bytes) {
@@ -34,7 +31,8 @@ class mapped_file_test : public testing::Test {
   }
 
   static constexpr std::size_t num_bytes = 64 * 4096;
-  std::filesystem::path path_;
+  test::scratch_folder folder_;
+  std::filesystem::path path_ = folder_ / "bytes";
 };
 
 std::size_t sum(std::span<const std::byte> bytes) {

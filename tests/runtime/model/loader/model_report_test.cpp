@@ -2,6 +2,7 @@
 
 #include "runtime/model/loader/json_text.hpp"
 #include "runtime/model/loader/report_text.hpp"
+#include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_hf_model.hpp"
 
 #include <gmock/gmock.h>
@@ -17,12 +18,8 @@ using testing::HasSubstr;
 
 class model_reports : public testing::Test {
  protected:
-  void SetUp() override {
-    path_ = testing::TempDir() + "paceline_report_" +
-            testing::UnitTest::GetInstance()->current_test_info()->name();
-  }
-  void TearDown() override { std::filesystem::remove_all(path_); }
-  std::filesystem::path path_;
+  test::scratch_folder folder_;
+  std::filesystem::path path_ = folder_ / "model";
 };
 
 TEST_F(model_reports, a_gguf_file_is_reported_whole) {

@@ -1,5 +1,6 @@
 #include "runtime/model/loader/model_source.hpp"
 
+#include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_hf_model.hpp"
 
 #include <gmock/gmock.h>
@@ -12,12 +13,8 @@ namespace {
 
 class model_sources : public testing::Test {
  protected:
-  void SetUp() override {
-    path_ = testing::TempDir() + "paceline_source_" +
-            testing::UnitTest::GetInstance()->current_test_info()->name();
-  }
-  void TearDown() override { std::filesystem::remove_all(path_); }
-  std::filesystem::path path_;
+  test::scratch_folder folder_;
+  std::filesystem::path path_ = folder_ / "model";
 };
 
 TEST_F(model_sources, a_gguf_file_gives_config_weights_and_vocabulary) {

@@ -1,4 +1,5 @@
 #include "tests/support/draft_tasks.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -86,7 +87,7 @@ TEST(bigram_drafter, draws_in_proportion_to_the_counts) {
 class corpus_file : public ::testing::Test {
  protected:
   std::string write(const std::string& name, const std::string& text) {
-    const auto path = std::filesystem::path(::testing::TempDir()) / name;
+    const auto path = folder_ / name;
     std::ofstream(path) << text;
     return path.string();
   }
@@ -102,6 +103,8 @@ class corpus_file : public ::testing::Test {
            return tokens;
          }});
   }
+
+  test::scratch_folder folder_;
 };
 
 TEST_F(corpus_file, counts_come_from_token_ids_or_text) {

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "apps/commands/options.hpp"
+#include "engine/device_set.hpp"
+#include "runtime/model/transformer.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace paceline::apps::bench {
+
+/// A model on a device of its own, without an engine, and one sequence of it.
+class lone_model {
+ public:
+  /// `choice`: path, device and type of KV cells. The sequence has room for `num_positions`.
+  static expected<lone_model> open(const model_choice& choice, std::uint32_t num_threads,
+                                   std::uint32_t num_positions);
+
+  const model::model_info& info() const noexcept { return runs_->info(); }
+  /// Whether the device works beside the host, and has a clock of its own.
+  bool is_on_gpu() const noexcept { return is_on_gpu_; }
+
+  /// Runs `work` to its end.
+  expected<void> run(const device::program& work) const;
+
+  // Inside a program.
+
+  /// Rows at positions [begin, end), as rounds have them: a chain that is verified, with each row's token
+  /// chosen by the device where it can, and its logits brought to the host where it cannot. Of more rows than
+  /// a draft may have, a prompt, it is the last one's alone.
+  void pass(device::ops& ops, std::uint32_t begin, std::uint32_t end) const;
+  /// A greedy draft of `length` tokens behind the one at position `begin`. False: the device does not make it
+  /// of one piece, and it was made by passes of one row.
+  bool draft(device::ops& ops, std::uint32_t begin, std::uint32_t length) const;
+
+  /// The device's own clock so far (`device::step_times::busy`); none where it has none.
+  std::optional<std::chrono::nanoseconds> device_time() const;
+
+ private:
+  lone_model() = default;
+  device::batch_entry row_at(std::uint32_t position) const;
+
+  std::unique_ptr<device_set> devices_;
+  device::compute_device* device_ = nullptr;
+  bool is_on_gpu_ = false;
+  std::unique_ptr<model::transformer> runs_;
+  std::unique_ptr<model::kv_storage> kv_;
+  std::vector<block_id> blocks_;
+  std::unique_ptr<device::stream> stream_; ///< goes first
+};
+
+} // namespace paceline::apps::bench

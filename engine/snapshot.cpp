@@ -1,0 +1,20 @@
+#include "engine/snapshot.hpp"
+
+#include "engine/engine.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace paceline {
+
+engine_snapshot snapshot_at_rest(const engine& runtime) {
+  const auto rests = [](const model_counters& m) { return m.num_running == 0 && m.num_waiting == 0; };
+  for (;;) {
+    auto now = runtime.snapshot();
+    if (std::ranges::all_of(now.models, rests)) return now;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+} // namespace paceline

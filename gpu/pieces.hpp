@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace paceline::gpu {
+
+/// Pieces of `of` that hold `num`: the last may be smaller.
+constexpr std::uint32_t pieces(std::size_t num, std::size_t of) noexcept {
+  return static_cast<std::uint32_t>((num + of - 1) / of);
+}
+
+} // namespace paceline::gpu

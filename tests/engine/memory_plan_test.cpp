@@ -1,0 +1,80 @@
+#include "engine/memory_plan.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline {
+namespace {
+
+/// A target and a drafter: blocks of 100 and of 10 bytes, 4 for a request, 16 for all.
+memory_plan pools_in(std::vector<device::memory_space> spaces, std::uint32_t space_of_drafter) {
+  memory_plan plan;
+  plan.spaces = std::move(spaces);
+  plan.pools.resize(1);
+  for (const std::uint64_t bytes : {100, 10})
+    plan.pools[0].push_back({.name = bytes == 100 ? "target" : "drafter",
+                             .num_blocks = 16,
+                             .block_size = 4,
+                             .block_bytes = bytes,
+                             .slab_blocks = 1,
+                             .min_blocks = 4,
+                             .space = bytes == 100 ? 0 : space_of_drafter});
+  return plan;
+}
+
+std::vector<std::uint32_t> blocks(const memory_plan& plan) {
+  std::vector<std::uint32_t> out;
+  for (const auto& pool : plan.pools.at(0)) out.push_back(pool.num_blocks);
+  return out;
+}
+
+TEST(memory_plan, gives_what_is_wanted_where_there_is_room) {
+  const auto plan = fit_memory(pools_in({{"host", 5000, false}}, 0), 0);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->budgets, (std::vector<std::uint64_t>{1760}));
+  EXPECT_EQ(blocks(*plan), (std::vector<std::uint32_t>{16, 16}));
+}
+
+TEST(memory_plan, pools_that_lend_may_each_grow_to_the_budget) {
+  const auto plan = fit_memory(pools_in({{"host", 1000, false}}, 0), 0);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->budgets, (std::vector<std::uint64_t>{1000}));
+  EXPECT_EQ(blocks(*plan), (std::vector<std::uint32_t>{10, 16}));
+}
+
+TEST(memory_plan, memory_that_is_taken_whole_is_never_promised_twice) {
+  for (const std::uint64_t budget : {440, 441, 660, 999, 1100, 1759, 1760, 5000}) {
+    const auto plan = fit_memory(pools_in({{"cuda:0", budget, true}}, 0), 0);
+    ASSERT_TRUE(plan);
+    const auto num = blocks(*plan);
+    EXPECT_LE(num[0] * 100 + num[1] * 10, budget);
+    EXPECT_GE(num[0], 4U);
+    EXPECT_EQ(num[0], num[1]) << "shares as they wanted";
+    EXPECT_GT((num[0] + 1) * 110, std::min<std::uint64_t>(budget, 1760)) << "nothing is left lying";
+  }
+}
+
+TEST(memory_plan, each_space_has_a_budget) {
+  const auto wanted = pools_in({{"cuda:0", 800, true}, {"host", 100, false}}, 1);
+  const auto automatic = fit_memory(wanted, 0);
+  ASSERT_TRUE(automatic);
+  EXPECT_EQ(automatic->budgets, (std::vector<std::uint64_t>{800, 100}));
+  EXPECT_EQ(blocks(*automatic), (std::vector<std::uint32_t>{8, 10}));
+  const auto configured = fit_memory(wanted, 500);
+  ASSERT_TRUE(configured);
+  EXPECT_EQ(configured->budgets, (std::vector<std::uint64_t>{500, 500}));
+  EXPECT_EQ(blocks(*configured), (std::vector<std::uint32_t>{5, 16}));
+}
+
+TEST(memory_plan, says_what_one_request_takes_and_where) {
+  const auto wanted = pools_in({{"host", 1, false}, {"cuda:0", 1, true}}, 1);
+  EXPECT_TRUE(fit_memory(wanted, 0)) << "of itself it takes what it must";
+  const auto refused = fit_memory(wanted, 399);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), errc::resource_exhausted);
+  EXPECT_EQ(refused.error().message(), "engine.memory_budget: 399 bytes in memory of host do not hold one "
+                                       "request of full length a model; it takes "
+                                       "400 bytes, or a smaller context_length");
+}
+
+} // namespace
+} // namespace paceline

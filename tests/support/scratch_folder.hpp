@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+namespace paceline::test {
+
+/// An empty folder that no other test has, in this process or beside it, gone with its owner: tests run in
+/// parallel, and two of one fixture must not meet in one file.
+class scratch_folder {
+ public:
+  scratch_folder() {
+    std::string name = std::filesystem::temp_directory_path() / "paceline-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder " + name);
+    path_ = name;
+  }
+  ~scratch_folder() {
+    std::error_code ignored; // a test may have taken rights away or the folder itself
+    std::filesystem::remove_all(path_, ignored);
+  }
+  scratch_folder(const scratch_folder&) = delete;
+  scratch_folder& operator=(const scratch_folder&) = delete;
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+} // namespace paceline::test

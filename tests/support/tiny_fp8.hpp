@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace paceline::test {
+
+/// How a checkpoint of FP8 weights has its scales: of blocks of 128 x 128, of rows (as BF16), or one a
+/// matrix.
+enum class fp8_scales : std::uint8_t { none, blocks, rows, one };
+
+/// Value of an E4M3 code, by the definition of the format; NaN for the two codes that are none.
+double e4m3_value(std::uint8_t code);
+
+/// A matrix in FP8, as checkpoints have it.
+struct fp8_matrix {
+  std::vector<std::byte> codes;           ///< [num_rows][num_cols]
+  std::vector<float> scales;              ///< the largest value they belong to is the largest code
+  std::vector<std::uint64_t> scale_shape; ///< none for one scalar
+  std::vector<float> values;              ///< what came of it: code * scale, rounded to float
+};
+
+/// Rounds `values` [num_rows][num_cols] to the nearest codes.
+fp8_matrix quantise_fp8(std::span<const float> values, std::uint64_t num_rows, std::uint64_t num_cols,
+                        fp8_scales scales);
+
+} // namespace paceline::test

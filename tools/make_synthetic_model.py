@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Writes a GGUF file of a known model's shape whose weights are noise: for measuring speed where no weights can be had.
+
+  make_synthetic_model.py 8b.gguf --shape 8b --type bf16          Llama 3 8B, 16 GB, written in pieces of a few megabytes
+  make_synthetic_model.py 8b.gguf --shape 8b --type q4_k          the head in Q6_K, as real files have it
+  make_synthetic_model.py small.gguf --shape 1b --type bf16 --layers 2
+
+Every tensor's noise depends on the seed, its name and its type alone, so a file of fewer --layers holds the first ones of
+the whole. With --loud N the layers from number N on add so little that the first N alone choose the same token more often than
+not: with `--layers N` they are a drafter for it. Activations stay near 1 in all layers. Rows that are not whole blocks of Q4_K
+or Q6_K become Q4_0 or Q8_0. The vocabulary has the bytes, made-up words and an end; texts become tokens byte by byte. Needs numpy alone.
+"""
+
+import argparse
+import math
+import struct
+import sys
+import zlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+ALIGNMENT = 32
+PIECE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Shape:
+    family: str  # GGUF's architecture
+    layers: int
+    hidden: int
+    ffn: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    vocabulary: int
+    theta: float
+    tied: bool  # the embedding is the head too
+    biased: bool  # queries, keys and values
+    tokenizer: str
+
+
+SHAPES = {
+    "8b": Shape("llama", 32, 4096, 14336, 32, 8, 128, 128256, 5e5, False, False, "llama-bpe"),  # Llama 3 8B
+    "1b": Shape("llama", 16, 2048, 8192, 32, 8, 64, 128256, 5e5, True, False, "llama-bpe"),  # Llama 3.2 1B
+    "0.5b": Shape("qwen2", 24, 896, 4864, 14, 2, 64, 151936, 1e6, True, True, "qwen2"),  # Qwen2.5 0.5B
+    "tiny": Shape("llama", 3, 256, 512, 4, 2, 64, 512, 1e4, False, False, "llama-bpe"),
+}
+
+
+@dataclass(frozen=True)
+class Format:
+    number: int  # GGML's
+    values: int  # of a block
+    bytes: int
+    file_type: int  # general.file_type of a file that is mostly of it
+
+
+FORMATS = {
+    "f32": Format(0, 1, 4, 0),
+    "bf16": Format(30, 1, 2, 32),
+    "q4_0": Format(2, 32, 18, 2),
+    "q8_0": Format(8, 32, 34, 7),
+    "q4_k": Format(12, 256, 144, 14),
+    "q6_k": Format(14, 256, 210, 18),
+}
+# Where rows are not whole blocks.
+COARSER = {"q4_k": "q4_0", "q6_k": "q8_0"}
+
+
+def noise(random, num_bytes):
+    words = random.integers(0, 2**64 - 1, size=(num_bytes + 7) // 8, dtype=np.uint64, endpoint=True)
+    return words.view(np.uint8)[:num_bytes]
+
+
+def halves(value):
+    """A float16 as two bytes."""
+    return np.frombuffer(struct.pack("<e", value), dtype=np.uint8)
+
+
+def blocks_of(name, random, count, deviation):
+    """`count` blocks of noise whose values have mean 0 and about the standard deviation asked for."""
+    if name == "f32":
+        return random.normal(0, deviation, count).astype("<f4").view(np.uint8)
+    if name == "bf16":
+        # Sign and fraction are noise, the exponent is one of two: a deviation of 2.415 times the smaller power of two.
+        exponent = 127 + round(math.log2(deviation / 2.415))
+        bits = noise(random, 2 * count).view("<u2")
+        return ((bits & 0x807F) | (((bits >> 7) & 1) + exponent << 7).astype("<u2")).view(np.uint8)
+    out = noise(random, count * FORMATS[name].bytes).reshape(count, -1)
+    # The deviation of a value in units of the block's scale, all codes being equally likely; of Q4_K the minimum's scale is
+    # what makes the mean 0.
+    if name == "q4_0":
+        out[0::2, 0:2], out[1::2, 0:2] = halves(deviation / 4.6), halves(-deviation / 4.6)  # codes are -8 to 7
+    elif name == "q8_0":
+        out[:, 0:2] = halves(deviation / 73.9)
+    elif name == "q4_k":
+        out[:, 0:2], out[:, 2:4] = halves(deviation / 258), halves(7.5 * deviation / 258)
+    elif name == "q6_k":
+        out[:, 208:210] = halves(deviation / 1367)
+    return out
+
+
+def format_for(wanted, columns):
+    """The format of a matrix with rows of so many values."""
+    return wanted if columns % FORMATS[wanted].values == 0 else COARSER[wanted]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    name: str
+    shape: tuple  # values of a row first
+    format: str
+    deviation: float  # 0: all ones
+
+    @property
+    def num_bytes(self):
+        format = FORMATS[self.format]
+        return math.prod(self.shape) // format.values * format.bytes
+
+    def pieces(self, seed):
+        if self.deviation == 0:
+            yield np.ones(self.shape, dtype="<f4").view(np.uint8)
+            return
+        random = np.random.Generator(np.random.SFC64([seed, zlib.crc32(f"{self.name} {self.format}".encode())]))
+        format = FORMATS[self.format]
+        left = math.prod(self.shape) // format.values
+        while left > 0:
+            count = min(left, PIECE_BYTES // format.bytes)
+            yield blocks_of(self.format, random, count, self.deviation)
+            left -= count
+
+
+def tensors_of(shape, wanted, loud, quiet):
+    def matrix(name, columns, rows, format=wanted, gain=1.0):
+        return Tensor(name, (columns, rows), format_for(format, columns), gain / math.sqrt(columns))
+
+    def vector(name, size, deviation=0.0):
+        return Tensor(name, (size,), "f32", deviation)
+
+    head = "q6_k" if wanted == "q4_k" else wanted
+    out = [matrix("token_embd.weight", shape.hidden, shape.vocabulary, head if shape.tied else wanted)]
+    attention, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+    for layer in range(shape.layers):
+        block = f"blk.{layer}."
+        gain = 1.0 if layer < loud else quiet  # of what the layer adds
+        out.append(vector(block + "attn_norm.weight", shape.hidden))
+        for part, rows in (("q", attention), ("k", keys), ("v", keys)):
+            out.append(matrix(f"{block}attn_{part}.weight", shape.hidden, rows))
+            if shape.biased:
+                out.append(vector(f"{block}attn_{part}.bias", rows, 0.1))
+        out.append(matrix(block + "attn_output.weight", attention, shape.hidden, gain=gain))
+        out.append(vector(block + "ffn_norm.weight", shape.hidden))
+        out.append(matrix(block + "ffn_gate.weight", shape.hidden, shape.ffn))
+        out.append(matrix(block + "ffn_up.weight", shape.hidden, shape.ffn))
+        out.append(matrix(block + "ffn_down.weight", shape.ffn, shape.hidden, gain=gain))
+    out.append(vector("output_norm.weight", shape.hidden))
+    if not shape.tied:
+        out.append(matrix("output.weight", shape.hidden, shape.vocabulary, head))
+    return out
+
+
+# ---- the file
+
+
+def byte_spellings():
+    """How byte-level vocabularies spell the 256 bytes: those that can be seen as themselves, the others as what follows 255."""
+    seen = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in seen]
+    spelt = {b: chr(b) for b in seen} | {b: chr(256 + i) for i, b in enumerate(others)}
+    return [spelt[b] for b in range(256)]
+
+
+def text(value):
+    encoded = value.encode()
+    return struct.pack("<Q", len(encoded)) + encoded
+
+
+def entry(key, value):
+    """A key of GGUF's metadata: an int is a uint32, a list one of texts or of int32."""
+    if isinstance(value, bool):
+        return text(key) + struct.pack("<I?", 7, value)
+    if isinstance(value, int):
+        return text(key) + struct.pack("<II", 4, value)
+    if isinstance(value, float):
+        return text(key) + struct.pack("<If", 6, value)
+    if isinstance(value, str):
+        return text(key) + struct.pack("<I", 8) + text(value)
+    if value and isinstance(value[0], int):
+        return text(key) + struct.pack("<IIQ", 9, 5, len(value)) + np.array(value, "<i4").tobytes()
+    return text(key) + struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(text, value))
+
+
+def metadata(name, shape, wanted):
+    words = byte_spellings()
+    words += [f"w{i}" for i in range(len(words), shape.vocabulary - 1)] + ["<|end_of_text|>"]
+    normal, control = 1, 3
+    family = shape.family
+    return {
+        "general.architecture": family,
+        "general.name": name,
+        "general.file_type": FORMATS[wanted].file_type,
+        f"{family}.context_length": 8192,
+        f"{family}.embedding_length": shape.hidden,
+        f"{family}.block_count": shape.layers,
+        f"{family}.feed_forward_length": shape.ffn,
+        f"{family}.attention.head_count": shape.heads,
+        f"{family}.attention.head_count_kv": shape.kv_heads,
+        f"{family}.attention.key_length": shape.head_size,
+        f"{family}.attention.value_length": shape.head_size,
+        f"{family}.attention.layer_norm_rms_epsilon": 1e-5,
+        f"{family}.rope.freq_base": shape.theta,
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": shape.tokenizer,
+        "tokenizer.ggml.tokens": words,
+        "tokenizer.ggml.token_type": [normal] * (len(words) - 1) + [control],
+        "tokenizer.ggml.merges": [],
+        "tokenizer.ggml.eos_token_id": len(words) - 1,
+        "tokenizer.ggml.add_bos_token": False,
+    }
+
+
+def padded(size):
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def write(path, keys, tensors, seed):
+    head = struct.pack("<IIQQ", 0x46554747, 3, len(tensors), len(keys))
+    head += b"".join(entry(k, v) for k, v in keys.items())
+    at = 0
+    for tensor in tensors:
+        head += text(tensor.name) + struct.pack("<I", len(tensor.shape)) + struct.pack(f"<{len(tensor.shape)}Q", *tensor.shape)
+        head += struct.pack("<IQ", FORMATS[tensor.format].number, at)
+        at = padded(at + tensor.num_bytes)
+    with open(path, "wb") as file:
+        file.write(head.ljust(padded(len(head)), b"\0"))
+        for tensor in tensors:
+            for piece in tensor.pieces(seed):
+                file.write(piece)
+            file.write(b"\0" * (padded(tensor.num_bytes) - tensor.num_bytes))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--shape", choices=SHAPES, required=True)
+    parser.add_argument("--type", choices=[f for f in FORMATS if f not in ("f32", "q6_k")], default="bf16")
+    parser.add_argument("--layers", type=int, help="the first ones only")
+    parser.add_argument("--loud", type=int, help="layers that add as much as the hidden state holds; the others add --quiet of it")
+    parser.add_argument("--quiet", type=float, default=1 / 64)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    shape = SHAPES[args.shape]
+    layers = shape.layers if args.layers is None else args.layers
+    if not 1 <= layers <= shape.layers:
+        sys.exit(f"--layers must be 1 to {shape.layers}")
+    loud = shape.layers if args.loud is None else args.loud
+    tensors = tensors_of(replace(shape, layers=layers), args.type, loud, args.quiet)
+    part = args.path.with_suffix(".part")
+    write(part, metadata(f"{args.shape} of noise", replace(shape, layers=layers), args.type), tensors, args.seed)
+    part.rename(args.path)
+    print(f"{args.path}: {args.path.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()
