@@ -6,6 +6,7 @@
 #include "runtime/cpu/thread_team.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 namespace paceline::cpu {
@@ -19,6 +20,10 @@ constexpr std::size_t min_chunk_bytes = 24 << 10;
 constexpr std::uint32_t min_chunks_per_member = 4;
 /// Panel that stays in the second-level cache while a chunk's tiles pass by.
 constexpr std::size_t max_panel_bytes = 256 << 10;
+/// Groups of rows that take a tile in turn, where there are no more: few rows wait for memory, many do not.
+constexpr std::uint32_t most_groups_together = 2;
+/// Blocks of a turn: whole units of any format.
+constexpr std::uint32_t blocks_in_turn = 8;
 /// Work below which rows are quantised by the caller alone.
 constexpr std::size_t min_parallel_values = 16 << 10;
 
@@ -40,6 +45,14 @@ void add_to(float* y, const float* x, std::uint32_t count = tile_rows) {
     for (std::uint32_t i = 0; i < tile_rows; ++i) y[i] += x[i];
   else
     for (std::uint32_t i = 0; i < count; ++i) y[i] += x[i];
+}
+
+/// y = x, likewise: a call for every row took an eighth of a product's time.
+void copy_to(float* y, const float* x, std::uint32_t count) {
+  if (count == tile_rows)
+    std::memcpy(y, x, tile_rows * sizeof(float));
+  else
+    std::copy_n(x, count, y);
 }
 
 } // namespace
@@ -208,37 +221,53 @@ void matmul_runner::run_tiles(const product& part, std::uint32_t begin, std::uin
     std::size_t count = 0;
     for (std::size_t bytes = 0; count < groups.size() && (count == 0 || bytes < max_panel_bytes); ++count)
       bytes += groups[count].num_rows * row_bytes;
+    const std::size_t together = groups_.size() <= most_groups_together ? count : 1;
     for (std::uint32_t tile = begin; tile < end; ++tile)
-      for (const row_group& group : groups.first(count)) run_tile(part, tile, group);
+      for (std::size_t g = 0; g < count; g += together) run_tile(part, tile, groups.subspan(g, together));
     groups = groups.subspan(count);
   }
 }
 
-void matmul_runner::run_tile(const product& part, std::uint32_t tile, const row_group& group) const {
-  alignas(64) float results[max_kernel_rows * tile_rows];
+/// Several groups take the tile in parts, in turn: a part comes from memory while all of them multiply the
+/// one before, and not while the first does.
+void matmul_runner::run_tile(const product& part, std::uint32_t tile,
+                             std::span<const row_group> groups) const {
+  alignas(64) float sums[most_groups_together][max_kernel_rows * tile_rows];
   const std::byte* const weights = part.weights->tile(tile);
   if (part.quantised) {
     const std::uint32_t num_blocks = num_cols_ / block_cols;
-    part.kernels[group.num_rows * planes_ - 1](
-        weights, blocks_.data() + std::size_t{group.begin} * planes_ * num_blocks, num_blocks, results);
+    const std::uint32_t step = groups.size() == 1 ? num_blocks : blocks_in_turn;
+    for (std::uint32_t b = 0; b < num_blocks; b += step)
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        const std::uint32_t rows = groups[g].num_rows * planes_;
+        part.kernels[rows - 1](
+            {weights, num_blocks, b, std::min(b + step, num_blocks)},
+            blocks_.data() + std::size_t{groups[g].begin} * planes_ * num_blocks + b * rows, sums[g]);
+      }
   } else {
-    part.float_kernels[group.num_rows - 1](weights, floats_.data() + std::size_t{group.begin} * num_cols_,
-                                           num_cols_, results);
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      part.float_kernels[groups[g].num_rows - 1](
+          weights, floats_.data() + std::size_t{groups[g].begin} * num_cols_, num_cols_, sums[g]);
   }
+  for (std::size_t g = 0; g < groups.size(); ++g) write(part, tile, groups[g], sums[g]);
+}
+
+/// The sums of a tile and a group to where the product's output lies.
+void matmul_runner::write(const product& part, std::uint32_t tile, const row_group& group,
+                          float* sums) const {
   const device::matmul_output& output = *part.output;
   const std::uint32_t first = tile * tile_rows;
   const std::uint32_t count = std::min(tile_rows, part.weights->num_rows() - first);
   const std::uint32_t planes = part.quantised ? planes_ : 1;
   const float* const bias = output.bias == nullptr ? nullptr : output.bias + first;
-  for (std::uint32_t r = 0; r < group.num_rows; ++r) {
-    float* const sums = results + r * planes * tile_rows;
+  for (std::uint32_t r = 0; r < group.num_rows; ++r, sums += planes * tile_rows) {
     if (planes == 2) add_to(sums, sums + tile_rows);
     if (bias != nullptr) add_to(sums, bias, count);
     float* const y = output.y + (group.begin + r) * output.y_stride + first;
     if (output.add)
       add_to(y, sums, count);
     else
-      std::copy_n(sums, count, y);
+      copy_to(y, sums, count);
   }
 }
 

@@ -36,7 +36,8 @@ class matmul_runner {
   void cut_chunks();
   void run_tiles(const product& part, std::uint32_t begin, std::uint32_t end,
                  std::span<const row_group> groups) const;
-  void run_tile(const product& part, std::uint32_t tile, const row_group& group) const;
+  void run_tile(const product& part, std::uint32_t tile, std::span<const row_group> groups) const;
+  void write(const product& part, std::uint32_t tile, const row_group& group, float* sums) const;
 
   thread_team& team_;
   const matmul_kernels& kernels_;

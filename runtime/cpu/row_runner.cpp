@@ -183,13 +183,25 @@ bool row_runner::plan_splits(const device::attention_args& args) {
     total += seen.end - seen.begin;
     num_splits = std::max(num_splits, seen.end);
   }
-  if (total == units_.size() || !make_parts(args, num_splits)) return false;
+  if (total == units_.size() || shared_evenly() || !make_parts(args, num_splits)) return false;
   const auto at_once = static_cast<std::uint32_t>(std::max<std::size_t>(1, total / wanted));
   pieces_.clear();
   for (std::uint32_t u = 0; u < units_.size(); ++u)
     for (std::uint32_t s = visible_[u].begin; s < visible_[u].end; s += at_once)
       pieces_.push_back({u, {s, std::min(s + at_once, visible_[u].end)}});
   return true;
+}
+
+/// Whether members that take the units as they are wait less for each other than parts cost: about a quarter of
+/// the work, and as much as two splits.
+bool row_runner::shared_evenly() {
+  busy_.assign(team_.size(), 0);
+  std::uint32_t total = 0;
+  for (const row_range& seen : visible_) {
+    *std::min_element(busy_.begin(), busy_.end()) += seen.end - seen.begin;
+    total += seen.end - seen.begin;
+  }
+  return *std::max_element(busy_.begin(), busy_.end()) * team_.size() <= total + total / 4 + 2;
 }
 
 /// Room for what `num_splits` splits of all rows and heads bring; false when that is too much.

@@ -31,6 +31,7 @@ class row_runner {
   void over_rows(std::uint32_t num_rows, std::size_t values_per_row, const Rows& rows);
   void plan_attention(const device::attention_args& args);
   bool plan_splits(const device::attention_args& args);
+  bool shared_evenly();
   bool make_parts(const device::attention_args& args, std::uint32_t num_splits);
 
   thread_team& team_;
@@ -42,7 +43,8 @@ class row_runner {
   };
   // Of the attention at hand; kept for their memory.
   std::vector<attention_unit> units_;
-  std::vector<row_range> visible_; ///< splits that the rows of each unit see
+  std::vector<row_range> visible_;  ///< splits that the rows of each unit see
+  std::vector<std::uint32_t> busy_; ///< splits that each member would compute
   std::vector<piece> pieces_;
   attention_parts parts_; ///< in part_values_
   std::vector<float> part_values_;

@@ -134,6 +134,8 @@ class unit_attention {
     for (std::uint32_t r = 0; r < num_rows_; ++r) {
       if (begin_[r] >= end_[r]) continue;
       if constexpr (is_code<T>) gather_scales(r, split);
+      // In two steps over the queries: while one waits for its maximum, others are scaled.
+      for (std::uint32_t q = r * num_heads_; q < (r + 1) * num_heads_; ++q) scale(q, begin_[r], end_[r]);
       for (std::uint32_t q = r * num_heads_; q < (r + 1) * num_heads_; ++q) weigh(q, begin_[r], end_[r]);
     }
     add_values(split, shared_begin, shared_end);
@@ -207,8 +209,8 @@ class unit_attention {
                                layer_.head_dim, weights_[first] + group + g * V::lanes);
       };
       std::uint32_t g = 0;
-      for (; g + groups_at_once<Q> <= count; g += groups_at_once<Q>)
-        tile.template operator()<groups_at_once<Q>>(g);
+      for (; g + groups_at_once<V, Q> <= count; g += groups_at_once<V, Q>)
+        tile.template operator()<groups_at_once<V, Q>>(g);
       for (; g < count; ++g) tile.template operator()<1>(g);
     });
   }
@@ -227,9 +229,8 @@ class unit_attention {
              });
   }
 
-  /// Turns the scores of one query into weights exp(score - max), with their sum; of codes, the weights then
-  /// take the values' scales, so that the sum over positions does not.
-  void weigh(std::uint32_t q, std::uint32_t begin, std::uint32_t end) {
+  /// Scales and caps the scores of one query, and finds the highest.
+  void scale(std::uint32_t q, std::uint32_t begin, std::uint32_t end) {
     float* scores = weights_[q];
     const std::uint32_t group_begin = begin / V::lanes * V::lanes;
     const std::uint32_t group_end = (end + V::lanes - 1) / V::lanes * V::lanes;
@@ -250,6 +251,14 @@ class unit_attention {
     for (std::uint32_t j = group_begin + V::lanes; j < group_end; j += V::lanes)
       max = V::max(max, V::load(scores + j));
     part_max_[q] = V::reduce_max(max);
+  }
+
+  /// Turns the scores of one query into weights exp(score - max), with their sum; of codes, the weights then
+  /// take the values' scales, so that the sum over positions does not.
+  void weigh(std::uint32_t q, std::uint32_t begin, std::uint32_t end) {
+    float* scores = weights_[q];
+    const std::uint32_t group_begin = begin / V::lanes * V::lanes;
+    const std::uint32_t group_end = (end + V::lanes - 1) / V::lanes * V::lanes;
     const auto shift = V::set1(part_max_[q]);
     auto sum = V::zero();
     const auto weigh_groups = [&]<std::uint32_t G>(std::uint32_t j) {
@@ -289,10 +298,10 @@ class unit_attention {
 
   void add_range(std::uint32_t query_begin, std::uint32_t query_end, std::uint32_t begin, std::uint32_t end) {
     for_tiles<V>(query_begin, query_end, [&]<std::uint32_t Q>(std::uint32_t first) {
-      constexpr std::uint32_t wide = groups_at_once<Q> * V::lanes;
+      constexpr std::uint32_t wide = groups_at_once<V, Q> * V::lanes;
       std::uint32_t d = 0;
       for (; d + wide <= layer_.head_dim; d += wide)
-        value_tile<V, T, Q, groups_at_once<Q>>(weights_[first], cells_, begin, end, d, 0, part_[first]);
+        value_tile<V, T, Q, groups_at_once<V, Q>>(weights_[first], cells_, begin, end, d, 0, part_[first]);
       for (; d < layer_.head_dim; d += V::lanes) {
         const std::uint32_t rest = d + V::lanes <= layer_.head_dim ? 0 : layer_.head_dim - d;
         value_tile<V, T, Q, 1>(weights_[first], cells_, begin, end, d, rest, part_[first]);

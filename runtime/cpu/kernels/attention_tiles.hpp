@@ -3,6 +3,7 @@
 // The inner loops of attention over vectors of 16 lanes; V is a simd_* of this folder.
 #include "runtime/cpu/row_kernels.hpp"
 
+#include <bit>
 #include <type_traits>
 #include <utility>
 
@@ -27,11 +28,10 @@ template <std::uint32_t N, class Body>
   (std::make_integer_sequence<std::uint32_t, N>{});
 }
 
-/// Chains of fused multiply-adds that must run side by side to keep the units busy, in vectors; a tile of
-/// fewer queries takes several groups of positions, or of dimensions, at once.
-constexpr std::uint32_t chains_wanted = 4;
-template <std::uint32_t Q>
-constexpr std::uint32_t groups_at_once = (chains_wanted + Q - 1) / Q;
+/// A tile of fewer queries than chains that keep the units busy takes several groups of positions, or of
+/// dimensions, at once: a power of two, as their number often is.
+template <class V, std::uint32_t Q>
+constexpr std::uint32_t groups_at_once = std::bit_ceil((V::chains + Q - 1) / Q);
 
 constexpr std::size_t cache_line_bytes = 64;
 

@@ -24,10 +24,18 @@ static_assert(sizeof(activation_block) == 64);
 /// Most rows of x that one call of a kernel takes.
 inline constexpr std::uint32_t max_kernel_rows = 8;
 
-/// Products of one tile of weights with n rows of x, n known to the kernel: out[row of x][row of the tile].
-/// The rows lie block-interleaved: block b of row r at panel[b * n + r].
-using quantised_kernel = void (*)(const std::byte* tile, const activation_block* panel,
-                                  std::uint32_t num_blocks, float* out);
+/// Blocks [begin, end) of a quantised tile that has `num_blocks`: whole units (packed_layout.hpp).
+struct tile_part {
+  const std::byte* tile = nullptr;
+  std::uint32_t num_blocks = 0;
+  std::uint32_t begin = 0, end = 0;
+};
+
+/// Adds products of a part of a tile of weights with n rows of x, n known to the kernel, to
+/// out[row of x][row of the tile], block by block: parts in order bring the bits that the whole brings. A
+/// part that begins the tile adds to 0, whatever out has. The rows lie block-interleaved: block b of row r at
+/// panel[(b - begin) * n + r].
+using quantised_kernel = void (*)(const tile_part& part, const activation_block* panel, float* out);
 /// The same for float weights: column k of row r at panel[k * n + r].
 using float_kernel = void (*)(const std::byte* tile, const float* panel, std::uint32_t num_cols, float* out);
 /// Quantises one row of `num_blocks` blocks; block b goes to out[b * stride].

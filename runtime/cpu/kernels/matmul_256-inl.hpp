@@ -100,18 +100,20 @@ add_block(const std::byte* codes, const typename Step::template scales<F>& scale
   });
 }
 
-/// One tile of quantised weights times N rows of x.
+/// A part of a tile of quantised weights times N rows of x.
 template <class Step, device::tensor_type Type, std::uint32_t N>
-void multiply_tile(const std::byte* tile, const activation_block* panel, std::uint32_t num_blocks,
-                   float* out) {
+void multiply_tile(const tile_part& part, const activation_block* panel, float* out) {
   constexpr packed_format F = packed_format_of(Type);
   constexpr std::uint32_t first = N <= 4 ? N : (N + 1) / 2; // rows of x whose integer sums fit in registers
-  const std::byte* meta = tile;
-  const std::byte* codes = tile + F.codes_begin(num_blocks);
+  const std::byte* meta = meta_of<F>(part);
+  const std::byte* codes = codes_of<F>(part);
   __m256 acc[N][2];
-  for (auto& row : acc) row[0] = row[1] = _mm256_setzero_ps();
-  tile_prefetch<F> ahead(tile);
-  for (std::uint32_t unit = 0; unit < num_blocks / F.unit_blocks; ++unit) {
+  for (std::uint32_t r = 0; r < N; ++r)
+    for (std::uint32_t h = 0; h < 2; ++h)
+      acc[r][h] =
+          part.begin == 0 ? _mm256_setzero_ps() : _mm256_loadu_ps(out + r * tile_rows + h * half_rows);
+  tile_prefetch<F> ahead(part);
+  for (std::uint32_t b = part.begin; b < part.end; b += F.unit_blocks) {
     const __m256 d[2] = {load_f16(meta), load_f16(meta + 2 * half_rows)};
     __m256 m[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
     if constexpr (F.has_mins) {
@@ -119,7 +121,7 @@ void multiply_tile(const std::byte* tile, const activation_block* panel, std::ui
       m[1] = load_f16(meta + 2 * (tile_rows + half_rows));
     }
     meta += tile_rows * (F.has_mins ? 4 : 2);
-    for (std::uint32_t b = 0; b < F.unit_blocks; ++b) {
+    for (std::uint32_t i = 0; i < F.unit_blocks; ++i) {
       ahead.next_block();
       const typename Step::template scales<F> scales(meta, m);
       add_block<Step, F, first>(codes, scales, d, panel, acc);

@@ -210,9 +210,8 @@ void multiply_float_half(const std::byte* tile, std::uint32_t half, const float*
 
 struct avx2_level {
   template <tensor_type Type, std::uint32_t N>
-  static void quantised(const std::byte* tile, const activation_block* panel, std::uint32_t num_blocks,
-                        float* out) {
-    multiply_tile<avx2_step, Type, N>(tile, panel, num_blocks, out);
+  static void quantised(const tile_part& part, const activation_block* panel, float* out) {
+    multiply_tile<avx2_step, Type, N>(part, panel, out);
   }
 
   template <tensor_type Type, std::uint32_t N>

@@ -100,25 +100,33 @@ template <packed_format F, std::uint32_t G>
   }
 }
 
+/// Partial sums of each of N rows. An instruction's sum is there five cycles after it began and two begin in
+/// a cycle: ten sums or more keep the units busy. Integers, so that their order changes no bit.
+template <std::uint32_t N>
+constexpr std::uint32_t num_chains = N <= 4 ? 4 : 2;
+
 /// Sum over the columns of group Group of code * q, for N rows of x. The instruction adds products of
 /// unsigned and signed bytes; sums start below zero by what the excess of the codes will add.
 template <packed_format F, std::uint32_t N, std::uint32_t Group>
 [[gnu::always_inline]] inline void dot_group(const std::byte* codes, const activation_block* x,
                                              __m512i (&sums)[N]) {
-  constexpr std::uint32_t lines = 8 / F.groups;
+  constexpr std::uint32_t lines = 8 / F.groups, chains = num_chains<N>;
+  __m512i parts[chains][N];
   for (std::uint32_t r = 0; r < N; ++r) {
-    const std::int32_t* const sum = F.groups == 1 ? &x[r].sum : &x[r].sums[Group];
-    sums[r] = excess<F> == 0
-                  ? _mm512_setzero_si512()
-                  : _mm512_sub_epi32(_mm512_setzero_si512(),
-                                     _mm512_slli_epi32(broadcast4(sum), std::countr_zero(excess<F>)));
+    const std::int32_t sum = F.groups == 1 ? x[r].sum : x[r].sums[Group];
+    parts[0][r] = excess<F> == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(-(sum * excess<F>));
+    for (std::uint32_t c = 1; c < chains; ++c) parts[c][r] = _mm512_setzero_si512();
   }
   unrolled<lines>([&](auto index) __attribute__((always_inline)) {
-    constexpr std::uint32_t g = Group * lines + index();
+    constexpr std::uint32_t g = Group * lines + index(), c = index() % chains;
     const __m512i w = unsigned_codes<F, g>(codes);
     for (std::uint32_t r = 0; r < N; ++r)
-      sums[r] = _mm512_dpbusd_epi32(sums[r], w, broadcast4(x[r].q.data() + 4 * g));
+      parts[c][r] = _mm512_dpbusd_epi32(parts[c][r], w, broadcast4(x[r].q.data() + 4 * g));
   });
+  for (std::uint32_t step = chains / 2; step > 0; step /= 2)
+    for (std::uint32_t c = 0; c < step; ++c)
+      for (std::uint32_t r = 0; r < N; ++r) parts[c][r] = _mm512_add_epi32(parts[c][r], parts[c + step][r]);
+  for (std::uint32_t r = 0; r < N; ++r) sums[r] = parts[0][r];
 }
 
 /// One block of a tile times N rows of x. Integers stay below 2^24, so that floats hold them exactly.
@@ -202,19 +210,19 @@ class column_reader<tensor_type::f8_e4m3> {
 
 struct avx512_level {
   template <tensor_type Type, std::uint32_t N>
-  static void quantised(const std::byte* tile, const activation_block* panel, std::uint32_t num_blocks,
-                        float* out) {
+  static void quantised(const tile_part& part, const activation_block* panel, float* out) {
     constexpr packed_format F = packed_format_of(Type);
-    const std::byte* meta = tile;
-    const std::byte* codes = tile + F.codes_begin(num_blocks);
-    tile_prefetch<F> ahead(tile);
+    const std::byte* meta = meta_of<F>(part);
+    const std::byte* codes = codes_of<F>(part);
+    tile_prefetch<F> ahead(part);
     __m512 acc[N];
-    for (auto& sum : acc) sum = _mm512_setzero_ps();
-    for (std::uint32_t unit = 0; unit < num_blocks / F.unit_blocks; ++unit) {
+    for (std::uint32_t r = 0; r < N; ++r)
+      acc[r] = part.begin == 0 ? _mm512_setzero_ps() : _mm512_loadu_ps(out + r * tile_rows);
+    for (std::uint32_t b = part.begin; b < part.end; b += F.unit_blocks) {
       const __m512 d = from_f16(load256(meta));
       const __m512 m = F.has_mins ? from_f16(load256(meta + 2 * tile_rows)) : _mm512_setzero_ps();
       meta += tile_rows * (F.has_mins ? 4 : 2);
-      for (std::uint32_t b = 0; b < F.unit_blocks; ++b) {
+      for (std::uint32_t i = 0; i < F.unit_blocks; ++i) {
         ahead.next_block();
         add_block<F, N>(codes, meta, d, m, panel, acc);
         codes += F.code_bytes();

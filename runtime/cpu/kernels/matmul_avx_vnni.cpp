@@ -122,9 +122,8 @@ struct avx_vnni_step {
 
 struct avx_vnni_level {
   template <tensor_type Type, std::uint32_t N>
-  static void quantised(const std::byte* tile, const activation_block* panel, std::uint32_t num_blocks,
-                        float* out) {
-    multiply_tile<avx_vnni_step, Type, N>(tile, panel, num_blocks, out);
+  static void quantised(const tile_part& part, const activation_block* panel, float* out) {
+    multiply_tile<avx_vnni_step, Type, N>(part, panel, out);
   }
 };
 

@@ -57,20 +57,21 @@ float add_block(const packed_format& format, const device::quantised_traits& tra
   return std::fma(meta.min(block, 1), x.min_factors[1], acc);
 }
 
-void multiply(device::tensor_type type, std::uint32_t num_rows, const std::byte* tile,
-              const activation_block* panel, std::uint32_t num_blocks, float* out) {
+void multiply(device::tensor_type type, std::uint32_t num_rows, const tile_part& part,
+              const activation_block* panel, float* out) {
   const packed_format format = packed_format_of(type);
   const device::quantised_traits traits = *device::quantised_traits_of(type);
-  const auto* const codes = reinterpret_cast<const std::uint8_t*>(tile + format.codes_begin(num_blocks));
+  const auto* const codes =
+      reinterpret_cast<const std::uint8_t*>(part.tile + format.codes_begin(part.num_blocks));
   for (std::uint32_t row = 0; row < num_rows; ++row)
     for (std::uint32_t out_row = 0; out_row < tile_rows; ++out_row) {
-      float acc = 0;
-      for (std::uint32_t b = 0; b < num_blocks; ++b) {
-        const unit_meta meta{format, tile + b / format.unit_blocks * format.unit_meta_bytes(), out_row};
+      float& acc = out[row * tile_rows + out_row];
+      if (part.begin == 0) acc = 0;
+      for (std::uint32_t b = part.begin; b < part.end; ++b) {
+        const unit_meta meta{format, part.tile + b / format.unit_blocks * format.unit_meta_bytes(), out_row};
         acc = add_block(format, traits, meta, b % format.unit_blocks, codes + b * format.code_bytes(),
-                        panel[b * num_rows + row], acc);
+                        panel[(b - part.begin) * num_rows + row], acc);
       }
-      out[row * tile_rows + out_row] = acc;
     }
 }
 
@@ -100,9 +101,8 @@ float element(const std::byte* tile, std::size_t col, std::uint32_t row) {
 
 struct scalar_level {
   template <device::tensor_type Type, std::uint32_t NumRows>
-  static void quantised(const std::byte* tile, const activation_block* panel, std::uint32_t num_blocks,
-                        float* out) {
-    multiply(Type, NumRows, tile, panel, num_blocks, out);
+  static void quantised(const tile_part& part, const activation_block* panel, float* out) {
+    multiply(Type, NumRows, part, panel, out);
   }
 
   template <device::tensor_type Type, std::uint32_t NumRows>

@@ -16,12 +16,23 @@ namespace {
 template <packed_format F>
 constexpr std::uint8_t excess = F.lookup ? 128 : F.offset;
 
+/// Where scales and codes of a part begin.
+template <packed_format F>
+const std::byte* meta_of(const tile_part& part) {
+  return part.tile + part.begin / F.unit_blocks * F.unit_meta_bytes();
+}
+template <packed_format F>
+const std::byte* codes_of(const tile_part& part) {
+  return part.tile + F.codes_begin(part.num_blocks) + part.begin * F.code_bytes();
+}
+
 /// Brings weights into the cache ahead of a kernel's walk over a tile. Left to itself the processor does not
 /// see a stream in two interleaved walks, over scales and codes, and reads at a third of the memory's speed.
 template <packed_format F>
 class tile_prefetch {
  public:
-  explicit tile_prefetch(const std::byte* tile) : at_(tile + prefetch_bytes) {}
+  explicit tile_prefetch(const tile_part& part)
+      : at_(part.tile + part.begin * block_bytes + prefetch_bytes) {}
 
   /// Called once a block: asks for as many bytes as a block takes, scales included. Tiles lie one behind the
   /// other, so this runs into the next one, and past a matrix' end does no harm.

@@ -21,6 +21,8 @@ struct simd_avx2 {
   static constexpr std::uint32_t lanes = 16;
   /// Query heads whose scores fit in registers beside the keys.
   static constexpr std::uint32_t tile_queries = 6;
+  /// Chains of fused multiply-adds, in vectors, that must run side by side to keep the units busy.
+  static constexpr std::uint32_t chains = 4;
 
   static vec set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
   static vec zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }

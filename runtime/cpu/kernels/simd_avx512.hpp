@@ -24,6 +24,8 @@ struct simd_avx512 {
   using vec = __m512;
   static constexpr std::uint32_t lanes = 16;
   static constexpr std::uint32_t tile_queries = 12;
+  /// Chains of fused multiply-adds, in vectors, that must run side by side to keep the units busy.
+  static constexpr std::uint32_t chains = 8;
 
   static vec set1(float x) { return _mm512_set1_ps(x); }
   static vec zero() { return _mm512_setzero_ps(); }
