@@ -4,6 +4,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/cpu/cpu_ops.hpp"
 #include "runtime/cpu/matmul_reference.hpp"
+#include "runtime/cpu/packed_layout.hpp"
 #include "runtime/cpu/packed_matrix.hpp"
 #include "runtime/cpu/thread_team.hpp"
 #include "runtime/cpu/weight_arena.hpp"
@@ -15,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -119,6 +121,31 @@ TEST_P(matmul, equals_the_definition_for_every_type_and_size) {
               << " columns, " << num_rows << " rows";
         }
       }
+    }
+  }
+}
+
+TEST_P(matmul, parts_of_a_tile_in_order_bring_the_bits_of_the_whole) {
+  for (const tensor_type type : all_tensor_types) {
+    if (device::is_floating(type)) continue;
+    constexpr std::uint32_t num_cols = 768, num_blocks = num_cols / block_cols;
+    const stored_tensor tensor = testing_support::random_tensor(type, tile_rows, num_cols, random_);
+    const auto weights = packed(tensor);
+    const std::byte* const tile = dynamic_cast<const packed_matrix&>(*weights).tile(0);
+    const auto by_rows = kernels().quantised(type);
+    for (std::uint32_t n = 1; n <= max_kernel_rows; ++n) {
+      const auto x = activations(n, num_cols);
+      std::vector<activation_block> panel(std::size_t{n} * num_blocks);
+      for (std::uint32_t r = 0; r < n; ++r)
+        kernels().quantise(x.data() + std::size_t{r} * num_cols, num_blocks, panel.data() + r, n);
+      alignas(64) float whole[max_kernel_rows * tile_rows], in_parts[max_kernel_rows * tile_rows];
+      std::fill(std::begin(whole), std::end(whole), 7.0F); // of no account: each begins the tile
+      std::fill(std::begin(in_parts), std::end(in_parts), -3.0F);
+      by_rows[n - 1]({tile, num_blocks, 0, num_blocks}, panel.data(), whole);
+      for (const auto& [begin, end] : {std::pair{0U, 8U}, {8U, 24U}})
+        by_rows[n - 1]({tile, num_blocks, begin, end}, panel.data() + std::size_t{begin} * n, in_parts);
+      ASSERT_EQ(std::memcmp(whole, in_parts, n * tile_rows * sizeof(float)), 0)
+          << device::traits_of(type)->name << ", " << n << " rows";
     }
   }
 }
