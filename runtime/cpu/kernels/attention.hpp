@@ -12,37 +12,6 @@
 namespace paceline::cpu {
 namespace {
 
-/// What one query's splits have brought so far.
-template <class V>
-class merged_splits {
- public:
-  void add(float max, float sum, const float* acc, std::uint32_t whole_dim) {
-    if (!started_) {
-      started_ = true;
-      max_ = max;
-      sum_ = sum;
-      __builtin_memcpy(acc_, acc, whole_dim * sizeof(float));
-      return;
-    }
-    const float highest = max_ > max ? max_ : max;
-    const auto a = exp<V>(V::set1(max_ - highest));
-    const auto b = exp<V>(V::set1(max - highest));
-    max_ = highest;
-    sum_ = V::first(V::fma(V::set1(sum_), a, V::mul(V::set1(sum), b)));
-    for (std::uint32_t d = 0; d < whole_dim; d += V::lanes)
-      V::store(acc_ + d, V::fma(V::load(acc_ + d), a, V::mul(V::load(acc + d), b)));
-  }
-
-  void write(float* out, std::uint32_t head_dim) const {
-    for (std::uint32_t d = 0; d < head_dim; ++d) out[d] = acc_[d] / sum_;
-  }
-
- private:
-  bool started_ = false;
-  float max_ = 0, sum_ = 0;
-  alignas(64) float acc_[max_head_dim];
-};
-
 template <class V, class T>
 class unit_attention {
  public:

@@ -1,6 +1,7 @@
 #pragma once
 
 // The inner loops of attention over vectors of 16 lanes; V is a simd_* of this folder.
+#include "runtime/cpu/kernels/math.hpp"
 #include "runtime/cpu/row_kernels.hpp"
 
 #include <bit>
@@ -113,6 +114,37 @@ void for_tiles(std::uint32_t begin, std::uint32_t end, const Tile& tile) {
     (std::make_integer_sequence<std::uint32_t, V::tile_queries>{});
   }
 }
+
+/// What one query's splits have brought so far.
+template <class V>
+class merged_splits {
+ public:
+  void add(float max, float sum, const float* acc, std::uint32_t whole_dim) {
+    if (!started_) {
+      started_ = true;
+      max_ = max;
+      sum_ = sum;
+      __builtin_memcpy(acc_, acc, whole_dim * sizeof(float));
+      return;
+    }
+    const float highest = max_ > max ? max_ : max;
+    const auto a = exp<V>(V::set1(max_ - highest));
+    const auto b = exp<V>(V::set1(max - highest));
+    max_ = highest;
+    sum_ = V::first(V::fma(V::set1(sum_), a, V::mul(V::set1(sum), b)));
+    for (std::uint32_t d = 0; d < whole_dim; d += V::lanes)
+      V::store(acc_ + d, V::fma(V::load(acc_ + d), a, V::mul(V::load(acc + d), b)));
+  }
+
+  void write(float* out, std::uint32_t head_dim) const {
+    for (std::uint32_t d = 0; d < head_dim; ++d) out[d] = acc_[d] / sum_;
+  }
+
+ private:
+  bool started_ = false;
+  float max_ = 0, sum_ = 0;
+  alignas(64) float acc_[max_head_dim];
+};
 
 } // namespace
 } // namespace paceline::cpu
