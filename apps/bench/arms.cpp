@@ -174,7 +174,7 @@ expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm>
     std::vector<double> rates(arms.size());
     bool comparable = true;
     for (std::size_t k = 0; k < arms.size(); ++k) {
-      const std::size_t a = group % 2 == 0 ? k : arms.size() - 1 - k;
+      const std::size_t a = (group + settings.seed) % 2 == 1 ? k : arms.size() - 1 - k; // turns with the seed, too
       const auto before = snapshot_at_rest(runtime);
       const auto start = steady_clock::now();
       results[a] = run_group(runtime, settings, arms[a], part);
