@@ -59,8 +59,8 @@ expected<std::vector<std::vector<token_id>>> read_workload(const std::string& pa
                                                            std::uint32_t max_tokens,
                                                            const served_model& model);
 
-/// Every group of prompts with every arm before the next group, in an order that turns with group and seed. Progress on standard
-/// error unless `quiet`.
+/// Every group of prompts with every arm before the next group, in an order that turns with group and seed.
+/// Progress on standard error unless `quiet`.
 expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm> arms,
                                            const run_settings& settings,
                                            std::span<const std::vector<token_id>> prompts, bool quiet);
