@@ -43,7 +43,7 @@ blas_products::halved_rows blas_products::halve(const device::matmul_args& args,
   steps_.make_room(rows_, of_halves + out.num_rows * sizeof(float));
   auto* const scales = reinterpret_cast<float*>(rows_.data() + of_halves);
   steps_.launch(kernel_id::halve_rows,
-                {1, out.num_rows, arrange_threads, arrange_threads * sizeof(std::uint32_t)},
+                {1, out.num_rows, arrange_threads, arrange_shared_bytes},
                 halve_rows_params{args.x + first * args.x_stride, args.x_stride, args.num_cols, out.stride,
                                   rows_.data(), scales});
   out.halves = rows_.data();

@@ -16,9 +16,10 @@ stage_kind kind_of(kernel_id kernel) {
   switch (kernel) {
   case kernel_id::embed:
   case kernel_id::rms_norm:
-  case kernel_id::residual_norm:
+  case kernel_id::add_normed:
   case kernel_id::arrange_rows:
   case kernel_id::add_splits:
+  case kernel_id::finish_heads:
   case kernel_id::rope:
   case kernel_id::kv_write:
   case kernel_id::merge_attention:

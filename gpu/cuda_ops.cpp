@@ -6,10 +6,11 @@
 #include "gpu/packer.hpp"
 #include "gpu/pieces.hpp"
 #include "runtime/base/check.hpp"
+#include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_embed.hpp"
-#include "runtime/device/op_residual_norm.hpp"
+#include "runtime/device/op_qkv.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 
 #include <algorithm>
@@ -236,6 +237,21 @@ void cuda_ops::gated_matmul(const device::gated_matmul_args& args) {
   streamed_.multiply_gated(args, gate.streamed(), up.streamed());
 }
 
+void cuda_ops::qkv(const device::qkv_args& args) {
+  streamed_qkv weights{};
+  for (const auto& [from, to] :
+       {std::pair(&args.q, &weights.q), std::pair(&args.k, &weights.k), std::pair(&args.v, &weights.v)}) {
+    const cuda_matrix& matrix = weights_on(steps_.on(), from->weights, "qkv");
+    if (!matrix.is_streamed() || matrix.num_cols() != args.num_cols) return ops::qkv(args);
+    *to = matrix.streamed();
+  }
+  if (is_large(args.num_rows())) return ops::qkv(args);
+  PACELINE_CHECK(args.cells.head_dim <= device::max_head_dim,
+                 "qkv: head_dim " + std::to_string(args.cells.head_dim));
+  expect_rows(args.num_rows());
+  streamed_.multiply_qkv(args, weights, send_batch(*args.batch));
+}
+
 void cuda_ops::embed(const device::embed_args& args) {
   const cuda_matrix& weights = weights_on(steps_.on(), args.table, "embed");
   const weight_rows& table = weights.rows();
@@ -253,10 +269,10 @@ void cuda_ops::rms_norm(const device::rms_norm_args& args) {
       rms_norm_params{args.x, args.x_stride, args.y, args.y_stride, args.weight, args.width, args.epsilon});
 }
 
-void cuda_ops::residual_norm(const device::residual_norm_args& args) {
-  launch(kernel_id::residual_norm, {1, args.num_rows, warp_threads, 0},
-         residual_norm_params{args.x, args.x_stride, args.hidden, args.hidden_stride, args.y, args.y_stride,
-                              args.post_weight, args.weight, args.width, args.epsilon});
+void cuda_ops::add_normed(const device::add_normed_args& args) {
+  launch(kernel_id::add_normed, {1, args.num_rows, add_normed_threads, 0},
+         add_normed_params{args.x, args.x_stride, args.hidden, args.hidden_stride, args.weight, args.width,
+                           args.epsilon});
 }
 
 /// Sines and cosines of double precision are those of the host's library, so that all devices rotate by the

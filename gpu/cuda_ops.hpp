@@ -35,10 +35,11 @@ class cuda_ops final : public device::ops {
   void gated_matmul(const device::gated_matmul_args& args) override;
   void embed(const device::embed_args& args) override;
   void rms_norm(const device::rms_norm_args& args) override;
-  void residual_norm(const device::residual_norm_args& args) override;
+  void add_normed(const device::add_normed_args& args) override;
   void rope_table(const device::rope_table_args& args) override;
   void rope(const device::rope_args& args) override;
   void kv_write(const device::kv_write_args& args) override;
+  void qkv(const device::qkv_args& args) override;
   void kv_copy(const device::kv_copy_args& args) override;
   void attention(const device::attention_args& args) override;
   void glu(const device::glu_args& args) override;

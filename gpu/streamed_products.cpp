@@ -54,9 +54,8 @@ std::uint32_t tiles_of(const streamed_weights& weights) {
   return pieces(weights.num_cols, layout.span_cols()) * layout.tiles_of_span;
 }
 
-/// Sums of splits that a product leaves to be added up; of a gated one, of both matrices.
-std::size_t num_partial_sums(const streamed_params& p) {
-  if (p.num_splits == 1) return 0;
+/// Sums of all splits of a product; of a gated one, of both matrices.
+std::size_t num_split_sums(const streamed_params& p) {
   return std::size_t{p.num_splits} * p.num_rows * p.weights.num_rows * (p.up.bytes != nullptr ? 2 : 1);
 }
 
@@ -84,11 +83,17 @@ std::byte* streamed_products::room_in(memory& of, std::size_t num_bytes) {
   return of.data();
 }
 
-arranged_rows streamed_products::arrange(const float* x, std::size_t x_stride, std::uint32_t num_rows,
-                                         std::uint32_t num_cols) {
+template <class Work>
+void streamed_products::for_each_slice(std::uint32_t num_rows, const Work& work) {
+  for (std::uint32_t first = 0; first < num_rows; first += streamed_rows)
+    work(slice{first, std::min(num_rows - first, streamed_rows)});
+}
+
+arranged_rows streamed_products::arrange(const slice& rows, const float* x, std::size_t x_stride,
+                                         std::uint32_t num_cols, const device::input_norm& norm) {
   arranged_rows out;
   out.num_units = pieces(num_cols, split_cols) * (split_cols / unit_cols);
-  out.num_tiles = tiles_for(num_rows);
+  out.num_tiles = tiles_for(rows.num_rows);
   const std::size_t num_tiles = std::size_t{out.num_units} * out.num_tiles;
   const std::size_t of_halves = num_tiles * token_tile * unit_cols * 2;
   const std::size_t of_sums = num_tiles * token_tile * sizeof(float);
@@ -97,10 +102,10 @@ arranged_rows streamed_products::arrange(const float* x, std::size_t x_stride, s
   out.halves = at;
   out.sums = reinterpret_cast<float*>(at + of_halves);
   out.scales = reinterpret_cast<float*>(at + of_halves + of_sums);
-  const arrange_rows_params params{x, x_stride, num_rows, num_cols, out};
+  const arrange_rows_params params{
+      x + rows.first * x_stride, x_stride, rows.num_rows, num_cols, norm.weight, norm.epsilon, out};
   steps_.launch(kernel_id::arrange_rows,
-                {pieces(out.num_units, arrange_threads), all_rows, arrange_threads,
-                 arrange_threads * sizeof(std::uint32_t)},
+                {pieces(out.num_units * 4, arrange_threads), all_rows, arrange_threads, arrange_shared_bytes},
                 params);
   return out;
 }
@@ -108,31 +113,43 @@ arranged_rows streamed_products::arrange(const float* x, std::size_t x_stride, s
 /// Products of the same rows: `products` say what is multiplied and where to; the rest follows from the
 /// weights. First all are made, then the splits of each are added up: nothing waits for what it does not
 /// need.
-void streamed_products::launch(std::span<streamed_params> products) {
-  std::size_t num_partial = 0;
-  for (streamed_params& p : products) {
-    const column_splits splits = split_columns(p.weights.num_rows, p.weights.num_cols);
-    p.num_tiles = tiles_of(p.weights);
-    p.tiles_of_split = splits.tiles_of_split;
-    p.num_splits = splits.num_splits;
-    num_partial += num_partial_sums(p);
-  }
-  float* next =
-      num_partial > 0 ? reinterpret_cast<float*>(room_in(partial_, num_partial * sizeof(float))) : nullptr;
+void streamed_products::launch(std::span<streamed_params> products, sums_are sums) {
+  cut(products, sums);
   bool beside = false;
-  for (streamed_params& p : products) {
-    if (p.num_splits > 1) p.partial = next;
-    next += num_partial_sums(p);
+  for (const streamed_params& p : products) {
     const std::uint32_t strips_of_warp = p.up.bytes != nullptr ? 1 : stream_strips;
     steps_.launch(kernel_for(p.weights.type),
                   {pieces(p.weights.num_strips(), stream_warps * strips_of_warp), p.num_splits,
                    stream_warps * 32, shared_bytes_for(p.weights.type)},
                   p, std::exchange(beside, true));
   }
-  beside = false;
+  if (sums == sums_are::added_here) add_up(products);
+}
+
+/// The splits of the products, and where those leave their sums that do not write results.
+void streamed_products::cut(std::span<streamed_params> products, sums_are sums) {
+  const auto leaves_parts = [&](const streamed_params& p) {
+    return sums == sums_are::left_in_parts || p.num_splits > 1;
+  };
+  std::size_t num_partial = 0;
+  for (streamed_params& p : products) {
+    const column_splits splits = split_columns(p.weights.num_rows, p.weights.num_cols);
+    p.num_tiles = tiles_of(p.weights);
+    p.tiles_of_split = splits.tiles_of_split;
+    p.num_splits = splits.num_splits;
+    if (leaves_parts(p)) num_partial += num_split_sums(p);
+  }
+  if (num_partial == 0) return;
+  float* next = reinterpret_cast<float*>(room_in(partial_, num_partial * sizeof(float)));
+  for (streamed_params& p : products)
+    if (leaves_parts(p)) p.partial = std::exchange(next, next + num_split_sums(p));
+}
+
+void streamed_products::add_up(std::span<const streamed_params> products) {
+  bool beside = false;
   for (const streamed_params& p : products) {
-    if (p.num_splits == 1) continue;
-    const float* const up = p.up.bytes != nullptr ? p.partial + num_partial_sums(p) / 2 : nullptr;
+    if (p.partial == nullptr) continue;
+    const float* const up = p.up.bytes != nullptr ? p.partial + num_split_sums(p) / 2 : nullptr;
     const add_splits_params sums{p.partial,          up,  p.act,      p.num_splits, p.num_rows,
                                  p.weights.num_rows, p.y, p.y_stride, p.bias,       p.add};
     steps_.launch(kernel_id::add_splits,
@@ -142,22 +159,21 @@ void streamed_products::launch(std::span<streamed_params> products) {
 }
 
 void streamed_products::multiply(const device::matmul_args& args, std::span<const streamed_output> outputs) {
-  for (std::uint32_t first = 0; first < args.num_rows; first += streamed_rows) {
-    const std::uint32_t num_rows = std::min(args.num_rows - first, streamed_rows);
-    const arranged_rows x = arrange(args.x + first * args.x_stride, args.x_stride, num_rows, args.num_cols);
+  for_each_slice(args.num_rows, [&](const slice& rows) {
+    const arranged_rows x = arrange(rows, args.x, args.x_stride, args.num_cols, {});
     products_.clear();
     for (const streamed_output& output : outputs) {
       streamed_params& params = products_.emplace_back();
       params.weights = *output.weights;
       params.x = x;
-      params.num_rows = num_rows;
-      params.y = output.to->y + first * output.to->y_stride;
+      params.num_rows = rows.num_rows;
+      params.y = output.to->y + rows.first * output.to->y_stride;
       params.y_stride = output.to->y_stride;
       params.bias = output.to->bias;
       params.add = output.to->add;
     }
-    launch(products_);
-  }
+    launch(products_, sums_are::added_here);
+  });
 }
 
 bool streamed_products::can_gate(const streamed_weights& gate, const streamed_weights& up) noexcept {
@@ -167,17 +183,55 @@ bool streamed_products::can_gate(const streamed_weights& gate, const streamed_we
 
 void streamed_products::multiply_gated(const device::gated_matmul_args& args, const streamed_weights& gate,
                                        const streamed_weights& up) {
-  for (std::uint32_t first = 0; first < args.num_rows; first += streamed_rows) {
+  for_each_slice(args.num_rows, [&](const slice& rows) {
     streamed_params params{};
     params.weights = gate;
     params.up = up;
     params.act = args.act;
-    params.num_rows = std::min(args.num_rows - first, streamed_rows);
-    params.x = arrange(args.x + first * args.x_stride, args.x_stride, params.num_rows, args.num_cols);
-    params.y = args.out + first * args.out_stride;
+    params.num_rows = rows.num_rows;
+    params.x = arrange(rows, args.x, args.x_stride, args.num_cols, args.norm);
+    params.y = args.out + rows.first * args.out_stride;
     params.y_stride = args.out_stride;
-    launch({&params, 1});
-  }
+    launch({&params, 1}, sums_are::added_here);
+  });
+}
+
+void streamed_products::multiply_qkv(const device::qkv_args& args, const streamed_qkv& weights,
+                                     const batch_view& batch) {
+  const auto heads = [&](const streamed_params& product, const device::qkv_weights& of,
+                         std::uint32_t num_heads) {
+    return head_products{product.partial, product.num_splits, num_heads, of.bias, of.norm};
+  };
+  for_each_slice(args.num_rows(), [&](const slice& rows) {
+    const arranged_rows x = arrange(rows, args.x, args.x_stride, args.num_cols, args.norm);
+    products_.clear();
+    for (const streamed_weights* const of : {&weights.q, &weights.k, &weights.v}) {
+      streamed_params& params = products_.emplace_back();
+      params.weights = *of;
+      params.x = x;
+      params.num_rows = rows.num_rows;
+    }
+    launch(products_, sums_are::left_in_parts);
+    finish_heads_params params{};
+    params.batch = batch;
+    params.batch.rows += rows.first;
+    params.layer = args.cells;
+    params.q = heads(products_[0], args.q, args.num_heads);
+    params.k = heads(products_[1], args.k, args.cells.num_heads);
+    params.v = heads(products_[2], args.v, args.cells.num_heads);
+    params.table = args.table + std::size_t{rows.first} * 2 * args.num_pairs;
+    params.num_pairs = args.num_pairs;
+    params.layout = args.layout;
+    params.epsilon = args.head_epsilon;
+    params.num_rows = rows.num_rows;
+    params.out = args.out + rows.first * args.stride();
+    params.out_stride = args.stride();
+    const std::uint32_t num_heads = args.num_heads + 2 * args.cells.num_heads;
+    steps_.launch(kernel_id::finish_heads,
+                  {pieces(num_heads, heads_of_block), rows.num_rows, heads_of_block * 32,
+                   static_cast<std::uint32_t>(heads_of_block * args.cells.head_dim * sizeof(float))},
+                  params);
+  });
 }
 
 } // namespace paceline::gpu

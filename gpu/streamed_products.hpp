@@ -4,6 +4,7 @@
 #include "gpu/step_queue.hpp"
 #include "runtime/device/op_gated_matmul.hpp"
 #include "runtime/device/op_matmul.hpp"
+#include "runtime/device/op_qkv.hpp"
 
 #include <span>
 #include <vector>
@@ -14,6 +15,11 @@ namespace paceline::gpu {
 struct streamed_output {
   const streamed_weights* weights;
   const device::matmul_output* to;
+};
+
+/// The matrices of an attention layer's inputs.
+struct streamed_qkv {
+  streamed_weights q, k, v;
 };
 
 /// Launches the products of gpu/kernels/streamed_matmul.cuh, as part of the steps of a queue. One a queue.
@@ -28,10 +34,25 @@ class streamed_products {
   /// A gated product, whose products never go to memory but in parts.
   void multiply_gated(const device::gated_matmul_args& args, const streamed_weights& gate,
                       const streamed_weights& up);
+  /// Products that become queries, keys and values as they are added up. `batch` is that of all rows.
+  void multiply_qkv(const device::qkv_args& args, const streamed_qkv& weights, const batch_view& batch);
 
  private:
-  arranged_rows arrange(const float* x, std::size_t x_stride, std::uint32_t num_rows, std::uint32_t num_cols);
-  void launch(std::span<streamed_params> products);
+  /// Rows that weights are read for together: part of an op's, as the products take them.
+  struct slice {
+    std::uint32_t first;
+    std::uint32_t num_rows;
+  };
+  template <class Work>
+  static void for_each_slice(std::uint32_t num_rows, const Work& work);
+  /// Who adds up what the splits of a product leave.
+  enum class sums_are { added_here, left_in_parts };
+
+  arranged_rows arrange(const slice& rows, const float* x, std::size_t x_stride, std::uint32_t num_cols,
+                        const device::input_norm& norm);
+  void launch(std::span<streamed_params> products, sums_are sums);
+  void cut(std::span<streamed_params> products, sums_are sums);
+  void add_up(std::span<const streamed_params> products);
   std::byte* room_in(memory& of, std::size_t num_bytes);
 
   step_queue& steps_;

@@ -3,6 +3,7 @@
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
 #include "gpu/kernels/draft_chain.cuh"
+#include "gpu/kernels/finish_heads.cuh"
 #include "gpu/kernels/halves.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_commit.cuh"
@@ -33,8 +34,8 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::embed);
   case kernel_id::rms_norm:
     return run(&emulated::rms_norm);
-  case kernel_id::residual_norm:
-    return run(&emulated::residual_norm);
+  case kernel_id::add_normed:
+    return run(&emulated::add_normed);
   case kernel_id::rope:
     return run(&emulated::rope);
   case kernel_id::glu:
@@ -97,6 +98,8 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::stream_bf16);
   case kernel_id::add_splits:
     return run(&emulated::add_splits);
+  case kernel_id::finish_heads:
+    return run(&emulated::finish_heads);
   case kernel_id::draft_chain:
     return run(&emulated::draft_chain);
   case kernel_id::halve_weights:

@@ -2,6 +2,7 @@
 
 #include "gpu/kernels/dialect.cuh"
 #include "gpu/kernels/intrinsics.cuh"
+#include "gpu/kernels/norm.cuh"
 #include "gpu/kernels/sixteen_bit.hpp"
 #include "gpu/kernels/streamed_params.hpp"
 
@@ -11,57 +12,72 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
+/// A row as it is, or normed.
+struct row_values {
+  const float* x;
+  const float* norm; ///< weights, or null
+  float scale;       ///< of the norm
+
+  PACELINE_DEVICE float operator[](std::uint32_t k) const {
+    return norm != nullptr ? (x[k] * scale) * norm[k] : x[k];
+  }
+};
+
 /// The largest magnitude of the row, in all threads of the block; not finite if a value is not. All blocks of
 /// a row find the same. Magnitudes are compared as bits: NaN is the largest.
-PACELINE_DEVICE float largest_of_row(const float* x, std::uint32_t num_cols) {
+PACELINE_DEVICE float largest_of_row(const row_values& row, std::uint32_t num_cols) {
   std::uint32_t largest = 0;
-  for (std::uint32_t k = thread_index(); k < num_cols; k += arrange_threads) {
-    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[k]) & 0x7fffffffU;
+  const auto compare = [&](float value) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
     largest = largest < magnitude ? magnitude : largest;
-  }
-  std::uint32_t* const of_threads = shared_memory<std::uint32_t>();
-  of_threads[thread_index()] = largest;
-  for (std::uint32_t half = arrange_threads / 2; half > 0; half /= 2) {
-    sync_block();
-    if (thread_index() >= half) continue;
-    const std::uint32_t other = of_threads[thread_index() + half];
-    if (other > of_threads[thread_index()]) of_threads[thread_index()] = other;
-  }
+  };
+  for (std::uint32_t k = thread_index(); k < num_cols; k += arrange_threads) compare(row[k]);
+  for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2)
+    compare(shuffle_xor(std::bit_cast<float>(largest), mask));
+  auto* const of_warps = shared_memory<float>();
+  if (lane_index() == 0) of_warps[warp_index()] = std::bit_cast<float>(largest);
   sync_block();
-  return std::bit_cast<float>(of_threads[0]);
+  for (std::uint32_t w = 0; w < arrange_threads / warp_size; ++w) compare(of_warps[w]);
+  return std::bit_cast<float>(largest);
 }
 
-/// One unit of one row; `x` has `num_cols` values, and zeros are behind them.
-PACELINE_DEVICE void arrange_unit(const float* x, std::uint32_t num_cols, float multiplier, std::byte* halves,
-                                  float* sum_of_unit) {
+/// What lane `lane` < 4 of a row has of a unit whose first column is `first`: 8 values, and with those of the
+/// other three lanes the unit's sum. There are zeros from column `end` on. All lanes of the warp call it.
+PACELINE_DEVICE quad arrange_lane(const row_values& row, std::uint32_t first, std::uint32_t end,
+                                  std::uint32_t lane, float multiplier, float& sum_of_unit) {
+  quad out{};
   float sum = 0;
-  std::uint32_t words[16];
-  for (std::uint32_t k = 0; k < unit_cols; k += 2) {
-    const float low = k < num_cols ? x[k] * multiplier : 0.0F;
-    const float high = k + 1 < num_cols ? x[k + 1] * multiplier : 0.0F;
-    const std::uint32_t pair = halves_of(low, high);
-    sum = sum + float_of_half(pair);
-    sum = sum + float_of_half(pair >> 16);
-    words[k % 8 / 2 * 4 + k / 16 * 2 + k / 8 % 2] = pair; // of lane k % 8 / 2: its step, its half of the step
+  PACELINE_UNROLL
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const std::uint32_t k = first + i * 8 + lane * 2;
+    const float low = k < end ? row[k] * multiplier : 0.0F;
+    const float high = k + 1 < end ? row[k + 1] * multiplier : 0.0F;
+    out.words[i] = halves_of(low, high);
+    sum = sum + float_of_half(out.words[i]);
+    sum = sum + float_of_half(out.words[i] >> 16);
   }
-  for (std::uint32_t i = 0; i < 16; ++i) reinterpret_cast<std::uint32_t*>(halves)[i] = words[i];
-  *sum_of_unit = sum;
+  sum = sum + shuffle_xor(sum, 1);
+  sum_of_unit = sum + shuffle_xor(sum, 2);
+  return out;
 }
 
 PACELINE_DEVICE void do_block(const arrange_rows_params& p, grid_place block) {
-  const std::uint32_t row = block.y;
-  const bool is_row = row < p.num_rows;
-  const float* const x = p.x + row * p.x_stride;
-  const float multiplier = is_row ? multiplier_to_f16(largest_of_row(x, p.num_cols)) : 0.0F;
+  const std::uint32_t number = block.y;
+  const bool is_row = number < p.num_rows;
+  row_values row{p.x + number * p.x_stride, p.norm, 1};
+  // Each warp of each block finds the norm by itself: to meet for it would take longer.
+  if (is_row && p.norm != nullptr) row.scale = norm_scale(row.x, p.num_cols, p.epsilon);
+  const float multiplier = is_row ? multiplier_to_f16(largest_of_row(row, p.num_cols)) : 0.0F;
   const bool is_finite = multiplier == multiplier;
-  if (block.index_in_row() == 0) p.out.scales[row] = is_row ? 1.0F / multiplier : 0.0F;
-  const std::uint32_t unit = block.index_in_row();
-  if (unit >= p.out.num_units) return;
-  const std::uint32_t first = unit * unit_cols;
-  const std::uint32_t num_cols = is_row && is_finite && first < p.num_cols ? p.num_cols - first : 0;
-  const std::size_t tile = std::size_t{unit} * p.out.num_tiles + row / token_tile;
-  arrange_unit(x + first, num_cols, multiplier, p.out.halves + tile * 512 + row % token_tile * 64,
-               p.out.sums + tile * token_tile + row % token_tile);
+  if (block.index_in_row() == 0) p.out.scales[number] = is_row ? 1.0F / multiplier : 0.0F;
+  const std::uint32_t unit = block.index_in_row() / 4, lane = block.index_in_row() % 4;
+  if (unit >= p.out.num_units) return; // whole warps: units come in eights
+  float sum = 0;
+  const quad values =
+      arrange_lane(row, unit * unit_cols, is_row && is_finite ? p.num_cols : 0, lane, multiplier, sum);
+  const std::size_t tile = std::size_t{unit} * p.out.num_tiles + number / token_tile;
+  *reinterpret_cast<quad*>(p.out.halves + tile * 512 + number % token_tile * 64 + lane * 16) = values;
+  if (lane == 0) p.out.sums[tile * token_tile + number % token_tile] = sum;
 }
 PACELINE_KERNEL arrange_rows(arrange_rows_params p) {
   begin_in_turn();

@@ -3,6 +3,7 @@
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"
 #include "gpu/kernels/draft_chain.cuh"
+#include "gpu/kernels/finish_heads.cuh"
 #include "gpu/kernels/halves.cuh"
 #include "gpu/kernels/kernel_table.hpp"
 #include "gpu/kernels/kv_commit.cuh"
@@ -30,8 +31,8 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::embed);
   case kernel_id::rms_norm:
     return address(&on_gpu::rms_norm);
-  case kernel_id::residual_norm:
-    return address(&on_gpu::residual_norm);
+  case kernel_id::add_normed:
+    return address(&on_gpu::add_normed);
   case kernel_id::rope:
     return address(&on_gpu::rope);
   case kernel_id::glu:
@@ -94,6 +95,8 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::stream_bf16);
   case kernel_id::add_splits:
     return address(&on_gpu::add_splits);
+  case kernel_id::finish_heads:
+    return address(&on_gpu::finish_heads);
   case kernel_id::draft_chain:
     return address(&on_gpu::draft_chain);
   case kernel_id::halve_weights:

@@ -3,6 +3,7 @@
 #include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/chain_params.hpp"
 #include "gpu/kernels/choose.cuh"
+#include "gpu/kernels/finish_heads.cuh"
 #include "gpu/kernels/kv_kernels.cuh"
 #include "gpu/kernels/merge_attention.cuh"
 #include "gpu/kernels/row_kernels.cuh"
@@ -65,12 +66,14 @@ PACELINE_DEVICE void do_stage(const chain_stage& stage, grid_place block) {
     return do_block(params_of<embed_params>(stage), block);
   case kernel_id::rms_norm:
     return do_block(params_of<rms_norm_params>(stage), block);
-  case kernel_id::residual_norm:
-    return do_block(params_of<residual_norm_params>(stage), block);
+  case kernel_id::add_normed:
+    return do_block(params_of<add_normed_params>(stage), block);
   case kernel_id::arrange_rows:
     return do_block(params_of<arrange_rows_params>(stage), block);
   case kernel_id::add_splits:
     return do_block(params_of<add_splits_params>(stage), block);
+  case kernel_id::finish_heads:
+    return do_block(params_of<finish_heads_params>(stage), block);
   case kernel_id::rope:
     return do_block(params_of<rope_params>(stage), block);
   case kernel_id::kv_write:

@@ -121,7 +121,7 @@ PACELINE_KERNEL halve_rows(halve_rows_params p) {
   begin_in_turn();
   const std::uint32_t row = block_y();
   const float* const x = p.x + row * p.x_stride;
-  const float multiplier = multiplier_to_f16(largest_of_row(x, p.num_cols));
+  const float multiplier = multiplier_to_f16(largest_of_row({x, nullptr, 1}, p.num_cols));
   const bool is_finite = multiplier == multiplier;
   if (thread_index() == 0) p.scales[row] = 1.0F / multiplier;
   const auto value = [&](std::uint32_t k) { return is_finite && k < p.num_cols ? x[k] * multiplier : 0.0F; };

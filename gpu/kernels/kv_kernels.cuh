@@ -30,32 +30,40 @@ PACELINE_DEVICE code_scale code_scale_of(const float* x, std::uint32_t head_dim)
   return {largest / 127.0F, 127.0F / largest};
 }
 
-PACELINE_DEVICE void do_block(const kv_write_params& p, grid_place block) {
-  const device::kv_layer& layer = p.layer;
-  const device::batch_entry row = p.batch.rows[block.y];
-  const std::uint32_t head = block.x;
-  const cell_place at = place_of(p.batch, row.sequence, row.slot, layer.block_size);
-  const std::size_t from = block.y * p.stride + std::size_t{head} * layer.head_dim;
+/// Writes the values `x` of head `head` to one cell of `values`, whose places `index_of` tells by dimension.
+/// A warp's work.
+template <class Index>
+PACELINE_DEVICE void store_head(const device::kv_layer& layer, cell_place at, std::uint32_t head,
+                                const float* x, void* values, float* scales, const Index& index_of) {
   const bool coded = layer.type == kv_type::q8;
-  code_scale of_keys{}, of_values{};
+  code_scale of{};
   if (coded) {
-    of_keys = code_scale_of(p.keys + from, layer.head_dim);
-    of_values = code_scale_of(p.values + from, layer.head_dim);
-    if (lane_index() == 0) {
-      layer.key_scales[layer.scale_index(at.block, head, at.cell)] = of_keys.scale;
-      layer.value_scales[layer.scale_index(at.block, head, at.cell)] = of_values.scale;
-    }
+    of = code_scale_of(x, layer.head_dim);
+    if (lane_index() == 0) scales[layer.scale_index(at.block, head, at.cell)] = of.scale;
   }
-  const auto to_store = [&](float x, const code_scale& of) {
-    if (!coded) return x;
-    return of.inverse == 0 ? 0.0F : std::nearbyint(x * of.inverse);
-  };
   for (std::uint32_t d = lane_index(); d < layer.head_dim; d += warp_size) {
-    store_value(layer.keys, layer.type, layer.key_index(at.block, head, at.cell, d),
-                to_store(p.keys[from + d], of_keys));
-    store_value(layer.values, layer.type, layer.value_index(at.block, head, at.cell, d),
-                to_store(p.values[from + d], of_values));
+    const float code = of.inverse == 0 ? 0.0F : std::nearbyint(x[d] * of.inverse);
+    store_value(values, layer.type, index_of(d), coded ? code : x[d]);
   }
+}
+
+PACELINE_DEVICE void store_keys(const device::kv_layer& layer, cell_place at, std::uint32_t head,
+                                const float* x) {
+  store_head(layer, at, head, x, layer.keys, layer.key_scales,
+             [&](std::uint32_t d) { return layer.key_index(at.block, head, at.cell, d); });
+}
+PACELINE_DEVICE void store_values(const device::kv_layer& layer, cell_place at, std::uint32_t head,
+                                  const float* x) {
+  store_head(layer, at, head, x, layer.values, layer.value_scales,
+             [&](std::uint32_t d) { return layer.value_index(at.block, head, at.cell, d); });
+}
+
+PACELINE_DEVICE void do_block(const kv_write_params& p, grid_place block) {
+  const device::batch_entry row = p.batch.rows[block.y];
+  const cell_place at = place_of(p.batch, row.sequence, row.slot, p.layer.block_size);
+  const std::size_t from = block.y * p.stride + std::size_t{block.x} * p.layer.head_dim;
+  store_keys(p.layer, at, block.x, p.keys + from);
+  store_values(p.layer, at, block.x, p.values + from);
 }
 PACELINE_KERNEL kv_write(kv_write_params p) {
   begin_in_turn();

@@ -20,7 +20,7 @@ enum class kernel_id : std::uint8_t {
   matmul_float,
   embed,
   rms_norm,
-  residual_norm,
+  add_normed,
   rope,
   glu,
   add,
@@ -52,6 +52,7 @@ enum class kernel_id : std::uint8_t {
   stream_f16,
   stream_bf16,
   add_splits,
+  finish_heads,
   draft_chain,
   halve_weights,
   halve_rows,
@@ -173,16 +174,16 @@ struct rms_norm_params {
   float epsilon;
 };
 
-/// One warp a row; grid (1, rows).
-struct residual_norm_params {
+/// Threads of a block of add_normed.
+inline constexpr std::uint32_t add_normed_threads = 128;
+
+/// One block a row; grid (1, rows).
+struct add_normed_params {
   const float* x;
   std::size_t x_stride;
   float* hidden;
   std::size_t hidden_stride;
-  float* y;
-  std::size_t y_stride;
-  const float* post_weight;
-  const float* weight; ///< may be null
+  const float* weight;
   std::uint32_t width;
   float epsilon;
 };

@@ -2,6 +2,7 @@
 
 #include "gpu/kernels/activation.cuh"
 #include "gpu/kernels/intrinsics.cuh"
+#include "gpu/kernels/norm.cuh"
 #include "gpu/kernels/pack_weights.cuh"
 #include "gpu/kernels/params.hpp"
 #include "gpu/kernels/weight_block.cuh"
@@ -43,20 +44,6 @@ PACELINE_KERNEL embed(embed_params p) {
   do_block(p, own_place());
 }
 
-/// The sum of 16 lanes, added in halves; the same in all lanes of the warp.
-PACELINE_DEVICE float add_lanes(float lane) {
-  for (std::uint32_t half = 8; half > 0; half /= 2) lane = lane + shuffle_xor(lane, half);
-  return lane;
-}
-
-/// What a warp multiplies a vector by to norm it: the same in all its lanes.
-PACELINE_DEVICE float norm_scale(const float* x, std::uint32_t width, float epsilon) {
-  float sum = 0; // the upper half of the warp repeats the lower one
-  for (std::uint32_t i = lane_index() % 16; i < width; i += 16) sum = std::fma(x[i], x[i], sum);
-  const float mean = add_lanes(sum) / static_cast<float>(width);
-  return 1.0F / std::sqrt(mean + epsilon);
-}
-
 PACELINE_DEVICE void do_block(const rms_norm_params& p, grid_place block) {
   const float* const x = p.x + block.y * p.x_stride + std::size_t{block.x} * p.width;
   float* const y = p.y + block.y * p.y_stride + std::size_t{block.x} * p.width;
@@ -68,36 +55,36 @@ PACELINE_KERNEL rms_norm(rms_norm_params p) {
   do_block(p, own_place());
 }
 
-PACELINE_DEVICE void do_block(const residual_norm_params& p, grid_place block) {
+/// Each warp finds the norm of the whole row by itself: to tell one another would take longer.
+PACELINE_DEVICE void do_block(const add_normed_params& p, grid_place block) {
   const float* const x = p.x + block.y * p.x_stride;
   float* const hidden = p.hidden + block.y * p.hidden_stride;
-  float* const y = p.y + block.y * p.y_stride;
-  const float of_x = norm_scale(x, p.width, p.epsilon);
-  for (std::uint32_t i = lane_index(); i < p.width; i += warp_size)
-    hidden[i] = hidden[i] + (x[i] * of_x) * p.post_weight[i];
-  if (p.weight == nullptr) return;
-  sync_warp(); // all of the row is added
-  const float scale = norm_scale(hidden, p.width, p.epsilon);
-  for (std::uint32_t i = lane_index(); i < p.width; i += warp_size) y[i] = (hidden[i] * scale) * p.weight[i];
+  const float scale = norm_scale(x, p.width, p.epsilon);
+  for (std::uint32_t i = thread_index(); i < p.width; i += add_normed_threads)
+    hidden[i] = hidden[i] + (x[i] * scale) * p.weight[i];
 }
-PACELINE_KERNEL residual_norm(residual_norm_params p) {
+PACELINE_KERNEL add_normed(add_normed_params p) {
   begin_in_turn();
   do_block(p, own_place());
+}
+
+/// Rotates pair `i` of `num_pairs` of a head; `angles` are the row's.
+PACELINE_DEVICE void rotate_pair(float* head, std::uint32_t i, std::uint32_t num_pairs,
+                                 device::rope_layout layout, const float* angles) {
+  const bool half_split = layout == device::rope_layout::half_split;
+  const float cosine = angles[i], sine = angles[num_pairs + i];
+  float& first = head[half_split ? i : 2 * i];
+  float& second = head[half_split ? i + num_pairs : 2 * i + 1];
+  const float a = first, b = second;
+  first = std::fma(a, cosine, -(b * sine));
+  second = std::fma(b, cosine, a * sine);
 }
 
 PACELINE_DEVICE void do_block(const rope_params& p, grid_place block) {
   const std::uint32_t pair = block.index_in_row();
   if (pair >= p.num_heads * p.num_pairs) return;
-  const std::uint32_t i = pair % p.num_pairs;
-  const bool half_split = p.layout == device::rope_layout::half_split;
-  const float* const cosines = p.table + std::size_t{block.y} * 2 * p.num_pairs;
-  const float cosine = cosines[i], sine = cosines[p.num_pairs + i];
-  float* const x = p.x + block.y * p.stride + std::size_t{pair / p.num_pairs} * p.head_dim;
-  float& first = x[half_split ? i : 2 * i];
-  float& second = x[half_split ? i + p.num_pairs : 2 * i + 1];
-  const float a = first, b = second;
-  first = std::fma(a, cosine, -(b * sine));
-  second = std::fma(b, cosine, a * sine);
+  rotate_pair(p.x + block.y * p.stride + std::size_t{pair / p.num_pairs} * p.head_dim, pair % p.num_pairs,
+              p.num_pairs, p.layout, p.table + std::size_t{block.y} * 2 * p.num_pairs);
 }
 PACELINE_KERNEL rope(rope_params p) {
   begin_in_turn();

@@ -22,9 +22,12 @@
 //
 //     j   = sum of code * x       16 columns at a time on the tensor core, which adds to what it has so far
 //     acc = fma(j, scale, acc)    scale = d * sc, exact; of F8_E4M3 as it is stored
-//     acc = fma(min, s, acc)      s the sum of the group's 32 x, in order; formats with minima only
+//     acc = fma(min, s, acc)      s the sum of the group's 32 x; formats with minima only
 //
-// and for F16 and BF16 acc itself is what the core adds to. Then acc is multiplied by the inverse powers of
+// where s is added up by lanes: lane t < 4 has the columns 8 i + 2 t and the next for i = 0 to 3, in this order,
+// and s = (lane 0 + lane 1) + (lane 2 + lane 3).
+//
+// For F16 and BF16 acc itself is what the core adds to. Then acc is multiplied by the inverse powers of
 // two of weights and row; the splits are added in ascending order; y = that, or that + bias; with `add`,
 // y_before + that.
 //

@@ -36,13 +36,18 @@ inline constexpr std::uint32_t unit_cols = 32;
 inline constexpr std::uint32_t token_tile = 8;
 inline constexpr std::uint32_t streamed_rows = 64; ///< of x that weights are read for at a time
 inline constexpr std::uint32_t arrange_threads = 128;
+/// Shared memory of a block that looks for a row's largest value.
+inline constexpr std::uint32_t arrange_shared_bytes = arrange_threads / 32 * sizeof(std::uint32_t);
 
-/// One thread a unit of a row; grid (units, rows of all tiles).
+/// Rows as they are, or by the norm `norm` (runtime/device/op_rms_norm.hpp). One thread a lane's 16 bytes,
+/// four a unit of a row; grid (4 * units / arrange_threads, rows of all tiles).
 struct arrange_rows_params {
   const float* x;
   std::size_t x_stride;
   std::uint32_t num_rows;
   std::uint32_t num_cols;
+  const float* norm; ///< [num_cols], or null
+  float epsilon;
   arranged_rows out;
 };
 
@@ -62,9 +67,9 @@ struct streamed_params {
   std::uint32_t num_tiles;      ///< of a strip
   std::uint32_t tiles_of_split; ///< which a block multiplies with
   std::uint32_t num_splits;
-  float* partial; ///< [num_splits][num_rows][weights.num_rows], when there are several; behind them those of
-                  ///< `up`
-  float* y;       ///< else
+  float*
+      partial; ///< [num_splits][num_rows][weights.num_rows], for others to add up; behind them those of `up`
+  float* y;    ///< if that is null
   std::size_t y_stride;
   const float* bias; ///< may be null
   bool add;
@@ -82,6 +87,33 @@ struct add_splits_params {
   std::size_t y_stride;
   const float* bias;
   bool add;
+};
+
+/// Products that are to be queries, keys or values, as their splits left them.
+struct head_products {
+  const float* partial; ///< [num_splits][num_rows][num_heads * head_dim]
+  std::uint32_t num_splits;
+  std::uint32_t num_heads;
+  const float* bias; ///< may be null
+  const float* norm; ///< [head_dim], may be null
+};
+
+/// Heads of a row that a block of finish_heads works on, a warp each.
+inline constexpr std::uint32_t heads_of_block = 4;
+
+/// Queries, keys and values from their products, the last two in their cells. One warp a head of a row; grid
+/// (heads of all three / heads_of_block, rows). Shared memory: [heads_of_block][head_dim].
+struct finish_heads_params {
+  batch_view batch; ///< of the rows at hand, as are `table` and `out`
+  device::kv_layer layer;
+  head_products q, k, v;
+  const float* table; ///< [num_rows][2 * num_pairs]
+  std::uint32_t num_pairs;
+  device::rope_layout layout;
+  float epsilon;
+  std::uint32_t num_rows;
+  float* out; ///< queries
+  std::size_t out_stride;
 };
 
 /// What the tests ask of the intrinsics; one warp.

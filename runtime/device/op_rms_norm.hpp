@@ -25,4 +25,12 @@ struct rms_norm_args {
   float epsilon = 0;
 };
 
+/// A norm of the rows that products take, one part a row, as part of the op that makes the products.
+struct input_norm {
+  const float* weight = nullptr; ///< [num_cols]; none: the rows are taken as they are
+  float epsilon = 0;
+  float* normed =
+      nullptr; ///< [num_rows][num_cols], for what lies between: of unspecified contents afterwards
+};
+
 } // namespace paceline::device

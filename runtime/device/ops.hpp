@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -8,6 +9,7 @@
 namespace paceline::device {
 
 struct add_args;
+struct add_normed_args;
 struct attention_args;
 struct chain_args;
 struct choose_args;
@@ -18,9 +20,10 @@ struct gather_args;
 struct glu_args;
 struct kv_commit_args;
 struct kv_copy_args;
+struct input_norm;
 struct kv_write_args;
 struct matmul_args;
-struct residual_norm_args;
+struct qkv_args;
 struct rms_norm_args;
 struct rope_args;
 struct rope_table_args;
@@ -36,15 +39,17 @@ class ops {
   virtual std::string_view level() const noexcept = 0;
 
   virtual void matmul(const matmul_args& args);
-  /// By default a `matmul` and a `glu`.
+  /// By default an `rms_norm`, if there is a norm, a `matmul` and a `glu`.
   virtual void gated_matmul(const gated_matmul_args& args);
   virtual void embed(const embed_args& args);
   virtual void rms_norm(const rms_norm_args& args);
-  /// By default an `rms_norm`, an `add` and another `rms_norm`.
-  virtual void residual_norm(const residual_norm_args& args);
+  /// By default an `rms_norm` and an `add`.
+  virtual void add_normed(const add_normed_args& args);
   virtual void rope_table(const rope_table_args& args);
   virtual void rope(const rope_args& args);
   virtual void kv_write(const kv_write_args& args);
+  /// By default `rms_norm`, `matmul`, `rms_norm` of queries and keys, `rope` and `kv_write`.
+  virtual void qkv(const qkv_args& args);
   virtual void kv_copy(const kv_copy_args& args);
   virtual void attention(const attention_args& args);
   virtual void glu(const glu_args& args);
@@ -60,9 +65,9 @@ class ops {
 
   /// Whether `chain` is offered: by devices that run many passes of few rows as one piece of work.
   virtual bool can_chain() const noexcept { return false; }
-  /// Carries out a chain of passes; what was chosen is at `args.out` when the call returns. `pass` asks for the ops
-  /// of the first step. It is called once or more, none of which does anything by itself, and then is not needed any
-  /// longer. False, and nothing has been done: such a pass is none that the device chains.
+  /// Carries out a chain of passes; what was chosen is at `args.out` when the call returns. `pass` asks for
+  /// the ops of the first step. It is called once or more, none of which does anything by itself, and then is
+  /// not needed any longer. False, and nothing has been done: such a pass is none that the device chains.
   virtual bool chain(const chain_args& args, const std::function<void()>& pass);
 
   /// Memory for a pass's intermediate values: `num_values` floats of the device, of unspecified contents,
@@ -71,7 +76,8 @@ class ops {
   virtual std::span<float> scratch(std::size_t num_values);
 
   /// Where an op shall write what the host is to read at `host`: at `host` itself on a host device, else in
-  /// memory of the device, from where `deliver` brings it. Good until the next `deliver` or the program's end.
+  /// memory of the device, from where `deliver` brings it. Good until the next `deliver` or the program's
+  /// end.
   virtual float* place_for(std::span<float> host);
 
   /// Returns once everything that was given a place since the last call is in its host memory: the one point
@@ -79,6 +85,15 @@ class ops {
   virtual void deliver();
 
  protected:
+  /// Rows that products take.
+  struct input_rows {
+    const float* at;
+    std::size_t stride;
+  };
+  /// The rows `x`, by `rms_norm` if there is a norm.
+  input_rows normed(const input_norm& norm, const float* x, std::size_t x_stride, std::uint32_t num_rows,
+                    std::uint32_t num_cols);
+
   /// Fails the calling program: this device does not offer `op`.
   [[noreturn]] void not_offered(std::string_view op) const;
 };

@@ -1,12 +1,13 @@
 #include "runtime/model/transformer.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_chain.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_embed.hpp"
 #include "runtime/device/op_gated_matmul.hpp"
-#include "runtime/device/op_residual_norm.hpp"
+#include "runtime/device/op_qkv.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/ops.hpp"
 
@@ -90,10 +91,9 @@ class transformer::pass {
   void run() {
     embed();
     make_rope_tables();
-    if (!layers_.empty()) norm(hidden_, normed_, attention_norm(0));
     for (std::uint32_t l = 0; l < layers_.size(); ++l) {
-      attend(layers_[l], kv_.layer(l));
-      feed_forward(layers_[l], l + 1 < layers_.size() ? attention_norm(l + 1) : nullptr);
+      attend(model_.weights_.layers[layers_[l]], config_.is_local(layers_[l]), kv_.layer(l));
+      feed_forward(model_.weights_.layers[layers_[l]]);
       for (const tap& t : outputs_.taps)
         if (t.layer.value == l) copy_hidden(ops_.place_for(t.out));
     }
@@ -146,61 +146,50 @@ class transformer::pass {
         {x, hidden_size_, y, hidden_size_, weight, num_rows_, 1, hidden_size_, config_.norm_epsilon});
   }
 
-  const float* attention_norm(std::uint32_t l) const {
-    return model_.weights_.layers[layers_[l]].attention_norm;
-  }
-
-  /// hidden += x * weights^T + bias, the sum normed first in families that do so. Then normed is hidden by
-  /// the weights `next_norm`, if there are any.
+  /// hidden += x * weights^T + bias, the sum normed first in families that do so.
   void add_to_hidden(const float* x, std::size_t x_stride, const device::matrix& weights, const float* bias,
-                     const float* post_norm, const float* next_norm) {
+                     const float* post_norm) {
     const bool direct = post_norm == nullptr;
     const std::array outputs{
         device::matmul_output{&weights, direct ? hidden_ : normed_, hidden_size_, bias, direct}};
     ops_.matmul({x, x_stride, num_rows_, weights.num_cols(), false, outputs});
     if (!direct)
-      ops_.residual_norm({normed_, hidden_size_, hidden_, hidden_size_, normed_, hidden_size_, post_norm, next_norm,
-                          num_rows_, hidden_size_, config_.norm_epsilon});
-    else if (next_norm != nullptr)
-      norm(hidden_, normed_, next_norm);
+      ops_.add_normed({normed_, hidden_size_, hidden_, hidden_size_, post_norm, num_rows_, hidden_size_,
+                       config_.norm_epsilon});
   }
 
-  /// From `normed`, as `feed_forward` is.
-  void attend(std::uint32_t l, const device::kv_layer& cells) {
-    const layer_weights& weights = model_.weights_.layers[l];
-    const std::size_t stride = q_size_ + 2 * std::size_t{kv_size_};
-    float* q = qkv_;
-    float* k = q + q_size_;
-    float* v = k + kv_size_;
-    const std::array outputs{device::matmul_output{weights.q.get(), q, stride, weights.q_bias, false},
-                             device::matmul_output{weights.k.get(), k, stride, weights.k_bias, false},
-                             device::matmul_output{weights.v.get(), v, stride, weights.v_bias, false}};
-    ops_.matmul({normed_, hidden_size_, num_rows_, hidden_size_, weights.precise_attention_inputs, outputs});
-    if (config_.qk_norm) {
-      ops_.rms_norm({q, stride, q, stride, weights.q_norm, num_rows_, config_.num_heads, config_.head_dim,
-                     config_.norm_epsilon});
-      ops_.rms_norm({k, stride, k, stride, weights.k_norm, num_rows_, config_.num_kv_heads, config_.head_dim,
-                     config_.norm_epsilon});
-    }
-    const bool local = config_.is_local(l);
-    // Keys follow the queries, so one rotation turns both.
-    ops_.rope({q, stride, local ? local_rope_table_ : rope_table_, num_rows_,
-               config_.num_heads + config_.num_kv_heads, config_.head_dim, config_.head_dim / 2,
-               layout_of(config_.layout)});
-    ops_.kv_write({&batch_, cells, k, v, stride});
-    ops_.attention({&batch_, cells, q, stride, attended_, q_size_, config_.num_heads, config_.attention_scale,
-                    0, local ? config_.sliding_window : 0});
+  void attend(const layer_weights& weights, bool local, const device::kv_layer& cells) {
+    device::qkv_args qkv;
+    qkv.batch = &batch_;
+    qkv.x = hidden_;
+    qkv.x_stride = hidden_size_;
+    qkv.num_cols = hidden_size_;
+    qkv.norm = {weights.attention_norm, config_.norm_epsilon, normed_};
+    qkv.two_planes = weights.precise_attention_inputs;
+    qkv.q = {weights.q.get(), weights.q_bias, weights.q_norm};
+    qkv.k = {weights.k.get(), weights.k_bias, weights.k_norm};
+    qkv.v = {weights.v.get(), weights.v_bias};
+    qkv.num_heads = config_.num_heads;
+    qkv.head_epsilon = config_.norm_epsilon;
+    qkv.table = local ? local_rope_table_ : rope_table_;
+    qkv.num_pairs = config_.head_dim / 2;
+    qkv.layout = layout_of(config_.layout);
+    qkv.cells = cells;
+    qkv.out = qkv_;
+    ops_.qkv(qkv);
+    ops_.attention({&batch_, cells, qkv_, qkv.stride(), attended_, q_size_, config_.num_heads,
+                    config_.attention_scale, 0, local ? config_.sliding_window : 0});
     add_to_hidden(attended_, q_size_, *weights.attention_output, weights.attention_output_bias,
-                  weights.post_attention_norm, weights.ffn_norm);
+                  weights.post_attention_norm);
   }
 
-  void feed_forward(std::uint32_t l, const float* next_norm) {
-    const layer_weights& weights = model_.weights_.layers[l];
+  void feed_forward(const layer_weights& weights) {
     const std::size_t stride = 2 * std::size_t{config_.ffn_size};
-    ops_.gated_matmul({normed_, hidden_size_, num_rows_, hidden_size_, weights.precise_ffn_inputs,
+    ops_.gated_matmul({hidden_, hidden_size_, num_rows_, hidden_size_,
+                       {weights.ffn_norm, config_.norm_epsilon, normed_}, weights.precise_ffn_inputs,
                        weights.ffn_gate.get(), weights.ffn_up.get(), gate_up_, gate_up_, stride,
                        activation_of(config_.activation)});
-    add_to_hidden(gate_up_, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm, next_norm);
+    add_to_hidden(gate_up_, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm);
   }
 
   void copy_hidden(float* out) {
@@ -257,7 +246,7 @@ class transformer::pass {
   const std::uint32_t q_size_;
   const std::uint32_t kv_size_;
   float* hidden_ = nullptr;   ///< the residual stream
-  float* normed_ = nullptr;   ///< what a product reads, or wrote before its norm
+  float* normed_ = nullptr;   ///< what a product reads behind a norm, or wrote before one
   float* qkv_ = nullptr;      ///< queries, keys and values side by side
   float* attended_ = nullptr; ///< heads of the attention
   float* gate_up_ = nullptr;  ///< gate and up side by side; the active gate takes the gate's place

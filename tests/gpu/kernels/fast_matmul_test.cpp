@@ -131,8 +131,18 @@ TEST_F(fast_matmul, gated_products_and_matrices_of_other_kinds_go_with_it) {
     float* const products = upload(std::vector<float>(2 * num_rows * width, guard));
     float* const out = upload(std::vector<float>(num_rows * width, guard));
     run([&](device::ops& ops) {
-      ops.gated_matmul({there, num_cols, num_rows, num_cols, false, gate.get(), up.get(), products, out,
-                        width, device::activation::silu});
+      ops.gated_matmul({there,
+                        num_cols,
+                        num_rows,
+                        num_cols,
+                        {},
+                        false,
+                        gate.get(),
+                        up.get(),
+                        products,
+                        out,
+                        width,
+                        device::activation::silu});
     });
     const auto got = download(products, 2 * num_rows * width);
     std::vector<float> of_gate, of_up;

@@ -1,8 +1,9 @@
-// A gated product of a GPU's 16-bit arithmetic: the bits of the two products and the gate one after the
-// other.
+// A gated product of a GPU's 16-bit arithmetic: the bits of the norm, the two products and the gate
+// one after the other.
 #include "gpu/split_columns.hpp"
 #include "runtime/device/op_gated_matmul.hpp"
 #include "runtime/device/op_matmul.hpp"
+#include "runtime/device/op_rms_norm.hpp"
 #include "tests/gpu/tested_device.hpp"
 #include "tests/support/tensor_compare.hpp"
 
@@ -17,6 +18,7 @@ using testing_support::random_tensor;
 using testing_support::same_bits;
 
 constexpr float guard = 12345.678F;
+constexpr float epsilon = 1e-5F;
 
 class gated_matmul : public gpu_test {
  protected:
@@ -28,6 +30,8 @@ class gated_matmul : public gpu_test {
     std::vector<float> x;
     std::uint32_t num_rows = 0, width = 0, num_cols = 0;
     device::activation act = device::activation::silu;
+    float* norm = nullptr;   ///< weights; null: none
+    float* normed = nullptr; ///< room for what lies between
   };
   layer make_layer(tensor_type of_gate, tensor_type of_up, std::uint32_t num_rows, std::uint32_t width,
                    std::uint32_t num_cols) {
@@ -39,6 +43,12 @@ class gated_matmul : public gpu_test {
             num_cols,
             random_() % 2 == 0 ? device::activation::silu : device::activation::gelu_tanh};
   }
+  /// The same layer behind a norm.
+  layer normed(layer of) {
+    of.norm = upload(values(of.num_cols));
+    of.normed = upload(std::vector<float>(std::size_t{of.num_rows} * of.num_cols, guard));
+    return of;
+  }
 
   std::vector<float> one_after_the_other(const layer& of) {
     const std::size_t stride = 2 * std::size_t{of.width};
@@ -46,8 +56,12 @@ class gated_matmul : public gpu_test {
     float* const out = upload(std::vector<float>(std::size_t{of.num_rows} * of.width, guard));
     const std::array outputs{device::matmul_output{of.gate.get(), products, stride, nullptr, false},
                              device::matmul_output{of.up.get(), products + of.width, stride, nullptr, false}};
-    const float* const x = upload(of.x);
+    const float* x = upload(of.x);
     run([&](device::ops& ops) {
+      if (of.norm != nullptr) {
+        ops.rms_norm({x, of.num_cols, of.normed, of.num_cols, of.norm, of.num_rows, 1, of.num_cols, epsilon});
+        x = of.normed;
+      }
       ops.matmul({x, of.num_cols, of.num_rows, of.num_cols, false, outputs});
       ops.glu({products, products + of.width, stride, out, of.width, of.num_rows, of.width, of.act});
     });
@@ -61,8 +75,18 @@ class gated_matmul : public gpu_test {
     float* const out = upload(std::vector<float>(of.num_rows * stride, guard));
     const float* const x = upload(of.x);
     run([&](device::ops& ops) {
-      ops.gated_matmul({x, of.num_cols, of.num_rows, of.num_cols, false, of.gate.get(), of.up.get(), between,
-                        out, stride, of.act});
+      ops.gated_matmul({x,
+                        of.num_cols,
+                        of.num_rows,
+                        of.num_cols,
+                        {of.norm, epsilon, of.normed},
+                        false,
+                        of.gate.get(),
+                        of.up.get(),
+                        between,
+                        out,
+                        stride,
+                        of.act});
     });
     if (products != nullptr) *products = download(between, num_products);
     const auto all = download(out, of.num_rows * stride);
@@ -102,6 +126,22 @@ TEST_F(gated_matmul, equals_them_over_several_splits_blocks_and_slices_of_rows) 
   }
 }
 
+TEST_F(gated_matmul, equals_them_behind_a_norm_whose_rows_stay_out_of_memory) {
+  for (const auto& [type, num_cols] : {std::pair(tensor_type::q4_k, 768U), std::pair(tensor_type::q4_1, 96U),
+                                       std::pair(tensor_type::bf16, 4200U)}) {
+    for (const std::uint32_t num_rows : {1U, 11U, 70U}) {
+      if (num_rows > 1 && num_cols > 1000) continue; // many seconds on the emulation
+      const layer of = normed(make_layer(type, type, num_rows, 37, num_cols));
+      const auto actual = at_once(of);
+      for (const float value : download(of.normed, std::size_t{num_rows} * num_cols)) ASSERT_EQ(value, guard);
+      ASSERT_TRUE(same_bits(one_after_the_other(of), actual))
+          << device::traits_of(type)->name << ", " << num_rows << " rows of " << num_cols;
+    }
+  }
+  const layer plain = normed(make_layer(tensor_type::f32, tensor_type::f32, 5, 33, 256));
+  EXPECT_TRUE(same_bits(one_after_the_other(plain), at_once(plain)));
+}
+
 TEST_F(gated_matmul, is_the_products_and_the_gate_where_matrices_differ_or_are_not_streamed) {
   for (const auto& [gate, up] :
        {std::pair(tensor_type::q4_0, tensor_type::q8_0), std::pair(tensor_type::f32, tensor_type::f32),
@@ -118,8 +158,18 @@ TEST_F(gated_matmul, may_write_over_the_products_memory) {
     float* const products = upload(std::vector<float>(of.num_rows * stride, guard));
     const float* const x = upload(of.x);
     run([&](device::ops& ops) {
-      ops.gated_matmul({x, of.num_cols, of.num_rows, of.num_cols, false, of.gate.get(), of.up.get(), products,
-                        products, stride, of.act});
+      ops.gated_matmul({x,
+                        of.num_cols,
+                        of.num_rows,
+                        of.num_cols,
+                        {},
+                        false,
+                        of.gate.get(),
+                        of.up.get(),
+                        products,
+                        products,
+                        stride,
+                        of.act});
     });
     const auto expected = one_after_the_other(of);
     const auto actual = download(products, of.num_rows * stride);

@@ -1,9 +1,10 @@
 // Ops of a GPU's 16-bit arithmetic as graphs: the bits that they have without, when all has changed that may
 // change between launches of one graph.
+#include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_gated_matmul.hpp"
 #include "runtime/device/op_matmul.hpp"
-#include "runtime/device/op_residual_norm.hpp"
+#include "runtime/device/op_qkv.hpp"
 #include "tests/gpu/kernels/kv_pools.hpp"
 #include "tests/support/tensor_compare.hpp"
 
@@ -103,31 +104,59 @@ class kernels_in_graphs : public kv_pool_test {
     const float* const x = upload(values(std::size_t{num_rows} * num_cols, 0.1F));
     float* const between = upload(std::vector<float>(2 * size, guard));
     float* const out = upload(std::vector<float>(size, guard));
-    return {[=](device::ops& ops) {
-              ops.gated_matmul(
-                  {x, num_cols, num_rows, num_cols, false, gate.get(), up.get(), between, out, width, act});
-            },
-            out, size};
+    return {
+        [=](device::ops& ops) {
+          ops.gated_matmul(
+              {x, num_cols, num_rows, num_cols, {}, false, gate.get(), up.get(), between, out, width, act});
+        },
+        out, size};
   }
 
-  prepared residual_norm(bool has_next) {
+  prepared add_normed() {
     constexpr std::uint32_t width = 100, num_rows = 3;
     constexpr std::size_t size = std::size_t{width} * num_rows;
-    auto hidden_and_y = values(size);
-    hidden_and_y.resize(2 * size, guard);
-    float* const hidden = upload(hidden_and_y);
-    const device::residual_norm_args args{upload(values(size)),
-                                          width,
-                                          hidden,
-                                          width,
-                                          hidden + size,
-                                          width,
-                                          upload(values(width)),
-                                          has_next ? upload(values(width)) : nullptr,
-                                          num_rows,
-                                          width,
-                                          1e-6F};
-    return {[=](device::ops& ops) { ops.residual_norm(args); }, hidden, 2 * size};
+    const device::add_normed_args args{upload(values(size)),
+                                       width,
+                                       upload(values(size)),
+                                       width,
+                                       upload(values(width)),
+                                       num_rows,
+                                       width,
+                                       1e-6F};
+    return {[=](device::ops& ops) { ops.add_normed(args); }, args.hidden, size};
+  }
+
+  /// Queries; the keys and values among them go to cells nobody reads here.
+  prepared qkv(std::uint32_t num_rows, std::uint32_t num_cols) {
+    constexpr std::uint32_t head_dim = 32, num_heads = 4;
+    const attention_case c{num_heads, 1, head_dim, 16, kv_type::bf16, 0, 0};
+    const auto of = std::make_shared<attended>(test::paged_sequences(c.block_size, 8, random_()));
+    of->paged.add_sequence(num_rows);
+    of->rows = of->paged.every_slot(0);
+    two_pools pools(c, 8);
+    const auto matrix = [&](std::uint32_t heads) {
+      return std::shared_ptr(pack(random_tensor(tensor_type::q8_0, heads * head_dim, num_cols, random_)));
+    };
+    const auto q = matrix(num_heads), k = matrix(1), v = matrix(1);
+    device::qkv_args args;
+    args.x = upload(values(std::size_t{num_rows} * num_cols, 0.1F));
+    args.x_stride = args.num_cols = num_cols;
+    args.norm = {upload(values(num_cols)), 1e-5F,
+                 upload(std::vector<float>(std::size_t{num_rows} * num_cols))};
+    args.q = {q.get()}, args.k = {k.get()}, args.v = {v.get()};
+    args.num_heads = num_heads;
+    args.num_pairs = head_dim / 2;
+    args.table = upload(values(std::size_t{num_rows} * head_dim));
+    args.cells = there(pools);
+    args.out = upload(std::vector<float>(num_rows * args.stride(), guard));
+    return {[=](device::ops& ops) {
+              const device::row_batch batch = of->paged.batch(of->rows);
+              device::qkv_args with_batch = args;
+              with_batch.batch = &batch;
+              with_batch.q.weights = q.get(), with_batch.k.weights = k.get(), with_batch.v.weights = v.get();
+              ops.qkv(with_batch);
+            },
+            args.out, num_rows * args.stride()};
   }
 
  private:
@@ -155,13 +184,19 @@ TEST_F(kernels_in_graphs, gated_products_in_several_splits) {
   });
 }
 
-TEST_F(kernels_in_graphs, norms_on_either_side_of_an_addition) {
-  expect_the_same_bits([&](std::uint32_t time) { return residual_norm(time % 2 == 0); });
+TEST_F(kernels_in_graphs, additions_of_what_is_normed) {
+  expect_the_same_bits([&](std::uint32_t) { return add_normed(); });
+}
+
+TEST_F(kernels_in_graphs, what_attention_is_given_in_one_split_and_in_several) {
+  expect_the_same_bits([&](std::uint32_t) { return qkv(3, 256); });
+  expect_the_same_bits([&](std::uint32_t) { return qkv(10, 768); });
 }
 
 TEST_F(kernels_in_graphs, ops_over_many_rows_are_none_however_few_their_tiles_and_slices) {
   const prepared attend = attention(200, too_many_rows, 0);
   const prepared gated = gated_matmul(too_many_rows, 37, 256, device::activation::silu);
+  const prepared given = qkv(too_many_rows, 256);
   const auto weights = pack(random_tensor(tensor_type::bf16, 40, 64, random_));
   const float* const x = upload(values(std::size_t{too_many_rows} * 64));
   const std::array outputs{device::matmul_output{
@@ -170,6 +205,7 @@ TEST_F(kernels_in_graphs, ops_over_many_rows_are_none_however_few_their_tiles_an
   for (int time = 0; time < 4; ++time) {
     EXPECT_EQ(num_graphs_of(attend.op), 0U) << "attention";
     EXPECT_EQ(num_graphs_of(gated.op), 0U) << "a gated product";
+    EXPECT_EQ(num_graphs_of(given.op), 0U) << "what attention is given";
     EXPECT_EQ(num_graphs_of(multiply), 0U) << "a product";
   }
 }

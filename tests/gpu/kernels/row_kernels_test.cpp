@@ -1,8 +1,8 @@
 // Ops of a GPU that work row by row, against the reference: equal to the bit, and nothing written beside the
 // outputs.
 #include "runtime/cpu/row_kernels.hpp"
+#include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_elementwise.hpp"
-#include "runtime/device/op_residual_norm.hpp"
 #include "tests/gpu/tested_device.hpp"
 #include "tests/support/row_cases.hpp"
 #include "tests/support/tensor_compare.hpp"
@@ -48,34 +48,19 @@ TEST_F(gpu_row_kernels, rms_norm_equals_the_reference) {
   }
 }
 
-TEST_F(gpu_row_kernels, residual_norm_equals_norm_addition_and_norm) {
+TEST_F(gpu_row_kernels, add_normed_equals_norm_and_addition) {
   for (std::uint32_t width : {1U, 33U, 576U, 2051U}) {
     const std::size_t stride = width + 5, size = 3 * stride;
-    const auto x = values(size), hidden = values(size), post = values(width), weight = values(width);
-    auto normed = x, sum = hidden, expected = std::vector<float>(size, guard);
-    reference().rms_norm({x.data(), stride, normed.data(), stride, post.data(), 3, 1, width, 1e-6F}, {0, 3});
+    const auto x = values(size), hidden = values(size), weight = values(width);
+    auto normed = x, sum = hidden;
+    reference().rms_norm({x.data(), stride, normed.data(), stride, weight.data(), 3, 1, width, 1e-6F},
+                         {0, 3});
     for (std::size_t i = 0; i < size; ++i)
       if (i % stride < width) sum[i] = sum[i] + normed[i];
-    reference().rms_norm({sum.data(), stride, expected.data(), stride, weight.data(), 3, 1, width, 1e-6F},
-                         {0, 3});
-    device::residual_norm_args args{upload(x), stride, upload(hidden), stride,
-                                    nullptr,   stride, upload(post),   upload(weight),
-                                    3,         width,  1e-6F};
-    args.y = upload(std::vector<float>(size, guard));
-    run([&](device::ops& ops) { ops.residual_norm(args); });
+    const device::add_normed_args args{upload(x),      stride, upload(hidden), stride,
+                                       upload(weight), 3,      width,          1e-6F};
+    run([&](device::ops& ops) { ops.add_normed(args); });
     EXPECT_TRUE(same_bits(sum, download(args.hidden, size))) << "width " << width;
-    EXPECT_TRUE(same_bits(expected, download(args.y, size))) << "width " << width;
-    for (const bool has_next : {true, false}) {
-      args.x = args.y = upload(x);
-      args.hidden = upload(hidden);
-      if (!has_next) args.weight = nullptr;
-      run([&](device::ops& ops) { ops.residual_norm(args); });
-      EXPECT_TRUE(same_bits(sum, download(args.hidden, size))) << "width " << width;
-      const auto in_place = download(args.y, size);
-      for (std::size_t r = 0; has_next && r < 3; ++r)
-        EXPECT_TRUE(same_bits(std::span(expected).subspan(r * stride, width),
-                              std::span(in_place).subspan(r * stride, width)));
-    }
   }
 }
 

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "gpu/kernels/dialect.cuh"
+
+#include <cmath>
+
+namespace paceline::gpu::PACELINE_KERNEL_SPACE {
+
+/// The sum of 16 lanes, added in halves; the same in all lanes of the warp.
+PACELINE_DEVICE float add_lanes(float lane) {
+  for (std::uint32_t half = 8; half > 0; half /= 2) lane = lane + shuffle_xor(lane, half);
+  return lane;
+}
+
+/// What a vector is multiplied by to norm it (runtime/device/op_rms_norm.hpp): the same in all lanes of the
+/// warp, which all call it. Each lane asks for many values before it waits for the first of them: a sum that
+/// goes on in order is a matter of how often it waits.
+PACELINE_DEVICE float norm_scale(const float* x, std::uint32_t width, float epsilon) {
+  constexpr std::uint32_t num_lanes = 16, at_a_time = 32;
+  float sum = 0; // the upper half of the warp repeats the lower one
+  for (std::uint32_t begin = lane_index() % num_lanes; begin < width; begin += num_lanes * at_a_time) {
+    float values[at_a_time];
+    PACELINE_UNROLL
+    for (std::uint32_t i = 0; i < at_a_time; ++i) {
+      const std::uint32_t at = begin + i * num_lanes;
+      values[i] = at < width ? x[at] : 0.0F; // the square of which changes no sum
+    }
+    PACELINE_UNROLL
+    for (std::uint32_t i = 0; i < at_a_time; ++i) sum = std::fma(values[i], values[i], sum);
+  }
+  const float mean = add_lanes(sum) / static_cast<float>(width);
+  return 1.0F / std::sqrt(mean + epsilon);
+}
+
+} // namespace paceline::gpu::PACELINE_KERNEL_SPACE
