@@ -38,8 +38,7 @@ PACELINE_DEVICE void add_up_head(const finish_heads_params& p, const head_at_han
 }
 
 PACELINE_DEVICE void norm_head(const finish_heads_params& p, const float* weight, float* x) {
-  const float scale = norm_scale(x, p.layer.head_dim, p.epsilon);
-  sync_warp(); // nobody reads any longer
+  const float scale = norm_scale(x, p.layer.head_dim, p.epsilon); // known once all lanes have read
   for (std::uint32_t d = lane_index(); d < p.layer.head_dim; d += warp_size)
     x[d] = (x[d] * scale) * weight[d];
   sync_warp();
