@@ -96,12 +96,13 @@ arranged_rows streamed_products::arrange(const slice& rows, const float* x, std:
   out.num_tiles = tiles_for(rows.num_rows);
   const std::size_t num_tiles = std::size_t{out.num_units} * out.num_tiles;
   const std::size_t of_halves = num_tiles * token_tile * unit_cols * 2;
-  const std::size_t of_sums = num_tiles * token_tile * sizeof(float);
+  const std::size_t of_sums = num_tiles * token_tile * sizeof(float); // and of their halves
   const std::uint32_t all_rows = out.num_tiles * token_tile;
-  std::byte* const at = room_in(arranged_, of_halves + of_sums + all_rows * sizeof(float));
+  std::byte* const at = room_in(arranged_, of_halves + 2 * of_sums + all_rows * sizeof(float));
   out.halves = at;
   out.sums = reinterpret_cast<float*>(at + of_halves);
-  out.scales = reinterpret_cast<float*>(at + of_halves + of_sums);
+  out.sum_halves = at + of_halves + of_sums;
+  out.scales = reinterpret_cast<float*>(at + of_halves + 2 * of_sums);
   const arrange_rows_params params{
       x + rows.first * x_stride, x_stride, rows.num_rows, num_cols, norm.weight, norm.epsilon, out};
   steps_.launch(kernel_id::arrange_rows,

@@ -61,6 +61,18 @@ PACELINE_DEVICE quad arrange_lane(const row_values& row, std::uint32_t first, st
   return out;
 }
 
+/// A float32 as two float16, of a unit of row `row`: what is missing of the first is large enough for the second.
+PACELINE_DEVICE void write_sum_halves(const arranged_rows& out, std::uint32_t unit, std::uint32_t row,
+                                      float sum) {
+  const std::uint32_t nearest = halves_of(sum, 0) & 0xffffU;
+  const std::uint32_t rest = halves_of((sum - float_of_half(nearest)) * 0x1p11F, 0) & 0xffffU;
+  const std::size_t tile = std::size_t{unit / units_of_span} * out.num_tiles + row / token_tile;
+  const std::uint32_t lane = row % token_tile * 4 + unit % units_of_span / 2;
+  auto* const words = reinterpret_cast<std::uint16_t*>(out.sum_halves + (tile * 32 + lane) * 8);
+  words[unit % 2] = static_cast<std::uint16_t>(nearest);
+  words[2 + unit % 2] = static_cast<std::uint16_t>(rest);
+}
+
 PACELINE_DEVICE void do_block(const arrange_rows_params& p, grid_place block) {
   const std::uint32_t number = block.y;
   const bool is_row = number < p.num_rows;
@@ -77,7 +89,9 @@ PACELINE_DEVICE void do_block(const arrange_rows_params& p, grid_place block) {
       arrange_lane(row, unit * unit_cols, is_row && is_finite ? p.num_cols : 0, lane, multiplier, sum);
   const std::size_t tile = std::size_t{unit} * p.out.num_tiles + number / token_tile;
   *reinterpret_cast<quad*>(p.out.halves + tile * 512 + number % token_tile * 64 + lane * 16) = values;
-  if (lane == 0) p.out.sums[tile * token_tile + number % token_tile] = sum;
+  if (lane != 0) return;
+  p.out.sums[tile * token_tile + number % token_tile] = sum;
+  write_sum_halves(p.out, unit, number, sum * sum_multiplier);
 }
 PACELINE_KERNEL arrange_rows(arrange_rows_params p) {
   begin_in_turn();

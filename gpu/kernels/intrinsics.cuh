@@ -93,6 +93,19 @@ PACELINE_DEVICE std::uint32_t subtract_halves(std::uint32_t a, std::uint32_t b) 
   asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
   return out;
 }
+/// Half `Half` of a word in both, 0 being the lower one.
+template <std::uint32_t Half>
+PACELINE_DEVICE std::uint32_t both_halves(std::uint32_t word) {
+  std::uint32_t out;
+  asm("prmt.b32 %0, %1, %1, %2;" : "=r"(out) : "r"(word), "n"(Half != 0 ? 0x3232 : 0x1010));
+  return out;
+}
+/// Two float16 in a word times two others; each rounded to the nearest, and nothing flushed to zero.
+PACELINE_DEVICE std::uint32_t multiply_halves(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t out;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+  return out;
+}
 /// Two values rounded to the nearest float16, `low` in the lower half of the word.
 PACELINE_DEVICE std::uint32_t halves_of(float low, float high) {
   std::uint32_t out;
@@ -140,6 +153,14 @@ inline float float_of_half(std::uint32_t bits) {
 }
 inline std::uint32_t subtract_halves(std::uint32_t a, std::uint32_t b) {
   return halves_of(float_of_half(a) - float_of_half(b), float_of_half(a >> 16) - float_of_half(b >> 16));
+}
+template <std::uint32_t Half>
+std::uint32_t both_halves(std::uint32_t word) {
+  const std::uint32_t one = Half != 0 ? word >> 16 : word & 0xffffU;
+  return one | one << 16;
+}
+inline std::uint32_t multiply_halves(std::uint32_t a, std::uint32_t b) {
+  return halves_of(float_of_half(a) * float_of_half(b), float_of_half(a >> 16) * float_of_half(b >> 16));
 }
 
 #endif

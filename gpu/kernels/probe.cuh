@@ -18,6 +18,8 @@ PACELINE_KERNEL probe_intrinsics(probe_params p) {
   for (std::uint32_t i = 0; i < 4; ++i) a[i] = p.a[lane * 4 + i], c[i] = p.c[lane * 4 + i];
   p.halves[lane] = subtract_halves(halves_of(c[0], c[1]), a[0]);
   p.widened[lane] = float_of_half(a[0]);
+  p.half_products[lane] = multiply_halves(a[0], a[1]);
+  p.doubled[lane] = both_halves<0>(a[0]) ^ (both_halves<1>(a[1]) * 3);
   multiply_add_tile(c, a, p.b[lane * 2], p.b[lane * 2 + 1]);
   for (std::uint32_t i = 0; i < 4; ++i) p.products[lane * 4 + i] = c[i];
   const std::uint32_t other = (lane + 1) % warp_size; // who asked for what this lane reads

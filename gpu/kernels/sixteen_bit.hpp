@@ -22,10 +22,16 @@
 //
 //     j   = sum of code * x       16 columns at a time on the tensor core, which adds to what it has so far
 //     acc = fma(j, scale, acc)    scale = d * sc, exact; of F8_E4M3 as it is stored
-//     acc = fma(min, s, acc)      s the sum of the group's 32 x; formats with minima only
+//     acc = fma(min, s, acc)      s the sum of the group's 32 x; Q4_1 only
 //
 // where s is added up by lanes: lane t < 4 has the columns 8 i + 2 t and the next for i = 0 to 3, in this order,
-// and s = (lane 0 + lane 1) + (lane 2 + lane 3).
+// and s = (lane 0 + lane 1) + (lane 2 + lane 3). Of Q4_K and Q5_K, whose scales and minima are whole numbers of 6
+// bits times the d and the m of 256 columns, code * scale is a float16 and a column's weight on the core:
+//
+//     j   = sum of (code * scale) * x       over the 256 columns, 16 at a time
+//     k   = sum of min * s                  over their 8 groups, s as two float16, 22 bits, in one step
+//     acc = fma(j, d, acc)
+//     acc = fma(k, m, acc)
 //
 // For F16 and BF16 acc itself is what the core adds to. Then acc is multiplied by the inverse powers of
 // two of weights and row; the splits are added in ascending order; y = that, or that + bias; with `add`,

@@ -58,6 +58,45 @@ PACELINE_DEVICE std::uint32_t codes_as_halves(const unit_words& words, std::uint
   return subtract_halves(codes | halves_of_1024_plus(0), halves_of_1024_plus(layout.offset));
 }
 
+// ---- formats whose scales and minima are small whole numbers times two numbers of 256 columns
+
+/// Scales and minima of a quarter of the span, of row `row` < 16: scale, minimum, scale, minimum of 6 bits.
+PACELINE_DEVICE std::uint32_t read_fields(const std::byte* header, std::uint32_t row, std::uint32_t quarter) {
+  return *reinterpret_cast<const std::uint16_t*>(header + 64 + quarter * 32 + row * 2) |
+         static_cast<std::uint32_t>(header[192 + quarter * 16 + row]) << 16;
+}
+/// The two scales as float16.
+PACELINE_DEVICE std::uint32_t scales_of(std::uint32_t fields) {
+  const std::uint32_t codes = (fields & 0x3fU) | (fields << 4 & 0x3f0000U);
+  return subtract_halves(codes | halves_of_1024_plus(0), halves_of_1024_plus(0));
+}
+/// The two minima as float16, times 2^-24: whole numbers are where a float16's smallest bits are.
+PACELINE_DEVICE std::uint32_t minima_of(std::uint32_t fields) {
+  return (fields >> 6 & 0x3fU) | (fields >> 2 & 0x3f0000U);
+}
+
+/// `bits` with what is at bit `from` at bit `to`.
+template <std::uint32_t From, std::uint32_t To>
+PACELINE_DEVICE std::uint32_t moved(std::uint32_t bits) {
+  if constexpr (From > To)
+    return bits >> (From - To);
+  else
+    return bits << (To - From);
+}
+
+/// Codes of pair `Pair` of step `Step` < 2 of the unit as float16 times 2^-24, or 2^-20 in the strip's second
+/// eight rows, which odd pairs are of: the codes stay where they are in the word, or eight bits from there.
+template <tensor_type Type, std::uint32_t Step, std::uint32_t Pair>
+PACELINE_DEVICE std::uint32_t small_codes(const unit_words& words) {
+  constexpr std::uint32_t at = Pair % 2 * 4;
+  std::uint32_t codes = words.low[Step] >> (Pair / 2 * 8) & (0x000f000fU << at);
+  if constexpr (streamed_layout_of(Type).code_bits == 5)
+    codes |= moved<Step * 4 + Pair, at + 4>(words.high[0]) & (0x00100010U << at);
+  return codes;
+}
+/// What makes up for the factor of row lane / 4 + 8 * `second` of the strip.
+constexpr float multiplier_of_small_codes(std::uint32_t second) { return second != 0 ? 0x1p20F : 0x1p24F; }
+
 /// What scales the groups of one unit of one row.
 struct unit_scales {
   float scale[2]; ///< of each group

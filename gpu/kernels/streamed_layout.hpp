@@ -2,6 +2,7 @@
 
 #include "runtime/device/tensor_type.hpp"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -47,11 +48,16 @@ struct streamed_layout {
   std::uint32_t stages = 0; ///< tiles a warp has under way at a time
 
   constexpr bool is_streamed() const { return code_bits != 0; }
+  /// Whether a scale is a whole number that makes a code one that float16 has, times a number of the span's.
+  constexpr bool scales_codes() const { return has_mins && tiles_of_span != 1; }
   constexpr std::uint32_t tile_bytes() const { return strip_rows * tile_cols / 8 * code_bits; }
   constexpr std::uint32_t span_bytes() const { return header_bytes + tiles_of_span * tile_bytes(); }
   constexpr std::uint32_t span_cols() const { return tiles_of_span * tile_cols; }
-  /// Headers a warp has under way at a time: those of the stages' spans.
-  constexpr std::uint32_t header_slots() const { return (stages + tiles_of_span - 2) / tiles_of_span + 1; }
+  /// Room for the headers a warp has under way at a time: those of the stages' spans, which is a power of two
+  /// where they are not those of the stages, so that finding one is easy.
+  constexpr std::uint32_t header_slots() const {
+    return tiles_of_span == 1 ? stages : std::bit_ceil((stages + tiles_of_span - 2) / tiles_of_span + 1);
+  }
   /// Shared memory for what a warp has under way of a strip.
   constexpr std::uint32_t slot_bytes() const { return header_slots() * header_bytes + stages * tile_bytes(); }
 };

@@ -13,32 +13,47 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
+/// A tile of a strip, and its slot: tiles go round the slots in order.
+struct tile_place {
+  std::uint32_t tile;
+  std::uint32_t slot;
+};
+
 /// A strip of weights on its way through the warp's shared memory: slots for headers, then slots for tiles.
 template <tensor_type Type>
 struct strip_stream {
   static constexpr streamed_layout layout = streamed_layout_of(Type);
+  static constexpr std::uint32_t header_slots = layout.header_slots();
   const std::byte* strip;
   std::byte* slots;
 
-  PACELINE_DEVICE std::byte* header(std::uint32_t tile) const {
-    return slots + tile / layout.tiles_of_span % layout.header_slots() * layout.header_bytes;
+  /// Of the span that the tile is of.
+  PACELINE_DEVICE std::byte* header(tile_place at) const {
+    const std::uint32_t slot =
+        layout.tiles_of_span == 1 ? at.slot : at.tile / layout.tiles_of_span % header_slots;
+    return slots + slot * layout.header_bytes;
   }
-  PACELINE_DEVICE std::byte* codes(std::uint32_t tile) const {
-    return slots + layout.header_slots() * layout.header_bytes + tile % layout.stages * layout.tile_bytes();
+  PACELINE_DEVICE std::byte* codes(tile_place at) const {
+    return slots + header_slots * layout.header_bytes + at.slot * layout.tile_bytes();
   }
-  /// Begins to copy a tile, and with the first of a span the span's header.
-  PACELINE_DEVICE void fetch(std::uint32_t tile) const {
-    const std::uint32_t in_span = tile % layout.tiles_of_span;
-    const std::byte* const span = strip + std::size_t{tile / layout.tiles_of_span} * layout.span_bytes();
-    const std::byte* const from = span + layout.header_bytes + in_span * layout.tile_bytes();
-    std::byte* const to = codes(tile);
-    for (std::uint32_t at = lane_index() * 16; at < layout.tile_bytes(); at += warp_size * 16)
-      begin_copy(to + at, from + at);
-    if constexpr (layout.header_bytes != 0) {
-      if (in_span != 0) return;
-      for (std::uint32_t at = lane_index() * 16; at < layout.header_bytes; at += warp_size * 16)
-        begin_copy(header(tile) + at, span + at);
-    }
+  /// Begins to copy the tile, and with the first of a span the span's header.
+  PACELINE_DEVICE void fetch(tile_place at) const {
+    const std::uint32_t in_span = at.tile % layout.tiles_of_span;
+    const std::byte* const span = strip + at.tile / layout.tiles_of_span * layout.span_bytes();
+    copy<layout.tile_bytes()>(codes(at), span + layout.header_bytes + in_span * layout.tile_bytes());
+    if constexpr (layout.header_bytes != 0)
+      if (in_span == 0) copy<layout.header_bytes>(header(at), span);
+  }
+
+ private:
+  /// A warp's work, 16 bytes a lane at a time.
+  template <std::uint32_t NumBytes>
+  PACELINE_DEVICE static void copy(std::byte* to, const std::byte* from) {
+    constexpr std::uint32_t at_a_time = warp_size * 16;
+    const std::uint32_t own = lane_index() * 16;
+    PACELINE_UNROLL
+    for (std::uint32_t at = 0; at < NumBytes; at += at_a_time)
+      if (at + at_a_time <= NumBytes || own < NumBytes - at) begin_copy(to + at + own, from + at + own);
   }
 };
 
@@ -49,16 +64,17 @@ struct unit_of_rows {
   float sums[NumTiles][2]; ///< of the two rows whose products the lane has
 };
 
-template <std::uint32_t NumTiles>
-PACELINE_DEVICE void read_rows(const arranged_rows& x, std::uint32_t unit, bool with_sums,
-                               unit_of_rows<NumTiles>& out) {
+/// Unit `Unit` < 2 of a tile.
+template <std::uint32_t Unit, bool WithSums, std::uint32_t NumTiles>
+PACELINE_DEVICE void read_rows(const arranged_rows& x, std::uint32_t tile, unit_of_rows<NumTiles>& out) {
+  constexpr std::uint32_t bytes = 512; // of a unit of 8 rows
+  const std::byte* const halves = x.halves + lane_index() * 16 + std::size_t{tile} * (2 * NumTiles * bytes);
+  const float* const sums = x.sums + lane_index() % 4 * 2 + std::size_t{tile} * (2 * NumTiles * token_tile);
   PACELINE_UNROLL
   for (std::uint32_t j = 0; j < NumTiles; ++j) {
-    const std::size_t tile = std::size_t{unit} * NumTiles + j;
-    out.halves[j] = read_quad(x.halves + tile * 512 + lane_index() * 16);
-    if (!with_sums) continue;
-    const float* const sums = x.sums + tile * token_tile + lane_index() % 4 * 2;
-    out.sums[j][0] = sums[0], out.sums[j][1] = sums[1];
+    out.halves[j] = read_quad(halves + (Unit * NumTiles + j) * bytes);
+    if constexpr (WithSums)
+      for (std::uint32_t i = 0; i < 2; ++i) out.sums[j][i] = sums[(Unit * NumTiles + j) * token_tile + i];
   }
 }
 
@@ -116,25 +132,133 @@ PACELINE_DEVICE void multiply_values(const std::byte* codes, std::uint32_t unit,
 }
 
 template <tensor_type Type, std::uint32_t NumTiles>
-PACELINE_DEVICE void multiply_tile(const strip_stream<Type>& strip, std::uint32_t tile,
+PACELINE_DEVICE void multiply_tile(const strip_stream<Type>& strip, tile_place at,
                                    const float (&multipliers)[2], const unit_of_rows<NumTiles> (&x)[2],
                                    strip_sums<NumTiles>& acc) {
-  const std::byte* const codes = strip.codes(tile);
+  const std::byte* const codes = strip.codes(at);
   if constexpr (streamed_layout_of(Type).code_bits == 16) {
     PACELINE_UNROLL
     for (std::uint32_t u = 0; u < 2; ++u) multiply_values<Type, NumTiles>(codes, u, multipliers, x[u], acc);
   } else {
     quad low{};
     if constexpr (streamed_layout_of(Type).code_bits != 8) low = read_quad(codes + lane_index() * 16);
-    const std::uint32_t row = lane_index() / 4, quarter = tile % 4;
+    const std::uint32_t row = lane_index() / 4, quarter = at.tile % 4;
     PACELINE_UNROLL
     for (std::uint32_t u = 0; u < 2; ++u) {
-      const unit_scales scales[2] = {read_scales<Type>(strip.header(tile), row, quarter, u),
-                                     read_scales<Type>(strip.header(tile), row + 8, quarter, u)};
+      const unit_scales scales[2] = {read_scales<Type>(strip.header(at), row, quarter, u),
+                                     read_scales<Type>(strip.header(at), row + 8, quarter, u)};
       multiply_codes<Type, NumTiles>(read_unit<Type>(codes, u, low), scales, x[u], acc);
     }
   }
 }
+
+/// A tile of a format that scales codes: the sums of its span grow on the tensor core.
+template <tensor_type Type, std::uint32_t NumTiles>
+struct scaled_tile {
+  const std::byte* codes;
+  quad low;
+  std::uint32_t scales[2]; ///< of the lane's two rows, both units
+
+  PACELINE_DEVICE scaled_tile(const strip_stream<Type>& strip, tile_place at)
+      : codes(strip.codes(at)), low(read_quad(codes + lane_index() * 16)) {
+    PACELINE_UNROLL
+    for (std::uint32_t i = 0; i < 2; ++i)
+      scales[i] = scales_of(read_fields(strip.header(at), lane_index() / 4 + i * 8, at.tile % 4));
+  }
+
+  template <std::uint32_t Unit>
+  PACELINE_DEVICE void multiply(const unit_of_rows<NumTiles>& x, strip_sums<NumTiles>& of_span) const {
+    const unit_words words = read_unit<Type>(codes, Unit, low);
+    const std::uint32_t of_rows[2] = {both_halves<Unit>(scales[0]), both_halves<Unit>(scales[1])};
+    multiply_step<0>(words, of_rows, x, of_span);
+    multiply_step<1>(words, of_rows, x, of_span);
+  }
+
+ private:
+  template <std::uint32_t Step>
+  PACELINE_DEVICE static void multiply_step(const unit_words& words, const std::uint32_t (&scales_of_rows)[2],
+                                            const unit_of_rows<NumTiles>& x, strip_sums<NumTiles>& of_span) {
+    const std::uint32_t a[4] = {multiply_halves(small_codes<Type, Step, 0>(words), scales_of_rows[0]),
+                                multiply_halves(small_codes<Type, Step, 1>(words), scales_of_rows[1]),
+                                multiply_halves(small_codes<Type, Step, 2>(words), scales_of_rows[0]),
+                                multiply_halves(small_codes<Type, Step, 3>(words), scales_of_rows[1])};
+    PACELINE_UNROLL
+    for (std::uint32_t j = 0; j < NumTiles; ++j)
+      multiply_add_tile(of_span[j], a, x.halves[j].words[Step * 2], x.halves[j].words[Step * 2 + 1]);
+  }
+};
+
+/// The span that ends with the tile: its sums, and those of its minima, meet the span's two numbers.
+template <tensor_type Type, std::uint32_t NumTiles>
+PACELINE_DEVICE void end_span(const strip_stream<Type>& strip, tile_place place, const arranged_rows& x,
+                              strip_sums<NumTiles>& of_span, strip_sums<NumTiles>& acc) {
+  const std::byte* const header = strip.header(place);
+  std::uint32_t minima[4];
+  float scale[2], min[2];
+  PACELINE_UNROLL
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    const std::uint32_t row = lane_index() / 4 + i * 8;
+    // Columns 2 t, 2 t + 1 are units 2 t and 2 t + 1, which are quarter t; columns 2 t + 8, 2 t + 9 are, too,
+    // with sums 2^11 times as large.
+    minima[i + 2] = minima_of(read_fields(header, row, lane_index() % 4));
+    minima[i] = multiply_halves(minima[i + 2], 0x68006800U);
+    const std::uint32_t both = *reinterpret_cast<const std::uint32_t*>(header + row * 4);
+    scale[i] = float_of_half(both) * multiplier_of_small_codes(i);
+    min[i] = float_of_half(both >> 16) * (0x1p13F / sum_multiplier);
+  }
+  PACELINE_UNROLL
+  for (std::uint32_t j = 0; j < NumTiles; ++j) {
+    const std::size_t at = (std::size_t{place.tile / 4} * NumTiles + j) * 32 + lane_index();
+    const auto* const sums = reinterpret_cast<const std::uint32_t*>(x.sum_halves + at * 8);
+    float of_minima[4] = {};
+    multiply_add_tile(of_minima, minima, sums[0], sums[1]);
+    PACELINE_UNROLL
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      acc[j][i] = std::fma(of_span[j][i], scale[i / 2], acc[j][i]);
+      acc[j][i] = std::fma(of_minima[i], min[i / 2], acc[j][i]);
+      of_span[j][i] = 0;
+    }
+  }
+}
+
+/// What a warp has of all its strips so far.
+template <tensor_type Type, std::uint32_t NumTiles>
+struct running_sums {
+  strip_sums<NumTiles> acc[stream_strips] = {};
+  strip_sums<NumTiles> of_span[stream_strips] = {}; ///< of formats that scale codes
+
+  PACELINE_DEVICE void multiply(const arranged_rows& rows, const strip_stream<Type> (&strips)[stream_strips],
+                                const float (&multipliers)[stream_strips][2], tile_place at) {
+    if constexpr (streamed_layout_of(Type).scales_codes()) {
+      const scaled_tile<Type, NumTiles> tiles[stream_strips] = {{strips[0], at}, {strips[1], at}};
+      multiply_unit<0>(rows, tiles, at.tile);
+      multiply_unit<1>(rows, tiles, at.tile);
+      if (at.tile % 4 != 3) return;
+      PACELINE_UNROLL
+      for (std::uint32_t s = 0; s < stream_strips; ++s)
+        end_span<Type, NumTiles>(strips[s], at, rows, of_span[s], acc[s]);
+    } else {
+      unit_of_rows<NumTiles> x[2];
+      constexpr bool with_sums = streamed_layout_of(Type).has_mins;
+      read_rows<0, with_sums>(rows, at.tile, x[0]);
+      read_rows<1, with_sums>(rows, at.tile, x[1]);
+      PACELINE_UNROLL
+      for (std::uint32_t s = 0; s < stream_strips; ++s)
+        multiply_tile<Type, NumTiles>(strips[s], at, multipliers[s], x, acc[s]);
+    }
+  }
+
+ private:
+  template <std::uint32_t Unit>
+  PACELINE_DEVICE void multiply_unit(const arranged_rows& rows,
+                                     const scaled_tile<Type, NumTiles> (&tiles)[stream_strips],
+                                     std::uint32_t tile) {
+    unit_of_rows<NumTiles> x;
+    read_rows<Unit, false>(rows, tile, x);
+    PACELINE_UNROLL
+    for (std::uint32_t s = 0; s < stream_strips; ++s) tiles[s].template multiply<Unit>(x, of_span[s]);
+  }
+};
 
 /// Place of a split's sum among those of one matrix.
 PACELINE_DEVICE std::size_t partial_place(const streamed_params& p, std::uint32_t split, std::uint32_t row,
@@ -223,31 +347,30 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block,
   }
   const std::uint32_t begin = block.y * p.tiles_of_split;
   const std::uint32_t end = begin + p.tiles_of_split < p.num_tiles ? begin + p.tiles_of_split : p.num_tiles;
-  const auto fetch = [&](std::uint32_t tile) {
-    PACELINE_UNROLL
-    for (std::uint32_t s = 0; s < stream_strips; ++s)
-      if (tile < end) strips[s].fetch(tile);
+  const auto fetch = [&](tile_place at) {
+    if (at.tile < end) {
+      PACELINE_UNROLL
+      for (std::uint32_t s = 0; s < stream_strips; ++s) strips[s].fetch(at);
+    }
     end_copy_group();
   };
-  for (std::uint32_t i = 0; i + 1 < layout.stages; ++i) fetch(begin + i);
+  for (std::uint32_t i = 0; i + 1 < layout.stages; ++i) fetch({begin + i, i});
   wait_for_rows();
-  float acc[stream_strips][NumTiles][4] = {};
-  for (std::uint32_t tile = begin; tile < end; ++tile) {
+  running_sums<Type, NumTiles> sums;
+  std::uint32_t free = layout.stages - 1; // the slot of the tile before, which is next
+  for (tile_place at{begin, 0}; at.tile < end; ++at.tile) {
     wait_for_copies<layout.stages - 2>();
-    sync_warp(); // all parts of the tile are here, and the slot of the one before, which is next, is free
-    fetch(tile + layout.stages - 1);
+    sync_warp(); // all parts of the tile are here, and nobody reads the free slot any longer
+    fetch({at.tile + layout.stages - 1, free});
     sync_warp(); // together again: not all lanes had the same to copy
-    unit_of_rows<NumTiles> x[2];
-    PACELINE_UNROLL
-    for (std::uint32_t u = 0; u < 2; ++u) read_rows(p.x, tile * 2 + u, layout.has_mins, x[u]);
-    PACELINE_UNROLL
-    for (std::uint32_t s = 0; s < stream_strips; ++s)
-      multiply_tile<Type, NumTiles>(strips[s], tile, multipliers[s], x, acc[s]);
+    sums.multiply(p.x, strips, multipliers, at);
+    free = at.slot;
+    at.slot = at.slot + 1 == layout.stages ? 0 : at.slot + 1;
   }
-  if (is_gated) return store_gated_sums<NumTiles>(p, block.y, first, multipliers, acc);
+  if (is_gated) return store_gated_sums<NumTiles>(p, block.y, first, multipliers, sums.acc);
   PACELINE_UNROLL
   for (std::uint32_t s = 0; s < stream_strips; ++s)
-    if (first + s < num_strips) store_sums<NumTiles>(p, block.y, first + s, multipliers[s], acc[s]);
+    if (first + s < num_strips) store_sums<NumTiles>(p, block.y, first + s, multipliers[s], sums.acc[s]);
 }
 
 template <tensor_type Type>

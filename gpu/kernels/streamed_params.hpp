@@ -28,11 +28,17 @@ struct arranged_rows {
   std::byte* halves = nullptr; ///< [num_units][num_tiles][32][16]
   float* scales = nullptr;     ///< [8 * num_tiles]: a row is its halves times this, a power of two
   float* sums = nullptr;       ///< [num_units][8 * num_tiles], of the halves
-  std::uint32_t num_units = 0; ///< whole units of `split_cols`, zeros behind the last column
-  std::uint32_t num_tiles = 0; ///< 1, 2, 4 or 8, zeros behind the last row
+  /// Those sums as operand B, for each span of 8 units and each tile of 8 rows 8 bytes a lane: of units 2 t
+  /// and 2 t + 1 of row r of the tile, times `sum_multiplier`, the float16 nearest to them, and nearest to
+  /// 2^11 times what is missing.
+  std::byte* sum_halves = nullptr; ///< [num_units / 8][num_tiles][32][8]
+  std::uint32_t num_units = 0;     ///< whole units of `split_cols`, zeros behind the last column
+  std::uint32_t num_tiles = 0;     ///< 1, 2, 4 or 8, zeros behind the last row
 };
 
 inline constexpr std::uint32_t unit_cols = 32;
+inline constexpr std::uint32_t units_of_span = 8;
+inline constexpr float sum_multiplier = 0x1p-5F; ///< brings sums of 32 into float16's range
 inline constexpr std::uint32_t token_tile = 8;
 inline constexpr std::uint32_t streamed_rows = 64; ///< of x that weights are read for at a time
 inline constexpr std::uint32_t arrange_threads = 128;
@@ -118,14 +124,17 @@ struct finish_heads_params {
 
 /// What the tests ask of the intrinsics; one warp.
 struct probe_params {
-  const std::uint32_t* a;  ///< [32][4] registers of lanes
-  const std::uint32_t* b;  ///< [32][2]
-  const float* c;          ///< [32][4]
-  float* products;         ///< [32][4]
-  const std::byte* copied; ///< [2][32][16], brought to shared memory and written to
-  std::byte* arrived;      ///< [2][32][16], by lanes that did not ask for them
-  std::uint32_t* halves;   ///< [32]: pairs of float16 of c[l][0], c[l][1], less the pair a[l][0]
-  float* widened;          ///< [32]: the lower half of a[l][0]
+  const std::uint32_t* a;       ///< [32][4] registers of lanes
+  const std::uint32_t* b;       ///< [32][2]
+  const float* c;               ///< [32][4]
+  float* products;              ///< [32][4]
+  const std::byte* copied;      ///< [2][32][16], brought to shared memory and written to
+  std::byte* arrived;           ///< [2][32][16], by lanes that did not ask for them
+  std::uint32_t* halves;        ///< [32]: pairs of float16 of c[l][0], c[l][1], less the pair a[l][0]
+  float* widened;               ///< [32]: the lower half of a[l][0]
+  std::uint32_t* half_products; ///< [32]: the pair a[l][0] times the pair a[l][1]
+  std::uint32_t*
+      doubled; ///< [32]: the lower half of a[l][0] in both, xor three times the upper one of a[l][1]
 };
 
 /// How a thread of probe_turns goes about it: as kernels must, and as they must not.

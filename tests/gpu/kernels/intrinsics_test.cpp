@@ -28,6 +28,7 @@ struct probe_results {
   std::vector<std::byte> arrived;
   std::vector<std::uint32_t> halves;
   std::vector<float> widened;
+  std::vector<std::uint32_t> half_products, doubled;
 };
 
 class intrinsics : public gpu_test {
@@ -52,6 +53,8 @@ class intrinsics : public gpu_test {
     params.arrived = upload(std::vector<std::byte>(copied.size()));
     params.halves = upload(std::vector<std::uint32_t>(32));
     params.widened = upload(std::vector<float>(32));
+    params.half_products = upload(std::vector<std::uint32_t>(32));
+    params.doubled = upload(std::vector<std::uint32_t>(32));
     launch(params);
     probe_results out;
     const auto products = download(params.products, 128);
@@ -61,6 +64,8 @@ class intrinsics : public gpu_test {
     out.arrived = download(params.arrived, copied.size());
     out.halves = download(params.halves, 32);
     out.widened = download(params.widened, 32);
+    out.half_products = download(params.half_products, 32);
+    out.doubled = download(params.doubled, 32);
     return out;
   }
 
@@ -186,6 +191,7 @@ TEST_F(intrinsics, float16_numbers_round_to_the_nearest_even) {
   a[0][0] = 0, a[0][1] = 0;
   c[1][0] = 65519.996F, c[1][1] = 0x1p-25F; // the largest that is not infinity; a tie between 0 and 2^-24
   a[1][0] = 0, a[1][1] = 0;
+  a[2][0] = 15 * 0x1p-24F, a[10][0] = 63, a[2][1] = 0x1p-24F, a[10][1] = 0.5F; // 2^-25 is a tie with 0
   const auto results = probe(a, {}, c, std::vector<std::byte>(1024));
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     const std::uint32_t row = lane / 4, col = lane % 4 * 2;
@@ -197,6 +203,15 @@ TEST_F(intrinsics, float16_numbers_round_to_the_nearest_even) {
     EXPECT_EQ(results.halves[lane] >> 16, less(1)) << c[row][col + 1] << " - " << a[row][col + 1];
     EXPECT_EQ(results.widened[lane], a[row][col]);
   }
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    const std::uint32_t row = lane / 4, col = lane % 4 * 2;
+    EXPECT_EQ(results.half_products[lane],
+              pair_of(a[row][col] * a[row + 8][col], a[row][col + 1] * a[row + 8][col + 1]));
+    const float low = a[row][col], high = a[row + 8][col + 1];
+    EXPECT_EQ(results.doubled[lane], pair_of(low, low) ^ (pair_of(high, high) * 3));
+  }
+  EXPECT_EQ(results.half_products[8],
+            pair_of(945 * 0x1p-24F, 0)); // codes times scales, as products have them
   EXPECT_EQ(results.halves[0], pair_of(2048, 2052));
   EXPECT_EQ(results.halves[4], pair_of(65504, 0));
 }

@@ -79,6 +79,8 @@ double num_roundings(const device::tensor_view& weights) {
   const double at_the_end = splits.num_splits + 3.0;
   const double cols_of_split = std::min(num_cols, splits.tiles_of_split * tile_cols);
   if (layout.group_cols == 0) return of_step * std::ceil(cols_of_split / 16) + at_the_end;
+  // Of 256 columns: 16 steps, or one of the minima, whose sums have seen 32 roundings and, in two float16, 4.
+  if (layout.scales_codes()) return of_step * 17 + 36 + 2 * cols_of_split / 256 + at_the_end;
   const double num_groups = cols_of_split / layout.group_cols;
   return of_step * layout.group_cols / 16 + (layout.has_mins ? 2 * num_groups + 32 : num_groups) + at_the_end;
 }
