@@ -10,6 +10,9 @@
 
 namespace paceline::device {
 
+/// Largest top-k that a device takes: behind it both sums of top-p have an order that it can repeat.
+inline constexpr std::uint32_t most_top_k = 128;
+
 /// A token whose logit the penalties change.
 struct penalised_token {
   token_id token;
