@@ -55,6 +55,8 @@ choice_row row_of(const device::token_choice& from, std::uint32_t request, std::
 
 void add_request(const device::token_choice& from, choice_arrays& to) {
   PACELINE_CHECK(from.first_row == to.rows.size(), "choose: rows that do not follow one another");
+  PACELINE_CHECK(from.top_k <= device::most_top_k && (from.top_k > 0 || from.top_p == 1.0F),
+                 "choose: top-k " + std::to_string(from.top_k) + " with top-p " + std::to_string(from.top_p));
   choice_request request;
   request.seed = from.seed;
   request.choice_index = from.choice_index;
@@ -69,6 +71,8 @@ void add_request(const device::token_choice& from, choice_arrays& to) {
   if (from.penalises()) request.counts = append(to.counts, from.counts);
   if (from.num_removing > 0) request.removed = append(to.removed, from.removed);
   request.temperature = from.temperature;
+  request.top_k = from.top_k;
+  request.top_p = from.top_p;
   request.min_score = from.min_score;
   request.repetition_penalty = from.repetition_penalty;
   request.presence_penalty = from.presence_penalty;

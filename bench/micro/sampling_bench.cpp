@@ -60,6 +60,7 @@ void greedy(benchmark::State& state) { run(state, {.temperature = 0}); }
 void plain(benchmark::State& state) { run(state, {}); }
 void penalised(benchmark::State& state) { run(state, {.presence_penalty = 0.5F}); }
 void top_k(benchmark::State& state) { run(state, {.top_k = 50}); }
+void top_k_top_p(benchmark::State& state) { run(state, {.top_k = 50, .top_p = 0.95F}); }
 void top_p(benchmark::State& state) { run(state, {.top_p = 0.95F}); }
 void min_p(benchmark::State& state) { run(state, {.min_p = 0.05F}); }
 
@@ -69,6 +70,7 @@ BENCHMARK(greedy)->PACELINE_VOCABULARIES;
 BENCHMARK(plain)->PACELINE_VOCABULARIES;
 BENCHMARK(penalised)->PACELINE_VOCABULARIES;
 BENCHMARK(top_k)->PACELINE_VOCABULARIES;
+BENCHMARK(top_k_top_p)->PACELINE_VOCABULARIES;
 BENCHMARK(top_p)->PACELINE_VOCABULARIES;
 BENCHMARK(min_p)->PACELINE_VOCABULARIES;
 

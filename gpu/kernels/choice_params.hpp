@@ -32,6 +32,8 @@ struct choice_request {
   std::uint32_t num_removing = 0;
   choice_span nodes, biases, counts, removed;
   float temperature = 1;
+  std::uint32_t top_k = 0;
+  float top_p = 1;
   float min_score = 0;
   float repetition_penalty = 1;
   float presence_penalty = 0;
@@ -88,8 +90,22 @@ struct chunk_maxima_params {
   std::uint32_t vocab_size;
 };
 
+/// A score and whose it is: a token's, or that of a chunk's likeliest.
+struct scored {
+  float score;
+  std::uint32_t index;
+};
+
+/// The best of many, in the making. Each is a thread's.
+struct best_memory {
+  scored best[choice_threads]; ///< so far; best first
+  scored offered[choice_threads];
+};
+static_assert(device::most_top_k <= choice_threads);
+
 /// What the threads of choose_rows tell one another. In shared memory.
 struct choice_memory {
+  best_memory top; ///< of rows with top-k
   double value[choice_threads];
   float max[choice_threads];
   std::uint32_t place[choice_threads]; ///< a chunk, then a token

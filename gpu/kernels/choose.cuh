@@ -2,6 +2,7 @@
 
 #include "gpu/kernels/choice_params.hpp"
 #include "gpu/kernels/intrinsics.cuh"
+#include "gpu/kernels/top_scores.cuh"
 
 #include <limits>
 
@@ -168,20 +169,72 @@ PACELINE_DEVICE void race_chunk(const choosing_row& row, std::uint32_t c, leadin
   }
 }
 
-/// Noise and all: the token of a row that has one.
-PACELINE_DEVICE std::uint32_t race(const choosing_row& row, std::uint32_t likeliest, choice_memory& shared) {
-  // The likeliest token sets a bar that most chunks cannot reach.
-  const noise_cohort cohort(row.noise, likeliest / choice_chunk);
-  const philox_counter words = row.noise.words(likeliest / 4);
-  leading_token lead{static_cast<double>(row.score(row.logits[likeliest])) +
-                         cohort.gumbel(likeliest % choice_chunk, words[likeliest % 4]),
-                     likeliest};
-  for (std::uint32_t c = thread_index(); c < row.num_chunks; c += choice_threads) race_chunk(row, c, lead);
+/// Noise and all.
+PACELINE_DEVICE double value_of(const choosing_row& row, float score, std::uint32_t token) {
+  const noise_cohort cohort(row.noise, token / choice_chunk);
+  const philox_counter words = row.noise.words(token / 4);
+  return static_cast<double>(score) + cohort.gumbel(token % choice_chunk, words[token % 4]);
+}
+
+/// The winner among what the threads have in the lead.
+PACELINE_DEVICE std::uint32_t winner_of(leading_token lead, choice_memory& shared) {
   shared.value[thread_index()] = lead.value;
   shared.place[thread_index()] = lead.token;
   sync_block();
   for (std::uint32_t t = 0; t < choice_threads; ++t) lead.compare(shared.value[t], shared.place[t]);
   return lead.token;
+}
+
+/// The token of a row that has one.
+PACELINE_DEVICE std::uint32_t race(const choosing_row& row, std::uint32_t likeliest, choice_memory& shared) {
+  // The likeliest token sets a bar that most chunks cannot reach.
+  leading_token lead{value_of(row, row.score(row.logits[likeliest]), likeliest), likeliest};
+  for (std::uint32_t c = thread_index(); c < row.num_chunks; c += choice_threads) race_chunk(row, c, lead);
+  return winner_of(lead, shared);
+}
+
+/// Puts the `count` likeliest tokens of a row in order, and returns how many there are. They lie in the
+/// `count` likeliest chunks, of which equal ones go by their place as well: whatever lies elsewhere has
+/// `count` tokens before it, one in each of those. So at most `count` chunks are read, whatever ties there
+/// are.
+PACELINE_DEVICE std::uint32_t find_top(const choosing_row& row, std::uint32_t count, choice_memory& shared) {
+  constexpr float lowest = std::numeric_limits<float>::lowest();
+  const auto chunk_at = [&](std::uint32_t c) { return scored{row.score(row.maxima[c]), c}; };
+  const std::uint32_t num_chunks = find_best(count, row.num_chunks, lowest, chunk_at, shared.top);
+  const float bound = num_chunks == count ? shared.top.best[count - 1].score : lowest;
+  shared.place[thread_index()] = shared.top.best[thread_index()].index;
+  sync_block();
+  const auto token_at = [&](std::uint32_t i) {
+    const std::uint32_t token = shared.place[i / choice_chunk] * choice_chunk + i % choice_chunk;
+    return token < row.vocab_size ? scored{row.score(row.logits[token]), token} : no_score();
+  };
+  return find_best(count, num_chunks * choice_chunk, bound, token_at, shared.top);
+}
+
+/// How many of the `num_tokens` likeliest the shortest leading run has that weighs top_p of them all.
+PACELINE_DEVICE std::uint32_t leading_run(std::uint32_t num_tokens, float top_p, choice_memory& shared) {
+  shared.value[thread_index()] = static_cast<double>(portable_exp(shared.top.best[thread_index()].score));
+  sync_block();
+  double total = 0; // each thread for itself: the order of the terms is part of the result
+  for (std::uint32_t t = 0; t < num_tokens; ++t) total = total + shared.value[t];
+  const double needed = static_cast<double>(top_p) * total;
+  double sum = 0;
+  std::uint32_t num_kept = 0;
+  for (; num_kept < num_tokens && sum < needed; ++num_kept) sum = sum + shared.value[num_kept];
+  sync_block(); // the memory is used again
+  return num_kept;
+}
+
+/// The token of a row that has one, with top-k: each thread has one of those that are left.
+PACELINE_DEVICE std::uint32_t race_of_top(const choosing_row& row, const choice_request& request,
+                                          choice_memory& shared) {
+  std::uint32_t num_kept = find_top(row, request.top_k, shared);
+  if (request.top_p < 1) num_kept = leading_run(num_kept, request.top_p, shared);
+  const scored own = shared.top.best[thread_index()];
+  leading_token lead{std::numeric_limits<double>::lowest(), own.index};
+  if (thread_index() < num_kept && own.score >= row.min_score)
+    lead.value = value_of(row, own.score, own.index);
+  return winner_of(lead, shared);
 }
 
 PACELINE_DEVICE void do_block(const choose_rows_params& p, grid_place block) {
@@ -203,7 +256,8 @@ PACELINE_DEVICE void do_block(const choose_rows_params& p, grid_place block) {
   const float max = find_largest(row, shared, token);
   const bool hopeless = !(max > -std::numeric_limits<float>::infinity());
   row.shift = choosing_row::ordered(max);
-  if (request.temperature != 0 && !hopeless) token = race(row, token, shared);
+  if (request.temperature != 0 && !hopeless)
+    token = request.top_k > 0 ? race_of_top(row, request, shared) : race(row, token, shared);
   if (thread_index() == 0) p.choices[block.y] = {token_id{static_cast<std::int32_t>(token)}, hopeless};
 }
 PACELINE_KERNEL choose_rows(choose_rows_params p) {

@@ -7,6 +7,7 @@
 /// Logarithm and exponential from additions and multiplications alone, in one fixed order. The library's
 /// versions differ between machines (with and without fused multiply-add) and between vector loops and their
 /// tails; a token drawn from noise must not. Vectorisable: no branch that a select cannot replace, no call.
+/// `constexpr`, because that is what nvcc may call on a GPU without being told.
 namespace paceline {
 
 /// Natural logarithm of a positive normal number, within 2 units in the last place.
@@ -46,7 +47,7 @@ constexpr double portable_log(double x) noexcept {
 /// x = n*log(2) + r, |r| <= 0.35, e^r by seven terms of its series. The two halves of 2^n = 2 * 2^(n-1): the
 /// factor built from bits is 0 for n = -126, which bounds the range without a second comparison (that would
 /// end a vector loop).
-inline float portable_exp(float x) noexcept {
+constexpr float portable_exp(float x) noexcept {
   constexpr float smallest = -87.3F;     // rounds to n = -126
   constexpr float shifter = 12582912.0F; // 1.5 * 2^23: adding it rounds to an integer
   const float bounded = x > smallest ? x : smallest;

@@ -10,6 +10,9 @@
 
 namespace paceline::device {
 
+/// Largest top-k that a device takes: behind it both sums of top-p have an order that it can repeat.
+inline constexpr std::uint32_t most_top_k = 128;
+
 /// A token whose logit the penalties change.
 struct penalised_token {
   token_id token;
@@ -25,7 +28,9 @@ struct token_choice {
   std::span<const std::int32_t> parents;  ///< of the nodes: a node before, or -1 for the root
   token_position position;                ///< of the token that the root's row chooses
 
-  float temperature = 1;                                     ///< 0: the largest logit
+  float temperature = 1;   ///< 0: the largest logit
+  std::uint32_t top_k = 0; ///< only so many of the likeliest are in, at most most_top_k; 0: all
+  float top_p = 1; ///< of those, only a leading run of this part of their weight; 1: all, as without top_k
   float min_score = -std::numeric_limits<float>::infinity(); ///< tokens of a lower score are out
   std::uint64_t seed = 0;
   std::uint32_t choice_index = 0;
@@ -65,8 +70,11 @@ inline constexpr std::uint32_t max_draft_nodes = 64;
 ///   where n, the occurrences in output and path, is not 0; removed tokens -infinity;
 /// - at temperature 0 the largest, NaN never, ties to the lowest id;
 /// - else, with +infinity as the largest finite number and NaN as -infinity, the score (x - largest) /
-///   temperature; of those not below min_score the largest double(score) + noise (runtime/base/philox.hpp,
-///   purpose `target`, at position + level), ties to the lowest id.
+///   temperature. With top_k the first top_k tokens by falling score, ties to the lowest id, -infinity never;
+///   with top_p < 1 of these the shortest leading run that weighs no less than double(top_p) * total, a
+///   weight being portable_exp(score) and both sums in double, one weight after another in that order. Then,
+///   of what is not below min_score, the largest double(score) + noise (runtime/base/philox.hpp, purpose
+///   `target`, at position + level), ties to the lowest id.
 ///
 /// `logits` is left in an unspecified state. What was chosen is at `out` after the next `ops::deliver`; what
 /// the op returns is where the device has it before.

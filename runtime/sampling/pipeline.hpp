@@ -69,8 +69,8 @@ class pipeline {
   }
 
   /// The settings with which a device chooses as `choose` does in the row `first` and, with a draft, in those
-  /// below it (all but the draft and `first_row` are filled in). None where no device does: with top-k or top-p.
-  /// `counts` is what the settings refer to.
+  /// below it (all but the draft and `first_row` are filled in). None where no device does: with a top-k
+  /// beyond device::most_top_k, or top-p without a top-k within it. `counts` is what the settings refer to.
   std::optional<device::token_choice> settings_for_device(const row_context& first, std::size_t vocab_size,
                                                           std::vector<device::penalised_token>& counts) const;
 
@@ -78,7 +78,7 @@ class pipeline {
   /// ties go to the lowest id. At most `count`, fewer if fewer have a finite score. Weights: the softmax of
   /// what they are ranked by. `logits` is left in an unspecified state.
   void rank_choices(std::span<float> logits, const row_context& row, std::size_t count,
-            std::vector<ranked_token>& out) const;
+                    std::vector<ranked_token>& out) const;
   /// The same without noise: the likeliest tokens, weights are their probabilities.
   void rank_likeliest(std::span<float> logits, const row_context& row, std::size_t count,
                       std::vector<ranked_token>& out) const;

@@ -1,6 +1,7 @@
 #include "runtime/sampling/truncation.hpp"
 
 #include "runtime/base/portable_math.hpp"
+#include "runtime/device/op_choose.hpp"
 
 #include <algorithm>
 #include <array>
@@ -133,6 +134,18 @@ bool keep_leading(double needed, std::vector<candidate>& tokens) {
   return true;
 }
 
+/// top-p over few tokens, summed in the order that a device sums in (runtime/device/op_choose.hpp).
+void keep_leading_of_few(float top_p, std::vector<candidate>& tokens) {
+  std::sort(tokens.begin(), tokens.end(), likelier);
+  double total = 0;
+  for (const candidate& token : tokens) total += weight_of(token);
+  const double needed = static_cast<double>(top_p) * total;
+  double sum = 0;
+  std::size_t num_kept = 0;
+  while (num_kept < tokens.size() && sum < needed) sum += weight_of(tokens[num_kept++]);
+  tokens.resize(num_kept);
+}
+
 /// The score down to which the largest token of each chunk is needed for these tokens to weigh `needed`, if
 /// they do at all: mostly a nucleus is a few tokens of a large vocabulary. Bounds are ends of drawers, so
 /// that sums of drawers do not depend on them.
@@ -198,7 +211,10 @@ float truncation::least_score() const noexcept {
 void truncate(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
               const truncation& rule, std::vector<candidate>& out) {
   const float min_score = rule.least_score();
-  if (rule.top_k > 0 && rule.top_k < row.size()) {
+  if (rule.top_k > 0 && rule.top_k <= device::most_top_k) {
+    gather_top(row, maxima, scale, rule.top_k, out);
+    if (rule.top_p < 1.0F) keep_leading_of_few(rule.top_p, out);
+  } else if (rule.top_k > 0 && rule.top_k < row.size()) {
     gather_top(row, maxima, scale, rule.top_k, out);
     if (rule.top_p < 1.0F) {
       double total = 0;

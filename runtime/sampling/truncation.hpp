@@ -31,8 +31,10 @@ struct truncation {
 };
 
 /// Replaces `out` by the survivors of top-k, then top-p (over what top-k kept), then min-p, with their
-/// scores, in no promised order. `maxima` are the row's chunk_maxima, scale.shift the largest of them. At
-/// least one token survives.
+/// scores, in no promised order. Top-p keeps the shortest run of the likeliest tokens that weighs top_p times
+/// what all of them weigh. Behind a top-k of at most device::most_top_k both sums are of doubles, one after
+/// another in order of likelihood, which a device can repeat; otherwise in an order that is quick to sum in.
+/// `maxima` are the row's chunk_maxima, scale.shift the largest of them. At least one token survives.
 void truncate(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
               const truncation& rule, std::vector<candidate>& out);
 

@@ -248,7 +248,8 @@ TEST_P(draft_chains_of_many, of_several_requests_are_those_of_passes) {
   late.min_tokens = 4;
   for (std::int32_t t = 0; t < 200; t += 2) late.stop_ids.emplace_back(t);
   add_request(5, {.temperature = 1, .seed = 9}, late).draft_length = 5;
-  EXPECT_EQ(expect_equal_drafts(4), 3U * (4 + 3 + 2 + 4 + 5));
+  add_request(4, {.temperature = 1.5F, .top_k = 30, .top_p = 0.9F, .min_p = 0.01F, .seed = 8});
+  EXPECT_EQ(expect_equal_drafts(4), 3U * (4 + 3 + 2 + 4 + 5 + 4));
 }
 
 TEST_P(draft_chains_of_many, over_several_splits_are_those_of_passes) {
@@ -285,7 +286,9 @@ TEST_P(draft_chain_limits, passes_make_what_chains_do_not) {
   request.rule = verification_rule::coupled;
   EXPECT_EQ(num_chains_of_a_round(), 1U);
   request.pipeline = sampling::pipeline({.temperature = 1, .top_p = 0.9F}, {});
-  EXPECT_EQ(num_chains_of_a_round(), 0U) << "devices cut nothing off";
+  EXPECT_EQ(num_chains_of_a_round(), 0U) << "devices cut nothing off by mass alone";
+  request.pipeline = sampling::pipeline({.temperature = 1, .top_k = 40, .top_p = 0.9F}, {});
+  EXPECT_EQ(num_chains_of_a_round(), 1U);
   request.pipeline = sampling::pipeline({.temperature = 0}, {});
   while (requests_.size() < most_requests) add_request(3, {.temperature = 0});
   num_chains_of_a_round(); // prompts, beside which the first is a chain

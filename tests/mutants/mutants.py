@@ -14,6 +14,7 @@ SAMPLING = ("sampling_test", "*")
 ACTORS = ("actors_test", "exactness*:scheduling*:simulation*:overlap*:*exactness_grid*")
 RANDOM = ("engine_test", "random_requests*")
 MATMUL = ("matmul_test", "*")
+CHOICES = ("gpu_parity_test", "gpu_choose*")
 
 
 @dataclass(frozen=True)
@@ -120,4 +121,14 @@ MUTANTS = [
            (("runtime/cpu/matmul.cpp", "  kernels_.quantise(x, num_blocks, first, stride);\n",
              "  kernels_.quantise(x, num_blocks, first, stride);\n"
              "  if (group.num_rows > 4) first->q[0] = static_cast<std::int8_t>(first->q[0] ^ 1);\n"),), (MATMUL,)),
+    # Choices of a GPU.
+    Mutant("ties_at_the_cut_go_to_another_token", "flashinfer #3774, vLLM #50979",
+           (("gpu/kernels/top_scores.cuh", "(a.score == b.score && a.index < b.index)",
+             "(a.score == b.score && a.index > b.index)"),), (CHOICES,)),
+    Mutant("top_p_is_summed_in_another_order", "tokenspeed #206",
+           (("gpu/kernels/choose.cuh", "total = total + shared.value[t];",
+             "total = total + shared.value[num_tokens - 1 - t];"),), (CHOICES,)),
+    Mutant("min_p_is_dropped_on_the_way_of_drafts", "vLLM #42744",
+           (("gpu/kernels/choose.cuh", "thread_index() < num_kept && own.score >= row.min_score",
+             "thread_index() < num_kept"),), (CHOICES,)),
 ]

@@ -41,11 +41,14 @@ inline std::vector<generation_request> requests_for_the_device() {
   add(1).first_target = token_id{99};
   add(0).sampling.frequency_penalty = 2;
   add(0).speculation.rule = verification_rule::rejection;
+  add(1).sampling.top_k = 20;
+  auto& cut = add(1.5F).sampling;
+  cut.top_k = 100, cut.top_p = 0.9F, cut.min_p = 0.01F, cut.presence_penalty = 0.5F;
   return all;
 }
 
-/// One of every kind that it leaves to the host: cut off by mass or rank, with log-probabilities, other
-/// rules.
+/// One of every kind that it leaves to the host: cut off by mass or at many tokens, with log-probabilities,
+/// other rules.
 inline std::vector<generation_request> requests_for_the_host() {
   std::vector<generation_request> all;
   const auto add = [&](float temperature) -> generation_request& {
@@ -53,7 +56,7 @@ inline std::vector<generation_request> requests_for_the_host() {
     return all.emplace_back(make_request(2 + number % 5, 8, number, temperature));
   };
   add(1).sampling.top_p = 0.9F;
-  add(1).sampling.top_k = 20;
+  add(1).sampling.top_k = 200;
   add(0.9F).sampling.num_logprobs = 2;
   add(0).sampling.prompt_logprobs = true;
   add(1).speculation.rule = verification_rule::rejection;

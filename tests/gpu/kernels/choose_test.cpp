@@ -56,6 +56,8 @@ class gpu_choose : public gpu_test {
     choosing_case c;
     c.params.temperature = pick({0.0F, 0.3F, 0.7F, 1.0F, 1.0F, 2.0F});
     c.params.min_p = pick({0.0F, 0.0F, 0.05F, 0.5F, 1.0F});
+    c.params.top_k = pick({0, -1, 1, 2, 5, 40, 64, 128});
+    if (c.params.top_k > 0) c.params.top_p = pick({1.0F, 0.95F, 0.5F, 1e-30F});
     c.params.seed = random_() | std::uint64_t{random_()} << 32;
     c.params.choice_index = static_cast<std::uint32_t>(random_() % 3);
     if (random_() % 3 == 0) {
@@ -189,6 +191,120 @@ TEST_F(gpu_choose, minimum_length_is_counted_along_a_draft) {
   EXPECT_EQ(chosen[0].next, token_id{1}) << "the third token may be the end";
 }
 
+/// Rows that are hard to cut at a rank: ties, disorder, little that counts.
+enum class cut_row {
+  all_equal,
+  two_values,
+  rising,
+  falling,
+  few_finite,
+  mostly_nan,
+  infinities,
+  equal_when_scaled,
+  far_apart,
+  hopeless
+};
+constexpr auto last_cut_row = cut_row::hopeless;
+
+std::vector<float> make_row(cut_row kind, std::uint32_t vocab_size, std::mt19937& random) {
+  std::vector<float> row(vocab_size);
+  for (std::uint32_t t = 0; t < vocab_size; ++t) {
+    const auto number = static_cast<float>(t), one_of = static_cast<float>(random() % 16);
+    const bool is_rare = random() % (vocab_size / 20 + 1) == 0;
+    const auto value = [&] {
+      switch (kind) {
+      case cut_row::all_equal:
+        return -2.5F;
+      case cut_row::two_values:
+        return is_rare ? 1.0F : 0.0F; // more ties at the cut than tokens before it
+      case cut_row::rising:
+        return 0.001F * number;
+      case cut_row::falling:
+        return -0.001F * number;
+      case cut_row::few_finite:
+        return is_rare ? one_of : -infinity;
+      case cut_row::mostly_nan:
+        return is_rare ? one_of : std::numeric_limits<float>::quiet_NaN();
+      case cut_row::infinities:
+        return is_rare ? (t % 2 == 0 ? infinity : std::numeric_limits<float>::max()) : one_of;
+      case cut_row::equal_when_scaled:
+        return t == vocab_size / 2 ? 100.0F : 1e-9F * static_cast<float>(1 + random() % 1000);
+      case cut_row::far_apart:
+        return is_rare ? one_of : -3e38F * one_of; // scores of -infinity from finite logits
+      case cut_row::hopeless:
+        return -infinity;
+      }
+      return 0.0F;
+    };
+    row[t] = value();
+  }
+  return row;
+}
+
+TEST_F(gpu_choose, rows_that_are_hard_to_cut_are_cut_as_the_host_does) {
+  for (const std::uint32_t vocab_size :
+       {1U, 64U, 130U, 9001U, 20011U}) // the last two: more chunks than top-k
+    for (int kind = 0; kind <= static_cast<int>(last_cut_row); ++kind) {
+      std::vector<choosing_case> cases;
+      for (const std::int32_t top_k : {1, 2, 5, 40, 64, 127, 128}) {
+        auto& c = cases.emplace_back();
+        c.params.temperature = pick({0.7F, 1.0F, 3.0F});
+        c.params.seed = random_();
+        c.params.top_k = top_k;
+        c.params.top_p = pick({1.0F, 1.0F, 0.95F, 0.5F});
+        c.params.min_p = pick({0.0F, 0.0F, 0.2F});
+        c.rows.push_back(make_row(cut_row{kind}, vocab_size, random_));
+      }
+      const auto chosen = chosen_on_gpu(cases, vocab_size);
+      for (std::size_t i = 0; i < cases.size(); ++i) {
+        const auto wanted = expected(cases[i]);
+        ASSERT_EQ(chosen[i].next, wanted.next)
+            << "kind " << kind << ", vocabulary " << vocab_size << ", top-k " << cases[i].params.top_k;
+        ASSERT_EQ(chosen[i].hopeless, wanted.hopeless);
+      }
+    }
+}
+
+TEST_F(gpu_choose, of_equal_tokens_those_of_the_lowest_ids_are_kept) {
+  std::vector<choosing_case> cases(60);
+  for (auto& c : cases) {
+    c.params.seed = random_();
+    c.params.top_k = 5;
+    c.rows.assign(1, std::vector<float>(9000, 1.0F));
+    c.rows[0][8000] = 1.5F;
+  }
+  std::vector<std::uint32_t> counts(9000);
+  for (const auto& chosen : chosen_on_gpu(cases, 9000)) ++counts[static_cast<std::size_t>(chosen.next.value)];
+  std::uint32_t num_kept = 0;
+  for (const std::size_t token : {0U, 1U, 2U, 3U, 8000U}) {
+    EXPECT_GT(counts[token], 0U) << token;
+    num_kept += counts[token];
+  }
+  EXPECT_EQ(num_kept, 60U);
+}
+
+TEST_F(gpu_choose, weights_are_added_in_double_from_the_likeliest_down) {
+  // Two tokens and sixty light ones, half of whose total is one token, or a little more. The lightest are
+  // lost beside the first two, each by itself and so all in this order; the others would be in single
+  // precision.
+  for (const float light : {-36.7F, -20.0F}) {
+    std::vector<choosing_case> cases(20);
+    for (auto& c : cases) {
+      c.params.seed = random_();
+      c.params.top_k = 62;
+      c.params.top_p = 0.5F;
+      c.rows.assign(1, std::vector<float>(62, light));
+      c.rows[0][7] = c.rows[0][30] = 0;
+    }
+    std::size_t num_second = 0;
+    for (const auto& chosen : chosen_on_gpu(cases, 62)) {
+      EXPECT_TRUE(chosen.next == token_id{7} || chosen.next == token_id{30});
+      num_second += chosen.next == token_id{30} ? 1 : 0;
+    }
+    EXPECT_EQ(num_second > 0, light > -30);
+  }
+}
+
 TEST_F(gpu_choose, refuses_arguments_that_do_not_fit) {
   choosing_case c;
   c.rows.assign(2, {1, 2, 3});
@@ -218,6 +334,12 @@ TEST_F(gpu_choose, refuses_arguments_that_do_not_fit) {
   fails(other, 2, "before its parent");
   other.parents = {};
   fails(other, 2, "a draft of 1 nodes");
+  other = settings;
+  other.top_k = device::most_top_k + 1;
+  fails(other, 2, "top-k 129");
+  other.top_k = 0;
+  other.top_p = 0.5F;
+  fails(other, 2, "with top-p 0.5");
 }
 
 } // namespace

@@ -10,16 +10,33 @@ namespace {
 std::optional<device::token_choice> settings_of(const sampling_params& params, const stop_params& stop = {},
                                                 const row_context& row = {}) {
   std::vector<device::penalised_token> counts;
-  return pipeline(params, stop).settings_for_device(row, 100, counts);
+  return pipeline(params, stop).settings_for_device(row, 1000, counts);
 }
 
-TEST(settings_for_device, there_are_none_where_tokens_are_cut_off_by_rank_or_mass) {
+TEST(settings_for_device, there_are_none_where_more_tokens_are_kept_than_a_device_ranks) {
   EXPECT_TRUE(settings_of({}));
   EXPECT_TRUE(settings_of({.min_p = 0.1F}));
-  EXPECT_FALSE(settings_of({.top_k = 99}));
-  EXPECT_TRUE(settings_of({.top_k = 100})) << "keeps them all";
+  EXPECT_FALSE(settings_of({.top_k = 129}));
+  EXPECT_FALSE(settings_of({.top_k = 999, .top_p = 0.99F}));
+  EXPECT_TRUE(settings_of({.top_k = 1000})) << "keeps them all";
+  EXPECT_FALSE(settings_of({.top_k = 1000, .top_p = 0.99F}));
   EXPECT_FALSE(settings_of({.top_p = 0.99F}));
-  EXPECT_TRUE(settings_of({.temperature = 0, .top_k = 3, .top_p = 0.5F})) << "the best is kept in any case";
+  EXPECT_FALSE(settings_of({.top_k = -1, .top_p = 0.99F}));
+  EXPECT_TRUE(settings_of({.temperature = 0, .top_p = 0.5F})) << "the best is kept in any case";
+}
+
+TEST(settings_for_device, a_small_top_k_is_handed_over_and_top_p_with_it) {
+  const auto settings = settings_of({.top_k = 128, .top_p = 0.25F, .min_p = 0.1F});
+  ASSERT_TRUE(settings);
+  EXPECT_EQ(settings->top_k, 128U);
+  EXPECT_EQ(settings->top_p, 0.25F);
+  EXPECT_GT(settings->min_score, -10.0F);
+  EXPECT_EQ(settings_of({.top_k = 1})->top_k, 1U);
+  EXPECT_EQ(settings_of({.top_k = 1})->top_p, 1.0F);
+  EXPECT_EQ(settings_of({})->top_k, 0U);
+  const auto greedy = settings_of({.temperature = 0, .top_k = 3, .top_p = 0.5F});
+  EXPECT_EQ(greedy->top_k, 0U);
+  EXPECT_EQ(greedy->top_p, 1.0F);
 }
 
 TEST(settings_for_device, removed_tokens_come_back_when_the_output_is_long_enough) {

@@ -1,5 +1,7 @@
 #include "runtime/sampling/truncation.hpp"
 
+#include "runtime/base/portable_math.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -102,6 +104,52 @@ TEST(truncation, top_p_keeps_the_shortest_leading_run_of_wide_rows) {
           sorted.begin(), [](const candidate& a, const candidate& b) { return a.token == b.token; }));
     }
   }
+}
+
+/// The rule that devices follow, once more: all tokens sorted, sums from the front.
+std::vector<candidate> kept_of_few(const std::vector<float>& scores, std::size_t top_k, float top_p) {
+  std::vector<candidate> sorted;
+  for (std::size_t i = 0; i < scores.size(); ++i)
+    if (scores[i] > minus_infinity) sorted.push_back({scores[i], token_id{static_cast<std::int32_t>(i)}});
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const candidate& a, const candidate& b) { return a.score > b.score; });
+  if (sorted.size() > top_k) sorted.resize(top_k);
+  std::vector<double> sums{0.0};
+  for (const candidate& token : sorted) sums.push_back(sums.back() + double{portable_exp(token.score)});
+  const double needed = double{top_p} * sums.back();
+  const auto reached = std::find_if(sums.begin(), sums.end(), [&](double sum) { return sum >= needed; });
+  sorted.resize(static_cast<std::size_t>(reached - sums.begin()));
+  return sorted;
+}
+
+TEST(truncation, top_p_behind_a_small_top_k_is_exact_to_the_token) {
+  std::mt19937 engine(41);
+  SCOPED_TRACE("seed 41");
+  std::vector<candidate> kept;
+  for (int trial = 0; trial < 4000; ++trial) {
+    const std::uint32_t levels = 1 + engine() % 400;
+    std::vector<float> scores(1 + engine() % 600);
+    for (float& score : scores)
+      score = engine() % 20 == 0 ? minus_infinity : -0.125F * static_cast<float>(engine() % levels);
+    scores[engine() % scores.size()] = 0;
+    const std::size_t top_k = 1 + engine() % 128;
+    constexpr float mostly[] = {0.05F, 0.5F, 0.9F, 0.99F, 0.9999999F, 1e-30F};
+    const float top_p = mostly[engine() % 6];
+    truncate(scores, {.top_k = top_k, .top_p = top_p}, kept);
+    std::sort(kept.begin(), kept.end(), likelier);
+    ASSERT_EQ(ids_of(kept), ids_of(kept_of_few(scores, top_k, top_p)))
+        << "trial " << trial << ", top-k " << top_k << ", top-p " << top_p << " of " << scores.size();
+  }
+}
+
+TEST(truncation, top_p_behind_a_small_top_k_sums_from_the_likeliest_down) {
+  // Sixty weights that each are lost beside the first two, and together are not: half of the total is one
+  // token in this order, and a little more in any that adds some of them up before.
+  std::vector<float> scores(62, -36.7F);
+  scores[7] = scores[30] = 0;
+  std::vector<candidate> kept;
+  truncate(scores, {.top_k = 62, .top_p = 0.5F}, kept);
+  EXPECT_EQ(ids_of(kept), (std::vector{7}));
 }
 
 TEST(truncation, min_p_of_one_keeps_every_token_as_likely_as_the_best) {

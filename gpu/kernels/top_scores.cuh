@@ -1,0 +1,69 @@
+#pragma once
+
+#include "gpu/kernels/choice_params.hpp"
+#include "gpu/kernels/dialect.cuh"
+
+#include <limits>
+
+// The best few of many scores, in order, by the threads of a block.
+
+namespace paceline::gpu::PACELINE_KERNEL_SPACE {
+
+/// Behind all that have a score.
+PACELINE_DEVICE scored no_score() { return {-std::numeric_limits<float>::infinity(), 0xFFFFFFFFU}; }
+PACELINE_DEVICE bool has_score(const scored& one) {
+  return one.score > -std::numeric_limits<float>::infinity();
+}
+
+/// Higher scores first, ties to the lowest index.
+PACELINE_DEVICE bool precedes(const scored& a, const scored& b) {
+  return a.score > b.score || (a.score == b.score && a.index < b.index);
+}
+
+/// One round: adds what the threads offer to the best so far. False: nobody offered anything.
+PACELINE_DEVICE bool merge_offers(std::uint32_t count, best_memory& shared) {
+  const scored kept = shared.best[thread_index()], offered = shared.offered[thread_index()];
+  std::uint32_t rank_of_kept = 0, rank_of_offered = 0;
+  bool is_any = false;
+  for (std::uint32_t t = 0; t < choice_threads; ++t) {
+    const scored other_kept = shared.best[t], other_offered = shared.offered[t];
+    rank_of_kept += precedes(other_kept, kept) + precedes(other_offered, kept);
+    rank_of_offered += precedes(other_kept, offered) + precedes(other_offered, offered);
+    is_any = is_any || has_score(other_offered);
+  }
+  sync_block(); // all have read
+  if (!is_any) return false;
+  shared.best[thread_index()] = no_score();
+  sync_block();
+  if (has_score(kept) && rank_of_kept < count) shared.best[rank_of_kept] = kept;
+  if (has_score(offered) && rank_of_offered < count) shared.best[rank_of_offered] = offered;
+  sync_block();
+  return true;
+}
+
+/// Leaves the `count` best of item_at(0) to item_at(num_items - 1) in shared.best, in order, behind them
+/// no_score. What is below `bound`, a finite number, is left out. Returns how many there are. Each thread
+/// holds up one item after another of those that would get in; which they are depends on their order alone,
+/// so the result does not depend on who was first.
+template <class ItemAt>
+PACELINE_DEVICE std::uint32_t find_best(std::uint32_t count, std::uint32_t num_items, float bound,
+                                        const ItemAt& item_at, best_memory& shared) {
+  shared.best[thread_index()] = no_score();
+  sync_block();
+  std::uint32_t next = thread_index();
+  do {
+    const scored last = shared.best[count - 1];
+    scored offered = no_score();
+    for (; next < num_items && !has_score(offered); next += choice_threads) {
+      const scored item = item_at(next);
+      if (item.score >= bound && precedes(item, last)) offered = item;
+    }
+    shared.offered[thread_index()] = offered;
+    sync_block();
+  } while (merge_offers(count, shared));
+  std::uint32_t num_best = 0;
+  while (num_best < count && has_score(shared.best[num_best])) ++num_best;
+  return num_best;
+}
+
+} // namespace paceline::gpu::PACELINE_KERNEL_SPACE
