@@ -192,7 +192,8 @@ bool scheduler_state::groups_pay(const record& r) const {
   const auto rows = num_requests * (r.draft_length + 1);
   const double draft = draft_step_[r.drafter] * r.draft_length;
   if (num_requests < 2 || draft == 0 || !pass_costs_.seen_lately(rows)) return false;
-  return speculation::groups_gain(pass_costs_.time(rows), pass_costs_.time((rows + 1) / 2), draft) > overlap_choice::least_gain;
+  const double all = pass_costs_.time(rows), half = pass_costs_.time((rows + 1) / 2);
+  return speculation::groups_gain({all, draft}, {half, draft}, {half, draft}) > overlap_choice::least_gain;
 }
 
 } // namespace paceline::scheduling
