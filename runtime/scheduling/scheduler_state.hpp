@@ -291,6 +291,7 @@ class scheduler_state {
   std::uint64_t next_round_ = 1;
   std::uint64_t next_order_ = 1;
   std::uint64_t next_ticket_ = 1;
+  std::uint32_t num_groups_ = 1; ///< 2 once a request was put into the second
   bool draining_ = false;
   bool admission_blocked_ = false; ///< the pool refused the head of the queue
   /// The pool refused something since a request ended last: draft trees do without what a chain does not
