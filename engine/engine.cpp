@@ -335,6 +335,8 @@ model_counters engine::impl::counters_of(std::size_t m) const {
     out.draft_seconds = seconds_of(c.decoding.draft), out.pass_seconds = seconds_of(c.decoding.pass);
     out.decide_seconds = seconds_of(c.decoding.decide);
     for (const auto& passes : c.decoding_by_rows) out.decoding_by_rows.push_back({passes.num, seconds_of(passes.duration)});
+    for (const auto& r : c.drafted_by_requests)
+      out.drafted_by_requests.push_back({r.num, seconds_of(r.verification), seconds_of(r.drafting)});
     for (std::size_t d = 1; d < c.drafters.size(); ++d)
       if (unit.drafters[d].drafter) // "auto" drafts through the others
         out.drafters.push_back({unit.drafters[d].options.name, c.drafters[d].num_rounds, c.drafters[d].num_draft_tokens,

@@ -46,6 +46,13 @@ struct pass_counters {
   double seconds = 0; ///< with the decisions
 };
 
+/// Rounds of one number of requests, in which a worker drafted for each of them after the verdict.
+struct drafted_round_counters {
+  std::uint64_t num_rounds = 0;
+  double verify_seconds = 0; ///< with the decisions
+  double draft_seconds = 0;
+};
+
 /// Counters (since start) and gauges (now) of one model and everything that serves it.
 struct model_counters {
   std::string name;
@@ -69,6 +76,7 @@ struct model_counters {
   double pass_seconds = 0;                  ///< of those: the target's passes
   double decide_seconds = 0;                ///< of those: sampling, verification, commit
   std::vector<pass_counters> decoding_by_rows; ///< [rows - 1], of the same rounds
+  std::vector<drafted_round_counters> drafted_by_requests; ///< [requests - 1], of the same rounds
   double prompt_seconds = 0;                ///< of the other rounds
   double target_busy_seconds = 0;           ///< of the target's stream
   double draft_busy_seconds = 0;

@@ -77,6 +77,23 @@ void note(arm_figures& figures, const std::vector<generated>& group) {
   }
 }
 
+/// Rounds while all requests of the group decoded.
+void note_full_periods(arm_figures& figures, const std::vector<generated>& group) {
+  // A prompt's own, one while the drafter's memory is asked for, one for which the drafter reads the prompt.
+  constexpr std::size_t settled = 3;
+  if (std::ranges::any_of(group, [](const auto& g) { return g.arrivals.size() <= settled; })) return;
+  auto from = group.front().arrivals[settled - 1], to = group.front().arrivals.back();
+  for (const auto& g : group)
+    from = std::max(from, g.arrivals[settled - 1]), to = std::min(to, g.arrivals.back());
+  for (const auto& g : group) {
+    const auto first = std::ranges::lower_bound(g.arrivals, from),
+               end = std::ranges::upper_bound(g.arrivals, to);
+    if (end - first < 2) continue;
+    figures.num_full_periods += static_cast<std::uint64_t>(end - first - 1);
+    figures.full_period_seconds += seconds(*(end - 1) - *first);
+  }
+}
+
 void add_difference(model_counters& sum, const model_counters& before, const model_counters& after) {
   sum.num_decoding_rounds += after.num_decoding_rounds - before.num_decoding_rounds;
   sum.decoding_by_rows.resize(std::max(sum.decoding_by_rows.size(), after.decoding_by_rows.size()));
@@ -85,6 +102,15 @@ void add_difference(model_counters& sum, const model_counters& before, const mod
     const auto then = r < before.decoding_by_rows.size() ? before.decoding_by_rows[r] : pass_counters{};
     sum.decoding_by_rows[r].num_passes += now.num_passes - then.num_passes;
     sum.decoding_by_rows[r].seconds += now.seconds - then.seconds;
+  }
+  sum.drafted_by_requests.resize(std::max(sum.drafted_by_requests.size(), after.drafted_by_requests.size()));
+  for (std::size_t n = 0; n < after.drafted_by_requests.size(); ++n) {
+    const auto& now = after.drafted_by_requests[n];
+    const auto then =
+        n < before.drafted_by_requests.size() ? before.drafted_by_requests[n] : drafted_round_counters{};
+    sum.drafted_by_requests[n].num_rounds += now.num_rounds - then.num_rounds;
+    sum.drafted_by_requests[n].verify_seconds += now.verify_seconds - then.verify_seconds;
+    sum.drafted_by_requests[n].draft_seconds += now.draft_seconds - then.draft_seconds;
   }
   sum.prompt_seconds += after.prompt_seconds - before.prompt_seconds;
   sum.draft_seconds += after.draft_seconds - before.draft_seconds;
@@ -108,7 +134,7 @@ void add_difference(model_counters& sum, const model_counters& before, const mod
 std::string arm::name() const {
   auto text = drafter;
   if (draft_length) text += "/" + std::to_string(*draft_length);
-  if (overlap) text += " " + std::string(foresight_names[static_cast<std::size_t>(*overlap)]);
+  if (overlap) text += " " + std::string(overlap_wish_names[static_cast<std::size_t>(*overlap)]);
   return text;
 }
 
@@ -117,6 +143,10 @@ double arm_figures::alpha() const {
   return ratio(num_accepted_tokens, num_accepted_tokens + num_rounds - num_full_rounds);
 }
 double arm_figures::acceptance_length() const { return 1 + ratio(num_accepted_tokens, num_rounds); }
+
+double arm_figures::period() const {
+  return num_full_periods == 0 ? 0 : full_period_seconds / static_cast<double>(num_full_periods);
+}
 
 double arm_figures::ready_share() const {
   std::uint64_t num_foreseen = 0, num_ready = 0;
@@ -186,6 +216,7 @@ expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm>
         if (g.last.failure || !g.last.timings)
           return g.last.failure ? *g.last.failure : error(errc::internal, "a generation ended early");
       note(figures[a], results[a]);
+      note_full_periods(figures[a], results[a]);
       comparable = comparable && (part.size() > 1 || results[a].front().tokens.size() > 1);
       if (comparable) rates[a] = rate_of(results[a], wall);
     }

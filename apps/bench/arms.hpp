@@ -16,7 +16,7 @@ namespace paceline::apps::bench {
 struct arm {
   std::string drafter;
   std::optional<std::uint32_t> draft_length = {}; ///< none: the drafter's own
-  std::optional<foresight> overlap = {};          ///< none: as the engine chooses
+  std::optional<overlap_wish> overlap = {};       ///< none: as the engine chooses
   std::string name() const;
 };
 
@@ -34,6 +34,8 @@ struct arm_figures {
   std::vector<double> speed_ups;   ///< against the first arm's run of the same group
   std::vector<double> first_token; ///< seconds from submission
   std::vector<double> gaps;        ///< seconds between a request's events
+  std::uint64_t num_full_periods = 0; ///< of those: while all requests of its group decoded
+  double full_period_seconds = 0;
   std::uint64_t num_tokens = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
   std::uint64_t num_rounds = 0;                    ///< that verified draft tokens
   std::uint64_t num_full_rounds = 0;               ///< of those: accepted all of them
@@ -48,6 +50,9 @@ struct arm_figures {
   /// alpha.
   double alpha() const;
   double acceptance_length() const; ///< tokens a round with drafts
+  /// Mean seconds from round to round of a request while all requests of its group decoded; 0 if there was no
+  /// such time.
+  double period() const;
   /// Share of the drafts made ahead of a verdict that it was the one for; 0 if there were none.
   double ready_share() const;
   /// Share of the rounds with drafts whose token number `position` was accepted.

@@ -75,9 +75,13 @@ void add_commands(CLI::App& app, int& code, const std::string& command_line) {
         ->delimiter(',')->required();
     c->add_option("--drafters", o->drafters, "beside plain decoding")->delimiter(',');
     c->add_option("--lengths", o->lengths, "draft lengths of each but auto")->delimiter(',')->check(CLI::Range(1, 64));
-    c->add_option("--overlap", o->overlap, "modes compared with each other: off, ahead, outcomes")
-        ->delimiter(',')->transform(CLI::CheckedTransformer(std::map<std::string, foresight>{
-            {"off", foresight::off}, {"ahead", foresight::ahead}, {"outcomes", foresight::outcomes}}));
+    c->add_option("--overlap", o->overlap, "modes compared with each other: off, groups, ahead, outcomes")
+        ->delimiter(',')
+        ->transform(CLI::CheckedTransformer(
+            std::map<std::string, overlap_wish>{{"off", overlap_wish::off},
+                                                {"groups", overlap_wish::groups},
+                                                {"ahead", overlap_wish::ahead},
+                                                {"outcomes", overlap_wish::outcomes}}));
     c->add_option("--concurrency", o->concurrency, "requests at the same time; several")
         ->delimiter(',')->check(CLI::Range(1, 256));
     c->add_option("--requests", o->requests, "prompts taken from each file; 0: all");

@@ -23,6 +23,7 @@ struct prediction {
   double oracle = 1; ///< speed-up if it were known how far each draft is right
   double operations = 1; ///< factor by which the target's rows grow
   std::optional<double> overlap_gain; ///< of rounds that overlap over the same drafter's that do not
+  std::optional<double> measured_overlap_gain; ///< the same by the rounds' periods
 };
 
 /// Expected tokens of a round whose drafts have `length` tokens on average.
@@ -127,11 +128,33 @@ double predicted_overlap_gain(const arm_figures& off, const arm_figures& with) {
   return speculation::overlap_gain(verify, draft, verify_beside, std::max(0.0, in_advance), ready);
 }
 
+/// Means of an arm's rounds of exactly so many requests; none if it had no such rounds.
+std::optional<speculation::round_cost> cost_of_rounds(const arm_figures& f, std::uint32_t num_requests) {
+  const auto& all = f.spent.drafted_by_requests;
+  if (num_requests == 0 || num_requests > all.size() || all[num_requests - 1].num_rounds == 0)
+    return std::nullopt;
+  const auto& same = all[num_requests - 1];
+  const auto num = static_cast<double>(same.num_rounds);
+  return speculation::round_cost{same.verify_seconds / num, same.draft_seconds / num};
+}
+
+/// Of an arm in groups, from the rounds of all requests without overlap and those of its two groups.
+std::optional<double> predicted_groups_gain(const arm_figures& off, const arm_figures& with) {
+  auto num_requests = static_cast<std::uint32_t>(off.spent.drafted_by_requests.size());
+  while (num_requests > 0 && !cost_of_rounds(off, num_requests)) --num_requests;
+  const auto all = cost_of_rounds(off, num_requests);
+  const auto first = cost_of_rounds(with, num_requests - num_requests / 2),
+             last = cost_of_rounds(with, num_requests / 2);
+  if (!all || !first || !last) return std::nullopt;
+  return speculation::groups_gain(*all, *first, *last,
+                                  std::max(0.0, off.period() - all->verify - all->draft));
+}
+
 /// The arm that differs from arm `a` in that it does not overlap, if there is one and `a` does.
 const arm_figures* without_overlap(std::size_t a, std::span<const arm> arms, std::span<const arm_figures> figures) {
-  if (!arms[a].overlap || *arms[a].overlap == foresight::off) return nullptr;
+  if (!arms[a].overlap || *arms[a].overlap == overlap_wish::off) return nullptr;
   for (std::size_t b = 0; b < arms.size(); ++b)
-    if (arms[b].overlap == foresight::off && arms[b].drafter == arms[a].drafter &&
+    if (arms[b].overlap == overlap_wish::off && arms[b].drafter == arms[a].drafter &&
         arms[b].draft_length == arms[a].draft_length)
       return &figures[b];
   return nullptr;
@@ -142,8 +165,10 @@ prediction predict(std::size_t a, std::span<const arm> arms, std::span<const arm
   const auto* off = without_overlap(a, arms, figures);
   prediction out = predict(figures.front(), off ? *off : figures[a], pass_curve(figures));
   if (!off) return out;
-  out.overlap_gain = predicted_overlap_gain(*off, figures[a]);
-  out.speed_up *= *out.overlap_gain;
+  out.overlap_gain = *arms[a].overlap == overlap_wish::groups ? predicted_groups_gain(*off, figures[a])
+                                                              : predicted_overlap_gain(*off, figures[a]);
+  out.speed_up *= out.overlap_gain.value_or(1);
+  if (figures[a].period() > 0) out.measured_overlap_gain = off->period() / figures[a].period();
   return out;
 }
 
@@ -157,6 +182,18 @@ shares shares_of(const arm_figures& f) {
   shares out{(f.spent.draft_seconds + f.spent.draft_busy_seconds - f.spent.overlap_seconds) / wall,
              f.spent.pass_seconds / wall, f.spent.decide_seconds / wall, 0};
   out.rest = std::max(0.0, 1 - out.draft - out.verify - out.sample);
+  return out;
+}
+
+/// What `predicted_groups_gain` reads, by the number of requests.
+json::array drafted_rounds_of(const arm_figures& f) {
+  json::array out;
+  for (std::uint32_t n = 1; n <= f.spent.drafted_by_requests.size(); ++n)
+    if (const auto cost = cost_of_rounds(f, n))
+      out.push_back({{"requests", n},
+                     {"rounds", f.spent.drafted_by_requests[n - 1].num_rounds},
+                     {"verify_seconds", cost->verify},
+                     {"draft_seconds", cost->draft}});
   return out;
 }
 
@@ -183,9 +220,12 @@ json::object to_json(std::size_t a, std::span<const arm> arms, std::span<const a
        {{"draft", time.draft}, {"verify", time.verify}, {"sample", time.sample}, {"rest", time.rest}}},
       {"different_texts", f.num_different}};
   if (with.overlap) {
-    out["overlap"] = foresight_names[static_cast<std::size_t>(*with.overlap)];
+    out["overlap"] = overlap_wish_names[static_cast<std::size_t>(*with.overlap)];
     out["ready_share"] = f.ready_share();
     if (expected.overlap_gain) out["predicted_overlap_gain"] = *expected.overlap_gain;
+    if (expected.measured_overlap_gain) out["overlap_gain"] = *expected.measured_overlap_gain;
+    out["round_seconds"] = f.period();
+    out["drafted_rounds"] = drafted_rounds_of(f);
   }
   if (const bool in_turn = f.spent.overlap_seconds == 0; in_turn && f.spent.num_device_steps > 0) {
     const double busy = f.spent.device_busy_seconds, launching = f.spent.device_launching_seconds;
@@ -209,13 +249,14 @@ void add_rows(table& t, const std::string& workload, std::span<const arm> arms,
     const prediction expected = predict(a, arms, figures);
     const summary speed_up = summarise(f.speed_ups);
     const shares time = shares_of(f);
+    const auto gain = [](const std::optional<double>& of) { return of ? fixed(*of, 2) : ""; };
     t.add({workload, arms[a].name(), fixed(f.acceptance_rate(), 2), fixed(f.alpha(), 2),
            fixed(f.acceptance_length(), 2), fixed(expected.draft_cost, 3), fixed(expected.verify_cost, 2),
            fixed(expected.speed_up, 2), fixed(speed_up.median, 2),
            fixed(speed_up.interval_from, 2) + "-" + fixed(speed_up.interval_to, 2), fixed(expected.oracle, 2),
            fixed(expected.operations, 2), percent(time.draft), percent(time.verify), percent(time.sample),
            percent(time.rest), f.ready_share() > 0 ? percent(f.ready_share()) : "",
-           expected.overlap_gain ? fixed(*expected.overlap_gain, 2) : "", std::to_string(f.num_different)});
+           gain(expected.overlap_gain), gain(expected.measured_overlap_gain), std::to_string(f.num_different)});
   }
 }
 
@@ -245,8 +286,9 @@ int spec(const spec_options& options) {
   auto runtime = start_local(choice, options.json);
   if (!runtime) return fail(runtime.error());
   const auto arms = arms_of(options);
-  table t({"workload", "drafter/length", "accepted", "alpha", "tokens a round", "c", "V", "predicted",
-           "measured", "95 %", "oracle", "operations", "draft %", "verify %", "sample %", "rest %", "ready %", "gain", "other texts"});
+  table t({"workload",  "drafter/length", "accepted", "alpha",  "tokens a round", "c",          "V",
+           "predicted", "measured",       "95 %",     "oracle", "operations",     "draft %",    "verify %",
+           "sample %",  "rest %",         "ready %",  "gain",   "gained",         "other texts"});
   json::array workloads;
   for (const auto& path : options.workloads)
     for (const auto concurrency : options.concurrency) {

@@ -95,9 +95,10 @@ class Machine:
                 raise CannotMeasure(f"no model: {done.stderr[-200:]}")
         return path
 
-    def prompts(self):
-        path = self.args.work / "prompts.jsonl"
-        path.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in PROMPTS))
+    def prompts(self, count=len(PROMPTS)):
+        path = self.args.work / f"prompts{count}.jsonl"
+        texts = [f"{n} {text}" if n > 0 else text for n in range(-(-count // len(PROMPTS))) for text in PROMPTS]
+        path.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts[:count]))
         return path
 
     def device(self, name=None):
@@ -159,25 +160,37 @@ def draft_stage(machine):
             yield missing(label, f"the device did not make it in one launch; pass by pass {draft['ms_per_token']:.3f} ms a token")
 
 
+def overlap_row(machine, mode, batch, target, drafter):
+    """The gain of `mode`, with one model on each device, beside what the gain model makes of the same rounds' times."""
+    label = f"overlap {mode}, {f'{batch} requests, ' if batch > 1 else ''}target on {target}, drafter on {drafter}"
+    # Of a batch only rounds of all requests count: texts are long enough to read the last prompt beside them.
+    prompts, tokens = (len(PROMPTS), machine.args.tokens) if batch == 1 else (2 * batch, 2 * machine.args.tokens)
+    try:
+        figures = machine.bench("spec", "--model", machine.model("1b", "q4_k", loud=2), "--draft-model",
+                                machine.model("1b", "q4_k", layers=2, loud=2), *machine.device(target), "--draft-device", drafter,
+                                "--drafters", "model", "--lengths", DRAFT_LENGTH, "--overlap", f"off,{mode}", "--concurrency", batch,
+                                "--workload", machine.prompts(prompts), "--max-tokens", tokens)
+    except CannotMeasure as why:
+        return missing(label, str(why))
+    arms = {a.get("overlap"): a for a in figures["workloads"][0]["arms"]}
+    off, beside = arms["off"], arms[mode]
+    if "predicted_overlap_gain" not in beside or "overlap_gain" not in beside:
+        return missing(label, "no rounds in which all requests had a draft")
+    gain = beside["tokens_per_second"]["median"] / off["tokens_per_second"]["median"]
+    if batch > 1:  # tokens a second count prompts, too, and what the last request decodes alone
+        gain = beside["overlap_gain"]
+    expected = beside["predicted_overlap_gain"]
+    ready = f", ready {beside['ready_share']:.2f}" if mode == "ahead" else ""
+    return row(label, round(gain / expected, 3), "of the model's gain", at_least=0.9, at_most=1.1,
+               note=f"gain {gain:.3f}, model {expected:.3f}; accepted {off['acceptance_rate']:.2f}{ready}; "
+                    f"{beside['different_texts']} other texts")
+
+
 def overlap_stage(machine):
     here, there = machine.args.device, machine.args.other_device
     for target, drafter in ((there, here), (here, there)):
-        label = f"overlap ahead, target on {target}, drafter on {drafter}"
-        try:
-            figures = machine.bench("spec", "--model", machine.model("1b", "q4_k", loud=2), "--draft-model",
-                                    machine.model("1b", "q4_k", layers=2, loud=2), *machine.device(target), "--draft-device", drafter,
-                                    "--drafters", "model", "--lengths", DRAFT_LENGTH, "--overlap", "off,ahead", "--workload",
-                                    machine.prompts(), "--max-tokens", machine.args.tokens)
-        except CannotMeasure as why:
-            yield missing(label, str(why))
-            continue
-        arms = {a.get("overlap"): a for a in figures["workloads"][0]["arms"]}
-        off, ahead = arms["off"], arms["ahead"]
-        gain = ahead["tokens_per_second"]["median"] / off["tokens_per_second"]["median"]
-        expected = ahead["predicted_overlap_gain"]
-        yield row(label, round(gain / expected, 3), "of the model's gain", at_least=0.9, at_most=1.1,
-                  note=f"gain {gain:.3f}, model {expected:.3f}; accepted {off['acceptance_rate']:.2f}, ready {ahead['ready_share']:.2f}; "
-                       f"{ahead['different_texts']} other texts")
+        for mode, batch in (("ahead", 1), ("groups", machine.args.batch)):
+            yield overlap_row(machine, mode, batch, target, drafter)
 
 
 def exact_stage(machine):
@@ -282,7 +295,8 @@ def peer_stage(machine):
     machine.ran[-1]["figures"] = theirs
     for name, mine, other in (("plain decoding", plain, theirs["plain"]), ("with the drafter", ours, theirs["assisted"])):
         rate = mine["tokens_per_second"]["median"]
-        yield row(f"{name}, beside transformers", round(rate / other, 2), "times", note=f"{rate:.1f} and {other:.1f} tokens/s")
+        yield row(f"{name}, beside transformers", round(rate / other, 2), "times",
+                  note=f"{rate:.1f} and {other:.1f} tokens/s of transformers {theirs['transformers']}, torch {theirs['torch']}")
 
 
 STAGES = {
@@ -340,6 +354,7 @@ def arguments():
     parser.add_argument("--other-device", default="cpu", help="of the overlap's other side")
     parser.add_argument("--shape", help="of every model, in place of the one asked for: tiny, to try the command")
     parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=8, help="requests that overlap in groups")
     parser.add_argument("--context", type=int, default=256, help="positions before a pass whose cost is measured")
     parser.add_argument("--prompt-tokens", type=int, default=2048)
     parser.add_argument("--repeats", type=int, default=9)

@@ -1,5 +1,6 @@
 """Plain and assisted generation of transformers, greedily, with the weights of two GGUF files of BF16: what figures.py puts beside ours.
-Needs torch and transformers; prints one line of JSON. Files are those of tools/make_synthetic_model.py: of family llama, without scaled angles."""
+Needs torch and transformers (tried with 2.15.0 and 5.23.0, on a CPU); prints one line of JSON. Files are those of
+tools/make_synthetic_model.py: of family llama, without scaled angles, a token a byte of the prompt."""
 import argparse
 import importlib.util
 import json
@@ -13,6 +14,7 @@ import numpy as np
 
 try:
     import torch
+    import transformers
     from transformers import LlamaConfig, LlamaForCausalLM
 except ImportError as missing:
     sys.exit(f"this python has no {missing.name}")
@@ -85,7 +87,8 @@ def model_of(path, device):
     with torch.device("meta"):
         model = LlamaForCausalLM(config).to(torch.bfloat16)
     model.to_empty(device=device)
-    model.model.rotary_emb = type(model.model.rotary_emb)(config=config, device=device)  # angles, which are no weights
+    with torch.device(device):
+        model.model.rotary_emb = type(model.model.rotary_emb)(config=config)  # angles, which are no weights
     model.tie_weights()
     there = model.state_dict()
     for name in file.tensors:
@@ -105,10 +108,12 @@ def main():
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--assistant", type=Path, required=True)
     parser.add_argument("--prompts", type=Path, required=True)
-    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default="auto", help="auto: the GPU if there is one")
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--draft-length", type=int, default=4)
     args = parser.parse_args()
+    if args.device == "auto":
+        args.device = "cuda" if torch.cuda.is_available() else "cpu"
     target, assistant = model_of(args.model, args.device), model_of(args.assistant, args.device)
     assistant.generation_config.num_assistant_tokens = args.draft_length
     assistant.generation_config.num_assistant_tokens_schedule = "constant"
@@ -135,7 +140,8 @@ def main():
     with torch.inference_mode():
         plain = [rate(p) for p in prompts]
         assisted = [rate(p, assistant_model=assistant) for p in prompts]
-    print(json.dumps({"plain": statistics.median(r for _, r in plain), "assisted": statistics.median(r for _, r in assisted),
+    print(json.dumps({"torch": torch.__version__, "transformers": transformers.__version__, "device": args.device,
+                      "plain": statistics.median(r for _, r in plain), "assisted": statistics.median(r for _, r in assisted),
                       "tokens": [out for out, _ in plain], "same": sum(a[0] == b[0] for a, b in zip(plain, assisted))}))
 
 

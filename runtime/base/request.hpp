@@ -76,21 +76,31 @@ constexpr std::string_view name_of(guarantee kept) noexcept {
 enum class length_rule : std::uint8_t { fixed, heuristic, entropy, optimal };
 inline constexpr std::array<std::string_view, 4> length_rule_names{"fixed", "heuristic", "entropy", "optimal"};
 
-/// What a drafter with a stream of its own does while the round before is verified (design, section 3;
+/// What a drafter with a stream of its own does for a request while its round before is verified (design, section 3;
 /// runtime/scheduling/foreseen_drafts.hpp).
 enum class foresight : std::uint8_t {
   off,      ///< waits for the verdict
   ahead,    ///< goes on from the outcome that everything is accepted
   outcomes, ///< goes on from several outcomes
 };
-inline constexpr std::array<std::string_view, 3> foresight_names{"off", "ahead", "outcomes"};
+
+/// How a request's drafts are to overlap with verification (docs/overlap.md).
+enum class overlap_wish : std::uint8_t { off, groups, ahead, outcomes };
+inline constexpr std::array<std::string_view, 4> overlap_wish_names{"off", "groups", "ahead", "outcomes"};
+
+/// What of it concerns the request's own drafts: groups draft for each other's requests.
+constexpr foresight foresight_of(overlap_wish wish) noexcept {
+  return wish == overlap_wish::ahead      ? foresight::ahead
+         : wish == overlap_wish::outcomes ? foresight::outcomes
+                                          : foresight::off;
+}
 
 /// Which drafter proposes, how far ahead, and what is kept of it.
 struct speculation_params {
   std::string drafter = "default";     ///< a configured drafter's name, "none", or "default" (the model's)
   std::optional<std::uint32_t> draft_length = {}; ///< tokens per round; none = the drafter's default
   std::optional<paceline::length_rule> length_rule = {}; ///< none = the drafter's own
-  std::optional<foresight> overlap = {}; ///< none = as the engine chooses
+  std::optional<overlap_wish> overlap = {}; ///< none = as the engine chooses
   verification_rule rule = verification_rule::coupled;
   float lenience = 0.5F; ///< (0, 1], rule `lenient`: no token becomes likelier than its probability over this
   float epsilon = 0.09F; ///< (0, 1], rule `typical`: probability that always suffices

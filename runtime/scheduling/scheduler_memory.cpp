@@ -42,6 +42,7 @@ decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
       r->decoding = false;
       r->order = next_order_++;
       r->group = choose_group(*r);
+      num_groups_ = std::max(num_groups_, r->group.value + 1);
       counters_.cached_prompt_tokens += event.num_cached;
       ++counters_.num_admitted;
       std::erase(queue_, event.request);
@@ -223,8 +224,9 @@ std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions,
 std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
   if (r.beam_width != 0) return 0;
   const auto wish = r.target->request().speculation.overlap;
-  const bool outcomes = wish ? *wish == foresight::outcomes
-                             : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
+  const bool outcomes =
+      wish ? *wish == overlap_wish::outcomes
+           : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
   const auto length = by_worker(r) ? r.draft_length : options_.drafters[r.worker].default_draft_length;
   return outcomes && r.group == group_id{0} ? spare_blocks(length, options_.num_guesses, options_.block_size) : 0;
 }

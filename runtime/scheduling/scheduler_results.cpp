@@ -152,6 +152,7 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
     const auto now = static_cast<double>(spent.duration.count()) / spent.num_levels;
     step += (step == 0 ? 1.0 : 0.1) * (now - step);
   }
+  count_drafted_round(result);
   ++counters_.num_decoding_rounds;
   if (result.num_rows > 0) {
     auto& by_rows = counters_.decoding_by_rows; // a round has at most so many requests, each with a draft
@@ -162,6 +163,18 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
   counters_.decoding.draft += result.times.draft;
   counters_.decoding.pass += result.times.pass;
   counters_.decoding.decide += result.times.decide;
+}
+
+void scheduler_state::count_drafted_round(const round_result& result) {
+  if (result.drafting.size() != 1) return;
+  const auto& draft = result.drafting.front();
+  if (draft.catching_up || draft.num_drafted == 0 || draft.num_drafted != result.items.size()) return;
+  auto& all = counters_.drafted_by_requests;
+  if (all.size() < draft.num_drafted) all.resize(draft.num_drafted);
+  auto& same = all[draft.num_drafted - 1];
+  ++same.num;
+  same.verification += result.duration;
+  same.drafting += draft.duration;
 }
 
 void scheduler_state::count_speculation(const item_result& item) {

@@ -175,14 +175,21 @@ std::uint32_t scheduler_state::prompt_row_budget(group_id group) const {
 }
 
 group_id scheduler_state::choose_group(const record& r) const {
-  if (options_.groups == scheduler_options::grouping::one || !options_.drafters[r.drafter].worker) return group_id{0};
-  if (options_.groups == scheduler_options::grouping::measured && !groups_pay(r)) return group_id{0};
+  if (!options_.drafters[r.drafter].worker) return group_id{0};
+  using grouping = scheduler_options::grouping;
+  const auto wish = r.target->request().speculation.overlap;
+  const bool alternate =
+      wish ? *wish == overlap_wish::groups
+           : options_.groups == grouping::two || (options_.groups == grouping::measured && groups_pay(r));
+  if (!alternate) return group_id{0};
   return num_in_group(group_id{0}) <= num_in_group(group_id{1}) ? group_id{0} : group_id{1};
 }
 
 /// How `r` overlaps in a round planned now. Two groups overlap with each other.
 foresight scheduler_state::overlap_of(const record& r) const {
-  return both_groups() ? foresight::off : r.target->request().speculation.overlap.value_or(overlap_.mode());
+  if (both_groups()) return foresight::off;
+  const auto wish = r.target->request().speculation.overlap;
+  return wish ? foresight_of(*wish) : overlap_.mode();
 }
 
 /// Whether two groups would be faster by the times measured so far. Half a batch is taken to be drafted for in the time
@@ -192,7 +199,8 @@ bool scheduler_state::groups_pay(const record& r) const {
   const auto rows = num_requests * (r.draft_length + 1);
   const double draft = draft_step_[r.drafter] * r.draft_length;
   if (num_requests < 2 || draft == 0 || !pass_costs_.seen_lately(rows)) return false;
-  return speculation::groups_gain(pass_costs_.time(rows), pass_costs_.time((rows + 1) / 2), draft) > overlap_choice::least_gain;
+  const double all = pass_costs_.time(rows), half = pass_costs_.time((rows + 1) / 2);
+  return speculation::groups_gain({all, draft}, {half, draft}, {half, draft}) > overlap_choice::least_gain;
 }
 
 } // namespace paceline::scheduling

@@ -111,8 +111,7 @@ decisions scheduler_state::on_tick(time_point now) {
 
 void scheduler_state::pump(decisions& out, time_point now) {
   if (device_lost()) return;
-  const std::uint32_t num_groups = options_.groups == scheduler_options::grouping::one ? 1 : 2;
-  for (std::uint32_t g = 0; g < num_groups; ++g)
+  for (std::uint32_t g = 0; g < num_groups_; ++g)
     while (in_flight(group_id{g}) < depth(group_id{g})) {
       const auto before = out.rounds.size();
       compose(group_id{g}, out, now);

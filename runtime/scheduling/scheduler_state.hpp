@@ -81,6 +81,12 @@ struct scheduler_counters {
     std::chrono::nanoseconds duration{}; ///< of pass and decisions
   };
   std::vector<passes> decoding_by_rows; ///< [rows - 1]: the same, by the pass's size; V(T)
+  struct drafted_rounds {
+    std::uint64_t num = 0;
+    std::chrono::nanoseconds verification{}, drafting{}; ///< of the rounds' programs on their streams
+  };
+  /// [requests - 1]: of those, rounds in which one worker drafted for every request, after the verdict.
+  std::vector<drafted_rounds> drafted_by_requests;
   std::chrono::nanoseconds prompts{};    ///< of the other rounds
 };
 
@@ -265,6 +271,7 @@ class scheduler_state {
   void watch_rounds(decisions& out, time_point now);
   void settle_item(record& r, const item_result& item, decisions& out);
   void count_time(const round_result& result, std::uint32_t num_prompt_rows);
+  void count_drafted_round(const round_result& result);
   void watch_period(const flight& f, const round_result& result, std::uint32_t num_prompt_rows, time_point now);
   void count_speculation(const item_result& item);
 
@@ -284,6 +291,7 @@ class scheduler_state {
   std::uint64_t next_round_ = 1;
   std::uint64_t next_order_ = 1;
   std::uint64_t next_ticket_ = 1;
+  std::uint32_t num_groups_ = 1; ///< 2 once a request was put into the second
   bool draining_ = false;
   bool admission_blocked_ = false; ///< the pool refused the head of the queue
   /// The pool refused something since a request ended last: draft trees do without what a chain does not

@@ -15,7 +15,7 @@ struct overlap_run {
   time_point end;
 };
 
-overlap_run run_with(std::uint32_t num_partitions, bool two_groups) {
+overlap_run run_with(std::uint32_t num_partitions, bool two_groups, std::optional<overlap_wish> wish = {}) {
   virtual_clock* time = nullptr;
   simulation_options options;
   options.target = small_target();
@@ -26,7 +26,11 @@ overlap_run run_with(std::uint32_t num_partitions, bool two_groups) {
   drafters.push_back({std::make_unique<slow_drafter>(std::move(inner), time, std::chrono::microseconds(700)), 3, 1});
   simulation sim(options, std::move(drafters));
   time = &sim.device().time();
-  for (std::uint32_t n = 0; n < 4; ++n) sim.submit(request_number(n, 0.0F), 1);
+  for (std::uint32_t n = 0; n < 4; ++n) {
+    auto request = request_number(n, 0.0F);
+    request.speculation.overlap = wish;
+    sim.submit(std::move(request), 1);
+  }
   EXPECT_TRUE(sim.run());
   overlap_run out;
   out.spans = sim.device().spans();
@@ -48,6 +52,12 @@ TEST(overlap, drafting_the_next_group_runs_while_the_current_one_is_verified) {
   for (const auto& s : groups.spans)
     if (s.label == "draft") drafting += s.end - s.begin;
   EXPECT_GT(groups.both, drafting / 2);
+}
+
+TEST(overlap, what_a_request_says_of_groups_comes_before_what_the_engine_does) {
+  EXPECT_EQ(run_with(2, false, overlap_wish::groups).end, run_with(2, true).end);
+  EXPECT_EQ(run_with(2, true, overlap_wish::off).end, run_with(2, false).end);
+  EXPECT_NE(run_with(2, true).end, run_with(2, false).end);
 }
 
 TEST(overlap, one_pool_of_cores_computes_one_thing_at_a_time_in_order) {
@@ -158,6 +168,93 @@ TEST(overlap, drafting_ahead_gains_what_the_model_says) {
   const double measured = static_cast<double>(off.time.count()) / static_cast<double>(ahead.time.count());
   const double predicted = speculation::overlap_gain(3.4, 3, 3.4, 4, 1);
   EXPECT_NEAR(measured, predicted, 0.03 * predicted);
+}
+
+/// In microseconds: of a pass and each of its rows, of a draft's level and each request in it.
+struct device_costs {
+  std::uint32_t pass, row, level, level_each;
+};
+
+struct batch_run {
+  std::vector<std::vector<token_id>> tokens;
+  std::chrono::nanoseconds time{};
+  std::vector<scheduling::scheduler_counters::drafted_rounds> rounds; ///< [requests - 1]
+  speculation::round_cost cost_of(std::uint32_t num_requests) const {
+    const auto& same = rounds.at(num_requests - 1);
+    const auto num = static_cast<double>(same.num);
+    return {static_cast<double>(same.verification.count()) / num,
+            static_cast<double>(same.drafting.count()) / num};
+  }
+};
+
+constexpr std::uint32_t batch_draft_length = 3;
+
+/// Requests of equal length, all of whose draft tokens are right, with a drafter on a partition of its own.
+batch_run run_batch(overlap_wish overlap, std::uint32_t num_requests, device_costs costs) {
+  virtual_clock* time = nullptr;
+  simulation_options options;
+  options.target = small_target();
+  options.num_partitions = 2;
+  options.num_blocks = 8192;
+  options.context_length = 4096;
+  options.target_cost = [costs](std::uint64_t rows) {
+    return std::chrono::microseconds(costs.pass + costs.row * rows);
+  };
+  auto inner = placed(drafter_called("always_right", small_target()), speculation::placement::worker);
+  std::vector<simulated_drafter> drafters;
+  drafters.push_back(
+      {std::make_unique<slow_drafter>(std::move(inner), time, std::chrono::microseconds(costs.level),
+                                      std::chrono::microseconds(costs.level_each)),
+       batch_draft_length, 1});
+  simulation sim(options, std::move(drafters));
+  time = &sim.device().time();
+  const auto begin = time->now();
+  for (std::uint32_t n = 0; n < num_requests; ++n) {
+    auto request = request_number(n, 0);
+    request.stop.max_tokens = 401;
+    request.speculation.overlap = overlap;
+    sim.submit(std::move(request), 1);
+  }
+  EXPECT_TRUE(sim.run());
+  batch_run out;
+  out.time = time->now() - begin;
+  for (std::uint32_t n = 0; n < num_requests; ++n) out.tokens.push_back(sim.client(n).tokens);
+  out.rounds = sim.scheduler().counters().drafted_by_requests;
+  return out;
+}
+
+TEST(overlap, drafting_in_groups_gains_what_the_model_says) {
+  // Passes bound by reading weights, by their rows, and by both; drafts that are cheap, as long as a pass,
+  // and longer.
+  std::uint32_t num_gains = 0, num_losses = 0;
+  for (const auto& [pass, row] : {std::pair{3000U, 20U}, {100U, 400U}, {1500U, 150U}})
+    for (const std::uint32_t num_requests : {2U, 3U, 4U, 8U})
+      for (const double share : {0.1, 0.5, 1.0, 2.0})
+        for (const bool each : {false, true}) {
+          const auto verify = pass + row * num_requests * (batch_draft_length + 1);
+          const auto level = static_cast<std::uint32_t>(share * verify / batch_draft_length);
+          const device_costs costs{pass, row, each ? level / 4 : level,
+                                   each ? 3 * level / (4 * num_requests) : 0};
+          SCOPED_TRACE(::testing::Message() << "pass " << pass << " us and " << row << " a row, "
+                                            << num_requests << " requests, draft " << share << " of a pass, "
+                                            << (each ? "by requests" : "whatever the requests"));
+          const auto off = run_batch(overlap_wish::off, num_requests, costs);
+          const auto groups = run_batch(overlap_wish::groups, num_requests, costs);
+          ASSERT_EQ(groups.tokens, off.tokens);
+          const auto all = off.cost_of(num_requests);
+          EXPECT_NEAR(all.verify, 1e3 * verify, 1);
+          EXPECT_NEAR(all.draft, 1e3 * batch_draft_length * (costs.level + num_requests * costs.level_each),
+                      1);
+          const double predicted = speculation::groups_gain(
+              all, groups.cost_of(num_requests - num_requests / 2), groups.cost_of(num_requests / 2));
+          const double measured =
+              static_cast<double>(off.time.count()) / static_cast<double>(groups.time.count());
+          EXPECT_NEAR(measured, predicted, 0.03 * predicted);
+          num_gains += measured > 1.1 ? 1 : 0;
+          num_losses += measured < 0.9 ? 1 : 0;
+        }
+  EXPECT_GT(num_gains, 10U);
+  EXPECT_GT(num_losses, 10U) << "where passes over half the rows take as long";
 }
 
 TEST(overlap, auto_is_as_fast_as_the_best_mode) { // trials included, over some 600 rounds and more

@@ -81,11 +81,12 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
   return speculation::drafter_registry::with_built_in().make(parts).value();
 }
 
-/// A drafter whose drafting takes virtual time, `cost` a level.
+/// A drafter whose drafting takes virtual time: `cost` a level, and `cost_each` for each request that it drafts for.
 class slow_drafter final : public speculation::drafter {
 public:
-  slow_drafter(std::unique_ptr<speculation::drafter> inner, virtual_clock*& time, std::chrono::nanoseconds cost)
-      : inner_(std::move(inner)), time_(time), cost_(cost) {}
+  slow_drafter(std::unique_ptr<speculation::drafter> inner, virtual_clock*& time, std::chrono::nanoseconds cost,
+               std::chrono::nanoseconds cost_each = {})
+      : inner_(std::move(inner)), time_(time), cost_(cost), cost_each_(cost_each) {}
   const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
   std::unique_ptr<speculation::drafter_session> open(request_id r) override { return inner_->open(r); }
   const model::language_model* own_model() const noexcept override { return inner_->own_model(); }
@@ -95,13 +96,14 @@ public:
     std::uint32_t num_levels = 0;
     for (const auto& task : tasks) num_levels = std::max(num_levels, task.draft_length);
     inner_->propose(ops, kv, tasks);
-    time_->spend(cost_ * num_levels);
+    time_->spend((cost_ + cost_each_ * tasks.size()) * num_levels);
   }
 
 private:
   std::unique_ptr<speculation::drafter> inner_;
   virtual_clock*& time_;
   std::chrono::nanoseconds cost_;
+  std::chrono::nanoseconds cost_each_;
 };
 
 } // namespace paceline::test

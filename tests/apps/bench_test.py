@@ -103,6 +103,19 @@ def test_spec_drafts_on_another_device_ahead_of_the_verdict(tiny_model, tmp_path
     assert elsewhere.returncode == 69 and "cuda:9" in elsewhere.stderr
 
 
+def test_spec_sets_the_gain_of_groups_beside_its_model(tiny_model, tmp_path):
+    workload = tmp_path / "prompts.jsonl"
+    workload.write_text("".join(json.dumps({"prompt": f"{i} pears"}) + "\n" for i in range(5)))  # the last one is alone
+    figures = report("spec", "--model", tiny_model, "--draft-model", tiny_model, "--drafters", "model", "--lengths", 2, "--overlap",
+                     "off,groups", "--workload", workload, "--concurrency", "4,1", "--max-tokens", 24, "--threads", 1)
+    together, alone = (w["arms"][1:] for w in figures["workloads"])
+    off, groups = together
+    assert off["different_texts"] == groups["different_texts"] == 0 and groups["overlap"] == "groups"
+    assert groups["predicted_overlap_gain"] > 0 and "predicted_overlap_gain" not in off
+    assert abs(groups["overlap_gain"] - off["round_seconds"] / groups["round_seconds"]) < 1e-9
+    assert "predicted_overlap_gain" not in alone[1]  # one request makes no two groups
+
+
 def test_no_setting_drafts_from_what_another_wrote(tmp_path):
     workload = tmp_path / "prompts.jsonl"
     workload.write_text("".join(json.dumps({"prompt": f"{i} apples and {i + 7} pears"}) + "\n" for i in range(4)))

@@ -61,6 +61,8 @@ def test_what_cannot_be_measured_says_why(tmp_path):
     rows = measured(tmp_path, "accuracy,peer", "--device", "cpu", "--tokens", 8)
     assert "no --model" in rows["accuracy"][0]["note"]
     assert rows["peer"][0]["verdict"] == "told" and rows["peer"][0]["measured"] > 0
+    if importlib.util.find_spec("torch") is None:
+        assert rows["peer"][-1]["verdict"] == "not measured" and "torch" in rows["peer"][-1]["note"]
     without = tmp_path / "without"
     without.write_text("#!/bin/sh\necho 'x_test.cpp:1: Skipped'\necho 'this machine has no GPU'\necho '[  PASSED  ] 4 tests.'\n")
     without.chmod(0o755)
@@ -77,15 +79,25 @@ def emulated():
 
 
 def test_what_only_a_gpu_has_is_measured_on_an_emulated_one(tmp_path, emulated):
-    rows = measured(tmp_path, "1b,draft,overlap", *emulated, "--tokens", 6)
+    rows = measured(tmp_path, "1b,draft", *emulated, "--tokens", 6)
     decode, idle = rows["1b"]
     assert decode["measured"] > 0 and "the device reads" in decode["note"]
     assert idle["verdict"] in ("pass", "short") and 0 < idle["measured"] <= 100
     assert all("in one launch" in r["note"] for r in rows["draft"])
-    there, back = rows["overlap"]
-    assert "target on cpu, drafter on cuda:0" in there["what"] and "target on cuda:0, drafter on cpu" in back["what"]
-    for r in (there, back):
+
+
+def test_overlap_is_measured_with_two_devices_either_way_round(tmp_path, emulated):
+    rows = measured(tmp_path, "overlap", *emulated, "--tokens", 16, "--batch", 2)["overlap"]
+    here, there = "target on cuda:0, drafter on cpu", "target on cpu, drafter on cuda:0"
+    assert [r["what"] for r in rows] == [f"overlap {mode}, {where}" for where in (there, here) for mode in ("ahead", "groups, 2 requests")]
+    # The emulation reads prompts so slowly that a target's first request may end before another one begins.
+    if rows[-1]["verdict"] == "not measured":
+        assert "no rounds" in rows.pop()["note"]
+    for r in rows:
         assert r["measured"] > 0 and r["bound"] == "0.9 to 1.1" and " 0 other texts" in r["note"]
+    # Of groups the first rounds do not count: of a short text nothing is left.
+    short = measured(tmp_path / "short", "overlap", "--device", "cpu", "--tokens", 3)["overlap"]
+    assert verdicts(short)[1::2] == ["not measured"] * 2 and "no rounds" in short[1]["note"]
 
 
 def test_parity_counts_what_the_tests_say(tmp_path):

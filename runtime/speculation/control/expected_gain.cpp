@@ -97,9 +97,10 @@ double overlap_gain(double verify, double draft, double verify_beside, double dr
   return beside > 0 ? (verify + draft + gap) / beside : 1;
 }
 
-double groups_gain(double verify_all, double verify_half, double draft) noexcept {
-  const double beside = 2 * std::max(verify_half, draft);
-  return beside > 0 ? (verify_all + draft) / beside : 1;
+double groups_gain(round_cost all, round_cost first, round_cost last, double gap) noexcept {
+  const double beside = std::max({first.verify + last.verify, first.draft + last.draft,
+                                  first.verify + first.draft + gap, last.verify + last.draft + gap});
+  return beside > 0 ? (all.verify + all.draft + gap) / beside : 1;
 }
 
 } // namespace paceline::speculation

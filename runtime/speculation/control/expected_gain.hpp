@@ -57,7 +57,19 @@ double oracle_speed_up(std::span<const std::uint64_t> histogram, double draft_co
 double overlap_gain(double verify, double draft, double verify_beside, double draft_beside, double ready,
                     double gap = 0) noexcept;
 
-/// Factor by which two groups, one drafted for while the other is verified, are faster than one group of all requests.
-double groups_gain(double verify_all, double verify_half, double draft) noexcept;
+/// Times of a round, in any unit: of a pass of the target and of a whole draft.
+struct round_cost {
+  double verify = 0, draft = 0;
+};
+
+/// Factor by which two groups, one drafted for while the other is verified, are faster than one group of all
+/// requests:
+///   all         = a round of all requests, one thing after the other;
+///   first, last = rounds of the two groups, each while the other group has its turn;
+///   gap         = of a round, when neither computes for its requests.
+/// Each group has one round in the time that either stream needs for both, and no group is faster than it
+/// would be alone. Below 1 where passes over half the requests take much more than half as long: weights are
+/// read twice.
+double groups_gain(round_cost all, round_cost first, round_cost last, double gap = 0) noexcept;
 
 } // namespace paceline::speculation

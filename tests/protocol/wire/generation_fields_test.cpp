@@ -116,6 +116,14 @@ TEST(generation_fields, speculation_chooses_drafter_length_and_rule) {
   EXPECT_EQ(parse(R"("speculation":{"draft_length":0})").failure().param, "speculation.draft_length");
   EXPECT_EQ(parse(R"("speculation":{"draft_length":64})").failure().param, "speculation.draft_length");
   EXPECT_EQ(parse(R"("speculation":{"rule":"lucky"})").failure().param, "speculation.rule");
+  for (const auto mode :
+       {overlap_wish::off, overlap_wish::groups, overlap_wish::ahead, overlap_wish::outcomes}) {
+    const std::string name(overlap_wish_names[static_cast<std::size_t>(mode)]);
+    EXPECT_EQ(parse(R"("speculation":{"overlap":")" + name + R"("})")->fields.speculation.overlap, mode)
+        << name;
+  }
+  EXPECT_EQ(parse(R"("speculation":{"overlap":"auto"})").failure().param, "speculation.overlap")
+      << "is said by saying nothing";
 }
 
 TEST(generation_fields, lossy_rules_and_their_parameters_are_asked_for_together) {

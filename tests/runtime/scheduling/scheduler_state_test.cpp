@@ -99,6 +99,37 @@ TEST(scheduler_state_test, a_lost_round_tells_the_drafter_of_its_new_memory_agai
   EXPECT_TRUE(again.rounds[0].items.at(0).drafter_restart);
 }
 
+TEST(scheduler_state_test, counts_rounds_in_which_a_worker_drafted_for_all_after_the_verdict) {
+  scheduler_state state(small_options());
+  const auto asked = last<acquire_command>(state.submit(make_sequence(first_request, 8, 40), 1, 100, start));
+  ASSERT_TRUE(asked);
+  auto planned = state.on_lease(grant(first_request, 0, asked->ticket, 16), start).rounds;
+  std::uint32_t length = 8;
+  const auto report = [&](std::uint32_t num_rows, std::vector<draft_time> drafting) {
+    ASSERT_FALSE(planned.empty());
+    auto result = done(planned.front(), num_rows, ++length);
+    result.duration = std::chrono::nanoseconds(100);
+    result.drafting = std::move(drafting);
+    planned.erase(planned.begin());
+    for (auto& next : state.on_round_done(result, start).rounds) planned.push_back(std::move(next));
+  };
+  const auto draft = [](std::uint32_t num_drafted, bool catching_up) {
+    return draft_time{1, 3, std::chrono::nanoseconds(30), 0, 0, num_drafted, catching_up};
+  };
+  report(8, {draft(1, false)}); // a prompt
+  report(4, {draft(1, true)});  // the drafter read it
+  report(4, {draft(0, false)}); // its draft was ready
+  report(4, {});
+  report(4, {draft(1, false), draft(1, false)}); // whose time was it?
+  report(4, {draft(1, false)});
+  report(4, {draft(1, false)});
+  const auto& counted = state.counters().drafted_by_requests;
+  ASSERT_EQ(counted.size(), 1U);
+  EXPECT_EQ(counted[0].num, 2U);
+  EXPECT_EQ(counted[0].verification.count(), 200);
+  EXPECT_EQ(counted[0].drafting.count(), 60);
+}
+
 /// A scheduler whose drafter proposes three siblings a level, with one request about to decode.
 class tree_scheduling : public testing::Test {
  protected:

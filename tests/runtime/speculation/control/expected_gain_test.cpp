@@ -57,6 +57,19 @@ TEST(expected_gain, agrees_with_the_closed_form_and_has_its_limits) {
   EXPECT_DOUBLE_EQ(operations_factor(0.5, 1, 0.5), 2.5 / 1.5);
 }
 
+TEST(expected_gain, of_two_groups_is_what_their_streams_leave) {
+  EXPECT_DOUBLE_EQ(groups_gain({8, 4}, {4, 4}, {4, 4}), 12.0 / 8.0) << "passes by rows: drafts are hidden";
+  EXPECT_DOUBLE_EQ(groups_gain({8, 2}, {8, 2}, {8, 2}), 10.0 / 16.0) << "weights are read twice";
+  EXPECT_DOUBLE_EQ(groups_gain({8, 6}, {3, 5}, {3, 4}), 14.0 / 9.0)
+      << "the drafter's stream is the longer one";
+  EXPECT_DOUBLE_EQ(groups_gain({9, 4}, {6, 4}, {3, 4}), 13.0 / 10.0)
+      << "neither stream is full: the larger group decides";
+  EXPECT_DOUBLE_EQ(groups_gain({9, 4}, {3, 4}, {6, 4}), 13.0 / 10.0) << "whichever it is";
+  EXPECT_DOUBLE_EQ(groups_gain({8, 4}, {4, 4}, {4, 4}, 1), 13.0 / 9.0) << "the gap is a group's own";
+  EXPECT_DOUBLE_EQ(groups_gain({8, 4}, {8, 1}, {8, 1}, 1), 13.0 / 16.0) << "the other group fills it";
+  EXPECT_EQ(groups_gain({}, {}, {}), 1);
+}
+
 /// Acceptance of a rule over rounds with one target row and one draft row, whatever the context.
 struct measured {
   double by_counting = 0;
