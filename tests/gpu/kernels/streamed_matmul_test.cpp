@@ -59,6 +59,16 @@ TEST_F(streamed_matmul, keeps_to_the_bounds_for_several_blocks_of_rows_and_split
       expect_near(random_tensor(tensor_type::q4_0, 130, num_cols, random_), rows(2, num_cols)));
 }
 
+/// Slots of tiles and headers come round several times.
+TEST_F(streamed_matmul, keeps_to_the_bounds_where_a_split_is_much_longer_than_what_is_under_way) {
+  const std::uint32_t num_cols = 1025 * split_cols; // five units a split
+  ASSERT_EQ(split_columns(3, num_cols).tiles_of_split, 20U);
+  for (const tensor_type type : streamed_types) {
+    ASSERT_LT(2 * streamed_layout_of(type).stages, 20U);
+    ASSERT_NO_FATAL_FAILURE(expect_near(random_tensor(type, 3, num_cols, random_), rows(2, num_cols)));
+  }
+}
+
 TEST_F(streamed_matmul, the_rounding_of_activations_is_all_that_sets_it_apart_from_float32) {
   for (const tensor_type type : streamed_types) {
     const stored_tensor tensor = random_tensor(type, 33, 512, random_);
