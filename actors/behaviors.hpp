@@ -18,8 +18,8 @@
 #include <memory>
 #include <unordered_map>
 
-/// The behaviours: each decodes a message, calls the state machine, sends what it decided. The state machines belong to
-/// the engine and outlive the actors, so a restarted actor goes on where the one before was.
+/// The behaviours: each decodes a message, calls the state machine, sends what it decided. The state machines
+/// belong to the engine and outlive the actors, so a restarted actor goes on where the one before was.
 namespace paceline::actors {
 
 /// Counts what one actor does, for metrics; kept over restarts.
@@ -44,9 +44,10 @@ struct scheduler_shell {
   protocol::fan_out_actor fan_out;
   bool ticking = false;
 };
-protocol::scheduler_actor::behavior_type scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_shell> self,
-                                                   scheduling::scheduler_state* state, const clock* time,
-                                                   std::uint32_t model, std::shared_ptr<actor_meter> meter);
+protocol::scheduler_actor::behavior_type
+scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_shell> self,
+          scheduling::scheduler_state* state, const clock* time, std::uint32_t model,
+          std::shared_ptr<actor_meter> meter);
 
 struct kv_pool_shell {
   kv_pool_shell() = default;
@@ -64,8 +65,9 @@ struct verifier_shell {
   std::vector<caf::strong_actor_ptr> draft_workers;
 };
 protocol::target_verifier_actor::behavior_type
-target_verifier(protocol::target_verifier_actor::stateful_pointer<verifier_shell> self, target_verifier_state* state,
-                protocol::link_command peers, std::shared_ptr<actor_meter> meter);
+target_verifier(protocol::target_verifier_actor::stateful_pointer<verifier_shell> self,
+                target_verifier_state* state, protocol::link_command peers,
+                std::shared_ptr<actor_meter> meter);
 
 struct draft_worker_shell {
   draft_worker_shell() = default;
@@ -79,7 +81,8 @@ draft_worker(protocol::draft_worker_actor::stateful_pointer<draft_worker_shell> 
 struct fan_out_shell {
   fan_out_shell() = default;
   static inline const char* name = "fan_out";
-  std::unordered_map<std::uint32_t, protocol::resubmit_event> schedulers; ///< by model: where it is since its restart
+  std::unordered_map<std::uint32_t, protocol::resubmit_event>
+      schedulers; ///< by model: where it is since its restart
 };
 /// Sessions by request; owned by the engine.
 using session_table = std::unordered_map<request_id, caf::strong_actor_ptr>;
@@ -92,8 +95,9 @@ struct session_client {
   std::uint32_t model = 0;
   std::uint32_t drafter = 0;
   std::uint64_t credit = 0;
-  std::function<void(const token_event&)> sink; ///< called on an actor thread; the last call has finish != none
-  std::function<void()> ended;                  ///< called once, when the session is over
+  std::function<void(const token_event&)>
+      sink;                    ///< called on an actor thread; the last call has finish != none
+  std::function<void()> ended; ///< called once, when the session is over
 };
 struct session_shell {
   session_shell() = default;

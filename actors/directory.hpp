@@ -11,12 +11,12 @@
 
 namespace paceline::actors {
 
-/// Where the actors are now, for those outside the actor system. Thread-safe. Written by the supervisor; emptied before
-/// the actor system ends, for a handle that outlives it would keep it from ending.
+/// Where the actors are now, for those outside the actor system. Thread-safe. Written by the supervisor;
+/// emptied before the actor system ends, for a handle that outlives it would keep it from ending.
 class directory {
-public:
+ public:
   struct entry {
-    std::string name;        ///< "scheduler/smollm2"
+    std::string name; ///< "scheduler/smollm2"
     caf::strong_actor_ptr address;
     std::shared_ptr<actor_meter> meter;
   };
@@ -58,10 +58,11 @@ public:
   }
   bool healthy() const {
     std::lock_guard lock(mutex_);
-    return healthy_ && std::ranges::none_of(entries_, [](const auto& e) { return e.second.meter && e.second.meter->failing; });
+    return healthy_ && std::ranges::none_of(
+                           entries_, [](const auto& e) { return e.second.meter && e.second.meter->failing; });
   }
 
-private:
+ private:
   mutable std::mutex mutex_;
   std::map<std::string, entry> entries_;
   bool healthy_ = true;

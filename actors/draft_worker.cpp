@@ -15,7 +15,9 @@ draft_worker_actor::behavior_type draft_worker(draft_worker_actor::stateful_poin
         meter->take(self->mailbox().size());
         auto drafts = std::make_shared<scheduling::draft_batch>();
         drafts->pool = pool;
-        const auto ahead = [&](const auto& item) { return item.worker == drafter && item.ahead != foresight::off; };
+        const auto ahead = [&](const auto& item) {
+          return item.worker == drafter && item.ahead != foresight::off;
+        };
         if (std::ranges::any_of(m.plan->items, ahead) && !m.after.passed())
           stream->submit("ahead", {}, [runner, plan = m.plan, verdict = m.after](device::ops& ops) {
             runner->run_ahead(ops, *plan, verdict);

@@ -4,10 +4,11 @@ namespace paceline::actors {
 
 using namespace protocol; // the messages
 
-fan_out_actor::behavior_type fan_out(fan_out_actor::stateful_pointer<fan_out_shell> self, session_table* sessions,
-                                     std::shared_ptr<actor_meter> meter) {
+fan_out_actor::behavior_type fan_out(fan_out_actor::stateful_pointer<fan_out_shell> self,
+                                     session_table* sessions, std::shared_ptr<actor_meter> meter) {
   self->set_exit_handler([=](const caf::exit_msg& message) { // the engine ends: so do its sessions
-    for (const auto& [request, session] : *sessions) self->send_exit(caf::actor_cast<session_actor>(session), message.reason);
+    for (const auto& [request, session] : *sessions)
+      self->send_exit(caf::actor_cast<session_actor>(session), message.reason);
     sessions->clear();
     self->quit(message.reason);
   });
@@ -15,7 +16,8 @@ fan_out_actor::behavior_type fan_out(fan_out_actor::stateful_pointer<fan_out_she
       [=](const register_command& m) {
         sessions->insert_or_assign(m.request, m.session);
         // It may have been given the handle of a scheduler that died before this registration.
-        for (const auto& [model, news] : self->state.schedulers) self->send(caf::actor_cast<session_actor>(m.session), news);
+        for (const auto& [model, news] : self->state.schedulers)
+          self->send(caf::actor_cast<session_actor>(m.session), news);
       },
       [=](const event_batch& m) {
         meter->take(self->mailbox().size());
@@ -29,7 +31,8 @@ fan_out_actor::behavior_type fan_out(fan_out_actor::stateful_pointer<fan_out_she
       },
       [=](const resubmit_event& m) {
         self->state.schedulers[m.model] = m;
-        for (const auto& [request, session] : *sessions) self->send(caf::actor_cast<session_actor>(session), m);
+        for (const auto& [request, session] : *sessions)
+          self->send(caf::actor_cast<session_actor>(session), m);
       },
   };
 }

@@ -8,8 +8,8 @@ namespace paceline::actors {
 
 using namespace protocol; // the messages
 
-kv_pool_actor::behavior_type kv_pool(kv_pool_actor::stateful_pointer<kv_pool_shell> self, kv_pool_state* state,
-                                     std::shared_ptr<actor_meter> meter) {
+kv_pool_actor::behavior_type kv_pool(kv_pool_actor::stateful_pointer<kv_pool_shell> self,
+                                     kv_pool_state* state, std::shared_ptr<actor_meter> meter) {
   const auto broken = state->check_invariants();
   PACELINE_CHECK(broken.empty(), broken);
   return {
@@ -22,7 +22,8 @@ kv_pool_actor::behavior_type kv_pool(kv_pool_actor::stateful_pointer<kv_pool_she
         if (!answers.leases.empty() || freed)
           self->send(schedulers[m.model], lease_batch_event{std::move(answers.leases), freed});
         for (auto other : answers.freed_models) // blocks of one model's requests may serve another model's
-          if (other != m.model && schedulers.contains(other)) self->send(schedulers[other], lease_batch_event{{}, true});
+          if (other != m.model && schedulers.contains(other))
+            self->send(schedulers[other], lease_batch_event{{}, true});
       },
       [=](const pool_question& m) -> pool_answer {
         pool_answer answer;

@@ -43,7 +43,8 @@ bool kv_pool_state::apply(std::uint32_t model, const commit_command& command, an
 
 bool kv_pool_state::apply(std::uint32_t model, const rollback_command& command, answers&) {
   auto* t = find(model, command.pool, command.request);
-  return t && manager_->rollback(t->key, command.num_positions, point(model, command.pool, command.after)).has_value();
+  return t && manager_->rollback(t->key, command.num_positions, point(model, command.pool, command.after))
+                  .has_value();
 }
 
 bool kv_pool_state::apply(std::uint32_t model, const release_command& command, answers&) {
@@ -63,7 +64,8 @@ bool kv_pool_state::apply(std::uint32_t model, const watermark_event& event, ans
 
 lease_event kv_pool_state::acquire(std::uint32_t model, const acquire_command& command) {
   lease_event answer{command.request, command.pool, command.ticket, false, {}, 0, {}};
-  release(model, {command.request, command.pool, 0}); // an earlier answer was lost: its blocks were never used
+  release(model,
+          {command.request, command.pool, 0}); // an earlier answer was lost: its blocks were never used
   kv::acquire_options options;
   options.tokens = command.tokens;
   options.num_prompt_tokens = static_cast<std::uint32_t>(command.tokens.size());
@@ -75,7 +77,8 @@ lease_event kv_pool_state::acquire(std::uint32_t model, const acquire_command& c
     note_refusal(model);
     return answer;
   }
-  tables_[{model, command.pool, command.request}] = {made->lease.key, static_cast<std::uint32_t>(command.tokens.size())};
+  tables_[{model, command.pool, command.request}] = {made->lease.key,
+                                                     static_cast<std::uint32_t>(command.tokens.size())};
   answer.granted = true;
   answer.blocks = made->lease.blocks;
   answer.num_cached = made->lease.length;
@@ -87,7 +90,8 @@ lease_event kv_pool_state::reserve(std::uint32_t model, const reserve_command& c
   auto* t = find(model, command.pool, command.request);
   if (!t) { // a drafter's pool: its table starts with the first reservation; it has no prefixes to share
     const token_id nothing{0};
-    return acquire(model, {command.request, command.pool, {nothing}, {}, false, command.num_positions, command.ticket});
+    return acquire(
+        model, {command.request, command.pool, {nothing}, {}, false, command.num_positions, command.ticket});
   }
   lease_event answer{command.request, command.pool, command.ticket, false, {}, 0, {}};
   auto grown = manager_->reserve(t->key, command.num_positions);
@@ -111,7 +115,8 @@ void kv_pool_state::commit(std::uint32_t model, const commit_command& command) {
 void kv_pool_state::release(std::uint32_t model, const release_command& command) {
   auto* t = find(model, command.pool, command.request);
   if (!t) return;
-  (void)manager_->release(t->key, point(model, command.pool, command.after)).has_value(); // stale: it is gone already
+  (void)manager_->release(t->key, point(model, command.pool, command.after))
+      .has_value(); // stale: it is gone already
   tables_.erase({model, command.pool, command.request});
 }
 
@@ -119,7 +124,8 @@ void kv_pool_state::retain(std::uint32_t model, const retain_command& command) {
   std::vector<release_command> lost;
   for (const auto& [key, t] : tables_) {
     const auto& [m, pool, request] = key;
-    if (m == model && std::ranges::find(command.requests, request) == command.requests.end()) lost.push_back({request, pool, 0});
+    if (m == model && std::ranges::find(command.requests, request) == command.requests.end())
+      lost.push_back({request, pool, 0});
   }
   for (const auto& c : lost) release(model, c);
 }
@@ -139,7 +145,8 @@ std::string kv_pool_state::check_invariants() const {
   const auto broken = manager_->check_invariants();
   if (!broken) return broken.error().message();
   std::uint32_t num_requests = 0;
-  for (std::uint32_t p = 0; p < manager_->num_pools(); ++p) num_requests += manager_->usage(kv::pool_id{p}).num_requests;
+  for (std::uint32_t p = 0; p < manager_->num_pools(); ++p)
+    num_requests += manager_->usage(kv::pool_id{p}).num_requests;
   if (num_requests != tables_.size()) return "keys and tables differ";
   return {};
 }

@@ -11,12 +11,12 @@
 
 namespace paceline::actors {
 
-/// Translates the scheduler's commands into those of the pool manager: keeps the lease keys, so that messages name a
-/// request and a late command of an earlier life changes nothing. Owned by the engine.
+/// Translates the scheduler's commands into those of the pool manager: keeps the lease keys, so that messages
+/// name a request and a late command of an earlier life changes nothing. Owned by the engine.
 ///
 /// Invariant: a key exists for exactly the requests that have a table in the manager.
 class kv_pool_state {
-public:
+ public:
   /// `pools[model][p]` is the manager's id of pool p of that model.
   kv_pool_state(kv::pool_manager& manager, std::vector<std::vector<kv::pool_id>> pools);
 
@@ -31,7 +31,7 @@ public:
   const std::vector<kv::pool_id>& pools_of(std::uint32_t model) const { return pools_.at(model); }
   std::string check_invariants() const;
 
-private:
+ private:
   struct table {
     kv::lease_key key;
     std::uint32_t num_committed = 0;

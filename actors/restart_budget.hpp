@@ -8,7 +8,7 @@ namespace paceline::actors {
 
 /// How often one actor may be restarted: at most `max_restarts` within `window`.
 class restart_budget {
-public:
+ public:
   restart_budget(std::uint32_t max_restarts, std::chrono::nanoseconds window)
       : max_restarts_(max_restarts), window_(window) {}
 
@@ -20,7 +20,7 @@ public:
     return true;
   }
 
-private:
+ private:
   std::uint32_t max_restarts_;
   std::chrono::nanoseconds window_;
   std::deque<time_point> restarts_;

@@ -15,12 +15,15 @@ constexpr auto tick_interval = std::chrono::milliseconds(50);
 void carry_out(self_pointer self, const scheduling::scheduler_state& state, std::uint32_t model,
                scheduling::decisions decisions) {
   auto& shell = self->state;
-  if (!decisions.pool.empty() && shell.kv_pool) self->send(shell.kv_pool, pool_batch_command{model, std::move(decisions.pool)});
+  if (!decisions.pool.empty() && shell.kv_pool)
+    self->send(shell.kv_pool, pool_batch_command{model, std::move(decisions.pool)});
   if (shell.verifier)
     for (auto& plan : decisions.rounds)
-      self->send(shell.verifier, round_command{std::make_shared<const scheduling::round_plan>(std::move(plan))});
+      self->send(shell.verifier,
+                 round_command{std::make_shared<const scheduling::round_plan>(std::move(plan))});
   if (!decisions.events.empty() && shell.fan_out)
-    self->send(shell.fan_out, event_batch{std::make_shared<const std::vector<token_event>>(std::move(decisions.events))});
+    self->send(shell.fan_out,
+               event_batch{std::make_shared<const std::vector<token_event>>(std::move(decisions.events))});
   if (!shell.ticking && state.active()) {
     shell.ticking = true;
     self->delayed_send(self, tick_interval, tick_event{});
@@ -29,8 +32,9 @@ void carry_out(self_pointer self, const scheduling::scheduler_state& state, std:
 
 } // namespace
 
-scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::scheduler_state* state, const clock* time,
-                                         std::uint32_t model, std::shared_ptr<actor_meter> meter) {
+scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::scheduler_state* state,
+                                         const clock* time, std::uint32_t model,
+                                         std::shared_ptr<actor_meter> meter) {
   const auto broken = state->check_invariants();
   PACELINE_CHECK(broken.empty(), broken);
   const auto count = [=] { meter->take(self->mailbox().size()); };
@@ -45,7 +49,8 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
       [=](const grant_command& m) { act(state->grant(m.request, m.tokens, time->now())); },
       [=](const lease_batch_event& m) {
         count();
-        for (const auto& lease : m.leases) carry_out(self, *state, model, state->on_lease(lease, time->now()));
+        for (const auto& lease : m.leases)
+          carry_out(self, *state, model, state->on_lease(lease, time->now()));
         if (m.blocks_freed) carry_out(self, *state, model, state->on_blocks_freed(time->now()));
       },
       [=](const round_done_event& m) {

@@ -34,7 +34,8 @@ session_actor::behavior_type session(self_pointer self, session_client client, s
       [=](const start_event&) {
         auto& shell = self->state;
         // Registered first: whatever the submission causes finds its way back.
-        self->send(shell.fan_out, register_command{shell.client.target->id(), caf::actor_cast<caf::strong_actor_ptr>(self)});
+        self->send(shell.fan_out,
+                   register_command{shell.client.target->id(), caf::actor_cast<caf::strong_actor_ptr>(self)});
         shell.started = true;
         submit(self);
       },

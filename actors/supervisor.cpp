@@ -8,7 +8,9 @@ namespace {
 
 using self_pointer = supervisor_actor::stateful_pointer<supervisor_shell>;
 
-std::string name_of(const char* kind, std::size_t model) { return std::string(kind) + "/" + std::to_string(model); }
+std::string name_of(const char* kind, std::size_t model) {
+  return std::string(kind) + "/" + std::to_string(model);
+}
 std::string worker_name(std::size_t model, std::size_t drafter) {
   return name_of("draft_worker", model) + "/" + std::to_string(drafter);
 }
@@ -20,12 +22,13 @@ caf::strong_actor_ptr address_of(const Handle& handle) {
 
 /// Starts one actor after another; each `start_` function also tells the peers of what it started.
 class starter {
-public:
+ public:
   starter(self_pointer self, const supervisor_parts& parts) : self_(self), parts_(parts) {}
 
   template <class Behavior, class... Args>
   auto spawn(const std::string& name, Behavior behavior, Args&&... args) {
-    auto handle = self_->spawn<caf::monitored>(behavior, std::forward<Args>(args)..., parts_.where->meter(name));
+    auto handle =
+        self_->spawn<caf::monitored>(behavior, std::forward<Args>(args)..., parts_.where->meter(name));
     ++self_->state.num_children;
     parts_.where->put(name, address_of(handle));
     return handle;
@@ -48,7 +51,8 @@ public:
 
   void restart_kv_pool() {
     self_->state.kv_pool = spawn("kv_pool", kv_pool, parts_.kv_pool);
-    for (auto& m : self_->state.models) self_->send(m.scheduler, link_command{nullptr, address_of(self_->state.kv_pool), nullptr, {}});
+    for (auto& m : self_->state.models)
+      self_->send(m.scheduler, link_command{nullptr, address_of(self_->state.kv_pool), nullptr, {}});
   }
 
   void restart_fan_out() {
@@ -63,7 +67,8 @@ public:
       for (auto& m : self_->state.models) self_->send(m.scheduler, cancel_command{request});
     }
     for (std::size_t i = 0; i < lost->size(); ++i)
-      self_->send(caf::actor_cast<session_actor>(parts_.sessions->at((*lost)[i].request)), session_event{lost, i});
+      self_->send(caf::actor_cast<session_actor>(parts_.sessions->at((*lost)[i].request)),
+                  session_event{lost, i});
     parts_.sessions->clear();
     self_->state.fan_out = spawn("fan_out", fan_out, parts_.sessions);
     const link_command news{nullptr, nullptr, address_of(self_->state.fan_out), {}};
@@ -71,33 +76,40 @@ public:
       auto& m = self_->state.models[i];
       self_->send(m.scheduler, news);
       self_->send(m.verifier, news);
-      self_->send(self_->state.fan_out, resubmit_event{address_of(m.scheduler), static_cast<std::uint32_t>(i)});
+      self_->send(self_->state.fan_out,
+                  resubmit_event{address_of(m.scheduler), static_cast<std::uint32_t>(i)});
     }
   }
 
   void start_scheduler(std::size_t m) {
     auto& shell = self_->state;
     auto& handle = shell.models[m].scheduler;
-    handle = spawn(name_of("scheduler", m), scheduler, parts_.models[m].scheduler, parts_.time, static_cast<std::uint32_t>(m));
+    handle = spawn(name_of("scheduler", m), scheduler, parts_.models[m].scheduler, parts_.time,
+                   static_cast<std::uint32_t>(m));
     self_->send(handle, link_command{nullptr, address_of(shell.kv_pool), address_of(shell.fan_out), {}});
   }
 
   void restart_scheduler(std::size_t m) {
     start_scheduler(m);
     auto& shell = self_->state;
-    self_->send(shell.models[m].verifier, link_command{address_of(shell.models[m].scheduler), nullptr, nullptr, {}});
-    self_->send(shell.fan_out, resubmit_event{address_of(shell.models[m].scheduler), static_cast<std::uint32_t>(m)});
+    self_->send(shell.models[m].verifier,
+                link_command{address_of(shell.models[m].scheduler), nullptr, nullptr, {}});
+    self_->send(shell.fan_out,
+                resubmit_event{address_of(shell.models[m].scheduler), static_cast<std::uint32_t>(m)});
   }
 
   void start_verifier(std::size_t m) {
     auto& shell = self_->state;
-    const link_command peers{address_of(shell.models[m].scheduler), nullptr, address_of(shell.fan_out), shell.models[m].draft_workers};
-    shell.models[m].verifier = spawn(name_of("target_verifier", m), target_verifier, parts_.models[m].verifier, peers);
+    const link_command peers{address_of(shell.models[m].scheduler), nullptr, address_of(shell.fan_out),
+                             shell.models[m].draft_workers};
+    shell.models[m].verifier =
+        spawn(name_of("target_verifier", m), target_verifier, parts_.models[m].verifier, peers);
   }
 
   void start_draft_worker(std::size_t m, std::size_t d) {
     const auto& part = parts_.models[m].drafters[d];
-    auto handle = spawn(worker_name(m, d), draft_worker, part.stream, part.runner, static_cast<std::uint32_t>(d), part.pool);
+    auto handle = spawn(worker_name(m, d), draft_worker, part.stream, part.runner,
+                        static_cast<std::uint32_t>(d), part.pool);
     self_->state.models[m].draft_workers[d] = address_of(handle);
   }
 
@@ -110,7 +122,9 @@ public:
   /// Restarts whoever died at `address`.
   void restart(const caf::actor_addr& address) {
     auto& shell = self_->state;
-    const auto is = [&](const auto& handle) { return handle && caf::actor_cast<caf::actor_addr>(handle) == address; };
+    const auto is = [&](const auto& handle) {
+      return handle && caf::actor_cast<caf::actor_addr>(handle) == address;
+    };
     const auto within_budget = [&](const std::string& name) {
       auto [it, fresh] = shell.budgets.try_emplace(name, parts_.max_restarts, parts_.restart_window);
       if (!it->second.spend(parts_.time->now())) {
@@ -146,7 +160,7 @@ public:
     shell.fan_out = nullptr;
   }
 
-private:
+ private:
   self_pointer self_;
   const supervisor_parts& parts_;
 };

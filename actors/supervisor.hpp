@@ -16,9 +16,9 @@ struct model_parts {
   struct draft_part {
     device::stream* stream = nullptr; ///< null: this drafter has no worker
     scheduling::draft_runner* runner = nullptr;
-    std::uint32_t pool = 0;           ///< number of its pool within the model; 0 = none
+    std::uint32_t pool = 0; ///< number of its pool within the model; 0 = none
   };
-  std::vector<draft_part> drafters;   ///< by index
+  std::vector<draft_part> drafters; ///< by index
 };
 
 struct supervisor_parts {
@@ -26,13 +26,14 @@ struct supervisor_parts {
   kv_pool_state* kv_pool = nullptr;
   session_table* sessions = nullptr;
   const clock* time = nullptr;
-  std::shared_ptr<directory> where;  ///< kept up to date for the engine's edge
+  std::shared_ptr<directory> where; ///< kept up to date for the engine's edge
   std::uint32_t max_restarts = 10;
   std::chrono::nanoseconds restart_window{std::chrono::seconds(10)};
 };
 
-/// Starts every actor of an engine and starts it again when it dies, on the state it had; tells its peers. More than
-/// `max_restarts` deaths of one actor within the window end the engine: the directory is marked unhealthy.
+/// Starts every actor of an engine and starts it again when it dies, on the state it had; tells its peers.
+/// More than `max_restarts` deaths of one actor within the window end the engine: the directory is marked
+/// unhealthy.
 ///
 /// | what died | what its successor finds | what may be lost, and who repairs it |
 /// | --- | --- | --- |
@@ -41,7 +42,8 @@ struct supervisor_parts {
 /// | target_verifier | rounds waiting and enqueued | compositions: the scheduler plans them again |
 /// | draft_worker | the stream with its work | requests: the verifier asks again |
 /// | fan_out | the sessions' table | events: positions would be missing, so its requests fail with device_lost |
-using supervisor_actor = caf::typed_actor<caf::replies_to<protocol::ready_question>::with<protocol::ready_answer>>;
+using supervisor_actor =
+    caf::typed_actor<caf::replies_to<protocol::ready_question>::with<protocol::ready_answer>>;
 
 struct supervisor_shell {
   supervisor_shell() = default;

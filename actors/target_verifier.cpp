@@ -12,7 +12,8 @@ using self_pointer = target_verifier_actor::stateful_pointer<verifier_shell>;
 
 void report(self_pointer self, const scheduling::round_result& result) {
   if (result.events.empty() || !self->state.fan_out) return;
-  self->send(self->state.fan_out, event_batch{std::make_shared<const std::vector<token_event>>(result.events)});
+  self->send(self->state.fan_out,
+             event_batch{std::make_shared<const std::vector<token_event>>(result.events)});
 }
 
 void carry_out(self_pointer self, const target_verifier_state& state, const verifier_actions& actions) {
@@ -47,7 +48,8 @@ target_verifier_actor::behavior_type target_verifier(self_pointer self, target_v
   const auto known = state->known_rounds(); // before restart(): what the scheduler need not plan again
   carry_out(self, *state, state->restart());
   if (self->state.scheduler)
-    self->send(self->state.scheduler, rounds_known_event{caf::actor_cast<caf::strong_actor_ptr>(self), known});
+    self->send(self->state.scheduler,
+               rounds_known_event{caf::actor_cast<caf::strong_actor_ptr>(self), known});
 
   const auto act = [=](const verifier_actions& actions) {
     meter->take(self->mailbox().size());
@@ -71,7 +73,8 @@ target_verifier_actor::behavior_type target_verifier(self_pointer self, target_v
         if (m.draft_workers.empty()) return;
         const auto before = std::exchange(self->state.draft_workers, m.draft_workers);
         for (std::uint32_t i = 0; i < m.draft_workers.size(); ++i)
-          if (m.draft_workers[i] && (i >= before.size() || m.draft_workers[i] != before[i])) act(state->on_worker_replaced(i));
+          if (m.draft_workers[i] && (i >= before.size() || m.draft_workers[i] != before[i]))
+            act(state->on_worker_replaced(i));
       },
   };
 }

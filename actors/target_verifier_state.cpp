@@ -80,7 +80,8 @@ verifier_actions target_verifier_state::restart() {
 verifier_actions target_verifier_state::on_worker_replaced(std::uint32_t drafter) {
   verifier_actions out;
   for (auto& [group, queue] : waiting_)
-    if (!queue.empty() && queue.front().asked && std::ranges::find(queue.front().missing, drafter) != queue.front().missing.end())
+    if (!queue.empty() && queue.front().asked &&
+        std::ranges::find(queue.front().missing, drafter) != queue.front().missing.end())
       ask(queue.front(), drafter, out);
   return out;
 }
@@ -131,14 +132,16 @@ void target_verifier_state::enqueue(waiting_round round, verifier_actions& out) 
   auto fence = stream_->submit("verify", std::move(round.ready), std::move(work));
   last_fence_[round.plan->group] = fence;
   out.watches.push_back({id, fence});
-  enqueued_.insert_or_assign(id, enqueued_round{std::move(round.plan), std::move(round.drafts), std::move(result), std::move(fence)});
+  enqueued_.insert_or_assign(id, enqueued_round{std::move(round.plan), std::move(round.drafts),
+                                                std::move(result), std::move(fence)});
 }
 
 std::string target_verifier_state::check_invariants() const {
   for (const auto& [group, queue] : waiting_)
     for (std::size_t i = 1; i < queue.size(); ++i) {
       if (queue[i].asked) return "group " + to_string(group) + " drafts for a round behind its first";
-      if (queue[i].plan->round <= queue[i - 1].plan->round) return "group " + to_string(group) + " is out of order";
+      if (queue[i].plan->round <= queue[i - 1].plan->round)
+        return "group " + to_string(group) + " is out of order";
     }
   for (const auto& [round, e] : enqueued_)
     if (unacknowledged_.contains(round)) return "round " + to_string(round) + " is enqueued and reported";

@@ -29,15 +29,16 @@ struct verifier_actions {
   std::vector<std::shared_ptr<const scheduling::round_result>> reports;
 };
 
-/// Rounds between composition and report. Owned by the engine, so that a restarted verifier finds what the one before
-/// had enqueued.
+/// Rounds between composition and report. Owned by the engine, so that a restarted verifier finds what the
+/// one before had enqueued.
 ///
 ///   round_command -> queued -> (asks drafts) drafting -> enqueued -> (fence passed) reported -> acknowledged
 ///
-/// Invariants: rounds of a group are enqueued in the order they were composed; only the first round of a group's queue may
-/// be drafting, and it was asked for after the round before was enqueued; a round is reported once its fence has passed.
+/// Invariants: rounds of a group are enqueued in the order they were composed; only the first round of a
+/// group's queue may be drafting, and it was asked for after the round before was enqueued; a round is
+/// reported once its fence has passed.
 class target_verifier_state {
-public:
+ public:
   /// References outlive the state.
   target_verifier_state(device::stream& stream, scheduling::round_runner& runner, std::uint32_t num_pools);
 
@@ -46,7 +47,8 @@ public:
                              std::shared_ptr<scheduling::draft_batch> drafts, device::fence ready);
   verifier_actions on_passed(round_id round);
   void acknowledge(round_id round) { unacknowledged_.erase(round); }
-  /// A new actor took over: asks again, watches again, reports again. `known` is what the scheduler must hear.
+  /// A new actor took over: asks again, watches again, reports again. `known` is what the scheduler must
+  /// hear.
   verifier_actions restart();
   /// A draft worker was replaced: what the old one was asked may be lost.
   verifier_actions on_worker_replaced(std::uint32_t drafter);
@@ -58,10 +60,10 @@ public:
   /// Empty if all is well, else what is broken.
   std::string check_invariants() const;
 
-private:
+ private:
   struct waiting_round {
     std::shared_ptr<const scheduling::round_plan> plan;
-    std::vector<std::uint32_t> missing;  ///< drafters whose drafts are awaited
+    std::vector<std::uint32_t> missing; ///< drafters whose drafts are awaited
     std::vector<std::shared_ptr<scheduling::draft_batch>> drafts;
     std::vector<device::fence> ready;
     bool asked = false;
@@ -82,7 +84,7 @@ private:
   std::uint32_t num_pools_;
   epoch epoch_{1};
   std::map<group_id, std::deque<waiting_round>> waiting_;
-  std::map<group_id, device::fence> last_fence_;   ///< of the group's round enqueued last
+  std::map<group_id, device::fence> last_fence_; ///< of the group's round enqueued last
   std::map<round_id, enqueued_round> enqueued_;
   std::map<round_id, std::shared_ptr<const scheduling::round_result>> unacknowledged_;
 };

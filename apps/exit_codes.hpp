@@ -21,8 +21,10 @@ inline exit_code code_for(const error& e) {
   case errc::not_found:
   case errc::invalid_file:
   case errc::unsupported:
-  case errc::resource_exhausted: return exit_unavailable;
-  default: return exit_failure;
+  case errc::resource_exhausted:
+    return exit_unavailable;
+  default:
+    return exit_failure;
   }
 }
 

@@ -65,8 +65,12 @@ struct limits {
 inline limits integers(std::uint64_t lowest, std::uint64_t highest) {
   return {value_type::integer, lowest, highest};
 }
-inline limits numbers(std::uint64_t lowest, std::uint64_t highest) { return {value_type::number, lowest, highest}; }
-inline limits sizes(std::uint64_t lowest, std::uint64_t highest) { return {value_type::size, lowest, highest}; }
+inline limits numbers(std::uint64_t lowest, std::uint64_t highest) {
+  return {value_type::number, lowest, highest};
+}
+inline limits sizes(std::uint64_t lowest, std::uint64_t highest) {
+  return {value_type::size, lowest, highest};
+}
 inline limits durations(std::chrono::milliseconds lowest, std::chrono::milliseconds highest) {
   return {value_type::duration, static_cast<std::uint64_t>(lowest.count()),
           static_cast<std::uint64_t>(highest.count())};

@@ -1,4 +1,5 @@
-// One table of every option, so that a reader and the reference find each in one place: longer than other files for that.
+// One table of every option, so that a reader and the reference find each in one place: longer than other
+// files for that.
 #include "config/group_builder.hpp"
 
 #include "runtime/base/check.hpp"
@@ -309,7 +310,8 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
       "Tokens proposed a round where the request names no length.");
   g.add(
-      "length_rule", {"fixed", "heuristic", "entropy", "optimal"}, [](d & o) -> auto& { return o.length_rule; },
+      "length_rule", {"fixed", "heuristic", "entropy", "optimal"},
+      [](d & o) -> auto& { return o.length_rule; },
       "How the length follows what becomes of drafts, up to `draft_length`: `fixed`; `heuristic`, 2 more after full acceptance, "
       "1 less otherwise; `entropy`, fewer where the drafter is unsure (kinds with a model); `optimal`, the largest speed-up "
       "expected from measured acceptance and times, none where drafting does not pay.");

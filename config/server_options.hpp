@@ -14,7 +14,7 @@ struct server_options {
   std::string api_keys_file;                ///< one key a line; empty: no keys
   bool allow_unauthenticated = false;       ///< listen beyond loopback without keys
   std::vector<std::string> allowed_origins; ///< besides loopback pages
-  std::vector<std::string> allowed_hosts;   ///< Host values besides loopback names; empty: any, beyond loopback
+  std::vector<std::string> allowed_hosts; ///< Host values besides loopback names; empty: any, beyond loopback
   std::uint32_t max_connections = 1024;
   std::uint32_t max_lanes = 16; ///< responses under way on one WebSocket
   std::uint64_t max_header_bytes = 16 * 1024;

@@ -68,8 +68,7 @@ class validator {
       fail(path + "device", "only drafters of kinds model and cascade have a device of their own");
     if (d.tree != tree_kind::chain && d.kind != "model" && d.kind != "self")
       fail(path + "tree", "only drafters of kinds model and self propose trees of a chosen shape");
-    if (!d.tree_paths.empty() && d.tree != tree_kind::fixed)
-      fail(path + "tree_paths", "needs tree static");
+    if (!d.tree_paths.empty() && d.tree != tree_kind::fixed) fail(path + "tree_paths", "needs tree static");
     if (d.vocabulary != draft_vocabulary::same && d.kind != "model")
       fail(path + "vocabulary", "only drafters of kind model have a vocabulary of their own");
     if (d.vocabulary == draft_vocabulary::retokenise && d.tree != tree_kind::chain)

@@ -7,21 +7,21 @@ namespace paceline {
 namespace {
 
 class recorded_stream final : public device::stream {
-public:
+ public:
   recorded_stream(std::unique_ptr<device::stream> inner, activity& log, activity::side who)
       : inner_(std::move(inner)), log_(&log), who_(who) {}
 
-  device::fence submit(std::string_view label, std::vector<device::fence> after, device::program work) override {
-    auto traced = [log = log_, who = who_, label = std::string(label), work = std::move(work)](device::ops& ops) {
-      log->record(who, label, [&] { work(ops); });
-    };
+  device::fence submit(std::string_view label, std::vector<device::fence> after,
+                       device::program work) override {
+    auto traced = [log = log_, who = who_, label = std::string(label),
+                   work = std::move(work)](device::ops& ops) { log->record(who, label, [&] { work(ops); }); };
     return inner_->submit(label, std::move(after), std::move(traced));
   }
   const std::string& name() const noexcept override { return inner_->name(); }
   std::uint64_t completed() const noexcept override { return inner_->completed(); }
   std::uint64_t submitted() const noexcept override { return inner_->submitted(); }
 
-private:
+ private:
   std::unique_ptr<device::stream> inner_;
   activity* log_;
   activity::side who_;
@@ -79,7 +79,8 @@ std::vector<activity::span> activity::last_spans() const {
   return out;
 }
 
-std::unique_ptr<device::stream> recorded(std::unique_ptr<device::stream> inner, activity& log, activity::side who) {
+std::unique_ptr<device::stream> recorded(std::unique_ptr<device::stream> inner, activity& log,
+                                         activity::side who) {
   return std::make_unique<recorded_stream>(std::move(inner), log, who);
 }
 

@@ -14,7 +14,7 @@ namespace paceline {
 
 /// When which stream was computing. Thread-safe. Keeps sums, and the last `capacity` spans for traces.
 class activity {
-public:
+ public:
   explicit activity(const clock& time, std::size_t capacity = 1024) : time_(&time), capacity_(capacity) {}
 
   enum class side : std::uint8_t { target, draft };
@@ -35,7 +35,7 @@ public:
   sums totals() const;
   std::vector<span> last_spans() const;
 
-private:
+ private:
   void account(time_point now);
 
   const clock* time_;
@@ -49,6 +49,7 @@ private:
 };
 
 /// A stream whose programs are recorded.
-std::unique_ptr<device::stream> recorded(std::unique_ptr<device::stream> inner, activity& log, activity::side who);
+std::unique_ptr<device::stream> recorded(std::unique_ptr<device::stream> inner, activity& log,
+                                         activity::side who);
 
 } // namespace paceline

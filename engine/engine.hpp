@@ -28,8 +28,8 @@ class engine_probe;
 class served_model;
 struct engine_snapshot;
 
-/// Receives a request's events in order, the last one with `finish != none`. Called on an actor thread: it must not
-/// block and must not throw.
+/// Receives a request's events in order, the last one with `finish != none`. Called on an actor thread: it
+/// must not block and must not throw.
 using event_sink = std::function<void(const token_event&)>;
 
 /// How far a request may run ahead of its reader.
@@ -45,16 +45,17 @@ struct load_progress {
   std::uint64_t total = 0;
 };
 
-/// The runtime: models, pools and actors behind one object. All functions are thread-safe. Destroying it cancels what
-/// runs and waits until its actors have ended; it never installs signal handlers.
+/// The runtime: models, pools and actors behind one object. All functions are thread-safe. Destroying it
+/// cancels what runs and waits until its actors have ended; it never installs signal handlers.
 class engine {
-public:
+ public:
   /// Loads every configured model and starts the actors in an actor system of its own.
   static expected<std::unique_ptr<engine>> start(const config::engine_options& options,
                                                  std::function<void(const load_progress&)> progress = {});
 
   /// The same inside `system`, which must outlive the engine and whose configuration went through `prepare`.
-  static expected<std::unique_ptr<engine>> start(caf::actor_system& system, const config::engine_options& options,
+  static expected<std::unique_ptr<engine>> start(caf::actor_system& system,
+                                                 const config::engine_options& options,
                                                  std::function<void(const load_progress&)> progress = {});
 
   /// Adds Paceline's message types to an actor system's configuration; call before the system is made.
@@ -68,8 +69,8 @@ public:
   const served_model* model(std::string_view name) const noexcept;
   std::vector<const served_model*> models() const;
 
-  /// Starts a generation. Never blocks; whatever goes wrong, an invalid request included, arrives at `sink` as the final
-  /// event.
+  /// Starts a generation. Never blocks; whatever goes wrong, an invalid request included, arrives at `sink`
+  /// as the final event.
   request_id submit(generation_request request, event_sink sink, flow_control flow = {});
 
   /// Ends a request with `finish_reason::cancelled`; unknown or finished ids are ignored.
@@ -78,7 +79,8 @@ public:
   /// Lets a request commit `tokens` more.
   void grant(request_id request, std::uint32_t tokens);
 
-  /// Refuses new requests from now on (errc::draining) and returns true once none is left, false after `timeout`.
+  /// Refuses new requests from now on (errc::draining) and returns true once none is left, false after
+  /// `timeout`.
   bool drain(std::chrono::milliseconds timeout);
 
   /// True while every actor is alive or being restarted within its budget.
@@ -87,7 +89,7 @@ public:
   /// Counters and gauges; see engine/snapshot.hpp.
   engine_snapshot snapshot() const;
 
-private:
+ private:
   friend class engine_probe;
   struct impl;
   explicit engine(std::unique_ptr<impl> parts);

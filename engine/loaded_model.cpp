@@ -27,15 +27,16 @@ model::hash_model_config hash_config(const config::model_options& options) {
 }
 
 /// Loads the weights of `source`; progress goes out as stage `stage`.
-expected<std::shared_ptr<const model::language_model>> load_weights(const model::model_source& source, kv_type kv,
-                                                                    device::compute_device& device, const std::string& stage,
-                                                                    const std::function<void(const load_progress&)>& progress) {
+expected<std::shared_ptr<const model::language_model>>
+load_weights(const model::model_source& source, kv_type kv, device::compute_device& device,
+             const std::string& stage, const std::function<void(const load_progress&)>& progress) {
   model::transformer_load_options options;
   options.kv_type = kv;
   options.num_threads = std::max(std::thread::hardware_concurrency(), 1U);
   if (progress)
     options.progress = [&](std::uint64_t done, std::uint64_t total) { progress({stage, done, total}); };
-  auto made = model::load_transformer(source.config, source.weights, device.weights(), device.buffers(), options);
+  auto made =
+      model::load_transformer(source.config, source.weights, device.weights(), device.buffers(), options);
   if (!made) return std::move(made).error();
   return std::shared_ptr<const model::language_model>(*std::move(made));
 }
@@ -73,35 +74,41 @@ expected<void> loaded_model::load_file(const config::model_options& options, dev
   return {};
 }
 
-expected<std::unique_ptr<loaded_model>> loaded_model::load(const config::model_options& options, device::compute_device& device,
-                                                           const std::function<void(const load_progress&)>& progress) {
+expected<std::unique_ptr<loaded_model>>
+loaded_model::load(const config::model_options& options, device::compute_device& device,
+                   const std::function<void(const load_progress&)>& progress) {
   std::unique_ptr<loaded_model> made(new loaded_model);
   made->name_ = options.name;
   made->aliases_ = options.aliases;
   made->default_rule_ = options.default_rule;
-  auto loaded = options.kind == "hash" ? made->load_hash(options) : made->load_file(options, device, progress);
+  auto loaded =
+      options.kind == "hash" ? made->load_hash(options) : made->load_file(options, device, progress);
   if (!loaded) return std::move(loaded).error();
   for (auto id : made->vocabulary_->eos_like()) made->eos_ids_.push_back(id);
   std::ranges::sort(made->eos_ids_);
   made->eos_ids_.erase(std::ranges::unique(made->eos_ids_).begin(), made->eos_ids_.end());
   const auto own = made->runs_->info().context_length;
-  made->context_length_ = std::min(own, options.context_length != 0 ? options.context_length : default_context_length);
+  made->context_length_ =
+      std::min(own, options.context_length != 0 ? options.context_length : default_context_length);
   return made;
 }
 
-expected<loaded_draft_model>
-load_draft_model(const config::drafter_options& options, const config::model_options& target_options,
-                 const loaded_model& target, device::compute_device& device,
-                 const std::function<void(const load_progress&)>& progress) {
+expected<loaded_draft_model> load_draft_model(const config::drafter_options& options,
+                                              const config::model_options& target_options,
+                                              const loaded_model& target, device::compute_device& device,
+                                              const std::function<void(const load_progress&)>& progress) {
   auto source = model::open_model(options.path);
   if (!source) return std::move(source).error();
   auto vocabulary = make_tokenizer(*source);
   if (!vocabulary) return std::move(vocabulary).error();
   if (options.vocabulary == config::draft_vocabulary::same)
-    if (auto ok = tokenizer::check_compatible(target.vocabulary(), *vocabulary); !ok) return std::move(ok).error();
-  auto weights = load_weights(*source, target_options.kv_dtype, device, target_options.name + "/" + options.name, progress);
+    if (auto ok = tokenizer::check_compatible(target.vocabulary(), *vocabulary); !ok)
+      return std::move(ok).error();
+  auto weights = load_weights(*source, target_options.kv_dtype, device,
+                              target_options.name + "/" + options.name, progress);
   if (!weights) return std::move(weights).error();
-  return loaded_draft_model{*std::move(weights), std::make_shared<const tokenizer::tokenizer>(*std::move(vocabulary))};
+  return loaded_draft_model{*std::move(weights),
+                            std::make_shared<const tokenizer::tokenizer>(*std::move(vocabulary))};
 }
 
 } // namespace paceline

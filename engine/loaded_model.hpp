@@ -13,10 +13,12 @@ namespace paceline {
 
 /// A model as the engine loaded it: what runs, and what the edges see.
 class loaded_model final : public served_model {
-public:
-  /// Loads the target that `options` name: weights onto `device`, which outlives it, vocabulary, chat template.
-  static expected<std::unique_ptr<loaded_model>> load(const config::model_options& options, device::compute_device& device,
-                                                      const std::function<void(const load_progress&)>& progress);
+ public:
+  /// Loads the target that `options` name: weights onto `device`, which outlives it, vocabulary, chat
+  /// template.
+  static expected<std::unique_ptr<loaded_model>>
+  load(const config::model_options& options, device::compute_device& device,
+       const std::function<void(const load_progress&)>& progress);
   ~loaded_model() override;
 
   const std::string& name() const noexcept override { return name_; }
@@ -32,7 +34,7 @@ public:
   const std::shared_ptr<const model::language_model>& runs() const noexcept { return runs_; }
   void set_drafters(std::vector<std::string> names) { drafters_ = std::move(names); }
 
-private:
+ private:
   loaded_model();
   expected<void> load_hash(const config::model_options& options);
   expected<void> load_file(const config::model_options& options, device::compute_device& device,
@@ -55,10 +57,11 @@ struct loaded_draft_model {
   std::shared_ptr<const tokenizer::tokenizer> vocabulary;
 };
 
-/// Loads a drafter's own model. Its vocabulary must be the target's, unless the options say what is done about that.
-expected<loaded_draft_model>
-load_draft_model(const config::drafter_options& options, const config::model_options& target_options,
-                 const loaded_model& target, device::compute_device& device,
-                 const std::function<void(const load_progress&)>& progress);
+/// Loads a drafter's own model. Its vocabulary must be the target's, unless the options say what is done
+/// about that.
+expected<loaded_draft_model> load_draft_model(const config::drafter_options& options,
+                                              const config::model_options& target_options,
+                                              const loaded_model& target, device::compute_device& device,
+                                              const std::function<void(const load_progress&)>& progress);
 
 } // namespace paceline

@@ -18,7 +18,8 @@ expected<std::string> read_text(const std::filesystem::path& path, std::uintmax_
   const auto size = std::filesystem::file_size(path, failed);
   if (failed) return error{errc::not_found, path.string() + ": " + failed.message()};
   if (size > max_bytes)
-    return error{errc::invalid_file, path.string() + ": " + std::to_string(size) + " bytes, at most " + std::to_string(max_bytes) + " are read"};
+    return error{errc::invalid_file, path.string() + ": " + std::to_string(size) + " bytes, at most " +
+                                         std::to_string(max_bytes) + " are read"};
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file) return error{errc::invalid_file, path.string() + ": cannot be read"};
@@ -27,7 +28,8 @@ expected<std::string> read_text(const std::filesystem::path& path, std::uintmax_
 
 } // namespace
 
-expected<tokenizer::tokenizer> make_tokenizer(const model::hf_tokenizer_settings& files, std::vector<token_id> eos_ids) {
+expected<tokenizer::tokenizer> make_tokenizer(const model::hf_tokenizer_settings& files,
+                                              std::vector<token_id> eos_ids) {
   if (files.tokenizer_json.empty()) return error{errc::invalid_file, "the model has no tokenizer"};
   auto text = read_text(files.tokenizer_json, max_tokenizer_bytes);
   if (!text) return std::move(text).error();
@@ -46,7 +48,8 @@ expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source)
   return make_tokenizer(source.tokenizer.value_or(model::hf_tokenizer_settings{}), source.eos_ids);
 }
 
-expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::string& own, const std::string& path) {
+expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::string& own,
+                                                                     const std::string& path) {
   std::string text = own;
   tokenizer::template_options options;
   if (!path.empty()) {

@@ -42,7 +42,9 @@ void set_overlap(scheduling::scheduler_options& limits, config::overlap_mode mod
 /// The configured drafters, and one for requests that bring a draft of their own if none is configured.
 std::vector<config::drafter_options> drafters_of(const config::model_options& options) {
   auto all = options.drafters;
-  const auto takes_place = [](const config::drafter_options& d) { return d.kind == "prediction" || d.name == "prediction"; };
+  const auto takes_place = [](const config::drafter_options& d) {
+    return d.kind == "prediction" || d.name == "prediction";
+  };
   if (std::ranges::any_of(all, takes_place)) return all;
   auto& added = all.emplace_back();
   added.name = added.kind = "prediction";
@@ -52,9 +54,10 @@ std::vector<config::drafter_options> drafters_of(const config::model_options& op
 
 } // namespace
 
-expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_options& options, device_set& devices,
-                                                       const speculation::drafter_registry& registry,
-                                                       const std::function<void(const load_progress&)>& progress) {
+expected<std::unique_ptr<model_unit>>
+model_unit::load(const config::model_options& options, device_set& devices,
+                 const speculation::drafter_registry& registry,
+                 const std::function<void(const load_progress&)>& progress) {
   auto unit = std::make_unique<model_unit>();
   unit->options = options;
   const auto device = devices.get(options.device);
@@ -82,7 +85,8 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
     if (!wanted.path.empty()) {
       if (wanted.device != "auto") {
         const auto elsewhere = devices.get(wanted.device);
-        if (!elsewhere) return error(elsewhere.error()).within("model " + options.name + ", drafter " + wanted.name);
+        if (!elsewhere)
+          return error(elsewhere.error()).within("model " + options.name + ", drafter " + wanted.name);
         made.device = *elsewhere;
       }
       auto own = load_draft_model(wanted, options, *unit->target, *made.device, progress);
@@ -93,7 +97,8 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
     }
     parts.encode = encode;
     auto drafter = registry.make(parts);
-    if (!drafter) return std::move(drafter).error().within("model " + options.name + ", drafter " + wanted.name);
+    if (!drafter)
+      return std::move(drafter).error().within("model " + options.name + ", drafter " + wanted.name);
     made.drafter = *std::move(drafter);
     if (made.drafter->own_model()) made.pool = static_cast<std::uint32_t>(unit->pool_needs().size());
     names.push_back(wanted.name);
@@ -106,19 +111,20 @@ expected<std::unique_ptr<model_unit>> model_unit::load(const config::model_optio
     unit->drafters.back().options.draft_length = options.auto_draft_length;
   }
   unit->target->set_drafters(std::move(names));
-  if (auto found = unit->drafter_index("default"); !found) return std::move(found).error().within("model " + options.name);
+  if (auto found = unit->drafter_index("default"); !found)
+    return std::move(found).error().within("model " + options.name);
   return unit;
 }
 
 bool model_unit::drafts_elsewhere() const {
-  return std::ranges::any_of(drafters, [&](const auto& d) {
-    return d.is_worker() && (partition_of(d) != 0 || d.device != device);
-  });
+  return std::ranges::any_of(
+      drafters, [&](const auto& d) { return d.is_worker() && (partition_of(d) != 0 || d.device != device); });
 }
 
 std::vector<pool_need> model_unit::pool_needs() const {
   std::vector<pool_need> needs;
-  const auto add = [&](const std::string& name, const model::language_model& model, device::compute_device* where) {
+  const auto add = [&](const std::string& name, const model::language_model& model,
+                       device::compute_device* where) {
     pool_need need;
     need.name = name;
     need.device = where;
@@ -155,9 +161,13 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
   for (std::uint32_t i = 0; i < drafters.size(); ++i) {
     auto& d = drafters[i];
     if (d.is_worker()) {
-      if (const auto* own = d.drafter->own_model()) d.kv = own->make_kv_storage(pools.at(d.pool).num_blocks, options.block_size);
-      d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size, context_length, time, std::max(num_guesses, 1U));
-      d.stream = recorded(d.device->make_stream("draft:" + d.options.name, partition_of(d), device::stream_priority::low), *log, activity::side::draft);
+      if (const auto* own = d.drafter->own_model())
+        d.kv = own->make_kv_storage(pools.at(d.pool).num_blocks, options.block_size);
+      d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size,
+                                                            context_length, time, std::max(num_guesses, 1U));
+      d.stream = recorded(
+          d.device->make_stream("draft:" + d.options.name, partition_of(d), device::stream_priority::low),
+          *log, activity::side::draft);
     }
     resources.drafters.push_back(d.drafter.get());
     limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, d.is_worker()});
@@ -165,7 +175,9 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
     if (d.options.name == "auto") resources.automatic = i;
     limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
     if (d.drafter)
-      limits.drafters.back().own_positions = [from = d.drafter.get()](std::uint32_t length) { return from->own_positions(length); };
+      limits.drafters.back().own_positions = [from = d.drafter.get()](std::uint32_t length) {
+        return from->own_positions(length);
+      };
   }
   set_overlap(limits, engine.overlap, drafts_elsewhere());
   limits.num_guesses = std::max(num_guesses, 1U);
@@ -188,7 +200,8 @@ std::uint32_t model_unit::max_nodes(std::uint32_t index, std::uint32_t length) c
 expected<std::uint32_t> model_unit::drafter_index(const std::string& name) const {
   const auto& names = target->drafters();
   auto wanted = name.empty() || name == "default" ? options.default_drafter : name;
-  if (wanted == "auto" && std::ranges::find(names, wanted) == names.end()) wanted = "none"; // nothing to choose among
+  if (wanted == "auto" && std::ranges::find(names, wanted) == names.end())
+    wanted = "none"; // nothing to choose among
   const auto it = std::ranges::find(names, wanted);
   if (it != names.end()) return static_cast<std::uint32_t>(it - names.begin());
   std::string known;

@@ -21,18 +21,19 @@ namespace paceline {
 struct pool_need {
   std::string name;
   device::compute_device* device = nullptr; ///< whose memory its blocks lie in
-  std::uint64_t cell_bytes = 0;      ///< of one position over all layers
-  std::uint32_t wanted_blocks = 0;   ///< for all requests that may run together
-  std::uint32_t least_blocks = 0;    ///< for one request of full length
+  std::uint64_t cell_bytes = 0;             ///< of one position over all layers
+  std::uint32_t wanted_blocks = 0;          ///< for all requests that may run together
+  std::uint32_t least_blocks = 0;           ///< for one request of full length
 };
 
-/// One served model: weights, drafters, KV memory, streams and the state its actors work on. Members are in order of
-/// construction; streams come after what their programs touch, so they are drained first.
+/// One served model: weights, drafters, KV memory, streams and the state its actors work on. Members are in
+/// order of construction; streams come after what their programs touch, so they are drained first.
 struct model_unit {
   /// Loads target and drafters. Memory for KV is not made yet.
-  static expected<std::unique_ptr<model_unit>> load(const config::model_options& options, device_set& devices,
-                                                    const speculation::drafter_registry& registry,
-                                                    const std::function<void(const load_progress&)>& progress);
+  static expected<std::unique_ptr<model_unit>>
+  load(const config::model_options& options, device_set& devices,
+       const speculation::drafter_registry& registry,
+       const std::function<void(const load_progress&)>& progress);
 
   /// Whether a drafter's stream can compute while the target's does.
   bool drafts_elsewhere() const;
@@ -41,7 +42,8 @@ struct model_unit {
   std::vector<pool_need> pool_needs() const;
 
   /// Makes KV memory (as its pools have blocks), streams, runners and state machines.
-  void assemble(const config::engine_options& engine, const clock& time, const std::vector<kv::pool_config>& pools);
+  void assemble(const config::engine_options& engine, const clock& time,
+                const std::vector<kv::pool_config>& pools);
 
   /// Index of a drafter by name; "default" and "" are the configured one.
   expected<std::uint32_t> drafter_index(const std::string& name) const;
@@ -61,7 +63,7 @@ struct model_unit {
   struct drafter_unit {
     config::drafter_options options;
     std::unique_ptr<speculation::drafter> drafter; ///< null for "none" and "auto"
-    device::compute_device* device = nullptr;    ///< where its own model is, else the target's
+    device::compute_device* device = nullptr;      ///< where its own model is, else the target's
     std::uint32_t pool = 0;
     std::unique_ptr<model::kv_storage> kv;
     std::unique_ptr<scheduling::draft_runner> runner;

@@ -18,8 +18,8 @@ class engine_probe {
  public:
   explicit engine_probe(engine& probed) noexcept : engine_(&probed) {}
 
-  /// Starts an engine whose drafters come from `registry`, the built-in kinds and a test's own, and whose GPUs are
-  /// opened by `open_gpu`.
+  /// Starts an engine whose drafters come from `registry`, the built-in kinds and a test's own, and whose
+  /// GPUs are opened by `open_gpu`.
   static expected<std::unique_ptr<engine>> start(const config::engine_options& options,
                                                  speculation::drafter_registry registry,
                                                  gpu_opener open_gpu = gpu::open_device);

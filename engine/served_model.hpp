@@ -22,7 +22,7 @@ struct model_info;
 
 /// A loaded model as the edges see it. Constant; all functions are thread-safe.
 class served_model {
-public:
+ public:
   virtual ~served_model() = default;
   virtual const std::string& name() const noexcept = 0;
   virtual const std::vector<std::string>& aliases() const noexcept = 0;

@@ -15,8 +15,9 @@ struct drafter_counters {
   std::uint64_t num_draft_tokens = 0;
   std::uint64_t num_accepted_tokens = 0;
   std::vector<std::uint64_t> accepted_per_position; ///< [j] = rounds in which draft token j was accepted
-  std::uint64_t num_foreseen = 0; ///< drafts for outcomes of a round that was still verified, one a request and round
-  std::uint64_t num_ready = 0;    ///< of them, those whose outcome came true
+  std::uint64_t num_foreseen =
+      0; ///< drafts for outcomes of a round that was still verified, one a request and round
+  std::uint64_t num_ready = 0; ///< of them, those whose outcome came true
 };
 
 /// State of one KV pool.
@@ -56,32 +57,33 @@ struct drafted_round_counters {
 /// Counters (since start) and gauges (now) of one model and everything that serves it.
 struct model_counters {
   std::string name;
-  bool is_strict = true;                    ///< whether rows of its target have the same bits in any company
+  bool is_strict = true; ///< whether rows of its target have the same bits in any company
   std::uint64_t num_running = 0;
   std::uint64_t num_waiting = 0;
   std::uint64_t num_admitted = 0;
   std::uint64_t num_preemptions = 0;
   std::uint64_t num_rejections_queue_full = 0;
-  std::uint64_t num_device_losses = 0;      ///< times that a round did not come back within its timeout
+  std::uint64_t num_device_losses = 0; ///< times that a round did not come back within its timeout
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_prompt_tokens = 0;
   std::uint64_t generation_tokens = 0;
   std::uint64_t num_rounds = 0;
-  std::uint64_t num_rollbacks = 0;          ///< rounds in which at least one draft token was forgotten
+  std::uint64_t num_rollbacks = 0; ///< rounds in which at least one draft token was forgotten
   std::uint64_t rolled_back_tokens = 0;
   std::uint64_t stale_drafts = 0;
-  std::uint64_t num_decoding_rounds = 0;    ///< rounds without prompt rows
-  double draft_seconds = 0;                 ///< of those: in-line drafters
-  double pass_seconds = 0;                  ///< of those: the target's passes
-  double decide_seconds = 0;                ///< of those: sampling, verification, commit
-  std::vector<pass_counters> decoding_by_rows; ///< [rows - 1], of the same rounds
+  std::uint64_t num_decoding_rounds = 0;                   ///< rounds without prompt rows
+  double draft_seconds = 0;                                ///< of those: in-line drafters
+  double pass_seconds = 0;                                 ///< of those: the target's passes
+  double decide_seconds = 0;                               ///< of those: sampling, verification, commit
+  std::vector<pass_counters> decoding_by_rows;             ///< [rows - 1], of the same rounds
   std::vector<drafted_round_counters> drafted_by_requests; ///< [requests - 1], of the same rounds
-  double prompt_seconds = 0;                ///< of the other rounds
-  double target_busy_seconds = 0;           ///< of the target's stream
+  double prompt_seconds = 0;                               ///< of the other rounds
+  double target_busy_seconds = 0;                          ///< of the target's stream
   double draft_busy_seconds = 0;
-  double overlap_seconds = 0;               ///< both at once
-  // Steps of the target's device, of whatever runs there, by its own clock (device::step_times); none on CPUs.
+  double overlap_seconds = 0; ///< both at once
+  // Steps of the target's device, of whatever runs there, by its own clock (device::step_times); none on
+  // CPUs.
   std::uint64_t num_device_steps = 0;
   double device_busy_seconds = 0;
   double device_launching_seconds = 0;
@@ -94,9 +96,9 @@ struct engine_snapshot {
   std::vector<actor_gauges> actors;
 };
 
-/// The figures of an engine once no request of any model runs or waits. A client has a request's last event before the
-/// scheduler counts its last round, so that a snapshot taken in between lacks that round. Blocks; waits for ever while
-/// requests keep coming.
+/// The figures of an engine once no request of any model runs or waits. A client has a request's last event
+/// before the scheduler counts its last round, so that a snapshot taken in between lacks that round. Blocks;
+/// waits for ever while requests keep coming.
 engine_snapshot snapshot_at_rest(const engine& runtime);
 
 } // namespace paceline

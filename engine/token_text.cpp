@@ -7,7 +7,7 @@ namespace paceline {
 namespace {
 
 class token_text final : public scheduling::text_output {
-public:
+ public:
   token_text(const tokenizer::tokenizer& vocabulary, const generation_request& request)
       : stream_(vocabulary, request.stop.stop_strings, request.stop.include_stop_string,
                 {.skip_special = request.skip_special_tokens, .continues_text = true}) {}
@@ -17,9 +17,11 @@ public:
     return {std::move(out.text), out.stop_string.has_value()};
   }
   std::string finish() override { return stream_.finish().text; }
-  std::unique_ptr<scheduling::text_output> clone() const override { return std::make_unique<token_text>(*this); }
+  std::unique_ptr<scheduling::text_output> clone() const override {
+    return std::make_unique<token_text>(*this);
+  }
 
-private:
+ private:
   tokenizer::text_stream stream_;
 };
 

@@ -15,17 +15,17 @@
 #include <string>
 #include <vector>
 
-/// Messages between the actors of one process. Each says who sends it to whom and what makes it recognisable as stale.
-/// They carry handles (sequences, fences, results) and therefore never leave the process; a remote draft worker speaks
-/// messages of its own. Which actor takes which message: protocol/actors/.
+/// Messages between the actors of one process. Each says who sends it to whom and what makes it recognisable
+/// as stale. They carry handles (sequences, fences, results) and therefore never leave the process; a remote
+/// draft worker speaks messages of its own. Which actor takes which message: protocol/actors/.
 namespace paceline::protocol {
 
-/// session -> scheduler. Starts a request. Sent again by the session when the scheduler was restarted; a request that is
-/// known already is not started twice.
+/// session -> scheduler. Starts a request. Sent again by the session when the scheduler was restarted; a
+/// request that is known already is not started twice.
 struct submit_command {
   std::shared_ptr<scheduling::sequence> target;
-  std::uint32_t drafter = 0;  ///< index into the model's drafters
-  std::uint64_t credit = 0;   ///< tokens it may commit in all before it is granted more
+  std::uint32_t drafter = 0; ///< index into the model's drafters
+  std::uint64_t credit = 0;  ///< tokens it may commit in all before it is granted more
 };
 
 /// engine -> session -> scheduler. May overtake the submit_command of its request (a tombstone is kept).
@@ -33,14 +33,15 @@ struct cancel_command {
   request_id request;
 };
 
-/// engine -> session: the client has room for `tokens` more. session -> scheduler: `tokens` it may commit in all, so that
-/// the message may be repeated.
+/// engine -> session: the client has room for `tokens` more. session -> scheduler: `tokens` it may commit in
+/// all, so that the message may be repeated.
 struct grant_command {
   request_id request;
   std::uint64_t tokens = 0;
 };
 
-/// scheduler -> kv_pool. Commands of one decision, in order. `model` numbers the sender among the engine's models.
+/// scheduler -> kv_pool. Commands of one decision, in order. `model` numbers the sender among the engine's
+/// models.
 struct pool_batch_command {
   std::uint32_t model = 0;
   std::vector<scheduling::pool_command> commands;
@@ -52,21 +53,22 @@ struct lease_batch_event {
   bool blocks_freed = false; ///< asking again for what was refused may succeed
 };
 
-/// scheduler -> target_verifier. Composition of a round; the verifier enqueues rounds of a group in the order they come.
+/// scheduler -> target_verifier. Composition of a round; the verifier enqueues rounds of a group in the order
+/// they come.
 struct round_command {
   std::shared_ptr<const scheduling::round_plan> plan;
 };
 
-/// target_verifier -> draft_worker, sent when the group's round before was enqueued: draft for `plan` once `after` has
-/// passed. `from` is the verifier's epoch.
+/// target_verifier -> draft_worker, sent when the group's round before was enqueued: draft for `plan` once
+/// `after` has passed. `from` is the verifier's epoch.
 struct draft_request {
   std::shared_ptr<const scheduling::round_plan> plan;
   device::fence after;
   epoch from;
 };
 
-/// draft_worker -> target_verifier, sent when its program is enqueued: `drafts` may be read after `ready`. Stale if `from`
-/// is not the verifier's epoch.
+/// draft_worker -> target_verifier, sent when its program is enqueued: `drafts` may be read after `ready`.
+/// Stale if `from` is not the verifier's epoch.
 struct verify_request {
   round_id round;
   std::uint32_t drafter = 0;
@@ -101,18 +103,19 @@ struct session_event {
   std::size_t index = 0;
 };
 
-/// supervisor -> scheduler, target_verifier: where their peers are now. A null handle means "as before"; another one than
-/// before means that messages to the old one may have been lost. Handles are untyped here because the interfaces refer to
-/// each other; the receiver casts them to the interface the field names.
+/// supervisor -> scheduler, target_verifier: where their peers are now. A null handle means "as before";
+/// another one than before means that messages to the old one may have been lost. Handles are untyped here
+/// because the interfaces refer to each other; the receiver casts them to the interface the field names.
 struct link_command {
   caf::strong_actor_ptr scheduler;
   caf::strong_actor_ptr kv_pool;
   caf::strong_actor_ptr fan_out;
-  std::vector<caf::strong_actor_ptr> draft_workers; ///< by drafter index, null where there is none; empty = as before
+  std::vector<caf::strong_actor_ptr>
+      draft_workers; ///< by drafter index, null where there is none; empty = as before
 };
 
-/// target_verifier -> scheduler when it starts: rounds it knows of. Those the scheduler sent and that are not among them
-/// were lost with the verifier before.
+/// target_verifier -> scheduler when it starts: rounds it knows of. Those the scheduler sent and that are not
+/// among them were lost with the verifier before.
 struct rounds_known_event {
   caf::strong_actor_ptr verifier;
   std::vector<round_id> rounds;
@@ -124,7 +127,8 @@ struct register_command {
   caf::strong_actor_ptr session;
 };
 
-/// supervisor -> fan_out -> sessions when the scheduler of `model` was restarted: those who submitted to it do so again.
+/// supervisor -> fan_out -> sessions when the scheduler of `model` was restarted: those who submitted to it
+/// do so again.
 struct resubmit_event {
   caf::strong_actor_ptr scheduler;
   std::uint32_t model = 0;

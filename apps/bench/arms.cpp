@@ -38,7 +38,8 @@ std::vector<generated> run_group(engine& runtime, const run_settings& settings, 
     request.speculation.drafter = with.drafter;
     request.speculation.draft_length = with.draft_length;
     request.speculation.overlap = with.overlap;
-    // What one arm computed or wrote is no gift to the next: neither prompts in the cache nor replies to draft from.
+    // What one arm computed or wrote is no gift to the next: neither prompts in the cache nor replies to
+    // draft from.
     request.cache_salt = request.tenant = with.name();
     running.push_back(std::async(std::launch::async, [&runtime, r = std::move(request)]() mutable {
       return generate(runtime, std::move(r), nullptr);
@@ -204,7 +205,8 @@ expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm>
     std::vector<double> rates(arms.size());
     bool comparable = true;
     for (std::size_t k = 0; k < arms.size(); ++k) {
-      const std::size_t a = (group + settings.seed) % 2 == 1 ? k : arms.size() - 1 - k; // turns with the seed, too
+      const std::size_t a =
+          (group + settings.seed) % 2 == 1 ? k : arms.size() - 1 - k; // turns with the seed, too
       const auto before = snapshot_at_rest(runtime);
       const auto start = steady_clock::now();
       results[a] = run_group(runtime, settings, arms[a], part);

@@ -30,10 +30,10 @@ struct run_settings {
 
 /// What one arm did over a workload.
 struct arm_figures {
-  std::vector<double> rates;       ///< tokens per second, one a group of requests
-  std::vector<double> speed_ups;   ///< against the first arm's run of the same group
-  std::vector<double> first_token; ///< seconds from submission
-  std::vector<double> gaps;        ///< seconds between a request's events
+  std::vector<double> rates;          ///< tokens per second, one a group of requests
+  std::vector<double> speed_ups;      ///< against the first arm's run of the same group
+  std::vector<double> first_token;    ///< seconds from submission
+  std::vector<double> gaps;           ///< seconds between a request's events
   std::uint64_t num_full_periods = 0; ///< of those: while all requests of its group decoded
   double full_period_seconds = 0;
   std::uint64_t num_tokens = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
@@ -43,7 +43,7 @@ struct arm_figures {
   std::uint32_t num_different = 0;                 ///< requests whose tokens are not the first arm's
   double wall_seconds = 0;
   bool rates_count_prompts = false; ///< several requests at the same time
-  model_counters spent; ///< what its runs added to the counters
+  model_counters spent;             ///< what its runs added to the counters
 
   double acceptance_rate() const; ///< accepted draft tokens over verified ones
   /// Share of the draft tokens, among those whose predecessors were accepted, that were: the literature's

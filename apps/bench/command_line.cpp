@@ -14,14 +14,15 @@ namespace {
 
 /// A subcommand with what all benches share; its options object lives in the callback.
 template <class Options>
-std::pair<CLI::App*, std::shared_ptr<Options>> add_bench(CLI::App& parent, const char* name, const char* description,
-                                                         int (*run)(const Options&), int& code,
-                                                         const std::string& command_line) {
+std::pair<CLI::App*, std::shared_ptr<Options>> add_bench(CLI::App& parent, const char* name,
+                                                         const char* description, int (*run)(const Options&),
+                                                         int& code, const std::string& command_line) {
   auto options = std::make_shared<Options>();
   options->command_line = command_line;
   auto* app = parent.add_subcommand(name, description);
   add_model(*app, options->choice);
-  app->add_option("--repeats", options->repeats, "counted runs, after one that warms up")->check(CLI::Range(1, 1000));
+  app->add_option("--repeats", options->repeats, "counted runs, after one that warms up")
+      ->check(CLI::Range(1, 1000));
   app->add_option("--seed", options->seed, "of made-up prompts and of sampling");
   app->add_flag("--json", options->json, "one JSON object");
   app->callback([options, run, &code] { code = run(*options); });
@@ -34,21 +35,25 @@ void add_commands(CLI::App& app, int& code, const std::string& command_line) {
   auto& parent = *app.add_subcommand("bench", "Measure");
   parent.require_subcommand(1);
   {
-    auto [c, o] = add_bench<decode_options>(parent, "decode", "Plain decoding: tokens per second", &decode, code, command_line);
+    auto [c, o] = add_bench<decode_options>(parent, "decode", "Plain decoding: tokens per second", &decode,
+                                            code, command_line);
     c->add_option("--tokens", o->tokens, "tokens to decode")->check(CLI::Range(2, 1 << 20));
     c->add_option("--prompt-tokens", o->prompt_tokens, "tokens before them")->check(CLI::Range(1, 1 << 20));
     c->add_option("--batch", o->batch, "requests at the same time")->check(CLI::Range(1, 256));
     c->add_flag("--roof", o->roof, "beside what the device reads at most, measured between the runs");
   }
   {
-    auto [c, o] = add_bench<prefill_options>(parent, "prefill", "Reading a prompt: tokens per second", &prefill, code,
-                                             command_line);
+    auto [c, o] = add_bench<prefill_options>(parent, "prefill", "Reading a prompt: tokens per second",
+                                             &prefill, code, command_line);
     c->add_option("--prompt-tokens", o->prompt_tokens, "tokens of the prompt")->check(CLI::Range(1, 1 << 20));
   }
   {
-    auto [c, o] = add_bench<cost_options>(parent, "cost", "V(T): a pass of T rows beside a pass of one, and beside the roof",
+    auto [c, o] = add_bench<cost_options>(parent, "cost",
+                                          "V(T): a pass of T rows beside a pass of one, and beside the roof",
                                           &cost, code, command_line);
-    c->add_option("--rows", o->rows, "sizes of a pass; the first is the unit")->delimiter(',')->check(CLI::Range(1, 4096));
+    c->add_option("--rows", o->rows, "sizes of a pass; the first is the unit")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 4096));
     c->add_option("--context", o->context, "positions before the rows")->check(CLI::Range(1, 1 << 20));
     c->add_option("--draft", o->draft, "tokens of a greedy draft behind the context, timed as well")
         ->check(CLI::Range(1, 64));
@@ -56,11 +61,13 @@ void add_commands(CLI::App& app, int& code, const std::string& command_line) {
   }
   {
     auto [c, o] = add_bench<serve_bench_options>(
-        parent, "serve", "A workload through the engine: latencies, speed, acceptance; drafters against each other", &serve,
+        parent, "serve",
+        "A workload through the engine: latencies, speed, acceptance; drafters against each other", &serve,
         code, command_line);
     add_drafting(*c, o->choice);
     c->add_option("--workload", o->workload, "JSON lines with \"messages\" or \"prompt\"")->required();
-    c->add_option("--drafters", o->drafters, "compared with each other; the first is the unit")->delimiter(',');
+    c->add_option("--drafters", o->drafters, "compared with each other; the first is the unit")
+        ->delimiter(',');
     c->add_option("--requests", o->requests, "prompts taken from the file; 0: all");
     c->add_option("--concurrency", o->concurrency, "requests at the same time")->check(CLI::Range(1, 256));
     c->add_option("--max-tokens", o->max_tokens, "output tokens at most")->check(CLI::Range(2, 1 << 20));
@@ -68,13 +75,16 @@ void add_commands(CLI::App& app, int& code, const std::string& command_line) {
   }
   {
     auto [c, o] = add_bench<spec_options>(
-        parent, "spec", "Drafters, draft lengths and workloads: acceptance, measured and predicted speed-up", &spec, code,
-        command_line);
+        parent, "spec", "Drafters, draft lengths and workloads: acceptance, measured and predicted speed-up",
+        &spec, code, command_line);
     add_drafting(*c, o->choice);
     c->add_option("--workload", o->workloads, "JSON lines with \"messages\" or \"prompt\"; several files")
-        ->delimiter(',')->required();
+        ->delimiter(',')
+        ->required();
     c->add_option("--drafters", o->drafters, "beside plain decoding")->delimiter(',');
-    c->add_option("--lengths", o->lengths, "draft lengths of each but auto")->delimiter(',')->check(CLI::Range(1, 64));
+    c->add_option("--lengths", o->lengths, "draft lengths of each but auto")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 64));
     c->add_option("--overlap", o->overlap, "modes compared with each other: off, groups, ahead, outcomes")
         ->delimiter(',')
         ->transform(CLI::CheckedTransformer(
@@ -83,7 +93,8 @@ void add_commands(CLI::App& app, int& code, const std::string& command_line) {
                                                 {"ahead", overlap_wish::ahead},
                                                 {"outcomes", overlap_wish::outcomes}}));
     c->add_option("--concurrency", o->concurrency, "requests at the same time; several")
-        ->delimiter(',')->check(CLI::Range(1, 256));
+        ->delimiter(',')
+        ->check(CLI::Range(1, 256));
     c->add_option("--requests", o->requests, "prompts taken from each file; 0: all");
     c->add_option("--max-tokens", o->max_tokens, "output tokens at most")->check(CLI::Range(2, 1 << 20));
     c->add_option("--temperature", o->temperature, "0: always the most likely token");
@@ -95,7 +106,8 @@ std::string joined(int argc, char** argv) {
   for (int i = 0; i < argc; ++i) {
     const std::string word = argv[i];
     const bool plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
-      return std::isalnum(c) != 0 || std::string_view("-_./=:,+").find(static_cast<char>(c)) != std::string_view::npos;
+      return std::isalnum(c) != 0 ||
+             std::string_view("-_./=:,+").find(static_cast<char>(c)) != std::string_view::npos;
     });
     out += i == 0 ? "" : " ";
     out += plain ? word : "'" + word + "'";

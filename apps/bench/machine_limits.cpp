@@ -35,12 +35,15 @@ double seconds_since(steady_clock::time_point begin) {
   __m256i sums[4] = {};
   for (std::size_t i = 0; i < words; i += 16)
     for (std::size_t k = 0; k < 4; ++k)
-      sums[k] = _mm256_xor_si256(sums[k], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 4 * k)));
-  const __m256i all = _mm256_xor_si256(_mm256_xor_si256(sums[0], sums[1]), _mm256_xor_si256(sums[2], sums[3]));
+      sums[k] =
+          _mm256_xor_si256(sums[k], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 4 * k)));
+  const __m256i all =
+      _mm256_xor_si256(_mm256_xor_si256(sums[0], sums[1]), _mm256_xor_si256(sums[2], sums[3]));
   return static_cast<std::uint64_t>(_mm256_extract_epi64(all, 0));
 }
 
-/// Products of unsigned 4-bit and signed 8-bit codes: pairs added in 16 bits, eight of them before they are widened.
+/// Products of unsigned 4-bit and signed 8-bit codes: pairs added in 16 bits, eight of them before they are
+/// widened.
 [[gnu::target("avx2")]] std::uint64_t dot_avx2(std::uint32_t iterations) {
   constexpr std::size_t chains = 6;
   __m256i sums[chains] = {};
@@ -62,19 +65,20 @@ double seconds_since(steady_clock::time_point begin) {
   return static_cast<std::uint64_t>(_mm256_extract_epi64(sums[0], 0));
 }
 
-/// Twelve sums in registers, which the instruction takes in turn. Written out: an array of sums goes through memory
-/// between its products, at half the rate.
+/// Twelve sums in registers, which the instruction takes in turn. Written out: an array of sums goes through
+/// memory between its products, at half the rate.
 constexpr double vnni_sums = 12;
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512vnni")]] std::uint64_t dot_vnni(std::uint32_t iterations) {
   const __m512i w = _mm512_set1_epi8(3), x = _mm512_set1_epi8(5);
   __m512i a = w, b = w, c = w, d = w, e = w, f = w, g = w, h = w, i = w, j = w, k = w, l = w;
   for (std::uint32_t n = 0; n < iterations; ++n)
-    asm volatile("vpdpbusd %13, %12, %0\n vpdpbusd %13, %12, %1\n vpdpbusd %13, %12, %2\n vpdpbusd %13, %12, %3\n"
-                 "vpdpbusd %13, %12, %4\n vpdpbusd %13, %12, %5\n vpdpbusd %13, %12, %6\n vpdpbusd %13, %12, %7\n"
-                 "vpdpbusd %13, %12, %8\n vpdpbusd %13, %12, %9\n vpdpbusd %13, %12, %10\n vpdpbusd %13, %12, %11"
-                 : "+v"(a), "+v"(b), "+v"(c), "+v"(d), "+v"(e), "+v"(f), "+v"(g), "+v"(h), "+v"(i), "+v"(j), "+v"(k),
-                   "+v"(l)
-                 : "v"(w), "v"(x));
+    asm volatile(
+        "vpdpbusd %13, %12, %0\n vpdpbusd %13, %12, %1\n vpdpbusd %13, %12, %2\n vpdpbusd %13, %12, %3\n"
+        "vpdpbusd %13, %12, %4\n vpdpbusd %13, %12, %5\n vpdpbusd %13, %12, %6\n vpdpbusd %13, %12, %7\n"
+        "vpdpbusd %13, %12, %8\n vpdpbusd %13, %12, %9\n vpdpbusd %13, %12, %10\n vpdpbusd %13, %12, %11"
+        : "+v"(a), "+v"(b), "+v"(c), "+v"(d), "+v"(e), "+v"(f), "+v"(g), "+v"(h), "+v"(i), "+v"(j), "+v"(k),
+          "+v"(l)
+        : "v"(w), "v"(x));
   alignas(64) std::int32_t lanes[16];
   _mm512_store_si512(lanes, a);
   return static_cast<std::uint64_t>(lanes[0]);
@@ -84,13 +88,14 @@ constexpr double vnni_sums = 12;
   const __m256i w = _mm256_set1_epi8(3), x = _mm256_set1_epi8(5);
   __m256i a = w, b = w, c = w, d = w, e = w, f = w, g = w, h = w, i = w, j = w, k = w, l = w;
   for (std::uint32_t n = 0; n < iterations; ++n)
-    asm volatile("%{vex%} vpdpbusd %13, %12, %0\n %{vex%} vpdpbusd %13, %12, %1\n %{vex%} vpdpbusd %13, %12, %2\n"
-                 "%{vex%} vpdpbusd %13, %12, %3\n %{vex%} vpdpbusd %13, %12, %4\n %{vex%} vpdpbusd %13, %12, %5\n"
-                 "%{vex%} vpdpbusd %13, %12, %6\n %{vex%} vpdpbusd %13, %12, %7\n %{vex%} vpdpbusd %13, %12, %8\n"
-                 "%{vex%} vpdpbusd %13, %12, %9\n %{vex%} vpdpbusd %13, %12, %10\n %{vex%} vpdpbusd %13, %12, %11"
-                 : "+x"(a), "+x"(b), "+x"(c), "+x"(d), "+x"(e), "+x"(f), "+x"(g), "+x"(h), "+x"(i), "+x"(j), "+x"(k),
-                   "+x"(l)
-                 : "x"(w), "x"(x));
+    asm volatile(
+        "%{vex%} vpdpbusd %13, %12, %0\n %{vex%} vpdpbusd %13, %12, %1\n %{vex%} vpdpbusd %13, %12, %2\n"
+        "%{vex%} vpdpbusd %13, %12, %3\n %{vex%} vpdpbusd %13, %12, %4\n %{vex%} vpdpbusd %13, %12, %5\n"
+        "%{vex%} vpdpbusd %13, %12, %6\n %{vex%} vpdpbusd %13, %12, %7\n %{vex%} vpdpbusd %13, %12, %8\n"
+        "%{vex%} vpdpbusd %13, %12, %9\n %{vex%} vpdpbusd %13, %12, %10\n %{vex%} vpdpbusd %13, %12, %11"
+        : "+x"(a), "+x"(b), "+x"(c), "+x"(d), "+x"(e), "+x"(f), "+x"(g), "+x"(h), "+x"(i), "+x"(j), "+x"(k),
+          "+x"(l)
+        : "x"(w), "x"(x));
   return static_cast<std::uint64_t>(_mm_cvtsi128_si32(_mm256_castsi256_si128(a)));
 }
 #endif
@@ -128,7 +133,8 @@ std::uint64_t read_plain(const std::uint64_t* from, std::size_t words) {
 
 } // namespace
 
-machine_limits::machine_limits(cpu::thread_team& team) : team_(team), memory_(memory_bytes / sizeof(std::uint64_t), 1) {}
+machine_limits::machine_limits(cpu::thread_team& team)
+    : team_(team), memory_(memory_bytes / sizeof(std::uint64_t), 1) {}
 
 void machine_limits::sample() {
   auto read = &read_plain;
@@ -136,16 +142,18 @@ void machine_limits::sample() {
   if (cpu::best_kernel_level() >= cpu::kernel_level::avx2) read = &read_avx2;
 #endif
   auto begin = steady_clock::now();
-  team_.parallel_for(static_cast<std::uint32_t>(memory_.size() / chunk_words), [&](std::uint32_t chunk, std::uint32_t) {
-    sink += read(memory_.data() + chunk * chunk_words, chunk_words);
-  });
+  team_.parallel_for(static_cast<std::uint32_t>(memory_.size() / chunk_words),
+                     [&](std::uint32_t chunk, std::uint32_t) {
+                       sink += read(memory_.data() + chunk * chunk_words, chunk_words);
+                     });
   read_rates_.push_back(static_cast<double>(memory_bytes) / seconds_since(begin));
 
   const dot_probe probe = probe_of(cpu::best_kernel_level());
   const std::uint32_t chunks = team_.size() * dot_chunks_per_member;
   begin = steady_clock::now();
   team_.parallel_for(chunks, [&](std::uint32_t, std::uint32_t) { sink += probe.run(dot_iterations); });
-  dot_rates_.push_back(chunks * static_cast<double>(dot_iterations) * probe.multiply_adds / seconds_since(begin));
+  dot_rates_.push_back(chunks * static_cast<double>(dot_iterations) * probe.multiply_adds /
+                       seconds_since(begin));
 }
 
 double machine_limits::read_bytes_per_second() const { return summarise(read_rates_).median; }

@@ -31,8 +31,8 @@ json::object arm_json(const arm& with, const arm_figures& f) {
 }
 
 void print_table(std::span<const arm> arms, const std::vector<arm_figures>& figures) {
-  table t({"drafter", "tokens/s", "mad", "speed-up", "95 % from", "to", "accepted", "length", "TTFT ms", "p99", "gap ms",
-           "p99", "other texts"});
+  table t({"drafter", "tokens/s", "mad", "speed-up", "95 % from", "to", "accepted", "length", "TTFT ms",
+           "p99", "gap ms", "p99", "other texts"});
   for (std::size_t a = 0; a < arms.size(); ++a) {
     const arm_figures& f = figures[a];
     if (f.rates.empty()) continue;
@@ -56,12 +56,14 @@ int serve(const serve_bench_options& options) {
   choice.further_drafters = options.drafters;
   auto runtime = start_local(choice, options.json);
   if (!runtime) return fail(runtime.error());
-  const auto prompts = read_workload(options.workload, options.requests, options.max_tokens, *(*runtime)->model(""));
+  const auto prompts =
+      read_workload(options.workload, options.requests, options.max_tokens, *(*runtime)->model(""));
   if (!prompts) return fail(prompts.error());
   std::vector<arm> arms;
   for (const auto& drafter : options.drafters) arms.push_back({drafter});
-  const auto figures = measure(**runtime, arms, {options.concurrency, options.max_tokens, options.temperature, options.seed},
-                               *prompts, options.json);
+  const auto figures =
+      measure(**runtime, arms, {options.concurrency, options.max_tokens, options.temperature, options.seed},
+              *prompts, options.json);
   if (!figures) return fail(figures.error());
   if (!options.json) {
     print_table(arms, *figures);
@@ -70,9 +72,14 @@ int serve(const serve_bench_options& options) {
   json::array drafters;
   for (std::size_t a = 0; a < arms.size(); ++a) drafters.push_back(arm_json(arms[a], (*figures)[a]));
   print_json("serve", options.command_line, options.seed,
-             {{"model", choice.model}, {"threads", choice.threads}, {"workload", options.workload},
-              {"prompts", prompts->size()}, {"concurrency", options.concurrency}, {"max_tokens", options.max_tokens},
-              {"draft_length", choice.draft_length ? json::value(*choice.draft_length) : json::value()}, {"temperature", options.temperature},
+             {{"model", choice.model},
+              {"threads", choice.threads},
+              {"workload", options.workload},
+              {"prompts", prompts->size()},
+              {"concurrency", options.concurrency},
+              {"max_tokens", options.max_tokens},
+              {"draft_length", choice.draft_length ? json::value(*choice.draft_length) : json::value()},
+              {"temperature", options.temperature},
               {"drafters", std::move(drafters)}});
   return exit_success;
 }

@@ -13,10 +13,10 @@
 
 namespace paceline::apps::bench {
 
-/// A device's ops with a clock around each: where the time of a forward pass goes. For devices whose ops return when the
-/// result is there.
+/// A device's ops with a clock around each: where the time of a forward pass goes. For devices whose ops
+/// return when the result is there.
 class timed_ops final : public device::ops {
-public:
+ public:
   struct share {
     std::chrono::nanoseconds time{};
     std::uint64_t weight_bytes = 0;  ///< read, once a call
@@ -36,19 +36,39 @@ public:
       s.multiply_adds += std::uint64_t{a.num_rows} * o.weights->num_rows() * a.num_cols;
     }
   }
-  void embed(const device::embed_args& a) override { time("embed", [&] { inner_.embed(a); }); }
-  void rms_norm(const device::rms_norm_args& a) override { time("norm", [&] { inner_.rms_norm(a); }); }
-  void rope_table(const device::rope_table_args& a) override { time("rope", [&] { inner_.rope_table(a); }); }
-  void rope(const device::rope_args& a) override { time("rope", [&] { inner_.rope(a); }); }
-  void kv_write(const device::kv_write_args& a) override { time("kv", [&] { inner_.kv_write(a); }); }
-  void kv_copy(const device::kv_copy_args& a) override { time("kv", [&] { inner_.kv_copy(a); }); }
-  void attention(const device::attention_args& a) override { time("attention", [&] { inner_.attention(a); }); }
-  void glu(const device::glu_args& a) override { time("glu", [&] { inner_.glu(a); }); }
-  void add(const device::add_args& a) override { time("add", [&] { inner_.add(a); }); }
-  void gather(const device::gather_args& a) override { time("gather", [&] { inner_.gather(a); }); }
+  void embed(const device::embed_args& a) override {
+    time("embed", [&] { inner_.embed(a); });
+  }
+  void rms_norm(const device::rms_norm_args& a) override {
+    time("norm", [&] { inner_.rms_norm(a); });
+  }
+  void rope_table(const device::rope_table_args& a) override {
+    time("rope", [&] { inner_.rope_table(a); });
+  }
+  void rope(const device::rope_args& a) override {
+    time("rope", [&] { inner_.rope(a); });
+  }
+  void kv_write(const device::kv_write_args& a) override {
+    time("kv", [&] { inner_.kv_write(a); });
+  }
+  void kv_copy(const device::kv_copy_args& a) override {
+    time("kv", [&] { inner_.kv_copy(a); });
+  }
+  void attention(const device::attention_args& a) override {
+    time("attention", [&] { inner_.attention(a); });
+  }
+  void glu(const device::glu_args& a) override {
+    time("glu", [&] { inner_.glu(a); });
+  }
+  void add(const device::add_args& a) override {
+    time("add", [&] { inner_.add(a); });
+  }
+  void gather(const device::gather_args& a) override {
+    time("gather", [&] { inner_.gather(a); });
+  }
   std::span<float> scratch(std::size_t n) override { return inner_.scratch(n); }
 
-private:
+ private:
   static std::string shape_of(const device::matmul_args& a) {
     std::string name = "matmul " + std::to_string(a.num_cols) + " > ";
     for (const device::matmul_output& o : a.outputs)

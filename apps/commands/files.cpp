@@ -18,7 +18,8 @@ namespace paceline::apps {
 
 namespace {
 
-/// Encoding needs no weights: a GGUF file with a vocabulary alone will do, a tokenizer.json, or a directory with one.
+/// Encoding needs no weights: a GGUF file with a vocabulary alone will do, a tokenizer.json, or a directory
+/// with one.
 expected<tokenizer::tokenizer> open_vocabulary(const std::filesystem::path& path) {
   if (path.extension() == ".gguf") {
     auto file = model::gguf_file::open(path);
@@ -38,7 +39,8 @@ expected<tokenizer::tokenizer> open_vocabulary(const std::filesystem::path& path
     return make_tokenizer(files);
   }
   std::error_code ignored;
-  if (std::filesystem::exists(path / "tokenizer.json", ignored)) return open_vocabulary(path / "tokenizer.json");
+  if (std::filesystem::exists(path / "tokenizer.json", ignored))
+    return open_vocabulary(path / "tokenizer.json");
   auto source = model::open_model(path);
   if (!source) return std::move(source).error();
   return make_tokenizer(*source);
@@ -47,7 +49,8 @@ expected<tokenizer::tokenizer> open_vocabulary(const std::filesystem::path& path
 } // namespace
 
 int inspect(const inspect_options& options) {
-  const auto report = model::inspect_model(options.path, {options.context_length, options.sequences, options.kv_dtype});
+  const auto report =
+      model::inspect_model(options.path, {options.context_length, options.sequences, options.kv_dtype});
   if (!report) return fail(report.error());
   std::cout << (options.json ? model::to_json(*report) : model::to_text(*report)) << '\n';
   return exit_success;
@@ -83,7 +86,8 @@ int render(const render_options& options) {
   std::ifstream file(options.template_file, std::ios::binary);
   const std::string source{std::istreambuf_iterator<char>(file), {}};
   if (!file) return fail({errc::not_found, options.template_file + ": cannot be read"});
-  auto how = options.plain_jinja2 ? tokenizer::template_options::plain_jinja2() : tokenizer::template_options{};
+  auto how =
+      options.plain_jinja2 ? tokenizer::template_options::plain_jinja2() : tokenizer::template_options{};
   how.name = options.template_file;
   const auto parsed = tokenizer::chat_template::parse(source, how);
   if (!parsed) return fail(parsed.error());

@@ -31,7 +31,8 @@ struct generated {
 expected<std::vector<token_id>> chat_prompt(const served_model& model, const boost::json::array& messages);
 
 /// Submits `request` and waits for its end; `on_event` gets the events as they come, on this thread.
-generated generate(engine& runtime, generation_request request, const std::function<void(const token_event&)>& on_event);
+generated generate(engine& runtime, generation_request request,
+                   const std::function<void(const token_event&)>& on_event);
 
 std::string_view name_of(finish_reason reason);
 

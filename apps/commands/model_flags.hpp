@@ -22,9 +22,12 @@ inline void add_kv_dtype(CLI::App& app, kv_type& type) {
 
 /// The flags of every command that runs a model by itself.
 inline void add_model(CLI::App& app, model_choice& choice) {
-  app.add_option("--model", choice.model, "GGUF file or Hugging Face directory (\"hash\": the weightless model)")->required();
+  app.add_option("--model", choice.model,
+                 "GGUF file or Hugging Face directory (\"hash\": the weightless model)")
+      ->required();
   app.add_option("--threads", choice.threads, "CPU threads; 0: all cores");
-  app.add_option("--ctx-size", choice.context_length, "positions a request may use; 0: the model's own, at most 8192");
+  app.add_option("--ctx-size", choice.context_length,
+                 "positions a request may use; 0: the model's own, at most 8192");
   add_kv_dtype(app, choice.kv_dtype);
   app.add_option("--device", choice.device,
                  "what computes it: auto (default), cpu, or a GPU as cuda:0 or cuda:0/fast");
@@ -35,7 +38,8 @@ inline void add_drafting(CLI::App& app, model_choice& choice) {
   app.add_option("--draft-model", choice.draft_model, "GGUF file of a smaller model that drafts");
   app.add_option("--draft-device", choice.draft_device,
                  "what computes it: auto (default, as --device), cpu, cuda:N");
-  app.add_option("--partitions", choice.partitions, "2: drafting models run on half of the cores, beside the target")
+  app.add_option("--partitions", choice.partitions,
+                 "2: drafting models run on half of the cores, beside the target")
       ->check(CLI::Range(1, 2));
   app.add_option("--draft-length", choice.draft_length, "draft tokens a round")->check(CLI::Range(0, 64));
 }
@@ -57,7 +61,8 @@ inline void add_rule(CLI::App& app, run_options& o) {
         return CLI::detail::lexical_cast(text, value) && value > 0 && value <= 1 ? "" : "must be in (0, 1]";
       },
       "(0, 1]");
-  app.add_option("--lenience", o.lenience, "of rule lenient: no token gets likelier than its probability over this")
+  app.add_option("--lenience", o.lenience,
+                 "of rule lenient: no token gets likelier than its probability over this")
       ->check(share);
   app.add_option("--epsilon", o.epsilon, "of rule typical: probability that always suffices")->check(share);
   app.add_option("--delta", o.delta, "of rule typical: share of e^-entropy that suffices")->check(share);

@@ -66,34 +66,49 @@ json::array ids(const std::vector<token_id>& tokens) {
   return out;
 }
 
-double milliseconds(std::chrono::nanoseconds d) { return std::chrono::duration<double, std::milli>(d).count(); }
+double milliseconds(std::chrono::nanoseconds d) {
+  return std::chrono::duration<double, std::milli>(d).count();
+}
 
 json::object report(const run_options& options, const std::vector<token_id>& prompt, const generated& g) {
-  json::object out{{"model", options.choice.model}, {"prompt_tokens", ids(prompt)}, {"tokens", ids(g.tokens)},
-                   {"text", g.text}, {"finish_reason", std::string(name_of(g.last.finish))}};
+  json::object out{{"model", options.choice.model},
+                   {"prompt_tokens", ids(prompt)},
+                   {"tokens", ids(g.tokens)},
+                   {"text", g.text},
+                   {"finish_reason", std::string(name_of(g.last.finish))}};
   if (g.last.failure) out["error"] = g.last.failure->message();
   if (!g.last.hypotheses.empty()) {
     json::array hypotheses;
     for (const auto& one : g.last.hypotheses)
-      hypotheses.push_back(json::object{{"tokens", ids(one.tokens)}, {"text", one.text},
+      hypotheses.push_back(json::object{{"tokens", ids(one.tokens)},
+                                        {"text", one.text},
                                         {"finish_reason", std::string(name_of(one.finish))},
-                                        {"logprob", one.logprob}, {"score", one.score}});
+                                        {"logprob", one.logprob},
+                                        {"score", one.score}});
     out["hypotheses"] = std::move(hypotheses);
   }
   if (const auto& t = g.last.timings) {
     const double decode = milliseconds(t->decode);
-    json::object timings{{"queued_ms", milliseconds(t->queued)}, {"prefill_ms", milliseconds(t->prefill)}, {"decode_ms", decode}};
-    if (g.tokens.size() > 1 && decode > 0) timings["tokens_per_second"] = 1000.0 * static_cast<double>(g.tokens.size() - 1) / decode;
+    json::object timings{{"queued_ms", milliseconds(t->queued)},
+                         {"prefill_ms", milliseconds(t->prefill)},
+                         {"decode_ms", decode}};
+    if (g.tokens.size() > 1 && decode > 0)
+      timings["tokens_per_second"] = 1000.0 * static_cast<double>(g.tokens.size() - 1) / decode;
     out["timings"] = std::move(timings);
   }
   if (const auto& s = g.last.speculation) {
     json::array histogram(s->acceptance_histogram.begin(), s->acceptance_histogram.end());
     json::object figures{{"drafter", options.choice.draft_model.empty() ? options.choice.drafter : "model"},
-                         {"rule", std::string(name_of(options.rule))}, {"guarantee", std::string(name_of(s->guarantee))},
-                         {"num_rounds", s->num_rounds}, {"num_draft_tokens", s->num_draft_tokens},
-                         {"num_accepted_tokens", s->num_accepted_tokens}, {"acceptance_histogram", std::move(histogram)}};
-    if (s->num_draft_tokens > 0) figures["draft_acceptance_rate"] = static_cast<double>(s->num_accepted_tokens) / s->num_draft_tokens;
-    if (s->num_rounds > 0) figures["mean_acceptance_length"] = 1.0 + static_cast<double>(s->num_accepted_tokens) / s->num_rounds;
+                         {"rule", std::string(name_of(options.rule))},
+                         {"guarantee", std::string(name_of(s->guarantee))},
+                         {"num_rounds", s->num_rounds},
+                         {"num_draft_tokens", s->num_draft_tokens},
+                         {"num_accepted_tokens", s->num_accepted_tokens},
+                         {"acceptance_histogram", std::move(histogram)}};
+    if (s->num_draft_tokens > 0)
+      figures["draft_acceptance_rate"] = static_cast<double>(s->num_accepted_tokens) / s->num_draft_tokens;
+    if (s->num_rounds > 0)
+      figures["mean_acceptance_length"] = 1.0 + static_cast<double>(s->num_accepted_tokens) / s->num_rounds;
     out["speculation"] = std::move(figures);
   }
   return out;

@@ -1,4 +1,5 @@
-// A C++ service that runs a model inside: in an actor system of the engine's own, then in one the service already has.
+// A C++ service that runs a model inside: in an actor system of the engine's own, then in one the service
+// already has.
 //   embed MODEL.gguf "prompt"      ("hash" as the model needs no file)
 
 #include "config/engine_options.hpp"

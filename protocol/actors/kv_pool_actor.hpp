@@ -10,7 +10,7 @@ namespace paceline::protocol {
 /// | --- | --- | --- | --- | --- |
 /// | pool_batch_command | scheduler | at most once a decision | - (lease_batch_event to the sender when there is one) | yes: late or repeated commands are stale |
 /// | pool_question | engine | metrics | pool_answer | yes |
-using kv_pool_actor = caf::typed_actor<caf::reacts_to<pool_batch_command>,
-                                       caf::replies_to<pool_question>::with<pool_answer>>;
+using kv_pool_actor =
+    caf::typed_actor<caf::reacts_to<pool_batch_command>, caf::replies_to<pool_question>::with<pool_answer>>;
 
 } // namespace paceline::protocol

@@ -19,10 +19,10 @@ namespace paceline::protocol {
 /// | drain_command | engine | shutdown begins | - | yes |
 /// | scheduler_question | engine | metrics | scheduler_answer | yes |
 using scheduler_actor =
-    caf::typed_actor<caf::reacts_to<submit_command>, caf::reacts_to<cancel_command>, caf::reacts_to<grant_command>,
-                     caf::reacts_to<lease_batch_event>, caf::reacts_to<round_done_event>,
-                     caf::reacts_to<rounds_known_event>, caf::reacts_to<link_command>,
-                     caf::reacts_to<tick_event>, caf::reacts_to<drain_command>,
+    caf::typed_actor<caf::reacts_to<submit_command>, caf::reacts_to<cancel_command>,
+                     caf::reacts_to<grant_command>, caf::reacts_to<lease_batch_event>,
+                     caf::reacts_to<round_done_event>, caf::reacts_to<rounds_known_event>,
+                     caf::reacts_to<link_command>, caf::reacts_to<tick_event>, caf::reacts_to<drain_command>,
                      caf::replies_to<scheduler_question>::with<scheduler_answer>>;
 
 } // namespace paceline::protocol

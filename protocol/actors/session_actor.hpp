@@ -13,7 +13,8 @@ namespace paceline::protocol {
 /// | cancel_command | engine | the client asked, or left | - | yes |
 /// | grant_command | engine | the client has read | - | no: credit adds up |
 /// | resubmit_event | fan_out | the scheduler was restarted | - | yes |
-using session_actor = caf::typed_actor<caf::reacts_to<start_event>, caf::reacts_to<session_event>, caf::reacts_to<cancel_command>,
-                                       caf::reacts_to<grant_command>, caf::reacts_to<resubmit_event>>;
+using session_actor = caf::typed_actor<caf::reacts_to<start_event>, caf::reacts_to<session_event>,
+                                       caf::reacts_to<cancel_command>, caf::reacts_to<grant_command>,
+                                       caf::reacts_to<resubmit_event>>;
 
 } // namespace paceline::protocol

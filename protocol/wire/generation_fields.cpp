@@ -146,7 +146,8 @@ void read_prediction(field_reader& outer, generation_fields& out) {
   } else if (const auto* list = content->if_array()) {
     read_prediction_list(reader, *list, out);
   } else {
-    reader.fail("content", "must be a string, parts of text, or token ids, not " + std::string(kind_of(*content)));
+    reader.fail("content",
+                "must be a string, parts of text, or token ids, not " + std::string(kind_of(*content)));
   }
   if (reader.failure()) outer.fail(*reader.failure());
   for (auto& name : reader.ignored()) out.ignored_fields.push_back(std::move(name));
@@ -170,9 +171,8 @@ void refuse_unsupported(field_reader& reader) {
   for (const auto* name : {"guided_json", "guided_regex", "guided_choice", "guided_grammar",
                            "guided_decoding_backend", "structured_outputs", "grammar", "json_schema"})
     reader.refuse(name, "structured output is not offered");
-  for (const auto* name :
-       {"typical_p", "mirostat", "dry_multiplier", "xtc_probability", "top_n_sigma", "dynatemp_range",
-        "bad_words", "allowed_token_ids", "logits_processors"})
+  for (const auto* name : {"typical_p", "mirostat", "dry_multiplier", "xtc_probability", "top_n_sigma",
+                           "dynatemp_range", "bad_words", "allowed_token_ids", "logits_processors"})
     reader.refuse(name, "this sampling option is not offered");
   reader.refuse("truncate_prompt_tokens", "prompts are never truncated");
   reader.refuse("prompt_embeds", "prompts are text or token ids");

@@ -35,9 +35,9 @@ struct generation_fields {
   speculation_params speculation; ///< without the rule
   beam_params beams;              ///< with num_best = num_choices
   std::optional<verification_rule> rule;
-  std::string prediction_text;                ///< the client's own draft of the output, as text
-  std::vector<token_id> prediction_tokens;    ///< or as tokens
-  std::string user; ///< whose request it is, in the client's terms
+  std::string prediction_text;             ///< the client's own draft of the output, as text
+  std::vector<token_id> prediction_tokens; ///< or as tokens
+  std::string user;                        ///< whose request it is, in the client's terms
   std::int32_t priority = 0;
   std::string request_id; ///< the client's own name for the request
   std::string cache_salt;

@@ -156,7 +156,8 @@ void read_response_request(field_reader& reader, const request_limits& limits, r
   read_generation_fields(reader, limits, out.fields);
   if (out.fields.num_choices != 1) reader.fail(unsupported("n", "n: only 1 is offered here"));
   if (out.fields.beams.width > 0)
-    reader.fail(unsupported("use_beam_search", "use_beam_search: is offered on /v1/completions and /v1/chat/completions"));
+    reader.fail(unsupported("use_beam_search",
+                            "use_beam_search: is offered on /v1/completions and /v1/chat/completions"));
   reader.integer("max_output_tokens", out.fields.max_tokens, 1, max_int32);
   reader.boolean("store", out.store);
   reader.boolean("generate", out.generate);

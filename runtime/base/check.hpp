@@ -5,10 +5,10 @@
 
 namespace paceline {
 
-/// A broken invariant. No input may cause one. It ends the request or the worker that met it, never the process:
-/// workers catch it at their outermost frame and report `errc::internal`.
+/// A broken invariant. No input may cause one. It ends the request or the worker that met it, never the
+/// process: workers catch it at their outermost frame and report `errc::internal`.
 class check_failure : public std::logic_error {
-public:
+ public:
   using std::logic_error::logic_error;
 };
 
@@ -17,8 +17,8 @@ public:
 } // namespace paceline
 
 /// Assertion that stays on in release builds. `detail` is evaluated on failure only.
-#define PACELINE_CHECK(condition, detail)                                                                             \
-  do {                                                                                                                \
-    if (!(condition)) [[unlikely]]                                                                                    \
-      ::paceline::fail_check(#condition, __FILE__, __LINE__, (detail));                                               \
+#define PACELINE_CHECK(condition, detail)                                                                    \
+  do {                                                                                                       \
+    if (!(condition)) [[unlikely]]                                                                           \
+      ::paceline::fail_check(#condition, __FILE__, __LINE__, (detail));                                      \
   } while (false)

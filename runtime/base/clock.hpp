@@ -6,15 +6,16 @@ namespace paceline {
 
 using time_point = std::chrono::steady_clock::time_point;
 
-/// Where time comes from. The engine uses the steady clock; tests and simulations advance one by hand. Thread-safe.
+/// Where time comes from. The engine uses the steady clock; tests and simulations advance one by hand.
+/// Thread-safe.
 class clock {
-public:
+ public:
   virtual ~clock() = default;
   virtual time_point now() const noexcept = 0;
 };
 
 class steady_clock final : public clock {
-public:
+ public:
   time_point now() const noexcept override { return std::chrono::steady_clock::now(); }
 };
 

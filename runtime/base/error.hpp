@@ -30,7 +30,7 @@ std::string_view to_string(errc code) noexcept;
 
 /// A failure as a value. `message` is complete for a person: it names the file, line or field and the rule.
 class error {
-public:
+ public:
   error(errc code, std::string message) : code_(code), message_(std::move(message)) {}
 
   errc code() const noexcept { return code_; }
@@ -41,7 +41,7 @@ public:
 
   friend bool operator==(const error&, const error&) = default;
 
-private:
+ private:
   errc code_;
   std::string message_;
 };

@@ -8,11 +8,12 @@
 
 namespace paceline {
 
-/// Either a value or the `error` that prevented it. `std::expected` is not in our compiler's library yet; this is the
-/// part of it the code uses. Accessing the side that is not there is a programmer error (std::bad_variant_access).
+/// Either a value or the `error` that prevented it. `std::expected` is not in our compiler's library yet;
+/// this is the part of it the code uses. Accessing the side that is not there is a programmer error
+/// (std::bad_variant_access).
 template <class T>
 class [[nodiscard]] expected {
-public:
+ public:
   expected(T value) : state_(std::in_place_index<0>, std::move(value)) {} // NOLINT: implicit by design
   expected(paceline::error failure) : state_(std::in_place_index<1>, std::move(failure)) {} // NOLINT
 
@@ -31,14 +32,14 @@ public:
   const paceline::error& error() const& { return std::get<1>(state_); }
   paceline::error&& error() && { return std::get<1>(std::move(state_)); }
 
-private:
+ private:
   std::variant<T, paceline::error> state_;
 };
 
 /// Success without a value, or an error.
 template <>
 class [[nodiscard]] expected<void> {
-public:
+ public:
   expected() = default;
   expected(paceline::error failure) : state_(std::move(failure)) {} // NOLINT
 
@@ -47,7 +48,7 @@ public:
   const paceline::error& error() const& { return std::get<1>(state_); }
   paceline::error&& error() && { return std::get<1>(std::move(state_)); }
 
-private:
+ private:
   std::variant<std::monostate, paceline::error> state_;
 };
 

@@ -8,8 +8,8 @@
 
 namespace paceline {
 
-/// A number that names one kind of thing and converts to no other kind. Same size and layout as `Rep`, so arrays of
-/// ids are arrays of numbers to a kernel.
+/// A number that names one kind of thing and converts to no other kind. Same size and layout as `Rep`, so
+/// arrays of ids are arrays of numbers to a kernel.
 template <class Tag, class Rep>
 struct strong_id {
   using rep = Rep;
@@ -21,11 +21,14 @@ struct strong_id {
 };
 
 template <class Tag, class Rep>
-std::string to_string(strong_id<Tag, Rep> id) { return std::to_string(id.value); }
+std::string to_string(strong_id<Tag, Rep> id) {
+  return std::to_string(id.value);
+}
 
 /// One client request within the life of an engine; never reused.
 using request_id = strong_id<struct request_id_tag, std::uint64_t>;
-/// Generation of a worker or lease: grows at each restart, so that what an earlier one left behind is recognisable.
+/// Generation of a worker or lease: grows at each restart, so that what an earlier one left behind is
+/// recognisable.
 using epoch = strong_id<struct epoch_tag, std::uint32_t>;
 /// One draft-verify-commit round of one batch group.
 using round_id = strong_id<struct round_id_tag, std::uint64_t>;
@@ -39,15 +42,17 @@ using block_id = strong_id<struct block_id_tag, std::uint32_t>;
 using layer_index = strong_id<struct layer_index_tag, std::uint32_t>;
 /// Entry of a vocabulary. Negative values never name a token.
 using token_id = strong_id<struct token_id_tag, std::int32_t>;
-/// Where in a sequence's KV table a row's keys and values live. In a chain slot and position are equal numbers; tree
-/// rows of one position have different slots.
+/// Where in a sequence's KV table a row's keys and values live. In a chain slot and position are equal
+/// numbers; tree rows of one position have different slots.
 using kv_slot = strong_id<struct kv_slot_tag, std::uint32_t>;
 
 /// Absolute index of a token in its sequence, prompt included, from 0. The only id with arithmetic.
 struct token_position : strong_id<struct token_position_tag, std::uint32_t> {
   using strong_id::strong_id;
   friend constexpr auto operator<=>(const token_position&, const token_position&) = default;
-  friend constexpr token_position operator+(token_position p, std::uint32_t n) noexcept { return token_position{p.value + n}; }
+  friend constexpr token_position operator+(token_position p, std::uint32_t n) noexcept {
+    return token_position{p.value + n};
+  }
 };
 
 static_assert(sizeof(token_id) == sizeof(std::int32_t));
@@ -56,5 +61,7 @@ static_assert(sizeof(token_id) == sizeof(std::int32_t));
 
 template <class Tag, class Rep>
 struct std::hash<paceline::strong_id<Tag, Rep>> {
-  std::size_t operator()(paceline::strong_id<Tag, Rep> id) const noexcept { return std::hash<Rep>{}(id.value); }
+  std::size_t operator()(paceline::strong_id<Tag, Rep> id) const noexcept {
+    return std::hash<Rep>{}(id.value);
+  }
 };

@@ -17,33 +17,41 @@ namespace paceline {
 /// How logits become a token. One set of values drives plain decoding, drafting and verification.
 /// Defaults leave the model's distribution untouched; ranges are checked by `validate` at the edge.
 struct sampling_params {
-  float temperature = 1.0F;         ///< [0, 2]; 0 = the most likely token, ties to the lowest id
-  std::int32_t top_k = 0;           ///< keep the k most likely; 0 or -1 = all
-  float top_p = 1.0F;               ///< (0, 1]; smallest set whose probability reaches top_p
-  float min_p = 0.0F;               ///< [0, 1]; drop tokens below min_p times the best one's probability
-  float repetition_penalty = 1.0F;  ///< > 0; over prompt and output
-  float presence_penalty = 0.0F;    ///< [-2, 2]; over the output
-  float frequency_penalty = 0.0F;   ///< [-2, 2]; over the output, times the count
+  float temperature = 1.0F;        ///< [0, 2]; 0 = the most likely token, ties to the lowest id
+  std::int32_t top_k = 0;          ///< keep the k most likely; 0 or -1 = all
+  float top_p = 1.0F;              ///< (0, 1]; smallest set whose probability reaches top_p
+  float min_p = 0.0F;              ///< [0, 1]; drop tokens below min_p times the best one's probability
+  float repetition_penalty = 1.0F; ///< > 0; over prompt and output
+  float presence_penalty = 0.0F;   ///< [-2, 2]; over the output
+  float frequency_penalty = 0.0F;  ///< [-2, 2]; over the output, times the count
   std::vector<std::pair<token_id, float>> logit_bias = {}; ///< added to raw logits; sorted by id
-  std::uint64_t seed = 0;           ///< key of the request's Philox streams
-  std::uint32_t choice_index = 0;   ///< distinguishes the n choices of one request
-  std::optional<std::uint32_t> num_logprobs = {}; ///< none: no log-probabilities; k: the chosen token's and the k best
-  bool prompt_logprobs = false;     ///< log-probabilities of the prompt's tokens too (`echo`)
+  std::uint64_t seed = 0;                                  ///< key of the request's Philox streams
+  std::uint32_t choice_index = 0;                          ///< distinguishes the n choices of one request
+  std::optional<std::uint32_t> num_logprobs =
+      {};                       ///< none: no log-probabilities; k: the chosen token's and the k best
+  bool prompt_logprobs = false; ///< log-probabilities of the prompt's tokens too (`echo`)
 };
 
 /// When a request ends. Evaluated on committed tokens only.
 struct stop_params {
-  std::uint32_t max_tokens = 16;            ///< output tokens, at least 0 (0 only with prompt_logprobs)
-  std::uint32_t min_tokens = 0;             ///< EOS and stop ids have probability 0 before this many output tokens
-  std::vector<token_id> eos_ids = {};            ///< of the model; sorted
-  std::vector<token_id> stop_ids = {};           ///< of the request; sorted; a committed one ends it
-  std::vector<std::string> stop_strings = {};    ///< text that ends it, searched across token borders
-  bool ignore_eos = false;                  ///< EOS is an ordinary token
-  bool include_stop_string = false;         ///< the matched stop string is part of the text
+  std::uint32_t max_tokens = 16;       ///< output tokens, at least 0 (0 only with prompt_logprobs)
+  std::uint32_t min_tokens = 0;        ///< EOS and stop ids have probability 0 before this many output tokens
+  std::vector<token_id> eos_ids = {};  ///< of the model; sorted
+  std::vector<token_id> stop_ids = {}; ///< of the request; sorted; a committed one ends it
+  std::vector<std::string> stop_strings = {}; ///< text that ends it, searched across token borders
+  bool ignore_eos = false;                    ///< EOS is an ordinary token
+  bool include_stop_string = false;           ///< the matched stop string is part of the text
 };
 
 /// Rule by which draft tokens are kept (docs/verification.md).
-enum class verification_rule : std::uint8_t { coupled, rejection, block, lenient, typical, skip_sample_adjustment };
+enum class verification_rule : std::uint8_t {
+  coupled,
+  rejection,
+  block,
+  lenient,
+  typical,
+  skip_sample_adjustment
+};
 
 /// Their names in configuration, requests and replies, in the enumerators' order.
 inline constexpr std::array<std::string_view, 6> verification_rule_names{
@@ -52,7 +60,8 @@ constexpr std::string_view name_of(verification_rule rule) noexcept {
   return verification_rule_names[static_cast<std::size_t>(rule)];
 }
 
-/// What a rule leaves of the answer that the target alone would have given. Each is weaker than the one before.
+/// What a rule leaves of the answer that the target alone would have given. Each is weaker than the one
+/// before.
 enum class guarantee : std::uint8_t {
   tokens,         ///< the same tokens, by seed
   distribution,   ///< tokens of the same distribution; the same ones at temperature 0
@@ -61,10 +70,13 @@ enum class guarantee : std::uint8_t {
 };
 constexpr guarantee guarantee_of(verification_rule rule) noexcept {
   switch (rule) {
-  case verification_rule::coupled: return guarantee::tokens;
+  case verification_rule::coupled:
+    return guarantee::tokens;
   case verification_rule::rejection:
-  case verification_rule::block: return guarantee::distribution;
-  default: return guarantee::lossy;
+  case verification_rule::block:
+    return guarantee::distribution;
+  default:
+    return guarantee::lossy;
   }
 }
 constexpr std::string_view name_of(guarantee kept) noexcept {
@@ -74,10 +86,11 @@ constexpr std::string_view name_of(guarantee kept) noexcept {
 
 /// How the number of draft tokens follows what becomes of them (speculation/control/draft_length.hpp).
 enum class length_rule : std::uint8_t { fixed, heuristic, entropy, optimal };
-inline constexpr std::array<std::string_view, 4> length_rule_names{"fixed", "heuristic", "entropy", "optimal"};
+inline constexpr std::array<std::string_view, 4> length_rule_names{"fixed", "heuristic", "entropy",
+                                                                   "optimal"};
 
-/// What a drafter with a stream of its own does for a request while its round before is verified (design, section 3;
-/// runtime/scheduling/foreseen_drafts.hpp).
+/// What a drafter with a stream of its own does for a request while its round before is verified (design,
+/// section 3; runtime/scheduling/foreseen_drafts.hpp).
 enum class foresight : std::uint8_t {
   off,      ///< waits for the verdict
   ahead,    ///< goes on from the outcome that everything is accepted
@@ -97,10 +110,10 @@ constexpr foresight foresight_of(overlap_wish wish) noexcept {
 
 /// Which drafter proposes, how far ahead, and what is kept of it.
 struct speculation_params {
-  std::string drafter = "default";     ///< a configured drafter's name, "none", or "default" (the model's)
-  std::optional<std::uint32_t> draft_length = {}; ///< tokens per round; none = the drafter's default
+  std::string drafter = "default"; ///< a configured drafter's name, "none", or "default" (the model's)
+  std::optional<std::uint32_t> draft_length = {};        ///< tokens per round; none = the drafter's default
   std::optional<paceline::length_rule> length_rule = {}; ///< none = the drafter's own
-  std::optional<overlap_wish> overlap = {}; ///< none = as the engine chooses
+  std::optional<overlap_wish> overlap = {};              ///< none = as the engine chooses
   verification_rule rule = verification_rule::coupled;
   float lenience = 0.5F; ///< (0, 1], rule `lenient`: no token becomes likelier than its probability over this
   float epsilon = 0.09F; ///< (0, 1], rule `typical`: probability that always suffices
@@ -109,9 +122,10 @@ struct speculation_params {
 
 /// Beam search in place of sampling (docs/beam_search.md).
 struct beam_params {
-  std::uint32_t width = 0;      ///< hypotheses kept a step; 0 = no beam search
-  std::uint32_t num_best = 1;   ///< hypotheses returned, 1 to width
-  float length_penalty = 1.0F;  ///< [-10, 10]; score = sum of log-probabilities / number of tokens ^ length_penalty
+  std::uint32_t width = 0;    ///< hypotheses kept a step; 0 = no beam search
+  std::uint32_t num_best = 1; ///< hypotheses returned, 1 to width
+  float length_penalty =
+      1.0F; ///< [-10, 10]; score = sum of log-probabilities / number of tokens ^ length_penalty
 };
 
 /// Why a request ended.
@@ -119,8 +133,8 @@ enum class finish_reason : std::uint8_t { none, stop, length, cancelled, error }
 
 /// One generation, fully resolved: no defaults left to apply.
 struct generation_request {
-  std::string model = {};                    ///< configured name
-  std::vector<token_id> prompt = {};         ///< at least one token
+  std::string model = {};            ///< configured name
+  std::vector<token_id> prompt = {}; ///< at least one token
   sampling_params sampling = {};
   stop_params stop = {};
   speculation_params speculation = {};
@@ -129,9 +143,9 @@ struct generation_request {
   std::string cache_salt = {};               ///< prefixes are shared within one salt only
   std::string tenant = {};                   ///< drafters that remember outputs do so within one tenant only
   std::vector<token_id> prediction = {};     ///< the client's own draft of the output
-  std::int32_t priority = 0;            ///< lower runs first
-  bool skip_special_tokens = true;      ///< in the text; tokens are always reported
-  bool trace = false;                   ///< report every round
+  std::int32_t priority = 0;                 ///< lower runs first
+  bool skip_special_tokens = true;           ///< in the text; tokens are always reported
+  bool trace = false;                        ///< report every round
   std::chrono::milliseconds timeout{std::chrono::minutes(10)}; ///< from admission to the last token; finite
 };
 

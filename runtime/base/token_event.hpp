@@ -15,38 +15,39 @@ namespace paceline {
 
 /// Raw log-softmax values at one position.
 struct token_logprob {
-  token_id token;                                  ///< the committed token
-  float logprob = 0;                               ///< natural logarithm, of the raw logits
-  std::vector<std::pair<token_id, float>> top;     ///< best first; as many as the request asked for
+  token_id token;                              ///< the committed token
+  float logprob = 0;                           ///< natural logarithm, of the raw logits
+  std::vector<std::pair<token_id, float>> top; ///< best first; as many as the request asked for
 };
 
 /// What speculation did for one request so far (cumulative).
 struct speculation_stats {
-  std::uint32_t num_rounds = 0;                    ///< rounds that verified at least one draft token
+  std::uint32_t num_rounds = 0; ///< rounds that verified at least one draft token
   std::uint32_t num_draft_tokens = 0;
   std::uint32_t num_accepted_tokens = 0;
   std::vector<std::uint32_t> acceptance_histogram = {}; ///< [j] = rounds that accepted exactly j draft tokens
-  paceline::guarantee guarantee = paceline::guarantee::tokens; ///< of the request's rule and its target's device
-  std::uint32_t num_full_rounds = 0;  ///< rounds whose whole draft was accepted
+  paceline::guarantee guarantee =
+      paceline::guarantee::tokens;   ///< of the request's rule and its target's device
+  std::uint32_t num_full_rounds = 0; ///< rounds whose whole draft was accepted
 };
 
 /// Where one request's time went so far.
 struct request_timings {
-  std::chrono::nanoseconds queued{};    ///< admission to first prefill
-  std::chrono::nanoseconds prefill{};   ///< first prefill to first token
-  std::chrono::nanoseconds decode{};    ///< first token to last token
-  std::uint32_t num_cached_tokens = 0;  ///< prompt tokens found in the prefix cache
+  std::chrono::nanoseconds queued{};   ///< admission to first prefill
+  std::chrono::nanoseconds prefill{};  ///< first prefill to first token
+  std::chrono::nanoseconds decode{};   ///< first token to last token
+  std::uint32_t num_cached_tokens = 0; ///< prompt tokens found in the prefix cache
 };
 
 /// One round of one request, reported when `generation_request::trace` is set.
 struct round_trace {
   round_id round;
-  std::uint32_t base_length = 0;             ///< committed tokens before the round, prompt included
-  std::string drafter;                       ///< whose draft it was
-  std::vector<token_id> draft_tokens;        ///< proposed, in node order
-  std::vector<std::int32_t> parents;         ///< parent node of each draft token; -1 = the last committed token
-  std::vector<std::int32_t> accepted;        ///< nodes kept, root first
-  bool bonus = false;                        ///< the last committed token is a bonus, not a recovered one
+  std::uint32_t base_length = 0;      ///< committed tokens before the round, prompt included
+  std::string drafter;                ///< whose draft it was
+  std::vector<token_id> draft_tokens; ///< proposed, in node order
+  std::vector<std::int32_t> parents;  ///< parent node of each draft token; -1 = the last committed token
+  std::vector<std::int32_t> accepted; ///< nodes kept, root first
+  bool bonus = false;                 ///< the last committed token is a bonus, not a recovered one
 };
 
 /// One result of a beam search.
@@ -58,18 +59,21 @@ struct beam_hypothesis {
   double score = 0;                           ///< logprob / number of tokens ^ length_penalty
 };
 
-/// Tokens committed by one round for one request, or its end. Positions are contiguous over a request's events.
+/// Tokens committed by one round for one request, or its end. Positions are contiguous over a request's
+/// events.
 struct token_event {
   request_id request;
-  std::uint32_t first_index = 0;             ///< output index of tokens[0]
-  std::vector<token_id> tokens;              ///< may be empty in the final event
-  std::string text;                          ///< whole characters only; may lag behind `tokens`
-  std::vector<token_logprob> logprobs;       ///< one a token when asked for
-  std::vector<token_logprob> prompt_logprobs;///< in the first event only, one a prompt token from the second on
+  std::uint32_t first_index = 0;       ///< output index of tokens[0]
+  std::vector<token_id> tokens;        ///< may be empty in the final event
+  std::string text;                    ///< whole characters only; may lag behind `tokens`
+  std::vector<token_logprob> logprobs; ///< one a token when asked for
+  std::vector<token_logprob>
+      prompt_logprobs; ///< in the first event only, one a prompt token from the second on
   std::optional<round_trace> trace;
-  std::vector<beam_hypothesis> hypotheses;   ///< of a beam search, best first, in the final event; `tokens` are the first's
+  std::vector<beam_hypothesis>
+      hypotheses; ///< of a beam search, best first, in the final event; `tokens` are the first's
   finish_reason finish = finish_reason::none;
-  std::optional<error> failure;              ///< set with finish_reason::error
+  std::optional<error> failure;                 ///< set with finish_reason::error
   std::optional<speculation_stats> speculation; ///< in the final event
   std::optional<request_timings> timings;       ///< in the final event
 };

@@ -192,8 +192,8 @@ bool row_runner::plan_splits(const device::attention_args& args) {
   return true;
 }
 
-/// Whether members that take the units as they are wait less for each other than parts cost: about a quarter of
-/// the work, and as much as two splits.
+/// Whether members that take the units as they are wait less for each other than parts cost: about a quarter
+/// of the work, and as much as two splits.
 bool row_runner::shared_evenly() {
   busy_.assign(team_.size(), 0);
   std::uint32_t total = 0;

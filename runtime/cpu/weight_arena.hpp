@@ -11,8 +11,8 @@ namespace paceline::cpu {
 /// Matrices lie one behind the other, so small ones waste no huge pages. Thread-safe.
 class weight_arena {
  public:
-  /// `size` zeroed bytes, aligned to a cache line; null when there is no memory. A slab is freed with the last
-  /// piece of it, which may be after the arena.
+  /// `size` zeroed bytes, aligned to a cache line; null when there is no memory. A slab is freed with the
+  /// last piece of it, which may be after the arena.
   std::shared_ptr<std::byte[]> allocate(std::size_t size);
 
  private:

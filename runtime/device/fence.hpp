@@ -11,10 +11,10 @@ namespace paceline::device {
 
 /// Completion of the work enqueued on a stream up to one point. A value: copies share one state. Thread-safe.
 ///
-/// A default-constructed fence has passed. A fence passes exactly once, with or without an error; an error means that
-/// the work did not happen (or only in part) and that nothing it would have written may be read.
+/// A default-constructed fence has passed. A fence passes exactly once, with or without an error; an error
+/// means that the work did not happen (or only in part) and that nothing it would have written may be read.
 class fence {
-public:
+ public:
   /// The shared part. The stream that made it calls `pass`.
   class state;
 
@@ -27,8 +27,8 @@ public:
   /// Why the work failed; none while it has not passed or when it succeeded.
   std::optional<error> failure() const;
 
-  /// Calls `action` once the fence has passed: at once on the calling thread if it has, else later on the thread that
-  /// completes the work. `action` must not block and must not throw: it sends a message.
+  /// Calls `action` once the fence has passed: at once on the calling thread if it has, else later on the
+  /// thread that completes the work. `action` must not block and must not throw: it sends a message.
   void when_passed(std::function<void()> action) const;
 
   /// Blocks the calling thread. For tests, tools and streams; actors use `when_passed`.
@@ -37,20 +37,20 @@ public:
   /// The shared part, for streams, which know their own kind of it; null where nothing is to be waited for.
   const std::shared_ptr<state>& shared() const noexcept { return state_; }
 
-private:
+ private:
   std::shared_ptr<state> state_; // none: passed
 };
 
-/// What a stream implementation holds on to while the work runs. A device that can make its streams wait for each other
-/// without the host keeps what it needs for that in a class of its own.
+/// What a stream implementation holds on to while the work runs. A device that can make its streams wait for
+/// each other without the host keeps what it needs for that in a class of its own.
 class fence::state {
-public:
+ public:
   state();
   virtual ~state();
   /// Marks the work complete and runs the waiting actions on this thread. Called once.
   void pass(std::optional<error> failure = std::nullopt);
 
-private:
+ private:
   friend class fence;
   struct impl;
   std::unique_ptr<impl> impl_;

@@ -2,8 +2,9 @@
 
 namespace paceline::device {
 
-/// Constants of the devices' exp and tanh. Every device and kernel level evaluates the same expressions in the
-/// same order, with fused multiply-adds where `fma` stands, so that all levels, lanes and tails agree to the bit.
+/// Constants of the devices' exp and tanh. Every device and kernel level evaluates the same expressions in
+/// the same order, with fused multiply-adds where `fma` stands, so that all levels, lanes and tails agree to
+/// the bit.
 ///
 /// exp: x = n ln 2 + r, ln 2 in two parts (the first has 9 bits, so n times it is exact), exp(r) = 1 + (r +
 /// r^2 P(r)) with P a degree-4 minimax polynomial on |r| <= ln 2 / 2 (relative error 3.2e-9). Result

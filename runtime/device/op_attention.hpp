@@ -8,7 +8,8 @@
 
 namespace paceline::device {
 
-/// Positions of one split. Splits start at multiples of it, whatever the row; several threads may share a row by them.
+/// Positions of one split. Splits start at multiples of it, whatever the row; several threads may share a row
+/// by them.
 inline constexpr std::uint32_t attention_split = 128;
 
 /// Grouped-query attention of every row over the positions of its own sequence that it sees, keys and values

@@ -31,11 +31,11 @@ struct kv_layer {
   float* value_scales = nullptr;
 
   constexpr std::size_t key_index(block_id block, std::uint32_t head, std::uint32_t cell,
-                        std::uint32_t d) const noexcept {
+                                  std::uint32_t d) const noexcept {
     return ((std::size_t{block.value} * num_heads + head) * head_dim + d) * block_size + cell;
   }
   constexpr std::size_t value_index(block_id block, std::uint32_t head, std::uint32_t cell,
-                          std::uint32_t d) const noexcept {
+                                    std::uint32_t d) const noexcept {
     return ((std::size_t{block.value} * num_heads + head) * block_size + cell) * head_dim + d;
   }
   constexpr std::size_t scale_index(block_id block, std::uint32_t head, std::uint32_t cell) const noexcept {

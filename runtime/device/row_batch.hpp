@@ -8,15 +8,15 @@
 namespace paceline::device {
 
 /// One token of a forward pass. It attends to every position 0..position of its own sequence: positions up to
-/// `position - path_length` lie in the slot of the same number; the last `path_length` ones (its ancestors in the draft
-/// tree and itself, root first) lie in the slots `paths[path_begin ..]`. A chain or prefill row has path_length 0, for
-/// there slot and position agree.
+/// `position - path_length` lie in the slot of the same number; the last `path_length` ones (its ancestors in
+/// the draft tree and itself, root first) lie in the slots `paths[path_begin ..]`. A chain or prefill row has
+/// path_length 0, for there slot and position agree.
 struct batch_entry {
   token_id token;
   token_position position;
-  kv_slot slot;                  ///< where this row's own K and V are written (before any row reads them)
-  std::uint32_t sequence = 0;    ///< index into `row_batch::sequences`
-  std::uint32_t path_begin = 0;  ///< index into `row_batch::paths`
+  kv_slot slot;                 ///< where this row's own K and V are written (before any row reads them)
+  std::uint32_t sequence = 0;   ///< index into `row_batch::sequences`
+  std::uint32_t path_begin = 0; ///< index into `row_batch::paths`
   std::uint32_t path_length = 0;
 };
 
@@ -25,10 +25,11 @@ struct sequence_kv {
   std::span<const block_id> blocks; ///< block table: slot s lies in blocks[s / block_size] at s % block_size
 };
 
-/// The rows of one forward pass: any mixture of sequences, prefill chunks, decode rows and tree rows. Views only.
-/// Results of a row do not depend on the other rows (to the bit), except that it reads K and V of its own ancestors.
+/// The rows of one forward pass: any mixture of sequences, prefill chunks, decode rows and tree rows. Views
+/// only. Results of a row do not depend on the other rows (to the bit), except that it reads K and V of its
+/// own ancestors.
 struct row_batch {
-  std::span<const batch_entry> rows;         ///< [num_rows]; an ancestor stands before its descendants
+  std::span<const batch_entry> rows; ///< [num_rows]; an ancestor stands before its descendants
   std::span<const sequence_kv> sequences;
   std::span<const kv_slot> paths;
 };
@@ -45,13 +46,14 @@ inline std::uint64_t cell_of(const sequence_kv& sequence, kv_slot slot, std::uin
   return std::uint64_t{sequence.blocks[slot.value / block_size].value} * block_size + slot.value % block_size;
 }
 
-/// One cell to copy within a pool: how fork, copy-on-write and compaction of an accepted path are carried out.
+/// One cell to copy within a pool: how fork, copy-on-write and compaction of an accepted path are carried
+/// out.
 struct kv_copy {
   block_id from_block;
   std::uint32_t from_offset = 0; ///< cell within the block
   block_id to_block;
   std::uint32_t to_offset = 0;
-  std::uint32_t num_cells = 0;   ///< consecutive cells
+  std::uint32_t num_cells = 0; ///< consecutive cells
 };
 
 } // namespace paceline::device

@@ -32,10 +32,10 @@ class stream {
   /// Runs `work` after everything submitted before it on this stream is complete and all `after` fences have
   /// passed.
   ///
-  /// An asynchronous device may run the host code of `work` earlier: as soon as the programs before it, on this
-  /// stream and behind fences of the same device, have been issued. Their ops come first all the same, and what
-  /// they give the host they have given by then (`ops::deliver`). The fence of `work` passes after all of them,
-  /// and fails with them.
+  /// An asynchronous device may run the host code of `work` earlier: as soon as the programs before it, on
+  /// this stream and behind fences of the same device, have been issued. Their ops come first all the same,
+  /// and what they give the host they have given by then (`ops::deliver`). The fence of `work` passes after
+  /// all of them, and fails with them.
   ///
   /// A fence of `after` that failed fails this work without running it: same code, and a message that tells
   /// both. Work submitted earlier on this stream that failed does not: who needs its results names its fence.

@@ -26,7 +26,7 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 }
 
 class hash_kv final : public kv_storage {
-public:
+ public:
   hash_kv(std::uint32_t num_blocks, std::uint32_t block_size)
       : num_blocks_(num_blocks), block_size_(block_size), cells_(std::size_t{num_blocks} * block_size) {}
 
@@ -42,15 +42,17 @@ public:
 
   void poison(std::span<const block_id> blocks) override {
     for (auto b : blocks)
-      std::fill_n(&at(std::uint64_t{b.value} * block_size_), block_size_, cell{poison_pattern, poison_pattern});
+      std::fill_n(&at(std::uint64_t{b.value} * block_size_), block_size_,
+                  cell{poison_pattern, poison_pattern});
   }
 
   cell& at(std::uint64_t index) {
-    PACELINE_CHECK(index < cells_.size(), "cell " + std::to_string(index) + " of " + std::to_string(cells_.size()));
+    PACELINE_CHECK(index < cells_.size(),
+                   "cell " + std::to_string(index) + " of " + std::to_string(cells_.size()));
     return cells_[index];
   }
 
-private:
+ private:
   std::uint32_t num_blocks_;
   std::uint32_t block_size_;
   std::vector<cell> cells_;
@@ -58,7 +60,7 @@ private:
 
 /// What the cells of a context say, visited in position order.
 class context_reader {
-public:
+ public:
   explicit context_reader(std::uint32_t memory) : memory_(memory) {}
 
   void visit(std::uint64_t position, const cell& c) {
@@ -79,7 +81,7 @@ public:
     return broken_ == 0 ? s : mix(s, broken_);
   }
 
-private:
+ private:
   std::uint32_t memory_;
   std::uint64_t prefix_ = 0;
   std::uint64_t broken_ = 0;
@@ -93,11 +95,13 @@ cell next_cell(std::uint64_t prefix, token_id token, std::uint64_t position) {
 
 /// A state as hidden values: 16 bits each, which a float holds exactly.
 void write_state(std::uint64_t state, std::span<float> out) {
-  for (std::uint32_t i = 0; i < hidden_values; ++i) out[i] = static_cast<float>((state >> (16 * i)) & 0xFFFFU);
+  for (std::uint32_t i = 0; i < hidden_values; ++i)
+    out[i] = static_cast<float>((state >> (16 * i)) & 0xFFFFU);
 }
 std::uint64_t state_of(std::span<const float> hidden) {
   std::uint64_t state = 0;
-  for (std::uint32_t i = 0; i < hidden_values; ++i) state |= static_cast<std::uint64_t>(hidden[i]) << (16 * i);
+  for (std::uint32_t i = 0; i < hidden_values; ++i)
+    state |= static_cast<std::uint64_t>(hidden[i]) << (16 * i);
   return state;
 }
 
@@ -112,7 +116,8 @@ hash_model::hash_model(const hash_model_config& config) : config_(config), num_r
   info_.kv_bytes_per_token = sizeof(cell);
 }
 
-std::unique_ptr<kv_storage> hash_model::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size) const {
+std::unique_ptr<kv_storage> hash_model::make_kv_storage(std::uint32_t num_blocks,
+                                                        std::uint32_t block_size) const {
   return std::make_unique<hash_kv>(num_blocks, block_size);
 }
 
@@ -136,7 +141,8 @@ void hash_model::forward(device::ops&, const device::row_batch& batch, kv_storag
   auto& cells = dynamic_cast<hash_kv&>(kv);
   std::size_t next_output = 0;
   std::atomic<std::uint64_t> burnt{0};
-  for (std::uint32_t i = 0; i < config_.pass_work; ++i) burnt.store(mix(burnt.load(std::memory_order_relaxed), i), std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < config_.pass_work; ++i)
+    burnt.store(mix(burnt.load(std::memory_order_relaxed), i), std::memory_order_relaxed);
   for (std::size_t r = 0; r < batch.rows.size(); ++r) {
     const auto& row = batch.rows[r];
     const auto& sequence = batch.sequences[row.sequence];
@@ -148,8 +154,7 @@ void hash_model::forward(device::ops&, const device::row_batch& batch, kv_storag
     reader.visit(row.position.value, own);
 
     const std::uint64_t state = reader.state();
-    for (const auto& t : outputs.taps)
-      write_state(state, t.out.subspan(r * hidden_values, hidden_values));
+    for (const auto& t : outputs.taps) write_state(state, t.out.subspan(r * hidden_values, hidden_values));
     if (next_output < outputs.logit_rows.size() && outputs.logit_rows[next_output] == r)
       write_logits(state, outputs.logits.subspan(next_output++ * info_.vocab_size, info_.vocab_size));
   }
@@ -169,7 +174,8 @@ std::vector<float> hash_model::logits_of_state(std::span<const float> hidden) co
   return out;
 }
 
-std::vector<float> hash_model::next_state(std::span<const float> hidden, token_id token, token_position position) const {
+std::vector<float> hash_model::next_state(std::span<const float> hidden, token_id token,
+                                          token_position position) const {
   std::vector<float> out(hidden_values);
   write_state(next_cell(state_of(hidden), token, position.value).prefix, out);
   return out;

@@ -82,9 +82,9 @@ class transformer::pass {
  public:
   pass(const transformer& model, device::ops& ops, const device::row_batch& batch, kv_cells& kv,
        const forward_outputs& outputs, std::span<const std::uint32_t> layers)
-      : model_(model), config_(model.config_), ops_(ops), batch_(batch), kv_(kv), outputs_(outputs), layers_(layers),
-        num_rows_(static_cast<std::uint32_t>(batch.rows.size())), hidden_size_(config_.hidden_size),
-        q_size_(config_.q_size()), kv_size_(config_.kv_size()) {
+      : model_(model), config_(model.config_), ops_(ops), batch_(batch), kv_(kv), outputs_(outputs),
+        layers_(layers), num_rows_(static_cast<std::uint32_t>(batch.rows.size())),
+        hidden_size_(config_.hidden_size), q_size_(config_.q_size()), kv_size_(config_.kv_size()) {
     take_memory();
   }
 
@@ -185,9 +185,17 @@ class transformer::pass {
 
   void feed_forward(const layer_weights& weights) {
     const std::size_t stride = 2 * std::size_t{config_.ffn_size};
-    ops_.gated_matmul({hidden_, hidden_size_, num_rows_, hidden_size_,
-                       {weights.ffn_norm, config_.norm_epsilon, normed_}, weights.precise_ffn_inputs,
-                       weights.ffn_gate.get(), weights.ffn_up.get(), gate_up_, gate_up_, stride,
+    ops_.gated_matmul({hidden_,
+                       hidden_size_,
+                       num_rows_,
+                       hidden_size_,
+                       {weights.ffn_norm, config_.norm_epsilon, normed_},
+                       weights.precise_ffn_inputs,
+                       weights.ffn_gate.get(),
+                       weights.ffn_up.get(),
+                       gate_up_,
+                       gate_up_,
+                       stride,
                        activation_of(config_.activation)});
     add_to_hidden(gate_up_, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm);
   }
@@ -211,10 +219,12 @@ class transformer::pass {
     make_logits(rows, logits_);
     const std::size_t width = config_.vocab_size;
     if (const auto for_host = static_cast<std::uint32_t>(outputs_.logit_rows.size()); for_host > 0)
-      ops_.gather({ops_.place_for(outputs_.logits), width, logits_, width, nullptr, for_host, config_.vocab_size});
-    const device::chosen_run* const chosen = ops_.choose(
-        {logits_ + outputs_.logit_rows.size() * width, static_cast<std::uint32_t>(outputs_.choices->rows.size()),
-         config_.vocab_size, outputs_.choices->requests, outputs_.choices->out});
+      ops_.gather(
+          {ops_.place_for(outputs_.logits), width, logits_, width, nullptr, for_host, config_.vocab_size});
+    const device::chosen_run* const chosen =
+        ops_.choose({logits_ + outputs_.logit_rows.size() * width,
+                     static_cast<std::uint32_t>(outputs_.choices->rows.size()), config_.vocab_size,
+                     outputs_.choices->requests, outputs_.choices->out});
     if (!outputs_.choices->drafts.empty())
       ops_.kv_commit({&batch_, kv_.layers(), chosen, outputs_.choices->drafts});
   }
@@ -251,14 +261,13 @@ class transformer::pass {
   float* attended_ = nullptr; ///< heads of the attention
   float* gate_up_ = nullptr;  ///< gate and up side by side; the active gate takes the gate's place
   float* rope_table_ = nullptr;
-  float* logits_ = nullptr;   ///< where the device chooses tokens
+  float* logits_ = nullptr; ///< where the device chooses tokens
   float* local_rope_table_ = nullptr;
 };
 
 transformer::transformer(model_config config, transformer_weights weights, paceline::kv_type kv_type,
                          device::buffer_memory& memory)
-    : config_(std::move(config)),
-      weights_(std::move(weights)), memory_(memory),
+    : config_(std::move(config)), weights_(std::move(weights)), memory_(memory),
       frequencies_(rope_frequencies(config_.rope, config_.head_dim)), kv_type_(kv_type),
       all_layers_(config_.num_layers) {
   std::iota(all_layers_.begin(), all_layers_.end(), 0U);
@@ -283,8 +292,7 @@ void transformer::forward(device::ops& ops, const device::row_batch& batch, kv_s
 
 kv_cells& transformer::cells_of(kv_storage& kv, std::span<const std::uint32_t> layers) const {
   auto* cells = dynamic_cast<kv_cells*>(&kv);
-  PACELINE_CHECK(cells != nullptr && cells->num_layers() == layers.size(),
-                 "the KV pool is of another model");
+  PACELINE_CHECK(cells != nullptr && cells->num_layers() == layers.size(), "the KV pool is of another model");
   return *cells;
 }
 

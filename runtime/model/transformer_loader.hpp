@@ -17,9 +17,9 @@ namespace paceline::model {
 /// How a transformer is brought onto a device.
 struct transformer_load_options {
   paceline::kv_type kv_type = paceline::kv_type::f16; ///< of KV pools
-  std::uint32_t num_threads = 1;                  ///< that read and pack tensors
-  /// Called after each piece of a few megabytes with the bytes read so far and in all; from any of the threads, one call at a
-  /// time. Must not throw.
+  std::uint32_t num_threads = 1;                      ///< that read and pack tensors
+  /// Called after each piece of a few megabytes with the bytes read so far and in all; from any of the
+  /// threads, one call at a time. Must not throw.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
 

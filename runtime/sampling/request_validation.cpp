@@ -103,8 +103,10 @@ void check_beams(checker& check, const generation_request& request) {
   if (sampling.temperature != 0 && sampling.temperature != 1)
     check.fail(broken("temperature", sampling.temperature, "0 or 1 with beam search, which draws nothing"));
   check.that(sampling.top_k <= 0, "top_k", sampling.top_k, "0 with beam search, which draws nothing");
-  if (sampling.top_p != 1) check.fail(broken("top_p", sampling.top_p, "1 with beam search, which draws nothing"));
-  if (sampling.min_p != 0) check.fail(broken("min_p", sampling.min_p, "0 with beam search, which draws nothing"));
+  if (sampling.top_p != 1)
+    check.fail(broken("top_p", sampling.top_p, "1 with beam search, which draws nothing"));
+  if (sampling.min_p != 0)
+    check.fail(broken("min_p", sampling.min_p, "0 with beam search, which draws nothing"));
   if (request.speculation.rule != verification_rule::coupled)
     check.fail({errc::invalid_argument, "speculation.rule: a beam search verifies drafts by its own steps"});
   const auto not_offered = [&](bool present, const char* field) {

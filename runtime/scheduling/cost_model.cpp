@@ -15,7 +15,8 @@ constexpr std::uint32_t first_chunk_rows = 16; ///< before anything was measured
 
 } // namespace
 
-void cost_model::observe(std::uint32_t num_context, std::uint32_t num_decode, std::chrono::nanoseconds duration) {
+void cost_model::observe(std::uint32_t num_context, std::uint32_t num_decode,
+                         std::chrono::nanoseconds duration) {
   const auto ns = static_cast<double>(duration.count());
   if (ns <= 0) return;
   if (num_context == 0) {
@@ -23,7 +24,8 @@ void cost_model::observe(std::uint32_t num_context, std::uint32_t num_decode, st
     return;
   }
   if (num_context < first_chunk_rows) return; // dominated by the cost of a pass, not of its rows
-  per_row_ns_ = pessimistic(per_row_ns_, std::max(ns - (num_decode > 0 ? round_ns_ : 0.0), 0.0) / num_context);
+  per_row_ns_ =
+      pessimistic(per_row_ns_, std::max(ns - (num_decode > 0 ? round_ns_ : 0.0), 0.0) / num_context);
 }
 
 std::uint32_t cost_model::prompt_rows_within(std::chrono::nanoseconds budget, std::uint32_t min_rows,

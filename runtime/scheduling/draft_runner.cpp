@@ -8,7 +8,9 @@ namespace paceline::scheduling {
 
 namespace {
 
-bool prompt_is_computed(const plan_item& item) { return item.target->kv_length() + 1 == item.target->length(); }
+bool prompt_is_computed(const plan_item& item) {
+  return item.target->kv_length() + 1 == item.target->length();
+}
 
 } // namespace
 

@@ -40,9 +40,11 @@ class draft_runner {
 };
 
 /// Drafts below each hypothesis of a beam search, best first, as far as the lease of the target has cells for
-/// them. None if it is not the time for drafts. `kv`: storage of the drafter's own pool. Call inside a program.
-std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const plan_item& item, std::uint32_t index,
-                                                       speculation::drafter& drafter, model::kv_storage* kv,
+/// them. None if it is not the time for drafts. `kv`: storage of the drafter's own pool. Call inside a
+/// program.
+std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const plan_item& item,
+                                                       std::uint32_t index, speculation::drafter& drafter,
+                                                       model::kv_storage* kv,
                                                        std::uint32_t target_block_size);
 
 } // namespace paceline::scheduling

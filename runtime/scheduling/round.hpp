@@ -18,22 +18,24 @@ namespace paceline::scheduling {
 /// What a round shall do for one request.
 struct plan_item {
   std::shared_ptr<sequence> target;
-  std::vector<block_id> blocks;             ///< lease in the target's pool: block table of the sequence
-  std::uint32_t max_rows = 1;               ///< committed tokens whose KV this round may compute; the last one decides
-  std::optional<std::uint32_t> restart_at;  ///< KV is valid up to here only (admission, return after preemption)
-  std::uint32_t num_cached_tokens = 0;      ///< with restart_at: how much of it came from the prefix cache
-  std::vector<device::kv_copy> copies;      ///< cells to copy before the pass
-  std::uint32_t drafter = 0;                ///< index into the model's drafters; 0 is "none"
-  std::uint32_t draft_length = 0;           ///< upper bound: levels of the draft tree
-  std::uint32_t max_nodes = 0;              ///< upper bound: its nodes (of a beam search: of all hypotheses'); a chain has as many as levels
+  std::vector<block_id> blocks; ///< lease in the target's pool: block table of the sequence
+  std::uint32_t max_rows = 1;   ///< committed tokens whose KV this round may compute; the last one decides
+  std::optional<std::uint32_t>
+      restart_at;                      ///< KV is valid up to here only (admission, return after preemption)
+  std::uint32_t num_cached_tokens = 0; ///< with restart_at: how much of it came from the prefix cache
+  std::vector<device::kv_copy> copies; ///< cells to copy before the pass
+  std::uint32_t drafter = 0;           ///< index into the model's drafters; 0 is "none"
+  std::uint32_t draft_length = 0;      ///< upper bound: levels of the draft tree
+  std::uint32_t max_nodes =
+      0; ///< upper bound: its nodes (of a beam search: of all hypotheses'); a chain has as many as levels
   length_rule lengths = length_rule::fixed; ///< how the drafter may stay below
-  std::uint32_t worker = 0;                 ///< drafter that drafts for it on a stream of its own; 0: none. With "auto"
-                                            ///< it is one of those chosen among
-  std::uint32_t worker_length = 0;          ///< upper bound of that draft, at most draft_length
-  std::vector<block_id> drafter_blocks;     ///< lease in the drafter's own pool
-  foresight ahead = foresight::off;         ///< what a worker drafter does before the round's verdict is known
-  std::uint32_t num_spare_blocks = 0;       ///< the last of them: for drafts of outcomes, beside the text
-  bool drafter_restart = false;             ///< that lease is new: what the drafter remembers of its own KV is void
+  std::uint32_t worker = 0; ///< drafter that drafts for it on a stream of its own; 0: none. With "auto"
+                            ///< it is one of those chosen among
+  std::uint32_t worker_length = 0;      ///< upper bound of that draft, at most draft_length
+  std::vector<block_id> drafter_blocks; ///< lease in the drafter's own pool
+  foresight ahead = foresight::off;     ///< what a worker drafter does before the round's verdict is known
+  std::uint32_t num_spare_blocks = 0;   ///< the last of them: for drafts of outcomes, beside the text
+  bool drafter_restart = false; ///< that lease is new: what the drafter remembers of its own KV is void
 };
 
 /// Composition of one round of one batch group: who takes part, with what memory.
@@ -52,10 +54,11 @@ struct draft_batch {
   std::uint32_t num_drafted = 0;       ///< items drafted for by the program itself
   bool catching_up = false;            ///< it read more than the last round's tokens: its time tells nothing
   std::vector<speculation::draft> drafts; ///< one a plan item; those of other drafters' items stay empty
-  std::vector<std::vector<speculation::draft>> beams; ///< [plan item][hypothesis]: of beam searches; empty if there are none
-  std::optional<error> failure;           ///< the drafter failed: the drafts are empty, the round goes on without
-  std::uint32_t pool = 0;                 ///< number of the drafter's pool, 0 if it has none
-  std::uint64_t submission = 0;           ///< of its program on its stream
+  std::vector<std::vector<speculation::draft>>
+      beams;                    ///< [plan item][hypothesis]: of beam searches; empty if there are none
+  std::optional<error> failure; ///< the drafter failed: the drafts are empty, the round goes on without
+  std::uint32_t pool = 0;       ///< number of the drafter's pool, 0 if it has none
+  std::uint64_t submission = 0; ///< of its program on its stream
 };
 
 /// What "auto" wants of worker drafters in the rounds to come.
@@ -67,12 +70,12 @@ struct worker_wish {
 /// What a round did for one request: what the scheduler needs to go on.
 struct item_result {
   request_id request;
-  std::uint32_t num_rows = 0;      ///< rows computed, draft rows included
-  std::uint32_t num_draft = 0;     ///< draft tokens verified
+  std::uint32_t num_rows = 0;  ///< rows computed, draft rows included
+  std::uint32_t num_draft = 0; ///< draft tokens verified
   std::uint32_t num_accepted = 0;
-  bool stale_draft = false;        ///< a draft was dropped because its base had passed
+  bool stale_draft = false; ///< a draft was dropped because its base had passed
   std::uint32_t drafter = 0;
-  std::uint32_t length = 0;        ///< committed tokens after the round
+  std::uint32_t length = 0; ///< committed tokens after the round
   std::uint32_t kv_length = 0;
   finish_reason finish = finish_reason::none;
   std::vector<token_id> committed; ///< by this round
@@ -90,8 +93,8 @@ struct round_times {
 /// What a draft worker spent for a round.
 struct draft_time {
   std::uint32_t drafter = 0;
-  std::uint32_t num_levels = 0; ///< of its deepest draft, at least 1
-  std::chrono::nanoseconds duration{}; ///< after the verdict
+  std::uint32_t num_levels = 0;                                   ///< of its deepest draft, at least 1
+  std::chrono::nanoseconds duration{};                            ///< after the verdict
   std::uint32_t num_foreseen = 0, num_ready = 0, num_drafted = 0; ///< as in `draft_batch`
   bool catching_up = false;
 };
@@ -101,31 +104,31 @@ struct round_result {
   round_id round;
   group_id group;
   std::vector<item_result> items;
-  std::vector<token_event> events;  ///< in item order; items without news have none
-  std::optional<error> failure;     ///< the pass failed: every request of the round fails with it
-  bool started = false;             ///< false with a failed fence: nothing ran, the round may be tried again
+  std::vector<token_event> events; ///< in item order; items without news have none
+  std::optional<error> failure;    ///< the pass failed: every request of the round fails with it
+  bool started = false;            ///< false with a failed fence: nothing ran, the round may be tried again
   std::uint32_t num_rows = 0;
   std::chrono::nanoseconds duration{}; ///< of the program
   round_times times;                   ///< its parts
   std::vector<draft_time> drafting;    ///< of the workers that drafted for it
-  /// Submission number of the round's program on the stream of each pool (index = pool; 0 = none): what a release of its
-  /// requests waits for. The streams have completed them when this result may be read.
+  /// Submission number of the round's program on the stream of each pool (index = pool; 0 = none): what a
+  /// release of its requests waits for. The streams have completed them when this result may be read.
   std::vector<std::uint64_t> submissions;
 };
 
 /// The largest draft tree that an item may have now.
 struct draft_bounds {
-  std::uint32_t length = 0; ///< levels; 0: no draft
-  std::uint32_t nodes = 0;  ///< at least `length`
+  std::uint32_t length = 0;      ///< levels; 0: no draft
+  std::uint32_t nodes = 0;       ///< at least `length`
   std::uint32_t probe_depth = 0; ///< levels that probes may have: they are never committed
 };
 
-/// Never beyond what the request may commit, the context, or the leases hold (overflow guard: shrinks to 0, never fails).
-/// Call inside a program.
+/// Never beyond what the request may commit, the context, or the leases hold (overflow guard: shrinks to 0,
+/// never fails). Call inside a program.
 draft_bounds draft_limit(const plan_item& item, std::uint32_t block_size, std::uint32_t context_length);
 /// The same once the request has `length` tokens and may commit `remaining` more.
-draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint32_t remaining, std::uint32_t block_size,
-                         std::uint32_t context_length);
+draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint32_t remaining,
+                         std::uint32_t block_size, std::uint32_t context_length);
 /// What of it the item's worker may draft.
 draft_bounds worker_limit(const plan_item& item, draft_bounds limit);
 

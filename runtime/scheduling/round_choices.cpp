@@ -14,8 +14,7 @@ void round_runner::offer_to_device(const device::ops& ops, lane& lane, std::uint
   const auto& request = sequence.request();
   const auto& info = resources_.target->info();
   const bool rows_are_read = request.sampling.num_logprobs || request.sampling.prompt_logprobs ||
-                             lane.beams || lane.draft.num_probes > 0 ||
-                             num_top_tokens(lane) > 0;
+                             lane.beams || lane.draft.num_probes > 0 || num_top_tokens(lane) > 0;
   if (!ops.can_choose() || !info.logits_by_ops || !lane.decides || rows_are_read || sequence.remaining() == 0)
     return;
   if (!speculation::follows_samples(request.speculation, sequence.pipeline())) return;

@@ -36,8 +36,8 @@ static std::uint32_t num_levels(const draft_batch& batch) {
   return most;
 }
 
-void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const std::shared_ptr<draft_batch>> drafts,
-                       round_result& result) {
+void round_runner::run(device::ops& ops, const round_plan& plan,
+                       std::span<const std::shared_ptr<draft_batch>> drafts, round_result& result) {
   result.started = true;
   result.round = plan.round;
   result.group = plan.group;
@@ -46,12 +46,14 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
   try {
     for (const auto& batch : drafts)
       if (const auto levels = batch ? num_levels(*batch) : 0; levels > 0)
-        result.drafting.push_back({batch->drafter, levels, batch->duration, batch->num_foreseen, batch->num_ready, batch->num_drafted, batch->catching_up});
+        result.drafting.push_back({batch->drafter, levels, batch->duration, batch->num_foreseen,
+                                   batch->num_ready, batch->num_drafted, batch->catching_up});
     if (controller_) watch_workers(result.drafting);
     collect_drafts(ops, plan, drafts, lanes);
     const auto drafted = resources_.time->now();
     result.times.draft = drafted - begin;
-    rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear(), choice_rows_.clear(), choices_.clear();
+    rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear(), choice_rows_.clear(),
+        choices_.clear();
     drafted_.clear();
     for (auto& lane : lanes) {
       if (!lane.item->copies.empty()) resources_.kv->copy(ops, lane.item->copies);
@@ -68,12 +70,23 @@ void round_runner::run(device::ops& ops, const round_plan& plan, std::span<const
   for (const auto& item : plan.items) // those that had ended before: said again, in case that news was lost
     if (item.target->finish() != finish_reason::none &&
         std::ranges::none_of(lanes, [&](const auto& lane) { return lane.item == &item; }))
-      result.items.push_back({item.target->id(), 0, 0, 0, false, item.drafter, item.target->length(), item.target->kv_length(), item.target->finish(), {}});
+      result.items.push_back({item.target->id(),
+                              0,
+                              0,
+                              0,
+                              false,
+                              item.drafter,
+                              item.target->length(),
+                              item.target->kv_length(),
+                              item.target->finish(),
+                              {}});
   result.num_rows = static_cast<std::uint32_t>(rows_.size());
   result.duration = resources_.time->now() - begin;
   result.times.decide = result.duration - result.times.draft - result.times.pass;
-  const bool decoding = std::ranges::all_of(lanes, [](const auto& lane) { return lane.decides && lane.num_context == 1; });
-  if (controller_ && decoding) controller_->observe(result.num_rows, static_cast<double>(result.duration.count()));
+  const bool decoding =
+      std::ranges::all_of(lanes, [](const auto& lane) { return lane.decides && lane.num_context == 1; });
+  if (controller_ && decoding)
+    controller_->observe(result.num_rows, static_cast<double>(result.duration.count()));
 }
 
 std::vector<round_runner::lane> round_runner::open_lanes(const round_plan& plan) {
@@ -81,7 +94,8 @@ std::vector<round_runner::lane> round_runner::open_lanes(const round_plan& plan)
   std::vector<lane> lanes;
   for (const auto& item : plan.items) {
     auto& sequence = *item.target;
-    if (sequence.finish() != finish_reason::none) continue; // ended in a round that was still under way when this was planned
+    if (sequence.finish() != finish_reason::none)
+      continue; // ended in a round that was still under way when this was planned
     if (item.restart_at) {
       sequence.set_kv_length(*item.restart_at);
       sequence.num_cached_tokens = item.num_cached_tokens;
@@ -95,8 +109,9 @@ std::vector<round_runner::lane> round_runner::open_lanes(const round_plan& plan)
     lane.beams = sequence.beams();
     if (lane.beams && item.restart_at) lane.beams->forget_cells();
     if (lane.beams && lane.beams->prompt_is_computed()) lane.num_context = 0;
-    lane.decides = lane.beams ? lane.num_context == 0 || lane.context_begin + lane.num_context == sequence.length()
-                              : lane.context_begin + lane.num_context == sequence.length();
+    lane.decides = lane.beams
+                       ? lane.num_context == 0 || lane.context_begin + lane.num_context == sequence.length()
+                       : lane.context_begin + lane.num_context == sequence.length();
     lanes.push_back(std::move(lane));
   }
   return lanes;
@@ -137,7 +152,8 @@ void round_runner::add_rows(const device::ops& ops, lane& lane) {
   const bool chain = tree.is_chain();
   for (std::uint32_t n = 0; n < tree.size(); ++n) {
     const auto position = sequence.length() + tree.depths()[n];
-    device::batch_entry row{tree.tokens()[n], token_position{position}, kv_slot{sequence.length() + n}, index, 0, 0};
+    device::batch_entry row{
+        tree.tokens()[n], token_position{position}, kv_slot{sequence.length() + n}, index, 0, 0};
     if (!chain) {
       row.path_begin = static_cast<std::uint32_t>(paths_.size());
       for (auto node : tree.path_to(static_cast<std::int32_t>(n)))
@@ -168,7 +184,8 @@ std::span<float> round_runner::logits_row(std::uint32_t index) {
   return std::span(logits_).subspan(index * vocab, vocab);
 }
 
-item_result round_runner::settle(device::ops& ops, lane& lane, round_id round, std::vector<token_event>& events) {
+item_result round_runner::settle(device::ops& ops, lane& lane, round_id round,
+                                 std::vector<token_event>& events) {
   auto& sequence = *lane.item->target;
   item_result done;
   done.request = sequence.id();
@@ -249,7 +266,8 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
 
   const auto logprob_of = [&](std::int32_t node, token_id token) -> std::optional<token_logprob> {
     if (!num_logprobs) return std::nullopt;
-    const auto raw = std::span<const float>(raw_copy_).subspan(static_cast<std::size_t>(node + 1) * vocab, vocab);
+    const auto raw =
+        std::span<const float>(raw_copy_).subspan(static_cast<std::size_t>(node + 1) * vocab, vocab);
     auto values = sampling::log_softmax_of(raw, token, *num_logprobs);
     return token_logprob{token, values.chosen, std::move(values.top)};
   };
@@ -266,16 +284,19 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
   sequence.last_round = std::move(feedback);
 }
 
-/// What the lane's drafter wants to see of each row; of "auto" the most that any candidate wants, whoever drafted.
+/// What the lane's drafter wants to see of each row; of "auto" the most that any candidate wants, whoever
+/// drafted.
 std::uint32_t round_runner::num_top_tokens(const lane& lane) const {
   const auto wanted = [&](std::uint32_t index) {
     const auto* drafter = resources_.drafters[index];
     return drafter ? drafter->traits().top_tokens : 0;
   };
-  if (resources_.automatic == 0 || lane.item->drafter != resources_.automatic) return wanted(lane.item->drafter);
+  if (resources_.automatic == 0 || lane.item->drafter != resources_.automatic)
+    return wanted(lane.item->drafter);
   std::uint32_t most = 0;
   for (const auto candidate : candidates_)
-    if (lane.draft.num_probes > 0 || resources_.drafters[candidate]->traits().where != speculation::placement::in_pass)
+    if (lane.draft.num_probes > 0 ||
+        resources_.drafters[candidate]->traits().where != speculation::placement::in_pass)
       most = std::max(most, wanted(candidate)); // who drafts in the pass learns from its probes
   return most;
 }

@@ -20,50 +20,54 @@ struct round_resources {
   std::vector<speculation::drafter*> drafters; ///< by index; [0] is "none" and null, as is [automatic]
   std::uint32_t context_length = 0;
   const clock* time = nullptr;
-  /// Index of "auto": for its items the controller chooses among the drafters, round by round. 0: there is none.
+  /// Index of "auto": for its items the controller chooses among the drafters, round by round. 0: there is
+  /// none.
   std::uint32_t automatic = 0;
 };
 
-/// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows, verification, commit.
-/// One object a target stream; its scratch is reused from round to round.
+/// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows,
+/// verification, commit. One object a target stream; its scratch is reused from round to round.
 class round_runner {
-public:
+ public:
   explicit round_runner(round_resources resources);
 
-  /// Runs `plan`. `drafts` come from draft workers, null where there are none. Fills `result`; exceptions of one request
-  /// end that request, exceptions of the pass end the round (`result.failure`).
+  /// Runs `plan`. `drafts` come from draft workers, null where there are none. Fills `result`; exceptions of
+  /// one request end that request, exceptions of the pass end the round (`result.failure`).
   void run(device::ops& ops, const round_plan& plan, std::span<const std::shared_ptr<draft_batch>> drafts,
            round_result& result);
 
-private:
+ private:
   /// One request's part of the pass.
   struct lane {
     const plan_item* item = nullptr;
-    std::uint32_t drafter = 0;      ///< whose draft it has
-    std::uint32_t first_row = 0;    ///< of its rows in the pass
-    std::uint32_t num_context = 0;  ///< committed tokens among them
-    std::uint32_t context_begin = 0;///< position of the first one
-    bool decides = false;           ///< its context is complete: the pass decides its next tokens
+    std::uint32_t drafter = 0;       ///< whose draft it has
+    std::uint32_t first_row = 0;     ///< of its rows in the pass
+    std::uint32_t num_context = 0;   ///< committed tokens among them
+    std::uint32_t context_begin = 0; ///< position of the first one
+    bool decides = false;            ///< its context is complete: the pass decides its next tokens
     speculation::draft draft;
     bool stale = false;
-    beam_search* beams = nullptr;           ///< the request searches by beam; its other rows are the search's
+    beam_search* beams = nullptr;   ///< the request searches by beam; its other rows are the search's
     std::uint32_t first_logits = 0; ///< row of the logits of its first wanted row
-    std::uint32_t num_prompt_logits = 0;     ///< wanted rows of prompt tokens, before that of the last committed one
+    std::uint32_t num_prompt_logits =
+        0; ///< wanted rows of prompt tokens, before that of the last committed one
     std::uint32_t first_prompt_position = 0; ///< of the first of them
-    /// The device decides, and moves the cells of what it accepts: place among `choices_`; there are no logits.
+    /// The device decides, and moves the cells of what it accepts: place among `choices_`; there are no
+    /// logits.
     std::optional<std::size_t> choice;
     std::vector<device::penalised_token> counts; ///< that the choice refers to
   };
 
   std::vector<lane> open_lanes(const round_plan& plan);
-  void collect_drafts(device::ops& ops, const round_plan& plan, std::span<const std::shared_ptr<draft_batch>> drafts,
-                      std::vector<lane>& lanes);
+  void collect_drafts(device::ops& ops, const round_plan& plan,
+                      std::span<const std::shared_ptr<draft_batch>> drafts, std::vector<lane>& lanes);
   void propose_in_line(device::ops& ops, std::uint32_t drafter, std::vector<lane>& lanes);
   void propose_best(device::ops& ops, std::vector<lane>& lanes);
   void watch_workers(std::span<const draft_time> drafting);
   void wish_for_workers(std::span<const lane> lanes, std::span<item_result> results);
   std::vector<lane*> drafting(std::vector<lane>& lanes, std::uint32_t drafter) const;
-  std::vector<speculation::draft> propose(device::ops& ops, std::uint32_t drafter, std::span<lane* const> owners);
+  std::vector<speculation::draft> propose(device::ops& ops, std::uint32_t drafter,
+                                          std::span<lane* const> owners);
   draft_bounds limit_of(const lane& lane) const;
   bool may_draft(const lane& lane, std::uint32_t drafter) const;
   void add_rows(const device::ops& ops, lane& lane);
@@ -74,7 +78,8 @@ private:
   // round_choices.cpp
   void offer_to_device(const device::ops& ops, lane& lane, std::uint32_t sequence_index);
   speculation::verdict verdict_for(const lane& lane, std::uint32_t first_logits);
-  /// What the lane's drafter will learn of this round, as far as the raw rows say it: nothing if it does not ask.
+  /// What the lane's drafter will learn of this round, as far as the raw rows say it: nothing if it does not
+  /// ask.
   speculation::round_feedback begin_feedback(const lane& lane, std::uint32_t first_logits);
   // round_beams.cpp
   void propose_below_hypotheses(device::ops& ops, const round_plan& plan,
@@ -87,7 +92,7 @@ private:
   std::span<float> logits_row(std::uint32_t index);
 
   round_resources resources_;
-  std::vector<layer_index> taps_;   ///< union of what the drafters read
+  std::vector<layer_index> taps_;         ///< union of what the drafters read
   std::vector<std::uint32_t> candidates_; ///< drafters that "auto" chooses among: in-line ones, then workers
   std::uint32_t num_in_line_ = 0;         ///< of them
   std::optional<speculation::draft_controller> controller_;

@@ -33,9 +33,9 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, flight::part& par
   item.worker = length > 0 && by_worker(r) ? r.worker : 0;
   item.worker_length = item.worker != 0 ? length : 0;
   item.lengths = r.lengths.rule();
-  item.max_nodes =
-      length > 0 ? std::min(num_beam_nodes(r, largest_appetite()), r.beyond_upper(lease.positions(options_.block_size)))
-                 : 0;
+  item.max_nodes = length > 0 ? std::min(num_beam_nodes(r, largest_appetite()),
+                                         r.beyond_upper(lease.positions(options_.block_size)))
+                              : 0;
   if (length > 0 && pool != 0) {
     item.drafter_blocks = r.drafter_lease.blocks;
     item.drafter_restart = std::exchange(r.drafter_lease.fresh, false);

@@ -36,7 +36,7 @@ decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
       r->num_cached = event.num_cached;
       r->copies = event.copies;
       r->planned_kv = event.num_cached;
-      r->known_length = r->upper_length = r->target->length(); // no program of it is under way
+      r->known_length = r->upper_length = r->target->length();   // no program of it is under way
       r->upper_length = std::max(r->upper_length, r->num_cells); // its hypotheses are computed again
       r->upper_slot = 0;
       r->decoding = false;
@@ -65,8 +65,9 @@ decisions scheduler_state::on_blocks_freed(time_point now) {
   return out;
 }
 
-/// Blocks came back, or the news of it may be lost: everybody may ask again, and who was about to give way need not. (Had it
-/// gone all the same, it might wait for news that never come: nobody would have been refused since.)
+/// Blocks came back, or the news of it may be lost: everybody may ask again, and who was about to give way
+/// need not. (Had it gone all the same, it might wait for news that never come: nobody would have been
+/// refused since.)
 void scheduler_state::forget_refusals() {
   admission_blocked_ = false;
   for (auto& [id, r] : requests_) {
@@ -108,7 +109,9 @@ void scheduler_state::admit(decisions& out) {
   ask.tokens.assign(r.target->tokens().begin(), r.target->tokens().end());
   ask.salt = request.cache_salt;
   ask.use_cache = options_.prefix_cache && !request.sampling.prompt_logprobs;
-  const auto nodes = r.beam_width != 0 ? r.beam_width : tight_ ? r.draft_length : num_nodes(r, r.draft_length);
+  const auto nodes = r.beam_width != 0 ? r.beam_width
+                     : tight_          ? r.draft_length
+                                       : num_nodes(r, r.draft_length);
   const auto known = std::max(r.target->length(), r.num_cells);
   ask.num_positions = bounded(r, std::uint64_t{known} + nodes + 1, nodes); // to its first draft
   ask.ticket = r.target_lease.asked = next_ticket_++;
@@ -145,7 +148,8 @@ void scheduler_state::roll_back(record& r, decisions& out) {
   const auto keep = std::max(look_ahead(r, largest_appetite()), r.upper_slot);
   auto& lease = r.target_lease;
   const auto num_blocks = blocks_for(keep);
-  if (lease.asked || r.state != phase::running || r.beam_width != 0 || lease.blocks.size() <= num_blocks) return;
+  if (lease.asked || r.state != phase::running || r.beam_width != 0 || lease.blocks.size() <= num_blocks)
+    return;
   lease.blocks.resize(num_blocks);
   out.pool.emplace_back(rollback_command{r.target->id(), 0, keep, lease.last_use});
 }
@@ -153,7 +157,8 @@ void scheduler_state::roll_back(record& r, decisions& out) {
 void scheduler_state::preempt_youngest(decisions& out) {
   for (auto id : running_) {
     const auto& r = requests_.at(id);
-    if (r.beam_width == 0 && r.num_in_flight > 0 && r.target_lease.blocks.size() > blocks_for(look_ahead(r, appetite::chain)))
+    if (r.beam_width == 0 && r.num_in_flight > 0 &&
+        r.target_lease.blocks.size() > blocks_for(look_ahead(r, appetite::chain)))
       return; // a tree under way: its blocks come back soon
   }
   // Youngest first; the oldest is never preempted, so somebody always gets on.
@@ -185,9 +190,11 @@ void scheduler_state::release(record& r, decisions& out) {
 std::uint32_t scheduler_state::max_positions(const record& r) const {
   const auto& request = r.target->request();
   const auto width = std::max(1U, r.beam_width); // hypotheses may differ from their first token on
-  const std::uint64_t wanted = std::uint64_t{r.target->prompt_length()} + std::uint64_t{width} * request.stop.max_tokens;
+  const std::uint64_t wanted =
+      std::uint64_t{r.target->prompt_length()} + std::uint64_t{width} * request.stop.max_tokens;
   if (r.beam_width != 0)
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, std::numeric_limits<std::uint32_t>::max()));
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(wanted, std::numeric_limits<std::uint32_t>::max()));
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, options_.context_length));
 }
 
@@ -199,10 +206,12 @@ std::uint32_t scheduler_state::look_ahead(const record& r, appetite a) const {
   return bounded(r, upper + (r.draft_length + 1) + (nodes + 1), nodes);
 }
 
-/// In the pool of the drafter that drafts for it: this round's growth, then the draft of the next one by its own measure.
+/// In the pool of the drafter that drafts for it: this round's growth, then the draft of the next one by its
+/// own measure.
 std::uint32_t scheduler_state::look_ahead_of_drafter(const record& r, appetite a) const {
   const auto cells = a == appetite::tree ? own_positions(r, r.draft_length) : r.draft_length;
-  const std::uint64_t upper = r.beam_width != 0 ? r.upper_length + r.beam_width : r.upper_length + r.draft_length + 1;
+  const std::uint64_t upper =
+      r.beam_width != 0 ? r.upper_length + r.beam_width : r.upper_length + r.draft_length + 1;
   return bounded(r, upper + cells + 1, cells);
 }
 
@@ -220,7 +229,8 @@ std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions,
       std::min({positions, std::uint64_t{max_positions(r)} + side_by_side, pool_positions}));
 }
 
-/// Blocks of the drafter's pool for drafts of outcomes, beside those of the text. A beam search's steps are not foreseen.
+/// Blocks of the drafter's pool for drafts of outcomes, beside those of the text. A beam search's steps are
+/// not foreseen.
 std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
   if (r.beam_width != 0) return 0;
   const auto wish = r.target->request().speculation.overlap;
@@ -228,13 +238,15 @@ std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
       wish ? *wish == overlap_wish::outcomes
            : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
   const auto length = by_worker(r) ? r.draft_length : options_.drafters[r.worker].default_draft_length;
-  return outcomes && r.group == group_id{0} ? spare_blocks(length, options_.num_guesses, options_.block_size) : 0;
+  return outcomes && r.group == group_id{0} ? spare_blocks(length, options_.num_guesses, options_.block_size)
+                                            : 0;
 }
 
 /// The part of the drafter's lease that the text does not need.
 std::uint32_t scheduler_state::num_spare_blocks(const record& r) const {
   const auto held = static_cast<std::uint32_t>(r.drafter_lease.blocks.size());
-  return std::min(spare_blocks_wanted(r), held - std::min(held, blocks_for(look_ahead_of_drafter(r, appetite::tree))));
+  return std::min(spare_blocks_wanted(r),
+                  held - std::min(held, blocks_for(look_ahead_of_drafter(r, appetite::tree))));
 }
 
 std::uint32_t scheduler_state::num_nodes(const record& r, std::uint32_t draft_length) const {

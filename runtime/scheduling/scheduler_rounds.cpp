@@ -119,13 +119,14 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
     draft.nodes =
         std::min(draft.nodes, std::max(draft.length, r.beyond_upper(chain_blocks * options_.block_size)));
   if (!by_worker(r) || pool_of(r) == 0) return draft;
-  // Without memory of its own the drafter waits; that costs speed, never progress. Of a tree it computes what it has cells
-  // for.
+  // Without memory of its own the drafter waits; that costs speed, never progress. Of a tree it computes what
+  // it has cells for.
   draft.length = worker_draft(r, draft.length, out);
   return draft;
 }
 
-/// What the request's worker may draft of `length` levels, by the lease it has or soon will have in the drafter's pool.
+/// What the request's worker may draft of `length` levels, by the lease it has or soon will have in the
+/// drafter's pool.
 std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, decisions& out) {
   if (!by_worker(r)) {
     if (r.worker == 0) r.worker = r.wish.drafter;
@@ -192,8 +193,8 @@ foresight scheduler_state::overlap_of(const record& r) const {
   return wish ? foresight_of(*wish) : overlap_.mode();
 }
 
-/// Whether two groups would be faster by the times measured so far. Half a batch is taken to be drafted for in the time
-/// of a whole one: drafters read their weights once a step.
+/// Whether two groups would be faster by the times measured so far. Half a batch is taken to be drafted for
+/// in the time of a whole one: drafters read their weights once a step.
 bool scheduler_state::groups_pay(const record& r) const {
   const std::uint32_t num_requests = num_in_group(group_id{0}) + num_in_group(group_id{1}) + 1;
   const auto rows = num_requests * (r.draft_length + 1);

@@ -69,8 +69,9 @@ struct scheduler_counters {
   std::uint64_t num_rounds = 0, num_rollbacks = 0, rolled_back_tokens = 0, stale_drafts = 0;
   struct drafter {
     std::uint64_t num_rounds = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
-    std::uint64_t num_foreseen = 0; ///< drafts for outcomes of a round still being verified, once a request and round
-    std::uint64_t num_ready = 0;    ///< of them, those whose outcome came true
+    std::uint64_t num_foreseen =
+        0; ///< drafts for outcomes of a round still being verified, once a request and round
+    std::uint64_t num_ready = 0; ///< of them, those whose outcome came true
     std::vector<std::uint64_t> accepted_per_position;
   };
   std::vector<drafter> drafters;
@@ -87,7 +88,7 @@ struct scheduler_counters {
   };
   /// [requests - 1]: of those, rounds in which one worker drafted for every request, after the verdict.
   std::vector<drafted_rounds> drafted_by_requests;
-  std::chrono::nanoseconds prompts{};    ///< of the other rounds
+  std::chrono::nanoseconds prompts{}; ///< of the other rounds
 };
 
 /// Life of every request and composition of every round: a state machine without clock, threads or messages.
@@ -161,8 +162,9 @@ class scheduler_state {
     group_id group;
     std::uint64_t order = 0; ///< of admission; the youngest is preempted first
     std::uint32_t drafter = 0;
-    std::uint32_t worker = 0; ///< drafter that drafts for it on its own stream, 0: none; of "auto" the first one wished for
-    worker_wish wish;         ///< of "auto"
+    std::uint32_t worker =
+        0; ///< drafter that drafts for it on its own stream, 0: none; of "auto" the first one wished for
+    worker_wish wish;               ///< of "auto"
     std::uint32_t draft_length = 0; ///< the most a round drafts
     speculation::draft_length lengths{length_rule::fixed, 0};
     std::uint64_t credit = 0; ///< output tokens it may commit in all
@@ -179,8 +181,9 @@ class scheduler_state {
     std::uint32_t upper_slot = 0;        ///< slots that rounds in flight may write, at most
     std::uint32_t num_in_flight = 0;
     bool preempting = false;
-    /// Of a beam search, else 0. Its `upper_length` counts cells: those that its hypotheses need, and what rounds in flight
-    /// may add. Its lease does not shrink while it runs, since cells in use lie anywhere in it.
+    /// Of a beam search, else 0. Its `upper_length` counts cells: those that its hypotheses need, and what
+    /// rounds in flight may add. Its lease does not shrink while it runs, since cells in use lie anywhere in
+    /// it.
     std::uint32_t beam_width = 0;
     std::uint32_t num_cells = 0; ///< that its hypotheses need, as far as reported
 
@@ -210,7 +213,7 @@ class scheduler_state {
     };
     std::vector<part> parts;
     foresight overlap = foresight::off; ///< the engine's choice when it was composed
-    time_point since; ///< composed, or the group's round before it reported
+    time_point since;                   ///< composed, or the group's round before it reported
     bool overdue = false;
   };
 
@@ -272,7 +275,8 @@ class scheduler_state {
   void settle_item(record& r, const item_result& item, decisions& out);
   void count_time(const round_result& result, std::uint32_t num_prompt_rows);
   void count_drafted_round(const round_result& result);
-  void watch_period(const flight& f, const round_result& result, std::uint32_t num_prompt_rows, time_point now);
+  void watch_period(const flight& f, const round_result& result, std::uint32_t num_prompt_rows,
+                    time_point now);
   void count_speculation(const item_result& item);
 
   scheduler_options options_;

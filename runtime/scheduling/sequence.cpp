@@ -20,10 +20,11 @@ generation_request without_draws(generation_request request) {
 
 sequence::sequence(request_id id, generation_request request, std::uint32_t context_length,
                    std::unique_ptr<text_output> text, time_point submitted)
-    : id_(id), request_(without_draws(std::move(request))), pipeline_(request_.sampling, request_.stop), tokens_(request_.prompt),
-      prompt_length_(static_cast<std::uint32_t>(request_.prompt.size())), text_(std::move(text)),
-      submitted_(submitted) {
-  PACELINE_CHECK(prompt_length_ > 0 && prompt_length_ <= context_length, "prompt of " + std::to_string(prompt_length_));
+    : id_(id), request_(without_draws(std::move(request))), pipeline_(request_.sampling, request_.stop),
+      tokens_(request_.prompt), prompt_length_(static_cast<std::uint32_t>(request_.prompt.size())),
+      text_(std::move(text)), submitted_(submitted) {
+  PACELINE_CHECK(prompt_length_ > 0 && prompt_length_ <= context_length,
+                 "prompt of " + std::to_string(prompt_length_));
   stats_.guarantee = guarantee_of(request_.speculation.rule);
   max_output_ = std::min(request_.stop.max_tokens, context_length - prompt_length_);
   counts_.add_prompt(tokens_);
@@ -38,7 +39,8 @@ sequence::~sequence() {
 }
 
 void sequence::set_kv_length(std::uint32_t length) {
-  PACELINE_CHECK(length < this->length() || max_output_ == 0, "KV of the last committed token is not computed yet");
+  PACELINE_CHECK(length < this->length() || max_output_ == 0,
+                 "KV of the last committed token is not computed yet");
   kv_length_ = length;
 }
 
@@ -56,7 +58,8 @@ bool sequence::ends_by_id(token_id token) const {
 }
 
 bool sequence::commit(token_id token, std::optional<token_logprob> logprob) {
-  PACELINE_CHECK(finish_ == finish_reason::none && remaining() > 0, "request " + to_string(id_) + " has ended");
+  PACELINE_CHECK(finish_ == finish_reason::none && remaining() > 0,
+                 "request " + to_string(id_) + " has ended");
   tokens_.push_back(token);
   counts_.add_output(token);
   event_.tokens.push_back(token);
@@ -97,7 +100,8 @@ void sequence::commit_best_hypothesis() {
     event_.hypotheses.push_back(std::move(shown));
   }
   for (const auto token : best.front().tokens) commit(token, std::nullopt);
-  PACELINE_CHECK(finish_ != finish_reason::none, "a finished hypothesis of request " + to_string(id_) + " goes on");
+  PACELINE_CHECK(finish_ != finish_reason::none,
+                 "a finished hypothesis of request " + to_string(id_) + " goes on");
 }
 
 void sequence::add_prompt_logprob(token_logprob logprob) {

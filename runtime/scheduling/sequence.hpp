@@ -21,13 +21,15 @@ namespace paceline::scheduling {
 
 /// One running request: what is committed and what that means for the next token.
 ///
-/// Invariants: tokens()[0 .. prompt_length()) is the prompt; every later token was committed once, in order; kv_length()
-/// < length(): the KV of the last committed token is never computed yet. Nothing is committed after finish() is set.
+/// Invariants: tokens()[0 .. prompt_length()) is the prompt; every later token was committed once, in order;
+/// kv_length() < length(): the KV of the last committed token is never computed yet. Nothing is committed
+/// after finish() is set.
 ///
-/// Threads: made by the engine; from admission on touched only inside programs. Programs that touch one sequence are
-/// ordered by fences: a round's draft program runs after the verify program of the round before, and before its own.
+/// Threads: made by the engine; from admission on touched only inside programs. Programs that touch one
+/// sequence are ordered by fences: a round's draft program runs after the verify program of the round before,
+/// and before its own.
 class sequence {
-public:
+ public:
   /// `context_length`: positions the target and the pool can hold. `text` may be null (no text wanted).
   sequence(request_id id, generation_request request, std::uint32_t context_length,
            std::unique_ptr<text_output> text, time_point submitted);
@@ -93,7 +95,7 @@ public:
   /// Prompt tokens that were found in the prefix cache at the last admission.
   std::uint32_t num_cached_tokens = 0;
 
-private:
+ private:
   bool ends_by_id(token_id token) const;
 
   request_id id_;

@@ -55,7 +55,8 @@ std::string edge_metrics::text(const engine_snapshot& snapshot, bool vllm_names)
   counter("paceline_auth_failures_total", "Requests without a valid key.", auth_failures);
 
   counter("paceline_log_lines_dropped_total", "Log lines that nobody took.", log_lines_dropped);
-  out.counter("paceline_config_reloads_total", "Configurations read again on SIGHUP, by what became of them.");
+  out.counter("paceline_config_reloads_total",
+              "Configurations read again on SIGHUP, by what became of them.");
   out.sample({{"result", "applied"}}, count(reloads_applied));
   out.sample({{"result", "refused"}}, count(reloads_refused));
   out.gauge("paceline_config_last_reload_refused", "1 if the file that was read last was not taken over.");

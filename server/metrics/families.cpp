@@ -65,7 +65,8 @@ void write_speculation(exposition& out, const engine_snapshot& snapshot) {
               [](const auto& d) { return d.num_draft_tokens; });
   per_drafter(out, snapshot, "paceline_accepted_tokens_total", "Draft tokens accepted.",
               [](const auto& d) { return d.num_accepted_tokens; });
-  per_drafter(out, snapshot, "paceline_drafts_foreseen_total", "Drafts made before the verdict they depend on was known.",
+  per_drafter(out, snapshot, "paceline_drafts_foreseen_total",
+              "Drafts made before the verdict they depend on was known.",
               [](const auto& d) { return d.num_foreseen; });
   per_drafter(out, snapshot, "paceline_drafts_ready_total", "Of those, the ones that the verdict was for.",
               [](const auto& d) { return d.num_ready; });

@@ -133,7 +133,8 @@ void completion_session::on_event(std::size_t sequence, const token_event& event
 
 std::uint32_t completion_session::tell_hypotheses(std::size_t sequence, const token_event& event) {
   std::uint32_t num_tokens = 0;
-  for (std::size_t i = 0; i < std::min<std::size_t>(event.hypotheses.size(), request_.choices_a_sequence); ++i) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(event.hypotheses.size(), request_.choices_a_sequence);
+       ++i) {
     const auto& found = event.hypotheses[i];
     token_event part;
     part.tokens = found.tokens;
@@ -163,7 +164,8 @@ void completion_session::stream_event(std::size_t choice, const token_event& eve
   auto& state = choices_[choice];
   const auto* prompt = request_.shape.token_ids && !state.opened ? &prompt_of(choice) : nullptr;
   if (!state.opened)
-    so_far_.prompt_tokens += choice % request_.num_choices == 0 ? group_->prompt_tokens(choice / request_.choices_a_sequence) : 0;
+    so_far_.prompt_tokens +=
+        choice % request_.num_choices == 0 ? group_->prompt_tokens(choice / request_.choices_a_sequence) : 0;
   so_far_.completion_tokens += static_cast<std::uint32_t>(event.tokens.size());
   auto added = added_by(choice, event);
   const bool says_something = !added.text.empty() || !added.scores.empty() || !added.rounds.empty() ||

@@ -21,7 +21,8 @@ struct grid_case {
 
 std::string name_of(const ::testing::TestParamInfo<grid_case>& info) {
   static constexpr std::array names{"_off", "_groups", "_ahead", "_outcomes", "_measured"};
-  return info.param.drafter + (info.param.worker ? "_worker" : "_inline") + names[static_cast<std::size_t>(info.param.how)];
+  return info.param.drafter + (info.param.worker ? "_worker" : "_inline") +
+         names[static_cast<std::size_t>(info.param.how)];
 }
 
 void set_overlap(simulation_options& options, overlapped how) {
@@ -42,11 +43,13 @@ std::vector<token_id> nearly(std::vector<token_id> output) {
 }
 
 /// Drafters of the product that find something to propose in the grid's requests.
-constexpr std::array<std::string_view, 9> proposing = {"bigram", "lookahead", "nasd", "ngram_tree", "prediction", "random", "suffix", "synthetic", "unigram"};
+constexpr std::array<std::string_view, 9> proposing = {
+    "bigram", "lookahead", "nasd", "ngram_tree", "prediction", "random", "suffix", "synthetic", "unigram"};
 
 class exactness_grid : public ::testing::TestWithParam<grid_case> {};
 
-/// The promise: with any drafter the tokens are those of plain decoding, which is computed here from the tokens alone.
+/// The promise: with any drafter the tokens are those of plain decoding, which is computed here from the
+/// tokens alone.
 TEST_P(exactness_grid, tokens_equal_plain_decoding) {
   const auto& param = GetParam();
   std::uint64_t num_foreseen = 0, by_workers = 0;
@@ -67,7 +70,9 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
         } else if (param.drafter == "auto_of_workers") { // those that are asked a round ahead, too
           options.auto_draft_length = length;
           drafters.push_back({drafter_called("ngram", small_target()), length, 0});
-          drafters.push_back({placed(drafter_called("half_right", small_target()), speculation::placement::worker), length, 1});
+          drafters.push_back(
+              {placed(drafter_called("half_right", small_target()), speculation::placement::worker), length,
+               1});
           drafters.push_back({drafter_called("model_other", small_target()), length, 1});
         } else if (param.drafter != "none") {
           auto made = drafter_called(param.drafter, small_target(), num_wanted);
@@ -80,10 +85,12 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
           requests.push_back(request_number(n, temperature));
           if (param.drafter == "prediction" || param.drafter == "synthetic")
             requests.back().prediction = nearly(decode_plainly(sim.target(), requests.back()));
-          sim.submit(requests.back(), param.drafter == "none" ? 0 : param.drafter.starts_with("auto") ? 4 : 1);
+          sim.submit(requests.back(), param.drafter == "none"             ? 0
+                                      : param.drafter.starts_with("auto") ? 4
+                                                                          : 1);
         }
-        SCOPED_TRACE("length " + std::to_string(length) + " temperature " + std::to_string(temperature) + " concurrency " +
-                     std::to_string(concurrency) + " seed " + std::to_string(options.seed));
+        SCOPED_TRACE("length " + std::to_string(length) + " temperature " + std::to_string(temperature) +
+                     " concurrency " + std::to_string(concurrency) + " seed " + std::to_string(options.seed));
         ASSERT_TRUE(sim.run());
         std::uint32_t drafted = 0, accepted = 0;
         for (std::uint32_t n = 0; n < concurrency; ++n) {
@@ -138,59 +145,69 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
       }
   EXPECT_EQ(by_workers > 0, param.drafter == "auto_of_workers");
   const bool in_advance = param.how == overlapped::ahead || param.how == overlapped::outcomes;
-  const bool waits = param.drafter == "feature" || param.drafter == "suffix"; // needs the verdict's rows; has no clone
+  const bool waits =
+      param.drafter == "feature" || param.drafter == "suffix"; // needs the verdict's rows; has no clone
   EXPECT_EQ(num_foreseen > 0, in_advance && !waits);
 }
 
-INSTANTIATE_TEST_SUITE_P(drafters, exactness_grid,
-                         ::testing::Values(grid_case{"none"}, grid_case{"ngram"}, grid_case{"always_right"},
-                                           grid_case{"always_wrong"}, grid_case{"half_right"}, grid_case{"tree"},
-                                           grid_case{"auto"}, grid_case{"twins"}, grid_case{"twins", true, overlapped::groups}, grid_case{"feature"}, grid_case{"ngram_tree"}, grid_case{"suffix"},
-                                           grid_case{"prediction"}, grid_case{"unigram"}, grid_case{"bigram"},
-                                           grid_case{"copy"}, grid_case{"random"}, grid_case{"synthetic"},
-                                           grid_case{"nasd"}, grid_case{"lookahead"}, grid_case{"suffix", true, overlapped::groups},
-                                           grid_case{"prediction", true, overlapped::groups}, grid_case{"nasd", true, overlapped::groups},
-                                           grid_case{"lookahead", true, overlapped::groups}, grid_case{"model", true}, grid_case{"model_other", true},
-                                           grid_case{"always_right", true, overlapped::groups}, grid_case{"always_wrong", true, overlapped::groups},
-                                           grid_case{"half_right", true, overlapped::groups}, grid_case{"tree", true, overlapped::groups},
-                                           grid_case{"model", true, overlapped::groups}, grid_case{"model_other", true, overlapped::groups}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    drafters, exactness_grid,
+    ::testing::Values(
+        grid_case{"none"}, grid_case{"ngram"}, grid_case{"always_right"}, grid_case{"always_wrong"},
+        grid_case{"half_right"}, grid_case{"tree"}, grid_case{"auto"}, grid_case{"twins"},
+        grid_case{"twins", true, overlapped::groups}, grid_case{"feature"}, grid_case{"ngram_tree"},
+        grid_case{"suffix"}, grid_case{"prediction"}, grid_case{"unigram"}, grid_case{"bigram"},
+        grid_case{"copy"}, grid_case{"random"}, grid_case{"synthetic"}, grid_case{"nasd"},
+        grid_case{"lookahead"}, grid_case{"suffix", true, overlapped::groups},
+        grid_case{"prediction", true, overlapped::groups}, grid_case{"nasd", true, overlapped::groups},
+        grid_case{"lookahead", true, overlapped::groups}, grid_case{"model", true},
+        grid_case{"model_other", true}, grid_case{"always_right", true, overlapped::groups},
+        grid_case{"always_wrong", true, overlapped::groups},
+        grid_case{"half_right", true, overlapped::groups}, grid_case{"tree", true, overlapped::groups},
+        grid_case{"model", true, overlapped::groups}, grid_case{"model_other", true, overlapped::groups}),
+    name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     drafters_with_a_model, exactness_grid,
-    ::testing::Values(grid_case{"model_static", true}, grid_case{"model_dynamic", true, overlapped::groups},
-                      grid_case{"model_optimal", true}, grid_case{"model_other_static", true, overlapped::groups},
-                      grid_case{"model_other_dynamic", true}, grid_case{"model_other_optimal", true, overlapped::groups},
-                      grid_case{"model_greedy_dynamic", true}, grid_case{"self", true},
-                      grid_case{"self_dynamic", true, overlapped::groups}, grid_case{"cascade", true}, grid_case{"cascade", true, overlapped::groups},
-                      grid_case{"model_foreign", true}, grid_case{"model_foreign_other_dynamic", true, overlapped::groups},
-                      grid_case{"model_foreign_text", true}, grid_case{"model_foreign_text", true, overlapped::groups}),
+    ::testing::Values(
+        grid_case{"model_static", true}, grid_case{"model_dynamic", true, overlapped::groups},
+        grid_case{"model_optimal", true}, grid_case{"model_other_static", true, overlapped::groups},
+        grid_case{"model_other_dynamic", true}, grid_case{"model_other_optimal", true, overlapped::groups},
+        grid_case{"model_greedy_dynamic", true}, grid_case{"self", true},
+        grid_case{"self_dynamic", true, overlapped::groups}, grid_case{"cascade", true},
+        grid_case{"cascade", true, overlapped::groups}, grid_case{"model_foreign", true},
+        grid_case{"model_foreign_other_dynamic", true, overlapped::groups},
+        grid_case{"model_foreign_text", true}, grid_case{"model_foreign_text", true, overlapped::groups}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     drafts_in_advance, exactness_grid,
-    ::testing::Values(grid_case{"always_right", true, overlapped::ahead}, grid_case{"always_wrong", true, overlapped::ahead},
-                      grid_case{"half_right", true, overlapped::ahead}, grid_case{"half_right", true, overlapped::outcomes},
-                      grid_case{"model", true, overlapped::ahead}, grid_case{"model_other", true, overlapped::ahead},
-                      grid_case{"model", true, overlapped::outcomes}, grid_case{"model_other", true, overlapped::outcomes},
-                      grid_case{"model_dynamic", true, overlapped::ahead},
-                      grid_case{"model_other_dynamic", true, overlapped::outcomes},
-                      grid_case{"model_static", true, overlapped::outcomes},
-                      grid_case{"self", true, overlapped::outcomes}, grid_case{"cascade", true, overlapped::ahead},
-                      grid_case{"cascade", true, overlapped::outcomes}, grid_case{"tree", true, overlapped::ahead},
-                      grid_case{"feature", true, overlapped::ahead}, grid_case{"suffix", true, overlapped::outcomes},
-                      grid_case{"model_foreign", true, overlapped::outcomes},
-                      grid_case{"model_foreign_text", true, overlapped::outcomes},
-                      grid_case{"model_other", true, overlapped::measured},
-                      grid_case{"auto_of_workers", true, overlapped::off}, grid_case{"auto_of_workers", true, overlapped::groups},
-                      grid_case{"auto_of_workers", true, overlapped::measured}),
+    ::testing::Values(
+        grid_case{"always_right", true, overlapped::ahead},
+        grid_case{"always_wrong", true, overlapped::ahead}, grid_case{"half_right", true, overlapped::ahead},
+        grid_case{"half_right", true, overlapped::outcomes}, grid_case{"model", true, overlapped::ahead},
+        grid_case{"model_other", true, overlapped::ahead}, grid_case{"model", true, overlapped::outcomes},
+        grid_case{"model_other", true, overlapped::outcomes},
+        grid_case{"model_dynamic", true, overlapped::ahead},
+        grid_case{"model_other_dynamic", true, overlapped::outcomes},
+        grid_case{"model_static", true, overlapped::outcomes}, grid_case{"self", true, overlapped::outcomes},
+        grid_case{"cascade", true, overlapped::ahead}, grid_case{"cascade", true, overlapped::outcomes},
+        grid_case{"tree", true, overlapped::ahead}, grid_case{"feature", true, overlapped::ahead},
+        grid_case{"suffix", true, overlapped::outcomes},
+        grid_case{"model_foreign", true, overlapped::outcomes},
+        grid_case{"model_foreign_text", true, overlapped::outcomes},
+        grid_case{"model_other", true, overlapped::measured},
+        grid_case{"auto_of_workers", true, overlapped::off},
+        grid_case{"auto_of_workers", true, overlapped::groups},
+        grid_case{"auto_of_workers", true, overlapped::measured}),
     name_of);
 
 TEST(exactness, trees_are_verified_to_the_last_node) {
   for (std::uint32_t length = 1; length <= 8; ++length)
     for (const std::uint32_t concurrency : {1U, 3U, 8U})
       for (const bool worker : {false, true}) {
-        SCOPED_TRACE(::testing::Message() << "length " << length << " concurrency " << concurrency << " worker " << worker);
+        SCOPED_TRACE(::testing::Message()
+                     << "length " << length << " concurrency " << concurrency << " worker " << worker);
         simulation_options options;
         options.target = small_target();
         options.two_groups = worker;
@@ -241,7 +258,8 @@ TEST(exactness, trees_with_cells_for_every_node_are_accepted_further) {
 TEST(exactness, at_temperature_0_every_rule_but_lenient_gives_the_tokens_of_plain_decoding) {
   for (const auto rule : {verification_rule::rejection, verification_rule::block, verification_rule::typical,
                           verification_rule::skip_sample_adjustment})
-    for (const std::string name : {"half_right", "always_wrong", "tree", "twins", "ngram", "model", "model_other"})
+    for (const std::string name :
+         {"half_right", "always_wrong", "tree", "twins", "ngram", "model", "model_other"})
       for (const std::uint32_t length : {1U, 3U, 6U}) {
         SCOPED_TRACE(::testing::Message() << name_of(rule) << ", " << name << ", length " << length);
         simulation_options options;
@@ -271,11 +289,13 @@ TEST(exactness, at_temperature_0_every_rule_but_lenient_gives_the_tokens_of_plai
 }
 
 TEST(exactness, tokens_stay_the_same_by_every_length_rule) {
-  for (const auto rule : {length_rule::fixed, length_rule::heuristic, length_rule::entropy, length_rule::optimal})
+  for (const auto rule :
+       {length_rule::fixed, length_rule::heuristic, length_rule::entropy, length_rule::optimal})
     for (const char* name : {"ngram", "half_right", "always_wrong", "model", "model_other"})
       for (const std::uint32_t concurrency : {1U, 4U}) {
         const bool worker = std::string_view(name).starts_with("model");
-        SCOPED_TRACE(std::string(name) + " by rule " + std::string(length_rule_names[static_cast<std::size_t>(rule)]));
+        SCOPED_TRACE(std::string(name) + " by rule " +
+                     std::string(length_rule_names[static_cast<std::size_t>(rule)]));
         simulation_options options;
         options.target = small_target();
         options.seed = concurrency;
@@ -322,7 +342,8 @@ TEST(exactness, stop_tokens_inside_a_draft_end_the_request_there) {
     const auto first = static_cast<std::size_t>(std::ranges::find(plain, plain[offset]) - plain.begin());
     sim.submit(request, 1);
     ASSERT_TRUE(sim.run());
-    EXPECT_EQ(sim.client(0).tokens, std::vector(plain.begin(), plain.begin() + static_cast<std::ptrdiff_t>(first) + 1));
+    EXPECT_EQ(sim.client(0).tokens,
+              std::vector(plain.begin(), plain.begin() + static_cast<std::ptrdiff_t>(first) + 1));
     EXPECT_EQ(sim.client(0).finish, finish_reason::stop);
   }
 }
@@ -376,8 +397,8 @@ TEST(exactness, a_shared_prefix_is_not_computed_again_and_changes_nothing) {
   EXPECT_EQ(sim.client(2).num_cached, 0U);
 }
 
-/// Replies that end at every place of a block, right behind it too: the last token's cell is computed by nobody, and tokens
-/// that were drafted and rejected are not part of what is cached.
+/// Replies that end at every place of a block, right behind it too: the last token's cell is computed by
+/// nobody, and tokens that were drafted and rejected are not part of what is cached.
 TEST(exactness, a_dialogue_goes_on_from_the_cached_cells_of_its_replies) {
   for (std::uint32_t reply = 3; reply < 12; ++reply) {
     SCOPED_TRACE("replies of " + std::to_string(reply));
@@ -394,7 +415,8 @@ TEST(exactness, a_dialogue_goes_on_from_the_cached_cells_of_its_replies) {
       ASSERT_EQ(sim.client(turn).tokens, decode_plainly(sim.target(), request)) << "turn " << turn;
       const auto num_before = static_cast<std::uint32_t>(request.prompt.size());
       if (turn > 0) {
-        EXPECT_GE(sim.client(turn).num_cached + reply + 2 * options.block_size, num_before) << "its dialogue is cached";
+        EXPECT_GE(sim.client(turn).num_cached + reply + 2 * options.block_size, num_before)
+            << "its dialogue is cached";
       }
       for (const token_id token : sim.client(turn).tokens) request.prompt.push_back(token);
       for (std::int32_t i = 0; i < 3; ++i) request.prompt.emplace_back(40 + i); // what the user says next

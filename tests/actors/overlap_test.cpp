@@ -23,7 +23,8 @@ overlap_run run_with(std::uint32_t num_partitions, bool two_groups, std::optiona
   options.two_groups = two_groups;
   auto inner = placed(drafter_called("always_right", small_target()), speculation::placement::worker);
   std::vector<simulated_drafter> drafters;
-  drafters.push_back({std::make_unique<slow_drafter>(std::move(inner), time, std::chrono::microseconds(700)), 3, 1});
+  drafters.push_back(
+      {std::make_unique<slow_drafter>(std::move(inner), time, std::chrono::microseconds(700)), 3, 1});
   simulation sim(options, std::move(drafters));
   time = &sim.device().time();
   for (std::uint32_t n = 0; n < 4; ++n) {
@@ -72,8 +73,8 @@ TEST(overlap, the_targets_stream_never_waits_for_the_host) {
   simulation sim(options);
   sim.submit(request_number(0, 0.0F, 60));
   ASSERT_TRUE(sim.run());
-  // In virtual time messages cost nothing, so a gap would be a round that was not enqueued before the one in front of it
-  // ended: with real messages, a pause of the device.
+  // In virtual time messages cost nothing, so a gap would be a round that was not enqueued before the one in
+  // front of it ended: with real messages, a pause of the device.
   const auto& spans = sim.device().spans();
   for (std::size_t i = 1; i < spans.size(); ++i) EXPECT_EQ(spans[i].begin, spans[i - 1].end) << "round " << i;
 }
@@ -86,10 +87,11 @@ struct ahead_run {
 };
 
 /// Requests with the drafter `name`, which needs `draft_cost` a level on a partition of its own.
-ahead_run run_ahead(std::vector<foresight> overlap, const std::string& name, std::uint32_t num_requests, std::uint32_t length,
-                    float temperature, verification_rule rule = verification_rule::coupled,
-                    std::chrono::nanoseconds draft_cost = std::chrono::microseconds(500), std::uint32_t max_tokens = 60,
-                    std::uint32_t num_partitions = 2) {
+ahead_run run_ahead(std::vector<foresight> overlap, const std::string& name, std::uint32_t num_requests,
+                    std::uint32_t length, float temperature,
+                    verification_rule rule = verification_rule::coupled,
+                    std::chrono::nanoseconds draft_cost = std::chrono::microseconds(500),
+                    std::uint32_t max_tokens = 60, std::uint32_t num_partitions = 2) {
   virtual_clock* time = nullptr;
   simulation_options options;
   options.target = small_target();
@@ -99,9 +101,11 @@ ahead_run run_ahead(std::vector<foresight> overlap, const std::string& name, std
   options.num_blocks = 4096;
   options.context_length = 4096;
   auto inner = drafter_called(name, small_target());
-  if (inner->traits().where != speculation::placement::worker) inner = placed(std::move(inner), speculation::placement::worker);
+  if (inner->traits().where != speculation::placement::worker)
+    inner = placed(std::move(inner), speculation::placement::worker);
   std::vector<simulated_drafter> drafters;
-  drafters.push_back({std::make_unique<slow_drafter>(std::move(inner), time, draft_cost), length, num_partitions - 1});
+  drafters.push_back(
+      {std::make_unique<slow_drafter>(std::move(inner), time, draft_cost), length, num_partitions - 1});
   simulation sim(options, std::move(drafters));
   time = &sim.device().time();
   const auto begin = time->now();
@@ -124,12 +128,15 @@ ahead_run run_ahead(std::vector<foresight> overlap, const std::string& name, std
 
 TEST(overlap, a_draft_made_in_advance_is_the_one_that_would_have_been_made_afterwards) {
   // Not only the tokens, which rules that keep a distribution need not keep: every draft and every verdict.
-  for (const std::string name : {"half_right", "model", "model_other", "model_other_dynamic", "self", "cascade", "model_foreign"})
-    for (const auto rule : {verification_rule::coupled, verification_rule::rejection, verification_rule::block})
+  for (const std::string name :
+       {"half_right", "model", "model_other", "model_other_dynamic", "self", "cascade", "model_foreign"})
+    for (const auto rule :
+         {verification_rule::coupled, verification_rule::rejection, verification_rule::block})
       for (const std::uint32_t length : {1U, 3U, 5U})
         for (const float temperature : {0.0F, 1.0F}) {
           if (rule == verification_rule::block && name.ends_with("dynamic")) continue; // a rule for chains
-          SCOPED_TRACE(::testing::Message() << name << ", " << name_of(rule) << ", length " << length << ", temperature " << temperature);
+          SCOPED_TRACE(::testing::Message() << name << ", " << name_of(rule) << ", length " << length
+                                            << ", temperature " << temperature);
           const auto off = run_ahead({foresight::off}, name, 3, length, temperature, rule);
           const auto ahead = run_ahead({foresight::ahead}, name, 3, length, temperature, rule);
           const auto outcomes = run_ahead({foresight::outcomes}, name, 3, length, temperature, rule);
@@ -161,9 +168,12 @@ TEST(overlap, outcomes_are_ready_more_often_than_the_one_where_all_is_accepted) 
 }
 
 TEST(overlap, drafting_ahead_gains_what_the_model_says) {
-  // A verification of 4 rows takes 3.4 ms here, one draft of 3 tokens 3 ms, the guess and the draft behind it 4 ms.
-  const auto off = run_ahead({foresight::off}, "always_right", 1, 3, 0, verification_rule::coupled, std::chrono::milliseconds(1), 800);
-  const auto ahead = run_ahead({foresight::ahead}, "always_right", 1, 3, 0, verification_rule::coupled, std::chrono::milliseconds(1), 800);
+  // A verification of 4 rows takes 3.4 ms here, one draft of 3 tokens 3 ms, the guess and the draft behind it
+  // 4 ms.
+  const auto off = run_ahead({foresight::off}, "always_right", 1, 3, 0, verification_rule::coupled,
+                             std::chrono::milliseconds(1), 800);
+  const auto ahead = run_ahead({foresight::ahead}, "always_right", 1, 3, 0, verification_rule::coupled,
+                               std::chrono::milliseconds(1), 800);
   ASSERT_EQ(ahead.num_ready, ahead.num_foreseen);
   const double measured = static_cast<double>(off.time.count()) / static_cast<double>(ahead.time.count());
   const double predicted = speculation::overlap_gain(3.4, 3, 3.4, 4, 1);
@@ -259,14 +269,20 @@ TEST(overlap, drafting_in_groups_gains_what_the_model_says) {
 
 TEST(overlap, auto_is_as_fast_as_the_best_mode) { // trials included, over some 600 rounds and more
   for (const std::string name : {"always_right", "always_wrong", "half_right"})
-    for (const auto cost : {std::chrono::microseconds(10), std::chrono::microseconds(500), std::chrono::microseconds(3000)})
+    for (const auto cost :
+         {std::chrono::microseconds(10), std::chrono::microseconds(500), std::chrono::microseconds(3000)})
       for (const std::uint32_t partitions : {1U, 2U}) {
-        SCOPED_TRACE(::testing::Message() << name << ", " << cost.count() << " us a level, partitions " << partitions);
+        SCOPED_TRACE(::testing::Message()
+                     << name << ", " << cost.count() << " us a level, partitions " << partitions);
         const auto with = [&](std::vector<foresight> modes) {
-          return run_ahead(std::move(modes), name, 2, 3, 0, verification_rule::coupled, cost, name == "always_right" ? 2400 : 900, partitions).time.count();
+          return run_ahead(std::move(modes), name, 2, 3, 0, verification_rule::coupled, cost,
+                           name == "always_right" ? 2400 : 900, partitions)
+              .time.count();
         };
-        const auto best = std::min({with({foresight::off}), with({foresight::ahead}), with({foresight::outcomes})});
-        EXPECT_LE(static_cast<double>(with({foresight::off, foresight::ahead, foresight::outcomes})), 1.03 * static_cast<double>(best));
+        const auto best =
+            std::min({with({foresight::off}), with({foresight::ahead}), with({foresight::outcomes})});
+        EXPECT_LE(static_cast<double>(with({foresight::off, foresight::ahead, foresight::outcomes})),
+                  1.03 * static_cast<double>(best));
       }
 }
 

@@ -20,7 +20,8 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
     options.overlap = {kill_at % 4 == 1 ? foresight::ahead : foresight::outcomes};
     options.num_partitions = 2;
     std::vector<simulated_drafter> drafters;
-    drafters.push_back({placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});
+    drafters.push_back(
+        {placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});
     drafters.push_back({drafter_called("model", small_target()), 3, 1});
     simulation sim(options, std::move(drafters));
     std::vector<generation_request> requests;
@@ -47,7 +48,8 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
 }
 
 INSTANTIATE_TEST_SUITE_P(actors, recovery,
-                         ::testing::Values("target_verifier/0", "draft_worker/0/1", "draft_worker/0/2", "scheduler/0", "kv_pool"),
+                         ::testing::Values("target_verifier/0", "draft_worker/0/1", "draft_worker/0/2",
+                                           "scheduler/0", "kv_pool"),
                          [](const auto& tested) {
                            auto name = tested.param;
                            std::ranges::replace(name, '/', '_');

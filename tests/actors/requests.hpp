@@ -14,7 +14,8 @@ namespace paceline::test {
 /// A request that is different for every `n`.
 inline generation_request request_number(std::uint32_t n, float temperature, std::uint32_t max_tokens = 24) {
   generation_request r;
-  for (std::uint32_t i = 0; i < 5 + 3 * (n % 7); ++i) r.prompt.emplace_back(static_cast<std::int32_t>((i * 11 + n * 17) % 60));
+  for (std::uint32_t i = 0; i < 5 + 3 * (n % 7); ++i)
+    r.prompt.emplace_back(static_cast<std::int32_t>((i * 11 + n * 17) % 60));
   r.stop.max_tokens = max_tokens + n % 5;
   r.stop.ignore_eos = true;
   r.sampling.temperature = temperature;
@@ -47,27 +48,32 @@ inline model::hash_model_config small_target() {
   return c;
 }
 
-/// The drafters of the exactness grid by name; see the "always wrong" and "always right" ones. `num_wanted`
-/// counts the nodes that "tree" would propose if it had cells for all.
+/// The drafters of the exactness grid by name; see the "always wrong" and "always right" ones.
+/// `num_wanted` counts the nodes that "tree" would propose if it had cells for all.
 inline std::unique_ptr<speculation::drafter>
 drafter_called(const std::string& name, const model::hash_model_config& target,
                std::shared_ptr<std::uint64_t> num_wanted = std::make_shared<std::uint64_t>()) {
   auto same = std::make_shared<model::hash_model>(target);
-  const auto right = own_sample([same](std::span<const token_id> context) { return same->logits_after(context); });
+  const auto right =
+      own_sample([same](std::span<const token_id> context) { return same->logits_after(context); });
   if (name == "always_right") return make_scripted_drafter(name, right);
   if (name == "always_wrong") return make_scripted_drafter(name, contradict(right, target.vocab_size));
   if (name == "half_right")
-    return make_scripted_drafter(name, [right, wrong = contradict(right, target.vocab_size)](const auto& task, auto path) {
-      return (task.tokens.size() + path.size()) % 3 == 0 ? wrong(task, path) : right(task, path);
-    });
+    return make_scripted_drafter(
+        name, [right, wrong = contradict(right, target.vocab_size)](const auto& task, auto path) {
+          return (task.tokens.size() + path.size()) % 3 == 0 ? wrong(task, path) : right(task, path);
+        });
   if (name == "often_right") // seven of ten tokens, here and there
-    return make_scripted_drafter(name, [right, wrong = contradict(right, target.vocab_size)](const auto& task, auto path) {
-      std::mt19937 noise(static_cast<std::uint32_t>(1000 * task.request.value + task.tokens.size() + path.size()));
-      return noise() % 10 < 7 ? right(task, path) : wrong(task, path);
-    });
+    return make_scripted_drafter(
+        name, [right, wrong = contradict(right, target.vocab_size)](const auto& task, auto path) {
+          std::mt19937 noise(
+              static_cast<std::uint32_t>(1000 * task.request.value + task.tokens.size() + path.size()));
+          return noise() % 10 < 7 ? right(task, path) : wrong(task, path);
+        });
   if (name == "tree") return make_tree_drafter(name, right, 3, target.vocab_size, std::move(num_wanted));
   if (name == "twins") return make_twin_drafter(name, right, target.vocab_size);
-  if (name == "ngram") return speculation::drafter_registry::with_built_in().make({.options = options_of(name, name)}).value();
+  if (name == "ngram")
+    return speculation::drafter_registry::with_built_in().make({.options = options_of(name, name)}).value();
   if (name == "feature") return make_feature_drafter(name, same);
   speculation::drafter_parts parts;
   parts.options = options_of(name, name == "ngram_tree" ? "ngram" : name);
@@ -75,23 +81,27 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
   parts.options.candidates = name == "ngram_tree" ? 3 : 1;
   parts.options.min_probability = 0;
   parts.target_vocab_size = target.vocab_size;
-  constexpr std::string_view without_model[] = {"ngram_tree", "suffix", "prediction", "unigram", "bigram", "copy",
-                                                "random", "synthetic", "nasd", "lookahead"};
-  if (std::ranges::find(without_model, name) == std::end(without_model)) parts = model_drafter_parts(name, target);
+  constexpr std::string_view without_model[] = {"ngram_tree", "suffix", "prediction", "unigram", "bigram",
+                                                "copy",       "random", "synthetic",  "nasd",    "lookahead"};
+  if (std::ranges::find(without_model, name) == std::end(without_model))
+    parts = model_drafter_parts(name, target);
   return speculation::drafter_registry::with_built_in().make(parts).value();
 }
 
-/// A drafter whose drafting takes virtual time: `cost` a level, and `cost_each` for each request that it drafts for.
+/// A drafter whose drafting takes virtual time: `cost` a level, and `cost_each` for each request that it
+/// drafts for.
 class slow_drafter final : public speculation::drafter {
-public:
-  slow_drafter(std::unique_ptr<speculation::drafter> inner, virtual_clock*& time, std::chrono::nanoseconds cost,
-               std::chrono::nanoseconds cost_each = {})
+ public:
+  slow_drafter(std::unique_ptr<speculation::drafter> inner, virtual_clock*& time,
+               std::chrono::nanoseconds cost, std::chrono::nanoseconds cost_each = {})
       : inner_(std::move(inner)), time_(time), cost_(cost), cost_each_(cost_each) {}
   const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
   std::unique_ptr<speculation::drafter_session> open(request_id r) override { return inner_->open(r); }
   const model::language_model* own_model() const noexcept override { return inner_->own_model(); }
   std::uint32_t max_nodes(std::uint32_t length) const noexcept override { return inner_->max_nodes(length); }
-  std::uint32_t own_positions(std::uint32_t length) const noexcept override { return inner_->own_positions(length); }
+  std::uint32_t own_positions(std::uint32_t length) const noexcept override {
+    return inner_->own_positions(length);
+  }
   void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
     std::uint32_t num_levels = 0;
     for (const auto& task : tasks) num_levels = std::max(num_levels, task.draft_length);
@@ -99,7 +109,7 @@ public:
     time_->spend((cost_ + cost_each_ * tasks.size()) * num_levels);
   }
 
-private:
+ private:
   std::unique_ptr<speculation::drafter> inner_;
   virtual_clock*& time_;
   std::chrono::nanoseconds cost_;

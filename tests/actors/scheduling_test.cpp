@@ -13,7 +13,9 @@ TEST(scheduling, a_long_prompt_does_not_pause_running_streams_beyond_max_gap) {
   options.context_length = 4096;
   options.num_blocks = 4096;
   options.max_gap = std::chrono::milliseconds(200);
-  options.target_cost = [](std::uint64_t rows) { return std::chrono::microseconds(5000 + 1500 * rows); }; // 750 ms for 500 rows
+  options.target_cost = [](std::uint64_t rows) {
+    return std::chrono::microseconds(5000 + 1500 * rows);
+  }; // 750 ms for 500 rows
   simulation sim(options);
   sim.submit(request_number(0, 0.0F, 200));
   while (sim.client(0).tokens.size() < 20) ASSERT_TRUE(sim.step());
@@ -23,7 +25,8 @@ TEST(scheduling, a_long_prompt_does_not_pause_running_streams_beyond_max_gap) {
   ASSERT_TRUE(sim.run(20'000'000));
   std::chrono::nanoseconds longest{};
   const auto& at = sim.client(0).arrivals;
-  for (std::size_t i = 1; i < at.size(); ++i) longest = std::max<std::chrono::nanoseconds>(longest, at[i] - at[i - 1]);
+  for (std::size_t i = 1; i < at.size(); ++i)
+    longest = std::max<std::chrono::nanoseconds>(longest, at[i] - at[i - 1]);
   EXPECT_LT(longest, options.max_gap);
   EXPECT_GT(longest, options.max_gap / 4) << "the prompt hardly advanced";
   EXPECT_EQ(sim.client(1).tokens, decode_plainly(sim.target(), big));
@@ -42,7 +45,8 @@ TEST(scheduling, a_full_pool_queues_or_preempts_and_everybody_finishes) {
     sim.submit(requests.back());
   }
   ASSERT_TRUE(sim.run());
-  for (std::uint32_t n = 0; n < requests.size(); ++n) EXPECT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << n;
+  for (std::uint32_t n = 0; n < requests.size(); ++n)
+    EXPECT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << n;
   EXPECT_GT(sim.scheduler().counters().num_preemptions, 0U);
   EXPECT_LE(sim.scheduler().counters().num_preemptions, 10 * requests.size());
   EXPECT_EQ(sim.check_invariants(), "");
@@ -66,7 +70,8 @@ TEST(scheduling, a_request_that_fills_the_pool_runs_beside_its_own_cached_prefix
   EXPECT_EQ(sim.check_invariants(), "");
 }
 
-/// Any request that fits in the pool by its declared size, again and again beside what its own lives left in the cache.
+/// Any request that fits in the pool by its declared size, again and again beside what its own lives left in
+/// the cache.
 TEST(scheduling, a_request_alone_in_a_pool_of_its_size_always_finishes_without_preemption) {
   constexpr std::uint32_t num_positions = 57;
   for (const std::uint32_t block_size : {1U, 4U, 16U})
@@ -74,8 +79,8 @@ TEST(scheduling, a_request_alone_in_a_pool_of_its_size_always_finishes_without_p
       for (const std::uint32_t spare : {0U, 1U, 8U})
         for (const std::uint32_t draft_length : {0U, 4U}) {
           if (prompt + spare >= num_positions) continue;
-          SCOPED_TRACE(::testing::Message() << "block size " << block_size << " prompt " << prompt << " spare " << spare
-                                            << " draft length " << draft_length);
+          SCOPED_TRACE(::testing::Message() << "block size " << block_size << " prompt " << prompt
+                                            << " spare " << spare << " draft length " << draft_length);
           simulation_options options;
           options.target = small_target();
           options.block_size = block_size;
@@ -86,7 +91,8 @@ TEST(scheduling, a_request_alone_in_a_pool_of_its_size_always_finishes_without_p
           simulation sim(options, std::move(drafters));
           auto request = request_number(1, 0.0F);
           request.prompt.clear();
-          for (std::uint32_t i = 0; i < prompt; ++i) request.prompt.emplace_back(static_cast<std::int32_t>(i * 11 % 60));
+          for (std::uint32_t i = 0; i < prompt; ++i)
+            request.prompt.emplace_back(static_cast<std::int32_t>(i * 11 % 60));
           request.stop.max_tokens = num_positions - spare - prompt;
           for (std::size_t i = 0; i < 3; ++i) {
             sim.submit(request, draft_length > 0 ? 1 : 0);
@@ -156,7 +162,8 @@ TEST(scheduling, draft_trees_shrink_before_anybody_waits_for_memory) {
       EXPECT_EQ(sim.client(0).finish, finish_reason::none) << "they should run beside each other";
       EXPECT_EQ(sim.client(1).finish, finish_reason::none);
       ASSERT_TRUE(sim.run());
-      for (std::uint32_t n = 0; n < 2; ++n) EXPECT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << n;
+      for (std::uint32_t n = 0; n < 2; ++n)
+        EXPECT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << n;
       EXPECT_EQ(sim.scheduler().counters().num_preemptions, 0U);
       EXPECT_EQ(sim.check_invariants(), "");
     }
@@ -182,7 +189,8 @@ TEST(scheduling, a_full_queue_refuses_and_a_drained_scheduler_too) {
   for (std::uint32_t n = 0; n < 6; ++n) sim.submit(request_number(n, 0.0F));
   ASSERT_TRUE(sim.run());
   std::uint32_t refused = 0;
-  for (std::size_t n = 0; n < 6; ++n) refused += sim.client(n).failure && sim.client(n).failure->code() == errc::queue_full;
+  for (std::size_t n = 0; n < 6; ++n)
+    refused += sim.client(n).failure && sim.client(n).failure->code() == errc::queue_full;
   EXPECT_GE(refused, 3U);
   EXPECT_EQ(sim.client(0).finish, finish_reason::length);
 }

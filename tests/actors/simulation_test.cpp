@@ -28,11 +28,12 @@ enum class pool_size : std::uint8_t {
   tight, ///< one to two of the longest requests; few different prompts, some of them whole blocks
 };
 
-/// Request number `n` of a life with a tight pool: a prompt of whole blocks, which can be wholly cached, or a short one,
-/// which computes again what the cache holds.
+/// Request number `n` of a life with a tight pool: a prompt of whole blocks, which can be wholly cached, or a
+/// short one, which computes again what the cache holds.
 generation_request recurring_request(std::uint64_t n) {
   const auto max_tokens = 1 + static_cast<std::uint32_t>(n / 8 % 16);
-  auto r = request_number(static_cast<std::uint32_t>(n % 2), n % 4 < 2 ? 0.0F : 1.0F, n % 8 < 4 ? max_tokens : 32);
+  auto r =
+      request_number(static_cast<std::uint32_t>(n % 2), n % 4 < 2 ? 0.0F : 1.0F, n % 8 < 4 ? max_tokens : 32);
   if (n % 8 < 4)
     while (r.prompt.size() < 32) r.prompt.push_back(r.prompt[r.prompt.size() / 2]);
   return r;
@@ -41,7 +42,8 @@ constexpr std::uint32_t longest_recurring = 49;
 
 /// The same as a beam search, of no more cells.
 generation_request as_search(generation_request r, std::uint64_t n) {
-  const auto like = search_number(static_cast<std::uint32_t>(n % 64), 1 + static_cast<std::uint32_t>(n / 64 % 4));
+  const auto like =
+      search_number(static_cast<std::uint32_t>(n % 64), 1 + static_cast<std::uint32_t>(n / 64 % 4));
   const auto room = longest_recurring - static_cast<std::uint32_t>(r.prompt.size());
   r.beams = like.beams;
   r.sampling = like.sampling;
@@ -50,7 +52,8 @@ generation_request as_search(generation_request r, std::uint64_t n) {
   return r;
 }
 
-/// One random life of an engine: requests come, leave, pause; actors die; messages and completions come in any order.
+/// One random life of an engine: requests come, leave, pause; actors die; messages and completions come in
+/// any order.
 outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches = false) {
   std::mt19937_64 random(seed);
   const auto chance = [&](std::uint64_t one_in) { return random() % one_in == 0; };
@@ -71,12 +74,15 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
   options.max_running = 1 + random() % 6;
   options.target = small_target();
   std::vector<simulated_drafter> drafters;
-  drafters.push_back({drafter_called("half_right", small_target()), 1 + static_cast<std::uint32_t>(random() % 8), 0});
-  drafters.push_back({placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});
+  drafters.push_back(
+      {drafter_called("half_right", small_target()), 1 + static_cast<std::uint32_t>(random() % 8), 0});
+  drafters.push_back(
+      {placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});
   drafters.push_back({drafter_called("model_other", small_target()), 2, 1});
   drafters.push_back({drafter_called("tree", small_target()), 2, 0});
   simulation sim(options, std::move(drafters));
-  static const std::array victims{"target_verifier/0", "draft_worker/0/2", "draft_worker/0/3", "scheduler/0", "kv_pool"};
+  static const std::array victims{"target_verifier/0", "draft_worker/0/2", "draft_worker/0/3", "scheduler/0",
+                                  "kv_pool"};
 
   std::vector<generation_request> requests;
   std::vector<bool> cancelled;
@@ -86,7 +92,8 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
     if (requests.size() < num_requests && chance(40)) {
       const auto n = static_cast<std::uint32_t>(requests.size());
       requests.push_back(tight ? recurring_request(random())
-                               : request_number(n + static_cast<std::uint32_t>(seed % 5), chance(2) ? 0.0F : 1.0F,
+                               : request_number(n + static_cast<std::uint32_t>(seed % 5),
+                                                chance(2) ? 0.0F : 1.0F,
                                                 6 + static_cast<std::uint32_t>(random() % 12)));
       if (searches && chance(2)) requests.back() = as_search(requests.back(), random());
       cancelled.push_back(false);
@@ -104,27 +111,36 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
       EXPECT_EQ(sim.check_invariants(), "") << "seed " << seed << " step " << out.num_steps;
     }
   }
-  EXPECT_TRUE(sim.run(50'000)) << "seed " << seed << ": not every request ended\n" << sim.scheduler().describe() << "preemptions " << sim.scheduler().counters().num_preemptions << " rounds " << sim.scheduler().counters().num_rounds << " generated " << sim.scheduler().counters().generation_tokens;
+  EXPECT_TRUE(sim.run(50'000)) << "seed " << seed << ": not every request ended\n"
+                               << sim.scheduler().describe() << "preemptions "
+                               << sim.scheduler().counters().num_preemptions << " rounds "
+                               << sim.scheduler().counters().num_rounds << " generated "
+                               << sim.scheduler().counters().generation_tokens;
   for (std::size_t n = 0; n < requests.size(); ++n) {
     const auto& client = sim.client(n);
-    const auto plain = requests[n].beams.width == 0 ? decode_plainly(sim.target(), requests[n])
-                                                    : search_beams(sim.target(), requests[n]).best.front().tokens;
+    const auto plain = requests[n].beams.width == 0
+                           ? decode_plainly(sim.target(), requests[n])
+                           : search_beams(sim.target(), requests[n]).best.front().tokens;
     EXPECT_EQ(client.num_ends, 1U) << "seed " << seed << " request " << n;
     EXPECT_FALSE(client.gap) << "seed " << seed << " request " << n;
     if (client.finish == finish_reason::length || client.finish == finish_reason::stop) {
       EXPECT_EQ(client.tokens, plain) << "seed " << seed << " request " << n;
     } else if (client.finish == finish_reason::cancelled) {
       EXPECT_TRUE(cancelled[n]) << "seed " << seed;
-      EXPECT_TRUE(std::ranges::equal(client.tokens, std::span(plain).first(std::min(plain.size(), client.tokens.size())))) << "seed " << seed;
+      EXPECT_TRUE(std::ranges::equal(client.tokens,
+                                     std::span(plain).first(std::min(plain.size(), client.tokens.size()))))
+          << "seed " << seed;
     } else {
       EXPECT_FALSE(tight) << "seed " << seed << " request " << n << ": " << client.failure->message();
-      EXPECT_EQ(client.failure->code(), errc::context_length_exceeded) << "seed " << seed << ": " << client.failure->message();
+      EXPECT_EQ(client.failure->code(), errc::context_length_exceeded)
+          << "seed " << seed << ": " << client.failure->message();
     }
     out.tokens.push_back(client.tokens);
     out.ends.push_back(client.finish);
   }
   for (std::uint32_t p = 0; p < sim.pools().num_pools(); ++p)
-    EXPECT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U) << "seed " << seed << ": blocks leaked in pool " << p;
+    EXPECT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U)
+        << "seed " << seed << ": blocks leaked in pool " << p;
   EXPECT_EQ(sim.check_invariants(), "") << "seed " << seed;
   out.num_preemptions = sim.scheduler().counters().num_preemptions;
   out.num_cached = sim.scheduler().counters().cached_prompt_tokens;
@@ -146,7 +162,8 @@ TEST(simulation, every_seed_keeps_every_promise_in_a_pool_of_one_to_two_requests
     live(std::strtoull(only, nullptr, 10), pool_size::tight);
     return;
   }
-  for (std::uint64_t seed = 1; seed <= num_seeds() && !HasFailure(); ++seed) count(live(seed, pool_size::tight));
+  for (std::uint64_t seed = 1; seed <= num_seeds() && !HasFailure(); ++seed)
+    count(live(seed, pool_size::tight));
   EXPECT_GT(preemptions, num_seeds() / 10);
   EXPECT_GT(cached, num_seeds());
 }

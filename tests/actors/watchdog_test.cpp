@@ -39,7 +39,8 @@ TEST(watchdog, a_device_that_does_not_answer_ends_its_requests_in_time_and_serve
     options.two_groups = true;
     options.num_partitions = 2;
     std::vector<simulated_drafter> drafters;
-    drafters.push_back({placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});
+    drafters.push_back(
+        {placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});
     simulation sim(options, std::move(drafters));
     std::vector<generation_request> requests;
     for (std::uint32_t n = 0; n < 3; ++n) {
@@ -77,7 +78,8 @@ TEST(watchdog, a_device_that_does_not_answer_ends_its_requests_in_time_and_serve
     const auto next = sim.submit(requests[1], 1);
     ASSERT_TRUE(sim.run(100'000));
     EXPECT_EQ(sim.client(next).tokens, decode_plainly(sim.target(), requests[1]));
-    for (std::uint32_t n = 0; n < 3; ++n) expect_prefix(sim.client(n), decode_plainly(sim.target(), requests[n]));
+    for (std::uint32_t n = 0; n < 3; ++n)
+      expect_prefix(sim.client(n), decode_plainly(sim.target(), requests[n]));
     EXPECT_EQ(sim.check_invariants(), "");
     EXPECT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U) << "blocks leaked";
   }
@@ -94,7 +96,8 @@ TEST(watchdog, rounds_that_take_just_their_time_are_no_loss) {
     sim.submit(requests.back());
   }
   ASSERT_TRUE(sim.run());
-  for (std::uint32_t n = 0; n < 3; ++n) EXPECT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n]));
+  for (std::uint32_t n = 0; n < 3; ++n)
+    EXPECT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n]));
   EXPECT_EQ(sim.scheduler().counters().num_device_losses, 0U);
 }
 

@@ -172,7 +172,9 @@ const std::array<std::string, 4> overlap_names{"off", "groups", "ahead", "outcom
 INSTANTIATE_TEST_SUITE_P(overlap, real_exactness,
                          ::testing::Values(config::overlap_mode::off, config::overlap_mode::groups,
                                            config::overlap_mode::ahead, config::overlap_mode::outcomes),
-                         [](const auto& tested) { return overlap_names.at(static_cast<std::size_t>(tested.param)); });
+                         [](const auto& tested) {
+                           return overlap_names.at(static_cast<std::size_t>(tested.param));
+                         });
 
 } // namespace
 } // namespace paceline::test

@@ -106,7 +106,8 @@ token_table decode_plainly(const std::filesystem::path& path,
   return out;
 }
 
-std::function<std::vector<float>(std::span<const token_id>)> logits_of_file(const std::filesystem::path& path) {
+std::function<std::vector<float>(std::span<const token_id>)>
+logits_of_file(const std::filesystem::path& path) {
   cpu_model_options options;
   options.num_threads = 2;
   auto model = std::make_shared<cpu_model>(cpu_model::open(path, options));
@@ -117,7 +118,8 @@ std::function<std::vector<float>(std::span<const token_id>)> logits_of_file(cons
     for (std::uint32_t b = 0; b < kv->num_blocks(); ++b) blocks.emplace_back(b);
     const device::sequence_kv sequence{blocks};
     std::vector<device::batch_entry> rows;
-    for (std::uint32_t i = 0; i < context.size(); ++i) rows.push_back({context[i], token_position{i}, kv_slot{i}, 0, 0, 0});
+    for (std::uint32_t i = 0; i < context.size(); ++i)
+      rows.push_back({context[i], token_position{i}, kv_slot{i}, 0, 0, 0});
     std::vector<float> logits(model->get().info().vocab_size);
     const std::vector<std::uint32_t> last{static_cast<std::uint32_t>(context.size()) - 1};
     model->forward({rows, {&sequence, 1}, {}}, *kv, {last, logits, {}});

@@ -34,7 +34,8 @@ token_table decode_plainly(const std::filesystem::path& model,
                            const std::vector<generation_request>& requests);
 
 /// Logits after a context, all of it computed in one pass, without engine, pool or actors.
-std::function<std::vector<float>(std::span<const token_id>)> logits_of_file(const std::filesystem::path& model);
+std::function<std::vector<float>(std::span<const token_id>)>
+logits_of_file(const std::filesystem::path& model);
 
 /// The engine's options: SmolLM2 on two threads with drafters "ngram", "wrong", "itself", "layers" and
 /// "q2_k". Two groups: drafters with a model of their own have the second thread as their partition.

@@ -17,7 +17,8 @@ using testing::generation;
 using testing::hash_engine;
 using testing::make_request;
 
-/// What the request must give: the hash model's logits after its tokens alone, and the request's own sampling.
+/// What the request must give: the hash model's logits after its tokens alone, and the request's own
+/// sampling.
 std::vector<token_id> oracle(const generation_request& request, std::uint32_t context_length = 512) {
   model::hash_model_config config;
   config.context_length = context_length;

@@ -55,7 +55,9 @@ class meeting_point {
 };
 
 struct empty_session final : speculation::drafter_session {
-  std::unique_ptr<speculation::drafter_session> clone() const override { return std::make_unique<empty_session>(); }
+  std::unique_ptr<speculation::drafter_session> clone() const override {
+    return std::make_unique<empty_session>();
+  }
 };
 
 /// Proposes nonsense, and says when.
@@ -155,7 +157,9 @@ class overlap_in_advance : public ::testing::TestWithParam<config::overlap_mode>
 
 TEST_P(overlap_in_advance, the_next_draft_is_made_while_this_one_is_verified) {
   meeting_point point;
-  const auto in_advance = [](const speculation::draft_task& task) { return !task.last_round && task.tokens.size() > 6; };
+  const auto in_advance = [](const speculation::draft_task& task) {
+    return !task.last_round && task.tokens.size() > 6;
+  };
   overlap_engine started(
       2, GetParam(),
       [&](std::span<const speculation::draft_task> tasks) {
@@ -173,7 +177,8 @@ TEST_P(overlap_in_advance, the_next_draft_is_made_while_this_one_is_verified) {
 INSTANTIATE_TEST_SUITE_P(modes, overlap_in_advance,
                          ::testing::Values(config::overlap_mode::ahead, config::overlap_mode::outcomes),
                          [](const auto& tested) {
-                           return std::string(tested.param == config::overlap_mode::ahead ? "ahead" : "outcomes");
+                           return std::string(tested.param == config::overlap_mode::ahead ? "ahead"
+                                                                                          : "outcomes");
                          });
 
 TEST(overlap, one_group_is_drafted_for_from_its_own_result) {

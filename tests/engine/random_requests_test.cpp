@@ -1,5 +1,5 @@
-// Everything a request may ask for, at random: the reply is the same, to the byte, with and without speculation.
-// PACELINE_RANDOM_REQUESTS sets how many are tried.
+// Everything a request may ask for, at random: the reply is the same, to the byte, with and without
+// speculation. PACELINE_RANDOM_REQUESTS sets how many are tried.
 #include "engine/probe.hpp"
 #include "runtime/sampling/pipeline.hpp"
 #include "tests/engine/generation.hpp"
@@ -48,19 +48,22 @@ config::engine_options engine_with_drafters() {
 /// The built-in kinds, and "mixed": right at two positions of three.
 speculation::drafter_registry registry() {
   auto made = speculation::drafter_registry::with_built_in();
-  made.add("mixed", [](const speculation::drafter_parts& parts) -> expected<std::unique_ptr<speculation::drafter>> {
-    const auto target = std::make_shared<model::hash_model>(hash_config());
-    const auto right = test::own_sample([target](std::span<const token_id> context) { return target->logits_after(context); });
-    return test::make_scripted_drafter(
-        parts.options.name, [right, wrong = test::contradict(right, 258)](const auto& task, auto path) {
-          return (task.tokens.size() + path.size()) % 3 == 0 ? wrong(task, path) : right(task, path);
-        });
-  });
+  made.add("mixed",
+           [](const speculation::drafter_parts& parts) -> expected<std::unique_ptr<speculation::drafter>> {
+             const auto target = std::make_shared<model::hash_model>(hash_config());
+             const auto right = test::own_sample(
+                 [target](std::span<const token_id> context) { return target->logits_after(context); });
+             return test::make_scripted_drafter(
+                 parts.options.name,
+                 [right, wrong = test::contradict(right, 258)](const auto& task, auto path) {
+                   return (task.tokens.size() + path.size()) % 3 == 0 ? wrong(task, path) : right(task, path);
+                 });
+           });
   return made;
 }
 
 class request_maker {
-public:
+ public:
   explicit request_maker(std::uint64_t seed) : random_(seed) {}
 
   generation_request operator()() {
@@ -75,7 +78,8 @@ public:
     s.repetition_penalty = pick({1.0F, 1.0F, 1.3F, 0.8F});
     s.presence_penalty = pick({0.0F, 0.0F, 0.7F, -0.7F});
     s.frequency_penalty = pick({0.0F, 0.0F, 0.5F, -0.5F});
-    for (auto n = below(3) == 0 ? below(6) : 0; n > 0; --n) s.logit_bias.emplace_back(token(), static_cast<float>(below(21)) - 10.0F);
+    for (auto n = below(3) == 0 ? below(6) : 0; n > 0; --n)
+      s.logit_bias.emplace_back(token(), static_cast<float>(below(21)) - 10.0F);
     std::ranges::sort(s.logit_bias, {}, [](const auto& b) { return b.first.value; });
     const auto same = std::ranges::unique(s.logit_bias, {}, [](const auto& b) { return b.first.value; });
     s.logit_bias.erase(same.begin(), same.end());
@@ -98,7 +102,7 @@ public:
   std::string drafter() { return pick<const char*>({"ngram", "mixed", "mixed", "auto"}); }
   std::uint32_t draft_length() { return 1 + static_cast<std::uint32_t>(below(8)); }
 
-private:
+ private:
   std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
   token_id token() { return token_id{static_cast<std::int32_t>(32 + below(vocab_size))}; }
   std::string text() {
@@ -116,12 +120,13 @@ private:
 
 std::string describe(const generation_request& r) {
   const auto& s = r.sampling;
-  return "prompt " + std::to_string(r.prompt.size()) + " temperature " + std::to_string(s.temperature) + " top_k " +
-         std::to_string(s.top_k) + " top_p " + std::to_string(s.top_p) + " min_p " + std::to_string(s.min_p) + " penalties " +
-         std::to_string(s.repetition_penalty) + " " + std::to_string(s.presence_penalty) + " " +
-         std::to_string(s.frequency_penalty) + " bias " + std::to_string(s.logit_bias.size()) + " tokens " +
-         std::to_string(r.stop.min_tokens) + " to " + std::to_string(r.stop.max_tokens) + " seed " + std::to_string(s.seed) +
-         " drafter " + r.speculation.drafter + "/" + std::to_string(r.speculation.draft_length.value_or(0));
+  return "prompt " + std::to_string(r.prompt.size()) + " temperature " + std::to_string(s.temperature) +
+         " top_k " + std::to_string(s.top_k) + " top_p " + std::to_string(s.top_p) + " min_p " +
+         std::to_string(s.min_p) + " penalties " + std::to_string(s.repetition_penalty) + " " +
+         std::to_string(s.presence_penalty) + " " + std::to_string(s.frequency_penalty) + " bias " +
+         std::to_string(s.logit_bias.size()) + " tokens " + std::to_string(r.stop.min_tokens) + " to " +
+         std::to_string(r.stop.max_tokens) + " seed " + std::to_string(s.seed) + " drafter " +
+         r.speculation.drafter + "/" + std::to_string(r.speculation.draft_length.value_or(0));
 }
 
 bool same(const token_logprob& a, const token_logprob& b) {
@@ -138,20 +143,24 @@ void expect_same_reply(const generation& a, const generation& b) {
   ASSERT_FALSE(a.has_gap() || b.has_gap());
 }
 
-/// Log-probabilities are those of the model: bias, penalties and temperature choose tokens and do not show there.
-void expect_logprobs_of_the_model(const model::hash_model& target, const generation_request& r, const generation& reply) {
+/// Log-probabilities are those of the model: bias, penalties and temperature choose tokens and do not show
+/// there.
+void expect_logprobs_of_the_model(const model::hash_model& target, const generation_request& r,
+                                  const generation& reply) {
   std::vector<token_id> context = r.prompt;
   for (const auto& said : reply.logprobs()) {
     const auto logits = target.logits_after(context);
     const auto raw = sampling::log_softmax_of(logits, said.token, *r.sampling.num_logprobs);
-    ASSERT_TRUE(same(said, {said.token, raw.chosen, raw.top})) << "token " << context.size() - r.prompt.size();
+    ASSERT_TRUE(same(said, {said.token, raw.chosen, raw.top}))
+        << "token " << context.size() - r.prompt.size();
     context.push_back(said.token);
   }
 }
 
 TEST(random_requests, give_the_same_reply_with_and_without_speculation) {
   const char* const wanted = std::getenv("PACELINE_RANDOM_REQUESTS");
-  const std::uint32_t num_requests = wanted != nullptr ? static_cast<std::uint32_t>(std::atoi(wanted)) : 20'000;
+  const std::uint32_t num_requests =
+      wanted != nullptr ? static_cast<std::uint32_t>(std::atoi(wanted)) : 20'000;
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   request_maker make(seed);

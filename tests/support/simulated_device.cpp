@@ -9,16 +9,17 @@ namespace {
 
 /// A hash model uses no ops.
 class no_ops final : public device::ops {
-public:
+ public:
   std::string_view level() const noexcept override { return "simulated"; }
 };
 
 } // namespace
 
 class simulated_device::queued_stream final : public device::stream {
-public:
+ public:
   explicit queued_stream(std::shared_ptr<queue> q) : queue_(std::move(q)) {}
-  device::fence submit(std::string_view label, std::vector<device::fence> after, device::program work) override {
+  device::fence submit(std::string_view label, std::vector<device::fence> after,
+                       device::program work) override {
     auto done = std::make_shared<device::fence::state>();
     queue_->jobs.push_back({std::string(label), std::move(after), std::move(work), done});
     ++queue_->submitted;
@@ -28,7 +29,7 @@ public:
   std::uint64_t completed() const noexcept override { return queue_->completed; }
   std::uint64_t submitted() const noexcept override { return queue_->submitted; }
 
-private:
+ private:
   std::shared_ptr<queue> queue_;
 };
 

@@ -13,16 +13,16 @@
 
 namespace paceline::test {
 
-/// A clock that programs advance: between events it shows the simulation's time, within a program that time plus what
-/// the program has spent so far.
+/// A clock that programs advance: between events it shows the simulation's time, within a program that time
+/// plus what the program has spent so far.
 class virtual_clock final : public clock {
-public:
+ public:
   time_point now() const noexcept override { return base_ + spent_; }
   void spend(std::chrono::nanoseconds d) { spent_ += d; }
   std::chrono::nanoseconds take_spent() { return std::exchange(spent_, {}); }
   void move_to(time_point t) { base_ = std::max(base_, t); }
 
-private:
+ private:
   time_point base_{std::chrono::hours(1)};
   std::chrono::nanoseconds spent_{};
 };
@@ -34,10 +34,10 @@ struct device_span {
   time_point begin, end;
 };
 
-/// Streams in virtual time on one or more partitions. A partition computes one program at a time; a program's effects
-/// are there from its start, its fence passes at its end. Single-threaded.
+/// Streams in virtual time on one or more partitions. A partition computes one program at a time; a program's
+/// effects are there from its start, its fence passes at its end. Single-threaded.
 class simulated_device {
-public:
+ public:
   explicit simulated_device(std::uint32_t num_partitions);
 
   std::unique_ptr<device::stream> make_stream(std::string name, std::uint32_t partition);
@@ -51,13 +51,14 @@ public:
   void start_ready();
   /// Programs under way that can end.
   std::size_t num_running() const;
-  /// Moves time to the earliest end (or, `any` given, ends that one of the running programs) and passes its fence.
+  /// Moves time to the earliest end (or, `any` given, ends that one of the running programs) and passes its
+  /// fence.
   void complete(std::size_t any);
   void complete_earliest();
 
   const std::vector<device_span>& spans() const noexcept { return spans_; }
 
-private:
+ private:
   class queued_stream;
   struct job {
     std::string label;

@@ -7,7 +7,7 @@ namespace paceline::test {
 namespace {
 
 class coordinated_configuration final : public caf::actor_system_config {
-public:
+ public:
   coordinated_configuration() {
     add_message_types<caf::id_block::paceline>();
     set("scheduler.policy", caf::atom("testing"));
@@ -17,12 +17,13 @@ public:
 
 /// Makes passes take virtual time.
 class metered_model final : public model::language_model {
-public:
+ public:
   metered_model(const model::language_model& inner, virtual_clock& time,
                 std::function<std::chrono::nanoseconds(std::uint64_t)> cost)
       : inner_(inner), time_(time), cost_(std::move(cost)) {}
   const model::model_info& info() const noexcept override { return inner_.info(); }
-  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t blocks, std::uint32_t size) const override {
+  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t blocks,
+                                                     std::uint32_t size) const override {
     return inner_.make_kv_storage(blocks, size);
   }
   void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
@@ -31,35 +32,42 @@ public:
     time_.spend(cost_(batch.rows.size()));
   }
 
-private:
+ private:
   const model::language_model& inner_;
   virtual_clock& time_;
   std::function<std::chrono::nanoseconds(std::uint64_t)> cost_;
 };
 
 class placed_drafter final : public speculation::drafter {
-public:
+ public:
   placed_drafter(std::unique_ptr<speculation::drafter> inner, speculation::placement where)
       : inner_(std::move(inner)), traits_(inner_->traits()) {
     traits_.where = where;
   }
   const speculation::drafter_traits& traits() const noexcept override { return traits_; }
-  std::unique_ptr<speculation::drafter_session> open(request_id request) override { return inner_->open(request); }
+  std::unique_ptr<speculation::drafter_session> open(request_id request) override {
+    return inner_->open(request);
+  }
   void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
     inner_->propose(ops, kv, tasks);
   }
-  std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override { return inner_->max_nodes(draft_length); }
-  std::uint32_t own_positions(std::uint32_t draft_length) const noexcept override { return inner_->own_positions(draft_length); }
+  std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override {
+    return inner_->max_nodes(draft_length);
+  }
+  std::uint32_t own_positions(std::uint32_t draft_length) const noexcept override {
+    return inner_->own_positions(draft_length);
+  }
   const model::language_model* own_model() const noexcept override { return inner_->own_model(); }
 
-private:
+ private:
   std::unique_ptr<speculation::drafter> inner_;
   speculation::drafter_traits traits_;
 };
 
 } // namespace
 
-std::unique_ptr<speculation::drafter> placed(std::unique_ptr<speculation::drafter> inner, speculation::placement where) {
+std::unique_ptr<speculation::drafter> placed(std::unique_ptr<speculation::drafter> inner,
+                                             speculation::placement where) {
   return std::make_unique<placed_drafter>(std::move(inner), where);
 }
 
@@ -106,7 +114,8 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   limits.prefix_cache = options_.prefix_cache;
   limits.max_gap = options_.max_gap;
   limits.round_timeout = options_.round_timeout;
-  scheduling::round_resources resources{metered_.get(), kv_.get(), {}, options_.context_length, &device_->time()};
+  scheduling::round_resources resources{
+      metered_.get(), kv_.get(), {}, options_.context_length, &device_->time()};
   streams_.push_back(device_->make_stream("target", 0));
   for (std::uint32_t i = 0; i < drafters_.size(); ++i) {
     auto& d = drafters_[i];
@@ -121,19 +130,27 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
         add_pool(d.drafter->traits().name);
         drafter_kv_[i] = own->make_kv_storage(options_.num_blocks, options_.block_size);
       }
-      draft_runners_[i] = std::make_unique<scheduling::draft_runner>(*d.drafter, i, drafter_kv_[i].get(), options_.block_size, options_.context_length, device_->time(), options_.num_guesses);
+      draft_runners_[i] = std::make_unique<scheduling::draft_runner>(
+          *d.drafter, i, drafter_kv_[i].get(), options_.block_size, options_.context_length, device_->time(),
+          options_.num_guesses);
       streams_[i] = device_->make_stream("draft:" + d.drafter->traits().name, d.partition);
     }
     resources.drafters.push_back(d.drafter.get());
-    limits.drafters.push_back({d.drafter ? d.drafter->traits().name : i == 0 ? "none" : "auto", d.draft_length, pool, worker});
+    limits.drafters.push_back({d.drafter ? d.drafter->traits().name
+                               : i == 0  ? "none"
+                                         : "auto",
+                               d.draft_length, pool, worker});
     if (i > 0 && !d.drafter) resources.automatic = i;
     limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
     if (d.drafter)
-      limits.drafters.back().own_positions = [from = d.drafter.get()](std::uint32_t length) { return from->own_positions(length); };
+      limits.drafters.back().own_positions = [from = d.drafter.get()](std::uint32_t length) {
+        return from->own_positions(length);
+      };
   }
   runner_ = std::make_unique<scheduling::round_runner>(std::move(resources));
   scheduler_ = std::make_unique<scheduling::scheduler_state>(std::move(limits));
-  verifier_ = std::make_unique<actors::target_verifier_state>(*streams_[0], *runner_, static_cast<std::uint32_t>(ids.size()));
+  verifier_ = std::make_unique<actors::target_verifier_state>(*streams_[0], *runner_,
+                                                              static_cast<std::uint32_t>(ids.size()));
   pool_state_ = std::make_unique<actors::kv_pool_state>(*pools_, std::vector<std::vector<kv::pool_id>>{ids});
   start_actors();
 }
@@ -155,7 +172,8 @@ void simulation::start_actors() {
     const auto* own = drafters_[i].drafter ? drafters_[i].drafter->own_model() : nullptr;
     std::uint32_t pool = 0;
     for (std::uint32_t j = 1; own && j <= i; ++j) pool += drafters_[j].drafter->own_model() ? 1 : 0;
-    model.drafters.push_back({draft_runners_[i] ? streams_[i].get() : nullptr, draft_runners_[i].get(), pool});
+    model.drafters.push_back(
+        {draft_runners_[i] ? streams_[i].get() : nullptr, draft_runners_[i].get(), pool});
   }
   parts.models.push_back(std::move(model));
   parts.kv_pool = pool_state_.get();
@@ -164,7 +182,8 @@ void simulation::start_actors() {
   parts.where = where_;
   parts.max_restarts = 1000;
   supervisor_ = system_->spawn(actors::supervisor, std::move(parts));
-  while (coordinator_->try_run_once()) {}
+  while (coordinator_->try_run_once()) {
+  }
 }
 
 simulation::~simulation() {
@@ -175,11 +194,13 @@ simulation::~simulation() {
   where_->clear();
   // Pending ticks hold references, and the system waits for all actors.
   do {
-    while (coordinator_->try_run_once()) {}
+    while (coordinator_->try_run_once()) {
+    }
   } while (coordinator_->trigger_timeout());
   while (device_->num_running() > 0 || (device_->start_ready(), device_->num_running() > 0)) {
     device_->complete_earliest();
-    while (coordinator_->try_run_once()) {}
+    while (coordinator_->try_run_once()) {
+    }
   }
 }
 
@@ -192,7 +213,8 @@ std::size_t simulation::submit(generation_request request, std::uint32_t drafter
   actors::session_client client;
   client.drafter = drafter;
   client.credit = credit;
-  client.target = std::make_shared<scheduling::sequence>(entry.id, std::move(request), options_.context_length, nullptr, device_->time().now());
+  client.target = std::make_shared<scheduling::sequence>(
+      entry.id, std::move(request), options_.context_length, nullptr, device_->time().now());
   client.ended = [] {};
   client.sink = [seen = entry.seen, time = &device_->time()](const token_event& event) {
     if (!event.tokens.empty() && event.first_index != seen->tokens.size()) seen->gap = true;
@@ -206,14 +228,17 @@ std::size_t simulation::submit(generation_request request, std::uint32_t drafter
     seen->hypotheses = event.hypotheses;
     if (event.timings) seen->num_cached = event.timings->num_cached_tokens;
   };
-  entry.session = system_->spawn(actors::session, std::move(client), where_->get<protocol::scheduler_actor>("scheduler/0"),
+  entry.session = system_->spawn(actors::session, std::move(client),
+                                 where_->get<protocol::scheduler_actor>("scheduler/0"),
                                  where_->get<protocol::fan_out_actor>("fan_out"));
   caf::anon_send(entry.session, protocol::start_event{});
   clients_.push_back(std::move(entry));
   return clients_.size() - 1;
 }
 
-void simulation::cancel(std::size_t i) { caf::anon_send(clients_[i].session, protocol::cancel_command{clients_[i].id}); }
+void simulation::cancel(std::size_t i) {
+  caf::anon_send(clients_[i].session, protocol::cancel_command{clients_[i].id});
+}
 
 void simulation::grant(std::size_t i, std::uint64_t tokens) {
   caf::anon_send(clients_[i].session, protocol::grant_command{clients_[i].id, tokens});
@@ -226,7 +251,9 @@ void simulation::kill(const std::string& actor) {
 bool simulation::run_one_message() {
   auto& jobs = coordinator_->jobs;
   if (jobs.empty()) return false;
-  if (options_.shuffle) std::rotate(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(random_() % jobs.size()), jobs.end());
+  if (options_.shuffle)
+    std::rotate(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(random_() % jobs.size()),
+                jobs.end());
   coordinator_->run_once();
   return true;
 }
@@ -245,7 +272,8 @@ bool simulation::step() {
     coordinator_->advance_time(std::max(device_->time().now() - before, std::chrono::nanoseconds(1)));
     return true;
   }
-  const auto open = std::ranges::any_of(clients_, [](const auto& c) { return c.seen->finish == finish_reason::none; });
+  const auto open =
+      std::ranges::any_of(clients_, [](const auto& c) { return c.seen->finish == finish_reason::none; });
   if (!open || !coordinator_->has_pending_timeout()) return false;
   device_->time().move_to(device_->time().now() + std::chrono::milliseconds(50)); // idle until the next tick
   coordinator_->advance_time(std::chrono::milliseconds(50));
@@ -264,7 +292,9 @@ bool simulation::settle(std::size_t max_steps) {
 
 bool simulation::run(std::size_t max_steps) {
   for (std::size_t i = 0; i < max_steps; ++i) {
-    if (!step()) return std::ranges::all_of(clients_, [](const auto& c) { return c.seen->finish != finish_reason::none; });
+    if (!step())
+      return std::ranges::all_of(clients_,
+                                 [](const auto& c) { return c.seen->finish != finish_reason::none; });
     if (std::ranges::all_of(clients_, [](const auto& c) { return c.seen->finish != finish_reason::none; })) {
       return settle(max_steps);
     }
@@ -273,7 +303,8 @@ bool simulation::run(std::size_t max_steps) {
 }
 
 std::string simulation::check_invariants() const {
-  for (const auto& broken : {scheduler_->check_invariants(), verifier_->check_invariants(), pool_state_->check_invariants()})
+  for (const auto& broken :
+       {scheduler_->check_invariants(), verifier_->check_invariants(), pool_state_->check_invariants()})
     if (!broken.empty()) return broken;
   return {};
 }

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-/// The real actors on CAF's test coordinator, a hash model, and a device in virtual time: everything of the engine but
-/// threads, so that a run is a function of its seed.
+/// The real actors on CAF's test coordinator, a hash model, and a device in virtual time: everything of the
+/// engine but threads, so that a run is a function of its seed.
 namespace paceline::test {
 
 /// A drafter of a simulation. Runs in a worker of its own if its traits say so.
@@ -31,7 +31,8 @@ struct simulated_drafter {
 
 struct simulation_options {
   std::uint64_t seed = 1;
-  bool shuffle = false;             ///< deliver messages and completions in a random order (FIFO between two actors stays)
+  bool shuffle =
+      false; ///< deliver messages and completions in a random order (FIFO between two actors stays)
   bool two_groups = false;
   std::vector<foresight> overlap{foresight::off};
   std::uint32_t num_guesses = 1;
@@ -55,18 +56,18 @@ struct simulation_options {
 /// What a client got.
 struct simulated_client {
   std::vector<token_id> tokens;
-  std::vector<time_point> arrivals;  ///< of each event with tokens
+  std::vector<time_point> arrivals; ///< of each event with tokens
   finish_reason finish = finish_reason::none;
   std::optional<error> failure;
   std::optional<speculation_stats> speculation;
   std::vector<beam_hypothesis> hypotheses;
   std::uint32_t num_cached = 0;
-  std::uint32_t num_ends = 0;        ///< final events
-  bool gap = false;                  ///< an event did not continue the one before
+  std::uint32_t num_ends = 0; ///< final events
+  bool gap = false;           ///< an event did not continue the one before
 };
 
 class simulation {
-public:
+ public:
   explicit simulation(simulation_options options, std::vector<simulated_drafter> drafters = {});
   ~simulation();
   simulation(const simulation&) = delete;
@@ -95,7 +96,7 @@ public:
   /// Broken invariants of all state machines; empty when all is well.
   std::string check_invariants() const;
 
-private:
+ private:
   struct unit;
   struct client_entry {
     std::shared_ptr<simulated_client> seen;
@@ -133,6 +134,7 @@ private:
 };
 
 /// `inner` with another placement.
-std::unique_ptr<speculation::drafter> placed(std::unique_ptr<speculation::drafter> inner, speculation::placement where);
+std::unique_ptr<speculation::drafter> placed(std::unique_ptr<speculation::drafter> inner,
+                                             speculation::placement where);
 
 } // namespace paceline::test

@@ -6,9 +6,10 @@
 namespace paceline::cpu {
 
 const row_kernels& avx2_row_kernels() noexcept {
-  static constexpr row_kernels kernels{rms_norm<simd_avx2>, rope<simd_avx2>, glu<simd_avx2>,
-                                       kv_write<simd_avx2>, attention<simd_avx2>,
-                                       attention_splits<simd_avx2>, merge_splits<simd_avx2>};
+  static constexpr row_kernels kernels{rms_norm<simd_avx2>,    rope<simd_avx2>,
+                                       glu<simd_avx2>,         kv_write<simd_avx2>,
+                                       attention<simd_avx2>,   attention_splits<simd_avx2>,
+                                       merge_splits<simd_avx2>};
   return kernels;
 }
 

@@ -12,9 +12,10 @@ const row_kernels& emulated_avx512_row_kernels() noexcept;
 #endif
 
 const row_kernels& avx512_row_kernels() noexcept {
-  static constexpr row_kernels kernels{rms_norm<simd_avx512>, rope<simd_avx512>, glu<simd_avx512>,
-                                       kv_write<simd_avx512>, attention<simd_avx512>,
-                                       attention_splits<simd_avx512>, merge_splits<simd_avx512>};
+  static constexpr row_kernels kernels{rms_norm<simd_avx512>,    rope<simd_avx512>,
+                                       glu<simd_avx512>,         kv_write<simd_avx512>,
+                                       attention<simd_avx512>,   attention_splits<simd_avx512>,
+                                       merge_splits<simd_avx512>};
   return kernels;
 }
 

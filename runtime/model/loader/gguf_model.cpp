@@ -265,8 +265,7 @@ expected<weights_source> read_gguf_weights(const gguf_file& file, const model_co
                                           std::to_string(tensor.num_dims));
     tensors.push_back({tensor.name, {tensor.type, tensor.shape[1], tensor.shape[0], tensor.data}});
   }
-  return weights_source::make(config, tensors, tensor_naming::gguf, nullptr, file.name(),
-                              file.mappings());
+  return weights_source::make(config, tensors, tensor_naming::gguf, nullptr, file.name(), file.mappings());
 }
 
 } // namespace paceline::model

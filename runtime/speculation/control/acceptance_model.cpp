@@ -12,7 +12,8 @@ constexpr double table_memory = 0.998;  ///< of a cell, a try
 constexpr double request_memory = 0.98; ///< of a request, a try
 /// Of the log-odds by which requests differ: their variance is about half a unit.
 constexpr double prior_precision = 2.0;
-/// Before anything is known: a drafter that says nothing of itself is tried, but not deeply; else its word is taken.
+/// Before anything is known: a drafter that says nothing of itself is tried, but not deeply; else its word is
+/// taken.
 constexpr double first_guess_weight = 2;
 constexpr double first_guess(std::uint8_t signal) { return signal == 0 ? 0.5 : 0.35 + 0.085 * signal; }
 

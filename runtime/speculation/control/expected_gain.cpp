@@ -5,7 +5,7 @@
 namespace paceline::speculation {
 
 double expected_acceptance(std::span<const double> target_probs,
-                              std::span<const double> draft_probs) noexcept {
+                           std::span<const double> draft_probs) noexcept {
   double sum = 0;
   for (std::size_t i = 0; i < std::min(target_probs.size(), draft_probs.size()); ++i)
     sum += std::min(target_probs[i], draft_probs[i]);
@@ -71,15 +71,19 @@ std::uint32_t optimal_length(double acceptance, double draft_cost,
 
 double oracle_speed_up(std::span<const std::uint64_t> histogram, double draft_cost,
                        std::span<const double> verify_costs) noexcept {
-  // The largest ratio of tokens to time (Dinkelbach's method): what a round drafts is worth its time at the speed found so
-  // far; that can only raise the speed, in finitely many steps.
+  // The largest ratio of tokens to time (Dinkelbach's method): what a round drafts is worth its time at the
+  // speed found so far; that can only raise the speed, in finitely many steps.
   double speed_up = 1;
   for (int step = 0; step < 64 && !verify_costs.empty(); ++step) {
     double tokens = 0, time = 0;
     for (std::size_t right = 0; right < histogram.size(); ++right) {
       std::size_t best = 0;
-      const auto cost = [&](std::size_t length) { return verify_costs[length] + static_cast<double>(length) * draft_cost; };
-      const auto worth = [&](std::size_t length) { return 1.0 + static_cast<double>(length) - speed_up * cost(length); };
+      const auto cost = [&](std::size_t length) {
+        return verify_costs[length] + static_cast<double>(length) * draft_cost;
+      };
+      const auto worth = [&](std::size_t length) {
+        return 1.0 + static_cast<double>(length) - speed_up * cost(length);
+      };
       for (std::size_t length = 1; length <= right && length < verify_costs.size(); ++length)
         if (worth(length) > worth(best)) best = length;
       tokens += static_cast<double>(histogram[right]) * (1.0 + static_cast<double>(best));

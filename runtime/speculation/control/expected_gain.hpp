@@ -12,7 +12,7 @@ namespace paceline::speculation {
 /// The acceptance at one place (theorem 3.5): sum over tokens of min(target_prob, draft_prob). Its mean over
 /// places is the paper's alpha. Of equal lengths.
 double expected_acceptance(std::span<const double> target_probs,
-                              std::span<const double> draft_probs) noexcept;
+                           std::span<const double> draft_probs) noexcept;
 
 /// The same by counting: draft tokens kept over draft tokens that a decision was made on, which those behind
 /// the first rejection are not. `histogram[j]` = rounds of `histogram.size() - 1` draft tokens in a chain
@@ -41,16 +41,18 @@ std::uint32_t optimal_length(double acceptance, double draft_cost, std::uint32_t
 std::uint32_t optimal_length(double acceptance, double draft_cost,
                              std::span<const double> verify_costs) noexcept;
 
-/// Factor by which decoding would be faster than plain if it were known of every draft how far it is right, so that each
-/// round drafts what pays and no token that is rejected: no rule of length can do better with the same drafts.
-/// `histogram[j]` = rounds whose first j draft tokens are right; `verify_costs` as of `optimal_length`, of which at least
-/// the first is needed: drafts beyond are not considered.
+/// Factor by which decoding would be faster than plain if it were known of every draft how far it is right,
+/// so that each round drafts what pays and no token that is rejected: no rule of length can do better with
+/// the same drafts. `histogram[j]` = rounds whose first j draft tokens are right; `verify_costs` as of
+/// `optimal_length`, of which at least the first is needed: drafts beyond are not considered.
 double oracle_speed_up(std::span<const std::uint64_t> histogram, double draft_cost,
                        std::span<const double> verify_costs) noexcept;
 
-/// Factor by which rounds get shorter when the next draft is made while this one is verified. Times in any unit:
+/// Factor by which rounds get shorter when the next draft is made while this one is verified. Times in any
+/// unit:
 ///   verify, draft = of a pass of the target and of a whole draft, one after the other and then together;
-///   ready         = probability that the draft made in advance is the one that is needed: acceptance^(length + 1) at
+///   ready         = probability that the draft made in advance is the one that is needed: acceptance^(length
+///   + 1) at
 ///                   least, if only "everything is accepted" is foreseen;
 ///   gap           = between the two, when neither computes, without overlap.
 /// Otherwise the next draft begins after the verdict.

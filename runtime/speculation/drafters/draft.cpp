@@ -62,8 +62,9 @@ draft part_of(draft whole, const std::vector<bool>& keep) {
   for (std::uint32_t node = 0; node < whole.tree.size(); ++node) {
     if (!keep[node]) continue;
     const std::int32_t parent = whole.tree.parents()[node];
-    moved_to[node] = part.tree.add(
-        whole.tree.tokens()[node], parent == token_tree::root ? parent : moved_to[static_cast<std::size_t>(parent)]);
+    moved_to[node] =
+        part.tree.add(whole.tree.tokens()[node],
+                      parent == token_tree::root ? parent : moved_to[static_cast<std::size_t>(parent)]);
     if (!whole.probs.empty()) part.probs.push_back(std::move(whole.probs[node]));
     if (!whole.signals.empty()) part.signals.push_back(whole.signals[node]);
   }

@@ -38,17 +38,17 @@ token_id draw(const draft_distribution& from, const noise_stream& noise);
 struct draft {
   std::uint32_t base_length = 0; ///< committed tokens (prompt included) it continues
   token_tree tree = {};
-  /// One a node that is to be verified: what its token was drawn from, given its earlier siblings. Empty: all were
-  /// certain (one-hot).
+  /// One a node that is to be verified: what its token was drawn from, given its earlier siblings. Empty: all
+  /// were certain (one-hot).
   std::vector<draft_distribution> probs = {};
-  /// How sure the drafter is of each node, 0 to 7, or empty: calibrated by what comes (control/acceptance_model.hpp). Of
-  /// sampled tokens no reader may use it under rule `rejection`.
+  /// How sure the drafter is of each node, 0 to 7, or empty: calibrated by what comes
+  /// (control/acceptance_model.hpp). Of sampled tokens no reader may use it under rule `rejection`.
   std::vector<std::uint8_t> signals = {};
-  /// The tree's last nodes that are probes: the target computes their rows and says its best tokens there, but
-  /// they are not verified and never committed (the window of lookahead decoding).
+  /// The tree's last nodes that are probes: the target computes their rows and says its best tokens there,
+  /// but they are not verified and never committed (the window of lookahead decoding).
   std::uint32_t num_probes = 0;
-  /// Of a chain, if they were asked for: at each node's place the likeliest other tokens, best first. Guesses at what
-  /// the target will say there instead.
+  /// Of a chain, if they were asked for: at each node's place the likeliest other tokens, best first. Guesses
+  /// at what the target will say there instead.
   std::vector<std::vector<token_id>> alternates = {};
 
   std::uint32_t num_verified() const noexcept { return tree.size() - num_probes; }
@@ -63,21 +63,21 @@ draft part_of(draft whole, const std::vector<bool>& keep);
 
 /// What the last round of a request decided. A drafter learns from it with the request's next task.
 struct round_feedback {
-  draft verified;                           ///< as the target saw it, probes included; maybe another drafter's
-  std::vector<std::int32_t> accepted_path;  ///< its nodes that were kept, root first
-  std::uint32_t num_top = 0;                ///< the drafter's `top_tokens` or, for another's sake, more; 0: not asked for
-  std::vector<token_id> top_tokens = {};    ///< [1 + nodes][num_top], best raw logit first; see `top_at`
+  draft verified;                          ///< as the target saw it, probes included; maybe another drafter's
+  std::vector<std::int32_t> accepted_path; ///< its nodes that were kept, root first
+  std::uint32_t num_top = 0; ///< the drafter's `top_tokens` or, for another's sake, more; 0: not asked for
+  std::vector<token_id> top_tokens = {}; ///< [1 + nodes][num_top], best raw logit first; see `top_at`
 
-  /// The target's best tokens after `node` (`token_tree::root`: after the last committed token of then). Empty
-  /// if they were not asked for; tokens below 0 where the row had fewer finite logits.
+  /// The target's best tokens after `node` (`token_tree::root`: after the last committed token of then).
+  /// Empty if they were not asked for; tokens below 0 where the row had fewer finite logits.
   std::span<const token_id> top_at(std::int32_t node) const noexcept {
     return std::span(top_tokens).subspan(static_cast<std::size_t>(node + 1) * num_top, num_top);
   }
 };
 
 /// Whether `proposal` can be verified: a valid tree of at most `max_depth` levels (its probes: of
-/// `max_probe_depth`, if that is more), tokens of the vocabulary, and, if it has distributions, one a verified
-/// node, sane and able to produce the node's token. For drafts that come from elsewhere.
+/// `max_probe_depth`, if that is more), tokens of the vocabulary, and, if it has distributions, one a
+/// verified node, sane and able to produce the node's token. For drafts that come from elsewhere.
 expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth,
                               std::uint32_t max_probe_depth = 0);
 

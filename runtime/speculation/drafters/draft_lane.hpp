@@ -37,7 +37,8 @@ struct draft_lane {
   std::vector<draft_distribution> distributions; ///< of each candidate; choice `drawn` only
   std::vector<expansion> wanted;                 ///< whose rows the next pass gives, in order
   std::vector<token_id> guesses;                 ///< of a cascade: fed behind the newest token
-  std::vector<std::vector<token_id>> alternates; ///< of each candidate of a chain, where the task asks for them
+  std::vector<std::vector<token_id>>
+      alternates; ///< of each candidate of a chain, where the task asks for them
 
   static constexpr std::int32_t not_fed = -2;
 

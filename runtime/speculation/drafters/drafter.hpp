@@ -37,7 +37,8 @@ struct drafter_traits {
   std::uint32_t default_draft_length = 5;
   std::uint32_t max_context = 0; ///< positions its own model can hold; 0 = no limit
   /// The target's best tokens it wants to see of each row of a pass that verified its draft; see
-  /// `draft_task::last_round`. Costs a look at every logit of every row, so 0 unless the drafter learns from it.
+  /// `draft_task::last_round`. Costs a look at every logit of every row, so 0 unless the drafter learns from
+  /// it.
   std::uint32_t top_tokens = 0;
 };
 
@@ -48,8 +49,8 @@ struct draft_task {
   const sampling::pipeline* sampling;   ///< the request's pipeline: draws with the target's own noise
   const sampling::token_counts* counts; ///< penalty counts of `tokens`
   std::uint32_t prompt_length = 0;
-  /// If not 0: leading tokens that stay. The others are a hypothesis's (beam search), and the next task of the same
-  /// session may have others in their place.
+  /// If not 0: leading tokens that stay. The others are a hypothesis's (beam search), and the next task of
+  /// the same session may have others in their place.
   std::uint32_t num_settled = 0;
   verification_rule rule = verification_rule::coupled;
   /// Upper bound of the tree's depth; the caller has applied the overflow guard.
@@ -66,13 +67,13 @@ struct draft_task {
   /// row decided the newest token, which itself has not been through the target yet: it belongs to position
   /// tokens.size() - 2.
   std::span<const float> features;
-  /// What the last round that decided tokens of this request verified and kept; null before the first. It need
-  /// not have been this drafter's draft; `verified.base_length` says where it began. Handed again if no round
-  /// came between.
+  /// What the last round that decided tokens of this request verified and kept; null before the first. It
+  /// need not have been this drafter's draft; `verified.base_length` says where it began. Handed again if no
+  /// round came between.
   const round_feedback* last_round = nullptr;
-  std::string_view tenant = {};               ///< what is remembered for one tenant must not reach another
-  std::span<const token_id> prediction = {};  ///< the client's own draft of the output
-  std::uint32_t num_alternates = 0;         ///< `draft::alternates` wanted a node, of a drafter that knows some
+  std::string_view tenant = {};              ///< what is remembered for one tenant must not reach another
+  std::span<const token_id> prediction = {}; ///< the client's own draft of the output
+  std::uint32_t num_alternates = 0; ///< `draft::alternates` wanted a node, of a drafter that knows some
   class drafter_session* session = nullptr; ///< what `open` made for this request
   draft result;                             ///< written by `propose`
 
@@ -96,17 +97,18 @@ class drafter_session {
  public:
   virtual ~drafter_session() = default;
 
-  /// The request is over; what may be kept of it by tenant is kept now, the tokens of its last round included. Called
-  /// last, once, on whatever thread drops the request. Of a beam search `tokens` has the best hypothesis, and the
-  /// sessions of hypotheses are not told.
+  /// The request is over; what may be kept of it by tenant is kept now, the tokens of its last round
+  /// included. Called last, once, on whatever thread drops the request. Of a beam search `tokens` has the
+  /// best hypothesis, and the sessions of hypotheses are not told.
   virtual void end(const ended_request&) noexcept {}
 
-  /// A session that knows what this one knows, over cells with the same contents. Null: there is none, and the
-  /// drafter does not draft ahead of a verdict.
+  /// A session that knows what this one knows, over cells with the same contents. Null: there is none, and
+  /// the drafter does not draft ahead of a verdict.
   virtual std::unique_ptr<drafter_session> clone() const { return nullptr; }
   /// A clone went on in the same cells: only those of committed tokens are still this session's.
   virtual void forget_draft() {}
-  /// Cells in use in the drafter's own pool, from the first on: of committed tokens, and of these and the draft.
+  /// Cells in use in the drafter's own pool, from the first on: of committed tokens, and of these and the
+  /// draft.
   struct cell_counts {
     std::uint32_t committed = 0;
     std::uint32_t all = 0;
@@ -133,8 +135,8 @@ class drafter {
   /// chain's are its levels.
   virtual std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept { return draft_length; }
 
-  /// Most cells of its own pool, if it has one, that a draft of `draft_length` levels takes behind the committed text: its
-  /// lease is to reach so far.
+  /// Most cells of its own pool, if it has one, that a draft of `draft_length` levels takes behind the
+  /// committed text: its lease is to reach so far.
   virtual std::uint32_t own_positions(std::uint32_t draft_length) const noexcept { return draft_length; }
 
   /// The drafter's own model, if it has one: decides the size of its pool's cells.

@@ -12,7 +12,7 @@ namespace paceline::speculation {
 struct scored_tree {
   token_tree tree;
   std::vector<std::uint8_t> signals; ///< `draft::signals`: a node's path probability in sevenths
-  double score = 0; ///< sum of its nodes' path probabilities
+  double score = 0;                  ///< sum of its nodes' path probabilities
 };
 
 /// Bounds of such a tree.

@@ -45,8 +45,8 @@ inline expected<void> check_ngram_lengths(const config::drafter_options& options
     return bad_option(options, "ngram_min = " + std::to_string(options.ngram_min) + ", must be " +
                                    std::to_string(least) + " to " + longest);
   if (options.ngram_max < options.ngram_min || options.ngram_max > longest_ngram)
-    return bad_option(options,
-                      "ngram_max = " + std::to_string(options.ngram_max) + ", must be ngram_min to " + longest);
+    return bad_option(options, "ngram_max = " + std::to_string(options.ngram_max) +
+                                   ", must be ngram_min to " + longest);
   return {};
 }
 

@@ -286,7 +286,8 @@ std::span<float> model_drafter::scores_of(std::size_t logit_row) {
   return translated_;
 }
 
-/// Rule `entropy`: what the first row says of the drafter's certainty, before a token is drawn from it, bounds the levels.
+/// Rule `entropy`: what the first row says of the drafter's certainty, before a token is drawn from it,
+/// bounds the levels.
 void model_drafter::mind_entropy(draft_lane& lane, std::span<const float> scores) const {
   auto& lengths = lane.session->lengths;
   if (!lengths) lengths.emplace(1, lane.task->draft_length, settings_.entropy_smoothing);

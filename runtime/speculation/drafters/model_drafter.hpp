@@ -17,7 +17,7 @@ namespace paceline::speculation {
 struct model_drafter_settings {
   tree_shape shape = {};
   std::uint32_t max_tree_nodes = token_tree::max_nodes; ///< budget of trees that are not chains
-  float entropy_smoothing = 0.5F; ///< by rule `entropy`
+  float entropy_smoothing = 0.5F;                       ///< by rule `entropy`
   bool greedy = false; ///< draft tokens are the likeliest, whatever the request
   std::shared_ptr<const vocabulary_bridge> bridge = {}; ///< null: the vocabulary is the target's
   /// Of a cascade: shortest and longest suffix that the n-gram drafter of this one looks up; 0 = none.

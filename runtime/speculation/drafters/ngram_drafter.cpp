@@ -94,11 +94,14 @@ class ngram_drafter final : public host_drafter<ngram_session> {
   /// Tokens before `start` that are the text's last ones: the longer, the surer.
   static std::size_t match_length(std::span<const token_id> text, std::size_t start) {
     std::size_t length = 0;
-    while (length < start && length < longest_signal && text[start - 1 - length] == text[text.size() - 1 - length])
+    while (length < start && length < longest_signal &&
+           text[start - 1 - length] == text[text.size() - 1 - length])
       ++length;
     return length;
   }
-  static std::uint8_t signal_of(std::size_t length) { return static_cast<std::uint8_t>(std::bit_width(length)); }
+  static std::uint8_t signal_of(std::size_t length) {
+    return static_cast<std::uint8_t>(std::bit_width(length));
+  }
 
   ngram_index empty_;
   std::uint32_t num_candidates_;

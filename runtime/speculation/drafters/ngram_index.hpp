@@ -19,8 +19,8 @@ struct occurrence {
 };
 
 /// Where the n-grams of some lengths occurred in one growing text: finds earlier occurrences of a query's
-/// suffixes. Adding a token costs one insertion a length, whatever the text's length. The index holds no text:
-/// every call gets the same one, grown.
+/// suffixes. Adding a token costs one insertion a length, whatever the text's length. The index holds no
+/// text: every call gets the same one, grown.
 class ngram_index {
  public:
   /// Every length from min_length to max_length; the last occurrence only.
@@ -37,8 +37,9 @@ class ngram_index {
   std::optional<std::size_t> continuation(std::span<const token_id> text) const;
 
   /// Fills `out` with at most `max_count` places of `text` where a suffix of `query` (which may be `text`
-  /// itself) occurred: longest agreement first, up to `max_length` tokens, the most recent first among equals.
-  /// Of occurrences too many to look at the most recent are found, those of the longest indexed suffix first.
+  /// itself) occurred: longest agreement first, up to `max_length` tokens, the most recent first among
+  /// equals. Of occurrences too many to look at the most recent are found, those of the longest indexed
+  /// suffix first.
   void find(std::span<const token_id> text, std::span<const token_id> query, std::size_t max_count,
             std::uint32_t max_length, std::vector<occurrence>& out) const;
 

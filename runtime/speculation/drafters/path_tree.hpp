@@ -32,8 +32,8 @@ inline std::int32_t add_path(token_tree& tree, std::span<const token_id> tokens,
 }
 
 /// Adds to the chain `result` a token drawn from `from`: the likeliest for a greedy request; under a
-/// rule that weighs probabilities one drawn with noise of its own, and the distribution with it; else one drawn with the noise
-/// the target will draw with, so that equal distributions give equal tokens.
+/// rule that weighs probabilities one drawn with noise of its own, and the distribution with it; else one
+/// drawn with the noise the target will draw with, so that equal distributions give equal tokens.
 token_id extend_chain(const draft_task& task, draft_distribution from, draft& result);
 
 } // namespace paceline::speculation

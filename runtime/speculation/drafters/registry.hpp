@@ -21,7 +21,7 @@ struct drafter_parts {
   config::drafter_options options;
   /// Loaded from `options.path` by the caller; null for kinds without a model of their own.
   std::shared_ptr<const model::language_model> own_model = {};
-  std::uint32_t target_vocab_size = 0; ///< draft tokens lie below it
+  std::uint32_t target_vocab_size = 0;                      ///< draft tokens lie below it
   std::shared_ptr<const model::language_model> target = {}; ///< for kinds that run parts of it
   /// Both needed where the drafter's vocabulary is another than the target's; null otherwise.
   std::shared_ptr<const tokenizer::tokenizer> own_vocabulary = {};

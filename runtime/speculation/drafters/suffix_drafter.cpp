@@ -27,7 +27,8 @@ struct suffix_session final : drafter_session {
   /// What the request wrote is there for the tenant's next ones.
   void end(const ended_request& request) noexcept override {
     try {
-      const auto output = request.tokens.subspan(std::min<std::size_t>(request.prompt_length, request.tokens.size()));
+      const auto output =
+          request.tokens.subspan(std::min<std::size_t>(request.prompt_length, request.tokens.size()));
       corpus->remember(std::string(request.tenant), {output.begin(), output.end()});
     } catch (const std::bad_alloc&) { // then it is not remembered
     }
@@ -72,9 +73,8 @@ class suffix_drafter final : public host_drafter<suffix_session> {
   }
 
   void draft_one(const draft_task& task, suffix_session& session, draft& result) override {
-    const tree_bounds bounds{.levels = chain_length(task),
-                             .nodes = node_budget(task),
-                             .min_probability = min_probability_};
+    const tree_bounds bounds{
+        .levels = chain_length(task), .nodes = node_budget(task), .min_probability = min_probability_};
     session.index.extend(task.tokens, max_catch_up);
     std::vector<source> own(1);
     own[0].text = task.tokens;

@@ -71,8 +71,9 @@ verdict verify(const speculation_params& how, const draft& proposal, const verif
     return verify_rejection(proposal, context, rows, dice, {.keep_target = true});
   case verification_rule::lenient: {
     const auto lenience = static_cast<double>(how.lenience);
-    return context.sampling->greedy() ? verify_leniently(proposal, context, rows, lenience)
-                                      : verify_rejection(proposal, context, rows, dice, {.lenience = lenience});
+    return context.sampling->greedy()
+               ? verify_leniently(proposal, context, rows, lenience)
+               : verify_rejection(proposal, context, rows, dice, {.lenience = lenience});
   }
   case verification_rule::typical:
     return verify_typical(proposal, context, rows, static_cast<double>(how.epsilon),

@@ -88,8 +88,8 @@ verdict verify_typical(const draft& proposal, const verification_context& contex
 verdict verify_leniently(const draft& proposal, const verification_context& context, const target_row& rows,
                          double lenience);
 
-/// Whether the rule of a request is `coupled`, or one that comes to the same at its temperature: with a one-hot target
-/// the ratio of rule `rejection` and its kin is positive for the target's own token only.
+/// Whether the rule of a request is `coupled`, or one that comes to the same at its temperature: with a
+/// one-hot target the ratio of rule `rejection` and its kin is positive for the target's own token only.
 bool follows_samples(const speculation_params& how, const sampling::pipeline& sampling) noexcept;
 
 /// The rule of a request, whatever its temperature, with the request's own dice.

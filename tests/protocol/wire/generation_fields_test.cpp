@@ -181,8 +181,8 @@ TEST(generation_fields, at_most_four_stop_strings_none_empty) {
 }
 
 TEST(generation_fields, known_but_unsupported_fields_are_refused_and_unknown_ones_listed) {
-  for (const auto* field : {"guided_json", "typical_p", "bad_words", "truncate_prompt_tokens",
-                            "grammar", "suffix"}) {
+  for (const auto* field :
+       {"guided_json", "typical_p", "bad_words", "truncate_prompt_tokens", "grammar", "suffix"}) {
     const auto request = parse(member(field, R"({"a":1})"));
     ASSERT_FALSE(request) << field;
     EXPECT_EQ(request.failure().code, "unsupported_parameter");
@@ -198,14 +198,18 @@ TEST(generation_fields, a_prediction_is_text_parts_of_text_or_token_ids) {
   };
   EXPECT_EQ(with(R"("abc")")->fields.prediction_text, "abc");
   EXPECT_EQ(with(R"("")")->fields.prediction_text, "");
-  EXPECT_EQ(with(R"([{"type":"text","text":"ab"},{"type":"text","text":"c"}])")->fields.prediction_text, "abc");
+  EXPECT_EQ(with(R"([{"type":"text","text":"ab"},{"type":"text","text":"c"}])")->fields.prediction_text,
+            "abc");
   EXPECT_EQ(with("[7,8]")->fields.prediction_tokens, (std::vector<token_id>{token_id{7}, token_id{8}}));
   EXPECT_TRUE(with("[]")->fields.prediction_tokens.empty());
   EXPECT_TRUE(parse(R"("prediction":null)"));
   const std::map<std::string, std::string> refused = {
-      {"7", "prediction.content"},       {"{}", "prediction.content"},
-      {"null", "prediction.content"},    {R"(["a"])", "prediction.content[0]"},
-      {"[-1]", "prediction.content[0]"}, {"[1,1.5]", "prediction.content[1]"},
+      {"7", "prediction.content"},
+      {"{}", "prediction.content"},
+      {"null", "prediction.content"},
+      {R"(["a"])", "prediction.content[0]"},
+      {"[-1]", "prediction.content[0]"},
+      {"[1,1.5]", "prediction.content[1]"},
       {"[{}]", "prediction.content[0].type"},
       {R"([{"type":"image"}])", "prediction.content[0].type"},
       {R"([{"type":"text"}])", "prediction.content[0].text"},

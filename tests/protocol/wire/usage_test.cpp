@@ -88,7 +88,8 @@ TEST(usage, a_guarantee_below_the_same_tokens_is_named_whatever_the_choices_numb
   exact.speculation->guarantee = guarantee::distribution;
   add(total, exact, 10, 7, true);
   EXPECT_NE(text(write_usage).find(R"("guarantee":"distribution")"), std::string::npos);
-  exact.speculation->guarantee = guarantee::up_to_rounding; // weaker than a law, stronger than an approximation
+  exact.speculation->guarantee =
+      guarantee::up_to_rounding; // weaker than a law, stronger than an approximation
   add(total, exact, 10, 7, false);
   EXPECT_NE(text(write_usage).find(R"("guarantee":"up_to_rounding")"), std::string::npos);
   add(total, lossy, 10, 7, false);

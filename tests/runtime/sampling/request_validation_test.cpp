@@ -81,7 +81,10 @@ TEST(request_validation, names_field_value_and_rule) {
       {[](auto& r) { r.speculation.epsilon = 1.5F; }, {"speculation.epsilon", "1.5", "(0, 1]"}},
       {[=](auto& r) { r.speculation.delta = nan; }, {"speculation.delta", "nan", "(0, 1]"}},
       {[](auto& r) { r.first_target = token_id{100}; }, {"first_target", "100"}},
-      {[](auto& r) { r.prediction = {token_id{5}, token_id{100}}; }, {"prediction", "100"}},
+      {[](auto& r) {
+         r.prediction = {token_id{5}, token_id{100}};
+       },
+       {"prediction", "100"}},
       {[](auto& r) { r.timeout = std::chrono::milliseconds(0); }, {"timeout", "0"}},
   };
   for (const bad_case& one : cases) {

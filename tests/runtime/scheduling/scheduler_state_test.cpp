@@ -206,8 +206,8 @@ TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
   EXPECT_EQ(again->num_positions, 8U + 1 + 4);
 }
 
-/// Positions asked for in the drafter's pool by a request that searches with `width` hypotheses (0: one text), if a draft
-/// takes `own` cells there (0: one a level).
+/// Positions asked for in the drafter's pool by a request that searches with `width` hypotheses (0: one
+/// text), if a draft takes `own` cells there (0: one a level).
 std::uint32_t drafter_positions(std::uint32_t width, foresight overlap, std::uint32_t own = 0) {
   auto options = small_options();
   options.overlap = {overlap};
@@ -220,7 +220,8 @@ std::uint32_t drafter_positions(std::uint32_t width, foresight overlap, std::uin
   auto target = std::make_shared<sequence>(first_request, std::move(request), 64, nullptr, start);
   const auto asked = last<acquire_command>(state.submit(std::move(target), 1, 100, start));
   if (!asked) return 0;
-  const auto wanted = last<reserve_command>(state.on_lease(grant(first_request, 0, asked->ticket, 12), start));
+  const auto wanted =
+      last<reserve_command>(state.on_lease(grant(first_request, 0, asked->ticket, 12), start));
   return wanted && wanted->pool == 1 ? wanted->num_positions : 0;
 }
 
@@ -231,7 +232,8 @@ TEST(scheduler_state_test, beam_searches_lease_no_blocks_for_drafts_of_outcomes)
 }
 
 TEST(scheduler_state_test, a_drafters_lease_reaches_as_far_as_its_drafts_do) {
-  EXPECT_EQ(drafter_positions(0, foresight::off, 10), drafter_positions(0, foresight::off) + 7) << "not three levels";
+  EXPECT_EQ(drafter_positions(0, foresight::off, 10), drafter_positions(0, foresight::off) + 7)
+      << "not three levels";
 }
 
 } // namespace

@@ -57,12 +57,14 @@ TEST(preparation, keys_do_not_share_prefixes) {
 TEST(preparation, keys_salts_and_users_are_tenants_of_their_own) {
   scripted_edge edge;
   const auto tenant = [&](const char* key, const std::string& members) {
-    return prepare_completion(edge.context, {key, ""}, R"({"prompt":"a")" + members + "}")->sequences[0].tenant;
+    return prepare_completion(edge.context, {key, ""}, R"({"prompt":"a")" + members + "}")
+        ->sequences[0]
+        .tenant;
   };
   std::set<std::string> all;
   for (const char* key : {"", "k1", "k2"})
-    for (const char* members : {"", R"(,"user":"u")", R"(,"user":"uk1/")", R"(,"user":"v")", R"(,"cache_salt":"u")",
-                                R"(,"user":"u","cache_salt":"u")"})
+    for (const char* members : {"", R"(,"user":"u")", R"(,"user":"uk1/")", R"(,"user":"v")",
+                                R"(,"cache_salt":"u")", R"(,"user":"u","cache_salt":"u")"})
       EXPECT_TRUE(all.insert(tenant(key, members)).second) << key << members;
   EXPECT_EQ(tenant("k1", R"(,"user":"u")"), tenant("k1", R"(,"user":"u")"));
 }
@@ -76,8 +78,8 @@ TEST(preparation, a_prediction_becomes_tokens_without_any_around_them) {
   ASSERT_TRUE(completion);
   EXPECT_EQ(completion->sequences[0].prediction, abc);
   EXPECT_EQ(completion->sequences[1].prediction, abc);
-  const auto chat = prepare_chat(edge.context, {},
-                                 std::string(R"({"messages":[{"role":"user","content":"x"}],)").append(prediction));
+  const auto chat = prepare_chat(
+      edge.context, {}, std::string(R"({"messages":[{"role":"user","content":"x"}],)").append(prediction));
   ASSERT_TRUE(chat);
   EXPECT_EQ(chat->sequences[0].prediction, abc);
   auto response = wire::parse_response_request(std::string(R"({"input":"x",)").append(prediction), {});

@@ -16,7 +16,7 @@ namespace {
 struct specification {
   std::string fill = " ";
   char align = 0; ///< 0: the type's own
-  char sign = 0; ///< 0: not given, which for numbers means '-'
+  char sign = 0;  ///< 0: not given, which for numbers means '-'
   bool alternate = false;
   char grouping = 0;
   std::size_t width = 0;

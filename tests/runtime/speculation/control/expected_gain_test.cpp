@@ -177,7 +177,8 @@ TEST(oracle_speed_up, is_the_mean_of_tokens_where_rows_cost_nothing) {
   const std::vector<std::uint64_t> histogram{2, 0, 5, 3}; // 10 rounds, 19 draft tokens right
   const std::vector<double> free(4, 1.0);
   EXPECT_DOUBLE_EQ(oracle_speed_up(histogram, 0, free), 2.9);
-  EXPECT_DOUBLE_EQ(oracle_speed_up(histogram, 0, std::span(free).first(3)), 2.6) << "two draft tokens at most";
+  EXPECT_DOUBLE_EQ(oracle_speed_up(histogram, 0, std::span(free).first(3)), 2.6)
+      << "two draft tokens at most";
 }
 
 TEST(oracle_speed_up, is_one_where_every_row_costs_a_pass) {

@@ -15,7 +15,8 @@
 /// One request and a drafter with a model, without a target: tests commit what they like.
 namespace paceline::speculation::test_support {
 
-/// Counts rows and remembers none of its callers' mistakes: a hash model that reports its passes and can fail one.
+/// Counts rows and remembers none of its callers' mistakes: a hash model that reports its passes and can fail
+/// one.
 class counted_model final : public model::language_model {
  public:
   explicit counted_model(const model::hash_model_config& config) : model_(config) {}

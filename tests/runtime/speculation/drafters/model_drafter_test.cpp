@@ -217,12 +217,10 @@ TEST_F(model_drafter_test, under_rejection_it_reports_what_it_drew_from) {
   EXPECT_TRUE(validate_draft(proposal, 200, 4));
   for (std::uint32_t i = 0; i < 4; ++i) {
     EXPECT_EQ(proposal.probs[i].tokens.size(), 64U);
-    EXPECT_EQ(proposal.tree.tokens()[i],
-              draw(proposal.probs[i],
-                   {.seed = 3,
-                    .position = token_position{10 + i},
-                    .purpose = noise_purpose::draft,
-                    .place = draft_place(i, 0)}));
+    EXPECT_EQ(proposal.tree.tokens()[i], draw(proposal.probs[i], {.seed = 3,
+                                                                  .position = token_position{10 + i},
+                                                                  .purpose = noise_purpose::draft,
+                                                                  .place = draft_place(i, 0)}));
   }
   one.pipeline = sampling::pipeline({.temperature = 0}, {});
   EXPECT_TRUE(propose(one).probs.empty()) << "a greedy draft is certain";

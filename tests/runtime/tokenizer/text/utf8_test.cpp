@@ -16,7 +16,8 @@ TEST(utf8, replaces_ill_formed_bytes_as_python_does) {
       {"abc", "abc"},
       {"\x80", "?"},
       {"\xc0\x80", "??"},
-      {"\xc1\xbf!", "??" "!"},
+      {"\xc1\xbf!", "??"
+                    "!"},
       {"\xc3", "?"},
       {"\xc3(", "?("},
       {"\xe2\x82", "?"},
