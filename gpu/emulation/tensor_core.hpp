@@ -7,8 +7,11 @@
 namespace paceline::gpu::emulation {
 
 /// Model of mma.m16n8k16 with float16 operands and float32 sums; gpu/kernels/intrinsics.cuh says which
-/// elements a lane has. All lanes of a warp call it. A sum's 17 terms, whose products are exact, are added in
-/// double precision and rounded to float32 once: a GPU comes within 17 * 2^-23 of the largest term of that.
+/// elements a lane has. All lanes of a warp call it. As A100 adds up, of the GPUs in question the coarsest
+/// (Fasi, Higham, Mikaitis, Pranesh, Numerical behavior of NVIDIA tensor cores, 2021; MMA-Sim,
+/// arXiv 2511.10909): eight products and then the other eight, exact ones, each time with the sum so far; all
+/// nine are cut off 24 bits below the exponent of the largest, and so is their sum to float32. The exponent
+/// of a product is those of its factors added up; that of a float16 below 2^-14 is -14.
 void multiply_add_tile(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1);
 
 } // namespace paceline::gpu::emulation

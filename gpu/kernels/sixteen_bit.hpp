@@ -24,9 +24,10 @@
 //     acc = fma(j, scale, acc)    scale = d * sc, exact; of F8_E4M3 as it is stored
 //     acc = fma(min, s, acc)      s the sum of the group's 32 x; Q4_1 only
 //
-// where s is added up by lanes: lane t < 4 has the columns 8 i + 2 t and the next for i = 0 to 3, in this order,
-// and s = (lane 0 + lane 1) + (lane 2 + lane 3). Of Q4_K and Q5_K, whose scales and minima are whole numbers of 6
-// bits times the d and the m of 256 columns, code * scale is a float16 and a column's weight on the core:
+// where s is added up by lanes: lane t < 4 has the columns 8 i + 2 t and the next for i = 0 to 3, in this
+// order, and s = (lane 0 + lane 1) + (lane 2 + lane 3). Of Q4_K and Q5_K, whose scales and minima are whole
+// numbers of 6 bits times the d and the m of 256 columns, code * scale is a float16 and a column's weight on
+// the core:
 //
 //     j   = sum of (code * scale) * x       over the 256 columns, 16 at a time
 //     k   = sum of min * s                  over their 8 groups, s as two float16, 22 bits, in one step
@@ -38,7 +39,8 @@
 // y_before + that.
 //
 // Every step but the tensor core's is rounded once. How that rounds the sum of its 17 terms is its own:
-// float32 with no more than 2^-23 of the largest term lost for each. So a row's result has the same bits on
+// float32 with no more than 2^-23 of the largest term lost for each, where a factor less than 2^-14 counts as
+// 2^-14 (code * scale of Q4_K and Q5_K is 2^-15 or more there). So a row's result has the same bits on
 // one kind of GPU whatever the other rows, their number and its place among them; but not those of another
 // device.
 //

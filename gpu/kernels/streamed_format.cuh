@@ -65,10 +65,12 @@ PACELINE_DEVICE std::uint32_t read_fields(const std::byte* header, std::uint32_t
   return *reinterpret_cast<const std::uint16_t*>(header + 64 + quarter * 32 + row * 2) |
          static_cast<std::uint32_t>(header[192 + quarter * 16 + row]) << 16;
 }
-/// The two scales as float16.
+/// The two scales as float16, times 2^9. So code * scale, which has factor 2^-24 of the code, is no less than
+/// 2^-15: what is far below 2^-14 the tensor core takes for more than it is, and cuts off other terms.
 PACELINE_DEVICE std::uint32_t scales_of(std::uint32_t fields) {
-  const std::uint32_t codes = (fields & 0x3fU) | (fields << 4 & 0x3f0000U);
-  return subtract_halves(codes | halves_of_1024_plus(0), halves_of_1024_plus(0));
+  constexpr std::uint32_t both_2_to_15 = 0x78007800U; // of which the smallest bit is 2^5
+  const std::uint32_t codes = (fields << 4 & 0x3f0U) | (fields << 8 & 0x3f00000U);
+  return subtract_halves(codes | both_2_to_15, both_2_to_15);
 }
 /// The two minima as float16, times 2^-24: whole numbers are where a float16's smallest bits are.
 PACELINE_DEVICE std::uint32_t minima_of(std::uint32_t fields) {
@@ -94,8 +96,8 @@ PACELINE_DEVICE std::uint32_t small_codes(const unit_words& words) {
     codes |= moved<Step * 4 + Pair, at + 4>(words.high[0]) & (0x00100010U << at);
   return codes;
 }
-/// What makes up for the factor of row lane / 4 + 8 * `second` of the strip.
-constexpr float multiplier_of_small_codes(std::uint32_t second) { return second != 0 ? 0x1p20F : 0x1p24F; }
+/// What makes up for the factors of codes and scales in row lane / 4 + 8 * `second` of the strip.
+constexpr float multiplier_of_small_codes(std::uint32_t second) { return second != 0 ? 0x1p11F : 0x1p15F; }
 
 /// What scales the groups of one unit of one row.
 struct unit_scales {

@@ -17,13 +17,27 @@ namespace {
 struct exact_row {
   std::vector<double> products;
   std::vector<double> mins;
+  std::vector<double> least; ///< what the tensor core takes products to be at least: its factor is then 2^-14
 };
+
+constexpr double least_factor = 0x1p-14;
+
+/// Magnitude of a factor as the core takes it where it decides how far terms are added up.
+double counted(double value, double least) { return value == 0 ? 0 : std::max(std::fabs(value), least); }
+
+/// What brings a row's largest magnitude to float16's end.
+double multiplier_of(std::span<const double> row) {
+  double largest = 0;
+  for (const double v : row) largest = std::max(largest, std::fabs(v));
+  return double{multiplier_to_f16(static_cast<float>(largest))};
+}
 
 exact_row row_of(const device::tensor_view& weights, std::size_t row) {
   const auto traits = *device::traits_of(weights.type);
   const std::size_t row_bytes = weights.num_cols / traits.block_values * traits.block_bytes;
   const auto bytes = weights.bytes.subspan(row * row_bytes, row_bytes);
-  exact_row out{std::vector<double>(weights.num_cols), std::vector<double>(weights.num_cols)};
+  exact_row out{std::vector<double>(weights.num_cols), std::vector<double>(weights.num_cols),
+                std::vector<double>(weights.num_cols)};
   const auto quantised = device::quantised_traits_of(weights.type);
   if (weights.type == device::tensor_type::f8_e4m3) {
     for (std::size_t k = 0; k < weights.num_cols; ++k) {
@@ -32,6 +46,7 @@ exact_row row_of(const device::tensor_view& weights, std::size_t row) {
       std::memcpy(&scale, block, sizeof scale);
       const auto code = block[device::f8_block::codes_at + k % device::f8_block::num_values];
       out.products[k] = double{device::float_of_e4m3(std::to_integer<std::uint8_t>(code))} * double{scale};
+      out.least[k] = least_factor * 0x1p8 * std::fabs(double{scale});
     }
     return out;
   }
@@ -39,6 +54,8 @@ exact_row row_of(const device::tensor_view& weights, std::size_t row) {
     std::vector<float> values(weights.num_cols);
     device::dequantize(weights.type, bytes, values);
     std::ranges::copy(values, out.products.begin());
+    const bool is_scaled = weights.type == device::tensor_type::bf16;
+    std::ranges::fill(out.least, least_factor / (is_scaled ? multiplier_of(out.products) : 1));
     return out;
   }
   device::stored_block block;
@@ -50,22 +67,29 @@ exact_row row_of(const device::tensor_view& weights, std::size_t row) {
     const int scale = quantised->has_scales ? block.scales[g] : 1;
     out.products[k] =
         double{device::float_of_f16(block.d)} * scale * device::code_value(*quantised, block.codes[i]);
+    if (streamed_layout_of(weights.type).scales_codes())
+      out.least[k] = least_factor * 0x1p15 * std::fabs(double{device::float_of_f16(block.d)});
     if (quantised->has_mins)
       out.mins[k] = double{device::float_of_f16(block.m)} * (quantised->has_scales ? block.mins[g] : 1);
   }
   return out;
 }
 
-/// The row as the device has it: float16 times a power of two.
-std::vector<double> activations(std::span<const float> x) {
-  float largest = 0;
-  for (const float v : x) largest = std::max(largest, std::fabs(v));
-  const float multiplier = multiplier_to_f16(largest);
-  std::vector<double> out;
-  for (const float v : x)
-    out.push_back(double{device::float_of_f16(device::f16_of_float(v * multiplier))} / double{multiplier});
-  return out;
-}
+/// A row of x as the device has it: float16 times a power of two.
+struct activations {
+  std::vector<double> values;
+  double least = 0; ///< what the tensor core takes a value to be at least
+
+  explicit activations(std::span<const float> x) {
+    float largest = 0;
+    for (const float v : x) largest = std::max(largest, std::fabs(v));
+    const float multiplier = multiplier_to_f16(largest);
+    for (const float v : x)
+      values.push_back(double{device::float_of_f16(device::f16_of_float(v * multiplier))} /
+                       double{multiplier});
+    least = least_factor / double{multiplier};
+  }
+};
 
 /// Roundings an output may have seen, each of no more than all its terms together, in units of 2^-24. The
 /// tensor core loses up to 2^-23 of the largest of 17 terms for each of them, at every 16 columns; what one
@@ -88,22 +112,25 @@ double num_roundings(const device::tensor_view& weights) {
 /// Exact sums of the terms of sixteen_bit.hpp. A result may be `relative` of the magnitudes of its terms off,
 /// and `of_largest` of the products of the row's largest weight with all activations.
 std::vector<reference_output> exact_sums(const device::tensor_view& weights, std::span<const float> x,
-                                         std::uint32_t num_rows, double relative, double of_largest) {
-  std::vector<std::vector<double>> rows;
+                                         std::uint32_t num_rows, arithmetic how, double relative,
+                                         double of_largest) {
+  std::vector<activations> rows;
   for (std::uint32_t r = 0; r < num_rows; ++r)
-    rows.push_back(activations(x.subspan(r * weights.num_cols, weights.num_cols)));
+    rows.emplace_back(x.subspan(r * weights.num_cols, weights.num_cols));
   std::vector<reference_output> out(num_rows * weights.num_rows);
   for (std::size_t n = 0; n < weights.num_rows; ++n) {
-    const exact_row w = row_of(weights, n);
+    exact_row w = row_of(weights, n);
     double largest = 0;
     for (std::size_t k = 0; k < weights.num_cols; ++k)
       largest = std::max(largest, std::fabs(w.products[k]) + std::fabs(w.mins[k]));
+    if (how == arithmetic::fast) // float16 times a power of two, all of them
+      std::ranges::fill(w.least, least_factor / double{multiplier_to_f16(static_cast<float>(largest))});
     for (std::uint32_t r = 0; r < num_rows; ++r) {
       double sum = 0, terms = 0, of_x = 0;
       for (std::size_t k = 0; k < weights.num_cols; ++k) {
-        const double a = rows[r][k];
+        const double a = rows[r].values[k];
         sum += w.products[k] * a + w.mins[k] * a;
-        terms += std::fabs(w.products[k] * a) + std::fabs(w.mins[k] * a);
+        terms += counted(w.products[k], w.least[k]) * counted(a, rows[r].least) + std::fabs(w.mins[k] * a);
         of_x += std::fabs(a);
       }
       out[r * weights.num_rows + n] = {sum, relative * terms + of_largest * largest * of_x};
@@ -118,8 +145,9 @@ std::vector<reference_output> sixteen_bit_reference(const device::tensor_view& w
                                                     std::span<const float> x, std::uint32_t num_rows) {
   // BF16 weights lose what is below 2^-25 when the largest is 2^14.
   const double lost = weights.type == device::tensor_type::bf16 ? 0x1p-39 : 0.0;
-  return exact_sums(weights, x, num_rows, num_roundings(weights) * 0x1p-24 * 1.001,
-                    lost); // products of roundings
+  return exact_sums(weights, x, num_rows, arithmetic::sixteen_bit,
+                    num_roundings(weights) * 0x1p-24 * 1.001, // products of roundings
+                    lost);
 }
 
 /// A weight that is not of 16 bits is rounded to float32 and then to the 11 bits of float16, or to a multiple
@@ -130,7 +158,7 @@ std::vector<reference_output> fast_reference(const device::tensor_view& weights,
   const bool is_rounded = device::traits_of(weights.type)->block_values != 1;
   const double num_terms = std::ceil(static_cast<double>(weights.num_cols) / tile_cols) * tile_cols;
   const double relative = (is_rounded ? 0x1p-11 + 0x1p-24 : 0.0) + (2 * num_terms + 3) * 0x1p-24;
-  return exact_sums(weights, x, num_rows, relative * 1.001,
+  return exact_sums(weights, x, num_rows, arithmetic::fast, relative * 1.001,
                     weights.type == device::tensor_type::f16 ? 0.0 : 0x1p-39);
 }
 

@@ -1,11 +1,14 @@
 #pragma once
 
+#include "runtime/device/float16.hpp"
 #include "runtime/device/op_matmul.hpp"
 #include "tests/gpu/kernels/sixteen_bit_reference.hpp"
 #include "tests/gpu/tested_device.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 namespace paceline::gpu {
@@ -20,8 +23,21 @@ inline constexpr device::tensor_type streamed_types[] = {
     device::tensor_type::q8_0,   device::tensor_type::f16,  device::tensor_type::bf16,
     device::tensor_type::f8_e4m3};
 
-/// Products of weights that are streamed, in strict or fast mode.
-class streamed_test : public gpu_test {
+/// BF16 weights of which every other row is times `size`.
+inline testing_support::stored_tensor uneven_rows(testing_support::stored_tensor tensor, float size) {
+  for (std::size_t i = 0; i < tensor.bytes.size(); i += 2) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, &tensor.bytes[i], 2);
+    const float row_size = i / (std::size_t{2} * tensor.num_cols) % 2 == 0 ? size : 1.0F;
+    bits = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(device::float_of_bf16(bits) * row_size) >>
+                                      16);
+    std::memcpy(&tensor.bytes[i], &bits, 2);
+  }
+  return tensor;
+}
+
+/// Products, in any arithmetic.
+class product_test : public gpu_test {
  protected:
   using gpu_test::gpu_test;
 
@@ -39,14 +55,15 @@ class streamed_test : public gpu_test {
 
   /// y[num_rows][N]; rows of y lie three values apart, which must stay as they are.
   std::vector<float> product(const device::matrix& weights, const std::vector<float>& x,
-                             const std::vector<float>& bias = {}, float before = guard, bool add = false) {
+                             const std::vector<float>& bias = {}, float before = guard, bool add = false,
+                             bool two_planes = false) {
     const auto num_rows = static_cast<std::uint32_t>(x.size() / weights.num_cols());
     const std::size_t width = weights.num_rows(), stride = width + 3;
     float* const y = upload(std::vector<float>(num_rows * stride, before));
     const device::matmul_output output{&weights, y, stride, bias.empty() ? nullptr : upload(bias), add};
     const float* const there = upload(x);
     run([&](device::ops& ops) {
-      ops.matmul({there, weights.num_cols(), num_rows, weights.num_cols(), false, {&output, 1}});
+      ops.matmul({there, weights.num_cols(), num_rows, weights.num_cols(), two_planes, {&output, 1}});
     });
     const auto all = download(y, num_rows * stride);
     std::vector<float> out;
@@ -57,7 +74,8 @@ class streamed_test : public gpu_test {
     return out;
   }
 
-  /// Whether the product of `tensor` and the finite rows `x` keeps to the bounds of its contract.
+  /// Whether the product of `tensor` and the finite rows `x` keeps to the bounds of its contract; not of
+  /// `arithmetic::reference`, which has none.
   void expect_near(const testing_support::stored_tensor& tensor, const std::vector<float>& x) {
     const auto num_rows = static_cast<std::uint32_t>(x.size() / tensor.num_cols);
     const auto expected = products_ == arithmetic::fast ? fast_reference(tensor.view(), x, num_rows)
