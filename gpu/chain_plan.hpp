@@ -20,8 +20,9 @@ struct chain_plan {
   std::uint32_t all_shared_bytes() const noexcept { return shared_bytes + 2 * sizeof(chain_stage); }
 };
 
-/// Stages with as many blocks' work are block 0's alone: to wait for the others takes longer. A guess.
-inline constexpr std::uint32_t small_stage_blocks = 8;
+/// Stages with as many blocks' work are block 0's alone: to do it one after the other takes no longer than
+/// the others' coming together. A guess from latencies, not measured.
+inline constexpr std::uint32_t small_stage_blocks = 2;
 
 /// The launches of a pass, in order. Fails with `unsupported`, and what is in the way, where one of them is
 /// no stage.

@@ -105,9 +105,10 @@ arranged_rows streamed_products::arrange(const slice& rows, const float* x, std:
   out.scales = reinterpret_cast<float*>(at + of_halves + 2 * of_sums);
   const arrange_rows_params params{
       x + rows.first * x_stride, x_stride, rows.num_rows, num_cols, norm.weight, norm.epsilon, out};
-  steps_.launch(kernel_id::arrange_rows,
-                {pieces(out.num_units * 4, arrange_threads), all_rows, arrange_threads, arrange_shared_bytes},
-                params);
+  steps_.launch(
+      kernel_id::arrange_rows,
+      {pieces(out.num_units * 4, arrange_threads), rows.num_rows, arrange_threads, arrange_shared_bytes},
+      params);
   return out;
 }
 

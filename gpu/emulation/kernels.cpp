@@ -1,4 +1,5 @@
 // The kernels for the emulation.
+#include "gpu/kernels/add_splits.cuh"
 #include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"

@@ -61,7 +61,8 @@ PACELINE_DEVICE quad arrange_lane(const row_values& row, std::uint32_t first, st
   return out;
 }
 
-/// A float32 as two float16, of a unit of row `row`: what is missing of the first is large enough for the second.
+/// A float32 as two float16, of a unit of row `row`: what is missing of the first is large enough for the
+/// second.
 PACELINE_DEVICE void write_sum_halves(const arranged_rows& out, std::uint32_t unit, std::uint32_t row,
                                       float sum) {
   const std::uint32_t nearest = halves_of(sum, 0) & 0xffffU;
@@ -75,18 +76,16 @@ PACELINE_DEVICE void write_sum_halves(const arranged_rows& out, std::uint32_t un
 
 PACELINE_DEVICE void do_block(const arrange_rows_params& p, grid_place block) {
   const std::uint32_t number = block.y;
-  const bool is_row = number < p.num_rows;
   row_values row{p.x + number * p.x_stride, p.norm, 1};
   // Each warp of each block finds the norm by itself: to meet for it would take longer.
-  if (is_row && p.norm != nullptr) row.scale = norm_scale(row.x, p.num_cols, p.epsilon);
-  const float multiplier = is_row ? multiplier_to_f16(largest_of_row(row, p.num_cols)) : 0.0F;
+  if (p.norm != nullptr) row.scale = norm_scale(row.x, p.num_cols, p.epsilon);
+  const float multiplier = multiplier_to_f16(largest_of_row(row, p.num_cols));
   const bool is_finite = multiplier == multiplier;
-  if (block.index_in_row() == 0) p.out.scales[number] = is_row ? 1.0F / multiplier : 0.0F;
+  if (block.index_in_row() == 0) p.out.scales[number] = 1.0F / multiplier;
   const std::uint32_t unit = block.index_in_row() / 4, lane = block.index_in_row() % 4;
   if (unit >= p.out.num_units) return; // whole warps: units come in eights
   float sum = 0;
-  const quad values =
-      arrange_lane(row, unit * unit_cols, is_row && is_finite ? p.num_cols : 0, lane, multiplier, sum);
+  const quad values = arrange_lane(row, unit * unit_cols, is_finite ? p.num_cols : 0, lane, multiplier, sum);
   const std::size_t tile = std::size_t{unit} * p.out.num_tiles + number / token_tile;
   *reinterpret_cast<quad*>(p.out.halves + tile * 512 + number % token_tile * 64 + lane * 16) = values;
   if (lane != 0) return;

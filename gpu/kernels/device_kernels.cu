@@ -1,4 +1,5 @@
 // The kernels for GPUs: the only source that nvcc compiles.
+#include "gpu/kernels/add_splits.cuh"
 #include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/attention.cuh"
 #include "gpu/kernels/choose.cuh"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/kernels/add_splits.cuh"
 #include "gpu/kernels/arrange_rows.cuh"
 #include "gpu/kernels/chain_params.hpp"
 #include "gpu/kernels/choose.cuh"

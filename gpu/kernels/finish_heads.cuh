@@ -1,9 +1,9 @@
 #pragma once
 
+#include "gpu/kernels/add_splits.cuh"
 #include "gpu/kernels/kv_kernels.cuh"
 #include "gpu/kernels/norm.cuh"
 #include "gpu/kernels/row_kernels.cuh"
-#include "gpu/kernels/streamed_matmul.cuh"
 
 // What lies between the products of an attention layer and attention itself (runtime/device/op_qkv.hpp), in
 // one kernel: a head of a row stays in its warp's shared memory from the sums of the splits to its cell.

@@ -63,9 +63,11 @@ PACELINE_DEVICE void sync_grid(std::uint32_t* arrived, std::uint32_t due) {
   sync_block();
   if (thread_index() == 0) {
     std::uint32_t before;
-    asm volatile("atom.add.acq_rel.gpu.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrived) : "memory");
+    asm volatile("atom.add.release.gpu.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrived) : "memory");
+    // A read that acquires empties the multiprocessor's cache each time: one fence behind those that wait.
     for (std::uint32_t seen = before + 1; seen < due;)
-      asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(arrived) : "memory");
+      asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(arrived) : "memory");
+    asm volatile("fence.acq_rel.gpu;" : : : "memory");
   }
   sync_block();
 }

@@ -33,7 +33,7 @@ struct arranged_rows {
   /// 2^11 times what is missing.
   std::byte* sum_halves = nullptr; ///< [num_units / 8][num_tiles][32][8]
   std::uint32_t num_units = 0;     ///< whole units of `split_cols`, zeros behind the last column
-  std::uint32_t num_tiles = 0;     ///< 1, 2, 4 or 8, zeros behind the last row
+  std::uint32_t num_tiles = 0;     ///< 1, 2, 4 or 8; behind the last row anything: products of it are dropped
 };
 
 inline constexpr std::uint32_t unit_cols = 32;
@@ -46,7 +46,7 @@ inline constexpr std::uint32_t arrange_threads = 128;
 inline constexpr std::uint32_t arrange_shared_bytes = arrange_threads / 32 * sizeof(std::uint32_t);
 
 /// Rows as they are, or by the norm `norm` (runtime/device/op_rms_norm.hpp). One thread a lane's 16 bytes,
-/// four a unit of a row; grid (4 * units / arrange_threads, rows of all tiles).
+/// four a unit of a row; grid (4 * units / arrange_threads, rows).
 struct arrange_rows_params {
   const float* x;
   std::size_t x_stride;

@@ -43,22 +43,22 @@ class chain_plans : public testing::Test {
 };
 
 TEST_F(chain_plans, what_follows_other_blocks_work_waits_for_it) {
-  rows(1), rows(1), product(40), rows(7), rows(2), product(1), product(3), rows(9), rows(8);
+  rows(1), rows(1), product(40), rows(2), rows(1), product(1), product(3), rows(3), rows(2);
   EXPECT_EQ(waits(), "ssBSsBBBS");
 }
 
 TEST_F(chain_plans, products_side_by_side_do_not_wait_and_what_follows_waits_for_all) {
-  rows(1), product(14), product(2, 1, true), rows(7), rows(1, true), rows(4);
+  rows(1), product(14), product(2, 1, true), rows(2), rows(1, true), rows(2);
   EXPECT_EQ(waits(), "sBbSss");
 }
 
 TEST_F(chain_plans, a_small_stage_beside_a_large_one_is_no_sign_that_the_large_one_is_done) {
-  rows(1), product(14), rows(20), rows(1, true), rows(4);
+  rows(1), product(14), rows(20), rows(1, true), rows(2);
   EXPECT_EQ(waits(), "sBBsS");
 }
 
 TEST_F(chain_plans, warps_are_small_blocks) {
-  rows(32, false, 32), rows(33, false, 32);
+  rows(8, false, 32), rows(9, false, 32);
   const auto made = *plan();
   EXPECT_TRUE(made.stages[0].by_warps && made.stages[0].is_small);
   EXPECT_TRUE(made.stages[1].by_warps && !made.stages[1].is_small);

@@ -110,8 +110,11 @@ def test_no_sum_is_made_by_atomics(kernels):
 def test_blocks_of_a_chain_meet_by_one_counter_and_read_what_others_wrote(kernels):
     (body,) = [b for k, b in kernels.items() if re.search(r"\d+draft_chainE", k)]
     atomics = set(re.findall(r"\b(?:atom|red)\.[\w.]*", body))
-    assert atomics == {"atom.add.acq_rel.gpu.u32"}  # whole numbers: blocks that have arrived
-    assert "ld.acquire.gpu.u32" in body
+    assert atomics == {"atom.add.release.gpu.u32"}  # whole numbers: blocks that have arrived
+    # Behind every wait, and behind the count of a block that finds the others there, one fence for what they wrote.
+    waits = [m.start() for m in re.finditer(r"ld\.relaxed\.gpu\.u32", body)]
+    fences = [m.start() for m in re.finditer(r"fence\.acq_rel\.gpu", body)]
+    assert waits and len(fences) == len(waits) and all(w < f for w, f in zip(waits, fences)) and "ld.acquire" not in body
     # Read as what does not change while the kernel runs are tables of the program's own, and nothing else.
     for address in set(re.findall(r"ld\.global\.nc\S*\s+[^,]+, \[(%rd\d+)", body)):
         for how, what in re.findall(rf"\t(\S+)\s+{address}, ([^;]+);", body):

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "gpu/kernels/activation.cuh"
+#include "gpu/kernels/intrinsics.cuh"
+#include "gpu/kernels/streamed_params.hpp"
+
+// What the splits of streamed products (gpu/kernels/streamed_matmul.cuh) left, added up.
+
+namespace paceline::gpu::PACELINE_KERNEL_SPACE {
+
+/// What the splits of a product left.
+struct split_sums {
+  const float* partial; ///< [num_splits][num_rows][num_outputs]
+  std::uint32_t num_splits, num_rows, num_outputs;
+
+  PACELINE_DEVICE float at(std::uint32_t split, std::uint32_t row, std::uint32_t n) const {
+    return partial[(std::size_t{split} * num_rows + row) * num_outputs + n];
+  }
+  /// Added up in ascending order.
+  PACELINE_DEVICE float of(std::uint32_t row, std::uint32_t n) const {
+    float sum = at(0, row, n);
+    for (std::uint32_t split = 1; split < num_splits; ++split) sum = sum + at(split, row, n);
+    return sum;
+  }
+};
+
+PACELINE_DEVICE void do_block(const add_splits_params& p, grid_place block) {
+  const std::uint32_t n = block.index_in_row();
+  if (n >= p.num_outputs) return;
+  float sum = split_sums{p.partial, p.num_splits, p.num_rows, p.num_outputs}.of(block.y, n);
+  float* const y = p.y + block.y * p.y_stride + n;
+  if (p.partial_up != nullptr) {
+    *y = activate(p.act, sum) *
+         split_sums{p.partial_up, p.num_splits, p.num_rows, p.num_outputs}.of(block.y, n);
+    return;
+  }
+  if (p.bias != nullptr) sum = sum + p.bias[n];
+  *y = p.add ? *y + sum : sum;
+}
+PACELINE_KERNEL add_splits(add_splits_params p) {
+  begin_in_turn();
+  do_block(p, own_place());
+}
+
+} // namespace paceline::gpu::PACELINE_KERNEL_SPACE
