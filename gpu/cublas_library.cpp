@@ -70,11 +70,13 @@ const functions& library() {
   return loaded;
 }
 
-/// A library that fails because of a device that is lost leaves the reason with the CUDA runtime.
+/// Where the library fails because the device is lost, the CUDA runtime knows when it is asked.
 status told(cublasStatus_t outcome) {
   if (outcome == CUBLAS_STATUS_SUCCESS) return 0;
-  const cudaError_t below = cudaGetLastError();
-  return below != cudaSuccess ? static_cast<status>(below) : first_status + static_cast<status>(outcome);
+  const cudaError_t below = cudaStreamQuery(cudaStreamPerThread);
+  const bool is_lost = below != cudaSuccess && below != cudaErrorNotReady;
+  if (is_lost) cudaGetLastError();
+  return is_lost ? static_cast<status>(below) : first_status + static_cast<status>(outcome);
 }
 
 struct matrix_ending {

@@ -18,9 +18,6 @@ class allocation_failure final : public std::bad_alloc {
   std::string message_;
 };
 
-/// The compute capability from which on launches can start early.
-constexpr int first_with_early_starts = 90;
-
 } // namespace
 
 class cuda_device::cuda_buffer final : public device::buffer {
@@ -54,8 +51,9 @@ cuda_device::cuda_device(runtime_api& api, int index, device_facts facts, arithm
                "cuda:" + std::to_string(index),
                products,
                std::move(how.say),
-               facts.compute_capability >= first_with_early_starts ? how.earliest : launch_start::at_end,
-               how.is_timed ? &clock_ : nullptr},
+               facts.can_start_early() ? how.earliest : launch_start::at_end,
+               how.is_timed ? &clock_ : nullptr,
+               how.polling},
       facts_(std::move(facts)) {
   context_.require(api.use(index), "cudaSetDevice");
   // Streams make their own; a machine without cuBLASLt is to be told at once.
@@ -76,6 +74,11 @@ expected<std::unique_ptr<cuda_device>> cuda_device::open(runtime_api& api, int i
   device_facts facts;
   if (const status failure = api.inspect(index, facts); failure != 0)
     return asked.error_of(failure, "cudaGetDeviceProperties");
+  if (const status failure = api.use(index); failure != 0) return asked.error_of(failure, "cudaSetDevice");
+  if (const status failure = api.find_kernel_target(facts.kernel_target); failure != 0)
+    return asked.error_of(failure, "cudaFuncGetAttributes of a kernel, for compute capability " +
+                                       std::to_string(facts.compute_capability / 10) + "." +
+                                       std::to_string(facts.compute_capability % 10));
   try {
     return std::unique_ptr<cuda_device>(
         new cuda_device(api, index, std::move(facts), products, std::move(how)));

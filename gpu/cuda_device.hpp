@@ -6,6 +6,7 @@
 #include "runtime/device/compute_device.hpp"
 #include "runtime/device/matrix.hpp"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,9 @@ struct cuda_device_options {
   /// Of a launch; at the end of what is before it where the device knows nothing else.
   launch_start earliest = launch_start::early;
   bool is_timed = false; ///< `times` tells of steps
+  /// That a thread that waits for the device polls it before it sleeps: to be woken takes some tens of
+  /// microseconds, and a round of a small model some hundreds.
+  std::chrono::microseconds polling{0};
 };
 
 /// A GPU, through a CUDA runtime, which outlives it. Destroy its streams, matrices and buffers first.

@@ -5,6 +5,7 @@
 #include "runtime/base/error.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <source_location>
@@ -40,7 +41,8 @@ struct device_context {
   /// Takes remarks for whoever operates the machine, of any thread; may be empty.
   std::function<void(const std::string&)> say = {};
   launch_start earliest = launch_start::at_end; ///< that launches on it may have
-  step_clock* clock = nullptr; ///< null: steps are not timed
+  step_clock* clock = nullptr;                  ///< null: steps are not timed
+  std::chrono::microseconds polling{0};         ///< that a wait for the device begins with, before it sleeps
 
   /// The failure as an error of ours, "cuda:0: cudaMalloc: out of memory (...), at gpu/owners.cpp:40": of
   /// code `device_lost`, `resource_exhausted` or `internal`.

@@ -55,7 +55,6 @@ cuda_ops::cuda_ops(command_queue& queue, mirrored_pool& pool)
 }
 
 // ---- memory
-// -----------------------------------------------------------------------------------------------------------
 
 const std::byte* cuda_ops::send_bytes(std::span<const std::byte> bytes) {
   const mirrored_piece piece = arena_.take(bytes.size());
@@ -139,7 +138,6 @@ std::vector<std::unique_ptr<mirrored_pool::slab>> cuda_ops::forget_sent() {
 }
 
 // ---- launches
-// ---------------------------------------------------------------------------------------------------------
 
 /// Said before anything that works on rows is launched: a launch need not show how many they are, where it
 /// has tiles or slices of them.

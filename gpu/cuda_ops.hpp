@@ -56,6 +56,9 @@ class cuda_ops final : public device::ops {
   float* place_for(std::span<float> host) override;
   void deliver() override;
 
+  void begin_program() noexcept { steps_.begin_program(); }
+  /// Whether the device has done all of the program, as far as the host has waited for it.
+  bool is_done() const noexcept { return steps_.is_done(); }
   /// Issues what has been noted, at the end of a program that did not fail.
   void issue() { steps_.issue(); }
   /// Forgets what has been sent and placed, and what has been noted and not issued, at the end of a program.

@@ -60,6 +60,12 @@ class real_runtime final : public runtime_api {
     out.memory_bytes = properties.totalGlobalMem;
     return 0;
   }
+  status find_kernel_target(int& out) override {
+    cudaFuncAttributes attributes{};
+    const auto outcome = cudaFuncGetAttributes(&attributes, device_function(kernel_id::rms_norm));
+    out = attributes.ptxVersion;
+    return told(outcome);
+  }
   status use(int device) override { return told(cudaSetDevice(device)); }
 
   status count_free(std::size_t& out) override {
@@ -97,6 +103,11 @@ class real_runtime final : public runtime_api {
     return told(cudaEventRecord(event_of(event), stream_of(stream)));
   }
   status wait(raw_event event) override { return told(cudaEventSynchronize(event_of(event))); }
+  status has_come_to(bool& out, raw_event event) override {
+    const auto outcome = cudaEventQuery(event_of(event));
+    out = outcome == cudaSuccess;
+    return outcome == cudaErrorNotReady ? 0 : told(outcome);
+  }
   status elapsed(double& seconds, raw_event from, raw_event to) override {
     float milliseconds = 0;
     const auto outcome = cudaEventElapsedTime(&milliseconds, event_of(from), event_of(to));
@@ -145,8 +156,10 @@ class real_runtime final : public runtime_api {
       if (outcome != cudaSuccess) return told(outcome);
     if (can_launch == 0 || shared_bytes > static_cast<std::uint32_t>(most_shared)) return 0;
     const void* const function = device_function(kernel);
-    if (const auto failure = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  static_cast<int>(shared_bytes));
+    // All there is, whatever this launch needs: the attribute is the function's, and another thread's launch
+    // of it may need more.
+    if (const auto failure =
+            cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared);
         failure != cudaSuccess)
       return told(failure);
     const auto outcome = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -231,7 +244,8 @@ class real_runtime final : public runtime_api {
 
   failure_kind kind_of(status failure) const noexcept override {
     if (failure >= cublas::first_status) return cublas::kind_of(failure);
-    switch (static_cast<cudaError_t>(failure)) {
+    constexpr status contained = 226, tensor_memory_leak = 721; // named by newer toolkits
+    switch (failure) {
     case cudaErrorMemoryAllocation:
       return failure_kind::out_of_memory;
     // Those that the runtime's documentation calls sticky: the process must end to use the device again.
@@ -245,6 +259,10 @@ class real_runtime final : public runtime_api {
     case cudaErrorInvalidPc:
     case cudaErrorLaunchFailure:
     case cudaErrorECCUncorrectable:
+    case contained:
+    case tensor_memory_leak:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorExternalDevice:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorDevicesUnavailable:
     case cudaErrorContextIsDestroyed:

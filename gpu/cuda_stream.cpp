@@ -32,7 +32,8 @@ struct issued_work {
   std::string label;
   std::vector<device::fence> after;
   std::optional<error> failure;                            ///< of the program itself
-  std::shared_ptr<event> end;                              ///< none: the device has nothing of it
+  bool is_done = false;                                    ///< the device has done all of it
+  std::shared_ptr<event> end;                              ///< else; none where it could not be recorded
   std::vector<std::unique_ptr<mirrored_pool::slab>> slabs; ///< that its copies use
 };
 
@@ -65,7 +66,14 @@ class work_queue : public std::enable_shared_from_this<work_queue> {
     if (waiting_.empty()) return nullptr;
     auto item = std::move(waiting_.front());
     waiting_.pop_front();
+    ++num_taken_;
     return item;
+  }
+
+  /// Whether all programs have been told but the one that has been taken last.
+  bool all_others_told() const {
+    std::lock_guard lock(mutex_);
+    return num_told_ + 1 == num_taken_;
   }
 
   void push_issued(issued_work work) {
@@ -117,6 +125,7 @@ class work_queue : public std::enable_shared_from_this<work_queue> {
   std::deque<std::shared_ptr<submission>> waiting_; ///< oldest first
   std::deque<issued_work> issued_;                  ///< oldest first
   std::uint64_t num_submitted_ = 0;
+  std::uint64_t num_taken_ = 0; ///< to be issued
   std::uint64_t num_told_ = 0;
   std::atomic<std::uint64_t> num_completed_{0};
   bool ending_ = false;
@@ -129,7 +138,7 @@ class cuda_stream final : public device::stream {
         ops_(commands_, memory_) {
     issuer_ = std::thread([this] { issue(); });
     try {
-      completer_ = std::thread([this] { complete(); });
+      completer_ = std::thread([this] { complete_issued(); });
     } catch (...) {
       queue_->end();
       issuer_.join();
@@ -178,7 +187,9 @@ class cuda_stream final : public device::stream {
     for (const auto& fence : item.after)
       if (auto failure = fence.failure())
         return error(*failure).within("not run, for what it waited for failed: " + item.label);
+    ops_.begin_program();
     try {
+      on_.require(on_.api.use(on_.index), "cudaSetDevice"); // the program before may have used another one
       for (const auto& fence : item.after)
         if (const auto own = cuda_fence::of(fence, on_)) own->hold(commands_);
       item.work(ops_);
@@ -202,41 +213,50 @@ class cuda_stream final : public device::stream {
       work.done = std::move(item->done);
       work.label = item->label;
       work.after = std::move(item->after);
+      work.is_done = ops_.is_done();
       item->work = nullptr; // what the program holds is released before anyone hears of its end
       try {
-        work.end = std::make_shared<event>(on_);
-        work.end->record(commands_);
+        if (!work.is_done) {
+          work.end = std::make_shared<event>(on_);
+          work.end->record(commands_);
+        }
       } catch (const cuda_failure& e) {
         work.end = nullptr;
         note(work.failure, e.error(), item->label);
       }
       item = nullptr;
       if (!work.failure) work.done->issue(work.end);
-      queue_->push_issued(std::move(work));
+      if (work.is_done && queue_->all_others_told())
+        complete(work); // nobody need be woken for it
+      else
+        queue_->push_issued(std::move(work));
     }
   }
 
-  void complete() {
+  void complete_issued() {
     on_.api.use(on_.index);
-    while (auto work = queue_->take_issued()) {
-      try {
-        if (work->end) work->end->wait();
-      } catch (const cuda_failure& e) {
-        note(work->failure, e.error(), name_);
-      }
-      if (work->end) memory_.give_back(std::move(work->slabs));
-      work->slabs.clear(); // without an event the end is unknown: these are freed, which waits for it
-      work->done->forget_end();
-      work->end = nullptr;
-      for (const auto& fence : work->after) { // the device has passed them, other threads may not have heard
-        fence.wait();
-        if (auto failure = fence.failure(); failure && !work->failure)
-          work->failure = error(*failure).within("what it waited for failed: " + work->label);
-      }
-      queue_->count_completed();
-      work->done->pass(std::move(work->failure));
-      queue_->count_told();
+    while (auto work = queue_->take_issued()) complete(*work);
+  }
+
+  /// In the order of issue: by the completer, or by the issuer where that has nothing left to do.
+  void complete(issued_work& work) {
+    try {
+      if (work.end) work.end->wait();
+    } catch (const cuda_failure& e) {
+      note(work.failure, e.error(), name_);
     }
+    if (work.is_done || work.end) memory_.give_back(std::move(work.slabs));
+    work.slabs.clear(); // without an event the end is unknown: these are freed, which waits for it
+    work.done->forget_end();
+    work.end = nullptr;
+    for (const auto& fence : work.after) { // the device has passed them, other threads may not have heard
+      fence.wait();
+      if (auto failure = fence.failure(); failure && !work.failure)
+        work.failure = error(*failure).within("what it waited for failed: " + work.label);
+    }
+    queue_->count_completed();
+    work.done->pass(std::move(work.failure));
+    queue_->count_told();
   }
 
   /// A lost device is the reason for whatever else a program complains of.

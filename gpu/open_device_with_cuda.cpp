@@ -2,6 +2,7 @@
 #include "gpu/cuda_runtime.hpp"
 #include "gpu/open_device.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -15,14 +16,16 @@ void say_on_standard_error(const std::string& remark) {
   std::fprintf(stderr, "paceline: %s\n", remark.c_str());
 }
 
-/// To tell whether an error is one of kernels that start early (docs/decisions/0510).
-expected<launch_start> earliest_of_environment() {
-  const char* const value = std::getenv("PACELINE_CUDA_EARLY_STARTS");
+/// Long enough for rounds of large models; prompts may take longer.
+constexpr auto polling_of_devices = std::chrono::milliseconds(5);
+
+/// Whether the environment leaves what `name` turns off, with a 0, as it is.
+expected<bool> is_on(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
   const std::string wanted = value != nullptr ? value : "";
-  if (wanted.empty() || wanted == "1") return launch_start::early;
-  if (wanted == "0") return launch_start::at_end;
-  return error(errc::invalid_argument,
-               "environment PACELINE_CUDA_EARLY_STARTS: \"" + wanted + "\" is neither 0 nor 1");
+  if (wanted.empty() || wanted == "1") return true;
+  if (wanted == "0") return false;
+  return error(errc::invalid_argument, "environment " + name + ": \"" + wanted + "\" is neither 0 nor 1");
 }
 
 } // namespace
@@ -30,10 +33,14 @@ expected<launch_start> earliest_of_environment() {
 bool built_with_cuda() noexcept { return true; }
 
 expected<std::unique_ptr<device::compute_device>> open_device(int index, arithmetic products) {
-  const auto earliest = earliest_of_environment();
-  if (!earliest) return earliest.error();
-  auto opened = cuda_device::open(cuda_runtime(), index, products,
-                                  {.say = say_on_standard_error, .earliest = *earliest, .is_timed = true});
+  const auto starts_early = is_on("PACELINE_CUDA_EARLY_STARTS"); // docs/decisions/0510
+  if (!starts_early) return starts_early.error();
+  const auto polls = is_on("PACELINE_CUDA_POLLING");
+  if (!polls) return polls.error();
+  cuda_device_options how{.say = say_on_standard_error, .is_timed = true};
+  if (!*starts_early) how.earliest = launch_start::at_end;
+  if (*polls) how.polling = polling_of_devices;
+  auto opened = cuda_device::open(cuda_runtime(), index, products, std::move(how));
   if (!opened) return std::move(opened).error();
   return std::unique_ptr<device::compute_device>(*std::move(opened));
 }

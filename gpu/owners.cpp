@@ -1,5 +1,8 @@
 #include "gpu/owners.hpp"
 
+#include <chrono>
+#include <thread>
+
 namespace paceline::gpu {
 namespace {
 
@@ -96,7 +99,16 @@ event::~event() { on_.api.end_event(raw_); }
 void event::record(command_queue& queue) {
   on_.require(on_.api.record(raw_, queue.raw()), "cudaEventRecord");
 }
-void event::wait() { on_.require(on_.api.wait(raw_), "cudaEventSynchronize"); }
+void event::wait() {
+  const auto until = std::chrono::steady_clock::now() + on_.polling;
+  while (std::chrono::steady_clock::now() < until) {
+    bool has_come = false;
+    on_.require(on_.api.has_come_to(has_come, raw_), "cudaEventQuery");
+    if (has_come) return;
+    std::this_thread::yield();
+  }
+  on_.require(on_.api.wait(raw_), "cudaEventSynchronize");
+}
 double event::seconds_since(const event& earlier) const {
   double seconds = 0;
   on_.require(on_.api.elapsed(seconds, earlier.raw_, raw_), "cudaEventElapsedTime");

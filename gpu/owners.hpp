@@ -112,7 +112,7 @@ class event {
   raw_event raw() const noexcept { return raw_; }
 
   void record(command_queue& queue);
-  /// Blocks until the device has come here.
+  /// Blocks until the device has come here: polls for as long as the context says, then sleeps.
   void wait();
   /// By the device's clock, of two timed events that the device has come to.
   double seconds_since(const event& earlier) const;

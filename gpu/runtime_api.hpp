@@ -29,6 +29,10 @@ struct device_facts {
   std::string name;
   int compute_capability = 0; ///< 90 for 9.0
   std::size_t memory_bytes = 0;
+  int kernel_target = 0; ///< the compute capability that the kernels it runs were compiled for; less, perhaps
+
+  /// Whether launches can: kernels for older GPUs do not wait for the one before (wait_for_previous).
+  bool can_start_early() const noexcept { return compute_capability >= 90 && kernel_target >= 90; }
 };
 
 struct launch_shape {
@@ -111,7 +115,10 @@ class runtime_api {
 
   /// Fails where there is no driver or no device.
   virtual status num_devices(int& out) = 0;
+  /// All but `kernel_target`.
   virtual status inspect(int device, device_facts& out) = 0;
+  /// Of the device in use. Fails where the program has no kernels for it.
+  virtual status find_kernel_target(int& out) = 0;
   /// The device that the calling thread's other calls are for.
   virtual status use(int device) = 0;
 
@@ -135,6 +142,8 @@ class runtime_api {
   /// Blocks the calling thread, asleep, until the device has come to the event's last record; at once if
   /// there was none. Tells the failure of whatever was before it.
   virtual status wait(raw_event event) = 0;
+  /// Whether the device has come to the event's last record, without blocking; fails as `wait` does.
+  virtual status has_come_to(bool& out, raw_event event) = 0;
   /// Seconds by the device's clock between the last records of two timed events, both of which the device has
   /// come to.
   virtual status elapsed(double& seconds, raw_event from, raw_event to) = 0;

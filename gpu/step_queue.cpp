@@ -12,7 +12,6 @@ constexpr std::size_t params_alignment = alignof(std::max_align_t);
 } // namespace
 
 // ---- what a step is
-// ---------------------------------------------------------------------------------------------------
 
 bool step_queue::command::is_like(const command& other) const noexcept {
   if (what != other.what) return false;
@@ -37,7 +36,6 @@ launch_command step_queue::step::launch(std::size_t number) const noexcept {
 }
 
 // ---- noting
-// -----------------------------------------------------------------------------------------------------------
 
 void step_queue::copy_in(void* to, const void* from, std::size_t num_bytes) {
   if (num_bytes != 0) note({command_kind::copy_in, {}, {}, to, from, num_bytes, 0, false}, nullptr);
@@ -87,9 +85,9 @@ step_queue::step step_queue::end_recording() noexcept {
 }
 
 // ---- timing
-// -----------------------------------------------------------------------------------------------------------
 
 void step_queue::begin() {
+  is_done_ = false;
   if (on().clock == nullptr || std::exchange(has_begun_, true)) return;
   begun_.record(queue_);
   asked_ = std::chrono::steady_clock::now();
@@ -109,7 +107,6 @@ void step_queue::note_end() {
 }
 
 // ---- issuing
-// ----------------------------------------------------------------------------------------------------------
 
 void step_queue::issue_each(const step& from) {
   for (std::size_t i = 0; i < from.commands.size(); ++i) {
@@ -229,6 +226,7 @@ void step_queue::finish() {
   done_.record(queue_);
   done_.wait();
   note_end();
+  is_done_ = true;
 }
 
 void step_queue::make_room(memory& of, std::size_t num_bytes) {

@@ -83,6 +83,10 @@ class step_queue {
   void finish();
   /// Ends the step without its commands.
   void forget() noexcept;
+  /// Whether the host has waited for all that was asked for, and for what the queue itself was to wait for,
+  /// since `begin_program`.
+  bool is_done() const noexcept { return is_done_; }
+  void begin_program() noexcept { is_done_ = false; }
   /// Makes `of`, on the device, hold `num_bytes` at least. Other memory is taken only when the device has
   /// done everything that may use the old one; what that held is lost.
   void make_room(memory& of, std::size_t num_bytes);
@@ -147,6 +151,7 @@ class step_queue {
 
   command_queue& queue_;
   event begun_, done_;
+  bool is_done_ = false;
   bool has_begun_ = false, has_launched_ = false;
   std::chrono::steady_clock::time_point asked_; ///< just after `begun_` was asked for
   std::chrono::nanoseconds launching_{};

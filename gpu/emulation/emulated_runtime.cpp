@@ -86,6 +86,11 @@ status emulated_runtime::inspect(int, device_facts& out) {
   return called("cudaGetDeviceProperties");
 }
 
+status emulated_runtime::find_kernel_target(int& out) {
+  out = kernel_target_;
+  return called("cudaFuncGetAttributes");
+}
+
 status emulated_runtime::use(int) { return called("cudaSetDevice"); }
 
 status emulated_runtime::count_free(std::size_t& out) {
@@ -198,6 +203,15 @@ status emulated_runtime::wait(raw_event event) {
   return called("cudaEventSynchronize");
 }
 
+status emulated_runtime::has_come_to(bool& out, raw_event event) {
+  out = num_not_yet_ == 0;
+  if (out)
+    await(event);
+  else
+    --num_not_yet_;
+  return called("cudaEventQuery");
+}
+
 /// Commands are carried out at the call, those before the event's record too.
 status emulated_runtime::wait_on_device(raw_stream stream, raw_event) {
   if (const status failure = called("cudaStreamWaitEvent")) return failure;
@@ -235,7 +249,7 @@ status emulated_runtime::fill(void* to, std::uint8_t value, std::size_t num_byte
 }
 
 bool emulated_runtime::can_start(launch_start start) const noexcept {
-  return start == launch_start::at_end || compute_capability_.load() >= 90;
+  return start == launch_start::at_end || (compute_capability_.load() >= 90 && kernel_target_.load() >= 90);
 }
 
 status emulated_runtime::launch(const launch_command& launch, raw_stream stream) {

@@ -26,6 +26,7 @@ class emulated_runtime : public runtime_api {
 
   status num_devices(int& out) override;
   status inspect(int device, device_facts& out) override;
+  status find_kernel_target(int& out) override;
   status use(int device) override;
   status count_free(std::size_t& out) override;
   status allocate(void*& out, std::size_t num_bytes) override;
@@ -38,6 +39,7 @@ class emulated_runtime : public runtime_api {
   status end_event(raw_event event) override;
   status record(raw_event event, raw_stream stream) override;
   status wait(raw_event event) override;
+  status has_come_to(bool& out, raw_event event) override;
   status elapsed(double& seconds, raw_event from, raw_event to) override;
   status wait_on_device(raw_stream stream, raw_event event) override;
   status copy_in(void* to, const void* from, std::size_t num_bytes, raw_stream stream) override;
@@ -80,8 +82,11 @@ class emulated_runtime : public runtime_api {
   void have_free(std::size_t num_bytes) { free_bytes_ = num_bytes; }
   /// Launches so far that were to start early, those of graphs among them.
   std::uint64_t num_early() const noexcept { return num_early_.load(); }
-  /// 90, unless told otherwise: 9.0. Below that nothing starts early.
+  /// 90, unless told otherwise: 9.0, of the device and of its kernels. Below that nothing starts early.
   void have_compute_capability(int number) { compute_capability_ = number; }
+  void have_kernels_for(int number) { kernel_target_ = number; }
+  /// Of an event it is said so often that the device has not come to it.
+  void say_not_yet(std::uint32_t times) { num_not_yet_ = times; }
   /// Blocks that can be launched together from now on.
   void have_multiprocessors(std::uint32_t number) { num_multiprocessors_ = number; }
   /// What has been allocated and not released, of either kind of memory, and streams, events, graphs and
@@ -115,7 +120,8 @@ class emulated_runtime : public runtime_api {
   std::atomic<std::uint64_t> num_launches_{0};
   std::array<std::atomic<std::uint64_t>, num_kernels> launches_of_{};
   std::atomic<std::uint64_t> num_early_{0};
-  std::atomic<int> compute_capability_{90};
+  std::atomic<int> compute_capability_{90}, kernel_target_{90};
+  std::atomic<std::uint32_t> num_not_yet_{0};
   std::atomic<std::uint64_t> num_owned_{0};
   std::atomic<std::uint64_t> num_bytes_out_{0};
   std::atomic<std::uint32_t>

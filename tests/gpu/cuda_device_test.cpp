@@ -47,9 +47,10 @@ TEST(open_device, tells_why_there_is_no_gpu) {
 }
 
 /// Launches that started early of a program with three, one behind the other.
-std::uint64_t num_early_of_three(int compute_capability, launch_start earliest) {
+std::uint64_t num_early_of_three(int compute_capability, int kernel_target, launch_start earliest) {
   emulation::emulated_runtime runtime;
   runtime.have_compute_capability(compute_capability);
+  runtime.have_kernels_for(kernel_target);
   const auto gpu = *cuda_device::open(runtime, 0, arithmetic::reference, {.earliest = earliest});
   const auto buffer = gpu->allocate(4 * sizeof(float));
   auto* const values = reinterpret_cast<float*>(buffer->data());
@@ -62,23 +63,80 @@ std::uint64_t num_early_of_three(int compute_capability, launch_start earliest) 
 }
 
 TEST(cuda_device, launches_start_early_where_the_gpu_knows_how_and_nobody_is_against_it) {
-  EXPECT_EQ(num_early_of_three(90, launch_start::early), 2U);
-  EXPECT_EQ(num_early_of_three(120, launch_start::early), 2U);
-  EXPECT_EQ(num_early_of_three(89, launch_start::early), 0U);
-  EXPECT_EQ(num_early_of_three(90, launch_start::at_end), 0U);
+  EXPECT_EQ(num_early_of_three(90, 90, launch_start::early), 2U);
+  EXPECT_EQ(num_early_of_three(120, 90, launch_start::early), 2U);
+  EXPECT_EQ(num_early_of_three(90, 89, launch_start::early), 0U) << "kernels that do not wait";
+  EXPECT_EQ(num_early_of_three(89, 89, launch_start::early), 0U);
+  EXPECT_EQ(num_early_of_three(90, 90, launch_start::at_end), 0U);
 }
 
-TEST(open_device, takes_the_start_of_launches_from_the_environment) {
+TEST(cuda_device, without_kernels_for_it_is_told_when_it_is_opened) {
+  emulation::emulated_runtime runtime;
+  runtime.have_compute_capability(80);
+  runtime.fail("cudaFuncGetAttributes", 0, failure_kind::other);
+  const auto opened = cuda_device::open(runtime, 0);
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().message().find("for compute capability 8.0"), std::string::npos)
+      << opened.error().message();
+}
+
+/// What a program calls that brings a value to the host, from a device that polls for so long.
+struct counted_calls {
+  std::uint32_t queries, sleeps, records;
+};
+counted_calls calls_of_a_program(std::chrono::microseconds polling, std::uint32_t num_not_yet) {
+  emulation::emulated_runtime runtime;
+  const auto gpu = *cuda_device::open(runtime, 0, arithmetic::reference, {.polling = polling});
+  const auto buffer = gpu->allocate(2 * sizeof(float));
+  const float one = 1;
+  buffer->upload(0, std::as_bytes(std::span(&one, 1)));
+  const auto stream = gpu->make_stream("s", 0);
+  runtime.say_not_yet(num_not_yet);
+  const auto count = [&] {
+    return counted_calls{runtime.num_calls("cudaEventQuery"), runtime.num_calls("cudaEventSynchronize"),
+                         runtime.num_calls("cudaEventRecord")};
+  };
+  const counted_calls before = count();
+  float got = 0;
+  auto* const values = reinterpret_cast<float*>(buffer->data());
+  stream
+      ->submit("read", {},
+               [&](device::ops& ops) {
+                 ops.gather({ops.place_for({&got, 1}), 1, values, 1, nullptr, 1, 1});
+                 ops.deliver();
+               })
+      .wait();
+  EXPECT_EQ(got, 1);
+  const counted_calls after = count();
+  return {after.queries - before.queries, after.sleeps - before.sleeps, after.records - before.records};
+}
+
+TEST(cuda_device, is_polled_for_a_while_before_a_thread_sleeps_for_it) {
+  const auto polled = calls_of_a_program(std::chrono::hours(1), 3);
+  EXPECT_EQ(polled.queries, 4U);
+  EXPECT_EQ(polled.sleeps, 0U);
+  EXPECT_EQ(polled.records, 1U) << "what the host has waited for is not waited for again";
+  const auto slept = calls_of_a_program(std::chrono::microseconds(0), 3);
+  EXPECT_EQ(slept.queries, 0U);
+  EXPECT_EQ(slept.sleeps, 1U);
+  EXPECT_EQ(slept.records, 1U);
+  const auto both = calls_of_a_program(std::chrono::milliseconds(1), 1'000'000'000);
+  EXPECT_GT(both.queries, 0U);
+  EXPECT_EQ(both.sleeps, 1U);
+}
+
+TEST(open_device, takes_what_is_turned_off_from_the_environment) {
   if (!built_with_cuda()) GTEST_SKIP() << "built without CUDA";
-  for (const char* value : {"", "0", "1", "often"}) {
-    setenv("PACELINE_CUDA_EARLY_STARTS", value, 1);
-    const auto opened = open_device(200, arithmetic::sixteen_bit);
-    unsetenv("PACELINE_CUDA_EARLY_STARTS");
-    ASSERT_FALSE(opened);
-    const bool is_known = std::string(value) != "often";
-    EXPECT_EQ(opened.error().code(), is_known ? errc::unsupported : errc::invalid_argument) << value;
-    EXPECT_EQ(opened.error().message().find("PACELINE_CUDA_EARLY_STARTS: \"often\"") == std::string::npos,
-              is_known);
+  for (const std::string name : {"PACELINE_CUDA_EARLY_STARTS", "PACELINE_CUDA_POLLING"}) {
+    for (const std::string value : {"", "0", "1", "often"}) {
+      setenv(name.c_str(), value.c_str(), 1);
+      const auto opened = open_device(200, arithmetic::sixteen_bit);
+      unsetenv(name.c_str());
+      ASSERT_FALSE(opened);
+      const bool is_known = value != "often";
+      EXPECT_EQ(opened.error().code(), is_known ? errc::unsupported : errc::invalid_argument) << value;
+      EXPECT_EQ(opened.error().message().find(name + ": \"often\"") == std::string::npos, is_known);
+    }
   }
 }
 

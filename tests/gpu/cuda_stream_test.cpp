@@ -16,10 +16,9 @@ namespace paceline::gpu {
 namespace {
 
 TEST(cuda_stream, results_are_right_in_every_order_of_two_streams_commands) {
-  constexpr std::size_t of_first = 2 * pick_commands + fetch_commands + 2 * end_commands;
-  constexpr std::size_t of_second = fetch_commands + end_commands;
-  const auto orders = interleavings(of_first, of_second);
-  ASSERT_EQ(orders.size(), 715U);
+  constexpr std::size_t of_first = 2 * pick_commands + end_commands + fetch_commands;
+  const auto orders = interleavings(of_first, fetch_commands);
+  ASSERT_EQ(orders.size(), 165U);
   for (std::size_t i = 0; i < orders.size(); ++i) {
     scripted_runtime runtime;
     rows_on_gpu data(runtime);
@@ -83,7 +82,7 @@ TEST(cuda_stream, a_program_begins_when_the_fences_it_names_have_passed) {
 // The producer picks a row and goes on with other work; the consumer, after a program of its own, fetches
 // what was picked. Its first command is the wait for the producer's end.
 constexpr std::size_t picked_by = pick_commands + end_commands, of_producer = 2 * picked_by;
-constexpr std::size_t waits_at = end_commands, of_consumer = waits_at + 1 + fetch_commands + end_commands;
+constexpr std::size_t waits_at = end_commands, of_consumer = waits_at + 1 + fetch_commands;
 
 /// Whether a device may take the order: not if stream 2 goes on while what it waits for is not done.
 bool is_legal(std::span<const std::size_t> order) {
@@ -135,7 +134,7 @@ TEST(cuda_stream, the_device_waits_for_fences_of_its_own_in_every_order_it_may_t
       num_wrong_without += fetched_from_producer(order, false) != row_of(3) ? 1 : 0;
     }
   }
-  EXPECT_EQ(num_legal, 252U);
+  EXPECT_EQ(num_legal, 161U);
   EXPECT_EQ(num_wrong_without, 1U) << "it is the wait that makes the results right";
 }
 
@@ -229,7 +228,8 @@ TEST(cuda_stream, a_lost_device_fails_every_program_with_that_code_and_holds_up_
       try {
         data.pick(ops, data.slot(0), 3);
         data.fetch(ops, out, data.slot(0));
-      } catch (const std::exception&) { // as a round does, which reports in its own way
+        data.pick(ops, data.slot(1), 4); // its end is the device's to tell
+      } catch (const std::exception&) {  // as a round does, which reports in its own way
       }
     });
     const auto complains = stream->submit("complains", {}, [&](device::ops& ops) {

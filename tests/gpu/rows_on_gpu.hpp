@@ -58,8 +58,8 @@ inline std::vector<std::vector<std::size_t>> interleavings(std::size_t a, std::s
   return all;
 }
 
-// Commands of programs: a pick is a copy and a launch; a fetch a launch, a copy and its event; the
-// end of a program one more event.
+// Commands of programs: a pick is a copy and a launch; a fetch a launch, a copy and its event, and all that
+// came before it is then done; the end of a program that goes on behind that is one more event.
 inline constexpr std::size_t pick_commands = 2, fetch_commands = 3, end_commands = 1;
 
 } // namespace paceline::gpu

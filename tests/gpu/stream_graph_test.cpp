@@ -15,9 +15,8 @@ namespace paceline::gpu {
 namespace {
 
 TEST(stream_graphs, give_what_programs_ask_for_in_every_order_of_two_streams_commands) {
-  const auto orders =
-      interleavings(pick_commands + fetch_commands + end_commands, fetch_commands + end_commands);
-  ASSERT_EQ(orders.size(), 210U);
+  const auto orders = interleavings(pick_commands + fetch_commands, fetch_commands);
+  ASSERT_EQ(orders.size(), 56U);
   for (std::size_t i = 0; i < orders.size(); ++i) {
     scripted_runtime runtime;
     rows_on_gpu data(runtime);
@@ -44,9 +43,8 @@ TEST(stream_graphs, give_what_programs_ask_for_in_every_order_of_two_streams_com
 }
 
 TEST(stream_graphs, of_launches_that_start_early_are_right_in_every_order_of_two_streams_commands) {
-  const auto orders =
-      interleavings(pick_commands + 2 + fetch_commands + end_commands, pick_commands + 1 + end_commands);
-  ASSERT_EQ(orders.size(), 495U);
+  const auto orders = interleavings(pick_commands + 2 + fetch_commands, pick_commands + 1 + end_commands);
+  ASSERT_EQ(orders.size(), 330U);
   for (std::size_t i = 0; i < orders.size(); ++i) {
     scripted_runtime runtime;
     rows_on_gpu data(runtime);
@@ -80,7 +78,7 @@ TEST(stream_graphs, of_launches_that_start_early_are_right_in_every_order_of_two
 // The producer picks a row, and another one that is nobody's business; the consumer fetches what was picked.
 // Its first command is the wait for the producer's end. All three programs are graphs.
 constexpr std::size_t picked_by = pick_commands + end_commands, of_producer = 2 * picked_by;
-constexpr std::size_t of_consumer = 1 + fetch_commands + end_commands;
+constexpr std::size_t of_consumer = 1 + fetch_commands;
 
 /// Whether a device may take the order: not if stream 2 begins before what it waits for is done.
 bool is_legal(std::span<const std::size_t> order) {
@@ -134,7 +132,7 @@ TEST(stream_graphs, wait_on_the_device_for_graphs_of_other_streams_in_every_orde
       num_wrong_without += fetched_from_producer(order, false) != row_of(3) ? 1 : 0;
     }
   }
-  EXPECT_EQ(num_legal, 56U);
+  EXPECT_EQ(num_legal, 35U);
   EXPECT_EQ(num_wrong_without, 1U) << "it is the wait that makes the results right";
 }
 

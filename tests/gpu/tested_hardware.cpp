@@ -1,11 +1,15 @@
 #include "gpu/open_device.hpp"
 #include "tests/gpu/tested_device.hpp"
 
+#include <stdexcept>
+
 namespace paceline::gpu {
 
 std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t, arithmetic products) {
+  if (runtime_of_devices() == nullptr) return nullptr;
   auto opened = open_device(0, products);
-  return opened ? *std::move(opened) : nullptr;
+  if (!opened) throw std::runtime_error(opened.error().message()); // there is one, and it cannot be used
+  return *std::move(opened);
 }
 
 bool tested_gpu_is_emulated() { return false; }
