@@ -110,6 +110,18 @@ def test_parity_counts_what_the_tests_say(tmp_path):
     assert verdicts(rows) == ["short"] and rows[0]["measured"] == 1 and rows[0]["note"] == "a.b"
 
 
+def test_a_failure_is_none_of_a_missing_gpu_and_remarks_are_kept(tmp_path):
+    failing = tmp_path / "failing"
+    failing.write_text("#!/bin/sh\necho 'paceline: no cuBLASLt' >&2\necho 'this machine has no GPU'\necho '[  FAILED  ] 2 tests, listed below:'\n"
+                       "echo '[  FAILED  ] a.b'\nexit 1\n")
+    remarking = tmp_path / "remarking"
+    remarking.write_text("#!/bin/sh\necho 'paceline: steps go on without a CUDA graph: why' >&2\necho '[  PASSED  ] 4 tests.'\n")
+    failing.chmod(0o755), remarking.chmod(0o755)
+    assert verdicts(measured(tmp_path / "1", "parity", "--tests", failing)["parity"]) == ["short"]
+    rows = measured(tmp_path / "2", "parity", "--tests", remarking)["parity"]
+    assert verdicts(rows) == ["pass", "told"] and rows[1]["note"] == "steps go on without a CUDA graph: why"
+
+
 def test_every_sanitized_test_is_there():
     for pattern in figures.SANITIZED.split(":"):
         listed = subprocess.run([BIN / "gpu_parity_test", "--gtest_list_tests", f"--gtest_filter={pattern}"], capture_output=True, text=True)
