@@ -178,17 +178,16 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, std::
       {426, "invalid_request_error", "upgrade_required", "this is the WebSocket endpoint", "", 0}));
 }
 
-std::shared_ptr<exchange> service::complete(const admitted_request& request, std::string body,
-                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
-  const auto session = std::make_shared<completion_session>(edge_, executor, std::move(channel), request.who);
-  const bool chat = request.where.target == endpoint::chat_completions;
+template <class Session, class Prepare>
+std::shared_ptr<exchange> service::begin(const std::shared_ptr<Session>& session, executor_ptr executor,
+                                         Prepare prepare) {
   if (draining_) {
     session->start(draining_error);
     return nullptr;
   }
   const bool accepted =
-      edge_.jobs.submit([this, session, executor, chat, who = request.who, body = std::move(body)] {
-        auto prepared = chat ? prepare_chat(edge_, who, body) : prepare_completion(edge_, who, body);
+      edge_.jobs.submit([session, executor = std::move(executor), prepare = std::move(prepare)] {
+        auto prepared = prepare();
         executor->post(
             [session, prepared = std::move(prepared)]() mutable { session->start(std::move(prepared)); });
       });
@@ -198,16 +197,21 @@ std::shared_ptr<exchange> service::complete(const admitted_request& request, std
   return nullptr;
 }
 
+std::shared_ptr<exchange> service::complete(const admitted_request& request, std::string body,
+                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
+  const auto session = std::make_shared<completion_session>(edge_, executor, std::move(channel), request.who);
+  const bool chat = request.where.target == endpoint::chat_completions;
+  return begin(session, std::move(executor), [this, chat, who = request.who, body = std::move(body)] {
+    return chat ? prepare_chat(edge_, who, body) : prepare_completion(edge_, who, body);
+  });
+}
+
 std::shared_ptr<exchange> service::respond(const admitted_request& request, std::string body,
                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session =
       std::make_shared<response_exchange>(services_, executor, std::move(channel), request.who);
-  if (draining_) {
-    session->start(draining_error);
-    return nullptr;
-  }
-  const auto prepare = [this](const caller& who, const std::string& text) -> wire::parsed<prepared_response> {
-    auto parsed = wire::parse_response_request(text, request_limits_of(edge_));
+  auto prepare = [this, who = request.who, body = std::move(body)]() -> wire::parsed<prepared_response> {
+    auto parsed = wire::parse_response_request(body, request_limits_of(edge_));
     if (!parsed) return std::move(parsed).failure();
     if (parsed->options.resume)
       return wire::unsupported(
@@ -223,16 +227,7 @@ std::shared_ptr<exchange> service::respond(const admitted_request& request, std:
           0};
     return prepare_response(edge_, who, *std::move(parsed), {});
   };
-  const bool accepted =
-      edge_.jobs.submit([session, executor, prepare, who = request.who, body = std::move(body)] {
-        auto prepared = prepare(who, body);
-        executor->post(
-            [session, prepared = std::move(prepared)]() mutable { session->start(std::move(prepared)); });
-      });
-  if (accepted) return session;
-  ++edge_.metrics.edge_rejections;
-  session->start(overloaded);
-  return nullptr;
+  return begin(session, std::move(executor), std::move(prepare));
 }
 
 std::shared_ptr<exchange> service::convert(const admitted_request& request, std::string body,

@@ -56,6 +56,10 @@ class service {
   edge_context& edge() noexcept { return edge_; }
 
  private:
+  /// Starts the session, on its executor, with what `prepare` makes on an edge thread.
+  template <class Session, class Prepare>
+  std::shared_ptr<exchange> begin(const std::shared_ptr<Session>& session, executor_ptr executor,
+                                  Prepare prepare);
   std::shared_ptr<exchange> complete(const admitted_request& request, std::string body,
                                      std::shared_ptr<reply_channel> channel, executor_ptr executor);
   std::shared_ptr<exchange> respond(const admitted_request& request, std::string body,
