@@ -1,10 +1,11 @@
 #include "engine/engine.hpp"
 
 #include "actors/supervisor.hpp"
+#include "engine/counters.hpp"
 #include "engine/memory_plan.hpp"
 #include "engine/model_unit.hpp"
 #include "engine/probe.hpp"
-#include "engine/snapshot.hpp"
+#include "engine/session_registry.hpp"
 #include "engine/token_text.hpp"
 #include "gpu/cuda_failure.hpp"
 #include "runtime/sampling/request_validation.hpp"
@@ -12,11 +13,8 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
-#include <unordered_map>
 
 namespace paceline {
 
@@ -26,7 +24,7 @@ constexpr auto question_timeout = std::chrono::seconds(5);
 
 /// The configuration of an actor system of our own.
 class own_configuration final : public caf::actor_system_config {
-public:
+ public:
   explicit own_configuration(std::uint32_t threads) {
     engine::prepare(*this);
     set("scheduler.policy", caf::atom("sharing")); // "stealing" polls: it burns cores and wakes late
@@ -35,42 +33,9 @@ public:
   }
 };
 
-/// Sessions that have not ended, so that the engine outlives them.
-class session_registry {
-public:
-  void add(request_id request, protocol::session_actor session) {
-    std::lock_guard lock(mutex_);
-    sessions_.emplace(request, std::move(session));
-  }
-  void remove(request_id request) {
-    protocol::session_actor last; // released outside the lock: it may be the session's last handle
-    {
-      std::lock_guard lock(mutex_);
-      const auto it = sessions_.find(request);
-      if (it == sessions_.end()) return;
-      last = std::move(it->second);
-      sessions_.erase(it);
-      changed_.notify_all(); // inside the lock: who waits may destroy this as soon as it is released
-    }
-  }
-  protocol::session_actor find(request_id request) const {
-    std::lock_guard lock(mutex_);
-    const auto it = sessions_.find(request);
-    return it == sessions_.end() ? protocol::session_actor{} : it->second;
-  }
-  bool wait_until_empty(std::chrono::milliseconds timeout) const {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, timeout, [this] { return sessions_.empty(); });
-  }
-
-private:
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  std::unordered_map<request_id, protocol::session_actor> sessions_;
-};
-
 std::vector<cpu::partition_options> split_cores(const config::engine_options& options) {
-  const auto total = options.threads != 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
+  const auto total =
+      options.threads != 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
   const auto num_partitions = std::clamp(options.partitions, 1U, total);
   std::vector<cpu::partition_options> partitions(num_partitions);
   for (std::uint32_t p = 0; p < num_partitions; ++p)
@@ -118,7 +83,8 @@ expected<void> engine::impl::load(const std::function<void(const load_progress&)
   } catch (const gpu::cuda_failure& e) {
     return e.error();
   } catch (const std::bad_alloc& e) {
-    return error{errc::resource_exhausted, std::string("not enough memory for weights or KV cells: ") + e.what()};
+    return error{errc::resource_exhausted,
+                 std::string("not enough memory for weights or KV cells: ") + e.what()};
   }
 }
 
@@ -133,8 +99,10 @@ expected<void> engine::impl::load_all(const std::function<void(const load_progre
     auto unit = model_unit::load(wanted, *devices, registry, progress);
     if (!unit) return std::move(unit).error();
     models.push_back(*std::move(unit));
-    const bool by_choice = options.overlap == config::overlap_mode::automatic && models.back()->drafts_elsewhere();
-    if (by_choice || options.overlap == config::overlap_mode::outcomes) models.back()->num_guesses = options.outcome_guesses;
+    const bool by_choice =
+        options.overlap == config::overlap_mode::automatic && models.back()->drafts_elsewhere();
+    if (by_choice || options.overlap == config::overlap_mode::outcomes)
+      models.back()->num_guesses = options.outcome_guesses;
   }
   auto wanted = wanted_memory(models, options.prefix_cache);
   if (!wanted) return std::move(wanted).error();
@@ -179,7 +147,8 @@ expected<std::unique_ptr<engine>> engine::start(const config::engine_options& op
   return std::unique_ptr<engine>(new engine(std::move(parts)));
 }
 
-expected<std::unique_ptr<engine>> engine::start(caf::actor_system& system, const config::engine_options& options,
+expected<std::unique_ptr<engine>> engine::start(caf::actor_system& system,
+                                                const config::engine_options& options,
                                                 std::function<void(const load_progress&)> progress) {
   auto parts = std::make_unique<impl>();
   parts->options = options;
@@ -210,7 +179,7 @@ engine::~engine() {
   }
 }
 
-// ---- models -----------------------------------------------------------------------------------------------------------
+// ---- models
 
 model_unit* engine::impl::find(std::string_view name) const {
   if (name.empty() || name == "default") return models.front().get();
@@ -222,7 +191,8 @@ model_unit* engine::impl::find(std::string_view name) const {
 }
 
 std::size_t engine::impl::index_of(const model_unit& unit) const {
-  return static_cast<std::size_t>(std::ranges::find_if(models, [&](const auto& u) { return u.get() == &unit; }) - models.begin());
+  return static_cast<std::size_t>(
+      std::ranges::find_if(models, [&](const auto& u) { return u.get() == &unit; }) - models.begin());
 }
 
 const served_model* engine::model(std::string_view name) const noexcept {
@@ -236,14 +206,15 @@ std::vector<const served_model*> engine::models() const {
   return out;
 }
 
-// ---- requests ---------------------------------------------------------------------------------------------------------
+// ---- requests
 
 void engine::impl::fail(request_id id, const event_sink& sink, error why) {
   token_event event;
   event.request = id;
   event.finish = finish_reason::error;
   event.failure = std::move(why);
-  system->spawn([sink, event = std::move(event)] { sink(event); }); // the sink is never called from submit itself
+  system->spawn(
+      [sink, event = std::move(event)] { sink(event); }); // the sink is never called from submit itself
 }
 
 request_id engine::submit(generation_request request, event_sink sink, flow_control flow) {
@@ -272,25 +243,29 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   client.model = static_cast<std::uint32_t>(parts.index_of(*unit));
   client.drafter = *drafter;
   client.credit = flow.initial_credit;
-  client.target = std::make_shared<scheduling::sequence>(id, std::move(request), unit->context_length, std::move(text), parts.time.now());
+  client.target = std::make_shared<scheduling::sequence>(id, std::move(request), unit->context_length,
+                                                         std::move(text), parts.time.now());
   if (!unit->device->is_strict()) client.target->limit_guarantee(guarantee::up_to_rounding);
   client.sink = std::move(sink);
   client.ended = [registry = &parts.sessions, id] { registry->remove(id); };
   // The session waits for `start_event`, so that it is registered before it can end.
-  auto session = parts.system->spawn(actors::session, std::move(client),
-                                     parts.where->get<protocol::scheduler_actor>("scheduler/" + std::to_string(client.model)),
-                                     parts.where->get<protocol::fan_out_actor>("fan_out"));
+  auto session = parts.system->spawn(
+      actors::session, std::move(client),
+      parts.where->get<protocol::scheduler_actor>("scheduler/" + std::to_string(client.model)),
+      parts.where->get<protocol::fan_out_actor>("fan_out"));
   parts.sessions.add(id, session);
   caf::anon_send(session, protocol::start_event{});
   return id;
 }
 
 void engine::cancel(request_id request) {
-  if (auto session = impl_->sessions.find(request)) caf::anon_send(session, protocol::cancel_command{request});
+  if (auto session = impl_->sessions.find(request))
+    caf::anon_send(session, protocol::cancel_command{request});
 }
 
 void engine::grant(request_id request, std::uint32_t tokens) {
-  if (auto session = impl_->sessions.find(request)) caf::anon_send(session, protocol::grant_command{request, tokens});
+  if (auto session = impl_->sessions.find(request))
+    caf::anon_send(session, protocol::grant_command{request, tokens});
 }
 
 bool engine::drain(std::chrono::milliseconds timeout) {
@@ -302,7 +277,7 @@ bool engine::drain(std::chrono::milliseconds timeout) {
 
 bool engine::healthy() const noexcept { return impl_->where->healthy(); }
 
-// ---- figures ----------------------------------------------------------------------------------------------------------
+// ---- figures
 
 template <class Answer, class Handle, class Question>
 std::optional<Answer> engine::impl::ask(const std::string& name, const Question& question) const {
@@ -311,58 +286,23 @@ std::optional<Answer> engine::impl::ask(const std::string& name, const Question&
   std::optional<Answer> out;
   caf::scoped_actor self(*system);
   self->request(actor, question_timeout, question)
-      .receive([&](Answer& answer) { out = std::move(answer); }, [](const caf::error&) {}); // restarting: no figures now
+      .receive([&](Answer& answer) { out = std::move(answer); },
+               [](const caf::error&) {}); // restarting: no figures now
   return out;
 }
-
-static double seconds_of(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
 
 model_counters engine::impl::counters_of(std::size_t m) const {
   const auto& unit = *models[m];
   model_counters out;
   out.name = unit.options.name;
   out.is_strict = unit.device->is_strict();
-  if (const auto a = ask<protocol::scheduler_answer, protocol::scheduler_actor>("scheduler/" + std::to_string(m), protocol::scheduler_question{})) {
-    const auto& c = a->counters;
-    out.num_running = a->num_running, out.num_waiting = a->num_waiting;
-    out.num_admitted = c.num_admitted, out.num_preemptions = c.num_preemptions, out.num_rejections_queue_full = c.num_queue_full;
-    out.num_device_losses = c.num_device_losses;
-    out.finished_stop = c.finished_stop, out.finished_length = c.finished_length;
-    out.finished_cancelled = c.finished_cancelled, out.finished_error = c.finished_error;
-    out.prompt_tokens = c.prompt_tokens, out.cached_prompt_tokens = c.cached_prompt_tokens, out.generation_tokens = c.generation_tokens;
-    out.num_rounds = c.num_rounds, out.num_rollbacks = c.num_rollbacks, out.rolled_back_tokens = c.rolled_back_tokens, out.stale_drafts = c.stale_drafts;
-    out.num_decoding_rounds = c.num_decoding_rounds, out.prompt_seconds = seconds_of(c.prompts);
-    out.draft_seconds = seconds_of(c.decoding.draft), out.pass_seconds = seconds_of(c.decoding.pass);
-    out.decide_seconds = seconds_of(c.decoding.decide);
-    for (const auto& passes : c.decoding_by_rows) out.decoding_by_rows.push_back({passes.num, seconds_of(passes.duration)});
-    for (const auto& r : c.drafted_by_requests)
-      out.drafted_by_requests.push_back({r.num, seconds_of(r.verification), seconds_of(r.drafting)});
-    for (std::size_t d = 1; d < c.drafters.size(); ++d)
-      if (unit.drafters[d].drafter) // "auto" drafts through the others
-        out.drafters.push_back({unit.drafters[d].options.name, c.drafters[d].num_rounds, c.drafters[d].num_draft_tokens,
-                              c.drafters[d].num_accepted_tokens, c.drafters[d].accepted_per_position,
-                              c.drafters[d].num_foreseen, c.drafters[d].num_ready});
-  }
-  if (const auto a = ask<protocol::pool_answer, protocol::kv_pool_actor>("kv_pool", protocol::pool_question{static_cast<std::uint32_t>(m)})) {
-    const auto needs = unit.pool_needs();
-    for (std::size_t p = 0; p < a->usage.size(); ++p) {
-      const auto& u = a->usage[p];
-      const auto& c = a->counters[p];
-      pool_gauges g;
-      g.name = needs[p].name;
-      g.num_blocks = std::uint64_t{u.num_active} + u.num_deferred + u.num_cached + u.num_free + u.num_absent;
-      g.active_blocks = u.num_active, g.cached_blocks = u.num_cached, g.deferred_blocks = u.num_deferred;
-      g.free_blocks = std::uint64_t{u.num_free} + u.num_absent;
-      g.prefix_query_tokens = c.num_queried_tokens, g.prefix_hit_tokens = c.num_hit_tokens, g.num_evictions = c.num_evicted_blocks;
-      out.pools.push_back(std::move(g));
-    }
-  }
-  const auto busy = unit.log->totals();
-  out.target_busy_seconds = seconds_of(busy.target), out.draft_busy_seconds = seconds_of(busy.draft), out.overlap_seconds = seconds_of(busy.both);
-  const auto steps = unit.device->times();
-  out.num_device_steps = steps.num_steps;
-  out.device_busy_seconds = seconds_of(steps.busy);
-  out.device_launching_seconds = seconds_of(steps.launching);
+  if (const auto a = ask<protocol::scheduler_answer, protocol::scheduler_actor>(
+          "scheduler/" + std::to_string(m), protocol::scheduler_question{}))
+    add_scheduler_counters(out, *a, unit);
+  if (const auto a = ask<protocol::pool_answer, protocol::kv_pool_actor>(
+          "kv_pool", protocol::pool_question{static_cast<std::uint32_t>(m)}))
+    add_pool_gauges(out, *a, unit);
+  add_device_times(out, unit);
   return out;
 }
 
@@ -370,14 +310,16 @@ engine_snapshot engine::snapshot() const {
   engine_snapshot out;
   for (std::size_t m = 0; m < impl_->models.size(); ++m) out.models.push_back(impl_->counters_of(m));
   for (const auto& entry : impl_->where->all())
-    out.actors.push_back({entry.name, entry.meter->mailbox_depth.load(), entry.meter->num_messages.load(), entry.meter->num_restarts.load()});
+    out.actors.push_back({entry.name, entry.meter->mailbox_depth.load(), entry.meter->num_messages.load(),
+                          entry.meter->num_restarts.load()});
   return out;
 }
 
-// ---- the inside, for tests and benches ----------------------------------------------------------------------------------
+// ---- the inside, for tests and benches
 
 expected<std::unique_ptr<engine>> engine_probe::start(const config::engine_options& options,
-                                                      speculation::drafter_registry registry, gpu_opener open_gpu) {
+                                                      speculation::drafter_registry registry,
+                                                      gpu_opener open_gpu) {
   auto parts = std::make_unique<engine::impl>();
   parts->options = options;
   parts->registry = std::move(registry);
