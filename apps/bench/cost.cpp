@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <thread>
 
 namespace paceline::apps::bench {
 
@@ -184,9 +183,7 @@ void print(const cost_options& options, const measured& m, const json::array& ro
 } // namespace
 
 int cost(const cost_options& options) {
-  const std::uint32_t threads = options.choice.threads != 0
-                                    ? options.choice.threads
-                                    : std::max(std::thread::hardware_concurrency(), 1U);
+  const std::uint32_t threads = options.choice.num_threads();
   const std::uint32_t most = std::max(*std::ranges::max_element(options.rows), options.draft);
   const auto model = lone_model::open(options.choice, threads, options.context + most);
   if (!model) return fail(model.error());

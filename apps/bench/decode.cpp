@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <future>
 #include <random>
-#include <thread>
 
 namespace paceline::apps::bench {
 
@@ -21,7 +20,8 @@ namespace {
 double seconds(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
 
 /// A request of made-up tokens, plain and greedy, that runs to its full length.
-generation_request made_up(std::uint32_t vocab_size, std::uint32_t prompt_tokens, std::uint32_t tokens, std::uint64_t seed) {
+generation_request made_up(std::uint32_t vocab_size, std::uint32_t prompt_tokens, std::uint32_t tokens,
+                           std::uint64_t seed) {
   std::mt19937_64 random(seed);
   generation_request request;
   for (std::uint32_t i = 0; i < prompt_tokens; ++i)
@@ -51,26 +51,26 @@ void show_run(const common_options& options, std::uint32_t repeat, double rate) 
   if (!options.json) std::fprintf(stderr, "run %u of %u: %.1f tokens/s\n", repeat, options.repeats, rate);
 }
 
-/// Of a run, the share of its time in which the device had nothing to do, by the device's own clock: between
-/// two bounds, for nobody knows how long it waited for a step that the host was handing over.
-struct idle_shares {
-  std::vector<double> least, most; ///< [run]; empty where devices have no clock
-  std::vector<double> step_seconds;
+/// What the device's own clock says of runs; nothing where devices have no clock.
+struct device_times {
+  std::vector<double> least_idle, most_idle; ///< [run] shares of its time
+  std::vector<double> step_seconds;          ///< [run]
 
   void add(const model_counters& before, const model_counters& after, double wall) {
     const auto num_steps = after.num_device_steps - before.num_device_steps;
     if (num_steps == 0) return;
     const double busy = after.device_busy_seconds - before.device_busy_seconds;
     const double launching = after.device_launching_seconds - before.device_launching_seconds;
-    least.push_back(1 - busy / wall);
-    most.push_back(1 - (busy - launching) / wall);
+    const idle_share idle = idle_share_of(busy, launching, wall);
+    least_idle.push_back(idle.least);
+    most_idle.push_back(idle.most);
     step_seconds.push_back(busy / static_cast<double>(num_steps));
   }
 };
 
 struct decode_figures {
   std::vector<double> rates; ///< [run] tokens a second
-  idle_shares idle;
+  device_times device;
 };
 
 /// One run of all requests, their rates added up. Counted unless `repeat` is 0.
@@ -88,9 +88,15 @@ expected<void> run_once(const decode_options& options, engine& runtime,
   }
   if (repeat == 0) return {};
   out.rates.push_back(rate);
-  out.idle.add(before.models.front(), snapshot_at_rest(runtime).models.front(), wall);
+  out.device.add(before.models.front(), snapshot_at_rest(runtime).models.front(), wall);
   show_run(options, repeat, rate);
   return {};
+}
+
+/// Of what the device reads a second, what decoding does. Weights are read once a round, whatever the batch.
+double share_of_roof(const device_roof& roof, double tokens_per_second, std::uint32_t batch,
+                     std::uint64_t weight_bytes) {
+  return tokens_per_second / batch * static_cast<double>(weight_bytes) / roof.read_bytes_per_second();
 }
 
 boost::json::object to_json(const decode_options& options, const decode_figures& figures,
@@ -103,14 +109,12 @@ boost::json::object to_json(const decode_options& options, const decode_figures&
                           {"weight_bytes_per_token", weight_bytes}};
   if (roof != nullptr) {
     out["read_gb_per_second"] = roof->read_bytes_per_second() / 1e9;
-    // Weights are read once a round, whatever the batch.
-    out["share_of_roof"] =
-        s.median / options.batch * static_cast<double>(weight_bytes) / roof->read_bytes_per_second();
+    out["share_of_roof"] = share_of_roof(*roof, s.median, options.batch, weight_bytes);
   }
-  if (!figures.idle.least.empty()) {
-    out["device_idle_share"] = {{"from", summarise(figures.idle.least).median},
-                                {"to", summarise(figures.idle.most).median}};
-    out["device_ms_per_step"] = summarise(figures.idle.step_seconds).median * 1e3;
+  if (const device_times& device = figures.device; !device.step_seconds.empty()) {
+    out["device_idle_share"] =
+        to_json(idle_share{summarise(device.least_idle).median, summarise(device.most_idle).median});
+    out["device_ms_per_step"] = summarise(device.step_seconds).median * 1e3;
   }
   return out;
 }
@@ -129,9 +133,7 @@ int decode(const decode_options& options) {
     requests.push_back(made_up(info.vocab_size, options.prompt_tokens, options.tokens, options.seed + b));
   std::unique_ptr<device_roof> roof;
   if (options.roof) {
-    auto made =
-        roof_of(choice.device,
-                choice.threads != 0 ? choice.threads : std::max(std::thread::hardware_concurrency(), 1U));
+    auto made = roof_of(choice.device, choice.num_threads());
     if (!made) return fail(made.error());
     roof = *std::move(made);
   }
@@ -152,8 +154,7 @@ int decode(const decode_options& options) {
               options.batch, options.batch == 1 ? "" : "s", s.count, s.least, s.most);
   if (roof)
     std::printf("the device reads %.1f GB/s: %.0f %% of that\n", roof->read_bytes_per_second() / 1e9,
-                100 * s.median / options.batch * static_cast<double>(info.bytes_per_token) /
-                    roof->read_bytes_per_second());
+                100 * share_of_roof(*roof, s.median, options.batch, info.bytes_per_token));
   return exit_success;
 }
 
@@ -166,7 +167,8 @@ int prefill(const prefill_options& options) {
   std::vector<double> rates;
   for (std::uint32_t repeat = 0; repeat <= options.repeats; ++repeat) {
     // Another prompt each time: a known one would come from the prefix cache.
-    const auto g = generate(**runtime, made_up(vocab_size, options.prompt_tokens, 1, options.seed + repeat), nullptr);
+    const auto g =
+        generate(**runtime, made_up(vocab_size, options.prompt_tokens, 1, options.seed + repeat), nullptr);
     if (g.last.failure || !g.last.timings) return fail(failure_of(g));
     if (repeat == 0) continue;
     rates.push_back(options.prompt_tokens / seconds(g.last.timings->prefill));
@@ -175,11 +177,14 @@ int prefill(const prefill_options& options) {
   const summary s = summarise(rates);
   if (options.json)
     print_json("prefill", options.command_line, options.seed,
-               {{"model", choice.model}, {"threads", choice.threads}, {"prompt_tokens", options.prompt_tokens},
-                {"tokens_per_second", s.median}, {"spread", to_json(s)}});
+               {{"model", choice.model},
+                {"threads", choice.threads},
+                {"prompt_tokens", options.prompt_tokens},
+                {"tokens_per_second", s.median},
+                {"spread", to_json(s)}});
   else
-    std::printf("prefill: %.1f tokens/s of %u (median of %zu; %.1f to %.1f)\n", s.median, options.prompt_tokens, s.count,
-                s.least, s.most);
+    std::printf("prefill: %.1f tokens/s of %u (median of %zu; %.1f to %.1f)\n", s.median,
+                options.prompt_tokens, s.count, s.least, s.most);
   return exit_success;
 }
 

@@ -48,8 +48,8 @@ double middle(const std::vector<double>& sorted) {
   return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
-/// How many of `count` sorted values may be cut off at each end so that the median still lies between those left with
-/// probability 0.95: the number of values below it is binomial.
+/// How many of `count` sorted values may be cut off at each end so that the median still lies between those
+/// left with probability 0.95: the number of values below it is binomial.
 std::size_t outside_interval(std::size_t count) {
   double probability = std::pow(0.5, static_cast<double>(count)); // of exactly `cut` values below the median
   double tail = probability;
@@ -82,9 +82,15 @@ double percentile(std::vector<double> values, double share) {
   return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
 }
 
+idle_share idle_share_of(double busy_seconds, double launching_seconds, double wall_seconds) {
+  return {1 - busy_seconds / wall_seconds, 1 - (busy_seconds - launching_seconds) / wall_seconds};
+}
+
+json::object to_json(const idle_share& share) { return {{"from", share.least}, {"to", share.most}}; }
+
 json::object to_json(const summary& s) {
-  return {{"median", s.median}, {"min", s.least}, {"max", s.most}, {"mad", s.deviation}, {"runs", s.count},
-          {"interval95", {s.interval_from, s.interval_to}}};
+  return {{"median", s.median}, {"min", s.least},  {"max", s.most},
+          {"mad", s.deviation}, {"runs", s.count}, {"interval95", {s.interval_from, s.interval_to}}};
 }
 
 json::object provenance(const std::string& command_line, std::uint64_t seed) {
@@ -92,8 +98,8 @@ json::object provenance(const std::string& command_line, std::uint64_t seed) {
                        {"cores", std::thread::hardware_concurrency()},
                        {"kernel_level", cpu::to_string(cpu::best_kernel_level())},
                        {"load_average", load_average()}};
-  return {{"command", command_line}, {"seed", seed},       {"version", build_version()},
-          {"commit", build_commit()}, {"time", now()},     {"machine", std::move(machine)}};
+  return {{"command", command_line},  {"seed", seed},  {"version", build_version()},
+          {"commit", build_commit()}, {"time", now()}, {"machine", std::move(machine)}};
 }
 
 table::table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
@@ -106,7 +112,8 @@ void table::print() const {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i)
-      std::printf("%s%*s", i == 0 ? "" : "  ", (i == 0 ? -1 : 1) * static_cast<int>(widths[i]), row[i].c_str());
+      std::printf("%s%*s", i == 0 ? "" : "  ", (i == 0 ? -1 : 1) * static_cast<int>(widths[i]),
+                  row[i].c_str());
     std::printf("\n");
   }
 }
@@ -117,7 +124,8 @@ std::string fixed(double value, int decimals) {
   return text;
 }
 
-void print_json(const std::string& bench, const std::string& command_line, std::uint64_t seed, json::object results) {
+void print_json(const std::string& bench, const std::string& command_line, std::uint64_t seed,
+                json::object results) {
   json::object out{{"bench", bench}};
   for (auto& [key, value] : results) out[key] = std::move(value);
   out["provenance"] = provenance(command_line, seed);

@@ -20,9 +20,9 @@ struct prediction {
   double draft_cost = 0;  ///< of one draft token, in passes over one row: the paper's c
   double verify_cost = 1; ///< of a round's pass and decisions, in those of plain decoding
   double speed_up = 1;
-  double oracle = 1; ///< speed-up if it were known how far each draft is right
-  double operations = 1; ///< factor by which the target's rows grow
-  std::optional<double> overlap_gain; ///< of rounds that overlap over the same drafter's that do not
+  double oracle = 1;                           ///< speed-up if it were known how far each draft is right
+  double operations = 1;                       ///< factor by which the target's rows grow
+  std::optional<double> overlap_gain;          ///< of rounds that overlap over the same drafter's that do not
   std::optional<double> measured_overlap_gain; ///< the same by the rounds' periods
 };
 
@@ -34,8 +34,8 @@ double tokens_of(double alpha, double length) {
   return low + (length - below) * (high - low);
 }
 
-/// V(T) as all arms have seen it: seconds of a round's pass and decisions over so many rows, on straight lines between the
-/// sizes that were seen.
+/// V(T) as all arms have seen it: seconds of a round's pass and decisions over so many rows, on straight
+/// lines between the sizes that were seen.
 class pass_curve {
  public:
   explicit pass_curve(std::span<const arm_figures> figures) {
@@ -48,7 +48,8 @@ class pass_curve {
     }
     for (std::size_t r = 0; r < all.size(); ++r)
       if (all[r].num_passes > 0)
-        points_.push_back({static_cast<double>(r + 1), all[r].seconds / static_cast<double>(all[r].num_passes)});
+        points_.push_back(
+            {static_cast<double>(r + 1), all[r].seconds / static_cast<double>(all[r].num_passes)});
   }
   bool empty() const { return points_.empty(); }
   double largest() const { return points_.back().rows; }
@@ -74,7 +75,8 @@ double oracle_of(const arm_figures& with, const pass_curve& curve, double draft_
   auto histogram = with.acceptance_histogram;
   if (histogram.empty() || curve.empty() || with.spent.num_decoding_rounds == 0) return 1;
   histogram.front() += parts - std::min(parts, with.num_rounds); // those without a draft
-  const double together = std::max(1.0, static_cast<double>(parts) / static_cast<double>(with.spent.num_decoding_rounds));
+  const double together =
+      std::max(1.0, static_cast<double>(parts) / static_cast<double>(with.spent.num_decoding_rounds));
   std::vector<double> costs;
   for (std::size_t length = 0; length < histogram.size(); ++length) {
     const double rows = together * static_cast<double>(1 + length);
@@ -84,8 +86,8 @@ double oracle_of(const arm_figures& with, const pass_curve& curve, double draft_
   return speculation::oracle_speed_up(histogram, draft_cost, costs);
 }
 
-/// Of the whole time, where `speed_up` is that of rounds without prompt rows: the others are taken to last as long as in
-/// plain decoding.
+/// Of the whole time, where `speed_up` is that of rounds without prompt rows: the others are taken to last as
+/// long as in plain decoding.
 double with_prompts(const arm_figures& plain, double speed_up) {
   if (!plain.rates_count_prompts) return speed_up;
   const auto& spent = plain.spent;
@@ -100,7 +102,8 @@ prediction predict(const arm_figures& plain, const arm_figures& with, const pass
   const double step = (plain.spent.pass_seconds + plain.spent.decide_seconds) /
                       static_cast<double>(plain.spent.num_decoding_rounds);
   const double length = static_cast<double>(with.num_draft_tokens) / static_cast<double>(with.num_rounds);
-  // A request's part of a round commits the accepted draft tokens and one more. Rounds of all arms have as many parts.
+  // A request's part of a round commits the accepted draft tokens and one more. Rounds of all arms have as
+  // many parts.
   const auto parts = static_cast<double>(with.num_tokens - with.num_accepted_tokens);
   const double drafted = std::min(1.0, static_cast<double>(with.num_rounds) / parts);
   const double tokens = drafted * tokens_of(with.alpha(), length) + 1 - drafted;
@@ -151,7 +154,8 @@ std::optional<double> predicted_groups_gain(const arm_figures& off, const arm_fi
 }
 
 /// The arm that differs from arm `a` in that it does not overlap, if there is one and `a` does.
-const arm_figures* without_overlap(std::size_t a, std::span<const arm> arms, std::span<const arm_figures> figures) {
+const arm_figures* without_overlap(std::size_t a, std::span<const arm> arms,
+                                   std::span<const arm_figures> figures) {
   if (!arms[a].overlap || *arms[a].overlap == overlap_wish::off) return nullptr;
   for (std::size_t b = 0; b < arms.size(); ++b)
     if (arms[b].overlap == overlap_wish::off && arms[b].drafter == arms[a].drafter &&
@@ -227,15 +231,14 @@ json::object to_json(std::size_t a, std::span<const arm> arms, std::span<const a
     out["round_seconds"] = f.period();
     out["drafted_rounds"] = drafted_rounds_of(f);
   }
-  if (const bool in_turn = f.spent.overlap_seconds == 0; in_turn && f.spent.num_device_steps > 0) {
-    const double busy = f.spent.device_busy_seconds, launching = f.spent.device_launching_seconds;
-    out["device_idle_share"] = {{"from", 1 - busy / f.wall_seconds},
-                                {"to", 1 - (busy - launching) / f.wall_seconds}};
-  }
+  if (const bool in_turn = f.spent.overlap_seconds == 0; in_turn && f.spent.num_device_steps > 0)
+    out["device_idle_share"] = bench::to_json(
+        idle_share_of(f.spent.device_busy_seconds, f.spent.device_launching_seconds, f.wall_seconds));
   if (!f.rates.empty()) {
     out["tokens_per_second"] = bench::to_json(summarise(f.rates));
     out["speed_up"] = bench::to_json(summarise(f.speed_ups));
-    out["rates"] = json::array(f.rates.begin(), f.rates.end()); // one a group of prompts, for bench/held_out.py
+    out["rates"] =
+        json::array(f.rates.begin(), f.rates.end()); // one a group of prompts, for bench/held_out.py
   }
   return out;
 }
@@ -250,13 +253,26 @@ void add_rows(table& t, const std::string& workload, std::span<const arm> arms,
     const summary speed_up = summarise(f.speed_ups);
     const shares time = shares_of(f);
     const auto gain = [](const std::optional<double>& of) { return of ? fixed(*of, 2) : ""; };
-    t.add({workload, arms[a].name(), fixed(f.acceptance_rate(), 2), fixed(f.alpha(), 2),
-           fixed(f.acceptance_length(), 2), fixed(expected.draft_cost, 3), fixed(expected.verify_cost, 2),
-           fixed(expected.speed_up, 2), fixed(speed_up.median, 2),
-           fixed(speed_up.interval_from, 2) + "-" + fixed(speed_up.interval_to, 2), fixed(expected.oracle, 2),
-           fixed(expected.operations, 2), percent(time.draft), percent(time.verify), percent(time.sample),
-           percent(time.rest), f.ready_share() > 0 ? percent(f.ready_share()) : "",
-           gain(expected.overlap_gain), gain(expected.measured_overlap_gain), std::to_string(f.num_different)});
+    t.add({workload,
+           arms[a].name(),
+           fixed(f.acceptance_rate(), 2),
+           fixed(f.alpha(), 2),
+           fixed(f.acceptance_length(), 2),
+           fixed(expected.draft_cost, 3),
+           fixed(expected.verify_cost, 2),
+           fixed(expected.speed_up, 2),
+           fixed(speed_up.median, 2),
+           fixed(speed_up.interval_from, 2) + "-" + fixed(speed_up.interval_to, 2),
+           fixed(expected.oracle, 2),
+           fixed(expected.operations, 2),
+           percent(time.draft),
+           percent(time.verify),
+           percent(time.sample),
+           percent(time.rest),
+           f.ready_share() > 0 ? percent(f.ready_share()) : "",
+           gain(expected.overlap_gain),
+           gain(expected.measured_overlap_gain),
+           std::to_string(f.num_different)});
   }
 }
 
@@ -301,8 +317,7 @@ int spec(const spec_options& options) {
       const std::string name = std::filesystem::path(path).stem().string();
       add_rows(t, concurrency == 1 ? name : name + " x" + std::to_string(concurrency), arms, *figures);
       json::array rows;
-      for (std::size_t a = 0; a < arms.size(); ++a)
-        rows.push_back(to_json(a, arms, *figures));
+      for (std::size_t a = 0; a < arms.size(); ++a) rows.push_back(to_json(a, arms, *figures));
       workloads.push_back(json::object{{"workload", name},
                                        {"prompts", prompts->size()},
                                        {"concurrency", concurrency},

@@ -3,9 +3,11 @@
 #include "runtime/base/kv_type.hpp"
 #include "runtime/base/request.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace paceline::apps {
@@ -16,20 +18,24 @@ struct model_choice {
   std::uint32_t threads = 0;        ///< 0: all cores
   std::uint32_t context_length = 0; ///< 0: the model's own, at most 8192
   kv_type kv_dtype = kv_type::f16;
-  std::string device = "auto";      ///< auto, cpu or cuda:N
-  std::string drafter = "auto";     ///< auto, none, or a kind of drafter
+  std::string device = "auto";                    ///< auto, cpu or cuda:N
+  std::string drafter = "auto";                   ///< auto, none, or a kind of drafter
   std::vector<std::string> further_drafters = {}; ///< that requests name (bench)
-  std::string draft_model;          ///< path of a drafter's model; implies `model`
+  std::string draft_model;                        ///< path of a drafter's model; implies `model`
   std::string draft_device = "auto"; ///< of the drafter's model: auto (the target's), cpu or cuda:N
   std::optional<std::uint32_t> draft_length = {}; ///< none: the drafter decides
-  std::uint32_t partitions = 1;     ///< of the cores; of two, drafting models run on the second
-  std::uint32_t max_running = 1;    ///< requests at the same time
+  std::uint32_t partitions = 1;                   ///< of the cores; of two, drafting models run on the second
+  std::uint32_t max_running = 1;                  ///< requests at the same time
+
+  std::uint32_t num_threads() const noexcept {
+    return threads != 0 ? threads : std::max(std::thread::hardware_concurrency(), 1U);
+  }
 };
 
 struct run_options {
   model_choice choice;
   std::string prompt;
-  bool chat = false;                ///< the prompt is a user's message: apply the chat template
+  bool chat = false; ///< the prompt is a user's message: apply the chat template
   std::uint32_t max_tokens = 128;
   float temperature = 0;
   std::int32_t top_k = 0;
@@ -37,16 +43,16 @@ struct run_options {
   float min_p = 0;
   std::uint64_t seed = 0;
   verification_rule rule = verification_rule::coupled;
-  std::optional<float> lenience;    ///< of rule lenient
-  std::optional<float> epsilon;     ///< of rule typical
-  std::optional<float> delta;       ///< of rule typical
-  std::uint32_t beam_width = 0;     ///< 0: no beam search
-  std::uint32_t num_best = 1;       ///< of its hypotheses, shown
+  std::optional<float> lenience; ///< of rule lenient
+  std::optional<float> epsilon;  ///< of rule typical
+  std::optional<float> delta;    ///< of rule typical
+  std::uint32_t beam_width = 0;  ///< 0: no beam search
+  std::uint32_t num_best = 1;    ///< of its hypotheses, shown
   float length_penalty = 1;
   std::vector<std::string> stop;
   bool ignore_eos = false;
   bool json = false;
-  bool trace = false;               ///< show every round
+  bool trace = false; ///< show every round
 };
 
 struct serve_options {
@@ -55,7 +61,7 @@ struct serve_options {
   std::optional<std::string> host;
   std::optional<std::uint16_t> port;
   std::optional<std::string> threads;
-  std::vector<std::string> set;     ///< "server.port=8080"
+  std::vector<std::string> set; ///< "server.port=8080"
   bool print_config = false;
 };
 
