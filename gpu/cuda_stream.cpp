@@ -245,8 +245,8 @@ class cuda_stream final : public device::stream {
     } catch (const cuda_failure& e) {
       note(work.failure, e.error(), name_);
     }
-    if (work.is_done || work.end) memory_.give_back(std::move(work.slabs));
-    work.slabs.clear(); // without an event the end is unknown: these are freed, which waits for it
+    if (work.end) memory_.give_back(std::move(work.slabs));
+    work.slabs.clear(); // without an event: what a failure left is freed, which waits for the end
     work.done->forget_end();
     work.end = nullptr;
     for (const auto& fence : work.after) { // the device has passed them, other threads may not have heard

@@ -79,6 +79,31 @@ TEST(cuda_stream, a_program_begins_when_the_fences_it_names_have_passed) {
   EXPECT_TRUE(was_passed);
 }
 
+TEST(cuda_stream, fences_pass_in_the_order_of_programs_whoever_finds_them_done) {
+  emulation::emulated_runtime runtime;
+  rows_on_gpu data(runtime);
+  auto stream = data.gpu->make_stream("s", 0);
+  auto gate = std::make_shared<device::fence::state>();
+  std::promise<void> told, go_on;
+  const auto first = stream->submit("pick", {device::fence(gate)},
+                                    [&](device::ops& ops) { data.pick(ops, data.slot(0), 3); });
+  first.when_passed([&] { told.set_value(), go_on.get_future().wait(); });
+  std::vector<float> got(width);
+  const auto second =
+      stream->submit("fetch", {}, [&](device::ops& ops) { data.fetch(ops, got, data.slot(0)); });
+  std::promise<void> begun;
+  const auto third = stream->submit("next", {}, [&](device::ops&) { begun.set_value(); });
+  gate->pass();
+  told.get_future().wait();
+  begun.get_future().wait(); // the second is done, and the first still being told
+  EXPECT_FALSE(second.passed());
+  EXPECT_EQ(stream->completed(), 1U);
+  go_on.set_value();
+  third.wait();
+  EXPECT_TRUE(second.passed());
+  EXPECT_EQ(got, row_of(3));
+}
+
 // The producer picks a row and goes on with other work; the consumer, after a program of its own, fetches
 // what was picked. Its first command is the wait for the producer's end.
 constexpr std::size_t picked_by = pick_commands + end_commands, of_producer = 2 * picked_by;

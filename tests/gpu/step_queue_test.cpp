@@ -69,6 +69,27 @@ class sums_on_gpu {
   memory numbers_, sums_, sent_, fetched_;
 };
 
+TEST(step_queue, knows_whether_the_host_has_waited_for_all_of_a_program) {
+  emulation::emulated_runtime runtime;
+  sums_on_gpu data(runtime);
+  EXPECT_FALSE(data.steps.is_done()) << "what the queue has been told otherwise may be under way";
+  for (int i = 0; i < 3; ++i) { // as it comes, as a graph, and again
+    data.steps.begin_program();
+    EXPECT_FALSE(data.steps.is_done()) << "nothing has been waited for";
+    data.note(1);
+    data.steps.finish();
+    EXPECT_TRUE(data.steps.is_done());
+    data.add(2);
+    EXPECT_FALSE(data.steps.is_done()) << "it went on";
+    data.note(1);
+    data.steps.finish();
+    EXPECT_TRUE(data.steps.is_done());
+  }
+  data.steps.go_on_directly();
+  data.note(1);
+  EXPECT_FALSE(data.steps.is_done());
+}
+
 TEST(step_queue, a_step_that_comes_again_is_launched_as_one_graph) {
   emulation::emulated_runtime runtime;
   sums_on_gpu data(runtime);
