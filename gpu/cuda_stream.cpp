@@ -31,9 +31,8 @@ struct issued_work {
   std::shared_ptr<cuda_fence> done;
   std::string label;
   std::vector<device::fence> after;
-  std::optional<error> failure;                            ///< of the program itself
-  bool is_done = false;                                    ///< the device has done all of it
-  std::shared_ptr<event> end;                              ///< else; none where it could not be recorded
+  std::optional<error> failure; ///< of the program itself
+  std::shared_ptr<event> end;   ///< none: the device has done all of it, or it could not be recorded
   std::vector<std::unique_ptr<mirrored_pool::slab>> slabs; ///< that its copies use
 };
 
@@ -66,14 +65,13 @@ class work_queue : public std::enable_shared_from_this<work_queue> {
     if (waiting_.empty()) return nullptr;
     auto item = std::move(waiting_.front());
     waiting_.pop_front();
-    ++num_taken_;
     return item;
   }
 
   /// Whether all programs have been told but the one that has been taken last.
   bool all_others_told() const {
     std::lock_guard lock(mutex_);
-    return num_told_ + 1 == num_taken_;
+    return num_told_ + 1 + waiting_.size() == num_submitted_;
   }
 
   void push_issued(issued_work work) {
@@ -125,7 +123,6 @@ class work_queue : public std::enable_shared_from_this<work_queue> {
   std::deque<std::shared_ptr<submission>> waiting_; ///< oldest first
   std::deque<issued_work> issued_;                  ///< oldest first
   std::uint64_t num_submitted_ = 0;
-  std::uint64_t num_taken_ = 0; ///< to be issued
   std::uint64_t num_told_ = 0;
   std::atomic<std::uint64_t> num_completed_{0};
   bool ending_ = false;
@@ -189,7 +186,6 @@ class cuda_stream final : public device::stream {
         return error(*failure).within("not run, for what it waited for failed: " + item.label);
     ops_.begin_program();
     try {
-      on_.require(on_.api.use(on_.index), "cudaSetDevice"); // the program before may have used another one
       for (const auto& fence : item.after)
         if (const auto own = cuda_fence::of(fence, on_)) own->hold(commands_);
       item.work(ops_);
@@ -205,18 +201,18 @@ class cuda_stream final : public device::stream {
   }
 
   void issue() {
-    on_.api.use(on_.index); // if that fails, so does everything else
     while (auto item = queue_->take_ready()) {
+      on_.api.use(on_.index); // the program before may have left another; if it fails, so does all else
       issued_work work;
       work.failure = run(*item);
       work.slabs = ops_.forget_sent();
       work.done = std::move(item->done);
       work.label = item->label;
       work.after = std::move(item->after);
-      work.is_done = ops_.is_done();
+      const bool is_done = ops_.is_done();
       item->work = nullptr; // what the program holds is released before anyone hears of its end
       try {
-        if (!work.is_done) {
+        if (!is_done) {
           work.end = std::make_shared<event>(on_);
           work.end->record(commands_);
         }
@@ -226,7 +222,7 @@ class cuda_stream final : public device::stream {
       }
       item = nullptr;
       if (!work.failure) work.done->issue(work.end);
-      if (work.is_done && queue_->all_others_told())
+      if (is_done && queue_->all_others_told())
         complete(work); // nobody need be woken for it
       else
         queue_->push_issued(std::move(work));

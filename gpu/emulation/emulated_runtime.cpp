@@ -1,3 +1,4 @@
+// One interface, call by call in its order, and little else in each: longer than other files for that.
 #include "gpu/emulation/emulated_runtime.hpp"
 
 #include "gpu/emulation/blas_model.hpp"

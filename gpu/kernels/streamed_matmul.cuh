@@ -2,6 +2,7 @@
 
 #include "gpu/kernels/activation.cuh"
 #include "gpu/kernels/streamed_format.cuh"
+#include "gpu/kernels/strip_stream.cuh"
 
 // Products that read each weight once for up to 64 rows of x (gpu/kernels/sixteen_bit.hpp defines them). A
 // warp streams two strips of 16 rows of the matrix through its part of shared memory, several tiles ahead,
@@ -12,50 +13,6 @@
 // are asked for before the kernel ahead has ended.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
-
-/// A tile of a strip, and its slot: tiles go round the slots in order.
-struct tile_place {
-  std::uint32_t tile;
-  std::uint32_t slot;
-};
-
-/// A strip of weights on its way through the warp's shared memory: slots for headers, then slots for tiles.
-template <tensor_type Type>
-struct strip_stream {
-  static constexpr streamed_layout layout = streamed_layout_of(Type);
-  static constexpr std::uint32_t header_slots = layout.header_slots();
-  const std::byte* strip;
-  std::byte* slots;
-
-  /// Of the span that the tile is of.
-  PACELINE_DEVICE std::byte* header(tile_place at) const {
-    const std::uint32_t slot =
-        layout.tiles_of_span == 1 ? at.slot : at.tile / layout.tiles_of_span % header_slots;
-    return slots + slot * layout.header_bytes;
-  }
-  PACELINE_DEVICE std::byte* codes(tile_place at) const {
-    return slots + header_slots * layout.header_bytes + at.slot * layout.tile_bytes();
-  }
-  /// Begins to copy the tile, and with the first of a span the span's header.
-  PACELINE_DEVICE void fetch(tile_place at) const {
-    const std::uint32_t in_span = at.tile % layout.tiles_of_span;
-    const std::byte* const span = strip + at.tile / layout.tiles_of_span * layout.span_bytes();
-    copy<layout.tile_bytes()>(codes(at), span + layout.header_bytes + in_span * layout.tile_bytes());
-    if constexpr (layout.header_bytes != 0)
-      if (in_span == 0) copy<layout.header_bytes>(header(at), span);
-  }
-
- private:
-  /// A warp's work, 16 bytes a lane at a time.
-  template <std::uint32_t NumBytes>
-  PACELINE_DEVICE static void copy(std::byte* to, const std::byte* from) {
-    constexpr std::uint32_t at_a_time = warp_size * 16;
-    const std::uint32_t own = lane_index() * 16;
-    PACELINE_UNROLL
-    for (std::uint32_t at = 0; at < NumBytes; at += at_a_time)
-      if (at + at_a_time <= NumBytes || own < NumBytes - at) begin_copy(to + at + own, from + at + own);
-  }
-};
 
 /// One unit of x, all its rows, as a lane has it.
 template <std::uint32_t NumTiles>
@@ -277,19 +234,26 @@ PACELINE_DEVICE void store_sum(const streamed_params& p, std::uint32_t split, st
   *y = p.add ? *y + sum : sum;
 }
 
-template <std::uint32_t NumTiles>
-PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t split, std::uint32_t strip,
-                                const float (&multipliers)[2], const strip_sums<NumTiles>& acc) {
+/// Calls `store` with the place of each sum of the lane that is asked for, its row of x and its output.
+template <std::uint32_t NumTiles, class Store>
+PACELINE_DEVICE void for_each_sum(const streamed_params& p, std::uint32_t strip, const Store& store) {
   PACELINE_UNROLL
   for (std::uint32_t j = 0; j < NumTiles; ++j) {
     PACELINE_UNROLL
     for (std::uint32_t i = 0; i < 4; ++i) {
       const std::uint32_t n = strip * strip_rows + lane_index() / 4 + i / 2 * 8;
       const std::uint32_t row = j * token_tile + lane_index() % 4 * 2 + i % 2;
-      if (n >= p.weights.num_rows || row >= p.num_rows) continue;
-      store_sum(p, split, row, n, (acc[j][i] * (1.0F / multipliers[i / 2])) * p.x.scales[row]);
+      if (n < p.weights.num_rows && row < p.num_rows) store(j, i, row, n);
     }
   }
+}
+
+template <std::uint32_t NumTiles>
+PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t split, std::uint32_t strip,
+                                const float (&multipliers)[2], const strip_sums<NumTiles>& acc) {
+  for_each_sum<NumTiles>(p, strip, [&](std::uint32_t j, std::uint32_t i, std::uint32_t row, std::uint32_t n) {
+    store_sum(p, split, row, n, (acc[j][i] * (1.0F / multipliers[i / 2])) * p.x.scales[row]);
+  });
 }
 
 /// Of the gate's and the other matrix' products with the same rows.
@@ -308,18 +272,11 @@ template <std::uint32_t NumTiles>
 PACELINE_DEVICE void store_gated_sums(const streamed_params& p, std::uint32_t split, std::uint32_t strip,
                                       const float (&multipliers)[2][2],
                                       const strip_sums<NumTiles> (&acc)[2]) {
-  PACELINE_UNROLL
-  for (std::uint32_t j = 0; j < NumTiles; ++j) {
-    PACELINE_UNROLL
-    for (std::uint32_t i = 0; i < 4; ++i) {
-      const std::uint32_t n = strip * strip_rows + lane_index() / 4 + i / 2 * 8;
-      const std::uint32_t row = j * token_tile + lane_index() % 4 * 2 + i % 2;
-      if (n >= p.weights.num_rows || row >= p.num_rows) continue;
-      const float scale = p.x.scales[row];
-      store_gated(p, split, row, n, (acc[0][j][i] * (1.0F / multipliers[0][i / 2])) * scale,
-                  (acc[1][j][i] * (1.0F / multipliers[1][i / 2])) * scale);
-    }
-  }
+  for_each_sum<NumTiles>(p, strip, [&](std::uint32_t j, std::uint32_t i, std::uint32_t row, std::uint32_t n) {
+    const float scale = p.x.scales[row];
+    store_gated(p, split, row, n, (acc[0][j][i] * (1.0F / multipliers[0][i / 2])) * scale,
+                (acc[1][j][i] * (1.0F / multipliers[1][i / 2])) * scale);
+  });
 }
 
 /// `wait_for_rows` is called by every thread of the block once the first weights are under way, and returns
