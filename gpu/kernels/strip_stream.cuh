@@ -7,6 +7,8 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
+using device::tensor_type;
+
 /// A tile of a strip, and its slot: tiles go round the slots in order.
 struct tile_place {
   std::uint32_t tile;
