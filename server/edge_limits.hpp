@@ -12,7 +12,9 @@ struct edge_limits {
   std::uint32_t max_headers = 100;
   std::uint32_t max_choices = 128;         ///< largest n
   std::uint32_t max_sequences = 256;       ///< n times the prompts of one request
-  std::uint32_t initial_credit = 64;       ///< tokens a stream may run ahead of its client
+  /// Tokens a stream may run ahead of its client. Holds three rounds of the longest draft (64 tokens and one
+  /// more): two in flight, and one that is on its way to the client. With less, drafts get shorter.
+  std::uint32_t initial_credit = 256;
   std::uint32_t max_stored_responses = 64; ///< of one WebSocket connection, for previous_response_id
   std::uint64_t max_stored_bytes = 4U << 20U;
   std::uint64_t max_replay_bytes = 4U << 20U;                           ///< of one resumable response

@@ -53,12 +53,4 @@ std::uint32_t scheduler_state::num_beam_nodes(const record& r, appetite a) const
       std::min<std::uint64_t>(each * r.beam_width, beam_search::max_draft_nodes));
 }
 
-std::uint32_t scheduler_state::beam_growth_in_flight(request_id request) const {
-  std::uint32_t growth = 0;
-  for (const auto& [round, f] : flights_)
-    for (const auto& part : f.parts)
-      if (part.request == request) growth += part.growth;
-  return growth;
-}
-
 } // namespace paceline::scheduling

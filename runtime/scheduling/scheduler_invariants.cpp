@@ -5,10 +5,11 @@
 namespace paceline::scheduling {
 
 std::string scheduler_state::check_invariants() const {
-  std::map<request_id, std::uint32_t> items;
+  std::map<request_id, std::uint32_t> items, growth;
   for (const auto& [round, f] : flights_)
     for (const auto& part : f.parts) {
       ++items[part.request];
+      growth[part.request] += part.growth;
       const auto it = requests_.find(part.request);
       if (it != requests_.end() && it->second.group != f.group)
         return "request " + to_string(part.request) + " is in a round of another group";
@@ -24,7 +25,10 @@ std::string scheduler_state::check_invariants() const {
              std::to_string(items[id]);
     if (wants_queue && !r.target_lease.blocks.empty())
       return "request " + to_string(id) + " waits with blocks";
-    if (r.upper_length < r.known_length) return "request " + to_string(id) + " knows more than it may";
+    const auto least = r.beam_width != 0 ? std::max(r.known_length, r.num_cells) : r.known_length;
+    if (!wants_queue && r.upper_length != least + growth[id])
+      return "request " + to_string(id) + " may reach " + std::to_string(r.upper_length) + ", its rounds " +
+             std::to_string(least + growth[id]);
   }
   if (queue_.size() + running_.size() != requests_.size()) return "lists and table differ";
   for (std::uint32_t g = 0; g < 2; ++g)

@@ -36,9 +36,8 @@ decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
       r->num_cached = event.num_cached;
       r->copies = event.copies;
       r->planned_kv = event.num_cached;
-      r->known_length = r->upper_length = r->target->length();   // no program of it is under way
-      r->upper_length = std::max(r->upper_length, r->num_cells); // its hypotheses are computed again
-      r->upper_slot = 0;
+      r->known_length = r->target->length(); // no program of it is under way
+      settle_length(*r);                     // the hypotheses of a beam search are computed again
       r->decoding = false;
       r->order = next_order_++;
       r->group = choose_group(*r);

@@ -23,6 +23,7 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
     auto* r = find(part.request);
     if (!r) continue;
     --r->num_in_flight;
+    settle_length(*r);
     const auto submission = [&](std::uint32_t pool) {
       return pool < result.submissions.size() ? result.submissions[pool] : 0;
     };
@@ -120,11 +121,17 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
   }
 }
 
-/// What the request may have reached once the rounds in flight are done.
+/// What the request may have reached once the rounds in flight are done: what is known, and what each of them
+/// may add. Drafts that were rejected count no longer.
 void scheduler_state::settle_length(record& r) {
-  if (r.num_in_flight == 0) r.upper_length = r.known_length, r.upper_slot = 0;
-  if (r.beam_width != 0)
-    r.upper_length = std::max(r.known_length, r.num_cells) + beam_growth_in_flight(r.target->id());
+  r.upper_length = r.beam_width != 0 ? std::max(r.known_length, r.num_cells) : r.known_length;
+  r.upper_slot = 0;
+  for (const auto& [round, f] : flights_) // in the order in which they run
+    for (const auto& part : f.parts) {
+      if (part.request != r.target->id()) continue;
+      r.upper_slot = std::max(r.upper_slot, r.upper_length + part.num_nodes);
+      r.upper_length += part.growth;
+    }
 }
 
 /// What a round took, from the report before it to its own, tells how well it was overlapped.

@@ -32,6 +32,7 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
                                     : decode_item(r, part, out);
     if (!item) continue;
     ++r.num_in_flight;
+    r.upper_slot = std::max(r.upper_slot, r.upper_length + part.num_nodes);
     r.upper_length += part.growth;
     plan.items.push_back(std::move(*item));
     flight.parts.push_back(std::move(part));
@@ -97,7 +98,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
     item.drafter_restart = std::exchange(r.drafter_lease.fresh, false);
   }
   part.growth = 1 + draft.length;
-  r.upper_slot = std::max(r.upper_slot, r.upper_length + item.max_nodes);
+  part.num_nodes = item.max_nodes;
   part.drafter_restart = item.drafter_restart;
   return item;
 }

@@ -177,8 +177,9 @@ class scheduler_state {
     std::uint32_t known_length = 0;      ///< committed, as far as reported
     std::uint32_t planned_kv = 0;        ///< context rows planned, while the prompt is not fully planned
     bool decoding = false;               ///< the whole prompt is planned: further items decode
-    std::uint32_t upper_length = 0;      ///< committed length once all rounds in flight are done, at most
-    std::uint32_t upper_slot = 0;        ///< slots that rounds in flight may write, at most
+    /// Committed length once all rounds in flight are done, at most: `known_length` and what each may add.
+    std::uint32_t upper_length = 0;
+    std::uint32_t upper_slot = 0; ///< slots that rounds in flight may write, at most
     std::uint32_t num_in_flight = 0;
     bool preempting = false;
     /// Of a beam search, else 0. Its `upper_length` counts cells: those that its hypotheses need, and what
@@ -206,7 +207,8 @@ class scheduler_state {
     struct part {
       request_id request;
       std::uint32_t num_context = 0;
-      std::uint32_t growth = 0;
+      std::uint32_t growth = 0;    ///< tokens it may commit at most; of a beam search, cells it may add
+      std::uint32_t num_nodes = 0; ///< of its draft, at most
       std::optional<std::uint32_t> restart;
       std::vector<device::kv_copy> copies;
       bool drafter_restart = false;
@@ -267,7 +269,6 @@ class scheduler_state {
   // scheduler_beams.cpp
   std::optional<plan_item> beam_item(record& r, flight::part& part, decisions& out);
   std::uint32_t num_beam_nodes(const record& r, appetite a) const;
-  std::uint32_t beam_growth_in_flight(request_id request) const;
 
   // scheduler_results.cpp
   void settle_length(record& r);

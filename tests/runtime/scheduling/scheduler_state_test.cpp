@@ -1,64 +1,11 @@
-#include "runtime/scheduling/scheduler_state.hpp"
+#include "tests/runtime/scheduling/decided.hpp"
 
 #include <gtest/gtest.h>
-
-#include <optional>
-#include <variant>
 
 namespace paceline::scheduling {
 namespace {
 
-constexpr time_point start{std::chrono::hours(1)};
-constexpr request_id first_request{1};
-
-std::shared_ptr<sequence> make_sequence(request_id id, std::uint32_t prompt_length,
-                                        std::uint32_t max_tokens) {
-  generation_request request;
-  for (std::uint32_t i = 0; i < prompt_length; ++i) request.prompt.emplace_back(static_cast<std::int32_t>(i));
-  request.stop.max_tokens = max_tokens;
-  return std::make_shared<sequence>(id, std::move(request), 64, nullptr, start);
-}
-
-/// A drafter with a pool of its own is number 1.
-scheduler_options small_options() {
-  scheduler_options options;
-  options.block_size = 4;
-  options.context_length = 64;
-  options.num_blocks = 16;
-  options.drafters = {{"none", 0, 0, false}, {"model", 3, 1, true}};
-  return options;
-}
-
-/// The last command of one kind.
-template <class Command>
-std::optional<Command> last(const decisions& d) {
-  for (auto c = d.pool.rbegin(); c != d.pool.rend(); ++c)
-    if (const auto* found = std::get_if<Command>(&*c)) return *found;
-  return std::nullopt;
-}
-
-lease_event grant(request_id request, std::uint32_t pool, std::uint64_t ticket, std::uint32_t num_blocks) {
-  lease_event answer{request, pool, ticket, true, {}, 0, {}};
-  for (std::uint32_t i = 0; i < num_blocks; ++i) answer.blocks.emplace_back(i);
-  return answer;
-}
-
-/// What the device did with a round that computed a prompt and committed one token.
-round_result done(const round_plan& plan, std::uint32_t num_rows, std::uint32_t length) {
-  round_result result;
-  result.round = plan.round;
-  result.group = plan.group;
-  result.started = true;
-  item_result item;
-  item.request = plan.items.at(0).target->id();
-  item.num_rows = num_rows;
-  item.length = length;
-  item.kv_length = length - 1;
-  item.committed = {token_id{7}};
-  result.items = {item};
-  result.submissions = {plan.round.value, 0};
-  return result;
-}
+using namespace test_support;
 
 TEST(scheduler_state_test, a_lost_round_is_planned_again_with_its_copies) {
   scheduler_state state(small_options());

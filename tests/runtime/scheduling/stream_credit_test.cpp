@@ -1,0 +1,98 @@
+#include "tests/runtime/scheduling/decided.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+namespace paceline::scheduling {
+namespace {
+
+using namespace test_support;
+
+constexpr std::uint32_t draft_length = 4;
+constexpr std::uint32_t prompt_length = 8;
+
+/// One request with an in-line drafter whose drafts are all rejected: every round commits one token. Two
+/// rounds are in flight all the time.
+class rejected_drafts : public testing::Test {
+ protected:
+  static scheduler_options options() {
+    auto o = small_options();
+    o.context_length = 256;
+    o.num_blocks = 64;
+    o.drafters = {{"none", 0, 0, false}, {"ngram", draft_length, 0, false}};
+    return o;
+  }
+
+  void begin(std::uint64_t credit) {
+    const auto asked = last<acquire_command>(
+        state_.submit(make_sequence(first_request, prompt_length, 48), 1, credit, start));
+    ASSERT_TRUE(asked);
+    take(state_.on_lease(grant(first_request, 0, asked->ticket, blocks_for(asked->num_positions)), start));
+    report();
+  }
+  /// The oldest round in flight comes back.
+  void report() {
+    ASSERT_FALSE(in_flight_.empty());
+    const auto plan = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    const auto& item = plan.items.at(0);
+    auto result = done(plan, item.max_rows + item.draft_length, ++length_);
+    result.items[0].num_draft = item.draft_length;
+    result.items[0].drafter = item.drafter;
+    take(state_.on_round_done(result, start));
+    ASSERT_EQ(state_.check_invariants(), "");
+  }
+  /// Grants every lease that is asked for.
+  void take(decisions d) {
+    for (auto& plan : d.rounds) in_flight_.push_back(std::move(plan));
+    if (const auto back = last<rollback_command>(d)) num_leased_ = back->num_positions;
+    const auto asked = last<reserve_command>(d);
+    if (!asked) return;
+    num_leased_ = asked->num_positions;
+    take(state_.on_lease(grant(first_request, 0, asked->ticket, blocks_for(asked->num_positions)), start));
+  }
+  static std::uint32_t blocks_for(std::uint32_t positions) { return (positions + 3) / 4; }
+  std::uint32_t num_output() const { return length_ - prompt_length; }
+
+  scheduler_state state_{options()};
+  std::deque<round_plan> in_flight_;
+  std::uint32_t length_ = prompt_length;
+  std::uint32_t num_leased_ = 0;
+};
+
+TEST_F(rejected_drafts, spend_no_credit) {
+  constexpr std::uint32_t window = 3 * (draft_length + 1);
+  begin(window);
+  while (num_output() < 30) {
+    take(state_.grant(first_request, window + num_output(), start)); // the client reads along
+    ASSERT_EQ(in_flight_.size(), 2U) << "after " << num_output();
+    for (const auto& plan : in_flight_) EXPECT_EQ(plan.items.at(0).draft_length, draft_length);
+    report();
+  }
+}
+
+TEST_F(rejected_drafts, commit_no_more_than_the_credit) {
+  begin(12);
+  std::uint32_t most = num_output();
+  while (!in_flight_.empty()) {
+    std::uint32_t possible = num_output();
+    for (const auto& plan : in_flight_) possible += 1 + plan.items.at(0).draft_length;
+    most = std::max(most, possible);
+    report();
+  }
+  EXPECT_EQ(most, 12U) << "had the drafts been right";
+  EXPECT_EQ(num_output(), 12U) << "then it stands still";
+}
+
+TEST_F(rejected_drafts, leave_the_lease_where_the_text_is) {
+  begin(1000);
+  while (num_output() < 30) {
+    report();
+    // One round in flight, this round's growth, the draft of the next one.
+    EXPECT_LE(num_leased_, length_ + 4 * (draft_length + 1));
+  }
+}
+
+} // namespace
+} // namespace paceline::scheduling
