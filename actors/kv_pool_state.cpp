@@ -11,9 +11,12 @@ kv_pool_state::kv_pool_state(kv::pool_manager& manager, std::vector<std::vector<
 
 kv_pool_state::answers kv_pool_state::handle(std::uint32_t model, const std::vector<pool_command>& commands) {
   answers out;
-  bool returned = false; // blocks may have come back
-  for (const auto& command : commands)
-    returned |= std::visit([&](const auto& c) { return apply(model, c, out); }, command);
+  bool returned = false;
+  for (const auto& command : commands) {
+    const auto before = num_held();
+    std::visit([&](const auto& c) { apply(model, c, out); }, command);
+    returned |= num_held() < before;
+  }
   if (!returned) return out;
   for (std::uint32_t m = 0; m < refused_.size(); ++m)
     if (refused_[m]) {
@@ -23,43 +26,43 @@ kv_pool_state::answers kv_pool_state::handle(std::uint32_t model, const std::vec
   return out;
 }
 
-bool kv_pool_state::apply(std::uint32_t model, const acquire_command& command, answers& out) {
+std::uint64_t kv_pool_state::num_held() const {
+  std::uint64_t num = 0;
+  for (std::uint32_t p = 0; p < manager_->num_pools(); ++p) {
+    const auto usage = manager_->usage(kv::pool_id{p});
+    num += std::uint64_t{usage.num_active} + usage.num_deferred;
+  }
+  return num;
+}
+
+void kv_pool_state::apply(std::uint32_t model, const acquire_command& command, answers& out) {
   out.leases.push_back(acquire(model, command));
-  return false;
 }
 
-bool kv_pool_state::apply(std::uint32_t model, const reserve_command& command, answers& out) {
+void kv_pool_state::apply(std::uint32_t model, const reserve_command& command, answers& out) {
   out.leases.push_back(reserve(model, command));
-  return false;
 }
 
-bool kv_pool_state::apply(std::uint32_t model, const commit_command& command, answers&) {
-  // The first commit of a request lets go of the block that its first cells were copied from.
-  const auto pool = pools_[model].at(command.pool);
-  const auto before = manager_->usage(pool).num_active;
+void kv_pool_state::apply(std::uint32_t model, const commit_command& command, answers&) {
   commit(model, command);
-  return manager_->usage(pool).num_active < before;
 }
 
-bool kv_pool_state::apply(std::uint32_t model, const rollback_command& command, answers&) {
-  auto* t = find(model, command.pool, command.request);
-  return t && manager_->rollback(t->key, command.num_positions, point(model, command.pool, command.after))
-                  .has_value();
+void kv_pool_state::apply(std::uint32_t model, const rollback_command& command, answers&) {
+  if (auto* t = find(model, command.pool, command.request))
+    (void)manager_->rollback(t->key, command.num_positions, point(model, command.pool, command.after))
+        .has_value(); // stale: the table is of a later life
 }
 
-bool kv_pool_state::apply(std::uint32_t model, const release_command& command, answers&) {
+void kv_pool_state::apply(std::uint32_t model, const release_command& command, answers&) {
   release(model, command);
-  return true;
 }
 
-bool kv_pool_state::apply(std::uint32_t model, const retain_command& command, answers&) {
+void kv_pool_state::apply(std::uint32_t model, const retain_command& command, answers&) {
   retain(model, command);
-  return true;
 }
 
-bool kv_pool_state::apply(std::uint32_t model, const watermark_event& event, answers&) {
+void kv_pool_state::apply(std::uint32_t model, const watermark_event& event, answers&) {
   manager_->on_watermark(point(model, event.pool, 0).stream, event.sequence);
-  return true;
 }
 
 lease_event kv_pool_state::acquire(std::uint32_t model, const acquire_command& command) {

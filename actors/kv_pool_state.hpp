@@ -38,14 +38,13 @@ class kv_pool_state {
   };
   using table_key = std::tuple<std::uint32_t, std::uint32_t, request_id>; ///< model, pool, request
 
-  // True if blocks may have come back.
-  bool apply(std::uint32_t model, const scheduling::acquire_command& command, answers& out);
-  bool apply(std::uint32_t model, const scheduling::reserve_command& command, answers& out);
-  bool apply(std::uint32_t model, const scheduling::commit_command& command, answers& out);
-  bool apply(std::uint32_t model, const scheduling::rollback_command& command, answers& out);
-  bool apply(std::uint32_t model, const scheduling::release_command& command, answers& out);
-  bool apply(std::uint32_t model, const scheduling::retain_command& command, answers& out);
-  bool apply(std::uint32_t model, const scheduling::watermark_event& event, answers& out);
+  void apply(std::uint32_t model, const scheduling::acquire_command& command, answers& out);
+  void apply(std::uint32_t model, const scheduling::reserve_command& command, answers& out);
+  void apply(std::uint32_t model, const scheduling::commit_command& command, answers& out);
+  void apply(std::uint32_t model, const scheduling::rollback_command& command, answers& out);
+  void apply(std::uint32_t model, const scheduling::release_command& command, answers& out);
+  void apply(std::uint32_t model, const scheduling::retain_command& command, answers& out);
+  void apply(std::uint32_t model, const scheduling::watermark_event& event, answers& out);
   scheduling::lease_event acquire(std::uint32_t model, const scheduling::acquire_command& command);
   scheduling::lease_event reserve(std::uint32_t model, const scheduling::reserve_command& command);
   void commit(std::uint32_t model, const scheduling::commit_command& command);
@@ -54,6 +53,8 @@ class kv_pool_state {
   kv::stream_point point(std::uint32_t model, std::uint32_t pool, std::uint64_t sequence) const;
   table* find(std::uint32_t model, std::uint32_t pool, request_id request);
   void note_refusal(std::uint32_t model);
+  /// Blocks of all pools that are in use, or wait for a stream: fewer than before means that some came back.
+  std::uint64_t num_held() const;
 
   kv::pool_manager* manager_;
   std::vector<std::vector<kv::pool_id>> pools_;

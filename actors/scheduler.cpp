@@ -37,9 +37,8 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
                                          std::shared_ptr<actor_meter> meter) {
   const auto broken = state->check_invariants();
   PACELINE_CHECK(broken.empty(), broken);
-  const auto count = [=] { meter->take(self->mailbox().size()); };
   const auto act = [=](scheduling::decisions decisions) {
-    count();
+    meter->take(self->mailbox().size());
     meter->failing.store(state->device_lost(), std::memory_order_relaxed);
     carry_out(self, *state, model, std::move(decisions));
   };
@@ -47,12 +46,7 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
       [=](const submit_command& m) { act(state->submit(m.target, m.drafter, m.credit, time->now())); },
       [=](const cancel_command& m) { act(state->cancel(m.request, time->now())); },
       [=](const grant_command& m) { act(state->grant(m.request, m.tokens, time->now())); },
-      [=](const lease_batch_event& m) {
-        count();
-        for (const auto& lease : m.leases)
-          carry_out(self, *state, model, state->on_lease(lease, time->now()));
-        if (m.blocks_freed) carry_out(self, *state, model, state->on_blocks_freed(time->now()));
-      },
+      [=](const lease_batch_event& m) { act(state->on_leases(m.leases, m.blocks_freed, time->now())); },
       [=](const round_done_event& m) {
         if (self->state.verifier) self->send(self->state.verifier, acknowledge_command{m.result->round});
         act(state->on_round_done(*m.result, time->now()));

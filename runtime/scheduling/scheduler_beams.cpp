@@ -11,12 +11,8 @@ namespace paceline::scheduling {
 std::optional<plan_item> scheduler_state::beam_item(record& r, flight::part& part, decisions& out) {
   const auto& lease = r.target_lease;
   want_blocks(r, r.target_lease, 0, appetite::plain, out);
-  if (lease.positions(options_.block_size) <
-      std::min(r.upper_length, max_positions(r))) { // not a cell for each
-    // With rounds in flight that is the worst case, and they may give cells
-    // back.
-    if (r.num_in_flight == 0 && lease.refused_at != 0 && lease.refused_at <= look_ahead(r, appetite::plain))
-      preempt_youngest(out);
+  if (stands_still(r)) {
+    make_way_for(r, out);
     return std::nullopt;
   }
   auto length = next_draft_length(r);

@@ -45,7 +45,7 @@ std::string scheduler_state::describe() const {
   };
   for (const auto& [id, r] : requests_)
     out += "request " + to_string(id) + ": " + names[static_cast<int>(r.state)] +
-           (r.preempting ? ", preempting" : "") + ", length " + std::to_string(r.known_length) + " to " +
+           (r.gives_way_to ? ", gives way" : "") + ", length " + std::to_string(r.known_length) + " to " +
            std::to_string(r.upper_length) + " of " + std::to_string(max_positions(r)) +
            (r.decoding ? ", decoding" : ", prompt planned to " + std::to_string(r.planned_kv)) + ", " +
            std::to_string(r.num_in_flight) + " rounds in flight, lease of " + lease_text(r.target_lease) +

@@ -10,42 +10,39 @@
 
 namespace paceline::scheduling {
 
-decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
+decisions scheduler_state::on_leases(const std::vector<lease_event>& leases, bool blocks_freed,
+                                     time_point now) {
   decisions out;
+  for (const auto& lease : leases) take_lease(lease, out);
+  if (blocks_freed) forget_refusals();
+  pump(out, now);
+  return out;
+}
+
+void scheduler_state::take_lease(const lease_event& event, decisions& out) {
   auto* r = find(event.request);
   if (!r) { // gone meanwhile: whatever was granted goes back
     if (event.granted) out.pool.emplace_back(release_command{event.request, event.pool, 0});
-    return out;
+    return;
   }
   auto& lease = event.pool == 0 ? r->target_lease : r->drafter_lease;
-  if (lease.asked != event.ticket) return out; // asked before a restart, and again since
+  if (lease.asked != event.ticket) return; // asked before a restart, and again since
   lease.asked = 0;
   bool ask_again = false;
   if (event.granted) {
     lease.fresh |= lease.blocks.empty();
     lease.blocks = event.blocks;
+    if (event.pool == 0) call_off_preemptions_for(event.request);
     if (event.pool == 0 && tight_) roll_back(*r, out); // asked for before
   } else {
     ask_again = event.pool == 0 && tighten(out);
     if (!ask_again) lease.refused_at = lease.asked_for;
+    // At once: before the next round is planned, news of some blocks may let it ask, and be refused, again.
+    if (event.pool == 0 && r->decoding) make_way_for(*r, out);
   }
   if (r->state == phase::acquiring) {
     if (event.granted) {
-      r->state = phase::running;
-      r->restart_at = event.num_cached;
-      r->num_cached = event.num_cached;
-      r->copies = event.copies;
-      r->planned_kv = event.num_cached;
-      r->known_length = r->target->length(); // no program of it is under way
-      settle_length(*r);                     // the hypotheses of a beam search are computed again
-      r->decoding = false;
-      r->order = next_order_++;
-      r->group = choose_group(*r);
-      num_groups_ = std::max(num_groups_, r->group.value + 1);
-      counters_.cached_prompt_tokens += event.num_cached;
-      ++counters_.num_admitted;
-      std::erase(queue_, event.request);
-      running_.push_back(event.request);
+      begin_running(*r, event);
     } else {
       r->state = phase::waiting;
       lease.refused_at = 0;
@@ -53,26 +50,32 @@ decisions scheduler_state::on_lease(const lease_event& event, time_point now) {
     }
   }
   retire_if_idle(event.request, out);
-  pump(out, now);
-  return out;
 }
 
-decisions scheduler_state::on_blocks_freed(time_point now) {
-  decisions out;
-  forget_refusals();
-  pump(out, now);
-  return out;
+/// It has its first blocks, since its admission or its preemption.
+void scheduler_state::begin_running(record& r, const lease_event& lease) {
+  r.state = phase::running;
+  r.restart_at = lease.num_cached;
+  r.num_cached = lease.num_cached;
+  r.copies = lease.copies;
+  r.planned_kv = lease.num_cached;
+  r.known_length = r.target->length(); // no program of it is under way
+  settle_length(r);                    // the hypotheses of a beam search are computed again
+  r.decoding = false;
+  r.order = next_order_++;
+  r.group = choose_group(r);
+  num_groups_ = std::max(num_groups_, r.group.value + 1);
+  counters_.cached_prompt_tokens += lease.num_cached;
+  ++counters_.num_admitted;
+  std::erase(queue_, lease.request);
+  running_.push_back(lease.request);
 }
 
-/// Blocks came back, or the news of it may be lost: everybody may ask again, and who was about to give way
-/// need not. (Had it gone all the same, it might wait for news that never come: nobody would have been
-/// refused since.)
+/// Blocks came back, or the news of it may be lost: everybody may ask again. Who gives way goes on doing so
+/// until the one in need has its blocks: it may be refused once more.
 void scheduler_state::forget_refusals() {
   admission_blocked_ = false;
-  for (auto& [id, r] : requests_) {
-    r.target_lease.refused_at = r.drafter_lease.refused_at = 0;
-    if (std::exchange(r.preempting, false)) --counters_.num_preemptions;
-  }
+  for (auto& [id, r] : requests_) r.target_lease.refused_at = r.drafter_lease.refused_at = 0;
 }
 
 decisions scheduler_state::on_pool_restarted(time_point now) {
@@ -153,7 +156,26 @@ void scheduler_state::roll_back(record& r, decisions& out) {
   out.pool.emplace_back(rollback_command{r.target->id(), 0, keep, lease.last_use});
 }
 
-void scheduler_state::preempt_youngest(decisions& out) {
+/// The pool has refused what it needs for a token a round.
+bool scheduler_state::lacks_blocks(const record& r) const {
+  const auto& lease = r.target_lease;
+  return lease.refused_at != 0 && lease.refused_at <= look_ahead(r, appetite::plain);
+}
+
+/// It has no cell for the last token that it may have, or of a beam search not one for each hypothesis.
+bool scheduler_state::stands_still(const record& r) const {
+  return r.target_lease.positions(options_.block_size) < std::min(r.upper_length, max_positions(r));
+}
+
+/// Preempts somebody if `r` can take part in no round before it gets blocks that the pool has refused. The
+/// rounds in flight of a beam search may give cells back.
+void scheduler_state::make_way_for(const record& r, decisions& out) {
+  const bool waits_for_rounds = r.beam_width != 0 && r.num_in_flight > 0;
+  if (r.state == phase::running && stands_still(r) && lacks_blocks(r) && !waits_for_rounds)
+    preempt_youngest_for(r.target->id(), out);
+}
+
+void scheduler_state::preempt_youngest_for(request_id needy, decisions& out) {
   for (auto id : running_) {
     const auto& r = requests_.at(id);
     if (r.beam_width == 0 && r.num_in_flight > 0 &&
@@ -168,12 +190,17 @@ void scheduler_state::preempt_youngest(decisions& out) {
     // blocks.
     const bool oldest = it + 1 == running_.rend();
     if (oldest && (running_.size() > 1 || victim.num_in_flight > 0)) return;
-    if (victim.preempting) return;
-    victim.preempting = true;
-    ++counters_.num_preemptions;
+    if (victim.gives_way_to) return;
+    victim.gives_way_to = needy;
     retire_if_idle(*it, out);
     return;
   }
+}
+
+/// `needy` has its blocks, or needs none any more: who still runs stays.
+void scheduler_state::call_off_preemptions_for(request_id needy) {
+  for (auto& [id, r] : requests_)
+    if (r.gives_way_to == needy) r.gives_way_to.reset();
 }
 
 void scheduler_state::release(record& r, decisions& out) {

@@ -23,7 +23,7 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
   std::uint32_t prompt_rows = prompt_row_budget(group);
   for (auto id : std::vector(running_)) { // a copy: a preemption below shortens the list
     auto* entry = find(id);
-    if (!entry || entry->group != group || entry->state != phase::running || entry->preempting) continue;
+    if (!entry || entry->group != group || entry->state != phase::running || entry->gives_way_to) continue;
     auto& r = *entry;
     flight::part part;
     part.request = id;
@@ -76,9 +76,8 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
   draft.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(draft.length, r.credit - spent - 1));
   const auto& lease = r.target_lease;
   want_blocks(r, r.target_lease, 0, appetite::plain, out);
-  if (lease.positions(options_.block_size) <
-      std::min(r.upper_length, max_positions(r))) { // no cell for the last token
-    if (lease.refused_at != 0 && lease.refused_at <= look_ahead(r, appetite::plain)) preempt_youngest(out);
+  if (stands_still(r)) {
+    make_way_for(r, out);
     return std::nullopt;
   }
   plan_item item;

@@ -143,17 +143,21 @@ void scheduler_state::retire_if_idle(request_id request, decisions& out) {
     std::erase(running_, request);
     forget(request);
     tight_ = false;
-  } else if (r->state == phase::running && r->preempting) {
+  } else if (r->state == phase::running && r->gives_way_to) {
+    ++counters_.num_preemptions;
     release(*r, out);
     r->state = phase::waiting;
-    r->preempting = false;
+    r->gives_way_to.reset();
     std::erase(running_, request);
     queue_.push_front(request);
-    admission_blocked_ = true; // until blocks come back: those who run go first
+    // Those who run go first: until blocks come back, if any of them was refused. Else no news would come.
+    admission_blocked_ =
+        std::ranges::any_of(running_, [&](auto id) { return lacks_blocks(requests_.at(id)); });
   }
 }
 
 void scheduler_state::forget(request_id request) {
+  call_off_preemptions_for(request);
   requests_.erase(request);
   ended_.insert(request);
   if (ended_.size() > max_tombstones) ended_.erase(ended_.begin());

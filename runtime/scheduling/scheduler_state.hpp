@@ -115,8 +115,8 @@ class scheduler_state {
   decisions cancel(request_id request, time_point now);
   /// The request may commit `tokens` in all.
   decisions grant(request_id request, std::uint64_t tokens, time_point now);
-  decisions on_lease(const lease_event& lease, time_point now);
-  decisions on_blocks_freed(time_point now);
+  /// Answers of the pool, in order. `blocks_freed`: asking again for what was refused may succeed.
+  decisions on_leases(const std::vector<lease_event>& leases, bool blocks_freed, time_point now);
   decisions on_round_done(const round_result& result, time_point now);
   /// Deadlines of requests and rounds. Call about every `tick_interval` while `active()`.
   decisions on_tick(time_point now);
@@ -181,7 +181,9 @@ class scheduler_state {
     std::uint32_t upper_length = 0;
     std::uint32_t upper_slot = 0; ///< slots that rounds in flight may write, at most
     std::uint32_t num_in_flight = 0;
-    bool preempting = false;
+    /// Takes part in no more rounds and gives its blocks back, until this request, which lacks some, has got
+    /// them or has ended.
+    std::optional<request_id> gives_way_to;
     /// Of a beam search, else 0. Its `upper_length` counts cells: those that its hypotheses need, and what
     /// rounds in flight may add. Its lease does not shrink while it runs, since cells in use lie anywhere in
     /// it.
@@ -227,12 +229,18 @@ class scheduler_state {
   record* find(request_id request);
 
   // scheduler_memory.cpp
+  void take_lease(const lease_event& lease, decisions& out);
+  void begin_running(record& r, const lease_event& lease);
   void admit(decisions& out);
   void want_blocks(record& r, lease& lease, std::uint32_t pool, appetite least, decisions& out);
   bool tighten(decisions& out);
   void forget_refusals();
   void roll_back(record& r, decisions& out);
-  void preempt_youngest(decisions& out);
+  void preempt_youngest_for(request_id needy, decisions& out);
+  void call_off_preemptions_for(request_id needy);
+  void make_way_for(const record& r, decisions& out);
+  bool lacks_blocks(const record& r) const;
+  bool stands_still(const record& r) const;
   void release(record& r, decisions& out);
   std::uint32_t max_positions(const record& r) const;
   std::uint32_t blocks_for(std::uint32_t positions) const {

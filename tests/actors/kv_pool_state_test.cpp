@@ -41,6 +41,16 @@ TEST_F(kv_pool_state_test, blocks_that_come_back_are_news_once_to_who_was_refuse
   EXPECT_TRUE(acquire(2, text(3), 8).granted);
 }
 
+TEST_F(kv_pool_state_test, a_watermark_is_news_only_if_blocks_waited_for_it) {
+  ASSERT_TRUE(acquire(1, text(3), 20).granted);
+  ASSERT_FALSE(acquire(2, text(3), 8).granted);
+  EXPECT_FALSE(news_of(watermark_event{0, 1})) << "nothing has come back";
+  EXPECT_FALSE(news_of(release_command{request_id{1}, 0, 3})) << "the stream may still use them";
+  EXPECT_FALSE(news_of(watermark_event{0, 2}));
+  EXPECT_TRUE(news_of(watermark_event{0, 3}));
+  EXPECT_TRUE(acquire(2, text(3), 8).granted);
+}
+
 TEST_F(kv_pool_state_test, the_source_of_a_copy_is_news_when_its_commit_lets_it_go) {
   ASSERT_TRUE(acquire(1, text(8), 8).granted);
   state.handle(0, {commit_command{request_id{1}, 0, 8, {}, 8}});

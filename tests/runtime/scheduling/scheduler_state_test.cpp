@@ -14,7 +14,7 @@ TEST(scheduler_state_test, a_lost_round_is_planned_again_with_its_copies) {
   auto answer = grant(first_request, 0, asked->ticket, 3);
   answer.num_cached = 7;
   answer.copies = {{block_id{9}, 0, block_id{1}, 0, 3}};
-  const auto planned = state.on_lease(answer, start);
+  const auto planned = state.on_leases({answer}, false, start);
   ASSERT_FALSE(planned.rounds.empty());
   ASSERT_EQ(planned.rounds[0].items.at(0).copies.size(), 1U);
   ASSERT_EQ(planned.rounds[0].items.at(0).restart_at, 7U);
@@ -32,11 +32,11 @@ TEST(scheduler_state_test, a_lost_round_tells_the_drafter_of_its_new_memory_agai
   scheduler_state state(small_options());
   const auto asked = last<acquire_command>(state.submit(make_sequence(first_request, 8, 10), 1, 100, start));
   ASSERT_TRUE(asked);
-  const auto prompt = state.on_lease(grant(first_request, 0, asked->ticket, 8), start);
+  const auto prompt = state.on_leases({grant(first_request, 0, asked->ticket, 8)}, false, start);
   ASSERT_FALSE(prompt.rounds.empty());
   const auto wanted = last<reserve_command>(prompt);
   ASSERT_TRUE(wanted && wanted->pool == 1);
-  state.on_lease(grant(first_request, 1, wanted->ticket, 8), start);
+  state.on_leases({grant(first_request, 1, wanted->ticket, 8)}, false, start);
   const auto drafting = state.on_round_done(done(prompt.rounds[0], 8, 9), start);
   ASSERT_FALSE(drafting.rounds.empty());
   ASSERT_TRUE(drafting.rounds[0].items.at(0).drafter_restart);
@@ -50,7 +50,7 @@ TEST(scheduler_state_test, counts_rounds_in_which_a_worker_drafted_for_all_after
   scheduler_state state(small_options());
   const auto asked = last<acquire_command>(state.submit(make_sequence(first_request, 8, 40), 1, 100, start));
   ASSERT_TRUE(asked);
-  auto planned = state.on_lease(grant(first_request, 0, asked->ticket, 16), start).rounds;
+  auto planned = state.on_leases({grant(first_request, 0, asked->ticket, 16)}, false, start).rounds;
   std::uint32_t length = 8;
   const auto report = [&](std::uint32_t num_rows, std::vector<draft_time> drafting) {
     ASSERT_FALSE(planned.empty());
@@ -91,7 +91,7 @@ class tree_scheduling : public testing::Test {
         last<acquire_command>(state.submit(make_sequence(request_id{id}, 8, 30), 1, 100, start));
     EXPECT_TRUE(asked);
     EXPECT_EQ(asked->num_positions, 8U + 1 + 12) << "the prompt, its token, and the nodes of the first draft";
-    return state.on_lease(grant(request_id{id}, 0, asked->ticket, 5), start);
+    return state.on_leases({grant(request_id{id}, 0, asked->ticket, 5)}, false, start);
   }
   static lease_event refusal(const reserve_command& asked) {
     return {asked.request, 0, asked.ticket, false, {}, 0, {}};
@@ -114,7 +114,7 @@ TEST_F(tree_scheduling, a_refused_tree_asks_for_a_chain_and_then_for_a_token_a_r
   const auto running = admit(1);
   const auto tree = last<reserve_command>(running);
   ASSERT_TRUE(tree);
-  state.on_lease(refusal(*tree), start);
+  state.on_leases({refusal(*tree)}, false, start);
   const auto next =
       state.on_round_done(done(running.rounds[0], 8, 9), start); // 14 tokens with the round in flight
   ASSERT_EQ(next.rounds.size(), 1U);
@@ -122,13 +122,13 @@ TEST_F(tree_scheduling, a_refused_tree_asks_for_a_chain_and_then_for_a_token_a_r
   const auto chain = last<reserve_command>(next);
   ASSERT_TRUE(chain);
   EXPECT_EQ(chain->num_positions, 14U + 2 * 5);
-  state.on_lease(refusal(*chain), start);
+  state.on_leases({refusal(*chain)}, false, start);
   const auto after = state.on_round_done(done(running.rounds[1], 13, 14), start); // 19 tokens
   const auto plain = last<reserve_command>(after);
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->num_positions, 19U + 2);
   EXPECT_EQ(after.rounds.size(), 1U) << "twenty positions do for now";
-  const auto again = last<reserve_command>(state.on_lease(refusal(*plain), start));
+  const auto again = last<reserve_command>(state.on_leases({refusal(*plain)}, false, start));
   EXPECT_FALSE(again) << "nothing less helps";
   EXPECT_EQ(state.counters().num_preemptions, 0U);
   EXPECT_EQ(state.check_invariants(), "");
@@ -138,12 +138,13 @@ TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
   const auto running = admit(1);
   const auto tree = last<reserve_command>(running);
   ASSERT_TRUE(tree);
-  state.on_lease(grant(request_id{1}, 0, tree->ticket, 9),
-                 start); // 36 positions: a chain of 14 tokens wants 24
+  state.on_leases({grant(request_id{1}, 0, tree->ticket, 9)}, false,
+                  start); // 36 positions: a chain of 14 tokens wants 24
   const auto newcomer =
       last<acquire_command>(state.submit(make_sequence(request_id{2}, 8, 30), 1, 100, start));
   ASSERT_TRUE(newcomer);
-  const auto answer = state.on_lease({request_id{2}, 0, newcomer->ticket, false, {}, 0, {}}, start);
+  const auto answer =
+      state.on_leases({lease_event{request_id{2}, 0, newcomer->ticket, false, {}, 0, {}}}, false, start);
   const auto back = last<rollback_command>(answer);
   ASSERT_TRUE(back);
   EXPECT_EQ(back->request, request_id{1});
@@ -168,7 +169,7 @@ std::uint32_t drafter_positions(std::uint32_t width, foresight overlap, std::uin
   const auto asked = last<acquire_command>(state.submit(std::move(target), 1, 100, start));
   if (!asked) return 0;
   const auto wanted =
-      last<reserve_command>(state.on_lease(grant(first_request, 0, asked->ticket, 12), start));
+      last<reserve_command>(state.on_leases({grant(first_request, 0, asked->ticket, 12)}, false, start));
   return wanted && wanted->pool == 1 ? wanted->num_positions : 0;
 }
 

@@ -28,7 +28,8 @@ class rejected_drafts : public testing::Test {
     const auto asked = last<acquire_command>(
         state_.submit(make_sequence(first_request, prompt_length, 48), 1, credit, start));
     ASSERT_TRUE(asked);
-    take(state_.on_lease(grant(first_request, 0, asked->ticket, blocks_for(asked->num_positions)), start));
+    take(state_.on_leases({grant(first_request, 0, asked->ticket, blocks_for(asked->num_positions))}, false,
+                          start));
     report();
   }
   /// The oldest round in flight comes back.
@@ -50,7 +51,8 @@ class rejected_drafts : public testing::Test {
     const auto asked = last<reserve_command>(d);
     if (!asked) return;
     num_leased_ = asked->num_positions;
-    take(state_.on_lease(grant(first_request, 0, asked->ticket, blocks_for(asked->num_positions)), start));
+    take(state_.on_leases({grant(first_request, 0, asked->ticket, blocks_for(asked->num_positions))}, false,
+                          start));
   }
   static std::uint32_t blocks_for(std::uint32_t positions) { return (positions + 3) / 4; }
   std::uint32_t num_output() const { return length_ - prompt_length; }
