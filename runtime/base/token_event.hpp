@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/base/clock.hpp"
 #include "runtime/base/error.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/request.hpp"
@@ -73,6 +74,7 @@ struct token_event {
   std::vector<beam_hypothesis>
       hypotheses; ///< of a beam search, best first, in the final event; `tokens` are the first's
   finish_reason finish = finish_reason::none;
+  time_point committed_at;                      ///< when its round ended; unset in ends that no round decided
   std::optional<error> failure;                 ///< set with finish_reason::error
   std::optional<speculation_stats> speculation; ///< in the final event
   std::optional<request_timings> timings;       ///< in the final event

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace paceline::scheduling {
@@ -248,19 +250,13 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
   }
   auto feedback = begin_feedback(lane, first); // before the rule: it works on the rows in place
   auto verdict = verdict_for(lane, first);
+  if (verdict.hopeless)
+    throw std::runtime_error("no logit behind the token at position " +
+                             std::to_string(sequence.length() - 1) + ", or behind its draft, is finite");
   if (sequence.request().first_target && sequence.output_length() == 0)
     verdict = {{}, *sequence.request().first_target, false};
 
   const auto& tree = lane.draft.tree;
-  const auto num_draft = lane.draft.num_verified();
-  done.num_draft = num_draft;
-  done.num_accepted = static_cast<std::uint32_t>(verdict.accepted_path.size());
-  sequence.count_verification(done.num_draft, done.num_accepted);
-  trace.draft_tokens.assign(tree.tokens().begin(), tree.tokens().begin() + num_draft);
-  trace.parents.assign(tree.parents().begin(), tree.parents().begin() + num_draft);
-  trace.accepted = verdict.accepted_path;
-  if (const auto* drafter = resources_.drafters[lane.drafter]) trace.drafter = drafter->traits().name;
-  trace.bonus = verdict.bonus;
   if (!tree.is_chain() && !lane.choice) compact(ops, lane, verdict); // else the device has done it
   keep_features(lane, verdict);
 
@@ -273,15 +269,35 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
   };
   lane.draft.base_length = sequence.length();
   std::int32_t parent = speculation::token_tree::root;
+  bool goes_on = true;
   for (auto node : verdict.accepted_path) {
     const auto token = tree.tokens()[static_cast<std::size_t>(node)];
-    if (!sequence.commit(token, logprob_of(parent, token))) return;
+    goes_on = sequence.commit(token, logprob_of(parent, token));
+    ++done.num_accepted;
+    if (!goes_on) break;
     parent = node;
   }
-  sequence.commit(verdict.next, logprob_of(parent, verdict.next));
+  if (goes_on) sequence.commit(verdict.next, logprob_of(parent, verdict.next));
+
+  done.num_draft = lane.draft.num_verified();
+  sequence.count_verification(done.num_draft, done.num_accepted);
+  verdict.accepted_path.resize(done.num_accepted); // what lies behind a stop was not committed
+  trace.bonus = verdict.bonus && goes_on;
+  tell_draft(lane, verdict, trace);
+  if (!goes_on) return;
   feedback.verified = std::move(lane.draft);
   feedback.accepted_path = std::move(verdict.accepted_path);
   sequence.last_round = std::move(feedback);
+}
+
+void round_runner::tell_draft(const lane& lane, const speculation::verdict& verdict,
+                              round_trace& trace) const {
+  const auto& tree = lane.draft.tree;
+  const auto num_draft = lane.draft.num_verified();
+  trace.draft_tokens.assign(tree.tokens().begin(), tree.tokens().begin() + num_draft);
+  trace.parents.assign(tree.parents().begin(), tree.parents().begin() + num_draft);
+  trace.accepted = verdict.accepted_path;
+  if (const auto* drafter = resources_.drafters[lane.drafter]) trace.drafter = drafter->traits().name;
 }
 
 /// What the lane's drafter wants to see of each row; of "auto" the most that any candidate wants, whoever

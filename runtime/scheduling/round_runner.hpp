@@ -74,6 +74,7 @@ class round_runner {
   void run_pass(device::ops& ops, const std::vector<lane>& lanes);
   item_result settle(device::ops& ops, lane& lane, round_id round, std::vector<token_event>& events);
   void decide(device::ops& ops, lane& lane, item_result& done, round_trace& trace);
+  void tell_draft(const lane& lane, const speculation::verdict& verdict, round_trace& trace) const;
   std::uint32_t num_top_tokens(const lane& lane) const;
   // round_choices.cpp
   void offer_to_device(const device::ops& ops, lane& lane, std::uint32_t sequence_index);

@@ -123,6 +123,7 @@ void sequence::count_verification(std::uint32_t num_draft, std::uint32_t num_acc
 token_event sequence::end_round(std::optional<round_trace> trace, time_point now) {
   if (!event_.tokens.empty() && !first_token_) first_token_ = now;
   if (request_.trace) event_.trace = std::move(trace);
+  event_.committed_at = now;
   if (finish_ != finish_reason::none) {
     if (text_) event_.text += text_->finish();
     event_.finish = finish_;

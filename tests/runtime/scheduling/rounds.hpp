@@ -5,14 +5,18 @@
 #include "tests/support/draft_tasks.hpp"
 #include "tests/support/simulated_device.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace paceline::scheduling::test_support {
 
-/// Makes passes take virtual time.
+/// Makes passes take virtual time, and spoils rows on demand.
 class metered_model final : public model::language_model {
  public:
   using cost = std::function<std::chrono::nanoseconds(std::size_t rows)>;
@@ -27,8 +31,14 @@ class metered_model final : public model::language_model {
   void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
                const model::forward_outputs& outputs) const override {
     inner_.forward(ops, batch, kv, outputs);
+    const auto vocab_size = info().vocab_size;
+    for (std::size_t i = 0; i < outputs.logit_rows.size(); ++i)
+      if (batch.rows[outputs.logit_rows[i]].position == without_logits)
+        std::ranges::fill(outputs.logits.subspan(i * vocab_size, vocab_size),
+                          std::numeric_limits<float>::quiet_NaN());
     time_->spend(cost_(batch.rows.size()));
   }
+  std::optional<token_position> without_logits; ///< rows there have none but NaN
 
  private:
   model::hash_model inner_;
@@ -55,6 +65,7 @@ class rounds {
 
   std::uint32_t automatic() const { return static_cast<std::uint32_t>(drafters_.size()) + 1; }
   const model::hash_model& target() const { return target_.inner(); }
+  void spoil_rows_at(token_position position) { target_.without_logits = position; }
 
   void submit(generation_request request, std::uint32_t drafter, std::uint32_t draft_length) {
     plan_item item;
@@ -80,6 +91,7 @@ class rounds {
       time_.move_to(time_.now() + time_.take_spent());
       if (result.failure) ++num_wrong;
       for (const auto& done : result.items) num_wrong += done.stale_draft ? 1 : 0;
+      std::ranges::move(result.events, std::back_inserter(events));
       open = false;
       for (std::size_t i = 0; i < plan_.items.size(); ++i) {
         auto& item = plan_.items[i];
@@ -88,12 +100,15 @@ class rounds {
         item.drafter = wanted_[i].drafter;
         item.draft_length = wanted_[i].length;
         item.max_nodes = max_nodes(item.drafter, item.draft_length);
-        open = open || (item.target->finish() == finish_reason::none && !result.failure);
+        const bool failed = std::ranges::any_of(
+            events, [&](const auto& e) { return e.request == item.target->id() && e.failure; });
+        open = open || (item.target->finish() == finish_reason::none && !failed && !result.failure);
       }
     }
     return time_.now() - begin;
   }
   std::uint32_t num_wrong = 0;
+  std::vector<token_event> events; ///< of all rounds
 
   const sequence& request(std::size_t i) const { return *plan_.items.at(i).target; }
   /// The requests are over: forgets them.
