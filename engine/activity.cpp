@@ -6,9 +6,9 @@ namespace paceline {
 
 namespace {
 
-class recorded_stream final : public device::stream {
+class logged_stream final : public device::stream {
  public:
-  recorded_stream(std::unique_ptr<device::stream> inner, activity& log, activity::side who)
+  logged_stream(std::unique_ptr<device::stream> inner, activity& log, activity::side who)
       : inner_(std::move(inner)), log_(&log), who_(who) {}
 
   device::fence submit(std::string_view label, std::vector<device::fence> after,
@@ -67,6 +67,13 @@ void activity::record(side who, std::string_view label, const std::function<void
   work();
 }
 
+void activity::turn(side who, bool computes) {
+  const auto now = time_->now();
+  std::lock_guard lock(mutex_);
+  account(now);
+  active_[static_cast<std::size_t>(who)] += computes ? 1U : -1U;
+}
+
 activity::sums activity::totals() const {
   std::lock_guard lock(mutex_);
   return sums_;
@@ -79,9 +86,12 @@ std::vector<activity::span> activity::last_spans() const {
   return out;
 }
 
-std::unique_ptr<device::stream> recorded(std::unique_ptr<device::stream> inner, activity& log,
-                                         activity::side who) {
-  return std::make_unique<recorded_stream>(std::move(inner), log, who);
+std::unique_ptr<device::stream> recorded_stream(device::compute_device& device, std::string name,
+                                                std::uint32_t partition, device::stream_options options,
+                                                activity& log, activity::side who) {
+  options.on_turn = [to = &log, who](bool computes) { to->turn(who, computes); };
+  return std::make_unique<logged_stream>(device.make_stream(std::move(name), partition, std::move(options)),
+                                         log, who);
 }
 
 } // namespace paceline

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/base/clock.hpp"
-#include "runtime/device/stream.hpp"
+#include "runtime/device/compute_device.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -12,7 +12,9 @@
 
 namespace paceline {
 
-/// When which stream was computing. Thread-safe. Keeps sums, and the last `capacity` spans for traces.
+/// When which stream was computing. Thread-safe. Keeps sums, and the last `capacity` spans for traces. Sums
+/// are without the time in which a program waits for its turn or stands aside for another model's; spans last
+/// from a program's begin to its end.
 class activity {
  public:
   explicit activity(const clock& time, std::size_t capacity = 1024) : time_(&time), capacity_(capacity) {}
@@ -31,6 +33,8 @@ class activity {
 
   /// Runs `work` and records it.
   void record(side who, std::string_view label, const std::function<void()>& work);
+  /// The program of `who` that is being recorded stands aside from now on (false), or goes on (true).
+  void turn(side who, bool computes);
 
   sums totals() const;
   std::vector<span> last_spans() const;
@@ -48,8 +52,9 @@ class activity {
   std::size_t next_ = 0;
 };
 
-/// A stream whose programs are recorded.
-std::unique_ptr<device::stream> recorded(std::unique_ptr<device::stream> inner, activity& log,
-                                         activity::side who);
+/// A new stream of `device` whose programs are recorded; `log` outlives it. `options.on_turn` is the log's.
+std::unique_ptr<device::stream> recorded_stream(device::compute_device& device, std::string name,
+                                                std::uint32_t partition, device::stream_options options,
+                                                activity& log, activity::side who);
 
 } // namespace paceline

@@ -3,6 +3,7 @@
 #include "gpu/open_device.hpp"
 #include "runtime/cpu/cpu_device.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,11 +29,15 @@ class device_set {
   /// and with what opening a GPU fails with.
   expected<device::compute_device*> get(std::string_view name);
 
+  /// A tenant that no other call has given, for the streams of one model on all devices.
+  device::tenant_id new_tenant() noexcept { return device::tenant_id{++num_tenants_}; }
+
  private:
   device_set(std::unique_ptr<cpu::cpu_device> cpu, gpu_opener open_gpu);
 
   std::unique_ptr<cpu::cpu_device> cpu_;
   gpu_opener open_gpu_;
+  std::uint32_t num_tenants_ = 0; ///< tenant 0 is nobody's
   std::map<std::pair<int, gpu::arithmetic>, std::unique_ptr<device::compute_device>> gpus_;
 };
 

@@ -63,6 +63,7 @@ model_unit::load(const config::model_options& options, device_set& devices,
   const auto device = devices.get(options.device);
   if (!device) return error(device.error()).within("model " + options.name);
   unit->device = *device;
+  unit->tenant = devices.new_tenant();
   auto target = loaded_model::load(options, *unit->device, progress);
   if (!target) return std::move(target).error().within("model " + options.name);
   unit->target = *std::move(target);
@@ -165,9 +166,8 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
         d.kv = own->make_kv_storage(pools.at(d.pool).num_blocks, options.block_size);
       d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size,
                                                             context_length, time, std::max(num_guesses, 1U));
-      d.stream = recorded(
-          d.device->make_stream("draft:" + d.options.name, partition_of(d), device::stream_priority::low),
-          *log, activity::side::draft);
+      d.stream = recorded_stream(*d.device, "draft:" + d.options.name, partition_of(d),
+                                 {device::stream_priority::low, tenant, {}}, *log, activity::side::draft);
     }
     resources.drafters.push_back(d.drafter.get());
     limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, d.is_worker()});
@@ -183,7 +183,8 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
   limits.num_guesses = std::max(num_guesses, 1U);
   runner = std::make_unique<scheduling::round_runner>(std::move(resources));
   scheduler = std::make_unique<scheduling::scheduler_state>(std::move(limits));
-  stream = recorded(device->make_stream("target:" + options.name, 0), *log, activity::side::target);
+  stream = recorded_stream(*device, "target:" + options.name, 0,
+                           {device::stream_priority::normal, tenant, {}}, *log, activity::side::target);
   verifier = std::make_unique<actors::target_verifier_state>(*stream, *runner,
                                                              static_cast<std::uint32_t>(pools.size()));
 }

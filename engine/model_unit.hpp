@@ -57,6 +57,7 @@ struct model_unit {
   config::model_options options;
   std::unique_ptr<loaded_model> target;
   device::compute_device* device = nullptr; ///< of the target
+  device::tenant_id tenant;                 ///< whom the devices' time goes to: this model with its drafters
   std::uint32_t context_length = 0;
   std::uint32_t num_guesses = 0; ///< of overlap mode outcomes; 0: that mode is never used
 

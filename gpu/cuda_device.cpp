@@ -97,10 +97,10 @@ expected<device::memory_space> cuda_device::cell_memory() {
 }
 
 std::unique_ptr<device::stream> cuda_device::make_stream(std::string name, std::uint32_t partition,
-                                                         device::stream_priority priority) {
+                                                         device::stream_options options) {
   PACELINE_CHECK(partition == 0, "stream " + name + ": " + context_.name + " has one partition");
   context_.require(context_.api.use(context_.index), "cudaSetDevice");
-  return make_cuda_stream(context_, std::move(name), priority);
+  return make_cuda_stream(context_, std::move(name), options.priority);
 }
 
 device::step_times cuda_device::times() const noexcept {

@@ -51,9 +51,8 @@ class cuda_device final : public device::compute_device,
   device::buffer_memory& buffers() noexcept override { return *this; }
 
   /// Throws cuda_failure, or std::system_error when the machine grants no more threads.
-  std::unique_ptr<device::stream>
-  make_stream(std::string name, std::uint32_t partition,
-              device::stream_priority priority = device::stream_priority::normal) override;
+  std::unique_ptr<device::stream> make_stream(std::string name, std::uint32_t partition,
+                                              device::stream_options options = {}) override;
 
   expected<std::unique_ptr<const device::matrix>> pack(std::string_view name,
                                                        const device::tensor_view& tensor,

@@ -61,10 +61,10 @@ expected<device::memory_space> cpu_device::cell_memory() {
 }
 
 std::unique_ptr<device::stream> cpu_device::make_stream(std::string name, std::uint32_t partition,
-                                                        stream_priority priority) {
+                                                        device::stream_options options) {
   PACELINE_CHECK(partition < partitions_.size(),
                  "stream " + name + ": no partition " + std::to_string(partition));
-  return partitions_[partition]->make_stream(std::move(name), priority);
+  return partitions_[partition]->make_stream(std::move(name), std::move(options));
 }
 
 expected<std::unique_ptr<const device::matrix>>

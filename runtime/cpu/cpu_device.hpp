@@ -20,7 +20,7 @@ struct cpu_device_options {
 };
 
 /// The host as a device: memory for weights, and partitions of cores with streams. Streams of one partition
-/// never compute at the same time; streams of two do.
+/// never compute at the same time, and share its time by tenants; streams of two do.
 ///
 /// Destroy the streams first. A stream's destructor waits for its work; no thread that a fence's action runs
 /// on may destroy a stream with work in it, nor the device.
@@ -41,7 +41,7 @@ class cpu_device final : public device::compute_device,
 
   /// A new stream on partition `partition` < num_partitions().
   std::unique_ptr<device::stream> make_stream(std::string name, std::uint32_t partition,
-                                              stream_priority priority = stream_priority::normal) override;
+                                              device::stream_options options = {}) override;
 
   /// The host's: half of the machine's memory may be cells.
   expected<device::memory_space> cell_memory() override;

@@ -6,6 +6,7 @@
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/ops.hpp"
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,9 @@ class cpu_ops final : public device::ops {
   cpu_ops(thread_team& team, kernel_level level);
 
   std::string_view level() const noexcept override { return name_; }
+
+  std::chrono::nanoseconds time_aside() const noexcept override { return time_aside_; }
+  void add_time_aside(std::chrono::nanoseconds time) noexcept { time_aside_ += time; }
 
   void matmul(const device::matmul_args& args) override;
   void embed(const device::embed_args& args) override;
@@ -40,6 +44,7 @@ class cpu_ops final : public device::ops {
   matmul_runner matmul_;
   row_runner rows_;
   std::unique_ptr<device::buffer> scratch_;
+  std::chrono::nanoseconds time_aside_{};
 };
 
 } // namespace paceline::cpu

@@ -5,11 +5,8 @@
 #include "runtime/device/stream.hpp"
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -17,7 +14,8 @@
 
 namespace paceline::cpu {
 
-using device::stream_priority;
+class program_queues;
+struct taken_work;
 
 struct partition_options {
   std::uint32_t num_threads = 1;           ///< threads that compute, the executor included
@@ -29,9 +27,13 @@ struct partition_options {
 /// A set of cores that computes one program at a time: a thread team, led by an executor thread that runs the
 /// programs of all streams of the partition.
 ///
-/// The executor takes, among the streams whose oldest program has no fence left to wait for, the one of the
-/// highest priority, and of these the one whose program was submitted first. A program that waits for a fence
-/// holds up its own stream only.
+/// The executor takes one of the streams whose oldest program has no fence left to wait for: of the tenant
+/// that has computed least the stream of the highest priority, and of these the one whose program was
+/// submitted first (device::turn_order). A program that waits for a fence holds up its own stream only.
+///
+/// Between two of its parallel loops a program stands aside for a short one of another tenant that has fallen
+/// behind: the executor runs that one to its end inside the call of the op. A tenant's own programs never run
+/// inside each other. A program must not hold, when it calls an op, a lock that another tenant's takes.
 class partition {
  public:
   /// Throws std::system_error when the machine grants no more threads.
@@ -39,24 +41,30 @@ class partition {
   /// Every stream has been destroyed. Joins the executor; not called on it.
   ~partition();
 
-  std::unique_ptr<device::stream> make_stream(std::string name, stream_priority priority);
+  std::unique_ptr<device::stream> make_stream(std::string name, device::stream_options options);
 
   std::uint32_t num_threads() const noexcept { return team_.size(); }
 
  private:
-  class queue_set;
   class queued_stream;
-
+  struct begun_program;
   struct ended_work;
 
   void execute();
+  void run(taken_work taken);
+  void stand_aside();
+  cpu_ops& ops_at(std::size_t depth);
   void tell_end() noexcept;
 
   const std::chrono::microseconds idle_spin_;
   const std::optional<std::uint32_t> executor_cpu_;
+  const kernel_level level_;
   thread_team team_;
-  cpu_ops ops_; ///< executor only
-  std::shared_ptr<queue_set> queues_;
+  std::shared_ptr<program_queues> queues_;
+  // Executor only:
+  std::vector<begun_program> begun_; ///< the last one is under way, the others stand aside for it
+  std::vector<std::unique_ptr<cpu_ops>>
+      ops_;                           ///< one for each depth of begun_: they keep values between calls
   std::unique_ptr<ended_work> ended_; ///< what `tell_end` tells; the executor's while no errand is under way
   std::thread executor_;
 };

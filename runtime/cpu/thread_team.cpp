@@ -65,6 +65,7 @@ void thread_team::run(std::uint32_t num_chunks, chunk_fn fn, void* context) {
   if (num_chunks == 0) return;
   PACELINE_CHECK(!running_, "a parallel loop was started inside another of the same team");
   PACELINE_CHECK(num_chunks <= last_chunk_count, "too many chunks: " + std::to_string(num_chunks));
+  if (pause_wanted_ != nullptr && pause_wanted_->load(std::memory_order_relaxed)) pause_fn_(pause_context_);
   struct running_scope {
     bool& running;
     explicit running_scope(bool& r) : running(r) { running = true; }

@@ -57,6 +57,16 @@ class thread_team {
         const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
   }
 
+  /// From now on each loop of the caller begins with `fn(context)` if `wanted` is set: the place for
+  /// something else between two loops. It may run loops of its own, and must not throw. Called before the
+  /// first loop; `wanted` outlives the last one.
+  using pause_fn = void (*)(void* context);
+  void set_pause(const std::atomic<bool>& wanted, pause_fn fn, void* context) noexcept {
+    pause_wanted_ = &wanted;
+    pause_fn_ = fn;
+    pause_context_ = context;
+  }
+
   /// Work for one member beside the caller's next loops: what the caller has no time for. Must not throw.
   using errand_fn = void (*)(void* context) noexcept;
 
@@ -98,6 +108,10 @@ class thread_team {
   std::atomic<bool> caller_parked_{false};
   std::atomic<bool> stopping_{false};
   bool running_ = false; ///< caller only
+
+  const std::atomic<bool>* pause_wanted_ = nullptr; ///< caller only, as the two below
+  pause_fn pause_fn_ = nullptr;
+  void* pause_context_ = nullptr;
 
   std::atomic<errand_phase> errand_{errand_phase::none};
   errand_fn errand_fn_ = nullptr; ///< with its context written by the caller before the phase becomes `left`

@@ -58,7 +58,7 @@ class compute_device {
 
   /// A new stream on partition `partition` < num_partitions().
   virtual std::unique_ptr<stream> make_stream(std::string name, std::uint32_t partition,
-                                              stream_priority priority = stream_priority::normal) = 0;
+                                              stream_options options = {}) = 0;
 };
 
 } // namespace paceline::device

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -37,6 +38,11 @@ class ops {
 
   /// Name of the device and kernel level, for `inspect`, logs and exactness records ("cpu/avx2").
   virtual std::string_view level() const noexcept = 0;
+
+  /// How long programs of these ops stood aside for other tenants' so far, on the steady clock: what a
+  /// program subtracts when it takes its own time (runtime/device/stopwatch.hpp). It grows within calls of
+  /// ops only.
+  virtual std::chrono::nanoseconds time_aside() const noexcept { return {}; }
 
   virtual void matmul(const matmul_args& args);
   /// By default an `rms_norm`, if there is a norm, a `matmul` and a `glu`.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/base/ids.hpp"
 #include "runtime/device/fence.hpp"
 
 #include <cstdint>
@@ -20,9 +21,24 @@ class ops;
 /// `errc::internal`, or `errc::device_lost` where the device is what failed.
 using program = std::function<void(ops&)>;
 
-/// Which work a device takes first when several of its streams are ready: verification before prefill before
-/// drafting. A program that has begun is finished first.
+/// Which work of one tenant a device takes first when several of its streams are ready: verification before
+/// prefill before drafting. A program that has begun is finished before another of its tenant begins.
 enum class stream_priority : std::uint8_t { high, normal, low };
+
+/// Whose work a stream carries: a model with its drafters. A device that computes one program at a time
+/// shares its time evenly among the tenants that have work (runtime/device/turn_order.hpp); priorities order
+/// the streams of one tenant. Streams for which nobody says otherwise belong to tenant 0. On a device whose
+/// hardware takes work of several streams at once (GPUs) it has no effect.
+using tenant_id = strong_id<struct tenant_id_tag, std::uint32_t>;
+
+struct stream_options {
+  stream_priority priority = stream_priority::normal;
+  tenant_id tenant{};
+  /// Called when a program of the stream has begun to stand aside for another tenant's (false), and before it
+  /// goes on (true), on the thread that runs it. Must not throw. Empty: nobody asks. Devices on which no
+  /// program stands aside never call it.
+  std::function<void(bool computes)> on_turn = {};
+};
 
 /// An ordered queue of work on one device. `submit` is thread-safe and never blocks.
 class stream {

@@ -1,5 +1,6 @@
 #include "runtime/scheduling/draft_runner.hpp"
 
+#include "runtime/device/stopwatch.hpp"
 #include "runtime/scheduling/draft_tasks.hpp"
 
 #include <exception>
@@ -26,7 +27,7 @@ bool draft_runner::drafts_for(const plan_item& item) const {
 }
 
 void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& batch) {
-  const auto begin = time_->now();
+  const device::stopwatch since_begin(ops, *time_);
   batch.drafter = index_;
   batch.drafts.assign(plan.items.size(), {});
   std::vector<speculation::draft_task> tasks;
@@ -59,7 +60,7 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
     batch.beams.clear();
   }
   for (std::size_t t = 0; t < tasks.size(); ++t) batch.drafts[owners[t]] = std::move(tasks[t].result);
-  batch.duration = time_->now() - begin;
+  batch.duration = since_begin.elapsed();
   foreseen_.remember(plan, batch.drafts);
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/scheduling/round_runner.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/device/stopwatch.hpp"
 #include "runtime/kv/compaction.hpp"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
   result.started = true;
   result.round = plan.round;
   result.group = plan.group;
-  const auto begin = resources_.time->now();
+  const device::stopwatch since_begin(ops, *resources_.time);
   auto lanes = open_lanes(plan);
   try {
     for (const auto& batch : drafts)
@@ -52,8 +53,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
                                    batch->num_ready, batch->num_drafted, batch->catching_up});
     if (controller_) watch_workers(result.drafting);
     collect_drafts(ops, plan, drafts, lanes);
-    const auto drafted = resources_.time->now();
-    result.times.draft = drafted - begin;
+    result.times.draft = since_begin.elapsed();
     rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear(), choice_rows_.clear(),
         choices_.clear();
     drafted_.clear();
@@ -62,7 +62,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
       add_rows(ops, lane);
     }
     if (!rows_.empty()) run_pass(ops, lanes);
-    result.times.pass = resources_.time->now() - drafted;
+    result.times.pass = since_begin.elapsed() - result.times.draft;
   } catch (const std::exception& e) {
     result.failure = error{errc::internal, std::string("round ") + to_string(plan.round) + ": " + e.what()};
     return;
@@ -83,7 +83,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
                               item.target->finish(),
                               {}});
   result.num_rows = static_cast<std::uint32_t>(rows_.size());
-  result.duration = resources_.time->now() - begin;
+  result.duration = since_begin.elapsed();
   result.times.decide = result.duration - result.times.draft - result.times.pass;
   const bool decoding =
       std::ranges::all_of(lanes, [](const auto& lane) { return lane.decides && lane.num_context == 1; });

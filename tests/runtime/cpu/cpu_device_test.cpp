@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <future>
 #include <stdexcept>
 
@@ -16,6 +17,7 @@ namespace {
 
 using device::fence;
 using device::ops;
+using device::stream_priority;
 
 std::unique_ptr<cpu_device> device_with(std::uint32_t num_partitions, std::uint32_t num_threads = 1) {
   cpu_device_options opts;
@@ -82,8 +84,8 @@ TEST(cpu_stream, later_work_of_a_stream_waits_behind_its_oldest) {
 
 TEST(cpu_stream, prefers_ready_streams_of_higher_priority) {
   auto device = device_with(1);
-  auto low = device->make_stream("draft", 0, stream_priority::low);
-  auto high = device->make_stream("target", 0, stream_priority::high);
+  auto low = device->make_stream("draft", 0, {.priority = stream_priority::low});
+  auto high = device->make_stream("target", 0, {.priority = stream_priority::high});
   std::promise<void> hold;
   auto held = hold.get_future();
   low->submit("keeps the partition busy", {}, [&](ops&) { held.wait(); });
