@@ -35,7 +35,7 @@ ALLOWED["apps"] |= {"apps/bench"}
 LIBRARY_ROOMS = {
     "caf/": {"protocol", "actors", "engine", "server"},
     "cuda": {"gpu"},
-    "boost/beast": {"server"},
+    "boost/beast": {"server", "apps/bench"},
     "boost/asio": {"server", "apps"},
     "yaml-cpp/": {"config"},
     "CLI/": {"apps"},
