@@ -1,5 +1,8 @@
 #include "apps/bench/arms.hpp"
 
+#include "engine/activity.hpp"
+#include "engine/probe.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -134,6 +137,22 @@ void add_difference(model_counters& sum, const model_counters& before, const mod
   }
 }
 
+/// Client and engine read the same clock. The log is that of the only model.
+void note_commits(arm_figures& figures, engine& runtime, const std::vector<delivery>& group) {
+  const auto* const log = engine_probe(runtime).log("default");
+  if (log == nullptr) return;
+  std::vector<time_point> commits;
+  for (const auto& span : log->last_spans())
+    if (span.who == activity::side::target) commits.push_back(span.end);
+  std::ranges::sort(commits);
+  for (const auto& d : group)
+    for (const auto& each : d.arrivals) {
+      const auto next = std::ranges::upper_bound(commits, each.time);
+      if (next != commits.begin() && *(next - 1) > d.sent)
+        figures.commit_to_client.push_back(seconds(each.time - *(next - 1)));
+    }
+}
+
 /// One arm's run of one group: what came, noted in its figures.
 expected<std::vector<delivery>> run_arm(engine& runtime, const door_set& doors, const arm& with,
                                         std::span<const errand> errands, arm_figures& figures) {
@@ -145,6 +164,7 @@ expected<std::vector<delivery>> run_arm(engine& runtime, const door_set& doors, 
   figures.wall_seconds += wall_of(*got);
   note(figures, *got);
   note_full_periods(figures, *got);
+  note_commits(figures, runtime, *got);
   return got;
 }
 

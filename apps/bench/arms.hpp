@@ -40,8 +40,11 @@ struct arm_figures {
   /// Tokens per second behind the first event with tokens, to the last one: summed over a group's requests.
   /// Of groups whose replies came in two events at least.
   std::vector<double> decode_rates;
-  std::vector<double> first_token;     ///< seconds from sending a request to its first event with tokens
-  std::vector<double> gaps;            ///< seconds between a request's events with tokens
+  std::vector<double> first_token; ///< seconds from sending a request to its first event with tokens
+  std::vector<double> gaps;        ///< seconds between a request's events with tokens
+  /// Seconds from the end of the target's program that an event's tokens come from, which commits them, to
+  /// the client that has read the event. One event more than a round late counts from a later round's end.
+  std::vector<double> commit_to_client;
   std::uint64_t num_events = 0;        ///< with tokens
   std::uint64_t num_traced_rounds = 0; ///< that committed tokens; 0 without trace
   std::uint64_t num_full_periods = 0;  ///< of those: while all requests of its group decoded

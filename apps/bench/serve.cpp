@@ -69,6 +69,7 @@ json::object arm_json(std::size_t a, std::span<const arm> arms, std::span<const 
   };
   percentiles("ttft", f.first_token);
   percentiles("gap", f.gaps);
+  percentiles("commit_to_client", f.commit_to_client);
   return out;
 }
 

@@ -194,6 +194,7 @@ def test_rounds_are_counted_beside_events(tmp_path):
     figures = report("serve", *conversations(tmp_path, 2), "--drafters", "none,ngram", "--through", "http,websocket", "--trace")
     for arm in figures["drafters"]:
         assert arm["rounds"] == arm["events"] > 0  # one event a committed round
+        assert 0 < arm["commit_to_client_p50"] <= arm["commit_to_client_p99"]
 
 
 def test_a_websocket_takes_no_plain_prompt(tmp_path):
