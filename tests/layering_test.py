@@ -27,7 +27,7 @@ ALLOWED["protocol/wire"] = LOW
 ALLOWED["actors"] = ALLOWED["protocol"] | {"protocol"}
 ALLOWED["engine"] = ALLOWED["actors"] | {"actors", "runtime/cpu", "gpu"}
 ALLOWED["server"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "protocol/wire"}
-ALLOWED["apps"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "server"}
+ALLOWED["apps"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "server", "protocol/wire"}
 ALLOWED["apps/bench"] = ALLOWED["apps"] | {"apps", "gpu", "runtime/cpu", "runtime/device", "runtime/speculation"}  # it times devices, and predicts
 ALLOWED["apps"] |= {"apps/bench"}
 
@@ -35,7 +35,7 @@ ALLOWED["apps"] |= {"apps/bench"}
 LIBRARY_ROOMS = {
     "caf/": {"protocol", "actors", "engine", "server"},
     "cuda": {"gpu"},
-    "boost/beast": {"server"},
+    "boost/beast": {"server", "apps/bench"},
     "boost/asio": {"server", "apps"},
     "yaml-cpp/": {"config"},
     "CLI/": {"apps"},

@@ -1,23 +1,15 @@
 #include "apps/bench/arms.hpp"
 
-#include "engine/served_model.hpp"
-#include "runtime/tokenizer/tokenizer.hpp"
-
-#include <boost/json/parse.hpp>
+#include "engine/activity.hpp"
+#include "engine/probe.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
-#include <future>
 
 namespace paceline::apps::bench {
 
-namespace json = boost::json;
-
 namespace {
-
-using std::chrono::steady_clock;
 
 double seconds(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
 
@@ -25,48 +17,63 @@ double ratio(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// Runs a group of prompts at the same time.
-std::vector<generated> run_group(engine& runtime, const run_settings& settings, const arm& with,
-                                 std::span<const std::vector<token_id>> prompts) {
-  std::vector<std::future<generated>> running;
-  for (const auto& prompt : prompts) {
-    generation_request request;
-    request.prompt = prompt;
-    request.stop.max_tokens = settings.max_tokens;
-    request.sampling.temperature = settings.temperature;
-    request.sampling.seed = settings.seed;
-    request.speculation.drafter = with.drafter;
-    request.speculation.draft_length = with.draft_length;
-    request.speculation.overlap = with.overlap;
-    // What one arm computed or wrote is no gift to the next: neither prompts in the cache nor replies to
-    // draft from.
-    request.cache_salt = request.tenant = with.name();
-    running.push_back(std::async(std::launch::async, [&runtime, r = std::move(request)]() mutable {
-      return generate(runtime, std::move(r), nullptr);
-    }));
+/// What group number `group` sends as arm `with`.
+std::vector<errand> errands_of(const run_settings& settings, const arm& with, std::size_t group,
+                               std::span<const workload_prompt> prompts) {
+  const std::size_t begin = group * settings.concurrency;
+  const std::size_t end = settings.pairs > 0
+                              ? begin + settings.concurrency
+                              : std::min<std::size_t>(begin + settings.concurrency, prompts.size());
+  std::vector<errand> out;
+  for (std::size_t i = begin; i < end; ++i) {
+    errand one{&prompts[i % prompts.size()], with.drafter, with.draft_length, with.overlap};
+    // What one arm computed or wrote is no gift to the next, nor to the same prompt of a later pass: neither
+    // prompts in the cache nor replies to draft from.
+    one.salt =
+        with.name() + " " + std::string(name_of(with.through)) + " " + std::to_string(i / prompts.size());
+    one.max_tokens = settings.max_tokens;
+    one.temperature = settings.temperature;
+    one.seed = settings.seed;
+    one.trace = settings.trace;
+    out.push_back(std::move(one));
   }
-  std::vector<generated> out;
-  for (auto& r : running) out.push_back(r.get());
   return out;
 }
 
-/// Tokens per second of a group: from the first token on where it is one request, over its whole time where
-/// several share the machine.
-double rate_of(const std::vector<generated>& group, double wall_seconds) {
-  std::size_t tokens = 0;
-  for (const auto& g : group) tokens += g.tokens.size();
-  if (group.size() > 1) return static_cast<double>(tokens) / wall_seconds;
-  return static_cast<double>(tokens - 1) / seconds(group.front().last.timings->decode);
+/// Seconds from the first request sent to the last reply's end.
+double wall_of(const std::vector<delivery>& group) {
+  const auto sent = std::ranges::min(group, {}, &delivery::sent).sent;
+  return seconds(std::ranges::max(group, {}, &delivery::ended).ended - sent);
 }
 
-void note(arm_figures& figures, const std::vector<generated>& group) {
-  for (const generated& g : group) {
-    figures.num_tokens += g.tokens.size();
-    figures.first_token.push_back(seconds(g.last.timings->queued + g.last.timings->prefill));
-    for (std::size_t i = 1; i < g.arrivals.size(); ++i)
-      figures.gaps.push_back(seconds(g.arrivals[i] - g.arrivals[i - 1]));
-    if (!g.last.speculation) continue;
-    const speculation_stats& stats = *g.last.speculation;
+double rate_of(const std::vector<delivery>& group) {
+  std::size_t tokens = 0;
+  for (const auto& d : group) tokens += d.tokens.size();
+  return static_cast<double>(tokens) / wall_of(group);
+}
+
+/// Behind the first events; none if a reply came in one event.
+std::optional<double> decode_rate_of(const std::vector<delivery>& group) {
+  double rate = 0;
+  for (const auto& d : group) {
+    if (d.arrivals.size() < 2) return std::nullopt;
+    const double time = seconds(d.arrivals.back().time - d.arrivals.front().time);
+    if (time <= 0) return std::nullopt; // all in one read
+    rate += static_cast<double>(d.tokens.size() - d.arrivals.front().num_tokens) / time;
+  }
+  return rate;
+}
+
+void note(arm_figures& figures, const std::vector<delivery>& group) {
+  for (const delivery& d : group) {
+    figures.num_tokens += d.tokens.size();
+    figures.num_events += d.arrivals.size();
+    figures.num_traced_rounds += d.num_rounds;
+    if (!d.arrivals.empty()) figures.first_token.push_back(seconds(d.arrivals.front().time - d.sent));
+    for (std::size_t i = 1; i < d.arrivals.size(); ++i)
+      figures.gaps.push_back(seconds(d.arrivals[i].time - d.arrivals[i - 1].time));
+    if (!d.speculation) continue;
+    const speculation_stats& stats = *d.speculation;
     figures.num_rounds += stats.num_rounds;
     figures.num_full_rounds += stats.num_full_rounds;
     figures.num_draft_tokens += stats.num_draft_tokens;
@@ -79,19 +86,19 @@ void note(arm_figures& figures, const std::vector<generated>& group) {
 }
 
 /// Rounds while all requests of the group decoded.
-void note_full_periods(arm_figures& figures, const std::vector<generated>& group) {
+void note_full_periods(arm_figures& figures, const std::vector<delivery>& group) {
   // A prompt's own, one while the drafter's memory is asked for, one for which the drafter reads the prompt.
   constexpr std::size_t settled = 3;
-  if (std::ranges::any_of(group, [](const auto& g) { return g.arrivals.size() <= settled; })) return;
-  auto from = group.front().arrivals[settled - 1], to = group.front().arrivals.back();
-  for (const auto& g : group)
-    from = std::max(from, g.arrivals[settled - 1]), to = std::min(to, g.arrivals.back());
-  for (const auto& g : group) {
-    const auto first = std::ranges::lower_bound(g.arrivals, from),
-               end = std::ranges::upper_bound(g.arrivals, to);
+  if (std::ranges::any_of(group, [](const auto& d) { return d.arrivals.size() <= settled; })) return;
+  auto from = group.front().arrivals[settled - 1].time, to = group.front().arrivals.back().time;
+  for (const auto& d : group)
+    from = std::max(from, d.arrivals[settled - 1].time), to = std::min(to, d.arrivals.back().time);
+  for (const auto& d : group) {
+    const auto first = std::ranges::lower_bound(d.arrivals, from, {}, &arrival::time),
+               end = std::ranges::upper_bound(d.arrivals, to, {}, &arrival::time);
     if (end - first < 2) continue;
     figures.num_full_periods += static_cast<std::uint64_t>(end - first - 1);
-    figures.full_period_seconds += seconds(*(end - 1) - *first);
+    figures.full_period_seconds += seconds((end - 1)->time - first->time);
   }
 }
 
@@ -130,6 +137,53 @@ void add_difference(model_counters& sum, const model_counters& before, const mod
   }
 }
 
+/// Client and engine read the same clock. The log is that of the only model.
+void note_commits(arm_figures& figures, engine& runtime, const std::vector<delivery>& group) {
+  const auto* const log = engine_probe(runtime).log("default");
+  if (log == nullptr) return;
+  std::vector<time_point> commits;
+  for (const auto& span : log->last_spans())
+    if (span.who == activity::side::target) commits.push_back(span.end);
+  std::ranges::sort(commits);
+  for (const auto& d : group)
+    for (const auto& each : d.arrivals) {
+      const auto next = std::ranges::upper_bound(commits, each.time);
+      if (next != commits.begin() && *(next - 1) > d.sent)
+        figures.commit_to_client.push_back(seconds(each.time - *(next - 1)));
+    }
+}
+
+/// One arm's run of one group: what came, noted in its figures.
+expected<std::vector<delivery>> run_arm(engine& runtime, const door_set& doors, const arm& with,
+                                        std::span<const errand> errands, arm_figures& figures) {
+  const auto before = snapshot_at_rest(runtime);
+  auto got = deliver_together(doors.at(with.through), errands);
+  if (!got)
+    return std::move(got).error().within(with.name() + " through " + std::string(name_of(with.through)));
+  add_difference(figures.spent, before.models.front(), snapshot_at_rest(runtime).models.front());
+  figures.wall_seconds += wall_of(*got);
+  note(figures, *got);
+  note_full_periods(figures, *got);
+  note_commits(figures, runtime, *got);
+  return got;
+}
+
+/// A short request as each arm, that is not counted: the first use of a door or a drafter costs what later
+/// ones do not.
+expected<void> warm_up(const door_set& doors, std::span<const arm> arms, const run_settings& settings,
+                       std::span<const workload_prompt> prompts) {
+  for (const arm& with : arms) {
+    auto one = errands_of(settings, with, 0, prompts.first(1));
+    one.resize(1);
+    one.front().salt = "warm-up";
+    one.front().max_tokens = std::min(settings.max_tokens, 8U);
+    auto got = deliver_together(doors.at(with.through), one);
+    if (!got)
+      return std::move(got).error().within(with.name() + " through " + std::string(name_of(with.through)));
+  }
+  return {};
+}
+
 } // namespace
 
 std::string arm::name() const {
@@ -161,75 +215,38 @@ double arm_figures::accepted_at(std::uint32_t position) const {
   return ratio(rounds, num_rounds);
 }
 
-expected<std::vector<std::vector<token_id>>> read_workload(const std::string& path, std::uint32_t most,
-                                                           std::uint32_t max_tokens,
-                                                           const served_model& model) {
-  std::ifstream file(path);
-  if (!file) return error(errc::not_found, path + ": cannot be opened");
-  std::vector<std::vector<token_id>> prompts;
-  std::uint32_t number = 0;
-  for (std::string line; std::getline(file, line) && (most == 0 || prompts.size() < most);) {
-    ++number;
-    const std::string place = path + ":" + std::to_string(number);
-    boost::system::error_code failed;
-    const json::value parsed = json::parse(line, failed);
-    const json::object* const item = failed ? nullptr : parsed.if_object();
-    if (item == nullptr) return error(errc::invalid_file, place + ": not a JSON object");
-    const json::value* const messages = item->if_contains("messages");
-    const json::value* const prompt = item->if_contains("prompt");
-    auto tokens = messages != nullptr && messages->is_array() ? chat_prompt(model, messages->get_array())
-                  : prompt != nullptr && prompt->is_string()
-                      ? model.vocabulary().encode(prompt->get_string())
-                      : expected<std::vector<token_id>>(
-                            error(errc::invalid_file, "neither \"messages\" nor \"prompt\""));
-    if (!tokens) return std::move(tokens).error().within(place);
-    if (tokens->size() + max_tokens > model.context_length()) {
-      std::fprintf(stderr, "%s: %zu tokens do not fit the context, left out\n", place.c_str(),
-                   tokens->size());
-      continue;
-    }
-    prompts.push_back(*std::move(tokens));
-  }
-  if (prompts.empty()) return error(errc::invalid_file, path + ": no prompts");
-  return prompts;
+std::vector<double> ratios(const arm_figures& with, const arm_figures& base) {
+  std::vector<double> out;
+  for (std::size_t g = 0; g < with.rates.size(); ++g) out.push_back(with.rates[g] / base.rates[g]);
+  return out;
 }
 
-expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm> arms,
+expected<std::vector<arm_figures>> measure(engine& runtime, const door_set& doors, std::span<const arm> arms,
                                            const run_settings& settings,
-                                           std::span<const std::vector<token_id>> prompts, bool quiet) {
+                                           std::span<const workload_prompt> prompts, bool quiet) {
+  if (auto warm = warm_up(doors, arms, settings, prompts); !warm) return std::move(warm).error();
   std::vector<arm_figures> figures(arms.size());
-  for (std::size_t begin = 0, group = 0; begin < prompts.size(); begin += settings.concurrency, ++group) {
-    const auto part =
-        prompts.subspan(begin, std::min<std::size_t>(settings.concurrency, prompts.size() - begin));
-    std::vector<std::vector<generated>> results(arms.size());
-    std::vector<double> rates(arms.size());
-    bool comparable = true;
+  const std::size_t num_groups = settings.pairs > 0
+                                     ? settings.pairs
+                                     : (prompts.size() + settings.concurrency - 1) / settings.concurrency;
+  for (std::size_t group = 0; group < num_groups; ++group) {
+    std::vector<std::vector<delivery>> results(arms.size());
     for (std::size_t k = 0; k < arms.size(); ++k) {
       const std::size_t a =
           (group + settings.seed) % 2 == 1 ? k : arms.size() - 1 - k; // turns with the seed, too
-      const auto before = snapshot_at_rest(runtime);
-      const auto start = steady_clock::now();
-      results[a] = run_group(runtime, settings, arms[a], part);
-      const double wall = seconds(steady_clock::now() - start);
-      add_difference(figures[a].spent, before.models.front(), snapshot_at_rest(runtime).models.front());
-      figures[a].wall_seconds += wall;
-      figures[a].rates_count_prompts = settings.concurrency > 1;
-      for (const auto& g : results[a])
-        if (g.last.failure || !g.last.timings)
-          return g.last.failure ? *g.last.failure : error(errc::internal, "a generation ended early");
-      note(figures[a], results[a]);
-      note_full_periods(figures[a], results[a]);
-      comparable = comparable && (part.size() > 1 || results[a].front().tokens.size() > 1);
-      if (comparable) rates[a] = rate_of(results[a], wall);
+      auto got = run_arm(runtime, doors, arms[a], errands_of(settings, arms[a], group, prompts), figures[a]);
+      if (!got) return std::move(got).error();
+      results[a] = *std::move(got);
     }
     for (std::size_t a = 0; a < arms.size(); ++a) {
-      for (std::size_t i = 0; i < part.size(); ++i)
-        figures[a].num_different += results[a][i].tokens != results[0][i].tokens ? 1 : 0;
-      if (!comparable) continue;
-      figures[a].rates.push_back(rates[a]);
-      figures[a].speed_ups.push_back(rates[a] / rates[0]);
+      for (std::size_t i = 0; i < results[a].size(); ++i)
+        figures[a].num_different +=
+            results[a][i].tokens != results[0][i].tokens || results[a][i].text != results[0][i].text ? 1 : 0;
+      figures[a].rates.push_back(rate_of(results[a]));
+      figures[a].speed_ups.push_back(figures[a].rates.back() / figures[0].rates[group]);
+      if (const auto decode = decode_rate_of(results[a])) figures[a].decode_rates.push_back(*decode);
     }
-    if (!quiet) std::fprintf(stderr, "\r%zu of %zu prompts", begin + part.size(), prompts.size());
+    if (!quiet) std::fprintf(stderr, "\r%zu of %zu groups", group + 1, num_groups);
   }
   if (!quiet) std::fprintf(stderr, "\n");
   return figures;

@@ -1,8 +1,7 @@
 #pragma once
 
-#include "apps/commands/local_engine.hpp"
+#include "apps/bench/door.hpp"
 #include "engine/snapshot.hpp"
-#include "runtime/base/ids.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -12,12 +11,13 @@
 
 namespace paceline::apps::bench {
 
-/// One way of decoding that is compared with others.
+/// One way of decoding, through one door, that is compared with others.
 struct arm {
   std::string drafter;
   std::optional<std::uint32_t> draft_length = {}; ///< none: the drafter's own
   std::optional<overlap_wish> overlap = {};       ///< none: as the engine chooses
-  std::string name() const;
+  door_kind through = door_kind::http;
+  std::string name() const; ///< without the door
 };
 
 /// How the prompts of a workload are run.
@@ -26,15 +26,28 @@ struct run_settings {
   std::uint32_t max_tokens = 128;
   float temperature = 0;
   std::uint64_t seed = 1;
+  std::uint32_t pairs =
+      0;              ///< groups of requests, the file's prompts taken again as needed; 0: once through it
+  bool trace = false; ///< count rounds beside events; makes events larger
 };
 
-/// What one arm did over a workload.
+/// What one arm did over a workload, times by the client's clock.
 struct arm_figures {
-  std::vector<double> rates;          ///< tokens per second, one a group of requests
-  std::vector<double> speed_ups;      ///< against the first arm's run of the same group
-  std::vector<double> first_token;    ///< seconds from submission
-  std::vector<double> gaps;           ///< seconds between a request's events
-  std::uint64_t num_full_periods = 0; ///< of those: while all requests of its group decoded
+  /// Tokens per second over whole requests, one a group: from the moment the first was sent to the end of the
+  /// last reply.
+  std::vector<double> rates;
+  std::vector<double> speed_ups; ///< against the first arm's run of the same group
+  /// Tokens per second behind the first event with tokens, to the last one: summed over a group's requests.
+  /// Of groups whose replies came in two events at least.
+  std::vector<double> decode_rates;
+  std::vector<double> first_token; ///< seconds from sending a request to its first event with tokens
+  std::vector<double> gaps;        ///< seconds between a request's events with tokens
+  /// Seconds from the end of the target's program that an event's tokens come from, which commits them, to
+  /// the client that has read the event. One event more than a round late counts from a later round's end.
+  std::vector<double> commit_to_client;
+  std::uint64_t num_events = 0;        ///< with tokens
+  std::uint64_t num_traced_rounds = 0; ///< that committed tokens; 0 without trace
+  std::uint64_t num_full_periods = 0;  ///< of those: while all requests of its group decoded
   double full_period_seconds = 0;
   std::uint64_t num_tokens = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
   std::uint64_t num_rounds = 0;                    ///< that verified draft tokens
@@ -42,8 +55,7 @@ struct arm_figures {
   std::vector<std::uint64_t> acceptance_histogram; ///< [j] = rounds that accepted exactly j draft tokens
   std::uint32_t num_different = 0;                 ///< requests whose tokens are not the first arm's
   double wall_seconds = 0;
-  bool rates_count_prompts = false; ///< several requests at the same time
-  model_counters spent;             ///< what its runs added to the counters
+  model_counters spent; ///< what its runs added to the counters
 
   double acceptance_rate() const; ///< accepted draft tokens over verified ones
   /// Share of the draft tokens, among those whose predecessors were accepted, that were: the literature's
@@ -59,15 +71,13 @@ struct arm_figures {
   double accepted_at(std::uint32_t position) const;
 };
 
-/// The prompts of a workload file, as tokens: JSON lines, each with "messages" or "prompt".
-expected<std::vector<std::vector<token_id>>> read_workload(const std::string& path, std::uint32_t most,
-                                                           std::uint32_t max_tokens,
-                                                           const served_model& model);
-
 /// Every group of prompts with every arm before the next group, in an order that turns with group and seed.
-/// Progress on standard error unless `quiet`.
-expected<std::vector<arm_figures>> measure(engine& runtime, std::span<const arm> arms,
+/// `doors` has those of all arms. Progress on standard error unless `quiet`.
+expected<std::vector<arm_figures>> measure(engine& runtime, const door_set& doors, std::span<const arm> arms,
                                            const run_settings& settings,
-                                           std::span<const std::vector<token_id>> prompts, bool quiet);
+                                           std::span<const workload_prompt> prompts, bool quiet);
+
+/// Ratios of `with`'s rates to those of `base`, group by group.
+std::vector<double> ratios(const arm_figures& with, const arm_figures& base);
 
 } // namespace paceline::apps::bench

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 namespace paceline::apps::bench {
@@ -27,6 +28,24 @@ std::pair<CLI::App*, std::shared_ptr<Options>> add_bench(CLI::App& parent, const
   app->add_flag("--json", options->json, "one JSON object");
   app->callback([options, run, &code] { code = run(*options); });
   return {app, options};
+}
+
+void add_doors(CLI::App& app, door_options& doors) {
+  std::map<std::string, door_kind> choices;
+  for (const auto kind : {door_kind::http, door_kind::websocket, door_kind::engine})
+    choices.emplace(name_of(kind), kind);
+  app.add_option("--through", doors.through,
+                 "how requests reach the engine; several are compared. http: the daemon, streamed (default); "
+                 "websocket: its Responses mode; engine: a function call, with credit without end")
+      ->delimiter(',')
+      ->transform(CLI::CheckedTransformer(std::move(choices)));
+  app.add_flag("--unstreamed", doors.unstreamed,
+               "beside replies over HTTP that come in one piece; these are the unit");
+  app.add_option(
+      "--pairs", doors.pairs,
+      "groups of requests, each run as every arm; the file's prompts are taken again as needed, under "
+      "another salt. 0: once through the file");
+  app.add_flag("--trace", doors.trace, "count the rounds beside the events, which makes events larger");
 }
 
 } // namespace
@@ -62,11 +81,13 @@ void add_commands(CLI::App& app, int& code, const std::string& command_line) {
   {
     auto [c, o] = add_bench<serve_bench_options>(
         parent, "serve",
-        "A workload through the engine: latencies, speed, acceptance; drafters against each other", &serve,
-        code, command_line);
+        "A workload through the daemon's door: latencies, speed, acceptance; drafters against each other",
+        &serve, code, command_line);
     add_drafting(*c, o->choice);
+    add_doors(*c, o->doors);
     c->add_option("--workload", o->workload, "JSON lines with \"messages\" or \"prompt\"")->required();
-    c->add_option("--drafters", o->drafters, "compared with each other; the first is the unit")
+    c->add_option("--drafters", o->drafters,
+                  "compared with each other; the first is the unit. ngram/8: at draft length 8")
         ->delimiter(',');
     c->add_option("--requests", o->requests, "prompts taken from the file; 0: all");
     c->add_option("--concurrency", o->concurrency, "requests at the same time")->check(CLI::Range(1, 256));
@@ -78,6 +99,7 @@ void add_commands(CLI::App& app, int& code, const std::string& command_line) {
         parent, "spec", "Drafters, draft lengths and workloads: acceptance, measured and predicted speed-up",
         &spec, code, command_line);
     add_drafting(*c, o->choice);
+    add_doors(*c, o->doors);
     c->add_option("--workload", o->workloads, "JSON lines with \"messages\" or \"prompt\"; several files")
         ->delimiter(',')
         ->required();

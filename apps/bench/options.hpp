@@ -1,5 +1,6 @@
 #pragma once
 
+#include "apps/bench/door.hpp"
 #include "apps/commands/options.hpp"
 
 #include <cstdint>
@@ -35,16 +36,34 @@ struct cost_options : common_options {
   bool by_op = false;
 };
 
+/// How requests of a workload reach the engine.
+struct door_options {
+  std::vector<door_kind> through{door_kind::http}; ///< each arm through each of them
+  bool unstreamed = false;                         ///< and over HTTP with the reply in one piece, as the unit
+  std::uint32_t pairs = 0; ///< groups of requests, each as every arm; 0: once through the workload
+  bool trace = false;      ///< count rounds beside events
+
+  /// Those of `through`, behind the unstreamed one if there is one.
+  std::vector<door_kind> kinds() const {
+    std::vector<door_kind> out = through;
+    if (unstreamed) out.insert(out.begin(), door_kind::unstreamed);
+    return out;
+  }
+};
+
 struct serve_bench_options : common_options {
-  std::string workload;                       ///< JSON lines, each with "messages" or "prompt"
-  std::vector<std::string> drafters{"ngram"}; ///< compared with each other, prompt by prompt
-  std::uint32_t requests = 0;                 ///< prompts taken from the file; 0: all
+  door_options doors;
+  std::string workload; ///< JSON lines, each with "messages" or "prompt"
+  /// Compared with each other, prompt by prompt; "ngram/8" is ngram at draft length 8.
+  std::vector<std::string> drafters{"ngram"};
+  std::uint32_t requests = 0; ///< prompts taken from the file; 0: all
   std::uint32_t concurrency = 1;
   std::uint32_t max_tokens = 128;
   float temperature = 0;
 };
 
 struct spec_options : common_options {
+  door_options doors;
   std::vector<std::string> workloads;                 ///< as of serve
   std::vector<std::string> drafters{"ngram", "auto"}; ///< beside plain decoding
   std::vector<std::uint32_t> lengths{2, 5, 8};        ///< draft lengths of each but "auto"
@@ -61,7 +80,8 @@ int decode(const decode_options& options);
 int prefill(const prefill_options& options);
 /// V(T): what a pass of T rows costs beside a pass of one, and beside the machine's roof.
 int cost(const cost_options& options);
-/// A workload file through the engine: latencies, tokens per second, acceptance, drafters against each other.
+/// A workload file through the daemon's door: latencies, tokens per second, acceptance, drafters against each
+/// other.
 int serve(const serve_bench_options& options);
 /// Drafters x lengths x workloads: acceptance, measured and predicted speed-up, where the time goes.
 int spec(const spec_options& options);

@@ -1,9 +1,8 @@
 #include "apps/bench/report.hpp"
 
 #include "apps/build_info.hpp"
+#include "protocol/wire/json_text.hpp"
 #include "runtime/cpu/kernel_level.hpp"
-
-#include <boost/json/serialize.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -129,7 +128,7 @@ void print_json(const std::string& bench, const std::string& command_line, std::
   json::object out{{"bench", bench}};
   for (auto& [key, value] : results) out[key] = std::move(value);
   out["provenance"] = provenance(command_line, seed);
-  std::cout << json::serialize(out) << '\n';
+  std::cout << wire::json_text(out) << '\n';
 }
 
 } // namespace paceline::apps::bench

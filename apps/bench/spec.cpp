@@ -2,6 +2,7 @@
 #include "apps/bench/arms.hpp"
 #include "apps/bench/options.hpp"
 #include "apps/bench/report.hpp"
+#include "apps/commands/local_engine.hpp"
 #include "apps/exit_codes.hpp"
 
 #include "runtime/speculation/control/expected_gain.hpp"
@@ -86,10 +87,9 @@ double oracle_of(const arm_figures& with, const pass_curve& curve, double draft_
   return speculation::oracle_speed_up(histogram, draft_cost, costs);
 }
 
-/// Of the whole time, where `speed_up` is that of rounds without prompt rows: the others are taken to last as
+/// Of whole requests, where `speed_up` is that of rounds without prompt rows: the others are taken to last as
 /// long as in plain decoding.
 double with_prompts(const arm_figures& plain, double speed_up) {
-  if (!plain.rates_count_prompts) return speed_up;
   const auto& spent = plain.spent;
   const double decoding = spent.draft_seconds + spent.pass_seconds + spent.decide_seconds;
   return (spent.prompt_seconds + decoding) / (spent.prompt_seconds + decoding / speed_up);
@@ -159,7 +159,7 @@ const arm_figures* without_overlap(std::size_t a, std::span<const arm> arms,
   if (!arms[a].overlap || *arms[a].overlap == overlap_wish::off) return nullptr;
   for (std::size_t b = 0; b < arms.size(); ++b)
     if (arms[b].overlap == overlap_wish::off && arms[b].drafter == arms[a].drafter &&
-        arms[b].draft_length == arms[a].draft_length)
+        arms[b].draft_length == arms[a].draft_length && arms[b].through == arms[a].through)
       return &figures[b];
   return nullptr;
 }
@@ -210,6 +210,7 @@ json::object to_json(std::size_t a, std::span<const arm> arms, std::span<const a
   for (std::uint32_t j = 0; j + 1 < f.acceptance_histogram.size(); ++j) positions.push_back(f.accepted_at(j));
   json::object out{
       {"drafter", with.drafter},
+      {"through", name_of(with.through)},
       {"draft_length", with.draft_length ? json::value(*with.draft_length) : json::value()},
       {"acceptance_rate", f.acceptance_rate()},
       {"alpha", f.alpha()},
@@ -240,6 +241,7 @@ json::object to_json(std::size_t a, std::span<const arm> arms, std::span<const a
     out["rates"] =
         json::array(f.rates.begin(), f.rates.end()); // one a group of prompts, for bench/held_out.py
   }
+  if (!f.decode_rates.empty()) out["decode_tokens_per_second"] = bench::to_json(summarise(f.decode_rates));
   return out;
 }
 
@@ -255,6 +257,7 @@ void add_rows(table& t, const std::string& workload, std::span<const arm> arms,
     const auto gain = [](const std::optional<double>& of) { return of ? fixed(*of, 2) : ""; };
     t.add({workload,
            arms[a].name(),
+           std::string(name_of(arms[a].through)),
            fixed(f.acceptance_rate(), 2),
            fixed(f.alpha(), 2),
            fixed(f.acceptance_length(), 2),
@@ -276,20 +279,28 @@ void add_rows(table& t, const std::string& workload, std::span<const arm> arms,
   }
 }
 
-std::vector<arm> arms_of(const spec_options& options) {
-  std::vector<arm> arms{{"none"}};
+/// Through one door.
+std::vector<arm> arms_of(const spec_options& options, door_kind through) {
+  std::vector<arm> arms{{"none", {}, {}, through}};
   for (const auto& drafter : options.drafters) {
     if (drafter == "none") continue;
     std::vector<arm> of_one;
     if (drafter == "auto" || options.lengths.empty())
-      of_one.push_back({drafter});
+      of_one.push_back({drafter, {}, {}, through});
     else
-      for (const auto length : options.lengths) of_one.push_back({drafter, length});
+      for (const auto length : options.lengths) of_one.push_back({drafter, length, {}, through});
     for (auto& one : of_one) {
       if (options.overlap.empty()) arms.push_back(one);
-      for (const auto mode : options.overlap) arms.push_back({one.drafter, one.draft_length, mode});
+      for (const auto mode : options.overlap) arms.push_back({one.drafter, one.draft_length, mode, through});
     }
   }
+  return arms;
+}
+
+std::vector<arm> arms_of(const spec_options& options) {
+  std::vector<arm> arms;
+  for (const auto kind : options.doors.kinds())
+    for (auto& one : arms_of(options, kind)) arms.push_back(std::move(one));
   return arms;
 }
 
@@ -301,18 +312,21 @@ int spec(const spec_options& options) {
   choice.further_drafters = options.drafters;
   auto runtime = start_local(choice, options.json);
   if (!runtime) return fail(runtime.error());
+  const auto doors = door_set::open(**runtime, options.doors.kinds());
+  if (!doors) return fail(doors.error());
   const auto arms = arms_of(options);
-  table t({"workload",  "drafter/length", "accepted", "alpha",  "tokens a round", "c",          "V",
-           "predicted", "measured",       "95 %",     "oracle", "operations",     "draft %",    "verify %",
-           "sample %",  "rest %",         "ready %",  "gain",   "gained",         "other texts"});
+  table t({"workload", "drafter/length", "through",  "accepted", "alpha",  "tokens a round", "c",
+           "V",        "predicted",      "measured", "95 %",     "oracle", "operations",     "draft %",
+           "verify %", "sample %",       "rest %",   "ready %",  "gain",   "gained",         "other texts"});
   json::array workloads;
   for (const auto& path : options.workloads)
     for (const auto concurrency : options.concurrency) {
       const auto prompts = read_workload(path, options.requests, options.max_tokens, *(*runtime)->model(""));
       if (!prompts) return fail(prompts.error());
-      const auto figures =
-          measure(**runtime, arms, {concurrency, options.max_tokens, options.temperature, options.seed},
-                  *prompts, options.json);
+      const auto figures = measure(**runtime, *doors, arms,
+                                   {concurrency, options.max_tokens, options.temperature, options.seed,
+                                    options.doors.pairs, options.doors.trace},
+                                   *prompts, options.json);
       if (!figures) return fail(figures.error());
       const std::string name = std::filesystem::path(path).stem().string();
       add_rows(t, concurrency == 1 ? name : name + " x" + std::to_string(concurrency), arms, *figures);

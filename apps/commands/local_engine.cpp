@@ -39,6 +39,7 @@ config::engine_options options_for(const model_choice& choice) {
   model.name = "default";
   model.context_length = choice.context_length;
   model.kv_dtype = choice.kv_dtype;
+  model.chat_template = choice.chat_template;
   model.device = choice.device;
   model.max_running = choice.max_running;
   if (choice.model == "hash")

@@ -28,6 +28,7 @@ inline void add_model(CLI::App& app, model_choice& choice) {
   app.add_option("--threads", choice.threads, "CPU threads; 0: all cores");
   app.add_option("--ctx-size", choice.context_length,
                  "positions a request may use; 0: the model's own, at most 8192");
+  app.add_option("--chat-template", choice.chat_template, "file of a template that replaces the model's own");
   add_kv_dtype(app, choice.kv_dtype);
   app.add_option("--device", choice.device,
                  "what computes it: auto (default), cpu, or a GPU as cuda:0 or cuda:0/fast");

@@ -17,6 +17,7 @@ struct model_choice {
   std::string model;                ///< GGUF file or Hugging Face directory; "hash" is the weightless model
   std::uint32_t threads = 0;        ///< 0: all cores
   std::uint32_t context_length = 0; ///< 0: the model's own, at most 8192
+  std::string chat_template;        ///< file that replaces the model's own; empty: none
   kv_type kv_dtype = kv_type::f16;
   std::string device = "auto";                    ///< auto, cpu or cuda:N
   std::string drafter = "auto";                   ///< auto, none, or a kind of drafter

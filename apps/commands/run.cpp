@@ -3,6 +3,7 @@
 #include "apps/exit_codes.hpp"
 
 #include "engine/served_model.hpp"
+#include "protocol/wire/json_text.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <boost/json.hpp>
@@ -152,7 +153,7 @@ int run(const run_options& options) {
     on_event = print_text;
   const auto g = generate(**runtime, std::move(request), on_event);
   if (options.json) {
-    std::cout << json::serialize(report(options, *prompt, g)) << '\n';
+    std::cout << wire::json_text(report(options, *prompt, g)) << '\n';
   } else {
     print_now(options.trace ? "\n" + g.text + "\n\n" + view.summary() : "\n");
     if (g.last.failure) std::fprintf(stderr, "paceline: %s\n", g.last.failure->message().c_str());

@@ -6,6 +6,7 @@
 #include "bench/actors/allocation_count.hpp"
 #include "engine/probe.hpp"
 #include "engine/snapshot.hpp"
+#include "protocol/wire/json_text.hpp"
 
 #include <boost/json.hpp>
 #include <caf/all.hpp>
@@ -280,11 +281,11 @@ int run(const bench_options& options) {
     rows.push_back(to_json(one, f));
   }
   if (options.json)
-    std::cout << boost::json::serialize(boost::json::object{{"bench", "actors"},
-                                                            {"cpu", cpu_name()},
-                                                            {"load", load_average()},
-                                                            {"threads", options.threads},
-                                                            {"cases", std::move(rows)}})
+    std::cout << wire::json_text(boost::json::object{{"bench", "actors"},
+                                                     {"cpu", cpu_name()},
+                                                     {"load", load_average()},
+                                                     {"threads", options.threads},
+                                                     {"cases", std::move(rows)}})
               << '\n';
   return EXIT_SUCCESS;
 }

@@ -1,12 +1,13 @@
-"""Paceline and llama.cpp side by side: pairs of runs, one right after the other, in alternating order, so that what else
-the machine does falls on both. Prints a table; with --out appends the figures to a JSON file for ../plot.py.
+"""Paceline beside llama.cpp's own programs: pairs of runs, one right after the other, in alternating order, so that what else the
+machine does falls on all. Every build of llama.cpp runs in every pair; the one with the best median counts. A build that fails
+(GCC 12's stops with an illegal instruction on machines with AMX) is recorded and left out.
 
     bench/peers/setup.sh
-    .cache/peers/bin/python bench/peers/compare.py --model smollm2.gguf --pairs 7
+    python3 bench/peers/compare.py --model smollm2.gguf --model qwen.gguf --workload bench/e2e/prompts.jsonl --out peers.json
 
-`--what lookup` runs the prompts of a workload greedily, each engine with prompt lookup against itself without, prompt by prompt:
-
-    .cache/peers/bin/python bench/peers/compare.py --model qwen.gguf --what lookup --workload code_edit.jsonl --requests 8
+decode, prefill: `llama-bench` (tg128, pp512) beside `paceline bench decode` and `prefill`, both without a server.
+streams: `llama-server` beside the daemon, streamed, by the same client's clock (load.py), greedy, without speculation.
+lookup: the same with n-gram speculation, `--spec-type ngram-simple` beside drafter ngram; give it a workload that repeats itself.
 """
 import argparse
 import datetime
@@ -17,109 +18,157 @@ import subprocess
 import sys
 from pathlib import Path
 
+import llama
+import load
+
 ROOT = Path(__file__).resolve().parents[2]
-RUNNER = Path(__file__).with_name("llama_cpp_runner.py")
 
 
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+def run_ours(args, model, what, tokens):
+    flags = ["--prompt-tokens", str(tokens)] if what == "prefill" else ["--tokens", str(tokens), "--prompt-tokens", "8"]
+    done = subprocess.run([args.paceline, "bench", what, "--model", model, "--threads", str(args.threads), "--repeats", "1", "--json",
+                           *flags], capture_output=True, text=True, timeout=900)
     if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+        raise llama.Failed(llama.why(done.returncode, done.stderr))
+    return json.loads(done.stdout)["tokens_per_second"]
 
 
-def ours(args, what, tokens):
-    flags = ["--prompt-tokens", str(tokens)] if what == "prefill" else ["--tokens", str(tokens), "--prompt-tokens", "8"]
-    return run([args.paceline, "bench", what, "--model", args.model, "--threads", str(args.threads), "--repeats",
-                str(args.repeats), "--json", *flags])
+def our_server(args, model, slots, drafters):
+    port = llama.free_port()
+    flags = ["--set", f"models.0.context_length={args.context}", "--set", f"models.0.max_running={slots}"]
+    return llama.Server([args.paceline, "serve", "--model", model, "--port", port, "--threads", args.threads, *flags], port)
 
 
-def theirs(args, what, tokens):
-    flags = ["--prompt-tokens", str(tokens)] if what == "prefill" else ["--tokens", str(tokens), "--prompt-tokens", "8"]
-    return run([sys.executable, RUNNER, what, "--model", args.model, "--threads", str(args.threads), "--repeats",
-                str(args.repeats), *flags])
+def body_of(args, row, drafter, number):
+    """Both servers get the same fields, and ignore those of the other: neither may keep a prompt for the next request."""
+    body = {"messages": row["messages"], "max_tokens": args.tokens, "temperature": 0, "seed": 1, "cache_prompt": False,
+            "cache_salt": f"{drafter} {number}", "user": f"{drafter} {number}", "speculation": {"drafter": drafter}}
+    if drafter != "none":
+        body["speculation"]["draft_length"] = args.draft_length
+    return body
 
 
-def compare(args, what, tokens):
-    pairs = []
-    provenance = None
+def in_turn(args, label, sides):
+    """{side: [figure of each pair]} of those that work, and {side: why} of the others. `sides`: {name: function of the pair's number}."""
+    figures, failures = {name: [] for name in sides}, {}
     for number in range(args.pairs):
-        sides = [("ours", ours), ("theirs", theirs)]
-        pair = {}
-        for name, side in sides if number % 2 == 0 else reversed(sides):
-            figures = side(args, what, tokens)
-            provenance = figures.get("provenance", provenance)
-            pair[name] = figures["tokens_per_second"]
-        pairs.append(pair)
-        print(f"{what} {number + 1}/{args.pairs}: {pair['ours']:8.1f} {pair['theirs']:8.1f}  "
-              f"{pair['ours'] / pair['theirs']:.2f}", file=sys.stderr)
-    ratios = sorted(p["ours"] / p["theirs"] for p in pairs)
-    return {
-        "bench": what, "model": Path(args.model).name, "threads": args.threads, "tokens": tokens,
-        "pairs": pairs, "ours": statistics.median(p["ours"] for p in pairs),
-        "theirs": statistics.median(p["theirs"] for p in pairs), "ratio": statistics.median(ratios),
-        "ratio_min": ratios[0], "ratio_max": ratios[-1], "provenance": provenance,
-        "command": "bench/peers/compare.py " + " ".join(sys.argv[1:]),
-        "date": datetime.date.today().isoformat(),
-    }
+        order = list(sides) if number % 2 == 0 else list(reversed(sides))
+        for name in order:
+            if name in failures:
+                continue
+            try:
+                figures[name].append(sides[name](number))
+            except llama.Failed as failure:
+                failures[name] = str(failure)
+                print(f"{label}: {name}: {failure}", file=sys.stderr)
+        print(f"{label} {number + 1}/{args.pairs}: " + ", ".join(f"{n} {figures[n][-1]:.1f}" for n in sides if n not in failures), file=sys.stderr)
+    return {name: rates for name, rates in figures.items() if name not in failures}, failures
 
 
-def lookup(args):
-    """Each engine's speed-up by drafts looked up in the text so far, over its own plain decoding."""
-    workload = ["--workload", args.workload, "--requests", str(args.requests)]
-    ours = run([args.paceline, "bench", "serve", "--model", args.model, "--threads", str(args.threads), "--drafters", "none,ngram",
-                "--draft-length", str(args.draft_length), "--max-tokens", str(args.decode_tokens), "--json", *workload])
-    theirs = run([sys.executable, RUNNER, "lookup", "--model", args.model, "--threads", str(args.threads),
-                  "--draft-length", str(args.draft_length), "--tokens", str(args.decode_tokens), *workload])
-    speed_up = ours["drafters"][1]["speed_up"]
-    ratios = sorted(p["lookup"] / p["plain"] for p in theirs["pairs"])
-    print(f"| {Path(args.model).name} | {Path(args.workload).stem} | {speed_up['median']:.2f} ({speed_up['min']:.2f} to {speed_up['max']:.2f}) "
-          f"| {theirs['speed_up']:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) |")
-    return {"bench": "lookup", "model": Path(args.model).name, "workload": Path(args.workload).stem, "threads": args.threads,
-            "draft_length": args.draft_length, "tokens": args.decode_tokens, "ours": speed_up, "theirs": ratios,
-            "provenance": ours["provenance"], "command": "bench/peers/compare.py " + " ".join(sys.argv[1:])}
+def interval(ratios):
+    """95 % of the median, from the order of the ratios alone; their range where they are fewer than six."""
+    ordered, count = sorted(ratios), len(ratios)
+    probability = tail = 0.5**count
+    cut = 0
+    while tail <= 0.025 and cut < count // 2:
+        cut += 1
+        probability *= (count - cut + 1) / cut
+        tail += probability
+    cut = max(0, cut - 1)
+    return ordered[cut], ordered[count - 1 - cut]
 
 
-def store(path, results):
-    known = json.loads(path.read_text()) if path.exists() else []
-    path.write_text(json.dumps(known + results, indent=1) + "\n")
+def judged(args, model, what, figures, failures, **more):
+    """Ours beside the fastest build."""
+    if "ours" in failures or len(figures) < 2:
+        raise SystemExit(f"compare: {what}: nothing to compare: {failures}")
+    best = max((n for n in figures if n != "ours"), key=lambda n: statistics.median(figures[n]))
+    ratios = [a / b for a, b in zip(figures["ours"], figures[best])]
+    low, high = interval(ratios)
+    return {"bench": what, "model": Path(model).name, "threads": args.threads, **more, "ours": statistics.median(figures["ours"]),
+            "theirs": statistics.median(figures[best]), "build": best, "ratio": statistics.median(ratios), "ratio_min": low,
+            "ratio_max": high, "runs": figures, "failures": failures, "command": "bench/peers/compare.py " + " ".join(sys.argv[1:]),
+            "date": datetime.date.today().isoformat()}
 
 
-def main():
+def kernels(args, model, what, tokens, found):
+    sides = {"ours": lambda _: run_ours(args, model, what, tokens)}
+    for name, programs in found.items():
+        sides[name] = lambda _, programs=programs: llama.measure(programs, model, args.threads, what, tokens)
+    return judged(args, model, what, *in_turn(args, f"{what} {Path(model).stem}", sides), tokens=tokens)
+
+
+def streams(args, model, what, together, rows, found):
+    """Whole requests a group, by the client's clock."""
+    drafter, spec = ("none", []) if what == "streams" else ("ngram", ["--spec-type", "ngram-simple"])
+    servers, failures = {"ours": our_server(args, model, together, drafter)}, {}
+    try:
+        for name, programs in found.items():
+            try:
+                servers[name] = llama.server(programs, model, args.threads, together, args.context, spec)
+            except llama.Failed as failure:
+                failures[name] = str(failure)
+                print(f"{what}: {name}: {failure}", file=sys.stderr)
+
+        def group(number, url):
+            chosen = [rows[(number * together + i) % len(rows)] for i in range(together)]
+            bodies = [body_of(args, row, drafter, f"{number}.{i}") for i, row in enumerate(chosen)]
+            try:
+                return load.together(url, bodies)["tokens_per_second"]
+            except (load.Broken, OSError) as failure:
+                raise llama.Failed(str(failure)) from failure
+
+        for name, server in list(servers.items()):  # warms up
+            group(0, server.url)
+        sides = {name: lambda number, url=server.url: group(number, url) for name, server in servers.items()}
+        figures, broken = in_turn(args, f"{what} {Path(model).stem} x{together}", sides)
+    finally:
+        for server in servers.values():
+            server.stop()
+    return judged(args, model, what, figures, failures | broken, tokens=args.tokens, together=together, workload=args.workload.stem)
+
+
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, action="append", dest="models")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--repeats", type=int, default=1, help="runs inside a process, after one that warms up")
-    parser.add_argument("--what", nargs="+", default=["decode", "prefill"], choices=["decode", "prefill", "lookup"])
-    parser.add_argument("--decode-tokens", type=int, default=128)
+    parser.add_argument("--pairs", type=int, default=12)
+    parser.add_argument("--what", nargs="+", default=["decode", "prefill", "streams"], choices=["decode", "prefill", "streams", "lookup"])
+    parser.add_argument("--together", type=int, nargs="+", default=[1, 8], help="requests at the same time, of streams and lookup")
+    parser.add_argument("--workload", type=Path, default=ROOT / "bench/e2e/prompts.jsonl", help="JSON lines with \"messages\"")
+    parser.add_argument("--tokens", type=int, default=128, help="of a reply, and of decode")
     parser.add_argument("--prefill-tokens", type=int, default=512)
-    parser.add_argument("--workload", help="of --what lookup: JSON lines")
-    parser.add_argument("--requests", type=int, default=8, help="of --what lookup: prompts taken from the workload")
-    parser.add_argument("--draft-length", type=int, default=5, help="of --what lookup")
+    parser.add_argument("--draft-length", type=int, default=8, help="of lookup")
+    parser.add_argument("--context", type=int, default=4096)
+    parser.add_argument("--peers", type=Path, default=ROOT / ".cache/peers", help="folder with llama-*/bin")
     parser.add_argument("--paceline", default=ROOT / "build/release/bin/paceline")
-    parser.add_argument("--out", type=Path)
-    args = parser.parse_args()
-    if "lookup" in args.what:
-        if args.what != ["lookup"] or not args.workload or len(args.models) != 1:
-            parser.error("--what lookup stands alone, with one --model and a --workload")
-        args.model = args.models[0]
-        print("| model | workload | our speed-up | llama.cpp's |\n| --- | --- | --- | --- |")
-        result = lookup(args)
-        if args.out:
-            store(args.out, [result])
-        return
+    parser.add_argument("--out", type=Path, help="JSON file that the figures are added to")
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    found = llama.builds(args.peers)
+    if not found:
+        raise SystemExit(f"compare: no build of llama.cpp in {args.peers}: run bench/peers/setup.sh")
+    rows = [row for row in map(json.loads, args.workload.read_text().splitlines()) if "messages" in row]
     results = []
     for model in args.models:
-        args.model = model
         for what in args.what:
-            results.append(compare(args, what, args.decode_tokens if what == "decode" else args.prefill_tokens))
-    print("| model | bench | ours, tokens/s | llama.cpp, tokens/s | ratio | spread |\n| --- | --- | --- | --- | --- | --- |")
+            if what in ("decode", "prefill"):
+                results.append(kernels(args, model, what, args.tokens if what == "decode" else args.prefill_tokens, found))
+            else:
+                results += [streams(args, model, what, together, rows, found) for together in args.together]
+    print("| model | bench | together | ours, tokens/s | llama.cpp, tokens/s | build | ratio | 95 % |\n" + "| --- " * 8 + "|")
     for r in results:
-        print(f"| {r['model']} | {r['bench']} {r['tokens']} | {r['ours']:.1f} | {r['theirs']:.1f} | {r['ratio']:.2f} "
-              f"| {r['ratio_min']:.2f} to {r['ratio_max']:.2f} |")
+        print(f"| {r['model']} | {r['bench']} {r['tokens']} | {r.get('together', 1)} | {r['ours']:.1f} | {r['theirs']:.1f} | {r['build']} "
+              f"| {r['ratio']:.2f} | {r['ratio_min']:.2f} to {r['ratio_max']:.2f} |")
+    for r in results:
+        for name, failure in r["failures"].items():
+            print(f"{r['bench']} {r['model']}: the build {name} failed: {failure}")
     if args.out:
-        store(args.out, results)
+        known = json.loads(args.out.read_text()) if args.out.exists() else []
+        args.out.write_text(json.dumps(known + results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,18 @@ namespace paceline::wire {
 
 namespace {
 
-template <class Number>
-void append_number(std::string& out, Number number) {
+template <class Number, class... Format>
+void append_number(std::string& out, Number number, Format... format) {
   std::array<char, 40> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, format...).ptr;
   out.append(digits.data(), end);
+}
+
+/// Whether a person would write it without an exponent.
+template <class Float>
+bool reads_plainly(Float number) {
+  const auto size = std::abs(number);
+  return size == 0 || (size >= Float{1e-6} && size < Float{1e15});
 }
 
 /// JSON has no infinities: OpenAI's convention for "impossible" log-probabilities is -9999.
@@ -23,7 +30,10 @@ void append_float(std::string& out, Float number) {
     return;
   }
   const auto before = out.size();
-  append_number(out, number);
+  if (reads_plainly(number))
+    append_number(out, number, std::chars_format::fixed);
+  else
+    append_number(out, number);
   if (out.find_first_of(".e", before) == std::string::npos) out += ".0";
 }
 

@@ -7,7 +7,8 @@
 
 namespace paceline::wire {
 
-/// Appends JSON to a string. Numbers print in their shortest exact form; text is always valid UTF-8 (a broken
+/// Appends JSON to a string. Numbers print in their shortest exact form, from a millionth to 1e15 without an
+/// exponent; text is always valid UTF-8 (a broken
 /// sequence becomes U+FFFD), and the line separators that some stream readers split at (U+0085, U+2028,
 /// U+2029) are escaped. The caller keeps the nesting right; commas are the writer's.
 class json_writer {

@@ -41,7 +41,7 @@ void write_speculation(json_writer& out, const speculation_stats& stats) {
   out.field("num_spec_steps", stats.num_rounds);
   out.field("num_accepted_draft_tokens", stats.num_accepted_tokens);
   out.field("num_draft_tokens", stats.num_draft_tokens);
-  out.field("num_spec_tokens", num_spec_tokens);
+  out.field("num_spec_tokens", num_spec_tokens).field("num_full_spec_steps", stats.num_full_rounds);
   out.field("guarantee", name_of(stats.guarantee));
   out.end_object();
 }

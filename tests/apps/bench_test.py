@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -157,6 +158,63 @@ def test_spec_measures_every_drafter_length_and_workload_beside_its_prediction(t
             low, high = arm["speed_up"]["interval95"]
             assert low <= arm["speed_up"]["median"] <= high
             assert all(a >= b for a, b in zip(arm["accepted_per_position"], arm["accepted_per_position"][1:]))
+
+
+TEMPLATE = "{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}<assistant>"
+
+
+def conversations(folder, count):
+    """A workload of conversations, and the flags with which the weightless model takes it."""
+    workload, template = folder / "talks.jsonl", folder / "chat.jinja"
+    workload.write_text("".join(
+        json.dumps({"messages": [{"role": "user", "content": f"one two {n} one two"}]}) + "\n" for n in range(count)))
+    template.write_text(TEMPLATE)
+    return ["--model", "hash", "--chat-template", template, "--workload", workload, "--max-tokens", 24]
+
+
+def test_every_door_gives_the_same_tokens_and_stands_beside_unstreamed_replies(tmp_path):
+    figures = report("serve", *conversations(tmp_path, 4), "--drafters", "none,ngram/3", "--through", "http,websocket,engine",
+                     "--unstreamed", "--concurrency", 2, "--pairs", 3)
+    arms = {(d["drafter"], d["through"]): d for d in figures["drafters"]}
+    assert list(arms) == [(d, t) for d in ("none", "ngram/3") for t in ("unstreamed", "http", "websocket", "engine")]
+    for (_, through), arm in arms.items():
+        assert arm["different_texts"] == 0 and arm["tokens"] == arms["none", "unstreamed"]["tokens"] > 0
+        assert arm["tokens_per_second"]["runs"] == 3  # six of the four prompts: two are taken again
+        assert ("ttft_p50" in arm) == ("decode_tokens_per_second" in arm) == ("of_unstreamed" in arm) == (through != "unstreamed")
+
+
+def test_requests_go_over_http_streamed_unless_it_is_told_otherwise(tmp_path):
+    figures = report("serve", *conversations(tmp_path, 1), "--drafters", "none")
+    assert [d["through"] for d in figures["drafters"]] == ["http"]
+    figures = report("spec", *conversations(tmp_path, 1), "--drafters", "ngram", "--lengths", 2)
+    assert [a["through"] for a in figures["workloads"][0]["arms"]] == ["http"] * 2
+
+
+def test_rounds_are_counted_beside_events(tmp_path):
+    figures = report("serve", *conversations(tmp_path, 2), "--drafters", "none,ngram", "--through", "http,websocket", "--trace")
+    for arm in figures["drafters"]:
+        assert arm["rounds"] == arm["events"] > 0  # one event a committed round
+        assert 0 < arm["commit_to_client_p50"] <= arm["commit_to_client_p99"]
+
+
+def test_a_websocket_takes_no_plain_prompt(tmp_path):
+    workload = tmp_path / "plain.jsonl"
+    workload.write_text('{"prompt": "fine"}\n')
+    done = bench("serve", "--model", "hash", "--workload", workload, "--through", "websocket")
+    assert done.returncode != 0 and "takes conversations" in done.stderr
+
+
+def test_what_the_daemon_refuses_fails_the_bench(tmp_path):
+    done = bench("serve", *conversations(tmp_path, 1), "--drafters", "none", "--temperature", 3, "--json")
+    assert done.returncode != 0 and "400" in done.stderr and "temperature" in done.stderr and done.stdout == ""
+    done = bench("serve", *conversations(tmp_path, 1), "--drafters", "ngram/64")
+    assert done.returncode != 0 and "ngram/64" in done.stderr
+
+
+def test_numbers_are_printed_as_people_read_them(tmp_path):
+    done = bench("decode", "--model", "hash", "--tokens", 8, "--repeats", 2, "--json")
+    assert done.returncode == 0 and re.search(r'"tokens_per_second":\d+\.\d', done.stdout)
+    assert not re.search(r"\dE\+?-?\d", done.stdout)
 
 
 def test_serve_names_the_line_it_cannot_use(tmp_path):

@@ -27,6 +27,12 @@ TEST(json_writer, prints_numbers_in_their_shortest_exact_form) {
   EXPECT_EQ(out.take(), "[1.0,0.1,-2.5,18446744073709551615,-9223372036854775808]");
 }
 
+TEST(json_writer, prints_numbers_as_people_read_them) {
+  json_writer out;
+  out.begin_array().value(114.191364).value(100000.0).value(0.0000125).value(2.5e14).value(1e-9).end_array();
+  EXPECT_EQ(out.take(), "[114.191364,100000.0,0.0000125,250000000000000.0,1e-09]");
+}
+
 TEST(json_writer, prints_what_json_cannot_hold_as_a_finite_number) {
   json_writer out;
   out.begin_array()

@@ -14,7 +14,7 @@ generation_metrics example() {
   metrics.timings = {1ms, 29ms, 400ms, 3};
   metrics.prompt_tokens = 10;
   metrics.completion_tokens = 5;
-  metrics.speculation = speculation_stats{4, 16, 8, {0, 0, 4, 0, 0}};
+  metrics.speculation = speculation_stats{4, 16, 8, {0, 0, 4, 0, 0}, guarantee::tokens, 1};
   return metrics;
 }
 
@@ -25,7 +25,7 @@ TEST(usage, metrics_follow_the_rules_that_bench_tools_check) {
       out.take(),
       R"({"time_to_first_token_ms":30.0,"queue_time_ms":1.0,"generation_time_ms":400.0,"mean_itl_ms":100.0,"tokens_per_second":10.0,)"
       R"("speculative_decoding":{"mean_acceptance_length":3.0,"draft_acceptance_rate":0.5,"acceptance_histogram":[0,0,4,0,0],)"
-      R"("num_spec_steps":4,"num_accepted_draft_tokens":8,"num_draft_tokens":16,"num_spec_tokens":4,"guarantee":"tokens"}})");
+      R"("num_spec_steps":4,"num_accepted_draft_tokens":8,"num_draft_tokens":16,"num_spec_tokens":4,"num_full_spec_steps":1,"guarantee":"tokens"}})");
 }
 
 TEST(usage, timings_have_llama_servers_names) {

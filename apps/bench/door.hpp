@@ -1,0 +1,114 @@
+#pragma once
+
+#include "apps/bench/workload.hpp"
+#include "runtime/base/expected.hpp"
+#include "runtime/base/request.hpp"
+#include "runtime/base/token_event.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline {
+class engine;
+}
+namespace paceline::server {
+class http_server;
+}
+
+namespace paceline::apps::bench {
+
+/// Which way a request takes into the engine, and its tokens out of it.
+enum class door_kind : std::uint8_t {
+  http,       ///< the daemon's HTTP, streamed: server-sent events
+  websocket,  ///< the daemon's Responses WebSocket mode
+  engine,     ///< a function call, with credit without end: no client gets it like this
+  unstreamed, ///< the daemon's HTTP, the reply in one piece
+};
+inline constexpr std::array<std::string_view, 4> door_names{"http", "websocket", "engine", "unstreamed"};
+inline std::string_view name_of(door_kind kind) { return door_names[static_cast<std::size_t>(kind)]; }
+
+/// One request, for any door.
+struct errand {
+  const workload_prompt* prompt = nullptr;
+  std::string drafter;
+  std::optional<std::uint32_t> draft_length = {};
+  std::optional<overlap_wish> overlap = {};
+  std::string salt = {}; ///< "cache_salt" and "user": nothing computed or written under another one is reused
+  std::uint32_t max_tokens = 128;
+  float temperature = 0;
+  std::uint64_t seed = 1;
+  bool trace = false; ///< ask what each round did, which makes events larger
+};
+
+using time_point = std::chrono::steady_clock::time_point;
+
+/// Tokens that reached the client together.
+struct arrival {
+  time_point time;
+  std::uint32_t num_tokens = 0;
+};
+
+/// What came back, on the client's clock. Checked: the reply is whole, its usage counts the tokens that came,
+/// and the model saw the prompt's tokens.
+struct delivery {
+  time_point sent;  ///< just before the request's first byte was written
+  time_point ended; ///< with the reply's last byte
+  std::vector<token_id> tokens;
+  std::string text;
+  std::vector<arrival> arrivals; ///< of events with tokens; none of an unstreamed reply
+  std::uint64_t num_rounds = 0;  ///< that committed tokens, from the trace; 0 without
+  std::optional<speculation_stats> speculation;
+
+  double seconds() const { return std::chrono::duration<double>(ended - sent).count(); }
+};
+
+/// A client's connection. One request at a time, by one thread.
+class connection {
+ public:
+  virtual ~connection() = default;
+  /// Sends the request and waits for its end. Any refusal, broken stream or wrong count is an error.
+  virtual expected<delivery> ask(const errand& request) = 0;
+};
+
+/// Where clients connect. Thread-safe.
+class door {
+ public:
+  virtual ~door() = default;
+  virtual expected<std::unique_ptr<connection>> connect() = 0;
+};
+
+std::unique_ptr<door> make_engine_door(engine& runtime);
+/// To 127.0.0.1:`port`.
+std::unique_ptr<door> make_http_door(std::uint16_t port, bool streamed);
+std::unique_ptr<door> make_websocket_door(std::uint16_t port);
+
+/// The doors of one engine. Those of the daemon lead to a real server with its default options, on a free
+/// port of the loopback, in this process.
+class door_set {
+ public:
+  /// `runtime` must outlive the set.
+  static expected<door_set> open(engine& runtime, std::span<const door_kind> kinds);
+  door_set(door_set&&) noexcept;
+  ~door_set();
+
+  /// One of the opened kinds.
+  door& at(door_kind kind) const { return *doors_.at(static_cast<std::size_t>(kind)); }
+
+ private:
+  door_set();
+  std::unique_ptr<server::http_server> server_; ///< outlives its doors
+  std::array<std::unique_ptr<door>, door_names.size()> doors_;
+};
+
+/// The requests at the same time, each on a connection of its own; the connections are open before the first
+/// request is sent. In order; the first error if there is one.
+expected<std::vector<delivery>> deliver_together(door& through, std::span<const errand> requests);
+
+} // namespace paceline::apps::bench

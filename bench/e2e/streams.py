@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Streamed replies beside the same replies in one piece, through a real daemon, by the client's clock over whole requests.
+
+    bench/e2e/streams.py --model qwen.gguf --workload code_edit.jsonl --workload code.jsonl --out streams.json
+
+Every group of prompts runs as every drafter over HTTP in one piece, over HTTP streamed and over the WebSocket, one right after the
+other in an order that turns (`paceline bench serve`). Each line of the table is the median of the groups' ratios with its 95 %
+interval, beside the bound. A second, shorter run asks for the trace and counts the rounds that committed tokens beside the events
+with tokens that reached the client: there must be one a round. The time from a commit to the client is that from the end of the
+program that commits a round to the client's having read the event: more than the way to the socket. Ends with 1 if a line is short.
+"""
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+BOUND = 0.97
+MOST_SECONDS = 0.005  # from the end of the program that commits a round to the client, 99th percentile
+HERE = Path(__file__).parent
+
+
+def bench(arguments, workload, together, *flags):
+    command = [arguments.bin, "bench", "serve", "--model", arguments.model, "--threads", arguments.threads, "--workload", workload,
+               "--concurrency", together, "--drafters", arguments.drafters, "--through", "http,websocket", "--max-tokens",
+               arguments.tokens, "--temperature", arguments.temperature, "--seed", arguments.seed, "--json", *flags]
+    if arguments.chat_template:
+        command += ["--chat-template", arguments.chat_template]
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"streams: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def lines_of(timed, traced):
+    """One for each drafter and streamed door."""
+    whole = {d["drafter"]: d for d in timed["drafters"] if d["through"] == "unstreamed"}
+    counts = {(d["drafter"], d["through"]): (d["events"], d["rounds"]) for d in traced["drafters"]}
+    for arm in timed["drafters"]:
+        if arm["through"] == "unstreamed":
+            continue
+        ratio = arm["of_unstreamed"]
+        events, rounds = counts[arm["drafter"], arm["through"]]
+        late = arm["commit_to_client_p99"]
+        good = ratio["median"] >= BOUND and events == rounds and late <= MOST_SECONDS and arm["different_texts"] == 0
+        yield {"workload": Path(timed["workload"]).stem, "together": timed["concurrency"], "drafter": arm["drafter"], "through": arm["through"],
+               "unstreamed": whole[arm["drafter"]]["tokens_per_second"]["median"], "streamed": arm["tokens_per_second"]["median"],
+               "ratio": ratio["median"], "interval95": ratio["interval95"], "pairs": ratio["runs"], "events": events, "rounds": rounds, "commit_to_client_p99": late,
+               "different_texts": arm["different_texts"], "verdict": "pass" if good else "short"}
+
+
+def row(line):
+    low, high = line["interval95"]
+    return (f"| {line['workload']} | {line['together']} | {line['drafter']} | {line['through']} | {line['unstreamed']:.1f} | {line['streamed']:.1f} "
+            f"| {line['ratio']:.3f} ({low:.3f} to {high:.3f}) | {line['pairs']} | {line['events']} / {line['rounds']} "
+            f"| {1e3 * line['commit_to_client_p99']:.1f} | {line['different_texts']} | {line['verdict']} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default=HERE.parents[1] / "build/release/bin/paceline")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--chat-template", help="file that replaces the model's own")
+    parser.add_argument("--workload", type=Path, action="append", help="JSON lines with \"messages\"; several. Default: prompts.jsonl")
+    parser.add_argument("--together", type=int, nargs="+", default=[1, 8])
+    parser.add_argument("--drafters", default="auto,ngram/8")
+    parser.add_argument("--pairs", type=int, default=12, help="groups of prompts")
+    parser.add_argument("--traced-pairs", type=int, default=2, help="groups of the run that counts rounds")
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--temperature", type=float, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="JSON of all lines and of the benches' own reports")
+    arguments = parser.parse_args()
+    print("| workload | together | drafter | through | in one piece, tokens/s | streamed | streamed / in one piece (95 %) | pairs "
+          "| events / rounds | commit to client, p99, ms | other texts | |\n" + "| --- " * 12 + "|")
+    lines, reports = [], []
+    for workload in arguments.workload or [HERE / "prompts.jsonl"]:
+        for together in arguments.together:
+            timed = bench(arguments, workload, together, "--unstreamed", "--pairs", arguments.pairs)
+            traced = bench(arguments, workload, together, "--trace", "--pairs", arguments.traced_pairs)
+            reports.append({"timed": timed, "traced": traced})
+            for line in lines_of(timed, traced):
+                lines.append(line)
+                print(row(line), flush=True)
+    if arguments.out:
+        arguments.out.write_text(json.dumps({"bound": BOUND, "lines": lines, "reports": reports}, indent=1) + "\n")
+    return int(any(line["verdict"] == "short" for line in lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
