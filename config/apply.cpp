@@ -1,5 +1,6 @@
 #include "config/apply.hpp"
 
+#include "config/load.hpp"
 #include "config/scalar.hpp"
 
 #include <algorithm>
@@ -99,9 +100,10 @@ class applier {
 
   void fail_unknown(const entry& e, const option_group& group, const std::string& section,
                     std::string_view here) {
+    auto rule = "unknown key '" + e.key.substr(0, 64) + "'";
+    if (errors_.size() >= max_errors) return fail(e.place, here, rule); // counted, not shown
     const auto names = group.names_in(section);
     const auto near = nearest_name(e.key, names);
-    auto rule = "unknown key '" + e.key.substr(0, 64) + "'";
     if (!near.empty())
       rule.append("; did you mean '").append(near).append("'?");
     else

@@ -17,8 +17,6 @@ namespace paceline::config {
 
 namespace {
 
-constexpr std::size_t max_errors = 50;
-
 /// Takes `version` out of the map; a file must say 1.
 void check_version(node& root, std::string_view file_name, std::vector<std::string>& errors) {
   const auto found = std::ranges::find(root.entries, "version", &entry::key);
@@ -51,6 +49,14 @@ void list_settings(const option_group& group, void* object, const std::string& b
                   out);
 }
 
+/// Keeps the first errors and says how many more there are.
+void shorten(std::vector<std::string>& errors, std::string_view name) {
+  if (errors.size() <= max_errors) return;
+  const auto rest = errors.size() - max_errors;
+  errors.resize(max_errors);
+  errors.push_back(std::string(name) + ": and " + std::to_string(rest) + " more errors");
+}
+
 load_result evaluate(node root, std::string_view name, const environment& variables,
                      const std::vector<assignment>& overrides, load_result result) {
   if (root.type == node::kind::null) root.type = node::kind::map;
@@ -61,11 +67,7 @@ load_result evaluate(node root, std::string_view name, const environment& variab
   // A value that is wrong by itself would only cause further complaints here.
   if (result.errors.empty()) validate(result.config, name, from, result.errors);
   list_settings(root_options(), &result.config, {}, from, name, result.settings);
-  if (result.errors.size() > max_errors) {
-    const auto rest = result.errors.size() - max_errors;
-    result.errors.resize(max_errors);
-    result.errors.push_back(std::string(name) + ": and " + std::to_string(rest) + " more errors");
-  }
+  shorten(result.errors, name);
   return result;
 }
 
@@ -106,7 +108,10 @@ load_result load_text(std::string_view text, std::string_view name, const enviro
     return result;
   }
   auto root = read_yaml(text, name, result.errors);
-  if (!result.errors.empty()) return result;
+  if (!result.errors.empty()) {
+    shorten(result.errors, name);
+    return result;
+  }
   if (root.place.line == 0) root.place.line = root.place.column = 1;
   if (root.type != node::kind::map) {
     result.errors.push_back(

@@ -42,6 +42,8 @@ struct load_result {
   bool ok() const noexcept { return errors.empty(); }
 };
 
+/// Errors that are listed; of the others their number is said.
+inline constexpr std::size_t max_errors = 50;
 /// Largest configuration file read.
 inline constexpr std::uint64_t max_file_bytes = 1024 * 1024;
 

@@ -38,7 +38,7 @@ void declare_server(group_builder<daemon_config>& g) {
       "Web origins whose pages may connect, besides those served from loopback.", on_reload);
   g.add(
       "server.allowed_hosts", text_lists, [](c & o) -> auto& { return o.server.allowed_hosts; },
-      "Host names this server answers to, besides loopback ones; empty = any, when it listens beyond loopback.");
+      "Host names this server answers to, besides loopback ones; empty = any, when it listens beyond loopback and asks for keys.");
   g.add(
       "server.max_connections", integers(1, 65536), [](c & o) -> auto& { return o.server.max_connections; },
       "Open connections; further ones are closed at once.");

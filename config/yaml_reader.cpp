@@ -3,6 +3,7 @@
 #include <exception>
 #include <istream>
 #include <streambuf>
+#include <unordered_set>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
@@ -78,7 +79,8 @@ class tree_builder : public YAML::EventHandler {
   /// A map or list being read.
   struct level {
     node value;
-    std::string key; ///< of the map's entry whose value comes next
+    std::unordered_set<std::string> keys; ///< of the map so far
+    std::string key;                      ///< of the map's entry whose value comes next
     place key_place;
     bool has_key = false;
   };
@@ -138,7 +140,7 @@ class tree_builder : public YAML::EventHandler {
       take_key(parent, std::move(value));
     } else {
       parent.has_key = false;
-      if (parent.value.find(parent.key) != nullptr)
+      if (!parent.keys.insert(parent.key).second)
         return complain_at(parent.key_place, "the key '" + parent.key + "' is there already");
       parent.value.entries.push_back({std::move(parent.key), parent.key_place, std::move(value)});
     }

@@ -228,7 +228,9 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   if (request.stop.eos_ids.empty()) request.stop.eos_ids = unit->target->eos_ids();
   std::ranges::sort(request.stop.eos_ids);
   std::ranges::sort(request.stop.stop_ids);
-  std::ranges::sort(request.sampling.logit_bias, {}, [](const auto& entry) { return entry.first; });
+  const auto token_of = [](const auto& entry) { return entry.first; };
+  if (!std::ranges::is_sorted(request.sampling.logit_bias, {}, token_of))
+    std::ranges::sort(request.sampling.logit_bias.edit(), {}, token_of);
   const auto drafter = unit->drafter_of(request);
   if (!drafter) {
     parts.fail(id, sink, drafter.error());

@@ -89,7 +89,7 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
                     {{"status", failure.status}, {"code", failure.code}, {"request_id", request_id}});
     return answered_request{error_reply(failure, std::move(headers)), has_body};
   };
-  if (!host_allowed(head.host, loopback_, edge_.options.allowed_hosts))
+  if (!host_allowed(head.host, {edge_.options.host, !settings->keys.empty(), edge_.options.allowed_hosts}))
     return refuse({403, "permission_error", "host_not_allowed", "this host name is not served here", "", 0});
   if (!origin_allowed(origin, head.host, settings->allowed_origins))
     return refuse({403, "permission_error", "origin_not_allowed",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/base/ids.hpp"
+#include "runtime/base/shared_list.hpp"
 
 #include <array>
 #include <chrono>
@@ -24,7 +25,7 @@ struct sampling_params {
   float repetition_penalty = 1.0F; ///< > 0; over prompt and output
   float presence_penalty = 0.0F;   ///< [-2, 2]; over the output
   float frequency_penalty = 0.0F;  ///< [-2, 2]; over the output, times the count
-  std::vector<std::pair<token_id, float>> logit_bias = {}; ///< added to raw logits; sorted by id
+  shared_list<std::pair<token_id, float>> logit_bias = {}; ///< added to raw logits; sorted by id
   std::uint64_t seed = 0;                                  ///< key of the request's Philox streams
   std::uint32_t choice_index = 0;                          ///< distinguishes the n choices of one request
   std::optional<std::uint32_t> num_logprobs =
@@ -134,7 +135,7 @@ enum class finish_reason : std::uint8_t { none, stop, length, cancelled, error }
 /// One generation, fully resolved: no defaults left to apply.
 struct generation_request {
   std::string model = {};            ///< configured name
-  std::vector<token_id> prompt = {}; ///< at least one token
+  shared_list<token_id> prompt = {}; ///< at least one token
   sampling_params sampling = {};
   stop_params stop = {};
   speculation_params speculation = {};
@@ -142,7 +143,7 @@ struct generation_request {
   std::optional<token_id> first_target = {}; ///< force the first output token (001, section "first_target")
   std::string cache_salt = {};               ///< prefixes are shared within one salt only
   std::string tenant = {};                   ///< drafters that remember outputs do so within one tenant only
-  std::vector<token_id> prediction = {};     ///< the client's own draft of the output
+  shared_list<token_id> prediction = {};     ///< the client's own draft of the output
   std::int32_t priority = 0;                 ///< lower runs first
   bool skip_special_tokens = true;           ///< in the text; tokens are always reported
   bool trace = false;                        ///< report every round

@@ -3,6 +3,7 @@
 #include "runtime/base/check.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace paceline::scheduling {
 
@@ -27,7 +28,6 @@ sequence::sequence(request_id id, generation_request request, std::uint32_t cont
                  "prompt of " + std::to_string(prompt_length_));
   stats_.guarantee = guarantee_of(request_.speculation.rule);
   max_output_ = std::min(request_.stop.max_tokens, context_length - prompt_length_);
-  counts_.add_prompt(tokens_);
   tokens_.reserve(prompt_length_ + max_output_);
   if (request_.beams.width > 0)
     beams_ = std::make_unique<beam_search>(request_.beams, request_.stop, prompt_length_, max_output_);
@@ -36,6 +36,12 @@ sequence::sequence(request_id id, generation_request request, std::uint32_t cont
 sequence::~sequence() {
   for (const auto& session : sessions_)
     if (session) session->end({tokens_, prompt_length_, request_.tenant});
+}
+
+const sampling::token_counts& sequence::counts() const {
+  if (!std::exchange(counted_, true))
+    counts_.add_prompt(tokens_); // nothing is committed yet: commit() asks first
+  return counts_;
 }
 
 void sequence::set_kv_length(std::uint32_t length) {
@@ -60,6 +66,7 @@ bool sequence::ends_by_id(token_id token) const {
 bool sequence::commit(token_id token, std::optional<token_logprob> logprob) {
   PACELINE_CHECK(finish_ == finish_reason::none && remaining() > 0,
                  "request " + to_string(id_) + " has ended");
+  counts(); // the prompt's, before another token is among them
   tokens_.push_back(token);
   counts_.add_output(token);
   event_.tokens.push_back(token);
@@ -77,7 +84,7 @@ bool sequence::commit(token_id token, std::optional<token_logprob> logprob) {
 }
 
 beam_context sequence::context_of_beams() const noexcept {
-  return {&pipeline_, &counts_, request_.stop.stop_strings.empty() ? nullptr : text_.get()};
+  return {&pipeline_, &counts(), request_.stop.stop_strings.empty() ? nullptr : text_.get()};
 }
 
 void sequence::commit_best_hypothesis() {

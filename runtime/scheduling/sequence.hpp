@@ -43,7 +43,8 @@ class sequence {
   request_id id() const noexcept { return id_; }
   const generation_request& request() const noexcept { return request_; }
   const sampling::pipeline& pipeline() const noexcept { return pipeline_; }
-  const sampling::token_counts& counts() const noexcept { return counts_; }
+  /// Of the committed tokens. Made when first asked for: requests that wait have none.
+  const sampling::token_counts& counts() const;
 
   std::span<const token_id> tokens() const noexcept { return tokens_; }
   std::uint32_t length() const noexcept { return static_cast<std::uint32_t>(tokens_.size()); }
@@ -101,7 +102,8 @@ class sequence {
   request_id id_;
   generation_request request_;
   sampling::pipeline pipeline_;
-  sampling::token_counts counts_;
+  mutable sampling::token_counts counts_; ///< see counts()
+  mutable bool counted_ = false;
   std::vector<token_id> tokens_;
   std::uint32_t prompt_length_;
   std::uint32_t max_output_;

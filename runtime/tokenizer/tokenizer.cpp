@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 namespace paceline::tokenizer {
@@ -20,25 +21,74 @@ bool is_special_type(token_type type) noexcept {
   return type == token_type::control || type == token_type::unknown;
 }
 
-/// Appends the tokens of one stretch of normalized text without added tokens.
+/// Words above this are looked at before they are merged: merging takes 36 bytes a character.
+constexpr std::size_t long_word_bytes = 64U << 10U;
+/// Of a beginning, bytes whose words may yet become other ones: patterns look ahead by a character or two.
+constexpr std::size_t probe_tail_bytes = 1024;
+/// Length of the first beginning that is tried, in bytes a token: text has 2 to 5.
+constexpr std::size_t probe_bytes_a_token = 8;
+
+/// Appends the tokens of one stretch of normalized text without added tokens, until there are too many.
 struct stretch_encoder {
   const tokenizer_parts& parts;
   regex::scratch& work;
+  std::size_t max_tokens;
   std::vector<token_id>& out;
 
-  expected<void> operator()(std::string text, bool begins_input) const {
+  bool full() const noexcept { return out.size() > max_tokens; }
+
+  expected<void> operator()(std::string text, bool begins_input, std::size_t untrusted_tail) const {
     text_pieces pieces(std::move(text));
     if (auto done = parts.split.apply(pieces, begins_input, work); !done) return done;
-    std::visit([&](const auto& model) { encode_pieces(model, pieces); }, parts.model);
+    const auto trusted = pieces.text.size() - std::min(untrusted_tail, pieces.text.size());
+    std::visit([&](const auto& model) { encode_pieces(model, pieces, trusted); }, parts.model);
     return {};
   }
 
+  /// Words that end behind `trusted` are left out: all where nothing is cut off.
   template <class Model>
-  void encode_pieces(const Model& model, const text_pieces& pieces) const {
+  void encode_pieces(const Model& model, const text_pieces& pieces, std::size_t trusted) const {
     typename Model::workspace scratch;
-    for (const text_range range : pieces.ranges) model.encode(pieces[range], scratch, out);
+    for (const text_range range : pieces.ranges) {
+      if (range.end > trusted && trusted < pieces.text.size()) return;
+      encode_word(model, pieces[range], scratch);
+      if (full()) return;
+    }
+  }
+
+  template <class Model>
+  void encode_word(const Model& model, std::string_view word, typename Model::workspace& scratch) const {
+    if (word.size() > long_word_bytes && full_after(word)) return encode_beginning(model, word, scratch);
+    if constexpr (std::is_same_v<Model, spm_model>)
+      model.encode(word, scratch, out, max_tokens);
+    else
+      model.encode(word, scratch, out);
+  }
+
+  /// Whether `word`, whatever becomes of it, has more tokens than there is room for.
+  bool full_after(std::string_view word) const {
+    return parts.lengths.fewest_tokens(word) > max_tokens - std::min(max_tokens, out.size());
+  }
+
+  /// The beginning of a word that is too long: as much of it as makes too many tokens.
+  template <class Model>
+  void encode_beginning(const Model& model, std::string_view word, typename Model::workspace& scratch) const {
+    const auto before = out.size();
+    for (auto size = long_word_bytes; !full(); size *= 2) {
+      out.resize(before);
+      auto end = std::min(size, word.size());
+      while (end < word.size() && is_utf8_continuation(word[end])) --end;
+      model.encode(word.substr(0, end), scratch, out);
+      if (end == word.size()) return;
+    }
   }
 };
+
+/// The first `size` bytes, less what of a character they would cut.
+std::string_view beginning_of(std::string_view text, std::size_t size) {
+  while (size > 0 && is_utf8_continuation(text[size])) --size;
+  return text.substr(0, size);
+}
 
 } // namespace
 
@@ -55,11 +105,25 @@ expected<std::vector<token_id>> tokenizer::encode(std::string_view text, encode_
     well_formed = replace_ill_formed_utf8(text);
     text = well_formed;
   }
+  // A text of too many tokens shows it long before its end. Each try is half as long again as the one before.
+  if (options.max_tokens < text.size())
+    for (auto size = std::max(long_word_bytes, probe_bytes_a_token * options.max_tokens); size < text.size();
+         size += size / 2) {
+      auto beginning = encode_well_formed(beginning_of(text, size), options, probe_tail_bytes);
+      if (!beginning || beginning->size() > options.max_tokens) return beginning;
+    }
+  return encode_well_formed(text, options, 0);
+}
+
+expected<std::vector<token_id>> tokenizer::encode_well_formed(std::string_view text,
+                                                              const encode_options& options,
+                                                              std::size_t untrusted_tail) const {
   std::vector<token_id> out;
   if (options.add_special) out = parts_->before;
   regex::scratch work;
-  const stretch_encoder encode_stretch{*parts_, work, out};
+  const stretch_encoder encode_stretch{*parts_, work, options.max_tokens, out};
   for (const auto& raw : parts_->raw_tokens.split(text, options.parse_special)) {
+    if (encode_stretch.full()) return out;
     if (raw.token) {
       out.push_back(*raw.token);
       continue;
@@ -69,16 +133,20 @@ expected<std::vector<token_id>> tokenizer::encode(std::string_view text, encode_
         std::string(text.substr(raw.range.begin, raw.range.end - raw.range.begin)), work);
     if (!normalized) return std::move(normalized).error();
     for (const auto& segment : parts_->normalized_tokens.split(*normalized, options.parse_special)) {
+      if (encode_stretch.full()) return out;
       if (segment.token) {
         out.push_back(*segment.token);
         continue;
       }
       const auto [begin, end] = segment.range;
-      auto done = encode_stretch(normalized->substr(begin, end - begin), begins_input && begin == 0);
+      const bool ends_input = raw.range.end == text.size() && end == normalized->size();
+      auto done = encode_stretch(normalized->substr(begin, end - begin), begins_input && begin == 0,
+                                 ends_input ? untrusted_tail : 0);
       if (!done) return std::move(done).error();
     }
   }
-  if (options.add_special) out.insert(out.end(), parts_->after.begin(), parts_->after.end());
+  if (options.add_special && untrusted_tail == 0)
+    out.insert(out.end(), parts_->after.begin(), parts_->after.end());
   return out;
 }
 
@@ -136,6 +204,15 @@ void tokenizer_parts::finish() {
     bytes += pieces[i];
   }
   hash = XXH3_64bits(bytes.data(), bytes.size());
+  const bool spells_all = std::visit(
+      [](const auto& made) {
+        if constexpr (requires { made.spells_all_bytes(); })
+          return made.spells_all_bytes();
+        else
+          return false; // a run of unknown characters may be one token
+      },
+      model);
+  if (spells_all) lengths = token_lengths(*tokens);
 }
 
 } // namespace paceline::tokenizer

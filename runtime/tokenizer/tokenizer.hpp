@@ -19,6 +19,9 @@ struct encode_options {
   bool add_special = true; ///< what the vocabulary puts around a text: BOS, sometimes EOS
   bool parse_special =
       true; ///< spellings of control tokens become those tokens; otherwise they are plain text
+  /// A text of more tokens is read no further than it takes to see that: the result is then its beginning, of
+  /// more than `max_tokens`. The work is bounded by them, not by the text.
+  std::size_t max_tokens = static_cast<std::size_t>(-1);
 };
 
 struct decode_options {
@@ -71,6 +74,10 @@ class tokenizer {
   std::uint64_t vocabulary_hash() const noexcept;
 
  private:
+  /// `untrusted_tail`: bytes at the end whose words may become other ones if the text goes on.
+  expected<std::vector<token_id>> encode_well_formed(std::string_view text, const encode_options& options,
+                                                     std::size_t untrusted_tail) const;
+
   std::shared_ptr<const tokenizer_parts> parts_;
 };
 

@@ -7,6 +7,7 @@
 #include "runtime/tokenizer/normalizer.hpp"
 #include "runtime/tokenizer/pre_tokenizers/pre_tokenizer.hpp"
 #include "runtime/tokenizer/text/string_list.hpp"
+#include "runtime/tokenizer/text/token_lengths.hpp"
 #include "runtime/tokenizer/text/token_table.hpp"
 #include "runtime/tokenizer/vocabulary.hpp"
 
@@ -34,6 +35,7 @@ struct tokenizer_parts {
   added_tokens normalized_tokens; ///< found in normalized text
   pre_tokenizer split;
   model_variant model;
+  token_lengths lengths;               ///< of models that spell every text; empty otherwise
   std::vector<token_id> before, after; ///< put around the text with add_special
 
   bool strip_leading_space = false; ///< of decoded text
@@ -41,7 +43,7 @@ struct tokenizer_parts {
   std::vector<token_id> eos_like; ///< ascending
   std::uint64_t hash = 0;         ///< over pieces
 
-  /// Fills `hash`, sorts `eos_like`; the last thing a reader calls.
+  /// Fills `hash` and `lengths`, sorts `eos_like`; the last thing a reader calls.
   void finish();
 };
 

@@ -23,6 +23,7 @@ class key_ring {
   static expected<key_ring> load(const std::string& path);
 
   bool empty() const noexcept { return digests_.empty(); }
+  std::size_t size() const noexcept { return digests_.size(); }
 
   /// True if `key` is one of ours. Time does not depend on which, nor on how much of one matches.
   bool holds(std::string_view key) const noexcept;
@@ -39,13 +40,27 @@ std::string to_hex(const key_digest& digest);
 std::string_view bearer_key(std::string_view authorization) noexcept;
 
 /// True for names that only ever mean this machine: localhost, 127.0.0.0/8, ::1, with or without a port.
+/// Names of hosts compare without regard to case, here and below.
 bool is_loopback_host(std::string_view host) noexcept;
 /// The same for an address to bind.
 bool is_loopback_address(std::string_view address) noexcept;
 
-/// Guards against DNS rebinding: on a loopback bind, the Host must be a loopback name or listed. On an open
-/// bind any Host passes unless some are listed. `allowed` may name a host with or without its port.
-bool host_allowed(std::string_view host, bool loopback_bind, const std::vector<std::string>& allowed);
+/// An IPv4 address of four octets, or an IPv6 address in brackets; with or without a port. No name server can
+/// make it mean another machine.
+bool is_ip_literal(std::string_view host) noexcept;
+
+/// What decides on a Host.
+struct host_rules {
+  std::string_view bound_host;             ///< the configured address
+  bool has_keys = false;                   ///< API keys are configured
+  const std::vector<std::string>& allowed; ///< with or without their port
+};
+
+/// Guards against DNS rebinding, where a page's name comes to mean this server. Listed hosts pass. On a
+/// loopback bind, loopback names pass besides; on an open bind, if none are listed: with keys any Host, which
+/// a page cannot have the key for; without keys IP literals, the bound address and loopback names, and a
+/// request without a Host, which no browser sends.
+bool host_allowed(std::string_view host, const host_rules& rules);
 
 /// Guards against pages of other sites: an absent Origin passes (not a browser), one of ours (`host` itself)
 /// and one of this machine's pass, others must be listed.

@@ -206,7 +206,7 @@ TEST(beam_search, more_hypotheses_than_the_first_step_has_tokens) {
   auto few = small_target();
   few.vocab_size = 3;
   auto request = search_number(0, 8, 6);
-  for (auto& token : request.prompt) token.value %= 3;
+  for (auto& token : request.prompt.edit()) token.value %= 3;
   request.beams.num_best = 8;
   EXPECT_EQ(run_alone(request, "none", 0, few).client.hypotheses.size(), 8U);
 }

@@ -172,6 +172,21 @@ TEST(load_test, a_flood_of_errors_is_cut_short) {
   EXPECT_EQ(r.errors.back(), "f: and 950 more errors");
 }
 
+TEST(load_test, keys_that_stand_twice_are_cut_short_too) {
+  std::string text = "version: 1\n";
+  for (int i = 0; i < 1000; ++i) text += "version: 1\n";
+  const auto r = load_text(text, "f", {}, {});
+  ASSERT_EQ(r.errors.size(), 51U);
+  EXPECT_EQ(r.errors.back(), "f: and 950 more errors");
+}
+
+TEST(load_test, a_file_full_of_unknown_keys_takes_time_in_proportion) {
+  std::string text = "version: 1\n"; // as long as a file may be; each key was compared with all others once
+  for (int i = 0; text.size() < max_file_bytes - 16; ++i) text += "k" + std::to_string(i) + ": 1\n";
+  const auto r = load_text(text, "f", {}, {});
+  EXPECT_EQ(r.errors.size(), 51U);
+}
+
 /// Replaces the value of `o` in a file that is otherwise right.
 std::string file_with(std::string_view base, const option& o, std::string_view text) {
   std::string out = "version: 1\n";

@@ -80,9 +80,10 @@ class request_maker {
     s.frequency_penalty = pick({0.0F, 0.0F, 0.5F, -0.5F});
     for (auto n = below(3) == 0 ? below(6) : 0; n > 0; --n)
       s.logit_bias.emplace_back(token(), static_cast<float>(below(21)) - 10.0F);
-    std::ranges::sort(s.logit_bias, {}, [](const auto& b) { return b.first.value; });
-    const auto same = std::ranges::unique(s.logit_bias, {}, [](const auto& b) { return b.first.value; });
-    s.logit_bias.erase(same.begin(), same.end());
+    auto& biases = s.logit_bias.edit();
+    std::ranges::sort(biases, {}, [](const auto& b) { return b.first.value; });
+    const auto same = std::ranges::unique(biases, {}, [](const auto& b) { return b.first.value; });
+    biases.erase(same.begin(), same.end());
     s.seed = random_();
     s.choice_index = static_cast<std::uint32_t>(below(3));
     if (below(3) == 0) s.num_logprobs = static_cast<std::uint32_t>(below(5));

@@ -197,7 +197,7 @@ TEST_F(trees_on_gpu, leave_cells_that_dialogues_go_on_from) {
     const auto first = replies(**engine, gpu, asked, drafter);
     auto next = asked;
     for (std::size_t i = 0; i < next.size(); ++i) {
-      auto& prompt = next[i].prompt;
+      auto& prompt = next[i].prompt.edit();
       prompt.insert(prompt.end(), first[i].tokens.begin(), first[i].tokens.end());
       prompt.insert(prompt.end(), {token_id{50}, token_id{51}});
       next[i].stop.max_tokens = 10;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace paceline::tokenizer {
 
@@ -19,18 +20,17 @@ bool is_reserved(std::string_view name) {
   return std::find(std::begin(reserved), std::end(reserved), name) != std::end(reserved);
 }
 
-boost::json::value or_null(const std::optional<boost::json::array>& list) {
-  return list ? boost::json::value(*list) : boost::json::value(nullptr);
+boost::json::value or_null(std::optional<boost::json::array> list) {
+  return list ? boost::json::value(*std::move(list)) : boost::json::value(nullptr);
 }
 
 } // namespace
 
-expected<boost::json::object> request_variables(const chat_request& request,
-                                                const special_spellings& spellings) {
+expected<boost::json::object> request_variables(chat_request request, const special_spellings& spellings) {
   boost::json::object variables;
-  variables["messages"] = request.messages;
-  variables["tools"] = or_null(request.tools);
-  variables["documents"] = or_null(request.documents);
+  variables["messages"] = std::move(request.messages);
+  variables["tools"] = or_null(std::move(request.tools));
+  variables["documents"] = or_null(std::move(request.documents));
   variables["add_generation_prompt"] = request.add_generation_prompt;
   const auto add = [&](std::string_view name, const std::optional<std::string>& spelling) {
     if (spelling) variables[{name.data(), name.size()}] = *spelling;

@@ -27,7 +27,6 @@ struct special_spellings {
 /// The variables of transformers' `apply_chat_template`: messages, tools, documents (None when there are
 /// none), add_generation_prompt, bos_token, eos_token, pad_token, unk_token, and the request's own. Fails
 /// when the request's own would replace one of the others.
-expected<boost::json::object> request_variables(const chat_request& request,
-                                                const special_spellings& spellings);
+expected<boost::json::object> request_variables(chat_request request, const special_spellings& spellings);
 
 } // namespace paceline::tokenizer

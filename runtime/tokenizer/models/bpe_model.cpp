@@ -71,6 +71,19 @@ void bpe_model::encode(std::string_view word, merge_list& work, std::vector<toke
   });
 }
 
+bool bpe_model::spells_all_bytes() const {
+  if (rules_.byte_fallback)
+    return std::all_of(byte_tokens_.begin(), byte_tokens_.end(),
+                       [](const auto& token) { return token.has_value(); });
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const auto raw = static_cast<char>(byte);
+    std::string spelling;
+    append_byte_spelling(spelling, {&raw, 1});
+    if (!tokens_->find(spelling)) return false;
+  }
+  return true;
+}
+
 std::int32_t bpe_model::symbol_of_character(std::string_view character, char32_t code_point) const noexcept {
   if (code_point < num_short_characters) return short_characters_[code_point];
   if (const auto token = tokens_->find(character)) return token->value;

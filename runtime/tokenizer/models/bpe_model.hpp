@@ -38,6 +38,8 @@ class bpe_model {
 
   /// Appends the tokens of `word`: well-formed UTF-8, in the vocabulary's own spelling (byte-level or plain).
   void encode(std::string_view word, workspace& work, std::vector<token_id>& out) const;
+  /// Whether every text of byte-level spelling has tokens: nothing is unknown, nothing vanishes.
+  bool spells_all_bytes() const;
 
  private:
   std::int32_t symbol_of_character(std::string_view character, char32_t code_point) const noexcept;

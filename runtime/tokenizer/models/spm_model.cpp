@@ -3,6 +3,7 @@
 #include "runtime/tokenizer/text/byte_alphabet.hpp"
 #include "runtime/tokenizer/text/utf8.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -21,7 +22,7 @@ std::uint32_t priority_of(float score) noexcept {
 
 spm_model::spm_model(std::shared_ptr<const token_table> tokens, const std::vector<float>& scores,
                      std::optional<token_id> unknown)
-    : tokens_(std::move(tokens)), unknown_(unknown) {
+    : tokens_(std::move(tokens)), neighbours_(*tokens_), unknown_(unknown) {
   priorities_.reserve(tokens_->size());
   for (const float score : scores) priorities_.push_back(priority_of(score));
   priorities_.resize(tokens_->size(), priority_of(0.0F));
@@ -34,7 +35,36 @@ spm_model::spm_model(std::shared_ptr<const token_table> tokens, const std::vecto
   }
 }
 
-void spm_model::encode(std::string_view text, merge_list& work, std::vector<token_id>& out) const {
+void spm_model::encode(std::string_view text, merge_list& work, std::vector<token_id>& out,
+                       std::size_t max_tokens) const {
+  for (std::size_t begin = 0; begin < text.size() && out.size() <= max_tokens;) {
+    const auto end = end_of_stretch(text, begin);
+    encode_stretch(text.substr(begin, end - begin), work, out);
+    begin = end;
+  }
+}
+
+std::size_t spm_model::end_of_stretch(std::string_view text, std::size_t begin) const {
+  constexpr std::size_t fewest_bytes = 64; // a stretch costs a call; what is shorter is not worth one
+  std::size_t previous = begin;
+  std::size_t at = begin + utf8_length(text[begin]);
+  while (at < text.size()) {
+    const std::size_t length = utf8_length(text[at]);
+    if (at - begin >= fewest_bytes &&
+        !neighbours_.may_touch(text.substr(previous, at - previous), text.substr(at, length)))
+      return at;
+    previous = at;
+    at += length;
+  }
+  return text.size();
+}
+
+bool spm_model::spells_all_bytes() const {
+  return std::all_of(byte_tokens_.begin(), byte_tokens_.end(),
+                     [](const auto& token) { return token.has_value(); });
+}
+
+void spm_model::encode_stretch(std::string_view text, merge_list& work, std::vector<token_id>& out) const {
   work.clear();
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = utf8_length(text[at]);

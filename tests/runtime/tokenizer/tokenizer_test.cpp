@@ -216,5 +216,39 @@ TEST(tokenizer, one_value_serves_several_threads) {
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
 }
 
+/// Texts that are hard in one way each, of about `size` bytes.
+std::vector<std::string> long_texts(std::size_t size) {
+  std::mt19937 random(7);
+  std::vector<std::string> texts;
+  const auto repeat = [&](std::string_view part) {
+    std::string text;
+    while (text.size() < size) text += part;
+    texts.push_back(std::move(text));
+  };
+  for (const auto* part : {"the ", "the", " ", "\n", "t\xc3\xa9h ", "<tab>", "a<tab>the "}) repeat(part);
+  std::string words;
+  while (words.size() < size) words += std::string_view("the h\ne x\xc3\xa9")[random() % 12];
+  texts.push_back(std::string(std::move(words)));
+  return texts;
+}
+
+TEST(tokenizer, a_limit_gives_the_beginning_of_all_tokens) {
+  for (const auto& t : {make(make_vocabulary(words())), make(make_vocabulary(sentence()))})
+    for (const auto& text : long_texts(300'000)) {
+      const auto all = t.encode(text);
+      ASSERT_TRUE(all);
+      for (const std::size_t limit : {std::size_t{100}, all->size() - 1, all->size()}) {
+        const auto some = t.encode(text, {true, true, limit});
+        ASSERT_TRUE(some);
+        EXPECT_EQ(some->size() > limit, all->size() > limit) << text.substr(0, 8) << " " << limit;
+        if (all->size() <= limit) {
+          EXPECT_EQ(*some, *all);
+        }
+        EXPECT_LE(some->size(), std::max(all->size(), limit + 70'000));
+        EXPECT_TRUE(std::equal(some->begin(), some->begin() + 50, all->begin())) << text.substr(0, 8);
+      }
+    }
+}
+
 } // namespace
 } // namespace paceline::tokenizer

@@ -100,9 +100,40 @@ TEST(access, hosts_and_origins_follow_the_table) {
       {"box.lan", "https://anything", false, {}, {"*"}, true, true},
   };
   for (const auto& r : table) {
-    EXPECT_EQ(host_allowed(r.host, r.loopback_bind, r.hosts), r.host_ok) << r.host << ' ' << r.origin;
+    EXPECT_EQ(host_allowed(r.host, {r.loopback_bind ? "127.0.0.1" : "0.0.0.0", true, r.hosts}), r.host_ok)
+        << r.host << ' ' << r.origin;
     EXPECT_EQ(origin_allowed(r.origin, r.host, r.origins), r.origin_ok) << r.host << ' ' << r.origin;
   }
+}
+
+TEST(access, names_of_hosts_compare_without_case) {
+  const std::vector<std::string> listed{"Box.LAN"};
+  EXPECT_TRUE(host_allowed("box.lan:8000", {"127.0.0.1", true, listed}));
+  EXPECT_TRUE(host_allowed("BOX.lan", {"0.0.0.0", true, listed}));
+  EXPECT_TRUE(is_loopback_host("LocalHost:8000"));
+  EXPECT_TRUE(origin_allowed("http://app.example", "x", {"http://App.Example"}));
+}
+
+TEST(access, an_address_has_four_octets) {
+  for (const auto* host :
+       {"127.999.0.1", "127.0.0", "127.0.0.1.1", "127.0.0.", "127..0.1", "127.0.0.1x", "127.0.0.0001"})
+    EXPECT_FALSE(is_loopback_host(host)) << host;
+  for (const auto* host : {"10.0.0.1", "10.0.0.1:80", "[fe80::1]", "[::ffff:10.0.0.1]:80"})
+    EXPECT_TRUE(is_ip_literal(host)) << host;
+  for (const auto* host : {"", "box.lan", "256.0.0.1", "[box]", "[]", "[:"})
+    EXPECT_FALSE(is_ip_literal(host)) << host;
+}
+
+TEST(access, an_open_bind_without_keys_serves_no_name_that_a_page_could_have) {
+  const std::vector<std::string> none;
+  const host_rules open{"box.lan", false, none};
+  EXPECT_FALSE(host_allowed("evil.com:8000", open));
+  for (const auto* host : {"10.0.0.1:8000", "[fe80::1]:8000", "localhost:8000", "Box.lan:8000", ""})
+    EXPECT_TRUE(host_allowed(host, open)) << host;
+  EXPECT_TRUE(host_allowed("evil.com:8000", {"0.0.0.0", true, none}));
+  const std::vector<std::string> listed{"api.example"};
+  EXPECT_TRUE(host_allowed("api.example", {"0.0.0.0", false, listed}));
+  EXPECT_FALSE(host_allowed("10.0.0.1", {"0.0.0.0", false, listed}));
 }
 
 } // namespace
