@@ -80,7 +80,7 @@ def interval(ratios):
 
 def judged(args, model, what, figures, failures, **more):
     """Ours beside the fastest build."""
-    if "ours" in failures or len(figures) < 2:
+    if "ours" not in figures or len(figures) < 2:
         raise SystemExit(f"compare: {what}: nothing to compare: {failures}")
     best = max((n for n in figures if n != "ours"), key=lambda n: statistics.median(figures[n]))
     ratios = [a / b for a, b in zip(figures["ours"], figures[best])]
@@ -118,9 +118,12 @@ def streams(args, model, what, together, rows, found):
             except (load.Broken, OSError) as failure:
                 raise llama.Failed(str(failure)) from failure
 
-        for name, server in list(servers.items()):  # warms up
-            group(0, server.url)
-        sides = {name: lambda number, url=server.url: group(number, url) for name, server in servers.items()}
+        for name, server in servers.items():
+            try:
+                group(0, server.url)  # warms up
+            except llama.Failed as failure:
+                failures[name] = str(failure)
+        sides = {name: lambda number, url=server.url: group(number, url) for name, server in servers.items() if name not in failures}
         figures, broken = in_turn(args, f"{what} {Path(model).stem} x{together}", sides)
     finally:
         for server in servers.values():

@@ -27,8 +27,11 @@ def builds(home):
 def measure(programs, model, threads, what, tokens):
     """Tokens a second of one `llama-bench` run."""
     sizes = ["-p", str(tokens), "-n", "0"] if what == "prefill" else ["-p", "0", "-n", str(tokens)]
-    done = subprocess.run([programs / "llama-bench", "-m", model, "-t", str(threads), "-r", "1", "-o", "json", *sizes],
-                          capture_output=True, text=True, timeout=900)
+    try:
+        done = subprocess.run([programs / "llama-bench", "-m", model, "-t", str(threads), "-r", "1", "-o", "json", *sizes],
+                              capture_output=True, text=True, timeout=900)
+    except subprocess.TimeoutExpired:
+        raise Failed("did not end within 15 minutes") from None
     if done.returncode != 0:
         raise Failed(why(done.returncode, done.stderr))
     return json.loads(done.stdout)[0]["avg_ts"]

@@ -54,6 +54,18 @@ os.execv({paceline!r}, [{paceline!r}, "serve", "--model", "hash", "--port", port
 ILLEGAL = "#!/bin/sh\nkill -ILL $$\n"
 
 
+BREAKS = """#!{python}
+import http.server, os, signal, sys
+class Breaks(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def do_POST(self):
+        os.kill(os.getpid(), signal.SIGILL)
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Breaks).serve_forever()
+"""
+
+
 def program(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -66,8 +78,8 @@ def test_the_fastest_build_counts_and_a_broken_one_is_recorded(talks, tmp_path):
     for name, decode, prefill in (("llama-one", 5, 900), ("llama-two", 7, 800)):
         program(peers / name / "bin/llama-bench", BENCH.format(decode=decode, prefill=prefill))
         program(peers / name / "bin/llama-server", server)
-    for name in ("llama-bench", "llama-server"):
-        program(peers / "llama-gcc/bin" / name, ILLEGAL)
+    program(peers / "llama-gcc/bin/llama-bench", ILLEGAL)
+    program(peers / "llama-gcc/bin/llama-server", BREAKS.format(python=sys.executable))
     ours = tmp_path / "paceline"  # with the template, which the weightless model has not
     program(ours, f'#!/bin/sh\n[ "$1" = serve ] && exec {PACELINE} "$@" --set models.0.chat_template={tmp_path}/chat.jinja\n'
                   f'exec {PACELINE} "$@"\n')
@@ -83,7 +95,8 @@ def test_the_fastest_build_counts_and_a_broken_one_is_recorded(talks, tmp_path):
     decode, prefill = results[:2]
     assert (decode["build"], decode["theirs"]) == ("two", 7) and (prefill["build"], prefill["theirs"]) == ("one", 900)
     for r in results:
-        assert "signal 4" in r["failures"]["gcc"] and "gcc" not in r["runs"]
+        assert ("signal 4" if r["bench"] in ("decode", "prefill") else "Remote end closed") in r["failures"]["gcc"]
+        assert "gcc" not in r["runs"]
         assert r["ours"] > 0 and r["theirs"] > 0 and r["ratio_min"] <= r["ratio"] <= r["ratio_max"]
         assert all(len(runs) == 2 for runs in r["runs"].values())
     assert "the build gcc failed" in done.stdout
