@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/kv_pool_state.hpp"
+#include "actors/session_registry.hpp"
 #include "actors/target_verifier_state.hpp"
 #include "protocol/actors/draft_worker_actor.hpp"
 #include "protocol/actors/fan_out_actor.hpp"
@@ -81,13 +82,10 @@ draft_worker(protocol::draft_worker_actor::stateful_pointer<draft_worker_shell> 
 struct fan_out_shell {
   fan_out_shell() = default;
   static inline const char* name = "fan_out";
-  std::unordered_map<std::uint32_t, protocol::resubmit_event>
-      schedulers; ///< by model: where it is since its restart
 };
-/// Sessions by request; owned by the engine.
-using session_table = std::unordered_map<request_id, caf::strong_actor_ptr>;
 protocol::fan_out_actor::behavior_type fan_out(protocol::fan_out_actor::stateful_pointer<fan_out_shell> self,
-                                               session_table* sessions, std::shared_ptr<actor_meter> meter);
+                                               std::shared_ptr<const session_registry> sessions,
+                                               std::shared_ptr<actor_meter> meter);
 
 /// What a session needs to serve its client.
 struct session_client {
@@ -95,22 +93,29 @@ struct session_client {
   std::uint32_t model = 0;
   std::uint32_t drafter = 0;
   std::uint64_t credit = 0;
-  std::function<void(const token_event&)>
-      sink;                    ///< called on an actor thread; the last call has finish != none
+  /// Called on an actor thread; exactly one call, the last, has finish != none. Gone before `ended` is
+  /// called.
+  std::function<void(const token_event&)> sink;
   std::function<void()> ended; ///< called once, when the session is over
+};
+/// What of a session outlives its state, so that a client gets its last event even from one that crashes.
+/// Touched by the session's own thread only.
+struct client_line {
+  request_id request;
+  std::function<void(const token_event&)> sink; ///< null once the last event is given
+  std::function<void()> ended;
+  protocol::scheduler_actor scheduler; ///< null before the session has heard of one
 };
 struct session_shell {
   session_shell() = default;
   static inline const char* name = "session";
-  session_client client;
-  protocol::scheduler_actor scheduler;
-  protocol::fan_out_actor fan_out;
+  session_client client; ///< its functions are moved into `line`
+  std::shared_ptr<client_line> line;
   bool started = false;
   std::uint64_t num_output = 0; ///< tokens the client has got
   bool cancelled = false;
 };
 protocol::session_actor::behavior_type session(protocol::session_actor::stateful_pointer<session_shell> self,
-                                               session_client client, protocol::scheduler_actor scheduler,
-                                               protocol::fan_out_actor fan_out);
+                                               session_client client);
 
 } // namespace paceline::actors

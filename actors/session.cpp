@@ -8,34 +8,73 @@ namespace {
 
 using self_pointer = session_actor::stateful_pointer<session_shell>;
 
+/// Gives the client its last event. The sink goes with it: what it holds is released, and nothing comes
+/// after.
+void end_client(client_line& line, const token_event& event) {
+  const auto sink = std::exchange(line.sink, nullptr);
+  sink(event);
+}
+
+token_event final_event(request_id request, finish_reason reason, std::optional<error> why = {}) {
+  token_event event;
+  event.request = request;
+  event.finish = reason;
+  event.failure = std::move(why);
+  return event;
+}
+
+void open(session_shell& shell, session_client client) {
+  shell.line = std::make_shared<client_line>();
+  shell.line->request = client.target->id();
+  shell.line->sink = std::exchange(client.sink, nullptr);
+  shell.line->ended = std::exchange(client.ended, nullptr);
+  shell.client = std::move(client);
+}
+
+/// The session is over, by its own decision or by a crash; then its client still waits for an end.
+void close(client_line& line) noexcept {
+  if (line.sink) {
+    if (line.scheduler) caf::anon_send(line.scheduler, cancel_command{line.request});
+    try {
+      end_client(line, final_event(line.request, finish_reason::error,
+                                   error{errc::device_lost, "the request's session was lost"}));
+    } catch (...) { // a sink must not throw; one that did has ended the session already
+    }
+  }
+  line.scheduler = nullptr;
+  line.ended();
+}
+
 void submit(self_pointer self) {
   const auto& shell = self->state;
   if (!shell.started) return;
-  self->send(shell.scheduler, submit_command{shell.client.target, shell.client.drafter, shell.client.credit});
-  if (shell.cancelled) self->send(shell.scheduler, cancel_command{shell.client.target->id()});
+  const auto& scheduler = shell.line->scheduler;
+  self->send(scheduler, submit_command{shell.client.target, shell.client.drafter, shell.client.credit});
+  if (shell.cancelled) self->send(scheduler, cancel_command{shell.line->request});
+}
+
+void fail(self_pointer self, const error& why) {
+  auto& line = *self->state.line;
+  if (self->state.started) self->send(line.scheduler, cancel_command{line.request});
+  end_client(line, final_event(line.request, finish_reason::error, why));
+  self->quit();
 }
 
 } // namespace
 
-session_actor::behavior_type session(self_pointer self, session_client client, scheduler_actor scheduler,
-                                     fan_out_actor fan_out) {
-  self->state.client = std::move(client);
-  self->state.scheduler = std::move(scheduler);
-  self->state.fan_out = std::move(fan_out);
-  self->attach_functor([ended = self->state.client.ended] { ended(); });
+session_actor::behavior_type session(self_pointer self, session_client client) {
+  open(self->state, std::move(client));
+  self->attach_functor([line = self->state.line] { close(*line); });
   self->set_exit_handler([=](const caf::exit_msg& message) { // the engine ends
-    token_event event;
-    event.request = self->state.client.target->id();
-    event.finish = finish_reason::cancelled;
-    self->state.client.sink(event);
+    auto& line = *self->state.line;
+    end_client(line, final_event(line.request, finish_reason::cancelled));
     self->quit(message.reason);
   });
   return {
-      [=](const start_event&) {
+      [=](const start_event& m) {
         auto& shell = self->state;
-        // Registered first: whatever the submission causes finds its way back.
-        self->send(shell.fan_out,
-                   register_command{shell.client.target->id(), caf::actor_cast<caf::strong_actor_ptr>(self)});
+        // News of a restarted scheduler may have come before: they are newer.
+        if (!shell.line->scheduler) shell.line->scheduler = caf::actor_cast<scheduler_actor>(m.scheduler);
         shell.started = true;
         submit(self);
       },
@@ -46,23 +85,30 @@ session_actor::behavior_type session(self_pointer self, session_client client, s
         const bool known = !event.tokens.empty() && end <= shell.num_output;
         if (known && event.finish == finish_reason::none) return; // reported again after a restart
         shell.num_output = std::max(shell.num_output, end);
-        shell.client.sink(event);
-        if (event.finish != finish_reason::none) self->quit();
+        if (event.finish == finish_reason::none) return shell.line->sink(event);
+        end_client(*shell.line, event);
+        self->quit();
       },
       [=](const cancel_command& m) {
-        self->state.cancelled = true;
-        self->send(self->state.scheduler, m);
+        auto& shell = self->state;
+        shell.cancelled = true;
+        if (shell.started) self->send(shell.line->scheduler, m);
       },
       [=](const grant_command& m) {
-        auto& credit = self->state.client.credit;
-        credit += m.tokens;
-        self->send(self->state.scheduler, grant_command{m.request, credit});
+        auto& shell = self->state;
+        shell.client.credit += m.tokens;
+        if (shell.started) self->send(shell.line->scheduler, grant_command{m.request, shell.client.credit});
       },
       [=](const resubmit_event& m) {
+        auto& shell = self->state;
         auto now = caf::actor_cast<scheduler_actor>(m.scheduler);
-        if (m.model != self->state.client.model || now == self->state.scheduler) return;
-        self->state.scheduler = std::move(now);
+        if (m.model != shell.client.model || now == shell.line->scheduler) return;
+        shell.line->scheduler = std::move(now);
         submit(self);
+      },
+      [=](const events_lost_event&) {
+        // A stream with a hole is worse than one that ends. Who has not submitted has missed nothing.
+        if (self->state.started) fail(self, error{errc::device_lost, "the event actor was lost"});
       },
   };
 }

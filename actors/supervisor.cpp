@@ -56,29 +56,14 @@ class starter {
   }
 
   void restart_fan_out() {
-    // Events on their way to the old one are gone; a stream with a hole is worse than one that ends.
-    auto lost = std::make_shared<std::vector<token_event>>();
-    for (const auto& [request, session] : *parts_.sessions) {
-      token_event event;
-      event.request = request;
-      event.finish = finish_reason::error;
-      event.failure = error{errc::device_lost, "the event actor was lost"};
-      lost->push_back(std::move(event));
-      for (auto& m : self_->state.models) self_->send(m.scheduler, cancel_command{request});
-    }
-    for (std::size_t i = 0; i < lost->size(); ++i)
-      self_->send(caf::actor_cast<session_actor>(parts_.sessions->at((*lost)[i].request)),
-                  session_event{lost, i});
-    parts_.sessions->clear();
     self_->state.fan_out = spawn("fan_out", fan_out, parts_.sessions);
     const link_command news{nullptr, nullptr, address_of(self_->state.fan_out), {}};
-    for (std::size_t i = 0; i < self_->state.models.size(); ++i) {
-      auto& m = self_->state.models[i];
+    for (auto& m : self_->state.models) {
       self_->send(m.scheduler, news);
       self_->send(m.verifier, news);
-      self_->send(self_->state.fan_out,
-                  resubmit_event{address_of(m.scheduler), static_cast<std::uint32_t>(i)});
     }
+    // Last: a session that is not told submits behind the news above, and loses nothing.
+    for (const auto& session : parts_.sessions->all()) self_->send(session, events_lost_event{});
   }
 
   void start_scheduler(std::size_t m) {
@@ -94,8 +79,10 @@ class starter {
     auto& shell = self_->state;
     self_->send(shell.models[m].verifier,
                 link_command{address_of(shell.models[m].scheduler), nullptr, nullptr, {}});
-    self_->send(shell.fan_out,
-                resubmit_event{address_of(shell.models[m].scheduler), static_cast<std::uint32_t>(m)});
+    // A session that is not among them now reads the new address when it starts.
+    for (const auto& session : parts_.sessions->all())
+      self_->send(session,
+                  resubmit_event{address_of(shell.models[m].scheduler), static_cast<std::uint32_t>(m)});
   }
 
   void start_verifier(std::size_t m) {
@@ -179,7 +166,7 @@ supervisor_actor::behavior_type supervisor(self_pointer self, supervisor_parts p
     self->state.ending = true;
     shared->where->clear();
     starter(self, *shared).stop_everything();
-    if (message.reason == caf::exit_reason::kill) self->quit(message.reason);
+    if (message.reason == caf::exit_reason::kill || self->state.num_children == 0) self->quit(message.reason);
   });
   starter(self, *shared).start_everything();
   return {[](const ready_question&) { return ready_answer{}; }};

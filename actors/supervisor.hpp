@@ -24,7 +24,7 @@ struct model_parts {
 struct supervisor_parts {
   std::vector<model_parts> models;
   kv_pool_state* kv_pool = nullptr;
-  session_table* sessions = nullptr;
+  std::shared_ptr<session_registry> sessions;
   const clock* time = nullptr;
   std::shared_ptr<directory> where; ///< kept up to date for the engine's edge
   std::uint32_t max_restarts = 10;
@@ -41,7 +41,7 @@ struct supervisor_parts {
 /// | kv_pool | tables, budget | commands: the scheduler asks again and lists who is alive |
 /// | target_verifier | rounds waiting and enqueued | compositions: the scheduler plans them again |
 /// | draft_worker | the stream with its work | requests: the verifier asks again |
-/// | fan_out | the sessions' table | events: positions would be missing, so its requests fail with device_lost |
+/// | fan_out | the registry of sessions | events: positions would be missing, so sessions that submitted before fail with device_lost |
 using supervisor_actor =
     caf::typed_actor<caf::replies_to<protocol::ready_question>::with<protocol::ready_answer>>;
 

@@ -124,8 +124,9 @@ void target_verifier_state::ask(waiting_round& round, std::uint32_t drafter, ver
 void target_verifier_state::enqueue(waiting_round round, verifier_actions& out) {
   auto result = std::make_shared<round_result>();
   result->submissions.resize(num_pools_);
-  auto work = [runner = runner_, plan = round.plan, drafts = round.drafts, result](device::ops& ops) {
-    runner->run(ops, *plan, drafts, *result);
+  auto work = [runner = runner_, plan = round.plan, drafts = round.drafts, result,
+               abandoned = abandoned_](device::ops& ops) {
+    if (!abandoned->load(std::memory_order_relaxed)) runner->run(ops, *plan, drafts, *result);
   };
   const auto id = round.plan->round;
   result->submissions[0] = stream_->submitted() + 1; // this stream has no other submitter

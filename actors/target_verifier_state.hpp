@@ -5,6 +5,7 @@
 #include "runtime/scheduling/round.hpp"
 #include "runtime/scheduling/round_runner.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -55,6 +56,9 @@ class target_verifier_state {
   /// The scheduler was replaced: reports it has not acknowledged go out again.
   verifier_actions report_again() const;
 
+  /// Nobody wants results any more: programs that have not begun do nothing. Called by any thread.
+  void abandon() { abandoned_->store(true, std::memory_order_relaxed); }
+
   std::vector<round_id> known_rounds() const;
   epoch current_epoch() const noexcept { return epoch_; }
   /// Empty if all is well, else what is broken.
@@ -82,6 +86,7 @@ class target_verifier_state {
   device::stream* stream_;
   scheduling::round_runner* runner_;
   std::uint32_t num_pools_;
+  std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   epoch epoch_{1};
   std::map<group_id, std::deque<waiting_round>> waiting_;
   std::map<group_id, device::fence> last_fence_; ///< of the group's round enqueued last

@@ -1,11 +1,11 @@
 #include "engine/engine.hpp"
 
+#include "actors/session_registry.hpp"
 #include "actors/supervisor.hpp"
 #include "engine/counters.hpp"
 #include "engine/memory_plan.hpp"
 #include "engine/model_unit.hpp"
 #include "engine/probe.hpp"
-#include "engine/session_registry.hpp"
 #include "engine/token_text.hpp"
 #include "gpu/cuda_failure.hpp"
 #include "runtime/sampling/request_validation.hpp"
@@ -58,8 +58,7 @@ struct engine::impl {
   std::vector<std::unique_ptr<model_unit>> models;
   std::unique_ptr<kv::pool_manager> pools;
   std::unique_ptr<actors::kv_pool_state> pool_state;
-  actors::session_table session_table;
-  session_registry sessions;
+  std::shared_ptr<actors::session_registry> sessions = std::make_shared<actors::session_registry>();
   std::shared_ptr<actors::directory> where = std::make_shared<actors::directory>();
   actors::supervisor_actor supervisor;
   std::atomic<std::uint64_t> next_request{1};
@@ -69,7 +68,8 @@ struct engine::impl {
   expected<void> load_all(const std::function<void(const load_progress&)>& progress);
   void make_system();
   void start_actors();
-  void fail(request_id id, const event_sink& sink, error why);
+  void end_actors();
+  void fail(request_id id, event_sink sink, error why);
   model_unit* find(std::string_view name) const;
   std::size_t index_of(const model_unit& unit) const;
   template <class Answer, class Handle, class Question>
@@ -126,7 +126,7 @@ void engine::impl::start_actors() {
   actors::supervisor_parts parts;
   for (const auto& unit : models) parts.models.push_back(unit->parts());
   parts.kv_pool = pool_state.get();
-  parts.sessions = &session_table;
+  parts.sessions = sessions;
   parts.time = &time;
   parts.where = where;
   parts.max_restarts = options.max_restarts;
@@ -164,15 +164,27 @@ void engine::prepare(caf::actor_system_config& configuration) {
 
 engine::engine(std::unique_ptr<impl> parts) : impl_(std::move(parts)) {}
 
-engine::~engine() {
-  {
-    caf::scoped_actor self(*impl_->system);
-    self->monitor(impl_->supervisor);
-    caf::anon_send_exit(impl_->supervisor, caf::exit_reason::user_shutdown);
-    self->wait_for(impl_->supervisor); // ends when all its actors have
+void engine::impl::end_actors() {
+  // Each session is told by the engine itself, which knows all of them: whichever actor is gone, clients get
+  // their last events. The wait has no limit because a sink that is called late would use what is freed here.
+  for (const auto& session : sessions->all()) caf::anon_send_exit(session, caf::exit_reason::user_shutdown);
+  sessions->wait_until_empty();
+  caf::scoped_actor self(*system);
+  caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
+  self->wait_for(supervisor); // ends when all its actors have
+  supervisor = nullptr;
+  for (const auto& entry : where->all()) { // a supervisor that crashed has left its actors behind
+    if (!entry.address) continue;
+    const auto orphan = caf::actor_cast<caf::actor>(entry.address);
+    caf::anon_send_exit(orphan, caf::exit_reason::kill);
+    self->wait_for(orphan);
   }
-  impl_->supervisor = nullptr;
-  impl_->sessions.wait_until_empty(question_timeout);
+  where->clear();
+}
+
+engine::~engine() {
+  impl_->end_actors();
+  for (auto& unit : impl_->models) unit->verifier->abandon();
   for (auto& unit : impl_->models) { // drain: programs hold handles of actors and references to units
     unit->stream.reset();
     for (auto& d : unit->drafters) d.stream.reset();
@@ -208,13 +220,21 @@ std::vector<const served_model*> engine::models() const {
 
 // ---- requests
 
-void engine::impl::fail(request_id id, const event_sink& sink, error why) {
+void engine::impl::fail(request_id id, event_sink sink, error why) {
   token_event event;
   event.request = id;
   event.finish = finish_reason::error;
   event.failure = std::move(why);
-  system->spawn(
-      [sink, event = std::move(event)] { sink(event); }); // the sink is never called from submit itself
+  sessions->add(id, {}); // the engine waits for this call too
+  // The sink is never called from submit itself, and is gone before the engine may be.
+  system->spawn([registry = sessions, sink = std::move(sink), event = std::move(event)]() mutable {
+    const auto last = std::exchange(sink, nullptr);
+    try {
+      last(event);
+    } catch (...) { // it must not throw, but the engine waits for it all the same
+    }
+    registry->remove(event.request);
+  });
 }
 
 request_id engine::submit(generation_request request, event_sink sink, flow_control flow) {
@@ -222,7 +242,7 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   const request_id id{parts.next_request.fetch_add(1, std::memory_order_relaxed)};
   auto* unit = parts.find(request.model);
   if (!unit) {
-    parts.fail(id, sink, {errc::not_found, "model: there is no \"" + request.model + "\""});
+    parts.fail(id, std::move(sink), {errc::not_found, "model: there is no \"" + request.model + "\""});
     return id;
   }
   if (request.stop.eos_ids.empty()) request.stop.eos_ids = unit->target->eos_ids();
@@ -233,11 +253,11 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
     std::ranges::sort(request.sampling.logit_bias.edit(), {}, token_of);
   const auto drafter = unit->drafter_of(request);
   if (!drafter) {
-    parts.fail(id, sink, drafter.error());
+    parts.fail(id, std::move(sink), drafter.error());
     return id;
   }
   if (auto ok = sampling::validate(request, unit->target->info().vocab_size, unit->context_length); !ok) {
-    parts.fail(id, sink, std::move(ok).error());
+    parts.fail(id, std::move(sink), std::move(ok).error());
     return id;
   }
   auto text = make_token_text(unit->target->vocabulary(), request);
@@ -249,24 +269,23 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
                                                          std::move(text), parts.time.now());
   if (!unit->device->is_strict()) client.target->limit_guarantee(guarantee::up_to_rounding);
   client.sink = std::move(sink);
-  client.ended = [registry = &parts.sessions, id] { registry->remove(id); };
-  // The session waits for `start_event`, so that it is registered before it can end.
-  auto session = parts.system->spawn(
-      actors::session, std::move(client),
-      parts.where->get<protocol::scheduler_actor>("scheduler/" + std::to_string(client.model)),
-      parts.where->get<protocol::fan_out_actor>("fan_out"));
-  parts.sessions.add(id, session);
-  caf::anon_send(session, protocol::start_event{});
+  client.ended = [registry = parts.sessions, id] { registry->remove(id); };
+  const auto scheduler = "scheduler/" + std::to_string(client.model);
+  // The session waits for `start_event`, so that it is registered before it can end. Addresses are read after
+  // that: whoever puts another one there then tells all sessions that are registered.
+  const auto session = parts.system->spawn(actors::session, std::move(client));
+  parts.sessions->add(id, session);
+  caf::anon_send(session, protocol::start_event{parts.where->get<caf::strong_actor_ptr>(scheduler)});
   return id;
 }
 
 void engine::cancel(request_id request) {
-  if (auto session = impl_->sessions.find(request))
+  if (auto session = impl_->sessions->find(request))
     caf::anon_send(session, protocol::cancel_command{request});
 }
 
 void engine::grant(request_id request, std::uint32_t tokens) {
-  if (auto session = impl_->sessions.find(request))
+  if (auto session = impl_->sessions->find(request))
     caf::anon_send(session, protocol::grant_command{request, tokens});
 }
 
@@ -274,7 +293,7 @@ bool engine::drain(std::chrono::milliseconds timeout) {
   for (const auto& entry : impl_->where->all())
     if (entry.name.starts_with("scheduler/") && entry.address)
       caf::anon_send(caf::actor_cast<protocol::scheduler_actor>(entry.address), protocol::drain_command{});
-  return impl_->sessions.wait_until_empty(timeout);
+  return impl_->sessions->wait_until_empty(timeout);
 }
 
 bool engine::healthy() const noexcept { return impl_->where->healthy(); }

@@ -45,8 +45,10 @@ struct load_progress {
   std::uint64_t total = 0;
 };
 
-/// The runtime: models, pools and actors behind one object. All functions are thread-safe. Destroying it
-/// cancels what runs and waits until its actors have ended; it never installs signal handlers.
+/// The runtime: models, pools and actors behind one object. All functions are thread-safe; destruction must
+/// not run at the same time as any of them. Destroying it cancels what runs, waits until every sink has had
+/// its last event and all actors have ended, and calls no sink afterwards; not to be done in a sink, for
+/// which it would wait. It never installs signal handlers.
 class engine {
  public:
   /// Loads every configured model and starts the actors in an actor system of its own.

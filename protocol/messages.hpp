@@ -121,14 +121,11 @@ struct rounds_known_event {
   std::vector<round_id> rounds;
 };
 
-/// session -> fan_out, before it submits.
-struct register_command {
-  request_id request;
-  caf::strong_actor_ptr session;
-};
+/// supervisor -> every session when fan_out was restarted: events on their way are gone.
+struct events_lost_event {};
 
-/// supervisor -> fan_out -> sessions when the scheduler of `model` was restarted: those who submitted to it
-/// do so again.
+/// supervisor -> every session when the scheduler of `model` was restarted: those who submitted to it do so
+/// again.
 struct resubmit_event {
   caf::strong_actor_ptr scheduler;
   std::uint32_t model = 0;
@@ -138,8 +135,10 @@ struct resubmit_event {
 struct ready_question {};
 struct ready_answer {};
 
-/// engine -> session, once it can be found by its request: go.
-struct start_event {};
+/// engine -> session, once it can be found by its request: submit to `scheduler`, which was read after that.
+struct start_event {
+  caf::strong_actor_ptr scheduler;
+};
 
 /// scheduler -> itself while requests are active: deadlines.
 struct tick_event {};

@@ -12,9 +12,10 @@ namespace paceline::protocol {
 /// | session_event | fan_out | a round or decision concerned the request | - | yes: known output is dropped |
 /// | cancel_command | engine | the client asked, or left | - | yes |
 /// | grant_command | engine | the client has read | - | no: credit adds up |
-/// | resubmit_event | fan_out | the scheduler was restarted | - | yes |
+/// | resubmit_event | supervisor | the scheduler was restarted | - | yes |
+/// | events_lost_event | supervisor | fan_out was restarted | - | yes |
 using session_actor = caf::typed_actor<caf::reacts_to<start_event>, caf::reacts_to<session_event>,
                                        caf::reacts_to<cancel_command>, caf::reacts_to<grant_command>,
-                                       caf::reacts_to<resubmit_event>>;
+                                       caf::reacts_to<resubmit_event>, caf::reacts_to<events_lost_event>>;
 
 } // namespace paceline::protocol

@@ -72,6 +72,52 @@ TEST(recovery_of_fan_out, ends_its_requests_with_a_reason_and_serves_the_next) {
   EXPECT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
 }
 
+/// Kills fan_out, or a session, after every possible number of steps of a run: every client has one end, and
+/// whoever has lost nothing has all its tokens.
+TEST(recovery_of_events, whoever_is_killed_when_every_client_gets_one_end_and_no_hole) {
+  for (const std::string victim : {"fan_out", "session/1"}) {
+    std::uint32_t whole = 0, ended_early = 0;
+    for (std::size_t kill_at = 0; kill_at < 250; ++kill_at) {
+      SCOPED_TRACE("killed " + victim + " after step " + std::to_string(kill_at));
+      simulation_options options;
+      options.target = small_target();
+      simulation sim(options);
+      std::vector<generation_request> requests;
+      for (std::uint32_t n = 0; n < 3; ++n) {
+        requests.push_back(request_number(n, 0.0F, 8));
+        sim.submit(requests.back());
+      }
+      for (std::size_t i = 0; i < kill_at && sim.step(); ++i) {
+      }
+      sim.kill(victim);
+      requests.push_back(request_number(3, 0.0F, 8)); // submitted while nobody knows of the death
+      sim.submit(requests.back());
+      ASSERT_TRUE(sim.run(200'000));
+      for (std::uint32_t n = 0; n < requests.size(); ++n) {
+        const auto& client = sim.client(n);
+        const auto plain = decode_plainly(sim.target(), requests[n]);
+        ASSERT_EQ(client.num_ends, 1U) << n;
+        ASSERT_FALSE(client.gap) << n;
+        if (client.finish == finish_reason::length) {
+          ++whole;
+          ASSERT_EQ(client.tokens, plain) << n;
+          continue;
+        }
+        ++ended_early;
+        ASSERT_EQ(client.finish, finish_reason::error) << n;
+        ASSERT_EQ(client.failure->code(), errc::device_lost);
+        ASSERT_TRUE(victim == "fan_out" || n == 1) << n;
+        ASSERT_LE(client.tokens.size(), plain.size());
+        ASSERT_TRUE(std::equal(client.tokens.begin(), client.tokens.end(), plain.begin())) << n;
+      }
+      ASSERT_EQ(sim.check_invariants(), "");
+      ASSERT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U) << "blocks leaked";
+    }
+    EXPECT_GT(whole, 200U);
+    EXPECT_GT(ended_early, 50U);
+  }
+}
+
 TEST(restart_budget, is_spent_within_its_window_only) {
   actors::restart_budget budget(2, std::chrono::seconds(10));
   const time_point t{};

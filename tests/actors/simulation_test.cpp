@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <set>
 
 namespace paceline {
 namespace {
@@ -83,6 +84,8 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
   simulation sim(options, std::move(drafters));
   static const std::array victims{"target_verifier/0", "draft_worker/0/2", "draft_worker/0/3", "scheduler/0",
                                   "kv_pool"};
+  bool events_lost = false;      ///< fan_out was killed: streams may end early
+  std::set<std::size_t> crashed; ///< clients whose session was killed
 
   std::vector<generation_request> requests;
   std::vector<bool> cancelled;
@@ -105,6 +108,12 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
       cancelled[n] = true;
     }
     if (chance(300)) sim.kill(victims[random() % victims.size()]);
+    if (chance(6000)) sim.kill("fan_out"), events_lost = true;
+    if (!requests.empty() && chance(4000)) {
+      const auto n = random() % requests.size();
+      sim.kill("session/" + std::to_string(n));
+      crashed.insert(n);
+    }
     if (!sim.step() && requests.size() == num_requests) break;
     ++out.num_steps;
     if (out.num_steps % 16 == 0) {
@@ -127,6 +136,11 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
       EXPECT_EQ(client.tokens, plain) << "seed " << seed << " request " << n;
     } else if (client.finish == finish_reason::cancelled) {
       EXPECT_TRUE(cancelled[n]) << "seed " << seed;
+      EXPECT_TRUE(std::ranges::equal(client.tokens,
+                                     std::span(plain).first(std::min(plain.size(), client.tokens.size()))))
+          << "seed " << seed;
+    } else if (client.failure->code() == errc::device_lost) {
+      EXPECT_TRUE(events_lost || crashed.contains(n)) << "seed " << seed << " request " << n;
       EXPECT_TRUE(std::ranges::equal(client.tokens,
                                      std::span(plain).first(std::min(plain.size(), client.tokens.size()))))
           << "seed " << seed;

@@ -177,7 +177,7 @@ void simulation::start_actors() {
   }
   parts.models.push_back(std::move(model));
   parts.kv_pool = pool_state_.get();
-  parts.sessions = &sessions_;
+  parts.sessions = sessions_;
   parts.time = &device_->time();
   parts.where = where_;
   parts.max_restarts = 1000;
@@ -187,6 +187,7 @@ void simulation::start_actors() {
 }
 
 simulation::~simulation() {
+  for (const auto& session : sessions_->all()) caf::anon_send_exit(session, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
   supervisor_ = nullptr;
   device_->let_go();
@@ -215,7 +216,7 @@ std::size_t simulation::submit(generation_request request, std::uint32_t drafter
   client.credit = credit;
   client.target = std::make_shared<scheduling::sequence>(
       entry.id, std::move(request), options_.context_length, nullptr, device_->time().now());
-  client.ended = [] {};
+  client.ended = [registry = sessions_, id = entry.id] { registry->remove(id); };
   client.sink = [seen = entry.seen, time = &device_->time()](const token_event& event) {
     if (!event.tokens.empty() && event.first_index != seen->tokens.size()) seen->gap = true;
     seen->tokens.insert(seen->tokens.end(), event.tokens.begin(), event.tokens.end());
@@ -228,10 +229,9 @@ std::size_t simulation::submit(generation_request request, std::uint32_t drafter
     seen->hypotheses = event.hypotheses;
     if (event.timings) seen->num_cached = event.timings->num_cached_tokens;
   };
-  entry.session = system_->spawn(actors::session, std::move(client),
-                                 where_->get<protocol::scheduler_actor>("scheduler/0"),
-                                 where_->get<protocol::fan_out_actor>("fan_out"));
-  caf::anon_send(entry.session, protocol::start_event{});
+  entry.session = system_->spawn(actors::session, std::move(client));
+  sessions_->add(entry.id, entry.session);
+  caf::anon_send(entry.session, protocol::start_event{where_->get<caf::strong_actor_ptr>("scheduler/0")});
   clients_.push_back(std::move(entry));
   return clients_.size() - 1;
 }
@@ -245,6 +245,10 @@ void simulation::grant(std::size_t i, std::uint64_t tokens) {
 }
 
 void simulation::kill(const std::string& actor) {
+  if (actor.starts_with("session/")) {
+    const auto& victim = clients_.at(std::stoul(actor.substr(actor.find('/') + 1))).session;
+    return caf::anon_send_exit(victim, caf::exit_reason::kill);
+  }
   if (auto handle = where_->get<caf::actor>(actor)) caf::anon_send_exit(handle, caf::exit_reason::kill);
 }
 

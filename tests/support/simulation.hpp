@@ -77,7 +77,8 @@ class simulation {
   std::size_t submit(generation_request request, std::uint32_t drafter = 0, std::uint64_t credit = 1U << 30);
   void cancel(std::size_t client);
   void grant(std::size_t client, std::uint64_t tokens);
-  /// Ends an actor as a crash would: "scheduler/0", "target_verifier/0", "draft_worker/0/1", "kv_pool".
+  /// Ends an actor as a crash would: "scheduler/0", "target_verifier/0", "draft_worker/0/1", "kv_pool",
+  /// "fan_out"; "session/0" that of client 0.
   void kill(const std::string& actor);
   /// One message or one completion. False if nothing is left to do.
   bool step();
@@ -125,7 +126,7 @@ class simulation {
   std::unique_ptr<scheduling::scheduler_state> scheduler_;
   std::unique_ptr<kv::pool_manager> pools_;
   std::unique_ptr<actors::kv_pool_state> pool_state_;
-  actors::session_table sessions_;
+  std::shared_ptr<actors::session_registry> sessions_ = std::make_shared<actors::session_registry>();
   std::shared_ptr<actors::directory> where_;
   std::vector<std::unique_ptr<device::stream>> streams_; ///< [0] the target's, then by drafter
   std::unique_ptr<actors::target_verifier_state> verifier_;
