@@ -23,6 +23,9 @@ namespace paceline::server {
 /// What a special token is for.
 enum class special_role : std::uint8_t { begin, end, padding };
 
+/// For `encode`: every token.
+inline constexpr std::size_t no_token_limit = static_cast<std::size_t>(-1);
+
 /// A served model in the terms of the edge: text in, tokens out, and back. Constant; thread-safe.
 class model_view {
  public:
@@ -31,9 +34,10 @@ class model_view {
   virtual const std::vector<std::string>& aliases() const noexcept = 0;
 
   /// Tokens of `text`. `add_special`: those the model wants around a prompt; `parse_special`: spellings of
-  /// special tokens become these tokens.
-  virtual expected<std::vector<token_id>> encode(std::string_view text, bool add_special,
-                                                 bool parse_special) const = 0;
+  /// special tokens become these tokens. A text of more than `max_tokens` tokens need not be read to its end:
+  /// the result is then its beginning, of more than `max_tokens`.
+  virtual expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool parse_special,
+                                                 std::size_t max_tokens) const = 0;
   virtual std::string decode(std::span<const token_id> tokens, bool skip_special) const = 0;
   /// Spelling of a special token; none if the model has no such token.
   virtual std::optional<std::string> special_token(special_role role) const = 0;
@@ -43,7 +47,7 @@ class model_view {
   virtual bool has_chat_template() const noexcept = 0;
   /// The template refers to tools.
   virtual bool template_takes_tools() const noexcept = 0;
-  virtual expected<std::string> render_chat(const boost::json::object& variables) const = 0;
+  virtual expected<std::string> render_chat(boost::json::object variables) const = 0;
 };
 
 /// What the edge needs of the runtime: an engine, or in tests a script. Thread-safe; see engine/engine.hpp.

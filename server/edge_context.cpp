@@ -21,6 +21,10 @@ std::array<unsigned char, N> random_bytes() {
 
 } // namespace
 
+job_traits traits_of(const edge_context& edge, const caller& who, std::size_t body_bytes) {
+  return {who.tenant, edge.num_tenants(), body_bytes > large_body_bytes};
+}
+
 std::string fresh_id(std::string_view prefix) {
   static constexpr char hex[] = "0123456789abcdef";
   std::string id(prefix);

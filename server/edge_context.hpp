@@ -28,6 +28,9 @@ struct edge_context {
   event_log& log;
   std::string fingerprint; ///< "paceline-0.1.0"
   std::function<time_point()> now;
+
+  /// API keys that are configured now.
+  std::size_t num_tenants() const { return settings.get()->keys.size(); }
 };
 
 /// Who asks: decided once, before the body is read.
@@ -35,6 +38,9 @@ struct caller {
   std::string tenant; ///< digest of the API key; empty without keys. Separates prefix caches and responses
   std::string request_id; ///< the client's x-request-id, or one of ours
 };
+
+/// Of a job that reads `body_bytes` for `who`.
+job_traits traits_of(const edge_context& edge, const caller& who, std::size_t body_bytes);
 
 /// `prefix` and 128 random bits: cannot be guessed, so knowing an id is a right to what it names.
 std::string fresh_id(std::string_view prefix);

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "server/executor.hpp"
+#include "server/job_queue.hpp"
 
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -13,20 +13,23 @@ namespace paceline::server {
 
 /// Threads for host work above a millisecond (parsing, templates, tokenization), so that neither sockets nor
 /// actors wait for it. Jobs must not throw. Destruction drops what has not begun and joins.
+///
+/// Large jobs run on all threads but one (on the only one where there is no other), and tenants take turns.
 class edge_pool final : public job_pool {
  public:
   edge_pool(std::size_t num_threads, std::size_t max_waiting);
   ~edge_pool() override;
 
-  bool submit(std::function<void()> job) override;
+  bool submit(std::function<void()> job, const job_traits& traits) override;
 
  private:
   void run();
 
-  const std::size_t max_waiting_;
+  const std::size_t max_large_; ///< that run at a time
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> waiting_;
+  job_queue waiting_;
+  std::size_t num_large_ = 0; ///< running
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

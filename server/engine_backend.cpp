@@ -38,9 +38,9 @@ class engine_model final : public model_view {
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return served_.aliases(); }
 
-  expected<std::vector<token_id>> encode(std::string_view text, bool add_special,
-                                         bool parse_special) const override {
-    return served_.vocabulary().encode(text, {add_special, parse_special});
+  expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool parse_special,
+                                         std::size_t max_tokens) const override {
+    return served_.vocabulary().encode(text, {add_special, parse_special, max_tokens});
   }
   std::string decode(std::span<const token_id> tokens, bool skip_special) const override {
     return served_.vocabulary().decode(tokens, {skip_special, false});
@@ -63,19 +63,21 @@ class engine_model final : public model_view {
   bool has_chat_template() const noexcept override { return served_.chat() != nullptr; }
   bool template_takes_tools() const noexcept override { return takes_tools_; }
 
-  expected<std::string> render_chat(const json::object& asked) const override {
+  expected<std::string> render_chat(json::object asked) const override {
     tokenizer::chat_request request;
-    for (const auto& [name, value] : asked) {
+    for (auto& entry : asked) {
+      const auto name = entry.key();
+      auto& value = entry.value();
       if (name == "messages")
-        request.messages = value.as_array();
+        request.messages = std::move(value.as_array());
       else if (name == "tools")
-        request.tools = value.as_array();
+        request.tools = std::move(value.as_array());
       else if (name == "add_generation_prompt")
         request.add_generation_prompt = value.as_bool();
       else
-        request.template_arguments[name] = value;
+        request.template_arguments[name] = std::move(value);
     }
-    const auto variables = tokenizer::request_variables(request, spellings_);
+    const auto variables = tokenizer::request_variables(std::move(request), spellings_);
     if (!variables) return variables.error();
     auto text = served_.chat()->render(*variables);
     if (text) return text;

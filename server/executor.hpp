@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 
 namespace paceline::server {
 
@@ -15,11 +17,22 @@ class serial_executor {
 
 using executor_ptr = std::shared_ptr<serial_executor>;
 
+/// Whose job it is and what it takes.
+struct job_traits {
+  std::string tenant;          ///< digest of the API key; empty without keys
+  std::size_t num_tenants = 1; ///< keys configured
+  bool large = false;          ///< reads a body above `large_body_bytes`
+};
+
+/// Bodies above this are read by some of the edge threads only, so that requests that take no time never wait
+/// behind those that take seconds.
+inline constexpr std::size_t large_body_bytes = 64U << 10U;
+
 /// Runs functions on other threads; false if too many wait already.
 class job_pool {
  public:
   virtual ~job_pool() = default;
-  [[nodiscard]] virtual bool submit(std::function<void()> job) = 0;
+  [[nodiscard]] virtual bool submit(std::function<void()> job, const job_traits& traits) = 0;
 };
 
 } // namespace paceline::server

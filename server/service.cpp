@@ -43,9 +43,11 @@ class finishing_channel final : public reply_channel {
   }
   void begin_stream(const header_list& headers) override {
     edge_.metrics.count_reply(target_, 200);
-    auto all = headers;
-    all.insert(all.end(), headers_.begin(), headers_.end());
-    inner_->begin_stream(all);
+    inner_->begin_stream(with_ours(headers));
+  }
+  void begin_pieces(const header_list& headers) override {
+    edge_.metrics.count_reply(target_, 200);
+    inner_->begin_pieces(with_ours(headers));
   }
   void send(std::string bytes) override { inner_->send(std::move(bytes)); }
   void finish() override {
@@ -55,6 +57,11 @@ class finishing_channel final : public reply_channel {
   bool congested() const override { return inner_->congested(); }
 
  private:
+  header_list with_ours(header_list headers) const {
+    headers.insert(headers.end(), headers_.begin(), headers_.end());
+    return headers;
+  }
+
   /// A line for who debugs, or for a failure of ours. The path is left out: it may hold a response's id, and
   /// knowing one is a right to it.
   void log(int status) {
@@ -122,7 +129,7 @@ void write_model(wire::json_writer& out, const model_view& model) {
 } // namespace
 
 service::service(edge_context& edge, std::function<executor_ptr()> make_executor)
-    : edge_(edge), loopback_(is_loopback_address(edge.options.host)),
+    : edge_(edge),
       registry_(edge.limits.max_replays, edge.limits.replay_retention), services_{edge_, registry_,
                                                                                   std::move(make_executor)} {}
 
@@ -180,17 +187,18 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, std::
 
 template <class Session, class Prepare>
 std::shared_ptr<exchange> service::begin(const std::shared_ptr<Session>& session, executor_ptr executor,
-                                         Prepare prepare) {
+                                         const job_traits& traits, Prepare prepare) {
   if (draining_) {
     session->start(draining_error);
     return nullptr;
   }
-  const bool accepted =
-      edge_.jobs.submit([session, executor = std::move(executor), prepare = std::move(prepare)] {
+  const bool accepted = edge_.jobs.submit(
+      [session, executor = std::move(executor), prepare = std::move(prepare)]() mutable {
         auto prepared = prepare();
         executor->post(
             [session, prepared = std::move(prepared)]() mutable { session->start(std::move(prepared)); });
-      });
+      },
+      traits);
   if (accepted) return session;
   ++edge_.metrics.edge_rejections;
   session->start(overloaded);
@@ -201,7 +209,8 @@ std::shared_ptr<exchange> service::complete(const admitted_request& request, std
                                             std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session = std::make_shared<completion_session>(edge_, executor, std::move(channel), request.who);
   const bool chat = request.where.target == endpoint::chat_completions;
-  return begin(session, std::move(executor), [this, chat, who = request.who, body = std::move(body)] {
+  const auto traits = traits_of(edge_, request.who, body.size());
+  return begin(session, std::move(executor), traits, [this, chat, who = request.who, body = std::move(body)] {
     return chat ? prepare_chat(edge_, who, body) : prepare_completion(edge_, who, body);
   });
 }
@@ -210,6 +219,7 @@ std::shared_ptr<exchange> service::respond(const admitted_request& request, std:
                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session =
       std::make_shared<response_exchange>(services_, executor, std::move(channel), request.who);
+  const auto traits = traits_of(edge_, request.who, body.size());
   auto prepare = [this, who = request.who, body = std::move(body)]() -> wire::parsed<prepared_response> {
     auto parsed = wire::parse_response_request(body, request_limits_of(edge_));
     if (!parsed) return std::move(parsed).failure();
@@ -227,20 +237,22 @@ std::shared_ptr<exchange> service::respond(const admitted_request& request, std:
           0};
     return prepare_response(edge_, who, *std::move(parsed), {});
   };
-  return begin(session, std::move(executor), std::move(prepare));
+  return begin(session, std::move(executor), traits, std::move(prepare));
 }
 
 std::shared_ptr<exchange> service::convert(const admitted_request& request, std::string body,
                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session = std::make_shared<job_exchange>(std::move(channel));
   const bool tokenizes = request.where.target == endpoint::tokenize;
+  const auto traits = traits_of(edge_, request.who, body.size());
   const bool accepted = edge_.jobs.submit(
       [this, session, executor, tokenizes, id = request.who.request_id, body = std::move(body)] {
         auto text = tokenizes ? tokenize_reply(edge_, body) : detokenize_reply(edge_, body);
         auto reply = text ? json_reply(*std::move(text)) : error_reply(text.failure());
         reply.headers.emplace_back("x-request-id", id);
         executor->post([session, reply = std::move(reply)]() mutable { session->finish(std::move(reply)); });
-      });
+      },
+      traits);
   if (accepted) return session;
   ++edge_.metrics.edge_rejections;
   session->finish(error_reply(overloaded));

@@ -59,7 +59,7 @@ class service {
   /// Starts the session, on its executor, with what `prepare` makes on an edge thread.
   template <class Session, class Prepare>
   std::shared_ptr<exchange> begin(const std::shared_ptr<Session>& session, executor_ptr executor,
-                                  Prepare prepare);
+                                  const job_traits& traits, Prepare prepare);
   std::shared_ptr<exchange> complete(const admitted_request& request, std::string body,
                                      std::shared_ptr<reply_channel> channel, executor_ptr executor);
   std::shared_ptr<exchange> respond(const admitted_request& request, std::string body,
@@ -76,7 +76,6 @@ class service {
   http_reply readiness() const;
 
   edge_context& edge_;
-  bool loopback_;
   response_registry registry_;
   response_services services_;
   std::atomic<bool> draining_{false};

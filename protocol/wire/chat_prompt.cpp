@@ -1,10 +1,10 @@
 #include "protocol/wire/chat_prompt.hpp"
 
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/json_writer.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
 namespace paceline::wire {
@@ -22,14 +22,13 @@ std::string indexed(std::string_view name, std::size_t i) {
 }
 
 /// One content part as text; anything but text is refused by name.
-bool append_part(field_reader& outer, const json::value& part, std::size_t index, std::string& out) {
+bool append_part(field_reader& outer, json_view part, std::size_t index, std::string& out) {
   const auto name = indexed("content", index);
-  const auto* fields = part.if_object();
-  if (fields == nullptr) {
+  if (!part.is_object()) {
     outer.fail(name, "must be an object, not " + std::string(kind_of(part)));
     return false;
   }
-  field_reader reader(*fields, outer.path_of(name));
+  field_reader reader(part, outer.path_of(name));
   std::string type;
   std::string text;
   if (!reader.text("type", type, 1, 64) && !reader.failure()) reader.fail("type", "is required");
@@ -51,24 +50,28 @@ bool append_part(field_reader& outer, const json::value& part, std::size_t index
   return true;
 }
 
+/// A tree of this many values takes about 16 MiB; a template that writes them all reaches its bounds long
+/// before.
+constexpr std::size_t max_tree_values = 400'000;
+
 bool is_json_object(const std::string& text) {
   const auto value = parse_object(text);
-  return static_cast<bool>(value);
+  return value && count_values(*value) <= max_tree_values;
 }
 
 void read_tool_calls(field_reader& outer, std::vector<tool_call>& out) {
-  const auto* calls = outer.array("tool_calls", 0, max_tool_calls);
-  if (calls == nullptr) return;
-  for (std::size_t i = 0; i < calls->size(); ++i) {
-    const auto name = indexed("tool_calls", i);
-    const auto* fields = (*calls)[i].if_object();
-    if (fields == nullptr) return outer.fail(name, "must be an object");
-    field_reader reader(*fields, outer.path_of(name));
+  const auto calls = outer.array("tool_calls", 0, max_tool_calls);
+  if (!calls) return;
+  std::size_t i = 0;
+  for (const auto value : *calls) {
+    const auto name = indexed("tool_calls", i++);
+    if (!value.is_object()) return outer.fail(name, "must be an object");
+    field_reader reader(value, outer.path_of(name));
     tool_call call;
     reader.text("id", call.id, 0, 256);
     reader.choice("type", {"function"});
-    const auto* function = reader.object("function");
-    if (function == nullptr && !reader.failure()) reader.fail("function", "is required");
+    const auto function = reader.object("function");
+    if (!function && !reader.failure()) reader.fail("function", "is required");
     if (reader.failure()) return outer.fail(*reader.failure());
     field_reader body(*function, reader.path_of("function"));
     if (!body.text("name", call.name, 1, 256) && !body.failure()) body.fail("name", "is required");
@@ -105,63 +108,80 @@ chat_message read_message(field_reader& reader) {
   return message;
 }
 
-/// {"type":"function","function":{...}} from either spelling.
-std::optional<json::object> read_tool(field_reader& reader) {
-  if (!reader.choice("type", {"function"})) {
-    if (!reader.failure()) reader.fail("type", "is required");
-    return std::nullopt;
-  }
-  const auto* nested = reader.object("function");
-  json::object function;
-  if (nested != nullptr) {
-    function = *nested;
-  } else {
-    for (const auto* name : {"name", "description", "parameters", "strict"})
-      if (const auto* value = reader.find(name)) function[name] = *value;
-  }
-  field_reader body(function, nested != nullptr ? reader.path_of("function") : reader.path_of(""));
+/// Checks the fields of a function, wherever they stand.
+void check_function(field_reader& body) {
   std::string text;
   if (!body.text("name", text, 1, 256) && !body.failure()) body.fail("name", "is required");
   body.text("description", text, 0, max_text_bytes);
   body.object("parameters");
-  if (body.failure()) reader.fail(*body.failure());
-  if (reader.failure()) return std::nullopt;
-  return json::object{{"type", "function"}, {"function", std::move(function)}};
+}
+
+/// {"type":"function","function":{...}} from either spelling, appended to `out`.
+void read_tool(field_reader& reader, json_writer& out) {
+  if (!reader.choice("type", {"function"})) {
+    if (!reader.failure()) reader.fail("type", "is required");
+    return;
+  }
+  const auto nested = reader.object("function");
+  if (reader.failure()) return;
+  out.begin_object().field("type", "function").key("function");
+  if (nested) {
+    field_reader body(*nested, reader.path_of("function"));
+    check_function(body);
+    if (body.failure()) return reader.fail(*body.failure());
+    out.raw(compact(*nested));
+  } else {
+    check_function(reader);
+    out.begin_object();
+    for (const auto* name : {"name", "description", "parameters", "strict"})
+      if (const auto value = reader.find(name)) out.key(name).raw(compact(*value));
+    out.end_object();
+  }
+  out.end_object();
 }
 
 } // namespace
 
+void argument_budget::take(field_reader& reader, const chat_message& message) {
+  for (const auto& call : message.tool_calls) num_values_ += count_values(json_view(call.arguments));
+  if (num_values_ > max_tree_values)
+    reader.fail("tool_calls", "have, with those before them, more than " + std::to_string(max_tree_values) +
+                                  " values in their arguments");
+}
+
 bool read_content(field_reader& reader, std::optional<std::string>& out) {
-  const auto* content = reader.find("content");
-  if (content == nullptr) return !reader.failure();
-  if (const auto* text = content->if_string()) {
-    out.emplace(text->data(), text->size());
+  const auto content = reader.find("content");
+  if (!content) return !reader.failure();
+  if (content->is_string()) {
+    out = content->string();
     return true;
   }
-  const auto* parts = content->if_array();
-  if (parts == nullptr) {
+  if (!content->is_array()) {
     reader.fail("content", "must be a string or an array of parts, not " + std::string(kind_of(*content)));
     return false;
   }
   out.emplace();
-  for (std::size_t i = 0; i < parts->size(); ++i)
-    if (!append_part(reader, (*parts)[i], i, *out)) return false;
+  std::size_t i = 0;
+  for (const auto part : content->elements())
+    if (!append_part(reader, part, i++, *out)) return false;
   return true;
 }
 
 void read_messages(field_reader& outer, std::size_t max_messages, std::vector<chat_message>& out) {
-  const auto* messages = outer.array("messages", 1, max_messages);
-  if (messages == nullptr) {
+  const auto messages = outer.array("messages", 1, max_messages);
+  if (!messages) {
     if (!outer.failure()) outer.fail("messages", "is required");
     return;
   }
-  for (std::size_t i = 0; i < messages->size(); ++i) {
-    const auto name = indexed("messages", i);
-    const auto* fields = (*messages)[i].if_object();
-    if (fields == nullptr)
-      return outer.fail(name, "must be an object, not " + std::string(kind_of((*messages)[i])));
-    field_reader reader(*fields, outer.path_of(name));
+  std::size_t i = 0;
+  argument_budget budget;
+  for (const auto message : *messages) {
+    const auto name = indexed("messages", i++);
+    if (!message.is_object())
+      return outer.fail(name, "must be an object, not " + std::string(kind_of(message)));
+    field_reader reader(message, outer.path_of(name));
     out.push_back(read_message(reader));
+    budget.take(reader, out.back());
     if (reader.failure()) return outer.fail(*reader.failure());
   }
 }
@@ -169,28 +189,28 @@ void read_messages(field_reader& outer, std::size_t max_messages, std::vector<ch
 void read_tools(field_reader& outer, std::string& out) {
   bool parallel = true;
   outer.boolean("parallel_tool_calls", parallel);
-  const auto* choice = outer.find("tool_choice");
-  const auto* tools = outer.array("tools", 0, max_tools);
-  json::array kept;
-  for (std::size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
-    const auto name = indexed("tools", i);
-    const auto* fields = (*tools)[i].if_object();
-    if (fields == nullptr) return outer.fail(name, "must be an object");
-    field_reader reader(*fields, outer.path_of(name));
-    auto tool = read_tool(reader);
-    if (!tool) return outer.fail(*reader.failure());
-    kept.push_back(std::move(*tool));
+  const auto choice = outer.find("tool_choice");
+  const auto tools = outer.array("tools", 0, max_tools);
+  json_writer kept;
+  kept.begin_array();
+  std::size_t num_tools = 0;
+  std::size_t num_values = 0;
+  for (const auto tool : tools ? *tools : json_elements("[]")) {
+    const auto name = indexed("tools", num_tools++);
+    if (!tool.is_object()) return outer.fail(name, "must be an object");
+    num_values += count_values(tool);
+    if (num_values > max_tree_values)
+      return outer.fail(name, "has, with the tools before it, more than " + std::to_string(max_tree_values) +
+                                  " values");
+    field_reader reader(tool, outer.path_of(name));
+    read_tool(reader, kept);
+    if (reader.failure()) return outer.fail(*reader.failure());
   }
-  bool offered = true;
-  if (choice != nullptr) {
-    const auto* text = choice->if_string();
-    if (text != nullptr && *text == "none")
-      offered = false;
-    else if (text == nullptr || *text != "auto")
-      return outer.fail(
-          unsupported(outer.path_of("tool_choice"), "tool_choice: only \"auto\" and \"none\" are offered"));
-  }
-  if (offered && !kept.empty()) out = json::serialize(kept);
+  if (choice && !choice->is_string("none") && !choice->is_string("auto"))
+    return outer.fail(
+        unsupported(outer.path_of("tool_choice"), "tool_choice: only \"auto\" and \"none\" are offered"));
+  const bool offered = !choice || choice->is_string("auto");
+  if (offered && num_tools > 0) out = kept.end_array().take();
 }
 
 json::object template_variables(const chat_prompt& prompt) {
@@ -202,13 +222,11 @@ json::object template_variables(const chat_prompt& prompt) {
     if (!message.tool_call_id.empty()) turn["tool_call_id"] = message.tool_call_id;
     json::array calls;
     for (const auto& call : message.tool_calls) {
-      auto arguments = parse_object(call.arguments);
-      calls.push_back(
-          json::object{{"id", call.id},
-                       {"type", "function"},
-                       {"function",
-                        {{"name", call.name},
-                         {"arguments", arguments ? json::value(*arguments) : json::value(nullptr)}}}});
+      json::error_code malformed; // it was checked when it was read
+      auto arguments = json::parse(call.arguments, malformed);
+      calls.push_back(json::object{{"id", call.id},
+                                   {"type", "function"},
+                                   {"function", {{"name", call.name}, {"arguments", std::move(arguments)}}}});
     }
     if (!calls.empty()) turn["tool_calls"] = std::move(calls);
     messages.push_back(std::move(turn));

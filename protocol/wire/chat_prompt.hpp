@@ -41,6 +41,16 @@ struct chat_prompt {
   std::optional<bool> enable_thinking; ///< none: the template's own default
 };
 
+/// How many values the arguments of all calls of a conversation may have: templates get them as a tree.
+class argument_budget {
+ public:
+  /// Fails `reader`, of the message, when they are too many.
+  void take(field_reader& reader, const chat_message& message);
+
+ private:
+  std::size_t num_values_ = 0;
+};
+
 /// OpenAI's `messages`. At least one; text only.
 void read_messages(field_reader& reader, std::size_t max_messages, std::vector<chat_message>& out);
 

@@ -1,9 +1,6 @@
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/field_reader.hpp"
 
-#include <boost/json/array.hpp>
-#include <boost/json/value.hpp>
-
 namespace paceline::wire {
 
 namespace {
@@ -13,8 +10,8 @@ constexpr std::int64_t max_int32 = 2147483647;
 /// Template arguments a client may set. A closed list: a template's other variables are the server's.
 void read_template_arguments(field_reader& outer, chat_prompt& out) {
   outer.boolean("add_generation_prompt", out.add_generation_prompt);
-  const auto* fields = outer.object("chat_template_kwargs");
-  if (fields == nullptr) return;
+  const auto fields = outer.object("chat_template_kwargs");
+  if (!fields) return;
   field_reader reader(*fields, outer.path_of("chat_template_kwargs"));
   bool thinking = false;
   if (reader.boolean("enable_thinking", thinking) || reader.boolean("thinking", thinking))
@@ -27,8 +24,8 @@ void read_template_arguments(field_reader& outer, chat_prompt& out) {
 }
 
 void read_response_format(field_reader& outer) {
-  const auto* fields = outer.object("response_format");
-  if (fields == nullptr) return;
+  const auto fields = outer.object("response_format");
+  if (!fields) return;
   field_reader reader(*fields, outer.path_of("response_format"));
   std::string type;
   if (!reader.text("type", type, 1, 64) && !reader.failure()) reader.fail("type", "is required");
@@ -49,9 +46,10 @@ void refuse_chat_fields(field_reader& reader) {
   bool continued = false;
   if (reader.boolean("continue_final_message", continued) && continued)
     reader.fail(unsupported("continue_final_message", "continue_final_message: is not offered"));
-  const auto* modalities = reader.array("modalities", 0, 8);
-  for (std::size_t i = 0; modalities != nullptr && i < modalities->size(); ++i)
-    if (!(*modalities)[i].is_string() || (*modalities)[i].get_string() != "text")
+  const auto modalities = reader.array("modalities", 0, 8);
+  if (!modalities) return;
+  for (const auto kind : *modalities)
+    if (!kind.is_string("text"))
       reader.fail(unsupported("modalities", "modalities: only \"text\" is offered"));
 }
 
@@ -79,7 +77,7 @@ parsed<chat_request> parse_chat_request(std::string_view body, const request_lim
   if (reader.failure()) return *reader.failure();
   if (logprobs) request.num_logprobs = num_top;
   request.fields.sampling.num_logprobs = request.num_logprobs;
-  for (auto& name : reader.ignored()) request.fields.ignored_fields.push_back(std::move(name));
+  add_ignored(reader.ignored(), request.fields);
   return request;
 }
 

@@ -6,10 +6,9 @@ namespace paceline::wire {
 
 namespace {
 
-json_writer open_reply(const reply_identity& identity, std::string_view object) {
+json_writer opened(const reply_identity& identity, std::string_view object) {
   json_writer out;
-  out.begin_object().field("id", identity.id).field("object", object).field("created", identity.created);
-  out.field("model", identity.model).field("system_fingerprint", identity.fingerprint);
+  open_reply(out, identity, object);
   return out;
 }
 
@@ -43,16 +42,6 @@ void write_stream_usage(json_writer& out, const reply_shape& shape, const usage&
   }
 }
 
-void write_totals(json_writer& out, const reply_totals& totals) {
-  out.key("usage");
-  write_usage(out, totals.used);
-  if (!totals.metrics) return;
-  out.key("metrics");
-  write_metrics(out, *totals.metrics);
-  out.key("timings");
-  write_timings(out, *totals.metrics);
-}
-
 void write_completion_choice(json_writer& out, const reply_shape& shape, const reply_choice& choice,
                              const std::vector<token_id>* prompt) {
   out.begin_object().field("index", choice.index).field("text", choice.text).key("logprobs");
@@ -78,7 +67,7 @@ void write_chat_logprobs(json_writer& out, const reply_shape& shape, const reply
 }
 
 std::string usage_chunk(const reply_identity& identity, std::string_view object, const reply_totals& totals) {
-  auto out = open_reply(identity, object);
+  auto out = opened(identity, object);
   out.key("choices").begin_array().end_array();
   write_totals(out, totals);
   return out.end_object().take();
@@ -86,23 +75,25 @@ std::string usage_chunk(const reply_identity& identity, std::string_view object,
 
 } // namespace
 
-std::string completion_reply(const reply_identity& identity, const reply_shape& shape,
-                             const std::vector<reply_choice>& choices,
-                             const std::vector<std::vector<token_id>>& prompts, const reply_totals& totals) {
-  auto out = open_reply(identity, "text_completion");
-  out.key("choices").begin_array();
-  for (std::size_t i = 0; i < choices.size(); ++i)
-    write_completion_choice(out, shape, choices[i],
-                            shape.token_ids ? &prompts.at(i * prompts.size() / choices.size()) : nullptr);
-  out.end_array();
-  write_totals(out, totals);
-  return out.end_object().take();
+void open_reply(json_writer& out, const reply_identity& identity, std::string_view object) {
+  out.begin_object().field("id", identity.id).field("object", object).field("created", identity.created);
+  out.field("model", identity.model).field("system_fingerprint", identity.fingerprint);
+}
+
+void write_totals(json_writer& out, const reply_totals& totals) {
+  out.key("usage");
+  write_usage(out, totals.used);
+  if (!totals.metrics) return;
+  out.key("metrics");
+  write_metrics(out, *totals.metrics);
+  out.key("timings");
+  write_timings(out, *totals.metrics);
 }
 
 std::string completion_chunk(const reply_identity& identity, const reply_shape& shape,
                              const reply_choice& choice, const std::vector<token_id>* prompt,
                              const usage& so_far) {
-  auto out = open_reply(identity, "text_completion");
+  auto out = opened(identity, "text_completion");
   out.key("choices").begin_array();
   write_completion_choice(out, shape, choice, prompt);
   out.end_array();
@@ -114,28 +105,9 @@ std::string completion_usage_chunk(const reply_identity& identity, const reply_t
   return usage_chunk(identity, "text_completion", totals);
 }
 
-std::string chat_reply(const reply_identity& identity, const reply_shape& shape,
-                       const std::vector<reply_choice>& choices, const std::vector<token_id>& prompt,
-                       const reply_totals& totals) {
-  auto out = open_reply(identity, "chat.completion");
-  out.key("choices").begin_array();
-  for (const auto& choice : choices) {
-    out.begin_object().field("index", choice.index).key("message").begin_object();
-    out.field("role", "assistant").field("content", choice.text).key("refusal").null().end_object();
-    write_chat_logprobs(out, shape, choice);
-    write_finish(out, choice);
-    write_extensions(out, shape, choice);
-    out.end_object();
-  }
-  out.end_array();
-  if (shape.token_ids) write_prompt_ids(out, prompt);
-  write_totals(out, totals);
-  return out.end_object().take();
-}
-
 std::string chat_opening_chunk(const reply_identity& identity, const reply_shape& shape, std::uint32_t index,
                                const std::vector<token_id>* prompt) {
-  auto out = open_reply(identity, "chat.completion.chunk");
+  auto out = opened(identity, "chat.completion.chunk");
   out.key("choices").begin_array().begin_object().field("index", index).key("delta").begin_object();
   out.field("role", "assistant").field("content", "").end_object();
   out.key("logprobs").null().key("finish_reason").null().end_object().end_array();
@@ -146,7 +118,7 @@ std::string chat_opening_chunk(const reply_identity& identity, const reply_shape
 
 std::string chat_chunk(const reply_identity& identity, const reply_shape& shape, const reply_choice& choice,
                        const usage& so_far) {
-  auto out = open_reply(identity, "chat.completion.chunk");
+  auto out = opened(identity, "chat.completion.chunk");
   out.key("choices").begin_array().begin_object().field("index", choice.index).key("delta").begin_object();
   if (!choice.text.empty() || choice.finish == finish_reason::none) out.field("content", choice.text);
   out.end_object();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::wire {
@@ -17,7 +18,7 @@ struct reply_identity {
   std::string fingerprint;
 };
 
-/// One choice, whole or what one chunk adds to it.
+/// What one chunk adds to a choice.
 struct reply_choice {
   std::uint32_t index = 0;
   std::string text;
@@ -43,19 +44,19 @@ struct reply_totals {
   std::optional<generation_metrics> metrics; ///< of requests with one sequence
 };
 
-/// `prompts` in order; the choices of one prompt stand together.
-std::string completion_reply(const reply_identity& identity, const reply_shape& shape,
-                             const std::vector<reply_choice>& choices,
-                             const std::vector<std::vector<token_id>>& prompts, const reply_totals& totals);
+// Of a reply that is not streamed: whole_reply.hpp.
+
+/// Opens the object of a reply or chunk: "id" to "system_fingerprint".
+void open_reply(json_writer& out, const reply_identity& identity, std::string_view object);
+/// "usage", and for requests with one sequence "metrics" and "timings".
+void write_totals(json_writer& out, const reply_totals& totals);
+
 /// `prompt` is set in the first chunk of a choice whose client asked for token ids.
 std::string completion_chunk(const reply_identity& identity, const reply_shape& shape,
                              const reply_choice& choice, const std::vector<token_id>* prompt,
                              const usage& so_far);
 std::string completion_usage_chunk(const reply_identity& identity, const reply_totals& totals);
 
-std::string chat_reply(const reply_identity& identity, const reply_shape& shape,
-                       const std::vector<reply_choice>& choices, const std::vector<token_id>& prompt,
-                       const reply_totals& totals);
 /// The chunk that opens a choice: its role, no text.
 std::string chat_opening_chunk(const reply_identity& identity, const reply_shape& shape, std::uint32_t index,
                                const std::vector<token_id>* prompt);

@@ -1,62 +1,43 @@
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/field_reader.hpp"
 
-#include <boost/json/array.hpp>
-#include <boost/json/value.hpp>
-
-#include <algorithm>
-
 namespace paceline::wire {
-
-namespace json = boost::json;
 
 namespace {
 
 constexpr std::int64_t max_int32 = 2147483647;
 
-std::optional<std::vector<token_id>> read_tokens(field_reader& reader, const json::array& ids,
+std::optional<std::vector<token_id>> read_tokens(field_reader& reader, json_elements ids,
                                                  const std::string& name) {
-  std::vector<token_id> tokens;
-  tokens.reserve(ids.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (!ids[i].is_int64() || ids[i].get_int64() < 0 || ids[i].get_int64() > max_int32) {
+  auto tokens = read_token_ids(ids);
+  if (tokens) return tokens;
+  std::size_t i = 0;
+  for (const auto value : ids) {
+    const auto id = value.int64();
+    if (!id || *id < 0 || *id > max_int32) {
       reader.fail(name + "[" + std::to_string(i) + "]",
-                  "must be a token id, not " + std::string(kind_of(ids[i])));
-      return std::nullopt;
+                  "must be a token id, not " + std::string(kind_of(value)));
+      break;
     }
-    tokens.emplace_back(static_cast<std::int32_t>(ids[i].get_int64()));
+    ++i;
   }
-  return tokens;
+  return std::nullopt;
 }
 
-/// string, [string], [id] or [[id]].
-void read_prompts(field_reader& reader, std::size_t max_prompts, std::vector<prompt_input>& out) {
-  const auto* prompt = reader.find("prompt");
-  if (prompt == nullptr) {
-    if (!reader.failure()) reader.fail("prompt", "is required");
-    return;
-  }
-  if (const auto* text = prompt->if_string()) {
-    out.emplace_back(std::string(text->data(), text->size()));
-    return;
-  }
-  const auto* list = prompt->if_array();
-  if (list == nullptr || list->empty())
-    return reader.fail("prompt", "must be a string, an array of strings, token ids, or arrays of token ids");
-  if (list->front().is_number()) {
-    if (auto tokens = read_tokens(reader, *list, "prompt")) out.emplace_back(std::move(*tokens));
-    return;
-  }
-  if (list->size() > max_prompts)
+/// [string] or [[id]].
+void read_prompt_list(field_reader& reader, json_elements list, std::size_t max_prompts,
+                      std::vector<prompt_input>& out) {
+  const auto first = *list.begin();
+  if (const auto size = list.count(); size > max_prompts)
     return reader.fail("prompt", "must have at most " + std::to_string(max_prompts) + " prompts, has " +
-                                     std::to_string(list->size()));
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    const auto& element = (*list)[i];
-    const auto name = "prompt[" + std::to_string(i) + "]";
-    if (const auto* text = element.if_string(); text != nullptr && list->front().is_string()) {
-      out.emplace_back(std::string(text->data(), text->size()));
-    } else if (const auto* ids = element.if_array(); ids != nullptr && list->front().is_array()) {
-      auto tokens = read_tokens(reader, *ids, name);
+                                     std::to_string(size));
+  std::size_t i = 0;
+  for (const auto element : list) {
+    const auto name = "prompt[" + std::to_string(i++) + "]";
+    if (element.is_string() && first.is_string()) {
+      out.emplace_back(*element.string());
+    } else if (element.is_array() && first.is_array()) {
+      auto tokens = read_tokens(reader, element.elements(), name);
       if (!tokens) return;
       out.emplace_back(std::move(*tokens));
     } else {
@@ -64,6 +45,24 @@ void read_prompts(field_reader& reader, std::size_t max_prompts, std::vector<pro
                                    std::string(kind_of(element)));
     }
   }
+}
+
+/// string, [string], [id] or [[id]].
+void read_prompts(field_reader& reader, std::size_t max_prompts, std::vector<prompt_input>& out) {
+  const auto prompt = reader.find("prompt");
+  if (!prompt) {
+    if (!reader.failure()) reader.fail("prompt", "is required");
+    return;
+  }
+  if (auto text = prompt->string()) {
+    out.emplace_back(*std::move(text));
+    return;
+  }
+  const auto list = prompt->elements();
+  if (list.empty())
+    return reader.fail("prompt", "must be a string, an array of strings, token ids, or arrays of token ids");
+  if (!(*list.begin()).is_number()) return read_prompt_list(reader, list, max_prompts, out);
+  if (auto tokens = read_tokens(reader, list, "prompt")) out.emplace_back(std::move(*tokens));
 }
 
 } // namespace
@@ -94,7 +93,7 @@ parsed<completion_request> parse_completion_request(std::string_view body, const
   auto& sampling = request.fields.sampling;
   sampling.num_logprobs = request.num_logprobs;
   sampling.prompt_logprobs = request.echo && (request.num_logprobs || request.fields.max_tokens == 0U);
-  for (auto& name : reader.ignored()) request.fields.ignored_fields.push_back(std::move(name));
+  add_ignored(reader.ignored(), request.fields);
   return request;
 }
 
@@ -106,7 +105,7 @@ parsed<tokenize_request> parse_tokenize_request(std::string_view body, const req
   reader.text("model", request.model, 0, 256);
   std::string text;
   for (const auto* name : {"prompt", "content"}) // vLLM's and llama-server's spelling
-    if (reader.text(name, text, 0, limits.max_body_bytes)) request.text = text;
+    if (reader.text(name, text, 0, limits.max_body_bytes)) request.text = std::move(text);
   if (!request.text && !reader.failure()) {
     read_messages(reader, limits.max_messages, request.prompt.messages);
     read_tools(reader, request.prompt.tools);
@@ -128,9 +127,9 @@ parsed<detokenize_request> parse_detokenize_request(std::string_view body, const
   field_reader reader(*fields, "");
   detokenize_request request;
   reader.text("model", request.model, 0, 256);
-  const auto* ids = reader.array("tokens", 0, limits.max_body_bytes);
-  if (ids == nullptr && !reader.failure()) reader.fail("tokens", "is required");
-  if (ids != nullptr)
+  const auto ids = reader.array("tokens", 0, limits.max_body_bytes);
+  if (!ids && !reader.failure()) reader.fail("tokens", "is required");
+  if (ids)
     if (auto tokens = read_tokens(reader, *ids, "tokens")) request.tokens = std::move(*tokens);
   if (reader.failure()) return *reader.failure();
   request.ignored_fields = reader.ignored();

@@ -2,12 +2,11 @@
 
 #include "protocol/wire/json_writer.hpp"
 
-#include <boost/json/monotonic_resource.hpp>
-#include <boost/json/parser.hpp>
-#include <boost/json/value.hpp>
+#include <boost/json/basic_parser_impl.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace paceline::wire {
 
@@ -24,55 +23,95 @@ std::string print(float number) {
   return out.value(number).take();
 }
 
+/// Hears of every part of a text and keeps nothing: the parser alone checks.
+struct checking_handler {
+  static constexpr std::size_t max_object_size = std::size_t(-1);
+  static constexpr std::size_t max_array_size = std::size_t(-1);
+  static constexpr std::size_t max_key_size = std::size_t(-1);
+  static constexpr std::size_t max_string_size = std::size_t(-1);
+
+  using code = json::error_code&;
+  bool is_object = false;
+  std::size_t depth = 0;
+  bool on_document_begin(code) { return true; }
+  bool on_document_end(code) { return true; }
+  bool on_object_begin(code) {
+    is_object = is_object || depth == 0;
+    ++depth;
+    return true;
+  }
+  bool on_object_end(std::size_t, code) {
+    --depth;
+    return true;
+  }
+  bool on_array_begin(code) {
+    ++depth;
+    return true;
+  }
+  bool on_array_end(std::size_t, code) {
+    --depth;
+    return true;
+  }
+  bool on_key_part(json::string_view, std::size_t, code) { return true; }
+  bool on_key(json::string_view, std::size_t, code) { return true; }
+  bool on_string_part(json::string_view, std::size_t, code) { return true; }
+  bool on_string(json::string_view, std::size_t, code) { return true; }
+  bool on_number_part(json::string_view, code) { return true; }
+  bool on_int64(std::int64_t, json::string_view, code) { return true; }
+  bool on_uint64(std::uint64_t, json::string_view, code) { return true; }
+  bool on_double(double, json::string_view, code) { return true; }
+  bool on_bool(bool, code) { return true; }
+  bool on_null(code) { return true; }
+  bool on_comment_part(json::string_view, code) { return true; }
+  bool on_comment(json::string_view, code) { return true; }
+};
+
 } // namespace
 
-parsed<json::object> parse_object(std::string_view text, const json_limits& limits) {
-  if (text.size() > limits.max_bytes)
+parsed<json_view> parse_object(std::string_view text, const json_limits& limits) {
+  const auto max_bytes = std::min<std::size_t>(limits.max_bytes, std::numeric_limits<std::uint32_t>::max());
+  if (text.size() > max_bytes)
     return invalid_json("the JSON text has " + std::to_string(text.size()) + " bytes; at most " +
-                        std::to_string(limits.max_bytes) + " are read");
+                        std::to_string(max_bytes) + " are read");
   json::parse_options options;
   options.max_depth = limits.max_depth;
-  try {
-    json::parser parser({}, options);
-    parser.reset(json::make_shared_resource<json::monotonic_resource>());
-    json::error_code failure;
-    parser.write(text.data(), text.size(), failure);
-    if (failure == json::error::too_deep)
-      return invalid_json("the JSON text nests deeper than " + std::to_string(limits.max_depth) + " levels");
-    if (failure) return invalid_json("the body is not valid JSON: " + failure.message());
-    auto value = parser.release();
-    if (auto* fields = value.if_object()) return std::move(*fields);
-    return invalid_json("the JSON text must be one object");
-  } catch (const std::exception&) { // only memory exhaustion is left
-    return api_error{
-        503, "service_unavailable_error", "resource_exhausted", "not enough memory for this request", "", 1};
-  }
+  json::basic_parser<checking_handler> parser(options);
+  json::error_code failure;
+  const auto num_read = parser.write_some(false, text.data(), text.size(), failure);
+  if (failure == json::error::too_deep)
+    return invalid_json("the JSON text nests deeper than " + std::to_string(limits.max_depth) + " levels");
+  if (!failure && num_read < text.size()) failure = json::error::extra_data;
+  if (failure) return invalid_json("the body is not valid JSON: " + failure.message());
+  if (!parser.handler().is_object) return invalid_json("the JSON text must be one object");
+  constexpr std::string_view blanks = " \t\r\n";
+  const auto begin = text.find_first_not_of(blanks);
+  return json_view(text.substr(begin, text.find_last_not_of(blanks) + 1 - begin));
 }
 
-std::string_view kind_of(const json::value& value) {
-  switch (value.kind()) {
-  case json::kind::null:
-    return "null";
-  case json::kind::bool_:
-    return "a boolean";
-  case json::kind::int64:
-  case json::kind::uint64:
-    return "an integer";
-  case json::kind::double_:
-    return std::isfinite(value.get_double()) ? "a number with a fraction or exponent"
-                                             : "a number outside the range of a double";
-  case json::kind::string:
-    return "a string";
-  case json::kind::array:
-    return "an array";
-  case json::kind::object:
-    return "an object";
-  }
-  return "unknown";
+std::string_view kind_of(json_view value) {
+  if (value.is_null()) return "null";
+  if (value.is_bool()) return "a boolean";
+  if (value.is_string()) return "a string";
+  if (value.is_array()) return "an array";
+  if (value.is_object()) return "an object";
+  if (value.int64() || value.uint64()) return "an integer";
+  return std::isfinite(*value.number()) ? "a number with a fraction or exponent"
+                                        : "a number outside the range of a double";
 }
 
-field_reader::field_reader(const json::object& fields, std::string path)
-    : fields_(fields), path_(std::move(path)) {}
+field_reader::field_reader(json_view fields, std::string path)
+    : text_(fields.source()), path_(std::move(path)) {
+  const auto members = fields.members();
+  std::size_t count = 0; // first, for a list that grows has moments of twice its size
+  for (auto it = members.begin(); it != members.end(); ++it) ++count;
+  members_.reserve(count);
+  const auto place = [&](std::string_view part) {
+    return static_cast<std::uint32_t>(part.data() - text_.data());
+  };
+  const auto size = [](std::string_view part) { return static_cast<std::uint32_t>(part.size()); };
+  for (const auto [name, value] : members)
+    members_.push_back({place(name), size(name), place(value.source()), size(value.source())});
+}
 
 std::string field_reader::path_of(std::string_view name) const {
   if (name.empty()) return path_;
@@ -88,24 +127,27 @@ void field_reader::fail(api_error failure) {
   if (!failure_) failure_ = std::move(failure);
 }
 
-const json::value* field_reader::find(std::string_view name) {
-  if (failure_) return nullptr;
-  const auto* value = fields_.if_contains(name);
-  if (value == nullptr) return nullptr;
-  read_.push_back(name);
-  return value->is_null() ? nullptr : value;
+std::optional<json_view> field_reader::find(std::string_view name) {
+  if (failure_) return std::nullopt;
+  for (auto entry = members_.rbegin(); entry != members_.rend(); ++entry) { // the last of a repeated name
+    if (!json_member{name_of(*entry)}.is_named(name)) continue;
+    read_.push_back(name);
+    const json_view value(text_.substr(entry->value_begin, entry->value_size));
+    return value.is_null() ? std::nullopt : std::optional(value);
+  }
+  return std::nullopt;
 }
 
 void field_reader::accept(std::initializer_list<std::string_view> names) { read_.insert(read_.end(), names); }
 
 void field_reader::refuse(std::string_view name, std::string_view why) {
-  if (find(name) != nullptr) fail(unsupported(path_of(name), path_of(name) + ": " + std::string(why)));
+  if (find(name)) fail(unsupported(path_of(name), path_of(name) + ": " + std::string(why)));
 }
 
 bool field_reader::boolean(std::string_view name, bool& out) {
-  const auto* value = find(name);
-  if (value == nullptr) return false;
-  if (const auto* flag = value->if_bool()) {
+  const auto value = find(name);
+  if (!value) return false;
+  if (const auto flag = value->boolean()) {
     out = *flag;
     return true;
   }
@@ -114,34 +156,37 @@ bool field_reader::boolean(std::string_view name, bool& out) {
 }
 
 bool field_reader::number(std::string_view name, float& out, float_range range) {
-  const auto* value = find(name);
-  if (value == nullptr) return false;
+  const auto value = find(name);
+  const auto read = value ? to_number(*value, name, range) : std::nullopt;
+  if (read) out = *read;
+  return read.has_value();
+}
+
+std::optional<float> field_reader::to_number(json_view value, std::string_view name, float_range range) {
   const auto rule = [&] {
     return std::string("must be a number ") + (range.min_excluded ? "above " : "from ") + print(range.min) +
            " to " + print(range.max);
   };
-  json::error_code not_a_number;
-  const auto wide = value->is_number() ? value->to_number<double>(not_a_number) : std::nan("");
+  const auto wide = value.number().value_or(std::nan(""));
   if (!std::isfinite(wide)) {
-    fail(name, rule() + ", not " + std::string(kind_of(*value)));
-    return false;
+    fail(name, rule() + ", not " + std::string(kind_of(value)));
+    return std::nullopt;
   }
   // Clamped so that the conversion is defined; a value this large is outside every range.
   const auto narrow = static_cast<float>(std::clamp(wide, -3.0e38, 3.0e38));
   if (!(range.min_excluded ? narrow > range.min : narrow >= range.min) || !(narrow <= range.max)) {
     fail(name, rule());
-    return false;
+    return std::nullopt;
   }
-  out = narrow;
-  return true;
+  return narrow;
 }
 
 bool field_reader::text(std::string_view name, std::string& out, std::size_t min_bytes,
                         std::size_t max_bytes) {
-  const auto* value = find(name);
-  if (value == nullptr) return false;
-  const auto* text = value->if_string();
-  if (text == nullptr) {
+  const auto value = find(name);
+  if (!value) return false;
+  auto text = value->string();
+  if (!text) {
     fail(name, "must be a string, not " + std::string(kind_of(*value)));
     return false;
   }
@@ -150,28 +195,26 @@ bool field_reader::text(std::string_view name, std::string& out, std::size_t min
                    " bytes, has " + std::to_string(text->size()));
     return false;
   }
-  out.assign(text->data(), text->size());
+  out = *std::move(text);
   return true;
 }
 
-std::optional<std::int64_t> field_reader::to_integer(const json::value& value, std::string_view name,
-                                                     std::int64_t min, std::int64_t max) {
+std::optional<std::int64_t> field_reader::to_integer(json_view value, std::string_view name, std::int64_t min,
+                                                     std::int64_t max) {
+  if (const auto read = value.int64(); read && *read >= min && *read <= max) return read;
   const auto rule = "must be an integer from " + std::to_string(min) + " to " + std::to_string(max);
-  if (const auto* small = value.if_int64(); small != nullptr && *small >= min && *small <= max) return *small;
-  fail(name, value.is_int64() || value.is_uint64() ? rule : rule + ", not " + std::string(kind_of(value)));
+  fail(name, value.int64() || value.uint64() ? rule : rule + ", not " + std::string(kind_of(value)));
   return std::nullopt;
 }
 
 bool field_reader::unsigned64(std::string_view name, std::optional<std::uint64_t>& out) {
-  const auto* value = find(name);
-  if (value == nullptr) return false;
-  if (const auto* large = value->if_uint64())
-    out = *large;
-  else if (const auto* small = value->if_int64(); small != nullptr && *small >= 0)
-    out = static_cast<std::uint64_t>(*small);
-  else {
+  const auto value = find(name);
+  if (!value) return false;
+  if (const auto read = value->uint64()) {
+    out = *read;
+  } else {
     fail(name, "must be an integer from 0 to 18446744073709551615" +
-                   (value->is_int64() ? std::string() : ", not " + std::string(kind_of(*value))));
+                   (value->int64() ? std::string() : ", not " + std::string(kind_of(*value))));
     return false;
   }
   return true;
@@ -190,34 +233,41 @@ std::optional<std::size_t> field_reader::choice(std::string_view name,
   return std::nullopt;
 }
 
-const json::object* field_reader::object(std::string_view name) {
-  const auto* value = find(name);
-  if (value == nullptr) return nullptr;
-  if (!value->is_object()) fail(name, "must be an object, not " + std::string(kind_of(*value)));
-  return value->if_object();
+std::optional<json_view> field_reader::object(std::string_view name) {
+  const auto value = find(name);
+  if (!value || value->is_object()) return value;
+  fail(name, "must be an object, not " + std::string(kind_of(*value)));
+  return std::nullopt;
 }
 
-const json::array* field_reader::array(std::string_view name, std::size_t min_size, std::size_t max_size) {
-  const auto* value = find(name);
-  if (value == nullptr) return nullptr;
-  const auto* elements = value->if_array();
-  if (elements == nullptr) {
+std::optional<json_elements> field_reader::array(std::string_view name, std::size_t min_size,
+                                                 std::size_t max_size) {
+  const auto value = find(name);
+  if (!value) return std::nullopt;
+  if (!value->is_array()) {
     fail(name, "must be an array, not " + std::string(kind_of(*value)));
-    return nullptr;
+    return std::nullopt;
   }
-  if (elements->size() < min_size || elements->size() > max_size) {
+  const auto elements = value->elements();
+  const auto size = elements.count();
+  if (size < min_size || size > max_size) {
     fail(name, "must have " + std::to_string(min_size) + " to " + std::to_string(max_size) +
-                   " elements, has " + std::to_string(elements->size()));
-    return nullptr;
+                   " elements, has " + std::to_string(size));
+    return std::nullopt;
   }
   return elements;
 }
 
 std::vector<std::string> field_reader::ignored() const {
+  constexpr std::size_t max_name_bytes = 256;
   std::vector<std::string> names;
-  for (const auto& [name, value] : fields_)
-    if (std::find(read_.begin(), read_.end(), std::string_view(name)) == read_.end())
-      names.push_back(path_of(std::string_view(name)));
+  for (const auto& entry : members_) {
+    const json_member member{name_of(entry)};
+    if (std::any_of(read_.begin(), read_.end(), [&](auto name) { return member.is_named(name); })) continue;
+    if (names.size() == max_ignored) break;
+    auto name = path_of(member.name().substr(0, max_name_bytes));
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  }
   return names;
 }
 

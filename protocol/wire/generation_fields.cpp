@@ -3,16 +3,11 @@
 #include "protocol/wire/beam_fields.hpp"
 #include "protocol/wire/field_reader.hpp"
 
-#include <boost/json/array.hpp>
-#include <boost/json/value.hpp>
-
 #include <algorithm>
 #include <charconv>
 #include <utility>
 
 namespace paceline::wire {
-
-namespace json = boost::json;
 
 namespace {
 
@@ -28,52 +23,77 @@ void read_sampling(field_reader& reader, sampling_params& out) {
   reader.number("frequency_penalty", out.frequency_penalty, {-2, 2});
 }
 
+/// One entry of "logit_bias" as the client wrote it.
+struct written_bias {
+  token_id token;
+  float amount = 0;
+  std::uint32_t place = 0;      ///< among the entries
+  std::uint32_t num_digits = 0; ///< of its name: two spellings of one id differ in it
+};
+
+/// Of entries that repeat a name the last counts; a token under two names is an error.
+void keep_last_biases(field_reader& reader, std::vector<written_bias>& written, sampling_params& out) {
+  std::sort(written.begin(), written.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.token, a.place) < std::pair(b.token, b.place);
+  });
+  std::vector<std::pair<token_id, float>> biases;
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const bool repeated = i > 0 && written[i - 1].token == written[i].token;
+    if (!repeated)
+      biases.emplace_back(written[i].token, written[i].amount);
+    else if (written[i - 1].num_digits == written[i].num_digits)
+      biases.back().second = written[i].amount;
+    else
+      return reader.fail("logit_bias", "token " + to_string(written[i].token) + " is named twice");
+  }
+  out.logit_bias = std::move(biases);
+}
+
 /// {"id": bias}: ids are decimal text, as JSON keys are.
 void read_logit_bias(field_reader& reader, sampling_params& out) {
-  const auto* bias = reader.object("logit_bias");
-  if (bias == nullptr) return;
-  field_reader entries(*bias, reader.path_of("logit_bias"));
-  for (const auto& [name, value] : *bias) {
+  const auto bias = reader.object("logit_bias");
+  if (!bias) return;
+  std::vector<written_bias> written;
+  for (const auto member : bias->members()) {
+    const auto name = member.name();
     std::int32_t id = -1;
     const auto* end = name.data() + name.size();
     const auto [stop, failure] = std::from_chars(name.data(), end, id);
     if (failure != std::errc{} || stop != end || id < 0)
-      return reader.fail("logit_bias",
-                         "keys must be token ids, not \"" + std::string(name.substr(0, 32)) + "\"");
-    float amount = 0;
-    if (entries.number(name, amount, {-100, 100})) out.logit_bias.emplace_back(token_id{id}, amount);
-    if (entries.failure()) return reader.fail(*entries.failure());
+      return reader.fail("logit_bias", "keys must be token ids, not \"" + name.substr(0, 32) + "\"");
+    if (member.value.is_null()) continue;
+    const auto amount = reader.to_number(member.value, "logit_bias." + name, {-100, 100});
+    if (!amount) return;
+    written.push_back({token_id{id}, *amount, static_cast<std::uint32_t>(written.size()),
+                       static_cast<std::uint32_t>(name.size())});
   }
-  std::sort(out.logit_bias.begin(), out.logit_bias.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  const auto twice = std::adjacent_find(out.logit_bias.begin(), out.logit_bias.end(),
-                                        [](const auto& a, const auto& b) { return a.first == b.first; });
-  if (twice != out.logit_bias.end())
-    reader.fail("logit_bias", "token " + to_string(twice->first) + " is named twice");
+  keep_last_biases(reader, written, out);
 }
 
 /// A string, or up to 16: OpenAI takes four, evaluation tasks send more.
 void read_stop_strings(field_reader& reader, std::vector<std::string>& out) {
-  const auto* field = reader.find("stop");
-  if (field == nullptr) return;
-  const auto add = [&](const json::value& value, const std::string& name) {
-    const auto* text = value.if_string();
-    if (text == nullptr) return reader.fail(name, "must be a string, not " + std::string(kind_of(value)));
+  const auto field = reader.find("stop");
+  if (!field) return;
+  const auto add = [&](json_view value, const std::string& name) {
+    auto text = value.string();
+    if (!text) return reader.fail(name, "must be a string, not " + std::string(kind_of(value)));
     if (text->empty() || text->size() > 1024) return reader.fail(name, "must have 1 to 1024 bytes");
-    out.emplace_back(text->data(), text->size());
+    out.push_back(*std::move(text));
   };
   if (!field->is_array()) return add(*field, "stop");
-  const auto* list = reader.array("stop", 0, 16);
-  for (std::size_t i = 0; list != nullptr && i < list->size(); ++i)
-    add((*list)[i], "stop[" + std::to_string(i) + "]");
+  const auto list = reader.array("stop", 0, 16);
+  if (!list) return;
+  std::size_t i = 0;
+  for (const auto value : *list) add(value, "stop[" + std::to_string(i++) + "]");
 }
 
 void read_stop(field_reader& reader, stop_params& out) {
   read_stop_strings(reader, out.stop_strings);
-  if (const auto* ids = reader.array("stop_token_ids", 0, 256)) {
-    for (std::size_t i = 0; i < ids->size(); ++i)
+  if (const auto ids = reader.array("stop_token_ids", 0, 256)) {
+    std::size_t i = 0;
+    for (const auto value : *ids)
       if (const auto id =
-              reader.to_integer((*ids)[i], "stop_token_ids[" + std::to_string(i) + "]", 0, max_int32))
+              reader.to_integer(value, "stop_token_ids[" + std::to_string(i++) + "]", 0, max_int32))
         out.stop_ids.emplace_back(static_cast<std::int32_t>(*id));
     std::sort(out.stop_ids.begin(), out.stop_ids.end());
     out.stop_ids.erase(std::unique(out.stop_ids.begin(), out.stop_ids.end()), out.stop_ids.end());
@@ -84,8 +104,8 @@ void read_stop(field_reader& reader, stop_params& out) {
 }
 
 void read_speculation(field_reader& outer, generation_fields& out) {
-  const auto* fields = outer.object("speculation");
-  if (fields == nullptr) return;
+  const auto fields = outer.object("speculation");
+  if (!fields) return;
   field_reader reader(*fields, outer.path_of("speculation"));
   reader.text("drafter", out.speculation.drafter, 1, 128);
   reader.integer("draft_length", out.speculation.draft_length, 1, 63);
@@ -105,65 +125,70 @@ void read_speculation(field_reader& outer, generation_fields& out) {
   parameter("epsilon", out.speculation.epsilon, verification_rule::typical);
   parameter("delta", out.speculation.delta, verification_rule::typical);
   if (reader.failure()) outer.fail(*reader.failure());
-  for (auto& name : reader.ignored()) out.ignored_fields.push_back(std::move(name));
+  add_ignored(reader.ignored(), out);
 }
 
 /// Parts of text, or token ids.
-void read_prediction_list(field_reader& reader, const json::array& list, generation_fields& out) {
-  for (std::size_t i = 0; i < list.size() && !reader.failure(); ++i) {
-    const auto name = "content[" + std::to_string(i) + "]";
-    if (list[i].is_number()) {
-      if (const auto id = reader.to_integer(list[i], name, 0, max_int32))
-        out.prediction_tokens.emplace_back(static_cast<std::int32_t>(*id));
+void read_prediction_list(field_reader& reader, json_elements list, generation_fields& out) {
+  if (auto tokens = read_token_ids(list)) {
+    out.prediction_tokens = *std::move(tokens);
+    return;
+  }
+  std::size_t i = 0;
+  bool has_ids = false;
+  for (const auto value : list) {
+    const auto name = "content[" + std::to_string(i++) + "]";
+    if (value.is_number()) {
+      if (!reader.to_integer(value, name, 0, max_int32)) return;
+      has_ids = true;
       continue;
     }
-    const auto* fields = list[i].if_object();
-    if (fields == nullptr)
-      return reader.fail(name, "must be a part of text or a token id, not " + std::string(kind_of(list[i])));
-    field_reader part(*fields, reader.path_of(name));
+    if (!value.is_object())
+      return reader.fail(name, "must be a part of text or a token id, not " + std::string(kind_of(value)));
+    field_reader part(value, reader.path_of(name));
     std::string text;
     if (!part.choice("type", {"text"}) && !part.failure()) part.fail("type", "is required");
     if (!part.text("text", text, 0, max_int32) && !part.failure()) part.fail("text", "is required");
     out.prediction_text += text;
     if (part.failure()) return reader.fail(*part.failure());
-    for (auto& ignored : part.ignored()) out.ignored_fields.push_back(std::move(ignored));
+    add_ignored(part.ignored(), out);
   }
-  if (!reader.failure() && !out.prediction_tokens.empty() && !out.prediction_text.empty())
+  if (has_ids && !out.prediction_text.empty())
     reader.fail("content", "must be parts of text or token ids, not both");
 }
 
 /// OpenAI's Predicted Outputs: {"type": "content", "content": text, or parts of text}; ours: token ids.
 void read_prediction(field_reader& outer, generation_fields& out) {
-  const auto* fields = outer.object("prediction");
-  if (fields == nullptr) return;
+  const auto fields = outer.object("prediction");
+  if (!fields) return;
   field_reader reader(*fields, outer.path_of("prediction"));
   if (!reader.choice("type", {"content"}) && !reader.failure()) reader.fail("type", "is required");
-  const auto* content = reader.find("content");
-  if (content == nullptr) {
+  const auto content = reader.find("content");
+  if (!content) {
     if (!reader.failure()) reader.fail("content", "is required");
-  } else if (const auto* text = content->if_string()) {
-    out.prediction_text.assign(text->data(), text->size());
-  } else if (const auto* list = content->if_array()) {
-    read_prediction_list(reader, *list, out);
+  } else if (auto text = content->string()) {
+    out.prediction_text = *std::move(text);
+  } else if (content->is_array()) {
+    read_prediction_list(reader, content->elements(), out);
   } else {
     reader.fail("content",
                 "must be a string, parts of text, or token ids, not " + std::string(kind_of(*content)));
   }
   if (reader.failure()) outer.fail(*reader.failure());
-  for (auto& name : reader.ignored()) out.ignored_fields.push_back(std::move(name));
+  add_ignored(reader.ignored(), out);
 }
 
 void read_streaming(field_reader& outer, generation_fields& out) {
   outer.boolean("stream", out.stream);
-  const auto* fields = outer.object("stream_options");
-  if (fields == nullptr) return;
+  const auto fields = outer.object("stream_options");
+  if (!fields) return;
   if (!out.stream) return outer.fail("stream_options", "is only allowed with stream: true");
   field_reader reader(*fields, outer.path_of("stream_options"));
   reader.boolean("include_usage", out.include_usage);
   reader.boolean("continuous_usage_stats", out.continuous_usage);
   reader.accept({"include_obfuscation"});
   if (reader.failure()) outer.fail(*reader.failure());
-  for (auto& name : reader.ignored()) out.ignored_fields.push_back(std::move(name));
+  add_ignored(reader.ignored(), out);
 }
 
 /// Fields other servers act on and this one does not: ignoring them would change the answer unnoticed.
@@ -188,7 +213,52 @@ api_error context_exceeded(std::string param, std::string message) {
   return {400, "invalid_request_error", "context_length_exceeded", std::move(message), std::move(param), 0};
 }
 
+bool outside_of(const model_limits& model, token_id id) {
+  return id.value < 0 || static_cast<std::uint32_t>(id.value) >= model.vocab_size;
+}
+
+api_error outside_vocabulary(const model_limits& model, const char* field, token_id id) {
+  return invalid_value(field, std::string(field) + ": token " + to_string(id) +
+                                  " is outside the vocabulary of " + std::to_string(model.vocab_size));
+}
+
 } // namespace
+
+std::optional<api_error> keep_usable_prediction(generation_fields& fields, const model_limits& model) {
+  auto& tokens = fields.prediction_tokens;
+  const auto bad =
+      std::find_if(tokens.begin(), tokens.end(), [&](token_id id) { return outside_of(model, id); });
+  if (bad != tokens.end()) return outside_vocabulary(model, "prediction.content", *bad);
+  if (tokens.size() > model.context_length) // a new list: a shortened one would keep its memory
+    tokens = std::vector<token_id>(tokens.begin(), tokens.begin() + model.context_length);
+  return std::nullopt;
+}
+
+api_error prompt_too_long(const model_limits& model) {
+  const auto context = std::to_string(model.context_length);
+  return context_exceeded("prompt", "the prompt has more than " + context + " tokens; the context of " +
+                                        context + " leaves no room for an answer");
+}
+
+std::optional<api_error> judge_kept_scores(const generation_fields& fields,
+                                           const generation_request& resolved, std::uint64_t num_sequences) {
+  constexpr std::uint32_t always_allowed = 8;
+  const auto& sampling = resolved.sampling;
+  if (fields.stream || fields.num_choices <= always_allowed || !sampling.num_logprobs) return std::nullopt;
+  const std::uint64_t positions =
+      resolved.stop.max_tokens + (sampling.prompt_logprobs ? resolved.prompt.size() : 0);
+  const auto scores = num_sequences * positions * (1 + std::uint64_t{*sampling.num_logprobs});
+  if (scores <= max_kept_scores) return std::nullopt;
+  return invalid_value("n",
+                       "n: times the prompts, max_tokens and 1 + the number of top log-probabilities is " +
+                           std::to_string(scores) + "; without stream: true it must be at most " +
+                           std::to_string(max_kept_scores));
+}
+
+void add_ignored(std::vector<std::string> names, generation_fields& out) {
+  for (auto& name : names)
+    if (out.ignored_fields.size() < field_reader::max_ignored) out.ignored_fields.push_back(std::move(name));
+}
 
 void read_generation_fields(field_reader& reader, const request_limits& limits, generation_fields& out) {
   reader.text("model", out.model, 0, 256);
@@ -223,23 +293,20 @@ void read_reply_options(field_reader& reader, generation_fields& out) {
 }
 
 void read_paceline_object(field_reader& outer, generation_fields& out) {
-  const auto* fields = outer.object("paceline");
-  if (fields == nullptr) return;
+  const auto fields = outer.object("paceline");
+  if (!fields) return;
   field_reader reader(*fields, outer.path_of("paceline"));
   read_reply_options(reader, out);
   if (reader.failure()) outer.fail(*reader.failure());
-  for (auto& name : reader.ignored()) out.ignored_fields.push_back(std::move(name));
+  add_ignored(reader.ignored(), out);
 }
 
 parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,
-                                   std::vector<token_id> prompt,
+                                   shared_list<token_id> prompt,
                                    std::optional<std::uint32_t> default_max_tokens) {
-  const auto outside = [&](token_id id) {
-    return id.value < 0 || static_cast<std::uint32_t>(id.value) >= model.vocab_size;
-  };
+  const auto outside = [&](token_id id) { return outside_of(model, id); };
   const auto out_of_vocabulary = [&](const char* field, token_id id) {
-    return invalid_value(field, std::string(field) + ": token " + to_string(id) +
-                                    " is outside the vocabulary of " + std::to_string(model.vocab_size));
+    return outside_vocabulary(model, field, id);
   };
   if (prompt.empty()) return invalid_value("prompt", "prompt: must have at least one token");
   if (const auto bad = std::find_if(prompt.begin(), prompt.end(), outside); bad != prompt.end())
@@ -250,9 +317,6 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
     if (outside(id)) return out_of_vocabulary("stop_token_ids", id);
   if (fields.first_target && outside(*fields.first_target))
     return out_of_vocabulary("first_target", *fields.first_target);
-  for (const auto id : fields.prediction_tokens)
-    if (outside(id)) return out_of_vocabulary("prediction.content", id);
-
   if (auto conflict = conflict_with_beams(fields)) return *std::move(conflict);
 
   const auto& drafter = fields.speculation.drafter;

@@ -3,6 +3,7 @@
 #include "protocol/wire/api_error.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/request.hpp"
+#include "runtime/base/shared_list.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -36,7 +37,7 @@ struct generation_fields {
   beam_params beams;              ///< with num_best = num_choices
   std::optional<verification_rule> rule;
   std::string prediction_text;             ///< the client's own draft of the output, as text
-  std::vector<token_id> prediction_tokens; ///< or as tokens
+  shared_list<token_id> prediction_tokens; ///< or as tokens
   std::string user;                        ///< whose request it is, in the client's terms
   std::int32_t priority = 0;
   std::string request_id; ///< the client's own name for the request
@@ -47,8 +48,11 @@ struct generation_fields {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
-  std::vector<std::string> ignored_fields; ///< unknown names, reported to the client
+  std::vector<std::string> ignored_fields; ///< unknown names, reported to the client: the first of them
 };
+
+/// Adds names to those that are reported, as far as there is room.
+void add_ignored(std::vector<std::string> names, generation_fields& out);
 
 /// What the model allows.
 struct model_limits {
@@ -72,7 +76,21 @@ void read_paceline_object(field_reader& outer, generation_fields& out);
 /// `default_max_tokens`, or the rest of the context if that is less or not given. A prompt that leaves no
 /// room, or an explicit max_tokens that does not fit, is context_length_exceeded: nothing is ever cut.
 parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,
-                                   std::vector<token_id> prompt,
+                                   shared_list<token_id> prompt,
                                    std::optional<std::uint32_t> default_max_tokens);
+
+/// Checks a prediction against the vocabulary and keeps of it what an output could be: as many tokens as the
+/// context has.
+std::optional<api_error> keep_usable_prediction(generation_fields& fields, const model_limits& model);
+
+/// "the prompt has more than 4096 tokens; the context of 4096 leaves no room for an answer", for a prompt
+/// that nobody counted to its end.
+api_error prompt_too_long(const model_limits& model);
+
+/// What the sequences of a reply that is not streamed keep until the end, in log-probabilities. More than
+/// `max_kept_scores` of a request with n above 8 is refused.
+inline constexpr std::uint64_t max_kept_scores = 6'000'000;
+std::optional<api_error> judge_kept_scores(const generation_fields& fields,
+                                           const generation_request& resolved, std::uint64_t num_sequences);
 
 } // namespace paceline::wire

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace paceline::wire {
 
@@ -43,7 +44,9 @@ class json_writer {
     return key(name).value(content);
   }
 
-  std::string take() { return std::move(text_); }
+  /// What was written since the last time; writing may go on.
+  std::string take() { return std::exchange(text_, {}); }
+  std::size_t size() const noexcept { return text_.size(); }
 
  private:
   json_writer& open(char bracket);

@@ -1,13 +1,10 @@
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/field_reader.hpp"
+#include "protocol/wire/json_writer.hpp"
 
-#include <boost/json/array.hpp>
-#include <boost/json/serialize.hpp>
-#include <boost/json/value.hpp>
+#include <algorithm>
 
 namespace paceline::wire {
-
-namespace json = boost::json;
 
 namespace {
 
@@ -52,30 +49,32 @@ chat_message read_item(field_reader& reader) {
 
 /// A string is one user message.
 void read_input(field_reader& outer, std::size_t max_items, std::vector<chat_message>& out) {
-  const auto* input = outer.find("input");
-  if (input == nullptr) return;
-  if (const auto* text = input->if_string()) {
-    out.push_back({"user", std::string(text->data(), text->size()), "", {}, ""});
+  const auto input = outer.find("input");
+  if (!input) return;
+  if (auto text = input->string()) {
+    out.push_back({"user", *std::move(text), "", {}, ""});
     return;
   }
   if (!input->is_array()) return outer.fail("input", "must be a string or an array of items");
-  const auto* items = outer.array("input", 0, max_items);
-  for (std::size_t i = 0; items != nullptr && i < items->size(); ++i) {
-    const auto name = "input[" + std::to_string(i) + "]";
-    const auto* fields = (*items)[i].if_object();
-    if (fields == nullptr)
-      return outer.fail(name, "must be an object, not " + std::string(kind_of((*items)[i])));
-    field_reader reader(*fields, outer.path_of(name));
+  const auto items = outer.array("input", 0, max_items);
+  if (!items) return;
+  std::size_t i = 0;
+  argument_budget budget;
+  for (const auto item : *items) {
+    const auto name = "input[" + std::to_string(i++) + "]";
+    if (!item.is_object()) return outer.fail(name, "must be an object, not " + std::string(kind_of(item)));
+    field_reader reader(item, outer.path_of(name));
     out.push_back(read_item(reader));
+    budget.take(reader, out.back());
     if (reader.failure()) return outer.fail(*reader.failure());
   }
 }
 
 void read_text_options(field_reader& outer) {
-  const auto* fields = outer.object("text");
-  if (fields == nullptr) return;
+  const auto fields = outer.object("text");
+  if (!fields) return;
   field_reader reader(*fields, outer.path_of("text"));
-  if (const auto* format = reader.object("format")) {
+  if (const auto format = reader.object("format")) {
     field_reader inner(*format, reader.path_of("format"));
     std::string type = "text";
     inner.text("type", type, 1, 64);
@@ -89,24 +88,23 @@ void read_text_options(field_reader& outer) {
 }
 
 void read_include(field_reader& reader, bool& logprobs) {
-  const auto* include = reader.array("include", 0, 32);
-  for (std::size_t i = 0; include != nullptr && i < include->size(); ++i) {
-    const auto* name = (*include)[i].if_string();
-    if (name != nullptr && *name == "message.output_text.logprobs")
+  const auto include = reader.array("include", 0, 32);
+  if (!include) return;
+  for (const auto name : *include) {
+    if (name.is_string("message.output_text.logprobs"))
       logprobs = true;
-    else if (name == nullptr ||
-             *name != "reasoning.encrypted_content") // nothing to include: no reasoning items
+    else if (!name.is_string("reasoning.encrypted_content")) // nothing to include: no reasoning items
       return reader.fail(unsupported("include", "include: only message.output_text.logprobs is offered"));
   }
 }
 
 void read_options(field_reader& outer, response_request& out) {
-  const auto* fields = outer.object("paceline");
-  if (fields == nullptr) return;
+  const auto fields = outer.object("paceline");
+  if (!fields) return;
   field_reader reader(*fields, outer.path_of("paceline"));
   read_reply_options(reader, out.fields);
   reader.boolean("resumable", out.options.resumable);
-  if (const auto* point = reader.object("resume")) {
+  if (const auto point = reader.object("resume")) {
     field_reader inner(*point, reader.path_of("resume"));
     resume_point resume;
     if (!inner.text("response_id", resume.response_id, 1, 128) && !inner.failure())
@@ -116,7 +114,7 @@ void read_options(field_reader& outer, response_request& out) {
     out.options.resume = std::move(resume);
   }
   if (reader.failure()) return outer.fail(*reader.failure());
-  for (auto& name : reader.ignored()) out.fields.ignored_fields.push_back(std::move(name));
+  add_ignored(reader.ignored(), out.fields);
 }
 
 void refuse_response_fields(field_reader& reader) {
@@ -130,20 +128,33 @@ void refuse_response_fields(field_reader& reader) {
   std::string truncation = "disabled";
   if (reader.text("truncation", truncation, 1, 64) && truncation != "disabled")
     reader.fail(unsupported("truncation", "truncation: prompts are never truncated"));
-  const auto* reasoning = reader.object("reasoning");
-  for (auto it = reasoning == nullptr ? nullptr : reasoning->begin();
-       reasoning != nullptr && it != reasoning->end(); ++it)
-    if (!it->value().is_null())
+  const auto reasoning = reader.object("reasoning");
+  if (!reasoning) return;
+  for (const auto option : reasoning->members())
+    if (!option.value.is_null())
       return reader.fail(unsupported("reasoning", "reasoning: this option is not offered"));
 }
 
 void read_metadata(field_reader& outer, std::string& out) {
-  const auto* fields = outer.object("metadata");
-  if (fields == nullptr) return;
-  for (const auto& [name, value] : *fields)
-    if (!value.is_string() || value.get_string().size() > 512 || name.size() > 64 || fields->size() > 16)
+  const auto fields = outer.object("metadata");
+  if (!fields) return;
+  std::vector<std::pair<std::string, std::string>> kept;
+  for (const auto member : fields->members()) {
+    auto name = member.name();
+    auto value = member.value.string();
+    const auto same =
+        std::find_if(kept.begin(), kept.end(), [&](const auto& one) { return one.first == name; });
+    if (!value || value->size() > 512 || name.size() > 64 || (same == kept.end() && kept.size() == 16))
       return outer.fail("metadata", "holds at most 16 strings of 512 bytes under names of 64");
-  out = json::serialize(*fields);
+    if (same != kept.end())
+      same->second = *std::move(value);
+    else
+      kept.emplace_back(std::move(name), *std::move(value));
+  }
+  json_writer text;
+  text.begin_object();
+  for (const auto& [name, value] : kept) text.field(name, value);
+  out = text.end_object().take();
 }
 
 /// Reads everything but what differs between HTTP and WebSocket.
@@ -184,7 +195,7 @@ parsed<response_request> parse_response_request(std::string_view body, const req
   read_response_request(reader, limits, request);
   reader.refuse("stream_id", "lanes belong to the WebSocket mode");
   if (reader.failure()) return *reader.failure();
-  for (auto& name : reader.ignored()) request.fields.ignored_fields.push_back(std::move(name));
+  add_ignored(reader.ignored(), request.fields);
   return request;
 }
 
@@ -209,7 +220,7 @@ std::variant<client_frame, refused_frame> parse_client_frame(std::string_view te
     frame.create.fields.stream = true;
   }
   if (reader.failure()) return refused_frame{frame.stream_id, *reader.failure()};
-  for (auto& name : reader.ignored()) frame.create.fields.ignored_fields.push_back(std::move(name));
+  add_ignored(reader.ignored(), frame.create.fields);
   return frame;
 }
 

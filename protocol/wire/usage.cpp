@@ -131,6 +131,23 @@ std::string printable_token(const std::string& bytes) {
   return out;
 }
 
+void write_legacy_top(json_writer& out, const token_score& score) {
+  if (!score.logprob) {
+    out.null();
+    return;
+  }
+  // The chosen token is always among them, as with OpenAI: one entry more when it is not one of the best.
+  std::unordered_set<std::string> seen;
+  out.begin_object();
+  const auto entry = [&](const std::string& bytes, float logprob) {
+    auto name = printable_token(bytes);
+    if (seen.insert(name).second) out.field(name, logprob);
+  };
+  for (const auto& [bytes, logprob] : score.top) entry(bytes, logprob);
+  entry(score.bytes, *score.logprob);
+  out.end_object();
+}
+
 void write_legacy_logprobs(json_writer& out, const std::vector<token_score>& scores,
                            std::size_t first_offset) {
   out.begin_object().key("tokens").begin_array();
@@ -138,22 +155,7 @@ void write_legacy_logprobs(json_writer& out, const std::vector<token_score>& sco
   out.end_array().key("token_logprobs").begin_array();
   for (const auto& score : scores) score.logprob ? out.value(*score.logprob) : out.null();
   out.end_array().key("top_logprobs").begin_array();
-  for (const auto& score : scores) {
-    if (!score.logprob) {
-      out.null();
-      continue;
-    }
-    // The chosen token is always among them, as with OpenAI: one entry more when it is not one of the best.
-    std::unordered_set<std::string> seen;
-    out.begin_object();
-    const auto entry = [&](const std::string& bytes, float logprob) {
-      auto name = printable_token(bytes);
-      if (seen.insert(name).second) out.field(name, logprob);
-    };
-    for (const auto& [bytes, logprob] : score.top) entry(bytes, logprob);
-    entry(score.bytes, *score.logprob);
-    out.end_object();
-  }
+  for (const auto& score : scores) write_legacy_top(out, score);
   out.end_array().key("text_offset").begin_array();
   auto offset = first_offset;
   for (const auto& score : scores) {
@@ -163,24 +165,26 @@ void write_legacy_logprobs(json_writer& out, const std::vector<token_score>& sco
   out.end_array().end_object();
 }
 
-void write_token_scores(json_writer& out, const std::vector<token_score>& scores) {
+void write_token_score(json_writer& out, const token_score& score) {
   const auto write_token = [&](const std::string& bytes, float logprob) {
     out.field("token", printable_token(bytes)).field("logprob", logprob).key("bytes").begin_array();
     for (const char c : bytes) out.value(static_cast<unsigned>(static_cast<unsigned char>(c)));
     out.end_array();
   };
-  out.begin_array();
-  for (const auto& score : scores) {
+  out.begin_object();
+  write_token(score.bytes, score.logprob.value_or(0));
+  out.key("top_logprobs").begin_array();
+  for (const auto& [bytes, logprob] : score.top) {
     out.begin_object();
-    write_token(score.bytes, score.logprob.value_or(0));
-    out.key("top_logprobs").begin_array();
-    for (const auto& [bytes, logprob] : score.top) {
-      out.begin_object();
-      write_token(bytes, logprob);
-      out.end_object();
-    }
-    out.end_array().end_object();
+    write_token(bytes, logprob);
+    out.end_object();
   }
+  out.end_array().end_object();
+}
+
+void write_token_scores(json_writer& out, const std::vector<token_score>& scores) {
+  out.begin_array();
+  for (const auto& score : scores) write_token_score(out, score);
   out.end_array();
 }
 

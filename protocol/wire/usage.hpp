@@ -55,7 +55,10 @@ struct token_score {
 /// OpenAI's legacy arrays; `text_offset` counts characters, from `first_offset` on.
 void write_legacy_logprobs(json_writer& out, const std::vector<token_score>& scores,
                            std::size_t first_offset);
-/// [{"token","logprob","bytes","top_logprobs"}] of chat and responses.
+/// One element of its "top_logprobs".
+void write_legacy_top(json_writer& out, const token_score& score);
+/// {"token","logprob","bytes","top_logprobs"}, and an array of them, of chat and responses.
+void write_token_score(json_writer& out, const token_score& score);
 void write_token_scores(json_writer& out, const std::vector<token_score>& scores);
 
 /// {"round","base_length","draft_tokens","parents","num_accepted","bonus"}

@@ -20,6 +20,13 @@ std::string status_line(int status) {
       .append("\r\n");
 }
 
+/// Ends a head that states no length.
+std::string end_open_head(std::string out, bool chunked, bool keep_alive) {
+  out.append("X-Content-Type-Options: nosniff\r\n");
+  if (chunked) out.append("Transfer-Encoding: chunked\r\n");
+  return out.append(keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n");
+}
+
 } // namespace
 
 std::string_view reason_phrase(int status) noexcept {
@@ -90,10 +97,15 @@ std::string write_stream_head(const header_list& headers, bool chunked, bool kee
   auto out = status_line(200);
   append_headers(out, headers);
   out.append(
-      "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nX-Accel-Buffering: no\r\n"
-      "X-Content-Type-Options: nosniff\r\n");
-  if (chunked) out.append("Transfer-Encoding: chunked\r\n");
-  return out.append(keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n");
+      "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
+  return end_open_head(std::move(out), chunked, keep_alive);
+}
+
+std::string write_pieces_head(const header_list& headers, bool chunked, bool keep_alive) {
+  auto out = status_line(200);
+  append_headers(out, headers);
+  out.append("Content-Type: application/json\r\n");
+  return end_open_head(std::move(out), chunked, keep_alive);
 }
 
 std::string write_chunk(std::string_view bytes) {

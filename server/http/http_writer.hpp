@@ -17,6 +17,8 @@ std::string write_reply(const http_reply& reply, bool keep_alive, bool head_only
 /// The head of an event stream. Chunked, so that a client can tell the end from a loss and the connection
 /// lives on; an HTTP/1.0 client gets plain bytes up to the close.
 std::string write_stream_head(const header_list& headers, bool chunked, bool keep_alive);
+/// The same of a JSON body.
+std::string write_pieces_head(const header_list& headers, bool chunked, bool keep_alive);
 
 /// `bytes` as one chunk; they must not be empty.
 std::string write_chunk(std::string_view bytes);

@@ -16,14 +16,16 @@ struct http_reply {
   header_list headers;
 };
 
-/// The client's end of one HTTP request. Exactly one of `reply` or `begin_stream` … `finish` is called, on
-/// the connection's executor.
+/// The client's end of one HTTP request. Exactly one of `reply`, `begin_stream` … `finish` or `begin_pieces`
+/// … `finish` is called, on the connection's executor.
 class reply_channel {
  public:
   virtual ~reply_channel() = default;
   virtual void reply(http_reply reply) = 0;
   /// 200 with an event stream as its body.
   virtual void begin_stream(const header_list& headers) = 0;
+  /// 200 with a JSON body that is sent piece by piece, because it is too long to be one text.
+  virtual void begin_pieces(const header_list& headers) = 0;
   virtual void send(std::string bytes) = 0;
   virtual void finish() = 0;
   /// More bytes wait for the client than one connection may hold; `exchange::on_writable` follows.

@@ -68,6 +68,11 @@ class http_connection final : public connection,
     if (!chunked_) keep_alive_ = false;
     send_bytes(write_stream_head(headers, chunked_, keeps_alive()));
   }
+  void begin_pieces(const header_list& headers) override {
+    chunked_ = !http_1_0_;
+    if (!chunked_) keep_alive_ = false;
+    send_bytes(write_pieces_head(headers, chunked_, keeps_alive()));
+  }
   void send(std::string bytes) override { send_bytes(chunked_ ? write_chunk(bytes) : std::move(bytes)); }
   void finish() override {
     if (chunked_) send_bytes(std::string(last_chunk));

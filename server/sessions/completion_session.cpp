@@ -8,6 +8,13 @@
 
 namespace paceline::server {
 
+namespace {
+
+constexpr std::size_t longest_text = 256U << 10U; ///< a longer reply is sent in pieces
+constexpr std::size_t piece_bytes = 32U << 10U;
+
+} // namespace
+
 std::string ignored_header(const std::vector<std::string>& names) {
   std::string list;
   for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 20); ++i)
@@ -27,7 +34,7 @@ header_list completion_session::headers() const {
   return list;
 }
 
-const std::vector<token_id>& completion_session::prompt_of(std::size_t choice) const {
+const shared_list<token_id>& completion_session::prompt_of(std::size_t choice) const {
   return request_.prompts.at(choice / request_.num_choices);
 }
 
@@ -49,7 +56,9 @@ void completion_session::start(wire::parsed<prepared_completion> prepared) {
 bool completion_session::congested() const { return channel_ && channel_->congested(); }
 
 void completion_session::on_writable() {
+  const auto self = shared_from_this(); // the last piece ends the exchange, which lets go of the session
   if (group_) group_->on_writable();
+  if (reply_) send_pieces();
 }
 
 void completion_session::on_idle() {
@@ -60,6 +69,7 @@ void completion_session::on_idle() {
 
 void completion_session::on_disconnect() {
   channel_.reset();
+  reply_.reset();
   if (group_ && group_->num_running() > 0) {
     ++edge_.metrics.disconnect_cancels;
     group_->cancel();
@@ -69,6 +79,7 @@ void completion_session::on_disconnect() {
 
 void completion_session::close() {
   channel_.reset();
+  reply_.reset();
   if (group_) group_->cancel();
   group_.reset();
 }
@@ -148,21 +159,34 @@ std::uint32_t completion_session::tell_hypotheses(std::size_t sequence, const to
 
 void completion_session::tell(std::size_t choice, const token_event& event) {
   if (request_.stream) return stream_event(choice, event);
-  auto added = added_by(choice, event);
+  keep_event(choice, event);
+}
+
+void completion_session::keep_event(std::size_t choice, const token_event& event) {
   auto& state = choices_[choice];
-  state.opened = true;
   auto& whole = state.whole;
-  whole.text += added.text;
-  whole.tokens.insert(whole.tokens.end(), added.tokens.begin(), added.tokens.end());
-  std::move(added.scores.begin(), added.scores.end(), std::back_inserter(whole.scores));
-  std::move(added.rounds.begin(), added.rounds.end(), std::back_inserter(whole.rounds));
-  whole.finish = added.finish;
+  if (!std::exchange(state.opened, true) && request_.echo) {
+    whole.text = request_.prompt_texts.at(choice / request_.num_choices);
+    if (request_.shape.scores) whole.scores.append_without_score(prompt_of(choice).front());
+  }
+  whole.text += event.text;
+  whole.finish = event.finish;
+  if (request_.shape.token_ids)
+    whole.tokens.insert(whole.tokens.end(), event.tokens.begin(), event.tokens.end());
+  if (request_.shape.scores) {
+    // A long prompt is scored in several events, before the first token.
+    for (const auto& score : event.prompt_logprobs) whole.scores.append(score);
+    for (const auto& score : event.logprobs) whole.scores.append(score);
+  }
+  if (request_.shape.trace && event.trace) whole.rounds.append(*event.trace);
 }
 
 void completion_session::stream_event(std::size_t choice, const token_event& event) {
   begin_stream();
   auto& state = choices_[choice];
-  const auto* prompt = request_.shape.token_ids && !state.opened ? &prompt_of(choice) : nullptr;
+  const std::vector<token_id>* prompt = nullptr;
+  if (request_.shape.token_ids && !state.opened)
+    prompt = &static_cast<const std::vector<token_id>&>(prompt_of(choice));
   if (!state.opened)
     so_far_.prompt_tokens +=
         choice % request_.num_choices == 0 ? group_->prompt_tokens(choice / request_.choices_a_sequence) : 0;
@@ -200,17 +224,39 @@ void completion_session::finish() {
     }
     channel_->send(write_sse("", "[DONE]"));
     channel_->finish();
+    close();
   } else {
-    std::vector<wire::reply_choice> choices;
-    for (auto& state : choices_) // a beam search may find fewer than were asked for
-      if (state.opened || choices_.size() == 1) choices.push_back(std::move(state.whole));
-    http_reply reply;
-    reply.body = request_.chat
-                     ? wire::chat_reply(identity_, request_.shape, choices, request_.prompts.front(), totals_)
-                     : wire::completion_reply(identity_, request_.shape, choices, request_.prompts, totals_);
-    reply.headers = headers();
-    channel_->reply(std::move(reply));
+    reply_whole();
   }
+}
+
+void completion_session::reply_whole() {
+  wire::reply_content content{request_.chat, identity_, request_.shape, {}, std::move(request_.prompts),
+                              totals_};
+  for (auto& state : choices_) // a beam search may find fewer than were asked for
+    if (state.opened || choices_.size() == 1) content.choices.push_back(std::move(state.whole));
+  group_.reset();
+  reply_ = std::make_unique<wire::whole_reply>(
+      std::move(content), [&model = *request_.model](token_id token) { return model.token_bytes(token); });
+  auto first = reply_->next(longest_text);
+  if (!reply_->at_end()) {
+    channel_->begin_pieces(headers());
+    channel_->send(std::move(first));
+    return send_pieces();
+  }
+  http_reply reply;
+  reply.body = std::move(first);
+  reply.headers = headers();
+  channel_->reply(std::move(reply));
+  close();
+}
+
+void completion_session::send_pieces() {
+  while (!reply_->at_end()) {
+    if (channel_->congested()) return; // on_writable follows
+    channel_->send(reply_->next(piece_bytes));
+  }
+  channel_->finish();
   close();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "protocol/wire/completion_replies.hpp"
+#include "protocol/wire/whole_reply.hpp"
 #include "server/http/reply_channel.hpp"
 #include "server/sessions/generation_group.hpp"
 #include "server/sessions/preparation.hpp"
@@ -33,7 +34,7 @@ class completion_session final : public exchange,
  private:
   /// One sequence as told so far.
   struct choice_state {
-    wire::reply_choice whole;    ///< everything, kept when not streaming
+    wire::whole_choice whole;    ///< everything, kept when not streaming
     std::size_t text_offset = 0; ///< characters told so far
     bool opened = false;
   };
@@ -43,14 +44,18 @@ class completion_session final : public exchange,
   /// Tells the client, now or at the end, what `event` adds to one of its sequence's choices.
   void tell(std::size_t choice, const token_event& event);
   void stream_event(std::size_t choice, const token_event& event);
+  void keep_event(std::size_t choice, const token_event& event);
   /// The results of a beam search, one a choice. Returns their tokens.
   std::uint32_t tell_hypotheses(std::size_t sequence, const token_event& event);
   void finish();
+  /// Begins the reply that is not streamed: at once if it is short, else as far as the channel takes it.
+  void reply_whole();
+  void send_pieces();
   void close();
   /// What `event` adds to its choice; in the first event of an echoed prompt, the prompt too.
   wire::reply_choice added_by(std::size_t choice, const token_event& event);
   header_list headers() const;
-  const std::vector<token_id>& prompt_of(std::size_t choice) const;
+  const shared_list<token_id>& prompt_of(std::size_t choice) const;
 
   const edge_context& edge_;
   executor_ptr executor_;
@@ -61,9 +66,10 @@ class completion_session final : public exchange,
   wire::reply_identity identity_;
   std::shared_ptr<generation_group> group_;
   std::vector<choice_state> choices_;
+  std::unique_ptr<wire::whole_reply> reply_; ///< while it is being sent in pieces
   wire::reply_totals totals_;
   wire::usage so_far_;
-  bool streaming_ = false;
+  bool streaming_ = false; ///< events
 };
 
 /// Value of the header that lists ignored fields, or empty: the first twenty names.

@@ -5,6 +5,8 @@
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 
+#include <utility>
+
 namespace paceline::server {
 
 namespace {
@@ -28,24 +30,27 @@ void finish_request(generation_request& request, const edge_context& edge, const
   request.tenant = std::to_string(user.size()).append(":").append(user).append(request.cache_salt);
 }
 
+/// Reads no further than the context: what is longer is refused, whatever stands there.
 parsed<std::vector<token_id>> encode_text(const model_view& model, const std::string& text, bool special) {
-  auto tokens = model.encode(text, special, true);
+  const auto context = model.limits().context_length;
+  auto tokens = model.encode(text, special, true, context);
   if (!tokens) return wire::from_error(tokens.error(), "prompt");
+  if (tokens->size() > context) return wire::prompt_too_long(model.limits());
   return *std::move(tokens);
 }
 
 /// The client's own draft as tokens: text is what the model is to write, so nothing is put around it.
 std::optional<api_error> encode_prediction(const model_view& model, wire::generation_fields& fields) {
-  if (fields.prediction_text.empty()) return std::nullopt;
-  auto tokens = model.encode(fields.prediction_text, false, false);
-  if (!tokens) return wire::from_error(tokens.error(), "prediction.content");
-  fields.prediction_tokens = *std::move(tokens);
-  return std::nullopt;
+  if (const auto text = std::exchange(fields.prediction_text, {}); !text.empty()) {
+    auto tokens = model.encode(text, false, false, model.limits().context_length);
+    if (!tokens) return wire::from_error(tokens.error(), "prediction.content");
+    fields.prediction_tokens = *std::move(tokens);
+  }
+  return wire::keep_usable_prediction(fields, model.limits());
 }
 
-/// Conversation to prompt tokens. The template writes special tokens itself.
-parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::chat_prompt& prompt,
-                                          const char* field) {
+/// A conversation as the model's template writes it.
+parsed<std::string> render_text(const model_view& model, const wire::chat_prompt& prompt, const char* field) {
   if (!model.has_chat_template())
     return wire::unsupported(field, std::string(field) + ": model \"" + model.limits().name +
                                         "\" has no chat template; use /v1/completions");
@@ -54,12 +59,21 @@ parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::c
                                           "\" has no place for tools");
   auto text = model.render_chat(wire::template_variables(prompt));
   if (!text) return wire::from_error(error{errc::invalid_argument, text.error().message()}, field);
+  return *std::move(text);
+}
+
+/// Conversation to prompt tokens. The template writes special tokens itself.
+parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::chat_prompt& prompt,
+                                          const char* field) {
+  auto text = render_text(model, prompt, field);
+  if (!text) return std::move(text).failure();
   return encode_text(model, *text, false);
 }
 
-parsed<std::vector<token_id>> tokens_of(const model_view& model, const wire::prompt_input& input) {
+/// Takes `input`: text is not needed any more when it is tokens.
+parsed<std::vector<token_id>> tokens_of(const model_view& model, wire::prompt_input input) {
   if (const auto* text = std::get_if<std::string>(&input)) return encode_text(model, *text, true);
-  return std::get<std::vector<token_id>>(input);
+  return std::get<std::vector<token_id>>(std::move(input));
 }
 
 wire::reply_shape shape_of(const wire::generation_fields& fields, bool scores) {
@@ -87,10 +101,13 @@ prepared_completion begin_completion(const model_view& model, wire::generation_f
 
 /// Resolves one prompt into its choices.
 std::optional<api_error> add_sequences(prepared_completion& out, const edge_context& edge, const caller& who,
-                                       const wire::generation_fields& fields, std::vector<token_id> prompt,
-                                       std::uint64_t seed, std::optional<std::uint32_t> default_tokens) {
+                                       const wire::generation_fields& fields, shared_list<token_id> prompt,
+                                       std::size_t num_prompts, std::uint64_t seed,
+                                       std::optional<std::uint32_t> default_tokens) {
   auto request = wire::resolve(fields, out.model->limits(), prompt, default_tokens);
   if (!request) return request.failure();
+  const auto num_sequences = std::uint64_t{out.num_choices} / out.choices_a_sequence * num_prompts;
+  if (auto failure = wire::judge_kept_scores(fields, *request, num_sequences)) return failure;
   out.prompts.push_back(std::move(prompt));
   for (std::uint32_t choice = 0; choice < out.num_choices; choice += out.choices_a_sequence) {
     out.sequences.push_back(*request);
@@ -129,15 +146,17 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
   out.echo = request->echo;
   if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   const auto seed = request->fields.seed.value_or(fresh_seed());
-  for (const auto& input : request->prompts) {
-    auto tokens = tokens_of(**model, input);
-    if (!tokens) return std::move(tokens).failure();
+  for (auto& input : request->prompts) {
     if (out.echo) {
       const auto* text = std::get_if<std::string>(&input);
-      out.prompt_texts.push_back(text != nullptr ? *text : (*model)->decode(*tokens, false));
+      out.prompt_texts.push_back(text != nullptr ? *text : std::string());
     }
-    if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens), seed,
-                                     default_completion_tokens))
+    const bool has_text = std::holds_alternative<std::string>(input);
+    auto tokens = tokens_of(**model, std::exchange(input, {}));
+    if (!tokens) return std::move(tokens).failure();
+    if (out.echo && !has_text) out.prompt_texts.back() = (*model)->decode(*tokens, false);
+    if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens),
+                                     request->prompts.size(), seed, default_completion_tokens))
       return *std::move(failure);
   }
   return out;
@@ -153,7 +172,7 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
   auto tokens = encode_chat(**model, request->prompt, "messages");
   if (!tokens) return std::move(tokens).failure();
   if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
-  if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens),
+  if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens), 1,
                                    request->fields.seed.value_or(fresh_seed()), std::nullopt))
     return *std::move(failure);
   return out;
@@ -196,15 +215,17 @@ parsed<std::string> tokenize_reply(const edge_context& edge, std::string_view bo
   if (!found) return found.failure();
   const auto& model = **found;
   std::vector<token_id> tokens;
-  if (request->text) {
-    auto encoded = model.encode(*request->text, request->add_special_tokens, request->parse_special_tokens);
-    if (!encoded) return wire::from_error(encoded.error(), "prompt");
-    tokens = *std::move(encoded);
-  } else {
-    auto encoded = encode_chat(model, request->prompt, "messages");
-    if (!encoded) return std::move(encoded).failure();
-    tokens = *std::move(encoded);
+  if (!request->text) {
+    auto rendered = render_text(model, request->prompt, "messages");
+    if (!rendered) return std::move(rendered).failure();
+    request->text = *std::move(rendered);
+    request->add_special_tokens = false; // the template writes them itself
+    request->parse_special_tokens = true;
   }
+  auto encoded = model.encode(*request->text, request->add_special_tokens, request->parse_special_tokens,
+                              no_token_limit);
+  if (!encoded) return wire::from_error(encoded.error(), "prompt");
+  tokens = *std::move(encoded);
   wire::json_writer out;
   out.begin_object()
       .field("count", tokens.size())

@@ -21,7 +21,7 @@ struct prepared_completion {
   wire::reply_shape shape;
   std::uint32_t num_choices = 1;        ///< a prompt
   std::uint32_t choices_a_sequence = 1; ///< a beam search gives all of a prompt's
-  std::vector<std::vector<token_id>> prompts;
+  std::vector<shared_list<token_id>> prompts;
   std::vector<std::string> prompt_texts; ///< with echo
   std::vector<generation_request> sequences;
   std::string client_id; ///< request_id of the body

@@ -57,7 +57,7 @@ wire::parsed<told_response> launch(const response_services& services, const call
       services.edge, session_executor, listener, std::move(prepared), id, std::move(stream_id), arrival);
   entry.session = session;
   if (resumable) entry.kept = session;
-  if (!services.registry.add(id, std::move(entry)))
+  if (!services.registry.add(id, std::move(entry), services.edge.num_tenants()))
     return wire::api_error{429,
                            "rate_limit_error",
                            "too_many_resumable",

@@ -14,12 +14,9 @@ void abandon(const response_registry::entry& entry) {
 
 } // namespace
 
-bool response_registry::add(const std::string& id, entry added) {
+bool response_registry::add(const std::string& id, entry added, std::size_t num_tenants) {
   std::lock_guard lock(mutex_);
-  if (added.log) {
-    if (num_resumable_ >= max_resumable_) return false;
-    ++num_resumable_;
-  }
+  if (added.log && !places_.take(added.tenant, num_tenants)) return false;
   entries_.emplace(id, std::move(added));
   return true;
 }
@@ -56,7 +53,7 @@ void response_registry::sweep(time_point now) {
       continue;
     }
     abandon(it->second);
-    --num_resumable_;
+    places_.give_back(it->second.tenant);
     it = entries_.erase(it);
   }
 }
@@ -66,12 +63,12 @@ void response_registry::clear() {
   for (const auto& [id, entry] : entries_)
     if (entry.kept) abandon(entry);
   entries_.clear();
-  num_resumable_ = 0;
+  places_.clear();
 }
 
 std::size_t response_registry::num_resumable() const {
   std::lock_guard lock(mutex_);
-  return num_resumable_;
+  return places_.num_taken();
 }
 
 } // namespace paceline::server

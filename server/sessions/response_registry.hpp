@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/fair_share.hpp"
 #include "server/sessions/replay_log.hpp"
 
 #include <map>
@@ -14,7 +15,7 @@ namespace paceline::server {
 class response_registry {
  public:
   response_registry(std::size_t max_resumable, std::chrono::milliseconds retention)
-      : max_resumable_(max_resumable), retention_(retention) {}
+      : retention_(retention), places_(max_resumable) {}
 
   struct entry {
     std::string tenant;
@@ -24,8 +25,8 @@ class response_registry {
     std::shared_ptr<replay_log> log;        ///< resumable
   };
 
-  /// False if no more resumable responses fit.
-  [[nodiscard]] bool add(const std::string& id, entry added);
+  /// False if no more resumable responses fit, of this tenant among `num_tenants`.
+  [[nodiscard]] bool add(const std::string& id, entry added, std::size_t num_tenants);
   /// Forgets a response that is not resumable.
   void remove(const std::string& id);
 
@@ -42,11 +43,10 @@ class response_registry {
   std::size_t num_resumable() const;
 
  private:
-  const std::size_t max_resumable_;
   const std::chrono::milliseconds retention_;
   mutable std::mutex mutex_;
   std::map<std::string, entry> entries_;
-  std::size_t num_resumable_ = 0;
+  fair_share places_; ///< of resumable responses
 };
 
 } // namespace paceline::server

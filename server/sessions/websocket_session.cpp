@@ -40,6 +40,23 @@ class websocket_session::lane final : public replay_sink {
   std::string stream_id_;
 };
 
+namespace {
+
+std::size_t text_bytes(const std::vector<wire::chat_message>& messages) {
+  std::size_t count = 0;
+  for (const auto& message : messages) count += message.content ? message.content->size() : 0;
+  return count;
+}
+
+/// What a request has to read: about as much as its body, but for what its response continues.
+std::size_t text_bytes(const wire::response_request& request,
+                       const std::vector<wire::chat_message>& history) {
+  return text_bytes(request.input) + text_bytes(history) + request.tools.size() +
+         request.instructions.size() + request.fields.prediction_text.size();
+}
+
+} // namespace
+
 websocket_session::websocket_session(const response_services& services, executor_ptr executor,
                                      std::shared_ptr<frame_channel> channel, caller who)
     : services_(services), executor_(std::move(executor)), channel_(std::move(channel)), who_(std::move(who)),
@@ -49,12 +66,14 @@ websocket_session::~websocket_session() = default;
 
 void websocket_session::on_text(std::string text) {
   const auto arrival = services_.edge.now();
-  const bool accepted =
-      services_.edge.jobs.submit([self = shared_from_this(), text = std::move(text), arrival] {
+  const auto traits = traits_of(services_.edge, who_, text.size());
+  const bool accepted = services_.edge.jobs.submit(
+      [self = shared_from_this(), text = std::move(text), arrival] {
         auto frame = wire::parse_client_frame(text, request_limits_of(self->services_.edge));
         self->executor_->post(
             [self, frame = std::move(frame), arrival]() mutable { self->handle(std::move(frame), arrival); });
-      });
+      },
+      traits);
   if (accepted) return;
   ++services_.edge.metrics.edge_rejections;
   refuse({503, "service_unavailable_error", "overloaded", "too many requests wait to be parsed", "", 1}, "");
@@ -126,15 +145,17 @@ void websocket_session::create(wire::client_frame frame, time_point arrival) {
                     id);
     history = *known;
   }
-  const bool accepted =
-      services_.edge.jobs.submit([self = shared_from_this(), request = std::move(frame.create),
-                                  history = std::move(history), id, arrival]() mutable {
+  const auto traits = traits_of(services_.edge, who_, text_bytes(frame.create, history));
+  const bool accepted = services_.edge.jobs.submit(
+      [self = shared_from_this(), request = std::move(frame.create), history = std::move(history), id,
+       arrival]() mutable {
         auto prepared =
             prepare_response(self->services_.edge, self->who_, std::move(request), std::move(history));
         self->executor_->post([self, id, prepared = std::move(prepared), arrival]() mutable {
           self->launch_lane(id, std::move(prepared), arrival);
         });
-      });
+      },
+      traits);
   if (!accepted) {
     ++services_.edge.metrics.edge_rejections;
     return refuse(

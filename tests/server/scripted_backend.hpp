@@ -35,7 +35,9 @@ class queue_executor final : public serial_executor {
 class inline_jobs final : public job_pool {
  public:
   bool full = false;
-  bool submit(std::function<void()> job) override {
+  std::vector<job_traits> submitted;
+  bool submit(std::function<void()> job, const job_traits& traits) override {
+    submitted.push_back(traits);
     if (full) return false;
     job();
     return true;
@@ -52,15 +54,22 @@ class byte_model final : public model_view {
     limits_.eos_ids = {token_id{257}};
     limits_.drafters = {"none", "ngram"};
   }
+  void set_context_length(std::uint32_t length) { limits_.context_length = length; }
   bool has_template = true;
   bool takes_tools = false;
+  mutable std::size_t num_encoded = 0; ///< tokens made of text so far
 
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return aliases_; }
-  expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool) const override {
+  expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool,
+                                         std::size_t max_tokens) const override {
     std::vector<token_id> tokens;
     if (add_special) tokens.emplace_back(256);
-    for (const char c : text) tokens.emplace_back(static_cast<unsigned char>(c));
+    for (const char c : text) {
+      if (tokens.size() > max_tokens) break;
+      tokens.emplace_back(static_cast<unsigned char>(c));
+    }
+    num_encoded += tokens.size();
     return tokens;
   }
   std::string decode(std::span<const token_id> tokens, bool skip_special) const override {
@@ -78,7 +87,7 @@ class byte_model final : public model_view {
   }
   bool has_chat_template() const noexcept override { return has_template; }
   bool template_takes_tools() const noexcept override { return takes_tools; }
-  expected<std::string> render_chat(const boost::json::object& variables) const override {
+  expected<std::string> render_chat(boost::json::object variables) const override {
     std::string text;
     for (const auto& turn : variables.at("messages").as_array()) {
       const auto& content = turn.at("content");
@@ -186,7 +195,10 @@ class recording_channel final : public reply_channel {
   header_list stream_headers;
   bool streaming = false;
   bool finished = false;
+  bool in_pieces = false;
   bool full = false;
+  int room = 0; ///< sends until it is full; 0 = as `full` says
+  int num_sends = 0;
   std::string bytes;
 
   void reply(http_reply reply) override { replied = std::move(reply); }
@@ -194,7 +206,15 @@ class recording_channel final : public reply_channel {
     streaming = true;
     stream_headers = headers;
   }
-  void send(std::string more) override { bytes += more; }
+  void begin_pieces(const header_list& headers) override {
+    in_pieces = true;
+    stream_headers = headers;
+  }
+  void send(std::string more) override {
+    bytes += more;
+    ++num_sends;
+    if (room > 0 && --room == 0) full = true;
+  }
   void finish() override { finished = true; }
   bool congested() const override { return full; }
 

@@ -6,36 +6,12 @@ namespace paceline::wire {
 namespace {
 
 const reply_identity identity{"cmpl-1", 1763718000, "m", "fp"};
-const std::string head =
-    R"({"id":"cmpl-1","object":"text_completion","created":1763718000,"model":"m","system_fingerprint":"fp","choices":[)";
 const std::string chat_head =
     R"({"id":"cmpl-1","object":"chat.completion.chunk","created":1763718000,"model":"m","system_fingerprint":"fp","choices":[)";
 const std::string usage_text =
     R"("usage":{"prompt_tokens":5,"completion_tokens":12,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":4},)"
     R"("completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":8,"rejected_prediction_tokens":4}})";
 const reply_totals totals{{5, 12, 4, 8, 4}, std::nullopt};
-
-TEST(completion_reply, has_the_shape_of_openai) {
-  reply_choice choice;
-  choice.text = "hi";
-  choice.finish = finish_reason::stop;
-  EXPECT_EQ(completion_reply(identity, {}, {choice}, {}, totals),
-            head + R"({"index":0,"text":"hi","logprobs":null,"finish_reason":"stop"}],)" + usage_text + "}");
-}
-
-TEST(completion_reply, legacy_logprobs_count_characters_and_include_the_chosen_token) {
-  reply_choice choice;
-  choice.text = "\xc3\xa9x";
-  choice.scores = {{"\xc3\xa9", std::nullopt, {}}, {"x", -1.5F, {{"y", -0.5F}}}};
-  reply_shape shape;
-  shape.scores = true;
-  const auto text = completion_reply(identity, shape, {choice}, {}, totals);
-  EXPECT_NE(
-      text.find(
-          R"("logprobs":{"tokens":["é","x"],"token_logprobs":[null,-1.5],"top_logprobs":[null,{"y":-0.5,"x":-1.5}],"text_offset":[0,1]})"),
-      std::string::npos)
-      << text;
-}
 
 TEST(completion_chunk, carries_token_ids_only_when_asked) {
   reply_choice choice;
@@ -65,22 +41,6 @@ TEST(chat_chunk, follows_the_order_of_a_chat_stream) {
   EXPECT_EQ(chat_chunk(identity, shape, choice, {}),
             chat_head + R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}],"usage":null})");
   EXPECT_EQ(chat_usage_chunk(identity, totals), chat_head + "]," + usage_text + "}");
-}
-
-TEST(chat_reply, gives_bytes_of_each_token) {
-  reply_choice choice;
-  choice.text = "a";
-  choice.scores = {{"\xe2\x82", -0.25F, {{"a", -2.0F}}}};
-  choice.finish = finish_reason::stop;
-  reply_shape shape;
-  shape.scores = true;
-  const auto text = chat_reply(identity, shape, {choice}, {}, totals);
-  EXPECT_NE(
-      text.find(R"("logprobs":{"content":[{"token":"bytes:\\xe2\\x82","logprob":-0.25,"bytes":[226,130],)"
-                R"("top_logprobs":[{"token":"a","logprob":-2.0,"bytes":[97]}]}],"refusal":null})"),
-      std::string::npos)
-      << text;
-  EXPECT_NE(text.find(R"("message":{"role":"assistant","content":"a","refusal":null})"), std::string::npos);
 }
 
 } // namespace

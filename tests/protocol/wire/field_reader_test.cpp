@@ -1,6 +1,5 @@
 #include "protocol/wire/field_reader.hpp"
 
-#include <boost/json/value.hpp>
 #include <gtest/gtest.h>
 
 namespace paceline::wire {
@@ -29,7 +28,7 @@ TEST(parse_object, refuses_what_is_not_one_object) {
 }
 
 struct reading {
-  boost::json::object fields;
+  json_view fields;
   field_reader reader{fields, "body"};
   explicit reading(std::string_view text) : fields(*parse_object(text)) {}
 };

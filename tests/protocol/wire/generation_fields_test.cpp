@@ -238,8 +238,48 @@ std::vector<token_id> tokens(std::size_t count) { return std::vector<token_id>(c
 TEST(resolve, a_predictions_tokens_must_be_in_the_vocabulary) {
   auto fields = parse(R"("prediction":{"type":"content","content":[99]})")->fields;
   EXPECT_EQ(resolve(fields, model, tokens(4), 16)->prediction, std::vector<token_id>{token_id{99}});
+  EXPECT_FALSE(keep_usable_prediction(fields, model));
   fields.prediction_tokens.push_back(token_id{100});
-  EXPECT_EQ(resolve(fields, model, tokens(4), 16).failure().param, "prediction.content");
+  EXPECT_EQ(keep_usable_prediction(fields, model)->param, "prediction.content");
+}
+
+TEST(resolve, of_a_prediction_only_what_the_context_holds_is_kept) {
+  auto fields = parse("")->fields;
+  fields.prediction_tokens = std::vector<token_id>(100'000, token_id{7});
+  fields.prediction_tokens.edit().back() = token_id{100}; // checked all the same
+  EXPECT_EQ(keep_usable_prediction(fields, model)->param, "prediction.content");
+  fields.prediction_tokens.edit().back() = token_id{7};
+  EXPECT_FALSE(keep_usable_prediction(fields, model));
+  EXPECT_EQ(fields.prediction_tokens.size(), model.context_length);
+}
+
+TEST(resolve, choices_share_their_prompt_and_prediction) {
+  auto fields = parse(R"("prediction":{"type":"content","content":[99]},"logit_bias":{"4":1})")->fields;
+  const auto first = resolve(fields, model, tokens(4), 16);
+  const auto second = *first;
+  EXPECT_TRUE(second.prompt.shares_with(first->prompt));
+  EXPECT_TRUE(second.prediction.shares_with(fields.prediction_tokens));
+  EXPECT_TRUE(second.sampling.logit_bias.shares_with(fields.sampling.logit_bias));
+}
+
+TEST(kept_scores, are_bounded_for_many_choices_only) {
+  auto fields = parse("")->fields;
+  fields.num_choices = 128;
+  auto request = *resolve(fields, model, tokens(4), 16);
+  request.sampling.num_logprobs = 20;
+  request.stop.max_tokens = 2000;
+  EXPECT_FALSE(judge_kept_scores(fields, request, 128));
+  request.stop.max_tokens = 2400;
+  const auto refused = judge_kept_scores(fields, request, 128);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->param, "n");
+  EXPECT_NE(refused->message.find("6000000"), std::string::npos) << refused->message;
+  fields.stream = true; // nothing is kept
+  EXPECT_FALSE(judge_kept_scores(fields, request, 128));
+  fields.stream = false;
+  fields.num_choices = 8;
+  request.stop.max_tokens = 1'000'000;
+  EXPECT_FALSE(judge_kept_scores(fields, request, 8));
 }
 
 TEST(resolve, fills_what_the_model_decides) {

@@ -220,5 +220,64 @@ TEST(completion_session, measures_gaps_by_token) {
   EXPECT_DOUBLE_EQ(metrics.token_gap.sum(), 0.04);
 }
 
+/// Ends a request whose reply is too long to be one text.
+void answer_at_length(conversation& c) {
+  c.edge.engine.bytes.set_context_length(100'000);
+  c.chat(
+      R"({"messages":[{"role":"user","content":"x"}],"max_tokens":5000,"logprobs":true,"top_logprobs":2})");
+  for (int i = 0; i < 50; ++i) c.tokens(std::string(100, 'a'));
+  c.end(finish_reason::length);
+}
+
+TEST(completion_session, a_long_reply_goes_out_in_pieces_as_the_client_takes_them) {
+  conversation c;
+  c.channel->room = 3;
+  answer_at_length(c);
+  EXPECT_FALSE(c.channel->replied);
+  EXPECT_TRUE(c.channel->in_pieces);
+  EXPECT_EQ(header_of(c.channel->stream_headers, "x-request-id"), "req");
+  EXPECT_EQ(c.channel->num_sends, 3);
+  EXPECT_FALSE(c.channel->finished);
+  c.session->on_idle(); // no comment lines in JSON
+  c.channel->room = 0;
+  c.channel->full = false;
+  c.session->on_writable();
+  EXPECT_TRUE(c.channel->finished);
+  const auto reply = json::parse(c.channel->bytes).as_object();
+  EXPECT_EQ(reply.at("choices").at(0).at("logprobs").at("content").as_array().size(), 5000U);
+  EXPECT_EQ(reply.at("choices").at(0).at("message").at("content").as_string().size(), 5000U);
+  EXPECT_EQ(c.edge.metrics.open_requests, 0U);
+}
+
+TEST(completion_session, a_client_that_leaves_amid_the_pieces_gets_no_more) {
+  conversation c;
+  c.channel->room = 1;
+  answer_at_length(c);
+  c.session->on_disconnect();
+  c.session->on_writable();
+  EXPECT_EQ(c.channel->num_sends, 1);
+}
+
+TEST(completion_session, choices_share_prompt_and_prediction) {
+  conversation c;
+  c.complete(R"({"prompt":"ab","n":3,"prediction":{"type":"content","content":"xyz"},"logit_bias":{"5":1}})");
+  const auto& first = c.submitted(1).request;
+  const auto& last = c.submitted(3).request;
+  EXPECT_TRUE(last.prompt.shares_with(first.prompt));
+  EXPECT_TRUE(last.prediction.shares_with(first.prediction));
+  EXPECT_TRUE(last.sampling.logit_bias.shares_with(first.sampling.logit_bias));
+}
+
+TEST(completion_session, a_prompt_is_read_no_further_than_the_context) {
+  conversation c;
+  c.complete(R"({"prompt":")" + std::string(10'000, 'a') + R"("})");
+  ASSERT_TRUE(c.channel->replied);
+  EXPECT_EQ(c.channel->replied->status, 400);
+  EXPECT_NE(c.channel->replied->body.find("more than 64 tokens"), std::string::npos)
+      << c.channel->replied->body;
+  EXPECT_NE(c.channel->replied->body.find("context_length_exceeded"), std::string::npos);
+  EXPECT_LE(c.edge.engine.bytes.num_encoded, 66U);
+}
+
 } // namespace
 } // namespace paceline::server

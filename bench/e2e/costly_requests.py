@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""What the costliest requests take of a daemon, at full size: memory above idle, and what small requests see of them.
+
+    bench/e2e/costly_requests.py build/release/bin/paceline MODEL.gguf [--before OTHER_PROGRAM]
+
+Starts the daemon on a free port of this machine for each measurement and prints a table. Linux: reads /proc.
+"""
+import argparse
+import http.client
+import json
+import pathlib
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+MIB = 1 << 20
+BODY = 8 * MIB - 4096
+ZEROS = ",".join("0" * (BODY // 2))
+
+
+class Daemon:
+    def __init__(self, program, model):
+        self.folder = tempfile.TemporaryDirectory()
+        config = pathlib.Path(self.folder.name) / "daemon.yaml"
+        source = "kind: hash, context_length: 8192" if model == "hash" else f"path: {model}"
+        template = pathlib.Path(self.folder.name) / "chat.jinja"
+        template.write_text("{% for message in messages %}{{ message.content }}{% endfor %}")
+        config.write_text(f"version: 1\nmodels: [{{name: m, {source}, chat_template: {template}}}]\nserver: {{port: 0}}\n")
+        self.process = subprocess.Popen([program, "serve", "--config", config], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
+        self.post("/v1/completions", b'{"prompt":"warm","max_tokens":4}')
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.folder.cleanup()
+
+    def status(self, field):
+        for line in open(f"/proc/{self.process.pid}/status"):
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) / 1024
+        raise KeyError(field)
+
+    def begin_peak(self):
+        self.before = self.status("VmRSS")
+        open(f"/proc/{self.process.pid}/clear_refs", "w").write("5")
+
+    def peak(self):
+        return self.status("VmHWM") - self.before
+
+    def post(self, path, body):
+        """Status and size of the reply, which is read and thrown away."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=900)
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        reply = connection.getresponse()
+        size = 0
+        while piece := reply.read(MIB):
+            size += len(piece)
+        connection.close()
+        return reply.status, size
+
+    def get(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=900)
+        connection.request("GET", path)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+
+def prediction():
+    return ('{"prompt":"x","max_tokens":16,"n":128,"prediction":{"type":"content","content":[%s]}}' % ZEROS).encode()
+
+
+def scores(tokens):
+    return json.dumps(
+        {"messages": [{"role": "user", "content": "x"}], "n": 128, "max_tokens": tokens, "logprobs": True, "top_logprobs": 20, "ignore_eos": True}
+    ).encode()
+
+
+def prompt():
+    return ('{"prompt":"%s","max_tokens":1}' % ("lorem ipsum dolor " * (7 * MIB // 18))).encode()
+
+
+def measure_memory(program, model, name, path, body):
+    daemon = Daemon(program, model)
+    daemon.begin_peak()
+    begin = time.monotonic()
+    status, size = daemon.post(path, body)
+    seconds = time.monotonic() - begin
+    print(f"{name} | {status} | {size / 1e6:.1f} MB | {seconds:.1f} s | {daemon.peak():.0f} MiB", flush=True)
+    daemon.close()
+
+
+def measure_unread(program, model, tokens, count):
+    daemon = Daemon(program, model)
+    daemon.begin_peak()
+    body = scores(tokens)
+    sockets = []
+    for _ in range(count):
+        one = socket.create_connection(("127.0.0.1", daemon.port))
+        one.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        sockets.append(one)
+    for one in sockets:
+        one.recv(1)  # the reply has begun
+    print(f"{count} replies of {tokens} tokens x 128, unread | {daemon.peak():.0f} MiB", flush=True)
+    daemon.close()
+
+
+def measure_latency(program, model, count):
+    daemon = Daemon(program, model)
+    body = prompt()
+    began = time.monotonic()
+    senders = [threading.Thread(target=daemon.post, args=("/v1/completions", body)) for _ in range(count)]
+    small, alive = [], []
+    for sender in senders:
+        sender.start()
+    while any(sender.is_alive() for sender in senders) or len(small) < 20:
+        for times, call in ((alive, lambda: daemon.get("/livez")), (small, lambda: daemon.post("/v1/completions", b'{"prompt":"x","max_tokens":1}'))):
+            begin = time.monotonic()
+            call()
+            times.append(time.monotonic() - begin)
+    took = time.monotonic() - began
+    high = lambda times: sorted(times)[max(0, int(len(times) * 0.99) - 1)]
+    print(
+        f"{count} prompts of 7 MiB | all refused after {took:.1f} s | small request: median {statistics.median(small) * 1e3:.0f} ms, "
+        f"largest {max(small) * 1e3:.0f} ms | /livez 99 % {high(alive) * 1e3:.0f} ms ({len(alive)} samples)",
+        flush=True,
+    )
+    daemon.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("model", help="a GGUF file, for the prompts; memory is measured with the weightless model")
+    parser.add_argument("--before", help="another build, measured first")
+    parser.add_argument("--tokens", type=int, default=1900, help="of the reply with log-probabilities")
+    asked = parser.parse_args()
+    for program in filter(None, (asked.before, asked.program)):
+        print(f"# {program}")
+        measure_memory(program, "hash", "prediction of 8 MiB of ids, n 128", "/v1/completions", prediction())
+        measure_memory(program, "hash", f"{asked.tokens} tokens, top 20, n 128", "/v1/chat/completions", scores(asked.tokens))
+        measure_unread(program, "hash", asked.tokens, 5)
+        measure_latency(program, asked.model, 12)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::wire {
+
+class json_elements;
+class json_members;
+
+/// One value of a JSON text that was checked as a whole (parse_object): a piece of that text, read when it is
+/// asked for. A body of millions of values costs no memory beyond its text. Refers to the text.
+class json_view {
+ public:
+  /// `text` must be one well-formed JSON value without blanks around it.
+  explicit json_view(std::string_view text) : text_(text) {}
+
+  std::string_view source() const noexcept { return text_; }
+  bool is_null() const noexcept { return text_.front() == 'n'; }
+  bool is_bool() const noexcept { return text_.front() == 't' || text_.front() == 'f'; }
+  bool is_string() const noexcept { return text_.front() == '"'; }
+  bool is_array() const noexcept { return text_.front() == '['; }
+  bool is_object() const noexcept { return text_.front() == '{'; }
+  bool is_number() const noexcept { return text_.front() == '-' || is_digit(text_.front()); }
+
+  /// The value as this type; none if it is of another one. Numbers are converted by nobody's rounding: an
+  /// integer has neither fraction nor exponent and fits.
+  std::optional<bool> boolean() const;
+  std::optional<std::int64_t> int64() const;
+  std::optional<std::uint64_t> uint64() const;
+  std::optional<double> number() const;
+  std::optional<std::string> string() const;
+  /// Whether it is a string of these bytes, without a copy of it.
+  bool is_string(std::string_view expected) const;
+
+  /// Of an array or object; empty otherwise.
+  json_elements elements() const;
+  json_members members() const;
+
+ private:
+  static bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+
+  std::string_view text_;
+};
+
+/// A member of an object. The name is as the text spells it: escapes and all.
+struct json_member {
+  std::string_view raw_name;
+  json_view value{"null"};
+  std::string name() const;
+  bool is_named(std::string_view name) const;
+};
+
+/// The elements of an array in order; one pass costs the array's text.
+class json_elements {
+ public:
+  class iterator {
+   public:
+    iterator(std::string_view text, std::size_t at);
+    json_view operator*() const { return json_view(text_.substr(begin_, end_ - begin_)); }
+    iterator& operator++();
+    bool operator==(const iterator& other) const noexcept { return begin_ == other.begin_; }
+
+   private:
+    void find_end();
+    std::string_view text_;
+    std::size_t begin_ = 0, end_ = 0;
+  };
+  explicit json_elements(std::string_view text) : text_(text) {}
+  iterator begin() const { return {text_, 1}; }
+  iterator end() const { return {text_, text_.size()}; }
+  bool empty() const { return begin() == end(); }
+  std::size_t count() const;
+
+ private:
+  std::string_view text_; ///< "[...]"
+};
+
+/// The members of an object in order, repeated names and all.
+class json_members {
+ public:
+  class iterator {
+   public:
+    iterator(std::string_view text, std::size_t at);
+    json_member operator*() const;
+    iterator& operator++();
+    bool operator==(const iterator& other) const noexcept { return begin_ == other.begin_; }
+
+   private:
+    void find_end();
+    std::string_view text_;
+    std::size_t begin_ = 0, name_end_ = 0, value_begin_ = 0, end_ = 0;
+  };
+  explicit json_members(std::string_view text) : text_(text) {}
+  iterator begin() const { return {text_, 1}; }
+  iterator end() const { return {text_, text_.size()}; }
+  bool empty() const { return begin() == end(); }
+
+ private:
+  std::string_view text_; ///< "{...}"
+};
+
+/// The elements as token ids, integers of [0, 2^31); none if one of them is anything else. 4 bytes a token,
+/// and no more while it reads.
+std::optional<std::vector<token_id>> read_token_ids(json_elements elements);
+
+/// Values of all kinds inside `value`, itself included: what a tree of it would be made of.
+std::size_t count_values(json_view value);
+/// The text without blanks between its tokens.
+std::string compact(json_view value);
+
+} // namespace paceline::wire

@@ -1,0 +1,75 @@
+#include "protocol/wire/kept_output.hpp"
+
+#include <algorithm>
+
+namespace paceline::wire {
+
+namespace {
+
+std::uint64_t unsigned_of(token_id token) { return static_cast<std::uint32_t>(token.value); }
+token_id token_of(std::uint64_t number) { return token_id{static_cast<std::int32_t>(number)}; }
+
+} // namespace
+
+// A score: 0 = none follows, else 1 + the number of the best ones that follow.
+
+void score_log::append(const token_logprob& score) {
+  bytes_.put(unsigned_of(score.token));
+  bytes_.put(1 + score.top.size());
+  bytes_.put_float(score.logprob);
+  for (const auto& [token, logprob] : score.top) {
+    bytes_.put(unsigned_of(token));
+    bytes_.put_float(logprob);
+  }
+  ++size_;
+}
+
+void score_log::append_without_score(token_id token) {
+  bytes_.put(unsigned_of(token));
+  bytes_.put(0);
+  ++size_;
+}
+
+token_score score_log::reader::next(const token_speller& spell) {
+  token_score score{spell(token_of(at_.number())), std::nullopt, {}};
+  const auto kind = at_.number();
+  if (kind == 0) return score;
+  score.logprob = at_.real();
+  for (std::uint64_t i = 1; i < kind; ++i) {
+    auto bytes = spell(token_of(at_.number()));
+    score.top.emplace_back(std::move(bytes), at_.real());
+  }
+  return score;
+}
+
+void round_log::append(const round_trace& round) {
+  const auto known = std::find(drafters_.begin(), drafters_.end(), round.drafter);
+  bytes_.put(round.round.value);
+  bytes_.put(round.base_length);
+  bytes_.put(static_cast<std::uint64_t>(known - drafters_.begin()));
+  if (known == drafters_.end()) drafters_.push_back(round.drafter);
+  bytes_.put(round.draft_tokens.size());
+  for (const auto token : round.draft_tokens) bytes_.put(unsigned_of(token));
+  bytes_.put(round.parents.size());
+  for (const auto parent : round.parents) bytes_.put(static_cast<std::uint32_t>(parent + 1));
+  bytes_.put(round.accepted.size());
+  for (const auto node : round.accepted) bytes_.put(static_cast<std::uint32_t>(node));
+  bytes_.put_byte(round.bonus ? 1 : 0);
+}
+
+round_trace round_log::reader::next() {
+  round_trace round;
+  round.round.value = static_cast<decltype(round.round.value)>(at_.number());
+  round.base_length = static_cast<std::uint32_t>(at_.number());
+  round.drafter = log_->drafters_.at(at_.number());
+  const auto repeat = [&](const auto& read_one) {
+    for (auto count = at_.number(); count > 0; --count) read_one(at_.number());
+  };
+  repeat([&](std::uint64_t number) { round.draft_tokens.push_back(token_of(number)); });
+  repeat([&](std::uint64_t number) { round.parents.push_back(static_cast<std::int32_t>(number) - 1); });
+  repeat([&](std::uint64_t number) { round.accepted.push_back(static_cast<std::int32_t>(number)); });
+  round.bonus = at_.byte() != 0;
+  return round;
+}
+
+} // namespace paceline::wire

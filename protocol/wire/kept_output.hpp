@@ -1,0 +1,65 @@
+#pragma once
+
+#include "protocol/wire/byte_log.hpp"
+#include "protocol/wire/usage.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::wire {
+
+/// Bytes of a token, which need not be whole characters.
+using token_speller = std::function<std::string(token_id)>;
+
+/// Log-probabilities of a choice until its reply is written: ids and values, about 7 bytes an entry. What
+/// tokens are called is looked up when they are written.
+class score_log {
+ public:
+  void append(const token_logprob& score);
+  /// The first token of a prompt: nothing stands before it.
+  void append_without_score(token_id token);
+  std::size_t size() const noexcept { return size_; }
+  std::size_t num_bytes() const noexcept { return bytes_.size(); }
+
+  /// Gives the scores one after the other; the log must outlive it.
+  class reader {
+   public:
+    explicit reader(const score_log& log) : at_(log.bytes_) {}
+    bool at_end() const noexcept { return at_.at_end(); }
+    token_score next(const token_speller& spell);
+
+   private:
+    byte_log::cursor at_;
+  };
+
+ private:
+  byte_log bytes_;
+  std::size_t size_ = 0;
+};
+
+/// Rounds of a choice until its reply is written.
+class round_log {
+ public:
+  void append(const round_trace& round);
+  bool empty() const noexcept { return bytes_.size() == 0; }
+
+  class reader {
+   public:
+    explicit reader(const round_log& log) : log_(&log), at_(log.bytes_) {}
+    bool at_end() const noexcept { return at_.at_end(); }
+    round_trace next();
+
+   private:
+    const round_log* log_;
+    byte_log::cursor at_;
+  };
+
+ private:
+  byte_log bytes_;
+  std::vector<std::string> drafters_; ///< their names, in the order of their first round
+};
+
+} // namespace paceline::wire

@@ -1,0 +1,136 @@
+#include "protocol/wire/whole_reply.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace paceline::wire {
+
+whole_reply::whole_reply(reply_content content, token_speller spell)
+    : content_(std::move(content)), spell_(std::move(spell)) {
+  add([this](json_writer& out) {
+    open_reply(out, content_.identity, content_.chat ? "chat.completion" : "text_completion");
+    out.key("choices").begin_array();
+  });
+  const auto& prompts = content_.prompts;
+  for (std::size_t i = 0; i < content_.choices.size(); ++i)
+    content_.chat ? add_chat_choice(content_.choices[i])
+                  : add_completion_choice(content_.choices[i], i * prompts.size() / content_.choices.size());
+  add([](json_writer& out) { out.end_array(); });
+  if (content_.chat && content_.shape.token_ids) {
+    add([](json_writer& out) { out.key("prompt_token_ids"); });
+    add_tokens(prompts.front());
+  }
+  add([this](json_writer& out) {
+    write_totals(out, content_.totals);
+    out.end_object();
+  });
+}
+
+std::string whole_reply::next(std::size_t num_bytes) {
+  while (!parts_.empty() && out_.size() < num_bytes)
+    if (!parts_.front()(out_)) parts_.pop_front();
+  return out_.take();
+}
+
+void whole_reply::add(std::function<void(json_writer&)> once) {
+  parts_.emplace_back([once = std::move(once)](json_writer& out) {
+    once(out);
+    return false;
+  });
+}
+
+void whole_reply::add_tokens(const std::vector<token_id>& tokens) {
+  add([](json_writer& out) { out.begin_array(); });
+  parts_.emplace_back([&tokens, at = std::size_t{0}](json_writer& out) mutable {
+    for (std::size_t i = 0; i < 64 && at < tokens.size(); ++i) out.value(tokens[at++].value);
+    return at < tokens.size();
+  });
+  add([](json_writer& out) { out.end_array(); });
+}
+
+void whole_reply::add_scores(whole_choice& choice,
+                             std::function<void(json_writer&, const token_score&)> write) {
+  // Begins to read when it is its turn: the choice stays where it is until then.
+  parts_.emplace_back([this, &choice, write = std::move(write),
+                       reader = std::shared_ptr<score_log::reader>()](json_writer& out) mutable {
+    if (!reader) reader = std::make_shared<score_log::reader>(choice.scores);
+    if (reader->at_end()) return false;
+    write(out, reader->next(spell_));
+    return true;
+  });
+}
+
+void whole_reply::add_legacy_scores(whole_choice& choice) {
+  const auto array = [&](const char* name, std::function<void(json_writer&, const token_score&)> write) {
+    add([name](json_writer& out) { out.key(name).begin_array(); });
+    add_scores(choice, std::move(write));
+    add([](json_writer& out) { out.end_array(); });
+  };
+  add([](json_writer& out) { out.begin_object(); });
+  array("tokens",
+        [](json_writer& out, const token_score& score) { out.value(printable_token(score.bytes)); });
+  array("token_logprobs", [](json_writer& out, const token_score& score) {
+    score.logprob ? out.value(*score.logprob) : out.null();
+  });
+  array("top_logprobs", [](json_writer& out, const token_score& score) { write_legacy_top(out, score); });
+  array("text_offset", [offset = std::size_t{0}](json_writer& out, const token_score& score) mutable {
+    out.value(offset);
+    offset += count_code_points(score.bytes);
+  });
+  add([](json_writer& out) { out.end_object(); });
+}
+
+void whole_reply::add_completion_choice(whole_choice& choice, std::size_t prompt) {
+  add([&choice](json_writer& out) {
+    out.begin_object().field("index", choice.index).field("text", choice.text).key("logprobs");
+  });
+  if (content_.shape.scores)
+    add_legacy_scores(choice);
+  else
+    add([](json_writer& out) { out.null(); });
+  add_ending(choice, content_.shape.token_ids ? &content_.prompts.at(prompt) : nullptr);
+}
+
+void whole_reply::add_chat_choice(whole_choice& choice) {
+  add([&choice](json_writer& out) {
+    out.begin_object().field("index", choice.index).key("message").begin_object();
+    out.field("role", "assistant").field("content", choice.text).key("refusal").null().end_object();
+    out.key("logprobs");
+  });
+  if (content_.shape.scores) {
+    add([](json_writer& out) { out.begin_object().key("content").begin_array(); });
+    add_scores(choice, [](json_writer& out, const token_score& score) { write_token_score(out, score); });
+    add([](json_writer& out) { out.end_array().key("refusal").null().end_object(); });
+  } else {
+    add([](json_writer& out) { out.null(); });
+  }
+  add_ending(choice, nullptr);
+}
+
+void whole_reply::add_ending(whole_choice& choice, const shared_list<token_id>* prompt) {
+  add([&choice](json_writer& out) { out.key("finish_reason").string_or_null(to_string(choice.finish)); });
+  if (content_.shape.token_ids) {
+    add([](json_writer& out) { out.key("token_ids"); });
+    add_tokens(choice.tokens);
+  }
+  if (content_.shape.trace && !choice.rounds.empty()) {
+    add([](json_writer& out) { out.key("paceline").begin_object().key("rounds").begin_array(); });
+    parts_.emplace_back([&choice, reader = std::shared_ptr<round_log::reader>()](json_writer& out) mutable {
+      if (!reader) reader = std::make_shared<round_log::reader>(choice.rounds);
+      if (reader->at_end()) return false;
+      write_round(out, reader->next());
+      return true;
+    });
+    add([](json_writer& out) { out.end_array().end_object(); });
+  }
+  if (prompt != nullptr) {
+    add([](json_writer& out) { out.key("prompt_token_ids"); });
+    add_tokens(*prompt);
+  }
+  add([&choice](json_writer& out) {
+    out.end_object();
+    choice = {};
+  });
+}
+
+} // namespace paceline::wire

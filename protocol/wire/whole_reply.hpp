@@ -1,0 +1,67 @@
+#pragma once
+
+#include "protocol/wire/completion_replies.hpp"
+#include "protocol/wire/json_writer.hpp"
+#include "protocol/wire/kept_output.hpp"
+#include "runtime/base/shared_list.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace paceline::wire {
+
+/// A choice of a reply that is not streamed.
+struct whole_choice {
+  std::uint32_t index = 0;
+  std::string text;
+  std::vector<token_id> tokens; ///< where the client asked for ids
+  score_log scores;
+  round_log rounds;
+  finish_reason finish = finish_reason::none;
+};
+
+/// All that a reply says.
+struct reply_content {
+  bool chat = false;
+  reply_identity identity;
+  reply_shape shape;
+  std::vector<whole_choice> choices;          ///< those of one prompt stand together
+  std::vector<shared_list<token_id>> prompts; ///< in order; shown where the client asked for ids
+  reply_totals totals;
+};
+
+/// The JSON of a whole reply, made piece by piece: a reply of hundreds of megabytes never exists as one text.
+/// What a choice kept is let go when it is written.
+class whole_reply {
+ public:
+  whole_reply(reply_content content, token_speller spell);
+  whole_reply(const whole_reply&) = delete;
+  whole_reply& operator=(const whole_reply&) = delete;
+
+  /// The next piece: `num_bytes`, and up to one token's log-probabilities more; less only at the end. Empty
+  /// when all was given.
+  std::string next(std::size_t num_bytes);
+  bool at_end() const noexcept { return parts_.empty(); }
+
+ private:
+  /// Writes one step of a part of the reply; false when the part is complete.
+  using part = std::function<bool(json_writer&)>;
+
+  void add(std::function<void(json_writer&)> once);
+  void add_completion_choice(whole_choice& choice, std::size_t prompt);
+  void add_chat_choice(whole_choice& choice);
+  void add_legacy_scores(whole_choice& choice);
+  void add_scores(whole_choice& choice, std::function<void(json_writer&, const token_score&)> write);
+  void add_ending(whole_choice& choice, const shared_list<token_id>* prompt);
+  void add_tokens(const std::vector<token_id>& tokens);
+
+  reply_content content_;
+  token_speller spell_;
+  std::deque<part> parts_; ///< in order; the first is being written
+  json_writer out_;
+};
+
+} // namespace paceline::wire

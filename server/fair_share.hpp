@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+
+namespace paceline::server {
+
+/// Places that several API keys share. Half of them are divided equally between the keys and kept for each;
+/// the other half goes to whoever comes first. So no key, and no number of keys together, locks out another
+/// one, while one key alone gets more than half. With one key, or none, there is nothing to divide.
+///
+/// Not thread-safe: its owner has a lock.
+class fair_share {
+ public:
+  explicit fair_share(std::size_t num_places) : num_places_(num_places) {}
+
+  /// A place for a tenant among `num_tenants`; false if none is left for it.
+  [[nodiscard]] bool take(const std::string& tenant, std::size_t num_tenants) {
+    auto& taken = taken_[tenant];
+    if (!has_place(taken, num_tenants)) {
+      if (taken == 0) taken_.erase(tenant);
+      return false;
+    }
+    ++taken;
+    ++num_taken_;
+    return true;
+  }
+  void give_back(const std::string& tenant) {
+    const auto found = taken_.find(tenant);
+    if (found == taken_.end()) return;
+    --num_taken_;
+    if (--found->second == 0) taken_.erase(found);
+  }
+  void clear() {
+    taken_.clear();
+    num_taken_ = 0;
+  }
+  std::size_t num_taken() const noexcept { return num_taken_; }
+
+  /// Places kept for each of `num_tenants`.
+  std::size_t reserved(std::size_t num_tenants) const noexcept {
+    if (num_tenants < 2) return 0;
+    const std::size_t least = num_places_ >= num_tenants ? 1 : 0;
+    return std::max(least, num_places_ / 2 / num_tenants);
+  }
+
+ private:
+  bool has_place(std::size_t taken, std::size_t num_tenants) const {
+    if (num_taken_ >= num_places_) return false;
+    const auto own = reserved(num_tenants);
+    if (taken < own) return true;
+    std::size_t beyond = 0; // of the common half
+    for (const auto& [tenant, count] : taken_) beyond += count - std::min(count, own);
+    return beyond < num_places_ - own * num_tenants;
+  }
+
+  std::size_t num_places_;
+  std::size_t num_taken_ = 0;
+  std::map<std::string, std::size_t> taken_; ///< by tenant, without zeros
+};
+
+} // namespace paceline::server

@@ -1,0 +1,71 @@
+#pragma once
+
+#include "server/executor.hpp"
+#include "server/fair_share.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace paceline::server {
+
+/// Jobs that wait for an edge thread. Tenants take turns, each with its own jobs in their order; a large job
+/// lets small ones pass while it may not run. Not thread-safe.
+class job_queue {
+ public:
+  struct job {
+    std::function<void()> run;
+    bool large = false;
+  };
+
+  explicit job_queue(std::size_t max_waiting) : places_(max_waiting) {}
+
+  /// False if too many wait already.
+  [[nodiscard]] bool push(std::function<void()> run, const job_traits& traits) {
+    if (!places_.take(traits.tenant, traits.num_tenants)) return false;
+    auto found = lines_.begin();
+    while (found != lines_.end() && found->tenant != traits.tenant) ++found;
+    if (found == lines_.end()) found = lines_.insert(found, line{traits.tenant, {}});
+    found->jobs.push_back({std::move(run), traits.large});
+    return true;
+  }
+
+  /// The next job; none if nothing waits that may run.
+  std::optional<job> pop(bool large_ones_may_run) {
+    for (auto turn = lines_.begin(); turn != lines_.end(); ++turn) {
+      auto& jobs = turn->jobs;
+      auto next = jobs.begin();
+      while (next != jobs.end() && next->large && !large_ones_may_run) ++next;
+      if (next == jobs.end()) continue;
+      job taken = std::move(*next);
+      jobs.erase(next);
+      places_.give_back(turn->tenant);
+      if (jobs.empty())
+        lines_.erase(turn);
+      else
+        lines_.splice(lines_.end(), lines_, turn); // behind the others
+      return taken;
+    }
+    return std::nullopt;
+  }
+  void clear() {
+    lines_.clear();
+    places_.clear();
+  }
+
+ private:
+  struct line {
+    std::string tenant;
+    std::deque<job> jobs;
+  };
+
+  fair_share places_;
+  std::list<line> lines_; ///< of tenants with jobs, whose turn it is first
+};
+
+} // namespace paceline::server

@@ -1,0 +1,151 @@
+#include "protocol/wire/whole_reply.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline::wire {
+namespace {
+
+const std::string usage_text =
+    R"("usage":{"prompt_tokens":5,"completion_tokens":12,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":4},)"
+    R"("completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":8,"rejected_prediction_tokens":4}})";
+
+/// Token 0 is two bytes of a character of three, the others are letters.
+std::string spell(token_id token) {
+  return token.value == 0   ? "\xe2\x82"
+         : token.value == 1 ? "\xc3\xa9"
+                            : std::string(1, static_cast<char>(token.value));
+}
+
+reply_content content(std::size_t num_choices = 1) {
+  reply_content made;
+  made.identity = {"cmpl-1", 1763718000, "m", "fp"};
+  made.totals = {{5, 12, 4, 8, 4}, std::nullopt};
+  made.choices.resize(num_choices);
+  for (std::size_t i = 0; i < num_choices; ++i) made.choices[i].index = static_cast<std::uint32_t>(i);
+  return made;
+}
+
+std::string text_of(reply_content content) { return whole_reply(std::move(content), spell).next(1U << 20U); }
+
+TEST(whole_reply, has_the_shape_of_openai) {
+  auto made = content();
+  made.choices[0].text = "hi";
+  made.choices[0].finish = finish_reason::stop;
+  EXPECT_EQ(
+      text_of(std::move(made)),
+      R"({"id":"cmpl-1","object":"text_completion","created":1763718000,"model":"m",)"
+      R"("system_fingerprint":"fp","choices":[{"index":0,"text":"hi","logprobs":null,"finish_reason":"stop"}],)" +
+          usage_text + "}");
+}
+
+TEST(whole_reply, legacy_logprobs_count_characters_and_include_the_chosen_token) {
+  auto made = content();
+  made.choices[0].text = "\xc3\xa9x";
+  made.choices[0].scores.append_without_score(token_id{1});
+  made.choices[0].scores.append({token_id{'x'}, -1.5F, {{token_id{'y'}, -0.5F}}});
+  made.shape.scores = true;
+  const auto text = text_of(std::move(made));
+  EXPECT_NE(
+      text.find(
+          R"("logprobs":{"tokens":["é","x"],"token_logprobs":[null,-1.5],"top_logprobs":[null,{"y":-0.5,"x":-1.5}],"text_offset":[0,1]})"),
+      std::string::npos)
+      << text;
+}
+
+TEST(whole_reply, a_chat_gives_bytes_of_each_token) {
+  auto made = content();
+  made.chat = true;
+  made.choices[0].text = "a";
+  made.choices[0].finish = finish_reason::stop;
+  made.choices[0].scores.append({token_id{0}, -0.25F, {{token_id{'a'}, -2.0F}}});
+  made.shape.scores = true;
+  const auto text = text_of(std::move(made));
+  EXPECT_NE(
+      text.find(R"("logprobs":{"content":[{"token":"bytes:\\xe2\\x82","logprob":-0.25,"bytes":[226,130],)"
+                R"("top_logprobs":[{"token":"a","logprob":-2.0,"bytes":[97]}]}],"refusal":null})"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find(R"("message":{"role":"assistant","content":"a","refusal":null})"), std::string::npos);
+}
+
+TEST(whole_reply, shows_ids_of_each_choice_with_its_prompt) {
+  auto made = content(2);
+  made.shape.token_ids = true;
+  made.prompts = {{token_id{1}}, {token_id{2}, token_id{3}}};
+  made.choices[1].tokens = {token_id{7}};
+  const auto text = text_of(std::move(made));
+  EXPECT_NE(text.find(R"("token_ids":[],"prompt_token_ids":[1]})"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("token_ids":[7],"prompt_token_ids":[2,3]})"), std::string::npos) << text;
+}
+
+/// Every field of a reply that can be long.
+reply_content long_content() {
+  auto made = content(3);
+  made.shape = {true, true, true, false, false};
+  made.prompts.emplace_back(std::vector<token_id>(500, token_id{9}));
+  for (auto& choice : made.choices)
+    for (int i = 0; i < 300; ++i) {
+      choice.tokens.emplace_back(i);
+      choice.scores.append(
+          {token_id{'a' + i % 26}, -0.125F * static_cast<float>(i), {{token_id{1}, -1e-7F}}});
+      choice.rounds.append({round_id{static_cast<std::uint64_t>(i)},
+                            static_cast<std::uint32_t>(i * 3),
+                            i % 2 == 0 ? "even" : "odd",
+                            {token_id{i}, token_id{200'000}},
+                            {-1, 0},
+                            {0},
+                            i % 3 == 0});
+    }
+  return made;
+}
+
+TEST(whole_reply, pieces_are_the_text_and_none_is_much_larger_than_asked_for) {
+  for (const bool chat : {false, true}) {
+    auto made = long_content();
+    made.chat = chat;
+    const auto text = text_of(std::move(made));
+    for (const std::size_t size : {1U, 100U, 4096U}) {
+      auto again = long_content();
+      again.chat = chat;
+      whole_reply reply(std::move(again), spell);
+      std::string joined;
+      while (!reply.at_end()) {
+        const auto piece = reply.next(size);
+        EXPECT_LE(piece.size(), size + 512);
+        joined += piece;
+      }
+      EXPECT_EQ(joined, text);
+    }
+  }
+}
+
+TEST(round_log, gives_back_what_was_appended) {
+  round_log log;
+  const round_trace first{round_id{7}, 12, "ngram", {token_id{5}, token_id{151'000}}, {-1, 0}, {0, 1}, true};
+  const round_trace second{round_id{8}, 15, "other", {}, {}, {}, false};
+  log.append(first);
+  log.append(second);
+  round_log::reader reader(log);
+  for (const auto* expected : {&first, &second}) {
+    const auto round = reader.next();
+    EXPECT_EQ(round.round, expected->round);
+    EXPECT_EQ(round.base_length, expected->base_length);
+    EXPECT_EQ(round.drafter, expected->drafter);
+    EXPECT_EQ(round.draft_tokens, expected->draft_tokens);
+    EXPECT_EQ(round.parents, expected->parents);
+    EXPECT_EQ(round.accepted, expected->accepted);
+    EXPECT_EQ(round.bonus, expected->bonus);
+  }
+  EXPECT_TRUE(reader.at_end());
+}
+
+TEST(score_log, takes_seven_bytes_an_entry_of_a_large_vocabulary) {
+  score_log log;
+  token_logprob score{token_id{151'000}, -1.0F, {}};
+  for (int i = 0; i < 20; ++i) score.top.emplace_back(token_id{150'000 + i}, -2.0F);
+  for (int i = 0; i < 1000; ++i) log.append(score);
+  EXPECT_LE(log.num_bytes(), 1000U * 21U * 7U + 1000U);
+}
+
+} // namespace
+} // namespace paceline::wire

@@ -1,0 +1,168 @@
+"""What one request may cost: memory that stays bounded whatever its fields, work that stays bounded by the context."""
+import http.client
+import json
+import socket
+import threading
+import time
+
+import pytest
+
+MIB = 1 << 20
+BOUND = 64 * MIB
+
+
+@pytest.fixture
+def roomy(start_daemon):
+    """A fast model; the peak of its memory is measured from where it stands idle."""
+    running = start_daemon(**{"models.0.context_length": 4096})
+    status, _, _ = running.post("/v1/completions", {"prompt": "warm", "max_tokens": 4})
+    assert status == 200
+    return running
+
+
+def memory(daemon, field):
+    for line in open(f"/proc/{daemon.process.pid}/status"):
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(field)
+
+
+class Peak:
+    """Highest resident memory of the daemon above where it stood, while the block runs."""
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+
+    def __enter__(self):
+        self.daemon.wait_until_idle()
+        self.before = memory(self.daemon, "VmRSS")
+        with open(f"/proc/{self.daemon.process.pid}/clear_refs", "w") as clear:
+            clear.write("5")  # the peak counts from here
+        return self
+
+    def __exit__(self, *_):
+        self.bytes = memory(self.daemon, "VmHWM") - self.before
+
+
+def read_whole(daemon, path, body):
+    """Status, number of bytes and text of both ends of a reply that need not fit here."""
+    connection = http.client.HTTPConnection(daemon.host, daemon.port, timeout=120)
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    reply = connection.getresponse()
+    first = last = b""
+    count = 0
+    while piece := reply.read(MIB):
+        first = first or piece[:200]
+        last = (last + piece)[-400:]
+        count += len(piece)
+    connection.close()
+    return reply, count, first, last
+
+
+BODY_BYTES = 8 * MIB - 4096
+ZEROS = "0," * (BODY_BYTES // 2) + "0"
+COSTLY = {
+    "a prediction of ids": '{"prompt":"x","max_tokens":2,"n":128,"prediction":{"type":"content","content":[%s]}}' % ZEROS,
+    "a prediction of text": '{"prompt":"x","max_tokens":2,"n":128,"prediction":{"type":"content","content":"%s"}}' % ("ab c" * (BODY_BYTES // 4)),
+    "a prompt of ids": '{"prompt":[%s],"max_tokens":2}' % ZEROS,
+    "a prompt of text": '{"prompt":"%s","max_tokens":2}' % ("word " * (BODY_BYTES // 5)),
+    "values nobody reads": '{"prompt":"x","max_tokens":2,"unknown":[%s]}' % ZEROS,
+    "names nobody reads": '{"prompt":"x","max_tokens":2%s}' % "".join(f',"{i:x}":0' for i in range(BODY_BYTES // 10)),
+    "biases": '{"prompt":"x","max_tokens":2,"n":128,"logit_bias":{%s}}' % ",".join(f'"{i % 256}":1' for i in range(BODY_BYTES // 9)),
+    "messages of small parts": '{"messages":[{"role":"user","content":[%s]}],"max_tokens":2}'
+    % ",".join(['{"type":"text","text":"a"}'] * (BODY_BYTES // 27)),
+    "tools of small values": '{"messages":[{"role":"user","content":"x"}],"max_tokens":2,"tools":[{"type":"function","function":{"name":"f","parameters":{"x":[%s]}}}]}'
+    % ZEROS,
+    "arguments of small values": '{"messages":[{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":"{\\"x\\":[%s]}"}}]}],"max_tokens":2}'
+    % ZEROS,
+}
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_one_request_of_eight_mebibytes_costs_at_most_64(roomy, name):
+    body = COSTLY[name].encode()
+    path = "/v1/chat/completions" if b'"messages"' in body[:20] else "/v1/completions"
+    with Peak(roomy) as peak:
+        status, _, reply = roomy.post(path, body)
+    assert status in (200, 400), reply
+    assert peak.bytes <= BOUND, f"{name}: {peak.bytes / MIB:.0f} MiB"
+
+
+MANY_SCORES = {
+    "messages": [{"role": "user", "content": "x"}],
+    "n": 128,
+    "max_tokens": 200,
+    "logprobs": True,
+    "top_logprobs": 20,
+    "ignore_eos": True,
+}
+
+
+def test_a_reply_of_many_log_probabilities_is_sent_in_pieces(roomy):
+    with Peak(roomy) as peak:
+        reply, size, first, last = read_whole(roomy, "/v1/chat/completions", MANY_SCORES)
+    assert reply.status == 200
+    assert reply.getheader("Content-Type") == "application/json"
+    assert reply.getheader("Transfer-Encoding") == "chunked"
+    assert size > 20 * MIB
+    assert first.startswith(b'{"id":"chatcmpl-') and b'"completion_tokens":25600' in last and last.endswith(b"}")
+    assert peak.bytes <= BOUND, f"{peak.bytes / MIB:.0f} MiB"
+
+
+def test_replies_that_nobody_reads_wait_in_their_compact_form(roomy):
+    request = json.dumps(MANY_SCORES | {"max_tokens": 100}).encode()
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    with Peak(roomy) as peak:
+        unread = []
+        for _ in range(3):
+            connection = socket.create_connection((roomy.host, roomy.port))
+            connection.sendall(head % len(request) + request)
+            unread.append(connection)
+        for connection in unread:
+            connection.recv(1)  # the reply has begun: all was generated
+    for connection in unread:
+        connection.close()
+    assert peak.bytes <= BOUND, f"{peak.bytes / MIB:.0f} MiB"
+
+
+def test_a_long_reply_is_the_one_that_a_stream_adds_up_to(roomy):
+    body = {"prompt": "x", "n": 3, "max_tokens": 1500, "logprobs": 5, "seed": 5, "ignore_eos": True, "return_token_ids": True}
+    connection = http.client.HTTPConnection(roomy.host, roomy.port, timeout=60)
+    connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+    reply = connection.getresponse()
+    whole = json.loads(reply.read())
+    assert reply.getheader("Transfer-Encoding") == "chunked"
+    # The connection goes on.
+    connection.request("POST", "/v1/completions", json.dumps(body | {"stream": True}), {"Content-Type": "application/json"})
+    ids, offsets = {0: [], 1: [], 2: []}, {0: [], 1: [], 2: []}
+    for line in connection.getresponse().read().decode().splitlines():
+        if line.startswith("data: {"):
+            for choice in json.loads(line[6:])["choices"]:
+                ids[choice["index"]] += choice["token_ids"]
+                offsets[choice["index"]] += choice["logprobs"]["text_offset"]
+    for choice in whole["choices"]:
+        assert choice["token_ids"] == ids[choice["index"]]
+        assert choice["logprobs"]["text_offset"] == offsets[choice["index"]]
+        assert len(choice["logprobs"]["top_logprobs"]) == 1500
+
+
+def test_what_many_choices_may_keep_is_bounded_and_few_are_never_refused(roomy):
+    status, _, reply = roomy.post("/v1/chat/completions", MANY_SCORES | {"max_tokens": 4000})
+    assert status == 400 and reply["error"]["param"] == "n", reply
+    for word in ("max_tokens", "log-probabilities", "stream", "6000000"):
+        assert word in reply["error"]["message"]
+
+
+def test_long_prompts_do_not_delay_small_requests(roomy):
+    body = ('{"prompt":"%s","max_tokens":1}' % ("lorem ipsum " * (BODY_BYTES // 12))).encode()
+    statuses = []
+    senders = [threading.Thread(target=lambda: statuses.append(roomy.post("/v1/completions", body)[0])) for _ in range(12)]
+    for sender in senders:
+        sender.start()
+    slowest = 0.0
+    while any(sender.is_alive() for sender in senders):
+        begin = time.monotonic()
+        assert roomy.post("/v1/completions", {"prompt": "x", "max_tokens": 1})[0] == 200
+        slowest = max(slowest, time.monotonic() - begin)
+    assert statuses == [400] * 12
+    assert slowest < 5, slowest  # a busy machine; unbounded work took 36 s on an idle one
