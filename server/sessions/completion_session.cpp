@@ -58,6 +58,10 @@ void completion_session::on_idle() {
   channel_->send(":\n\n");
 }
 
+void completion_session::on_shutdown() {
+  if (channel_) fail(shutting_down());
+}
+
 void completion_session::on_disconnect() {
   channel_.reset();
   if (group_ && group_->num_running() > 0) {
