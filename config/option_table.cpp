@@ -41,7 +41,8 @@ void declare_server(group_builder<daemon_config>& g) {
       "Host names this server answers to, besides loopback ones; empty = any, when it listens beyond loopback and asks for keys.");
   g.add(
       "server.max_connections", integers(1, 65536), [](c & o) -> auto& { return o.server.max_connections; },
-      "Open connections; further ones are closed at once.");
+      "Open connections. A further one takes the place of the one silent for longest among those that never sent a "
+      "whole request; where there is none it gets 503.");
   g.add(
       "server.max_lanes", integers(1, 1024), [](c & o) -> auto& { return o.server.max_lanes; },
       "Responses under way at a time on one WebSocket.");
@@ -51,6 +52,10 @@ void declare_server(group_builder<daemon_config>& g) {
   g.add(
       "server.max_body", sizes(kib, 1024 * mib), [](c & o) -> auto& { return o.server.max_body_bytes; },
       "Largest HTTP body or WebSocket message.");
+  g.add(
+      "server.body_memory", sizes(kib, tib), [](c & o) -> auto& { return o.server.body_memory_bytes; },
+      "Request bodies and WebSocket messages above 64 KiB of all connections together, from their arrival until they are "
+      "parsed; at least `max_body`. When it is used up, the unfinished one that arrives most slowly gets 503.");
   g.add(
       "server.send_buffer", sizes(4 * kib, 64 * mib),
       [](c & o) -> auto& { return o.server.send_buffer_bytes; },
@@ -68,7 +73,8 @@ void declare_server(group_builder<daemon_config>& g) {
   g.add(
       "server.send_timeout", durations(milliseconds(100), minutes(60)),
       [](c & o) -> auto& { return o.server.send_timeout; },
-      "Time without any progress in sending after which a client is closed and its requests cancelled.");
+      "How far a client that output waits for may fall behind 1 KiB a second before it is closed and its requests "
+      "cancelled: for one that takes nothing, the time until then.");
   g.add(
       "server.request_timeout", durations(milliseconds(100), hours(24)),
       [](c & o) -> auto& { return o.server.request_timeout; },

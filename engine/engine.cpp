@@ -13,6 +13,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -21,6 +22,7 @@ namespace paceline {
 namespace {
 
 constexpr auto question_timeout = std::chrono::seconds(5);
+constexpr auto figures_timeout = std::chrono::seconds(1); ///< for all actors together
 
 /// The configuration of an actor system of our own.
 class own_configuration final : public caf::actor_system_config {
@@ -45,6 +47,13 @@ std::vector<cpu::partition_options> split_cores(const config::engine_options& op
 
 } // namespace
 
+/// What the actors of a model said when they were last asked.
+struct model_answers {
+  std::optional<protocol::scheduler_answer> scheduler;
+  std::optional<protocol::pool_answer> pool;
+  bool is_late = false; ///< one of them is from an earlier question
+};
+
 struct engine::impl {
   // In order of construction: actors and streams end before what they work on.
   config::engine_options options;
@@ -63,6 +72,8 @@ struct engine::impl {
   actors::supervisor_actor supervisor;
   std::atomic<std::uint64_t> next_request{1};
   std::atomic<bool> draining{false};
+  std::mutex answers_mutex;
+  std::vector<model_answers> last_answers; ///< by model
 
   expected<void> load(const std::function<void(const load_progress&)>& progress);
   expected<void> load_all(const std::function<void(const load_progress&)>& progress);
@@ -72,9 +83,8 @@ struct engine::impl {
   void fail(request_id id, event_sink sink, error why);
   model_unit* find(std::string_view name) const;
   std::size_t index_of(const model_unit& unit) const;
-  template <class Answer, class Handle, class Question>
-  std::optional<Answer> ask(const std::string& name, const Question& question) const;
-  model_counters counters_of(std::size_t m) const;
+  std::vector<model_answers> ask_all();
+  model_counters counters_of(std::size_t m, const model_answers& answers) const;
 };
 
 expected<void> engine::impl::load(const std::function<void(const load_progress&)>& progress) {
@@ -300,36 +310,59 @@ bool engine::healthy() const noexcept { return impl_->where->healthy(); }
 
 // ---- figures
 
-template <class Answer, class Handle, class Question>
-std::optional<Answer> engine::impl::ask(const std::string& name, const Question& question) const {
-  const auto actor = where->get<Handle>(name);
-  if (!actor) return std::nullopt;
-  std::optional<Answer> out;
+/// Asks everybody at once and waits once: a scheduler that stalls costs one timeout, whatever the number of
+/// models, and shows what it said last.
+std::vector<model_answers> engine::impl::ask_all() {
   caf::scoped_actor self(*system);
-  self->request(actor, question_timeout, question)
-      .receive([&](Answer& answer) { out = std::move(answer); },
-               [](const caf::error&) {}); // restarting: no figures now
-  return out;
+  const auto ask = [&](const auto& actor, const auto& question) {
+    using response = decltype(self->request(actor, figures_timeout, question));
+    return actor ? std::optional<response>(self->request(actor, figures_timeout, question)) : std::nullopt;
+  };
+  using scheduler_response = decltype(ask(protocol::scheduler_actor{}, protocol::scheduler_question{}));
+  using pool_response = decltype(ask(protocol::kv_pool_actor{}, protocol::pool_question{}));
+  std::vector<std::pair<scheduler_response, pool_response>> asked;
+  const auto pool = where->get<protocol::kv_pool_actor>("kv_pool");
+  for (std::size_t m = 0; m < models.size(); ++m)
+    asked.emplace_back(ask(where->get<protocol::scheduler_actor>("scheduler/" + std::to_string(m)),
+                           protocol::scheduler_question{}),
+                       ask(pool, protocol::pool_question{static_cast<std::uint32_t>(m)}));
+  std::vector<model_answers> fresh(models.size());
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    if (auto& response = asked[m].first)
+      response->receive([&](protocol::scheduler_answer& a) { fresh[m].scheduler = std::move(a); },
+                        [](const caf::error&) {}); // late, or restarting
+    if (auto& response = asked[m].second)
+      response->receive([&](protocol::pool_answer& a) { fresh[m].pool = std::move(a); },
+                        [](const caf::error&) {});
+  }
+  std::lock_guard lock(answers_mutex);
+  last_answers.resize(models.size());
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    auto& last = last_answers[m];
+    last.is_late = !fresh[m].scheduler || !fresh[m].pool;
+    if (fresh[m].scheduler) last.scheduler = std::move(fresh[m].scheduler);
+    if (fresh[m].pool) last.pool = std::move(fresh[m].pool);
+  }
+  return last_answers;
 }
 
-model_counters engine::impl::counters_of(std::size_t m) const {
+model_counters engine::impl::counters_of(std::size_t m, const model_answers& answers) const {
   const auto& unit = *models[m];
   model_counters out;
   out.name = unit.options.name;
   out.is_strict = unit.device->is_strict();
-  if (const auto a = ask<protocol::scheduler_answer, protocol::scheduler_actor>(
-          "scheduler/" + std::to_string(m), protocol::scheduler_question{}))
-    add_scheduler_counters(out, *a, unit);
-  if (const auto a = ask<protocol::pool_answer, protocol::kv_pool_actor>(
-          "kv_pool", protocol::pool_question{static_cast<std::uint32_t>(m)}))
-    add_pool_gauges(out, *a, unit);
+  out.is_late = answers.is_late;
+  if (answers.scheduler) add_scheduler_counters(out, *answers.scheduler, unit);
+  if (answers.pool) add_pool_gauges(out, *answers.pool, unit);
   add_device_times(out, unit);
   return out;
 }
 
 engine_snapshot engine::snapshot() const {
   engine_snapshot out;
-  for (std::size_t m = 0; m < impl_->models.size(); ++m) out.models.push_back(impl_->counters_of(m));
+  const auto answers = impl_->ask_all();
+  for (std::size_t m = 0; m < impl_->models.size(); ++m)
+    out.models.push_back(impl_->counters_of(m, answers[m]));
   for (const auto& entry : impl_->where->all())
     out.actors.push_back({entry.name, entry.meter->mailbox_depth.load(), entry.meter->num_messages.load(),
                           entry.meter->num_restarts.load()});

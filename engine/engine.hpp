@@ -88,7 +88,8 @@ class engine {
   /// True while every actor is alive or being restarted within its budget.
   bool healthy() const noexcept;
 
-  /// Counters and gauges; see engine/snapshot.hpp.
+  /// Counters and gauges; see engine/snapshot.hpp. Asks the actors and waits for at most a second: a model
+  /// that does not answer shows its last known figures, marked as late.
   engine_snapshot snapshot() const;
 
  private:

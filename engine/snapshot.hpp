@@ -58,6 +58,8 @@ struct drafted_round_counters {
 struct model_counters {
   std::string name;
   bool is_strict = true; ///< whether rows of its target have the same bits in any company
+  bool is_late =
+      false; ///< its scheduler or the pool did not answer in time: their figures are the last known
   std::uint64_t num_running = 0;
   std::uint64_t num_waiting = 0;
   std::uint64_t num_admitted = 0;

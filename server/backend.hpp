@@ -60,6 +60,7 @@ class backend {
   virtual void cancel(request_id request) = 0;
   virtual void grant(request_id request, std::uint32_t tokens) = 0;
   virtual bool healthy() const noexcept = 0;
+  /// May take a second.
   virtual engine_snapshot snapshot() const = 0;
 };
 

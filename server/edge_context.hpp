@@ -25,6 +25,7 @@ struct edge_context {
   backend& runtime;
   edge_metrics& metrics;
   job_pool& jobs;
+  job_pool& scrape_jobs; ///< for /metrics alone: one may wait long
   event_log& log;
   std::string fingerprint; ///< "paceline-0.1.0"
   std::function<time_point()> now;

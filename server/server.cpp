@@ -1,13 +1,16 @@
 #include "server/server.hpp"
 
 #include "server/edge_pool.hpp"
+#include "server/log_throttle.hpp"
 #include "server/net/connection.hpp"
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <future>
 
 namespace paceline::server {
@@ -19,7 +22,9 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::chrono::seconds tick_interval{1};
-constexpr std::chrono::milliseconds accept_pause{50}; ///< when descriptors have run out
+constexpr std::chrono::milliseconds accept_pause{50};  ///< when descriptors have run out
+constexpr std::chrono::milliseconds eviction_pause{1}; ///< the same, and one is about to come back
+constexpr std::chrono::seconds log_interval{10};       ///< between lines about connections over the limit
 constexpr int send_buffer_bytes =
     128 << 10; ///< so that a slow reader is noticed before megabytes are on their way
 
@@ -48,24 +53,32 @@ struct http_server::parts {
         metrics(names_of(*runtime)), settings(std::move(initial)),
         log(lines ? std::move(lines) : std::make_shared<event_log>()),
         pool(std::make_unique<edge_pool>(options.edge_threads, limits.max_edge_jobs)),
-        edge{options,
-             metrics_options,
-             settings,
-             limits,
-             *runtime,
-             metrics,
-             *pool,
-             *log,
-             std::string("paceline-") + PACELINE_VERSION,
-             [] { return std::chrono::steady_clock::now(); }},
+        scrape_pool(std::make_unique<edge_pool>(1, 1)), edge{options,
+                                                             metrics_options,
+                                                             settings,
+                                                             limits,
+                                                             *runtime,
+                                                             metrics,
+                                                             *pool,
+                                                             *scrape_pool,
+                                                             *log,
+                                                             std::string("paceline-") + PACELINE_VERSION,
+                                                             [] { return std::chrono::steady_clock::now(); }},
         io(std::make_shared<io_runtime>(limits.io_threads)),
         requests(edge, [io = io.get()] { return io->make_executor(io->make_strand()); }),
-        acceptor(io->make_strand()), ticker(io->make_strand()), pause(acceptor.get_executor()) {}
+        bodies(std::make_shared<body_budget>(std::max(options.body_memory_bytes, options.max_body_bytes),
+                                             edge.now)),
+        connections(options.max_connections), over_limit(log_interval), acceptor(io->make_strand()),
+        ticker(io->make_strand()), pause(acceptor.get_executor()) {}
 
   std::optional<error> listen();
   void accept();
+  void on_accepted(tcp_socket socket, const io_strand& strand);
+  void on_accept_failure(const error_code& failure);
+  void note_over_limit();
+  void stop_accepting();
   void tick();
-  connection_context context() { return {requests, connections, *io}; }
+  connection_context context() { return {requests, connections, *io, bodies}; }
 
   const config::server_options options;
   const config::metrics_options metrics_options;
@@ -75,10 +88,13 @@ struct http_server::parts {
   settings_cell settings;
   std::shared_ptr<event_log> log;
   std::unique_ptr<edge_pool> pool;
+  std::unique_ptr<edge_pool> scrape_pool;
   edge_context edge;
   std::shared_ptr<io_runtime> io;
   service requests;
+  std::shared_ptr<body_budget> bodies;
   connection_set connections;
+  log_throttle over_limit; ///< on the acceptor's strand
   asio::basic_socket_acceptor<tcp, io_strand> acceptor;
   asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>,
                              io_strand>
@@ -87,8 +103,9 @@ struct http_server::parts {
                              io_strand>
       pause;
   std::uint16_t port = 0;
-  std::atomic<bool> stopping{false};
-  bool accept_failed = false; ///< the last time; told once
+  std::atomic<bool> stop_begun{false};
+  std::atomic<bool> stopping{false}; ///< nothing is accepted any more
+  bool accept_failed = false;        ///< the last time; told once
 };
 
 std::optional<error> http_server::parts::listen() {
@@ -113,22 +130,56 @@ void http_server::parts::accept() {
   auto strand = io->make_strand();
   acceptor.async_accept(strand, [this, strand](error_code failure, tcp_socket socket) {
     if (stopping || failure == asio::error::operation_aborted) return;
-    if (failure) { // out of descriptors, most likely: they come back
-      if (!std::exchange(accept_failed, true))
-        log->write(config::log_level::warning, "cannot accept connections", {{"reason", failure.message()}});
-      pause.expires_after(accept_pause);
-      pause.async_wait([this](error_code cancelled) {
-        if (!cancelled) accept();
-      });
-      return;
-    }
+    if (failure) return on_accept_failure(failure);
     accept_failed = false;
-    error_code ignored;
-    socket.set_option(tcp::no_delay(true), ignored);
-    socket.set_option(asio::socket_base::send_buffer_size(send_buffer_bytes), ignored);
-    if (connections.size() < options.max_connections) serve_http(context(), std::move(socket), strand);
+    on_accepted(std::move(socket), strand);
     accept();
   });
+}
+
+void http_server::parts::on_accepted(tcp_socket socket, const io_strand& strand) {
+  error_code ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
+  socket.set_option(asio::socket_base::send_buffer_size(send_buffer_bytes), ignored);
+  const auto place = serve_http(context(), std::move(socket), strand);
+  if (place.evicted_another) ++metrics.connections_evicted;
+  if (place.outcome != connection_set::admission::admitted) ++metrics.connections_refused;
+  if (place.evicted_another || place.outcome != connection_set::admission::admitted) note_over_limit();
+}
+
+/// Out of descriptors, most likely: a silent connection gives way, or some come back by themselves.
+void http_server::parts::on_accept_failure(const error_code& failure) {
+  if (!std::exchange(accept_failed, true))
+    log->write(config::log_level::warning, "cannot accept connections", {{"reason", failure.message()}});
+  const bool scarce =
+      failure == asio::error::no_descriptors || failure.value() == ENFILE || failure.value() == ENOMEM;
+  const bool evicted = scarce && connections.evict_silent();
+  if (evicted) ++metrics.connections_evicted;
+  pause.expires_after(evicted ? eviction_pause : accept_pause);
+  pause.async_wait([this](error_code cancelled) {
+    if (!cancelled) accept();
+  });
+}
+
+void http_server::parts::note_over_limit() {
+  if (const auto since_last = over_limit.note(edge.now()))
+    log->write(config::log_level::warning, "too many connections: silent ones are closed, others refused",
+               {{"limit", options.max_connections},
+                {"times", *since_last},
+                {"evicted_in_all", metrics.connections_evicted.load()},
+                {"refused_in_all", metrics.connections_refused.load()}});
+}
+
+void http_server::parts::stop_accepting() {
+  stopping = true;
+  std::promise<void> closed;
+  asio::post(acceptor.get_executor(), [&] {
+    error_code ignored;
+    acceptor.close(ignored);
+    pause.cancel();
+    closed.set_value();
+  });
+  closed.get_future().wait();
 }
 
 void http_server::parts::tick() {
@@ -174,21 +225,20 @@ void http_server::count_refused_reload() noexcept {
 bool http_server::stop(std::chrono::milliseconds drain_timeout) {
   auto& p = *parts_;
   p.requests.begin_drain();
-  if (p.stopping.exchange(true)) return true;
-  std::promise<void> closed;
-  asio::post(p.acceptor.get_executor(), [&] {
-    error_code ignored;
-    p.acceptor.close(ignored);
-    p.pause.cancel();
-    closed.set_value();
-  });
-  closed.get_future().wait();
-  asio::post(p.ticker.get_executor(), [&p] { p.ticker.cancel(); });
+  if (p.stop_begun.exchange(true)) return true;
+  // The listener stays open: who asks for health or for work gets an answer until the last request is done.
   p.connections.drain_all();
-  const bool drained = p.connections.wait_until_empty(drain_timeout);
+  const bool drained = p.connections.wait_until_idle(drain_timeout);
+  if (!drained) {
+    p.connections.cut_all_short();
+    p.connections.wait_until_idle(p.limits.final_words);
+  }
+  p.stop_accepting();
+  asio::post(p.ticker.get_executor(), [&p] { p.ticker.cancel(); });
   p.requests.clear();
-  p.connections.abort_all();
+  p.connections.close();
   p.io->finish();
+  p.scrape_pool.reset();
   p.pool.reset(); // last: until the threads have ended, a connection may still hand it a job
   return drained;
 }

@@ -38,9 +38,9 @@ class http_server {
   /// Counts a configuration that could not even be read.
   void count_refused_reload() noexcept;
 
-  /// Refuses new generations (503, /readyz too) while those in flight end, for at most `drain_timeout`; then
-  /// closes everything. Returns when no thread and no connection of this server is left. True if nothing was
-  /// cut short.
+  /// Refuses new generations (503, /readyz too) while those in flight end, for at most `drain_timeout`;
+  /// /livez is answered as before. What has not ended then ends with an error that says so, and everything is
+  /// closed. Returns when no thread and no connection of this server is left. True if nothing was cut short.
   bool stop(std::chrono::milliseconds drain_timeout);
 
   /// `runtime` must outlive the server. Errors: port taken, address unknown, key file unreadable, an open

@@ -19,8 +19,6 @@ using wire::api_error;
 
 const api_error overloaded{
     503, "service_unavailable_error", "overloaded", "too many requests wait to be parsed", "", 1};
-const api_error draining_error{
-    503, "service_unavailable_error", "draining", "the server is shutting down", "", 5};
 
 http_reply json_reply(std::string body) {
   http_reply reply;
@@ -92,6 +90,7 @@ class job_exchange final : public exchange {
   }
   void on_writable() override {}
   void on_idle() override {}
+  void on_shutdown() override { finish(error_reply(shutting_down())); }
   void on_disconnect() override { channel_.reset(); }
 
  private:
@@ -131,9 +130,13 @@ void write_model(wire::json_writer& out, const model_view& model) {
 service::service(edge_context& edge, std::function<executor_ptr()> make_executor)
     : edge_(edge),
       registry_(edge.limits.max_replays, edge.limits.replay_retention), services_{edge_, registry_,
-                                                                                  std::move(make_executor)} {}
+                                                                                  std::move(make_executor)},
+      scrapes_(std::make_shared<scrape_desk>(edge.scrape_jobs, [&edge] {
+        edge.metrics.log_lines_dropped = edge.log.num_dropped();
+        return edge.metrics.text(edge.runtime.snapshot(), edge.settings.get()->vllm_names);
+      })) {}
 
-std::shared_ptr<exchange> service::handle(const admitted_request& request, std::string body,
+std::shared_ptr<exchange> service::handle(const admitted_request& request, request_body body,
                                           std::shared_ptr<reply_channel> raw, executor_ptr executor) {
   const auto target = request.where.target;
   auto channel = std::make_shared<finishing_channel>(std::move(raw), request, edge_);
@@ -165,12 +168,8 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, std::
     return answer(liveness());
   case endpoint::ready:
     return answer(readiness());
-  case endpoint::metrics: {
-    edge_.metrics.log_lines_dropped = edge_.log.num_dropped();
-    auto reply = json_reply(edge_.metrics.text(edge_.runtime.snapshot(), edge_.settings.get()->vllm_names));
-    reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    return answer(std::move(reply));
-  }
+  case endpoint::metrics:
+    return scrape(request, channel, std::move(executor));
   case endpoint::playground: {
     auto reply = json_reply(std::string(playground_page));
     reply.content_type = "text/html; charset=utf-8";
@@ -189,7 +188,7 @@ template <class Session, class Prepare>
 std::shared_ptr<exchange> service::begin(const std::shared_ptr<Session>& session, executor_ptr executor,
                                          const job_traits& traits, Prepare prepare) {
   if (draining_) {
-    session->start(draining_error);
+    session->start(shutting_down());
     return nullptr;
   }
   const bool accepted = edge_.jobs.submit(
@@ -205,23 +204,23 @@ std::shared_ptr<exchange> service::begin(const std::shared_ptr<Session>& session
   return nullptr;
 }
 
-std::shared_ptr<exchange> service::complete(const admitted_request& request, std::string body,
+std::shared_ptr<exchange> service::complete(const admitted_request& request, request_body body,
                                             std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session = std::make_shared<completion_session>(edge_, executor, std::move(channel), request.who);
   const bool chat = request.where.target == endpoint::chat_completions;
-  const auto traits = traits_of(edge_, request.who, body.size());
+  const auto traits = traits_of(edge_, request.who, body.text.size());
   return begin(session, std::move(executor), traits, [this, chat, who = request.who, body = std::move(body)] {
-    return chat ? prepare_chat(edge_, who, body) : prepare_completion(edge_, who, body);
+    return chat ? prepare_chat(edge_, who, body.text) : prepare_completion(edge_, who, body.text);
   });
 }
 
-std::shared_ptr<exchange> service::respond(const admitted_request& request, std::string body,
+std::shared_ptr<exchange> service::respond(const admitted_request& request, request_body body,
                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session =
       std::make_shared<response_exchange>(services_, executor, std::move(channel), request.who);
-  const auto traits = traits_of(edge_, request.who, body.size());
+  const auto traits = traits_of(edge_, request.who, body.text.size());
   auto prepare = [this, who = request.who, body = std::move(body)]() -> wire::parsed<prepared_response> {
-    auto parsed = wire::parse_response_request(body, request_limits_of(edge_));
+    auto parsed = wire::parse_response_request(body.text, request_limits_of(edge_));
     if (!parsed) return std::move(parsed).failure();
     if (parsed->options.resume)
       return wire::unsupported(
@@ -240,14 +239,14 @@ std::shared_ptr<exchange> service::respond(const admitted_request& request, std:
   return begin(session, std::move(executor), traits, std::move(prepare));
 }
 
-std::shared_ptr<exchange> service::convert(const admitted_request& request, std::string body,
+std::shared_ptr<exchange> service::convert(const admitted_request& request, request_body body,
                                            std::shared_ptr<reply_channel> channel, executor_ptr executor) {
   const auto session = std::make_shared<job_exchange>(std::move(channel));
   const bool tokenizes = request.where.target == endpoint::tokenize;
-  const auto traits = traits_of(edge_, request.who, body.size());
+  const auto traits = traits_of(edge_, request.who, body.text.size());
   const bool accepted = edge_.jobs.submit(
       [this, session, executor, tokenizes, id = request.who.request_id, body = std::move(body)] {
-        auto text = tokenizes ? tokenize_reply(edge_, body) : detokenize_reply(edge_, body);
+        auto text = tokenizes ? tokenize_reply(edge_, body.text) : detokenize_reply(edge_, body.text);
         auto reply = text ? json_reply(*std::move(text)) : error_reply(text.failure());
         reply.headers.emplace_back("x-request-id", id);
         executor->post([session, reply = std::move(reply)]() mutable { session->finish(std::move(reply)); });
@@ -255,6 +254,23 @@ std::shared_ptr<exchange> service::convert(const admitted_request& request, std:
       traits);
   if (accepted) return session;
   ++edge_.metrics.edge_rejections;
+  session->finish(error_reply(overloaded));
+  return nullptr;
+}
+
+std::shared_ptr<exchange> service::scrape(const admitted_request& request,
+                                          std::shared_ptr<reply_channel> channel, executor_ptr executor) {
+  const auto session = std::make_shared<job_exchange>(std::move(channel));
+  const bool accepted =
+      scrapes_->ask([session, executor, id = request.who.request_id](const scrape_desk::text& text) {
+        executor->post([session, text, id] {
+          auto reply = json_reply(*text);
+          reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+          reply.headers.emplace_back("x-request-id", id);
+          session->finish(std::move(reply));
+        });
+      });
+  if (accepted) return session;
   session->finish(error_reply(overloaded));
   return nullptr;
 }
@@ -345,7 +361,7 @@ http_reply service::liveness() const {
 }
 
 http_reply service::readiness() const {
-  if (draining_) return error_reply(draining_error);
+  if (draining_) return error_reply(shutting_down());
   return liveness();
 }
 

@@ -3,8 +3,10 @@
 #include "server/edge_context.hpp"
 #include "server/http/access.hpp"
 #include "server/http/reply_channel.hpp"
+#include "server/http/request_body.hpp"
 #include "server/http/request_head.hpp"
 #include "server/http/router.hpp"
+#include "server/metrics/scrape_desk.hpp"
 #include "server/sessions/response_launch.hpp"
 #include "server/sessions/websocket_session.hpp"
 
@@ -39,7 +41,7 @@ class service {
   std::variant<admitted_request, answered_request> admit(request_head head) const;
 
   /// Answers on `channel`. The exchange is none if the answer is complete already.
-  std::shared_ptr<exchange> handle(const admitted_request& request, std::string body,
+  std::shared_ptr<exchange> handle(const admitted_request& request, request_body body,
                                    std::shared_ptr<reply_channel> channel, executor_ptr executor);
 
   std::shared_ptr<websocket_session> open_websocket(const caller& who, std::shared_ptr<frame_channel> channel,
@@ -60,14 +62,16 @@ class service {
   template <class Session, class Prepare>
   std::shared_ptr<exchange> begin(const std::shared_ptr<Session>& session, executor_ptr executor,
                                   const job_traits& traits, Prepare prepare);
-  std::shared_ptr<exchange> complete(const admitted_request& request, std::string body,
+  std::shared_ptr<exchange> complete(const admitted_request& request, request_body body,
                                      std::shared_ptr<reply_channel> channel, executor_ptr executor);
-  std::shared_ptr<exchange> respond(const admitted_request& request, std::string body,
+  std::shared_ptr<exchange> respond(const admitted_request& request, request_body body,
                                     std::shared_ptr<reply_channel> channel, executor_ptr executor);
-  std::shared_ptr<exchange> convert(const admitted_request& request, std::string body,
+  std::shared_ptr<exchange> convert(const admitted_request& request, request_body body,
                                     std::shared_ptr<reply_channel> channel, executor_ptr executor);
   std::shared_ptr<exchange> read_response(const admitted_request& request,
                                           std::shared_ptr<reply_channel> channel, executor_ptr executor);
+  std::shared_ptr<exchange> scrape(const admitted_request& request, std::shared_ptr<reply_channel> channel,
+                                   executor_ptr executor);
   http_reply cancel_response(const admitted_request& request);
   http_reply list_models() const;
   http_reply describe_model(const std::string& name) const;
@@ -78,6 +82,7 @@ class service {
   edge_context& edge_;
   response_registry registry_;
   response_services services_;
+  std::shared_ptr<scrape_desk> scrapes_;
   std::atomic<bool> draining_{false};
 };
 

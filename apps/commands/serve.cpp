@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <future>
+#include <sys/resource.h>
 
 namespace paceline::apps {
 
@@ -60,6 +61,15 @@ void keep_standard_streams() {
     if (fcntl(stream, F_GETFD) >= 0) continue;
     [[maybe_unused]] const int taken = ::open("/dev/null", O_RDWR); // the lowest free number: this one
   }
+}
+
+/// As many descriptors as the system lets us have: the usual soft limit of 1024 is below `max_connections`
+/// and what the process opens itself. A wish: without it silent connections give way earlier.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /// What cannot start as it is configured is wrong configuration, unless it is missing, unreadable or taken.
@@ -234,6 +244,7 @@ int check_config(const std::string& path) {
 
 int serve(const serve_options& options) {
   keep_standard_streams();
+  raise_descriptor_limit();
   auto overrides = overrides_of(options);
   if (!overrides) {
     std::fprintf(stderr, "paceline: %s\n", overrides.error().message().c_str());

@@ -40,6 +40,8 @@ class exchange {
   virtual void on_writable() = 0;
   /// Nothing was sent for a while: the client should see a sign of life.
   virtual void on_idle() = 0;
+  /// The server ends now: the last thing the client hears is an error that says so.
+  virtual void on_shutdown() = 0;
   /// The client is gone; the channel must not be used any more.
   virtual void on_disconnect() = 0;
 };

@@ -41,6 +41,12 @@ std::string edge_metrics::text(const engine_snapshot& snapshot, bool vllm_names)
   write_process(out);
   counter("paceline_connections_total", "Connections accepted.", connections_total);
   gauge("paceline_connections_active", "Connections open now.", connections_active);
+  counter("paceline_connections_refused_total", "Connections closed because too many were open.",
+          connections_refused);
+  counter("paceline_connections_evicted_total",
+          "Connections without a request closed because a new one needed the place.", connections_evicted);
+  counter("paceline_bodies_given_up_total",
+          "Unfinished request bodies refused because all together took too much memory.", bodies_given_up);
   counter("paceline_websocket_connections_total", "WebSocket connections accepted.", websockets_total);
   gauge("paceline_websocket_connections_active", "WebSocket connections open now.", websockets_active);
   gauge("paceline_open_requests", "Generations whose client waits for them.", open_requests);

@@ -144,6 +144,9 @@ void write_engine(exposition& out, const engine_snapshot& snapshot) {
   gauge("paceline_model_strict",
         "1 where texts do not depend on what else is computed, 0 on a device in fast mode.",
         [](const auto& m) { return m.is_strict ? 1 : 0; });
+  gauge("paceline_model_figures_late",
+        "1 where a model did not answer in time: its figures are the last known.",
+        [](const auto& m) { return m.is_late ? 1 : 0; });
   gauge("paceline_requests_running", "Requests being decoded.", [](const auto& m) { return m.num_running; });
   gauge("paceline_requests_waiting", "Requests waiting for room.",
         [](const auto& m) { return m.num_waiting; });

@@ -2,16 +2,18 @@
 #include "server/http/error_reply.hpp"
 #include "server/http/http_writer.hpp"
 #include "server/net/connection.hpp"
+#include "server/net/inbound_body.hpp"
 #include "server/net/outbound_queue.hpp"
+#include "server/net/write_watch.hpp"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 namespace paceline::server {
 
@@ -21,7 +23,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using std::chrono::milliseconds;
 
-constexpr std::size_t max_pipelined_bytes = 64U << 10U; ///< read ahead while a request is being answered
+constexpr std::size_t max_pipelined_bytes = 16U << 10U; ///< read ahead while a request is being answered
 constexpr milliseconds first_sign_of_life{500};         ///< then every `keep_alive`
 constexpr milliseconds linger_time{1000};               ///< for a refused body to arrive and be thrown away
 
@@ -34,16 +36,19 @@ class http_connection final : public connection,
       : context_(context), options_(context.requests.edge().options), limits_(context.requests.edge().limits),
         socket_(std::move(socket)), strand_(std::move(strand)),
         executor_(context.runtime.make_executor(strand_)), deadline_(strand_), idle_(strand_),
-        stall_(strand_), out_(options_.send_buffer_bytes) {}
-
-  void start() {
-    ticket_ = context_.connections.add(shared_from_this());
+        watch_(strand_, options_.send_timeout, limits_.min_bytes_per_second),
+        out_(options_.send_buffer_bytes) {
     auto& metrics = context_.requests.edge().metrics;
     ++metrics.connections_total;
     ++metrics.connections_active;
-    // Accepted while the server stops: whoever closes the others may have missed this one.
-    if (context_.requests.draining()) return shut();
-    next_request();
+  }
+
+  void start(const connection_set::place& place) {
+    ticket_ = place.held;
+    draining_ = context_.requests.draining(); // whoever told the others may have missed this one
+    if (place.outcome == connection_set::admission::admitted) return next_request();
+    refuse(
+        {503, "service_unavailable_error", "too_many_connections", "too many connections are open", "", 1});
   }
   ~http_connection() override { --context_.requests.edge().metrics.connections_active; }
 
@@ -51,7 +56,15 @@ class http_connection final : public connection,
   void drain() override {
     asio::post(strand_, [self = shared_from_this()] {
       self->draining_ = true;
-      if (self->state_ == state::head && self->in_.empty()) self->shut();
+      const bool rests = self->state_ == state::head && self->in_.empty();
+      if (rests && self->out_.empty()) return self->shut();
+      if (rests || self->state_ == state::blocked) self->linger();
+    });
+  }
+  void cut_short() override {
+    asio::post(strand_, [self = shared_from_this()] {
+      self->draining_ = true;
+      if (const auto running = self->exchange_) running->on_shutdown();
     });
   }
   void abort() override {
@@ -82,13 +95,25 @@ class http_connection final : public connection,
 
  private:
   /// What the next bytes of the client are.
-  enum class state { head, body, answering, lingering, closed };
+  enum class state {
+    head,
+    body,
+    answering,
+    blocked, ///< no request is read: the client has to take what it asked for first
+    lingering,
+    closed
+  };
 
   bool keeps_alive() const { return keep_alive_ && !draining_; }
 
   void next_request() {
-    state_ = state::head;
     head_only_ = chunked_ = false;
+    if (out_.holds_back_requests()) {
+      state_ = state::blocked; // until `on_written`; the write deadline watches the client
+      deadline_.cancel();
+      return;
+    }
+    state_ = state::head;
     arm_deadline(in_.empty() ? options_.idle_timeout : options_.header_timeout);
     advance();
   }
@@ -114,22 +139,38 @@ class http_connection final : public connection,
     const bool expects_continue = complete.head.expects_continue && !http_1_0_;
     auto decision = context_.requests.admit(complete.head);
     if (auto* answered = std::get_if<answered_request>(&decision)) {
-      if (!answered->close) return answer_now(std::move(answered->reply));
+      if (!answered->close) {
+        ticket_->note_request();
+        return answer_now(std::move(answered->reply));
+      }
       keep_alive_ = false;
       send_bytes(write_reply(answered->reply, false, head_only_));
       return linger();
     }
     request_ = std::get<admitted_request>(std::move(decision));
     if (request_.where.target == endpoint::response_socket) return upgrade();
-    body_bytes_ = request_.head.content_length.value_or(0);
-    state_ = state::body;
-    arm_deadline(body_time());
-    if (expects_continue && in_.size() < body_bytes_) send_bytes("HTTP/1.1 100 Continue\r\n\r\n");
+    const auto body_bytes = request_.head.content_length.value_or(0);
+    begin_body(body_bytes);
+    if (expects_continue && in_.size() < body_bytes) send_bytes("HTTP/1.1 100 Continue\r\n\r\n");
   }
 
   /// At least a KiB a second after a start, and never longer than a body may take.
-  milliseconds body_time() const {
-    return std::min(options_.body_timeout, options_.header_timeout + milliseconds(body_bytes_ * 1000 / 1024));
+  void begin_body(std::uint64_t num_bytes) {
+    body_.emplace(context_.bodies, num_bytes, [weak = weak_from_this(), strand = strand_] {
+      asio::post(strand, [weak] {
+        const auto self = weak.lock();
+        if (self && self->body_ && self->body_->has_to_give_way()) self->give_way();
+      });
+    });
+    state_ = state::body;
+    arm_deadline(
+        std::min(options_.body_timeout,
+                 options_.header_timeout + milliseconds(num_bytes * 1000 / limits_.min_bytes_per_second)));
+  }
+
+  void give_way() {
+    ++context_.requests.edge().metrics.bodies_given_up;
+    refuse({503, "service_unavailable_error", "overloaded", "too many large requests arrive at once", "", 1});
   }
 
   void answer_now(http_reply reply) {
@@ -139,9 +180,16 @@ class http_connection final : public connection,
   }
 
   void take_body() {
-    if (in_.size() < body_bytes_) return;
-    auto body = in_.substr(0, body_bytes_);
-    in_.erase(0, body_bytes_);
+    const auto share = std::min(in_.size(), body_->missing());
+    if (share > 0 && !body_->append(std::string_view(in_).substr(0, share))) return give_way();
+    in_.erase(0, share);
+    if (body_->missing() > 0) return;
+    request_body body;
+    if (!body_->take(body)) return give_way();
+    body_.reset();
+    ticket_->note_request();
+    ticket_->begin_work();
+    if (context_.requests.draining()) ticket_->end_work(); // a drain waits only for what it found
     deadline_.cancel();
     state_ = state::answering;
     answered_ = false;
@@ -156,6 +204,7 @@ class http_connection final : public connection,
       return refuse({400, "invalid_request_error", "malformed_request",
                      "nothing may follow an upgrade request before its answer", "", 0});
     state_ = state::closed; // as HTTP
+    ticket_->note_request();
     deadline_.cancel();
     serve_websocket(context_, std::move(socket_), strand_, request_, std::move(ticket_));
   }
@@ -173,6 +222,7 @@ class http_connection final : public connection,
     answered_ = true;
     exchange_.reset();
     idle_.cancel();
+    if (state_ == state::closed) return;
     if (!keeps_alive()) return linger();
     // Not at once: we may be inside the session's or the parser's call.
     asio::post(strand_, [self = shared_from_this()] {
@@ -184,8 +234,9 @@ class http_connection final : public connection,
   /// since closing over unread bytes would reset the connection under it.
   void linger() {
     state_ = state::lingering;
-    in_.clear();
-    arm_deadline(linger_time + options_.send_timeout);
+    in_ = {};
+    body_.reset();
+    deadline_.cancel(); // the write deadline watches the client
     if (out_.empty())
       end_writing();
     else
@@ -204,7 +255,8 @@ class http_connection final : public connection,
     state_ = state::closed;
     deadline_.cancel();
     idle_.cancel();
-    stall_.cancel();
+    watch_.end();
+    body_.reset();
     error_code ignored;
     socket_.close(ignored);
     if (auto running = std::move(exchange_)) running->on_disconnect();
@@ -212,7 +264,7 @@ class http_connection final : public connection,
   }
 
   void read_more() {
-    if (reading_ || state_ == state::closed) return;
+    if (reading_ || state_ == state::closed || state_ == state::blocked) return;
     if (state_ == state::answering && in_.size() >= max_pipelined_bytes) return;
     reading_ = true;
     socket_.async_read_some(
@@ -226,6 +278,7 @@ class http_connection final : public connection,
 
   void on_bytes(std::string_view bytes) {
     if (state_ == state::lingering) return read_more();
+    ticket_->note_activity();
     const bool begins_head = state_ == state::head && in_.empty();
     in_.append(bytes);
     if (begins_head) arm_deadline(options_.header_timeout);
@@ -240,29 +293,29 @@ class http_connection final : public connection,
   }
 
   void write_next() {
-    arm_stall();
-    asio::async_write(socket_, asio::buffer(out_.next_bytes()),
-                      [self = shared_from_this()](error_code failure, std::size_t) {
-                        self->stall_.cancel();
-                        const bool relieved = self->out_.written();
-                        if (self->state_ == state::closed) return;
-                        if (failure) return self->shut();
-                        if (self->out_.has_next())
-                          self->write_next();
-                        else if (self->state_ == state::lingering)
-                          self->end_writing();
-                        if (relieved && self->exchange_) self->exchange_->on_writable();
-                      });
+    watch_.begin(weak_from_this(), socket_.native_handle(), [](http_connection& self) {
+      ++self.context_.requests.edge().metrics.stalled_closes;
+      self.shut();
+    });
+    socket_.async_write_some(asio::buffer(out_.next_bytes()),
+                             [self = shared_from_this()](error_code failure, std::size_t count) {
+                               self->on_written(failure, count);
+                             });
   }
 
-  void arm_stall() {
-    stall_.expires_after(options_.send_timeout);
-    stall_.async_wait([weak = weak_from_this()](error_code cancelled) {
-      const auto self = weak.lock();
-      if (cancelled || !self || !self->out_.writing()) return;
-      ++self->context_.requests.edge().metrics.stalled_closes;
-      self->shut();
-    });
+  void on_written(error_code failure, std::size_t count) {
+    const bool relieved = out_.written(count);
+    if (state_ == state::closed) return;
+    if (failure) return shut();
+    if (out_.has_next()) {
+      write_next();
+    } else {
+      watch_.end();
+      if (answered_) ticket_->end_work();
+      if (state_ == state::lingering) end_writing();
+    }
+    if (relieved && exchange_) exchange_->on_writable();
+    if (state_ == state::blocked && !out_.holds_back_requests()) next_request();
   }
 
   void arm_deadline(milliseconds time) {
@@ -275,7 +328,7 @@ class http_connection final : public connection,
   }
 
   void on_deadline() {
-    if (state_ == state::answering) return;
+    if (state_ == state::answering || state_ == state::blocked) return;
     const bool in_request = (state_ == state::head && !in_.empty()) || state_ == state::body;
     if (in_request)
       return refuse({408, "timeout_error", "request_timeout", "the request did not arrive in time", "", 0});
@@ -302,20 +355,20 @@ class http_connection final : public connection,
   executor_ptr executor_;
   asio::steady_timer deadline_;
   asio::steady_timer idle_;
-  asio::steady_timer stall_;
+  write_watch watch_;
   std::shared_ptr<connection_set::ticket> ticket_;
 
   state state_ = state::head;
-  std::array<char, 16U << 10U> chunk_{};
+  std::array<char, 16U << 10U> chunk_;
   std::string in_;
   bool reading_ = false;
   outbound_queue out_;
   std::uint64_t num_sends_ = 0;
 
   admitted_request request_;
-  std::uint64_t body_bytes_ = 0;
+  std::optional<inbound_body> body_;
   std::shared_ptr<exchange> exchange_;
-  bool answered_ = false;
+  bool answered_ = true;
   bool keep_alive_ = true;
   bool http_1_0_ = false;
   bool head_only_ = false;
@@ -325,9 +378,11 @@ class http_connection final : public connection,
 
 } // namespace
 
-void serve_http(const connection_context& context, tcp_socket socket, io_strand strand) {
+connection_set::place serve_http(const connection_context& context, tcp_socket socket, io_strand strand) {
   auto served = std::make_shared<http_connection>(context, std::move(socket), strand);
-  asio::dispatch(strand, [served] { served->start(); });
+  auto place = context.connections.add(served);
+  if (place.held) asio::dispatch(strand, [served, place] { served->start(place); });
+  return place;
 }
 
 } // namespace paceline::server

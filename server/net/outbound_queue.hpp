@@ -1,16 +1,30 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace paceline::server {
 
-/// Bytes that wait for a client, and when its session may go on. One write is outstanding at a time: `next`
-/// moves what it sends out of the queue, `written` says it has gone.
+/// Bytes that wait for a client, and when its session may go on. One write is outstanding at a time: a
+/// `next_` function begins it, `written` says how much of it has gone. A write is a slice of at most 64 KiB,
+/// whatever the size of a reply, so that progress can be told from a stall.
 class outbound_queue {
  public:
+  static constexpr std::size_t slice_bytes = 64U << 10U;
+  /// Unsent bytes above which no further request of this client is taken.
+  static constexpr std::size_t request_bound = 32U << 10U;
+
+  /// Part of one message.
+  struct piece {
+    std::string_view bytes;
+    bool ends_message = true;
+  };
+
+  /// `bound`: unsent bytes above which the queue is congested.
   explicit outbound_queue(std::size_t bound) : bound_(bound) {}
 
   void push(std::string bytes) {
@@ -19,46 +33,56 @@ class outbound_queue {
     congested_ = congested_ || num_bytes_ > bound_;
   }
   bool writing() const noexcept { return writing_; }
-  bool empty() const noexcept { return waiting_.empty() && !writing_; }
-  bool has_next() const noexcept { return !waiting_.empty(); }
+  bool empty() const noexcept { return !has_next() && !writing_; }
+  bool has_next() const noexcept { return !waiting_.empty() || offset_ < current_.size(); }
 
-  /// Begins a write of one message.
-  const std::string& next_message() {
+  /// Begins a write of the next slice of one message.
+  piece next_piece() {
     begin_write();
-    current_ = std::move(waiting_.front());
-    waiting_.pop_front();
-    return current_;
+    const auto bytes = slice();
+    return {bytes, offset_ + bytes.size() == current_.size()};
   }
-  /// Begins a write of all that waits, up to about 64 KiB, as one run of bytes.
-  const std::string& next_bytes() {
+  /// Begins a write of the next slice of all that waits; short messages are joined.
+  std::string_view next_bytes() {
     begin_write();
-    current_ = std::move(waiting_.front());
-    waiting_.pop_front();
-    while (!waiting_.empty() && current_.size() < (64U << 10U)) {
+    while (offset_ == 0 && !waiting_.empty() && current_.size() < slice_bytes) {
       current_ += waiting_.front();
       waiting_.pop_front();
     }
-    return current_;
+    return slice();
   }
-  /// The write is done. True if the queue has just left congestion: half the bound, so that it does not
-  /// flutter.
-  bool written() {
+  /// The first `count` bytes of the write that was begun have gone; the rest comes with the next one. True if
+  /// the queue has just left congestion: half the bound, so that it does not flutter.
+  bool written(std::size_t count) {
     writing_ = false;
-    num_bytes_ -= current_.size();
-    current_.clear();
+    num_bytes_ -= count;
+    offset_ += count;
+    if (offset_ == current_.size()) {
+      current_ = {}; // with its memory: a reply may have been large
+      offset_ = 0;
+    }
     if (!congested_ || num_bytes_ > bound_ / 2) return false;
     congested_ = false;
     return true;
   }
   bool congested() const noexcept { return congested_; }
+  /// The client has to take output before its next request or message is read.
+  bool holds_back_requests() const noexcept { return num_bytes_ > std::min(bound_, request_bound); }
 
  private:
-  void begin_write() { writing_ = true; }
+  void begin_write() {
+    writing_ = true;
+    if (!current_.empty()) return;
+    current_ = std::move(waiting_.front());
+    waiting_.pop_front();
+  }
+  std::string_view slice() const { return std::string_view(current_).substr(offset_, slice_bytes); }
 
   std::size_t bound_;
   std::size_t num_bytes_ = 0;
   std::deque<std::string> waiting_;
-  std::string current_;
+  std::string current_;    ///< what is being written, and
+  std::size_t offset_ = 0; ///< how much of it has gone
   bool writing_ = false;
   bool congested_ = false;
 };

@@ -1,14 +1,18 @@
 // The only file that knows Beast: it dominates build time.
 #include "server/http/http_writer.hpp"
 #include "server/net/connection.hpp"
+#include "server/net/inbound_body.hpp"
 #include "server/net/outbound_queue.hpp"
+#include "server/net/write_watch.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/websocket/stream.hpp>
+
+#include <array>
+#include <optional>
 
 namespace paceline::server {
 
@@ -33,9 +37,9 @@ class websocket_connection final : public connection,
                        std::shared_ptr<connection_set::ticket> ticket)
       : context_(context), options_(context.requests.edge().options), limits_(context.requests.edge().limits),
         stream_(std::move(socket)), strand_(std::move(strand)),
-        executor_(context.runtime.make_executor(strand_)), stall_(strand_), deadline_(strand_),
-        lifetime_(strand_), in_(options_.max_body_bytes + 1), out_(options_.send_buffer_bytes),
-        ticket_(std::move(ticket)) {
+        executor_(context.runtime.make_executor(strand_)),
+        watch_(strand_, options_.send_timeout, limits_.min_bytes_per_second), deadline_(strand_),
+        lifetime_(strand_), out_(options_.send_buffer_bytes), ticket_(std::move(ticket)) {
     auto& metrics = context_.requests.edge().metrics;
     ++metrics.websockets_total;
     ++metrics.websockets_active;
@@ -70,6 +74,12 @@ class websocket_connection final : public connection,
       if (self->session_) self->session_->drain();
     });
   }
+  void cut_short() override {
+    asio::post(strand_, [self = shared_from_this()] {
+      self->draining_ = true;
+      if (self->session_) self->session_->shut_down();
+    });
+  }
   void abort() override {
     asio::post(strand_, [self = shared_from_this()] { self->shut(); });
   }
@@ -81,21 +91,14 @@ class websocket_connection final : public connection,
     if (!out_.writing()) write_next();
   }
   void read_next() override {
-    if (shut_ || reading_) return;
-    reading_ = true;
-    stream_.async_read(in_, [self = shared_from_this()](error_code failure, std::size_t) {
-      self->reading_ = false;
-      if (self->shut_) return;
-      if (failure) return self->shut(); // Beast has sent 1002, 1007 or 1009 where it is due
-      self->on_message();
-    });
+    wants_message_ = true;
+    read_more();
   }
   bool congested() const override { return out_.congested(); }
   void close(close_code code, std::string_view reason) override {
     if (shut_ || closing_) return;
     closing_ = websocket::close_reason(static_cast<websocket::close_code>(code),
                                        beast::string_view(reason.data(), reason.size()));
-    arm_deadline();
     if (out_.empty()) send_close();
   }
 
@@ -103,6 +106,8 @@ class websocket_connection final : public connection,
   void open(const caller& who) {
     if (shut_) return;
     session_ = context_.requests.open_websocket(who, shared_from_this(), executor_);
+    ticket_->begin_work();                                 // until the closing handshake is done
+    if (context_.requests.draining()) ticket_->end_work(); // a drain waits only for what it found
     lifetime_.expires_after(limits_.websocket_lifetime);
     lifetime_.async_wait([weak = weak_from_this()](error_code cancelled) {
       const auto self = weak.lock();
@@ -112,41 +117,80 @@ class websocket_connection final : public connection,
     if (draining_ || context_.requests.draining()) session_->drain();
   }
 
-  void on_message() {
-    if (!session_ || closing_) { // only the closing handshake is of interest
-      in_.consume(in_.size());
-      return read_next();
-    }
+  /// Reads on, unless the client has to take output first. A closing handshake has no such rule.
+  void read_more() {
+    if (shut_ || reading_ || !wants_message_) return;
+    if (out_.holds_back_requests() && !closing_) return; // until `on_written`
+    reading_ = true;
+    stream_.async_read_some(asio::buffer(chunk_),
+                            [self = shared_from_this()](error_code failure, std::size_t count) {
+                              self->reading_ = false;
+                              if (self->shut_) return;
+                              if (failure) return self->shut(); // Beast has sent 1002, 1007 or 1009
+                              self->on_bytes(std::string_view(self->chunk_.data(), count));
+                            });
+  }
+
+  void on_bytes(std::string_view bytes) {
+    if (!session_ || closing_) return read_more(); // only the closing handshake is of interest
+    if (!message_) begin_message();
+    if (!message_->append(bytes)) return give_way();
+    if (!stream_.is_message_done()) return read_more();
+    wants_message_ = false;
+    request_body whole;
+    const bool taken = message_->take(whole);
+    message_.reset();
+    if (!taken) return give_way();
     if (!stream_.got_text()) return session_->on_binary();
-    const auto data = in_.cdata();
-    std::string text(static_cast<const char*>(data.data()), data.size());
-    in_.consume(in_.size());
-    session_->on_text(std::move(text));
+    session_->on_text(std::move(whole));
+  }
+
+  void begin_message() {
+    message_.emplace(context_.bodies, options_.max_body_bytes, [weak = weak_from_this(), strand = strand_] {
+      asio::post(strand, [weak] {
+        const auto self = weak.lock();
+        if (self && self->message_ && self->message_->has_to_give_way()) self->give_way();
+      });
+    });
+  }
+
+  /// The memory for messages that arrive is used up, and this one is the slowest.
+  void give_way() {
+    ++context_.requests.edge().metrics.bodies_given_up;
+    message_.reset();
+    wants_message_ = true; // for the closing handshake
+    if (session_) session_->on_overload();
+    read_more();
   }
 
   void write_next() {
-    stall_.expires_after(options_.send_timeout);
-    stall_.async_wait([weak = weak_from_this()](error_code cancelled) {
-      const auto self = weak.lock();
-      if (cancelled || !self || !self->out_.writing()) return;
-      ++self->context_.requests.edge().metrics.stalled_closes;
-      self->shut();
+    watch_.begin(weak_from_this(), stream_.next_layer().native_handle(), [](websocket_connection& self) {
+      ++self.context_.requests.edge().metrics.stalled_closes;
+      self.shut();
     });
-    stream_.async_write(asio::buffer(out_.next_message()),
-                        [self = shared_from_this()](error_code failure, std::size_t) {
-                          self->stall_.cancel();
-                          const bool relieved = self->out_.written();
-                          if (self->shut_) return;
-                          if (failure) return self->shut();
-                          if (self->out_.has_next())
-                            self->write_next();
-                          else if (self->closing_)
-                            self->send_close();
-                          if (relieved && self->session_) self->session_->on_writable();
-                        });
+    const auto piece = out_.next_piece();
+    stream_.async_write_some(piece.ends_message, asio::buffer(piece.bytes),
+                             [self = shared_from_this()](error_code failure, std::size_t count) {
+                               self->on_written(failure, count);
+                             });
+  }
+
+  void on_written(error_code failure, std::size_t count) {
+    const bool relieved = out_.written(count);
+    if (shut_) return;
+    if (failure) return shut();
+    if (out_.has_next()) {
+      write_next();
+    } else {
+      watch_.end();
+      if (closing_) send_close();
+    }
+    if (relieved && session_) session_->on_writable();
+    read_more();
   }
 
   void send_close() {
+    arm_deadline();
     stream_.async_close(*closing_, [self = shared_from_this()](error_code) { self->shut(); });
   }
 
@@ -160,7 +204,8 @@ class websocket_connection final : public connection,
   void shut() {
     if (shut_) return;
     shut_ = true;
-    stall_.cancel();
+    watch_.end();
+    message_.reset();
     deadline_.cancel();
     lifetime_.cancel();
     error_code ignored;
@@ -175,15 +220,17 @@ class websocket_connection final : public connection,
   websocket::stream<tcp_socket, false> stream_; ///< false: permessage-deflate is not even compiled in
   io_strand strand_;
   executor_ptr executor_;
-  asio::steady_timer stall_;
+  write_watch watch_;
   asio::steady_timer deadline_;
   asio::steady_timer lifetime_;
-  beast::flat_buffer in_;
+  std::array<char, 16U << 10U> chunk_;
+  std::optional<inbound_body> message_; ///< the one that arrives
   outbound_queue out_;
   std::shared_ptr<connection_set::ticket> ticket_;
   beast::http::request<beast::http::empty_body> handshake_;
   std::shared_ptr<websocket_session> session_;
   std::optional<websocket::close_reason> closing_;
+  bool wants_message_ = false;
   bool reading_ = false;
   bool draining_ = false;
   bool shut_ = false;

@@ -67,6 +67,10 @@ void completion_session::on_idle() {
   channel_->send(":\n\n");
 }
 
+void completion_session::on_shutdown() {
+  if (channel_) fail(shutting_down());
+}
+
 void completion_session::on_disconnect() {
   channel_.reset();
   reply_.reset();

@@ -27,6 +27,7 @@ class completion_session final : public exchange,
 
   void on_writable() override;
   void on_idle() override;
+  void on_shutdown() override;
   void on_disconnect() override;
   void on_event(std::size_t sequence, const token_event& event) override;
   bool congested() const override;

@@ -79,6 +79,11 @@ void response_exchange::on_idle() {
   channel_->send(":\n\n");
 }
 
+void response_exchange::on_shutdown() {
+  const auto self = shared_from_this(); // the connection lets go of us once it is answered
+  if (channel_ && !told_.fail(shutting_down())) fail(shutting_down());
+}
+
 void response_exchange::on_disconnect() { close(); }
 
 bool response_exchange::congested() const { return channel_ && channel_->congested(); }

@@ -25,6 +25,7 @@ class response_exchange final : public exchange,
 
   void on_writable() override;
   void on_idle() override;
+  void on_shutdown() override;
   void on_disconnect() override;
 
   void on_event(const wire::response_event& event) override;

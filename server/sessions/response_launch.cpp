@@ -31,6 +31,11 @@ void told_response::on_writable() {
   if (reader_) reader_->on_writable();
 }
 
+bool told_response::fail(const wire::api_error& why) {
+  const auto session = session_; // its listener lets go of it when it has ended
+  return session && session->fail(why);
+}
+
 void told_response::leave(response_registry& registry) {
   if (session_) {
     registry.remove(session_->id());

@@ -24,6 +24,8 @@ class told_response {
   void on_writable();
   /// Client gone: a direct response ends, a resumable one goes on.
   void leave(response_registry& registry);
+  /// Ends a direct response with its failing events. False if there is none, or it belongs to a log.
+  [[nodiscard]] bool fail(const wire::api_error& why);
   bool active() const noexcept { return session_ || reader_; }
 
  private:

@@ -25,6 +25,14 @@ void response_session::cancel() {
   if (group_) group_->cancel();
 }
 
+bool response_session::fail(const wire::api_error& why) {
+  if (finished_ || !group_) return false;
+  token_event last;
+  last.finish = finish_reason::error;
+  end(last, why);
+  return true;
+}
+
 void response_session::abandon() {
   finished_ = true;
   if (group_ && group_->num_running() > 0) ++edge_.metrics.disconnect_cancels;
@@ -56,16 +64,19 @@ void response_session::on_event(std::size_t, const token_event& event) {
       !event.text.empty() || !event.logprobs.empty() || (positions && !event.tokens.empty());
   if (prepared_.request.generate && says_something)
     tell(narrator_.delta({event.text, event.tokens, with_text(event.logprobs, *prepared_.model)}));
-  if (event.finish != finish_reason::none) end(event);
+  if (event.finish == finish_reason::none) return;
+  std::optional<wire::api_error> failure;
+  if (event.finish == finish_reason::error)
+    failure = wire::from_error(event.failure.value_or(error{errc::internal, ""}));
+  end(event, std::move(failure));
 }
 
-void response_session::end(const token_event& last) {
+void response_session::end(const token_event& last, std::optional<wire::api_error> failure) {
   finished_ = true;
   finished_response finished;
   auto& outcome = finished.outcome;
   outcome.finish = last.finish;
-  if (last.finish == finish_reason::error)
-    outcome.failure = wire::from_error(last.failure.value_or(error{errc::internal, ""}));
+  outcome.failure = std::move(failure);
   const auto generated = prepared_.request.generate ? group_->num_tokens(0) : 0;
   wire::add(outcome.used, last, group_->prompt_tokens(0), generated, true);
   outcome.metrics = group_->metrics_of(0, last);

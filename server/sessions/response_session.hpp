@@ -5,6 +5,7 @@
 #include "server/sessions/preparation.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ class response_session final : public generation_observer,
   void start();
   /// Ends it; the listener still hears the ending.
   void cancel();
+  /// Ends it with `why`, heard by the listener. False if it does not run.
+  [[nodiscard]] bool fail(const wire::api_error& why);
   /// Ends it unheard: the client is gone.
   void abandon();
   void on_writable();
@@ -53,7 +56,7 @@ class response_session final : public generation_observer,
  private:
   void tell(const wire::response_event& event);
   void tell(const std::vector<wire::response_event>& events);
-  void end(const token_event& last);
+  void end(const token_event& last, std::optional<wire::api_error> failure);
 
   const edge_context& edge_;
   executor_ptr executor_;

@@ -1,6 +1,9 @@
 #include "server/sessions/websocket_session.hpp"
 
+#include "server/http/error_reply.hpp"
+
 #include <utility>
+#include <vector>
 
 namespace paceline::server {
 
@@ -64,14 +67,15 @@ websocket_session::websocket_session(const response_services& services, executor
 
 websocket_session::~websocket_session() = default;
 
-void websocket_session::on_text(std::string text) {
+void websocket_session::on_text(request_body message) {
   const auto arrival = services_.edge.now();
-  const auto traits = traits_of(services_.edge, who_, text.size());
+  const auto traits = traits_of(services_.edge, who_, message.text.size());
   const bool accepted = services_.edge.jobs.submit(
-      [self = shared_from_this(), text = std::move(text), arrival] {
-        auto frame = wire::parse_client_frame(text, request_limits_of(self->services_.edge));
-        self->executor_->post(
-            [self, frame = std::move(frame), arrival]() mutable { self->handle(std::move(frame), arrival); });
+      [self = shared_from_this(), message = std::move(message), arrival] {
+        auto frame = wire::parse_client_frame(message.text, request_limits_of(self->services_.edge));
+        self->executor_->post([self, frame = std::move(frame), arrival, claim = message.owner]() mutable {
+          self->handle(std::move(frame), arrival, std::move(claim));
+        });
       },
       traits);
   if (accepted) return;
@@ -85,12 +89,19 @@ void websocket_session::on_binary() {
   on_disconnect();
 }
 
+void websocket_session::on_overload() {
+  refuse({503, "service_unavailable_error", "overloaded", "too many large messages arrive at once", "", 1},
+         "");
+  if (channel_) std::exchange(channel_, nullptr)->close(close_code::try_again, "overloaded");
+  on_disconnect();
+}
+
 void websocket_session::refuse(const wire::api_error& failure, const std::string& stream_id) {
   if (channel_) channel_->send(wire::to_error_frame(failure, stream_id));
 }
 
 void websocket_session::handle(std::variant<wire::client_frame, wire::refused_frame> frame,
-                               time_point arrival) {
+                               time_point arrival, std::shared_ptr<void> claim) {
   if (!channel_) return;
   if (const auto* refused = std::get_if<wire::refused_frame>(&frame)) {
     refuse(refused->failure, refused->stream_id);
@@ -99,7 +110,7 @@ void websocket_session::handle(std::variant<wire::client_frame, wire::refused_fr
     if (accepted.what == wire::client_frame::kind::cancel)
       cancel(accepted);
     else
-      create(std::move(accepted), arrival);
+      create(std::move(accepted), arrival, std::move(claim));
   }
   if (channel_) channel_->read_next();
 }
@@ -111,7 +122,7 @@ void websocket_session::cancel(const wire::client_frame& frame) {
            frame.stream_id);
 }
 
-void websocket_session::create(wire::client_frame frame, time_point arrival) {
+void websocket_session::create(wire::client_frame frame, time_point arrival, std::shared_ptr<void> claim) {
   const auto& id = frame.stream_id;
   const auto& options = services_.edge.options;
   if (draining_)
@@ -148,7 +159,7 @@ void websocket_session::create(wire::client_frame frame, time_point arrival) {
   const auto traits = traits_of(services_.edge, who_, text_bytes(frame.create, history));
   const bool accepted = services_.edge.jobs.submit(
       [self = shared_from_this(), request = std::move(frame.create), history = std::move(history), id,
-       arrival]() mutable {
+       arrival, claim = std::move(claim)]() mutable {
         auto prepared =
             prepare_response(self->services_.edge, self->who_, std::move(request), std::move(history));
         self->executor_->post([self, id, prepared = std::move(prepared), arrival]() mutable {
@@ -206,6 +217,19 @@ void websocket_session::expire() {
           "this connection has reached its lifetime; connect again", "", 0},
          "");
   drain();
+}
+
+void websocket_session::shut_down() {
+  draining_ = true;
+  std::vector<std::string> running;
+  for (const auto& [id, lane] : lanes_) running.push_back(id);
+  for (const auto& id : running) {
+    const auto lane = lanes_.at(id);
+    if (lane->told.fail(shutting_down())) continue; // which ends the lane
+    refuse(shutting_down(), id);
+    end_lane(id);
+  }
+  close_if_drained();
 }
 
 void websocket_session::close_if_drained() {

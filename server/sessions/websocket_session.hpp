@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/http/request_body.hpp"
 #include "server/sessions/conversation_store.hpp"
 #include "server/sessions/response_launch.hpp"
 
@@ -19,6 +20,7 @@ enum class close_code : std::uint16_t {
   policy_violation = 1008, ///< the client does not read, or floods
   too_big = 1009,
   internal_error = 1011,
+  try_again = 1013, ///< too many large messages arrive at once
 };
 
 /// The client's end of one WebSocket connection. All calls on its executor.
@@ -45,14 +47,18 @@ class websocket_session final : public std::enable_shared_from_this<websocket_se
   websocket_session& operator=(const websocket_session&) = delete;
 
   /// One text message. The channel's `read_next` follows when it has been dealt with.
-  void on_text(std::string text);
+  void on_text(request_body message);
   void on_binary();
+  /// The message that arrives finds no room.
+  void on_overload();
   void on_writable();
   void on_disconnect();
   /// No new responses; closes with 1001 once none is in flight.
   void drain();
   /// The connection has lived its time: says so, then drains.
   void expire();
+  /// The server ends: what runs ends with an error, then it closes with 1001.
+  void shut_down();
 
   std::size_t num_lanes() const noexcept { return lanes_.size(); }
 
@@ -60,8 +66,10 @@ class websocket_session final : public std::enable_shared_from_this<websocket_se
   class lane;
   friend class lane;
 
-  void handle(std::variant<wire::client_frame, wire::refused_frame> frame, time_point arrival);
-  void create(wire::client_frame frame, time_point arrival);
+  void handle(std::variant<wire::client_frame, wire::refused_frame> frame, time_point arrival,
+              std::shared_ptr<void> claim);
+  /// `claim`: on the memory of the message, whose texts are kept until they are tokens.
+  void create(wire::client_frame frame, time_point arrival, std::shared_ptr<void> claim);
   void cancel(const wire::client_frame& frame);
   void launch_lane(const std::string& stream_id, wire::parsed<prepared_response> prepared,
                    time_point arrival);

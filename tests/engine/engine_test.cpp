@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
 #include <thread>
 
 namespace paceline {
@@ -66,6 +68,34 @@ TEST(engine, concurrent_requests_do_not_touch_each_other) {
     EXPECT_EQ(all[i].tokens(), oracle(requests[i])) << "request " << i;
   }
   EXPECT_EQ(snapshot_at_rest(**engine).models.at(0).finished_length, all.size());
+}
+
+TEST(engine, a_model_that_does_not_answer_shows_its_last_figures) {
+  std::promise<void> entered, released;
+  std::atomic<bool> was_here{false};
+  auto options = hash_engine();
+  options.actor_threads = 1; // a client that blocks it blocks every actor
+  auto engine = engine::start(options);
+  ASSERT_TRUE(engine);
+  generation whole;
+  (*engine)->submit(make_request(4, 4), whole.sink());
+  whole.wait();
+  EXPECT_EQ(snapshot_at_rest(**engine).models.at(0).finished_length, 1U);
+  generation second;
+  (*engine)->submit(make_request(4, 4), [&, sink = second.sink()](const token_event& event) {
+    if (!was_here.exchange(true)) {
+      entered.set_value();
+      released.get_future().wait();
+    }
+    sink(event);
+  });
+  entered.get_future().wait();
+  const auto figures = (*engine)->snapshot().models.at(0);
+  EXPECT_TRUE(figures.is_late);
+  EXPECT_EQ(figures.finished_length, 1U);
+  released.set_value();
+  second.wait();
+  EXPECT_FALSE(snapshot_at_rest(**engine).models.at(0).is_late);
 }
 
 TEST(engine, a_refused_request_gets_one_event_with_the_reason) {

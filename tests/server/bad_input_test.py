@@ -215,6 +215,24 @@ def test_a_drafter_with_a_model_of_its_own_works_from_files(files, start_daemon)
     assert daemon.metric("paceline_draft_busy_seconds_total") > 0
 
 
+def end_of(stream, data):
+    """Status, the last event, and whether the chunked body was ended as it should be; `data` is its beginning."""
+    while more := stream.recv(65536):
+        data += more
+    events = [line[6:] for line in data.decode().splitlines() if line.startswith("data: {")]
+    return int(data.split()[1]), json.loads(events[-1]), data.endswith(b"\r\n0\r\n\r\n")
+
+
+def test_a_request_that_is_not_streamed_gets_503_when_the_drain_has_ended(start_daemon):
+    daemon = start_daemon(**{"shutdown.drain_timeout": "100ms", "models.0.hash.pass_work": 20000000})
+    request = open_stream(daemon, stream=False)
+    daemon.wait_for(lambda: daemon.metric("paceline_requests_running") == 1)
+    daemon.terminate()
+    status, headers, body = read_reply(request)
+    assert status == 503 and json.loads(body)["error"]["code"] == "draining" and headers["connection"] == "close"
+    assert daemon.process.wait(timeout=30) == 0
+
+
 def draining_daemon(start_daemon, **overrides):
     """A daemon with a stream under way, told to stop."""
     daemon = start_daemon(**{"models.0.hash.pass_work": 500000, **overrides})
@@ -242,9 +260,15 @@ def test_an_interrupt_during_the_drain_ends_it_at_once(start_daemon):
 
 
 def test_what_has_not_ended_when_the_drain_has_is_cut_and_the_exit_is_0(start_daemon):
-    daemon, stream = draining_daemon(start_daemon, **{"shutdown.drain_timeout": "100ms", "models.0.hash.pass_work": 20000000})
+    daemon = start_daemon(**{"shutdown.drain_timeout": "100ms", "models.0.hash.pass_work": 20000000})
+    stream = open_stream(daemon)
+    data = b""
+    while b"data: {" not in data:
+        data += stream.recv(65536)
+    daemon.terminate()
+    status, last, whole = end_of(stream, data)
+    assert status == 200 and last["error"]["code"] == "draining" and whole
     assert daemon.process.wait(timeout=30) == 0
-    stream.close()
     assert "before every request had ended" in daemon.process.stderr.read()
 
 

@@ -183,8 +183,9 @@ struct scripted_edge {
   edge_metrics metrics{{"bytes"}};
   inline_jobs jobs;
   time_point now{};
-  edge_context context{options,         metrics_options,       settings, limits, engine, metrics, jobs, log,
-                       "paceline-test", [this] { return now; }};
+  edge_context context{
+      options,         metrics_options,       settings, limits, engine, metrics, jobs, jobs, log,
+      "paceline-test", [this] { return now; }};
   std::shared_ptr<queue_executor> executor = std::make_shared<queue_executor>();
 };
 

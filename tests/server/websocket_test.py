@@ -182,6 +182,18 @@ def test_bad_frames_are_errors_and_the_connection_goes_on(daemon):
         assert events_until_end(ws)[-1]["type"] in ENDINGS
 
 
+def test_a_drain_that_has_ended_fails_what_runs_and_closes_with_1001(start_daemon):
+    daemon = start_daemon(**{"shutdown.drain_timeout": "100ms", "models.0.hash.pass_work": 20000000})
+    with open_socket(daemon) as ws:
+        create(ws, input="x", max_output_tokens=2000)
+        daemon.wait_for(lambda: daemon.metric("paceline_requests_running") == 1)
+        daemon.terminate()
+        last = events_until_end(ws)[-1]
+        assert last["type"] == "response.failed" and last["response"]["error"]["code"] == "draining"
+        assert close_code(ws) == 1001
+    assert daemon.stop() == 0
+
+
 def test_draining_lets_lanes_finish_and_closes_with_1001(start_daemon):
     daemon = start_daemon(**{"models.0.hash.pass_work": 1000000})
     with open_socket(daemon) as ws, open_socket(daemon) as idle:

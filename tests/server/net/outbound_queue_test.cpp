@@ -12,8 +12,9 @@ TEST(outbound_queue, is_congested_from_its_bound_to_half_of_it) {
   const bool relieved[] = {false, false, false, true}; // 10, 8, 6 and 4 bytes are left
   for (const bool expected : relieved) {
     EXPECT_TRUE(queue.congested());
-    queue.next_message();
-    EXPECT_EQ(queue.written(), expected);
+    const auto piece = queue.next_piece();
+    EXPECT_TRUE(piece.ends_message);
+    EXPECT_EQ(queue.written(piece.bytes.size()), expected);
   }
   EXPECT_FALSE(queue.congested());
 }
@@ -22,9 +23,9 @@ TEST(outbound_queue, counts_what_is_being_written) {
   outbound_queue queue(3);
   queue.push("abcd");
   EXPECT_TRUE(queue.congested());
-  EXPECT_EQ(queue.next_message(), "abcd");
+  EXPECT_EQ(queue.next_piece().bytes, "abcd");
   EXPECT_TRUE(queue.congested() && queue.writing() && !queue.empty());
-  EXPECT_TRUE(queue.written());
+  EXPECT_TRUE(queue.written(4));
   EXPECT_TRUE(queue.empty() && !queue.congested());
 }
 
@@ -33,7 +34,62 @@ TEST(outbound_queue, joins_what_waits_into_one_write) {
   queue.push("a");
   queue.push("b");
   EXPECT_EQ(queue.next_bytes(), "ab");
+  queue.written(2);
   EXPECT_FALSE(queue.has_next());
+}
+
+TEST(outbound_queue, goes_on_where_a_write_ended) {
+  outbound_queue queue(1000);
+  queue.push("abc");
+  EXPECT_EQ(queue.next_bytes(), "abc");
+  queue.written(1);
+  queue.push("d");
+  EXPECT_TRUE(queue.has_next());
+  EXPECT_EQ(queue.next_bytes(), "bc");
+  queue.written(2);
+  EXPECT_EQ(queue.next_bytes(), "d");
+  queue.written(1);
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST(outbound_queue, writes_a_large_reply_in_slices) {
+  const std::string reply = std::string(outbound_queue::slice_bytes, 'a') + "b";
+  outbound_queue queue(1000);
+  queue.push(reply);
+  EXPECT_EQ(queue.next_bytes().size(), outbound_queue::slice_bytes);
+  EXPECT_FALSE(queue.written(outbound_queue::slice_bytes) && queue.empty());
+  EXPECT_EQ(queue.next_bytes(), "b");
+  queue.written(1);
+
+  queue.push(reply);
+  EXPECT_FALSE(queue.next_piece().ends_message);
+  queue.written(outbound_queue::slice_bytes);
+  const auto last = queue.next_piece();
+  EXPECT_TRUE(last.ends_message && last.bytes == "b");
+}
+
+TEST(outbound_queue, a_failed_write_keeps_its_bytes) {
+  outbound_queue queue(1000);
+  queue.push("abc");
+  queue.next_bytes();
+  queue.written(0);
+  EXPECT_EQ(queue.next_bytes(), "abc");
+}
+
+TEST(outbound_queue, holds_back_requests_while_output_waits) {
+  outbound_queue queue(1U << 20U);
+  queue.push(std::string(outbound_queue::request_bound, 'a'));
+  EXPECT_FALSE(queue.holds_back_requests());
+  queue.push("b");
+  EXPECT_TRUE(queue.holds_back_requests());
+  queue.next_bytes();
+  EXPECT_TRUE(queue.holds_back_requests()) << "what is being written still waits";
+  queue.written(1);
+  EXPECT_FALSE(queue.holds_back_requests());
+
+  outbound_queue small(10);
+  small.push("more than ten");
+  EXPECT_TRUE(small.holds_back_requests()) << "never later than congestion";
 }
 
 } // namespace

@@ -117,6 +117,21 @@ TEST(completion_session, echo_with_logprobs_scores_the_prompt_but_its_first_toke
   EXPECT_EQ(scores.at("top_logprobs").at(3).as_object().size(), 2U);
 }
 
+TEST(completion_session, the_end_of_the_server_is_the_last_event) {
+  conversation streamed;
+  streamed.complete(R"({"prompt":"x","stream":true})");
+  streamed.tokens("ab");
+  streamed.session->on_shutdown();
+  EXPECT_EQ(json::parse(streamed.channel->data().back()).at("error").at("code"), "draining");
+  EXPECT_TRUE(streamed.channel->finished);
+  EXPECT_TRUE(streamed.submitted().cancelled);
+  conversation whole;
+  whole.complete(R"({"prompt":"x"})");
+  whole.tokens("ab");
+  whole.session->on_shutdown();
+  EXPECT_EQ(whole.channel->replied.value().status, 503);
+}
+
 TEST(completion_session, a_refusal_before_the_first_token_is_a_status) {
   conversation c;
   c.complete(R"({"prompt":"a","stream":true})");

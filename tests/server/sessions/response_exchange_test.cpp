@@ -67,6 +67,22 @@ TEST(response_exchange, a_refusal_by_the_engine_is_a_status) {
   EXPECT_EQ(p.channel->replied.value().status, 429);
 }
 
+TEST(response_exchange, the_end_of_the_server_fails_the_response) {
+  post streamed;
+  streamed.start(R"(,"stream":true)");
+  streamed.tokens("ab");
+  streamed.exchange->on_shutdown();
+  EXPECT_NE(streamed.channel->bytes.find("event: response.failed\n"), std::string::npos);
+  EXPECT_NE(streamed.channel->bytes.find("draining"), std::string::npos);
+  EXPECT_TRUE(streamed.channel->finished);
+  EXPECT_TRUE(streamed.edge.engine.submissions.at(1).cancelled);
+  post whole;
+  whole.start("");
+  whole.tokens("ab");
+  whole.exchange->on_shutdown();
+  EXPECT_EQ(whole.channel->replied.value().status, 503);
+}
+
 TEST(response_exchange, a_long_wait_opens_the_stream) {
   post p;
   p.start(R"(,"stream":true)");

@@ -5,6 +5,8 @@
 #include <boost/json/parse.hpp>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace paceline::server {
 namespace {
 
@@ -244,6 +246,31 @@ TEST(websocket_session, a_resumable_response_outlives_its_connection_and_goes_on
   EXPECT_EQ(again->types().back(), "response.completed");
   EXPECT_EQ(again->frames.back().at("response").at("output").at(0).at("content").at(0).at("text"), "abcde");
   EXPECT_EQ(session->num_lanes(), 0U);
+}
+
+TEST(websocket_session, the_end_of_the_server_fails_what_runs_and_closes) {
+  socket s;
+  s.say(R"({"type":"response.create","input":"a","stream_id":"x"})");
+  s.tokens(1, "ab");
+  s.say(R"({"type":"response.create","input":"b","stream_id":"y","paceline":{"resumable":true}})");
+  s.session->shut_down();
+  s.edge.executor->run();
+  const auto failed = std::find_if(s.channel->frames.begin(), s.channel->frames.end(),
+                                   [](const auto& frame) { return frame.at("type") == "response.failed"; });
+  ASSERT_NE(failed, s.channel->frames.end());
+  EXPECT_EQ(failed->at("stream_id"), "x");
+  EXPECT_EQ(failed->at("response").at("error").at("code"), "draining");
+  EXPECT_EQ(s.channel->error_code(), "draining") << "the other belongs to a log";
+  EXPECT_EQ(s.channel->frames.back().at("stream_id"), "y");
+  EXPECT_EQ(s.channel->closed, close_code::going_away);
+  EXPECT_EQ(s.session->num_lanes(), 0U);
+}
+
+TEST(websocket_session, a_message_without_room_closes_with_a_wish_to_try_again) {
+  socket s;
+  s.session->on_overload();
+  EXPECT_EQ(s.channel->error_code(), "overloaded");
+  EXPECT_EQ(s.channel->closed, close_code::try_again);
 }
 
 TEST(websocket_session, a_resumable_response_that_nobody_resumes_is_ended) {
