@@ -125,10 +125,15 @@ class scheduler_state {
   decisions on_rounds_lost(const std::vector<round_id>& known, time_point now);
   /// A restarted pool manager may have lost commands: asks again, and says who is alive.
   decisions on_pool_restarted(time_point now);
+  /// A part that the model needs failed for good: every request ends with `why`, new ones are refused with
+  /// it.
+  decisions take_out_of_service(error why);
+  /// Drafter number `drafter` drafts no more: its worker failed for good.
+  decisions on_worker_lost(std::uint32_t drafter, time_point now);
   /// Refuses new requests from now on.
   void drain() { draining_ = true; }
 
-  bool active() const noexcept { return !requests_.empty(); }
+  bool active() const noexcept { return !requests_.empty() && !out_of_service_; }
   bool device_lost() const;
   std::uint32_t num_running() const;
   std::uint32_t num_waiting() const;
@@ -297,7 +302,9 @@ class scheduler_state {
   std::uint64_t next_ticket_ = 1;
   std::uint32_t num_groups_ = 1; ///< 2 once a request was put into the second
   bool draining_ = false;
-  bool admission_blocked_ = false; ///< the pool refused the head of the queue
+  std::optional<error> out_of_service_;  ///< why, once a part of the model failed for good
+  std::set<std::uint32_t> lost_workers_; ///< drafters whose workers failed for good
+  bool admission_blocked_ = false;       ///< the pool refused the head of the queue
   /// The pool refused something since a request ended last: draft trees do without what a chain does not
   /// need.
   bool tight_ = false;

@@ -1,0 +1,28 @@
+#include "runtime/scheduling/scheduler_state.hpp"
+
+// What the scheduler can no longer count on: parts of the model that failed for good.
+
+namespace paceline::scheduling {
+
+/// Rounds in flight may still run: their requests keep their blocks until they are reported, which may be
+/// never. Nobody else uses these blocks, since the model takes no new requests.
+decisions scheduler_state::take_out_of_service(error why) {
+  decisions out;
+  if (out_of_service_) return out;
+  out_of_service_ = std::move(why);
+  std::vector<request_id> open;
+  for (const auto& [id, r] : requests_)
+    if (r.state != phase::closing) open.push_back(id);
+  for (auto id : open) finish_here(requests_.at(id), finish_reason::error, out_of_service_, out);
+  return out;
+}
+
+/// Requests with that drafter go on plainly.
+decisions scheduler_state::on_worker_lost(std::uint32_t drafter, time_point now) {
+  decisions out;
+  lost_workers_.insert(drafter);
+  pump(out, now);
+  return out;
+}
+
+} // namespace paceline::scheduling
