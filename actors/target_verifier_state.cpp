@@ -61,8 +61,10 @@ verifier_actions target_verifier_state::on_passed(round_id round) {
   }
   done.result->round = round;
   done.result->group = done.plan->group;
-  for (const auto& batch : done.drafts)
+  for (const auto& batch : done.drafts) {
     if (batch && batch->pool != 0) done.result->submissions[batch->pool] = batch->submission;
+    if (batch && batch->failure) done.result->failed_drafters.push_back(batch->drafter);
+  }
   unacknowledged_[round] = done.result;
   out.reports.push_back(done.result);
   return out;

@@ -102,5 +102,39 @@ TEST(lost_draft_worker, leaves_its_model_decoding_plainly) {
   }
 }
 
+/// Every attempt fails.
+class broken_drafter final : public speculation::drafter {
+ public:
+  explicit broken_drafter(std::unique_ptr<speculation::drafter> inner) : inner_(std::move(inner)) {}
+  const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
+  std::unique_ptr<speculation::drafter_session> open(request_id r) override { return inner_->open(r); }
+  void propose(device::ops&, model::kv_storage*, std::span<speculation::draft_task>) override {
+    throw std::runtime_error("it is broken");
+  }
+
+ private:
+  std::unique_ptr<speculation::drafter> inner_;
+};
+
+TEST(failing_drafter, is_counted_and_asked_less_and_less_often) {
+  simulation_options options;
+  options.target = small_target();
+  options.num_partitions = 2;
+  options.target_cost = [](std::uint64_t) { return std::chrono::milliseconds(400); };
+  std::vector<simulated_drafter> drafters;
+  drafters.push_back({std::make_unique<broken_drafter>(placed(drafter_called("half_right", small_target()),
+                                                              speculation::placement::worker)),
+                      3, 1});
+  simulation sim(options, std::move(drafters));
+  const auto request = request_number(0, 0.0F, 60);
+  sim.submit(request, 1);
+  ASSERT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), request));
+  // 24 seconds: asked at the start, then about 1, 3, 7 and 15 seconds later, for up to two rounds each time.
+  const auto num_failures = sim.scheduler().counters().drafters.at(1).num_failures;
+  EXPECT_GE(num_failures, 4U);
+  EXPECT_LE(num_failures, 10U);
+}
+
 } // namespace
 } // namespace paceline
