@@ -116,8 +116,8 @@ class starter {
   void take_out_of_service(std::size_t m, const std::string& gone) {
     const auto model = static_cast<std::uint32_t>(m);
     parts_.where->take_out_of_service(
-        model, error{errc::device_lost, gone + " failed too often: the model is out of service until the "
-                                               "process is started again"});
+        model, error{errc::out_of_service, gone + " failed too often: the model is out of service until the "
+                                                  "process is started again"});
     const out_of_service_event news{model, *parts_.where->out_of_service(model)};
     self_->send(self_->state.models[m].scheduler, news);
     for (const auto& session : parts_.sessions->all()) self_->send(session, news);

@@ -48,6 +48,7 @@ TEST_P(lost_part, ends_every_request_with_a_reason_and_refuses_new_ones) {
       ASSERT_TRUE(std::equal(client.tokens.begin(), client.tokens.end(), plain.begin())) << n;
       if (client.finish == finish_reason::length || client.finish == finish_reason::cancelled) continue;
       ASSERT_TRUE(client.failure) << n;
+      EXPECT_EQ(client.failure->code(), errc::out_of_service);
       EXPECT_NE(client.failure->message().find("out of service"), std::string::npos)
           << client.failure->message();
     }
