@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,17 @@ class directory {
     for (auto& [name, e] : entries_) e.address = nullptr;
   }
 
+  /// `model` serves no more; the first reason stays.
+  void take_out_of_service(std::uint32_t model, error why) {
+    std::lock_guard lock(mutex_);
+    out_of_service_.emplace(model, std::move(why));
+  }
+  std::optional<error> out_of_service(std::uint32_t model) const {
+    std::lock_guard lock(mutex_);
+    const auto it = out_of_service_.find(model);
+    return it == out_of_service_.end() ? std::nullopt : std::optional(it->second);
+  }
+
   void mark_unhealthy() {
     std::lock_guard lock(mutex_);
     healthy_ = false;
@@ -65,6 +77,7 @@ class directory {
  private:
   mutable std::mutex mutex_;
   std::map<std::string, entry> entries_;
+  std::map<std::uint32_t, error> out_of_service_;
   bool healthy_ = true;
 };
 

@@ -63,6 +63,8 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
           act(state->on_pool_restarted(time->now()));
         }
       },
+      [=](const out_of_service_event& m) { act(state->take_out_of_service(m.why)); },
+      [=](const worker_lost_event& m) { act(state->on_worker_lost(m.drafter, time->now())); },
       [=](const tick_event&) {
         self->state.ticking = false;
         act(state->on_tick(time->now()));

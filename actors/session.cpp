@@ -106,6 +106,9 @@ session_actor::behavior_type session(self_pointer self, session_client client) {
         shell.line->scheduler = std::move(now);
         submit(self);
       },
+      [=](const out_of_service_event& m) {
+        if (m.model == self->state.client.model) fail(self, m.why);
+      },
       [=](const events_lost_event&) {
         // A stream with a hole is worse than one that ends. Who has not submitted has missed nothing.
         if (self->state.started) fail(self, error{errc::device_lost, "the event actor was lost"});

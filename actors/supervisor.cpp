@@ -72,6 +72,10 @@ class starter {
     handle = spawn(name_of("scheduler", m), scheduler, parts_.models[m].scheduler, parts_.time,
                    static_cast<std::uint32_t>(m));
     self_->send(handle, link_command{nullptr, address_of(shell.kv_pool), address_of(shell.fan_out), {}});
+    for (const auto& lost : shell.models[m].lost_workers) self_->send(handle, lost);
+    const auto model = static_cast<std::uint32_t>(m);
+    if (auto why = parts_.where->out_of_service(model))
+      self_->send(handle, out_of_service_event{model, *std::move(why)});
   }
 
   void restart_scheduler(std::size_t m) {
@@ -91,6 +95,7 @@ class starter {
                              shell.models[m].draft_workers};
     shell.models[m].verifier =
         spawn(name_of("target_verifier", m), target_verifier, parts_.models[m].verifier, peers);
+    for (const auto& lost : shell.models[m].lost_workers) self_->send(shell.models[m].verifier, lost);
   }
 
   void start_draft_worker(std::size_t m, std::size_t d) {
@@ -106,29 +111,51 @@ class starter {
     self_->send(model.verifier, link_command{nullptr, nullptr, nullptr, model.draft_workers});
   }
 
-  /// Restarts whoever died at `address`.
-  void restart(const caf::actor_addr& address) {
+  /// A part that `model` needs is gone for good. First the directory, which new sessions read, then those who
+  /// did not read it.
+  void take_out_of_service(std::size_t m, const std::string& gone) {
+    const auto model = static_cast<std::uint32_t>(m);
+    parts_.where->take_out_of_service(
+        model, error{errc::out_of_service, gone + " failed too often: the model is out of service until the "
+                                                  "process is started again"});
+    const out_of_service_event news{model, *parts_.where->out_of_service(model)};
+    self_->send(self_->state.models[m].scheduler, news);
+    for (const auto& session : parts_.sessions->all()) self_->send(session, news);
+  }
+
+  void take_all_out_of_service(const std::string& gone) {
+    for (std::size_t m = 0; m < self_->state.models.size(); ++m) take_out_of_service(m, gone);
+  }
+
+  void lose_draft_worker(std::size_t m, std::size_t d) {
+    auto& model = self_->state.models[m];
+    model.draft_workers[d] = nullptr;
+    // What the worker enqueued still runs; a program behind it says when that is done.
+    auto done = parts_.models[m].drafters[d].stream->submit("end", {}, [](device::ops&) {});
+    model.lost_workers.push_back({static_cast<std::uint32_t>(d), std::move(done)});
+    self_->send(model.scheduler, model.lost_workers.back());
+    self_->send(model.verifier, model.lost_workers.back());
+  }
+
+  /// Restarts whoever died at `address`, or tells those who need it that it is gone for good.
+  void replace(const caf::actor_addr& address) {
     auto& shell = self_->state;
     const auto is = [&](const auto& handle) {
       return handle && caf::actor_cast<caf::actor_addr>(handle) == address;
     };
-    const auto within_budget = [&](const std::string& name) {
-      auto [it, fresh] = shell.budgets.try_emplace(name, parts_.max_restarts, parts_.restart_window);
-      if (!it->second.spend(parts_.time->now())) {
-        parts_.where->mark_unhealthy();
-        return false;
-      }
-      parts_.where->meter(name)->num_restarts.fetch_add(1, std::memory_order_relaxed);
-      return true;
-    };
-    if (is(shell.kv_pool) && within_budget("kv_pool")) return restart_kv_pool();
-    if (is(shell.fan_out) && within_budget("fan_out")) return restart_fan_out();
+    if (is(shell.kv_pool))
+      return within_budget("kv_pool") ? restart_kv_pool() : take_all_out_of_service("kv_pool");
+    if (is(shell.fan_out))
+      return within_budget("fan_out") ? restart_fan_out() : take_all_out_of_service("fan_out");
     for (std::size_t m = 0; m < shell.models.size(); ++m) {
       auto& model = shell.models[m];
-      if (is(model.scheduler) && within_budget(name_of("scheduler", m))) return restart_scheduler(m);
-      if (is(model.verifier) && within_budget(name_of("target_verifier", m))) return start_verifier(m);
+      if (const auto name = name_of("scheduler", m); is(model.scheduler))
+        return within_budget(name) ? restart_scheduler(m) : take_out_of_service(m, name);
+      if (const auto name = name_of("target_verifier", m); is(model.verifier))
+        return within_budget(name) ? start_verifier(m) : take_out_of_service(m, name);
       for (std::size_t d = 0; d < model.draft_workers.size(); ++d)
-        if (is(model.draft_workers[d]) && within_budget(worker_name(m, d))) return restart_draft_worker(m, d);
+        if (is(model.draft_workers[d]))
+          return within_budget(worker_name(m, d)) ? restart_draft_worker(m, d) : lose_draft_worker(m, d);
     }
   }
 
@@ -148,6 +175,16 @@ class starter {
   }
 
  private:
+  bool within_budget(const std::string& name) {
+    auto [it, fresh] = self_->state.budgets.try_emplace(name, parts_.max_restarts, parts_.restart_window);
+    if (!it->second.spend(parts_.time->now())) {
+      parts_.where->mark_unhealthy();
+      return false;
+    }
+    parts_.where->meter(name)->num_restarts.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+
   self_pointer self_;
   const supervisor_parts& parts_;
 };
@@ -159,7 +196,7 @@ supervisor_actor::behavior_type supervisor(self_pointer self, supervisor_parts p
   self->set_down_handler([=](const caf::down_msg& down) {
     auto& shell = self->state;
     --shell.num_children;
-    if (!shell.ending) return starter(self, *shared).restart(down.source);
+    if (!shell.ending) return starter(self, *shared).replace(down.source);
     if (shell.num_children == 0) self->quit(caf::exit_reason::user_shutdown);
   });
   self->set_exit_handler([=](const caf::exit_msg& message) {

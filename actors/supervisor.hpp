@@ -32,8 +32,9 @@ struct supervisor_parts {
 };
 
 /// Starts every actor of an engine and starts it again when it dies, on the state it had; tells its peers.
-/// More than `max_restarts` deaths of one actor within the window end the engine: the directory is marked
-/// unhealthy.
+/// After more than `max_restarts` deaths within the window an actor stays dead, and the directory is marked
+/// unhealthy. Without its scheduler or verifier a model serves no more, without the KV pool or fan_out none
+/// does: their requests end, new ones are refused. Without a draft worker its model decodes plainly.
 ///
 /// | what died | what its successor finds | what may be lost, and who repairs it |
 /// | --- | --- | --- |
@@ -52,6 +53,7 @@ struct supervisor_shell {
     protocol::scheduler_actor scheduler;
     protocol::target_verifier_actor verifier;
     std::vector<caf::strong_actor_ptr> draft_workers;
+    std::vector<protocol::worker_lost_event> lost_workers; ///< for whoever is started later
   };
   std::vector<model> models;
   protocol::kv_pool_actor kv_pool;

@@ -63,6 +63,7 @@ target_verifier_actor::behavior_type target_verifier(self_pointer self, target_v
         state->acknowledge(m.round);
         act({});
       },
+      [=](const worker_lost_event& m) { act(state->on_worker_lost(m.drafter, m.done)); },
       [=](const link_command& m) {
         link(self->state, m);
         if (m.scheduler) {

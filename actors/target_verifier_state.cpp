@@ -18,6 +18,8 @@ verifier_actions target_verifier_state::on_round(std::shared_ptr<const round_pla
   for (const auto& item : plan->items)
     if (item.worker != 0 && std::ranges::find(round.missing, item.worker) == round.missing.end())
       round.missing.push_back(item.worker);
+  for (const auto& [drafter, done] : lost_workers_)
+    if (std::erase(round.missing, drafter) > 0) round.ready.push_back(done);
   const auto group = plan->group;
   round.plan = std::move(plan);
   waiting_[group].push_back(std::move(round));
@@ -59,8 +61,10 @@ verifier_actions target_verifier_state::on_passed(round_id round) {
   }
   done.result->round = round;
   done.result->group = done.plan->group;
-  for (const auto& batch : done.drafts)
+  for (const auto& batch : done.drafts) {
     if (batch && batch->pool != 0) done.result->submissions[batch->pool] = batch->submission;
+    if (batch && batch->failure) done.result->failed_drafters.push_back(batch->drafter);
+  }
   unacknowledged_[round] = done.result;
   out.reports.push_back(done.result);
   return out;
@@ -83,6 +87,17 @@ verifier_actions target_verifier_state::on_worker_replaced(std::uint32_t drafter
     if (!queue.empty() && queue.front().asked &&
         std::ranges::find(queue.front().missing, drafter) != queue.front().missing.end())
       ask(queue.front(), drafter, out);
+  return out;
+}
+
+verifier_actions target_verifier_state::on_worker_lost(std::uint32_t drafter, device::fence done) {
+  verifier_actions out;
+  lost_workers_.insert_or_assign(drafter, done);
+  for (auto& [group, queue] : waiting_) {
+    for (auto& round : queue)
+      if (std::erase(round.missing, drafter) > 0) round.ready.push_back(done);
+    advance(group, out);
+  }
   return out;
 }
 

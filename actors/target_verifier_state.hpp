@@ -53,6 +53,9 @@ class target_verifier_state {
   verifier_actions restart();
   /// A draft worker was replaced: what the old one was asked may be lost.
   verifier_actions on_worker_replaced(std::uint32_t drafter);
+  /// A draft worker will not be replaced: rounds go on without its drafts, once the programs it has enqueued
+  /// (`done`) no longer read their sequences.
+  verifier_actions on_worker_lost(std::uint32_t drafter, device::fence done);
   /// The scheduler was replaced: reports it has not acknowledged go out again.
   verifier_actions report_again() const;
 
@@ -90,6 +93,7 @@ class target_verifier_state {
   epoch epoch_{1};
   std::map<group_id, std::deque<waiting_round>> waiting_;
   std::map<group_id, device::fence> last_fence_; ///< of the group's round enqueued last
+  std::map<std::uint32_t, device::fence> lost_workers_;
   std::map<round_id, enqueued_round> enqueued_;
   std::map<round_id, std::shared_ptr<const scheduling::round_result>> unacknowledged_;
 };

@@ -44,7 +44,8 @@ void add_scheduler_counters(model_counters& out, const protocol::scheduler_answe
     if (!unit.drafters[d].drafter) continue; // "auto" drafts through the others
     const auto& of = c.drafters[d];
     out.drafters.push_back({unit.drafters[d].options.name, of.num_rounds, of.num_draft_tokens,
-                            of.num_accepted_tokens, of.accepted_per_position, of.num_foreseen, of.num_ready});
+                            of.num_accepted_tokens, of.accepted_per_position, of.num_foreseen, of.num_ready,
+                            of.num_failures});
   }
 }
 

@@ -280,12 +280,16 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   if (!unit->device->is_strict()) client.target->limit_guarantee(guarantee::up_to_rounding);
   client.sink = std::move(sink);
   client.ended = [registry = parts.sessions, id] { registry->remove(id); };
-  const auto scheduler = "scheduler/" + std::to_string(client.model);
+  const auto model = client.model;
+  const auto scheduler = "scheduler/" + std::to_string(model);
   // The session waits for `start_event`, so that it is registered before it can end. Addresses are read after
   // that: whoever puts another one there then tells all sessions that are registered.
   const auto session = parts.system->spawn(actors::session, std::move(client));
   parts.sessions->add(id, session);
-  caf::anon_send(session, protocol::start_event{parts.where->get<caf::strong_actor_ptr>(scheduler)});
+  if (auto why = parts.where->out_of_service(model))
+    caf::anon_send(session, protocol::out_of_service_event{model, *std::move(why)});
+  else
+    caf::anon_send(session, protocol::start_event{parts.where->get<caf::strong_actor_ptr>(scheduler)});
   return id;
 }
 

@@ -17,7 +17,8 @@ struct drafter_counters {
   std::vector<std::uint64_t> accepted_per_position; ///< [j] = rounds in which draft token j was accepted
   std::uint64_t num_foreseen =
       0; ///< drafts for outcomes of a round that was still verified, one a request and round
-  std::uint64_t num_ready = 0; ///< of them, those whose outcome came true
+  std::uint64_t num_ready = 0;    ///< of them, those whose outcome came true
+  std::uint64_t num_failures = 0; ///< its own: rounds went on without it
 };
 
 /// State of one KV pool.

@@ -124,6 +124,20 @@ struct rounds_known_event {
 /// supervisor -> every session when fan_out was restarted: events on their way are gone.
 struct events_lost_event {};
 
+/// supervisor -> scheduler of `model`, every session: a part that the model needs failed for good. Its
+/// requests end with `why`.
+struct out_of_service_event {
+  std::uint32_t model = 0;
+  error why{errc::internal, ""};
+};
+
+/// supervisor -> scheduler, target_verifier: this drafter's worker failed for good. Its last program is done
+/// once `done` has passed.
+struct worker_lost_event {
+  std::uint32_t drafter = 0;
+  device::fence done;
+};
+
 /// supervisor -> every session when the scheduler of `model` was restarted: those who submitted to it do so
 /// again.
 struct resubmit_event {

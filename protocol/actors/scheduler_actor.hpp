@@ -15,14 +15,16 @@ namespace paceline::protocol {
 /// | round_done_event | target_verifier | a round's fence has passed | - | yes: a known round is ignored |
 /// | rounds_known_event | target_verifier | it starts | - | yes |
 /// | link_command | supervisor | a peer was started | - | yes |
+/// | out_of_service_event | supervisor | a part the model needs failed for good | - | yes |
+/// | worker_lost_event | supervisor | a draft worker failed for good | - | yes |
 /// | tick_event | itself | while requests are active | - | yes |
 /// | drain_command | engine | shutdown begins | - | yes |
 /// | scheduler_question | engine | metrics | scheduler_answer | yes |
-using scheduler_actor =
-    caf::typed_actor<caf::reacts_to<submit_command>, caf::reacts_to<cancel_command>,
-                     caf::reacts_to<grant_command>, caf::reacts_to<lease_batch_event>,
-                     caf::reacts_to<round_done_event>, caf::reacts_to<rounds_known_event>,
-                     caf::reacts_to<link_command>, caf::reacts_to<tick_event>, caf::reacts_to<drain_command>,
-                     caf::replies_to<scheduler_question>::with<scheduler_answer>>;
+using scheduler_actor = caf::typed_actor<
+    caf::reacts_to<submit_command>, caf::reacts_to<cancel_command>, caf::reacts_to<grant_command>,
+    caf::reacts_to<lease_batch_event>, caf::reacts_to<round_done_event>, caf::reacts_to<rounds_known_event>,
+    caf::reacts_to<link_command>, caf::reacts_to<out_of_service_event>, caf::reacts_to<worker_lost_event>,
+    caf::reacts_to<tick_event>, caf::reacts_to<drain_command>,
+    caf::replies_to<scheduler_question>::with<scheduler_answer>>;
 
 } // namespace paceline::protocol

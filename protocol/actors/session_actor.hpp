@@ -14,8 +14,10 @@ namespace paceline::protocol {
 /// | grant_command | engine | the client has read | - | no: credit adds up |
 /// | resubmit_event | supervisor | the scheduler was restarted | - | yes |
 /// | events_lost_event | supervisor | fan_out was restarted | - | yes |
+/// | out_of_service_event | supervisor | a part the model needs failed for good | - | yes |
 using session_actor = caf::typed_actor<caf::reacts_to<start_event>, caf::reacts_to<session_event>,
                                        caf::reacts_to<cancel_command>, caf::reacts_to<grant_command>,
-                                       caf::reacts_to<resubmit_event>, caf::reacts_to<events_lost_event>>;
+                                       caf::reacts_to<resubmit_event>, caf::reacts_to<events_lost_event>,
+                                       caf::reacts_to<out_of_service_event>>;
 
 } // namespace paceline::protocol

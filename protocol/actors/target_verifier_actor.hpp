@@ -13,9 +13,10 @@ namespace paceline::protocol {
 /// | round_passed_event | itself | the round's program is complete | - | yes |
 /// | acknowledge_command | scheduler | it has taken a result in | - | yes |
 /// | link_command | supervisor | a peer was started | - | yes |
+/// | worker_lost_event | supervisor | a draft worker failed for good | - | yes |
 using target_verifier_actor =
     caf::typed_actor<caf::reacts_to<round_command>, caf::reacts_to<verify_request>,
                      caf::reacts_to<round_passed_event>, caf::reacts_to<acknowledge_command>,
-                     caf::reacts_to<link_command>>;
+                     caf::reacts_to<link_command>, caf::reacts_to<worker_lost_event>>;
 
 } // namespace paceline::protocol

@@ -32,6 +32,8 @@ std::string_view to_string(errc code) noexcept {
     return "resource_exhausted";
   case errc::internal:
     return "internal";
+  case errc::out_of_service:
+    return "out_of_service";
   }
   return "unknown";
 }

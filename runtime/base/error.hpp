@@ -23,6 +23,7 @@ enum class errc : std::uint8_t {
   device_lost,             ///< the device or a peer failed; the worker holding it is restarted
   resource_exhausted,      ///< memory, threads or file descriptors
   internal,                ///< a broken invariant, confined to one request or one worker
+  out_of_service,          ///< a part that the request needs failed for good: until the process starts again
 };
 
 /// Name of `code` as it appears on the wire and in logs.

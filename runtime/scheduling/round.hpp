@@ -108,9 +108,10 @@ struct round_result {
   std::optional<error> failure;    ///< the pass failed: every request of the round fails with it
   bool started = false;            ///< false with a failed fence: nothing ran, the round may be tried again
   std::uint32_t num_rows = 0;
-  std::chrono::nanoseconds duration{}; ///< of the program
-  round_times times;                   ///< its parts
-  std::vector<draft_time> drafting;    ///< of the workers that drafted for it
+  std::chrono::nanoseconds duration{};        ///< of the program
+  round_times times;                          ///< its parts
+  std::vector<draft_time> drafting;           ///< of the workers that drafted for it
+  std::vector<std::uint32_t> failed_drafters; ///< workers that could not: the round went on without them
   /// Submission number of the round's program on the stream of each pool (index = pool; 0 = none): what a
   /// release of its requests waits for. The streams have completed them when this result may be read.
   std::vector<std::uint64_t> submissions;

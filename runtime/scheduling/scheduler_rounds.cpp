@@ -103,7 +103,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
 }
 
 std::uint32_t scheduler_state::next_draft_length(record& r) {
-  if (r.draft_length == 0) return 0;
+  if (r.draft_length == 0 || rests(r.drafter)) return 0;
   const double step = pass_costs_.time(1);
   return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter] / step : 0);
 }
@@ -132,7 +132,7 @@ std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, dec
     if (r.worker == 0) r.worker = r.wish.drafter;
     length = r.wish.drafter == r.worker ? std::min(length, r.wish.length) : 0;
   }
-  if (r.worker == 0 || length == 0) return 0;
+  if (r.worker == 0 || length == 0 || rests(r.worker)) return 0;
   const auto pool = pool_of(r);
   if (pool == 0) return length;
   want_blocks(r, r.drafter_lease, pool, appetite::chain, out);

@@ -35,6 +35,7 @@ decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32
     return std::move(out);
   };
   if (tombstones_.erase(id) > 0) return refuse(finish_reason::cancelled, std::nullopt);
+  if (out_of_service_) return refuse(finish_reason::error, out_of_service_);
   if (device_lost())
     return refuse(finish_reason::error, error{errc::device_lost, "the device does not answer"});
   if (draining_) return refuse(finish_reason::error, error{errc::draining, "the server is shutting down"});
@@ -110,7 +111,8 @@ decisions scheduler_state::on_tick(time_point now) {
 }
 
 void scheduler_state::pump(decisions& out, time_point now) {
-  if (device_lost()) return;
+  if (device_lost() || out_of_service_) return;
+  wake_drafters(now);
   for (std::uint32_t g = 0; g < num_groups_; ++g)
     while (in_flight(group_id{g}) < depth(group_id{g})) {
       const auto before = out.rounds.size();

@@ -73,6 +73,7 @@ struct scheduler_counters {
         0; ///< drafts for outcomes of a round still being verified, once a request and round
     std::uint64_t num_ready = 0; ///< of them, those whose outcome came true
     std::vector<std::uint64_t> accepted_per_position;
+    std::uint64_t num_failures = 0; ///< programs of its worker that failed
   };
   std::vector<drafter> drafters;
   std::uint64_t num_decoding_rounds = 0; ///< rounds without prompt rows
@@ -125,10 +126,15 @@ class scheduler_state {
   decisions on_rounds_lost(const std::vector<round_id>& known, time_point now);
   /// A restarted pool manager may have lost commands: asks again, and says who is alive.
   decisions on_pool_restarted(time_point now);
+  /// A part that the model needs failed for good: every request ends with `why`, new ones are refused with
+  /// it.
+  decisions take_out_of_service(error why);
+  /// Drafter number `drafter` drafts no more: its worker failed for good.
+  decisions on_worker_lost(std::uint32_t drafter, time_point now);
   /// Refuses new requests from now on.
   void drain() { draining_ = true; }
 
-  bool active() const noexcept { return !requests_.empty(); }
+  bool active() const noexcept { return !requests_.empty() && !out_of_service_; }
   bool device_lost() const;
   std::uint32_t num_running() const;
   std::uint32_t num_waiting() const;
@@ -278,6 +284,16 @@ class scheduler_state {
   std::optional<plan_item> beam_item(record& r, flight::part& part, decisions& out);
   std::uint32_t num_beam_nodes(const record& r, appetite a) const;
 
+  // scheduler_losses.cpp
+  struct drafter_rest { ///< of a drafter that failed: nobody asks it
+    time_point until;
+    std::chrono::nanoseconds length{}; ///< longer with every failure in a row
+    bool over = false;
+  };
+  void note_drafters(const round_result& result, time_point now);
+  void wake_drafters(time_point now);
+  bool rests(std::uint32_t drafter) const;
+
   // scheduler_results.cpp
   void settle_length(record& r);
   void watch_rounds(decisions& out, time_point now);
@@ -306,7 +322,10 @@ class scheduler_state {
   std::uint64_t next_ticket_ = 1;
   std::uint32_t num_groups_ = 1; ///< 2 once a request was put into the second
   bool draining_ = false;
-  bool admission_blocked_ = false; ///< the pool refused the head of the queue
+  std::optional<error> out_of_service_; ///< why, once a part of the model failed for good
+  std::map<std::uint32_t, drafter_rest> rests_;
+  std::set<std::uint32_t> lost_workers_; ///< drafters whose workers failed for good
+  bool admission_blocked_ = false;       ///< the pool refused the head of the queue
   /// The pool refused something since a request ended last: draft trees do without what a chain does not
   /// need.
   bool tight_ = false;

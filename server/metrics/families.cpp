@@ -70,6 +70,9 @@ void write_speculation(exposition& out, const engine_snapshot& snapshot) {
               [](const auto& d) { return d.num_foreseen; });
   per_drafter(out, snapshot, "paceline_drafts_ready_total", "Of those, the ones that the verdict was for.",
               [](const auto& d) { return d.num_ready; });
+  per_drafter(out, snapshot, "paceline_draft_failures_total",
+              "Times that a drafter failed; it is not asked again for a while.",
+              [](const auto& d) { return d.num_failures; });
   out.counter("paceline_accepted_tokens_per_position_total",
               "Draft tokens accepted by their place in the draft.");
   for (const auto& model : snapshot.models)

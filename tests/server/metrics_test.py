@@ -103,6 +103,7 @@ SEEN_ELSEWHERE = {
     "paceline_overlap_seconds": "wants two partitions: actors/overlap_test.cpp",
     "paceline_drafts_foreseen": "wants two partitions: engine/overlap_test.cpp, actors/overlap_test.cpp",
     "paceline_drafts_ready": "the same",
+    "paceline_draft_failures": "a drafter has to fail: actors/losses_test.cpp",
 }
 
 

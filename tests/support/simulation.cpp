@@ -180,7 +180,7 @@ void simulation::start_actors() {
   parts.sessions = sessions_;
   parts.time = &device_->time();
   parts.where = where_;
-  parts.max_restarts = 1000;
+  parts.max_restarts = options_.max_restarts;
   supervisor_ = system_->spawn(actors::supervisor, std::move(parts));
   while (coordinator_->try_run_once()) {
   }
@@ -231,7 +231,10 @@ std::size_t simulation::submit(generation_request request, std::uint32_t drafter
   };
   entry.session = system_->spawn(actors::session, std::move(client));
   sessions_->add(entry.id, entry.session);
-  caf::anon_send(entry.session, protocol::start_event{where_->get<caf::strong_actor_ptr>("scheduler/0")});
+  if (auto why = where_->out_of_service(0))
+    caf::anon_send(entry.session, protocol::out_of_service_event{0, *std::move(why)});
+  else
+    caf::anon_send(entry.session, protocol::start_event{where_->get<caf::strong_actor_ptr>("scheduler/0")});
   clients_.push_back(std::move(entry));
   return clients_.size() - 1;
 }

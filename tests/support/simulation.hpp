@@ -42,6 +42,7 @@ struct simulation_options {
   std::uint32_t context_length = 256;
   std::uint32_t max_running = 8;
   std::uint32_t max_waiting = 256;
+  std::uint32_t max_restarts = 1000;
   bool prefix_cache = true;
   std::uint32_t auto_draft_length = 0; ///< not 0: the last drafter is "auto", choosing among the in-line ones
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};

@@ -1,0 +1,141 @@
+// Actors beyond their restart budget: whom it concerns, and what goes on.
+#include "tests/actors/requests.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline {
+namespace {
+
+using namespace test;
+using std::chrono::seconds;
+
+/// Nobody is started again.
+simulation_options without_restarts() {
+  simulation_options options;
+  options.target = small_target();
+  options.max_running = 2; // the third request waits
+  options.max_restarts = 0;
+  return options;
+}
+
+class lost_part : public ::testing::TestWithParam<std::string> {};
+
+/// The part fails after every possible number of steps of a run.
+TEST_P(lost_part, ends_every_request_with_a_reason_and_refuses_new_ones) {
+  for (std::size_t lost_at = 0; lost_at < 150; lost_at += 3) {
+    SCOPED_TRACE(GetParam() + " lost after step " + std::to_string(lost_at));
+    simulation sim(without_restarts());
+    std::vector<generation_request> requests;
+    for (std::uint32_t n = 0; n < 4; ++n) {
+      requests.push_back(request_number(n, 0.0F, 20));
+      if (n < 3) sim.submit(requests.back());
+    }
+    for (std::size_t i = 0; i < lost_at && sim.step(); ++i) {
+    }
+    const auto begin = sim.device().time().now();
+    sim.kill(GetParam());
+    sim.submit(requests[3]); // while nobody knows of the death
+    sim.cancel(1);
+    ASSERT_TRUE(sim.run(100'000)) << "a request has no end";
+    EXPECT_LE(sim.device().time().now() - begin, seconds(1));
+    EXPECT_FALSE(sim.healthy());
+    for (std::uint32_t n = 0; n < 4; ++n) {
+      const auto& client = sim.client(n);
+      const auto plain = decode_plainly(sim.target(), requests[n]);
+      ASSERT_EQ(client.num_ends, 1U) << n;
+      ASSERT_FALSE(client.gap) << n;
+      ASSERT_LE(client.tokens.size(), plain.size()) << n;
+      ASSERT_TRUE(std::equal(client.tokens.begin(), client.tokens.end(), plain.begin())) << n;
+      if (client.finish == finish_reason::length || client.finish == finish_reason::cancelled) continue;
+      ASSERT_TRUE(client.failure) << n;
+      EXPECT_EQ(client.failure->code(), errc::out_of_service);
+      EXPECT_NE(client.failure->message().find("out of service"), std::string::npos)
+          << client.failure->message();
+    }
+    const auto late = sim.submit(requests[0]);
+    ASSERT_TRUE(sim.run(100'000));
+    ASSERT_TRUE(sim.client(late).failure);
+    EXPECT_NE(sim.client(late).failure->message().find("out of service"), std::string::npos);
+    EXPECT_EQ(sim.check_invariants(), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(actors, lost_part,
+                         ::testing::Values("scheduler/0", "target_verifier/0", "kv_pool", "fan_out"),
+                         [](const auto& tested) {
+                           auto name = tested.param;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
+                         });
+
+/// Drafts of its own stream, from memory of its own.
+TEST(lost_draft_worker, leaves_its_model_decoding_plainly) {
+  for (std::size_t lost_at = 0; lost_at < 200; lost_at += 3) {
+    SCOPED_TRACE("lost after step " + std::to_string(lost_at));
+    auto options = without_restarts();
+    options.num_partitions = 2;
+    options.two_groups = lost_at % 2 == 0;
+    options.overlap = {lost_at % 4 < 2 ? foresight::ahead : foresight::outcomes};
+    std::vector<simulated_drafter> drafters;
+    drafters.push_back({drafter_called("model", small_target()), 3, 1});
+    simulation sim(options, std::move(drafters));
+    std::vector<generation_request> requests;
+    for (std::uint32_t n = 0; n < 3; ++n) {
+      requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 10));
+      sim.submit(requests.back(), 1);
+    }
+    for (std::size_t i = 0; i < lost_at && sim.step(); ++i) {
+    }
+    sim.kill("draft_worker/0/1");
+    ASSERT_TRUE(sim.run(100'000)) << sim.scheduler().describe();
+    EXPECT_FALSE(sim.healthy());
+    requests.push_back(request_number(3, 0.0F, 10));
+    sim.submit(requests.back(), 1);
+    ASSERT_TRUE(sim.run(100'000));
+    for (std::uint32_t n = 0; n < requests.size(); ++n) {
+      ASSERT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << n;
+      ASSERT_EQ(sim.client(n).num_ends, 1U) << n;
+    }
+    EXPECT_EQ(sim.client(3).speculation->num_draft_tokens, 0U);
+    EXPECT_EQ(sim.check_invariants(), "");
+    for (std::uint32_t p = 0; p < sim.pools().num_pools(); ++p)
+      EXPECT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U) << "blocks leaked in pool " << p;
+  }
+}
+
+/// Every attempt fails.
+class broken_drafter final : public speculation::drafter {
+ public:
+  explicit broken_drafter(std::unique_ptr<speculation::drafter> inner) : inner_(std::move(inner)) {}
+  const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
+  std::unique_ptr<speculation::drafter_session> open(request_id r) override { return inner_->open(r); }
+  void propose(device::ops&, model::kv_storage*, std::span<speculation::draft_task>) override {
+    throw std::runtime_error("it is broken");
+  }
+
+ private:
+  std::unique_ptr<speculation::drafter> inner_;
+};
+
+TEST(failing_drafter, is_counted_and_asked_less_and_less_often) {
+  simulation_options options;
+  options.target = small_target();
+  options.num_partitions = 2;
+  options.target_cost = [](std::uint64_t) { return std::chrono::milliseconds(400); };
+  std::vector<simulated_drafter> drafters;
+  drafters.push_back({std::make_unique<broken_drafter>(placed(drafter_called("half_right", small_target()),
+                                                              speculation::placement::worker)),
+                      3, 1});
+  simulation sim(options, std::move(drafters));
+  const auto request = request_number(0, 0.0F, 60);
+  sim.submit(request, 1);
+  ASSERT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), request));
+  // 24 seconds: asked at the start, then about 1, 3, 7 and 15 seconds later, for up to two rounds each time.
+  const auto num_failures = sim.scheduler().counters().drafters.at(1).num_failures;
+  EXPECT_GE(num_failures, 4U);
+  EXPECT_LE(num_failures, 10U);
+}
+
+} // namespace
+} // namespace paceline
