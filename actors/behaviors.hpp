@@ -93,6 +93,8 @@ struct session_client {
   std::uint32_t model = 0;
   std::uint32_t drafter = 0;
   std::uint64_t credit = 0;
+  /// Tokens that the session grants ahead of what the sink has returned from; 0: the client grants.
+  std::uint32_t own_window = 0;
   /// Called on an actor thread; exactly one call, the last, has finish != none. Gone before `ended` is
   /// called.
   std::function<void(const token_event&)> sink;

@@ -53,6 +53,16 @@ void submit(self_pointer self) {
   if (shell.cancelled) self->send(scheduler, cancel_command{shell.line->request});
 }
 
+/// The sink has returned: where the client leaves it to the engine, that is its room for as many tokens more.
+/// Granted by the half window, so that few messages are spent on it.
+void repay(self_pointer self) {
+  auto& shell = self->state;
+  const auto window = shell.client.own_window;
+  if (window == 0 || shell.num_output + window < shell.client.credit + window / 2) return;
+  shell.client.credit = shell.num_output + window;
+  self->send(shell.line->scheduler, grant_command{shell.line->request, shell.client.credit});
+}
+
 void fail(self_pointer self, const error& why) {
   auto& line = *self->state.line;
   if (self->state.started) self->send(line.scheduler, cancel_command{line.request});
@@ -85,7 +95,10 @@ session_actor::behavior_type session(self_pointer self, session_client client) {
         const bool known = !event.tokens.empty() && end <= shell.num_output;
         if (known && event.finish == finish_reason::none) return; // reported again after a restart
         shell.num_output = std::max(shell.num_output, end);
-        if (event.finish == finish_reason::none) return shell.line->sink(event);
+        if (event.finish == finish_reason::none) {
+          shell.line->sink(event);
+          return repay(self);
+        }
         end_client(*shell.line, event);
         self->quit();
       },

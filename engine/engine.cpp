@@ -274,7 +274,8 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   actors::session_client client;
   client.model = static_cast<std::uint32_t>(parts.index_of(*unit));
   client.drafter = *drafter;
-  client.credit = flow.initial_credit;
+  client.credit = flow.initial_credit.value_or(flow_control::own_window);
+  client.own_window = flow.initial_credit ? 0 : flow_control::own_window;
   client.target = std::make_shared<scheduling::sequence>(id, std::move(request), unit->context_length,
                                                          std::move(text), parts.time.now());
   if (!unit->device->is_strict()) client.target->limit_guarantee(guarantee::up_to_rounding);

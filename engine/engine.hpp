@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,8 +35,12 @@ using event_sink = std::function<void(const token_event&)>;
 
 /// How far a request may run ahead of its reader.
 struct flow_control {
+  /// Tokens ahead of what the sink has returned from, where the engine grants by itself. Holds seven rounds
+  /// of the longest draft (64 tokens and one more), of which two are in flight.
+  static constexpr std::uint32_t own_window = 512;
   /// Tokens that may be committed before `grant` is called. The engine pauses the request at 0, then goes on.
-  std::uint32_t initial_credit = 1U << 30;
+  /// None: the engine grants what the sink has returned from, so that a slow sink holds its own request back.
+  std::optional<std::uint32_t> initial_credit = std::nullopt;
 };
 
 /// Progress of loading: `stage` names the model or drafter ("smollm2: weights"); 0 <= done <= total.

@@ -10,8 +10,8 @@ struct edge_limits {
   std::uint32_t io_threads = 2;      ///< for sockets and frames
   std::uint32_t max_edge_jobs = 256; ///< waiting for an edge thread; more is refused with 503
   std::uint32_t max_headers = 100;
-  std::uint32_t max_choices = 128;         ///< largest n
-  std::uint32_t max_sequences = 256;       ///< n times the prompts of one request
+  std::uint32_t max_choices = 128;   ///< largest n
+  std::uint32_t max_sequences = 256; ///< n times the prompts of one request
   /// Tokens a stream may run ahead of its client. Holds three rounds of the longest draft (64 tokens and one
   /// more): two in flight, and one that is on its way to the client. With less, drafts get shorter.
   std::uint32_t initial_credit = 256;

@@ -20,6 +20,7 @@ struct model_metrics {
   histogram first_token{first_token_bounds()};
   histogram token_gap{token_gap_bounds()};      ///< one observation a token, not a frame
   histogram time_per_token{token_gap_bounds()}; ///< decode time over tokens after the first, one a request
+  histogram commit_to_write{delay_bounds()};    ///< of streamed events, until they were handed to the socket
   histogram total{latency_bounds()};
   histogram queued{first_token_bounds()};
   histogram prefill{first_token_bounds()};

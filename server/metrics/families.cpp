@@ -212,6 +212,9 @@ void write_distributions(exposition& out, const std::vector<named_model_metrics>
          &model_metrics::token_gap);
   family("paceline_time_per_output_token_seconds", "Decode time over tokens after the first.",
          &model_metrics::time_per_token);
+  family("paceline_commit_to_write_seconds",
+         "From the end of a round to the write of its tokens into a stream.",
+         &model_metrics::commit_to_write);
   family("paceline_request_duration_seconds", "From the request's arrival to its end.",
          &model_metrics::total);
   family("paceline_request_queue_seconds", "Time before the prompt was begun.", &model_metrics::queued);

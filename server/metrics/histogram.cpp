@@ -39,6 +39,12 @@ std::span<const double> token_gap_bounds() noexcept {
   return bounds;
 }
 
+std::span<const double> delay_bounds() noexcept {
+  static constexpr double bounds[] = {0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.003, 0.004, 0.005,
+                                      0.0075,  0.01,   0.02,   0.05,   0.1,   0.5,   1,     5};
+  return bounds;
+}
+
 std::span<const double> token_count_bounds() noexcept {
   static constexpr double bounds[] = {1,   2,    5,    10,   20,    50,    100,   200,
                                       500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};

@@ -35,6 +35,7 @@ class histogram {
 std::span<const double> latency_bounds() noexcept;
 std::span<const double> first_token_bounds() noexcept;
 std::span<const double> token_gap_bounds() noexcept;
+std::span<const double> delay_bounds() noexcept;
 std::span<const double> token_count_bounds() noexcept;
 
 } // namespace paceline::server

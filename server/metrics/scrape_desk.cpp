@@ -10,7 +10,7 @@ bool scrape_desk::ask(std::function<void(const text&)> answer) {
     waiting_.push_back(std::move(answer));
     if (std::exchange(serving_, true)) return true;
   }
-  if (jobs_.submit([self = shared_from_this()] { self->serve(); })) return true;
+  if (jobs_.submit([self = shared_from_this()] { self->serve(); }, {})) return true;
   std::lock_guard lock(mutex_);
   serving_ = false;
   waiting_.clear();

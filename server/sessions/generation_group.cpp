@@ -66,6 +66,7 @@ void generation_group::deliver(std::size_t index, const token_event& event) {
   if (!observer) return;
   const auto self = shared_from_this(); // the observer may let go of the group
   observer->on_event(index, event);
+  if (paced_ && !event.tokens.empty() && !observer->congested()) measure_write(event);
   if (!paced_ || entry.finished) return;
   entry.owed_credit += static_cast<std::uint32_t>(event.tokens.size());
   if (!observer->congested()) return repay(entry);
@@ -84,6 +85,12 @@ void generation_group::measure(sequence& entry, const token_event& event) {
     metrics_->token_gap.observe(seconds(now - entry.last_tokens) / static_cast<double>(count), count);
   }
   entry.last_tokens = now;
+}
+
+/// The observer has written what the event says; what waits behind a slow client is not counted.
+void generation_group::measure_write(const token_event& event) {
+  if (event.committed_at == time_point{}) return;
+  metrics_->commit_to_write.observe(std::chrono::duration<double>(edge_.now() - event.committed_at).count());
 }
 
 void generation_group::measure_end(const sequence& entry, const token_event& event) {

@@ -55,6 +55,7 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
 
   void deliver(std::size_t index, const token_event& event);
   void measure(sequence& entry, const token_event& event);
+  void measure_write(const token_event& event);
   void measure_end(const sequence& entry, const token_event& event);
   void repay(sequence& entry);
 

@@ -143,6 +143,27 @@ TEST(engine, a_paused_client_pauses_its_own_request_only) {
   EXPECT_EQ(slow.tokens(), oracle(request));
 }
 
+TEST(engine, a_sink_that_does_not_return_holds_its_own_request_back) {
+  auto options = hash_engine();
+  options.actor_threads = 4; // one of them stays in the sink
+  options.models[0].context_length = 2048;
+  auto engine = engine::start(options);
+  ASSERT_TRUE(engine);
+  const auto request = make_request(10, 1500);
+  generation g;
+  std::promise<void> released;
+  (*engine)->submit(request, [inner = g.sink(), wait = released.get_future().share()](const token_event& e) {
+    wait.wait();
+    inner(e);
+  });
+  const auto num_committed = [&] { return (*engine)->snapshot().models.at(0).generation_tokens; };
+  while (num_committed() < flow_control::own_window) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(num_committed(), flow_control::own_window);
+  released.set_value();
+  g.wait();
+  EXPECT_EQ(g.tokens(), oracle(request, 2048));
+}
+
 TEST(engine, destruction_ends_what_runs) {
   generation g;
   {

@@ -109,6 +109,7 @@ class scripted_backend final : public backend {
     generation_request request;
     event_sink sink;
     std::uint64_t credit = 0;
+    bool paced = false; ///< by the client
     bool cancelled = false;
   };
   byte_model bytes;
@@ -121,7 +122,8 @@ class scripted_backend final : public backend {
   std::vector<const model_view*> models() const override { return {&bytes}; }
   request_id submit(generation_request request, event_sink sink, flow_control flow) override {
     const request_id id{++last_id_};
-    submissions[id.value] = {std::move(request), std::move(sink), flow.initial_credit, false};
+    submissions[id.value] = {std::move(request), std::move(sink), flow.initial_credit.value_or(0),
+                             flow.initial_credit.has_value(), false};
     return id;
   }
   void cancel(request_id request) override { submissions.at(request.value).cancelled = true; }

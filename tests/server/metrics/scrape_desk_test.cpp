@@ -12,7 +12,7 @@ class held_jobs final : public job_pool {
  public:
   bool closed = false;
   std::deque<std::function<void()>> jobs;
-  bool submit(std::function<void()> job) override {
+  bool submit(std::function<void()> job, const job_traits&) override {
     if (!closed) jobs.push_back(std::move(job));
     return !closed;
   }

@@ -196,10 +196,10 @@ TEST(completion_session, credit_follows_the_reader) {
   EXPECT_EQ(c.submitted().credit, c.edge.limits.initial_credit + 8);
 }
 
-TEST(completion_session, whole_answers_run_without_credit) {
+TEST(completion_session, whole_answers_leave_credit_to_the_engine) {
   conversation c;
   c.complete(R"({"prompt":"a"})");
-  EXPECT_EQ(c.submitted().credit, flow_control{}.initial_credit);
+  EXPECT_FALSE(c.submitted().paced);
 }
 
 TEST(completion_session, a_silent_stream_shows_a_sign_of_life) {
@@ -233,6 +233,26 @@ TEST(completion_session, measures_gaps_by_token) {
   EXPECT_DOUBLE_EQ(metrics.first_token.sum(), 0.03);
   EXPECT_EQ(metrics.token_gap.cumulative().back(), 4U);
   EXPECT_DOUBLE_EQ(metrics.token_gap.sum(), 0.04);
+}
+
+TEST(completion_session, measures_the_way_from_commit_to_write) {
+  conversation c;
+  c.complete(R"({"prompt":"a","stream":true})");
+  const auto committed = [&](std::chrono::milliseconds ago) {
+    token_event event;
+    event.tokens = {token_id{'x'}};
+    event.text = "x";
+    event.committed_at = c.edge.now - ago;
+    c.submitted().sink(event);
+    c.edge.executor->run();
+  };
+  c.edge.now += std::chrono::seconds(1);
+  committed(std::chrono::milliseconds(2));
+  c.channel->full = true;
+  committed(std::chrono::milliseconds(300)); // waits for the client, which is none of ours
+  const auto& delays = c.edge.metrics.of("bytes").commit_to_write;
+  EXPECT_EQ(delays.cumulative().back(), 1U);
+  EXPECT_DOUBLE_EQ(delays.sum(), 0.002);
 }
 
 /// Ends a request whose reply is too long to be one text.
