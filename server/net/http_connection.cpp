@@ -200,9 +200,10 @@ class http_connection final : public connection,
   }
 
   void upgrade() {
-    if (!in_.empty())
+    if (!in_.empty() || reading_ || !out_.empty())
       return refuse({400, "invalid_request_error", "malformed_request",
-                     "nothing may follow an upgrade request before its answer", "", 0});
+                     "an upgrade request stands alone: nothing before it unanswered, nothing behind it", "",
+                     0});
     state_ = state::closed; // as HTTP
     ticket_->note_request();
     deadline_.cancel();
@@ -329,6 +330,7 @@ class http_connection final : public connection,
 
   void on_deadline() {
     if (state_ == state::answering || state_ == state::blocked) return;
+    if (state_ == state::lingering && !out_.empty()) return; // of the request before; what waits goes first
     const bool in_request = (state_ == state::head && !in_.empty()) || state_ == state::body;
     if (in_request)
       return refuse({408, "timeout_error", "request_timeout", "the request did not arrive in time", "", 0});

@@ -117,10 +117,16 @@ class websocket_connection final : public connection,
     if (draining_ || context_.requests.draining()) session_->drain();
   }
 
-  /// Reads on, unless the client has to take output first. A closing handshake has no such rule.
+  /// The client has to take output first. Not in the middle of a message: who sends it may read nothing
+  /// before it is through. While responses run only a congested queue counts: their events always wait, and a
+  /// cancel shall get in all the same.
+  bool holds_back() const {
+    if (message_ || closing_) return false;
+    return session_ && session_->num_lanes() > 0 ? out_.congested() : out_.holds_back_requests();
+  }
+
   void read_more() {
-    if (shut_ || reading_ || !wants_message_) return;
-    if (out_.holds_back_requests() && !closing_) return; // until `on_written`
+    if (shut_ || reading_ || !wants_message_ || holds_back()) return; // `on_written` comes back to it
     reading_ = true;
     stream_.async_read_some(asio::buffer(chunk_),
                             [self = shared_from_this()](error_code failure, std::size_t count) {

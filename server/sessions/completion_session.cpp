@@ -68,7 +68,7 @@ void completion_session::on_idle() {
 }
 
 void completion_session::on_shutdown() {
-  if (channel_) fail(shutting_down());
+  if (channel_ && !reply_) fail(shutting_down()); // half a reply is not followed by another
 }
 
 void completion_session::on_disconnect() {

@@ -198,7 +198,10 @@ void websocket_session::end_lane(const std::string& stream_id) {
 }
 
 void websocket_session::on_writable() {
-  for (const auto& [id, lane] : lanes_) lane->told.on_writable();
+  // A copy: a lane whose log has been told to its end goes.
+  std::vector<std::shared_ptr<lane>> all;
+  for (const auto& [id, lane] : lanes_) all.push_back(lane);
+  for (const auto& lane : all) lane->told.on_writable();
 }
 
 void websocket_session::on_disconnect() {

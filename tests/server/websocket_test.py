@@ -81,6 +81,18 @@ def test_cancel_ends_a_response(slow_daemon, way):
     slow_daemon.wait_until_idle()
 
 
+def test_a_cancel_gets_in_while_events_wait_for_a_slow_reader(daemon):
+    with open_socket(daemon) as ws:
+        create(ws, input="long", max_output_tokens=4000, include=["message.output_text.logprobs"], top_logprobs=20)
+        response = json.loads(ws.recv(timeout=60))["response"]["id"]
+        for _ in range(20):  # events come faster than this client reads them
+            ws.recv(timeout=60)
+        ws.send(json.dumps({"type": "response.cancel", "response_id": response}))
+        last = events_until_end(ws)[-1]
+    assert last["response"]["status"] == "cancelled"
+    assert last["response"]["usage"]["output_tokens"] < 4000
+
+
 def test_a_client_that_leaves_frees_everything(slow_daemon):
     before = slow_daemon.metric("paceline_disconnect_cancels_total")
     ws = open_socket(slow_daemon)

@@ -264,6 +264,17 @@ void answer_at_length(conversation& c) {
   c.end(finish_reason::length);
 }
 
+TEST(completion_session, the_end_of_the_server_writes_nothing_into_a_reply_in_pieces) {
+  conversation c;
+  c.channel->room = 3;
+  answer_at_length(c);
+  const auto sent = c.channel->bytes.size();
+  c.session->on_shutdown();
+  EXPECT_FALSE(c.channel->replied);
+  EXPECT_FALSE(c.channel->finished) << "the client must see that it is cut off";
+  EXPECT_EQ(c.channel->bytes.size(), sent);
+}
+
 TEST(completion_session, a_long_reply_goes_out_in_pieces_as_the_client_takes_them) {
   conversation c;
   c.channel->room = 3;

@@ -248,6 +248,26 @@ TEST(websocket_session, a_resumable_response_outlives_its_connection_and_goes_on
   EXPECT_EQ(session->num_lanes(), 0U);
 }
 
+TEST(websocket_session, lanes_that_end_when_the_client_reads_on_leave_the_others_in_order) {
+  socket s;
+  for (const char* name : {"x", "y", "z"})
+    s.say(
+        std::string(R"({"type":"response.create","input":"a","paceline":{"resumable":true},"stream_id":")") +
+        name + "\"}");
+  s.channel->full = true;
+  for (const std::uint64_t id : {1U, 2U, 3U}) {
+    s.tokens(id, "ab");
+    s.end(id);
+  }
+  EXPECT_EQ(s.session->num_lanes(), 3U);
+  s.channel->full = false;
+  s.session->on_writable(); // each log is told to its end
+  s.edge.executor->run();
+  EXPECT_EQ(s.session->num_lanes(), 0U);
+  const auto types = s.channel->types();
+  EXPECT_EQ(std::count(types.begin(), types.end(), "response.completed"), 3);
+}
+
 TEST(websocket_session, the_end_of_the_server_fails_what_runs_and_closes) {
   socket s;
   s.say(R"({"type":"response.create","input":"a","stream_id":"x"})");
