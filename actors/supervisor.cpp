@@ -25,11 +25,18 @@ class starter {
  public:
   starter(self_pointer self, const supervisor_parts& parts) : self_(self), parts_(parts) {}
 
+  /// An actor that nobody outside can find yet.
   template <class Behavior, class... Args>
-  auto spawn(const std::string& name, Behavior behavior, Args&&... args) {
+  auto spawn_unlisted(const std::string& name, Behavior behavior, Args&&... args) {
     auto handle =
         self_->spawn<caf::monitored>(behavior, std::forward<Args>(args)..., parts_.where->meter(name));
     ++self_->state.num_children;
+    return handle;
+  }
+
+  template <class Behavior, class... Args>
+  auto spawn(const std::string& name, Behavior behavior, Args&&... args) {
+    auto handle = spawn_unlisted(name, behavior, std::forward<Args>(args)...);
     parts_.where->put(name, address_of(handle));
     return handle;
   }
@@ -69,13 +76,16 @@ class starter {
   void start_scheduler(std::size_t m) {
     auto& shell = self_->state;
     auto& handle = shell.models[m].scheduler;
-    handle = spawn(name_of("scheduler", m), scheduler, parts_.models[m].scheduler, parts_.time,
-                   static_cast<std::uint32_t>(m));
+    const auto name = name_of("scheduler", m);
+    handle = spawn_unlisted(name, scheduler, parts_.models[m].scheduler, parts_.time,
+                            static_cast<std::uint32_t>(m));
     self_->send(handle, link_command{nullptr, address_of(shell.kv_pool), address_of(shell.fan_out), {}});
     for (const auto& lost : shell.models[m].lost_workers) self_->send(handle, lost);
     const auto model = static_cast<std::uint32_t>(m);
     if (auto why = parts_.where->out_of_service(model))
       self_->send(handle, out_of_service_event{model, *std::move(why)});
+    // Listed last: a submission that it refuses finds its way back only if it knows its peers.
+    parts_.where->put(name, address_of(handle));
   }
 
   void restart_scheduler(std::size_t m) {

@@ -238,9 +238,8 @@ void engine::impl::fail(request_id id, event_sink sink, error why) {
   sessions->add(id, {}); // the engine waits for this call too
   // The sink is never called from submit itself, and is gone before the engine may be.
   system->spawn([registry = sessions, sink = std::move(sink), event = std::move(event)]() mutable {
-    const auto last = std::exchange(sink, nullptr);
     try {
-      last(event);
+      std::exchange(sink, nullptr)(event);
     } catch (...) { // it must not throw, but the engine waits for it all the same
     }
     registry->remove(event.request);

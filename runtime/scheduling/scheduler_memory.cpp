@@ -28,6 +28,7 @@ void scheduler_state::take_lease(const lease_event& event, decisions& out) {
   auto& lease = event.pool == 0 ? r->target_lease : r->drafter_lease;
   if (lease.asked != event.ticket) return; // asked before a restart, and again since
   lease.asked = 0;
+  if (event.pool == 0) r->way_made = false;
   bool ask_again = false;
   if (event.granted) {
     lease.fresh |= lease.blocks.empty();
@@ -75,6 +76,7 @@ void scheduler_state::begin_running(record& r, const lease_event& lease) {
 /// until the one in need has its blocks: it may be refused once more.
 void scheduler_state::forget_refusals() {
   admission_blocked_ = false;
+  forget_ways();
   for (auto& [id, r] : requests_) r.target_lease.refused_at = r.drafter_lease.refused_at = 0;
 }
 
@@ -171,8 +173,13 @@ bool scheduler_state::stands_still(const record& r) const {
 /// rounds in flight of a beam search may give cells back.
 void scheduler_state::make_way_for(const record& r, decisions& out) {
   const bool waits_for_rounds = r.beam_width != 0 && r.num_in_flight > 0;
-  if (r.state == phase::running && stands_still(r) && lacks_blocks(r) && !waits_for_rounds)
-    preempt_youngest_for(r.target->id(), out);
+  if (r.state != phase::running || r.gives_way_to || r.way_made || waits_for_rounds) return;
+  if (stands_still(r) && lacks_blocks(r)) preempt_youngest_for(r.target->id(), out);
+}
+
+/// Whoever still lacks blocks may have somebody else give way.
+void scheduler_state::forget_ways() {
+  for (auto& [id, r] : requests_) r.way_made = false;
 }
 
 void scheduler_state::preempt_youngest_for(request_id needy, decisions& out) {

@@ -12,6 +12,7 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   if (found == flights_.end()) return out; // reported twice after a restart
   const auto flight = std::move(found->second);
   flights_.erase(found);
+  forget_ways(); // who gave way may have held shared blocks only, of which no news come
   for (auto& [round, f] : flights_)
     if (f.group == flight.group) f.since = now;
   ++counters_.num_rounds;

@@ -49,6 +49,9 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
   const auto rest = r.known_length - r.planned_kv;
   auto rows = std::min(rest, prompt_rows);
   if (r.target->request().sampling.prompt_logprobs) rows = std::min(rows, max_logprob_rows);
+  // The last row decides a token: without credit, after a preemption for example, it waits.
+  const bool decides = r.beam_width == 0 && r.target->request().stop.max_tokens > 0;
+  if (decides && r.credit <= r.known_length - r.target->prompt_length()) rows = std::min(rows, rest - 1);
   if (rows == 0) return std::nullopt;
   prompt_rows -= rows;
   plan_item item;

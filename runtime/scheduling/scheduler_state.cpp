@@ -28,7 +28,12 @@ decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32
                                   std::uint64_t credit, time_point now) {
   decisions out;
   const auto id = request->id();
-  if (requests_.contains(id) || ended_.contains(id)) return out; // submitted again after a restart
+  if (auto* known = find(id)) { // submitted again after a restart, in which grants may have been lost
+    known->credit = std::max(known->credit, credit);
+    pump(out, now);
+    return out;
+  }
+  if (ended_.contains(id)) return out;
   const auto refuse = [&](finish_reason reason, std::optional<error> failure) {
     count_finish(reason);
     out.events.push_back(final_event(id, reason, std::move(failure)));
@@ -147,6 +152,7 @@ void scheduler_state::retire_if_idle(request_id request, decisions& out) {
     tight_ = false;
   } else if (r->state == phase::running && r->gives_way_to) {
     ++counters_.num_preemptions;
+    if (auto* needy = find(*r->gives_way_to)) needy->way_made = true;
     release(*r, out);
     r->state = phase::waiting;
     r->gives_way_to.reset();

@@ -190,6 +190,8 @@ class scheduler_state {
     /// Takes part in no more rounds and gives its blocks back, until this request, which lacks some, has got
     /// them or has ended.
     std::optional<request_id> gives_way_to;
+    /// Somebody has given way to it since it asked last: whether that suffices is not known yet.
+    bool way_made = false;
     /// Of a beam search, else 0. Its `upper_length` counts cells: those that its hypotheses need, and what
     /// rounds in flight may add. Its lease does not shrink while it runs, since cells in use lie anywhere in
     /// it.
@@ -245,6 +247,7 @@ class scheduler_state {
   void preempt_youngest_for(request_id needy, decisions& out);
   void call_off_preemptions_for(request_id needy);
   void make_way_for(const record& r, decisions& out);
+  void forget_ways();
   bool lacks_blocks(const record& r) const;
   bool stands_still(const record& r) const;
   void release(record& r, decisions& out);

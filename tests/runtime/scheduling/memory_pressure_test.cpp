@@ -92,6 +92,24 @@ TEST_F(memory_pressure, who_gives_way_stays_when_the_needy_one_has_got_its_block
   EXPECT_EQ(state_.counters().num_preemptions, 0U);
 }
 
+TEST_F(memory_pressure, one_gives_way_at_a_time) {
+  take(state_.cancel(other, start));
+  report();                                 // the other one goes
+  for (const std::uint64_t id : {3U, 4U}) { // and two come that stand still behind their first token
+    const auto asked =
+        last<acquire_command>(state_.submit(make_sequence(request_id{id}, 8, 40), 0, 1, start));
+    ASSERT_TRUE(asked);
+    length_[request_id{id}] = 8;
+    take(state_.on_leases({grant(request_id{id}, 0, asked->ticket, 4)}, false, start));
+  }
+  while (!in_flight_.empty() && state_.counters().num_preemptions == 0) report();
+  EXPECT_EQ(state_.counters().num_preemptions, 1U) << state_.describe();
+  generous_ = true;
+  take(state_.on_leases({}, true, start)); // what came back suffices
+  for (int i = 0; i < 4; ++i) report();
+  EXPECT_EQ(state_.counters().num_preemptions, 1U) << state_.describe();
+}
+
 TEST_F(memory_pressure, who_gives_way_stays_when_the_needy_one_is_cancelled) {
   report_until_one_gives_way();
   generous_ = true; // with what the needy one had

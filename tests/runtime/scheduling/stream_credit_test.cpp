@@ -87,6 +87,29 @@ TEST_F(rejected_drafts, commit_no_more_than_the_credit) {
   EXPECT_EQ(num_output(), 12U) << "then it stands still";
 }
 
+TEST_F(rejected_drafts, go_on_with_the_credit_of_a_request_that_is_submitted_again) {
+  begin(12);
+  while (!in_flight_.empty()) report();
+  ASSERT_EQ(num_output(), 12U);
+  // A grant was lost with the scheduler before; the session submits again, with all it has granted.
+  take(state_.submit(make_sequence(first_request, prompt_length, 48), 1, 20, start));
+  while (!in_flight_.empty()) report();
+  EXPECT_EQ(num_output(), 20U);
+}
+
+TEST(stream_credit, a_request_without_credit_computes_its_prompt_and_waits) {
+  scheduler_state state(small_options());
+  const auto asked = last<acquire_command>(state.submit(make_sequence(first_request, 8, 10), 0, 0, start));
+  ASSERT_TRUE(asked);
+  const auto prompt = state.on_leases({grant(first_request, 0, asked->ticket, 3)}, false, start);
+  ASSERT_EQ(prompt.rounds.size(), 1U);
+  EXPECT_EQ(prompt.rounds[0].items.at(0).max_rows, 7U) << "the eighth row decides a token";
+  const auto granted = state.grant(first_request, 1, start);
+  ASSERT_EQ(granted.rounds.size(), 1U);
+  EXPECT_EQ(granted.rounds[0].items.at(0).max_rows, 1U);
+  EXPECT_EQ(state.check_invariants(), "");
+}
+
 TEST_F(rejected_drafts, leave_the_lease_where_the_text_is) {
   begin(1000);
   while (num_output() < 30) {
