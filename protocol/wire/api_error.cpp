@@ -53,8 +53,12 @@ api_error from_error(const error& failure, std::string param) {
             1};
   }
   case errc::out_of_service: // trying again here is of no use: no Retry-After
-    return {503, "service_unavailable_error", "out_of_service",
-            "the model is out of service until the server is restarted", "", 0};
+    return {503,
+            "service_unavailable_error",
+            "out_of_service",
+            "the model is out of service until the server is restarted",
+            "",
+            0};
   case errc::invalid_file:
   case errc::stale:
   case errc::internal:

@@ -51,7 +51,7 @@ class system_configuration final : public caf::actor_system_config {
   }
 };
 
-/// Few requests run together in little memory, so that others wait and some give way.
+/// Few requests run together, so that others wait.
 config::engine_options small_engine(std::mt19937_64& random) {
   auto options = hash_engine();
   auto& model = options.models[0];

@@ -18,7 +18,8 @@ TEST(histogram, counts_at_or_below_each_bound) {
 }
 
 TEST(histogram, bounds_ascend) {
-  for (const auto bounds : {latency_bounds(), first_token_bounds(), token_gap_bounds(), delay_bounds(), token_count_bounds()})
+  for (const auto bounds :
+       {latency_bounds(), first_token_bounds(), token_gap_bounds(), delay_bounds(), token_count_bounds()})
     EXPECT_TRUE(std::is_sorted(bounds.begin(), bounds.end()));
   EXPECT_DOUBLE_EQ(token_gap_bounds().front(), 0.0005);
 }
