@@ -8,6 +8,7 @@
 #include "engine/probe.hpp"
 #include "engine/token_text.hpp"
 #include "gpu/cuda_failure.hpp"
+#include "runtime/base/short_turns.hpp"
 #include "runtime/sampling/request_validation.hpp"
 
 #include <caf/all.hpp>
@@ -24,11 +25,20 @@ namespace {
 constexpr auto question_timeout = std::chrono::seconds(5);
 constexpr auto figures_timeout = std::chrono::seconds(1); ///< for all actors together
 
+/// Threads of actors hand messages on: they must not wait for a turn of threads that compute.
+class short_turns final : public caf::thread_hook {
+ public:
+  void init(caf::actor_system&) override {}
+  void thread_started() override { prefer_short_turns(); }
+  void thread_terminates() override {}
+};
+
 /// The configuration of an actor system of our own.
 class own_configuration final : public caf::actor_system_config {
  public:
   explicit own_configuration(std::uint32_t threads) {
     engine::prepare(*this);
+    add_thread_hook<short_turns>();
     set("scheduler.policy", caf::atom("sharing")); // "stealing" polls: it burns cores and wakes late
     set("scheduler.max-threads", static_cast<std::size_t>(std::max(threads, 1U)));
     set("scheduler.max-throughput", std::size_t{50});

@@ -36,7 +36,7 @@ void add_doors(CLI::App& app, door_options& doors) {
     choices.emplace(name_of(kind), kind);
   app.add_option("--through", doors.through,
                  "how requests reach the engine; several are compared. http: the daemon, streamed (default); "
-                 "websocket: its Responses mode; engine: a function call, with credit without end")
+                 "websocket: its Responses mode; engine: a function call, which no client gets")
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(std::move(choices)));
   app.add_flag("--unstreamed", doors.unstreamed,

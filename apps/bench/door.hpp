@@ -28,7 +28,7 @@ namespace paceline::apps::bench {
 enum class door_kind : std::uint8_t {
   http,       ///< the daemon's HTTP, streamed: server-sent events
   websocket,  ///< the daemon's Responses WebSocket mode
-  engine,     ///< a function call, with credit without end: no client gets it like this
+  engine,     ///< a function call, without edge, protocol and socket: no client gets it like this
   unstreamed, ///< the daemon's HTTP, the reply in one piece
 };
 inline constexpr std::array<std::string_view, 4> door_names{"http", "websocket", "engine", "unstreamed"};

@@ -1,5 +1,7 @@
 #include "server/net/io_runtime.hpp"
 
+#include "runtime/base/short_turns.hpp"
+
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
@@ -26,7 +28,10 @@ class strand_executor final : public serial_executor {
 
 io_runtime::io_runtime(std::size_t num_threads) : guard_(boost::asio::make_work_guard(context_)) {
   for (std::size_t i = 0; i < std::max<std::size_t>(1, num_threads); ++i)
-    threads_.emplace_back([this] { context_.run(); });
+    threads_.emplace_back([this] {
+      prefer_short_turns(); // a token that is written late was computed early for nothing
+      context_.run();
+    });
 }
 
 executor_ptr io_runtime::make_executor(io_strand strand) {
