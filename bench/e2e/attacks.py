@@ -8,13 +8,13 @@ what the daemon had before, and the longest of ten visits of a new client (conne
 bounded. Wants some 2,300 file descriptors (`ulimit -n`).
 """
 import argparse
-import pathlib
 import resource
 import socket
-import subprocess
 import tempfile
 import threading
 import time
+
+import bench_daemon
 
 MIB = 1 << 20
 CONFIG = "version: 1\nmodels: [{name: hash, kind: hash, context_length: 4096}]\nserver: {port: 0}\nengine: {threads: 1}\nlogging: {level: error}\n"
@@ -53,19 +53,15 @@ ATTACKS = {
 
 class Daemon:
     def __init__(self, program, folder):
-        config = pathlib.Path(folder) / "attacked.yaml"
-        config.write_text(CONFIG)
-        self.process = subprocess.Popen([program, "serve", "--config", config], stdout=subprocess.PIPE, text=True)
-        self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
+        self.process, self.port = bench_daemon.start(program, CONFIG, folder)
         self.visit()
         self.memory_before = self.memory("VmRSS")
 
     def memory(self, field):
-        with open(f"/proc/{self.process.pid}/status") as status:
-            return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field + ":"))
+        return bench_daemon.memory(self.process, field)
 
     def connect(self, timeout):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+        return socket.create_connection((bench_daemon.HOST, self.port), timeout=timeout)
 
     def visit(self):
         """Seconds until a new client has its answer; none if it never gets one."""

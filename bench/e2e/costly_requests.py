@@ -17,6 +17,8 @@ import tempfile
 import threading
 import time
 
+import bench_daemon
+
 MIB = 1 << 20
 BODY = 8 * MIB - 4096
 ZEROS = ",".join("0" * (BODY // 2))
@@ -25,13 +27,11 @@ ZEROS = ",".join("0" * (BODY // 2))
 class Daemon:
     def __init__(self, program, model):
         self.folder = tempfile.TemporaryDirectory()
-        config = pathlib.Path(self.folder.name) / "daemon.yaml"
         source = "kind: hash, context_length: 8192" if model == "hash" else f"path: {model}"
         template = pathlib.Path(self.folder.name) / "chat.jinja"
         template.write_text("{% for message in messages %}{{ message.content }}{% endfor %}")
-        config.write_text(f"version: 1\nmodels: [{{name: m, {source}, chat_template: {template}}}]\nserver: {{port: 0}}\n")
-        self.process = subprocess.Popen([program, "serve", "--config", config], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
+        config = f"version: 1\nmodels: [{{name: m, {source}, chat_template: {template}}}]\nserver: {{port: 0}}\n"
+        self.process, self.port = bench_daemon.start(program, config, self.folder.name, stderr=subprocess.DEVNULL)
         self.post("/v1/completions", b'{"prompt":"warm","max_tokens":4}')
 
     def close(self):
@@ -40,10 +40,7 @@ class Daemon:
         self.folder.cleanup()
 
     def status(self, field):
-        for line in open(f"/proc/{self.process.pid}/status"):
-            if line.startswith(field + ":"):
-                return int(line.split()[1]) / 1024
-        raise KeyError(field)
+        return bench_daemon.memory(self.process, field) / MIB
 
     def begin_peak(self):
         self.before = self.status("VmRSS")

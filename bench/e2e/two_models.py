@@ -15,9 +15,7 @@ import http.client
 import itertools
 import json
 import os
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,11 +23,13 @@ import time
 import urllib.request
 from pathlib import Path
 
+import bench_daemon
+
 NAMES = ("first", "second")
 SHORT_KINDS = ("qa", "math_reasoning", "mt_bench", "code", "code_edit")
 
 
-def start_daemon(arguments, folder: Path):
+def start_daemon(arguments, folder):
     """The running daemon and the host and port of its door."""
     models = []
     for name, path, drafter in zip(NAMES, (arguments.first, arguments.second), (arguments.first_drafter, arguments.second_drafter)):
@@ -38,13 +38,8 @@ def start_daemon(arguments, folder: Path):
             own |= {"kind": "model", "path": str(Path(drafter).resolve())}
         models.append({"name": name, "path": str(path), "context_length": 4096, "max_running": 2, "default_drafter": "own", "drafters": [own]})
     config = {"version": 1, "models": models, "server": {"port": 0}, "engine": {"threads": arguments.threads}}
-    file = folder / "bench.yaml"
-    file.write_text(json.dumps(config))  # JSON is YAML
-    daemon = subprocess.Popen([arguments.bin, "serve", "--config", file], stdout=subprocess.PIPE, text=True)
-    line = daemon.stdout.readline()
-    if not line.startswith("listening on "):
-        raise SystemExit("two_models: the daemon did not start")
-    return daemon, line.split()[-1].removeprefix("http://")
+    process, port = bench_daemon.start(arguments.bin, config, folder)
+    return process, f"{bench_daemon.HOST}:{port}"
 
 
 def busy_seconds(door: str) -> dict:
@@ -178,7 +173,7 @@ def main() -> int:
     prompts = [prompt for prompt in prompts if prompt["kind"] in SHORT_KINDS]
     pairs, load_before = [], os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
-        daemon, door = start_daemon(arguments, Path(folder))
+        process, door = start_daemon(arguments, folder)
         try:
             window(door, NAMES, prompts, 1, arguments)  # warms up
             for number in range(arguments.pairs):
@@ -188,8 +183,7 @@ def main() -> int:
                 pairs.append(compare(first | second, shared))
                 print(f"pair {number + 1}: {json.dumps(pairs[-1])}", file=sys.stderr)
         finally:
-            daemon.send_signal(signal.SIGTERM)
-            daemon.wait(timeout=60)
+            bench_daemon.stop(process)
 
     medians = {
         name: {key: round(statistics.median(pair[name][key] for pair in pairs), 3) for key in pairs[0][name]} for name in NAMES

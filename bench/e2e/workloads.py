@@ -12,16 +12,16 @@ are JSON lines {id, kind, messages}; prompts.jsonl holds two of each kind, taken
 import argparse
 import json
 import os
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import urllib.request
 from pathlib import Path
 
+import bench_daemon
 
-def start_daemon(arguments, folder: Path):
+
+def start_daemon(arguments, folder):
     """The running daemon and its address."""
     drafters = [{"name": "ngram", "kind": "ngram", "draft_length": arguments.draft_length}]
     for name, path in arguments.drafter:
@@ -32,13 +32,8 @@ def start_daemon(arguments, folder: Path):
         "server": {"port": 0},
         "engine": {"threads": arguments.threads, "prefix_cache": False},
     }
-    file = folder / "bench.yaml"
-    file.write_text(json.dumps(config))  # JSON is YAML
-    daemon = subprocess.Popen([arguments.bin, "serve", "--config", file], stdout=subprocess.PIPE, text=True)
-    line = daemon.stdout.readline()
-    if not line.startswith("listening on "):
-        raise SystemExit("workloads: the daemon did not start")
-    return daemon, line.split()[-1]
+    process, port = bench_daemon.start(arguments.bin, config, folder)
+    return process, f"http://{bench_daemon.HOST}:{port}"
 
 
 def answer(url: str, prompt: dict, drafter: str, arguments) -> dict:
@@ -109,7 +104,7 @@ def main() -> int:
     answers = {drafter: [] for drafter in drafters}
     load_before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
-        daemon, url = start_daemon(arguments, Path(folder))
+        process, url = start_daemon(arguments, folder)
         try:
             answer(url, prompts[0], "none", arguments)  # warms up
             for prompt in prompts:
@@ -120,8 +115,7 @@ def main() -> int:
                         raise SystemExit(f"workloads: {prompt['id']}: {drafter} gives another text than plain decoding")
                 print(f"{prompt['id']} done", file=sys.stderr)
         finally:
-            daemon.send_signal(signal.SIGTERM)
-            daemon.wait(timeout=60)
+            bench_daemon.stop(process)
 
     results = {}
     for kind in ["all", *dict.fromkeys(prompt["kind"] for prompt in prompts)]:

@@ -1,0 +1,29 @@
+"""The daemon that a bench measures: started from a configuration of the bench's own, on a free port of the loopback."""
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+HOST = "127.0.0.1"
+
+
+def start(program, config, folder, **options):
+    """The running daemon and its port. `config`: YAML, or what it says, with `server.port` 0; `options`: of the process."""
+    file = Path(folder) / "bench.yaml"
+    file.write_text(config if isinstance(config, str) else json.dumps(config))  # JSON is YAML
+    process = subprocess.Popen([program, "serve", "--config", file], stdout=subprocess.PIPE, text=True, **options)
+    line = process.stdout.readline()
+    if not line.startswith("listening on "):
+        raise SystemExit("the daemon did not start")
+    return process, int(line.rsplit(":", 1)[1])
+
+
+def stop(process):
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=60)
+
+
+def memory(process, field):
+    """Bytes of one field of the process's status, such as VmRSS."""
+    with open(f"/proc/{process.pid}/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field + ":"))
