@@ -1,5 +1,7 @@
 #include "actors/behaviors.hpp"
 
+#include "runtime/base/final_event.hpp"
+
 namespace paceline::actors {
 
 using namespace protocol; // the messages
@@ -13,14 +15,6 @@ using self_pointer = session_actor::stateful_pointer<session_shell>;
 void end_client(client_line& line, const token_event& event) {
   const auto sink = std::exchange(line.sink, nullptr);
   sink(event);
-}
-
-token_event final_event(request_id request, finish_reason reason, std::optional<error> why = {}) {
-  token_event event;
-  event.request = request;
-  event.finish = reason;
-  event.failure = std::move(why);
-  return event;
 }
 
 void open(session_shell& shell, session_client client) {

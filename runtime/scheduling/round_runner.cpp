@@ -1,6 +1,7 @@
 #include "runtime/scheduling/round_runner.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/final_event.hpp"
 #include "runtime/device/stopwatch.hpp"
 #include "runtime/kv/compaction.hpp"
 
@@ -216,11 +217,8 @@ item_result round_runner::settle(device::ops& ops, lane& lane, round_id round,
       events.push_back(std::move(event));
     done.finish = sequence.finish();
   } catch (const std::exception& e) {
-    token_event event;
-    event.request = sequence.id();
-    event.finish = finish_reason::error;
-    event.failure = error{errc::internal, std::string("request failed: ") + e.what()};
-    events.push_back(std::move(event));
+    events.push_back(final_event(sequence.id(), finish_reason::error,
+                                 error{errc::internal, std::string("request failed: ") + e.what()}));
     done.finish = finish_reason::error;
   }
   done.length = sequence.length();

@@ -1,5 +1,7 @@
 #include "runtime/scheduling/scheduler_state.hpp"
 
+#include "runtime/base/final_event.hpp"
+
 #include <algorithm>
 
 namespace paceline::scheduling {
@@ -7,14 +9,6 @@ namespace paceline::scheduling {
 namespace {
 
 constexpr std::size_t max_tombstones = 4096;
-
-token_event final_event(request_id request, finish_reason reason, std::optional<error> failure) {
-  token_event event;
-  event.request = request;
-  event.finish = reason;
-  event.failure = std::move(failure);
-  return event;
-}
 
 } // namespace
 
