@@ -12,10 +12,12 @@ kv_pool_state::kv_pool_state(kv::pool_manager& manager, std::vector<std::vector<
 kv_pool_state::answers kv_pool_state::handle(std::uint32_t model, const std::vector<pool_command>& commands) {
   answers out;
   bool returned = false;
+  auto num_before = num_held();
   for (const auto& command : commands) {
-    const auto before = num_held();
     std::visit([&](const auto& c) { apply(model, c, out); }, command);
-    returned |= num_held() < before;
+    const auto num_after = num_held();
+    returned |= num_after < num_before;
+    num_before = num_after;
   }
   if (!returned) return out;
   for (std::uint32_t m = 0; m < refused_.size(); ++m)

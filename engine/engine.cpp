@@ -2,28 +2,26 @@
 
 #include "actors/session_registry.hpp"
 #include "actors/supervisor.hpp"
+#include "engine/actor_answers.hpp"
 #include "engine/counters.hpp"
 #include "engine/memory_plan.hpp"
 #include "engine/model_unit.hpp"
 #include "engine/probe.hpp"
 #include "engine/token_text.hpp"
 #include "gpu/cuda_failure.hpp"
+#include "runtime/base/final_event.hpp"
 #include "runtime/base/short_turns.hpp"
 #include "runtime/sampling/request_validation.hpp"
 
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 namespace paceline {
 
 namespace {
-
-constexpr auto question_timeout = std::chrono::seconds(5);
-constexpr auto figures_timeout = std::chrono::seconds(1); ///< for all actors together
 
 /// Threads of actors hand messages on: they must not wait for a turn of threads that compute.
 class short_turns final : public caf::thread_hook {
@@ -57,13 +55,6 @@ std::vector<cpu::partition_options> split_cores(const config::engine_options& op
 
 } // namespace
 
-/// What the actors of a model said when they were last asked.
-struct model_answers {
-  std::optional<protocol::scheduler_answer> scheduler;
-  std::optional<protocol::pool_answer> pool;
-  bool is_late = false; ///< one of them is from an earlier question
-};
-
 struct engine::impl {
   // In order of construction: actors and streams end before what they work on.
   config::engine_options options;
@@ -82,8 +73,7 @@ struct engine::impl {
   actors::supervisor_actor supervisor;
   std::atomic<std::uint64_t> next_request{1};
   std::atomic<bool> draining{false};
-  std::mutex answers_mutex;
-  std::vector<model_answers> last_answers; ///< by model
+  actor_answers answers;
 
   expected<void> load(const std::function<void(const load_progress&)>& progress);
   expected<void> load_all(const std::function<void(const load_progress&)>& progress);
@@ -93,7 +83,6 @@ struct engine::impl {
   void fail(request_id id, event_sink sink, error why);
   model_unit* find(std::string_view name) const;
   std::size_t index_of(const model_unit& unit) const;
-  std::vector<model_answers> ask_all();
   model_counters counters_of(std::size_t m, const model_answers& answers) const;
 };
 
@@ -241,10 +230,7 @@ std::vector<const served_model*> engine::models() const {
 // ---- requests
 
 void engine::impl::fail(request_id id, event_sink sink, error why) {
-  token_event event;
-  event.request = id;
-  event.finish = finish_reason::error;
-  event.failure = std::move(why);
+  auto event = final_event(id, finish_reason::error, std::move(why));
   sessions->add(id, {}); // the engine waits for this call too
   // The sink is never called from submit itself, and is gone before the engine may be.
   system->spawn([registry = sessions, sink = std::move(sink), event = std::move(event)]() mutable {
@@ -324,42 +310,6 @@ bool engine::healthy() const noexcept { return impl_->where->healthy(); }
 
 // ---- figures
 
-/// Asks everybody at once and waits once: a scheduler that stalls costs one timeout, whatever the number of
-/// models, and shows what it said last.
-std::vector<model_answers> engine::impl::ask_all() {
-  caf::scoped_actor self(*system);
-  const auto ask = [&](const auto& actor, const auto& question) {
-    using response = decltype(self->request(actor, figures_timeout, question));
-    return actor ? std::optional<response>(self->request(actor, figures_timeout, question)) : std::nullopt;
-  };
-  using scheduler_response = decltype(ask(protocol::scheduler_actor{}, protocol::scheduler_question{}));
-  using pool_response = decltype(ask(protocol::kv_pool_actor{}, protocol::pool_question{}));
-  std::vector<std::pair<scheduler_response, pool_response>> asked;
-  const auto pool = where->get<protocol::kv_pool_actor>("kv_pool");
-  for (std::size_t m = 0; m < models.size(); ++m)
-    asked.emplace_back(ask(where->get<protocol::scheduler_actor>("scheduler/" + std::to_string(m)),
-                           protocol::scheduler_question{}),
-                       ask(pool, protocol::pool_question{static_cast<std::uint32_t>(m)}));
-  std::vector<model_answers> fresh(models.size());
-  for (std::size_t m = 0; m < models.size(); ++m) {
-    if (auto& response = asked[m].first)
-      response->receive([&](protocol::scheduler_answer& a) { fresh[m].scheduler = std::move(a); },
-                        [](const caf::error&) {}); // late, or restarting
-    if (auto& response = asked[m].second)
-      response->receive([&](protocol::pool_answer& a) { fresh[m].pool = std::move(a); },
-                        [](const caf::error&) {});
-  }
-  std::lock_guard lock(answers_mutex);
-  last_answers.resize(models.size());
-  for (std::size_t m = 0; m < models.size(); ++m) {
-    auto& last = last_answers[m];
-    last.is_late = !fresh[m].scheduler || !fresh[m].pool;
-    if (fresh[m].scheduler) last.scheduler = std::move(fresh[m].scheduler);
-    if (fresh[m].pool) last.pool = std::move(fresh[m].pool);
-  }
-  return last_answers;
-}
-
 model_counters engine::impl::counters_of(std::size_t m, const model_answers& answers) const {
   const auto& unit = *models[m];
   model_counters out;
@@ -374,7 +324,7 @@ model_counters engine::impl::counters_of(std::size_t m, const model_answers& ans
 
 engine_snapshot engine::snapshot() const {
   engine_snapshot out;
-  const auto answers = impl_->ask_all();
+  const auto answers = impl_->answers.ask(*impl_->system, *impl_->where, impl_->models.size());
   for (std::size_t m = 0; m < impl_->models.size(); ++m)
     out.models.push_back(impl_->counters_of(m, answers[m]));
   for (const auto& entry : impl_->where->all())
