@@ -179,7 +179,7 @@ def test_an_open_bind_needs_keys(start_daemon):
 
 
 def test_drain_finishes_what_runs_and_refuses_the_rest(start_daemon):
-    daemon = start_daemon(**{"models.0.hash.pass_work": 2000000})
+    daemon = start_daemon(**{"models.0.hash.pass_work": 20000000})  # it outlasts what is asked meanwhile
     running, waiting = daemon.connect(), daemon.connect()
     body = json.dumps({"prompt": "x", "max_tokens": 150, "ignore_eos": True}).encode()
     running.sendall(request_bytes(body))
