@@ -11,6 +11,7 @@ lookup: the same with n-gram speculation, `--spec-type ngram-simple` beside draf
 """
 import argparse
 import datetime
+import http.client
 import json
 import os
 import statistics
@@ -110,20 +111,20 @@ def streams(args, model, what, together, rows, found):
                 failures[name] = str(failure)
                 print(f"{what}: {name}: {failure}", file=sys.stderr)
 
-        def group(number, url):
+        def group(number, server):
             chosen = [rows[(number * together + i) % len(rows)] for i in range(together)]
             bodies = [body_of(args, row, drafter, f"{number}.{i}") for i, row in enumerate(chosen)]
             try:
-                return load.together(url, bodies)["tokens_per_second"]
-            except (load.Broken, OSError) as failure:
-                raise llama.Failed(str(failure)) from failure
+                return load.together(server.url, bodies)["tokens_per_second"]
+            except (load.Broken, OSError, http.client.HTTPException) as failure:
+                raise llama.Failed(server.how_it_ended() or str(failure)) from failure
 
         for name, server in servers.items():
             try:
-                group(0, server.url)  # warms up
+                group(0, server)  # warms up
             except llama.Failed as failure:
                 failures[name] = str(failure)
-        sides = {name: lambda number, url=server.url: group(number, url) for name, server in servers.items() if name not in failures}
+        sides = {name: lambda number, server=server: group(number, server) for name, server in servers.items() if name not in failures}
         figures, broken = in_turn(args, f"{what} {Path(model).stem} x{together}", sides)
     finally:
         for server in servers.values():

@@ -67,6 +67,15 @@ class Server:
         except OSError:
             return False
 
+    def how_it_ended(self):
+        """Why the program is gone, or nothing while it runs. One that breaks a connection may need a moment to be gone."""
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return ""
+        self.errors.seek(0)
+        return why(self.process.returncode, self.errors.read())
+
     def stop(self):
         self.process.terminate()
         try:

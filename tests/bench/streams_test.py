@@ -95,7 +95,7 @@ def test_the_fastest_build_counts_and_a_broken_one_is_recorded(talks, tmp_path):
     decode, prefill = results[:2]
     assert (decode["build"], decode["theirs"]) == ("two", 7) and (prefill["build"], prefill["theirs"]) == ("one", 900)
     for r in results:
-        assert ("signal 4" if r["bench"] in ("decode", "prefill") else "Remote end closed") in r["failures"]["gcc"]
+        assert "signal 4" in r["failures"]["gcc"]
         assert "gcc" not in r["runs"]
         assert r["ours"] > 0 and r["theirs"] > 0 and r["ratio_min"] <= r["ratio"] <= r["ratio_max"]
         assert all(len(runs) == 2 for runs in r["runs"].values())
