@@ -1,6 +1,7 @@
 #include "actors/target_verifier_state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace paceline::actors {
 
@@ -19,7 +20,7 @@ verifier_actions target_verifier_state::on_round(std::shared_ptr<const round_pla
     if (item.worker != 0 && std::ranges::find(round.missing, item.worker) == round.missing.end())
       round.missing.push_back(item.worker);
   for (const auto& [drafter, done] : lost_workers_)
-    if (std::erase(round.missing, drafter) > 0) round.ready.push_back(done);
+    if (std::erase(round.missing, drafter) > 0) go_on_without(round, done);
   const auto group = plan->group;
   round.plan = std::move(plan);
   waiting_[group].push_back(std::move(round));
@@ -49,18 +50,8 @@ verifier_actions target_verifier_state::on_passed(round_id round) {
   if (it == enqueued_.end() || !it->second.fence.passed()) return out;
   auto done = std::move(it->second);
   enqueued_.erase(it);
-  if (const auto failure = done.fence.failure()) {
-    if (!done.result->started) { // a draft it waited for failed: nothing ran, so it runs without
-      waiting_round again;
-      again.plan = done.plan;
-      again.asked = true;
-      enqueue(std::move(again), out);
-      return out;
-    }
-    done.result->failure = failure;
-  }
-  done.result->round = round;
-  done.result->group = done.plan->group;
+  if (!done.result->started && enqueue_again(done, out)) return out;
+  if (const auto failure = done.fence.failure()) done.result->failure = failure;
   for (const auto& batch : done.drafts) {
     if (batch && batch->pool != 0) done.result->submissions[batch->pool] = batch->submission;
     if (batch && batch->failure) done.result->failed_drafters.push_back(batch->drafter);
@@ -68,6 +59,30 @@ verifier_actions target_verifier_state::on_passed(round_id round) {
   unacknowledged_[round] = done.result;
   out.reports.push_back(done.result);
   return out;
+}
+
+void target_verifier_state::go_on_without(waiting_round& round, const device::fence& done) {
+  round.drafts.push_back(nullptr);
+  round.ready.push_back(done);
+}
+
+/// The program of `skipped` did not begin. True if it is enqueued once more: without its drafts if they were
+/// lost, or behind the round before, which did not begin either.
+bool target_verifier_state::enqueue_again(enqueued_round& skipped, verifier_actions& out) {
+  const auto lost = [](const device::fence& ready) { return ready.failure().has_value(); };
+  auto& result = *skipped.result;
+  if (!std::exchange(result.stood_aside, false)) {
+    if (std::ranges::none_of(skipped.ready, lost)) return false; // the verifier's own stream has failed
+  }
+  // Drafts of a round whose predecessor is enqueued again were lost with that one's.
+  if (skipped.before && !enqueued_.contains(skipped.before->round)) skipped.before.reset();
+  for (std::size_t i = 0; i < skipped.drafts.size() && !skipped.before; ++i)
+    if (skipped.drafts[i] && lost(skipped.ready[i]))
+      result.failed_drafters.push_back(skipped.drafts[i]->drafter);
+  skipped.drafts.clear();
+  skipped.ready.clear();
+  enqueue(std::move(skipped), out);
+  return true;
 }
 
 verifier_actions target_verifier_state::restart() {
@@ -95,7 +110,7 @@ verifier_actions target_verifier_state::on_worker_lost(std::uint32_t drafter, de
   lost_workers_.insert_or_assign(drafter, done);
   for (auto& [group, queue] : waiting_) {
     for (auto& round : queue)
-      if (std::erase(round.missing, drafter) > 0) round.ready.push_back(done);
+      if (std::erase(round.missing, drafter) > 0) go_on_without(round, done);
     advance(group, out);
   }
   return out;
@@ -125,9 +140,14 @@ void target_verifier_state::advance(group_id group, verifier_actions& out) {
       for (auto drafter : head.missing) ask(head, drafter, out);
     }
     if (!head.missing.empty()) return;
-    auto ready = std::move(head);
+    auto result = std::make_shared<round_result>();
+    result->round = head.plan->round;
+    result->group = group;
+    result->submissions.resize(num_pools_);
+    enqueued_round next{std::move(head.plan), std::move(head.drafts), std::move(head.ready),
+                        last_result(group),   std::move(result),      {}};
     queue.pop_front();
-    enqueue(std::move(ready), out);
+    enqueue(std::move(next), out);
   }
 }
 
@@ -136,20 +156,27 @@ void target_verifier_state::ask(waiting_round& round, std::uint32_t drafter, ver
   out.asks.push_back({drafter, round.plan, last == last_fence_.end() ? device::fence{} : last->second});
 }
 
-void target_verifier_state::enqueue(waiting_round round, verifier_actions& out) {
-  auto result = std::make_shared<round_result>();
-  result->submissions.resize(num_pools_);
-  auto work = [runner = runner_, plan = round.plan, drafts = round.drafts, result,
-               abandoned = abandoned_](device::ops& ops) {
-    if (!abandoned->load(std::memory_order_relaxed)) runner->run(ops, *plan, drafts, *result);
+/// Of the round enqueued last in `group`, if it is not reported yet.
+std::shared_ptr<const round_result> target_verifier_state::last_result(group_id group) const {
+  std::shared_ptr<const round_result> last;
+  for (const auto& [round, e] : enqueued_) // in the order of rounds
+    if (e.plan->group == group) last = e.result;
+  return last;
+}
+
+void target_verifier_state::enqueue(enqueued_round round, verifier_actions& out) {
+  auto work = [runner = runner_, plan = round.plan, drafts = round.drafts, before = round.before,
+               result = round.result, abandoned = abandoned_](device::ops& ops) {
+    if (abandoned->load(std::memory_order_relaxed)) return;
+    result->stood_aside = before && !before->started;
+    if (!result->stood_aside) runner->run(ops, *plan, drafts, *result);
   };
   const auto id = round.plan->round;
-  result->submissions[0] = stream_->submitted() + 1; // this stream has no other submitter
-  auto fence = stream_->submit("verify", std::move(round.ready), std::move(work));
-  last_fence_[round.plan->group] = fence;
-  out.watches.push_back({id, fence});
-  enqueued_.insert_or_assign(id, enqueued_round{std::move(round.plan), std::move(round.drafts),
-                                                std::move(result), std::move(fence)});
+  round.result->submissions[0] = stream_->submitted() + 1; // this stream has no other submitter
+  round.fence = stream_->submit("verify", round.ready, std::move(work));
+  last_fence_[round.plan->group] = round.fence;
+  out.watches.push_back({id, round.fence});
+  enqueued_.insert_or_assign(id, std::move(round));
 }
 
 std::string target_verifier_state::check_invariants() const {

@@ -35,9 +35,12 @@ struct verifier_actions {
 ///
 ///   round_command -> queued -> (asks drafts) drafting -> enqueued -> (fence passed) reported -> acknowledged
 ///
-/// Invariants: rounds of a group are enqueued in the order they were composed; only the first round of a
-/// group's queue may be drafting, and it was asked for after the round before was enqueued; a round is
+/// Invariants: rounds of a group are enqueued, and run, in the order they were composed; only the first round
+/// of a group's queue may be drafting, and it was asked for after the round before was enqueued; a round is
 /// reported once its fence has passed.
+///
+/// A round whose drafts are lost with their device does not run. It is enqueued again, without drafts; rounds
+/// of its group behind it stand aside until it has run, since their plans go on where its plan ends.
 class target_verifier_state {
  public:
   /// References outlive the state.
@@ -70,21 +73,27 @@ class target_verifier_state {
  private:
   struct waiting_round {
     std::shared_ptr<const scheduling::round_plan> plan;
-    std::vector<std::uint32_t> missing; ///< drafters whose drafts are awaited
-    std::vector<std::shared_ptr<scheduling::draft_batch>> drafts;
-    std::vector<device::fence> ready;
+    std::vector<std::uint32_t> missing;                           ///< drafters whose drafts are awaited
+    std::vector<std::shared_ptr<scheduling::draft_batch>> drafts; ///< null of a lost worker
+    std::vector<device::fence> ready;                             ///< of each of them
     bool asked = false;
   };
   struct enqueued_round {
     std::shared_ptr<const scheduling::round_plan> plan;
     std::vector<std::shared_ptr<scheduling::draft_batch>> drafts;
+    std::vector<device::fence> ready;
+    /// Of the group's round before; null if that was reported when this one was enqueued.
+    std::shared_ptr<const scheduling::round_result> before;
     std::shared_ptr<scheduling::round_result> result;
     device::fence fence;
   };
 
+  static void go_on_without(waiting_round& round, const device::fence& done);
   void advance(group_id group, verifier_actions& out);
   void ask(waiting_round& round, std::uint32_t drafter, verifier_actions& out) const;
-  void enqueue(waiting_round round, verifier_actions& out);
+  void enqueue(enqueued_round round, verifier_actions& out);
+  std::shared_ptr<const scheduling::round_result> last_result(group_id group) const;
+  bool enqueue_again(enqueued_round& skipped, verifier_actions& out);
 
   device::stream* stream_;
   scheduling::round_runner* runner_;

@@ -107,6 +107,7 @@ struct round_result {
   std::vector<token_event> events; ///< in item order; items without news have none
   std::optional<error> failure;    ///< the pass failed: every request of the round fails with it
   bool started = false;            ///< false with a failed fence: nothing ran, the round may be tried again
+  bool stood_aside = false;        ///< not started because the round before it had not been
   std::uint32_t num_rows = 0;
   std::chrono::nanoseconds duration{};        ///< of the program
   round_times times;                          ///< its parts
