@@ -11,14 +11,12 @@ whole_reply::whole_reply(reply_content content, token_speller spell)
     open_reply(out, content_.identity, content_.chat ? "chat.completion" : "text_completion");
     out.key("choices").begin_array();
   });
-  const auto& prompts = content_.prompts;
-  for (std::size_t i = 0; i < content_.choices.size(); ++i)
-    content_.chat ? add_chat_choice(content_.choices[i])
-                  : add_completion_choice(content_.choices[i], i * prompts.size() / content_.choices.size());
+  for (auto& choice : content_.choices)
+    content_.chat ? add_chat_choice(choice) : add_completion_choice(choice);
   add([](json_writer& out) { out.end_array(); });
   if (content_.chat && content_.shape.token_ids) {
     add([](json_writer& out) { out.key("prompt_token_ids"); });
-    add_tokens(prompts.front());
+    add_tokens(content_.prompts.front());
   }
   add([this](json_writer& out) {
     write_totals(out, content_.totals);
@@ -80,7 +78,7 @@ void whole_reply::add_legacy_scores(whole_choice& choice) {
   add([](json_writer& out) { out.end_object(); });
 }
 
-void whole_reply::add_completion_choice(whole_choice& choice, std::size_t prompt) {
+void whole_reply::add_completion_choice(whole_choice& choice) {
   add([&choice](json_writer& out) {
     out.begin_object().field("index", choice.index).field("text", choice.text).key("logprobs");
   });
@@ -88,7 +86,7 @@ void whole_reply::add_completion_choice(whole_choice& choice, std::size_t prompt
     add_legacy_scores(choice);
   else
     add([](json_writer& out) { out.null(); });
-  add_ending(choice, content_.shape.token_ids ? &content_.prompts.at(prompt) : nullptr);
+  add_ending(choice, content_.shape.token_ids ? &content_.prompts.at(choice.prompt) : nullptr);
 }
 
 void whole_reply::add_chat_choice(whole_choice& choice) {

@@ -16,6 +16,7 @@ namespace paceline::wire {
 /// A choice of a reply that is not streamed.
 struct whole_choice {
   std::uint32_t index = 0;
+  std::uint32_t prompt = 0; ///< whose continuation it is: an index into `reply_content::prompts`
   std::string text;
   std::vector<token_id> tokens; ///< where the client asked for ids
   score_log scores;
@@ -28,7 +29,7 @@ struct reply_content {
   bool chat = false;
   reply_identity identity;
   reply_shape shape;
-  std::vector<whole_choice> choices;          ///< those of one prompt stand together
+  std::vector<whole_choice> choices;
   std::vector<shared_list<token_id>> prompts; ///< in order; shown where the client asked for ids
   reply_totals totals;
 };
@@ -51,7 +52,7 @@ class whole_reply {
   using part = std::function<bool(json_writer&)>;
 
   void add(std::function<void(json_writer&)> once);
-  void add_completion_choice(whole_choice& choice, std::size_t prompt);
+  void add_completion_choice(whole_choice& choice);
   void add_chat_choice(whole_choice& choice);
   void add_legacy_scores(whole_choice& choice);
   void add_scores(whole_choice& choice, std::function<void(json_writer&, const token_score&)> write);

@@ -48,7 +48,10 @@ void completion_session::start(wire::parsed<prepared_completion> prepared) {
   identity_.model = request_.model->limits().name;
   identity_.fingerprint = edge_.fingerprint;
   choices_.resize(request_.sequences.size() * request_.choices_a_sequence);
-  for (std::size_t i = 0; i < choices_.size(); ++i) choices_[i].whole.index = static_cast<std::uint32_t>(i);
+  for (std::uint32_t i = 0; i < choices_.size(); ++i) {
+    choices_[i].whole.index = i;
+    choices_[i].whole.prompt = i / request_.num_choices;
+  }
   group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), arrival_);
   group_->start(std::move(request_.sequences), request_.stream);
 }

@@ -69,13 +69,16 @@ TEST(whole_reply, a_chat_gives_bytes_of_each_token) {
 }
 
 TEST(whole_reply, shows_ids_of_each_choice_with_its_prompt) {
-  auto made = content(2);
+  auto made = content(3); // the beam search of the first prompt has found one of its two
   made.shape.token_ids = true;
   made.prompts = {{token_id{1}}, {token_id{2}, token_id{3}}};
+  made.choices[1].prompt = made.choices[2].prompt = 1;
   made.choices[1].tokens = {token_id{7}};
+  made.choices[2].tokens = {token_id{8}};
   const auto text = text_of(std::move(made));
   EXPECT_NE(text.find(R"("token_ids":[],"prompt_token_ids":[1]})"), std::string::npos) << text;
   EXPECT_NE(text.find(R"("token_ids":[7],"prompt_token_ids":[2,3]})"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("token_ids":[8],"prompt_token_ids":[2,3]})"), std::string::npos) << text;
 }
 
 /// Every field of a reply that can be long.
