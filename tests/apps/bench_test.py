@@ -106,9 +106,9 @@ def test_spec_drafts_on_another_device_ahead_of_the_verdict(tiny_model, tmp_path
 
 def test_spec_sets_the_gain_of_groups_beside_its_model(tiny_model, tmp_path):
     workload = tmp_path / "prompts.jsonl"
-    workload.write_text("".join(json.dumps({"prompt": f"{i} pears"}) + "\n" for i in range(5)))  # the last one is alone
+    workload.write_text("".join(json.dumps({"prompt": f"{i} pears"}) + "\n" for i in range(17)))  # the last one is alone
     figures = report("spec", "--model", tiny_model, "--draft-model", tiny_model, "--drafters", "model", "--lengths", 2, "--overlap",
-                     "off,groups", "--workload", workload, "--concurrency", "4,1", "--max-tokens", 24, "--threads", 1)
+                     "off,groups", "--workload", workload, "--concurrency", "4,1", "--max-tokens", 40, "--threads", 1)
     together, alone = (w["arms"][1:] for w in figures["workloads"])
     off, groups = together
     assert off["different_texts"] == groups["different_texts"] == 0 and groups["overlap"] == "groups"
