@@ -26,7 +26,7 @@ def save(figure, out, name):
 
 
 def draw_peers(results, out):
-    latest = {(r["bench"], r["model"]): r for r in results}
+    latest = {(r["bench"], r["model"]): r for r in results if r.get("peer", "llama.cpp") == "llama.cpp"}
     benches = [b for b in ("decode", "prefill") if any(k[0] == b for k in latest)]
     figure, axes = plt.subplots(1, len(benches), figsize=(5 * len(benches), 3.4), squeeze=False)
     for axis, bench in zip(axes[0], benches):

@@ -5,7 +5,8 @@ machine does falls on all. Every build of llama.cpp runs in every pair; the one 
     bench/peers/setup.sh
     python3 bench/peers/compare.py --model smollm2.gguf --model qwen.gguf --workload bench/e2e/prompts.jsonl --out peers.json
 
-decode, prefill: `llama-bench` (tg128, pp512) beside `paceline bench decode` and `prefill`, both without a server.
+decode, prefill: `llama-bench` (tg128, pp512) beside `paceline bench decode` and `prefill`, both without a server; OpenVINO GenAI by its
+own counters (openvino_bench.py), where it is installed and loads the file.
 streams: `llama-server` beside the daemon, streamed, by the same client's clock (load.py), greedy, without speculation.
 lookup: the same with n-gram speculation, `--spec-type ngram-simple` beside drafter ngram; give it a workload that repeats itself.
 """
@@ -80,7 +81,7 @@ def interval(ratios):
 
 
 def judged(args, model, what, figures, failures, **more):
-    """Ours beside the fastest build."""
+    """Ours beside the fastest of the others."""
     if "ours" not in figures or len(figures) < 2:
         raise SystemExit(f"compare: {what}: nothing to compare: {failures}")
     best = max((n for n in figures if n != "ours"), key=lambda n: statistics.median(figures[n]))
@@ -92,11 +93,26 @@ def judged(args, model, what, figures, failures, **more):
             "date": datetime.date.today().isoformat()}
 
 
+def openvino(args):
+    """The command of OpenVINO GenAI's bench, where it is installed."""
+    installed = any(args.peers.glob("lib/python*/site-packages/openvino_genai"))
+    return [args.peers / "bin/python", Path(__file__).with_name("openvino_bench.py")] if installed else None
+
+
 def kernels(args, model, what, tokens, found):
+    """A figure beside llama.cpp's, and one beside OpenVINO GenAI's where that loads the file."""
     sides = {"ours": lambda _: run_ours(args, model, what, tokens)}
-    for name, programs in found.items():
-        sides[name] = lambda _, programs=programs: llama.measure(programs, model, args.threads, what, tokens)
-    return judged(args, model, what, *in_turn(args, f"{what} {Path(model).stem}", sides), tokens=tokens)
+    commands = {name: [programs / "llama-bench", "-r", "1", "-o", "json"] for name, programs in found.items()}
+    if other := openvino(args):
+        commands["openvino"] = other
+    for name, command in commands.items():
+        sides[name] = lambda _, command=command: llama.measure(command, model, args.threads, what, tokens)
+    figures, failures = in_turn(args, f"{what} {Path(model).stem}", sides)
+    beside_openvino = {name: figures.pop(name) for name in ["openvino"] if name in figures}
+    results = [judged(args, model, what, figures, failures, peer="llama.cpp", tokens=tokens)]
+    if beside_openvino:
+        results.append(judged(args, model, what, {"ours": figures["ours"]} | beside_openvino, {}, peer="OpenVINO GenAI", tokens=tokens))
+    return results
 
 
 def streams(args, model, what, together, rows, found):
@@ -129,7 +145,7 @@ def streams(args, model, what, together, rows, found):
     finally:
         for server in servers.values():
             server.stop()
-    return judged(args, model, what, figures, failures | broken, tokens=args.tokens, together=together, workload=args.workload.stem)
+    return judged(args, model, what, figures, failures | broken, peer="llama.cpp", tokens=args.tokens, together=together, workload=args.workload.stem)
 
 
 def arguments():
@@ -160,12 +176,12 @@ def main():
     for model in args.models:
         for what in args.what:
             if what in ("decode", "prefill"):
-                results.append(kernels(args, model, what, args.tokens if what == "decode" else args.prefill_tokens, found))
+                results += kernels(args, model, what, args.tokens if what == "decode" else args.prefill_tokens, found)
             else:
                 results += [streams(args, model, what, together, rows, found) for together in args.together]
-    print("| model | bench | together | ours, tokens/s | llama.cpp, tokens/s | build | ratio | 95 % |\n" + "| --- " * 8 + "|")
+    print("| model | bench | together | ours, tokens/s | theirs, tokens/s | whose | ratio | 95 % |\n" + "| --- " * 8 + "|")
     for r in results:
-        print(f"| {r['model']} | {r['bench']} {r['tokens']} | {r.get('together', 1)} | {r['ours']:.1f} | {r['theirs']:.1f} | {r['build']} "
+        print(f"| {r['model']} | {r['bench']} {r['tokens']} | {r.get('together', 1)} | {r['ours']:.1f} | {r['theirs']:.1f} | {r['peer']} {r['build']} "
               f"| {r['ratio']:.2f} | {r['ratio_min']:.2f} to {r['ratio_max']:.2f} |")
     for r in results:
         for name, failure in r["failures"].items():

@@ -24,12 +24,11 @@ def builds(home):
             if (folder / "bin/llama-bench").exists()}
 
 
-def measure(programs, model, threads, what, tokens):
-    """Tokens a second of one `llama-bench` run."""
-    sizes = ["-p", str(tokens), "-n", "0"] if what == "prefill" else ["-p", "0", "-n", str(tokens)]
+def measure(program, model, threads, what, tokens):
+    """Tokens a second of one run of `program`: llama-bench, or one that takes its flags and prints its JSON."""
+    sizes = ["-p", tokens, "-n", 0] if what == "prefill" else ["-p", 0, "-n", tokens]
     try:
-        done = subprocess.run([programs / "llama-bench", "-m", model, "-t", str(threads), "-r", "1", "-o", "json", *sizes],
-                              capture_output=True, text=True, timeout=900)
+        done = subprocess.run([str(part) for part in (*program, "-m", model, "-t", threads, *sizes)], capture_output=True, text=True, timeout=900)
     except subprocess.TimeoutExpired:
         raise Failed("did not end within 15 minutes") from None
     if done.returncode != 0:

@@ -78,6 +78,8 @@ def test_the_fastest_build_counts_and_a_broken_one_is_recorded(talks, tmp_path):
     for name, decode, prefill in (("llama-one", 5, 900), ("llama-two", 7, 800)):
         program(peers / name / "bin/llama-bench", BENCH.format(decode=decode, prefill=prefill))
         program(peers / name / "bin/llama-server", server)
+    (peers / "lib/python3/site-packages/openvino_genai").mkdir(parents=True)
+    program(peers / "bin/python", BENCH.format(decode=6, prefill=700))
     program(peers / "llama-gcc/bin/llama-bench", ILLEGAL)
     program(peers / "llama-gcc/bin/llama-server", BREAKS.format(python=sys.executable))
     ours = tmp_path / "paceline"  # with the template, which the weightless model has not
@@ -90,11 +92,13 @@ def test_the_fastest_build_counts_and_a_broken_one_is_recorded(talks, tmp_path):
                           timeout=300)
     assert done.returncode == 0, done.stderr
     results = json.loads(out.read_text())
-    assert [(r["bench"], r.get("together")) for r in results] == [
-        ("decode", None), ("prefill", None), ("streams", 1), ("streams", 2), ("lookup", 1), ("lookup", 2)]
-    decode, prefill = results[:2]
+    assert [(r["bench"], r.get("together"), r["peer"]) for r in results] == [
+        ("decode", None, "llama.cpp"), ("decode", None, "OpenVINO GenAI"), ("prefill", None, "llama.cpp"), ("prefill", None, "OpenVINO GenAI"),
+        ("streams", 1, "llama.cpp"), ("streams", 2, "llama.cpp"), ("lookup", 1, "llama.cpp"), ("lookup", 2, "llama.cpp")]
+    decode, prefill = (next(r for r in results if r["bench"] == bench) for bench in ("decode", "prefill"))
+    assert [r["theirs"] for r in results if r["peer"] == "OpenVINO GenAI"] == [6, 700]
     assert (decode["build"], decode["theirs"]) == ("two", 7) and (prefill["build"], prefill["theirs"]) == ("one", 900)
-    for r in results:
+    for r in (r for r in results if r["peer"] == "llama.cpp"):
         assert "signal 4" in r["failures"]["gcc"]
         assert "gcc" not in r["runs"]
         assert r["ours"] > 0 and r["theirs"] > 0 and r["ratio_min"] <= r["ratio"] <= r["ratio_max"]
