@@ -10,14 +10,15 @@
 // Massa, Sizov, 2023), with splits that do not move when the context grows. For one row, head and split i, in
 // float32 and over the positions j of it that the row sees:
 //
-//     s_j = chain of fma(query[d], key_j[d], .) over d = 0, 1, ..., from 0
-//           q8: times j's key scale; then times `scale`; with a soft cap cap * tanh(s_j * (1 / cap))
-//     m_i = max s_j
-//     p_j = exp(s_j - m_i)
-//     l_i = sum of p_j in 32 lanes, lane = j mod 32, positions in order; lanes added in halves (16, 8, 4, 2,
-//     1) acc_i[d] = chain of fma(p_j, value_j[d], .) in order of j, from 0; q8: of (p_j * j's value scale)
-//     and
-//           the code, the product in brackets rounded
+// clang-format off
+//     s_j      = chain of fma(query[d], key_j[d], .) over d = 0, 1, ..., from 0
+//                q8: times j's key scale; then times `scale`; with a soft cap cap * tanh(s_j * (1 / cap))
+//     m_i      = max s_j
+//     p_j      = exp(s_j - m_i)
+//     l_i      = sum of p_j in 32 lanes, lane = j mod 32, positions in order; lanes added in halves (16, 8, 4, 2, 1)
+//     acc_i[d] = chain of fma(p_j, value_j[d], .) in order of j, from 0
+//                q8: of (p_j * j's value scale) and the code, the product in brackets rounded
+// clang-format on
 //
 // **Merge** of the row's splits, ascending: m = max m_i, w_i = exp(m_i - m),
 //

@@ -17,12 +17,14 @@
 // Codes of a tile, as planes of unsigned codes (for 4 bits a plane of 512 bytes; for 5 and 6 bits that and a
 // plane of the upper bits; for 8 bits two planes of 512 bytes; for 16 bits four, of values):
 //
-//     low    lane l has 4 words: word `step` has the codes of the step's 4 pairs, pair i at bits 4 i and 16 +
-//     4 i 1 bit  lane l has 1 word:  pair j = 4 step + i at bits j and 16 + j 2 bits lane l has 2 words: pair
-//     j at bits 2 (j % 8) and 16 + 2 (j % 8) of word j / 8 8 bits plane `step / 2`, lane l has 4 words: pair
-//     i at bits 8 (i % 2) and 16 + 8 (i % 2) of word
-//            2 (step % 2) + i / 2
-//     16     plane `step`, lane l has 4 words: pair i is word i
+// clang-format off
+//     plane   words of lane l   where pair i of step `step` lies; j = 4 step + i
+//     low     4                 word `step`, bits 4 i and 16 + 4 i
+//     1 bit   1                 bits j and 16 + j
+//     2 bits  2                 word j / 8, bits 2 (j % 8) and 16 + 2 (j % 8)
+//     8 bits  4                 plane step / 2, word 2 (step % 2) + i / 2, bits 8 (i % 2) and 16 + 8 (i % 2)
+//     16      4                 plane `step`, word i
+// clang-format on
 //
 // Headers: Q4_0, Q5_0, Q8_0: d of both blocks of 32 columns a row. Q4_1: (d, m) of both. Q4_K, Q5_K: (d, m) a
 // row; then for each quarter of the span 16 bits a row, then 8 bits a row: scale, minimum, scale, minimum of
