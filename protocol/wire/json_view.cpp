@@ -1,5 +1,7 @@
 #include "protocol/wire/json_view.hpp"
 
+#include "runtime/base/utf8.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -58,25 +60,6 @@ unsigned hex_digits(std::string_view four) noexcept {
   return value;
 }
 
-void append_code_point(std::string& out, unsigned c) {
-  const auto tail = [&](unsigned shift) { out += static_cast<char>(0x80U | ((c >> shift) & 0x3fU)); };
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xc0U | (c >> 6U));
-    tail(0);
-  } else if (c < 0x10000) {
-    out += static_cast<char>(0xe0U | (c >> 12U));
-    tail(6);
-    tail(0);
-  } else {
-    out += static_cast<char>(0xf0U | (c >> 18U));
-    tail(12);
-    tail(6);
-    tail(0);
-  }
-}
-
 /// `at` is behind a backslash. Returns the place behind the escape.
 std::size_t append_unescaped(std::string& out, std::string_view raw, std::size_t at) {
   static constexpr std::string_view letters = "bfnrt";
@@ -93,7 +76,7 @@ std::size_t append_unescaped(std::string& out, std::string_view raw, std::size_t
     code = 0x10000 + ((code - 0xd800) << 10U) + (hex_digits(raw.substr(at + 2, 4)) - 0xdc00);
     at += 6;
   }
-  append_code_point(out, code);
+  append_utf8(out, code);
   return at;
 }
 

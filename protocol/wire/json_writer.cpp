@@ -1,5 +1,7 @@
 #include "protocol/wire/json_writer.hpp"
 
+#include "runtime/base/utf8.hpp"
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -75,32 +77,6 @@ bool splits_lines(std::string_view sequence) noexcept {
 
 } // namespace
 
-std::size_t utf8_sequence_length(std::string_view text) noexcept {
-  if (text.empty()) return 0;
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto first = byte(0);
-  if (first < 0x80) return 1;
-  if (first < 0xc2 || first > 0xf4) return 0;
-  const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  if (text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
-  const auto second = byte(1);
-  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-  const bool surrogate = first == 0xed && second >= 0xa0;
-  const bool too_large = first == 0xf4 && second >= 0x90;
-  return overlong || surrogate || too_large ? 0 : length;
-}
-
-bool is_utf8(std::string_view text) noexcept {
-  while (!text.empty()) {
-    const auto length = utf8_sequence_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 std::size_t count_code_points(std::string_view text) noexcept {
   std::size_t count = 0;
   for (const char c : text) count += (static_cast<unsigned char>(c) & 0xc0U) != 0x80;
@@ -110,7 +86,7 @@ std::size_t count_code_points(std::string_view text) noexcept {
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   while (!text.empty()) {
-    const auto length = utf8_sequence_length(text);
+    const auto length = utf8_length_at(text, 0);
     const auto sequence = text.substr(0, length == 0 ? 1 : length);
     if (length == 0)
       out += "\\ufffd";

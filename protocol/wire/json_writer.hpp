@@ -62,11 +62,6 @@ class json_writer {
 /// Appends `text` as a JSON string, quotes included.
 void append_json_string(std::string& out, std::string_view text);
 
-/// Length in bytes of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (RFC 3629: no
-/// overlong forms, no surrogates, nothing above U+10FFFF).
-std::size_t utf8_sequence_length(std::string_view text) noexcept;
-/// True if all of `text` is well-formed UTF-8.
-bool is_utf8(std::string_view text) noexcept;
 /// Code points of well-formed `text`.
 std::size_t count_code_points(std::string_view text) noexcept;
 

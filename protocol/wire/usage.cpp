@@ -1,6 +1,7 @@
 #include "protocol/wire/usage.hpp"
 
 #include "protocol/wire/json_writer.hpp"
+#include "runtime/base/utf8.hpp"
 
 #include <algorithm>
 #include <unordered_set>
@@ -121,7 +122,7 @@ void write_timings(json_writer& out, const generation_metrics& metrics) {
 }
 
 std::string printable_token(const std::string& bytes) {
-  if (is_utf8(bytes)) return bytes;
+  if (is_well_formed_utf8(bytes)) return bytes;
   static constexpr char hex[] = "0123456789abcdef";
   std::string out = "bytes:";
   for (const char c : bytes) {

@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/added_tokens.hpp"
 
+#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/text/characters.hpp"
-#include "runtime/tokenizer/text/utf8.hpp"
 
 #include <algorithm>
 #include <functional>

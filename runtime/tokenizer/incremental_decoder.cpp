@@ -1,6 +1,6 @@
 #include "runtime/tokenizer/incremental_decoder.hpp"
 
-#include "runtime/tokenizer/text/utf8.hpp"
+#include "runtime/base/utf8.hpp"
 
 #include <utility>
 

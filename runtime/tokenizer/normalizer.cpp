@@ -1,10 +1,10 @@
 #include "runtime/tokenizer/normalizer.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/text/characters.hpp"
 #include "runtime/tokenizer/text/normalization_age.hpp"
 #include "runtime/tokenizer/text/replace.hpp"
-#include "runtime/tokenizer/text/utf8.hpp"
 
 #include <utf8proc.h>
 

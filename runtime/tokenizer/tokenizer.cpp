@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include "runtime/base/check.hpp"
-#include "runtime/tokenizer/text/utf8.hpp"
+#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/tokenizer_parts.hpp"
 
 #include <xxhash.h>

@@ -1,5 +1,7 @@
 #include "runtime/model/loader/report_text.hpp"
 
+#include "runtime/base/utf8.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,30 +11,6 @@
 namespace paceline::model {
 
 namespace {
-
-constexpr std::string_view replacement = "\xef\xbf\xbd";
-
-/// Bytes of the character that begins at `at`; 0 when none does.
-std::size_t character_bytes(std::string_view text, std::size_t at) noexcept {
-  const auto byte = [&](std::size_t i) {
-    return static_cast<unsigned char>(at + i < text.size() ? text[at + i] : 0);
-  };
-  const auto continues = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) return continues(1) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef) {
-    const bool overlong = first == 0xe0 && byte(1) < 0xa0;
-    const bool surrogate = first == 0xed && byte(1) > 0x9f;
-    return continues(1) && continues(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (first >= 0xf0 && first <= 0xf4) {
-    const bool overlong = first == 0xf0 && byte(1) < 0x90;
-    const bool too_large = first == 0xf4 && byte(1) > 0x8f;
-    return continues(1) && continues(2) && continues(3) && !overlong && !too_large ? 4 : 0;
-  }
-  return 0;
-}
 
 template <class T>
 std::string shortest_text(T value) {
@@ -47,8 +25,8 @@ std::string shortest_text(T value) {
 std::string utf8_text(std::string_view text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
-    const auto length = character_bytes(text, at);
-    out += length == 0 ? replacement : text.substr(at, length);
+    const auto length = utf8_length_at(text, at);
+    out += length == 0 ? replacement_character : text.substr(at, length);
     at += std::max<std::size_t>(length, 1);
   }
   return out;

@@ -1,8 +1,8 @@
 #include "runtime/tokenizer/chat_template/chat_template.hpp"
 
+#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/chat_template/evaluation/interpreter.hpp"
 #include "runtime/tokenizer/chat_template/python/json_values.hpp"
-#include "runtime/tokenizer/chat_template/python/unicode.hpp"
 #include "runtime/tokenizer/chat_template/syntax/parser.hpp"
 
 namespace paceline::tokenizer {
@@ -21,7 +21,7 @@ error located(const template_options& options, const jinja::failure& met, int li
 expected<chat_template> chat_template::parse(std::string_view source, template_options options) {
   if (source.size() > max_source_bytes)
     return error{errc::invalid_argument, options.name + ": the template is longer than 1 MiB"};
-  if (!jinja::is_valid_utf8(source))
+  if (!is_well_formed_utf8(source))
     return error{errc::invalid_argument, options.name + ": the template is not UTF-8"};
   try {
     auto tree = std::make_shared<jinja::template_tree>(jinja::parse_template(source, options));

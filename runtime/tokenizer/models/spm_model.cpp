@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/models/spm_model.hpp"
 
+#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/text/byte_alphabet.hpp"
-#include "runtime/tokenizer/text/utf8.hpp"
 
 #include <algorithm>
 #include <bit>

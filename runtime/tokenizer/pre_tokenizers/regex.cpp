@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/pre_tokenizers/regex.hpp"
 
+#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/pre_tokenizers/pattern_dialect.hpp"
-#include "runtime/tokenizer/text/utf8.hpp"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

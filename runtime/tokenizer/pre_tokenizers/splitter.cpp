@@ -1,7 +1,7 @@
 #include "runtime/tokenizer/pre_tokenizers/splitter.hpp"
 
+#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/text/characters.hpp"
-#include "runtime/tokenizer/text/utf8.hpp"
 
 #include <algorithm>
 #include <utility>

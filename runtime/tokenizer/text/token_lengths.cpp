@@ -1,6 +1,6 @@
 #include "runtime/tokenizer/text/token_lengths.hpp"
 
-#include "runtime/tokenizer/text/utf8.hpp"
+#include "runtime/base/utf8.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "runtime/tokenizer/tokenizer.hpp"
 
-#include "runtime/tokenizer/text/utf8.hpp"
+#include "runtime/base/utf8.hpp"
 #include "tests/support/tiny_vocabulary.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/chat_template/python/format.hpp"
 #include "runtime/tokenizer/chat_template/python/markup.hpp"
 #include "runtime/tokenizer/chat_template/python/operators.hpp"

@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/chat_template/python/unicode.hpp"
 
+#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/chat_template/python/case_expansions.hpp"
 
 #include <algorithm>
@@ -106,28 +107,10 @@ std::string mapped(std::string_view text, Append append) {
 
 } // namespace
 
-bool is_valid_utf8(std::string_view text) noexcept {
-  for (std::size_t at = 0; at < text.size();) {
-    if (static_cast<unsigned char>(text[at]) < 0x80) {
-      ++at;
-      continue;
-    }
-    const character c = character_at(text, at);
-    if (c.size == 1) return false;
-    at += c.size;
-  }
-  return true;
-}
-
 character character_at(std::string_view text, std::size_t at) noexcept {
-  const auto first = static_cast<unsigned char>(text[at]);
-  if (first < 0x80) return {first, 1};
-  utf8proc_int32_t code = -1;
-  const auto size =
-      utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at),
-                       static_cast<utf8proc_ssize_t>(std::min<std::size_t>(4, text.size() - at)), &code);
-  if (size <= 0) return {0xfffd, 1};
-  return {static_cast<char32_t>(code), static_cast<std::size_t>(size)};
+  const auto unit = read_utf8(text, at);
+  if (unit.kind != utf8_unit::state::complete) return {0xfffd, 1};
+  return {unit.code_point, unit.num_bytes};
 }
 
 character character_before(std::string_view text, std::size_t end) noexcept {
@@ -138,13 +121,6 @@ character character_before(std::string_view text, std::size_t end) noexcept {
     break;
   }
   return {0xfffd, 1};
-}
-
-void append_utf8(std::string& out, char32_t code) {
-  std::array<utf8proc_uint8_t, 4> bytes{};
-  const auto size = utf8proc_encode_char(number(code), bytes.data());
-  out.append(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::size_t>(std::max<utf8proc_ssize_t>(size, 0)));
 }
 
 bool is_ascii(std::string_view text) noexcept {

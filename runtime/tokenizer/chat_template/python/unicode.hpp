@@ -14,11 +14,9 @@ struct character {
   std::size_t size = 0; ///< bytes
 };
 
-bool is_valid_utf8(std::string_view text) noexcept;
 character character_at(std::string_view text, std::size_t at) noexcept;
 /// The character that ends right before byte `end` (> 0).
 character character_before(std::string_view text, std::size_t end) noexcept;
-void append_utf8(std::string& out, char32_t code);
 
 bool is_ascii(std::string_view text) noexcept;
 std::size_t num_characters(std::string_view text) noexcept;

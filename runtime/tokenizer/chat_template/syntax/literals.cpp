@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/chat_template/syntax/literals.hpp"
 
+#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/chat_template/python/numbers.hpp"
 #include "runtime/tokenizer/chat_template/python/unicode.hpp"
 

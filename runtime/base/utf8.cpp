@@ -1,6 +1,6 @@
-#include "runtime/tokenizer/text/utf8.hpp"
+#include "runtime/base/utf8.hpp"
 
-namespace paceline::tokenizer {
+namespace paceline {
 
 namespace {
 
@@ -12,7 +12,6 @@ struct lead_rule {
 };
 
 constexpr lead_rule rule_of(std::uint8_t lead) noexcept {
-  if (lead < 0x80) return {1};
   if (lead < 0xc2) return {0};
   if (lead < 0xe0) return {2};
   if (lead == 0xe0) return {3, 0xa0};
@@ -26,11 +25,10 @@ constexpr lead_rule rule_of(std::uint8_t lead) noexcept {
 
 } // namespace
 
-utf8_unit read_utf8(std::string_view text, std::size_t at) noexcept {
+utf8_unit read_long_utf8(std::string_view text, std::size_t at) noexcept {
   const auto byte_at = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t lead = byte_at(at);
   const lead_rule rule = rule_of(lead);
-  if (rule.length == 1) return {utf8_unit::state::complete, 1, lead};
   if (rule.length == 0) return {utf8_unit::state::ill_formed, 1, 0};
   char32_t code_point = lead & (0x7fU >> rule.length);
   for (std::uint8_t i = 1; i < rule.length; ++i) {
@@ -84,4 +82,4 @@ std::string replace_ill_formed_utf8(std::string_view text) {
   return out;
 }
 
-} // namespace paceline::tokenizer
+} // namespace paceline

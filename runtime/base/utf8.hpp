@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace paceline::tokenizer {
+namespace paceline {
 
 /// U+FFFD, what ill-formed bytes become.
 inline constexpr std::string_view replacement_character = "\xef\xbf\xbd";
@@ -22,11 +22,24 @@ struct utf8_unit {
   char32_t code_point = 0;    ///< of a complete character
 };
 
+/// As `read_utf8`, of a character that is not ASCII.
+utf8_unit read_long_utf8(std::string_view text, std::size_t at) noexcept;
+
 /// Reads the character at `at` (< text.size()). Ill-formed bytes are grouped as Unicode recommends ("maximal
 /// subpart", section 3.9) and as Python's errors="replace" does.
-utf8_unit read_utf8(std::string_view text, std::size_t at) noexcept;
+inline utf8_unit read_utf8(std::string_view text, std::size_t at) noexcept {
+  const auto lead = static_cast<unsigned char>(text[at]);
+  if (lead < 0x80) return {utf8_unit::state::complete, 1, lead};
+  return read_long_utf8(text, at);
+}
 
-/// Bytes of the character that begins with `lead` in well-formed text.
+/// Bytes of the well-formed character at `at` (< text.size()); 0 if there is none.
+inline std::size_t utf8_length_at(std::string_view text, std::size_t at) noexcept {
+  const auto unit = read_utf8(text, at);
+  return unit.kind == utf8_unit::state::complete ? unit.num_bytes : 0;
+}
+
+/// Bytes of the character that begins with `lead` in text that is known to be well-formed.
 constexpr std::size_t utf8_length(char lead) noexcept {
   const auto byte = static_cast<unsigned char>(lead);
   return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
@@ -44,4 +57,4 @@ bool is_well_formed_utf8(std::string_view text) noexcept;
 /// `text` with ill-formed bytes replaced by U+FFFD, as bytes.decode("utf-8", errors="replace") gives it.
 std::string replace_ill_formed_utf8(std::string_view text);
 
-} // namespace paceline::tokenizer
+} // namespace paceline

@@ -1,4 +1,4 @@
-#include "runtime/tokenizer/text/utf8.hpp"
+#include "runtime/base/utf8.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace paceline::tokenizer {
+namespace paceline {
 namespace {
 
 // Right sides are what Python 3.11 prints for bytes.decode("utf-8", errors="replace"), with U+FFFD as '?'.
@@ -67,4 +67,4 @@ TEST(utf8, replacing_gives_well_formed_text_for_any_bytes) {
 }
 
 } // namespace
-} // namespace paceline::tokenizer
+} // namespace paceline
