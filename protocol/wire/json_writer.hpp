@@ -62,6 +62,9 @@ class json_writer {
 /// Appends `text` as a JSON string, quotes included.
 void append_json_string(std::string& out, std::string_view text);
 
+/// The same without quotes. Of text in pieces that end with whole characters, the pieces together.
+void append_escaped(std::string& out, std::string_view text);
+
 /// Length in bytes of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (RFC 3629: no
 /// overlong forms, no surrogates, nothing above U+10FFFF).
 std::size_t utf8_sequence_length(std::string_view text) noexcept;

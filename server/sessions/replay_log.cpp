@@ -1,5 +1,7 @@
 #include "server/sessions/replay_log.hpp"
 
+#include "server/sessions/conversation_store.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -9,8 +11,8 @@ void replay_log::on_event(const wire::response_event& event) {
   notification notify;
   {
     std::lock_guard lock(mutex_);
-    num_bytes_ += event.json.size();
-    untaken_bytes_ += event.json.size();
+    num_bytes_ += event.num_bytes();
+    untaken_bytes_ += event.num_bytes();
     events_.push_back(event);
     notify = notify_reader_;
   }
@@ -19,9 +21,10 @@ void replay_log::on_event(const wire::response_event& event) {
 
 void replay_log::on_finished(const finished_response& finished) {
   notification notify;
+  auto kept = std::make_shared<const finished_response>(finished);
   {
     std::lock_guard lock(mutex_);
-    finished_ = finished;
+    finished_ = std::move(kept);
     notify = notify_reader_;
   }
   if (notify) notify();
@@ -56,7 +59,7 @@ std::optional<std::uint64_t> replay_log::attach(const replay_start& start, notif
     if (first < first_sequence_ || first > end) return std::nullopt;
     next_sequence_ = first;
     untaken_bytes_ = 0;
-    for (auto i = first - first_sequence_; i < events_.size(); ++i) untaken_bytes_ += events_[i].json.size();
+    for (auto i = first - first_sequence_; i < events_.size(); ++i) untaken_bytes_ += events_[i].num_bytes();
     reader = ++reader_;
     unread_since_.reset();
     replaced = std::exchange(notify_reader_, std::move(notify));
@@ -102,11 +105,11 @@ replay_log::batch replay_log::take(std::uint64_t reader, std::size_t max_bytes) 
     const auto end = first_sequence_ + events_.size();
     while (next_sequence_ < end && (bytes == 0 || bytes < max_bytes)) {
       const auto& event = events_[next_sequence_++ - first_sequence_];
-      bytes += event.json.size();
-      untaken_bytes_ -= event.json.size();
+      bytes += event.num_bytes();
+      untaken_bytes_ -= event.num_bytes();
       out.events.push_back(event);
     }
-    out.finished = finished_.has_value() && next_sequence_ == end;
+    out.finished = finished_ != nullptr && next_sequence_ == end;
     drop_taken();
     if (was_congested && untaken_bytes_ <= max_bytes_ / 2) notify = notify_writer_;
   }
@@ -122,7 +125,7 @@ void replay_log::drop_taken() {
   }
 }
 
-std::optional<finished_response> replay_log::result() const {
+std::shared_ptr<const finished_response> replay_log::result() const {
   std::lock_guard lock(mutex_);
   return finished_;
 }

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -46,7 +47,7 @@ class replay_log final : public response_listener {
   batch take(std::uint64_t reader, std::size_t max_bytes);
 
   /// How the response ended; none while it runs.
-  std::optional<finished_response> result() const;
+  std::shared_ptr<const finished_response> result() const;
   /// Since when nobody reads; none while somebody does.
   std::optional<time_point> unread_since() const;
 
@@ -64,13 +65,13 @@ class replay_log final : public response_listener {
   std::deque<wire::response_event> events_;
   std::uint64_t first_sequence_ = 0; ///< of events_.front()
   std::uint64_t next_sequence_ = 0;  ///< the reader's next event
-  std::size_t num_bytes_ = 0;
+  std::size_t num_bytes_ = 0;        ///< of events
   std::size_t untaken_bytes_ = 0;
   std::uint64_t reader_ = 0;
   std::optional<time_point> unread_since_;
   notification notify_reader_;
   notification notify_writer_;
-  std::optional<finished_response> finished_;
+  std::shared_ptr<const finished_response> finished_;
 };
 
 } // namespace paceline::server

@@ -11,7 +11,8 @@ response_session::response_session(const edge_context& edge, executor_ptr execut
       prepared_(std::move(prepared)), arrival_(arrival),
       narrator_({std::move(id), fresh_id("msg_"), std::move(stream_id), unix_time(),
                  prepared_.model->limits().name},
-                prepared_.request) {}
+                prepared_.request,
+                [&model = *prepared_.model](token_id token) { return model.token_bytes(token); }) {}
 
 void response_session::start() {
   tell(narrator_.open());
@@ -63,7 +64,7 @@ void response_session::on_event(std::size_t, const token_event& event) {
   const bool says_something =
       !event.text.empty() || !event.logprobs.empty() || (positions && !event.tokens.empty());
   if (prepared_.request.generate && says_something)
-    tell(narrator_.delta({event.text, event.tokens, with_text(event.logprobs, *prepared_.model)}));
+    tell(narrator_.delta({event.text, event.tokens, event.logprobs}));
   if (event.finish == finish_reason::none) return;
   std::optional<wire::api_error> failure;
   if (event.finish == finish_reason::error)

@@ -15,7 +15,7 @@ namespace paceline::server {
 struct finished_response {
   std::string id;
   wire::response_outcome outcome;
-  std::string object;                           ///< JSON text of the response object
+  wire::output_json object;                     ///< the response object
   bool stored = false;                          ///< the client lets us keep it
   std::vector<wire::chat_message> conversation; ///< all turns, the answer included
 };

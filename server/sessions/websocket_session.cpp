@@ -16,7 +16,11 @@ class websocket_session::lane final : public replay_sink {
   told_response told;
 
   void on_event(const wire::response_event& event) override {
-    if (const auto session = session_.lock(); session && session->channel_)
+    const auto session = session_.lock();
+    if (!session || !session->channel_) return;
+    if (event.long_json)
+      session->channel_->send(event.long_json->open());
+    else
       session->channel_->send(event.json);
   }
   void on_finished(const finished_response& finished) override {

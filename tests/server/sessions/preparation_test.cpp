@@ -103,15 +103,5 @@ TEST(preparation, warming_up_asks_for_one_plain_token) {
   EXPECT_EQ(prepared->sequence.speculation.drafter, "none");
 }
 
-TEST(preparation, tokenizes_both_ways) {
-  scripted_edge edge;
-  EXPECT_EQ(*tokenize_reply(edge.context, R"({"prompt":"a"})"),
-            R"({"count":2,"max_model_len":64,"tokens":[256,97]})");
-  EXPECT_EQ(*tokenize_reply(edge.context, R"({"content":"a","add_special":false,"with_pieces":true})"),
-            R"({"count":1,"max_model_len":64,"tokens":[97],"token_strs":["a"]})");
-  EXPECT_EQ(*detokenize_reply(edge.context, R"({"tokens":[97,98]})"), R"({"prompt":"ab","content":"ab"})");
-  EXPECT_EQ(detokenize_reply(edge.context, R"({"tokens":[300]})").failure().param, "tokens");
-}
-
 } // namespace
 } // namespace paceline::server

@@ -84,12 +84,12 @@ TEST(replay_log, is_finished_once_everything_was_taken) {
   replay_log log(1000);
   fill(log);
   finished_response result;
-  result.object = "{}";
+  result.object = {"{}", {}, {}};
   log.on_finished(result);
   const auto reader = log.attach({}, {});
   EXPECT_FALSE(log.take(*reader, 1).finished);
   EXPECT_TRUE(log.take(*reader, 1 << 20).finished);
-  EXPECT_EQ(log.result()->object, "{}");
+  EXPECT_EQ(log.result()->object.text(), "{}");
 }
 
 } // namespace

@@ -19,6 +19,7 @@ class recording_frames final : public frame_channel {
   int reads = 0;
   bool full = false;
   void send(std::string text) override { frames.push_back(json::parse(text).as_object()); }
+  void send(std::unique_ptr<wire::text_source> text) override { send(text->next(1U << 30U)); }
   void read_next() override { ++reads; }
   bool congested() const override { return full; }
   void close(close_code code, std::string_view) override { closed = code; }
