@@ -57,6 +57,10 @@ void declare_server(group_builder<daemon_config>& g) {
       "Request bodies and WebSocket messages above 64 KiB of all connections together, from their arrival until they are "
       "parsed; at least `max_body`. When it is used up, the unfinished one that arrives most slowly gets 503.");
   g.add(
+      "server.kept_memory", sizes(mib, tib), [](c & o) -> auto& { return o.server.kept_memory_bytes; },
+      "Conversations that `previous_response_id` may continue and events of resumable responses, of all clients "
+      "together. When it is used up, what was used longest ago is forgotten as if it had expired.");
+  g.add(
       "server.send_buffer", sizes(4 * kib, 64 * mib),
       [](c & o) -> auto& { return o.server.send_buffer_bytes; },
       "Output a client has not taken yet, after which its requests pause.");

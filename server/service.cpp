@@ -134,11 +134,13 @@ void write_model(wire::json_writer& out, const model_view& model) {
 } // namespace
 
 service::service(edge_context& edge, std::function<executor_ptr()> make_executor)
-    : edge_(edge),
-      registry_(edge.limits.max_replays, edge.limits.replay_retention), services_{edge_, registry_,
-                                                                                  std::move(make_executor)},
-      scrapes_(std::make_shared<scrape_desk>(edge.scrape_jobs, [&edge] {
+    : edge_(edge), registry_(edge.limits.max_replays, edge.limits.replay_retention),
+      services_{edge_, registry_, std::move(make_executor),
+                std::make_shared<kept_memory>(edge.options.kept_memory_bytes)},
+      scrapes_(std::make_shared<scrape_desk>(edge.scrape_jobs, [&edge, kept = services_.kept] {
         edge.metrics.log_lines_dropped = edge.log.num_dropped();
+        edge.metrics.kept_bytes = kept->num_bytes();
+        edge.metrics.kept_evictions = kept->num_evicted();
         return edge.metrics.text(edge.runtime.snapshot(), edge.settings.get()->vllm_names);
       })) {}
 
