@@ -39,6 +39,8 @@ class model_view {
   virtual ~model_view() = default;
   virtual const wire::model_limits& limits() const noexcept = 0;
   virtual const std::vector<std::string>& aliases() const noexcept = 0;
+  /// Requests that run or wait at a time; further ones are refused.
+  virtual std::size_t max_requests() const noexcept = 0;
 
   /// Tokens of `text`. `add_special`: those the model wants around a prompt; `parse_special`: spellings of
   /// special tokens become these tokens. A text of more than `max_tokens` tokens need not be read to its end:

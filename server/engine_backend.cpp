@@ -50,6 +50,8 @@ class engine_model final : public model_view {
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return served_.aliases(); }
 
+  std::size_t max_requests() const noexcept override { return served_.max_requests(); }
+
   expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool parse_special,
                                          std::size_t max_tokens) const override {
     return served_.vocabulary().encode(text, {add_special, parse_special, max_tokens});

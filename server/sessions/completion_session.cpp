@@ -49,8 +49,9 @@ void completion_session::start(wire::parsed<prepared_completion> prepared) {
   identity_.fingerprint = edge_.fingerprint;
   choices_.resize(request_.sequences.size() * request_.choices_a_sequence);
   for (std::size_t i = 0; i < choices_.size(); ++i) choices_[i].whole.index = static_cast<std::uint32_t>(i);
-  group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), arrival_);
-  group_->start(std::move(request_.sequences), request_.stream);
+  group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), who_.tenant, arrival_);
+  const auto refused = group_->start(*request_.model, std::move(request_.sequences), request_.stream);
+  if (refused) fail(*refused);
 }
 
 bool completion_session::congested() const { return channel_ && channel_->congested(); }

@@ -6,9 +6,10 @@ namespace paceline::server {
 
 response_session::response_session(const edge_context& edge, executor_ptr executor,
                                    std::weak_ptr<response_listener> listener, prepared_response prepared,
-                                   std::string id, std::string stream_id, time_point arrival)
+                                   std::string tenant, std::string id, std::string stream_id,
+                                   time_point arrival)
     : edge_(edge), executor_(std::move(executor)), listener_(std::move(listener)),
-      prepared_(std::move(prepared)), arrival_(arrival),
+      prepared_(std::move(prepared)), tenant_(std::move(tenant)), arrival_(arrival),
       narrator_({std::move(id), fresh_id("msg_"), std::move(stream_id), unix_time(),
                  prepared_.model->limits().name},
                 prepared_.request,
@@ -16,10 +17,14 @@ response_session::response_session(const edge_context& edge, executor_ptr execut
 
 void response_session::start() {
   tell(narrator_.open());
-  group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), arrival_);
+  group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), tenant_, arrival_);
   std::vector<generation_request> sequences;
   sequences.push_back(prepared_.sequence);
-  group_->start(std::move(sequences), prepared_.request.fields.stream);
+  const auto refused = group_->start(*prepared_.model, std::move(sequences), prepared_.request.fields.stream);
+  if (!refused) return;
+  token_event last;
+  last.finish = finish_reason::error;
+  end(last, refused);
 }
 
 void response_session::cancel() {

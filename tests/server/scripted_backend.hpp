@@ -71,6 +71,8 @@ class byte_model final : public model_view {
 
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return aliases_; }
+  std::size_t num_places = 1000;
+  std::size_t max_requests() const noexcept override { return num_places; }
   expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool,
                                          std::size_t max_tokens) const override {
     std::vector<token_id> tokens;
