@@ -29,7 +29,9 @@ void declare_server(group_builder<daemon_config>& g) {
       "TCP port; 0 picks a free one and prints it.");
   g.add(
       "server.api_keys_file", texts, [](c & o) -> auto& { return o.server.api_keys_file; },
-      "File with one API key a line. Empty: requests need no key.", on_reload);
+      "File with one API key a line, and ` best_priority=N` behind a key whose requests may ask for a `priority` "
+      "down to N instead of 0. Empty: requests need no key.",
+      on_reload);
   g.add(
       "server.allow_unauthenticated", booleans, [](c & o) -> auto& { return o.server.allow_unauthenticated; },
       "Listen beyond loopback without keys, for networks that are trusted as a whole.");

@@ -44,6 +44,8 @@ struct edge_context {
 struct caller {
   std::string tenant; ///< digest of the API key; empty without keys. Separates prefix caches and responses
   std::string request_id; ///< the client's x-request-id, or one of ours
+  /// The lowest it may ask for, which runs first; without keys any.
+  std::int32_t best_priority = std::numeric_limits<std::int32_t>::min();
 };
 
 /// Of a job that reads `body_bytes` for `who`.

@@ -28,6 +28,18 @@ void finish_request(generation_request& request, const edge_context& edge, const
   request.tenant = std::to_string(user.size()).append(":").append(user).append(request.cache_salt);
 }
 
+/// Refused, not brought down to what is allowed: the client would not learn that it waits in line.
+std::optional<api_error> judge_priority(const caller& who, const wire::generation_fields& fields) {
+  if (fields.priority >= who.best_priority) return std::nullopt;
+  return api_error{403,
+                   "permission_error",
+                   "priority_not_allowed",
+                   "priority: the lowest that this API key may ask for is " +
+                       std::to_string(who.best_priority),
+                   "priority",
+                   0};
+}
+
 /// Reads no further than the context: what is longer is refused, whatever stands there.
 parsed<std::vector<token_id>> encode_text(const model_view& model, const std::string& text, bool special) {
   const auto context = model.limits().context_length;
@@ -137,6 +149,7 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
                                                std::string_view body) {
   auto request = wire::parse_completion_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
+  if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request->fields.model);
   if (!model) return model.failure();
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
@@ -162,6 +175,7 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
 parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who, std::string_view body) {
   auto request = wire::parse_chat_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
+  if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request->fields.model);
   if (!model) return model.failure();
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
@@ -178,6 +192,7 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
 parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
                                            wire::response_request request,
                                            std::vector<wire::chat_message> history) {
+  if (auto failure = judge_priority(who, request.fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request.fields.model);
   if (!model) return model.failure();
   prepared_response out;
