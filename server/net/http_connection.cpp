@@ -186,9 +186,9 @@ class http_connection final : public connection,
   }
 
   void take_body() {
-    const auto share = std::min(in_.size(), body_->missing());
-    if (share > 0 && !body_->append(std::string_view(in_).substr(0, share))) return give_way();
-    in_.erase(0, share);
+    std::string_view arrived = in_;
+    if (!body_->fill_from(arrived)) return give_way();
+    in_.erase(0, in_.size() - arrived.size());
     if (body_->missing() > 0) return;
     request_body body;
     if (!body_->take(body)) return give_way();
@@ -287,6 +287,8 @@ class http_connection final : public connection,
     if (state_ == state::lingering) return read_more();
     ticket_->note_activity();
     const bool begins_head = state_ == state::head && in_.empty();
+    // Not through `in_`: a body may have megabytes.
+    if (state_ == state::body && in_.empty() && !body_->fill_from(bytes)) return give_way();
     in_.append(bytes);
     if (begins_head) arm_deadline(options_.header_timeout);
     advance();
