@@ -29,7 +29,9 @@ void declare_server(group_builder<daemon_config>& g) {
       "TCP port; 0 picks a free one and prints it.");
   g.add(
       "server.api_keys_file", texts, [](c & o) -> auto& { return o.server.api_keys_file; },
-      "File with one API key a line. Empty: requests need no key.", on_reload);
+      "File with one API key a line, and ` best_priority=N` behind a key whose requests may ask for a `priority` "
+      "down to N instead of 0. Empty: requests need no key.",
+      on_reload);
   g.add(
       "server.allow_unauthenticated", booleans, [](c & o) -> auto& { return o.server.allow_unauthenticated; },
       "Listen beyond loopback without keys, for networks that are trusted as a whole.");
@@ -56,6 +58,10 @@ void declare_server(group_builder<daemon_config>& g) {
       "server.body_memory", sizes(kib, tib), [](c & o) -> auto& { return o.server.body_memory_bytes; },
       "Request bodies and WebSocket messages above 64 KiB of all connections together, from their arrival until they are "
       "parsed; at least `max_body`. When it is used up, the unfinished one that arrives most slowly gets 503.");
+  g.add(
+      "server.kept_memory", sizes(mib, tib), [](c & o) -> auto& { return o.server.kept_memory_bytes; },
+      "Conversations that `previous_response_id` may continue and events of resumable responses, of all clients "
+      "together. When it is used up, what was used longest ago is forgotten as if it had expired.");
   g.add(
       "server.send_buffer", sizes(4 * kib, 64 * mib),
       [](c & o) -> auto& { return o.server.send_buffer_bytes; },

@@ -81,6 +81,7 @@ loaded_model::load(const config::model_options& options, device::compute_device&
   made->name_ = options.name;
   made->aliases_ = options.aliases;
   made->default_rule_ = options.default_rule;
+  made->max_requests_ = options.max_running + options.max_waiting;
   auto loaded =
       options.kind == "hash" ? made->load_hash(options) : made->load_file(options, device, progress);
   if (!loaded) return std::move(loaded).error();

@@ -30,6 +30,7 @@ class loaded_model final : public served_model {
   std::uint32_t context_length() const noexcept override { return context_length_; }
   const std::vector<std::string>& drafters() const noexcept override { return drafters_; }
   verification_rule default_rule() const noexcept override { return default_rule_; }
+  std::uint32_t max_requests() const noexcept override { return max_requests_; }
 
   const std::shared_ptr<const model::language_model>& runs() const noexcept { return runs_; }
   void set_drafters(std::vector<std::string> names) { drafters_ = std::move(names); }
@@ -49,6 +50,7 @@ class loaded_model final : public served_model {
   std::uint32_t context_length_ = 0;
   std::vector<std::string> drafters_;
   verification_rule default_rule_ = verification_rule::coupled;
+  std::uint32_t max_requests_ = 0;
 };
 
 /// A drafter's own model and what its tokens mean.

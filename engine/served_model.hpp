@@ -38,6 +38,8 @@ class served_model {
   virtual const std::vector<std::string>& drafters() const noexcept = 0;
   /// How drafts of a request are to be verified that does not say how: `submit` itself applies no default.
   virtual verification_rule default_rule() const noexcept = 0;
+  /// Requests that run or wait at a time; further ones end with errc::queue_full.
+  virtual std::uint32_t max_requests() const noexcept = 0;
 };
 
 } // namespace paceline

@@ -23,8 +23,15 @@ namespace paceline::server {
 /// What a special token is for.
 enum class special_role : std::uint8_t { begin, end, padding };
 
-/// For `encode`: every token.
-inline constexpr std::size_t no_token_limit = static_cast<std::size_t>(-1);
+/// Tokens in, text out, as they come: together the text of all of them. One thread's at a time.
+class text_decoder {
+ public:
+  virtual ~text_decoder() = default;
+  /// The text that `token` completes; never half a character.
+  virtual std::string feed(token_id token) = 0;
+  /// What stands for a character that was begun and not finished. Nothing is fed after it.
+  virtual std::string flush() = 0;
+};
 
 /// A served model in the terms of the edge: text in, tokens out, and back. Constant; thread-safe.
 class model_view {
@@ -32,6 +39,8 @@ class model_view {
   virtual ~model_view() = default;
   virtual const wire::model_limits& limits() const noexcept = 0;
   virtual const std::vector<std::string>& aliases() const noexcept = 0;
+  /// Requests that run or wait at a time; further ones are refused.
+  virtual std::size_t max_requests() const noexcept = 0;
 
   /// Tokens of `text`. `add_special`: those the model wants around a prompt; `parse_special`: spellings of
   /// special tokens become these tokens. A text of more than `max_tokens` tokens need not be read to its end:
@@ -39,6 +48,8 @@ class model_view {
   virtual expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool parse_special,
                                                  std::size_t max_tokens) const = 0;
   virtual std::string decode(std::span<const token_id> tokens, bool skip_special) const = 0;
+  /// The same with special tokens, token by token.
+  virtual std::unique_ptr<text_decoder> decoder() const = 0;
   /// Spelling of a special token; none if the model has no such token.
   virtual std::optional<std::string> special_token(special_role role) const = 0;
   /// Bytes of one token, which need not be whole characters; special tokens by their spelling.

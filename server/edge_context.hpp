@@ -7,9 +7,13 @@
 #include "server/event_log.hpp"
 #include "server/executor.hpp"
 #include "server/metrics/edge_metrics.hpp"
+#include "server/waiting_places.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <limits>
+#include <memory>
 #include <string>
 
 namespace paceline::server {
@@ -29,6 +33,8 @@ struct edge_context {
   event_log& log;
   std::string fingerprint; ///< "paceline-0.1.0"
   std::function<time_point()> now;
+  /// In the engine, shared between keys.
+  std::shared_ptr<waiting_places> places = std::make_shared<waiting_places>();
 
   /// API keys that are configured now.
   std::size_t num_tenants() const { return settings.get()->keys.size(); }
@@ -38,6 +44,8 @@ struct edge_context {
 struct caller {
   std::string tenant; ///< digest of the API key; empty without keys. Separates prefix caches and responses
   std::string request_id; ///< the client's x-request-id, or one of ours
+  /// The lowest it may ask for, which runs first; without keys any.
+  std::int32_t best_priority = std::numeric_limits<std::int32_t>::min();
 };
 
 /// Of a job that reads `body_bytes` for `who`.

@@ -2,6 +2,7 @@
 #include "runtime/model/language_model.hpp"
 #include "runtime/tokenizer/chat_template/chat_template.hpp"
 #include "runtime/tokenizer/chat_template/request_variables.hpp"
+#include "runtime/tokenizer/incremental_decoder.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 #include "server/backend.hpp"
 
@@ -23,6 +24,17 @@ tokenizer::special_spellings spellings_of(const tokenizer::tokenizer& vocabulary
   return {spelling(vocabulary.bos()), spelling(vocabulary.eos()), spelling(vocabulary.pad()), std::nullopt};
 }
 
+class vocabulary_decoder final : public text_decoder {
+ public:
+  explicit vocabulary_decoder(tokenizer::tokenizer vocabulary)
+      : decoder_(std::move(vocabulary), {false, false}) {}
+  std::string feed(token_id token) override { return decoder_.feed(token); }
+  std::string flush() override { return decoder_.flush(); }
+
+ private:
+  tokenizer::incremental_decoder decoder_;
+};
+
 class engine_model final : public model_view {
  public:
   explicit engine_model(const served_model& served)
@@ -38,12 +50,17 @@ class engine_model final : public model_view {
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return served_.aliases(); }
 
+  std::size_t max_requests() const noexcept override { return served_.max_requests(); }
+
   expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool parse_special,
                                          std::size_t max_tokens) const override {
     return served_.vocabulary().encode(text, {add_special, parse_special, max_tokens});
   }
   std::string decode(std::span<const token_id> tokens, bool skip_special) const override {
     return served_.vocabulary().decode(tokens, {skip_special, false});
+  }
+  std::unique_ptr<text_decoder> decoder() const override {
+    return std::make_unique<vocabulary_decoder>(served_.vocabulary());
   }
   std::optional<std::string> special_token(special_role role) const override {
     switch (role) {

@@ -14,7 +14,10 @@ namespace paceline::server {
 /// Not thread-safe: its owner has a lock.
 class fair_share {
  public:
-  explicit fair_share(std::size_t num_places) : num_places_(num_places) {}
+  explicit fair_share(std::size_t num_places = 0) : num_places_(num_places) {}
+
+  /// Those that hold a place keep it.
+  void resize(std::size_t num_places) noexcept { num_places_ = num_places; }
 
   /// A place for a tenant among `num_tenants`; false if none is left for it.
   [[nodiscard]] bool take(const std::string& tenant, std::size_t num_tenants) {

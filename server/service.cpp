@@ -3,8 +3,10 @@
 #include "protocol/wire/json_writer.hpp"
 #include "server/http/error_reply.hpp"
 #include "server/http/http_writer.hpp"
+#include "server/http/long_reply.hpp"
 #include "server/playground.hpp"
 #include "server/sessions/completion_session.hpp"
+#include "server/sessions/conversion.hpp"
 #include "server/sessions/response_exchange.hpp"
 
 #include <algorithm>
@@ -48,6 +50,7 @@ class finishing_channel final : public reply_channel {
     inner_->begin_pieces(with_ours(headers));
   }
   void send(std::string bytes) override { inner_->send(std::move(bytes)); }
+  void send(std::unique_ptr<wire::text_source> bytes) override { inner_->send(std::move(bytes)); }
   void finish() override {
     log(200);
     inner_->finish();
@@ -87,6 +90,9 @@ class job_exchange final : public exchange {
   explicit job_exchange(std::shared_ptr<reply_channel> channel) : channel_(std::move(channel)) {}
   void finish(http_reply reply) {
     if (channel_) std::exchange(channel_, nullptr)->reply(std::move(reply));
+  }
+  void finish(std::unique_ptr<wire::text_source> body, header_list headers) {
+    if (channel_) reply_made(*std::exchange(channel_, nullptr), std::move(body), std::move(headers));
   }
   void on_writable() override {}
   void on_idle() override {}
@@ -128,11 +134,13 @@ void write_model(wire::json_writer& out, const model_view& model) {
 } // namespace
 
 service::service(edge_context& edge, std::function<executor_ptr()> make_executor)
-    : edge_(edge),
-      registry_(edge.limits.max_replays, edge.limits.replay_retention), services_{edge_, registry_,
-                                                                                  std::move(make_executor)},
-      scrapes_(std::make_shared<scrape_desk>(edge.scrape_jobs, [&edge] {
+    : edge_(edge), registry_(edge.limits.max_replays, edge.limits.replay_retention),
+      services_{edge_, registry_, std::move(make_executor),
+                std::make_shared<kept_memory>(edge.options.kept_memory_bytes)},
+      scrapes_(std::make_shared<scrape_desk>(edge.scrape_jobs, [&edge, kept = services_.kept] {
         edge.metrics.log_lines_dropped = edge.log.num_dropped();
+        edge.metrics.kept_bytes = kept->num_bytes();
+        edge.metrics.kept_evictions = kept->num_evicted();
         return edge.metrics.text(edge.runtime.snapshot(), edge.settings.get()->vllm_names);
       })) {}
 
@@ -245,11 +253,17 @@ std::shared_ptr<exchange> service::convert(const admitted_request& request, requ
   const bool tokenizes = request.where.target == endpoint::tokenize;
   const auto traits = traits_of(edge_, request.who, body.text.size());
   const bool accepted = edge_.jobs.submit(
-      [this, session, executor, tokenizes, id = request.who.request_id, body = std::move(body)] {
-        auto text = tokenizes ? tokenize_reply(edge_, body.text) : detokenize_reply(edge_, body.text);
-        auto reply = text ? json_reply(*std::move(text)) : error_reply(text.failure());
-        reply.headers.emplace_back("x-request-id", id);
-        executor->post([session, reply = std::move(reply)]() mutable { session->finish(std::move(reply)); });
+      [this, session, executor, tokenizes, id = request.who.request_id, body = std::move(body)]() mutable {
+        auto made =
+            tokenizes ? tokenize_reply(edge_, std::move(body)) : detokenize_reply(edge_, std::move(body));
+        // Shared, since a task is copied.
+        executor->post([session, id, made = std::make_shared<decltype(made)>(std::move(made))] {
+          const header_list headers{{"x-request-id", id}};
+          if (*made)
+            session->finish(*std::move(*made), headers);
+          else
+            session->finish(error_reply(made->failure(), headers));
+        });
       },
       traits);
   if (accepted) return session;
@@ -292,7 +306,8 @@ std::shared_ptr<exchange> service::read_response(const admitted_request& request
     if (!result)
       return answer(error_reply({409, "conflict_error", "response_in_progress",
                                  "the response is not finished; use ?stream=true", "stream", 0}));
-    return answer(json_reply(result->object));
+    reply_made(*channel, result->object.open(), {{"x-request-id", request.who.request_id}});
+    return nullptr;
   }
   replay_start start;
   if (const auto text = request.head.query_value("starting_after")) {

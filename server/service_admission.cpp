@@ -127,12 +127,14 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
   const auto target = request.where.target;
   if (!settings->keys.empty() && !is_open(target, !settings->metrics_require_key)) {
     const auto key = bearer_key(head.header("authorization"));
-    if (!settings->keys.holds(key)) {
+    const auto rights = settings->keys.find(key);
+    if (!rights) {
       ++edge_.metrics.auth_failures;
       return refuse({401, "authentication_error", "invalid_api_key",
                      key.empty() ? "an API key is required" : "the API key is not valid", "", 0});
     }
     request.who.tenant = to_hex(digest_of(key)).substr(0, 32);
+    request.who.best_priority = rights->best_priority;
   }
   if (target == endpoint::response_socket && !head.upgrades_to_websocket)
     return refuse({426, "invalid_request_error", "upgrade_required",

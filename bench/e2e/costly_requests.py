@@ -27,7 +27,7 @@ ZEROS = ",".join("0" * (BODY // 2))
 class Daemon:
     def __init__(self, program, model):
         self.folder = tempfile.TemporaryDirectory()
-        source = "kind: hash, context_length: 8192" if model == "hash" else f"path: {model}"
+        source = "kind: hash, context_length: 32768" if model == "hash" else f"path: {model}"
         template = pathlib.Path(self.folder.name) / "chat.jinja"
         template.write_text("{% for message in messages %}{{ message.content }}{% endfor %}")
         config = f"version: 1\nmodels: [{{name: m, {source}, chat_template: {template}}}]\nserver: {{port: 0}}\n"
@@ -80,6 +80,14 @@ def scores(tokens):
 
 def prompt():
     return ('{"prompt":"%s","max_tokens":1}' % ("lorem ipsum dolor " * (7 * MIB // 18))).encode()
+
+
+def response(**fields):
+    return json.dumps({"input": "x", "top_logprobs": 20, "ignore_eos": True, "max_output_tokens": 30000} | fields).encode()
+
+
+def ids():
+    return ('{"tokens":[%s]}' % ZEROS).encode()
 
 
 def measure_memory(program, model, name, path, body):
@@ -141,6 +149,11 @@ def main():
         print(f"# {program}")
         measure_memory(program, "hash", "prediction of 8 MiB of ids, n 128", "/v1/completions", prediction())
         measure_memory(program, "hash", f"{asked.tokens} tokens, top 20, n 128", "/v1/chat/completions", scores(asked.tokens))
+        measure_memory(program, "hash", "response of 30,000 tokens, top 20", "/v1/responses", response())
+        measure_memory(program, "hash", "the same, streamed", "/v1/responses", response(stream=True))
+        measure_memory(program, "hash", "the same, resumable", "/v1/responses", response(stream=True, paceline={"resumable": True}))
+        measure_memory(program, "hash", "8 MiB of ids to detokenize", "/detokenize", ids())
+        measure_memory(program, "hash", "7 MiB of text to tokenize", "/tokenize", prompt())
         measure_unread(program, "hash", asked.tokens, 5)
         measure_latency(program, asked.model, 12)
 

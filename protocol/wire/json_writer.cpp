@@ -85,6 +85,11 @@ std::size_t count_code_points(std::string_view text) noexcept {
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
+  append_escaped(out, text);
+  out += '"';
+}
+
+void append_escaped(std::string& out, std::string_view text) {
   while (!text.empty()) {
     const auto length = utf8_length_at(text, 0);
     const auto sequence = text.substr(0, length == 0 ? 1 : length);
@@ -98,7 +103,6 @@ void append_json_string(std::string& out, std::string_view text) {
       out += sequence;
     text.remove_prefix(sequence.size());
   }
-  out += '"';
 }
 
 void json_writer::separate() {

@@ -62,6 +62,9 @@ class json_writer {
 /// Appends `text` as a JSON string, quotes included.
 void append_json_string(std::string& out, std::string_view text);
 
+/// The same without quotes. Of text in pieces that end with whole characters, the pieces together.
+void append_escaped(std::string& out, std::string_view text);
+
 /// Code points of well-formed `text`.
 std::size_t count_code_points(std::string_view text) noexcept;
 

@@ -2,16 +2,42 @@
 
 #include "protocol/wire/json_writer.hpp"
 
+#include <utility>
+
 namespace paceline::wire {
 
-response_narrator::response_narrator(response_identity identity, const response_request& request)
+namespace {
+
+/// A member whose value the output has to say.
+void mark(json_writer& out, std::string_view name, output_json::content what,
+          std::vector<output_json::mark>& marked) {
+  out.key(name).raw("");
+  marked.push_back({out.size(), what});
+}
+
+std::vector<token_score> with_text(const std::vector<token_logprob>& scores, const token_speller& spell) {
+  std::vector<token_score> spelt;
+  for (const auto& score : scores) {
+    spelt.push_back({spell(score.token), score.logprob, {}});
+    for (const auto& [token, logprob] : score.top) spelt.back().top.emplace_back(spell(token), logprob);
+  }
+  return spelt;
+}
+
+} // namespace
+
+response_narrator::response_narrator(response_identity identity, const response_request& request,
+                                     token_speller spell)
     : identity_(std::move(identity)), instructions_(request.instructions),
       previous_response_id_(request.previous_response_id), metadata_(request.metadata), tools_(request.tools),
       max_output_tokens_(request.fields.max_tokens), num_top_logprobs_(request.num_logprobs.value_or(0)),
       temperature_(request.fields.sampling.temperature), top_p_(request.fields.sampling.top_p),
       store_(request.store), request_generate_(request.generate),
       shows_scores_(request.num_logprobs.has_value()), shows_token_ids_(request.fields.return_token_ids),
-      shows_positions_(shows_token_ids_ || request.options.resumable) {}
+      shows_positions_(shows_token_ids_ || request.options.resumable),
+      output_(std::make_shared<response_output>()) {
+  output_->spell = std::move(spell);
+}
 
 json_writer response_narrator::open_event(const std::string& type) const {
   json_writer out;
@@ -24,11 +50,23 @@ response_event response_narrator::make(std::string type, json_writer& body) {
   return {std::move(type), body.end_object().take(), next_sequence_number_++, num_tokens_};
 }
 
+response_event response_narrator::make(std::string type, json_writer& body, marks marked) {
+  auto event = make(std::move(type), body);
+  output_json whole(std::move(event.json), std::move(marked), output_);
+  event.json = {};
+  if (whole.is_short())
+    event.json = whole.text();
+  else
+    event.long_json = std::move(whole);
+  return event;
+}
+
 response_event response_narrator::state_event(const std::string& type) {
   auto out = open_event(type);
+  marks marked;
   out.key("response");
-  write_object(out);
-  return make(type, out);
+  write_object(out, marked);
+  return make(type, out, std::move(marked));
 }
 
 std::vector<response_event> response_narrator::open() {
@@ -45,8 +83,9 @@ std::vector<response_event> response_narrator::open() {
   events.push_back(make("response.output_item.added", item));
   auto part = open_event("response.content_part.added");
   part.field("item_id", identity_.message_id).field("output_index", 0).field("content_index", 0).key("part");
-  write_part(part);
-  events.push_back(make("response.content_part.added", part));
+  marks marked;
+  write_part(part, marked);
+  events.push_back(make("response.content_part.added", part, std::move(marked)));
   return events;
 }
 
@@ -54,15 +93,16 @@ response_event response_narrator::delta(const response_delta& added) {
   auto out = open_event("response.output_text.delta");
   out.field("item_id", identity_.message_id).field("output_index", 0).field("content_index", 0);
   out.field("delta", added.text).key("logprobs");
-  write_token_scores(out, added.scores);
+  write_token_scores(out, with_text(added.scores, output_->spell));
   if (shows_positions_) out.field("token_index", num_tokens_);
   if (shows_token_ids_) {
     out.key("token_ids");
     write_tokens(out, added.tokens);
-    tokens_.insert(tokens_.end(), added.tokens.begin(), added.tokens.end());
+    output_->tokens.insert(output_->tokens.end(), added.tokens.begin(), added.tokens.end());
   }
-  text_ += added.text;
-  if (shows_scores_) scores_.insert(scores_.end(), added.scores.begin(), added.scores.end());
+  output_->text += added.text;
+  if (shows_scores_)
+    for (const auto& score : added.scores) output_->scores.append(score);
   num_tokens_ += static_cast<std::uint32_t>(added.tokens.size());
   return make("response.output_text.delta", out);
 }
@@ -91,22 +131,25 @@ std::vector<response_event> response_narrator::close(const response_outcome& out
   }
   std::vector<response_event> events;
   if (has_output() && outcome.finish != finish_reason::error) {
-    auto text = open_event("response.output_text.done");
-    text.field("item_id", identity_.message_id).field("output_index", 0).field("content_index", 0);
-    text.field("text", text_).key("logprobs");
-    write_token_scores(text, scores_);
-    events.push_back(make("response.output_text.done", text));
-    auto part = open_event("response.content_part.done");
-    part.field("item_id", identity_.message_id)
-        .field("output_index", 0)
-        .field("content_index", 0)
-        .key("part");
-    write_part(part);
-    events.push_back(make("response.content_part.done", part));
-    auto item = open_event("response.output_item.done");
-    item.field("output_index", 0).key("item");
-    write_item(item);
-    events.push_back(make("response.output_item.done", item));
+    const auto done = [&](const std::string& type, const auto& write) {
+      auto out = open_event(type);
+      marks marked;
+      write(out, marked);
+      events.push_back(make(type, out, std::move(marked)));
+    };
+    const auto place = [&](json_writer& out) -> json_writer& {
+      return out.field("item_id", identity_.message_id).field("output_index", 0).field("content_index", 0);
+    };
+    done("response.output_text.done", [&](json_writer& out, marks& marked) {
+      place(out);
+      mark(out, "text", output_json::content::text, marked);
+      mark(out, "logprobs", output_json::content::scores, marked);
+    });
+    done("response.content_part.done",
+         [&](json_writer& out, marks& marked) { write_part(place(out).key("part"), marked); });
+    done("response.output_item.done", [&](json_writer& out, marks& marked) {
+      write_item(out.field("output_index", 0).key("item"), marked);
+    });
   }
   // The protocol has three endings; a cancelled response is an incomplete one whose object says so.
   events.push_back(state_event(status_ == "failed"      ? "response.failed"
@@ -115,23 +158,19 @@ std::vector<response_event> response_narrator::close(const response_outcome& out
   return events;
 }
 
-void response_narrator::write_part(json_writer& out) const {
-  out.begin_object()
-      .field("type", "output_text")
-      .field("text", text_)
-      .key("annotations")
-      .begin_array()
-      .end_array();
-  out.key("logprobs");
-  write_token_scores(out, scores_);
+void response_narrator::write_part(json_writer& out, marks& marked) {
+  out.begin_object().field("type", "output_text");
+  mark(out, "text", output_json::content::text, marked);
+  out.key("annotations").begin_array().end_array();
+  mark(out, "logprobs", output_json::content::scores, marked);
   out.end_object();
 }
 
-void response_narrator::write_item(json_writer& out) const {
+void response_narrator::write_item(json_writer& out, marks& marked) const {
   out.begin_object().field("id", identity_.message_id).field("type", "message");
   out.field("status", status_ == "completed" ? "completed" : "incomplete").field("role", "assistant");
   out.key("content").begin_array();
-  write_part(out);
+  write_part(out, marked);
   out.end_array().end_object();
 }
 
@@ -157,7 +196,7 @@ void response_narrator::write_request_echo(json_writer& out) const {
   out.key("user").null().key("metadata").raw(metadata_);
 }
 
-void response_narrator::write_object(json_writer& out) const {
+void response_narrator::write_object(json_writer& out, marks& marked) const {
   out.begin_object()
       .field("id", identity_.id)
       .field("object", "response")
@@ -180,7 +219,7 @@ void response_narrator::write_object(json_writer& out) const {
     out.null();
   out.field("model", identity_.model).key("output").begin_array();
   const bool finished = status_ == "completed" || status_ == "incomplete" || status_ == "cancelled";
-  if (has_output() && finished) write_item(out);
+  if (has_output() && finished) write_item(out, marked);
   out.end_array();
   write_request_echo(out);
   out.key("usage");
@@ -195,17 +234,18 @@ void response_narrator::write_object(json_writer& out) const {
     write_timings(out, *outcome_.metrics);
   }
   if (shows_token_ids_ && finished) {
-    out.key("paceline").begin_object().key("token_ids");
-    write_tokens(out, tokens_);
+    out.key("paceline").begin_object();
+    mark(out, "token_ids", output_json::content::tokens, marked);
     out.end_object();
   }
   out.end_object();
 }
 
-std::string response_narrator::object() const {
+output_json response_narrator::object() const {
   json_writer out;
-  write_object(out);
-  return out.take();
+  marks marked;
+  write_object(out, marked);
+  return {out.take(), std::move(marked), output_};
 }
 
 } // namespace paceline::wire

@@ -3,9 +3,11 @@
 #include "protocol/wire/api_error.hpp"
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/json_writer.hpp"
+#include "protocol/wire/response_output.hpp"
 #include "protocol/wire/usage.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,9 +17,13 @@ namespace paceline::wire {
 /// One event of the Responses protocol; the same JSON goes out over SSE and over WebSocket.
 struct response_event {
   std::string type;
-  std::string json;
+  std::string json; ///< empty where `long_json` has it
   std::uint64_t sequence_number = 0;
   std::uint32_t end_token = 0; ///< output tokens the client has seen once it has this event
+  std::optional<output_json> long_json = std::nullopt; ///< of an event that repeats a long output
+
+  /// What it holds in memory, an output that several events share included.
+  std::size_t num_bytes() const noexcept { return long_json ? long_json->num_bytes() : json.size(); }
 };
 
 struct response_identity {
@@ -32,7 +38,7 @@ struct response_identity {
 struct response_delta {
   std::string text;
   std::vector<token_id> tokens;
-  std::vector<token_score> scores;
+  std::vector<token_logprob> scores;
 };
 
 /// How a response ended.
@@ -49,7 +55,8 @@ struct response_outcome {
 /// without gaps. Invariant: the text of the final object is the concatenation of all deltas.
 class response_narrator {
  public:
-  response_narrator(response_identity identity, const response_request& request);
+  /// `spell`: what tokens are called in log-probabilities; any thread, as long as anybody has an event.
+  response_narrator(response_identity identity, const response_request& request, token_speller spell);
 
   std::vector<response_event> open();
   response_event delta(const response_delta& added);
@@ -57,19 +64,24 @@ class response_narrator {
   std::vector<response_event> close(const response_outcome& outcome);
 
   /// The response object as it stands: the body of a reply without streaming, after `close`.
-  std::string object() const;
+  output_json object() const;
   const response_identity& identity() const noexcept { return identity_; }
-  const std::string& text() const noexcept { return text_; }
+  const std::string& text() const noexcept { return output_->text; }
   std::uint32_t num_tokens() const noexcept { return num_tokens_; }
 
  private:
+  using marks = std::vector<output_json::mark>;
+
   response_event make(std::string type, json_writer& body);
+  /// Of an event that repeats the output where `marked` says.
+  response_event make(std::string type, json_writer& body, marks marked);
   json_writer open_event(const std::string& type) const;
   response_event state_event(const std::string& type);
-  void write_object(json_writer& out) const;
+  // These leave out what the output has to say, and note where it belongs.
+  void write_object(json_writer& out, marks& marked) const;
+  void write_item(json_writer& out, marks& marked) const;
+  static void write_part(json_writer& out, marks& marked);
   void write_request_echo(json_writer& out) const;
-  void write_item(json_writer& out) const;
-  void write_part(json_writer& out) const;
   bool has_output() const noexcept { return request_generate_; }
 
   response_identity identity_;
@@ -89,9 +101,7 @@ class response_narrator {
   bool shows_positions_ = false;
   // What has happened so far.
   std::string status_ = "in_progress";
-  std::string text_;
-  std::vector<token_score> scores_;
-  std::vector<token_id> tokens_;
+  std::shared_ptr<response_output> output_; ///< grows until `close`, where events begin to share it
   std::uint32_t num_tokens_ = 0;
   std::uint64_t next_sequence_number_ = 0;
   response_outcome outcome_;

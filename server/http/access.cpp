@@ -46,6 +46,18 @@ bool is_loopback_v4(std::string_view host) noexcept {
   return octets && octets->front() == 127;
 }
 
+/// What stands behind a key: nothing, or its best priority.
+std::optional<key_rights> rights_of(std::string_view text) noexcept {
+  static constexpr std::string_view name = "best_priority=";
+  key_rights rights;
+  if (text.empty()) return rights;
+  if (text.substr(0, name.size()) != name) return std::nullopt;
+  text.remove_prefix(name.size());
+  const auto* end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, rights.best_priority);
+  return failure == std::errc{} && stop == end ? std::optional(rights) : std::nullopt;
+}
+
 } // namespace
 
 key_digest digest_of(std::string_view text) noexcept {
@@ -62,34 +74,40 @@ std::string to_hex(const key_digest& digest) {
 }
 
 key_ring::key_ring(const std::vector<std::string>& keys) {
-  for (const auto& key : keys) digests_.push_back(digest_of(key));
+  for (const auto& key : keys) entries_.push_back({digest_of(key), {}});
 }
 
 expected<key_ring> key_ring::load(const std::string& path) {
   std::ifstream file(path);
   if (!file) return error{errc::not_found, path + ": cannot read the file of API keys"};
-  std::vector<std::string> keys;
+  key_ring ring;
   std::string line;
   for (std::size_t number = 1; std::getline(file, line); ++number) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.empty() || line.front() == '#') continue;
+    const auto key = std::string_view(line).substr(0, line.find(' '));
+    auto rest = std::string_view(line).substr(key.size());
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
     const auto printable = [](char c) { return c > ' ' && c < 0x7f; };
-    if (!std::all_of(line.begin(), line.end(), printable) || line.size() > 512)
-      return error{errc::invalid_file, path + ":" + std::to_string(number) +
-                                           ": a key has 1 to 512 printable characters without spaces"};
-    keys.push_back(line);
+    const auto rights = rights_of(rest);
+    if (key.empty() || !std::all_of(key.begin(), key.end(), printable) || key.size() > 512 || !rights)
+      return error{errc::invalid_file,
+                   path + ":" + std::to_string(number) +
+                       ": a key has 1 to 512 printable characters without spaces; behind it may stand "
+                       "best_priority=N"};
+    ring.entries_.push_back({digest_of(key), *rights});
   }
-  if (keys.empty()) return error{errc::invalid_file, path + ": holds no key"};
-  return key_ring(keys);
+  if (ring.empty()) return error{errc::invalid_file, path + ": holds no key"};
+  return ring;
 }
 
-bool key_ring::holds(std::string_view key) const noexcept {
+std::optional<key_rights> key_ring::find(std::string_view key) const noexcept {
   const auto digest = digest_of(key);
-  unsigned found = 0;
+  std::optional<key_rights> found;
   // Every key is compared, whatever was found before.
-  for (const auto& known : digests_)
-    found |= static_cast<unsigned>(CRYPTO_memcmp(known.data(), digest.data(), digest.size()) == 0);
-  return found != 0;
+  for (const auto& known : entries_)
+    if (CRYPTO_memcmp(known.digest.data(), digest.data(), digest.size()) == 0) found = known.rights;
+  return found;
 }
 
 std::string_view bearer_key(std::string_view authorization) noexcept {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,24 +13,37 @@ namespace paceline::server {
 
 using key_digest = std::array<std::uint8_t, 32>;
 
+/// What a key may do besides asking.
+struct key_rights {
+  /// The lowest `priority` of its requests, which runs first. 0: it may let others go first, nothing more.
+  std::int32_t best_priority = 0;
+};
+
 /// The API keys, kept as SHA-256 digests only.
 class key_ring {
  public:
   key_ring() = default;
   explicit key_ring(const std::vector<std::string>& keys);
 
-  /// One key a line; blank lines and lines beginning with # are skipped. A file without a key, a key with
-  /// spaces or control characters, and an unreadable file are errors that never repeat the key.
+  /// One key a line, with " best_priority=N" behind it if it may run before others; blank lines and lines
+  /// beginning with # are skipped. A file without a key, a key with other spaces or control characters, and
+  /// an unreadable file are errors that never repeat the key.
   static expected<key_ring> load(const std::string& path);
 
-  bool empty() const noexcept { return digests_.empty(); }
-  std::size_t size() const noexcept { return digests_.size(); }
+  bool empty() const noexcept { return entries_.empty(); }
+  std::size_t size() const noexcept { return entries_.size(); }
 
-  /// True if `key` is one of ours. Time does not depend on which, nor on how much of one matches.
-  bool holds(std::string_view key) const noexcept;
+  /// Rights of `key`; none if it is not one of ours. Time does not depend on which, nor on how much of one
+  /// matches.
+  std::optional<key_rights> find(std::string_view key) const noexcept;
+  bool holds(std::string_view key) const noexcept { return find(key).has_value(); }
 
  private:
-  std::vector<key_digest> digests_;
+  struct entry {
+    key_digest digest;
+    key_rights rights;
+  };
+  std::vector<entry> entries_;
 };
 
 /// SHA-256.

@@ -115,11 +115,16 @@ std::string write_chunk(std::string_view bytes) {
   return out.append("\r\n").append(bytes).append("\r\n");
 }
 
-std::string write_sse(std::string_view type, std::string_view json) {
+std::string sse_prefix(std::string_view type) {
   std::string out;
-  out.reserve(json.size() + type.size() + 16);
   if (!type.empty()) out.append("event: ").append(type).append("\n");
-  return out.append("data: ").append(json).append("\n\n");
+  return out.append("data: ");
+}
+
+std::string write_sse(std::string_view type, std::string_view json) {
+  auto out = sse_prefix(type);
+  out.reserve(out.size() + json.size() + sse_suffix.size());
+  return out.append(json).append(sse_suffix);
 }
 
 std::string header_safe(std::string_view text, std::size_t max_bytes) {

@@ -26,6 +26,9 @@ inline constexpr std::string_view last_chunk = "0\r\n\r\n";
 
 /// One server-sent event; `type` empty = data only. `json` must hold no line break.
 std::string write_sse(std::string_view type, std::string_view json);
+/// The same around a `json` that is made later: what stands before it, and behind.
+std::string sse_prefix(std::string_view type);
+inline constexpr std::string_view sse_suffix = "\n\n";
 
 /// `text` as a header value: anything outside printable ASCII becomes '?', so that no client text can add a
 /// header.

@@ -1,5 +1,8 @@
 #pragma once
 
+#include "protocol/wire/text_source.hpp"
+
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +30,8 @@ class reply_channel {
   /// 200 with a JSON body that is sent piece by piece, because it is too long to be one text.
   virtual void begin_pieces(const header_list& headers) = 0;
   virtual void send(std::string bytes) = 0;
+  /// More of the body, made as the client takes it.
+  virtual void send(std::unique_ptr<wire::text_source> bytes) = 0;
   virtual void finish() = 0;
   /// More bytes wait for the client than one connection may hold; `exchange::on_writable` follows.
   virtual bool congested() const = 0;

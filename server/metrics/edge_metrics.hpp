@@ -56,7 +56,10 @@ class edge_metrics {
   std::atomic<std::uint64_t> reloads_applied{0};
   std::atomic<std::uint64_t> reloads_refused{0};
   std::atomic<bool> last_reload_refused{false};
-  std::atomic<std::uint64_t> log_lines_dropped{0}; ///< as of the last reading
+  // As of the last reading:
+  std::atomic<std::uint64_t> log_lines_dropped{0};
+  std::atomic<std::uint64_t> kept_bytes{0}; ///< conversations and logs of resumable responses
+  std::atomic<std::uint64_t> kept_evictions{0};
 
   /// Prometheus text of the edge, the engine and the process; with vLLM's families if asked.
   std::string text(const engine_snapshot& snapshot, bool vllm_names) const;

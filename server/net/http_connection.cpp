@@ -1,4 +1,5 @@
 #include "protocol/wire/api_error.hpp"
+#include "server/http/chunked_source.hpp"
 #include "server/http/error_reply.hpp"
 #include "server/http/http_writer.hpp"
 #include "server/net/connection.hpp"
@@ -77,18 +78,22 @@ class http_connection final : public connection,
     end_exchange();
   }
   void begin_stream(const header_list& headers) override {
-    chunked_ = !http_1_0_;
-    if (!chunked_) keep_alive_ = false;
+    choose_framing();
     send_bytes(write_stream_head(headers, chunked_, keeps_alive()));
   }
   void begin_pieces(const header_list& headers) override {
-    chunked_ = !http_1_0_;
-    if (!chunked_) keep_alive_ = false;
+    choose_framing();
     send_bytes(write_pieces_head(headers, chunked_, keeps_alive()));
   }
-  void send(std::string bytes) override { send_bytes(chunked_ ? write_chunk(bytes) : std::move(bytes)); }
+  void send(std::string bytes) override {
+    if (!head_only_) send_bytes(chunked_ ? write_chunk(bytes) : std::move(bytes));
+  }
+  void send(std::unique_ptr<wire::text_source> bytes) override {
+    if (state_ != state::closed && !head_only_)
+      push(chunked_ ? in_chunks(std::move(bytes)) : std::move(bytes));
+  }
   void finish() override {
-    if (chunked_) send_bytes(std::string(last_chunk));
+    if (chunked_ && !head_only_) send_bytes(std::string(last_chunk));
     end_exchange();
   }
   bool congested() const override { return out_.congested(); }
@@ -105,6 +110,7 @@ class http_connection final : public connection,
   };
 
   bool keeps_alive() const { return keep_alive_ && !draining_; }
+  void choose_framing() { keep_alive_ = (chunked_ = !http_1_0_) && keep_alive_; }
 
   void next_request() {
     head_only_ = chunked_ = false;
@@ -180,9 +186,9 @@ class http_connection final : public connection,
   }
 
   void take_body() {
-    const auto share = std::min(in_.size(), body_->missing());
-    if (share > 0 && !body_->append(std::string_view(in_).substr(0, share))) return give_way();
-    in_.erase(0, share);
+    std::string_view arrived = in_;
+    if (!body_->fill_from(arrived)) return give_way();
+    in_.erase(0, in_.size() - arrived.size());
     if (body_->missing() > 0) return;
     request_body body;
     if (!body_->take(body)) return give_way();
@@ -281,13 +287,17 @@ class http_connection final : public connection,
     if (state_ == state::lingering) return read_more();
     ticket_->note_activity();
     const bool begins_head = state_ == state::head && in_.empty();
+    // Not through `in_`: a body may have megabytes.
+    if (state_ == state::body && in_.empty() && !body_->fill_from(bytes)) return give_way();
     in_.append(bytes);
     if (begins_head) arm_deadline(options_.header_timeout);
     advance();
   }
 
   void send_bytes(std::string bytes) {
-    if (state_ == state::closed || bytes.empty()) return;
+    if (state_ != state::closed && !bytes.empty()) push(std::move(bytes));
+  }
+  void push(auto bytes) {
     out_.push(std::move(bytes));
     ++num_sends_;
     if (!out_.writing()) write_next();

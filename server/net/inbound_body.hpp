@@ -21,6 +21,12 @@ class inbound_body {
 
   /// False if there is no room for it any more: it is to be refused and forgotten.
   [[nodiscard]] bool append(std::string_view bytes);
+  /// The same with as much of `bytes` as is missing, which it takes off them.
+  [[nodiscard]] bool fill_from(std::string_view& bytes) {
+    const auto share = bytes.substr(0, missing());
+    bytes.remove_prefix(share.size());
+    return share.empty() || append(share);
+  }
   std::size_t size() const noexcept { return size_; }
   std::size_t missing() const noexcept { return max_bytes_ - size_; }
   /// The budget wants its bytes back.

@@ -1,17 +1,24 @@
 #pragma once
 
+#include "protocol/wire/text_source.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 namespace paceline::server {
 
 /// Bytes that wait for a client, and when its session may go on. One write is outstanding at a time: a
 /// `next_` function begins it, `written` says how much of it has gone. A write is a slice of at most 64 KiB,
 /// whatever the size of a reply, so that progress can be told from a stall.
+///
+/// A message may also be a source, which is asked for bytes when it is its turn: it counts as congestion
+/// until its last byte was asked for, because nobody knows its length.
 class outbound_queue {
  public:
   static constexpr std::size_t slice_bytes = 64U << 10U;
@@ -29,24 +36,31 @@ class outbound_queue {
 
   void push(std::string bytes) {
     num_bytes_ += bytes.size();
-    waiting_.push_back(std::move(bytes));
+    waiting_.emplace_back(std::move(bytes));
     congested_ = congested_ || num_bytes_ > bound_;
+  }
+  void push(std::unique_ptr<wire::text_source> message) {
+    ++num_sources_;
+    waiting_.emplace_back(std::move(message));
+    congested_ = true;
   }
   bool writing() const noexcept { return writing_; }
   bool empty() const noexcept { return !has_next() && !writing_; }
-  bool has_next() const noexcept { return !waiting_.empty() || offset_ < current_.size(); }
+  bool has_next() const noexcept { return !waiting_.empty() || source_ || offset_ < current_.size(); }
 
   /// Begins a write of the next slice of one message.
   piece next_piece() {
     begin_write();
     const auto bytes = slice();
-    return {bytes, offset_ + bytes.size() == current_.size()};
+    return {bytes, !source_ && offset_ + bytes.size() == current_.size()};
   }
   /// Begins a write of the next slice of all that waits; short messages are joined.
   std::string_view next_bytes() {
     begin_write();
-    while (offset_ == 0 && !waiting_.empty() && current_.size() < slice_bytes) {
-      current_ += waiting_.front();
+    while (offset_ == 0 && !source_ && !waiting_.empty() && current_.size() < slice_bytes) {
+      const auto* next = std::get_if<std::string>(&waiting_.front());
+      if (next == nullptr) break;
+      current_ += *next;
       waiting_.pop_front();
     }
     return slice();
@@ -61,28 +75,44 @@ class outbound_queue {
       current_ = {}; // with its memory: a reply may have been large
       offset_ = 0;
     }
-    if (!congested_ || num_bytes_ > bound_ / 2) return false;
+    if (!congested_ || num_sources_ > 0 || num_bytes_ > bound_ / 2) return false;
     congested_ = false;
     return true;
   }
   bool congested() const noexcept { return congested_; }
   /// The client has to take output before its next request or message is read.
-  bool holds_back_requests() const noexcept { return num_bytes_ > std::min(bound_, request_bound); }
+  bool holds_back_requests() const noexcept {
+    return num_sources_ > 0 || num_bytes_ > std::min(bound_, request_bound);
+  }
 
  private:
   void begin_write() {
     writing_ = true;
     if (!current_.empty()) return;
-    current_ = std::move(waiting_.front());
-    waiting_.pop_front();
+    if (!source_) {
+      auto next = std::move(waiting_.front());
+      waiting_.pop_front();
+      if (auto* bytes = std::get_if<std::string>(&next)) {
+        current_ = std::move(*bytes);
+        return;
+      }
+      source_ = std::get<std::unique_ptr<wire::text_source>>(std::move(next));
+    }
+    current_ = source_->next(slice_bytes);
+    num_bytes_ += current_.size();
+    if (!source_->at_end()) return;
+    source_.reset();
+    --num_sources_;
   }
   std::string_view slice() const { return std::string_view(current_).substr(offset_, slice_bytes); }
 
   std::size_t bound_;
   std::size_t num_bytes_ = 0;
-  std::deque<std::string> waiting_;
-  std::string current_;    ///< what is being written, and
-  std::size_t offset_ = 0; ///< how much of it has gone
+  std::size_t num_sources_ = 0; ///< that have bytes to give
+  std::deque<std::variant<std::string, std::unique_ptr<wire::text_source>>> waiting_;
+  std::unique_ptr<wire::text_source> source_; ///< of the message being written, if it has more to give
+  std::string current_;                       ///< what is being written, and
+  std::size_t offset_ = 0;                    ///< how much of it has gone
   bool writing_ = false;
   bool congested_ = false;
 };

@@ -90,6 +90,11 @@ class websocket_connection final : public connection,
     out_.push(std::move(text));
     if (!out_.writing()) write_next();
   }
+  void send(std::unique_ptr<wire::text_source> text) override {
+    if (shut_ || closing_) return;
+    out_.push(std::move(text));
+    if (!out_.writing()) write_next();
+  }
   void read_next() override {
     wants_message_ = true;
     read_more();

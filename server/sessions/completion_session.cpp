@@ -52,8 +52,9 @@ void completion_session::start(wire::parsed<prepared_completion> prepared) {
     choices_[i].whole.index = i;
     choices_[i].whole.prompt = i / request_.num_choices;
   }
-  group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), arrival_);
-  group_->start(std::move(request_.sequences), request_.stream);
+  group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), who_.tenant, arrival_);
+  const auto refused = group_->start(*request_.model, std::move(request_.sequences), request_.stream);
+  if (refused) fail(*refused);
 }
 
 bool completion_session::congested() const { return channel_ && channel_->congested(); }

@@ -1,6 +1,8 @@
 #include "server/sessions/conversation_store.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace paceline::server {
 
@@ -16,25 +18,50 @@ std::size_t bytes_of(const wire::chat_message& message) {
 
 } // namespace
 
-void conversation_store::put(std::string response_id, std::vector<wire::chat_message> messages) {
-  entry added{std::move(response_id), std::move(messages), 0};
-  added.num_bytes = sizeof added + added.id.size();
-  for (const auto& message : added.messages) added.num_bytes += bytes_of(message);
-  if (added.num_bytes > max_bytes_ || max_entries_ == 0) return;
-  num_bytes_ += added.num_bytes;
-  entries_.push_front(std::move(added));
-  while (entries_.size() > max_entries_ || num_bytes_ > max_bytes_) {
-    num_bytes_ -= entries_.back().num_bytes;
-    entries_.pop_back();
-  }
+std::size_t bytes_of(const std::vector<wire::chat_message>& messages) {
+  std::size_t bytes = 0;
+  for (const auto& message : messages) bytes += bytes_of(message);
+  return bytes;
 }
 
-const std::vector<wire::chat_message>* conversation_store::find(const std::string& response_id) {
+void conversation_store::forget(std::list<entry>::iterator one) {
+  num_bytes_ -= one->num_bytes;
+  entries_.erase(one);
+}
+
+void conversation_store::put(std::string response_id, std::vector<wire::chat_message> messages) {
+  const auto bytes = sizeof(entry) + sizeof(turns) + response_id.size() + bytes_of(messages);
+  if (bytes > max_bytes_ || max_entries_ == 0) return;
+  auto kept = std::make_shared<turns>();
+  kept->messages = std::move(messages);
+  auto claim = kept_->open([kept] {
+    std::lock_guard lock(kept->mutex);
+    kept->messages.reset();
+  });
+  claim->resize(bytes);
+  claim->rest();
+  num_bytes_ += bytes;
+  entries_.push_front({std::move(response_id), bytes, std::move(kept), std::move(claim)});
+  while (entries_.size() > max_entries_ || num_bytes_ > max_bytes_) forget(std::prev(entries_.end()));
+  kept_->make_room();
+}
+
+std::optional<std::vector<wire::chat_message>> conversation_store::find(const std::string& response_id) {
   const auto found =
       std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return e.id == response_id; });
-  if (found == entries_.end()) return nullptr;
+  if (found == entries_.end()) return std::nullopt;
+  std::optional<std::vector<wire::chat_message>> messages;
+  {
+    std::lock_guard lock(found->kept->mutex);
+    messages = found->kept->messages;
+  }
+  if (!messages) {
+    forget(found);
+    return std::nullopt;
+  }
+  found->claim->rest(); // the last to go
   entries_.splice(entries_.begin(), entries_, found);
-  return &entries_.front().messages;
+  return messages;
 }
 
 } // namespace paceline::server

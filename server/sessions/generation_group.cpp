@@ -5,15 +5,26 @@
 namespace paceline::server {
 
 generation_group::generation_group(const edge_context& edge, executor_ptr executor,
-                                   std::weak_ptr<generation_observer> observer, time_point arrival)
-    : edge_(edge), executor_(std::move(executor)), observer_(std::move(observer)), arrival_(arrival) {}
+                                   std::weak_ptr<generation_observer> observer, std::string tenant,
+                                   time_point arrival)
+    : edge_(edge), executor_(std::move(executor)), observer_(std::move(observer)), tenant_(std::move(tenant)),
+      arrival_(arrival) {}
 
 generation_group::~generation_group() {
   cancel();
   edge_.metrics.open_requests -= num_running_;
+  for (; num_running_ > 0; --num_running_) edge_.places->give_back(model_, tenant_);
 }
 
-void generation_group::start(std::vector<generation_request> requests, bool paced) {
+std::optional<wire::api_error> generation_group::start(const model_view& model,
+                                                       std::vector<generation_request> requests, bool paced) {
+  model_ = model.limits().name;
+  if (!edge_.places->take(model_, model.max_requests(), tenant_, requests.size(), edge_.num_tenants())) {
+    sequences_.resize(requests.size());
+    for (auto& entry : sequences_) entry.finished = true;
+    return wire::from_error(
+        error{errc::queue_full, "this API key has its share of the model's queue already"});
+  }
   paced_ = paced;
   flow_control flow;
   if (paced) flow.initial_credit = edge_.limits.initial_credit;
@@ -34,6 +45,7 @@ void generation_group::start(std::vector<generation_request> requests, bool pace
         },
         flow);
   }
+  return std::nullopt;
 }
 
 void generation_group::cancel() {
@@ -59,6 +71,7 @@ void generation_group::deliver(std::size_t index, const token_event& event) {
   if (event.finish != finish_reason::none) {
     entry.finished = true;
     --num_running_;
+    edge_.places->give_back(model_, tenant_);
     --edge_.metrics.open_requests;
     measure_end(entry, event);
   }

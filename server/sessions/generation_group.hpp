@@ -1,9 +1,12 @@
 #pragma once
 
+#include "protocol/wire/api_error.hpp"
 #include "protocol/wire/usage.hpp"
 #include "server/edge_context.hpp"
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace paceline::server {
@@ -24,14 +27,15 @@ class generation_observer {
 class generation_group : public std::enable_shared_from_this<generation_group> {
  public:
   generation_group(const edge_context& edge, executor_ptr executor,
-                   std::weak_ptr<generation_observer> observer, time_point arrival);
+                   std::weak_ptr<generation_observer> observer, std::string tenant, time_point arrival);
   ~generation_group();
   generation_group(const generation_group&) = delete;
   generation_group& operator=(const generation_group&) = delete;
 
   /// Submits all sequences of a model. `paced`: they may run ahead of `on_writable` by the configured credit
-  /// only.
-  void start(std::vector<generation_request> sequences, bool paced);
+  /// only. An error, and nothing submitted, if that would take places that are kept for other keys.
+  std::optional<wire::api_error> start(const model_view& model, std::vector<generation_request> sequences,
+                                       bool paced);
   /// Ends what still runs; its final events (cancelled) are still delivered.
   void cancel();
   /// The client has taken what waited for it.
@@ -62,6 +66,8 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   const edge_context& edge_;
   executor_ptr executor_;
   std::weak_ptr<generation_observer> observer_;
+  std::string tenant_;
+  std::string model_; ///< whose places are taken, one a running sequence
   time_point arrival_;
   model_metrics* metrics_ = nullptr;
   std::vector<sequence> sequences_;

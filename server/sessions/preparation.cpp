@@ -1,7 +1,5 @@
 #include "server/sessions/preparation.hpp"
 
-#include "protocol/wire/json_writer.hpp"
-
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 
@@ -30,6 +28,18 @@ void finish_request(generation_request& request, const edge_context& edge, const
   request.tenant = std::to_string(user.size()).append(":").append(user).append(request.cache_salt);
 }
 
+/// Refused, not brought down to what is allowed: the client would not learn that it waits in line.
+std::optional<api_error> judge_priority(const caller& who, const wire::generation_fields& fields) {
+  if (fields.priority >= who.best_priority) return std::nullopt;
+  return api_error{403,
+                   "permission_error",
+                   "priority_not_allowed",
+                   "priority: the lowest that this API key may ask for is " +
+                       std::to_string(who.best_priority),
+                   "priority",
+                   0};
+}
+
 /// Reads no further than the context: what is longer is refused, whatever stands there.
 parsed<std::vector<token_id>> encode_text(const model_view& model, const std::string& text, bool special) {
   const auto context = model.limits().context_length;
@@ -47,19 +57,6 @@ std::optional<api_error> encode_prediction(const model_view& model, wire::genera
     fields.prediction_tokens = *std::move(tokens);
   }
   return wire::keep_usable_prediction(fields, model.limits());
-}
-
-/// A conversation as the model's template writes it.
-parsed<std::string> render_text(const model_view& model, const wire::chat_prompt& prompt, const char* field) {
-  if (!model.has_chat_template())
-    return wire::unsupported(field, std::string(field) + ": model \"" + model.limits().name +
-                                        "\" has no chat template; use /v1/completions");
-  if (!prompt.tools.empty() && !model.template_takes_tools())
-    return wire::unsupported("tools", "tools: the chat template of model \"" + model.limits().name +
-                                          "\" has no place for tools");
-  auto text = model.render_chat(wire::template_variables(prompt));
-  if (!text) return wire::from_error(error{errc::invalid_argument, text.error().message()}, field);
-  return *std::move(text);
 }
 
 /// Conversation to prompt tokens. The template writes special tokens itself.
@@ -118,6 +115,18 @@ std::optional<api_error> add_sequences(prepared_completion& out, const edge_cont
 
 } // namespace
 
+parsed<std::string> render_text(const model_view& model, const wire::chat_prompt& prompt, const char* field) {
+  if (!model.has_chat_template())
+    return wire::unsupported(field, std::string(field) + ": model \"" + model.limits().name +
+                                        "\" has no chat template; use /v1/completions");
+  if (!prompt.tools.empty() && !model.template_takes_tools())
+    return wire::unsupported("tools", "tools: the chat template of model \"" + model.limits().name +
+                                          "\" has no place for tools");
+  auto text = model.render_chat(wire::template_variables(prompt));
+  if (!text) return wire::from_error(error{errc::invalid_argument, text.error().message()}, field);
+  return *std::move(text);
+}
+
 wire::request_limits request_limits_of(const edge_context& edge) {
   wire::request_limits limits;
   limits.max_body_bytes = edge.options.max_body_bytes;
@@ -140,6 +149,7 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
                                                std::string_view body) {
   auto request = wire::parse_completion_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
+  if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request->fields.model);
   if (!model) return model.failure();
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
@@ -165,6 +175,7 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
 parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller& who, std::string_view body) {
   auto request = wire::parse_chat_request(body, request_limits_of(edge));
   if (!request) return std::move(request).failure();
+  if (auto failure = judge_priority(who, request->fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request->fields.model);
   if (!model) return model.failure();
   auto out = begin_completion(**model, request->fields, request->num_logprobs.has_value());
@@ -181,6 +192,7 @@ parsed<prepared_completion> prepare_chat(const edge_context& edge, const caller&
 parsed<prepared_response> prepare_response(const edge_context& edge, const caller& who,
                                            wire::response_request request,
                                            std::vector<wire::chat_message> history) {
+  if (auto failure = judge_priority(who, request.fields)) return *std::move(failure);
   const auto model = find_model(edge.runtime, request.fields.model);
   if (!model) return model.failure();
   prepared_response out;
@@ -206,56 +218,6 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   out.sequence = *std::move(sequence);
   out.request = std::move(request);
   return out;
-}
-
-parsed<std::string> tokenize_reply(const edge_context& edge, std::string_view body) {
-  auto request = wire::parse_tokenize_request(body, request_limits_of(edge));
-  if (!request) return std::move(request).failure();
-  const auto found = find_model(edge.runtime, request->model);
-  if (!found) return found.failure();
-  const auto& model = **found;
-  std::vector<token_id> tokens;
-  if (!request->text) {
-    auto rendered = render_text(model, request->prompt, "messages");
-    if (!rendered) return std::move(rendered).failure();
-    request->text = *std::move(rendered);
-    request->add_special_tokens = false; // the template writes them itself
-    request->parse_special_tokens = true;
-  }
-  auto encoded = model.encode(*request->text, request->add_special_tokens, request->parse_special_tokens,
-                              no_token_limit);
-  if (!encoded) return wire::from_error(encoded.error(), "prompt");
-  tokens = *std::move(encoded);
-  wire::json_writer out;
-  out.begin_object()
-      .field("count", tokens.size())
-      .field("max_model_len", model.limits().context_length)
-      .key("tokens");
-  wire::write_tokens(out, tokens);
-  if (request->with_pieces) {
-    out.key("token_strs").begin_array();
-    for (const auto token : tokens) out.value(wire::printable_token(model.token_bytes(token)));
-    out.end_array();
-  }
-  return out.end_object().take();
-}
-
-parsed<std::string> detokenize_reply(const edge_context& edge, std::string_view body) {
-  const auto request = wire::parse_detokenize_request(body, request_limits_of(edge));
-  if (!request) return request.failure();
-  const auto model = find_model(edge.runtime, request->model);
-  if (!model) return model.failure();
-  for (const auto token : request->tokens)
-    if (static_cast<std::uint32_t>(token.value) >= (*model)->limits().vocab_size)
-      return wire::invalid_value("tokens", "tokens: " + to_string(token) + " is outside the vocabulary of " +
-                                               std::to_string((*model)->limits().vocab_size));
-  const auto text = (*model)->decode(request->tokens, false);
-  wire::json_writer out;
-  return out.begin_object()
-      .field("prompt", text)
-      .field("content", text)
-      .end_object()
-      .take(); // vLLM's and llama-server's name
 }
 
 } // namespace paceline::server

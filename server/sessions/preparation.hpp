@@ -47,9 +47,9 @@ wire::parsed<prepared_response> prepare_response(const edge_context& edge, const
                                                  wire::response_request request,
                                                  std::vector<wire::chat_message> history);
 
-/// Bodies of the replies of /tokenize and /detokenize.
-wire::parsed<std::string> tokenize_reply(const edge_context& edge, std::string_view body);
-wire::parsed<std::string> detokenize_reply(const edge_context& edge, std::string_view body);
+/// A conversation as the model's template writes it. `field` is what a refusal names.
+wire::parsed<std::string> render_text(const model_view& model, const wire::chat_prompt& prompt,
+                                      const char* field);
 
 /// Bounds of requests, from options and limits.
 wire::request_limits request_limits_of(const edge_context& edge);

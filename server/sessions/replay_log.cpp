@@ -1,35 +1,74 @@
 #include "server/sessions/replay_log.hpp"
 
+#include "server/sessions/conversation_store.hpp"
+
 #include <algorithm>
 #include <utility>
 
 namespace paceline::server {
 
+namespace {
+
+/// A log may have so much for its reader even where memory is short.
+constexpr std::size_t least_untaken_bytes = 64U << 10U;
+
+} // namespace
+
+void replay_log::keep_in(std::shared_ptr<kept_memory> memory, std::shared_ptr<kept_memory::claim> claim) {
+  memory_ = std::move(memory);
+  claim_ = std::move(claim);
+}
+
+void replay_log::count() {
+  if (claim_) claim_->resize(num_bytes_ + result_bytes_);
+}
+
+void replay_log::make_room() {
+  if (!memory_) return;
+  const bool fits = memory_->make_room();
+  std::lock_guard lock(mutex_);
+  memory_is_short_ = !fits;
+  if (fits) return;
+  drop_taken();
+  count();
+}
+
 void replay_log::on_event(const wire::response_event& event) {
   notification notify;
   {
     std::lock_guard lock(mutex_);
-    num_bytes_ += event.json.size();
-    untaken_bytes_ += event.json.size();
+    num_bytes_ += event.num_bytes();
+    untaken_bytes_ += event.num_bytes();
     events_.push_back(event);
+    count();
     notify = notify_reader_;
   }
+  make_room();
   if (notify) notify();
 }
 
 void replay_log::on_finished(const finished_response& finished) {
   notification notify;
+  auto kept = std::make_shared<const finished_response>(finished);
   {
     std::lock_guard lock(mutex_);
-    finished_ = finished;
+    finished_ = std::move(kept);
+    result_bytes_ = finished_->object.num_bytes() + bytes_of(finished_->conversation);
+    count();
     notify = notify_reader_;
   }
+  make_room();
   if (notify) notify();
 }
 
 bool replay_log::congested() const {
   std::lock_guard lock(mutex_);
-  return untaken_bytes_ > max_bytes_ / 2;
+  return is_congested();
+}
+
+bool replay_log::is_congested() const {
+  const auto bound = max_bytes_ / 2;
+  return untaken_bytes_ > (memory_is_short_ ? std::min(bound, least_untaken_bytes) : bound);
 }
 
 void replay_log::on_room(notification notify) {
@@ -54,9 +93,10 @@ std::optional<std::uint64_t> replay_log::attach(const replay_start& start, notif
       first = 0;
     }
     if (first < first_sequence_ || first > end) return std::nullopt;
+    if (claim_ && !claim_->wake()) return std::nullopt; // it is about to be forgotten
     next_sequence_ = first;
     untaken_bytes_ = 0;
-    for (auto i = first - first_sequence_; i < events_.size(); ++i) untaken_bytes_ += events_[i].json.size();
+    for (auto i = first - first_sequence_; i < events_.size(); ++i) untaken_bytes_ += events_[i].num_bytes();
     reader = ++reader_;
     unread_since_.reset();
     replaced = std::exchange(notify_reader_, std::move(notify));
@@ -86,6 +126,7 @@ void replay_log::detach(std::uint64_t reader, time_point now) {
   if (reader != reader_) return;
   notify_reader_ = nullptr;
   unread_since_ = now;
+  if (claim_) claim_->rest();
 }
 
 replay_log::batch replay_log::take(std::uint64_t reader, std::size_t max_bytes) {
@@ -97,32 +138,34 @@ replay_log::batch replay_log::take(std::uint64_t reader, std::size_t max_bytes) 
       out.replaced = true;
       return out;
     }
-    const bool was_congested = untaken_bytes_ > max_bytes_ / 2;
+    const bool was_congested = is_congested();
     std::size_t bytes = 0;
     const auto end = first_sequence_ + events_.size();
     while (next_sequence_ < end && (bytes == 0 || bytes < max_bytes)) {
       const auto& event = events_[next_sequence_++ - first_sequence_];
-      bytes += event.json.size();
-      untaken_bytes_ -= event.json.size();
+      bytes += event.num_bytes();
+      untaken_bytes_ -= event.num_bytes();
       out.events.push_back(event);
     }
-    out.finished = finished_.has_value() && next_sequence_ == end;
+    out.finished = finished_ != nullptr && next_sequence_ == end;
     drop_taken();
-    if (was_congested && untaken_bytes_ <= max_bytes_ / 2) notify = notify_writer_;
+    count();
+    if (was_congested && !is_congested()) notify = notify_writer_;
   }
   if (notify) notify();
   return out;
 }
 
 void replay_log::drop_taken() {
-  while (num_bytes_ > max_bytes_ && first_sequence_ < next_sequence_) {
-    num_bytes_ -= events_.front().json.size();
+  const auto bound = memory_is_short_ ? 0 : max_bytes_;
+  while (num_bytes_ > bound && first_sequence_ < next_sequence_) {
+    num_bytes_ -= events_.front().num_bytes();
     events_.pop_front();
     ++first_sequence_;
   }
 }
 
-std::optional<finished_response> replay_log::result() const {
+std::shared_ptr<const finished_response> replay_log::result() const {
   std::lock_guard lock(mutex_);
   return finished_;
 }

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "server/sessions/kept_memory.hpp"
 #include "server/sessions/response_session.hpp"
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -20,9 +22,13 @@ struct replay_start {
 /// The events of one resumable response, kept for readers that come back. Written on the response's executor,
 /// read on that of a connection; one reader at a time, a new one takes over. Bounded: what the reader has
 /// taken is dropped from the front above `max_bytes`, and what it has not taken pauses the generation there.
+/// Where the memory for all that is kept is short, both happen at once: a log that is being read does not go.
 class replay_log final : public response_listener {
  public:
   explicit replay_log(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+
+  /// Counts the log in `memory`, by its `claim`. Before anything else.
+  void keep_in(std::shared_ptr<kept_memory> memory, std::shared_ptr<kept_memory::claim> claim);
 
   /// Called with the log unlocked, on the writer's or the next reader's thread; must only post.
   using notification = std::function<void()>;
@@ -32,7 +38,7 @@ class replay_log final : public response_listener {
   bool congested() const override;
 
   /// Makes the caller the reader, from `start` on. `notify` is called when there is more to take, or when
-  /// another reader took over. False if `start` lies before what is still kept. Returns a number that names
+  /// another reader took over. None if `start` lies before what is still kept. Returns a number that names
   /// this reader.
   std::optional<std::uint64_t> attach(const replay_start& start, notification notify);
   void detach(std::uint64_t reader, time_point now);
@@ -46,7 +52,7 @@ class replay_log final : public response_listener {
   batch take(std::uint64_t reader, std::size_t max_bytes);
 
   /// How the response ended; none while it runs.
-  std::optional<finished_response> result() const;
+  std::shared_ptr<const finished_response> result() const;
   /// Since when nobody reads; none while somebody does.
   std::optional<time_point> unread_since() const;
 
@@ -55,6 +61,10 @@ class replay_log final : public response_listener {
 
  private:
   void drop_taken();
+  bool is_congested() const;
+  void count();
+  /// What the log holds has grown: others may have to go, unlocked.
+  void make_room();
   /// Sequence number of the first event for a reader that has the tokens before `next_token`; none if it is
   /// gone.
   std::optional<std::uint64_t> after_token(std::uint32_t next_token) const;
@@ -64,13 +74,17 @@ class replay_log final : public response_listener {
   std::deque<wire::response_event> events_;
   std::uint64_t first_sequence_ = 0; ///< of events_.front()
   std::uint64_t next_sequence_ = 0;  ///< the reader's next event
-  std::size_t num_bytes_ = 0;
+  std::size_t num_bytes_ = 0;        ///< of events
   std::size_t untaken_bytes_ = 0;
+  std::size_t result_bytes_ = 0;
+  std::shared_ptr<kept_memory> memory_;
+  std::shared_ptr<kept_memory::claim> claim_; ///< none: not counted
+  bool memory_is_short_ = false;
   std::uint64_t reader_ = 0;
   std::optional<time_point> unread_since_;
   notification notify_reader_;
   notification notify_writer_;
-  std::optional<finished_response> finished_;
+  std::shared_ptr<const finished_response> finished_;
 };
 
 } // namespace paceline::server

@@ -2,6 +2,7 @@
 
 #include "server/http/error_reply.hpp"
 #include "server/http/http_writer.hpp"
+#include "server/http/long_reply.hpp"
 #include "server/sessions/completion_session.hpp"
 
 #include <utility>
@@ -90,14 +91,16 @@ bool response_exchange::congested() const { return channel_ && channel_->congest
 
 void response_exchange::on_event(const wire::response_event& event) {
   if (!channel_ || !stream_) return;
-  auto bytes = write_sse(event.type, event.json);
   if (!streaming_ && opens(event)) {
-    held_events_ += bytes;
+    held_events_ += write_sse(event.type, event.json);
     return;
   }
   if (!streaming_ && event.type == "response.failed") return; // becomes an HTTP status in on_finished
   begin_stream();
-  channel_->send(std::move(bytes));
+  if (event.long_json)
+    channel_->send(event.long_json->open(sse_prefix(event.type), std::string(sse_suffix)));
+  else
+    channel_->send(write_sse(event.type, event.json));
 }
 
 void response_exchange::on_finished(const finished_response& finished) {
@@ -108,10 +111,7 @@ void response_exchange::on_finished(const finished_response& finished) {
     channel_->send(write_sse("", "[DONE]"));
     channel_->finish();
   } else {
-    http_reply reply;
-    reply.body = finished.object;
-    reply.headers = headers();
-    channel_->reply(std::move(reply));
+    reply_made(*channel_, finished.object.open(), headers());
   }
   close();
 }

@@ -57,9 +57,13 @@ wire::parsed<told_response> launch(const response_services& services, const call
   std::weak_ptr<response_listener> listener = sink;
   if (resumable) listener = entry.log = std::make_shared<replay_log>(services.edge.limits.max_replay_bytes);
   const auto log = entry.log;
+  if (log)
+    log->keep_in(services.kept,
+                 services.kept->open([&registry = services.registry, id] { registry.evict(id); }));
   const auto session_executor = entry.executor;
-  const auto session = std::make_shared<response_session>(
-      services.edge, session_executor, listener, std::move(prepared), id, std::move(stream_id), arrival);
+  const auto session =
+      std::make_shared<response_session>(services.edge, session_executor, listener, std::move(prepared),
+                                         who.tenant, id, std::move(stream_id), arrival);
   entry.session = session;
   if (resumable) entry.kept = session;
   if (!services.registry.add(id, std::move(entry), services.edge.num_tenants()))

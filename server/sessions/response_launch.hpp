@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/sessions/kept_memory.hpp"
 #include "server/sessions/replay_reader.hpp"
 #include "server/sessions/response_registry.hpp"
 
@@ -16,6 +17,7 @@ struct response_services {
   const edge_context& edge;
   response_registry& registry;
   std::function<executor_ptr()> make_executor;
+  std::shared_ptr<kept_memory> kept = std::make_shared<kept_memory>(kept_memory::no_bound);
 };
 
 /// A response being told to one client: directly, or through the log of a resumable one.

@@ -52,10 +52,20 @@ void response_registry::sweep(time_point now) {
       ++it;
       continue;
     }
-    abandon(it->second);
-    places_.give_back(it->second.tenant);
-    it = entries_.erase(it);
+    it = drop(it);
   }
+}
+
+response_registry::entries::iterator response_registry::drop(entries::iterator one) {
+  abandon(one->second);
+  places_.give_back(one->second.tenant);
+  return entries_.erase(one);
+}
+
+void response_registry::evict(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found != entries_.end() && found->second.log) drop(found);
 }
 
 void response_registry::clear() {

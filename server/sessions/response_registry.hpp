@@ -37,15 +37,20 @@ class response_registry {
 
   /// Drops resumable responses that nobody has read for the retention time, ending those that still run.
   void sweep(time_point now);
+  /// Drops one of them, like one that nobody has read for that time.
+  void evict(const std::string& id);
   /// Ends everything.
   void clear();
 
   std::size_t num_resumable() const;
 
  private:
+  using entries = std::map<std::string, entry>;
+  entries::iterator drop(entries::iterator one);
+
   const std::chrono::milliseconds retention_;
   mutable std::mutex mutex_;
-  std::map<std::string, entry> entries_;
+  entries entries_;
   fair_share places_; ///< of resumable responses
 };
 

@@ -6,19 +6,25 @@ namespace paceline::server {
 
 response_session::response_session(const edge_context& edge, executor_ptr executor,
                                    std::weak_ptr<response_listener> listener, prepared_response prepared,
-                                   std::string id, std::string stream_id, time_point arrival)
+                                   std::string tenant, std::string id, std::string stream_id,
+                                   time_point arrival)
     : edge_(edge), executor_(std::move(executor)), listener_(std::move(listener)),
-      prepared_(std::move(prepared)), arrival_(arrival),
+      prepared_(std::move(prepared)), tenant_(std::move(tenant)), arrival_(arrival),
       narrator_({std::move(id), fresh_id("msg_"), std::move(stream_id), unix_time(),
                  prepared_.model->limits().name},
-                prepared_.request) {}
+                prepared_.request,
+                [&model = *prepared_.model](token_id token) { return model.token_bytes(token); }) {}
 
 void response_session::start() {
   tell(narrator_.open());
-  group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), arrival_);
+  group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), tenant_, arrival_);
   std::vector<generation_request> sequences;
   sequences.push_back(prepared_.sequence);
-  group_->start(std::move(sequences), prepared_.request.fields.stream);
+  const auto refused = group_->start(*prepared_.model, std::move(sequences), prepared_.request.fields.stream);
+  if (!refused) return;
+  token_event last;
+  last.finish = finish_reason::error;
+  end(last, refused);
 }
 
 void response_session::cancel() {
@@ -63,7 +69,7 @@ void response_session::on_event(std::size_t, const token_event& event) {
   const bool says_something =
       !event.text.empty() || !event.logprobs.empty() || (positions && !event.tokens.empty());
   if (prepared_.request.generate && says_something)
-    tell(narrator_.delta({event.text, event.tokens, with_text(event.logprobs, *prepared_.model)}));
+    tell(narrator_.delta({event.text, event.tokens, event.logprobs}));
   if (event.finish == finish_reason::none) return;
   std::optional<wire::api_error> failure;
   if (event.finish == finish_reason::error)

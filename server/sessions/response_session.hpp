@@ -15,7 +15,7 @@ namespace paceline::server {
 struct finished_response {
   std::string id;
   wire::response_outcome outcome;
-  std::string object;                           ///< JSON text of the response object
+  wire::output_json object;                     ///< the response object
   bool stored = false;                          ///< the client lets us keep it
   std::vector<wire::chat_message> conversation; ///< all turns, the answer included
 };
@@ -35,7 +35,8 @@ class response_session final : public generation_observer,
                                public std::enable_shared_from_this<response_session> {
  public:
   response_session(const edge_context& edge, executor_ptr executor, std::weak_ptr<response_listener> listener,
-                   prepared_response prepared, std::string id, std::string stream_id, time_point arrival);
+                   prepared_response prepared, std::string tenant, std::string id, std::string stream_id,
+                   time_point arrival);
 
   /// Submits the generation and tells the opening events.
   void start();
@@ -62,6 +63,7 @@ class response_session final : public generation_observer,
   executor_ptr executor_;
   std::weak_ptr<response_listener> listener_;
   prepared_response prepared_;
+  std::string tenant_;
   time_point arrival_;
   wire::response_narrator narrator_;
   std::shared_ptr<generation_group> group_;

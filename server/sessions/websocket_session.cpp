@@ -16,7 +16,11 @@ class websocket_session::lane final : public replay_sink {
   told_response told;
 
   void on_event(const wire::response_event& event) override {
-    if (const auto session = session_.lock(); session && session->channel_)
+    const auto session = session_.lock();
+    if (!session || !session->channel_) return;
+    if (event.long_json)
+      session->channel_->send(event.long_json->open());
+    else
       session->channel_->send(event.json);
   }
   void on_finished(const finished_response& finished) override {
@@ -63,7 +67,8 @@ std::size_t text_bytes(const wire::response_request& request,
 websocket_session::websocket_session(const response_services& services, executor_ptr executor,
                                      std::shared_ptr<frame_channel> channel, caller who)
     : services_(services), executor_(std::move(executor)), channel_(std::move(channel)), who_(std::move(who)),
-      conversations_(services.edge.limits.max_stored_responses, services.edge.limits.max_stored_bytes) {}
+      conversations_(services.edge.limits.max_stored_responses, services.edge.limits.max_stored_bytes,
+                     services.kept) {}
 
 websocket_session::~websocket_session() = default;
 
@@ -149,12 +154,12 @@ void websocket_session::create(wire::client_frame frame, time_point arrival, std
   }
   std::vector<wire::chat_message> history;
   if (const auto& previous = frame.create.previous_response_id; !previous.empty()) {
-    const auto* known = conversations_.find(previous);
-    if (known == nullptr)
+    auto known = conversations_.find(previous);
+    if (!known)
       return refuse({400, "invalid_request_error", "previous_response_not_found",
                      "this connection keeps no response \"" + previous + "\"", "previous_response_id", 0},
                     id);
-    history = *known;
+    history = *std::move(known);
   }
   const auto traits = traits_of(services_.edge, who_, text_bytes(frame.create, history));
   const bool accepted = services_.edge.jobs.submit(

@@ -28,6 +28,8 @@ class frame_channel {
  public:
   virtual ~frame_channel() = default;
   virtual void send(std::string text) = 0;
+  /// One message, made as the client takes it.
+  virtual void send(std::unique_ptr<wire::text_source> text) = 0;
   /// Lets the next message in: one is handled at a time.
   virtual void read_next() = 0;
   virtual bool congested() const = 0;

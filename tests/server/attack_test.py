@@ -219,6 +219,7 @@ def test_a_connection_over_the_limit_is_told_where_none_is_silent(start_daemon):
     daemon.wait_for(lambda: daemon.metric("paceline_connections_refused_total") >= 1)
     for connection in settled:
         connection.close()
+    assert any("too many connections" in line and "refused_in_all=1" in line for line in log_of(daemon))
 
 
 def log_of(daemon):

@@ -47,7 +47,13 @@ class Peak:
 def read_whole(daemon, path, body):
     """Status, number of bytes and text of both ends of a reply that need not fit here."""
     connection = http.client.HTTPConnection(daemon.host, daemon.port, timeout=120)
-    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    result = read_reply(connection, "POST", path, body if isinstance(body, str) else json.dumps(body))
+    connection.close()
+    return result
+
+
+def read_reply(connection, method, path, body=None):
+    connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
     reply = connection.getresponse()
     first = last = b""
     count = 0
@@ -55,7 +61,6 @@ def read_whole(daemon, path, body):
         first = first or piece[:200]
         last = (last + piece)[-400:]
         count += len(piece)
-    connection.close()
     return reply, count, first, last
 
 
@@ -75,17 +80,43 @@ COSTLY = {
     % ZEROS,
     "arguments of small values": '{"messages":[{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":"{\\"x\\":[%s]}"}}]}],"max_tokens":2}'
     % ZEROS,
+    "a response of long input": '{"input":"%s","max_output_tokens":2}' % ("word " * (BODY_BYTES // 5)),
+    "text to tokenize": '{"prompt":"%s","return_token_strs":true}' % ("word " * (BODY_BYTES // 5)),
+    "text of short words to tokenize": '{"prompt":"%s"}' % ("a " * (BODY_BYTES // 2)),
+    "ids to detokenize": '{"tokens":[%s]}' % ZEROS,
+    "long tokens to detokenize": '{"tokens":[%s]}' % ",".join(["255"] * (BODY_BYTES // 4)),
 }
+
+
+def path_of(name, body):
+    if name.endswith("tokenize"):
+        return "/detokenize" if name.endswith("detokenize") else "/tokenize"
+    if name.startswith("a response"):
+        return "/v1/responses"
+    return "/v1/chat/completions" if '"messages"' in body[:20] else "/v1/completions"
 
 
 @pytest.mark.parametrize("name", COSTLY)
 def test_one_request_of_eight_mebibytes_costs_at_most_64(roomy, name):
-    body = COSTLY[name].encode()
-    path = "/v1/chat/completions" if b'"messages"' in body[:20] else "/v1/completions"
     with Peak(roomy) as peak:
-        status, _, reply = roomy.post(path, body)
-    assert status in (200, 400), reply
+        reply, _, first, _ = read_whole(roomy, path_of(name, COSTLY[name]), COSTLY[name])
+    assert reply.status in (200, 400), first
+    assert reply.status == 200 or "detokenize" not in name, first
     assert peak.bytes <= BOUND, f"{name}: {peak.bytes / MIB:.0f} MiB"
+
+
+def test_a_template_reaches_its_own_bound_before_the_one_on_values_of_tools(roomy):
+    """What the bound of 400,000 refuses, a template that writes its tools had refused anyway."""
+    tool = '{"type":"function","function":{"name":"f","parameters":{"x":[%s]}}}'
+    refusals = []
+    for count in (350_000, 400_000):
+        body = '{"messages":[{"role":"user","content":"x"}],"tools":[%s]}' % (tool % ",".join(["0"] * count))
+        with Peak(roomy) as peak:
+            status, _, reply = roomy.post("/tokenize", body.encode())
+        assert status == 400 and peak.bytes <= BOUND, peak.bytes / MIB
+        refusals.append(reply["error"]["message"])
+    assert "chat template" in refusals[0] and "1048576" in refusals[0], refusals
+    assert "400000 values" in refusals[1], refusals
 
 
 MANY_SCORES = {
@@ -166,3 +197,70 @@ def test_long_prompts_do_not_delay_small_requests(roomy):
         slowest = max(slowest, time.monotonic() - begin)
     assert statuses == [400] * 12
     assert slowest < 5, slowest  # a busy machine; unbounded work took 36 s on an idle one
+
+
+LONG_RESPONSE = {"input": "x", "top_logprobs": 20, "include": ["message.output_text.logprobs"], "ignore_eos": True, "max_output_tokens": 30000}
+
+
+@pytest.fixture
+def long_winded(start_daemon):
+    """A context that holds a response whose final events have 50 MiB each."""
+    running = start_daemon(**{"models.0.context_length": 32768})
+    status, _, _ = running.post("/v1/completions", {"prompt": "warm", "max_tokens": 4})
+    assert status == 200
+    return running
+
+
+def last_event_of(stream):
+    """The data of the last event of an event stream, which is read to its end, and the number of its bytes."""
+    count, last = 0, b""
+    for line in stream:
+        count += len(line)
+        if line.startswith(b"data: {"):
+            last = line[6:]
+    return json.loads(last), count
+
+
+@pytest.mark.parametrize("resumable", [False, True])
+def test_final_events_of_a_long_response_share_what_they_repeat(long_winded, resumable):
+    body = json.dumps(LONG_RESPONSE | {"stream": True, "paceline": {"resumable": resumable}})
+    connection = http.client.HTTPConnection(long_winded.host, long_winded.port, timeout=120)
+    with Peak(long_winded) as peak:
+        connection.request("POST", "/v1/responses", body, {"Content-Type": "application/json"})
+        event, size = last_event_of(connection.getresponse())
+    assert event["type"] == "response.incomplete"
+    assert size > 100 * MIB
+    part = event["response"]["output"][0]["content"][0]
+    assert len(part["logprobs"]) == 30000 and len(part["text"]) > 10000
+    assert peak.bytes <= BOUND, f"{peak.bytes / MIB:.0f} MiB"
+    if resumable:
+        with Peak(long_winded) as peak:
+            reply, size, first, last = read_reply(connection, "GET", f"/v1/responses/{event['response']['id']}")
+        assert reply.status == 200 and size > 30 * MIB and last.endswith(b"}")
+        assert peak.bytes <= BOUND, f"{peak.bytes / MIB:.0f} MiB"
+        reply, size, _, _ = read_reply(connection, "HEAD", f"/v1/responses/{event['response']['id']}")
+        assert reply.status == 200 and size == 0
+    # The connection goes on.
+    assert read_reply(connection, "GET", "/livez")[0].status == 200
+    connection.close()
+
+
+def test_a_long_response_that_is_not_streamed_is_sent_in_pieces(long_winded):
+    with Peak(long_winded) as peak:
+        reply, size, first, last = read_whole(long_winded, "/v1/responses", LONG_RESPONSE)
+    assert reply.status == 200 and size > 30 * MIB
+    assert first.startswith(b'{"id":"resp_') and last.endswith(b"}")
+    assert peak.bytes <= BOUND, f"{peak.bytes / MIB:.0f} MiB"
+
+
+def test_a_long_response_over_a_web_socket_costs_no_more(long_winded):
+    client = pytest.importorskip("websockets.sync.client")
+    with Peak(long_winded) as peak:
+        with client.connect(f"ws://{long_winded.host}:{long_winded.port}/v1/responses", max_size=None) as socket_:
+            socket_.send(json.dumps({"type": "response.create"} | LONG_RESPONSE))
+            while True:
+                text = socket_.recv(timeout=120)
+                if text.startswith('{"type":"response.incomplete"'):
+                    break
+        assert len(json.loads(text)["response"]["output"][0]["content"][0]["logprobs"]) == 30000
+    assert peak.bytes <= BOUND, f"{peak.bytes / MIB:.0f} MiB"

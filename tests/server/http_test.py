@@ -205,3 +205,32 @@ def test_no_reply_shows_internals(daemon):
     for text in replies:
         for trace in ("0x7f", "/home/", "/tmp/", "std::", "boost", ".cpp"):
             assert trace not in text, text
+
+
+def test_keys_share_a_model_s_queue_and_only_some_may_push_ahead(start_daemon, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("greedy\nmodest best_priority=-5\n")
+    daemon = start_daemon(
+        **{"server.api_keys_file": str(keys), "models.0.hash.pass_work": 2000000, "models.0.max_running": 1, "models.0.max_waiting": 7}
+    )
+    head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer greedy\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+    body = json.dumps({"prompt": "x", "max_tokens": 500, "ignore_eos": True, "stream": True, "speculation": {"drafter": "none"}})
+    waiting = []
+    for _ in range(6):
+        one = daemon.connect()
+        one.sendall((head % (len(body), body)).encode())
+        waiting.append(one)
+    daemon.wait_for(lambda: daemon.metric("paceline_open_requests") == 6)
+
+    def ask(key, **fields):
+        status, _, reply = daemon.post("/v1/completions", {"prompt": "x", "max_tokens": 1} | fields, {"Authorization": f"Bearer {key}"})
+        return status, reply.get("error", {}).get("code")
+
+    assert ask("greedy") == (429, "queue_full")
+    assert ask("modest", priority=-5) == (200, None), "its place, and before those that wait"
+    assert ask("modest", priority=-6) == (403, "priority_not_allowed")
+    assert ask("greedy", priority=-1) == (403, "priority_not_allowed")
+    for one in waiting:
+        one.close()
+    daemon.wait_for(lambda: daemon.metric("paceline_open_requests") == 0)
+    assert ask("greedy", priority=1) == (200, None)

@@ -89,6 +89,8 @@ SEEN_ELSEWHERE = {
     "paceline_connections_refused": "attack_test.py",
     "paceline_connections_evicted": "the same",
     "paceline_bodies_given_up": "the same",
+    "paceline_kept_bytes": "websocket_test.py",
+    "paceline_kept_evictions": "the same",
     "paceline_model_figures_late": "a scheduler has to stall: engine_test.cpp",
     "paceline_edge_rejections": "service_test.cpp",
     "paceline_log_lines_dropped": "logging_test.py",

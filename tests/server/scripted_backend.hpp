@@ -44,6 +44,16 @@ class inline_jobs final : public job_pool {
   }
 };
 
+class byte_decoder final : public text_decoder {
+ public:
+  explicit byte_decoder(const model_view& model) : model_(model) {}
+  std::string feed(token_id token) override { return model_.token_bytes(token); }
+  std::string flush() override { return ""; }
+
+ private:
+  const model_view& model_;
+};
+
 /// Tokens are bytes; 256 is BOS. The chat template writes "role:content\n".
 class byte_model final : public model_view {
  public:
@@ -61,6 +71,8 @@ class byte_model final : public model_view {
 
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return aliases_; }
+  std::size_t num_places = 1000;
+  std::size_t max_requests() const noexcept override { return num_places; }
   expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool,
                                          std::size_t max_tokens) const override {
     std::vector<token_id> tokens;
@@ -78,6 +90,7 @@ class byte_model final : public model_view {
       if (token.value < 256 || !skip_special) text += token_bytes(token);
     return text;
   }
+  std::unique_ptr<text_decoder> decoder() const override { return std::make_unique<byte_decoder>(*this); }
   std::optional<std::string> special_token(special_role role) const override {
     if (role == special_role::padding) return std::nullopt;
     return role == special_role::begin ? "<256>" : "<257>";
@@ -217,6 +230,9 @@ class recording_channel final : public reply_channel {
     bytes += more;
     ++num_sends;
     if (room > 0 && --room == 0) full = true;
+  }
+  void send(std::unique_ptr<wire::text_source> more) override {
+    while (!more->at_end()) send(more->next(1000));
   }
   void finish() override { finished = true; }
   bool congested() const override { return full; }

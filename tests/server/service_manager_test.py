@@ -3,6 +3,7 @@ import configparser
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -84,6 +85,60 @@ def test_the_unit_fits_the_program():
     for setting in ("DynamicUser", "NoNewPrivileges", "PrivateTmp", "ProtectHome"):
         assert service[setting] == "yes"
     assert service["ProtectSystem"] == "strict"
+
+
+def unit_commands(name):
+    text = (ROOT / "deploy" / "paceline.service").read_text()
+    return [line.split("=", 1)[1] for line in text.splitlines() if line.startswith(name + "=")]
+
+
+def run_for(root, command):
+    """A command of the unit as the manager runs it, with the folders of the system under `root`."""
+    command = command.lstrip("+-")
+    for folder in ("/etc/paceline", "/run/paceline"):
+        command = command.replace(folder, f"{root}{folder}")
+    return subprocess.run(shlex.split(command), capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", ["ExecStartPre", "ExecReload"])
+def test_the_unit_needs_keys_only_where_there_are_some(tmp_path, name):
+    command = unit_commands(name)[0]
+    source, copy = tmp_path / "etc/paceline/api_keys", tmp_path / "run/paceline/api_keys"
+    for folder in (source.parent, copy.parent):
+        folder.mkdir(parents=True)
+    result = run_for(tmp_path, command)
+    assert result.returncode == 0 and not copy.exists(), result
+    source.write_text("alpha\n")
+    assert run_for(tmp_path, command).returncode == 0
+    assert copy.read_text() == "alpha\n" and copy.stat().st_mode & 0o777 == 0o444
+    source.write_text("beta\n")
+    assert run_for(tmp_path, command).returncode == 0 and copy.read_text() == "beta\n"
+    source.unlink()
+    assert run_for(tmp_path, command).returncode == 0
+    assert not copy.exists(), "keys that were taken away would stay valid"
+
+
+def test_a_configuration_without_keys_starts_as_the_unit_starts_it(tmp_path):
+    config = tmp_path / "etc/paceline/daemon.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("version: 1\nmodels: [{name: hash, kind: hash}]\nserver: {port: 0}\n")
+    command = unit()["Service"]["ExecStart"].replace("/etc/paceline", str(config.parent)).split()
+    program = os.environ["PACELINE_BIN"]
+    checked = subprocess.run([program, "check-config", *command[3:]], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    environment = os.environ | {"PACELINE_API_KEYS": str(tmp_path / "run/paceline/api_keys")}
+    process = subprocess.Popen([program, *command[1:]], stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout.readline().startswith("listening on ")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_the_unit_leaves_gpus_and_the_compiler_of_patterns_alone():
+    service = unit()["Service"]
+    assert service.get("PrivateDevices", "no") == "no", "hides /dev/nvidia*"
+    assert service["DevicePolicy"] == "closed" and service["DeviceAllow"].startswith("char-nvidia* ")
+    assert service.get("MemoryDenyWriteExecute", "no") == "no", "PCRE2 would interpret its patterns"
 
 
 def test_the_unit_stops_later_than_the_drain(start_daemon):

@@ -216,3 +216,38 @@ def test_draining_lets_lanes_finish_and_closes_with_1001(start_daemon):
         assert events_until_end(ws)[-1]["response"]["usage"]["output_tokens"] == 200
         assert close_code(ws) == 1001
     assert daemon.stop() == 0
+
+
+def test_conversations_of_all_connections_share_one_budget(start_daemon):
+    """Each connection is within its own bound; the first conversations give way to the last."""
+    daemon = start_daemon(**{"server.kept_memory": "1MiB", "models.0.context_length": 32768})
+    sockets, ids = [], []
+    for i in range(8):
+        ws = open_socket(daemon)
+        for _ in range(8):
+            create(ws, input="x" * 20_000, max_output_tokens=1)  # one prompt, which the prefix cache holds
+            last = events_until_end(ws)[-1]["response"]["id"]
+        ids.append(last)
+        sockets.append(ws)
+    assert daemon.metric("paceline_kept_bytes") <= 1 << 20
+    assert daemon.metric("paceline_kept_evictions_total") >= 8
+    codes = []
+    for ws, previous in zip(sockets, ids):
+        create(ws, input="y", previous_response_id=previous, max_output_tokens=1)
+        last = events_until_end(ws)[-1]
+        codes.append(last["error"]["code"] if last["type"] == "error" else "kept")
+        ws.close()
+    assert codes[0] == "previous_response_not_found" and codes[-1] == "kept", codes
+
+
+def test_resumable_responses_that_nobody_reads_share_it_too(start_daemon):
+    daemon = start_daemon(**{"server.kept_memory": "1MiB", "models.0.context_length": 16384})
+    ids = []
+    for i in range(6):
+        with open_socket(daemon) as ws:
+            create(ws, input="x", max_output_tokens=4000, paceline={"resumable": True})
+            ids.append(events_until_end(ws)[-1]["response"]["id"])
+    daemon.wait_for(lambda: daemon.metric("paceline_kept_evictions_total") >= 1)
+    assert daemon.metric("paceline_kept_bytes") <= 1 << 20
+    assert daemon.get(f"/v1/responses/{ids[0]}")[0] == 404
+    assert daemon.get(f"/v1/responses/{ids[-1]}")[0] == 200

@@ -4,6 +4,8 @@
 #include <boost/json/value.hpp>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace paceline::wire {
 namespace {
 
@@ -19,10 +21,12 @@ std::vector<std::string> types(const std::vector<response_event>& events) {
   return names;
 }
 
+std::string spell(token_id token) { return "t" + to_string(token); }
+
 const response_identity identity{"resp_1", "msg_1", "lane", 17, "m"};
 
 TEST(response_narrator, tells_a_response_in_the_order_of_the_protocol) {
-  response_narrator narrator(identity, request_of(""));
+  response_narrator narrator(identity, request_of(""), spell);
   EXPECT_EQ(types(narrator.open()),
             (std::vector<std::string>{"response.created", "response.in_progress",
                                       "response.output_item.added", "response.content_part.added"}));
@@ -51,9 +55,10 @@ TEST(response_narrator, tells_a_response_in_the_order_of_the_protocol) {
 TEST(response_narrator, every_event_is_json_with_its_type_number_and_lane) {
   response_narrator narrator(
       identity,
-      request_of(R"(,"top_logprobs":1,"metadata":{"a":"b"},"tools":[{"type":"function","name":"f"}])"));
+      request_of(R"(,"top_logprobs":1,"metadata":{"a":"b"},"tools":[{"type":"function","name":"f"}])"),
+      spell);
   auto events = narrator.open();
-  events.push_back(narrator.delta({"a\n", {token_id{1}}, {{"a", -0.5F, {{"a", -0.5F}}}}}));
+  events.push_back(narrator.delta({"a\n", {token_id{1}}, {{token_id{1}, -0.5F, {{token_id{1}, -0.5F}}}}}));
   events.push_back(narrator.round({}));
   for (auto& event : narrator.close({finish_reason::length, std::nullopt, {}, generation_metrics{}}))
     events.push_back(event);
@@ -68,7 +73,7 @@ TEST(response_narrator, every_event_is_json_with_its_type_number_and_lane) {
 
 TEST(response_narrator, endings_say_why) {
   const auto ending = [](finish_reason finish, std::optional<api_error> failure) {
-    response_narrator narrator(identity, request_of(""));
+    response_narrator narrator(identity, request_of(""), spell);
     narrator.open();
     const auto events = narrator.close({finish, std::move(failure), {}, std::nullopt});
     return std::pair{events.back().type, json::parse(events.back().json).at("response").as_object()};
@@ -87,22 +92,80 @@ TEST(response_narrator, endings_say_why) {
 }
 
 TEST(response_narrator, positions_and_ids_are_told_when_asked) {
-  response_narrator narrator(identity, request_of(R"(,"paceline":{"token_ids":true})"));
+  response_narrator narrator(identity, request_of(R"(,"paceline":{"token_ids":true})"), spell);
   narrator.open();
   narrator.delta({"a", {token_id{4}}, {}});
   EXPECT_NE(
       narrator.delta({"b", {token_id{5}, token_id{6}}, {}}).json.find(R"("token_index":1,"token_ids":[5,6])"),
       std::string::npos);
   narrator.close({finish_reason::stop, std::nullopt, {}, std::nullopt});
-  EXPECT_NE(narrator.object().find(R"("paceline":{"token_ids":[4,5,6]})"), std::string::npos);
+  EXPECT_NE(narrator.object().text().find(R"("paceline":{"token_ids":[4,5,6]})"), std::string::npos);
 }
 
 TEST(response_narrator, a_response_that_generates_nothing_has_no_output) {
-  response_narrator narrator(identity, request_of(R"(,"generate":false)"));
+  response_narrator narrator(identity, request_of(R"(,"generate":false)"), spell);
   EXPECT_EQ(narrator.open().size(), 2U);
   const auto ending = narrator.close({finish_reason::stop, std::nullopt, {}, std::nullopt});
   ASSERT_EQ(ending.size(), 1U);
   EXPECT_TRUE(json::parse(ending[0].json).at("response").at("output").as_array().empty());
+}
+
+/// All events of a response of `num_deltas` tokens with log-probabilities, closed.
+std::vector<response_event> long_response(response_narrator& narrator, int num_deltas) {
+  narrator.open();
+  for (int i = 0; i < num_deltas; ++i)
+    narrator.delta(
+        {"\"é€\n", {token_id{i}}, {{token_id{i}, -0.5F, {{token_id{i}, -0.5F}, {token_id{i + 1}, -2}}}}});
+  response_outcome outcome;
+  outcome.finish = finish_reason::stop;
+  return narrator.close(outcome);
+}
+
+TEST(response_narrator, a_long_output_is_kept_once_for_all_events_that_repeat_it) {
+  response_narrator narrator(
+      identity,
+      request_of(
+          R"(,"top_logprobs":2,"include":["message.output_text.logprobs"],"paceline":{"token_ids":true})"),
+      spell);
+  const auto events = long_response(narrator, 5000);
+  ASSERT_EQ(events.size(), 4U);
+  for (const auto& event : events) {
+    ASSERT_TRUE(event.long_json && event.json.empty()) << event.type;
+    EXPECT_LT(event.num_bytes(), 200'000U);
+  }
+  const auto text = json::parse(events[0].long_json->text()).as_object();
+  EXPECT_EQ(text.at("text").as_string().size(), 5000U * 7);
+  EXPECT_EQ(text.at("logprobs").as_array().size(), 5000U);
+  EXPECT_EQ(text.at("logprobs").at(4999).at("top_logprobs").at(1).at("token"), "t5000");
+  const auto part = json::parse(events[1].long_json->text()).at("part").as_object();
+  EXPECT_EQ(part.at("text"), text.at("text"));
+  EXPECT_EQ(part.at("logprobs"), text.at("logprobs"));
+  const auto item = json::parse(events[2].long_json->text()).at("item").as_object();
+  EXPECT_EQ(item.at("content").at(0), json::value(part));
+  const auto last = json::parse(events[3].long_json->text()).at("response").as_object();
+  EXPECT_EQ(last.at("output").at(0), json::value(item));
+  EXPECT_EQ(last.at("paceline").at("token_ids").as_array().size(), 5000U);
+  EXPECT_EQ(json::parse(narrator.object().text()), json::value(last));
+}
+
+TEST(response_narrator, pieces_of_an_event_are_its_text) {
+  response_narrator narrator(identity, request_of(R"(,"top_logprobs":2)"), spell);
+  const auto events = long_response(narrator, 3000);
+  for (const auto& event : events) {
+    const auto whole = event.long_json.value().text();
+    for (const std::size_t size : {1U, 1000U, 65536U}) {
+      std::string joined;
+      std::size_t largest = 0;
+      for (const auto source = event.long_json->open("data: ", "\n\n"); !source->at_end();) {
+        const auto piece = source->next(size);
+        ASSERT_FALSE(piece.empty());
+        largest = std::max(largest, piece.size());
+        joined += piece;
+      }
+      EXPECT_EQ(joined, "data: " + whole + "\n\n");
+      EXPECT_LE(largest, size + (32U << 10U)); // a step more, escaped
+    }
+  }
 }
 
 } // namespace

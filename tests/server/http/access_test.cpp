@@ -47,6 +47,21 @@ TEST_F(key_file, refuses_what_is_no_key_and_never_repeats_it) {
   EXPECT_FALSE(key_ring::load(path + ".missing"));
 }
 
+TEST_F(key_file, says_behind_a_key_how_far_forward_it_may_push) {
+  write("alpha\nbeta best_priority=-5\n");
+  const auto keys = key_ring::load(path);
+  ASSERT_TRUE(keys) << keys.error().message();
+  EXPECT_EQ(keys->find("alpha")->best_priority, 0);
+  EXPECT_EQ(keys->find("beta")->best_priority, -5);
+  EXPECT_FALSE(keys->find("beta best_priority=-5"));
+  EXPECT_FALSE(keys->find("gamma"));
+  for (const auto* wrong : {"beta best_priority=", "beta best_priority=x", "beta best_priority=1 2",
+                            "beta priority=1", " best_priority=1", "beta best_priority=9999999999"}) {
+    write(wrong);
+    EXPECT_FALSE(key_ring::load(path)) << wrong;
+  }
+}
+
 TEST(bearer_key, is_read_in_any_case) {
   EXPECT_EQ(bearer_key("Bearer abc"), "abc");
   EXPECT_EQ(bearer_key("bearer  abc"), "abc");

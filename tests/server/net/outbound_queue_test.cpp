@@ -92,5 +92,48 @@ TEST(outbound_queue, holds_back_requests_while_output_waits) {
   EXPECT_TRUE(small.holds_back_requests()) << "never later than congestion";
 }
 
+/// Gives `count` pieces of one letter.
+class letters final : public wire::text_source {
+ public:
+  explicit letters(std::size_t count) : left_(count) {}
+  std::string next(std::size_t) override { return left_-- > 0 ? "x" : ""; }
+  bool at_end() const noexcept override { return left_ == 0; }
+
+ private:
+  std::size_t left_;
+};
+
+TEST(outbound_queue, makes_a_source_s_bytes_when_it_is_its_turn) {
+  outbound_queue queue(1000);
+  queue.push("a");
+  queue.push(std::make_unique<letters>(2));
+  queue.push("b");
+  EXPECT_TRUE(queue.congested() && queue.holds_back_requests());
+  std::string written;
+  std::string ends;
+  while (queue.has_next()) {
+    const auto piece = queue.next_piece();
+    written += piece.bytes;
+    ends += piece.ends_message ? '1' : '0';
+    queue.written(piece.bytes.size());
+  }
+  EXPECT_EQ(written, "axxb");
+  EXPECT_EQ(ends, "1011"); // the message of two pieces ends with its second
+  EXPECT_TRUE(queue.empty() && !queue.congested() && !queue.holds_back_requests());
+}
+
+TEST(outbound_queue, joins_messages_up_to_a_source_and_behind_it) {
+  outbound_queue queue(1000);
+  queue.push("a");
+  queue.push("b");
+  queue.push(std::make_unique<letters>(1));
+  queue.push("c");
+  EXPECT_EQ(queue.next_bytes(), "ab");
+  EXPECT_FALSE(queue.written(2)) << "a source waits";
+  EXPECT_EQ(queue.next_bytes(), "xc");
+  EXPECT_TRUE(queue.written(2));
+  EXPECT_TRUE(queue.empty());
+}
+
 } // namespace
 } // namespace paceline::server

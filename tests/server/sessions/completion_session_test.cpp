@@ -325,5 +325,27 @@ TEST(completion_session, a_prompt_is_read_no_further_than_the_context) {
   EXPECT_LE(c.edge.engine.bytes.num_encoded, 66U);
 }
 
+TEST(completion_session, a_key_that_fills_the_queue_leaves_places_to_another) {
+  scripted_edge edge;
+  edge.settings.set({key_ring({"a", "b"}), {}, edge.options.request_timeout, true, false});
+  edge.engine.bytes.num_places = 8;
+  std::vector<std::shared_ptr<completion_session>> sessions;
+  const auto ask = [&](const std::string& tenant, int count) {
+    auto channel = std::make_shared<recording_channel>();
+    const caller who{tenant, "req"};
+    sessions.push_back(std::make_shared<completion_session>(edge.context, edge.executor, channel, who));
+    sessions.back()->start(
+        prepare_completion(edge.context, who, R"({"prompt":"x","n":)" + std::to_string(count) + "}"));
+    return channel->replied ? channel->replied->status : 0;
+  };
+  EXPECT_EQ(ask("a", 7), 429) << "of 8 places 2 are kept for the other key";
+  EXPECT_TRUE(edge.engine.submissions.empty());
+  EXPECT_EQ(ask("a", 6), 0);
+  EXPECT_EQ(ask("a", 1), 429);
+  EXPECT_EQ(ask("b", 2), 0);
+  sessions.at(1)->on_disconnect();
+  EXPECT_EQ(ask("a", 6), 0) << "the places of a client that left come back";
+}
+
 } // namespace
 } // namespace paceline::server

@@ -103,14 +103,24 @@ TEST(preparation, warming_up_asks_for_one_plain_token) {
   EXPECT_EQ(prepared->sequence.speculation.drafter, "none");
 }
 
-TEST(preparation, tokenizes_both_ways) {
+TEST(preparation, a_priority_beyond_the_key_s_right_is_refused) {
   scripted_edge edge;
-  EXPECT_EQ(*tokenize_reply(edge.context, R"({"prompt":"a"})"),
-            R"({"count":2,"max_model_len":64,"tokens":[256,97]})");
-  EXPECT_EQ(*tokenize_reply(edge.context, R"({"content":"a","add_special":false,"with_pieces":true})"),
-            R"({"count":1,"max_model_len":64,"tokens":[97],"token_strs":["a"]})");
-  EXPECT_EQ(*detokenize_reply(edge.context, R"({"tokens":[97,98]})"), R"({"prompt":"ab","content":"ab"})");
-  EXPECT_EQ(detokenize_reply(edge.context, R"({"tokens":[300]})").failure().param, "tokens");
+  caller limited{"tenant", "req", -5};
+  const auto status = [&](const caller& who, int priority) {
+    const auto field = ",\"priority\":" + std::to_string(priority) + "}";
+    const auto completion = prepare_completion(edge.context, who, "{\"prompt\":\"x\"" + field);
+    const auto chat =
+        prepare_chat(edge.context, who, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]" + field);
+    const auto response = prepare_response(edge.context, who,
+                                           *wire::parse_response_request("{\"input\":\"x\"" + field, {}), {});
+    EXPECT_EQ(bool(completion), bool(chat));
+    EXPECT_EQ(bool(completion), bool(response));
+    return completion ? 200 : completion.failure().status;
+  };
+  EXPECT_EQ(status(limited, -5), 200);
+  EXPECT_EQ(status(limited, 7), 200);
+  EXPECT_EQ(status(limited, -6), 403);
+  EXPECT_EQ(status({}, -2000000000), 200) << "without keys it is open";
 }
 
 } // namespace

@@ -84,12 +84,32 @@ TEST(replay_log, is_finished_once_everything_was_taken) {
   replay_log log(1000);
   fill(log);
   finished_response result;
-  result.object = "{}";
+  result.object = {"{}", {}, {}};
   log.on_finished(result);
   const auto reader = log.attach({}, {});
   EXPECT_FALSE(log.take(*reader, 1).finished);
   EXPECT_TRUE(log.take(*reader, 1 << 20).finished);
-  EXPECT_EQ(log.result()->object, "{}");
+  EXPECT_EQ(log.result()->object.text(), "{}");
+}
+
+TEST(replay_log, being_read_it_stays_and_keeps_little_when_memory_is_short) {
+  const auto memory = std::make_shared<kept_memory>(100'000);
+  replay_log log(1 << 20);
+  log.keep_in(memory, memory->open([] { FAIL() << "somebody reads it"; }));
+  const auto reader = log.attach({}, {});
+  int room = 0;
+  log.on_room([&] { ++room; });
+  const auto tell = [&](std::uint64_t number) {
+    log.on_event({"response.output_text.delta", std::string(60'000, 'x'), number, 0});
+  };
+  tell(0);
+  EXPECT_FALSE(log.congested());
+  tell(1);
+  EXPECT_TRUE(log.congested()) << "the generation pauses";
+  EXPECT_EQ(log.take(*reader, 1).events.size(), 1U);
+  EXPECT_EQ(room, 1);
+  EXPECT_EQ(memory->num_bytes(), 60'000U) << "what was taken is dropped";
+  EXPECT_FALSE(log.congested());
 }
 
 } // namespace

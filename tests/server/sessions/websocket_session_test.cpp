@@ -19,6 +19,7 @@ class recording_frames final : public frame_channel {
   int reads = 0;
   bool full = false;
   void send(std::string text) override { frames.push_back(json::parse(text).as_object()); }
+  void send(std::unique_ptr<wire::text_source> text) override { send(text->next(1U << 30U)); }
   void read_next() override { ++reads; }
   bool congested() const override { return full; }
   void close(close_code code, std::string_view) override { closed = code; }
@@ -305,6 +306,47 @@ TEST(websocket_session, a_resumable_response_that_nobody_resumes_is_ended) {
   s.edge.executor->run();
   EXPECT_EQ(s.registry.num_resumable(), 0U);
   EXPECT_TRUE(s.edge.engine.submissions.at(1).cancelled);
+}
+
+TEST(websocket_session, what_is_kept_for_nobody_goes_when_memory_is_short_as_if_expired) {
+  socket s;
+  s.services.kept = std::make_shared<kept_memory>(20'000);
+  auto session =
+      std::make_shared<websocket_session>(s.services, s.edge.executor, s.channel, caller{"", "req"});
+  session->on_text(std::string(
+      R"({"type":"response.create","input":"hi","stream_id":"x","paceline":{"resumable":true}})"));
+  s.edge.executor->run();
+  const auto id = s.response_id();
+  s.tokens(1, "ab");
+  session->on_disconnect();
+  s.edge.executor->run();
+  EXPECT_EQ(s.registry.num_resumable(), 1U);
+  EXPECT_GT(s.services.kept->num_bytes(), 0U);
+
+  const auto other = s.services.kept->open([] {});
+  other->resize(20'000);
+  EXPECT_TRUE(s.services.kept->make_room());
+  s.edge.executor->run();
+  EXPECT_EQ(s.registry.num_resumable(), 0U);
+  EXPECT_TRUE(s.edge.engine.submissions.at(1).cancelled);
+  EXPECT_EQ(s.registry.log(id, ""), nullptr);
+}
+
+TEST(websocket_session, a_conversation_that_gave_way_is_not_found) {
+  socket s;
+  s.services.kept = std::make_shared<kept_memory>(20'000);
+  s.session = std::make_shared<websocket_session>(s.services, s.edge.executor, s.channel, caller{"", "req"});
+  s.say(R"({"type":"response.create","input":"one"})");
+  s.tokens(1, "two");
+  s.end(1);
+  const auto id = s.response_id();
+  const auto other = s.services.kept->open([] {});
+  other->resize(20'000);
+  EXPECT_TRUE(s.services.kept->make_room());
+  s.say(std::string(R"({"type":"response.create","input":"three","previous_response_id":")")
+            .append(id)
+            .append("\"}"));
+  EXPECT_EQ(s.channel->error_code(), "previous_response_not_found");
 }
 
 } // namespace

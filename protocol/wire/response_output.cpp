@@ -1,0 +1,121 @@
+#include "protocol/wire/response_output.hpp"
+
+#include "protocol/wire/json_writer.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+
+namespace paceline::wire {
+
+namespace {
+
+constexpr std::size_t text_step = 4U << 10U; ///< bytes of text that are escaped at a time
+constexpr std::size_t tokens_a_step = 64;
+
+/// Not the first byte of a character.
+bool continues_character(char c) noexcept { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; }
+
+} // namespace
+
+/// Steps through words and output in turn. Each step appends a little to what is given next.
+class output_json::source final : public text_source {
+ public:
+  source(const output_json& from, std::string before, std::string after)
+      : words_(std::move(before)), marks_(from.marks_), output_(from.output_) {
+    for (auto& mark : marks_) mark.position += words_.size();
+    words_.append(from.words_).append(after);
+  }
+
+  std::string next(std::size_t num_bytes) override {
+    while (!at_end() && out_.size() < num_bytes) step();
+    return std::exchange(out_, {});
+  }
+  bool at_end() const noexcept override { return position_ == words_.size() && next_mark_ == marks_.size(); }
+
+ private:
+  void step() {
+    const bool all_marked = next_mark_ == marks_.size();
+    const auto end = all_marked ? words_.size() : marks_[next_mark_].position;
+    if (position_ < end) {
+      const auto count = std::min(end - position_, text_step);
+      out_.append(words_, position_, count);
+      position_ += count;
+      return;
+    }
+    bool done = true;
+    switch (marks_[next_mark_].what) {
+    case content::text:
+      done = step_text();
+      break;
+    case content::scores:
+      done = step_scores();
+      break;
+    case content::tokens:
+      done = step_tokens();
+      break;
+    }
+    if (!done) return;
+    ++next_mark_;
+    at_ = 0;
+  }
+
+  /// Up to a character's end: half a character would be written as a broken one.
+  bool step_text() {
+    const std::string_view text = output_->text;
+    auto end = std::min(at_ + text_step, text.size());
+    while (end < text.size() && end > at_ + text_step - 4 && continues_character(text[end])) --end;
+    if (at_ == 0) out_ += '"';
+    append_escaped(out_, text.substr(at_, end - at_));
+    at_ = end;
+    if (at_ < text.size()) return false;
+    out_ += '"';
+    return true;
+  }
+
+  bool step_scores() {
+    if (!scores_) {
+      scores_.emplace(output_->scores);
+      writer_ = {};
+      writer_.begin_array();
+    }
+    const bool done = scores_->at_end();
+    if (done) {
+      writer_.end_array();
+      scores_.reset();
+    } else {
+      write_token_score(writer_, scores_->next(output_->spell));
+    }
+    out_ += writer_.take();
+    return done;
+  }
+
+  bool step_tokens() {
+    const auto& tokens = output_->tokens;
+    if (at_ == 0) out_ += '[';
+    const auto end = std::min(at_ + tokens_a_step, tokens.size());
+    for (; at_ < end; ++at_) out_.append(at_ == 0 ? "" : ",").append(std::to_string(tokens[at_].value));
+    if (at_ < tokens.size()) return false;
+    out_ += ']';
+    return true;
+  }
+
+  std::string words_;
+  std::vector<mark> marks_;
+  std::shared_ptr<const response_output> output_;
+  std::string out_;           ///< made and not given yet
+  std::size_t position_ = 0;  ///< in the words
+  std::size_t next_mark_ = 0; ///< the one whose content follows the words before it
+  std::size_t at_ = 0;        ///< in that content
+  std::optional<score_log::reader> scores_;
+  json_writer writer_;
+};
+
+std::string output_json::text() const { return open()->next(static_cast<std::size_t>(-1)); }
+
+std::unique_ptr<text_source> output_json::open(std::string before, std::string after) const {
+  return std::make_unique<source>(*this, std::move(before), std::move(after));
+}
+
+} // namespace paceline::wire

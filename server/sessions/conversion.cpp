@@ -1,0 +1,143 @@
+#include "server/sessions/conversion.hpp"
+
+#include "protocol/wire/client_requests.hpp"
+#include "protocol/wire/json_writer.hpp"
+#include "protocol/wire/usage.hpp"
+#include "server/sessions/preparation.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace paceline::server {
+
+namespace {
+
+using wire::parsed;
+using made_text = std::unique_ptr<wire::text_source>;
+
+/// {"count", "max_model_len", "tokens", "token_strs"}
+class token_list final : public wire::text_source {
+ public:
+  token_list(const model_view& model, std::vector<token_id> tokens, bool with_pieces)
+      : model_(model), tokens_(std::move(tokens)), with_pieces_(with_pieces) {
+    out_.begin_object()
+        .field("count", tokens_.size())
+        .field("max_model_len", model.limits().context_length)
+        .key("tokens")
+        .begin_array();
+  }
+  std::string next(std::size_t num_bytes) override {
+    while (part_ != part::done && out_.size() < num_bytes) step();
+    return out_.take();
+  }
+  bool at_end() const noexcept override { return part_ == part::done; }
+
+ private:
+  enum class part { ids, pieces, done };
+
+  void step() {
+    if (at_ < tokens_.size()) {
+      const auto token = tokens_[at_++];
+      if (part_ == part::ids)
+        out_.value(token.value);
+      else
+        out_.value(wire::printable_token(model_.token_bytes(token)));
+      return;
+    }
+    out_.end_array();
+    if (part_ == part::ids && with_pieces_) {
+      out_.key("token_strs").begin_array();
+      part_ = part::pieces;
+      at_ = 0;
+      return;
+    }
+    out_.end_object();
+    part_ = part::done;
+  }
+
+  const model_view& model_;
+  const std::vector<token_id> tokens_;
+  const bool with_pieces_;
+  part part_ = part::ids;
+  std::size_t at_ = 0;
+  wire::json_writer out_;
+};
+
+/// {"prompt": text, "content": text}: vLLM's and llama-server's name.
+class token_text final : public wire::text_source {
+ public:
+  token_text(const model_view& model, std::vector<token_id> tokens)
+      : model_(model), tokens_(std::move(tokens)), decoder_(model.decoder()), out_(R"({"prompt":")") {}
+
+  std::string next(std::size_t num_bytes) override {
+    while (!done_ && out_.size() < num_bytes) step();
+    return std::exchange(out_, {});
+  }
+  bool at_end() const noexcept override { return done_; }
+
+ private:
+  void step() {
+    if (at_ < tokens_.size()) return wire::append_escaped(out_, decoder_->feed(tokens_[at_++]));
+    wire::append_escaped(out_, decoder_->flush());
+    if (std::exchange(second_, true)) {
+      out_ += "\"}";
+      done_ = true;
+      return;
+    }
+    out_ += R"(","content":")";
+    decoder_ = model_.decoder();
+    at_ = 0;
+  }
+
+  const model_view& model_;
+  const std::vector<token_id> tokens_;
+  std::unique_ptr<text_decoder> decoder_;
+  std::string out_;
+  std::size_t at_ = 0;
+  bool second_ = false;
+  bool done_ = false;
+};
+
+} // namespace
+
+parsed<made_text> tokenize_reply(const edge_context& edge, request_body body) {
+  auto request = wire::parse_tokenize_request(body.text, request_limits_of(edge));
+  body = {};
+  if (!request) return std::move(request).failure();
+  const auto found = find_model(edge.runtime, request->model);
+  if (!found) return found.failure();
+  const auto& model = **found;
+  if (!request->text) {
+    auto rendered = render_text(model, request->prompt, "messages");
+    if (!rendered) return std::move(rendered).failure();
+    request->text = *std::move(rendered);
+    request->prompt = {};
+    request->add_special_tokens = false; // the template writes them itself
+    request->parse_special_tokens = true;
+  }
+  const auto most = std::max<std::size_t>(model.limits().context_length, max_counted_tokens);
+  auto tokens =
+      model.encode(*request->text, request->add_special_tokens, request->parse_special_tokens, most);
+  if (!tokens) return wire::from_error(tokens.error(), "prompt");
+  if (tokens->size() > most)
+    return wire::invalid_value("prompt", "prompt: has more than " + std::to_string(most) +
+                                             " tokens, which is as far as they are counted at once");
+  return made_text(std::make_unique<token_list>(model, *std::move(tokens), request->with_pieces));
+}
+
+parsed<made_text> detokenize_reply(const edge_context& edge, request_body body) {
+  auto request = wire::parse_detokenize_request(body.text, request_limits_of(edge));
+  body = {};
+  if (!request) return request.failure();
+  const auto model = find_model(edge.runtime, request->model);
+  if (!model) return model.failure();
+  for (const auto token : request->tokens)
+    if (static_cast<std::uint32_t>(token.value) >= (*model)->limits().vocab_size)
+      return wire::invalid_value("tokens", "tokens: " + to_string(token) + " is outside the vocabulary of " +
+                                               std::to_string((*model)->limits().vocab_size));
+  return made_text(std::make_unique<token_text>(**model, std::move(request->tokens)));
+}
+
+} // namespace paceline::server

@@ -1,0 +1,76 @@
+#include "server/sessions/kept_memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace paceline::server {
+namespace {
+
+struct shelf {
+  std::shared_ptr<kept_memory> memory = std::make_shared<kept_memory>(100);
+  std::string evicted; ///< names, in order
+
+  std::shared_ptr<kept_memory::claim> keep(char name, std::size_t bytes) {
+    auto claim = memory->open([this, name] { evicted += name; });
+    claim->resize(bytes);
+    return claim;
+  }
+};
+
+TEST(kept_memory, evicts_what_rests_the_longest_first) {
+  shelf s;
+  const auto a = s.keep('a', 40);
+  const auto b = s.keep('b', 40);
+  a->rest();
+  b->rest();
+  a->rest(); // used once more
+  const auto c = s.keep('c', 40);
+  EXPECT_EQ(s.evicted, "");
+  EXPECT_TRUE(s.memory->make_room());
+  EXPECT_EQ(s.evicted, "b");
+  EXPECT_EQ(s.memory->num_bytes(), 80U);
+  EXPECT_FALSE(b->wake());
+  EXPECT_TRUE(a->wake());
+}
+
+TEST(kept_memory, leaves_what_is_in_use_and_says_that_it_does_not_fit) {
+  shelf s;
+  const auto a = s.keep('a', 80);
+  const auto b = s.keep('b', 80);
+  EXPECT_FALSE(s.memory->make_room());
+  a->rest();
+  EXPECT_TRUE(a->wake());
+  EXPECT_FALSE(s.memory->make_room());
+  b->rest();
+  EXPECT_TRUE(s.memory->make_room());
+  EXPECT_EQ(s.evicted, "b");
+}
+
+TEST(kept_memory, counts_an_evicted_one_no_more) {
+  shelf s;
+  auto a = s.keep('a', 150);
+  a->rest();
+  EXPECT_TRUE(s.memory->make_room());
+  a->resize(200); // its owner has yet to hear of it
+  a->rest();
+  EXPECT_EQ(s.memory->num_bytes(), 0U);
+  EXPECT_TRUE(s.memory->make_room());
+  a.reset();
+  EXPECT_EQ(s.memory->num_bytes(), 0U);
+  EXPECT_EQ(s.evicted, "a");
+}
+
+TEST(kept_memory, an_owner_that_ends_gives_its_bytes_back) {
+  shelf s;
+  auto a = s.keep('a', 60);
+  a->rest();
+  a.reset();
+  const auto b = s.keep('b', 100);
+  EXPECT_TRUE(s.memory->make_room());
+  EXPECT_EQ(s.evicted, "");
+}
+
+} // namespace
+} // namespace paceline::server
