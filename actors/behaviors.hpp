@@ -1,17 +1,12 @@
 #pragma once
 
+#include "actors/draft_worker_state.hpp"
 #include "actors/kv_pool_state.hpp"
 #include "actors/session_registry.hpp"
 #include "actors/target_verifier_state.hpp"
-#include "protocol/actors/draft_worker_actor.hpp"
-#include "protocol/actors/fan_out_actor.hpp"
-#include "protocol/actors/kv_pool_actor.hpp"
-#include "protocol/actors/scheduler_actor.hpp"
-#include "protocol/actors/session_actor.hpp"
-#include "protocol/actors/target_verifier_actor.hpp"
+#include "protocol/type_ids.hpp"
 #include "runtime/base/clock.hpp"
-#include "runtime/scheduling/draft_runner.hpp"
-#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/scheduling/scheduler_state.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -53,7 +48,7 @@ scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_shell> self,
 struct kv_pool_shell {
   kv_pool_shell() = default;
   static inline const char* name = "kv_pool";
-  std::unordered_map<std::uint32_t, protocol::scheduler_actor> schedulers; ///< by model: who sent last
+  std::unordered_map<std::uint32_t, protocol::scheduler_actor> schedulers; ///< by model: of its last batch
 };
 protocol::kv_pool_actor::behavior_type kv_pool(protocol::kv_pool_actor::stateful_pointer<kv_pool_shell> self,
                                                kv_pool_state* state, std::shared_ptr<actor_meter> meter);
@@ -63,7 +58,7 @@ struct verifier_shell {
   static inline const char* name = "target_verifier";
   protocol::scheduler_actor scheduler;
   protocol::fan_out_actor fan_out;
-  std::vector<caf::strong_actor_ptr> draft_workers;
+  std::vector<protocol::draft_worker_actor> draft_workers;
 };
 protocol::target_verifier_actor::behavior_type
 target_verifier(protocol::target_verifier_actor::stateful_pointer<verifier_shell> self,
@@ -75,9 +70,8 @@ struct draft_worker_shell {
   static inline const char* name = "draft_worker";
 };
 protocol::draft_worker_actor::behavior_type
-draft_worker(protocol::draft_worker_actor::stateful_pointer<draft_worker_shell> self, device::stream* stream,
-             scheduling::draft_runner* runner, std::uint32_t drafter, std::uint32_t pool,
-             std::shared_ptr<actor_meter> meter);
+draft_worker(protocol::draft_worker_actor::stateful_pointer<draft_worker_shell> self,
+             draft_worker_state* state, std::shared_ptr<actor_meter> meter);
 
 struct fan_out_shell {
   fan_out_shell() = default;
@@ -89,7 +83,7 @@ protocol::fan_out_actor::behavior_type fan_out(protocol::fan_out_actor::stateful
 
 /// What a session needs to serve its client.
 struct session_client {
-  std::shared_ptr<scheduling::sequence> target;
+  scheduling::admitted_request request;
   std::uint32_t model = 0;
   std::uint32_t drafter = 0;
   std::uint64_t credit = 0;

@@ -16,7 +16,7 @@ kv_pool_actor::behavior_type kv_pool(kv_pool_actor::stateful_pointer<kv_pool_she
       [=](const pool_batch_command& m) {
         meter->take(self->mailbox().size());
         auto& schedulers = self->state.schedulers;
-        schedulers[m.model] = caf::actor_cast<scheduler_actor>(self->current_sender());
+        schedulers[m.model] = m.reply_to;
         auto answers = state->handle(m.model, m.commands);
         const bool freed = std::ranges::find(answers.freed_models, m.model) != answers.freed_models.end();
         if (!answers.leases.empty() || freed)

@@ -16,7 +16,7 @@ void carry_out(self_pointer self, const scheduling::scheduler_state& state, std:
                scheduling::decisions decisions) {
   auto& shell = self->state;
   if (!decisions.pool.empty() && shell.kv_pool)
-    self->send(shell.kv_pool, pool_batch_command{model, std::move(decisions.pool)});
+    self->send(shell.kv_pool, pool_batch_command{model, self, std::move(decisions.pool)});
   if (shell.verifier)
     for (auto& plan : decisions.rounds)
       self->send(shell.verifier,
@@ -43,7 +43,7 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
     carry_out(self, *state, model, std::move(decisions));
   };
   return {
-      [=](const submit_command& m) { act(state->submit(m.target, m.drafter, m.credit, time->now())); },
+      [=](const submit_command& m) { act(state->submit(m.request, m.drafter, m.credit, time->now())); },
       [=](const cancel_command& m) { act(state->cancel(m.request, time->now())); },
       [=](const grant_command& m) { act(state->grant(m.request, m.tokens, time->now())); },
       [=](const lease_batch_event& m) { act(state->on_leases(m.leases, m.blocks_freed, time->now())); },
@@ -52,14 +52,14 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
         act(state->on_round_done(*m.result, time->now()));
       },
       [=](const rounds_known_event& m) {
-        self->state.verifier = caf::actor_cast<target_verifier_actor>(m.verifier);
+        self->state.verifier = m.verifier;
         act(state->on_rounds_lost(m.rounds, time->now()));
       },
       [=](const link_command& m) {
         auto& shell = self->state;
-        if (m.fan_out) shell.fan_out = caf::actor_cast<fan_out_actor>(m.fan_out);
+        if (m.fan_out) shell.fan_out = m.fan_out;
         if (m.kv_pool) {
-          shell.kv_pool = caf::actor_cast<kv_pool_actor>(m.kv_pool);
+          shell.kv_pool = m.kv_pool;
           act(state->on_pool_restarted(time->now()));
         }
       },

@@ -19,7 +19,7 @@ void end_client(client_line& line, const token_event& event) {
 
 void open(session_shell& shell, session_client client) {
   shell.line = std::make_shared<client_line>();
-  shell.line->request = client.target->id();
+  shell.line->request = client.request.id();
   shell.line->sink = std::exchange(client.sink, nullptr);
   shell.line->ended = std::exchange(client.ended, nullptr);
   shell.client = std::move(client);
@@ -43,7 +43,7 @@ void submit(self_pointer self) {
   const auto& shell = self->state;
   if (!shell.started) return;
   const auto& scheduler = shell.line->scheduler;
-  self->send(scheduler, submit_command{shell.client.target, shell.client.drafter, shell.client.credit});
+  self->send(scheduler, submit_command{shell.client.request, shell.client.drafter, shell.client.credit});
   if (shell.cancelled) self->send(scheduler, cancel_command{shell.line->request});
 }
 
@@ -78,7 +78,7 @@ session_actor::behavior_type session(self_pointer self, session_client client) {
       [=](const start_event& m) {
         auto& shell = self->state;
         // News of a restarted scheduler may have come before: they are newer.
-        if (!shell.line->scheduler) shell.line->scheduler = caf::actor_cast<scheduler_actor>(m.scheduler);
+        if (!shell.line->scheduler) shell.line->scheduler = m.scheduler;
         shell.started = true;
         submit(self);
       },
@@ -108,9 +108,8 @@ session_actor::behavior_type session(self_pointer self, session_client client) {
       },
       [=](const resubmit_event& m) {
         auto& shell = self->state;
-        auto now = caf::actor_cast<scheduler_actor>(m.scheduler);
-        if (m.model != shell.client.model || now == shell.line->scheduler) return;
-        shell.line->scheduler = std::move(now);
+        if (m.model != shell.client.model || m.scheduler == shell.line->scheduler) return;
+        shell.line->scheduler = m.scheduler;
         submit(self);
       },
       [=](const out_of_service_event& m) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "protocol/actors/session_actor.hpp"
+#include "protocol/type_ids.hpp"
 #include "runtime/base/ids.hpp"
 
 #include <chrono>

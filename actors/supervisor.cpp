@@ -47,10 +47,10 @@ class starter {
     shell.kv_pool = spawn("kv_pool", kv_pool, parts_.kv_pool);
     shell.fan_out = spawn("fan_out", fan_out, parts_.sessions);
     for (std::size_t m = 0; m < shell.models.size(); ++m) {
-      auto& drafters = parts_.models[m].drafters;
-      shell.models[m].draft_workers.resize(drafters.size());
-      for (std::size_t d = 0; d < drafters.size(); ++d)
-        if (drafters[d].stream) start_draft_worker(m, d);
+      const auto& workers = parts_.models[m].draft_workers;
+      shell.models[m].draft_workers.resize(workers.size());
+      for (std::size_t d = 0; d < workers.size(); ++d)
+        if (workers[d]) start_draft_worker(m, d);
       start_scheduler(m);
       start_verifier(m);
     }
@@ -59,12 +59,12 @@ class starter {
   void restart_kv_pool() {
     self_->state.kv_pool = spawn("kv_pool", kv_pool, parts_.kv_pool);
     for (auto& m : self_->state.models)
-      self_->send(m.scheduler, link_command{nullptr, address_of(self_->state.kv_pool), nullptr, {}});
+      self_->send(m.scheduler, link_command{.kv_pool = self_->state.kv_pool});
   }
 
   void restart_fan_out() {
     self_->state.fan_out = spawn("fan_out", fan_out, parts_.sessions);
-    const link_command news{nullptr, nullptr, address_of(self_->state.fan_out), {}};
+    const link_command news{.fan_out = self_->state.fan_out};
     for (auto& m : self_->state.models) {
       self_->send(m.scheduler, news);
       self_->send(m.verifier, news);
@@ -79,7 +79,7 @@ class starter {
     const auto name = name_of("scheduler", m);
     handle = spawn_unlisted(name, scheduler, parts_.models[m].scheduler, parts_.time,
                             static_cast<std::uint32_t>(m));
-    self_->send(handle, link_command{nullptr, address_of(shell.kv_pool), address_of(shell.fan_out), {}});
+    self_->send(handle, link_command{.kv_pool = shell.kv_pool, .fan_out = shell.fan_out});
     for (const auto& lost : shell.models[m].lost_workers) self_->send(handle, lost);
     const auto model = static_cast<std::uint32_t>(m);
     if (auto why = parts_.where->out_of_service(model))
@@ -91,34 +91,31 @@ class starter {
   void restart_scheduler(std::size_t m) {
     start_scheduler(m);
     auto& shell = self_->state;
-    self_->send(shell.models[m].verifier,
-                link_command{address_of(shell.models[m].scheduler), nullptr, nullptr, {}});
+    self_->send(shell.models[m].verifier, link_command{.scheduler = shell.models[m].scheduler});
     // A session that is not among them now reads the new address when it starts.
     for (const auto& session : parts_.sessions->all())
-      self_->send(session,
-                  resubmit_event{address_of(shell.models[m].scheduler), static_cast<std::uint32_t>(m)});
+      self_->send(session, resubmit_event{shell.models[m].scheduler, static_cast<std::uint32_t>(m)});
   }
 
   void start_verifier(std::size_t m) {
     auto& shell = self_->state;
-    const link_command peers{address_of(shell.models[m].scheduler), nullptr, address_of(shell.fan_out),
-                             shell.models[m].draft_workers};
+    const link_command peers{.scheduler = shell.models[m].scheduler,
+                             .fan_out = shell.fan_out,
+                             .draft_workers = shell.models[m].draft_workers};
     shell.models[m].verifier =
         spawn(name_of("target_verifier", m), target_verifier, parts_.models[m].verifier, peers);
     for (const auto& lost : shell.models[m].lost_workers) self_->send(shell.models[m].verifier, lost);
   }
 
   void start_draft_worker(std::size_t m, std::size_t d) {
-    const auto& part = parts_.models[m].drafters[d];
-    auto handle = spawn(worker_name(m, d), draft_worker, part.stream, part.runner,
-                        static_cast<std::uint32_t>(d), part.pool);
-    self_->state.models[m].draft_workers[d] = address_of(handle);
+    auto handle = spawn(worker_name(m, d), draft_worker, parts_.models[m].draft_workers[d]);
+    self_->state.models[m].draft_workers[d] = std::move(handle);
   }
 
   void restart_draft_worker(std::size_t m, std::size_t d) {
     start_draft_worker(m, d);
     auto& model = self_->state.models[m];
-    self_->send(model.verifier, link_command{nullptr, nullptr, nullptr, model.draft_workers});
+    self_->send(model.verifier, link_command{.draft_workers = model.draft_workers});
   }
 
   /// A part that `model` needs is gone for good. First the directory, which new sessions read, then those who
@@ -140,9 +137,8 @@ class starter {
   void lose_draft_worker(std::size_t m, std::size_t d) {
     auto& model = self_->state.models[m];
     model.draft_workers[d] = nullptr;
-    // What the worker enqueued still runs; a program behind it says when that is done.
-    auto done = parts_.models[m].drafters[d].stream->submit("end", {}, [](device::ops&) {});
-    model.lost_workers.push_back({static_cast<std::uint32_t>(d), std::move(done)});
+    model.lost_workers.push_back(
+        {static_cast<std::uint32_t>(d), parts_.models[m].draft_workers[d]->programs_done()});
     self_->send(model.scheduler, model.lost_workers.back());
     self_->send(model.verifier, model.lost_workers.back());
   }
@@ -175,7 +171,7 @@ class starter {
       self_->send_exit(m.scheduler, caf::exit_reason::user_shutdown);
       self_->send_exit(m.verifier, caf::exit_reason::user_shutdown);
       for (auto& d : m.draft_workers)
-        if (d) self_->send_exit(caf::actor_cast<draft_worker_actor>(d), caf::exit_reason::user_shutdown);
+        if (d) self_->send_exit(d, caf::exit_reason::user_shutdown);
     }
     self_->send_exit(shell.kv_pool, caf::exit_reason::user_shutdown);
     self_->send_exit(shell.fan_out, caf::exit_reason::user_shutdown);

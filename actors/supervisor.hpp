@@ -13,12 +13,7 @@ namespace paceline::actors {
 struct model_parts {
   scheduling::scheduler_state* scheduler = nullptr;
   target_verifier_state* verifier = nullptr;
-  struct draft_part {
-    device::stream* stream = nullptr; ///< null: this drafter has no worker
-    scheduling::draft_runner* runner = nullptr;
-    std::uint32_t pool = 0; ///< number of its pool within the model; 0 = none
-  };
-  std::vector<draft_part> drafters; ///< by index
+  std::vector<draft_worker_state*> draft_workers; ///< by drafter index; null: this drafter has none
 };
 
 struct supervisor_parts {
@@ -52,7 +47,7 @@ struct supervisor_shell {
   struct model {
     protocol::scheduler_actor scheduler;
     protocol::target_verifier_actor verifier;
-    std::vector<caf::strong_actor_ptr> draft_workers;
+    std::vector<protocol::draft_worker_actor> draft_workers;
     std::vector<protocol::worker_lost_event> lost_workers; ///< for whoever is started later
   };
   std::vector<model> models;

@@ -19,8 +19,8 @@ void report(self_pointer self, const scheduling::round_result& result) {
 void carry_out(self_pointer self, const target_verifier_state& state, const verifier_actions& actions) {
   for (const auto& ask : actions.asks)
     if (ask.drafter < self->state.draft_workers.size() && self->state.draft_workers[ask.drafter])
-      self->send(caf::actor_cast<draft_worker_actor>(self->state.draft_workers[ask.drafter]),
-                 draft_request{ask.plan, ask.after, state.current_epoch()});
+      self->send(self->state.draft_workers[ask.drafter],
+                 draft_request{ask.plan, ask.after, state.current_epoch(), self});
   for (const auto& watch : actions.watches) {
     // The action may run on the device's thread: it does nothing but send.
     target_verifier_actor me = self;
@@ -33,8 +33,8 @@ void carry_out(self_pointer self, const target_verifier_state& state, const veri
 }
 
 void link(verifier_shell& shell, const link_command& peers) {
-  if (peers.scheduler) shell.scheduler = caf::actor_cast<scheduler_actor>(peers.scheduler);
-  if (peers.fan_out) shell.fan_out = caf::actor_cast<fan_out_actor>(peers.fan_out);
+  if (peers.scheduler) shell.scheduler = peers.scheduler;
+  if (peers.fan_out) shell.fan_out = peers.fan_out;
 }
 
 } // namespace
@@ -47,9 +47,7 @@ target_verifier_actor::behavior_type target_verifier(self_pointer self, target_v
   self->state.draft_workers = peers.draft_workers;
   const auto known = state->known_rounds(); // before restart(): what the scheduler need not plan again
   carry_out(self, *state, state->restart());
-  if (self->state.scheduler)
-    self->send(self->state.scheduler,
-               rounds_known_event{caf::actor_cast<caf::strong_actor_ptr>(self), known});
+  if (self->state.scheduler) self->send(self->state.scheduler, rounds_known_event{self, known});
 
   const auto act = [=](const verifier_actions& actions) {
     meter->take(self->mailbox().size());
@@ -67,8 +65,7 @@ target_verifier_actor::behavior_type target_verifier(self_pointer self, target_v
       [=](const link_command& m) {
         link(self->state, m);
         if (m.scheduler) {
-          self->send(self->state.scheduler,
-                     rounds_known_event{caf::actor_cast<caf::strong_actor_ptr>(self), state->known_rounds()});
+          self->send(self->state.scheduler, rounds_known_event{self, state->known_rounds()});
           act(state->report_again());
         }
         if (m.draft_workers.empty()) return;

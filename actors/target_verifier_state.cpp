@@ -9,7 +9,7 @@ using scheduling::draft_batch;
 using scheduling::round_plan;
 using scheduling::round_result;
 
-target_verifier_state::target_verifier_state(device::stream& stream, scheduling::round_runner& runner,
+target_verifier_state::target_verifier_state(device::stream& stream, rounds::round_runner& runner,
                                              std::uint32_t num_pools)
     : stream_(&stream), runner_(&runner), num_pools_(num_pools) {}
 

@@ -2,8 +2,8 @@
 
 #include "runtime/base/ids.hpp"
 #include "runtime/device/stream.hpp"
+#include "runtime/rounds/round_runner.hpp"
 #include "runtime/scheduling/round.hpp"
-#include "runtime/scheduling/round_runner.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -44,7 +44,7 @@ struct verifier_actions {
 class target_verifier_state {
  public:
   /// References outlive the state.
-  target_verifier_state(device::stream& stream, scheduling::round_runner& runner, std::uint32_t num_pools);
+  target_verifier_state(device::stream& stream, rounds::round_runner& runner, std::uint32_t num_pools);
 
   verifier_actions on_round(std::shared_ptr<const scheduling::round_plan> plan);
   verifier_actions on_drafts(round_id round, std::uint32_t drafter, epoch from,
@@ -96,7 +96,7 @@ class target_verifier_state {
   bool enqueue_again(enqueued_round& skipped, verifier_actions& out);
 
   device::stream* stream_;
-  scheduling::round_runner* runner_;
+  rounds::round_runner* runner_;
   std::uint32_t num_pools_;
   std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   epoch epoch_{1};

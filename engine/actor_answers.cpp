@@ -1,7 +1,6 @@
 #include "engine/actor_answers.hpp"
 
-#include "protocol/actors/kv_pool_actor.hpp"
-#include "protocol/actors/scheduler_actor.hpp"
+#include "protocol/type_ids.hpp"
 
 #include <caf/all.hpp>
 

@@ -11,6 +11,7 @@
 #include "gpu/cuda_failure.hpp"
 #include "runtime/base/final_event.hpp"
 #include "runtime/base/short_turns.hpp"
+#include "runtime/rounds/admit.hpp"
 #include "runtime/sampling/request_validation.hpp"
 
 #include <caf/all.hpp>
@@ -271,9 +272,9 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   client.drafter = *drafter;
   client.credit = flow.initial_credit.value_or(flow_control::own_window);
   client.own_window = flow.initial_credit ? 0 : flow_control::own_window;
-  client.target = std::make_shared<scheduling::sequence>(id, std::move(request), unit->context_length,
-                                                         std::move(text), parts.time.now());
-  if (!unit->device->is_strict()) client.target->limit_guarantee(guarantee::up_to_rounding);
+  const auto most = unit->device->is_strict() ? guarantee::tokens : guarantee::up_to_rounding;
+  client.request =
+      rounds::admit(id, std::move(request), unit->context_length, std::move(text), parts.time.now(), most);
   client.sink = std::move(sink);
   client.ended = [registry = parts.sessions, id] { registry->remove(id); };
   const auto model = client.model;
@@ -285,7 +286,7 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   if (auto why = parts.where->out_of_service(model))
     caf::anon_send(session, protocol::out_of_service_event{model, *std::move(why)});
   else
-    caf::anon_send(session, protocol::start_event{parts.where->get<caf::strong_actor_ptr>(scheduler)});
+    caf::anon_send(session, protocol::start_event{parts.where->get<protocol::scheduler_actor>(scheduler)});
   return id;
 }
 

@@ -149,7 +149,7 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
   log = std::make_unique<activity>(time);
   kv = target->runs()->make_kv_storage(pools.at(0).num_blocks, options.block_size);
 
-  scheduling::round_resources resources{target->runs().get(), kv.get(), {}, context_length, &time};
+  rounds::round_resources resources{target->runs().get(), kv.get(), {}, context_length, &time};
   scheduling::scheduler_options limits;
   limits.max_running = options.max_running;
   limits.max_waiting = options.max_waiting;
@@ -164,10 +164,11 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
     if (d.is_worker()) {
       if (const auto* own = d.drafter->own_model())
         d.kv = own->make_kv_storage(pools.at(d.pool).num_blocks, options.block_size);
-      d.runner = std::make_unique<scheduling::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size,
-                                                            context_length, time, std::max(num_guesses, 1U));
+      d.runner = std::make_unique<rounds::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size,
+                                                        context_length, time, std::max(num_guesses, 1U));
       d.stream = recorded_stream(*d.device, "draft:" + d.options.name, partition_of(d),
                                  {device::stream_priority::low, tenant, {}}, *log, activity::side::draft);
+      d.worker = std::make_unique<actors::draft_worker_state>(*d.stream, *d.runner, i, d.pool);
     }
     resources.drafters.push_back(d.drafter.get());
     limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, d.is_worker()});
@@ -181,7 +182,7 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
   }
   set_overlap(limits, engine.overlap, drafts_elsewhere());
   limits.num_guesses = std::max(num_guesses, 1U);
-  runner = std::make_unique<scheduling::round_runner>(std::move(resources));
+  runner = std::make_unique<rounds::round_runner>(std::move(resources));
   scheduler = std::make_unique<scheduling::scheduler_state>(std::move(limits));
   stream = recorded_stream(*device, "target:" + options.name, 0,
                            {device::stream_priority::normal, tenant, {}}, *log, activity::side::target);
@@ -225,7 +226,7 @@ actors::model_parts model_unit::parts() const {
   actors::model_parts out;
   out.scheduler = scheduler.get();
   out.verifier = verifier.get();
-  for (const auto& d : drafters) out.drafters.push_back({d.stream.get(), d.runner.get(), d.pool});
+  for (const auto& d : drafters) out.draft_workers.push_back(d.worker.get());
   return out;
 }
 

@@ -7,8 +7,8 @@
 #include "engine/engine.hpp"
 #include "engine/loaded_model.hpp"
 #include "runtime/kv/pool_manager.hpp"
-#include "runtime/scheduling/draft_runner.hpp"
-#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/rounds/draft_runner.hpp"
+#include "runtime/rounds/round_runner.hpp"
 #include "runtime/scheduling/scheduler_state.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
 
@@ -67,8 +67,9 @@ struct model_unit {
     device::compute_device* device = nullptr;      ///< where its own model is, else the target's
     std::uint32_t pool = 0;
     std::unique_ptr<model::kv_storage> kv;
-    std::unique_ptr<scheduling::draft_runner> runner;
+    std::unique_ptr<rounds::draft_runner> runner;
     std::unique_ptr<device::stream> stream;
+    std::unique_ptr<actors::draft_worker_state> worker; ///< null where it drafts inside the target's programs
 
     bool is_worker() const { return drafter && drafter->traits().where == speculation::placement::worker; }
   };
@@ -80,7 +81,7 @@ struct model_unit {
 
   std::unique_ptr<activity> log;
   std::unique_ptr<model::kv_storage> kv;
-  std::unique_ptr<scheduling::round_runner> runner;
+  std::unique_ptr<rounds::round_runner> runner;
   std::unique_ptr<scheduling::scheduler_state> scheduler;
   std::unique_ptr<actors::target_verifier_state> verifier;
   std::unique_ptr<device::stream> stream;

@@ -6,7 +6,7 @@ namespace paceline {
 
 namespace {
 
-class token_text final : public scheduling::text_output {
+class token_text final : public rounds::text_output {
  public:
   token_text(const tokenizer::tokenizer& vocabulary, const generation_request& request)
       : stream_(vocabulary, request.stop.stop_strings, request.stop.include_stop_string,
@@ -17,9 +17,7 @@ class token_text final : public scheduling::text_output {
     return {std::move(out.text), out.stop_string.has_value()};
   }
   std::string finish() override { return stream_.finish().text; }
-  std::unique_ptr<scheduling::text_output> clone() const override {
-    return std::make_unique<token_text>(*this);
-  }
+  std::unique_ptr<rounds::text_output> clone() const override { return std::make_unique<token_text>(*this); }
 
  private:
   tokenizer::text_stream stream_;
@@ -27,8 +25,8 @@ class token_text final : public scheduling::text_output {
 
 } // namespace
 
-std::unique_ptr<scheduling::text_output> make_token_text(const tokenizer::tokenizer& vocabulary,
-                                                         const generation_request& request) {
+std::unique_ptr<rounds::text_output> make_token_text(const tokenizer::tokenizer& vocabulary,
+                                                     const generation_request& request) {
   return std::make_unique<token_text>(vocabulary, request);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/base/request.hpp"
-#include "runtime/scheduling/sequence.hpp"
+#include "runtime/rounds/text_output.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <memory>
@@ -9,7 +9,7 @@
 namespace paceline {
 
 /// The text of one generation: the vocabulary's stream of characters with the request's stop strings.
-std::unique_ptr<scheduling::text_output> make_token_text(const tokenizer::tokenizer& vocabulary,
-                                                         const generation_request& request);
+std::unique_ptr<rounds::text_output> make_token_text(const tokenizer::tokenizer& vocabulary,
+                                                     const generation_request& request);
 
 } // namespace paceline

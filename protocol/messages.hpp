@@ -1,14 +1,20 @@
 #pragma once
 
+#include "protocol/actors/draft_worker_actor.hpp"
+#include "protocol/actors/fan_out_actor.hpp"
+#include "protocol/actors/kv_pool_actor.hpp"
+#include "protocol/actors/scheduler_actor.hpp"
+#include "protocol/actors/session_actor.hpp"
+#include "protocol/actors/target_verifier_actor.hpp"
+#include "runtime/base/error.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/token_event.hpp"
 #include "runtime/device/fence.hpp"
-#include "runtime/kv/pool_manager.hpp"
+#include "runtime/kv/pool_figures.hpp"
+#include "runtime/scheduling/admitted_request.hpp"
 #include "runtime/scheduling/pool_commands.hpp"
 #include "runtime/scheduling/round.hpp"
-#include "runtime/scheduling/scheduler_state.hpp"
-
-#include <caf/actor_control_block.hpp>
+#include "runtime/scheduling/scheduler_counters.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -16,14 +22,14 @@
 #include <vector>
 
 /// Messages between the actors of one process. Each says who sends it to whom and what makes it recognisable
-/// as stale. They carry handles (sequences, fences, results) and therefore never leave the process; a remote
+/// as stale. They carry handles (requests, fences, results) and therefore never leave the process; a remote
 /// draft worker speaks messages of its own. Which actor takes which message: protocol/actors/.
 namespace paceline::protocol {
 
 /// session -> scheduler. Starts a request. Sent again by the session when the scheduler was restarted; a
 /// request that is known already is not started twice.
 struct submit_command {
-  std::shared_ptr<scheduling::sequence> target;
+  scheduling::admitted_request request;
   std::uint32_t drafter = 0; ///< index into the model's drafters
   std::uint64_t credit = 0;  ///< tokens it may commit in all before it is granted more
 };
@@ -41,9 +47,10 @@ struct grant_command {
 };
 
 /// scheduler -> kv_pool. Commands of one decision, in order. `model` numbers the sender among the engine's
-/// models.
+/// models; answers go to `reply_to`.
 struct pool_batch_command {
   std::uint32_t model = 0;
+  scheduler_actor reply_to;
   std::vector<scheduling::pool_command> commands;
 };
 
@@ -60,11 +67,12 @@ struct round_command {
 };
 
 /// target_verifier -> draft_worker, sent when the group's round before was enqueued: draft for `plan` once
-/// `after` has passed. `from` is the verifier's epoch.
+/// `after` has passed. `from` is the epoch of the verifier, to which the answer goes.
 struct draft_request {
   std::shared_ptr<const scheduling::round_plan> plan;
   device::fence after;
   epoch from;
+  target_verifier_actor reply_to;
 };
 
 /// draft_worker -> target_verifier, sent when its program is enqueued: `drafts` may be read after `ready`.
@@ -104,20 +112,19 @@ struct session_event {
 };
 
 /// supervisor -> scheduler, target_verifier: where their peers are now. A null handle means "as before";
-/// another one than before means that messages to the old one may have been lost. Handles are untyped here
-/// because the interfaces refer to each other; the receiver casts them to the interface the field names.
+/// another one than before means that messages to the old one may have been lost.
 struct link_command {
-  caf::strong_actor_ptr scheduler;
-  caf::strong_actor_ptr kv_pool;
-  caf::strong_actor_ptr fan_out;
-  std::vector<caf::strong_actor_ptr>
-      draft_workers; ///< by drafter index, null where there is none; empty = as before
+  scheduler_actor scheduler = {};
+  kv_pool_actor kv_pool = {};
+  fan_out_actor fan_out = {};
+  /// By drafter index, null where there is none; empty: as before.
+  std::vector<draft_worker_actor> draft_workers = {};
 };
 
 /// target_verifier -> scheduler when it starts: rounds it knows of. Those the scheduler sent and that are not
 /// among them were lost with the verifier before.
 struct rounds_known_event {
-  caf::strong_actor_ptr verifier;
+  target_verifier_actor verifier;
   std::vector<round_id> rounds;
 };
 
@@ -141,7 +148,7 @@ struct worker_lost_event {
 /// supervisor -> every session when the scheduler of `model` was restarted: those who submitted to it do so
 /// again.
 struct resubmit_event {
-  caf::strong_actor_ptr scheduler;
+  scheduler_actor scheduler;
   std::uint32_t model = 0;
 };
 
@@ -151,7 +158,7 @@ struct ready_answer {};
 
 /// engine -> session, once it can be found by its request: submit to `scheduler`, which was read after that.
 struct start_event {
-  caf::strong_actor_ptr scheduler;
+  scheduler_actor scheduler;
 };
 
 /// scheduler -> itself while requests are active: deadlines.

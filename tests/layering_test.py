@@ -22,9 +22,10 @@ ALLOWED = {
 }
 RUNTIME = LOW | {"runtime/cpu", "runtime/model", "runtime/kv", "runtime/sampling", "runtime/speculation"}
 ALLOWED["runtime/scheduling"] = RUNTIME - {"runtime/cpu"}
+ALLOWED["runtime/rounds"] = ALLOWED["runtime/scheduling"] | {"runtime/scheduling"}
 ALLOWED["protocol"] = RUNTIME - {"runtime/cpu"} | {"runtime/scheduling"}
 ALLOWED["protocol/wire"] = LOW
-ALLOWED["actors"] = ALLOWED["protocol"] | {"protocol"}
+ALLOWED["actors"] = ALLOWED["protocol"] | {"protocol", "runtime/rounds"}
 ALLOWED["engine"] = ALLOWED["actors"] | {"actors", "runtime/cpu", "gpu"}
 ALLOWED["server"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "protocol/wire"}
 ALLOWED["apps"] = {"runtime/base", "runtime/model", "runtime/tokenizer", "config", "engine", "server", "protocol/wire"}

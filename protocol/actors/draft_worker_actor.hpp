@@ -1,8 +1,11 @@
 #pragma once
 
-#include "protocol/type_ids.hpp"
+#include <caf/typed_actor.hpp>
 
 namespace paceline::protocol {
+
+// Messages name actors and actors take messages: protocol/messages.hpp defines them.
+struct draft_request;
 
 /// Enqueues the draft programs of one drafter on its stream.
 ///

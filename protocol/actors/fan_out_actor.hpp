@@ -1,8 +1,11 @@
 #pragma once
 
-#include "protocol/type_ids.hpp"
+#include <caf/typed_actor.hpp>
 
 namespace paceline::protocol {
+
+// Messages name actors and actors take messages: protocol/messages.hpp defines them.
+struct event_batch;
 
 /// Takes the events of a round off the per-round path and hands each to its session.
 ///

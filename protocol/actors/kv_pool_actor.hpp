@@ -1,8 +1,13 @@
 #pragma once
 
-#include "protocol/type_ids.hpp"
+#include <caf/typed_actor.hpp>
 
 namespace paceline::protocol {
+
+// Messages name actors and actors take messages: protocol/messages.hpp defines them.
+struct pool_batch_command;
+struct pool_question;
+struct pool_answer;
 
 /// The one owner of KV memory of a memory space: every pool of every model and drafter in it.
 ///

@@ -1,8 +1,23 @@
 #pragma once
 
-#include "protocol/type_ids.hpp"
+#include <caf/typed_actor.hpp>
 
 namespace paceline::protocol {
+
+// Messages name actors and actors take messages: protocol/messages.hpp defines them.
+struct submit_command;
+struct cancel_command;
+struct grant_command;
+struct lease_batch_event;
+struct round_done_event;
+struct rounds_known_event;
+struct link_command;
+struct out_of_service_event;
+struct worker_lost_event;
+struct tick_event;
+struct drain_command;
+struct scheduler_question;
+struct scheduler_answer;
 
 /// Life of every request of one model; composition of its rounds.
 ///

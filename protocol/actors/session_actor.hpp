@@ -1,8 +1,17 @@
 #pragma once
 
-#include "protocol/type_ids.hpp"
+#include <caf/typed_actor.hpp>
 
 namespace paceline::protocol {
+
+// Messages name actors and actors take messages: protocol/messages.hpp defines them.
+struct start_event;
+struct session_event;
+struct cancel_command;
+struct grant_command;
+struct resubmit_event;
+struct events_lost_event;
+struct out_of_service_event;
 
 /// One client request: submits it, hands its events to the client's sink, ends with its last event.
 ///

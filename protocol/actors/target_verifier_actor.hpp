@@ -1,8 +1,16 @@
 #pragma once
 
-#include "protocol/type_ids.hpp"
+#include <caf/typed_actor.hpp>
 
 namespace paceline::protocol {
+
+// Messages name actors and actors take messages: protocol/messages.hpp defines them.
+struct round_command;
+struct verify_request;
+struct round_passed_event;
+struct acknowledge_command;
+struct link_command;
+struct worker_lost_event;
 
 /// Enqueues rounds on the target's stream and reports what they did.
 ///

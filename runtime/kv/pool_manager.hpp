@@ -6,6 +6,7 @@
 #include "runtime/kv/block_pool.hpp"
 #include "runtime/kv/kv_budget.hpp"
 #include "runtime/kv/lease.hpp"
+#include "runtime/kv/pool_figures.hpp"
 
 #include <cstdint>
 #include <list>
@@ -45,27 +46,6 @@ struct acquire_options {
   std::string_view salt;               ///< prefixes are shared within one salt only
   std::uint32_t reserve_length = 0;    ///< slots to reserve at once
   bool use_cache = true;               ///< false: compute everything, share nothing that others made
-};
-
-/// Blocks by state, now. `active + deferred + cached + free` blocks are lent to the pool.
-struct pool_usage {
-  std::uint32_t num_active = 0;
-  std::uint32_t num_deferred = 0; ///< will be free or cached once their stream points pass
-  std::uint32_t num_cached = 0;   ///< evictable
-  std::uint32_t num_free = 0;
-  std::uint32_t num_absent = 0; ///< not lent to the pool now
-  std::uint32_t num_requests = 0;
-};
-
-/// Sums since the pool was made.
-struct pool_counters {
-  std::uint64_t num_queried_tokens = 0; ///< committed tokens of acquired requests
-  std::uint64_t num_hit_tokens = 0;     ///< of those, found in the prefix cache
-  std::uint64_t num_evicted_blocks = 0;
-  std::uint64_t num_rollbacks = 0; ///< that returned at least one block
-  std::uint64_t num_rolled_back_blocks = 0;
-  std::uint64_t num_pool_full = 0; ///< answers
-  std::uint64_t num_stale_commands = 0;
 };
 
 /// The one owner of KV memory: every block of every pool, in memory spaces (the host's, a GPU's) that have a

@@ -1,11 +1,23 @@
 #include "runtime/scheduling/round.hpp"
 
+#include "runtime/scheduling/committed_log.hpp"
+
 #include <algorithm>
 
 namespace paceline::scheduling {
 
+std::uint32_t spare_blocks(std::uint32_t draft_length, std::uint32_t num_guesses,
+                           std::uint32_t block_size) noexcept {
+  if (num_guesses == 0 || draft_length == 0) return 0;
+  // From the block of the first draft token on: what lies before it there, the draft, the token behind, the
+  // next draft.
+  const auto one = (block_size - 1 + 2 * draft_length + 1 + block_size - 1) / block_size;
+  return one * num_guesses * (draft_length + 1);
+}
+
 draft_bounds draft_limit(const plan_item& item, std::uint32_t block_size, std::uint32_t context_length) {
-  return draft_limit(item, item.target->length(), item.target->remaining(), block_size, context_length);
+  return draft_limit(item, item.request.log->length(), item.request.log->remaining(), block_size,
+                     context_length);
 }
 
 draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint32_t remaining,

@@ -5,8 +5,8 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/token_event.hpp"
 #include "runtime/device/row_batch.hpp"
-#include "runtime/scheduling/sequence.hpp"
-#include "runtime/speculation/drafters/drafter.hpp"
+#include "runtime/scheduling/admitted_request.hpp"
+#include "runtime/speculation/drafters/draft.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -17,8 +17,8 @@ namespace paceline::scheduling {
 
 /// What a round shall do for one request.
 struct plan_item {
-  std::shared_ptr<sequence> target;
-  std::vector<block_id> blocks; ///< lease in the target's pool: block table of the sequence
+  admitted_request request;
+  std::vector<block_id> blocks; ///< lease in the target's pool: block table of the request
   std::uint32_t max_rows = 1;   ///< committed tokens whose KV this round may compute; the last one decides
   std::optional<std::uint32_t>
       restart_at;                      ///< KV is valid up to here only (admission, return after preemption)
@@ -124,6 +124,11 @@ struct draft_bounds {
   std::uint32_t nodes = 0;       ///< at least `length`
   std::uint32_t probe_depth = 0; ///< levels that probes may have: they are never committed
 };
+
+/// Blocks of a drafter's pool, beside those of the text, in which a request's drafts of other outcomes than
+/// "everything is accepted" are made: for every place of the draft and the one behind it, `num_guesses`.
+std::uint32_t spare_blocks(std::uint32_t draft_length, std::uint32_t num_guesses,
+                           std::uint32_t block_size) noexcept;
 
 /// Never beyond what the request may commit, the context, or the leases hold (overflow guard: shrinks to 0,
 /// never fails). Call inside a program.

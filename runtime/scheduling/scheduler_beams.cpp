@@ -1,5 +1,7 @@
 #include "runtime/scheduling/scheduler_state.hpp"
 
+#include "runtime/speculation/trees/token_tree.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -22,7 +24,7 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, flight::part& par
     length = std::min(length, r.beyond_upper(r.drafter_lease.positions(options_.block_size)));
   }
   plan_item item;
-  item.target = r.target;
+  item.request = r.request;
   item.blocks = lease.blocks;
   item.drafter = length > 0 ? r.drafter : 0;
   item.draft_length = length;
@@ -46,7 +48,7 @@ std::uint32_t scheduler_state::num_beam_nodes(const record& r, appetite a) const
   if (a == appetite::plain) return 0;
   const std::uint64_t each = a == appetite::tree ? num_nodes(r, r.draft_length) : r.draft_length;
   return static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(each * r.beam_width, beam_search::max_draft_nodes));
+      std::min<std::uint64_t>(each * r.beam_width, speculation::token_tree::max_nodes));
 }
 
 } // namespace paceline::scheduling

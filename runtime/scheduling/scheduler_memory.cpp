@@ -1,6 +1,9 @@
 #include "runtime/scheduling/scheduler_state.hpp"
 
-#include "runtime/scheduling/foreseen_drafts.hpp"
+#include "runtime/scheduling/committed_log.hpp"
+#include "runtime/scheduling/request_terms.hpp"
+
+#include "runtime/rounds/foreseen_drafts.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -60,8 +63,8 @@ void scheduler_state::begin_running(record& r, const lease_event& lease) {
   r.num_cached = lease.num_cached;
   r.copies = lease.copies;
   r.planned_kv = lease.num_cached;
-  r.known_length = r.target->length(); // no program of it is under way
-  settle_length(r);                    // the hypotheses of a beam search are computed again
+  r.known_length = r.request.log->length(); // no program of it is under way
+  settle_length(r);                         // the hypotheses of a beam search are computed again
   r.decoding = false;
   r.order = next_order_++;
   r.group = choose_group(r);
@@ -107,16 +110,16 @@ void scheduler_state::admit(decisions& out) {
   auto& r = requests_.at(queue_.front());
   if (r.state == phase::acquiring) return; // one at a time, in order
   r.state = phase::acquiring;
-  const auto& request = r.target->request();
+  const auto& request = r.request.terms->request();
   acquire_command ask;
-  ask.request = r.target->id();
-  ask.tokens.assign(r.target->tokens().begin(), r.target->tokens().end());
+  ask.request = r.request.id();
+  ask.tokens.assign(r.request.log->tokens().begin(), r.request.log->tokens().end());
   ask.salt = request.cache_salt;
   ask.use_cache = options_.prefix_cache && !request.sampling.prompt_logprobs;
   const auto nodes = r.beam_width != 0 ? r.beam_width
                      : tight_          ? r.draft_length
                                        : num_nodes(r, r.draft_length);
-  const auto known = std::max(r.target->length(), r.num_cells);
+  const auto known = std::max(r.request.log->length(), r.num_cells);
   ask.num_positions = bounded(r, std::uint64_t{known} + nodes + 1, nodes); // to its first draft
   ask.ticket = r.target_lease.asked = next_ticket_++;
   out.pool.emplace_back(std::move(ask));
@@ -134,7 +137,7 @@ void scheduler_state::want_blocks(record& r, lease& lease, std::uint32_t pool, a
     if (lease.refused_at != 0 && num_positions >= lease.refused_at) continue;
     lease.asked = next_ticket_++;
     lease.asked_for = num_positions;
-    out.pool.emplace_back(reserve_command{r.target->id(), pool, num_positions, lease.asked});
+    out.pool.emplace_back(reserve_command{r.request.id(), pool, num_positions, lease.asked});
     return;
   }
 }
@@ -155,7 +158,7 @@ void scheduler_state::roll_back(record& r, decisions& out) {
   if (lease.asked || r.state != phase::running || r.beam_width != 0 || lease.blocks.size() <= num_blocks)
     return;
   lease.blocks.resize(num_blocks);
-  out.pool.emplace_back(rollback_command{r.target->id(), 0, keep, lease.last_use});
+  out.pool.emplace_back(rollback_command{r.request.id(), 0, keep, lease.last_use});
 }
 
 /// The pool has refused what it needs for a token a round.
@@ -174,7 +177,7 @@ bool scheduler_state::stands_still(const record& r) const {
 void scheduler_state::make_way_for(const record& r, decisions& out) {
   const bool waits_for_rounds = r.beam_width != 0 && r.num_in_flight > 0;
   if (r.state != phase::running || r.gives_way_to || r.way_made || waits_for_rounds) return;
-  if (stands_still(r) && lacks_blocks(r)) preempt_youngest_for(r.target->id(), out);
+  if (stands_still(r) && lacks_blocks(r)) preempt_youngest_for(r.request.id(), out);
 }
 
 /// Whoever still lacks blocks may have somebody else give way.
@@ -211,7 +214,7 @@ void scheduler_state::call_off_preemptions_for(request_id needy) {
 }
 
 void scheduler_state::release(record& r, decisions& out) {
-  const auto id = r.target->id();
+  const auto id = r.request.id();
   out.pool.emplace_back(release_command{id, 0, r.target_lease.last_use});
   if (const auto pool = pool_of(r); pool != 0)
     out.pool.emplace_back(release_command{id, pool, r.drafter_lease.last_use});
@@ -221,10 +224,10 @@ void scheduler_state::release(record& r, decisions& out) {
 }
 
 std::uint32_t scheduler_state::max_positions(const record& r) const {
-  const auto& request = r.target->request();
+  const auto& request = r.request.terms->request();
   const auto width = std::max(1U, r.beam_width); // hypotheses may differ from their first token on
   const std::uint64_t wanted =
-      std::uint64_t{r.target->prompt_length()} + std::uint64_t{width} * request.stop.max_tokens;
+      std::uint64_t{r.request.terms->prompt_length()} + std::uint64_t{width} * request.stop.max_tokens;
   if (r.beam_width != 0)
     return static_cast<std::uint32_t>(
         std::min<std::uint64_t>(wanted, std::numeric_limits<std::uint32_t>::max()));
@@ -266,7 +269,7 @@ std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions,
 /// not foreseen.
 std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
   if (r.beam_width != 0) return 0;
-  const auto wish = r.target->request().speculation.overlap;
+  const auto wish = r.request.terms->request().speculation.overlap;
   const bool outcomes =
       wish ? *wish == overlap_wish::outcomes
            : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();

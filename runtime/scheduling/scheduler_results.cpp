@@ -130,7 +130,7 @@ void scheduler_state::settle_length(record& r) {
   r.upper_slot = 0;
   for (const auto& [round, f] : flights_) // in the order in which they run
     for (const auto& part : f.parts) {
-      if (part.request != r.target->id()) continue;
+      if (part.request != r.request.id()) continue;
       r.upper_slot = std::max(r.upper_slot, r.upper_length + part.num_nodes);
       r.upper_length += part.growth;
     }

@@ -1,5 +1,6 @@
 #include "runtime/scheduling/scheduler_state.hpp"
 
+#include "runtime/scheduling/request_terms.hpp"
 #include "runtime/speculation/control/expected_gain.hpp"
 
 #include <algorithm>
@@ -48,14 +49,15 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
                                                       flight::part& part) {
   const auto rest = r.known_length - r.planned_kv;
   auto rows = std::min(rest, prompt_rows);
-  if (r.target->request().sampling.prompt_logprobs) rows = std::min(rows, max_logprob_rows);
+  if (r.request.terms->request().sampling.prompt_logprobs) rows = std::min(rows, max_logprob_rows);
   // The last row decides a token: without credit, after a preemption for example, it waits.
-  const bool decides = r.beam_width == 0 && r.target->request().stop.max_tokens > 0;
-  if (decides && r.credit <= r.known_length - r.target->prompt_length()) rows = std::min(rows, rest - 1);
+  const bool decides = r.beam_width == 0 && r.request.terms->request().stop.max_tokens > 0;
+  if (decides && r.credit <= r.known_length - r.request.terms->prompt_length())
+    rows = std::min(rows, rest - 1);
   if (rows == 0) return std::nullopt;
   prompt_rows -= rows;
   plan_item item;
-  item.target = r.target;
+  item.request = r.request;
   item.blocks = r.target_lease.blocks;
   item.max_rows = rows;
   item.restart_at = std::exchange(r.restart_at, std::nullopt);
@@ -71,7 +73,7 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
 }
 
 std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& part, decisions& out) {
-  const auto spent = std::uint64_t{r.upper_length - r.target->prompt_length()};
+  const auto spent = std::uint64_t{r.upper_length - r.request.terms->prompt_length()};
   if (r.credit <= spent) return std::nullopt; // the client does not keep up
   if (r.known_length + r.num_in_flight >= max_positions(r) && r.num_in_flight > 0)
     return std::nullopt; // it ends in a round in flight; where that depends on drafts, this one finds out
@@ -84,7 +86,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
     return std::nullopt;
   }
   plan_item item;
-  item.target = r.target;
+  item.request = r.request;
   item.blocks = lease.blocks;
   item.max_rows = 1;
   item.drafter = draft.length > 0 ? r.drafter : 0;
@@ -181,7 +183,7 @@ std::uint32_t scheduler_state::prompt_row_budget(group_id group) const {
 group_id scheduler_state::choose_group(const record& r) const {
   if (!options_.drafters[r.drafter].worker) return group_id{0};
   using grouping = scheduler_options::grouping;
-  const auto wish = r.target->request().speculation.overlap;
+  const auto wish = r.request.terms->request().speculation.overlap;
   const bool alternate =
       wish ? *wish == overlap_wish::groups
            : options_.groups == grouping::two || (options_.groups == grouping::measured && groups_pay(r));
@@ -192,7 +194,7 @@ group_id scheduler_state::choose_group(const record& r) const {
 /// How `r` overlaps in a round planned now. Two groups overlap with each other.
 foresight scheduler_state::overlap_of(const record& r) const {
   if (both_groups()) return foresight::off;
-  const auto wish = r.target->request().speculation.overlap;
+  const auto wish = r.request.terms->request().speculation.overlap;
   return wish ? foresight_of(*wish) : overlap_.mode();
 }
 

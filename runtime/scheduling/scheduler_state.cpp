@@ -1,5 +1,7 @@
 #include "runtime/scheduling/scheduler_state.hpp"
 
+#include "runtime/scheduling/request_terms.hpp"
+
 #include "runtime/base/final_event.hpp"
 
 #include <algorithm>
@@ -18,10 +20,10 @@ scheduler_state::scheduler_state(scheduler_options options)
   draft_step_.resize(options_.drafters.size());
 }
 
-decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32_t drafter,
-                                  std::uint64_t credit, time_point now) {
+decisions scheduler_state::submit(admitted_request request, std::uint32_t drafter, std::uint64_t credit,
+                                  time_point now) {
   decisions out;
-  const auto id = request->id();
+  const auto id = request.id();
   if (auto* known = find(id)) { // submitted again after a restart, in which grants may have been lost
     known->credit = std::max(known->credit, credit);
     pump(out, now);
@@ -45,28 +47,29 @@ decisions scheduler_state::submit(std::shared_ptr<sequence> request, std::uint32
                         "the queue holds " + std::to_string(options_.max_waiting) + " requests already"});
   }
   record r;
-  r.target = std::move(request);
+  r.request = std::move(request);
   r.drafter = drafter;
   r.worker = options_.drafters.at(drafter).worker ? drafter : 0;
-  r.draft_length = r.target->request().speculation.draft_length.value_or(
+  r.draft_length = r.request.terms->request().speculation.draft_length.value_or(
       options_.drafters.at(drafter).default_draft_length);
   if (drafter == 0) r.draft_length = 0;
-  r.lengths = {r.target->request().speculation.length_rule.value_or(options_.drafters[drafter].length_rule),
-               r.draft_length};
-  r.beam_width = r.target->request().beams.width;
+  r.lengths = {
+      r.request.terms->request().speculation.length_rule.value_or(options_.drafters[drafter].length_rule),
+      r.draft_length};
+  r.beam_width = r.request.terms->request().beams.width;
   r.credit = credit;
-  r.deadline = now + r.target->request().timeout;
+  r.deadline = now + r.request.terms->request().timeout;
   const std::uint64_t pool_positions = std::uint64_t{options_.num_blocks} * options_.block_size;
   if (max_positions(r) > pool_positions)
     return refuse(finish_reason::error,
                   error{errc::context_length_exceeded,
                         "prompt and max_tokens need " + std::to_string(max_positions(r)) +
                             " positions, the KV pool has " + std::to_string(pool_positions)});
-  counters_.prompt_tokens += r.target->prompt_length();
-  const auto priority = r.target->request().priority;
+  counters_.prompt_tokens += r.request.terms->prompt_length();
+  const auto priority = r.request.terms->request().priority;
   const auto place = std::ranges::find_if(queue_, [&](request_id other) {
     const auto& o = requests_.at(other);
-    return o.state == phase::waiting && o.target->request().priority > priority;
+    return o.state == phase::waiting && o.request.terms->request().priority > priority;
   });
   queue_.insert(place, id);
   requests_.emplace(id, std::move(r));
@@ -123,7 +126,7 @@ void scheduler_state::pump(decisions& out, time_point now) {
 
 void scheduler_state::finish_here(record& r, finish_reason reason, std::optional<error> failure,
                                   decisions& out) {
-  const auto id = r.target->id();
+  const auto id = r.request.id();
   count_finish(reason);
   out.events.push_back(final_event(id, reason, std::move(failure)));
   if (r.state == phase::waiting ||

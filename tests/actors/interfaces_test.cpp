@@ -1,9 +1,4 @@
-#include "protocol/actors/draft_worker_actor.hpp"
-#include "protocol/actors/fan_out_actor.hpp"
-#include "protocol/actors/kv_pool_actor.hpp"
-#include "protocol/actors/scheduler_actor.hpp"
-#include "protocol/actors/session_actor.hpp"
-#include "protocol/actors/target_verifier_actor.hpp"
+#include "protocol/type_ids.hpp"
 #include "tests/support/simulation.hpp"
 
 #include <gtest/gtest.h>

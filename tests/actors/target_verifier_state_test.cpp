@@ -2,6 +2,9 @@
 #include "actors/target_verifier_state.hpp"
 
 #include "runtime/model/hash_model.hpp"
+#include "runtime/rounds/admit.hpp"
+#include "runtime/scheduling/committed_log.hpp"
+#include "runtime/scheduling/request_terms.hpp"
 #include "tests/support/simulated_device.hpp"
 
 #include <gtest/gtest.h>
@@ -37,8 +40,7 @@ class target_verifier_state_test : public testing::Test {
     request.stop.max_tokens = 20;
     request.stop.ignore_eos = true;
     request.sampling.temperature = 0;
-    sequence = std::make_shared<scheduling::sequence>(request_id{1}, std::move(request), 64U, nullptr,
-                                                      device.time().now());
+    admitted = rounds::admit(request_id{1}, std::move(request), 64U, nullptr, device.time().now());
   }
 
   struct composed {
@@ -48,10 +50,10 @@ class target_verifier_state_test : public testing::Test {
   };
   round_id compose(const composed& what) {
     plan_item item;
-    item.target = sequence;
+    item.request = admitted;
     for (std::uint32_t b = 0; b < 4; ++b) item.blocks.emplace_back(what.first_block + b);
     item.restart_at = what.restart_at;
-    item.max_rows = what.restart_at ? sequence->length() : 1;
+    item.max_rows = what.restart_at ? admitted.log->length() : 1;
     item.worker = what.worker;
     const round_id round{++num_rounds};
     take(state.on_round(std::make_shared<round_plan>(round_plan{round, group_id{0}, {item}})));
@@ -80,15 +82,17 @@ class target_verifier_state_test : public testing::Test {
   }
 
   std::vector<token_id> told_by_the_target_alone() const {
-    const auto all = sequence->tokens();
-    std::vector<token_id> text(all.begin(), all.begin() + sequence->prompt_length());
+    const auto all = admitted.log->tokens();
+    std::vector<token_id> text(all.begin(), all.begin() + admitted.terms->prompt_length());
     while (text.size() < all.size()) {
       const auto logits = target.logits_after(text);
       text.emplace_back(static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin()));
     }
     return text;
   }
-  std::vector<token_id> told() const { return {sequence->tokens().begin(), sequence->tokens().end()}; }
+  std::vector<token_id> told() const {
+    return {admitted.log->tokens().begin(), admitted.log->tokens().end()};
+  }
 
   static device::fence failed(errc code) {
     auto done = std::make_shared<device::fence::state>();
@@ -99,10 +103,10 @@ class target_verifier_state_test : public testing::Test {
   test::simulated_device device{1};
   model::hash_model target{small_target()};
   std::unique_ptr<model::kv_storage> kv = target.make_kv_storage(8, block_size);
-  scheduling::round_runner runner{{&target, kv.get(), {nullptr, nullptr}, 64, &device.time(), 0}};
+  rounds::round_runner runner{{&target, kv.get(), {nullptr, nullptr}, 64, &device.time(), 0}};
   std::unique_ptr<device::stream> stream = device.make_stream("target", 0);
   target_verifier_state state{*stream, runner, 1};
-  std::shared_ptr<scheduling::sequence> sequence;
+  scheduling::admitted_request admitted;
   std::uint64_t num_rounds = 0;
   std::vector<verifier_actions::watch> watched;
   std::vector<std::shared_ptr<const round_result>> reported;
@@ -116,7 +120,7 @@ TEST_F(target_verifier_state_test, a_round_without_its_drafts_goes_on_and_names_
   ASSERT_EQ(reported.size(), 2U);
   EXPECT_FALSE(reported[1]->failure);
   EXPECT_EQ(reported[1]->failed_drafters, std::vector{drafter});
-  EXPECT_EQ(sequence->output_length(), 2U);
+  EXPECT_EQ(admitted.log->output_length(), 2U);
   EXPECT_EQ(told(), told_by_the_target_alone());
 }
 
@@ -134,7 +138,7 @@ TEST_F(target_verifier_state_test, rounds_behind_one_whose_drafts_are_lost_run_a
     EXPECT_EQ(reported[i]->round, round_id{i + 1}) << "reported out of order";
     EXPECT_FALSE(reported[i]->failure);
   }
-  EXPECT_EQ(sequence->output_length(), 4U);
+  EXPECT_EQ(admitted.log->output_length(), 4U);
   EXPECT_EQ(told(), told_by_the_target_alone());
 }
 
@@ -174,7 +178,7 @@ TEST_F(target_verifier_state_test, a_round_whose_own_stream_has_failed_is_not_tr
   lost_stream lost;
   target_verifier_state on_lost(lost, runner, 1);
   plan_item item;
-  item.target = sequence;
+  item.request = admitted;
   item.restart_at = 0;
   auto out = on_lost.on_round(std::make_shared<round_plan>(round_plan{round_id{1}, group_id{0}, {item}}));
   for (int tries = 0; out.reports.empty() && tries < 3; ++tries) out = on_lost.on_passed(round_id{1});

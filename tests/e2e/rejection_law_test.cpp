@@ -2,8 +2,11 @@
 // the time, committed tokens follow the law of the request's own pipeline.
 // tests/runtime/speculation/verification has the rule alone, and its algebra to 1e-12.
 #include "runtime/device/ops.hpp"
-#include "runtime/scheduling/draft_runner.hpp"
-#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/rounds/admit.hpp"
+#include "runtime/rounds/draft_runner.hpp"
+#include "runtime/rounds/round_runner.hpp"
+#include "runtime/scheduling/committed_log.hpp"
+#include "runtime/scheduling/request_terms.hpp"
 #include "runtime/speculation/drafters/model_drafter.hpp"
 #include "tests/support/reference_pipeline.hpp"
 #include "tests/support/simulation.hpp"
@@ -168,18 +171,18 @@ void run_rounds(const law_case& one, std::uint64_t first_seed, std::uint32_t tog
   constexpr std::uint32_t block_size = 16; // a request fits one block
   const auto kv = target.make_kv_storage(together, block_size);
   const auto draft_kv = drafter->own_model()->make_kv_storage(together, block_size);
-  scheduling::round_runner verify(
+  rounds::round_runner verify(
       {&target, kv.get(), {nullptr, drafter.get()}, target.info().context_length, &time});
-  scheduling::draft_runner draft(*drafter, 1, draft_kv.get(), block_size, target.info().context_length, time);
+  rounds::draft_runner draft(*drafter, 1, draft_kv.get(), block_size, target.info().context_length, time);
   host_ops ops;
 
   scheduling::round_plan plan{round_id{1}, group_id{0}, {}};
   for (std::uint32_t i = 0; i < together; ++i) {
     scheduling::plan_item item;
-    item.target = std::make_shared<scheduling::sequence>(request_id{i + 1}, request_of(one, first_seed + i),
-                                                         target.info().context_length, nullptr, time.now());
+    item.request = rounds::admit(request_id{i + 1}, request_of(one, first_seed + i),
+                                 target.info().context_length, nullptr, time.now());
     item.blocks = item.drafter_blocks = {block_id{i}};
-    item.max_rows = item.target->prompt_length();
+    item.max_rows = item.request.terms->prompt_length();
     item.restart_at = 0;
     plan.items.push_back(std::move(item));
   }
@@ -196,14 +199,15 @@ void run_rounds(const law_case& one, std::uint64_t first_seed, std::uint32_t tog
       item.drafter = item.worker = 1;
       item.draft_length = item.worker_length = draft_length;
       item.max_nodes = drafter->max_nodes(draft_length);
-      open = open || item.target->finish() == finish_reason::none;
+      open = open || item.request.log->finish() == finish_reason::none;
     }
     for (const auto& done : result.items) {
       out.num_drafted += done.num_draft;
       out.num_accepted += done.num_accepted;
     }
   }
-  for (const auto& item : plan.items) out.add(item.target->tokens().subspan(item.target->prompt_length()));
+  for (const auto& item : plan.items)
+    out.add(item.request.log->tokens().subspan(item.request.terms->prompt_length()));
 }
 
 class rejection_law : public ::testing::TestWithParam<law_case> {};

@@ -1,7 +1,10 @@
 // Rounds of a tiny model on a GPU, which decides most requests itself: tokens, acceptance and
 // log-probabilities of the same rounds on the CPU, where the host decides all.
 #include "runtime/model/loader/gguf_model.hpp"
-#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/rounds/admit.hpp"
+#include "runtime/rounds/round_runner.hpp"
+#include "runtime/scheduling/committed_log.hpp"
+#include "runtime/scheduling/request_terms.hpp"
 #include "tests/gpu/tested_device.hpp"
 #include "tests/support/cpu_model.hpp"
 #include "tests/support/made_requests.hpp"
@@ -12,8 +15,8 @@
 namespace paceline::gpu {
 namespace {
 
-using scheduling::round_runner;
-using scheduling::sequence;
+using rounds::round_runner;
+using scheduling::admitted_request;
 
 constexpr std::uint32_t block_size = 4, blocks_each = 10, context_length = 40;
 
@@ -96,21 +99,20 @@ class gpu_rounds : public gpu_test {
     const auto kv =
         target.make_kv_storage(blocks_each * static_cast<std::uint32_t>(requests.size()), block_size);
     const steady_clock time;
-    scheduling::round_resources resources;
+    rounds::round_resources resources;
     resources.target = &target, resources.kv = kv.get(), resources.time = &time;
     resources.drafters = {nullptr, drafter};
     resources.context_length = context_length;
     round_runner runner(resources);
-    std::vector<std::shared_ptr<sequence>> running;
+    std::vector<admitted_request> running;
     for (std::size_t i = 0; i < requests.size(); ++i)
-      running.push_back(
-          std::make_shared<sequence>(request_id{i}, requests[i], context_length, nullptr, time.now()));
+      running.push_back(rounds::admit(request_id{i}, requests[i], context_length, nullptr, time.now()));
     std::vector<outcome> out(requests.size());
     for (std::uint64_t round = 1; round < 60; ++round) {
       scheduling::round_plan plan;
       plan.round = round_id{round};
       for (std::size_t i = 0; i < running.size(); ++i)
-        if (running[i]->finish() == finish_reason::none)
+        if (running[i].log->finish() == finish_reason::none)
           plan.items.push_back(item_for(running[i], static_cast<std::uint32_t>(i), drafter != nullptr));
       if (plan.items.empty()) break;
       scheduling::round_result result;
@@ -120,15 +122,14 @@ class gpu_rounds : public gpu_test {
       gather(result, out);
     }
     for (std::size_t i = 0; i < running.size(); ++i)
-      out[i].tokens.assign(running[i]->tokens().begin(), running[i]->tokens().end());
+      out[i].tokens.assign(running[i].log->tokens().begin(), running[i].log->tokens().end());
     return out;
   }
 
  private:
-  static scheduling::plan_item item_for(const std::shared_ptr<sequence>& of, std::uint32_t number,
-                                        bool drafts) {
+  static scheduling::plan_item item_for(const admitted_request& of, std::uint32_t number, bool drafts) {
     scheduling::plan_item item;
-    item.target = of;
+    item.request = of;
     for (std::uint32_t b = 0; b < blocks_each; ++b) item.blocks.emplace_back(number * blocks_each + b);
     item.max_rows = 3; // prompts in parts
     item.drafter = drafts ? 1 : 0;

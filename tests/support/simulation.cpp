@@ -1,5 +1,9 @@
 #include "tests/support/simulation.hpp"
 
+#include "runtime/rounds/admit.hpp"
+#include "runtime/scheduling/committed_log.hpp"
+#include "runtime/scheduling/request_terms.hpp"
+
 #include <algorithm>
 
 namespace paceline::test {
@@ -114,8 +118,7 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   limits.prefix_cache = options_.prefix_cache;
   limits.max_gap = options_.max_gap;
   limits.round_timeout = options_.round_timeout;
-  scheduling::round_resources resources{
-      metered_.get(), kv_.get(), {}, options_.context_length, &device_->time()};
+  rounds::round_resources resources{metered_.get(), kv_.get(), {}, options_.context_length, &device_->time()};
   streams_.push_back(device_->make_stream("target", 0));
   for (std::uint32_t i = 0; i < drafters_.size(); ++i) {
     auto& d = drafters_[i];
@@ -123,6 +126,7 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
     std::uint32_t pool = 0;
     drafter_kv_.emplace_back();
     draft_runners_.emplace_back();
+    draft_workers_.emplace_back();
     if (i > 0) streams_.emplace_back();
     if (worker) {
       if (const auto* own = d.drafter->own_model()) {
@@ -130,10 +134,12 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
         add_pool(d.drafter->traits().name);
         drafter_kv_[i] = own->make_kv_storage(options_.num_blocks, options_.block_size);
       }
-      draft_runners_[i] = std::make_unique<scheduling::draft_runner>(
-          *d.drafter, i, drafter_kv_[i].get(), options_.block_size, options_.context_length, device_->time(),
-          options_.num_guesses);
+      draft_runners_[i] = std::make_unique<rounds::draft_runner>(*d.drafter, i, drafter_kv_[i].get(),
+                                                                 options_.block_size, options_.context_length,
+                                                                 device_->time(), options_.num_guesses);
       streams_[i] = device_->make_stream("draft:" + d.drafter->traits().name, d.partition);
+      draft_workers_[i] =
+          std::make_unique<actors::draft_worker_state>(*streams_[i], *draft_runners_[i], i, pool);
     }
     resources.drafters.push_back(d.drafter.get());
     limits.drafters.push_back({d.drafter ? d.drafter->traits().name
@@ -147,7 +153,7 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
         return from->own_positions(length);
       };
   }
-  runner_ = std::make_unique<scheduling::round_runner>(std::move(resources));
+  runner_ = std::make_unique<rounds::round_runner>(std::move(resources));
   scheduler_ = std::make_unique<scheduling::scheduler_state>(std::move(limits));
   verifier_ = std::make_unique<actors::target_verifier_state>(*streams_[0], *runner_,
                                                               static_cast<std::uint32_t>(ids.size()));
@@ -168,13 +174,7 @@ void simulation::start_actors() {
   actors::model_parts model;
   model.scheduler = scheduler_.get();
   model.verifier = verifier_.get();
-  for (std::uint32_t i = 0; i < drafters_.size(); ++i) {
-    const auto* own = drafters_[i].drafter ? drafters_[i].drafter->own_model() : nullptr;
-    std::uint32_t pool = 0;
-    for (std::uint32_t j = 1; own && j <= i; ++j) pool += drafters_[j].drafter->own_model() ? 1 : 0;
-    model.drafters.push_back(
-        {draft_runners_[i] ? streams_[i].get() : nullptr, draft_runners_[i].get(), pool});
-  }
+  for (const auto& worker : draft_workers_) model.draft_workers.push_back(worker.get());
   parts.models.push_back(std::move(model));
   parts.kv_pool = pool_state_.get();
   parts.sessions = sessions_;
@@ -214,8 +214,8 @@ std::size_t simulation::submit(generation_request request, std::uint32_t drafter
   actors::session_client client;
   client.drafter = drafter;
   client.credit = credit;
-  client.target = std::make_shared<scheduling::sequence>(
-      entry.id, std::move(request), options_.context_length, nullptr, device_->time().now());
+  client.request =
+      rounds::admit(entry.id, std::move(request), options_.context_length, nullptr, device_->time().now());
   client.ended = [registry = sessions_, id = entry.id] { registry->remove(id); };
   client.sink = [seen = entry.seen, time = &device_->time()](const token_event& event) {
     if (!event.tokens.empty() && event.first_index != seen->tokens.size()) seen->gap = true;
@@ -234,7 +234,8 @@ std::size_t simulation::submit(generation_request request, std::uint32_t drafter
   if (auto why = where_->out_of_service(0))
     caf::anon_send(entry.session, protocol::out_of_service_event{0, *std::move(why)});
   else
-    caf::anon_send(entry.session, protocol::start_event{where_->get<caf::strong_actor_ptr>("scheduler/0")});
+    caf::anon_send(entry.session,
+                   protocol::start_event{where_->get<protocol::scheduler_actor>("scheduler/0")});
   clients_.push_back(std::move(entry));
   return clients_.size() - 1;
 }

@@ -2,8 +2,8 @@
 
 #include "actors/supervisor.hpp"
 #include "runtime/model/hash_model.hpp"
-#include "runtime/scheduling/draft_runner.hpp"
-#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/rounds/draft_runner.hpp"
+#include "runtime/rounds/round_runner.hpp"
 #include "runtime/scheduling/scheduler_state.hpp"
 #include "tests/support/simulated_device.hpp"
 
@@ -122,14 +122,15 @@ class simulation {
   std::unique_ptr<model::kv_storage> kv_;
   std::vector<simulated_drafter> drafters_;
   std::vector<std::unique_ptr<model::kv_storage>> drafter_kv_;
-  std::vector<std::unique_ptr<scheduling::draft_runner>> draft_runners_;
-  std::unique_ptr<scheduling::round_runner> runner_;
+  std::vector<std::unique_ptr<rounds::draft_runner>> draft_runners_;
+  std::unique_ptr<rounds::round_runner> runner_;
   std::unique_ptr<scheduling::scheduler_state> scheduler_;
   std::unique_ptr<kv::pool_manager> pools_;
   std::unique_ptr<actors::kv_pool_state> pool_state_;
   std::shared_ptr<actors::session_registry> sessions_ = std::make_shared<actors::session_registry>();
   std::shared_ptr<actors::directory> where_;
   std::vector<std::unique_ptr<device::stream>> streams_; ///< [0] the target's, then by drafter
+  std::vector<std::unique_ptr<actors::draft_worker_state>> draft_workers_; ///< by drafter
   std::unique_ptr<actors::target_verifier_state> verifier_;
   actors::supervisor_actor supervisor_;
   std::vector<client_entry> clients_;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "runtime/scheduling/committed_log.hpp"
+#include "runtime/scheduling/request_terms.hpp"
 #include "runtime/scheduling/scheduler_state.hpp"
 
 #include <memory>
@@ -12,12 +14,18 @@ namespace paceline::scheduling::test_support {
 inline constexpr time_point start{std::chrono::hours(1)};
 inline constexpr request_id first_request{1};
 
-inline std::shared_ptr<sequence> make_sequence(request_id id, std::uint32_t prompt_length,
-                                               std::uint32_t max_tokens) {
+/// A request that no program will see.
+inline admitted_request admitted(request_id id, generation_request request) {
+  auto terms = std::make_shared<const request_terms>(id, std::move(request), 64, start);
+  auto log = std::make_shared<const committed_log>(terms);
+  return {std::move(terms), std::move(log), nullptr};
+}
+
+inline admitted_request make_request(request_id id, std::uint32_t prompt_length, std::uint32_t max_tokens) {
   generation_request request;
   for (std::uint32_t i = 0; i < prompt_length; ++i) request.prompt.emplace_back(static_cast<std::int32_t>(i));
   request.stop.max_tokens = max_tokens;
-  return std::make_shared<sequence>(id, std::move(request), 64, nullptr, start);
+  return admitted(id, std::move(request));
 }
 
 /// A drafter with a pool of its own is number 1.
@@ -52,7 +60,7 @@ inline round_result done(const round_plan& plan, std::uint32_t num_rows, std::ui
   result.group = plan.group;
   result.started = true;
   item_result item;
-  item.request = plan.items.at(0).target->id();
+  item.request = plan.items.at(0).request.id();
   item.num_rows = num_rows;
   item.length = length;
   item.kv_length = length - 1;

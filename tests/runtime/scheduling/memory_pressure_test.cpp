@@ -19,7 +19,7 @@ class memory_pressure : public testing::Test {
   void SetUp() override {
     for (const auto& [id, num_blocks] : {std::pair{needy, 3U}, std::pair{other, 16U}}) {
       length_[id] = 8;
-      const auto asked = last<acquire_command>(state_.submit(make_sequence(id, 8, 40), 0, 1000, start));
+      const auto asked = last<acquire_command>(state_.submit(make_request(id, 8, 40), 0, 1000, start));
       ASSERT_TRUE(asked);
       take(state_.on_leases({grant(id, 0, asked->ticket, num_blocks)}, false, start));
     }
@@ -45,7 +45,7 @@ class memory_pressure : public testing::Test {
     result.items.clear();
     for (const auto& item : plan.items) {
       item_result made;
-      made.request = item.target->id();
+      made.request = item.request.id();
       made.length = ++length_[made.request];
       made.kv_length = made.length - 1;
       made.committed = {token_id{7}};
@@ -62,7 +62,7 @@ class memory_pressure : public testing::Test {
   }
   bool takes_part(request_id id) const {
     return !in_flight_.empty() && std::ranges::any_of(in_flight_.back().items, [&](const auto& item) {
-      return item.target->id() == id;
+      return item.request.id() == id;
     });
   }
 
@@ -96,8 +96,7 @@ TEST_F(memory_pressure, one_gives_way_at_a_time) {
   take(state_.cancel(other, start));
   report();                                 // the other one goes
   for (const std::uint64_t id : {3U, 4U}) { // and two come that stand still behind their first token
-    const auto asked =
-        last<acquire_command>(state_.submit(make_sequence(request_id{id}, 8, 40), 0, 1, start));
+    const auto asked = last<acquire_command>(state_.submit(make_request(request_id{id}, 8, 40), 0, 1, start));
     ASSERT_TRUE(asked);
     length_[request_id{id}] = 8;
     take(state_.on_leases({grant(request_id{id}, 0, asked->ticket, 4)}, false, start));

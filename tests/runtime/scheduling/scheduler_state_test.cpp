@@ -9,7 +9,7 @@ using namespace test_support;
 
 TEST(scheduler_state_test, a_lost_round_is_planned_again_with_its_copies) {
   scheduler_state state(small_options());
-  const auto asked = last<acquire_command>(state.submit(make_sequence(first_request, 8, 10), 0, 100, start));
+  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 10), 0, 100, start));
   ASSERT_TRUE(asked);
   auto answer = grant(first_request, 0, asked->ticket, 3);
   answer.num_cached = 7;
@@ -30,7 +30,7 @@ TEST(scheduler_state_test, a_lost_round_is_planned_again_with_its_copies) {
 
 TEST(scheduler_state_test, a_lost_round_tells_the_drafter_of_its_new_memory_again) {
   scheduler_state state(small_options());
-  const auto asked = last<acquire_command>(state.submit(make_sequence(first_request, 8, 10), 1, 100, start));
+  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 10), 1, 100, start));
   ASSERT_TRUE(asked);
   const auto prompt = state.on_leases({grant(first_request, 0, asked->ticket, 8)}, false, start);
   ASSERT_FALSE(prompt.rounds.empty());
@@ -48,7 +48,7 @@ TEST(scheduler_state_test, a_lost_round_tells_the_drafter_of_its_new_memory_agai
 
 TEST(scheduler_state_test, counts_rounds_in_which_a_worker_drafted_for_all_after_the_verdict) {
   scheduler_state state(small_options());
-  const auto asked = last<acquire_command>(state.submit(make_sequence(first_request, 8, 40), 1, 100, start));
+  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 40), 1, 100, start));
   ASSERT_TRUE(asked);
   auto planned = state.on_leases({grant(first_request, 0, asked->ticket, 16)}, false, start).rounds;
   std::uint32_t length = 8;
@@ -88,7 +88,7 @@ class tree_scheduling : public testing::Test {
   /// Admits request `id` with 20 positions; two rounds are in flight then, the prompt's and one with a draft.
   decisions admit(std::uint64_t id) {
     const auto asked =
-        last<acquire_command>(state.submit(make_sequence(request_id{id}, 8, 30), 1, 100, start));
+        last<acquire_command>(state.submit(make_request(request_id{id}, 8, 30), 1, 100, start));
     EXPECT_TRUE(asked);
     EXPECT_EQ(asked->num_positions, 8U + 1 + 12) << "the prompt, its token, and the nodes of the first draft";
     return state.on_leases({grant(request_id{id}, 0, asked->ticket, 5)}, false, start);
@@ -141,7 +141,7 @@ TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
   state.on_leases({grant(request_id{1}, 0, tree->ticket, 9)}, false,
                   start); // 36 positions: a chain of 14 tokens wants 24
   const auto newcomer =
-      last<acquire_command>(state.submit(make_sequence(request_id{2}, 8, 30), 1, 100, start));
+      last<acquire_command>(state.submit(make_request(request_id{2}, 8, 30), 1, 100, start));
   ASSERT_TRUE(newcomer);
   const auto answer =
       state.on_leases({lease_event{request_id{2}, 0, newcomer->ticket, false, {}, 0, {}}}, false, start);
@@ -165,8 +165,8 @@ std::uint32_t drafter_positions(std::uint32_t width, foresight overlap, std::uin
   request.prompt.assign(8, token_id{1});
   request.stop.max_tokens = 10;
   request.beams.width = width;
-  auto target = std::make_shared<sequence>(first_request, std::move(request), 64, nullptr, start);
-  const auto asked = last<acquire_command>(state.submit(std::move(target), 1, 100, start));
+  const auto asked =
+      last<acquire_command>(state.submit(admitted(first_request, std::move(request)), 1, 100, start));
   if (!asked) return 0;
   const auto wanted =
       last<reserve_command>(state.on_leases({grant(first_request, 0, asked->ticket, 12)}, false, start));

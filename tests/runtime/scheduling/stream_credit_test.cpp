@@ -26,7 +26,7 @@ class rejected_drafts : public testing::Test {
 
   void begin(std::uint64_t credit) {
     const auto asked = last<acquire_command>(
-        state_.submit(make_sequence(first_request, prompt_length, 48), 1, credit, start));
+        state_.submit(make_request(first_request, prompt_length, 48), 1, credit, start));
     ASSERT_TRUE(asked);
     take(state_.on_leases({grant(first_request, 0, asked->ticket, blocks_for(asked->num_positions))}, false,
                           start));
@@ -92,14 +92,14 @@ TEST_F(rejected_drafts, go_on_with_the_credit_of_a_request_that_is_submitted_aga
   while (!in_flight_.empty()) report();
   ASSERT_EQ(num_output(), 12U);
   // A grant was lost with the scheduler before; the session submits again, with all it has granted.
-  take(state_.submit(make_sequence(first_request, prompt_length, 48), 1, 20, start));
+  take(state_.submit(make_request(first_request, prompt_length, 48), 1, 20, start));
   while (!in_flight_.empty()) report();
   EXPECT_EQ(num_output(), 20U);
 }
 
 TEST(stream_credit, a_request_without_credit_computes_its_prompt_and_waits) {
   scheduler_state state(small_options());
-  const auto asked = last<acquire_command>(state.submit(make_sequence(first_request, 8, 10), 0, 0, start));
+  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 10), 0, 0, start));
   ASSERT_TRUE(asked);
   const auto prompt = state.on_leases({grant(first_request, 0, asked->ticket, 3)}, false, start);
   ASSERT_EQ(prompt.rounds.size(), 1U);

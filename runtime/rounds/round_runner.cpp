@@ -1,4 +1,4 @@
-#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/rounds/round_runner.hpp"
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/final_event.hpp"
@@ -11,7 +11,9 @@
 #include <string>
 #include <utility>
 
-namespace paceline::scheduling {
+namespace paceline::rounds {
+
+using namespace scheduling; // plans, results and requests
 
 round_runner::round_runner(round_resources resources) : resources_(std::move(resources)) {
   for (const auto* drafter : resources_.drafters)
@@ -38,6 +40,17 @@ static std::uint32_t num_levels(const draft_batch& batch) {
   for (const auto& draft : batch.drafts)
     for (const auto depth : draft.tree.depths()) most = std::max(most, depth + 1);
   return most;
+}
+
+/// What is said of a request that had ended when its round began.
+static item_result ended_before(const plan_item& item) {
+  item_result said;
+  said.request = item.request.id();
+  said.drafter = item.drafter;
+  said.length = item.request.log->length();
+  said.kv_length = item.request.progress->kv_length();
+  said.finish = item.request.log->finish();
+  return said;
 }
 
 void round_runner::run(device::ops& ops, const round_plan& plan,
@@ -71,18 +84,9 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
   for (auto& lane : lanes) result.items.push_back(settle(ops, lane, plan.round, result.events));
   if (controller_) wish_for_workers(lanes, result.items);
   for (const auto& item : plan.items) // those that had ended before: said again, in case that news was lost
-    if (item.target->finish() != finish_reason::none &&
+    if (item.request.log->finish() != finish_reason::none &&
         std::ranges::none_of(lanes, [&](const auto& lane) { return lane.item == &item; }))
-      result.items.push_back({item.target->id(),
-                              0,
-                              0,
-                              0,
-                              false,
-                              item.drafter,
-                              item.target->length(),
-                              item.target->kv_length(),
-                              item.target->finish(),
-                              {}});
+      result.items.push_back(ended_before(item));
   result.num_rows = static_cast<std::uint32_t>(rows_.size());
   result.duration = since_begin.elapsed();
   result.times.decide = result.duration - result.times.draft - result.times.pass;
@@ -96,25 +100,21 @@ std::vector<round_runner::lane> round_runner::open_lanes(const round_plan& plan)
   const auto now = resources_.time->now();
   std::vector<lane> lanes;
   for (const auto& item : plan.items) {
-    auto& sequence = *item.target;
-    if (sequence.finish() != finish_reason::none)
+    const auto& log = *item.request.log;
+    auto& progress = *item.request.progress;
+    if (log.finish() != finish_reason::none)
       continue; // ended in a round that was still under way when this was planned
-    if (item.restart_at) {
-      sequence.set_kv_length(*item.restart_at);
-      sequence.num_cached_tokens = item.num_cached_tokens;
-    }
-    sequence.begin_round(now);
+    if (item.restart_at) progress.restart_at(*item.restart_at, item.num_cached_tokens);
+    progress.begin_round(now);
     lane lane;
     lane.item = &item;
     lane.drafter = item.drafter;
-    lane.context_begin = sequence.kv_length();
-    lane.num_context = std::min(item.max_rows, sequence.length() - sequence.kv_length());
-    lane.beams = sequence.beams();
-    if (lane.beams && item.restart_at) lane.beams->forget_cells();
+    lane.context_begin = progress.kv_length();
+    lane.num_context = std::min(item.max_rows, log.length() - progress.kv_length());
+    lane.beams = progress.beams();
     if (lane.beams && lane.beams->prompt_is_computed()) lane.num_context = 0;
-    lane.decides = lane.beams
-                       ? lane.num_context == 0 || lane.context_begin + lane.num_context == sequence.length()
-                       : lane.context_begin + lane.num_context == sequence.length();
+    lane.decides =
+        (lane.beams && lane.num_context == 0) || lane.context_begin + lane.num_context == log.length();
     lanes.push_back(std::move(lane));
   }
   return lanes;
@@ -131,36 +131,38 @@ void round_runner::watch_workers(std::span<const draft_time> drafting) {
 }
 
 void round_runner::add_rows(const device::ops& ops, lane& lane) {
-  const auto& sequence = *lane.item->target;
+  const auto& request = lane.item->request;
+  const auto& log = *request.log;
   const auto index = static_cast<std::uint32_t>(sequences_.size());
   sequences_.push_back({lane.item->blocks});
   lane.first_row = static_cast<std::uint32_t>(rows_.size());
   lane.first_logits = static_cast<std::uint32_t>(logit_rows_.size());
   offer_to_device(ops, lane, index);
   auto& wanted_rows = lane.choice ? choice_rows_ : logit_rows_;
-  const auto reported = sequence.num_prompt_logprobs(); // a preempted prompt is computed twice, reported once
-  const bool want_prompt = sequence.request().sampling.prompt_logprobs;
+  const auto reported =
+      request.progress->num_prompt_logprobs(); // a preempted prompt is computed twice, reported once
+  const bool want_prompt = request.terms->request().sampling.prompt_logprobs;
   for (std::uint32_t i = 0; i < lane.num_context; ++i) {
     const auto position = lane.context_begin + i;
-    const bool last = position + 1 == sequence.length();
-    const bool report = want_prompt && position >= reported && position + 1 < sequence.prompt_length();
+    const bool last = position + 1 == log.length();
+    const bool report = want_prompt && position >= reported && position + 1 < request.terms->prompt_length();
     if (last || report) {
       if (!last && lane.num_prompt_logits++ == 0) lane.first_prompt_position = position;
       wanted_rows.push_back(static_cast<std::uint32_t>(rows_.size()));
     }
-    rows_.push_back({sequence.tokens()[position], token_position{position}, kv_slot{position}, index, 0, 0});
+    rows_.push_back({log.tokens()[position], token_position{position}, kv_slot{position}, index, 0, 0});
   }
   if (lane.beams) return add_beam_rows(lane, index);
   const auto& tree = lane.draft.tree;
   const bool chain = tree.is_chain();
   for (std::uint32_t n = 0; n < tree.size(); ++n) {
-    const auto position = sequence.length() + tree.depths()[n];
+    const auto position = log.length() + tree.depths()[n];
     device::batch_entry row{
-        tree.tokens()[n], token_position{position}, kv_slot{sequence.length() + n}, index, 0, 0};
+        tree.tokens()[n], token_position{position}, kv_slot{log.length() + n}, index, 0, 0};
     if (!chain) {
       row.path_begin = static_cast<std::uint32_t>(paths_.size());
       for (auto node : tree.path_to(static_cast<std::int32_t>(n)))
-        paths_.push_back(kv_slot{sequence.length() + static_cast<std::uint32_t>(node)});
+        paths_.push_back(kv_slot{log.length() + static_cast<std::uint32_t>(node)});
       row.path_length = tree.depths()[n] + 1;
     }
     wanted_rows.push_back(static_cast<std::uint32_t>(rows_.size()));
@@ -189,19 +191,20 @@ std::span<float> round_runner::logits_row(std::uint32_t index) {
 
 item_result round_runner::settle(device::ops& ops, lane& lane, round_id round,
                                  std::vector<token_event>& events) {
-  auto& sequence = *lane.item->target;
+  auto& progress = *lane.item->request.progress;
+  const auto& log = progress.log();
   item_result done;
-  done.request = sequence.id();
+  done.request = lane.item->request.id();
   done.drafter = lane.drafter;
   done.num_rows = lane.num_context + lane.draft.tree.size();
   done.stale_draft = lane.stale;
   round_trace trace;
   trace.round = round;
-  trace.base_length = sequence.length();
+  trace.base_length = log.length();
   try {
     report_prompt_logprobs(lane);
-    if (lane.decides && sequence.remaining() == 0) {
-      sequence.finish_prompt_only();
+    if (lane.decides && log.remaining() == 0) {
+      progress.finish_prompt_only();
     } else if (lane.beams) {
       decide_beams(lane, done);
     } else if (lane.decides) {
@@ -209,38 +212,40 @@ item_result round_runner::settle(device::ops& ops, lane& lane, round_id round,
     }
     // Of a beam search only the prompt's cells are in line.
     const auto num_computed = lane.context_begin + lane.num_context + (lane.beams ? 0 : done.num_accepted);
-    sequence.set_kv_length(std::min(num_computed, (lane.beams ? trace.base_length : sequence.length()) - 1));
-    const auto committed = sequence.tokens().subspan(trace.base_length);
+    progress.set_kv_length(std::min(num_computed, (lane.beams ? trace.base_length : log.length()) - 1));
+    const auto committed = log.tokens().subspan(trace.base_length);
     done.committed.assign(committed.begin(), committed.end());
-    auto event = sequence.end_round(trace, resources_.time->now());
+    auto event = progress.end_round(trace, resources_.time->now());
     if (!event.tokens.empty() || !event.prompt_logprobs.empty() || event.finish != finish_reason::none)
       events.push_back(std::move(event));
-    done.finish = sequence.finish();
+    done.finish = log.finish();
   } catch (const std::exception& e) {
-    events.push_back(final_event(sequence.id(), finish_reason::error,
+    events.push_back(final_event(lane.item->request.id(), finish_reason::error,
                                  error{errc::internal, std::string("request failed: ") + e.what()}));
     done.finish = finish_reason::error;
   }
-  done.length = sequence.length();
-  done.kv_length = sequence.kv_length();
+  done.length = log.length();
+  done.kv_length = progress.kv_length();
   return done;
 }
 
 void round_runner::report_prompt_logprobs(const lane& lane) {
-  auto& sequence = *lane.item->target;
-  if (!sequence.request().sampling.prompt_logprobs) return;
-  const auto num_top = sequence.request().sampling.num_logprobs.value_or(0);
+  const auto& request = lane.item->request.terms->request();
+  if (!request.sampling.prompt_logprobs) return;
+  const auto num_top = request.sampling.num_logprobs.value_or(0);
   for (std::uint32_t i = 0; i < lane.num_prompt_logits; ++i) {
-    const auto token = sequence.tokens()[lane.first_prompt_position + i + 1];
+    const auto token = lane.item->request.log->tokens()[lane.first_prompt_position + i + 1];
     auto raw = sampling::log_softmax_of(logits_row(lane.first_logits + i), token, num_top);
-    sequence.add_prompt_logprob({token, raw.chosen, std::move(raw.top)});
+    lane.item->request.progress->add_prompt_logprob({token, raw.chosen, std::move(raw.top)});
   }
 }
 
 void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round_trace& trace) {
-  auto& sequence = *lane.item->target;
+  const auto& request = lane.item->request.terms->request();
+  auto& progress = *lane.item->request.progress;
+  const auto& log = progress.log();
   const auto first = lane.first_logits + lane.num_prompt_logits; // row of the last committed token
-  const auto num_logprobs = sequence.request().sampling.num_logprobs;
+  const auto num_logprobs = request.sampling.num_logprobs;
   const std::size_t vocab = resources_.target->info().vocab_size;
   if (num_logprobs) {
     const auto rows = std::span(logits_).subspan(first * vocab, (1 + lane.draft.tree.size()) * vocab);
@@ -249,10 +254,9 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
   auto feedback = begin_feedback(lane, first); // before the rule: it works on the rows in place
   auto verdict = verdict_for(lane, first);
   if (verdict.hopeless)
-    throw std::runtime_error("no logit behind the token at position " +
-                             std::to_string(sequence.length() - 1) + ", or behind its draft, is finite");
-  if (sequence.request().first_target && sequence.output_length() == 0)
-    verdict = {{}, *sequence.request().first_target, false};
+    throw std::runtime_error("no logit behind the token at position " + std::to_string(log.length() - 1) +
+                             ", or behind its draft, is finite");
+  if (request.first_target && log.output_length() == 0) verdict = {{}, *request.first_target, false};
 
   const auto& tree = lane.draft.tree;
   if (!tree.is_chain() && !lane.choice) compact(ops, lane, verdict); // else the device has done it
@@ -265,27 +269,27 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
     auto values = sampling::log_softmax_of(raw, token, *num_logprobs);
     return token_logprob{token, values.chosen, std::move(values.top)};
   };
-  lane.draft.base_length = sequence.length();
+  lane.draft.base_length = log.length();
   std::int32_t parent = speculation::token_tree::root;
   bool goes_on = true;
   for (auto node : verdict.accepted_path) {
     const auto token = tree.tokens()[static_cast<std::size_t>(node)];
-    goes_on = sequence.commit(token, logprob_of(parent, token));
+    goes_on = progress.commit(token, logprob_of(parent, token));
     ++done.num_accepted;
     if (!goes_on) break;
     parent = node;
   }
-  if (goes_on) sequence.commit(verdict.next, logprob_of(parent, verdict.next));
+  if (goes_on) progress.commit(verdict.next, logprob_of(parent, verdict.next));
 
   done.num_draft = lane.draft.num_verified();
-  sequence.count_verification(done.num_draft, done.num_accepted);
+  progress.count_verification(done.num_draft, done.num_accepted);
   verdict.accepted_path.resize(done.num_accepted); // what lies behind a stop was not committed
   trace.bonus = verdict.bonus && goes_on;
   tell_draft(lane, verdict, trace);
   if (!goes_on) return;
   feedback.verified = std::move(lane.draft);
   feedback.accepted_path = std::move(verdict.accepted_path);
-  sequence.last_round = std::move(feedback);
+  progress.keep_feedback(std::move(feedback));
 }
 
 void round_runner::tell_draft(const lane& lane, const speculation::verdict& verdict,
@@ -333,7 +337,7 @@ void round_runner::keep_features(const lane& lane, const speculation::verdict& v
   auto* drafter = resources_.drafters[lane.drafter];
   if (!drafter || drafter->traits().taps.empty()) return;
   const std::size_t hidden = resources_.target->info().hidden_size;
-  auto& out = lane.item->target->features;
+  auto& out = lane.item->request.progress->features();
   out.clear();
   const auto keep = [&](std::uint32_t row) {
     for (auto layer : drafter->traits().taps) {
@@ -348,11 +352,11 @@ void round_runner::keep_features(const lane& lane, const speculation::verdict& v
 }
 
 void round_runner::compact(device::ops& ops, const lane& lane, const speculation::verdict& verdict) {
-  const auto base = lane.item->target->length();
+  const auto base = lane.item->request.log->length();
   std::vector<kv_slot> path;
   for (auto node : verdict.accepted_path) path.push_back(kv_slot{base + static_cast<std::uint32_t>(node)});
   const auto copies = kv::compact_path(lane.item->blocks, resources_.kv->block_size(), base, path);
   if (!copies.empty()) resources_.kv->copy(ops, copies);
 }
 
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

@@ -1,7 +1,8 @@
 #pragma once
 
 #include "runtime/model/hash_model.hpp"
-#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/rounds/admit.hpp"
+#include "runtime/rounds/round_runner.hpp"
 #include "tests/support/draft_tasks.hpp"
 #include "tests/support/simulated_device.hpp"
 
@@ -14,7 +15,9 @@
 #include <optional>
 #include <vector>
 
-namespace paceline::scheduling::test_support {
+namespace paceline::rounds::test_support {
+
+using namespace scheduling;
 
 /// Makes passes take virtual time, and spoils rows on demand.
 class metered_model final : public model::language_model {
@@ -48,10 +51,10 @@ class metered_model final : public model::language_model {
 
 /// Rounds without scheduler, pool and actors: every request has its memory from the start and takes part in
 /// each round. Drafters are in-line or in-pass ones, numbered from 1; "auto" comes behind them.
-class rounds {
+class lone_rounds {
  public:
-  rounds(const model::hash_model_config& config, metered_model::cost cost,
-         std::vector<std::unique_ptr<speculation::drafter>> drafters)
+  lone_rounds(const model::hash_model_config& config, metered_model::cost cost,
+              std::vector<std::unique_ptr<speculation::drafter>> drafters)
       : drafters_(std::move(drafters)), target_(config, time_, std::move(cost)) {
     round_resources resources{&target_, nullptr, {nullptr}, config.context_length, &time_, 0};
     for (const auto& one : drafters_) resources.drafters.push_back(one.get());
@@ -71,10 +74,9 @@ class rounds {
     plan_item item;
     const auto number = static_cast<std::uint32_t>(plan_.items.size());
     const auto context = target_.info().context_length;
-    item.target =
-        std::make_shared<sequence>(request_id{number + 1}, std::move(request), context, nullptr, time_.now());
+    item.request = admit(request_id{number + 1}, std::move(request), context, nullptr, time_.now());
     for (std::uint32_t b = 0; b < num_blocks_; ++b) item.blocks.emplace_back(number * num_blocks_ + b);
-    item.max_rows = item.target->prompt_length();
+    item.max_rows = item.request.terms->prompt_length();
     item.restart_at = 0;
     plan_.items.push_back(std::move(item));
     wanted_.push_back({drafter, draft_length});
@@ -101,8 +103,8 @@ class rounds {
         item.draft_length = wanted_[i].length;
         item.max_nodes = max_nodes(item.drafter, item.draft_length);
         const bool failed = std::ranges::any_of(
-            events, [&](const auto& e) { return e.request == item.target->id() && e.failure; });
-        open = open || (item.target->finish() == finish_reason::none && !failed && !result.failure);
+            events, [&](const auto& e) { return e.request == item.request.id() && e.failure; });
+        open = open || (item.request.log->finish() == finish_reason::none && !failed && !result.failure);
       }
     }
     return time_.now() - begin;
@@ -110,7 +112,7 @@ class rounds {
   std::uint32_t num_wrong = 0;
   std::vector<token_event> events; ///< of all rounds
 
-  const sequence& request(std::size_t i) const { return *plan_.items.at(i).target; }
+  const committed_log& request(std::size_t i) const { return *plan_.items.at(i).request.log; }
   /// The requests are over: forgets them.
   void forget() { plan_.items.clear(); }
 
@@ -138,4 +140,4 @@ class rounds {
   std::vector<wish> wanted_;
 };
 
-} // namespace paceline::scheduling::test_support
+} // namespace paceline::rounds::test_support

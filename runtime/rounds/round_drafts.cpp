@@ -1,12 +1,14 @@
-#include "runtime/scheduling/draft_tasks.hpp"
-#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/rounds/draft_tasks.hpp"
+#include "runtime/rounds/round_runner.hpp"
 
 #include <algorithm>
 #include <utility>
 
 // Where a round's drafts come from: in-line drafters, workers, and the choice among them.
 
-namespace paceline::scheduling {
+namespace paceline::rounds {
+
+using namespace scheduling; // plans, results and requests
 
 void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
                                   std::span<const std::shared_ptr<draft_batch>> drafts,
@@ -32,7 +34,7 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
     if (lane.draft.tree.empty()) continue;
     const auto limit = limit_of(lane);
     lane.draft.truncate(limit.nodes); // no cells for the rest; what is left is a tree
-    const bool stale = lane.draft.base_length != lane.item->target->length();
+    const bool stale = lane.draft.base_length != lane.item->request.log->length();
     const auto vocab_size = resources_.target->info().vocab_size;
     if (!stale && speculation::validate_draft(lane.draft, vocab_size, limit.length, limit.probe_depth))
       continue;
@@ -46,7 +48,10 @@ std::vector<speculation::draft> round_runner::propose(device::ops& ops, std::uin
                                                       std::span<lane* const> owners) {
   auto& drafter = *resources_.drafters[index];
   std::vector<speculation::draft_task> tasks;
-  for (const auto* owner : owners) tasks.push_back(make_task(*owner->item, index, drafter, limit_of(*owner)));
+  for (const auto* owner : owners) {
+    auto* session = owner->item->request.progress->session(index, drafter);
+    tasks.push_back(make_task(*owner->item, limit_of(*owner), session));
+  }
   drafter.propose(ops, nullptr, tasks);
   std::vector<speculation::draft> drafts;
   for (auto& task : tasks) drafts.push_back(std::move(task.result));
@@ -63,18 +68,19 @@ void round_runner::propose_in_line(device::ops& ops, std::uint32_t index, std::v
 /// The items of "auto": every candidate drafts, the controller chooses and cuts.
 void round_runner::propose_best(device::ops& ops, std::vector<lane>& lanes) {
   for (auto& lane : lanes) {
-    auto& sequence = *lane.item->target;
-    if (may_draft(lane, resources_.automatic)) controller_->learn(sequence.drafts, sequence.tokens());
+    const auto& request = lane.item->request;
+    if (may_draft(lane, resources_.automatic))
+      controller_->learn(request.progress->history(), request.log->tokens());
   }
   const auto owners = drafting(lanes, resources_.automatic);
   if (owners.empty()) return;
   std::vector<speculation::draft_controller::lane> choices(owners.size());
   for (std::size_t i = 0; i < owners.size(); ++i) {
-    choices[i].history = &owners[i]->item->target->drafts;
+    choices[i].history = &owners[i]->item->request.progress->history();
     choices[i].proposals.resize(candidates_.size());
     const auto asked = std::ranges::find(candidates_, owners[i]->item->worker);
     auto made = std::exchange(owners[i]->draft, {}); // of the worker that was asked
-    if (asked != candidates_.end() && made.base_length == owners[i]->item->target->length())
+    if (asked != candidates_.end() && made.base_length == owners[i]->item->request.log->length())
       choices[i].proposals[static_cast<std::size_t>(asked - candidates_.begin())] = std::move(made);
   }
   speculation::pass_load load{.num_requests = 0, .num_rows = 0};
@@ -101,7 +107,7 @@ void round_runner::wish_for_workers(std::span<const lane> lanes, std::span<item_
   std::uint32_t max_length = 0;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (!may_draft(lanes[i], resources_.automatic) || results[i].finish != finish_reason::none) continue;
-    requests.push_back(&lanes[i].item->target->drafts);
+    requests.push_back(&lanes[i].item->request.progress->history());
     owners.push_back(&results[i]);
     max_length = std::max(max_length, lanes[i].item->draft_length);
   }
@@ -128,4 +134,4 @@ bool round_runner::may_draft(const lane& lane, std::uint32_t index) const {
   return lane.item->drafter == index && lane.decides && lane.num_context == 1 && !lane.beams;
 }
 
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

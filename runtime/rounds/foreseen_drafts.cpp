@@ -1,12 +1,14 @@
-#include "runtime/scheduling/foreseen_drafts.hpp"
+#include "runtime/rounds/foreseen_drafts.hpp"
 
-#include "runtime/scheduling/draft_tasks.hpp"
+#include "runtime/rounds/draft_tasks.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <exception>
 
-namespace paceline::scheduling {
+namespace paceline::rounds {
+
+using namespace scheduling; // plans, results and requests
 
 namespace {
 
@@ -21,25 +23,16 @@ std::vector<token_id> best_path(const speculation::token_tree& tree) {
 
 } // namespace
 
-std::uint32_t spare_blocks(std::uint32_t draft_length, std::uint32_t num_guesses,
-                           std::uint32_t block_size) noexcept {
-  if (num_guesses == 0 || draft_length == 0) return 0;
-  // From the block of the first draft token on: what lies before it there, the draft, the token behind, the
-  // next draft.
-  const auto one = (block_size - 1 + 2 * draft_length + 1 + block_size - 1) / block_size;
-  return one * num_guesses * (draft_length + 1);
-}
-
-foreseen_drafts::foreseen_drafts(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv,
-                                 std::uint32_t target_block_size, std::uint32_t context_length,
-                                 std::uint32_t num_guesses)
-    : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size),
+foreseen_drafts::foreseen_drafts(speculation::drafter& drafter, std::uint32_t index, draft_sessions& sessions,
+                                 model::kv_storage* kv, std::uint32_t target_block_size,
+                                 std::uint32_t context_length, std::uint32_t num_guesses)
+    : drafter_(&drafter), index_(index), sessions_(&sessions), kv_(kv), target_block_size_(target_block_size),
       context_length_(context_length), num_guesses_(num_guesses),
       possible_(drafter.traits().taps.empty() && drafter.traits().top_tokens == 0) {}
 
 foreseen_drafts::pending* foreseen_drafts::find(group_id group, request_id request) {
   auto& all = pending_[group];
-  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.target->id() == request; });
+  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.terms->id() == request; });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -51,23 +44,24 @@ void foreseen_drafts::remember(const round_plan& plan, std::span<const speculati
     const auto& item = plan.items[i];
     if (drafts[i].tree.empty() || item.ahead == foresight::off) continue;
     auto& one = all.emplace_back();
-    one.target = item.target;
-    one.length = item.target->length();
-    one.remaining = item.target->remaining();
-    one.text.assign(item.target->tokens().begin(), item.target->tokens().end());
+    const auto& log = *item.request.log;
+    one.terms = item.request.terms;
+    one.length = log.length();
+    one.remaining = log.remaining();
+    one.text.assign(log.tokens().begin(), log.tokens().end());
     const auto path = best_path(drafts[i].tree);
     one.text.insert(one.text.end(), path.begin(), path.end());
-    if (item.target->pipeline().reads_counts()) one.counts = item.target->counts();
+    if (one.terms->pipeline().reads_counts()) one.counts = log.counts();
     one.chain = drafts[i].tree.is_chain();
     one.alternates = drafts[i].alternates;
-    one.session = item.target->session(index_, *drafter_);
+    one.session = sessions_->session(item.request.log);
   }
 }
 
 std::optional<speculation::draft> foreseen_drafts::take(device::ops& ops, const round_plan& plan,
                                                         const plan_item& item, draft_batch& batch) {
-  auto* request = find(plan.group, item.target->id());
-  const auto text = item.target->tokens();
+  auto* request = find(plan.group, item.request.id());
+  const auto text = item.request.log->tokens();
   if (!request || request->outcomes.empty() || request->next != plan.round || text.size() <= request->length)
     return std::nullopt;
   ++batch.num_foreseen;
@@ -88,7 +82,7 @@ std::optional<speculation::draft> foreseen_drafts::take(device::ops& ops, const 
       copies.push_back({found->blocks[b], 0, to[b], 0, std::min(num_cells - first, kv_->block_size())});
   }
   if (!copies.empty()) kv_->copy(ops, copies);
-  item.target->adopt_session(index_, std::move(found->session));
+  sessions_->adopt(item.request.log, std::move(found->session));
   return std::move(found->result);
 }
 
@@ -98,7 +92,7 @@ foreseen_drafts::outcome foreseen_drafts::open(const pending& request, std::uint
   outcome made;
   made.text.assign(request.text.begin(), request.text.begin() + request.length + num_kept);
   if (then) made.text.push_back(*then);
-  if (!request.target->pipeline().reads_counts()) return made;
+  if (!request.terms->pipeline().reads_counts()) return made;
   made.counts = request.counts;
   for (std::size_t i = request.length; i < made.text.size(); ++i) made.counts.add_output(made.text[i]);
   return made;
@@ -121,7 +115,7 @@ void foreseen_drafts::draft(device::ops& ops, const round_plan& next, const devi
   for (const auto& item : next.items) {
     if (item.worker != index_ || item.ahead == foresight::off || item.restart_at || item.drafter_restart)
       continue;
-    auto* request = find(next.group, item.target->id());
+    auto* request = find(next.group, item.request.id());
     if (request && request->outcomes.empty()) lanes.push_back({request, &item, {}});
   }
   try {
@@ -178,7 +172,7 @@ void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<lane>& lanes)
     if (lane.item->ahead == foresight::outcomes) add_outcomes(ops, lane);
     auto& first = outcomes.front();
     first.text.push_back(lane.guesses.front());
-    if (lane.item->target->pipeline().reads_counts()) first.counts.add_output(lane.guesses.front());
+    if (lane.request->terms->pipeline().reads_counts()) first.counts.add_output(lane.guesses.front());
   }
   std::vector<speculation::draft_task> tasks;
   std::vector<outcome*> owners;
@@ -253,4 +247,4 @@ void foreseen_drafts::add_outcomes(device::ops& ops, lane& lane) const {
   if (!copies.empty()) kv_->copy(ops, copies);
 }
 
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

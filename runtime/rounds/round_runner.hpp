@@ -1,8 +1,11 @@
 #pragma once
 
 #include "runtime/model/language_model.hpp"
+#include "runtime/rounds/beam_search.hpp"
+#include "runtime/rounds/request_progress.hpp"
 #include "runtime/scheduling/round.hpp"
 #include "runtime/speculation/control/draft_controller.hpp"
+#include "runtime/speculation/drafters/drafter.hpp"
 #include "runtime/speculation/verification/verification.hpp"
 
 #include <cstdint>
@@ -11,7 +14,7 @@
 #include <span>
 #include <vector>
 
-namespace paceline::scheduling {
+namespace paceline::rounds {
 
 /// Everything a model's rounds run on. Owned by the engine; outlives every program.
 struct round_resources {
@@ -33,13 +36,14 @@ class round_runner {
 
   /// Runs `plan`. `drafts` come from draft workers, null where there are none. Fills `result`; exceptions of
   /// one request end that request, exceptions of the pass end the round (`result.failure`).
-  void run(device::ops& ops, const round_plan& plan, std::span<const std::shared_ptr<draft_batch>> drafts,
-           round_result& result);
+  void run(device::ops& ops, const scheduling::round_plan& plan,
+           std::span<const std::shared_ptr<scheduling::draft_batch>> drafts,
+           scheduling::round_result& result);
 
  private:
   /// One request's part of the pass.
   struct lane {
-    const plan_item* item = nullptr;
+    const scheduling::plan_item* item = nullptr;
     std::uint32_t drafter = 0;       ///< whose draft it has
     std::uint32_t first_row = 0;     ///< of its rows in the pass
     std::uint32_t num_context = 0;   ///< committed tokens among them
@@ -58,22 +62,24 @@ class round_runner {
     std::vector<device::penalised_token> counts; ///< that the choice refers to
   };
 
-  std::vector<lane> open_lanes(const round_plan& plan);
-  void collect_drafts(device::ops& ops, const round_plan& plan,
-                      std::span<const std::shared_ptr<draft_batch>> drafts, std::vector<lane>& lanes);
+  std::vector<lane> open_lanes(const scheduling::round_plan& plan);
+  void collect_drafts(device::ops& ops, const scheduling::round_plan& plan,
+                      std::span<const std::shared_ptr<scheduling::draft_batch>> drafts,
+                      std::vector<lane>& lanes);
   void propose_in_line(device::ops& ops, std::uint32_t drafter, std::vector<lane>& lanes);
   void propose_best(device::ops& ops, std::vector<lane>& lanes);
-  void watch_workers(std::span<const draft_time> drafting);
-  void wish_for_workers(std::span<const lane> lanes, std::span<item_result> results);
+  void watch_workers(std::span<const scheduling::draft_time> drafting);
+  void wish_for_workers(std::span<const lane> lanes, std::span<scheduling::item_result> results);
   std::vector<lane*> drafting(std::vector<lane>& lanes, std::uint32_t drafter) const;
   std::vector<speculation::draft> propose(device::ops& ops, std::uint32_t drafter,
                                           std::span<lane* const> owners);
-  draft_bounds limit_of(const lane& lane) const;
+  scheduling::draft_bounds limit_of(const lane& lane) const;
   bool may_draft(const lane& lane, std::uint32_t drafter) const;
   void add_rows(const device::ops& ops, lane& lane);
   void run_pass(device::ops& ops, const std::vector<lane>& lanes);
-  item_result settle(device::ops& ops, lane& lane, round_id round, std::vector<token_event>& events);
-  void decide(device::ops& ops, lane& lane, item_result& done, round_trace& trace);
+  scheduling::item_result settle(device::ops& ops, lane& lane, round_id round,
+                                 std::vector<token_event>& events);
+  void decide(device::ops& ops, lane& lane, scheduling::item_result& done, round_trace& trace);
   void tell_draft(const lane& lane, const speculation::verdict& verdict, round_trace& trace) const;
   std::uint32_t num_top_tokens(const lane& lane) const;
   // round_choices.cpp
@@ -83,10 +89,10 @@ class round_runner {
   /// ask.
   speculation::round_feedback begin_feedback(const lane& lane, std::uint32_t first_logits);
   // round_beams.cpp
-  void propose_below_hypotheses(device::ops& ops, const round_plan& plan,
-                                std::span<const std::shared_ptr<draft_batch>> drafts, lane& lane);
+  void propose_below_hypotheses(device::ops& ops, const scheduling::round_plan& plan,
+                                std::span<const std::shared_ptr<scheduling::draft_batch>> drafts, lane& lane);
   void add_beam_rows(lane& lane, std::uint32_t sequence);
-  void decide_beams(const lane& lane, item_result& done);
+  void decide_beams(const lane& lane, scheduling::item_result& done);
   void report_prompt_logprobs(const lane& lane);
   void keep_features(const lane& lane, const speculation::verdict& verdict);
   void compact(device::ops& ops, const lane& lane, const speculation::verdict& verdict);
@@ -113,4 +119,4 @@ class round_runner {
   std::vector<std::vector<float>> tap_values_; ///< [tap][rows * hidden]
 };
 
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

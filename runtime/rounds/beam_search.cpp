@@ -1,4 +1,4 @@
-#include "runtime/scheduling/beam_search.hpp"
+#include "runtime/rounds/beam_search.hpp"
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/portable_math.hpp"
@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace paceline::scheduling {
+namespace paceline::rounds {
 
 beam_search::beam_search(const beam_params& params, const stop_params& stop, std::uint32_t prompt_length,
                          std::uint32_t max_output)
@@ -36,23 +36,6 @@ std::uint32_t beam_search::max_draft_levels() const noexcept {
   const auto level = nodes_[living_.front().node].level;
   return max_output_ > level + 1 ? max_output_ - level - 1
                                  : 0; // the step behind the last one adds a token itself
-}
-
-speculation::drafter_session* beam_search::session(std::uint32_t i, std::uint32_t drafter_index,
-                                                   speculation::drafter& drafter, request_id request) {
-  const auto node = living_[i].node;
-  kept_session* nearest = nullptr;
-  for (auto& kept : sessions_)
-    if (kept.drafter == drafter_index && !kept.in_use && is_ancestor(kept.node, node) &&
-        (!nearest || nodes_[kept.node].level > nodes_[nearest->node].level))
-      nearest = &kept;
-  if (!nearest) {
-    sessions_.push_back({drafter_index, node, true, drafter.open(request)});
-    return sessions_.back().session.get();
-  }
-  nearest->node = node;
-  nearest->in_use = true;
-  return nearest->session.get();
 }
 
 void beam_search::add_draft(std::uint32_t i, const speculation::token_tree& draft) {
@@ -244,8 +227,6 @@ void beam_search::forget_other_nodes() {
   }
   nodes_.resize(size);
   for (hypothesis& one : living_) one.node = moved_to[one.node];
-  std::erase_if(sessions_, [&](const kept_session& one) { return !kept[one.node]; });
-  for (kept_session& one : sessions_) one.node = moved_to[one.node], one.in_use = false;
   root_decides_ = false;
   rows_.clear();
 }
@@ -273,4 +254,4 @@ std::string beam_search::check_invariants() const {
   return {};
 }
 
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

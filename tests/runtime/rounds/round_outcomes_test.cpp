@@ -1,11 +1,13 @@
 // What a round makes of its rows: failures of the model, and drafts behind the end of a request.
-#include "tests/runtime/scheduling/rounds.hpp"
+#include "tests/runtime/rounds/rounds.hpp"
 
 #include "tests/support/test_drafters.hpp"
 
 #include <gtest/gtest.h>
 
-namespace paceline::scheduling {
+namespace paceline::rounds {
+
+using namespace scheduling;
 namespace {
 
 using namespace test_support;
@@ -35,12 +37,12 @@ token_id best_after(const model::hash_model& target, std::span<const token_id> c
 }
 
 /// Runs one request with a drafter that is always right.
-std::unique_ptr<rounds> always_right() {
+std::unique_ptr<lone_rounds> always_right() {
   auto oracle = std::make_shared<model::hash_model>(small_target());
   std::vector<std::unique_ptr<speculation::drafter>> drafters;
   drafters.push_back(test::make_scripted_drafter(
       "right", test::own_sample([oracle](std::span<const token_id> c) { return oracle->logits_after(c); })));
-  return std::make_unique<rounds>(
+  return std::make_unique<lone_rounds>(
       small_target(), [](std::size_t rows) { return std::chrono::microseconds(100 + rows); },
       std::move(drafters));
 }
@@ -92,4 +94,4 @@ TEST(round_outcomes, drafts_behind_a_stop_are_not_accepted) {
 }
 
 } // namespace
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

@@ -1,11 +1,13 @@
 // What the sessions of drafters are told: the target's best tokens, and the end of their request.
-#include "tests/runtime/scheduling/rounds.hpp"
+#include "tests/runtime/rounds/rounds.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-namespace paceline::scheduling {
+namespace paceline::rounds {
+
+using namespace scheduling;
 namespace {
 
 using namespace test_support;
@@ -82,7 +84,7 @@ listening_drafter::heard listen(std::span<const generation_request> requests, st
   std::vector<std::unique_ptr<speculation::drafter>> drafters;
   drafters.push_back(test::built_in(test::options_of("ngram", "ngram"), 64));
   drafters.push_back(std::make_unique<listening_drafter>(out));
-  rounds device(
+  lone_rounds device(
       small_target(), [](std::size_t rows) { return std::chrono::microseconds(100 + rows); },
       std::move(drafters));
   for (const auto& request : requests) device.submit(request, drafter, 4);
@@ -122,4 +124,4 @@ TEST(sessions, of_candidates_of_auto_are_told_the_targets_best_tokens_whoever_dr
 }
 
 } // namespace
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-namespace paceline::scheduling {
+namespace paceline::rounds {
 
 /// Turns committed tokens into the text the client sees, and finds stop strings in it.
 class text_output {
@@ -23,4 +23,4 @@ class text_output {
   virtual std::unique_ptr<text_output> clone() const = 0;
 };
 
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

@@ -2,6 +2,7 @@
 
 #include "runtime/device/fence.hpp"
 #include "runtime/model/language_model.hpp"
+#include "runtime/rounds/draft_sessions.hpp"
 #include "runtime/sampling/token_counts.hpp"
 #include "runtime/scheduling/round.hpp"
 
@@ -12,12 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace paceline::scheduling {
-
-/// Blocks of a drafter's pool, beside those of the text, in which a request's drafts of other outcomes than
-/// "everything is accepted" are made: for every place of the draft and the one behind it, `num_guesses`.
-std::uint32_t spare_blocks(std::uint32_t draft_length, std::uint32_t num_guesses,
-                           std::uint32_t block_size) noexcept;
+namespace paceline::rounds {
 
 /// Drafts for verdicts that are not known yet.
 ///
@@ -32,25 +28,26 @@ std::uint32_t spare_blocks(std::uint32_t draft_length, std::uint32_t num_guesses
 /// else, so no rule knows of it.
 ///
 /// Threads: used by programs of the drafter's stream. `draft` runs beside the target's programs and reads
-/// nothing of a sequence that those write.
+/// nothing of a log, which those write.
 class foreseen_drafts {
  public:
-  /// `index`, `kv`, `target_block_size`, `context_length`: as of the draft_runner. `num_guesses`: of mode
-  /// `outcomes`, at each place.
-  foreseen_drafts(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv,
-                  std::uint32_t target_block_size, std::uint32_t context_length, std::uint32_t num_guesses);
+  /// `sessions`, which outlives it, `index`, `kv`, `target_block_size`, `context_length`: as of the
+  /// draft_runner. `num_guesses`: of mode `outcomes`, at each place.
+  foreseen_drafts(speculation::drafter& drafter, std::uint32_t index, draft_sessions& sessions,
+                  model::kv_storage* kv, std::uint32_t target_block_size, std::uint32_t context_length,
+                  std::uint32_t num_guesses);
 
   /// After the verdict: the draft for `item` of `plan` if the verdict was foreseen. Its session becomes the
   /// request's.
-  std::optional<speculation::draft> take(device::ops& ops, const round_plan& plan, const plan_item& item,
-                                         draft_batch& batch);
+  std::optional<speculation::draft> take(device::ops& ops, const scheduling::round_plan& plan,
+                                         const scheduling::plan_item& item, scheduling::draft_batch& batch);
   /// The round `plan` will verify these drafts, one an item: what `draft` goes on from. Forgets those of the
   /// group's round before.
-  void remember(const round_plan& plan, std::span<const speculation::draft> drafts);
+  void remember(const scheduling::round_plan& plan, std::span<const speculation::draft> drafts);
   /// Before the verdict, which `verdict` stands for: drafts for the round after it, `next`. Gives up where
   /// the verdict comes first. A drafter that fails leaves no drafts; it will say so when it is asked again
   /// after the verdict.
-  void draft(device::ops& ops, const round_plan& next, const device::fence& verdict);
+  void draft(device::ops& ops, const scheduling::round_plan& next, const device::fence& verdict);
 
  private:
   struct outcome {
@@ -61,14 +58,14 @@ class foreseen_drafts {
     speculation::draft result;
   };
   struct pending { ///< a request whose draft is under verification
-    std::shared_ptr<sequence> target;
+    std::shared_ptr<const scheduling::request_terms> terms;
     std::uint32_t length = 0;                      ///< committed tokens that the draft continues
     std::uint32_t remaining = 0;                   ///< tokens it could commit then
     std::vector<token_id> text;                    ///< committed tokens, then the likeliest path of the draft
     sampling::token_counts counts;                 ///< of the committed ones, where the pipeline reads them
     std::vector<std::vector<token_id>> alternates; ///< as of the draft
     bool chain = false;
-    speculation::drafter_session* session = nullptr; ///< the request's, which `target` owns
+    speculation::drafter_session* session = nullptr; ///< the request's, which `sessions_` owns
     round_id next; ///< the round that the outcomes were drafted for, with its memory
     std::vector<outcome> outcomes;
 
@@ -76,13 +73,14 @@ class foreseen_drafts {
   };
   struct lane {
     pending* request = nullptr;
-    const plan_item* item = nullptr;
+    const scheduling::plan_item* item = nullptr;
     std::vector<token_id> guesses; ///< behind the whole path
   };
 
   pending* find(group_id group, request_id request);
   outcome open(const pending& request, std::uint32_t num_kept, std::optional<token_id> then) const;
-  speculation::draft_task task_for(const plan_item& item, outcome& which, draft_bounds limit) const;
+  speculation::draft_task task_for(const scheduling::plan_item& item, outcome& which,
+                                   scheduling::draft_bounds limit) const;
   void guess_bonus_tokens(device::ops& ops, round_id next, std::vector<lane>& lanes);
   void add_outcomes(device::ops& ops, lane& lane) const;
   void draft_outcomes(device::ops& ops, std::vector<lane>& lanes);
@@ -90,6 +88,7 @@ class foreseen_drafts {
 
   speculation::drafter* drafter_;
   std::uint32_t index_;
+  draft_sessions* sessions_;
   model::kv_storage* kv_;
   std::uint32_t target_block_size_;
   std::uint32_t context_length_;
@@ -99,4 +98,4 @@ class foreseen_drafts {
   std::map<group_id, std::vector<pending>> pending_;
 };
 
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

@@ -2,9 +2,8 @@
 
 #include "runtime/base/ids.hpp"
 #include "runtime/base/request.hpp"
+#include "runtime/rounds/text_output.hpp"
 #include "runtime/sampling/pipeline.hpp"
-#include "runtime/scheduling/text_output.hpp"
-#include "runtime/speculation/drafters/drafter.hpp"
 #include "runtime/speculation/trees/token_tree.hpp"
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace paceline::scheduling {
+namespace paceline::rounds {
 
 /// The request's side of a beam search: what turns a row of logits into scores, and text into an end.
 struct beam_context {
@@ -72,9 +71,6 @@ class beam_search {
   std::uint32_t num_hypotheses() const noexcept { return static_cast<std::uint32_t>(living_.size()); }
   /// Output tokens of hypothesis `i`, best first.
   std::vector<token_id> output_of(std::uint32_t i) const { return path_tokens(living_[i].node); }
-  /// A session that has followed the text of hypothesis `i`, or a new one. Each of a round's is another.
-  speculation::drafter_session* session(std::uint32_t i, std::uint32_t drafter_index,
-                                        speculation::drafter& drafter, request_id request);
   /// Adds a draft below hypothesis `i`.
   void add_draft(std::uint32_t i, const speculation::token_tree& draft);
 
@@ -149,13 +145,6 @@ class beam_search {
     std::uint32_t parent = 0; ///< hypothesis
     token_id token;
   };
-  struct kept_session {
-    std::uint32_t drafter = 0;
-    std::uint32_t node = root;
-    bool in_use = false; ///< this round
-    std::unique_ptr<speculation::drafter_session> session;
-  };
-
   bool knows_successors(std::uint32_t node) const noexcept {
     return nodes_[node].next || nodes_[node].has_row || (node == root && root_decides_);
   }
@@ -178,10 +167,9 @@ class beam_search {
   std::vector<node> nodes_; ///< [root] first
   std::vector<hypothesis> living_;
   std::vector<beam_result> ended_; ///< in the order in which they ended
-  std::vector<kept_session> sessions_;
-  std::vector<row> rows_; ///< of this round
+  std::vector<row> rows_;          ///< of this round
   bool root_decides_ = false;
   bool finished_ = false;
 };
 
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

@@ -1,27 +1,30 @@
 #include "runtime/device/ops.hpp"
-#include "runtime/scheduling/round_runner.hpp"
+#include "runtime/rounds/round_runner.hpp"
 
 // Who decides a request's tokens: the host from rows of logits, or a device that has them
 // (device::ops::choose), which spares the host all but a few bytes. The tokens are the same.
 
-namespace paceline::scheduling {
+namespace paceline::rounds {
+
+using namespace scheduling; // plans, results and requests
 
 /// Leaves the decision to the device where it has the logits, knows the request's settings, and nothing else
 /// is to be learnt from the rows; cells of an accepted path are then the device's to move. Before the lane's
 /// rows are added, of sequence `sequence_index` of the pass.
 void round_runner::offer_to_device(const device::ops& ops, lane& lane, std::uint32_t sequence_index) {
-  const auto& sequence = *lane.item->target;
-  const auto& request = sequence.request();
+  const auto& terms = *lane.item->request.terms;
+  const auto& log = *lane.item->request.log;
+  const auto& request = terms.request();
   const auto& info = resources_.target->info();
   const bool rows_are_read = request.sampling.num_logprobs || request.sampling.prompt_logprobs ||
                              lane.beams || lane.draft.num_probes > 0 || num_top_tokens(lane) > 0;
-  if (!ops.can_choose() || !info.logits_by_ops || !lane.decides || rows_are_read || sequence.remaining() == 0)
+  if (!ops.can_choose() || !info.logits_by_ops || !lane.decides || rows_are_read || log.remaining() == 0)
     return;
-  if (!speculation::follows_samples(request.speculation, sequence.pipeline())) return;
-  auto choice = sequence.pipeline().settings_for_device({.committed = &sequence.counts(),
-                                                         .position = token_position{sequence.length()},
-                                                         .output_index = sequence.output_length()},
-                                                        info.vocab_size, lane.counts);
+  if (!speculation::follows_samples(request.speculation, terms.pipeline())) return;
+  auto choice = terms.pipeline().settings_for_device({.committed = &log.counts(),
+                                                      .position = token_position{log.length()},
+                                                      .output_index = log.output_length()},
+                                                     info.vocab_size, lane.counts);
   if (!choice) return;
   choice->first_row = static_cast<std::uint32_t>(choice_rows_.size());
   choice->draft_tokens = lane.draft.tree.tokens();
@@ -29,23 +32,24 @@ void round_runner::offer_to_device(const device::ops& ops, lane& lane, std::uint
   lane.choice = choices_.size();
   choices_.push_back(*choice);
   if (!lane.draft.tree.is_chain()) // cells of a chain lie where they belong
-    drafted_.push_back({static_cast<std::uint32_t>(*lane.choice), sequence_index, kv_slot{sequence.length()},
-                        choice->parents});
+    drafted_.push_back(
+        {static_cast<std::uint32_t>(*lane.choice), sequence_index, kv_slot{log.length()}, choice->parents});
 }
 
 /// What is kept of the lane's draft, and the token after it. `first_logits`: of the row of the last committed
 /// token.
 speculation::verdict round_runner::verdict_for(const lane& lane, std::uint32_t first_logits) {
   if (lane.choice) return speculation::verdict_of(chosen_[*lane.choice], lane.draft.tree);
-  const auto& sequence = *lane.item->target;
+  const auto& terms = *lane.item->request.terms;
+  const auto& log = *lane.item->request.log;
   const auto row_of = [&](std::int32_t node) {
     return logits_row(first_logits + static_cast<std::uint32_t>(node + 1));
   };
-  const speculation::verification_context context{
-      &sequence.pipeline(), &sequence.counts(), token_position{sequence.length()}, sequence.output_length()};
-  const auto& how = sequence.request().speculation;
+  const speculation::verification_context context{&terms.pipeline(), &log.counts(),
+                                                  token_position{log.length()}, log.output_length()};
+  const auto& how = terms.request().speculation;
   if (lane.draft.num_probes == 0) return speculation::verify(how, lane.draft, context, row_of);
   return speculation::verify(how, lane.draft.without_probes(), context, row_of);
 }
 
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

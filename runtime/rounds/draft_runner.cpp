@@ -1,33 +1,29 @@
-#include "runtime/scheduling/draft_runner.hpp"
+#include "runtime/rounds/draft_runner.hpp"
 
 #include "runtime/device/stopwatch.hpp"
-#include "runtime/scheduling/draft_tasks.hpp"
+#include "runtime/rounds/beam_drafts.hpp"
+#include "runtime/rounds/draft_tasks.hpp"
 
 #include <exception>
 
-namespace paceline::scheduling {
+namespace paceline::rounds {
 
-namespace {
-
-bool prompt_is_computed(const plan_item& item) {
-  return item.target->kv_length() + 1 == item.target->length();
-}
-
-} // namespace
+using namespace scheduling; // plans, results and requests
 
 draft_runner::draft_runner(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv,
                            std::uint32_t target_block_size, std::uint32_t context_length, const clock& time,
                            std::uint32_t num_guesses)
     : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size),
-      context_length_(context_length), time_(&time), num_guesses_(num_guesses),
-      foreseen_(drafter, index, kv, target_block_size, context_length, num_guesses) {}
+      context_length_(context_length), time_(&time), num_guesses_(num_guesses), sessions_(drafter),
+      foreseen_(drafter, index, sessions_, kv, target_block_size, context_length, num_guesses) {}
 
 bool draft_runner::drafts_for(const plan_item& item) const {
-  return item.worker == index_ && !item.restart_at && item.target->finish() == finish_reason::none;
+  return item.worker == index_ && !item.restart_at && item.request.log->finish() == finish_reason::none;
 }
 
 void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& batch) {
   const device::stopwatch since_begin(ops, *time_);
+  sessions_.drop_ended();
   batch.drafter = index_;
   batch.drafts.assign(plan.items.size(), {});
   std::vector<speculation::draft_task> tasks;
@@ -35,18 +31,19 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
     if (!drafts_for(item)) continue;
-    if (item.drafter_restart) item.target->reset_session(index_);
-    if (!prompt_is_computed(item) || item.target->beams()) continue;
+    const auto& log = item.request.log;
+    if (item.drafter_restart) sessions_.reset(item.request.id());
+    if (!log->is_computed() || log->beams()) continue;
     const auto limit = worker_limit(item, draft_limit(item, target_block_size_, context_length_));
     if (limit.length == 0) continue;
-    auto& drafted_at = item.target->drafted_at;
-    batch.catching_up |= item.drafter_restart || item.target->length() > drafted_at + limit.length + 1;
-    drafted_at = item.target->length();
+    auto& drafted_at = sessions_.of(log).drafted_at;
+    batch.catching_up |= item.drafter_restart || log->length() > drafted_at + limit.length + 1;
+    drafted_at = log->length();
     if (auto ready = foreseen_.take(ops, plan, item, batch)) {
       batch.drafts[i] = *std::move(ready);
       continue;
     }
-    tasks.push_back(make_task(item, index_, *drafter_, limit));
+    tasks.push_back(make_task(item, limit, sessions_.session(log)));
     tasks.back().num_alternates = item.ahead == foresight::outcomes ? num_guesses_ : 0;
     owners.push_back(i);
   }
@@ -67,12 +64,18 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
 void draft_runner::draft_for_beams(device::ops& ops, const round_plan& plan, draft_batch& batch) {
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
-    if (!drafts_for(item) || !prompt_is_computed(item) || !item.target->beams()) continue;
-    auto drafts = draft_below_hypotheses(ops, item, index_, *drafter_, kv_, target_block_size_);
+    const auto& log = item.request.log;
+    if (!drafts_for(item) || !log->is_computed() || !log->beams()) continue;
+    const auto open = [&](std::span<const std::vector<token_id>> outputs) {
+      if (!drafter_->own_model())
+        return sessions_.of(log).hypotheses.follow(outputs, *drafter_, item.request.id());
+      return std::vector(outputs.size(), sessions_.session(log));
+    };
+    auto drafts = draft_below_hypotheses(ops, item, *drafter_, open, kv_, target_block_size_);
     if (drafts.empty()) continue;
     batch.beams.resize(plan.items.size());
     batch.beams[i] = std::move(drafts);
   }
 }
 
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

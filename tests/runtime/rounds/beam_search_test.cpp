@@ -1,4 +1,6 @@
-#include "runtime/scheduling/beam_search.hpp"
+#include "runtime/rounds/beam_search.hpp"
+
+#include "runtime/rounds/hypothesis_sessions.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +8,7 @@
 #include <limits>
 #include <map>
 
-namespace paceline::scheduling {
+namespace paceline::rounds {
 namespace {
 
 /// Text in which token t is the letter 'a' + t; ends at `stop`.
@@ -269,14 +271,18 @@ TEST(beam_search_state, after_a_preemption_all_tokens_get_cells_before_it_goes_o
 TEST(beam_search_state, a_session_follows_the_text_it_has_seen) {
   search s(2, 8);
   session_maker drafter;
+  hypothesis_sessions sessions;
+  const auto follow = [&] {
+    const std::vector outputs{s.beams().output_of(0), s.beams().output_of(1)};
+    return sessions.follow(outputs, drafter, request_id{1});
+  };
   s.round();
-  auto* first = s.beams().session(0, 1, drafter, request_id{1});
-  auto* second = s.beams().session(1, 1, drafter, request_id{1});
-  EXPECT_NE(first, second);
+  const auto first = follow();
+  EXPECT_NE(first[0], first[1]);
   s.round(); // aa, ab: both of a
-  EXPECT_EQ(s.beams().session(0, 1, drafter, request_id{1}), first);
-  const auto* third = s.beams().session(1, 1, drafter, request_id{1});
-  EXPECT_NE(third, first);
+  const auto second = follow();
+  EXPECT_EQ(second[0], first[0]);
+  EXPECT_NE(second[1], first[0]);
   EXPECT_EQ(drafter.num_opened, 3) << "that of b went with it";
 }
 
@@ -288,4 +294,4 @@ TEST(beam_search_state, a_model_without_a_finite_logit_fails_the_request) {
 }
 
 } // namespace
-} // namespace paceline::scheduling
+} // namespace paceline::rounds

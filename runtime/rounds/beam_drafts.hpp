@@ -1,0 +1,31 @@
+#pragma once
+
+#include "runtime/rounds/beam_search.hpp"
+#include "runtime/scheduling/round.hpp"
+#include "runtime/speculation/drafters/drafter.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace paceline::rounds {
+
+/// Sessions for hypotheses with these output tokens, one each; of a drafter whose hypotheses take turns the
+/// same one for all.
+using open_sessions =
+    std::function<std::vector<speculation::drafter_session*>(std::span<const std::vector<token_id>> outputs)>;
+
+/// The largest draft tree below each hypothesis of a beam search. Levels are positions, nodes only cells.
+scheduling::draft_bounds limit_below_hypotheses(const scheduling::plan_item& item, const beam_search& beams,
+                                                std::uint32_t block_size);
+
+/// Drafts below each hypothesis of a beam search, best first, as far as the lease of the target has cells for
+/// them. None if it is not the time for drafts. `kv`: storage of the drafter's own pool. Call inside a
+/// program.
+std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const scheduling::plan_item& item,
+                                                       speculation::drafter& drafter,
+                                                       const open_sessions& open, model::kv_storage* kv,
+                                                       std::uint32_t target_block_size);
+
+} // namespace paceline::rounds

@@ -1,0 +1,53 @@
+#include "runtime/rounds/draft_sessions.hpp"
+
+#include <atomic>
+#include <utility>
+
+namespace paceline::rounds {
+
+using namespace scheduling; // plans, results and requests
+
+draft_sessions::~draft_sessions() {
+  for (auto& [request, one] : entries_) end(one);
+}
+
+draft_sessions::entry& draft_sessions::of(const std::shared_ptr<const committed_log>& log) {
+  auto& found = entries_[log->terms().id()];
+  if (!found.log) found.log = log;
+  return found;
+}
+
+speculation::drafter_session* draft_sessions::session(const std::shared_ptr<const committed_log>& log) {
+  auto& found = of(log);
+  if (!found.session) found.session = drafter_->open(log->terms().id());
+  return found.session.get();
+}
+
+void draft_sessions::reset(request_id request) {
+  if (const auto found = entries_.find(request); found != entries_.end()) found->second.session.reset();
+}
+
+void draft_sessions::adopt(const std::shared_ptr<const committed_log>& log,
+                           std::unique_ptr<speculation::drafter_session> session) {
+  of(log).session = std::move(session);
+}
+
+void draft_sessions::drop_ended() {
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    if (it->second.log.use_count() > 1) {
+      ++it;
+      continue;
+    }
+    // Whoever let go of the log last may have written it: its writes come before what is read below.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    end(it->second);
+    it = entries_.erase(it);
+  }
+}
+
+void draft_sessions::end(entry& ended) noexcept {
+  const auto& terms = ended.log->terms();
+  if (ended.session) ended.session->end({ended.log->tokens(), terms.prompt_length(), terms.request().tenant});
+}
+
+} // namespace paceline::rounds

@@ -1,0 +1,44 @@
+#include "runtime/rounds/draft_tasks.hpp"
+
+#include "runtime/scheduling/committed_log.hpp"
+
+namespace paceline::rounds {
+
+using namespace scheduling; // plans, results and requests
+
+std::span<const block_id> text_blocks(const plan_item& item) {
+  return std::span(item.drafter_blocks).first(item.drafter_blocks.size() - item.num_spare_blocks);
+}
+
+speculation::draft_task lasting_task(const plan_item& item, draft_bounds limit) {
+  const auto& terms = *item.request.terms;
+  const auto& request = terms.request();
+  speculation::draft_task task{};
+  task.request = terms.id();
+  task.sampling = &terms.pipeline();
+  task.prompt_length = terms.prompt_length();
+  task.rule = request.speculation.rule;
+  task.draft_length = limit.length;
+  task.lengths = item.lengths;
+  task.max_nodes = limit.nodes;
+  task.max_probe_depth = limit.probe_depth;
+  task.tenant = request.tenant;
+  task.prediction = request.prediction;
+  return task;
+}
+
+speculation::draft_task make_task(const plan_item& item, draft_bounds limit,
+                                  speculation::drafter_session* session) {
+  const auto& log = *item.request.log;
+  auto task = lasting_task(item, limit);
+  task.tokens = log.tokens();
+  task.counts = &log.counts();
+  task.blocks = text_blocks(item);
+  task.features = log.features();
+  task.last_round = log.last_round();
+  task.session = session;
+  task.result.base_length = log.length();
+  return task;
+}
+
+} // namespace paceline::rounds

@@ -1,0 +1,97 @@
+#pragma once
+
+#include "runtime/base/clock.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/token_event.hpp"
+#include "runtime/rounds/beam_search.hpp"
+#include "runtime/rounds/hypothesis_sessions.hpp"
+#include "runtime/rounds/text_output.hpp"
+#include "runtime/scheduling/committed_log.hpp"
+#include "runtime/scheduling/request_terms.hpp"
+#include "runtime/speculation/control/draft_controller.hpp"
+#include "runtime/speculation/drafters/drafter.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace paceline::rounds {
+
+/// What verify programs keep of a request between rounds, and the one writer of its log: the KV's length,
+/// statistics, the search of a beam search, the text, and the sessions with drafters that draft inside them.
+///
+/// Invariant: kv_length() < length of the log: the KV of the last committed token is never computed yet.
+///
+/// Threads: used by verify programs of the target's stream alone.
+class request_progress {
+ public:
+  /// `log` is that of `terms`. `text` may be null (no text wanted).
+  request_progress(std::shared_ptr<const scheduling::request_terms> terms,
+                   std::shared_ptr<scheduling::committed_log> log, std::unique_ptr<text_output> text);
+  /// Tells the sessions what the request came to.
+  ~request_progress();
+  request_progress(const request_progress&) = delete;
+  request_progress& operator=(const request_progress&) = delete;
+
+  const scheduling::request_terms& terms() const noexcept { return *terms_; }
+  const scheduling::committed_log& log() const noexcept { return *log_; }
+
+  /// Positions whose KV is valid in the target's pool.
+  std::uint32_t kv_length() const noexcept { return kv_length_; }
+  void set_kv_length(std::uint32_t length);
+  /// The request was admitted, or came back after a preemption: its KV is valid up to `length`, which the
+  /// prefix cache had `num_cached_tokens` of.
+  void restart_at(std::uint32_t length, std::uint32_t num_cached_tokens);
+
+  /// Opens an event that collects what the round commits.
+  void begin_round(time_point now);
+  /// Commits one token. Returns false when the request has ended with it (the rest of the round is dropped).
+  bool commit(token_id token, std::optional<token_logprob> logprob);
+  void add_prompt_logprob(token_logprob logprob);
+  std::uint32_t num_prompt_logprobs() const noexcept { return num_prompt_logprobs_; }
+  /// Counts one verification with `num_draft` > 0 draft tokens.
+  void count_verification(std::uint32_t num_draft, std::uint32_t num_accepted);
+  /// What the round verified and kept, for the drafter of the next one.
+  void keep_feedback(speculation::round_feedback feedback) { log_->last_round_ = std::move(feedback); }
+  /// The log's features, to be written.
+  std::vector<float>& features() noexcept { return log_->features_; }
+  /// Ends the round. The event is empty (no tokens, no end) if the round only computed prompt rows.
+  token_event end_round(std::optional<round_trace> trace, time_point now);
+  /// The request's beam search; null if it has none.
+  beam_search* beams() noexcept { return beams_.get(); }
+  const beam_search* beams() const noexcept { return beams_.get(); }
+  /// What the beam search needs to know of the request.
+  beam_context context_of_beams() const noexcept;
+  /// Commits the best hypothesis and reports the others, once the search has finished.
+  void commit_best_hypothesis();
+  /// Ends a request whose prompt was all that was asked for (max_tokens 0).
+  void finish_prompt_only() { log_->finish_ = finish_reason::length; }
+
+  /// Session with in-line drafter number `index`, made at first use.
+  speculation::drafter_session* session(std::uint32_t index, speculation::drafter& drafter);
+  /// Sessions of the request's drafter with the hypotheses of its beam search.
+  hypothesis_sessions& sessions_of_hypotheses() noexcept { return sessions_of_hypotheses_; }
+  /// What the controller of "auto" knows of this request.
+  speculation::draft_history& history() noexcept { return history_; }
+
+ private:
+  beam_hypothesis shown(const beam_result& result) const;
+
+  std::shared_ptr<const scheduling::request_terms> terms_;
+  std::shared_ptr<scheduling::committed_log> log_;
+  std::unique_ptr<text_output> text_;
+  std::shared_ptr<beam_search> beams_;
+  std::uint32_t kv_length_ = 0;
+  std::uint32_t num_cached_tokens_ = 0; ///< of the prompt, at the last admission
+  std::uint32_t num_prompt_logprobs_ = 0;
+  std::vector<std::unique_ptr<speculation::drafter_session>> sessions_; ///< by drafter index
+  hypothesis_sessions sessions_of_hypotheses_;
+  speculation::draft_history history_;
+  speculation_stats stats_;
+  token_event event_;
+  std::optional<time_point> first_round_;
+  std::optional<time_point> first_token_;
+};
+
+} // namespace paceline::rounds

@@ -1,0 +1,84 @@
+#include "runtime/rounds/beam_drafts.hpp"
+#include "runtime/rounds/round_runner.hpp"
+
+#include <algorithm>
+
+// What a round does for a beam search: its drafts, its rows, its steps.
+
+namespace paceline::rounds {
+
+using namespace scheduling; // plans, results and requests
+
+void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& plan,
+                                            std::span<const std::shared_ptr<draft_batch>> drafts,
+                                            lane& lane) {
+  const auto& item = *lane.item;
+  auto* drafter = resources_.drafters.at(item.drafter);
+  if (!drafter || !lane.beams->may_draft()) return;
+  std::vector<speculation::draft> proposed;
+  const auto where = drafter->traits().where;
+  if (where == speculation::placement::in_line || where == speculation::placement::in_pass) {
+    const auto open = [&](std::span<const std::vector<token_id>> outputs) {
+      // The request's own session follows no hypothesis: it is told the best one at the end.
+      item.request.progress->session(item.drafter, *drafter);
+      return item.request.progress->sessions_of_hypotheses().follow(outputs, *drafter, item.request.id());
+    };
+    proposed = draft_below_hypotheses(ops, item, *drafter, open, nullptr, resources_.kv->block_size());
+  } else {
+    const auto position = static_cast<std::size_t>(lane.item - plan.items.data());
+    for (const auto& batch : drafts)
+      if (batch && position < batch->beams.size() && !batch->beams[position].empty())
+        proposed = std::move(batch->beams[position]);
+  }
+  const auto limit = limit_below_hypotheses(item, *lane.beams, resources_.kv->block_size());
+  const auto vocab_size = resources_.target->info().vocab_size;
+  for (std::uint32_t i = 0; i < std::min<std::size_t>(proposed.size(), lane.beams->num_hypotheses()); ++i) {
+    const auto length = item.request.log->length() + lane.beams->output_of(i).size();
+    if (proposed[i].tree.empty()) continue;
+    if (proposed[i].base_length == length && proposed[i].tree.size() <= limit.nodes &&
+        speculation::validate_draft(proposed[i], vocab_size, limit.length))
+      lane.beams->add_draft(i, proposed[i].tree);
+    else
+      lane.stale = true;
+  }
+}
+
+void round_runner::add_beam_rows(lane& lane, std::uint32_t sequence) {
+  if (lane.num_context > 0) return; // the prompt's rows come first
+  auto& beams = *lane.beams;
+  for (const auto& [node, decides] :
+       beams.plan_rows(static_cast<std::uint32_t>(lane.item->blocks.size() * resources_.kv->block_size()))) {
+    device::batch_entry row{
+        beams.token_of(node), beams.position_of(node), beams.slot_of(node), sequence, 0, 0};
+    row.path_begin = static_cast<std::uint32_t>(paths_.size());
+    beams.append_path(node, paths_);
+    row.path_length = static_cast<std::uint32_t>(paths_.size()) - row.path_begin;
+    if (decides) logit_rows_.push_back(static_cast<std::uint32_t>(rows_.size()));
+    rows_.push_back(row);
+  }
+}
+
+void round_runner::decide_beams(const lane& lane, item_result& done) {
+  auto& progress = *lane.item->request.progress;
+  auto& beams = *lane.beams;
+  const std::vector rows(beams.planned_rows().begin(), beams.planned_rows().end());
+  done.num_rows = lane.num_context + static_cast<std::uint32_t>(rows.size());
+  const bool prompt_decides = lane.decides && lane.num_context > 0;
+  if (prompt_decides) beams.set_prompt_computed();
+  const auto row_of = [&](std::uint32_t node) {
+    std::uint32_t index = lane.first_logits;
+    for (const auto& row : rows) {
+      if (row.node == node) break;
+      index += row.decides ? 1 : 0;
+    }
+    return logits_row(index);
+  };
+  const auto steps = beams.advance(progress.context_of_beams(), row_of);
+  done.num_draft = steps.num_draft;
+  done.num_accepted = steps.num_accepted;
+  progress.count_verification(steps.num_draft, steps.num_accepted);
+  done.num_cells = beams.num_cells();
+  if (beams.finished()) progress.commit_best_hypothesis();
+}
+
+} // namespace paceline::rounds

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+#include "runtime/base/token_event.hpp"
+#include "runtime/sampling/token_counts.hpp"
+#include "runtime/scheduling/request_terms.hpp"
+#include "runtime/speculation/drafters/draft.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace paceline::rounds {
+class beam_search;
+class request_progress;
+} // namespace paceline::rounds
+
+namespace paceline::scheduling {
+
+/// The tokens of a request, append-only, and what its rounds decided: what a draft continues. A
+/// `draft_request` names it.
+///
+/// Invariants: tokens()[0 .. prompt_length) is the prompt; every later token was committed once, in order;
+/// nothing is committed after finish() is set.
+///
+/// Threads: written by verify programs alone, through the `rounds::request_progress` that belongs to it. Read
+/// by draft programs behind the fence that their request names, and by the scheduler while no round of the
+/// request is in flight.
+class committed_log {
+ public:
+  explicit committed_log(std::shared_ptr<const request_terms> terms);
+  committed_log(const committed_log&) = delete;
+  committed_log& operator=(const committed_log&) = delete;
+
+  const request_terms& terms() const noexcept { return *terms_; }
+  std::span<const token_id> tokens() const noexcept { return tokens_; }
+  std::uint32_t length() const noexcept { return static_cast<std::uint32_t>(tokens_.size()); }
+  std::uint32_t output_length() const noexcept { return length() - terms_->prompt_length(); }
+  /// Output tokens the request may still commit.
+  std::uint32_t remaining() const noexcept { return terms_->max_output() - output_length(); }
+  finish_reason finish() const noexcept { return finish_; }
+  /// Of the committed tokens. Made when first asked for: requests that wait have none.
+  const sampling::token_counts& counts() const;
+
+  /// Whether the target has computed all tokens but the last, so that the next row decides a token: not while
+  /// a prompt is read, or read again after a preemption.
+  bool is_computed() const noexcept { return computed_; }
+  /// What the last round that decided tokens verified and kept, for the drafter of the next one; null before
+  /// the first.
+  const speculation::round_feedback* last_round() const noexcept {
+    return last_round_ ? &*last_round_ : nullptr;
+  }
+  /// Hidden states of the last verified rows, oldest first: taps of the drafter whose draft was verified.
+  std::span<const float> features() const noexcept { return features_; }
+  /// The request's beam search, null if it has none: nothing is committed until that has finished.
+  const rounds::beam_search* beams() const noexcept { return beams_.get(); }
+
+ private:
+  friend class rounds::request_progress; ///< the only writer
+
+  std::shared_ptr<const request_terms> terms_;
+  std::vector<token_id> tokens_;
+  mutable sampling::token_counts counts_; ///< see counts()
+  mutable bool counted_ = false;
+  finish_reason finish_ = finish_reason::none;
+  bool computed_ = false;
+  std::optional<speculation::round_feedback> last_round_;
+  std::vector<float> features_;
+  std::shared_ptr<const rounds::beam_search> beams_;
+};
+
+} // namespace paceline::scheduling

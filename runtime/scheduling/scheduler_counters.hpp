@@ -1,0 +1,42 @@
+#pragma once
+
+#include "runtime/scheduling/round.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+namespace paceline::scheduling {
+
+/// Counters since start and gauges.
+struct scheduler_counters {
+  std::uint64_t num_admitted = 0, num_preemptions = 0, num_queue_full = 0, num_device_losses = 0;
+  std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
+  std::uint64_t prompt_tokens = 0, cached_prompt_tokens = 0, generation_tokens = 0;
+  std::uint64_t num_rounds = 0, num_rollbacks = 0, rolled_back_tokens = 0, stale_drafts = 0;
+  struct drafter {
+    std::uint64_t num_rounds = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
+    std::uint64_t num_foreseen =
+        0; ///< drafts for outcomes of a round still being verified, once a request and round
+    std::uint64_t num_ready = 0; ///< of them, those whose outcome came true
+    std::vector<std::uint64_t> accepted_per_position;
+    std::uint64_t num_failures = 0; ///< programs of its worker that failed
+  };
+  std::vector<drafter> drafters;
+  std::uint64_t num_decoding_rounds = 0; ///< rounds without prompt rows
+  round_times decoding;                  ///< their times
+  struct passes {
+    std::uint64_t num = 0;
+    std::chrono::nanoseconds duration{}; ///< of pass and decisions
+  };
+  std::vector<passes> decoding_by_rows; ///< [rows - 1]: the same, by the pass's size; V(T)
+  struct drafted_rounds {
+    std::uint64_t num = 0;
+    std::chrono::nanoseconds verification{}, drafting{}; ///< of the rounds' programs on their streams
+  };
+  /// [requests - 1]: of those, rounds in which one worker drafted for every request, after the verdict.
+  std::vector<drafted_rounds> drafted_by_requests;
+  std::chrono::nanoseconds prompts{}; ///< of the other rounds
+};
+
+} // namespace paceline::scheduling
