@@ -134,7 +134,7 @@ void engine::impl::make_system() {
 
 void engine::impl::start_actors() {
   actors::supervisor_parts parts;
-  for (const auto& unit : models) parts.models.push_back(unit->parts());
+  for (const auto& unit : models) parts.models.push_back(unit->states->parts());
   parts.kv_pool = pool_state.get();
   parts.sessions = sessions;
   parts.time = &time;
@@ -194,11 +194,8 @@ void engine::impl::end_actors() {
 
 engine::~engine() {
   impl_->end_actors();
-  for (auto& unit : impl_->models) unit->verifier->abandon();
-  for (auto& unit : impl_->models) { // drain: programs hold handles of actors and references to units
-    unit->stream.reset();
-    for (auto& d : unit->drafters) d.stream.reset();
-  }
+  for (auto& unit : impl_->models) unit->states->verifier().abandon(); // of all models, before the first is drained
+  for (auto& unit : impl_->models) unit->states->drain(); // programs hold handles of actors and references to units
 }
 
 // ---- models
