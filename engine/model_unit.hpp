@@ -13,6 +13,7 @@
 #include "runtime/speculation/drafters/registry.hpp"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace paceline {
@@ -38,19 +39,19 @@ struct model_unit {
   /// Whether a drafter's stream can compute while the target's does.
   bool drafts_elsewhere() const;
 
-  /// Pools it needs: the target's first, then one a drafter with its own model.
+  /// Pools it needs, by number.
   std::vector<pool_need> pool_needs() const;
 
   /// Makes KV memory (as its pools have blocks), streams, runners and state machines.
   void assemble(const config::engine_options& engine, const clock& time,
                 const std::vector<kv::pool_config>& pools);
 
-  /// Index of a drafter by name; "default" and "" are the configured one.
-  expected<std::uint32_t> drafter_index(const std::string& name) const;
-  /// Most nodes a tree of `length` levels by drafter number `index` has.
-  std::uint32_t max_nodes(std::uint32_t index, std::uint32_t length) const;
-  /// Index of the drafter of a request: the one it names, else the one for predictions if it brings one.
-  expected<std::uint32_t> drafter_of(const generation_request& request) const;
+  /// A drafter by name; "default" and "" are the configured one.
+  expected<drafter_index> find_drafter(const std::string& name) const;
+  /// Most nodes a tree of `length` levels by that drafter has.
+  std::uint32_t max_nodes(drafter_index drafter, std::uint32_t length) const;
+  /// The drafter of a request: the one it names, else the one for predictions if it brings one.
+  expected<drafter_index> drafter_of(const generation_request& request) const;
 
   actors::model_parts parts() const;
 
@@ -65,7 +66,7 @@ struct model_unit {
     config::drafter_options options;
     std::unique_ptr<speculation::drafter> drafter; ///< null for "none" and "auto"
     device::compute_device* device = nullptr;      ///< where its own model is, else the target's
-    std::uint32_t pool = 0;
+    std::optional<pool_number> pool;               ///< of its own model
     std::unique_ptr<model::kv_storage> kv;
     std::unique_ptr<rounds::draft_runner> runner;
     std::unique_ptr<device::stream> stream;
@@ -77,7 +78,7 @@ struct model_unit {
   static std::uint32_t partition_of(const drafter_unit& d) {
     return d.options.partition < d.device->num_partitions() ? d.options.partition : 0;
   }
-  std::vector<drafter_unit> drafters; ///< [0] is "none"; the last, if there are others, "auto"
+  std::vector<drafter_unit> drafters; ///< by index; the last, if there are others, "auto"
 
   std::unique_ptr<activity> log;
   std::unique_ptr<model::kv_storage> kv;

@@ -13,7 +13,7 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
                                             std::span<const std::shared_ptr<draft_batch>> drafts,
                                             lane& lane) {
   const auto& item = *lane.item;
-  auto* drafter = resources_.drafters.at(item.drafter);
+  auto* drafter = drafter_at(item.drafter);
   if (!drafter || !lane.beams->may_draft()) return;
   std::vector<speculation::draft> proposed;
   const auto where = drafter->traits().where;

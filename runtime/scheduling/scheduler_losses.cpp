@@ -16,7 +16,7 @@ constexpr std::chrono::nanoseconds longest_rest = std::chrono::minutes(1);
 /// A drafter that failed rests, twice as long each time that it fails again; one that drafts has recovered.
 void scheduler_state::note_drafters(const round_result& result, time_point now) {
   for (auto drafter : result.failed_drafters) {
-    ++counters_.drafters[drafter].num_failures;
+    ++counters_.drafters[drafter.value].num_failures;
     auto& rest = rests_[drafter];
     if (rest.length.count() != 0 && !rest.over) continue; // asked before the failure was known
     rest.length = std::clamp(rest.length * 2, shortest_rest, longest_rest);
@@ -34,7 +34,7 @@ void scheduler_state::wake_drafters(time_point now) {
   for (auto& [drafter, rest] : rests_) rest.over |= now >= rest.until;
 }
 
-bool scheduler_state::rests(std::uint32_t drafter) const {
+bool scheduler_state::rests(drafter_index drafter) const {
   const auto it = rests_.find(drafter);
   return lost_workers_.contains(drafter) || (it != rests_.end() && !it->second.over);
 }
@@ -53,7 +53,7 @@ decisions scheduler_state::take_out_of_service(error why) {
 }
 
 /// Requests with that drafter go on plainly.
-decisions scheduler_state::on_worker_lost(std::uint32_t drafter, time_point now) {
+decisions scheduler_state::on_worker_lost(drafter_index drafter, time_point now) {
   decisions out;
   lost_workers_.insert(drafter);
   pump(out, now);

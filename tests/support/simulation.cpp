@@ -120,34 +120,37 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   limits.round_timeout = options_.round_timeout;
   rounds::round_resources resources{metered_.get(), kv_.get(), {}, options_.context_length, &device_->time()};
   streams_.push_back(device_->make_stream("target", 0));
-  for (std::uint32_t i = 0; i < drafters_.size(); ++i) {
+  for (drafter_index number; number.value < drafters_.size(); ++number.value) {
+    const auto i = number.value;
     auto& d = drafters_[i];
     const bool worker = d.drafter && d.drafter->traits().where == speculation::placement::worker;
-    std::uint32_t pool = 0;
+    std::optional<pool_number> pool;
     drafter_kv_.emplace_back();
     draft_runners_.emplace_back();
     draft_workers_.emplace_back();
     if (i > 0) streams_.emplace_back();
     if (worker) {
       if (const auto* own = d.drafter->own_model()) {
-        pool = static_cast<std::uint32_t>(ids.size());
+        pool.emplace(static_cast<std::uint32_t>(ids.size()));
         add_pool(d.drafter->traits().name);
         drafter_kv_[i] = own->make_kv_storage(options_.num_blocks, options_.block_size);
       }
-      draft_runners_[i] = std::make_unique<rounds::draft_runner>(*d.drafter, i, drafter_kv_[i].get(),
+      draft_runners_[i] = std::make_unique<rounds::draft_runner>(*d.drafter, number, drafter_kv_[i].get(),
                                                                  options_.block_size, options_.context_length,
                                                                  device_->time(), options_.num_guesses);
       streams_[i] = device_->make_stream("draft:" + d.drafter->traits().name, d.partition);
       draft_workers_[i] =
-          std::make_unique<actors::draft_worker_state>(*streams_[i], *draft_runners_[i], i, pool);
+          std::make_unique<actors::draft_worker_state>(*streams_[i], *draft_runners_[i], number, pool);
     }
     resources.drafters.push_back(d.drafter.get());
     limits.drafters.push_back({d.drafter ? d.drafter->traits().name
                                : i == 0  ? "none"
                                          : "auto",
                                d.draft_length, pool, worker});
-    if (i > 0 && !d.drafter) resources.automatic = i;
-    limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
+    if (number != plain_decoding && !d.drafter) resources.automatic = number;
+    limits.drafters.back().max_nodes = [this, number](std::uint32_t length) {
+      return max_nodes(number, length);
+    };
     if (d.drafter)
       limits.drafters.back().own_positions = [from = d.drafter.get()](std::uint32_t length) {
         return from->own_positions(length);
@@ -161,11 +164,11 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   start_actors();
 }
 
-std::uint32_t simulation::max_nodes(std::uint32_t drafter, std::uint32_t length) const {
-  const auto& d = drafters_[drafter];
+std::uint32_t simulation::max_nodes(drafter_index drafter, std::uint32_t length) const {
+  const auto& d = drafters_[drafter.value];
   if (d.drafter) return std::min(d.drafter->max_nodes(length), d.max_tree_nodes);
-  std::uint32_t most = drafter == 0 ? 0 : length; // "auto" takes what any of the others may have
-  for (std::uint32_t i = 1; i < drafter; ++i) most = std::max(most, max_nodes(i, length));
+  std::uint32_t most = drafter == plain_decoding ? 0 : length; // "auto" takes what any of the others may have
+  for (drafter_index i{1}; i < drafter; ++i.value) most = std::max(most, max_nodes(i, length));
   return most;
 }
 
@@ -205,7 +208,7 @@ simulation::~simulation() {
   }
 }
 
-std::size_t simulation::submit(generation_request request, std::uint32_t drafter, std::uint64_t credit) {
+std::size_t simulation::submit(generation_request request, drafter_index drafter, std::uint64_t credit) {
   client_entry entry;
   entry.seen = std::make_shared<simulated_client>();
   entry.id = request_id{clients_.size() + 1};
@@ -231,8 +234,8 @@ std::size_t simulation::submit(generation_request request, std::uint32_t drafter
   };
   entry.session = system_->spawn(actors::session, std::move(client));
   sessions_->add(entry.id, entry.session);
-  if (auto why = where_->out_of_service(0))
-    caf::anon_send(entry.session, protocol::out_of_service_event{0, *std::move(why)});
+  if (auto why = where_->out_of_service(model_number{0}))
+    caf::anon_send(entry.session, protocol::out_of_service_event{model_number{0}, *std::move(why)});
   else
     caf::anon_send(entry.session,
                    protocol::start_event{where_->get<protocol::scheduler_actor>("scheduler/0")});

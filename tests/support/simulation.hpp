@@ -74,8 +74,9 @@ class simulation {
   simulation(const simulation&) = delete;
   simulation& operator=(const simulation&) = delete;
 
-  /// Drafter 0 is "none". Returns the client's number.
-  std::size_t submit(generation_request request, std::uint32_t drafter = 0, std::uint64_t credit = 1U << 30);
+  /// `drafters` are numbered from 1. Returns the client's number.
+  std::size_t submit(generation_request request, drafter_index drafter = plain_decoding,
+                     std::uint64_t credit = 1U << 30);
   void cancel(std::size_t client);
   void grant(std::size_t client, std::uint64_t tokens);
   /// Ends an actor as a crash would: "scheduler/0", "target_verifier/0", "draft_worker/0/1", "kv_pool",
@@ -109,7 +110,7 @@ class simulation {
   /// Finishes what is still under way after the last request; false if it goes on for ever.
   bool settle(std::size_t max_steps);
   void start_actors();
-  std::uint32_t max_nodes(std::uint32_t drafter, std::uint32_t length) const;
+  std::uint32_t max_nodes(drafter_index drafter, std::uint32_t length) const;
 
   simulation_options options_;
   std::mt19937_64 random_;

@@ -51,7 +51,7 @@ class a_row_without_a_finite_logit : public testing::TestWithParam<std::uint32_t
 
 TEST_P(a_row_without_a_finite_logit, fails_the_request_by_name) {
   auto device = always_right();
-  device->submit(greedy_request(), 1, GetParam());
+  device->submit(greedy_request(), drafter_index{1}, GetParam());
   device->spoil_rows_at(token_position{prompt_length + 8});
   device->run();
   const auto& last = device->events.back();
@@ -76,7 +76,7 @@ TEST(round_outcomes, drafts_behind_a_stop_are_not_accepted) {
   request.trace = true;
 
   auto device = always_right();
-  device->submit(request, 1, 5);
+  device->submit(request, drafter_index{1}, 5);
   device->run();
   const auto& last = device->events.back();
   ASSERT_EQ(last.finish, finish_reason::stop);
