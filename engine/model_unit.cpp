@@ -70,7 +70,7 @@ model_unit::load(const config::model_options& options, device_set& devices,
   unit->context_length = unit->target->context_length();
 
   unit->drafters.emplace_back();
-  unit->drafters[0].options.name = "none";
+  unit->drafters[plain_decoding.value].options.name = "none";
   std::vector<std::string> names{"none"};
   const auto encode = [&vocabulary = unit->target->vocabulary()](std::string_view text) {
     return vocabulary.encode(text, {.add_special = false, .parse_special = false});
@@ -101,7 +101,7 @@ model_unit::load(const config::model_options& options, device_set& devices,
     if (!drafter)
       return std::move(drafter).error().within("model " + options.name + ", drafter " + wanted.name);
     made.drafter = *std::move(drafter);
-    if (made.drafter->own_model()) made.pool = static_cast<std::uint32_t>(unit->pool_needs().size());
+    if (made.drafter->own_model()) made.pool.emplace(static_cast<std::uint32_t>(unit->pool_needs().size()));
     names.push_back(wanted.name);
     unit->drafters.push_back(std::move(made));
   }
@@ -112,7 +112,7 @@ model_unit::load(const config::model_options& options, device_set& devices,
     unit->drafters.back().options.draft_length = options.auto_draft_length;
   }
   unit->target->set_drafters(std::move(names));
-  if (auto found = unit->drafter_index("default"); !found)
+  if (auto found = unit->find_drafter("default"); !found)
     return std::move(found).error().within("model " + options.name);
   return unit;
 }
@@ -195,26 +195,26 @@ actors::drafter_seat model_unit::seat_of(const drafter_unit& d) const {
   return seat;
 }
 
-expected<std::uint32_t> model_unit::drafter_index(const std::string& name) const {
+expected<drafter_index> model_unit::find_drafter(const std::string& name) const {
   const auto& names = target->drafters();
   auto wanted = name.empty() || name == "default" ? options.default_drafter : name;
   if (wanted == "auto" && std::ranges::find(names, wanted) == names.end())
     wanted = "none"; // nothing to choose among
   const auto it = std::ranges::find(names, wanted);
-  if (it != names.end()) return static_cast<std::uint32_t>(it - names.begin());
+  if (it != names.end()) return drafter_index{static_cast<std::uint32_t>(it - names.begin())};
   std::string known;
   for (const auto& n : names) known += (known.empty() ? "" : ", ") + n;
   return error{errc::invalid_argument, "speculation.drafter: \"" + wanted + "\" is not one of " + known};
 }
 
-expected<std::uint32_t> model_unit::drafter_of(const generation_request& request) const {
+expected<drafter_index> model_unit::drafter_of(const generation_request& request) const {
   const auto& name = request.speculation.drafter;
   if (!request.prediction.empty() && (name.empty() || name == "default"))
-    for (std::uint32_t i = 1; i < drafters.size(); ++i)
-      if (drafters[i].options.kind == "prediction") return i;
-  auto chosen = drafter_index(name);
+    for (drafter_index i{1}; i.value < drafters.size(); ++i.value)
+      if (drafters[i.value].options.kind == "prediction") return i;
+  auto chosen = find_drafter(name);
   // "auto" weighs what one text gains; a beam search without a drafter of its own runs plain.
-  if (chosen && request.beams.width > 0 && !drafters[*chosen].drafter) return 0U;
+  if (chosen && request.beams.width > 0 && !drafters[chosen->value].drafter) return plain_decoding;
   return chosen;
 }
 

@@ -36,17 +36,17 @@ struct model_unit {
   /// Whether a drafter's stream can compute while the target's does.
   bool drafts_elsewhere() const;
 
-  /// Pools it needs: the target's first, then one a drafter with its own model.
+  /// Pools it needs, by number.
   std::vector<pool_need> pool_needs() const;
 
   /// Makes KV memory (as its pools have blocks), streams, programs and state machines.
   void assemble(const config::engine_options& engine, const clock& time,
                 const std::vector<kv::pool_config>& pools);
 
-  /// Index of a drafter by name; "default" and "" are the configured one.
-  expected<std::uint32_t> drafter_index(const std::string& name) const;
-  /// Index of the drafter of a request: the one it names, else the one for predictions if it brings one.
-  expected<std::uint32_t> drafter_of(const generation_request& request) const;
+  /// A drafter by name; "default" and "" are the configured one.
+  expected<drafter_index> find_drafter(const std::string& name) const;
+  /// The drafter of a request: the one it names, else the one for predictions if it brings one.
+  expected<drafter_index> drafter_of(const generation_request& request) const;
 
   config::model_options options;
   std::unique_ptr<loaded_model> target;
@@ -59,7 +59,7 @@ struct model_unit {
     config::drafter_options options;
     std::unique_ptr<speculation::drafter> drafter; ///< null for "none" and "auto"
     device::compute_device* device = nullptr;      ///< where its own model is, else the target's
-    std::optional<pool_number> pool; ///< of one with cells of its own
+    std::optional<pool_number> pool;               ///< of its own model
     std::unique_ptr<model::kv_storage> kv;
 
     bool is_worker() const { return drafter && drafter->traits().where == speculation::placement::worker; }
@@ -68,7 +68,7 @@ struct model_unit {
   static std::uint32_t partition_of(const drafter_unit& d) {
     return d.options.partition < d.device->num_partitions() ? d.options.partition : 0;
   }
-  std::vector<drafter_unit> drafters; ///< [0] is "none"; the last, if there are others, "auto"
+  std::vector<drafter_unit> drafters; ///< by index; the last, if there are others, "auto"
 
   std::unique_ptr<activity> log;
   std::unique_ptr<model::kv_storage> kv;

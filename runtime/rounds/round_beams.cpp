@@ -14,7 +14,7 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
                                             std::span<const std::shared_ptr<draft_batch>> drafts,
                                             lane& lane) {
   const auto& item = *lane.item;
-  auto* drafter = resources_.drafters.at(item.drafter);
+  auto* drafter = drafter_at(item.drafter);
   if (!drafter || !lane.beams->may_draft()) return;
   std::vector<speculation::draft> proposed;
   const auto where = drafter->traits().where;
@@ -24,7 +24,7 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
       item.request.progress->session(item.drafter, *drafter);
       return item.request.progress->sessions_of_hypotheses().follow(outputs, *drafter, item.request.id());
     };
-    if (rests_.rests(drafter_index{item.drafter})) return;
+    if (rests_.rests(item.drafter)) return;
     try {
       proposed = draft_below_hypotheses(ops, item, *drafter, open, nullptr, resources_.kv->block_size());
     } catch (const std::exception&) {

@@ -12,29 +12,29 @@ namespace paceline::scheduling {
 
 std::optional<plan_item> scheduler_state::beam_item(record& r, flight::part& part, decisions& out) {
   const auto& lease = r.target_lease;
-  want_blocks(r, r.target_lease, 0, appetite::plain, out);
+  want_blocks(r, r.target_lease, target_pool, appetite::plain, out);
   if (stands_still(r)) {
     make_way_for(r, out);
     return std::nullopt;
   }
   auto length = next_draft_length(r);
-  const auto pool = by_worker(r) ? pool_of(r) : 0;
-  if (length > 0 && pool != 0) { // the drafter has one hypothesis at a time in its cells
-    want_blocks(r, r.drafter_lease, pool, appetite::chain, out);
+  const auto pool = by_worker(r) ? pool_of(r) : std::nullopt;
+  if (length > 0 && pool) { // the drafter has one hypothesis at a time in its cells
+    want_blocks(r, r.drafter_lease, *pool, appetite::chain, out);
     length = std::min(length, r.beyond_upper(r.drafter_lease.positions(options_.block_size)));
   }
   plan_item item;
   item.request = r.request;
   item.blocks = lease.blocks;
-  item.drafter = length > 0 ? r.drafter : 0;
+  item.drafter = length > 0 ? r.drafter : plain_decoding;
   item.draft_length = length;
-  item.worker = length > 0 && by_worker(r) ? r.worker : 0;
-  item.worker_length = item.worker != 0 ? length : 0;
+  if (length > 0 && by_worker(r)) item.worker = r.worker;
+  item.worker_length = item.worker ? length : 0;
   item.lengths = r.lengths.rule();
   item.max_nodes = length > 0 ? std::min(num_beam_nodes(r, largest_appetite()),
                                          r.beyond_upper(lease.positions(options_.block_size)))
                               : 0;
-  if (length > 0 && pool != 0) {
+  if (length > 0 && pool) {
     item.drafter_blocks = r.drafter_lease.blocks;
     item.drafter_restart = std::exchange(r.drafter_lease.fresh, false);
   }

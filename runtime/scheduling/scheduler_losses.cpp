@@ -8,17 +8,17 @@ namespace paceline::scheduling {
 
 void scheduler_state::note_drafters(const round_result& result, time_point now) {
   for (auto drafter : result.failed_drafters) {
-    ++counters_.drafters[drafter].num_failures;
-    rests_.failed(drafter_index{drafter}, now);
+    ++counters_.drafters[drafter.value].num_failures;
+    rests_.failed(drafter, now);
   }
   for (const auto& spent : result.drafting)
     if (spent.num_drafted > 0 &&
         std::ranges::find(result.failed_drafters, spent.drafter) == result.failed_drafters.end())
-      rests_.drafted(drafter_index{spent.drafter});
+      rests_.drafted(spent.drafter);
 }
 
-bool scheduler_state::rests(std::uint32_t drafter) const {
-  return lost_workers_.contains(drafter) || rests_.rests(drafter_index{drafter});
+bool scheduler_state::rests(drafter_index drafter) const {
+  return lost_workers_.contains(drafter) || rests_.rests(drafter);
 }
 
 /// Rounds in flight may still run: their requests keep their blocks until they are reported, which may be
@@ -35,7 +35,7 @@ decisions scheduler_state::take_out_of_service(error why) {
 }
 
 /// Requests with that drafter go on plainly.
-decisions scheduler_state::on_worker_lost(std::uint32_t drafter, time_point now) {
+decisions scheduler_state::on_worker_lost(drafter_index drafter, time_point now) {
   decisions out;
   lost_workers_.insert(drafter);
   pump(out, now);

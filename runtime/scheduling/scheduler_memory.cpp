@@ -27,21 +27,21 @@ void scheduler_state::take_lease(const lease_event& event, decisions& out) {
     if (event.granted) out.pool.emplace_back(release_command{event.request, event.pool, 0});
     return;
   }
-  auto& lease = event.pool == 0 ? r->target_lease : r->drafter_lease;
+  auto& lease = event.pool == target_pool ? r->target_lease : r->drafter_lease;
   if (lease.asked != event.ticket) return; // asked before a restart, and again since
   lease.asked = 0;
-  if (event.pool == 0) r->way_made = false;
+  if (event.pool == target_pool) r->way_made = false;
   bool ask_again = false;
   if (event.granted) {
     lease.fresh |= lease.blocks.empty();
     lease.blocks = event.blocks;
-    if (event.pool == 0) call_off_preemptions_for(event.request);
-    if (event.pool == 0 && tight_) roll_back(*r, out); // asked for before
+    if (event.pool == target_pool) call_off_preemptions_for(event.request);
+    if (event.pool == target_pool && tight_) roll_back(*r, out); // asked for before
   } else {
-    ask_again = event.pool == 0 && tighten(out);
+    ask_again = event.pool == target_pool && tighten(out);
     if (!ask_again) lease.refused_at = lease.asked_for;
     // At once: before the next round is planned, news of some blocks may let it ask, and be refused, again.
-    if (event.pool == 0 && r->decoding) make_way_for(*r, out);
+    if (event.pool == target_pool && r->decoding) make_way_for(*r, out);
   }
   if (r->state == phase::acquiring) {
     if (event.granted) {
@@ -125,13 +125,13 @@ void scheduler_state::admit(decisions& out) {
 }
 
 /// Asks for as much as the pool may still have, from what trees want down to `least`.
-void scheduler_state::want_blocks(record& r, lease& lease, std::uint32_t pool, appetite least,
-                                  decisions& out) {
+void scheduler_state::want_blocks(record& r, lease& lease, pool_number pool, appetite least, decisions& out) {
   if (lease.asked) return;
   for (auto a : {appetite::tree, appetite::chain, appetite::plain}) {
     if (a > largest_appetite() || a < least) continue;
-    const auto spare = pool != 0 && a == appetite::tree ? spare_blocks_wanted(r) * options_.block_size : 0;
-    const auto num_positions = pool == 0 ? look_ahead(r, a) : look_ahead_of_drafter(r, a) + spare;
+    const auto spare =
+        pool != target_pool && a == appetite::tree ? spare_blocks_wanted(r) * options_.block_size : 0;
+    const auto num_positions = pool == target_pool ? look_ahead(r, a) : look_ahead_of_drafter(r, a) + spare;
     if (lease.positions(options_.block_size) >= num_positions) return;
     if (lease.refused_at != 0 && num_positions >= lease.refused_at) continue;
     lease.asked = next_ticket_++;
@@ -157,7 +157,7 @@ void scheduler_state::roll_back(record& r, decisions& out) {
   if (lease.asked || r.state != phase::running || r.beam_width != 0 || lease.blocks.size() <= num_blocks)
     return;
   lease.blocks.resize(num_blocks);
-  out.pool.emplace_back(rollback_command{r.request.id(), 0, keep, lease.last_use});
+  out.pool.emplace_back(rollback_command{r.request.id(), target_pool, keep, lease.last_use});
 }
 
 /// The pool has refused what it needs for a token a round.
@@ -214,12 +214,12 @@ void scheduler_state::call_off_preemptions_for(request_id needy) {
 
 void scheduler_state::release(record& r, decisions& out) {
   const auto id = r.request.id();
-  out.pool.emplace_back(release_command{id, 0, r.target_lease.last_use});
-  if (const auto pool = pool_of(r); pool != 0)
-    out.pool.emplace_back(release_command{id, pool, r.drafter_lease.last_use});
+  out.pool.emplace_back(release_command{id, target_pool, r.target_lease.last_use});
+  if (const auto pool = pool_of(r))
+    out.pool.emplace_back(release_command{id, *pool, r.drafter_lease.last_use});
   r.target_lease = {};
   r.drafter_lease = {};
-  if (!by_worker(r)) r.worker = 0, r.wish = {};
+  if (!by_worker(r)) r.worker.reset(), r.wish = {};
 }
 
 std::uint32_t scheduler_state::max_positions(const record& r) const {
@@ -251,7 +251,7 @@ std::uint32_t scheduler_state::look_ahead_of_drafter(const record& r, appetite a
 }
 
 std::uint32_t scheduler_state::own_positions(const record& r, std::uint32_t draft_length) const {
-  const auto& slot = options_.drafters[r.worker];
+  const auto& slot = slot_of(*r.worker);
   return slot.own_positions ? std::max(slot.own_positions(draft_length), draft_length) : draft_length;
 }
 
@@ -272,7 +272,7 @@ std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
   const bool outcomes =
       wish ? *wish == overlap_wish::outcomes
            : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
-  const auto length = by_worker(r) ? r.draft_length : options_.drafters[r.worker].default_draft_length;
+  const auto length = by_worker(r) ? r.draft_length : slot_of(*r.worker).default_draft_length;
   return outcomes && r.group == group_id{0} ? spare_blocks(length, options_.num_guesses, options_.block_size)
                                             : 0;
 }
@@ -285,7 +285,7 @@ std::uint32_t scheduler_state::num_spare_blocks(const record& r) const {
 }
 
 std::uint32_t scheduler_state::num_nodes(const record& r, std::uint32_t draft_length) const {
-  const auto& slot = options_.drafters[r.drafter];
+  const auto& slot = slot_of(r.drafter);
   if (!slot.max_nodes) return draft_length;
   return std::clamp(slot.max_nodes(draft_length), draft_length,
                     std::max(draft_length, speculation::token_tree::max_nodes));

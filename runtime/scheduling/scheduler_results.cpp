@@ -16,8 +16,9 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   for (auto& [round, f] : flights_)
     if (f.group == flight.group) f.since = now;
   ++counters_.num_rounds;
-  for (std::uint32_t pool = 0; pool < result.submissions.size(); ++pool)
-    if (result.submissions[pool] != 0) out.pool.emplace_back(watermark_event{pool, result.submissions[pool]});
+  for (pool_number pool; pool.value < result.submissions.size(); ++pool.value)
+    if (const auto last = result.submissions[pool.value]; last != 0)
+      out.pool.emplace_back(watermark_event{pool, last});
 
   std::uint32_t num_context = 0, num_rows = 0;
   for (const auto& part : flight.parts) {
@@ -25,12 +26,12 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
     if (!r) continue;
     --r->num_in_flight;
     settle_length(*r);
-    const auto submission = [&](std::uint32_t pool) {
-      return pool < result.submissions.size() ? result.submissions[pool] : 0;
+    const auto submission = [&](pool_number pool) {
+      return pool.value < result.submissions.size() ? result.submissions[pool.value] : 0;
     };
-    r->target_lease.last_use = std::max(r->target_lease.last_use, submission(0));
-    if (const auto pool = pool_of(*r); pool != 0)
-      r->drafter_lease.last_use = std::max(r->drafter_lease.last_use, submission(pool));
+    r->target_lease.last_use = std::max(r->target_lease.last_use, submission(target_pool));
+    if (const auto pool = pool_of(*r))
+      r->drafter_lease.last_use = std::max(r->drafter_lease.last_use, submission(*pool));
     if (result.failure && r->state == phase::running)
       finish_here(*r, finish_reason::error, result.failure, out);
     num_context += part.num_context > 1 ? part.num_context : 0;
@@ -111,7 +112,7 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
   r.num_cells = item.num_cells;
   settle_length(r);
   const auto first = item.length - static_cast<std::uint32_t>(item.committed.size());
-  out.pool.emplace_back(commit_command{item.request, 0, first, item.committed, item.kv_length});
+  out.pool.emplace_back(commit_command{item.request, target_pool, first, item.committed, item.kv_length});
   if (item.num_draft > item.num_accepted) {
     ++counters_.num_rollbacks;
     counters_.rolled_back_tokens += item.num_draft - item.num_accepted;
@@ -147,8 +148,8 @@ void scheduler_state::watch_period(const flight& f, const round_result& result, 
 
 void scheduler_state::count_time(const round_result& result, std::uint32_t num_prompt_rows) {
   for (const auto& spent : result.drafting) {
-    counters_.drafters[spent.drafter].num_foreseen += spent.num_foreseen;
-    counters_.drafters[spent.drafter].num_ready += spent.num_ready;
+    counters_.drafters[spent.drafter.value].num_foreseen += spent.num_foreseen;
+    counters_.drafters[spent.drafter.value].num_ready += spent.num_ready;
   }
   if (num_prompt_rows > 0) {
     counters_.prompts += result.duration;
@@ -157,7 +158,7 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
   pass_costs_.observe(result.num_rows, static_cast<double>(result.duration.count()));
   for (const auto& spent : result.drafting) {
     if (spent.num_drafted == 0 || spent.catching_up) continue; // not the time of a draft after a verdict
-    double& step = draft_step_[spent.drafter];
+    double& step = draft_step_[spent.drafter.value];
     const auto now = static_cast<double>(spent.duration.count()) / spent.num_levels;
     step += (step == 0 ? 1.0 : 0.1) * (now - step);
   }
@@ -189,7 +190,7 @@ void scheduler_state::count_drafted_round(const round_result& result) {
 void scheduler_state::count_speculation(const item_result& item) {
   counters_.stale_drafts += item.stale_draft ? 1 : 0;
   if (item.num_draft == 0) return;
-  auto& d = counters_.drafters[item.drafter];
+  auto& d = counters_.drafters[item.drafter.value];
   ++d.num_rounds;
   d.num_draft_tokens += item.num_draft;
   d.num_accepted_tokens += item.num_accepted;

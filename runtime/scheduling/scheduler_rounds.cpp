@@ -80,7 +80,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
   auto draft = usable_draft(r, out);
   draft.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(draft.length, r.credit - spent - 1));
   const auto& lease = r.target_lease;
-  want_blocks(r, r.target_lease, 0, appetite::plain, out);
+  want_blocks(r, r.target_lease, target_pool, appetite::plain, out);
   if (stands_still(r)) {
     make_way_for(r, out);
     return std::nullopt;
@@ -89,7 +89,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
   item.request = r.request;
   item.blocks = lease.blocks;
   item.max_rows = 1;
-  item.drafter = draft.length > 0 ? r.drafter : 0;
+  item.drafter = draft.length > 0 ? r.drafter : plain_decoding;
   item.draft_length = draft.length;
   item.lengths = r.lengths.rule();
   item.max_nodes = draft.length > 0 ? std::min(draft.nodes, num_nodes(r, draft.length)) : 0;
@@ -110,7 +110,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
 std::uint32_t scheduler_state::next_draft_length(record& r) {
   if (r.draft_length == 0 || rests(r.drafter)) return 0;
   const double step = pass_costs_.time(1);
-  return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter] / step : 0);
+  return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter.value] / step : 0);
 }
 
 /// The draft that `r` may have in a round planned now, by the leases it has or soon will have.
@@ -123,7 +123,7 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
   if (tight_)
     draft.nodes =
         std::min(draft.nodes, std::max(draft.length, r.beyond_upper(chain_blocks * options_.block_size)));
-  if (!by_worker(r) || pool_of(r) == 0) return draft;
+  if (!by_worker(r) || !pool_of(r)) return draft;
   // Without memory of its own the drafter waits; that costs speed, never progress. Of a tree it computes what
   // it has cells for.
   draft.length = worker_draft(r, draft.length, out);
@@ -134,13 +134,13 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
 /// drafter's pool.
 std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, decisions& out) {
   if (!by_worker(r)) {
-    if (r.worker == 0 && !rests(r.wish.drafter)) r.worker = r.wish.drafter;
+    if (!r.worker && r.wish.drafter && !rests(*r.wish.drafter)) r.worker = r.wish.drafter;
     length = r.wish.drafter == r.worker ? std::min(length, r.wish.length) : 0;
   }
-  if (r.worker == 0 || length == 0 || rests(r.worker)) return 0;
+  if (!r.worker || length == 0 || rests(*r.worker)) return 0;
   const auto pool = pool_of(r);
-  if (pool == 0) return length;
-  want_blocks(r, r.drafter_lease, pool, appetite::chain, out);
+  if (!pool) return length;
+  want_blocks(r, r.drafter_lease, *pool, appetite::chain, out);
   const auto num_blocks = static_cast<std::uint32_t>(r.drafter_lease.blocks.size()) - num_spare_blocks(r);
   const auto positions = num_blocks * options_.block_size;
   if (positions >= max_positions(r)) return length; // to its end, wherever the rounds in flight take it
@@ -181,7 +181,7 @@ std::uint32_t scheduler_state::prompt_row_budget(group_id group) const {
 }
 
 group_id scheduler_state::choose_group(const record& r) const {
-  if (!options_.drafters[r.drafter].worker) return group_id{0};
+  if (!by_worker(r)) return group_id{0};
   using grouping = scheduler_options::grouping;
   const auto wish = r.request.terms->request().speculation.overlap;
   const bool alternate =
@@ -203,7 +203,7 @@ foresight scheduler_state::overlap_of(const record& r) const {
 bool scheduler_state::groups_pay(const record& r) const {
   const std::uint32_t num_requests = num_in_group(group_id{0}) + num_in_group(group_id{1}) + 1;
   const auto rows = num_requests * (r.draft_length + 1);
-  const double draft = draft_step_[r.drafter] * r.draft_length;
+  const double draft = draft_step_[r.drafter.value] * r.draft_length;
   if (num_requests < 2 || draft == 0 || !pass_costs_.seen_lately(rows)) return false;
   const double all = pass_costs_.time(rows), half = pass_costs_.time((rows + 1) / 2);
   return speculation::groups_gain({all, draft}, {half, draft}, {half, draft}) > overlap_choice::least_gain;

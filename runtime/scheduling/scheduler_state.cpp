@@ -20,7 +20,7 @@ scheduler_state::scheduler_state(scheduler_options options)
   draft_step_.resize(options_.drafters.size());
 }
 
-decisions scheduler_state::submit(admitted_request request, std::uint32_t drafter, std::uint64_t credit,
+decisions scheduler_state::submit(admitted_request request, drafter_index drafter, std::uint64_t credit,
                                   time_point now) {
   decisions out;
   const auto id = request.id();
@@ -49,13 +49,11 @@ decisions scheduler_state::submit(admitted_request request, std::uint32_t drafte
   record r;
   r.request = std::move(request);
   r.drafter = drafter;
-  r.worker = options_.drafters.at(drafter).worker ? drafter : 0;
-  r.draft_length = r.request.terms->request().speculation.draft_length.value_or(
-      options_.drafters.at(drafter).default_draft_length);
-  if (drafter == 0) r.draft_length = 0;
-  r.lengths = {
-      r.request.terms->request().speculation.length_rule.value_or(options_.drafters[drafter].length_rule),
-      r.draft_length};
+  const auto& slot = options_.drafters.at(drafter.value);
+  if (slot.worker) r.worker = drafter;
+  r.draft_length = r.request.terms->request().speculation.draft_length.value_or(slot.default_draft_length);
+  if (drafter == plain_decoding) r.draft_length = 0;
+  r.lengths = {r.request.terms->request().speculation.length_rule.value_or(slot.length_rule), r.draft_length};
   r.beam_width = r.request.terms->request().beams.width;
   r.credit = credit;
   r.deadline = now + r.request.terms->request().timeout;

@@ -179,7 +179,7 @@ simulation::~simulation() {
   }
 }
 
-std::size_t simulation::submit(generation_request request, std::uint32_t drafter, std::uint64_t credit) {
+std::size_t simulation::submit(generation_request request, drafter_index drafter, std::uint64_t credit) {
   client_entry entry;
   entry.seen = std::make_shared<simulated_client>();
   entry.id = request_id{clients_.size() + 1};
@@ -205,8 +205,8 @@ std::size_t simulation::submit(generation_request request, std::uint32_t drafter
   };
   entry.session = system_->spawn(actors::session, std::move(client));
   sessions_->add(entry.id, entry.session);
-  if (auto why = where_->out_of_service(0))
-    caf::anon_send(entry.session, protocol::out_of_service_event{0, *std::move(why)});
+  if (auto why = where_->out_of_service(model_number{0}))
+    caf::anon_send(entry.session, protocol::out_of_service_event{model_number{0}, *std::move(why)});
   else
     caf::anon_send(entry.session,
                    protocol::start_event{where_->get<protocol::scheduler_actor>("scheduler/0")});

@@ -71,8 +71,9 @@ class simulation {
   simulation(const simulation&) = delete;
   simulation& operator=(const simulation&) = delete;
 
-  /// Drafter 0 is "none". Returns the client's number.
-  std::size_t submit(generation_request request, std::uint32_t drafter = 0, std::uint64_t credit = 1U << 30);
+  /// `drafters` are numbered from 1. Returns the client's number.
+  std::size_t submit(generation_request request, drafter_index drafter = plain_decoding,
+                     std::uint64_t credit = 1U << 30);
   void cancel(std::size_t client);
   void grant(std::size_t client, std::uint64_t tokens);
   /// Ends an actor as a crash would: "scheduler/0", "target_verifier/0", "draft_worker/0/1", "kv_pool",
