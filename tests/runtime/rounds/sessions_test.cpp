@@ -112,13 +112,13 @@ TEST(sessions, of_a_beam_search_are_told_its_best_hypothesis_once) {
   std::vector requests{request_number(0, 1.0F), request_number(1, 1.0F)};
   for (auto& request : requests) request.beams = {.width = 3, .num_best = 1, .length_penalty = 1};
   std::vector<std::vector<token_id>> texts;
-  EXPECT_EQ(listen(requests, 2, texts).ended, texts);
+  EXPECT_EQ(listen(requests, drafter_index{2}, texts).ended, texts);
 }
 
 TEST(sessions, of_candidates_of_auto_are_told_the_targets_best_tokens_whoever_drafted) {
   const std::vector requests{request_number(0, 1.0F), request_number(1, 0.0F)};
   std::vector<std::vector<token_id>> texts;
-  const auto out = listen(requests, 3, texts);
+  const auto out = listen(requests, drafter_index{3}, texts);
   EXPECT_EQ(out.wrong, std::vector<std::string>{});
   EXPECT_GT(out.num_rounds, 30U);
 }
