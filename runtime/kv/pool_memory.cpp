@@ -1,7 +1,6 @@
 #include "runtime/base/check.hpp"
 #include "runtime/kv/pool_state.hpp"
 
-#include <limits>
 #include <utility>
 
 namespace paceline::kv {
@@ -112,14 +111,6 @@ bool pool_manager::evict_one(pool_state& pool) {
   return false;
 }
 
-std::uint32_t pool_manager::evict(pool_id pool, std::uint32_t num_blocks) {
-  auto& p = state(pool);
-  std::uint32_t num = 0;
-  while (num < num_blocks && evict_one(p)) ++num;
-  return_slabs(p);
-  return num;
-}
-
 std::uint32_t pool_manager::reach_blocks(pool_id pool) const {
   const auto& p = state(pool);
   const auto slab_bytes = p.config.slab_blocks * p.config.block_bytes;
@@ -186,10 +177,6 @@ void pool_manager::on_watermark(stream_id stream, std::uint64_t sequence) {
     land(*f);
     f = flights_.erase(f);
   }
-}
-
-void pool_manager::retire_stream(stream_id stream) {
-  on_watermark(stream, std::numeric_limits<std::uint64_t>::max());
 }
 
 } // namespace paceline::kv
