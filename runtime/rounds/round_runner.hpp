@@ -69,7 +69,7 @@ class round_runner {
   void propose_in_line(device::ops& ops, std::uint32_t drafter, std::vector<lane>& lanes);
   void propose_best(device::ops& ops, std::vector<lane>& lanes);
   void watch_workers(std::span<const scheduling::draft_time> drafting);
-  void wish_for_workers(std::span<const lane> lanes, std::span<scheduling::item_result> results);
+  void advise_workers(std::span<const lane> lanes, std::span<scheduling::item_result> results);
   std::vector<lane*> drafting(std::vector<lane>& lanes, std::uint32_t drafter) const;
   std::vector<speculation::draft> propose(device::ops& ops, std::uint32_t drafter,
                                           std::span<lane* const> owners);

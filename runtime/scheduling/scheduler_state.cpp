@@ -15,7 +15,7 @@ constexpr std::size_t max_tombstones = 4096;
 } // namespace
 
 scheduler_state::scheduler_state(scheduler_options options)
-    : options_(std::move(options)), overlap_(options_.overlap) {
+    : options_(std::move(options)), ledger_(options_.block_size), overlap_(options_.overlap) {
   counters_.drafters.resize(options_.drafters.size());
   draft_step_.resize(options_.drafters.size());
 }
@@ -73,6 +73,7 @@ decisions scheduler_state::submit(admitted_request request, std::uint32_t drafte
   });
   queue_.insert(place, id);
   requests_.emplace(id, std::move(r));
+  ledger_.open(id);
   pump(out, now);
   return out;
 }
@@ -132,37 +133,38 @@ void scheduler_state::finish_here(record& r, finish_reason reason, std::optional
   if (r.state == phase::waiting ||
       r.state == phase::acquiring) { // an answer under way will give its blocks back
     std::erase(queue_, id);
+    ledger_.close(id);
     forget(id);
     return;
   }
   r.state = phase::closing;
+  ledger_.tell(id, use_of(r));
   retire_if_idle(id, out);
 }
 
+/// Who ends or gives way goes once nothing of it is in flight.
 void scheduler_state::retire_if_idle(request_id request, decisions& out) {
   auto* r = find(request);
-  if (!r || r->num_in_flight > 0 || r->target_lease.asked || r->drafter_lease.asked) return;
+  if (!r || !ledger_.idle(request)) return;
   if (r->state == phase::closing) {
-    release(*r, out);
+    ledger_.ended(request, out.pool);
     std::erase(running_, request);
     forget(request);
-    tight_ = false;
-  } else if (r->state == phase::running && r->gives_way_to) {
-    ++counters_.num_preemptions;
-    if (auto* needy = find(*r->gives_way_to)) needy->way_made = true;
-    release(*r, out);
-    r->state = phase::waiting;
-    r->gives_way_to.reset();
-    std::erase(running_, request);
+  } else if (r->state == phase::running && ledger_.gives_way(request)) {
+    preempt(*r, out);
     queue_.push_front(request);
-    // Those who run go first: until blocks come back, if any of them was refused. Else no news would come.
-    admission_blocked_ =
-        std::ranges::any_of(running_, [&](auto id) { return lacks_blocks(requests_.at(id)); });
   }
 }
 
+void scheduler_state::preempt(record& r, decisions& out) {
+  ++counters_.num_preemptions;
+  ledger_.preempted(r.request.id(), out.pool);
+  if (!by_worker(r)) r.worker = 0, r.advice = {};
+  r.state = phase::waiting;
+  std::erase(running_, r.request.id());
+}
+
 void scheduler_state::forget(request_id request) {
-  call_off_preemptions_for(request);
   requests_.erase(request);
   ended_.insert(request);
   if (ended_.size() > max_tombstones) ended_.erase(ended_.begin());
