@@ -48,6 +48,7 @@ void scheduler_state::begin_running(record& r, const lease_event& lease) {
   r.planned_kv = lease.num_cached;
   r.known_length = r.request.log->length(); // no program of it is under way
   r.decoding = false;
+  r.gave_up_slot = false;
   r.group = choose_group(r);
   settle_length(r); // the hypotheses of a beam search are computed again
   num_groups_ = std::max(num_groups_, r.group.value + 1);
@@ -69,8 +70,9 @@ decisions scheduler_state::on_pool_restarted(time_point now) {
 
 void scheduler_state::admit(decisions& out) {
   if (queue_.empty() || running_.size() >= options_.max_running || !ledger_.admits()) return;
-  auto& r = requests_.at(queue_.front());
-  if (r.state == phase::acquiring) return; // one at a time, in order
+  auto* next = next_to_admit();
+  if (!next) return;
+  auto& r = *next;
   r.state = phase::acquiring;
   const auto& request = r.request.terms->request();
   acquire_command ask;

@@ -52,9 +52,7 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
   auto rows = std::min(rest, prompt_rows);
   if (r.request.terms->request().sampling.prompt_logprobs) rows = std::min(rows, max_logprob_rows);
   // The last row decides a token: without credit, after a preemption for example, it waits.
-  const bool decides = r.beam_width == 0 && r.request.terms->request().stop.max_tokens > 0;
-  if (decides && r.credit <= r.known_length - r.request.terms->prompt_length())
-    rows = std::min(rows, rest - 1);
+  if (!has_credit(r)) rows = std::min(rows, rest - 1);
   if (rows == 0) return std::nullopt;
   prompt_rows -= rows;
   plan_item item;

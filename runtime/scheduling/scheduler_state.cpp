@@ -1,5 +1,6 @@
 #include "runtime/scheduling/scheduler_state.hpp"
 
+#include "runtime/scheduling/committed_log.hpp"
 #include "runtime/scheduling/request_terms.hpp"
 
 #include "runtime/base/final_event.hpp"
@@ -58,6 +59,7 @@ decisions scheduler_state::submit(admitted_request request, std::uint32_t drafte
       r.draft_length};
   r.beam_width = r.request.terms->request().beams.width;
   r.credit = credit;
+  r.known_length = r.request.log->length();
   r.deadline = now + r.request.terms->request().timeout;
   const std::uint64_t pool_positions = std::uint64_t{options_.num_blocks} * options_.block_size;
   if (max_positions(r) > pool_positions)
@@ -66,14 +68,9 @@ decisions scheduler_state::submit(admitted_request request, std::uint32_t drafte
                         "prompt and max_tokens need " + std::to_string(max_positions(r)) +
                             " positions, the KV pool has " + std::to_string(pool_positions)});
   counters_.prompt_tokens += r.request.terms->prompt_length();
-  const auto priority = r.request.terms->request().priority;
-  const auto place = std::ranges::find_if(queue_, [&](request_id other) {
-    const auto& o = requests_.at(other);
-    return o.state == phase::waiting && o.request.terms->request().priority > priority;
-  });
-  queue_.insert(place, id);
   requests_.emplace(id, std::move(r));
   ledger_.open(id);
+  enqueue(id);
   pump(out, now);
   return out;
 }
@@ -122,6 +119,7 @@ void scheduler_state::pump(decisions& out, time_point now) {
       compose(group_id{g}, out, now);
       if (out.rounds.size() == before) break;
     }
+  give_up_slot(out, now);
   admit(out);
 }
 
@@ -161,6 +159,7 @@ void scheduler_state::preempt(record& r, decisions& out) {
   ledger_.preempted(r.request.id(), out.pool);
   if (!by_worker(r)) r.worker = 0, r.advice = {};
   r.state = phase::waiting;
+  r.stalled_since.reset();
   std::erase(running_, r.request.id());
 }
 

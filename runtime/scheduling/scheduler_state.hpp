@@ -79,6 +79,9 @@ struct decisions {
 /// blocks until it is reported; nothing new is planned or taken until then.
 class scheduler_state {
  public:
+  /// So long a request without credit keeps the slot that another one waits for.
+  static constexpr std::chrono::nanoseconds max_stall = std::chrono::seconds(1);
+
   explicit scheduler_state(scheduler_options options);
 
   decisions submit(admitted_request request, std::uint32_t drafter, std::uint64_t credit, time_point now);
@@ -128,6 +131,8 @@ class scheduler_state {
     speculation::draft_length lengths{length_rule::fixed, 0};
     std::uint64_t credit = 0; ///< output tokens it may commit in all
     time_point deadline;
+    std::optional<time_point> stalled_since; ///< runs, and has had no credit since
+    bool gave_up_slot = false;               ///< for lack of credit: it comes back when it has some
     std::optional<std::uint32_t> restart_at;
     std::uint32_t num_cached = 0;
     std::vector<device::kv_copy> copies; ///< to be done by the first round
@@ -175,6 +180,13 @@ class scheduler_state {
   void forget(request_id request);
   void count_finish(finish_reason reason);
   record* find(request_id request);
+
+  // scheduler_queue.cpp
+  void enqueue(request_id request);
+  bool has_credit(const record& r) const;
+  record* next_to_admit();
+  void note_stalls(time_point now);
+  void give_up_slot(decisions& out, time_point now);
 
   // scheduler_memory.cpp
   void take_lease(const lease_event& lease, decisions& out);
@@ -237,7 +249,7 @@ class scheduler_state {
   scheduler_options options_;
   memory_ledger ledger_;
   std::map<request_id, record> requests_;
-  std::deque<request_id> queue_;    ///< waiting and acquiring, in order of admission
+  std::deque<request_id> queue_;    ///< waiting and acquiring, in order of their turns
   std::vector<request_id> running_; ///< running and closing, oldest first
   std::map<round_id, round_in_flight> rounds_in_flight_;
   std::set<request_id> tombstones_; ///< cancelled before they were submitted
