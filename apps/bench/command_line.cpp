@@ -111,9 +111,9 @@ void add_commands(CLI::App& app, int& code, const std::string& command_line) {
         ->delimiter(',')
         ->transform(CLI::CheckedTransformer(
             std::map<std::string, overlap_request>{{"off", overlap_request::off},
-                                                {"groups", overlap_request::groups},
-                                                {"ahead", overlap_request::ahead},
-                                                {"outcomes", overlap_request::outcomes}}));
+                                                   {"groups", overlap_request::groups},
+                                                   {"ahead", overlap_request::ahead},
+                                                   {"outcomes", overlap_request::outcomes}}));
     c->add_option("--concurrency", o->concurrency, "requests at the same time; several")
         ->delimiter(',')
         ->check(CLI::Range(1, 256));

@@ -170,7 +170,7 @@ prediction predict(std::size_t a, std::span<const arm> arms, std::span<const arm
   prediction out = predict(figures.front(), off ? *off : figures[a], pass_curve(figures));
   if (!off) return out;
   out.overlap_gain = *arms[a].overlap == overlap_request::groups ? predicted_groups_gain(*off, figures[a])
-                                                              : predicted_overlap_gain(*off, figures[a]);
+                                                                 : predicted_overlap_gain(*off, figures[a]);
   out.speed_up *= out.overlap_gain.value_or(1);
   if (figures[a].period() > 0) out.measured_overlap_gain = off->period() / figures[a].period();
   return out;

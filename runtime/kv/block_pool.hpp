@@ -12,9 +12,9 @@ namespace paceline::kv {
 
 /// Who can own a block. A block is free when nobody does.
 enum class block_owner : std::uint8_t {
-  table,  ///< a request's block table (or the source of a copy it still waits for)
+  table,   ///< a request's block table (or the source of a copy it still waits for)
   release, ///< a release whose stream point has not passed: device work may still touch the block
-  index,  ///< the prefix index; at most once
+  index,   ///< the prefix index; at most once
 };
 
 /// What a block is for, from its owners: the first that applies.

@@ -15,7 +15,8 @@ struct overlap_run {
   time_point end;
 };
 
-overlap_run run_with(std::uint32_t num_partitions, bool two_groups, std::optional<overlap_request> asked = {}) {
+overlap_run run_with(std::uint32_t num_partitions, bool two_groups,
+                     std::optional<overlap_request> asked = {}) {
   virtual_clock* time = nullptr;
   simulation_options options;
   options.target = small_target();
