@@ -34,11 +34,27 @@ void scheduler_state::enqueue(request_id request) {
   queue_.insert(place, request);
 }
 
-/// Whether it may commit a token. Searches report at their end only.
-bool scheduler_state::has_credit(const record& r) const {
+/// Positions of the prompt whose scores the client is told: all but the last, in whose place the output
+/// begins.
+std::uint32_t scheduler_state::num_scores(const record& r) const {
   const auto& terms = *r.request.terms;
-  if (r.beam_width != 0 || terms.request().stop.max_tokens == 0) return true;
-  return r.credit > r.known_length - terms.prompt_length();
+  return terms.request().sampling.prompt_logprobs ? terms.prompt_length() - 1 : 0;
+}
+
+/// Credit for what is committed, as far as reported, and for the scores of prompt rows planned.
+std::uint64_t scheduler_state::spent(const record& r) const {
+  return std::uint64_t{r.num_scored} + (r.known_length - r.request.terms->prompt_length());
+}
+
+/// Whether it may commit a token once its prompt is read. Searches report at their end only.
+bool scheduler_state::may_decide(const record& r) const {
+  if (r.beam_width != 0 || r.request.terms->request().stop.max_tokens == 0) return true;
+  return r.credit > spent(r) + (num_scores(r) - r.num_scored);
+}
+
+/// Whether there is anything it may report.
+bool scheduler_state::has_credit(const record& r) const {
+  return r.num_scored < num_scores(r) ? r.credit > r.num_scored : may_decide(r);
 }
 
 /// The first in the queue that can go on; none while one is being admitted. Without credit a request can only
@@ -57,7 +73,8 @@ scheduler_state::record* scheduler_state::next_to_admit() {
 void scheduler_state::note_stalls(time_point now) {
   for (auto id : running_) {
     auto& r = requests_.at(id);
-    const bool has_read = r.decoding || r.planned_kv + 1 >= r.known_length;
+    const bool has_read = r.decoding || r.planned_kv + 1 >= r.known_length ||
+                          (r.num_scored < num_scores(r) && r.planned_kv >= r.num_scored);
     if (has_credit(r) || !has_read || r.num_in_flight > 0 || r.state != phase::running)
       r.stalled_since.reset();
     else if (!r.stalled_since)

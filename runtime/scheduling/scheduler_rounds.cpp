@@ -50,9 +50,17 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
                                                       round_in_flight::part& part) {
   const auto rest = r.known_length - r.planned_kv;
   auto rows = std::min(rest, prompt_rows);
-  if (r.request.terms->request().sampling.prompt_logprobs) rows = std::min(rows, max_logprob_rows);
+  const auto scores = num_scores(r);
+  if (scores > 0) {
+    rows = std::min(rows, max_logprob_rows);
+    // What was reported before a preemption costs nothing now.
+    const auto most = std::max<std::uint64_t>(r.num_scored, r.credit);
+    if (most < scores)
+      rows = std::min(rows, static_cast<std::uint32_t>(most) -
+                                std::min(r.planned_kv, static_cast<std::uint32_t>(most)));
+  }
   // The last row decides a token: without credit, after a preemption for example, it waits.
-  if (!has_credit(r)) rows = std::min(rows, rest - 1);
+  if (!may_decide(r)) rows = std::min(rows, rest - 1);
   if (rows == 0) return std::nullopt;
   prompt_rows -= rows;
   plan_item item;
@@ -63,6 +71,7 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
   item.num_cached_tokens = r.num_cached;
   item.copies = std::exchange(r.copies, {});
   r.planned_kv += rows;
+  r.num_scored = std::max(r.num_scored, std::min(r.planned_kv, scores));
   r.decoding = rows == rest;
   part.num_context = rows;
   part.growth = r.decoding ? std::max(1U, r.beam_width) : 0;
@@ -73,12 +82,13 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
 
 std::optional<plan_item> scheduler_state::decode_item(record& r, round_in_flight::part& part,
                                                       decisions& out) {
-  const auto spent = std::uint64_t{r.upper_length - r.request.terms->prompt_length()};
-  if (r.credit <= spent) return std::nullopt; // the client does not keep up
+  const auto growth = r.upper_length - r.known_length;
+  const auto spent_then = spent(r) + growth;
+  if (r.credit <= spent_then) return std::nullopt; // the client does not keep up
   if (r.known_length + r.num_in_flight >= max_positions(r) && r.num_in_flight > 0)
     return std::nullopt; // it ends in a round in flight; where that depends on drafts, this one finds out
   auto draft = usable_draft(r, out);
-  draft.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(draft.length, r.credit - spent - 1));
+  draft.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(draft.length, r.credit - spent_then - 1));
   const auto id = r.request.id();
   ledger_.want(id, look_ahead::plain, out.pool);
   if (ledger_.stands_still(id)) {

@@ -129,7 +129,9 @@ class scheduler_state {
     worker_advice advice;           ///< of "auto"
     std::uint32_t draft_length = 0; ///< the most a round drafts
     speculation::draft_length lengths{length_rule::fixed, 0};
-    std::uint64_t credit = 0; ///< output tokens it may commit in all
+    /// Units it may spend in all: one an output token, one a score of its prompt that is reported.
+    std::uint64_t credit = 0;
+    std::uint32_t num_scored = 0; ///< scores of its prompt in rounds reported or planned
     time_point deadline;
     std::optional<time_point> stalled_since; ///< runs, and has had no credit since
     bool gave_up_slot = false;               ///< for lack of credit: it comes back when it has some
@@ -183,7 +185,10 @@ class scheduler_state {
 
   // scheduler_queue.cpp
   void enqueue(request_id request);
+  std::uint32_t num_scores(const record& r) const;
+  std::uint64_t spent(const record& r) const;
   bool has_credit(const record& r) const;
+  bool may_decide(const record& r) const;
   record* next_to_admit();
   void note_stalls(time_point now);
   void give_up_slot(decisions& out, time_point now);

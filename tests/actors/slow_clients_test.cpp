@@ -53,6 +53,26 @@ TEST(slow_clients, streams_that_are_not_read_block_nobody_and_go_on_with_the_sam
     }
 }
 
+TEST(slow_clients, a_prompt_whose_scores_are_taken_one_by_one_is_scored_to_its_end) {
+  for (const std::uint32_t max_tokens : {0U, 12U}) {
+    simulation_options options;
+    options.target = small_target();
+    simulation sim(options, drafters_for("half_right"));
+    auto request = request_number(6, 1.0F, 0);
+    request.sampling.prompt_logprobs = true;
+    request.stop.max_tokens = max_tokens;
+    sim.submit(request, 1, 0);
+    for (std::size_t granted = 0; sim.client(0).finish == finish_reason::none; ++granted) {
+      ASSERT_LE(granted, request.prompt.size() - 1 + max_tokens) << sim.scheduler().describe();
+      for (int i = 0; i < 300; ++i) sim.step();
+      ASSERT_LE(sim.client(0).tokens.size() + request.prompt.size() - 1,
+                std::max(granted, request.prompt.size() - 1));
+      sim.grant(0, 1);
+    }
+    EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), request));
+  }
+}
+
 /// Clients that read now and then, in a pool that is too small for all of them.
 TEST(slow_clients, any_order_of_reading_ends_with_the_texts_that_requests_have_alone) {
   std::uint64_t num_preemptions = 0;
