@@ -77,6 +77,17 @@ TEST(scheduler_state_test, counts_rounds_in_which_a_worker_drafted_for_all_after
   EXPECT_EQ(counted[0].drafting.count(), 60);
 }
 
+TEST(scheduler_state_test, a_model_out_of_service_gives_its_memory_back) {
+  scheduler_state state(small_options());
+  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 10), 0, 100, start));
+  ASSERT_TRUE(asked);
+  const auto planned = state.on_leases({grant(first_request, 0, asked->ticket, 3)}, false, start);
+  ASSERT_FALSE(planned.rounds.empty()) << "in flight, perhaps for ever";
+  const auto alive = last<retain_command>(state.take_out_of_service({errc::out_of_service, "gone"}));
+  ASSERT_TRUE(alive);
+  EXPECT_TRUE(alive->requests.empty());
+}
+
 /// A scheduler whose drafter proposes three siblings a level, with one request about to decode.
 class tree_scheduling : public testing::Test {
  protected:
