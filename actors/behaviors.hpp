@@ -42,13 +42,13 @@ struct scheduler_shell {
 };
 protocol::scheduler_actor::behavior_type
 scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_shell> self,
-          scheduling::scheduler_state* state, const clock* time, std::uint32_t model,
+          scheduling::scheduler_state* state, const clock* time, model_number model,
           std::shared_ptr<actor_meter> meter);
 
 struct kv_pool_shell {
   kv_pool_shell() = default;
   static inline const char* name = "kv_pool";
-  std::unordered_map<std::uint32_t, protocol::scheduler_actor> schedulers; ///< by model: of its last batch
+  std::unordered_map<model_number, protocol::scheduler_actor> schedulers; ///< by model: of its last batch
 };
 protocol::kv_pool_actor::behavior_type kv_pool(protocol::kv_pool_actor::stateful_pointer<kv_pool_shell> self,
                                                kv_pool_state* state, std::shared_ptr<actor_meter> meter);
@@ -84,8 +84,8 @@ protocol::fan_out_actor::behavior_type fan_out(protocol::fan_out_actor::stateful
 /// What a session needs to serve its client.
 struct session_client {
   scheduling::admitted_request request;
-  std::uint32_t model = 0;
-  std::uint32_t drafter = 0;
+  model_number model;
+  drafter_index drafter = plain_decoding;
   std::uint64_t credit = 0;
   /// Tokens that the session grants ahead of what the sink has returned from; 0: the client grants.
   std::uint32_t own_window = 0;

@@ -6,7 +6,7 @@
 namespace paceline::actors {
 
 draft_worker_state::draft_worker_state(device::stream& stream, rounds::draft_runner& runner,
-                                       std::uint32_t drafter, std::uint32_t pool)
+                                       drafter_index drafter, std::optional<pool_number> pool)
     : stream_(&stream), runner_(&runner), drafter_(drafter), pool_(pool) {}
 
 enqueued_draft draft_worker_state::on_request(const std::shared_ptr<const scheduling::round_plan>& plan,
@@ -19,6 +19,7 @@ enqueued_draft draft_worker_state::on_request(const std::shared_ptr<const schedu
       runner->run_ahead(ops, *plan, after);
     });
   auto drafts = std::make_shared<scheduling::draft_batch>();
+  drafts->drafter = drafter_; // the program may never run: the batch says whose it is from the start
   drafts->pool = pool_;
   drafts->submission = stream_->submitted() + 1;
   auto work = [runner = runner_, plan, drafts](device::ops& ops) { runner->run(ops, *plan, *drafts); };

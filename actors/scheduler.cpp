@@ -12,7 +12,7 @@ using self_pointer = scheduler_actor::stateful_pointer<scheduler_shell>;
 constexpr auto tick_interval = std::chrono::milliseconds(50);
 
 /// Sends what the state machine decided: memory first, for rounds use it, then rounds, then ends.
-void carry_out(self_pointer self, const scheduling::scheduler_state& state, std::uint32_t model,
+void carry_out(self_pointer self, const scheduling::scheduler_state& state, model_number model,
                scheduling::decisions decisions) {
   auto& shell = self->state;
   if (!decisions.pool.empty() && shell.kv_pool)
@@ -33,7 +33,7 @@ void carry_out(self_pointer self, const scheduling::scheduler_state& state, std:
 } // namespace
 
 scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::scheduler_state* state,
-                                         const clock* time, std::uint32_t model,
+                                         const clock* time, model_number model,
                                          std::shared_ptr<actor_meter> meter) {
   const auto broken = state->check_invariants();
   PACELINE_CHECK(broken.empty(), broken);

@@ -8,11 +8,11 @@ namespace {
 
 using self_pointer = supervisor_actor::stateful_pointer<supervisor_shell>;
 
-std::string name_of(const char* kind, std::size_t model) {
-  return std::string(kind) + "/" + std::to_string(model);
+std::string name_of(const char* kind, model_number model) {
+  return std::string(kind) + "/" + to_string(model);
 }
-std::string worker_name(std::size_t model, std::size_t drafter) {
-  return name_of("draft_worker", model) + "/" + std::to_string(drafter);
+std::string worker_name(model_number model, drafter_index drafter) {
+  return name_of("draft_worker", model) + "/" + to_string(drafter);
 }
 
 template <class Handle>
@@ -46,11 +46,11 @@ class starter {
     shell.models.resize(parts_.models.size());
     shell.kv_pool = spawn("kv_pool", kv_pool, parts_.kv_pool);
     shell.fan_out = spawn("fan_out", fan_out, parts_.sessions);
-    for (std::size_t m = 0; m < shell.models.size(); ++m) {
-      const auto& workers = parts_.models[m].draft_workers;
-      shell.models[m].draft_workers.resize(workers.size());
-      for (std::size_t d = 0; d < workers.size(); ++d)
-        if (workers[d]) start_draft_worker(m, d);
+    for (model_number m; m.value < shell.models.size(); ++m.value) {
+      const auto& workers = parts_.models[m.value].draft_workers;
+      shell.models[m.value].draft_workers.resize(workers.size());
+      for (drafter_index d; d.value < workers.size(); ++d.value)
+        if (workers[d.value]) start_draft_worker(m, d);
       start_scheduler(m);
       start_verifier(m);
     }
@@ -73,75 +73,72 @@ class starter {
     for (const auto& session : parts_.sessions->all()) self_->send(session, events_lost_event{});
   }
 
-  void start_scheduler(std::size_t m) {
+  void start_scheduler(model_number m) {
     auto& shell = self_->state;
-    auto& handle = shell.models[m].scheduler;
+    auto& handle = shell.models[m.value].scheduler;
     const auto name = name_of("scheduler", m);
-    handle = spawn_unlisted(name, scheduler, parts_.models[m].scheduler, parts_.time,
-                            static_cast<std::uint32_t>(m));
+    handle = spawn_unlisted(name, scheduler, parts_.models[m.value].scheduler, parts_.time, m);
     self_->send(handle, link_command{.kv_pool = shell.kv_pool, .fan_out = shell.fan_out});
-    for (const auto& lost : shell.models[m].lost_workers) self_->send(handle, lost);
-    const auto model = static_cast<std::uint32_t>(m);
-    if (auto why = parts_.where->out_of_service(model))
-      self_->send(handle, out_of_service_event{model, *std::move(why)});
+    for (const auto& lost : shell.models[m.value].lost_workers) self_->send(handle, lost);
+    if (auto why = parts_.where->out_of_service(m))
+      self_->send(handle, out_of_service_event{m, *std::move(why)});
     // Listed last: a submission that it refuses finds its way back only if it knows its peers.
     parts_.where->put(name, address_of(handle));
   }
 
-  void restart_scheduler(std::size_t m) {
+  void restart_scheduler(model_number m) {
     start_scheduler(m);
     auto& shell = self_->state;
-    self_->send(shell.models[m].verifier, link_command{.scheduler = shell.models[m].scheduler});
+    self_->send(shell.models[m.value].verifier, link_command{.scheduler = shell.models[m.value].scheduler});
     // A session that is not among them now reads the new address when it starts.
     for (const auto& session : parts_.sessions->all())
-      self_->send(session, resubmit_event{shell.models[m].scheduler, static_cast<std::uint32_t>(m)});
+      self_->send(session, resubmit_event{shell.models[m.value].scheduler, m});
   }
 
-  void start_verifier(std::size_t m) {
+  void start_verifier(model_number m) {
     auto& shell = self_->state;
-    const link_command peers{.scheduler = shell.models[m].scheduler,
+    const link_command peers{.scheduler = shell.models[m.value].scheduler,
                              .fan_out = shell.fan_out,
-                             .draft_workers = shell.models[m].draft_workers};
-    shell.models[m].verifier =
-        spawn(name_of("target_verifier", m), target_verifier, parts_.models[m].verifier, peers);
-    for (const auto& lost : shell.models[m].lost_workers) self_->send(shell.models[m].verifier, lost);
+                             .draft_workers = shell.models[m.value].draft_workers};
+    shell.models[m.value].verifier =
+        spawn(name_of("target_verifier", m), target_verifier, parts_.models[m.value].verifier, peers);
+    for (const auto& lost : shell.models[m.value].lost_workers)
+      self_->send(shell.models[m.value].verifier, lost);
   }
 
-  void start_draft_worker(std::size_t m, std::size_t d) {
-    auto handle = spawn(worker_name(m, d), draft_worker, parts_.models[m].draft_workers[d]);
-    self_->state.models[m].draft_workers[d] = std::move(handle);
+  void start_draft_worker(model_number m, drafter_index d) {
+    auto handle = spawn(worker_name(m, d), draft_worker, parts_.models[m.value].draft_workers[d.value]);
+    self_->state.models[m.value].draft_workers[d.value] = std::move(handle);
   }
 
-  void restart_draft_worker(std::size_t m, std::size_t d) {
+  void restart_draft_worker(model_number m, drafter_index d) {
     start_draft_worker(m, d);
-    auto& model = self_->state.models[m];
+    auto& model = self_->state.models[m.value];
     self_->send(model.verifier, link_command{.draft_workers = model.draft_workers});
   }
 
   /// A part that `model` needs is gone for good. First the directory, which new sessions read, then those who
   /// did not read it.
-  void take_out_of_service(std::size_t m, const std::string& gone) {
-    const auto model = static_cast<std::uint32_t>(m);
+  void take_out_of_service(model_number m, const std::string& gone) {
     parts_.where->take_out_of_service(
-        model, error{errc::out_of_service, gone + " failed too often: the model is out of service until the "
-                                                  "process is started again"});
-    const out_of_service_event news{model, *parts_.where->out_of_service(model)};
-    const auto& scheduler = self_->state.models[m].scheduler;
+        m, error{errc::out_of_service, gone + " failed too often: the model is out of service until the "
+                                              "process is started again"});
+    const out_of_service_event news{m, *parts_.where->out_of_service(m)};
+    const auto& scheduler = self_->state.models[m.value].scheduler;
     self_->send(scheduler, news);
     // Nobody else gives its memory back if the scheduler is what is gone.
-    self_->send(self_->state.kv_pool, pool_batch_command{model, scheduler, {scheduling::retain_command{}}});
+    self_->send(self_->state.kv_pool, pool_batch_command{m, scheduler, {scheduling::retain_command{}}});
     for (const auto& session : parts_.sessions->all()) self_->send(session, news);
   }
 
   void take_all_out_of_service(const std::string& gone) {
-    for (std::size_t m = 0; m < self_->state.models.size(); ++m) take_out_of_service(m, gone);
+    for (model_number m; m.value < self_->state.models.size(); ++m.value) take_out_of_service(m, gone);
   }
 
-  void lose_draft_worker(std::size_t m, std::size_t d) {
-    auto& model = self_->state.models[m];
-    model.draft_workers[d] = nullptr;
-    model.lost_workers.push_back(
-        {static_cast<std::uint32_t>(d), parts_.models[m].draft_workers[d]->programs_done()});
+  void lose_draft_worker(model_number m, drafter_index d) {
+    auto& model = self_->state.models[m.value];
+    model.draft_workers[d.value] = nullptr;
+    model.lost_workers.push_back({d, parts_.models[m.value].draft_workers[d.value]->programs_done()});
     self_->send(model.scheduler, model.lost_workers.back());
     self_->send(model.verifier, model.lost_workers.back());
   }
@@ -156,14 +153,14 @@ class starter {
       return within_budget("kv_pool") ? restart_kv_pool() : take_all_out_of_service("kv_pool");
     if (is(shell.fan_out))
       return within_budget("fan_out") ? restart_fan_out() : take_all_out_of_service("fan_out");
-    for (std::size_t m = 0; m < shell.models.size(); ++m) {
-      auto& model = shell.models[m];
+    for (model_number m; m.value < shell.models.size(); ++m.value) {
+      auto& model = shell.models[m.value];
       if (const auto name = name_of("scheduler", m); is(model.scheduler))
         return within_budget(name) ? restart_scheduler(m) : take_out_of_service(m, name);
       if (const auto name = name_of("target_verifier", m); is(model.verifier))
         return within_budget(name) ? start_verifier(m) : take_out_of_service(m, name);
-      for (std::size_t d = 0; d < model.draft_workers.size(); ++d)
-        if (is(model.draft_workers[d]))
+      for (drafter_index d; d.value < model.draft_workers.size(); ++d.value)
+        if (is(model.draft_workers[d.value]))
           return within_budget(worker_name(m, d)) ? restart_draft_worker(m, d) : lose_draft_worker(m, d);
     }
   }

@@ -23,7 +23,7 @@ std::vector<token_id> best_path(const speculation::token_tree& tree) {
 
 } // namespace
 
-foreseen_drafts::foreseen_drafts(speculation::drafter& drafter, std::uint32_t index, draft_sessions& sessions,
+foreseen_drafts::foreseen_drafts(speculation::drafter& drafter, drafter_index index, draft_sessions& sessions,
                                  model::kv_storage* kv, std::uint32_t target_block_size,
                                  std::uint32_t context_length, std::uint32_t num_guesses)
     : drafter_(&drafter), index_(index), sessions_(&sessions), kv_(kv), target_block_size_(target_block_size),

@@ -33,7 +33,7 @@ class foreseen_drafts {
  public:
   /// `sessions`, which outlives it, `index`, `kv`, `target_block_size`, `context_length`: as of the
   /// draft_runner. `num_guesses`: of mode `outcomes`, at each place.
-  foreseen_drafts(speculation::drafter& drafter, std::uint32_t index, draft_sessions& sessions,
+  foreseen_drafts(speculation::drafter& drafter, drafter_index index, draft_sessions& sessions,
                   model::kv_storage* kv, std::uint32_t target_block_size, std::uint32_t context_length,
                   std::uint32_t num_guesses);
 
@@ -87,7 +87,7 @@ class foreseen_drafts {
   std::vector<std::pair<std::uint32_t, token_id>> likeliest(const lane& lane) const;
 
   speculation::drafter* drafter_;
-  std::uint32_t index_;
+  drafter_index index_;
   draft_sessions* sessions_;
   model::kv_storage* kv_;
   std::uint32_t target_block_size_;

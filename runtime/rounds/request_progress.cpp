@@ -117,7 +117,6 @@ void request_progress::count_verification(std::uint32_t num_draft, std::uint32_t
 token_event request_progress::end_round(std::optional<round_trace> trace, time_point now) {
   if (!event_.tokens.empty() && !first_token_) first_token_ = now;
   if (terms_->request().trace) event_.trace = std::move(trace);
-  event_.committed_at = now;
   if (log_->finish() != finish_reason::none) {
     if (text_) event_.text += text_->finish();
     event_.finish = log_->finish();
@@ -132,10 +131,11 @@ token_event request_progress::end_round(std::optional<round_trace> trace, time_p
   return std::move(event_);
 }
 
-speculation::drafter_session* request_progress::session(std::uint32_t index, speculation::drafter& drafter) {
-  if (sessions_.size() <= index) sessions_.resize(index + 1);
-  if (!sessions_[index]) sessions_[index] = drafter.open(terms_->id());
-  return sessions_[index].get();
+speculation::drafter_session* request_progress::session(drafter_index index, speculation::drafter& drafter) {
+  if (sessions_.size() <= index.value) sessions_.resize(index.value + 1);
+  auto& session = sessions_[index.value];
+  if (!session) session = drafter.open(terms_->id());
+  return session.get();
 }
 
 } // namespace paceline::rounds

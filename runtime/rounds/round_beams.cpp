@@ -2,6 +2,7 @@
 #include "runtime/rounds/round_runner.hpp"
 
 #include <algorithm>
+#include <exception>
 
 // What a round does for a beam search: its drafts, its rows, its steps.
 
@@ -13,7 +14,7 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
                                             std::span<const std::shared_ptr<draft_batch>> drafts,
                                             lane& lane) {
   const auto& item = *lane.item;
-  auto* drafter = resources_.drafters.at(item.drafter);
+  auto* drafter = drafter_at(item.drafter);
   if (!drafter || !lane.beams->may_draft()) return;
   std::vector<speculation::draft> proposed;
   const auto where = drafter->traits().where;
@@ -23,7 +24,13 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
       item.request.progress->session(item.drafter, *drafter);
       return item.request.progress->sessions_of_hypotheses().follow(outputs, *drafter, item.request.id());
     };
-    proposed = draft_below_hypotheses(ops, item, *drafter, open, nullptr, resources_.kv->block_size());
+    if (rests_.rests(item.drafter)) return;
+    try {
+      proposed = draft_below_hypotheses(ops, item, *drafter, open, nullptr, resources_.kv->block_size());
+    } catch (const std::exception&) {
+      item.request.progress->sessions_of_hypotheses() = {};
+      return note_failure(item.drafter);
+    }
   } else {
     const auto position = static_cast<std::size_t>(lane.item - plan.items.data());
     for (const auto& batch : drafts)

@@ -2,6 +2,7 @@
 #include "runtime/rounds/round_runner.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 // Where a round's drafts come from: in-line drafters, workers, and the choice among them.
@@ -13,14 +14,14 @@ using namespace scheduling; // plans, results and requests
 void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
                                   std::span<const std::shared_ptr<draft_batch>> drafts,
                                   std::vector<lane>& lanes) {
-  std::vector<std::uint32_t> in_line;
+  std::vector<drafter_index> in_line;
   for (auto& lane : lanes) {
     const auto index = lane.item->drafter;
     if (!may_draft(lane, index)) continue;
-    const auto* drafter = resources_.drafters.at(index);
-    if (drafter && lane.item->worker == 0 && std::ranges::find(in_line, index) == in_line.end())
+    const auto* drafter = drafter_at(index);
+    if (drafter && !lane.item->worker && std::ranges::find(in_line, index) == in_line.end())
       in_line.push_back(index);
-    if (lane.item->worker == 0) continue;
+    if (!lane.item->worker) continue;
     const auto position = static_cast<std::size_t>(lane.item - plan.items.data());
     for (const auto& batch : drafts)
       if (batch && position < batch->drafts.size() && !batch->drafts[position].tree.empty())
@@ -43,22 +44,37 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   }
 }
 
-/// What an in-line drafter says for `owners`.
-std::vector<speculation::draft> round_runner::propose(device::ops& ops, std::uint32_t index,
+/// What an in-line drafter says for `owners`: nothing while it rests, and nothing where it fails, for then
+/// its sessions are in no known state and start over.
+std::vector<speculation::draft> round_runner::propose(device::ops& ops, drafter_index index,
                                                       std::span<lane* const> owners) {
-  auto& drafter = *resources_.drafters[index];
+  auto& drafter = *drafter_at(index);
+  if (rests_.rests(index)) return std::vector<speculation::draft>(owners.size());
   std::vector<speculation::draft_task> tasks;
   for (const auto* owner : owners) {
     auto* session = owner->item->request.progress->session(index, drafter);
     tasks.push_back(make_task(*owner->item, limit_of(*owner), session));
   }
-  drafter.propose(ops, nullptr, tasks);
+  try {
+    drafter.propose(ops, nullptr, tasks);
+  } catch (const std::exception&) {
+    for (const auto* owner : owners) owner->item->request.progress->reset_session(index);
+    note_failure(index);
+    return std::vector<speculation::draft>(owners.size());
+  }
+  rests_.drafted(index);
   std::vector<speculation::draft> drafts;
   for (auto& task : tasks) drafts.push_back(std::move(task.result));
   return drafts;
 }
 
-void round_runner::propose_in_line(device::ops& ops, std::uint32_t index, std::vector<lane>& lanes) {
+/// An in-line drafter threw: the round goes on without its drafts.
+void round_runner::note_failure(drafter_index index) {
+  failed_in_line_.push_back(index);
+  rests_.failed(index, resources_.time->now());
+}
+
+void round_runner::propose_in_line(device::ops& ops, drafter_index index, std::vector<lane>& lanes) {
   const auto owners = drafting(lanes, index);
   if (owners.empty()) return;
   auto drafts = propose(ops, index, owners);
@@ -69,10 +85,10 @@ void round_runner::propose_in_line(device::ops& ops, std::uint32_t index, std::v
 void round_runner::propose_best(device::ops& ops, std::vector<lane>& lanes) {
   for (auto& lane : lanes) {
     const auto& request = lane.item->request;
-    if (may_draft(lane, resources_.automatic))
+    if (may_draft(lane, *resources_.automatic))
       controller_->learn(request.progress->history(), request.log->tokens());
   }
-  const auto owners = drafting(lanes, resources_.automatic);
+  const auto owners = drafting(lanes, *resources_.automatic);
   if (owners.empty()) return;
   std::vector<speculation::draft_controller::lane> choices(owners.size());
   for (std::size_t i = 0; i < owners.size(); ++i) {
@@ -106,7 +122,7 @@ void round_runner::advise_workers(std::span<const lane> lanes, std::span<item_re
   std::vector<item_result*> owners;
   std::uint32_t max_length = 0;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    if (!may_draft(lanes[i], resources_.automatic) || results[i].finish != finish_reason::none) continue;
+    if (!may_draft(lanes[i], *resources_.automatic) || results[i].finish != finish_reason::none) continue;
     requests.push_back(&lanes[i].item->request.progress->history());
     owners.push_back(&results[i]);
     max_length = std::max(max_length, lanes[i].item->draft_length);
@@ -117,8 +133,8 @@ void round_runner::advise_workers(std::span<const lane> lanes, std::span<item_re
     if (wanted.lengths[i] > 0) owners[i]->advice = {candidates_[wanted.candidate], wanted.lengths[i]};
 }
 
-/// The lanes that drafter number `index` is to draft for and that have room for a draft.
-std::vector<round_runner::lane*> round_runner::drafting(std::vector<lane>& lanes, std::uint32_t index) const {
+/// The lanes that drafter `index` is to draft for and that have room for a draft.
+std::vector<round_runner::lane*> round_runner::drafting(std::vector<lane>& lanes, drafter_index index) const {
   std::vector<lane*> found;
   for (auto& lane : lanes)
     if (may_draft(lane, index) && limit_of(lane).length > 0) found.push_back(&lane);
@@ -129,8 +145,8 @@ draft_bounds round_runner::limit_of(const lane& lane) const {
   return draft_limit(*lane.item, resources_.kv->block_size(), resources_.context_length);
 }
 
-/// Drafts of drafter number `index` continue a context that this pass completes, a token at a time.
-bool round_runner::may_draft(const lane& lane, std::uint32_t index) const {
+/// Drafts of drafter `index` continue a context that this pass completes, a token at a time.
+bool round_runner::may_draft(const lane& lane, drafter_index index) const {
   return lane.item->drafter == index && lane.decides && lane.num_context == 1 && !lane.beams;
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -21,10 +22,10 @@ round_runner::round_runner(round_resources resources) : resources_(std::move(res
       for (auto layer : drafter->traits().taps)
         if (std::ranges::find(taps_, layer) == taps_.end()) taps_.push_back(layer);
   tap_values_.resize(taps_.size());
-  if (resources_.automatic == 0) return;
+  if (!resources_.automatic) return;
   const auto add_candidates = [&](speculation::placement where) {
-    for (std::uint32_t d = 1; d < resources_.drafters.size(); ++d)
-      if (const auto* drafter = resources_.drafters[d];
+    for (drafter_index d{1}; d.value < resources_.drafters.size(); ++d.value)
+      if (const auto* drafter = drafter_at(d);
           drafter && drafter->traits().where == where && drafter->traits().taps.empty())
         candidates_.push_back(d);
   };
@@ -66,7 +67,10 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
         result.drafting.push_back({batch->drafter, levels, batch->duration, batch->num_foreseen,
                                    batch->num_ready, batch->num_drafted, batch->catching_up});
     if (controller_) watch_workers(result.drafting);
+    failed_in_line_.clear();
+    rests_.wake(resources_.time->now());
     collect_drafts(ops, plan, drafts, lanes);
+    std::ranges::copy(failed_in_line_, std::back_inserter(result.failed_drafters));
     result.times.draft = since_begin.elapsed();
     rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear(), choice_rows_.clear(),
         choices_.clear();
@@ -87,6 +91,8 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
     if (item.request.log->finish() != finish_reason::none &&
         std::ranges::none_of(lanes, [&](const auto& lane) { return lane.item == &item; }))
       result.items.push_back(ended_before(item));
+  const auto ended = resources_.time->now(); // not the moment of a request's own decision: others follow it
+  for (auto& event : result.events) event.committed_at = ended;
   result.num_rows = static_cast<std::uint32_t>(rows_.size());
   result.duration = since_begin.elapsed();
   result.times.decide = result.duration - result.times.draft - result.times.pass;
@@ -299,22 +305,20 @@ void round_runner::tell_draft(const lane& lane, const speculation::verdict& verd
   trace.draft_tokens.assign(tree.tokens().begin(), tree.tokens().begin() + num_draft);
   trace.parents.assign(tree.parents().begin(), tree.parents().begin() + num_draft);
   trace.accepted = verdict.accepted_path;
-  if (const auto* drafter = resources_.drafters[lane.drafter]) trace.drafter = drafter->traits().name;
+  if (const auto* drafter = drafter_at(lane.drafter)) trace.drafter = drafter->traits().name;
 }
 
 /// What the lane's drafter wants to see of each row; of "auto" the most that any candidate wants, whoever
 /// drafted.
 std::uint32_t round_runner::num_top_tokens(const lane& lane) const {
-  const auto wanted = [&](std::uint32_t index) {
-    const auto* drafter = resources_.drafters[index];
+  const auto wanted = [&](drafter_index index) {
+    const auto* drafter = drafter_at(index);
     return drafter ? drafter->traits().top_tokens : 0;
   };
-  if (resources_.automatic == 0 || lane.item->drafter != resources_.automatic)
-    return wanted(lane.item->drafter);
+  if (lane.item->drafter != resources_.automatic) return wanted(lane.item->drafter);
   std::uint32_t most = 0;
   for (const auto candidate : candidates_)
-    if (lane.draft.num_probes > 0 ||
-        resources_.drafters[candidate]->traits().where != speculation::placement::in_pass)
+    if (lane.draft.num_probes > 0 || drafter_at(candidate)->traits().where != speculation::placement::in_pass)
       most = std::max(most, wanted(candidate)); // who drafts in the pass learns from its probes
   return most;
 }
@@ -334,7 +338,7 @@ speculation::round_feedback round_runner::begin_feedback(const lane& lane, std::
 }
 
 void round_runner::keep_features(const lane& lane, const speculation::verdict& verdict) {
-  auto* drafter = resources_.drafters[lane.drafter];
+  auto* drafter = drafter_at(lane.drafter);
   if (!drafter || drafter->traits().taps.empty()) return;
   const std::size_t hidden = resources_.target->info().hidden_size;
   auto& out = lane.item->request.progress->features();

@@ -3,6 +3,7 @@
 #include "runtime/model/language_model.hpp"
 #include "runtime/rounds/beam_search.hpp"
 #include "runtime/rounds/request_progress.hpp"
+#include "runtime/scheduling/drafter_rests.hpp"
 #include "runtime/scheduling/round.hpp"
 #include "runtime/speculation/control/draft_controller.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
@@ -20,12 +21,11 @@ namespace paceline::rounds {
 struct round_resources {
   const model::language_model* target = nullptr;
   model::kv_storage* kv = nullptr;
-  std::vector<speculation::drafter*> drafters; ///< by index; [0] is "none" and null, as is [automatic]
+  std::vector<speculation::drafter*> drafters; ///< by index; null for `plain_decoding` and `automatic`
   std::uint32_t context_length = 0;
   const clock* time = nullptr;
-  /// Index of "auto": for its items the controller chooses among the drafters, round by round. 0: there is
-  /// none.
-  std::uint32_t automatic = 0;
+  /// "auto", if there is one: for its items the controller chooses among the drafters, round by round.
+  std::optional<drafter_index> automatic;
 };
 
 /// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows,
@@ -44,11 +44,11 @@ class round_runner {
   /// One request's part of the pass.
   struct lane {
     const scheduling::plan_item* item = nullptr;
-    std::uint32_t drafter = 0;       ///< whose draft it has
-    std::uint32_t first_row = 0;     ///< of its rows in the pass
-    std::uint32_t num_context = 0;   ///< committed tokens among them
-    std::uint32_t context_begin = 0; ///< position of the first one
-    bool decides = false;            ///< its context is complete: the pass decides its next tokens
+    drafter_index drafter = plain_decoding; ///< whose draft it has
+    std::uint32_t first_row = 0;            ///< of its rows in the pass
+    std::uint32_t num_context = 0;          ///< committed tokens among them
+    std::uint32_t context_begin = 0;        ///< position of the first one
+    bool decides = false;                   ///< its context is complete: the pass decides its next tokens
     speculation::draft draft;
     bool stale = false;
     beam_search* beams = nullptr;   ///< the request searches by beam; its other rows are the search's
@@ -66,15 +66,17 @@ class round_runner {
   void collect_drafts(device::ops& ops, const scheduling::round_plan& plan,
                       std::span<const std::shared_ptr<scheduling::draft_batch>> drafts,
                       std::vector<lane>& lanes);
-  void propose_in_line(device::ops& ops, std::uint32_t drafter, std::vector<lane>& lanes);
+  void propose_in_line(device::ops& ops, drafter_index drafter, std::vector<lane>& lanes);
+  void note_failure(drafter_index drafter);
   void propose_best(device::ops& ops, std::vector<lane>& lanes);
   void watch_workers(std::span<const scheduling::draft_time> drafting);
   void advise_workers(std::span<const lane> lanes, std::span<scheduling::item_result> results);
-  std::vector<lane*> drafting(std::vector<lane>& lanes, std::uint32_t drafter) const;
-  std::vector<speculation::draft> propose(device::ops& ops, std::uint32_t drafter,
+  std::vector<lane*> drafting(std::vector<lane>& lanes, drafter_index drafter) const;
+  std::vector<speculation::draft> propose(device::ops& ops, drafter_index drafter,
                                           std::span<lane* const> owners);
+  speculation::drafter* drafter_at(drafter_index index) const { return resources_.drafters.at(index.value); }
   scheduling::draft_bounds limit_of(const lane& lane) const;
-  bool may_draft(const lane& lane, std::uint32_t drafter) const;
+  bool may_draft(const lane& lane, drafter_index drafter) const;
   void add_rows(const device::ops& ops, lane& lane);
   void run_pass(device::ops& ops, const std::vector<lane>& lanes);
   scheduling::item_result settle(device::ops& ops, lane& lane, round_id round,
@@ -100,9 +102,11 @@ class round_runner {
 
   round_resources resources_;
   std::vector<layer_index> taps_;         ///< union of what the drafters read
-  std::vector<std::uint32_t> candidates_; ///< drafters that "auto" chooses among: in-line ones, then workers
+  std::vector<drafter_index> candidates_; ///< drafters that "auto" chooses among: in-line ones, then workers
   std::uint32_t num_in_line_ = 0;         ///< of them
   std::optional<speculation::draft_controller> controller_;
+  scheduling::drafter_rests rests_;           ///< of in-line drafters
+  std::vector<drafter_index> failed_in_line_; ///< in this round
 
   // Scratch of one pass.
   std::vector<device::batch_entry> rows_;

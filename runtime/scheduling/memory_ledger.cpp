@@ -14,7 +14,7 @@ void memory_ledger::note_submissions(request_id request, std::span<const std::ui
     if (pool.value < submissions.size()) l.last_use = std::max(l.last_use, submissions[pool.value]);
   };
   note(a.target, target_pool);
-  if (a.drafter_pool != target_pool) note(a.drafter, a.drafter_pool);
+  if (a.drafter_pool) note(a.drafter, *a.drafter_pool);
 }
 
 void memory_ledger::acquire(acquire_command question, commands& out) {
@@ -45,7 +45,7 @@ void memory_ledger::ask_for_more(request_id request, lease& l, pool_number pool,
     if (l.refused_at != 0 && num_positions >= l.refused_at) continue;
     l.asked = next_ticket_++;
     l.asked_for = num_positions;
-    out.emplace_back(reserve_command{request, pool.value, num_positions, l.asked});
+    out.emplace_back(reserve_command{request, pool, num_positions, l.asked});
     return;
   }
 }
@@ -57,7 +57,7 @@ memory_ledger::answer memory_ledger::take(const lease_event& event, commands& ou
     return answer::stale;
   }
   auto& a = found->second;
-  const bool of_target = pool_number{event.pool} == target_pool;
+  const bool of_target = event.pool == target_pool;
   auto& l = of_target ? a.target : a.drafter;
   if (l.asked != event.ticket) return answer::stale; // asked before a restart, and again since
   l.asked = 0;
@@ -125,7 +125,7 @@ void memory_ledger::roll_back(request_id request, commands& out) {
   const auto num_blocks = blocks_for(keep);
   if (l.asked || !a.holds || a.use.closing || a.use.scattered || l.blocks.size() <= num_blocks) return;
   l.blocks.resize(num_blocks);
-  out.emplace_back(rollback_command{request, target_pool.value, keep, l.last_use});
+  out.emplace_back(rollback_command{request, target_pool, keep, l.last_use});
 }
 
 /// The pool has refused what it needs for a token a round.
@@ -211,9 +211,8 @@ void memory_ledger::close(request_id request) {
 }
 
 void memory_ledger::release(request_id request, account& a, commands& out) {
-  out.emplace_back(release_command{request, target_pool.value, a.target.last_use});
-  if (a.drafter_pool != target_pool)
-    out.emplace_back(release_command{request, a.drafter_pool.value, a.drafter.last_use});
+  out.emplace_back(release_command{request, target_pool, a.target.last_use});
+  if (a.drafter_pool) out.emplace_back(release_command{request, *a.drafter_pool, a.drafter.last_use});
   a = {};
   std::erase(holders_, request);
 }
@@ -238,7 +237,7 @@ std::string memory_ledger::check_invariants() const {
     for (const auto* l : {&a.target, &a.drafter})
       if (l->asked != 0 && (l->asked >= next_ticket_ || !tickets.insert(l->asked).second))
         return broken("has a ticket that is another question's");
-    if (a.drafter_pool == target_pool && (a.drafter.asked != 0 || !a.drafter.blocks.empty()))
+    if (!a.drafter_pool && (a.drafter.asked != 0 || !a.drafter.blocks.empty()))
       return broken("has memory of a drafter without a pool");
     if (!a.holds && (!a.target.blocks.empty() || !a.drafter.blocks.empty() || a.drafter.asked != 0))
       return broken("waits with blocks");

@@ -149,11 +149,10 @@ class memory_ledger {
 
   struct account {
     lease target, drafter;
-    pool_number drafter_pool =
-        target_pool;           ///< where the drafter's memory was asked for; the target's: nowhere
-    bool drafter_news = false; ///< nothing has been computed in the drafter's lease yet
-    bool holds = false;        ///< it has its first lease
-    memory_use use;            ///< of a holder
+    std::optional<pool_number> drafter_pool; ///< where the drafter's memory was asked for
+    bool drafter_news = false;               ///< nothing has been computed in the drafter's lease yet
+    bool holds = false;                      ///< it has its first lease
+    memory_use use;                          ///< of a holder
     /// Takes part in no more rounds and gives its blocks back, until this request, which lacks some, has got
     /// them or has ended.
     std::optional<request_id> gives_way_to;

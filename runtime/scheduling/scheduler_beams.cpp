@@ -18,23 +18,23 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::
     return std::nullopt;
   }
   auto length = next_draft_length(r);
-  const auto pool = by_worker(r) ? pool_of(r) : 0;
-  if (length > 0 && pool != 0) { // the drafter has one hypothesis at a time in its cells
-    ledger_.want_for_drafter(id, pool_number{pool}, look_ahead::chain, out.pool);
+  const auto pool = by_worker(r) ? pool_of(r) : std::nullopt;
+  if (length > 0 && pool) { // the drafter has one hypothesis at a time in its cells
+    ledger_.want_for_drafter(id, *pool, look_ahead::chain, out.pool);
     length = std::min(length, r.beyond_upper(ledger_.drafter_positions(id)));
   }
   plan_item item;
   item.request = r.request;
   item.blocks = ledger_.blocks(id);
-  item.drafter = length > 0 ? r.drafter : 0;
+  item.drafter = length > 0 ? r.drafter : plain_decoding;
   item.draft_length = length;
-  item.worker = length > 0 && by_worker(r) ? r.worker : 0;
-  item.worker_length = item.worker != 0 ? length : 0;
+  if (length > 0 && by_worker(r)) item.worker = r.worker;
+  item.worker_length = item.worker ? length : 0;
   item.lengths = r.lengths.rule();
   item.max_nodes = length > 0 ? std::min(num_beam_nodes(r, ledger_.largest_look_ahead()),
                                          r.beyond_upper(ledger_.positions(id)))
                               : 0;
-  if (length > 0 && pool != 0) {
+  if (length > 0 && pool) {
     item.drafter_blocks = ledger_.drafter_blocks(id);
     item.drafter_restart = ledger_.take_drafter_news(id);
   }

@@ -6,37 +6,19 @@
 
 namespace paceline::scheduling {
 
-namespace {
-
-constexpr std::chrono::nanoseconds shortest_rest = std::chrono::seconds(1);
-constexpr std::chrono::nanoseconds longest_rest = std::chrono::minutes(1);
-
-} // namespace
-
-/// A drafter that failed rests, twice as long each time that it fails again; one that drafts has recovered.
 void scheduler_state::note_drafters(const round_result& result, time_point now) {
   for (auto drafter : result.failed_drafters) {
-    ++counters_.drafters[drafter].num_failures;
-    auto& rest = rests_[drafter];
-    if (rest.length.count() != 0 && !rest.over) continue; // asked before the failure was known
-    rest.length = std::clamp(rest.length * 2, shortest_rest, longest_rest);
-    rest.until = now + rest.length;
-    rest.over = false;
+    ++counters_.drafters[drafter.value].num_failures;
+    rests_.failed(drafter, now);
   }
   for (const auto& spent : result.drafting)
-    if (const auto it = rests_.find(spent.drafter);
-        it != rests_.end() && it->second.over && spent.num_drafted > 0 &&
+    if (spent.num_drafted > 0 &&
         std::ranges::find(result.failed_drafters, spent.drafter) == result.failed_drafters.end())
-      rests_.erase(it);
+      rests_.drafted(spent.drafter);
 }
 
-void scheduler_state::wake_drafters(time_point now) {
-  for (auto& [drafter, rest] : rests_) rest.over |= now >= rest.until;
-}
-
-bool scheduler_state::rests(std::uint32_t drafter) const {
-  const auto it = rests_.find(drafter);
-  return lost_workers_.contains(drafter) || (it != rests_.end() && !it->second.over);
+bool scheduler_state::rests(drafter_index drafter) const {
+  return lost_workers_.contains(drafter) || rests_.rests(drafter);
 }
 
 /// Rounds in flight may still run, or never come back. Cells of this model's pools belong to nobody else, so
@@ -55,7 +37,7 @@ decisions scheduler_state::take_out_of_service(error why) {
 }
 
 /// Requests with that drafter go on plainly.
-decisions scheduler_state::on_worker_lost(std::uint32_t drafter, time_point now) {
+decisions scheduler_state::on_worker_lost(drafter_index drafter, time_point now) {
   decisions out;
   lost_workers_.insert(drafter);
   pump(out, now);

@@ -3,8 +3,6 @@
 #include "runtime/scheduling/committed_log.hpp"
 #include "runtime/scheduling/request_terms.hpp"
 
-#include "runtime/rounds/foreseen_drafts.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -29,7 +27,7 @@ void scheduler_state::take_lease(const lease_event& event, decisions& out) {
   auto& r = requests_.at(event.request);
   const bool granted = answer == memory_ledger::answer::granted;
   // At once: before the next round is planned, news of some blocks may let it ask, and be refused, again.
-  if (!granted && event.pool == 0 && r.decoding) make_way_for(r, out);
+  if (!granted && event.pool == target_pool && r.decoding) make_way_for(r, out);
   if (r.state == phase::acquiring) {
     if (granted)
       begin_running(r, event);
@@ -103,7 +101,7 @@ memory_use scheduler_state::use_of(const record& r) const {
   use.scattered = r.beam_width != 0;
   use.target = {positions_ahead(r, look_ahead::plain), positions_ahead(r, look_ahead::chain),
                 positions_ahead(r, look_ahead::tree)};
-  if (pool_of(r) != 0)
+  if (pool_of(r))
     use.drafter = {0, drafter_positions_ahead(r, look_ahead::chain),
                    drafter_positions_ahead(r, look_ahead::tree) +
                        spare_blocks_wanted(r) * options_.block_size};
@@ -140,7 +138,7 @@ std::uint32_t scheduler_state::drafter_positions_ahead(const record& r, look_ahe
 }
 
 std::uint32_t scheduler_state::own_positions(const record& r, std::uint32_t draft_length) const {
-  const auto& slot = options_.drafters[r.worker];
+  const auto& slot = slot_of(*r.worker);
   return slot.own_positions ? std::max(slot.own_positions(draft_length), draft_length) : draft_length;
 }
 
@@ -161,7 +159,7 @@ std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
   const bool outcomes =
       asked ? *asked == overlap_request::outcomes
             : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
-  const auto length = by_worker(r) ? r.draft_length : options_.drafters[r.worker].default_draft_length;
+  const auto length = by_worker(r) ? r.draft_length : slot_of(*r.worker).default_draft_length;
   return outcomes && r.group == group_id{0} ? spare_blocks(length, options_.num_guesses, options_.block_size)
                                             : 0;
 }
@@ -174,7 +172,7 @@ std::uint32_t scheduler_state::num_spare_blocks(const record& r) const {
 }
 
 std::uint32_t scheduler_state::num_nodes(const record& r, std::uint32_t draft_length) const {
-  const auto& slot = options_.drafters[r.drafter];
+  const auto& slot = slot_of(r.drafter);
   if (!slot.max_nodes) return draft_length;
   return std::clamp(slot.max_nodes(draft_length), draft_length,
                     std::max(draft_length, speculation::token_tree::max_nodes));

@@ -16,8 +16,9 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   for (auto& [round, f] : rounds_in_flight_)
     if (f.group == reported.group) f.since = now;
   ++counters_.num_rounds;
-  for (std::uint32_t pool = 0; pool < result.submissions.size(); ++pool)
-    if (result.submissions[pool] != 0) out.pool.emplace_back(watermark_event{pool, result.submissions[pool]});
+  for (pool_number pool; pool.value < result.submissions.size(); ++pool.value)
+    if (const auto last = result.submissions[pool.value]; last != 0)
+      out.pool.emplace_back(watermark_event{pool, last});
 
   std::uint32_t num_context = 0, num_rows = 0;
   for (const auto& part : reported.parts) {
@@ -106,7 +107,7 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
   r.num_cells = item.num_cells;
   settle_length(r);
   const auto first = item.length - static_cast<std::uint32_t>(item.committed.size());
-  out.pool.emplace_back(commit_command{item.request, 0, first, item.committed, item.kv_length});
+  out.pool.emplace_back(commit_command{item.request, target_pool, first, item.committed, item.kv_length});
   if (item.num_draft > item.num_accepted) {
     ++counters_.num_rollbacks;
     counters_.rolled_back_tokens += item.num_draft - item.num_accepted;
@@ -144,8 +145,8 @@ void scheduler_state::watch_period(const round_in_flight& f, const round_result&
 
 void scheduler_state::count_time(const round_result& result, std::uint32_t num_prompt_rows) {
   for (const auto& spent : result.drafting) {
-    counters_.drafters[spent.drafter].num_foreseen += spent.num_foreseen;
-    counters_.drafters[spent.drafter].num_ready += spent.num_ready;
+    counters_.drafters[spent.drafter.value].num_foreseen += spent.num_foreseen;
+    counters_.drafters[spent.drafter.value].num_ready += spent.num_ready;
   }
   if (num_prompt_rows > 0) {
     counters_.prompts += result.duration;
@@ -154,7 +155,7 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
   pass_costs_.observe(result.num_rows, static_cast<double>(result.duration.count()));
   for (const auto& spent : result.drafting) {
     if (spent.num_drafted == 0 || spent.catching_up) continue; // not the time of a draft after a verdict
-    double& step = draft_step_[spent.drafter];
+    double& step = draft_step_[spent.drafter.value];
     const auto now = static_cast<double>(spent.duration.count()) / spent.num_levels;
     step += (step == 0 ? 1.0 : 0.1) * (now - step);
   }
@@ -186,7 +187,7 @@ void scheduler_state::count_drafted_round(const round_result& result) {
 void scheduler_state::count_speculation(const item_result& item) {
   counters_.stale_drafts += item.stale_draft ? 1 : 0;
   if (item.num_draft == 0) return;
-  auto& d = counters_.drafters[item.drafter];
+  auto& d = counters_.drafters[item.drafter.value];
   ++d.num_rounds;
   d.num_draft_tokens += item.num_draft;
   d.num_accepted_tokens += item.num_accepted;

@@ -99,7 +99,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, round_in_flight
   item.request = r.request;
   item.blocks = ledger_.blocks(id);
   item.max_rows = 1;
-  item.drafter = draft.length > 0 ? r.drafter : 0;
+  item.drafter = draft.length > 0 ? r.drafter : plain_decoding;
   item.draft_length = draft.length;
   item.lengths = r.lengths.rule();
   item.max_nodes = draft.length > 0 ? std::min(draft.nodes, num_nodes(r, draft.length)) : 0;
@@ -120,7 +120,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, round_in_flight
 std::uint32_t scheduler_state::next_draft_length(record& r) {
   if (r.draft_length == 0 || rests(r.drafter)) return 0;
   const double step = pass_costs_.time(1);
-  return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter] / step : 0);
+  return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter.value] / step : 0);
 }
 
 /// The draft that `r` may have in a round planned now, by the leases it has or soon will have.
@@ -133,7 +133,7 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
   if (ledger_.tight())
     draft.nodes =
         std::min(draft.nodes, std::max(draft.length, r.beyond_upper(chain_blocks * options_.block_size)));
-  if (!by_worker(r) || pool_of(r) == 0) return draft;
+  if (!by_worker(r) || !pool_of(r)) return draft;
   // Without memory of its own the drafter waits; that costs speed, never progress. Of a tree it computes what
   // it has cells for.
   draft.length = worker_draft(r, draft.length, out);
@@ -144,16 +144,16 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
 /// drafter's pool.
 std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, decisions& out) {
   if (!by_worker(r)) {
-    if (r.worker == 0) {
+    if (!r.worker && r.advice.drafter && !rests(*r.advice.drafter)) {
       r.worker = r.advice.drafter;
       ledger_.tell(r.request.id(), use_of(r));
     }
     length = r.advice.drafter == r.worker ? std::min(length, r.advice.length) : 0;
   }
-  if (r.worker == 0 || length == 0 || rests(r.worker)) return 0;
+  if (!r.worker || length == 0 || rests(*r.worker)) return 0;
   const auto pool = pool_of(r);
-  if (pool == 0) return length;
-  ledger_.want_for_drafter(r.request.id(), pool_number{pool}, look_ahead::chain, out.pool);
+  if (!pool) return length;
+  ledger_.want_for_drafter(r.request.id(), *pool, look_ahead::chain, out.pool);
   const auto num_blocks =
       static_cast<std::uint32_t>(ledger_.drafter_blocks(r.request.id()).size()) - num_spare_blocks(r);
   const auto positions = num_blocks * options_.block_size;
@@ -195,7 +195,7 @@ std::uint32_t scheduler_state::prompt_row_budget(group_id group) const {
 }
 
 group_id scheduler_state::choose_group(const record& r) const {
-  if (!options_.drafters[r.drafter].worker) return group_id{0};
+  if (!by_worker(r)) return group_id{0};
   using grouping = scheduler_options::grouping;
   const auto asked = r.request.terms->request().speculation.overlap;
   const bool alternate =
@@ -217,7 +217,7 @@ foresight scheduler_state::overlap_of(const record& r) const {
 bool scheduler_state::groups_pay(const record& r) const {
   const std::uint32_t num_requests = num_in_group(group_id{0}) + num_in_group(group_id{1}) + 1;
   const auto rows = num_requests * (r.draft_length + 1);
-  const double draft = draft_step_[r.drafter] * r.draft_length;
+  const double draft = draft_step_[r.drafter.value] * r.draft_length;
   if (num_requests < 2 || draft == 0 || !pass_costs_.seen_lately(rows)) return false;
   const double all = pass_costs_.time(rows), half = pass_costs_.time((rows + 1) / 2);
   return speculation::groups_gain({all, draft}, {half, draft}, {half, draft}) > overlap_choice::least_gain;

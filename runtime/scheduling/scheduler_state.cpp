@@ -21,7 +21,7 @@ scheduler_state::scheduler_state(scheduler_options options)
   draft_step_.resize(options_.drafters.size());
 }
 
-decisions scheduler_state::submit(admitted_request request, std::uint32_t drafter, std::uint64_t credit,
+decisions scheduler_state::submit(admitted_request request, drafter_index drafter, std::uint64_t credit,
                                   time_point now) {
   decisions out;
   const auto id = request.id();
@@ -50,13 +50,11 @@ decisions scheduler_state::submit(admitted_request request, std::uint32_t drafte
   record r;
   r.request = std::move(request);
   r.drafter = drafter;
-  r.worker = options_.drafters.at(drafter).worker ? drafter : 0;
-  r.draft_length = r.request.terms->request().speculation.draft_length.value_or(
-      options_.drafters.at(drafter).default_draft_length);
-  if (drafter == 0) r.draft_length = 0;
-  r.lengths = {
-      r.request.terms->request().speculation.length_rule.value_or(options_.drafters[drafter].length_rule),
-      r.draft_length};
+  const auto& slot = options_.drafters.at(drafter.value);
+  if (slot.worker) r.worker = drafter;
+  r.draft_length = r.request.terms->request().speculation.draft_length.value_or(slot.default_draft_length);
+  if (drafter == plain_decoding) r.draft_length = 0;
+  r.lengths = {r.request.terms->request().speculation.length_rule.value_or(slot.length_rule), r.draft_length};
   r.beam_width = r.request.terms->request().beams.width;
   r.credit = credit;
   r.known_length = r.request.log->length();
@@ -112,7 +110,7 @@ decisions scheduler_state::on_tick(time_point now) {
 
 void scheduler_state::pump(decisions& out, time_point now) {
   if (device_lost() || out_of_service_) return;
-  wake_drafters(now);
+  rests_.wake(now);
   for (std::uint32_t g = 0; g < num_groups_; ++g)
     while (in_flight(group_id{g}) < depth(group_id{g})) {
       const auto before = out.rounds.size();
@@ -157,7 +155,7 @@ void scheduler_state::retire_if_idle(request_id request, decisions& out) {
 void scheduler_state::preempt(record& r, decisions& out) {
   ++counters_.num_preemptions;
   ledger_.preempted(r.request.id(), out.pool);
-  if (!by_worker(r)) r.worker = 0, r.advice = {};
+  if (!by_worker(r)) r.worker.reset(), r.advice = {};
   r.state = phase::waiting;
   r.stalled_since.reset();
   std::erase(running_, r.request.id());

@@ -4,6 +4,7 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/token_event.hpp"
 #include "runtime/scheduling/cost_model.hpp"
+#include "runtime/scheduling/drafter_rests.hpp"
 #include "runtime/scheduling/memory_ledger.hpp"
 #include "runtime/scheduling/overlap_choice.hpp"
 #include "runtime/scheduling/pool_commands.hpp"
@@ -27,8 +28,8 @@ namespace paceline::scheduling {
 struct drafter_slot {
   std::string name;
   std::uint32_t default_draft_length = 0;
-  std::uint32_t pool = 0; ///< its pool's number; 0 = it has none
-  bool worker = false;    ///< drafts on its own stream
+  std::optional<pool_number> pool; ///< for its own model's cells, if it has one
+  bool worker = false;             ///< drafts on its own stream
   /// Most nodes a draft tree of so many levels has; empty: it drafts chains.
   std::function<std::uint32_t(std::uint32_t draft_length)> max_nodes = {};
   paceline::length_rule length_rule = paceline::length_rule::fixed;
@@ -52,7 +53,7 @@ struct scheduler_options {
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
   std::chrono::nanoseconds round_timeout{
       std::chrono::minutes(5)};       ///< a round that takes longer lost its device
-  std::vector<drafter_slot> drafters; ///< [0] is "none"
+  std::vector<drafter_slot> drafters; ///< by index, `plain_decoding` first
 };
 
 /// What the scheduler wants done after an input.
@@ -84,7 +85,7 @@ class scheduler_state {
 
   explicit scheduler_state(scheduler_options options);
 
-  decisions submit(admitted_request request, std::uint32_t drafter, std::uint64_t credit, time_point now);
+  decisions submit(admitted_request request, drafter_index drafter, std::uint64_t credit, time_point now);
   decisions cancel(request_id request, time_point now);
   /// The request may commit `tokens` in all.
   decisions grant(request_id request, std::uint64_t tokens, time_point now);
@@ -102,7 +103,7 @@ class scheduler_state {
   /// it.
   decisions take_out_of_service(error why);
   /// Drafter number `drafter` drafts no more: its worker failed for good.
-  decisions on_worker_lost(std::uint32_t drafter, time_point now);
+  decisions on_worker_lost(drafter_index drafter, time_point now);
   /// Refuses new requests from now on.
   void drain() { draining_ = true; }
 
@@ -123,9 +124,9 @@ class scheduler_state {
     admitted_request request;
     phase state = phase::waiting;
     group_id group;
-    std::uint32_t drafter = 0;
-    std::uint32_t worker =
-        0; ///< drafter that drafts for it on its own stream, 0: none; of "auto" the first one advised
+    drafter_index drafter = plain_decoding;
+    /// Drafter that drafts for it on its own stream; of "auto" the first one advised.
+    std::optional<drafter_index> worker;
     worker_advice advice;           ///< of "auto"
     std::uint32_t draft_length = 0; ///< the most a round drafts
     speculation::draft_length lengths{length_rule::fixed, 0};
@@ -215,8 +216,11 @@ class scheduler_state {
   draft_bounds usable_draft(record& r, decisions& out);
   std::uint32_t next_draft_length(record& r);
   std::uint32_t worker_draft(record& r, std::uint32_t length, decisions& out);
-  std::uint32_t pool_of(const record& r) const { return options_.drafters[r.worker].pool; }
-  bool by_worker(const record& r) const { return options_.drafters[r.drafter].worker; }
+  const drafter_slot& slot_of(drafter_index drafter) const { return options_.drafters[drafter.value]; }
+  std::optional<pool_number> pool_of(const record& r) const {
+    return r.worker ? slot_of(*r.worker).pool : std::nullopt;
+  }
+  bool by_worker(const record& r) const { return slot_of(r.drafter).worker; }
   std::uint32_t depth(group_id group) const;
   std::uint32_t in_flight(group_id group) const;
   std::uint32_t num_in_group(group_id group) const;
@@ -232,14 +236,8 @@ class scheduler_state {
   std::uint32_t num_beam_nodes(const record& r, look_ahead kind) const;
 
   // scheduler_losses.cpp
-  struct drafter_rest { ///< of a drafter that failed: nobody asks it
-    time_point until;
-    std::chrono::nanoseconds length{}; ///< longer with every failure in a row
-    bool over = false;
-  };
   void note_drafters(const round_result& result, time_point now);
-  void wake_drafters(time_point now);
-  bool rests(std::uint32_t drafter) const;
+  bool rests(drafter_index drafter) const;
 
   // scheduler_results.cpp
   void settle_length(record& r);
@@ -269,8 +267,8 @@ class scheduler_state {
   std::uint32_t num_groups_ = 1; ///< 2 once a request was put into the second
   bool draining_ = false;
   std::optional<error> out_of_service_; ///< why, once a part of the model failed for good
-  std::map<std::uint32_t, drafter_rest> rests_;
-  std::set<std::uint32_t> lost_workers_; ///< drafters whose workers failed for good
+  drafter_rests rests_;
+  std::set<drafter_index> lost_workers_; ///< drafters whose workers failed for good
 };
 
 } // namespace paceline::scheduling

@@ -85,7 +85,7 @@ TEST(lost_draft_worker, leaves_its_model_decoding_plainly) {
     std::vector<generation_request> requests;
     for (std::uint32_t n = 0; n < 3; ++n) {
       requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 10));
-      sim.submit(requests.back(), 1);
+      sim.submit(requests.back(), drafter_index{1});
     }
     for (std::size_t i = 0; i < lost_at && sim.step(); ++i) {
     }
@@ -93,7 +93,7 @@ TEST(lost_draft_worker, leaves_its_model_decoding_plainly) {
     ASSERT_TRUE(sim.run(100'000)) << sim.scheduler().describe();
     EXPECT_FALSE(sim.healthy());
     requests.push_back(request_number(3, 0.0F, 10));
-    sim.submit(requests.back(), 1);
+    sim.submit(requests.back(), drafter_index{1});
     ASSERT_TRUE(sim.run(100'000));
     for (std::uint32_t n = 0; n < requests.size(); ++n) {
       ASSERT_EQ(sim.client(n).tokens, decode_plainly(sim.target(), requests[n])) << n;
@@ -131,7 +131,7 @@ TEST(failing_drafter, is_counted_and_asked_less_and_less_often) {
                       3, 1});
   simulation sim(options, std::move(drafters));
   const auto request = request_number(0, 0.0F, 60);
-  sim.submit(request, 1);
+  sim.submit(request, drafter_index{1});
   ASSERT_TRUE(sim.run());
   EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), request));
   // 24 seconds: asked at the start, then about 1, 3, 7 and 15 seconds later, for up to two rounds each time.

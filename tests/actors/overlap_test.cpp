@@ -31,7 +31,7 @@ overlap_run run_with(std::uint32_t num_partitions, bool two_groups,
   for (std::uint32_t n = 0; n < 4; ++n) {
     auto request = request_number(n, 0.0F);
     request.speculation.overlap = asked;
-    sim.submit(std::move(request), 1);
+    sim.submit(std::move(request), drafter_index{1});
   }
   EXPECT_TRUE(sim.run());
   overlap_run out;
@@ -113,7 +113,7 @@ ahead_run run_ahead(std::vector<foresight> overlap, const std::string& name, std
   for (std::uint32_t n = 0; n < num_requests; ++n) {
     auto request = request_number(n, temperature, max_tokens);
     request.speculation.rule = rule;
-    sim.submit(std::move(request), 1);
+    sim.submit(std::move(request), drafter_index{1});
   }
   EXPECT_TRUE(sim.run());
   ahead_run out;
@@ -224,7 +224,7 @@ batch_run run_batch(overlap_request overlap, std::uint32_t num_requests, device_
     auto request = request_number(n, 0);
     request.stop.max_tokens = 401;
     request.speculation.overlap = overlap;
-    sim.submit(std::move(request), 1);
+    sim.submit(std::move(request), drafter_index{1});
   }
   EXPECT_TRUE(sim.run());
   batch_run out;

@@ -100,7 +100,7 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
                                                 6 + static_cast<std::uint32_t>(random() % 12)));
       if (searches && chance(2)) requests.back() = as_search(requests.back(), random());
       cancelled.push_back(false);
-      sim.submit(requests.back(), static_cast<std::uint32_t>(random() % 5));
+      sim.submit(requests.back(), drafter_index{static_cast<std::uint32_t>(random() % 5)});
     }
     if (!requests.empty() && chance(400)) {
       const auto n = random() % requests.size();

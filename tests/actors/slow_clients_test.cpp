@@ -32,7 +32,7 @@ TEST(slow_clients, streams_that_are_not_read_block_nobody_and_go_on_with_the_sam
       options.target = small_target();
       options.max_running = 2;
       simulation sim(options, drafters_for(drafter));
-      const std::uint32_t index = drafter == "none" ? 0 : 1;
+      const auto index = drafter == "none" ? plain_decoding : drafter_index{1};
       std::vector<generation_request> requests;
       for (std::uint32_t n = 0; n < 5; ++n) {
         requests.push_back(request_number(n, temperature, 40));
@@ -61,7 +61,7 @@ TEST(slow_clients, a_prompt_whose_scores_are_taken_one_by_one_is_scored_to_its_e
     auto request = request_number(6, 1.0F, 0);
     request.sampling.prompt_logprobs = true;
     request.stop.max_tokens = max_tokens;
-    sim.submit(request, 1, 0);
+    sim.submit(request, drafter_index{1}, 0);
     for (std::size_t granted = 0; sim.client(0).finish == finish_reason::none; ++granted) {
       ASSERT_LE(granted, request.prompt.size() - 1 + max_tokens) << sim.scheduler().describe();
       for (int i = 0; i < 300; ++i) sim.step();
@@ -91,7 +91,7 @@ TEST(slow_clients, any_order_of_reading_ends_with_the_texts_that_requests_have_a
       for (std::uint32_t n = 0; n < 10; ++n) {
         requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 40));
         requests.back().tenant = n % 3 == 0 ? "a" : "b";
-        sim.submit(requests.back(), drafter == "none" ? 0 : 1, random() % 8);
+        sim.submit(requests.back(), drafter == "none" ? plain_decoding : drafter_index{1}, random() % 8);
       }
       const auto open = [&](std::size_t n) { return sim.client(n).finish == finish_reason::none; };
       std::size_t num_grants = 0;

@@ -56,7 +56,7 @@ class lone_rounds {
   lone_rounds(const model::hash_model_config& config, metered_model::cost cost,
               std::vector<std::unique_ptr<speculation::drafter>> drafters)
       : drafters_(std::move(drafters)), target_(config, time_, std::move(cost)) {
-    round_resources resources{&target_, nullptr, {nullptr}, config.context_length, &time_, 0};
+    round_resources resources{&target_, nullptr, {nullptr}, config.context_length, &time_, {}};
     for (const auto& one : drafters_) resources.drafters.push_back(one.get());
     resources.automatic = automatic();
     resources.drafters.push_back(nullptr);
@@ -66,15 +66,16 @@ class lone_rounds {
     runner_ = std::make_unique<round_runner>(std::move(resources));
   }
 
-  std::uint32_t automatic() const { return static_cast<std::uint32_t>(drafters_.size()) + 1; }
+  drafter_index automatic() const { return drafter_index{static_cast<std::uint32_t>(drafters_.size()) + 1}; }
   const model::hash_model& target() const { return target_.inner(); }
   void spoil_rows_at(token_position position) { target_.without_logits = position; }
 
-  void submit(generation_request request, std::uint32_t drafter, std::uint32_t draft_length) {
+  void submit(generation_request request, drafter_index drafter, std::uint32_t draft_length,
+              std::unique_ptr<text_output> text = nullptr) {
     plan_item item;
     const auto number = static_cast<std::uint32_t>(plan_.items.size());
     const auto context = target_.info().context_length;
-    item.request = admit(request_id{number + 1}, std::move(request), context, nullptr, time_.now());
+    item.request = admit(request_id{number + 1}, std::move(request), context, std::move(text), time_.now());
     for (std::uint32_t b = 0; b < num_blocks_; ++b) item.blocks.emplace_back(number * num_blocks_ + b);
     item.max_rows = item.request.terms->prompt_length();
     item.restart_at = 0;
@@ -92,7 +93,11 @@ class lone_rounds {
       runner_->run(ops, plan_, {}, result);
       time_.move_to(time_.now() + time_.take_spent());
       if (result.failure) ++num_wrong;
-      for (const auto& done : result.items) num_wrong += done.stale_draft ? 1 : 0;
+      for (const auto& done : result.items) {
+        num_wrong += done.stale_draft ? 1 : 0;
+        num_accepted += done.num_accepted;
+      }
+      num_failed_drafts += static_cast<std::uint32_t>(result.failed_drafters.size());
       std::ranges::move(result.events, std::back_inserter(events));
       open = false;
       for (std::size_t i = 0; i < plan_.items.size(); ++i) {
@@ -110,6 +115,9 @@ class lone_rounds {
     return time_.now() - begin;
   }
   std::uint32_t num_wrong = 0;
+  std::uint32_t num_accepted = 0;
+  std::uint32_t num_failed_drafts = 0; ///< rounds in which a drafter failed
+  test::virtual_clock& time() noexcept { return time_; }
   std::vector<token_event> events; ///< of all rounds
 
   const committed_log& request(std::size_t i) const { return *plan_.items.at(i).request.log; }
@@ -120,13 +128,15 @@ class lone_rounds {
   static constexpr std::uint32_t block_size = 16;
   static constexpr std::uint32_t max_requests = 4;
   struct wish {
-    std::uint32_t drafter = 0, length = 0;
+    drafter_index drafter = plain_decoding;
+    std::uint32_t length = 0;
   };
 
-  std::uint32_t max_nodes(std::uint32_t drafter, std::uint32_t length) const {
+  std::uint32_t max_nodes(drafter_index drafter, std::uint32_t length) const {
     std::uint32_t most = length;
-    for (std::uint32_t d = 1; d < automatic(); ++d)
-      if (drafter == d || drafter == automatic()) most = std::max(most, drafters_[d - 1]->max_nodes(length));
+    for (drafter_index d{1}; d < automatic(); ++d.value)
+      if (drafter == d || drafter == automatic())
+        most = std::max(most, drafters_[d.value - 1]->max_nodes(length));
     return std::min(most, speculation::token_tree::max_nodes);
   }
 

@@ -17,7 +17,7 @@ constexpr request_id oldest{1}, middle{2}, youngest{3};
 constexpr pool_number drafters_pool{1};
 
 lease_event refusal(request_id request, std::uint64_t ticket, pool_number pool = target_pool) {
-  return {request, pool.value, ticket, false, {}, 0, {}};
+  return {request, pool, ticket, false, {}, 0, {}};
 }
 
 /// A request of `length` tokens whose trees want 24 positions more, its chains 8, a token a round 2.
@@ -53,7 +53,7 @@ class memory_ledger_test : public testing::Test {
   /// A holder of `num_blocks` blocks that decodes at `length`.
   void begin(request_id request, std::uint32_t num_blocks, std::uint32_t length) {
     const auto ticket = ask_for_first_lease(request);
-    ASSERT_EQ(ledger.take(grant(request, 0, ticket, num_blocks), commands), answer::granted);
+    ASSERT_EQ(ledger.take(grant(request, target_pool, ticket, num_blocks), commands), answer::granted);
     ledger.tell(request, use_at(length));
   }
   /// What it asks for in the target's pool, 0 for nothing; the answer is `granted` blocks, or none.
@@ -61,7 +61,8 @@ class memory_ledger_test : public testing::Test {
     ledger.want(request, look_ahead::plain, commands);
     const auto asked = said<reserve_command>();
     if (!asked) return 0;
-    ledger.take(granted > 0 ? grant(request, 0, asked->ticket, granted) : refusal(request, asked->ticket),
+    ledger.take(granted > 0 ? grant(request, target_pool, asked->ticket, granted)
+                            : refusal(request, asked->ticket),
                 commands);
     return asked->num_positions;
   }
@@ -81,7 +82,7 @@ TEST_F(memory_ledger_test, a_request_holds_memory_from_its_first_lease_on) {
   const auto ticket = ask_for_first_lease(oldest);
   EXPECT_TRUE(ledger.holders().empty());
   EXPECT_FALSE(ledger.idle(oldest)) << "a question is under way";
-  EXPECT_EQ(ledger.take(grant(oldest, 0, ticket, 3), commands), answer::granted);
+  EXPECT_EQ(ledger.take(grant(oldest, target_pool, ticket, 3), commands), answer::granted);
   EXPECT_EQ(ledger.holders(), std::vector{oldest});
   EXPECT_EQ(ledger.positions(oldest), 12U);
   EXPECT_TRUE(ledger.idle(oldest));
@@ -92,17 +93,17 @@ TEST_F(memory_ledger_test, an_answer_to_an_earlier_question_is_stale) {
   ledger.on_pool_restarted(commands);
   const auto ticket = ask_for_first_lease(oldest);
   ASSERT_NE(lost, ticket);
-  EXPECT_EQ(ledger.take(grant(oldest, 0, lost, 9), commands), answer::stale);
+  EXPECT_EQ(ledger.take(grant(oldest, target_pool, lost, 9), commands), answer::stale);
   EXPECT_TRUE(ledger.blocks(oldest).empty());
-  EXPECT_EQ(ledger.take(grant(oldest, 0, ticket, 3), commands), answer::granted);
-  EXPECT_EQ(ledger.take(grant(oldest, 0, ticket, 9), commands), answer::stale) << "answered twice";
+  EXPECT_EQ(ledger.take(grant(oldest, target_pool, ticket, 3), commands), answer::granted);
+  EXPECT_EQ(ledger.take(grant(oldest, target_pool, ticket, 9), commands), answer::stale) << "answered twice";
   EXPECT_EQ(ledger.blocks(oldest).size(), 3U);
 }
 
 TEST_F(memory_ledger_test, what_is_granted_to_a_request_that_is_gone_goes_back) {
   const auto ticket = ask_for_first_lease(oldest);
   ledger.close(oldest);
-  EXPECT_EQ(ledger.take(grant(oldest, 0, ticket, 3), commands), answer::stale);
+  EXPECT_EQ(ledger.take(grant(oldest, target_pool, ticket, 3), commands), answer::stale);
   const auto back = said<release_command>();
   ASSERT_TRUE(back);
   EXPECT_EQ(back->request, oldest);
@@ -281,7 +282,7 @@ TEST_F(memory_ledger_test, a_drafter_without_memory_harms_nobody) {
   ledger.want_for_drafter(oldest, drafters_pool, look_ahead::chain, commands);
   auto asked = said<reserve_command>();
   ASSERT_TRUE(asked);
-  EXPECT_EQ(asked->pool, drafters_pool.value);
+  EXPECT_EQ(asked->pool, drafters_pool);
   EXPECT_EQ(ledger.take(refusal(oldest, asked->ticket, drafters_pool), commands), answer::refused);
   EXPECT_FALSE(ledger.tight());
   EXPECT_TRUE(ledger.admits());
@@ -290,10 +291,10 @@ TEST_F(memory_ledger_test, a_drafter_without_memory_harms_nobody) {
   asked = said<reserve_command>();
   ASSERT_TRUE(asked);
   EXPECT_EQ(asked->num_positions, 8U + 8) << "less";
-  ledger.take(grant(oldest, drafters_pool.value, asked->ticket, 4), commands);
+  ledger.take(grant(oldest, drafters_pool, asked->ticket, 4), commands);
   EXPECT_EQ(ledger.drafter_positions(oldest), 16U);
   ledger.ended(oldest, commands);
-  EXPECT_EQ(said<release_command>()->pool, drafters_pool.value);
+  EXPECT_EQ(said<release_command>()->pool, drafters_pool);
 }
 
 TEST_F(memory_ledger_test, a_drafter_hears_of_new_memory_once_and_again_if_the_round_was_lost) {
@@ -301,7 +302,7 @@ TEST_F(memory_ledger_test, a_drafter_hears_of_new_memory_once_and_again_if_the_r
   ledger.renew_drafter_news(oldest);
   EXPECT_FALSE(ledger.take_drafter_news(oldest)) << "it has none";
   ledger.want_for_drafter(oldest, drafters_pool, look_ahead::chain, commands);
-  ledger.take(grant(oldest, drafters_pool.value, said<reserve_command>()->ticket, 4), commands);
+  ledger.take(grant(oldest, drafters_pool, said<reserve_command>()->ticket, 4), commands);
   EXPECT_TRUE(ledger.take_drafter_news(oldest));
   EXPECT_FALSE(ledger.take_drafter_news(oldest));
   ledger.renew_drafter_news(oldest);

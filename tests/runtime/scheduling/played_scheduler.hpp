@@ -29,7 +29,7 @@ class played_scheduler {
     request.sampling.prompt_logprobs = scores_prompts;
     const request_id id{++num_submitted_};
     max_length_[id] = prompt_length + max_tokens;
-    take(state.submit(admitted(id, std::move(request)), 0, credit, now));
+    take(state.submit(admitted(id, std::move(request)), plain_decoding, credit, now));
     return id;
   }
   void grant(request_id id, std::uint64_t tokens) { take(state.grant(id, tokens, now)); }
@@ -89,8 +89,8 @@ class played_scheduler {
 
  private:
   lease_event answer(request_id id, std::uint64_t ticket, std::uint32_t num_positions) const {
-    if (full) return {id, 0, ticket, false, {}, 0, {}};
-    return test_support::grant(id, 0, ticket, (num_positions + 3) / 4);
+    if (full) return {id, target_pool, ticket, false, {}, 0, {}};
+    return test_support::grant(id, target_pool, ticket, (num_positions + 3) / 4);
   }
   item_result played(const plan_item& item) {
     const auto id = item.request.id();

@@ -15,7 +15,7 @@ played_scheduler scheduler_for(std::uint32_t max_running) {
   auto options = small_options();
   options.num_blocks = 1000;
   options.max_running = max_running;
-  options.drafters = {{"none", 0, 0, false}};
+  options.drafters = {{"none", 0, {}, false}};
   return played_scheduler(std::move(options));
 }
 

@@ -20,16 +20,16 @@ class rejected_drafts : public testing::Test {
     auto o = small_options();
     o.context_length = 256;
     o.num_blocks = 64;
-    o.drafters = {{"none", 0, 0, false}, {"ngram", draft_length, 0, false}};
+    o.drafters = {{"none", 0, {}, false}, {"ngram", draft_length, {}, false}};
     return o;
   }
 
   void begin(std::uint64_t credit) {
     const auto asked = last<acquire_command>(
-        state_.submit(make_request(first_request, prompt_length, 48), 1, credit, start));
+        state_.submit(make_request(first_request, prompt_length, 48), drafter_index{1}, credit, start));
     ASSERT_TRUE(asked);
-    take(state_.on_leases({grant(first_request, 0, asked->ticket, blocks_for(asked->num_positions))}, false,
-                          start));
+    take(state_.on_leases(
+        {grant(first_request, target_pool, asked->ticket, blocks_for(asked->num_positions))}, false, start));
     report();
   }
   /// The oldest round in flight comes back.
@@ -51,8 +51,8 @@ class rejected_drafts : public testing::Test {
     const auto asked = last<reserve_command>(d);
     if (!asked) return;
     num_leased_ = asked->num_positions;
-    take(state_.on_leases({grant(first_request, 0, asked->ticket, blocks_for(asked->num_positions))}, false,
-                          start));
+    take(state_.on_leases(
+        {grant(first_request, target_pool, asked->ticket, blocks_for(asked->num_positions))}, false, start));
   }
   static std::uint32_t blocks_for(std::uint32_t positions) { return (positions + 3) / 4; }
   std::uint32_t num_output() const { return length_ - prompt_length; }
@@ -92,16 +92,17 @@ TEST_F(rejected_drafts, go_on_with_the_credit_of_a_request_that_is_submitted_aga
   while (!in_flight_.empty()) report();
   ASSERT_EQ(num_output(), 12U);
   // A grant was lost with the scheduler before; the session submits again, with all it has granted.
-  take(state_.submit(make_request(first_request, prompt_length, 48), 1, 20, start));
+  take(state_.submit(make_request(first_request, prompt_length, 48), drafter_index{1}, 20, start));
   while (!in_flight_.empty()) report();
   EXPECT_EQ(num_output(), 20U);
 }
 
 TEST(stream_credit, a_request_without_credit_computes_its_prompt_and_waits) {
   scheduler_state state(small_options());
-  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 10), 0, 0, start));
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 10), plain_decoding, 0, start));
   ASSERT_TRUE(asked);
-  const auto prompt = state.on_leases({grant(first_request, 0, asked->ticket, 3)}, false, start);
+  const auto prompt = state.on_leases({grant(first_request, target_pool, asked->ticket, 3)}, false, start);
   ASSERT_EQ(prompt.rounds.size(), 1U);
   EXPECT_EQ(prompt.rounds[0].items.at(0).max_rows, 7U) << "the eighth row decides a token";
   const auto granted = state.grant(first_request, 1, start);
