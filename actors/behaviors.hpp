@@ -109,6 +109,7 @@ struct session_shell {
   std::shared_ptr<client_line> line;
   bool started = false;
   std::uint64_t num_output = 0; ///< tokens the client has got
+  std::uint64_t num_scores = 0; ///< scores of its prompt that the client has got
   bool cancelled = false;
 };
 protocol::session_actor::behavior_type session(protocol::session_actor::stateful_pointer<session_shell> self,

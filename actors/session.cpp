@@ -52,8 +52,9 @@ void submit(self_pointer self) {
 void repay(self_pointer self) {
   auto& shell = self->state;
   const auto window = shell.client.own_window;
-  if (window == 0 || shell.num_output + window < shell.client.credit + window / 2) return;
-  shell.client.credit = shell.num_output + window;
+  const auto taken = shell.num_output + shell.num_scores;
+  if (window == 0 || taken + window < shell.client.credit + window / 2) return;
+  shell.client.credit = taken + window;
   self->send(shell.line->scheduler, grant_command{shell.line->request, shell.client.credit});
 }
 
@@ -89,6 +90,7 @@ session_actor::behavior_type session(self_pointer self, session_client client) {
         const bool known = !event.tokens.empty() && end <= shell.num_output;
         if (known && event.finish == finish_reason::none) return; // reported again after a restart
         shell.num_output = std::max(shell.num_output, end);
+        shell.num_scores += event.prompt_logprobs.size();
         if (event.finish == finish_reason::none) {
           shell.line->sink(event);
           return repay(self);

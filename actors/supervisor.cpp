@@ -124,7 +124,10 @@ class starter {
         m, error{errc::out_of_service, gone + " failed too often: the model is out of service until the "
                                               "process is started again"});
     const out_of_service_event news{m, *parts_.where->out_of_service(m)};
-    self_->send(self_->state.models[m.value].scheduler, news);
+    const auto& scheduler = self_->state.models[m.value].scheduler;
+    self_->send(scheduler, news);
+    // Nobody else gives its memory back if the scheduler is what is gone.
+    self_->send(self_->state.kv_pool, pool_batch_command{m, scheduler, {scheduling::retain_command{}}});
     for (const auto& session : parts_.sessions->all()) self_->send(session, news);
   }
 

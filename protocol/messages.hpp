@@ -31,7 +31,8 @@ namespace paceline::protocol {
 struct submit_command {
   scheduling::admitted_request request;
   drafter_index drafter = plain_decoding;
-  std::uint64_t credit = 0; ///< tokens it may commit in all before it is granted more
+  std::uint64_t credit =
+      0; ///< tokens and scores of the prompt it may report in all before it is granted more
 };
 
 /// engine -> session -> scheduler. May overtake the submit_command of its request (a tombstone is kept).
@@ -40,7 +41,7 @@ struct cancel_command {
 };
 
 /// engine -> session: the client has room for `tokens` more. session -> scheduler: `tokens` it may commit in
-/// all, so that the message may be repeated.
+/// all, so that the message may be repeated. The score of a prompt's token (`prompt_logprobs`) counts as one.
 struct grant_command {
   request_id request;
   std::uint64_t tokens = 0;

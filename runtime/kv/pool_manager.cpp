@@ -222,7 +222,7 @@ expected<void> pool_manager::rollback(const lease_key& key, std::uint32_t length
   const auto num_kept = p.blocks_for(length);
   if (num_kept >= table.blocks.size()) return {};
   const auto first = table.blocks.begin() + static_cast<std::ptrdiff_t>(num_kept);
-  std::list<flight> entry;
+  std::list<deferred_release> entry;
   entry.push_back({key.pool.value, after, std::vector(first, table.blocks.end())});
   p.counters.num_rollbacks += 1;
   p.counters.num_rolled_back_blocks += table.blocks.size() - num_kept;
@@ -235,7 +235,7 @@ expected<void> pool_manager::release(const lease_key& key, stream_point after) {
   const auto found = table_of(key);
   if (!found) return found.error();
   auto& table = **found;
-  std::list<flight> entry;
+  std::list<deferred_release> entry;
   if (table.copy_source) reserve_more(table.blocks, 1);
   entry.push_back({key.pool.value, after, {}});
   if (table.copy_source) table.blocks.push_back(*table.copy_source);

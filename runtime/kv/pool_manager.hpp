@@ -58,11 +58,11 @@ struct acquire_options {
 /// error, or throws bad_alloc, has changed nothing but what is cached.
 ///
 /// Invariants, checked by `check_invariants` from the tables themselves:
-/// - a block's owners are the tables, releases in flight and index node that name it; without owner it is
+/// - a block's owners are the tables, deferred releases and index node that name it; without owner it is
 /// free;
 /// - a block that more than one table names is full of committed cells in each, so nobody writes to it;
 /// - only full blocks of committed tokens are in an index;
-/// - a block leaves a table only into a release in flight, and is free only after the stream point of that
+/// - a block leaves a table only into a deferred release, and is free only after the stream point of that
 /// release;
 /// - what pools hold is what the budget lent them.
 class pool_manager {
@@ -111,8 +111,8 @@ class pool_manager {
   expected<void> check_invariants() const;
 
  private:
-  /// Blocks that device work may still touch.
-  struct flight {
+  /// A release or rollback: blocks that device work may still touch.
+  struct deferred_release {
     std::size_t pool;
     stream_point after;
     std::vector<block_id> blocks; ///< in table order
@@ -139,15 +139,15 @@ class pool_manager {
   bool borrow_slabs(pool_state& pool, std::uint32_t num_free);
   void return_slabs(pool_state& pool);
   bool evict_one(pool_state& pool);
-  /// Hands the blocks of `entry`, a list of one, from their table to a release in flight.
-  void take_off(std::list<flight>& entry);
-  void land(const flight& f);
+  /// Hands the blocks of `entry`, a list of one, from their table to a deferred release.
+  void take_off(std::list<deferred_release>& entry);
+  void carry_out(const deferred_release& r);
   bool passed(const stream_point& point) const noexcept;
 
   std::vector<kv_budget> budgets_; ///< [space]
   block_hasher hasher_;
   std::vector<std::unique_ptr<pool_state>> pools_;
-  std::list<flight> flights_;
+  std::list<deferred_release> deferred_;
   std::map<stream_id, std::uint64_t> watermarks_;
   std::uint32_t last_epoch_ = 0;
 };

@@ -117,7 +117,7 @@ void round_runner::propose_best(device::ops& ops, std::vector<lane>& lanes) {
 }
 
 /// Whom the requests with "auto" want to be drafted for by.
-void round_runner::wish_for_workers(std::span<const lane> lanes, std::span<item_result> results) {
+void round_runner::advise_workers(std::span<const lane> lanes, std::span<item_result> results) {
   std::vector<const speculation::draft_history*> requests;
   std::vector<item_result*> owners;
   std::uint32_t max_length = 0;
@@ -130,7 +130,7 @@ void round_runner::wish_for_workers(std::span<const lane> lanes, std::span<item_
   const auto num_others = static_cast<std::uint32_t>(lanes.size() - requests.size());
   const auto wanted = controller_->advise(requests, num_others, max_length);
   for (std::size_t i = 0; i < wanted.lengths.size(); ++i)
-    if (wanted.lengths[i] > 0) owners[i]->wish = {candidates_[wanted.candidate], wanted.lengths[i]};
+    if (wanted.lengths[i] > 0) owners[i]->advice = {candidates_[wanted.candidate], wanted.lengths[i]};
 }
 
 /// The lanes that drafter `index` is to draft for and that have room for a draft.

@@ -86,7 +86,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
     return;
   }
   for (auto& lane : lanes) result.items.push_back(settle(ops, lane, plan.round, result.events));
-  if (controller_) wish_for_workers(lanes, result.items);
+  if (controller_) advise_workers(lanes, result.items);
   for (const auto& item : plan.items) // those that had ended before: said again, in case that news was lost
     if (item.request.log->finish() != finish_reason::none &&
         std::ranges::none_of(lanes, [&](const auto& lane) { return lane.item == &item; }))

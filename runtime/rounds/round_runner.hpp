@@ -70,7 +70,7 @@ class round_runner {
   void note_failure(drafter_index drafter);
   void propose_best(device::ops& ops, std::vector<lane>& lanes);
   void watch_workers(std::span<const scheduling::draft_time> drafting);
-  void wish_for_workers(std::span<const lane> lanes, std::span<scheduling::item_result> results);
+  void advise_workers(std::span<const lane> lanes, std::span<scheduling::item_result> results);
   std::vector<lane*> drafting(std::vector<lane>& lanes, drafter_index drafter) const;
   std::vector<speculation::draft> propose(device::ops& ops, drafter_index drafter,
                                           std::span<lane* const> owners);

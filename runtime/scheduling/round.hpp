@@ -61,8 +61,8 @@ struct draft_batch {
   std::uint64_t submission = 0;    ///< of its program on its stream
 };
 
-/// What "auto" wants of worker drafters in the rounds to come.
-struct worker_wish {
+/// What "auto" advises for worker drafters in the rounds to come.
+struct worker_advice {
   std::optional<drafter_index> drafter;
   std::uint32_t length = 0;
 };
@@ -80,7 +80,7 @@ struct item_result {
   finish_reason finish = finish_reason::none;
   std::vector<token_id> committed; ///< by this round
   std::uint32_t num_cells = 0;     ///< of a beam search: cells that its next round needs, drafts aside
-  worker_wish wish = {};           ///< of requests with drafter "auto"
+  worker_advice advice = {};       ///< of requests with drafter "auto"
 };
 
 /// Where a round's time went.

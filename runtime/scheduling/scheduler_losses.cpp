@@ -21,8 +21,9 @@ bool scheduler_state::rests(drafter_index drafter) const {
   return lost_workers_.contains(drafter) || rests_.rests(drafter);
 }
 
-/// Rounds in flight may still run: their requests keep their blocks until they are reported, which may be
-/// never. Nobody else uses these blocks, since the model takes no new requests.
+/// Rounds in flight may still run, or never come back. Cells of this model's pools belong to nobody else, so
+/// what such a round writes harms nobody: the blocks go back at once, and with them the bytes that other
+/// models may borrow.
 decisions scheduler_state::take_out_of_service(error why) {
   decisions out;
   if (out_of_service_) return out;
@@ -31,6 +32,7 @@ decisions scheduler_state::take_out_of_service(error why) {
   for (const auto& [id, r] : requests_)
     if (r.state != phase::closing) open.push_back(id);
   for (auto id : open) finish_here(requests_.at(id), finish_reason::error, out_of_service_, out);
+  out.pool.emplace_back(retain_command{});
   return out;
 }
 

@@ -15,7 +15,8 @@ struct overlap_run {
   time_point end;
 };
 
-overlap_run run_with(std::uint32_t num_partitions, bool two_groups, std::optional<overlap_wish> wish = {}) {
+overlap_run run_with(std::uint32_t num_partitions, bool two_groups,
+                     std::optional<overlap_request> asked = {}) {
   virtual_clock* time = nullptr;
   simulation_options options;
   options.target = small_target();
@@ -29,7 +30,7 @@ overlap_run run_with(std::uint32_t num_partitions, bool two_groups, std::optiona
   time = &sim.device().time();
   for (std::uint32_t n = 0; n < 4; ++n) {
     auto request = request_number(n, 0.0F);
-    request.speculation.overlap = wish;
+    request.speculation.overlap = asked;
     sim.submit(std::move(request), drafter_index{1});
   }
   EXPECT_TRUE(sim.run());
@@ -56,8 +57,8 @@ TEST(overlap, drafting_the_next_group_runs_while_the_current_one_is_verified) {
 }
 
 TEST(overlap, what_a_request_says_of_groups_comes_before_what_the_engine_does) {
-  EXPECT_EQ(run_with(2, false, overlap_wish::groups).end, run_with(2, true).end);
-  EXPECT_EQ(run_with(2, true, overlap_wish::off).end, run_with(2, false).end);
+  EXPECT_EQ(run_with(2, false, overlap_request::groups).end, run_with(2, true).end);
+  EXPECT_EQ(run_with(2, true, overlap_request::off).end, run_with(2, false).end);
   EXPECT_NE(run_with(2, true).end, run_with(2, false).end);
 }
 
@@ -200,7 +201,7 @@ struct batch_run {
 constexpr std::uint32_t batch_draft_length = 3;
 
 /// Requests of equal length, all of whose draft tokens are right, with a drafter on a partition of its own.
-batch_run run_batch(overlap_wish overlap, std::uint32_t num_requests, device_costs costs) {
+batch_run run_batch(overlap_request overlap, std::uint32_t num_requests, device_costs costs) {
   virtual_clock* time = nullptr;
   simulation_options options;
   options.target = small_target();
@@ -248,8 +249,8 @@ TEST(overlap, drafting_in_groups_gains_what_the_model_says) {
           SCOPED_TRACE(::testing::Message() << "pass " << pass << " us and " << row << " a row, "
                                             << num_requests << " requests, draft " << share << " of a pass, "
                                             << (each ? "by requests" : "whatever the requests"));
-          const auto off = run_batch(overlap_wish::off, num_requests, costs);
-          const auto groups = run_batch(overlap_wish::groups, num_requests, costs);
+          const auto off = run_batch(overlap_request::off, num_requests, costs);
+          const auto groups = run_batch(overlap_request::groups, num_requests, costs);
           ASSERT_EQ(groups.tokens, off.tokens);
           const auto all = off.cost_of(num_requests);
           EXPECT_NEAR(all.verify, 1e3 * verify, 1);

@@ -80,6 +80,18 @@ TEST(scheduler_state_test, counts_rounds_in_which_a_worker_drafted_for_all_after
   EXPECT_EQ(counted[0].drafting.count(), 60);
 }
 
+TEST(scheduler_state_test, a_model_out_of_service_gives_its_memory_back) {
+  scheduler_state state(small_options());
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 10), plain_decoding, 100, start));
+  ASSERT_TRUE(asked);
+  const auto planned = state.on_leases({grant(first_request, target_pool, asked->ticket, 3)}, false, start);
+  ASSERT_FALSE(planned.rounds.empty()) << "in flight, perhaps for ever";
+  const auto alive = last<retain_command>(state.take_out_of_service({errc::out_of_service, "gone"}));
+  ASSERT_TRUE(alive);
+  EXPECT_TRUE(alive->requests.empty());
+}
+
 /// A scheduler whose drafter proposes three siblings a level, with one request about to decode.
 class tree_scheduling : public testing::Test {
  protected:
@@ -192,14 +204,15 @@ TEST(scheduler_state_test, a_request_of_auto_is_drafted_for_by_a_worker_that_doe
   options.drafters = {
       {"none", 0, {}, false}, {"broken", 3, {}, true}, {"sound", 3, {}, true}, {"auto", 3, {}, false}};
   scheduler_state state(options);
-  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 40), drafter_index{3}, 100, start));
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 40), drafter_index{3}, 100, start));
   auto planned = state.on_leases({grant(first_request, target_pool, asked->ticket, 12)}, false, start).rounds;
   std::uint32_t length = 8;
   std::optional<drafter_index> worker;
   for (int i = 0; i < 4 && !planned.empty(); ++i) { // the broken one first, then the other
     auto result = done(planned.front(), 1, ++length);
     if (i == 0) result.failed_drafters = {drafter_index{1}};
-    result.items[0].wish = {drafter_index{i == 0 ? 1U : 2U}, 3};
+    result.items[0].advice = {drafter_index{i == 0 ? 1U : 2U}, 3};
     planned.erase(planned.begin());
     auto next = state.on_round_done(result, start).rounds;
     std::ranges::move(next, std::back_inserter(planned));

@@ -1,4 +1,4 @@
-#include "tests/runtime/scheduling/decided.hpp"
+#include "tests/runtime/scheduling/played_scheduler.hpp"
 
 #include <gtest/gtest.h>
 
@@ -109,6 +109,56 @@ TEST(stream_credit, a_request_without_credit_computes_its_prompt_and_waits) {
   ASSERT_EQ(granted.rounds.size(), 1U);
   EXPECT_EQ(granted.rounds[0].items.at(0).max_rows, 1U);
   EXPECT_EQ(state.check_invariants(), "");
+}
+
+class scored_prompt : public testing::Test {
+ protected:
+  static scheduler_options options() {
+    auto o = small_options();
+    o.max_running = 1;
+    return o;
+  }
+  /// Rows of the rounds in flight, which come back.
+  std::uint32_t rows() {
+    std::uint32_t sum = 0;
+    for (; !play.in_flight.empty(); play.report())
+      for (const auto& item : play.in_flight.front().items) sum += item.max_rows;
+    return sum;
+  }
+  void SetUp() override { play.scores_prompts = true; }
+
+  played_scheduler play{options()};
+};
+
+TEST_F(scored_prompt, spends_credit_position_by_position) {
+  const auto id = play.submit(3);
+  EXPECT_EQ(rows(), 3U);
+  play.grant(id, 7);
+  EXPECT_EQ(rows(), 4U) << "seven scores; the eighth row decides a token";
+  play.grant(id, 8);
+  EXPECT_EQ(rows(), 1U);
+  play.grant(id, 10);
+  EXPECT_EQ(rows(), 2U) << "a token each";
+}
+
+TEST_F(scored_prompt, is_read_as_far_as_the_client_takes_it_when_nothing_is_generated) {
+  const auto id = play.submit(3, 0);
+  EXPECT_EQ(rows(), 3U);
+  play.grant(id, 7);
+  EXPECT_EQ(rows(), 5U) << "the last row reports nothing";
+}
+
+TEST_F(scored_prompt, is_paid_for_once) {
+  const auto id = play.submit(3);
+  EXPECT_EQ(rows(), 3U);
+  play.submit(1000, 1);
+  play.wait(scheduler_state::max_stall);
+  ASSERT_EQ(play.state.counters().num_preemptions, 1U);
+  rows(); // the other one ends
+  play.grant(id, 5);
+  EXPECT_EQ(rows(), 5U) << "three of them again";
+  play.grant(id, 8);
+  EXPECT_EQ(rows(), 3U);
 }
 
 TEST_F(rejected_drafts, leave_the_lease_where_the_text_is) {
