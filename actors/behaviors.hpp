@@ -32,8 +32,8 @@ struct actor_meter {
   }
 };
 
-struct scheduler_shell {
-  scheduler_shell() = default;
+struct scheduler_peers {
+  scheduler_peers() = default;
   static inline const char* name = "scheduler";
   protocol::target_verifier_actor verifier;
   protocol::kv_pool_actor kv_pool;
@@ -41,43 +41,43 @@ struct scheduler_shell {
   bool ticking = false;
 };
 protocol::scheduler_actor::behavior_type
-scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_shell> self,
+scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_peers> self,
           scheduling::scheduler_state* state, const clock* time, model_number model,
           std::shared_ptr<actor_meter> meter);
 
-struct kv_pool_shell {
-  kv_pool_shell() = default;
+struct kv_pool_peers {
+  kv_pool_peers() = default;
   static inline const char* name = "kv_pool";
   std::unordered_map<model_number, protocol::scheduler_actor> schedulers; ///< by model: of its last batch
 };
-protocol::kv_pool_actor::behavior_type kv_pool(protocol::kv_pool_actor::stateful_pointer<kv_pool_shell> self,
+protocol::kv_pool_actor::behavior_type kv_pool(protocol::kv_pool_actor::stateful_pointer<kv_pool_peers> self,
                                                kv_pool_state* state, std::shared_ptr<actor_meter> meter);
 
-struct verifier_shell {
-  verifier_shell() = default;
+struct verifier_peers {
+  verifier_peers() = default;
   static inline const char* name = "target_verifier";
   protocol::scheduler_actor scheduler;
   protocol::fan_out_actor fan_out;
   std::vector<protocol::draft_worker_actor> draft_workers;
 };
 protocol::target_verifier_actor::behavior_type
-target_verifier(protocol::target_verifier_actor::stateful_pointer<verifier_shell> self,
+target_verifier(protocol::target_verifier_actor::stateful_pointer<verifier_peers> self,
                 target_verifier_state* state, protocol::link_command peers,
                 std::shared_ptr<actor_meter> meter);
 
-struct draft_worker_shell {
-  draft_worker_shell() = default;
+struct draft_worker_peers {
+  draft_worker_peers() = default;
   static inline const char* name = "draft_worker";
 };
 protocol::draft_worker_actor::behavior_type
-draft_worker(protocol::draft_worker_actor::stateful_pointer<draft_worker_shell> self,
+draft_worker(protocol::draft_worker_actor::stateful_pointer<draft_worker_peers> self,
              draft_worker_state* state, std::shared_ptr<actor_meter> meter);
 
-struct fan_out_shell {
-  fan_out_shell() = default;
+struct fan_out_peers {
+  fan_out_peers() = default;
   static inline const char* name = "fan_out";
 };
-protocol::fan_out_actor::behavior_type fan_out(protocol::fan_out_actor::stateful_pointer<fan_out_shell> self,
+protocol::fan_out_actor::behavior_type fan_out(protocol::fan_out_actor::stateful_pointer<fan_out_peers> self,
                                                std::shared_ptr<const session_registry> sessions,
                                                std::shared_ptr<actor_meter> meter);
 

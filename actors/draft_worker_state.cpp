@@ -12,7 +12,7 @@ draft_worker_state::draft_worker_state(device::stream& stream, rounds::draft_run
 enqueued_draft draft_worker_state::on_request(const std::shared_ptr<const scheduling::round_plan>& plan,
                                               const device::fence& after) {
   const auto in_advance = [&](const auto& item) {
-    return item.worker == drafter_ && item.ahead != foresight::off;
+    return item.worker == drafter_ && item.ahead != ahead_mode::off;
   };
   if (std::ranges::any_of(plan->items, in_advance) && !after.passed())
     stream_->submit("ahead", {}, [runner = runner_, plan, after](device::ops& ops) {

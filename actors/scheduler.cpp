@@ -8,7 +8,7 @@ using namespace protocol; // the messages
 
 namespace {
 
-using self_pointer = scheduler_actor::stateful_pointer<scheduler_shell>;
+using self_pointer = scheduler_actor::stateful_pointer<scheduler_peers>;
 constexpr auto tick_interval = std::chrono::milliseconds(50);
 
 /// Sends what the state machine decided: memory first, for rounds use it, then rounds, then ends.

@@ -8,7 +8,7 @@ using namespace protocol; // the messages
 
 namespace {
 
-using self_pointer = target_verifier_actor::stateful_pointer<verifier_shell>;
+using self_pointer = target_verifier_actor::stateful_pointer<verifier_peers>;
 
 void report(self_pointer self, const scheduling::round_result& result) {
   if (result.events.empty() || !self->state.fan_out) return;
@@ -32,7 +32,7 @@ void carry_out(self_pointer self, const target_verifier_state& state, const veri
   }
 }
 
-void link(verifier_shell& shell, const link_command& peers) {
+void link(verifier_peers& shell, const link_command& peers) {
   if (peers.scheduler) shell.scheduler = peers.scheduler;
   if (peers.fan_out) shell.fan_out = peers.fan_out;
 }

@@ -26,15 +26,15 @@ void set_overlap(scheduling::scheduler_options& limits, config::overlap_mode mod
     limits.groups = grouping::two;
     return;
   case config::overlap_mode::ahead:
-    limits.overlap = {foresight::ahead};
+    limits.overlap = {ahead_mode::ahead};
     return;
   case config::overlap_mode::outcomes:
-    limits.overlap = {foresight::outcomes};
+    limits.overlap = {ahead_mode::outcomes};
     return;
   case config::overlap_mode::automatic:
     if (!on_cores_of_its_own) return;
     limits.groups = grouping::measured;
-    limits.overlap = {foresight::off, foresight::ahead, foresight::outcomes};
+    limits.overlap = {ahead_mode::off, ahead_mode::ahead, ahead_mode::outcomes};
     return;
   }
 }

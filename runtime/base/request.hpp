@@ -91,8 +91,8 @@ inline constexpr std::array<std::string_view, 4> length_rule_names{"fixed", "heu
                                                                    "optimal"};
 
 /// What a drafter with a stream of its own does for a request while its round before is verified (design,
-/// section 3; runtime/scheduling/foreseen_drafts.hpp).
-enum class foresight : std::uint8_t {
+/// section 3; runtime/rounds/foreseen_drafts.hpp).
+enum class ahead_mode : std::uint8_t {
   off,      ///< waits for the verdict
   ahead,    ///< goes on from the outcome that everything is accepted
   outcomes, ///< goes on from several outcomes
@@ -103,10 +103,10 @@ enum class overlap_request : std::uint8_t { off, groups, ahead, outcomes };
 inline constexpr std::array<std::string_view, 4> overlap_request_names{"off", "groups", "ahead", "outcomes"};
 
 /// What of it concerns the request's own drafts: groups draft for each other's requests.
-constexpr foresight foresight_of(overlap_request asked) noexcept {
-  return asked == overlap_request::ahead      ? foresight::ahead
-         : asked == overlap_request::outcomes ? foresight::outcomes
-                                              : foresight::off;
+constexpr ahead_mode ahead_mode_of(overlap_request asked) noexcept {
+  return asked == overlap_request::ahead      ? ahead_mode::ahead
+         : asked == overlap_request::outcomes ? ahead_mode::outcomes
+                                              : ahead_mode::off;
 }
 
 /// Which drafter proposes, how far ahead, and what is kept of it.

@@ -44,7 +44,7 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
       continue;
     }
     tasks.push_back(make_task(item, limit, sessions_.session(log)));
-    tasks.back().num_alternates = item.ahead == foresight::outcomes ? num_guesses_ : 0;
+    tasks.back().num_alternates = item.ahead == ahead_mode::outcomes ? num_guesses_ : 0;
     owners.push_back(i);
   }
   batch.num_drafted = static_cast<std::uint32_t>(tasks.size());

@@ -71,7 +71,7 @@ class foreseen_drafts {
 
     std::uint32_t path_length() const noexcept { return static_cast<std::uint32_t>(text.size()) - length; }
   };
-  struct lane {
+  struct ahead_entry {
     pending* request = nullptr;
     const scheduling::plan_item* item = nullptr;
     std::vector<token_id> guesses; ///< behind the whole path
@@ -81,10 +81,10 @@ class foreseen_drafts {
   outcome open(const pending& request, std::uint32_t num_kept, std::optional<token_id> then) const;
   speculation::draft_task task_for(const scheduling::plan_item& item, outcome& which,
                                    scheduling::draft_bounds limit) const;
-  void guess_bonus_tokens(device::ops& ops, round_id next, std::vector<lane>& lanes);
-  void add_outcomes(device::ops& ops, lane& lane) const;
-  void draft_outcomes(device::ops& ops, std::vector<lane>& lanes);
-  std::vector<std::pair<std::uint32_t, token_id>> likeliest(const lane& lane) const;
+  void guess_bonus_tokens(device::ops& ops, round_id next, std::vector<ahead_entry>& entries);
+  void add_outcomes(device::ops& ops, ahead_entry& entry) const;
+  void draft_outcomes(device::ops& ops, std::vector<ahead_entry>& entries);
+  std::vector<std::pair<std::uint32_t, token_id>> likeliest(const ahead_entry& entry) const;
 
   speculation::drafter* drafter_;
   drafter_index index_;

@@ -158,7 +158,7 @@ std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
   const auto asked = r.request.terms->request().speculation.overlap;
   const bool outcomes =
       asked ? *asked == overlap_request::outcomes
-            : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
+            : std::ranges::find(options_.overlap, ahead_mode::outcomes) != options_.overlap.end();
   const auto length = by_worker(r) ? r.draft_length : slot_of(*r.worker).default_draft_length;
   return outcomes && r.group == group_id{0} ? spare_blocks(length, options_.num_guesses, options_.block_size)
                                             : 0;

@@ -206,10 +206,10 @@ group_id scheduler_state::choose_group(const record& r) const {
 }
 
 /// How `r` overlaps in a round planned now. Two groups overlap with each other.
-foresight scheduler_state::overlap_of(const record& r) const {
-  if (both_groups()) return foresight::off;
+ahead_mode scheduler_state::overlap_of(const record& r) const {
+  if (both_groups()) return ahead_mode::off;
   const auto asked = r.request.terms->request().speculation.overlap;
-  return asked ? foresight_of(*asked) : overlap_.mode();
+  return asked ? ahead_mode_of(*asked) : overlap_.mode();
 }
 
 /// Whether two groups would be faster by the times measured so far. Half a batch is taken to be drafted for

@@ -47,7 +47,7 @@ struct scheduler_options {
   /// Whether requests with worker drafters alternate in two groups.
   enum class grouping : std::uint8_t { one, two, measured } groups = grouping::one;
   /// How worker drafters overlap with verification; of several the best by measured times.
-  std::vector<foresight> overlap{foresight::off};
+  std::vector<ahead_mode> overlap{ahead_mode::off};
   std::uint32_t num_guesses = 1; ///< outcomes at each place of a draft
   bool prefix_cache = true;
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
@@ -171,7 +171,7 @@ class scheduler_state {
       bool drafter_restart = false;
     };
     std::vector<part> parts;
-    foresight overlap = foresight::off; ///< the engine's choice when it was composed
+    ahead_mode overlap = ahead_mode::off; ///< the engine's choice when it was composed
     time_point since;                   ///< composed, or the group's round before it reported
     bool overdue = false;
   };
@@ -228,7 +228,7 @@ class scheduler_state {
   std::uint32_t prompt_row_budget(group_id group) const;
   group_id choose_group(const record& r) const;
   bool both_groups() const { return num_in_group(group_id{0}) > 0 && num_in_group(group_id{1}) > 0; }
-  foresight overlap_of(const record& r) const;
+  ahead_mode overlap_of(const record& r) const;
   bool groups_pay(const record& r) const;
 
   // scheduler_beams.cpp

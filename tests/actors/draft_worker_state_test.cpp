@@ -28,7 +28,7 @@ class draft_worker_state_test : public testing::Test {
   }
 
   std::shared_ptr<const scheduling::round_plan> plan_of(drafter_index worker,
-                                                        foresight ahead = foresight::off) {
+                                                        ahead_mode ahead = ahead_mode::off) {
     scheduling::plan_item item;
     item.request = admitted;
     for (std::uint32_t b = 0; b < 4; ++b) item.blocks.emplace_back(b);
@@ -73,14 +73,14 @@ TEST_F(draft_worker_state_test, the_batch_says_whose_program_it_is_before_that_h
 
 TEST_F(draft_worker_state_test, drafts_in_advance_are_a_program_of_their_own_before_the_draft) {
   auto before = std::make_shared<device::fence::state>();
-  const auto made = state.on_request(plan_of(own_drafter, foresight::ahead), device::fence(before));
+  const auto made = state.on_request(plan_of(own_drafter, ahead_mode::ahead), device::fence(before));
   EXPECT_EQ(made.drafts->submission, 2U);
   run_all();
   EXPECT_FALSE(made.ready.passed());
 }
 
 TEST_F(draft_worker_state_test, nothing_is_drafted_in_advance_of_a_round_that_has_passed) {
-  const auto made = state.on_request(plan_of(own_drafter, foresight::ahead), {});
+  const auto made = state.on_request(plan_of(own_drafter, ahead_mode::ahead), {});
   EXPECT_EQ(made.drafts->submission, 1U);
 }
 

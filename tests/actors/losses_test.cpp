@@ -78,7 +78,7 @@ TEST(lost_draft_worker, leaves_its_model_decoding_plainly) {
     auto options = without_restarts();
     options.num_partitions = 2;
     options.two_groups = lost_at % 2 == 0;
-    options.overlap = {lost_at % 4 < 2 ? foresight::ahead : foresight::outcomes};
+    options.overlap = {lost_at % 4 < 2 ? ahead_mode::ahead : ahead_mode::outcomes};
     std::vector<simulated_drafter> drafters;
     drafters.push_back({drafter_called("model", small_target()), 3, 1});
     simulation sim(options, std::move(drafters));

@@ -17,7 +17,7 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
     simulation_options options;
     options.target = small_target();
     options.two_groups = kill_at % 2 == 0;
-    options.overlap = {kill_at % 4 == 1 ? foresight::ahead : foresight::outcomes};
+    options.overlap = {kill_at % 4 == 1 ? ahead_mode::ahead : ahead_mode::outcomes};
     options.num_partitions = 2;
     std::vector<simulated_drafter> drafters;
     drafters.push_back(

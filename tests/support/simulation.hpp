@@ -31,7 +31,7 @@ struct simulation_options {
   bool shuffle =
       false; ///< deliver messages and completions in a random order (FIFO between two actors stays)
   bool two_groups = false;
-  std::vector<foresight> overlap{foresight::off};
+  std::vector<ahead_mode> overlap{ahead_mode::off};
   std::uint32_t num_guesses = 1;
   std::uint32_t num_partitions = 1;
   std::uint32_t block_size = 4;

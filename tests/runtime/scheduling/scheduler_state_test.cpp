@@ -171,7 +171,7 @@ TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
 
 /// Positions asked for in the drafter's pool by a request that searches with `width` hypotheses (0: one
 /// text), if a draft takes `own` cells there (0: one a level).
-std::uint32_t drafter_positions(std::uint32_t width, foresight overlap, std::uint32_t own = 0) {
+std::uint32_t drafter_positions(std::uint32_t width, ahead_mode overlap, std::uint32_t own = 0) {
   auto options = small_options();
   options.overlap = {overlap};
   if (own > 0) options.drafters[1].own_positions = [own](std::uint32_t) { return own; };
@@ -189,13 +189,13 @@ std::uint32_t drafter_positions(std::uint32_t width, foresight overlap, std::uin
 }
 
 TEST(scheduler_state_test, beam_searches_lease_no_blocks_for_drafts_of_outcomes) {
-  EXPECT_GT(drafter_positions(0, foresight::outcomes), drafter_positions(0, foresight::off));
-  EXPECT_GT(drafter_positions(2, foresight::off), 0U);
-  EXPECT_EQ(drafter_positions(2, foresight::outcomes), drafter_positions(2, foresight::off));
+  EXPECT_GT(drafter_positions(0, ahead_mode::outcomes), drafter_positions(0, ahead_mode::off));
+  EXPECT_GT(drafter_positions(2, ahead_mode::off), 0U);
+  EXPECT_EQ(drafter_positions(2, ahead_mode::outcomes), drafter_positions(2, ahead_mode::off));
 }
 
 TEST(scheduler_state_test, a_drafters_lease_reaches_as_far_as_its_drafts_do) {
-  EXPECT_EQ(drafter_positions(0, foresight::off, 10), drafter_positions(0, foresight::off) + 7)
+  EXPECT_EQ(drafter_positions(0, ahead_mode::off, 10), drafter_positions(0, ahead_mode::off) + 7)
       << "not three levels";
 }
 
