@@ -25,7 +25,7 @@ struct round_resources {
   std::uint32_t context_length = 0;
   const clock* time = nullptr;
   /// "auto", if there is one: for its items the controller chooses among the drafters, round by round.
-  std::optional<drafter_index> automatic;
+  std::optional<drafter_index> automatic = {};
 };
 
 /// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows,

@@ -235,7 +235,8 @@ TEST_P(rejection_law, holds_through_the_actors) {
     std::vector<simulated_drafter> drafters;
     drafters.push_back({opposed_drafter(GetParam()), draft_length, options.num_partitions - 1});
     simulation sim(options, std::move(drafters));
-    for (std::uint32_t i = 0; i < together; ++i) sim.submit(request_of(GetParam(), seed + i), 1);
+    for (std::uint32_t i = 0; i < together; ++i)
+      sim.submit(request_of(GetParam(), seed + i), drafter_index{1});
     ASSERT_TRUE(sim.run()) << "seed " << seed;
     for (std::uint32_t i = 0; i < together; ++i) {
       ASSERT_NO_FATAL_FAILURE(got.add(sim.client(i).tokens)) << "seed " << seed + i;
