@@ -24,7 +24,8 @@ scheduling::drafter_slot slot_of(const drafter_seat& seat, drafter_index index,
 
 } // namespace
 
-std::uint32_t most_nodes(const std::vector<drafter_seat>& drafters, drafter_index index, std::uint32_t length) {
+std::uint32_t most_nodes(const std::vector<drafter_seat>& drafters, drafter_index index,
+                         std::uint32_t length) {
   const auto& seat = drafters[index.value];
   if (seat.drafter) return std::min(seat.drafter->max_nodes(length), seat.max_tree_nodes);
   std::uint32_t most = index == plain_decoding ? 0 : length; // "auto" takes what any of the others may have
@@ -35,7 +36,8 @@ std::uint32_t most_nodes(const std::vector<drafter_seat>& drafters, drafter_inde
 
 model_assembly::model_assembly(model_materials materials) {
   auto& limits = materials.limits;
-  rounds::round_resources resources{materials.target, materials.kv, {}, limits.context_length, materials.time, {}};
+  rounds::round_resources resources{materials.target,      materials.kv,   {},
+                                    limits.context_length, materials.time, {}};
   auto seats = std::make_shared<std::vector<drafter_seat>>();
   workers_.resize(materials.drafters.size());
   for (std::uint32_t i = 0; i < materials.drafters.size(); ++i) {
@@ -46,9 +48,9 @@ model_assembly::model_assembly(model_materials materials) {
     limits.drafters.push_back(slot_of(seat, index, seats));
     if (seat.stream) {
       auto& made = workers_[i];
-      made.runner = std::make_unique<rounds::draft_runner>(*seat.drafter, index, seat.kv, limits.block_size,
-                                                           limits.context_length, *materials.time,
-                                                           limits.num_guesses);
+      made.runner =
+          std::make_unique<rounds::draft_runner>(*seat.drafter, index, seat.kv, limits.block_size,
+                                                 limits.context_length, *materials.time, limits.num_guesses);
       made.stream = std::move(seat.stream);
       made.state = std::make_unique<draft_worker_state>(*made.stream, *made.runner, index, seat.pool);
     }

@@ -27,8 +27,8 @@ struct drafter_seat {
   std::uint32_t draft_length = 0;
   std::uint32_t max_tree_nodes = 0; ///< of a round
   paceline::length_rule length_rule = paceline::length_rule::fixed;
-  std::optional<pool_number> pool = {};          ///< of a drafter with cells of its own
-  model::kv_storage* kv = nullptr;               ///< of that pool
+  std::optional<pool_number> pool = {};             ///< of a drafter with cells of its own
+  model::kv_storage* kv = nullptr;                  ///< of that pool
   std::unique_ptr<device::stream> stream = nullptr; ///< of a drafter that is placed as a worker
 };
 
@@ -77,8 +77,9 @@ class model_assembly {
   std::unique_ptr<target_verifier_state> verifier_;
 };
 
-/// Most nodes that a draft tree of `length` levels has by drafter number `index`, within what its seat allows; of
-/// "auto" the most of any other.
-std::uint32_t most_nodes(const std::vector<drafter_seat>& drafters, drafter_index index, std::uint32_t length);
+/// Most nodes that a draft tree of `length` levels has by drafter number `index`, within what its seat
+/// allows; of "auto" the most of any other.
+std::uint32_t most_nodes(const std::vector<drafter_seat>& drafters, drafter_index index,
+                         std::uint32_t length);
 
 } // namespace paceline::actors

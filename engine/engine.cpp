@@ -194,8 +194,10 @@ void engine::impl::end_actors() {
 
 engine::~engine() {
   impl_->end_actors();
-  for (auto& unit : impl_->models) unit->states->verifier().abandon(); // of all models, before the first is drained
-  for (auto& unit : impl_->models) unit->states->drain(); // programs hold handles of actors and references to units
+  for (auto& unit : impl_->models)
+    unit->states->verifier().abandon(); // of all models, before the first is drained
+  for (auto& unit : impl_->models)
+    unit->states->drain(); // programs hold handles of actors and references to units
 }
 
 // ---- models

@@ -159,8 +159,9 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
       d.kv = d.drafter->own_model()->make_kv_storage(pools.at(d.pool->value).num_blocks, options.block_size);
     materials.drafters.push_back(seat_of(d));
   }
-  materials.stream = recorded_stream(*device, "target:" + options.name, 0,
-                                     {device::stream_priority::normal, tenant, {}}, *log, activity::side::target);
+  materials.stream =
+      recorded_stream(*device, "target:" + options.name, 0, {device::stream_priority::normal, tenant, {}},
+                      *log, activity::side::target);
   states = std::make_unique<actors::model_assembly>(std::move(materials));
 }
 

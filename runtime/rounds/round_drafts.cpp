@@ -134,7 +134,8 @@ void round_runner::advise_workers(std::span<const batch_part> parts, std::span<i
 }
 
 /// The parts that drafter `index` is to draft for and that have room for a draft.
-std::vector<round_runner::batch_part*> round_runner::drafting(std::vector<batch_part>& parts, drafter_index index) const {
+std::vector<round_runner::batch_part*> round_runner::drafting(std::vector<batch_part>& parts,
+                                                              drafter_index index) const {
   std::vector<batch_part*> found;
   for (auto& part : parts)
     if (may_draft(part, index) && limit_of(part).length > 0) found.push_back(&part);

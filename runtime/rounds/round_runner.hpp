@@ -92,7 +92,8 @@ class round_runner {
   speculation::round_feedback begin_feedback(const batch_part& part, std::uint32_t first_logits);
   // round_beams.cpp
   void propose_below_hypotheses(device::ops& ops, const scheduling::round_plan& plan,
-                                std::span<const std::shared_ptr<scheduling::draft_batch>> drafts, batch_part& part);
+                                std::span<const std::shared_ptr<scheduling::draft_batch>> drafts,
+                                batch_part& part);
   void add_beam_rows(batch_part& part, std::uint32_t sequence);
   void decide_beams(const batch_part& part, scheduling::item_result& done);
   void report_prompt_logprobs(const batch_part& part);

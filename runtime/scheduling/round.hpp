@@ -33,7 +33,7 @@ struct plan_item {
   std::optional<drafter_index> worker;
   std::uint32_t worker_length = 0;      ///< upper bound of that draft, at most draft_length
   std::vector<block_id> drafter_blocks; ///< lease in the drafter's own pool
-  ahead_mode ahead = ahead_mode::off;     ///< what a worker drafter does before the round's verdict is known
+  ahead_mode ahead = ahead_mode::off;   ///< what a worker drafter does before the round's verdict is known
   std::uint32_t num_spare_blocks = 0;   ///< the last of them: for drafts of outcomes, beside the text
   bool drafter_restart = false; ///< that lease is new: what the drafter remembers of its own KV is void
 };

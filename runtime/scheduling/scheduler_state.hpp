@@ -172,7 +172,7 @@ class scheduler_state {
     };
     std::vector<part> parts;
     ahead_mode overlap = ahead_mode::off; ///< the engine's choice when it was composed
-    time_point since;                   ///< composed, or the group's round before it reported
+    time_point since;                     ///< composed, or the group's round before it reported
     bool overdue = false;
   };
 

@@ -31,7 +31,8 @@ void set_overlap(simulation_options& options, overlapped how) {
   options.num_guesses = 2;
   if (how == overlapped::ahead) options.overlap = {ahead_mode::ahead};
   if (how == overlapped::outcomes) options.overlap = {ahead_mode::outcomes};
-  if (how == overlapped::measured) options.overlap = {ahead_mode::off, ahead_mode::ahead, ahead_mode::outcomes};
+  if (how == overlapped::measured)
+    options.overlap = {ahead_mode::off, ahead_mode::ahead, ahead_mode::outcomes};
 }
 
 /// An output with a token inserted, one left out and one replaced: what a client may have expected.

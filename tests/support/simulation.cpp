@@ -285,8 +285,8 @@ bool simulation::run(std::size_t max_steps) {
 }
 
 std::string simulation::check_invariants() const {
-  for (const auto& broken :
-       {states_->scheduler().check_invariants(), states_->verifier().check_invariants(), pool_state_->check_invariants()})
+  for (const auto& broken : {states_->scheduler().check_invariants(), states_->verifier().check_invariants(),
+                             pool_state_->check_invariants()})
     if (!broken.empty()) return broken;
   return {};
 }

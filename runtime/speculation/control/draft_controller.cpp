@@ -51,7 +51,8 @@ struct promise {
 
 /// The best that a request can have of nodes with these probabilities (falling), each of which takes `step`
 /// to draft, in a batch of `num_requests_here` requests that all do the same.
-promise best_of(std::span<const double> reach, std::uint32_t num_requests_here, const pass_cost& cost, double step) {
+promise best_of(std::span<const double> reach, std::uint32_t num_requests_here, const pass_cost& cost,
+                double step) {
   promise best{num_requests_here / cost.ratio(num_requests_here), 0};
   double tokens = 1;
   for (std::uint32_t n = 1; n <= reach.size(); ++n) {

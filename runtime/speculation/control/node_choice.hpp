@@ -33,8 +33,8 @@ struct node_choice {
   double cost = 0;   ///< V / V(1) of the pass without rows of prompts, and drafting
 };
 
-/// `reach[request][node]`: probabilities that do not grow from a parent to its child, parents first, of some of
-/// the pass's requests. `margin`: by how much, as a share, drafting must be better than not drafting.
+/// `reach[request][node]`: probabilities that do not grow from a parent to its child, parents first, of some
+/// of the pass's requests. `margin`: by how much, as a share, drafting must be better than not drafting.
 node_choice choose_nodes(std::span<const std::vector<double>> reach, const pass_load& load,
                          const pass_cost& cost, double margin);
 

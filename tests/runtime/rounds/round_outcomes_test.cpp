@@ -135,7 +135,8 @@ TEST_P(an_in_line_drafter_that_fails, costs_nobody_a_token_and_is_asked_again_af
   for (const drafter_index drafter : {drafter_index{1}, plain_decoding}) {
     auto request = greedy_request();
     request.stop.max_tokens = 40;
-    device.submit(std::move(request), drafter != plain_decoding && GetParam() ? device.automatic() : drafter, 2);
+    device.submit(std::move(request), drafter != plain_decoding && GetParam() ? device.automatic() : drafter,
+                  2);
   }
   device.run();
   EXPECT_EQ(device.num_failed_drafts, 1U);

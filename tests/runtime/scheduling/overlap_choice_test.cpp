@@ -11,7 +11,7 @@ using std::chrono::microseconds;
 
 /// Rounds of `num_requests` whose periods the modes decide; returns how many ran in which mode.
 std::map<ahead_mode, int> run(overlap_choice& choice, int num_rounds, std::uint32_t num_requests,
-                             std::map<ahead_mode, int> periods) {
+                              std::map<ahead_mode, int> periods) {
   std::map<ahead_mode, int> rounds;
   for (int i = 0; i < num_rounds; ++i) {
     const auto mode = choice.mode();
