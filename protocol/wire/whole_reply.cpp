@@ -11,6 +11,7 @@ whole_reply::whole_reply(reply_content content, token_speller spell)
     open_reply(out, content_.identity, content_.chat ? "chat.completion" : "text_completion");
     out.key("choices").begin_array();
   });
+  for (const auto& choice : content_.choices) kept_bytes_ += choice.num_bytes();
   for (auto& choice : content_.choices)
     content_.chat ? add_chat_choice(choice) : add_completion_choice(choice);
   add([](json_writer& out) { out.end_array(); });
@@ -125,8 +126,9 @@ void whole_reply::add_ending(whole_choice& choice, const shared_list<token_id>* 
     add([](json_writer& out) { out.key("prompt_token_ids"); });
     add_tokens(*prompt);
   }
-  add([&choice](json_writer& out) {
+  add([this, &choice](json_writer& out) {
     out.end_object();
+    kept_bytes_ -= choice.num_bytes();
     choice = {};
   });
 }

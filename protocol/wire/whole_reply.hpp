@@ -22,6 +22,10 @@ struct whole_choice {
   score_log scores;
   round_log rounds;
   finish_reason finish = finish_reason::none;
+
+  std::size_t num_bytes() const noexcept {
+    return text.size() + tokens.size() * sizeof(token_id) + scores.num_bytes() + rounds.num_bytes();
+  }
 };
 
 /// All that a reply says.
@@ -46,6 +50,8 @@ class whole_reply {
   /// when all was given.
   std::string next(std::size_t num_bytes);
   bool at_end() const noexcept { return parts_.empty(); }
+  /// What is kept of the choices that are not written yet.
+  std::size_t num_bytes() const noexcept { return kept_bytes_; }
 
  private:
   /// Writes one step of a part of the reply; false when the part is complete.
@@ -63,6 +69,7 @@ class whole_reply {
   token_speller spell_;
   std::deque<part> parts_; ///< in order; the first is being written
   json_writer out_;
+  std::size_t kept_bytes_ = 0;
 };
 
 } // namespace paceline::wire

@@ -261,9 +261,11 @@ void completion_session::reply_whole() {
 
 void completion_session::send_pieces() {
   while (!reply_->at_end()) {
+    channel_->keep(reply_->num_bytes());
     if (channel_->congested()) return; // on_writable follows
     channel_->send(reply_->next(piece_bytes));
   }
+  channel_->keep(0);
   channel_->finish();
   close();
 }

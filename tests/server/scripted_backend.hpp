@@ -215,9 +215,13 @@ class recording_channel final : public reply_channel {
   bool full = false;
   int room = 0; ///< sends until it is full; 0 = as `full` says
   int num_sends = 0;
+  std::size_t kept = 0;
   std::string bytes;
 
-  void reply(http_reply reply) override { replied = std::move(reply); }
+  void reply(http_reply reply) override {
+    if (reply.shared_body) reply.body = *reply.shared_body;
+    replied = std::move(reply);
+  }
   void begin_stream(const header_list& headers) override {
     streaming = true;
     stream_headers = headers;
@@ -235,6 +239,7 @@ class recording_channel final : public reply_channel {
     while (!more->at_end()) send(more->next(1000));
   }
   void finish() override { finished = true; }
+  void keep(std::size_t count) override { kept = count; }
   bool congested() const override { return full; }
 
   /// The data of all events so far.

@@ -102,6 +102,21 @@ reply_content long_content() {
   return made;
 }
 
+TEST(whole_reply, keeps_less_and_less_of_its_choices) {
+  whole_reply reply(long_content(), spell);
+  auto before = reply.num_bytes();
+  EXPECT_GT(before, 3U * 300 * (4 + 14));
+  std::size_t steps = 0;
+  while (!reply.at_end()) {
+    reply.next(1000);
+    EXPECT_LE(reply.num_bytes(), before);
+    if (reply.num_bytes() < before) ++steps;
+    before = reply.num_bytes();
+  }
+  EXPECT_EQ(steps, 3U) << "each choice goes when it is written";
+  EXPECT_EQ(before, 0U);
+}
+
 TEST(whole_reply, pieces_are_the_text_and_none_is_much_larger_than_asked_for) {
   for (const bool chat : {false, true}) {
     auto made = long_content();
