@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace paceline::wire {
 struct whole_choice {
   std::uint32_t index = 0;
   std::uint32_t prompt = 0; ///< whose continuation it is: an index into `reply_content::prompts`
+  std::shared_ptr<const std::string> prompt_text; ///< before `text`, of an echo; choices may share it
   std::string text;
   std::vector<token_id> tokens; ///< where the client asked for ids
   score_log scores;
@@ -63,6 +65,7 @@ class whole_reply {
   void add_legacy_scores(whole_choice& choice);
   void add_scores(whole_choice& choice, std::function<void(json_writer&, const token_score&)> write);
   void add_ending(whole_choice& choice, const shared_list<token_id>* prompt);
+  void add_text(const whole_choice& choice);
   void add_tokens(const std::vector<token_id>& tokens);
 
   reply_content content_;

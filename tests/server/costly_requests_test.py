@@ -192,6 +192,26 @@ def test_unread_replies_of_log_probabilities_share_one_budget(start_daemon):
     assert peak.bytes <= 32 * MIB, f"{peak.bytes / MIB:.0f} MiB"
 
 
+def test_an_unread_stream_of_echoed_prompts_pauses(roomy):
+    """Scores of prompts are not tokens of credit: all prompts were scored, 119 MiB of them."""
+    prompts = [[1] * 4000] * 256
+    body = {"prompt": prompts, "max_tokens": 1, "logprobs": 5, "echo": True, "stream": True}
+    with Peak(roomy) as peak:
+        unread = Unread(roomy, "/v1/completions", body, 1)
+        assert unread.wait_for_answers() == 1
+        paused = [0.0]
+        def at_rest():  # no further prompt token
+            paused.append(roomy.metric("paceline_prompt_tokens_total"))
+            return paused[-1] == paused[-2] > 0
+        roomy.wait_for(at_rest)
+    unread.close()
+    roomy.wait_until_idle()
+    assert peak.bytes <= 32 * MIB, f"{peak.bytes / MIB:.0f} MiB"
+    few = body | {"prompt": [[1] * 40] * 30}
+    reply, _, _, last = read_whole(roomy, "/v1/completions", few)
+    assert reply.status == 200 and last.endswith(b"data: [DONE]\n\n"), last
+
+
 def test_a_reply_of_many_log_probabilities_is_sent_in_pieces(roomy):
     with Peak(roomy) as peak:
         reply, size, first, last = read_whole(roomy, "/v1/chat/completions", MANY_SCORES)
