@@ -18,10 +18,12 @@ struct server_options {
   std::uint32_t max_connections = 1024;
   std::uint32_t max_lanes = 16; ///< responses under way on one WebSocket
   std::uint64_t max_header_bytes = 16 * 1024;
-  std::uint64_t max_body_bytes = 8 * 1024 * 1024;      ///< of an HTTP body or WebSocket message
-  std::uint64_t body_memory_bytes = 256 * 1024 * 1024; ///< of all bodies that arrive or wait to be parsed
-  std::uint64_t kept_memory_bytes = 256 * 1024 * 1024; ///< of what is kept for clients that come back
-  std::uint64_t send_buffer_bytes = 256 * 1024;        ///< unsent output after which a request pauses
+  std::uint64_t max_body_bytes = 8 * 1024 * 1024; ///< of an HTTP body or WebSocket message
+  // Together well below 512 MiB, for what else a thousand connections take: docs/decisions/0524.
+  std::uint64_t body_memory_bytes = 128 * 1024 * 1024;  ///< of all bodies that arrive or wait to be parsed
+  std::uint64_t kept_memory_bytes = 96 * 1024 * 1024;   ///< of what is kept for clients that come back
+  std::uint64_t output_memory_bytes = 96 * 1024 * 1024; ///< of what clients have yet to take
+  std::uint64_t send_buffer_bytes = 256 * 1024;         ///< unsent output after which a request pauses
   std::chrono::milliseconds header_timeout{std::chrono::seconds(10)};
   std::chrono::milliseconds body_timeout{std::chrono::seconds(60)};
   std::chrono::milliseconds idle_timeout{std::chrono::minutes(5)};

@@ -15,6 +15,7 @@ struct edge_limits {
   /// Tokens a stream may run ahead of its client. Holds three rounds of the longest draft (64 tokens and one
   /// more): two in flight, and one that is on its way to the client. With less, drafts get shorter.
   std::uint32_t initial_credit = 256;
+  std::uint32_t least_credit = 65;         ///< of each of many choices, which share what a few may run ahead
   std::uint32_t max_stored_responses = 64; ///< of one WebSocket connection, for previous_response_id
   std::uint64_t max_stored_bytes = 4U << 20U;
   std::uint64_t max_replay_bytes = 4U << 20U;                           ///< of one resumable response

@@ -68,6 +68,7 @@ struct http_server::parts {
         requests(edge, [io = io.get()] { return io->make_executor(io->make_strand()); }),
         bodies(std::make_shared<body_budget>(std::max(options.body_memory_bytes, options.max_body_bytes),
                                              edge.now)),
+        outputs(std::make_shared<output_budget>(options.output_memory_bytes, edge.now)),
         connections(options.max_connections), over_limit(log_interval), acceptor(io->make_strand()),
         ticker(io->make_strand()), pause(acceptor.get_executor()) {}
 
@@ -78,7 +79,7 @@ struct http_server::parts {
   void note_over_limit();
   void stop_accepting();
   void tick();
-  connection_context context() { return {requests, connections, *io, bodies}; }
+  connection_context context() { return {requests, connections, *io, bodies, outputs}; }
 
   const config::server_options options;
   const config::metrics_options metrics_options;
@@ -93,6 +94,7 @@ struct http_server::parts {
   std::shared_ptr<io_runtime> io;
   service requests;
   std::shared_ptr<body_budget> bodies;
+  std::shared_ptr<output_budget> outputs;
   connection_set connections;
   log_throttle over_limit; ///< on the acceptor's strand
   asio::basic_socket_acceptor<tcp, io_strand> acceptor;

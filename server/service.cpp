@@ -55,6 +55,7 @@ class finishing_channel final : public reply_channel {
     log(200);
     inner_->finish();
   }
+  void keep(std::size_t bytes) override { inner_->keep(bytes); }
   bool congested() const override { return inner_->congested(); }
 
  private:
@@ -278,7 +279,8 @@ std::shared_ptr<exchange> service::scrape(const admitted_request& request,
   const bool accepted =
       scrapes_->ask([session, executor, id = request.who.request_id](const scrape_desk::text& text) {
         executor->post([session, text, id] {
-          auto reply = json_reply(*text);
+          http_reply reply;
+          reply.shared_body = text;
           reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
           reply.headers.emplace_back("x-request-id", id);
           session->finish(std::move(reply));

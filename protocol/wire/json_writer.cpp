@@ -161,6 +161,18 @@ json_writer& json_writer::unsigned_integer(std::uint64_t number) {
   return *this;
 }
 
+json_writer& json_writer::begin_string() { return raw("\""); }
+
+json_writer& json_writer::add_to_string(std::string_view text) {
+  append_escaped(text_, text);
+  return *this;
+}
+
+json_writer& json_writer::end_string() {
+  text_ += '"';
+  return *this;
+}
+
 json_writer& json_writer::raw(std::string_view json) {
   separate();
   text_ += json;

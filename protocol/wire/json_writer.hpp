@@ -36,6 +36,10 @@ class json_writer {
   json_writer& null() { return raw("null"); }
   /// Null for the empty string.
   json_writer& string_or_null(std::string_view text) { return text.empty() ? null() : value(text); }
+  /// A text in pieces that end with whole characters.
+  json_writer& begin_string();
+  json_writer& add_to_string(std::string_view text);
+  json_writer& end_string();
   /// `json` must be one JSON value.
   json_writer& raw(std::string_view json);
 

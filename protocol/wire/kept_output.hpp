@@ -45,6 +45,7 @@ class round_log {
  public:
   void append(const round_trace& round);
   bool empty() const noexcept { return bytes_.size() == 0; }
+  std::size_t num_bytes() const noexcept { return bytes_.size(); }
 
   class reader {
    public:

@@ -28,8 +28,9 @@ std::vector<token_score> with_text(const std::vector<token_logprob>& scores, con
 
 response_narrator::response_narrator(response_identity identity, const response_request& request,
                                      token_speller spell)
-    : identity_(std::move(identity)), instructions_(request.instructions),
-      previous_response_id_(request.previous_response_id), metadata_(request.metadata), tools_(request.tools),
+    : identity_(std::move(identity)),
+      echo_(std::make_shared<response_echo>(response_echo{request.instructions, request.tools})),
+      previous_response_id_(request.previous_response_id), metadata_(request.metadata),
       max_output_tokens_(request.fields.max_tokens), num_top_logprobs_(request.num_logprobs.value_or(0)),
       temperature_(request.fields.sampling.temperature), top_p_(request.fields.sampling.top_p),
       store_(request.store), request_generate_(request.generate),
@@ -52,7 +53,7 @@ response_event response_narrator::make(std::string type, json_writer& body) {
 
 response_event response_narrator::make(std::string type, json_writer& body, marks marked) {
   auto event = make(std::move(type), body);
-  output_json whole(std::move(event.json), std::move(marked), output_);
+  output_json whole(std::move(event.json), std::move(marked), output_, echo_);
   event.json = {};
   if (whole.is_short())
     event.json = whole.text();
@@ -174,8 +175,12 @@ void response_narrator::write_item(json_writer& out, marks& marked) const {
   out.end_array().end_object();
 }
 
-void response_narrator::write_request_echo(json_writer& out) const {
-  out.key("instructions").string_or_null(instructions_).key("max_output_tokens");
+void response_narrator::write_request_echo(json_writer& out, marks& marked) const {
+  if (echo_->instructions.empty())
+    out.key("instructions").null();
+  else
+    mark(out, "instructions", output_json::content::instructions, marked);
+  out.key("max_output_tokens");
   max_output_tokens_ ? out.value(*max_output_tokens_) : out.null();
   out.key("max_tool_calls").null().field("parallel_tool_calls", true);
   out.key("previous_response_id").string_or_null(previous_response_id_);
@@ -191,7 +196,11 @@ void response_narrator::write_request_echo(json_writer& out) const {
   out.key("safety_identifier").null().field("service_tier", "default").field("store", store_);
   out.field("temperature", temperature_);
   out.key("text").begin_object().key("format").begin_object().field("type", "text").end_object().end_object();
-  out.field("tool_choice", "auto").key("tools").raw(tools_.empty() ? "[]" : tools_);
+  out.field("tool_choice", "auto");
+  if (echo_->tools.empty())
+    out.key("tools").begin_array().end_array();
+  else
+    mark(out, "tools", output_json::content::tools, marked);
   out.field("top_logprobs", num_top_logprobs_).field("top_p", top_p_).field("truncation", "disabled");
   out.key("user").null().key("metadata").raw(metadata_);
 }
@@ -221,7 +230,7 @@ void response_narrator::write_object(json_writer& out, marks& marked) const {
   const bool finished = status_ == "completed" || status_ == "incomplete" || status_ == "cancelled";
   if (has_output() && finished) write_item(out, marked);
   out.end_array();
-  write_request_echo(out);
+  write_request_echo(out, marked);
   out.key("usage");
   if (status_ == "in_progress")
     out.null();
@@ -245,7 +254,7 @@ output_json response_narrator::object() const {
   json_writer out;
   marks marked;
   write_object(out, marked);
-  return {out.take(), std::move(marked), output_};
+  return {out.take(), std::move(marked), output_, echo_};
 }
 
 } // namespace paceline::wire

@@ -73,23 +73,22 @@ class response_narrator {
   using marks = std::vector<output_json::mark>;
 
   response_event make(std::string type, json_writer& body);
-  /// Of an event that repeats the output where `marked` says.
+  /// Of an event that repeats the output or the request where `marked` says.
   response_event make(std::string type, json_writer& body, marks marked);
   json_writer open_event(const std::string& type) const;
   response_event state_event(const std::string& type);
-  // These leave out what the output has to say, and note where it belongs.
+  // These leave out what the output and the request have to say, and note where it belongs.
   void write_object(json_writer& out, marks& marked) const;
   void write_item(json_writer& out, marks& marked) const;
   static void write_part(json_writer& out, marks& marked);
-  void write_request_echo(json_writer& out) const;
+  void write_request_echo(json_writer& out, marks& marked) const;
   bool has_output() const noexcept { return request_generate_; }
 
   response_identity identity_;
   // What the object repeats of the request.
-  std::string instructions_;
+  std::shared_ptr<const response_echo> echo_; ///< shared by the events
   std::string previous_response_id_;
   std::string metadata_;
-  std::string tools_;
   std::optional<std::uint32_t> max_output_tokens_;
   std::uint32_t num_top_logprobs_ = 0;
   float temperature_ = 1;

@@ -23,7 +23,7 @@ bool continues_character(char c) noexcept { return (static_cast<unsigned char>(c
 class output_json::source final : public text_source {
  public:
   source(const output_json& from, std::string before, std::string after)
-      : words_(std::move(before)), marks_(from.marks_), output_(from.output_) {
+      : words_(std::move(before)), marks_(from.marks_), output_(from.output_), echo_(from.echo_) {
     for (auto& mark : marks_) mark.position += words_.size();
     words_.append(from.words_).append(after);
   }
@@ -33,6 +33,13 @@ class output_json::source final : public text_source {
     return std::exchange(out_, {});
   }
   bool at_end() const noexcept override { return position_ == words_.size() && next_mark_ == marks_.size(); }
+  std::size_t num_bytes() const noexcept override { return words_.size() + out_.size(); }
+  std::vector<shared_part> shared() const override {
+    std::vector<shared_part> parts;
+    if (output_) parts.push_back({output_.get(), output_->num_bytes()});
+    if (echo_) parts.push_back({echo_.get(), echo_->num_bytes()});
+    return parts;
+  }
 
  private:
   void step() {
@@ -47,13 +54,19 @@ class output_json::source final : public text_source {
     bool done = true;
     switch (marks_[next_mark_].what) {
     case content::text:
-      done = step_text();
+      done = step_text(output_->text);
       break;
     case content::scores:
       done = step_scores();
       break;
     case content::tokens:
       done = step_tokens();
+      break;
+    case content::instructions:
+      done = step_text(echo_->instructions);
+      break;
+    case content::tools:
+      done = step_json(echo_->tools);
       break;
     }
     if (!done) return;
@@ -62,8 +75,7 @@ class output_json::source final : public text_source {
   }
 
   /// Up to a character's end: half a character would be written as a broken one.
-  bool step_text() {
-    const std::string_view text = output_->text;
+  bool step_text(std::string_view text) {
     auto end = std::min(at_ + text_step, text.size());
     while (end < text.size() && end > at_ + text_step - 4 && continues_character(text[end])) --end;
     if (at_ == 0) out_ += '"';
@@ -72,6 +84,13 @@ class output_json::source final : public text_source {
     if (at_ < text.size()) return false;
     out_ += '"';
     return true;
+  }
+
+  bool step_json(std::string_view json) {
+    const auto piece = json.substr(at_, text_step);
+    out_ += piece;
+    at_ += piece.size();
+    return at_ == json.size();
   }
 
   bool step_scores() {
@@ -104,6 +123,7 @@ class output_json::source final : public text_source {
   std::string words_;
   std::vector<mark> marks_;
   std::shared_ptr<const response_output> output_;
+  std::shared_ptr<const response_echo> echo_;
   std::string out_;           ///< made and not given yet
   std::size_t position_ = 0;  ///< in the words
   std::size_t next_mark_ = 0; ///< the one whose content follows the words before it
@@ -111,6 +131,19 @@ class output_json::source final : public text_source {
   std::optional<score_log::reader> scores_;
   json_writer writer_;
 };
+
+output_json::output_json(std::string words, std::vector<mark> marks,
+                         const std::shared_ptr<const response_output>& output,
+                         const std::shared_ptr<const response_echo>& echo)
+    : words_(std::move(words)), marks_(std::move(marks)) {
+  for (const auto& one : marks_) {
+    const bool of_request = one.what == content::instructions || one.what == content::tools;
+    if (of_request)
+      echo_ = echo;
+    else
+      output_ = output;
+  }
+}
 
 std::string output_json::text() const { return open()->next(static_cast<std::size_t>(-1)); }
 

@@ -24,25 +24,34 @@ struct response_output {
   }
 };
 
-/// JSON that repeats a response's output: its other words, and where among them the output belongs. Constant;
-/// thread-safe once the output is.
+/// What a response's events repeat of its request, where it may be long.
+struct response_echo {
+  std::string instructions;
+  std::string tools; ///< JSON
+
+  std::size_t num_bytes() const noexcept { return instructions.size() + tools.size(); }
+};
+
+/// JSON that repeats a response's output or request: its other words, and where among them those belong.
+/// Constant; thread-safe once the output is.
 class output_json {
  public:
-  enum class content : std::uint8_t { text, scores, tokens };
+  enum class content : std::uint8_t { text, scores, tokens, instructions, tools };
   struct mark {
     std::size_t position = 0; ///< in the other words
     content what = content::text;
   };
 
   output_json() = default;
-  /// `marks` in the order of their positions.
-  output_json(std::string words, std::vector<mark> marks, std::shared_ptr<const response_output> output)
-      : words_(std::move(words)), marks_(std::move(marks)), output_(std::move(output)) {}
+  /// `marks` in the order of their positions. Keeps `output` and `echo` if a mark is of theirs.
+  output_json(std::string words, std::vector<mark> marks,
+              const std::shared_ptr<const response_output>& output,
+              const std::shared_ptr<const response_echo>& echo = {});
 
-  /// What it holds, the shared output included; the JSON may have ten times as much.
-  std::size_t num_bytes() const noexcept { return words_.size() + (output_ ? output_->num_bytes() : 0); }
+  /// What it holds, what it shares included; the JSON may have ten times as much.
+  std::size_t num_bytes() const noexcept { return words_.size() + shared_bytes(); }
   /// So short that nothing is gained by making it in pieces.
-  bool is_short() const noexcept { return !output_ || output_->num_bytes() <= 8U << 10U; }
+  bool is_short() const noexcept { return shared_bytes() <= 8U << 10U; }
 
   /// All of it as one text.
   std::string text() const;
@@ -52,9 +61,14 @@ class output_json {
  private:
   class source;
 
+  std::size_t shared_bytes() const noexcept {
+    return (output_ ? output_->num_bytes() : 0) + (echo_ ? echo_->num_bytes() : 0);
+  }
+
   std::string words_;
   std::vector<mark> marks_;
   std::shared_ptr<const response_output> output_;
+  std::shared_ptr<const response_echo> echo_;
 };
 
 } // namespace paceline::wire

@@ -1,9 +1,20 @@
 #include "protocol/wire/whole_reply.hpp"
 
+#include <algorithm>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 namespace paceline::wire {
+
+namespace {
+
+constexpr std::size_t text_step = 4U << 10U; ///< bytes of text that are escaped at a time
+
+/// Not the first byte of a character.
+bool continues_character(char c) noexcept { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; }
+
+} // namespace
 
 whole_reply::whole_reply(reply_content content, token_speller spell)
     : content_(std::move(content)), spell_(std::move(spell)) {
@@ -11,6 +22,7 @@ whole_reply::whole_reply(reply_content content, token_speller spell)
     open_reply(out, content_.identity, content_.chat ? "chat.completion" : "text_completion");
     out.key("choices").begin_array();
   });
+  for (const auto& choice : content_.choices) kept_bytes_ += choice.num_bytes();
   for (auto& choice : content_.choices)
     content_.chat ? add_chat_choice(choice) : add_completion_choice(choice);
   add([](json_writer& out) { out.end_array(); });
@@ -46,6 +58,29 @@ void whole_reply::add_tokens(const std::vector<token_id>& tokens) {
   add([](json_writer& out) { out.end_array(); });
 }
 
+void whole_reply::add_text(const whole_choice& choice) {
+  add([](json_writer& out) { out.begin_string(); });
+  parts_.emplace_back([&choice, at = std::size_t{0}](json_writer& out) mutable {
+    const std::string_view before = choice.prompt_text ? std::string_view(*choice.prompt_text) : "";
+    const auto size = before.size() + choice.text.size();
+    const auto byte = [&](std::size_t i) {
+      return i < before.size() ? before[i] : choice.text[i - before.size()];
+    };
+    auto end = std::min(at + text_step, size);
+    // Up to a character's end: half of one would be written as a broken one.
+    for (int i = 0; i < 3 && end < size && continues_character(byte(end)); ++i) ++end;
+    std::string piece;
+    if (at < before.size()) piece = before.substr(at, end - at);
+    if (end > before.size())
+      piece.append(choice.text, std::max(at, before.size()) - before.size(),
+                   end - std::max(at, before.size()));
+    out.add_to_string(piece);
+    at = end;
+    return at < size;
+  });
+  add([](json_writer& out) { out.end_string(); });
+}
+
 void whole_reply::add_scores(whole_choice& choice,
                              std::function<void(json_writer&, const token_score&)> write) {
   // Begins to read when it is its turn: the choice stays where it is until then.
@@ -79,9 +114,9 @@ void whole_reply::add_legacy_scores(whole_choice& choice) {
 }
 
 void whole_reply::add_completion_choice(whole_choice& choice) {
-  add([&choice](json_writer& out) {
-    out.begin_object().field("index", choice.index).field("text", choice.text).key("logprobs");
-  });
+  add([&choice](json_writer& out) { out.begin_object().field("index", choice.index).key("text"); });
+  add_text(choice);
+  add([](json_writer& out) { out.key("logprobs"); });
   if (content_.shape.scores)
     add_legacy_scores(choice);
   else
@@ -92,9 +127,10 @@ void whole_reply::add_completion_choice(whole_choice& choice) {
 void whole_reply::add_chat_choice(whole_choice& choice) {
   add([&choice](json_writer& out) {
     out.begin_object().field("index", choice.index).key("message").begin_object();
-    out.field("role", "assistant").field("content", choice.text).key("refusal").null().end_object();
-    out.key("logprobs");
+    out.field("role", "assistant").key("content");
   });
+  add_text(choice);
+  add([](json_writer& out) { out.key("refusal").null().end_object().key("logprobs"); });
   if (content_.shape.scores) {
     add([](json_writer& out) { out.begin_object().key("content").begin_array(); });
     add_scores(choice, [](json_writer& out, const token_score& score) { write_token_score(out, score); });
@@ -125,8 +161,9 @@ void whole_reply::add_ending(whole_choice& choice, const shared_list<token_id>* 
     add([](json_writer& out) { out.key("prompt_token_ids"); });
     add_tokens(*prompt);
   }
-  add([&choice](json_writer& out) {
+  add([this, &choice](json_writer& out) {
     out.end_object();
+    kept_bytes_ -= choice.num_bytes();
     choice = {};
   });
 }

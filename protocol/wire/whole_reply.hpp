@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,16 @@ namespace paceline::wire {
 struct whole_choice {
   std::uint32_t index = 0;
   std::uint32_t prompt = 0; ///< whose continuation it is: an index into `reply_content::prompts`
+  std::shared_ptr<const std::string> prompt_text; ///< before `text`, of an echo; choices may share it
   std::string text;
   std::vector<token_id> tokens; ///< where the client asked for ids
   score_log scores;
   round_log rounds;
   finish_reason finish = finish_reason::none;
+
+  std::size_t num_bytes() const noexcept {
+    return text.size() + tokens.size() * sizeof(token_id) + scores.num_bytes() + rounds.num_bytes();
+  }
 };
 
 /// All that a reply says.
@@ -46,6 +52,8 @@ class whole_reply {
   /// when all was given.
   std::string next(std::size_t num_bytes);
   bool at_end() const noexcept { return parts_.empty(); }
+  /// What is kept of the choices that are not written yet.
+  std::size_t num_bytes() const noexcept { return kept_bytes_; }
 
  private:
   /// Writes one step of a part of the reply; false when the part is complete.
@@ -57,12 +65,14 @@ class whole_reply {
   void add_legacy_scores(whole_choice& choice);
   void add_scores(whole_choice& choice, std::function<void(json_writer&, const token_score&)> write);
   void add_ending(whole_choice& choice, const shared_list<token_id>* prompt);
+  void add_text(const whole_choice& choice);
   void add_tokens(const std::vector<token_id>& tokens);
 
   reply_content content_;
   token_speller spell_;
   std::deque<part> parts_; ///< in order; the first is being written
   json_writer out_;
+  std::size_t kept_bytes_ = 0;
 };
 
 } // namespace paceline::wire

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace paceline::server {
 
@@ -18,6 +19,8 @@ class chunked_source final : public wire::text_source {
     return piece.empty() ? piece : write_chunk(piece); // an empty chunk would end the body
   }
   bool at_end() const noexcept override { return inner_->at_end(); }
+  std::size_t num_bytes() const noexcept override { return inner_->num_bytes(); }
+  std::vector<shared_part> shared() const override { return inner_->shared(); }
 
  private:
   std::unique_ptr<wire::text_source> inner_;

@@ -85,7 +85,8 @@ std::string write_reply(const http_reply& reply, bool keep_alive, bool head_only
   append_headers(out, reply.headers);
   if (reply.status != 204) {
     out.append("Content-Type: ").append(reply.content_type).append("\r\n");
-    out.append("Content-Length: ").append(std::to_string(reply.body.size())).append("\r\n");
+    const auto size = reply.shared_body ? reply.shared_body->size() : reply.body.size();
+    out.append("Content-Length: ").append(std::to_string(size)).append("\r\n");
   }
   out.append("X-Content-Type-Options: nosniff\r\n");
   out.append(keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n");

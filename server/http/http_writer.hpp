@@ -11,7 +11,7 @@ namespace paceline::server {
 std::string_view reason_phrase(int status) noexcept;
 
 /// A reply as bytes: status line, headers, body. `head_only` leaves the body out (HEAD) but states its
-/// length.
+/// length; a shared body is left out too.
 std::string write_reply(const http_reply& reply, bool keep_alive, bool head_only);
 
 /// The head of an event stream. Chunked, so that a client can tell the end from a loss and the connection

@@ -15,6 +15,7 @@ using header_list = std::vector<std::pair<std::string, std::string>>;
 struct http_reply {
   int status = 200;
   std::string body;
+  std::shared_ptr<const std::string> shared_body = nullptr; ///< in place of `body`: the same for many clients
   std::string content_type = "application/json";
   header_list headers;
 };
@@ -33,6 +34,9 @@ class reply_channel {
   /// More of the body, made as the client takes it.
   virtual void send(std::unique_ptr<wire::text_source> bytes) = 0;
   virtual void finish() = 0;
+  /// The exchange keeps so many bytes now for output that it will send when the client takes it: they count
+  /// with what waits for the client.
+  virtual void keep(std::size_t bytes) = 0;
   /// More bytes wait for the client than one connection may hold; `exchange::on_writable` follows.
   virtual bool congested() const = 0;
 };

@@ -3,9 +3,11 @@
 #include "server/net/body_budget.hpp"
 #include "server/net/connection_set.hpp"
 #include "server/net/io_runtime.hpp"
+#include "server/net/output_budget.hpp"
 #include "server/service.hpp"
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 
 #include <memory>
 
@@ -19,7 +21,20 @@ struct connection_context {
   connection_set& connections;
   io_runtime& runtime;
   std::shared_ptr<body_budget> bodies;
+  std::shared_ptr<output_budget> outputs;
 };
+
+/// Of an open connection, which is closed when it has to give way. On its strand it may be gone by then.
+template <class Connection>
+std::unique_ptr<output_budget::claim> claim_output(const connection_context& context, const io_strand& strand,
+                                                   std::weak_ptr<Connection> who) {
+  return context.outputs->open([who, strand, &metrics = context.requests.edge().metrics] {
+    ++metrics.outputs_given_up;
+    boost::asio::post(strand, [who] {
+      if (const auto open = who.lock()) open->abort();
+    });
+  });
+}
 
 /// Serves HTTP on an accepted socket until either side closes. A connection without a place gets a 503, or is
 /// closed at once where too many are being told so.

@@ -2,6 +2,7 @@
 #include "server/http/chunked_source.hpp"
 #include "server/http/error_reply.hpp"
 #include "server/http/http_writer.hpp"
+#include "server/http/shared_text.hpp"
 #include "server/net/connection.hpp"
 #include "server/net/inbound_body.hpp"
 #include "server/net/outbound_queue.hpp"
@@ -46,6 +47,7 @@ class http_connection final : public connection,
 
   void start(const connection_set::place& place) {
     ticket_ = place.held;
+    out_.count_in(claim_output(context_, strand_, weak_from_this()));
     draining_ = context_.requests.draining(); // whoever told the others may have missed this one
     if (place.outcome == connection_set::admission::admitted) return next_request();
     refuse(
@@ -75,6 +77,7 @@ class http_connection final : public connection,
   // reply_channel
   void reply(http_reply reply) override {
     send_bytes(write_reply(reply, keeps_alive(), head_only_));
+    if (reply.shared_body) send(std::make_unique<shared_text>(reply.shared_body));
     end_exchange();
   }
   void begin_stream(const header_list& headers) override {
@@ -96,6 +99,7 @@ class http_connection final : public connection,
     if (chunked_ && !head_only_) send_bytes(std::string(last_chunk));
     end_exchange();
   }
+  void keep(std::size_t bytes) override { out_.keep(bytes); }
   bool congested() const override { return out_.congested(); }
 
  private:
@@ -147,7 +151,9 @@ class http_connection final : public connection,
     if (auto* answered = std::get_if<answered_request>(&decision)) {
       if (!answered->close) {
         ticket_->note_request();
-        return answer_now(std::move(answered->reply));
+        state_ = state::answering;
+        deadline_.cancel();
+        return reply(std::move(answered->reply));
       }
       keep_alive_ = false;
       send_bytes(write_reply(answered->reply, false, head_only_));
@@ -177,12 +183,6 @@ class http_connection final : public connection,
   void give_way() {
     ++context_.requests.edge().metrics.bodies_given_up;
     refuse({503, "service_unavailable_error", "overloaded", "too many large requests arrive at once", "", 1});
-  }
-
-  void answer_now(http_reply reply) {
-    state_ = state::answering;
-    deadline_.cancel();
-    this->reply(std::move(reply));
   }
 
   void take_body() {

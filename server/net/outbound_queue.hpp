@@ -1,10 +1,12 @@
 #pragma once
 
 #include "protocol/wire/text_source.hpp"
+#include "server/net/output_budget.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,6 +21,9 @@ namespace paceline::server {
 ///
 /// A message may also be a source, which is asked for bytes when it is its turn: it counts as congestion
 /// until its last byte was asked for, because nobody knows its length.
+///
+/// All that waits is counted in a budget over all connections: unsent bytes, and what sources keep; what
+/// several of them share is counted once.
 class outbound_queue {
  public:
   static constexpr std::size_t slice_bytes = 64U << 10U;
@@ -34,15 +39,28 @@ class outbound_queue {
   /// `bound`: unsent bytes above which the queue is congested.
   explicit outbound_queue(std::size_t bound) : bound_(bound) {}
 
+  /// Counts what waits by `claim`. Before anything else.
+  void count_in(std::unique_ptr<output_budget::claim> claim) { claim_ = std::move(claim); }
+
   void push(std::string bytes) {
     num_bytes_ += bytes.size();
     waiting_.emplace_back(std::move(bytes));
     congested_ = congested_ || num_bytes_ > bound_;
+    count(0);
   }
   void push(std::unique_ptr<wire::text_source> message) {
     ++num_sources_;
+    source_bytes_ += message->num_bytes();
+    for (const auto& part : message->shared())
+      if (shared_[part.identity]++ == 0) source_bytes_ += part.num_bytes;
     waiting_.emplace_back(std::move(message));
     congested_ = true;
+    count(0);
+  }
+  /// So many bytes are kept elsewhere for this client now.
+  void keep(std::size_t bytes) {
+    kept_bytes_ = bytes;
+    count(0);
   }
   bool writing() const noexcept { return writing_; }
   bool empty() const noexcept { return !has_next() && !writing_; }
@@ -65,21 +83,24 @@ class outbound_queue {
     }
     return slice();
   }
-  /// The first `count` bytes of the write that was begun have gone; the rest comes with the next one. True if
-  /// the queue has just left congestion: half the bound, so that it does not flutter.
-  bool written(std::size_t count) {
+  /// The first `count_taken` bytes of the write that was begun have gone; the rest comes with the next one.
+  /// True if the queue has just left congestion: half the bound, so that it does not flutter.
+  bool written(std::size_t count_taken) {
     writing_ = false;
-    num_bytes_ -= count;
-    offset_ += count;
+    num_bytes_ -= count_taken;
+    offset_ += count_taken;
     if (offset_ == current_.size()) {
       current_ = {}; // with its memory: a reply may have been large
       offset_ = 0;
     }
+    count(count_taken);
     if (!congested_ || num_sources_ > 0 || num_bytes_ > bound_ / 2) return false;
     congested_ = false;
     return true;
   }
   bool congested() const noexcept { return congested_; }
+  /// All that waits, and what the rest of it is made of.
+  std::size_t held_bytes() const noexcept { return num_bytes_ + source_bytes_ + kept_bytes_; }
   /// The client has to take output before its next request or message is read.
   bool holds_back_requests() const noexcept {
     return num_sources_ > 0 || num_bytes_ > std::min(bound_, request_bound);
@@ -98,17 +119,35 @@ class outbound_queue {
       }
       source_ = std::get<std::unique_ptr<wire::text_source>>(std::move(next));
     }
+    const auto kept = source_->num_bytes();
     current_ = source_->next(slice_bytes);
     num_bytes_ += current_.size();
-    if (!source_->at_end()) return;
+    source_bytes_ -= kept;
+    if (!source_->at_end()) {
+      source_bytes_ += source_->num_bytes();
+      return;
+    }
+    for (const auto& part : source_->shared()) {
+      const auto found = shared_.find(part.identity);
+      if (--found->second > 0) continue;
+      shared_.erase(found);
+      source_bytes_ -= part.num_bytes;
+    }
     source_.reset();
     --num_sources_;
+  }
+  void count(std::size_t taken) {
+    if (claim_) claim_->hold(held_bytes(), taken);
   }
   std::string_view slice() const { return std::string_view(current_).substr(offset_, slice_bytes); }
 
   std::size_t bound_;
   std::size_t num_bytes_ = 0;
-  std::size_t num_sources_ = 0; ///< that have bytes to give
+  std::size_t num_sources_ = 0;  ///< that have bytes to give
+  std::size_t source_bytes_ = 0; ///< that they keep
+  std::size_t kept_bytes_ = 0;
+  std::map<const void*, std::size_t> shared_;   ///< by how many of them
+  std::unique_ptr<output_budget::claim> claim_; ///< none: not counted
   std::deque<std::variant<std::string, std::unique_ptr<wire::text_source>>> waiting_;
   std::unique_ptr<wire::text_source> source_; ///< of the message being written, if it has more to give
   std::string current_;                       ///< what is being written, and

@@ -47,6 +47,8 @@ void completion_session::start(wire::parsed<prepared_completion> prepared) {
   identity_.created = unix_time();
   identity_.model = request_.model->limits().name;
   identity_.fingerprint = edge_.fingerprint;
+  terms_ =
+      std::make_shared<stream_terms>(stream_terms{request_.chat, identity_, request_.shape, request_.model});
   choices_.resize(request_.sequences.size() * request_.choices_a_sequence);
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
     choices_[i].whole.index = i;
@@ -108,31 +110,6 @@ void completion_session::begin_stream() {
   channel_->begin_stream(headers());
 }
 
-wire::reply_choice completion_session::added_by(std::size_t choice, const token_event& event) {
-  auto& state = choices_[choice];
-  wire::reply_choice added;
-  added.index = state.whole.index;
-  added.text_offset = state.text_offset;
-  if (request_.echo && !state.opened) {
-    added.text = request_.prompt_texts.at(choice / request_.num_choices);
-    if (request_.shape.scores)
-      added.scores.push_back({request_.model->token_bytes(prompt_of(choice).front()), std::nullopt, {}});
-  }
-  added.text += event.text;
-  added.tokens = event.tokens;
-  if (request_.shape.scores) {
-    // A long prompt is scored in several events, before the first token.
-    for (const auto* part : {&event.prompt_logprobs, &event.logprobs}) {
-      auto scores = with_text(*part, *request_.model);
-      std::move(scores.begin(), scores.end(), std::back_inserter(added.scores));
-    }
-  }
-  if (event.trace) added.rounds.push_back(*event.trace);
-  added.finish = event.finish;
-  for (const auto& score : added.scores) state.text_offset += wire::count_code_points(score.bytes);
-  return added;
-}
-
 void completion_session::on_event(std::size_t sequence, const token_event& event) {
   if (!channel_) return;
   if (event.finish == finish_reason::error)
@@ -174,7 +151,7 @@ void completion_session::keep_event(std::size_t choice, const token_event& event
   auto& state = choices_[choice];
   auto& whole = state.whole;
   if (!std::exchange(state.opened, true) && request_.echo) {
-    whole.text = request_.prompt_texts.at(choice / request_.num_choices);
+    whole.prompt_text = request_.prompt_texts.at(choice / request_.num_choices);
     if (request_.shape.scores) whole.scores.append_without_score(prompt_of(choice).front());
   }
   whole.text += event.text;
@@ -189,38 +166,44 @@ void completion_session::keep_event(std::size_t choice, const token_event& event
   if (request_.shape.trace && event.trace) whole.rounds.append(*event.trace);
 }
 
+/// Behind output that waits, an event of many words waits as the engine gave it and becomes text when it is
+/// its turn.
 void completion_session::stream_event(std::size_t choice, const token_event& event) {
   begin_stream();
-  auto& state = choices_[choice];
-  const std::vector<token_id>* prompt = nullptr;
-  if (request_.shape.token_ids && !state.opened)
-    prompt = &static_cast<const std::vector<token_id>&>(prompt_of(choice));
-  if (!state.opened)
-    so_far_.prompt_tokens +=
-        choice % request_.num_choices == 0 ? group_->prompt_tokens(choice / request_.choices_a_sequence) : 0;
+  const bool opens = !std::exchange(choices_[choice].opened, true);
+  if (opens && choice % request_.num_choices == 0)
+    so_far_.prompt_tokens += group_->prompt_tokens(choice / request_.choices_a_sequence);
   so_far_.completion_tokens += static_cast<std::uint32_t>(event.tokens.size());
-  auto added = added_by(choice, event);
-  const bool says_something = !added.text.empty() || !added.scores.empty() || !added.rounds.empty() ||
-                              (request_.shape.token_ids && !added.tokens.empty());
-  if (!request_.chat) {
-    state.opened = true;
-    if (says_something || added.finish != finish_reason::none || prompt != nullptr)
-      channel_->send(
-          write_sse("", wire::completion_chunk(identity_, request_.shape, added, prompt, so_far_)));
-    return;
+  auto chunk = chunk_of(choice, event, opens);
+  const bool has_many_words = request_.shape.scores || chunk.prompt_text || chunk.prompt;
+  if (has_many_words && channel_->congested()) {
+    if (auto text = write_chunk_later(terms_, std::move(chunk))) channel_->send(std::move(text));
+  } else if (auto text = write_chunk_event(*terms_, chunk); !text.empty()) {
+    channel_->send(std::move(text));
   }
-  if (!std::exchange(state.opened, true))
-    channel_->send(write_sse("", wire::chat_opening_chunk(identity_, request_.shape, added.index, prompt)));
-  if (says_something) {
-    auto content = added;
-    content.finish = finish_reason::none;
-    channel_->send(write_sse("", wire::chat_chunk(identity_, request_.shape, content, so_far_)));
+}
+
+stream_chunk completion_session::chunk_of(std::size_t choice, const token_event& event, bool opens) {
+  auto& state = choices_[choice];
+  stream_chunk chunk;
+  chunk.index = state.whole.index;
+  chunk.opens = opens;
+  chunk.text_offset = state.text_offset;
+  chunk.event = event;
+  chunk.so_far = so_far_;
+  if (opens && request_.shape.token_ids) chunk.prompt = prompt_of(choice);
+  if (opens && request_.echo) {
+    chunk.prompt_text = request_.prompt_texts.at(choice / request_.num_choices);
+    if (request_.shape.scores) chunk.first_of_prompt = prompt_of(choice).front();
   }
-  if (added.finish == finish_reason::none) return;
-  wire::reply_choice last;
-  last.index = added.index;
-  last.finish = added.finish;
-  channel_->send(write_sse("", wire::chat_chunk(identity_, request_.shape, last, so_far_)));
+  if (!request_.shape.scores || request_.chat) return chunk;
+  const auto count = [&](token_id token) {
+    state.text_offset += wire::count_code_points(request_.model->token_bytes(token));
+  };
+  if (chunk.first_of_prompt) count(*chunk.first_of_prompt);
+  for (const auto& score : event.prompt_logprobs) count(score.token);
+  for (const auto& score : event.logprobs) count(score.token);
+  return chunk;
 }
 
 void completion_session::finish() {
@@ -261,9 +244,11 @@ void completion_session::reply_whole() {
 
 void completion_session::send_pieces() {
   while (!reply_->at_end()) {
+    channel_->keep(reply_->num_bytes());
     if (channel_->congested()) return; // on_writable follows
     channel_->send(reply_->next(piece_bytes));
   }
+  channel_->keep(0);
   channel_->finish();
   close();
 }

@@ -5,6 +5,7 @@
 #include "server/http/reply_channel.hpp"
 #include "server/sessions/generation_group.hpp"
 #include "server/sessions/preparation.hpp"
+#include "server/sessions/stream_chunk.hpp"
 
 #include <memory>
 #include <string>
@@ -54,7 +55,7 @@ class completion_session final : public exchange,
   void send_pieces();
   void close();
   /// What `event` adds to its choice; in the first event of an echoed prompt, the prompt too.
-  wire::reply_choice added_by(std::size_t choice, const token_event& event);
+  stream_chunk chunk_of(std::size_t choice, const token_event& event, bool opens);
   header_list headers() const;
   const shared_list<token_id>& prompt_of(std::size_t choice) const;
 
@@ -65,6 +66,7 @@ class completion_session final : public exchange,
   time_point arrival_;
   prepared_completion request_;
   wire::reply_identity identity_;
+  std::shared_ptr<const stream_terms> terms_; ///< of all chunks
   std::shared_ptr<generation_group> group_;
   std::vector<choice_state> choices_;
   std::unique_ptr<wire::whole_reply> reply_; ///< while it is being sent in pieces

@@ -1,5 +1,6 @@
 #include "server/sessions/conversion.hpp"
 
+#include "protocol/wire/byte_log.hpp"
 #include "protocol/wire/client_requests.hpp"
 #include "protocol/wire/json_writer.hpp"
 #include "protocol/wire/usage.hpp"
@@ -17,13 +18,23 @@ namespace {
 using wire::parsed;
 using made_text = std::unique_ptr<wire::text_source>;
 
+/// The ids of a reply that is being sent: it may wait long for its client. Written with seven bits a byte an
+/// id takes half of what it took in the body at most, and not twice to four times as much.
+wire::byte_log packed(const std::vector<token_id>& tokens) {
+  wire::byte_log ids;
+  for (const auto token : tokens) ids.put(static_cast<std::uint32_t>(token.value));
+  return ids;
+}
+
+token_id next_of(wire::byte_log::cursor& ids) { return token_id{static_cast<std::int32_t>(ids.number())}; }
+
 /// {"count", "max_model_len", "tokens", "token_strs"}
 class token_list final : public wire::text_source {
  public:
-  token_list(const model_view& model, std::vector<token_id> tokens, bool with_pieces)
-      : model_(model), tokens_(std::move(tokens)), with_pieces_(with_pieces) {
+  token_list(const model_view& model, const std::vector<token_id>& tokens, bool with_pieces)
+      : model_(model), tokens_(packed(tokens)), with_pieces_(with_pieces) {
     out_.begin_object()
-        .field("count", tokens_.size())
+        .field("count", tokens.size())
         .field("max_model_len", model.limits().context_length)
         .key("tokens")
         .begin_array();
@@ -33,13 +44,14 @@ class token_list final : public wire::text_source {
     return out_.take();
   }
   bool at_end() const noexcept override { return part_ == part::done; }
+  std::size_t num_bytes() const noexcept override { return tokens_.size() + out_.size(); }
 
  private:
   enum class part { ids, pieces, done };
 
   void step() {
-    if (at_ < tokens_.size()) {
-      const auto token = tokens_[at_++];
+    if (!at_.at_end()) {
+      const auto token = next_of(at_);
       if (part_ == part::ids)
         out_.value(token.value);
       else
@@ -50,7 +62,7 @@ class token_list final : public wire::text_source {
     if (part_ == part::ids && with_pieces_) {
       out_.key("token_strs").begin_array();
       part_ = part::pieces;
-      at_ = 0;
+      at_ = wire::byte_log::cursor(tokens_);
       return;
     }
     out_.end_object();
@@ -58,28 +70,29 @@ class token_list final : public wire::text_source {
   }
 
   const model_view& model_;
-  const std::vector<token_id> tokens_;
+  const wire::byte_log tokens_;
   const bool with_pieces_;
   part part_ = part::ids;
-  std::size_t at_ = 0;
+  wire::byte_log::cursor at_{tokens_};
   wire::json_writer out_;
 };
 
 /// {"prompt": text, "content": text}: vLLM's and llama-server's name.
 class token_text final : public wire::text_source {
  public:
-  token_text(const model_view& model, std::vector<token_id> tokens)
-      : model_(model), tokens_(std::move(tokens)), decoder_(model.decoder()), out_(R"({"prompt":")") {}
+  token_text(const model_view& model, const std::vector<token_id>& tokens)
+      : model_(model), tokens_(packed(tokens)), decoder_(model.decoder()), out_(R"({"prompt":")") {}
 
   std::string next(std::size_t num_bytes) override {
     while (!done_ && out_.size() < num_bytes) step();
     return std::exchange(out_, {});
   }
   bool at_end() const noexcept override { return done_; }
+  std::size_t num_bytes() const noexcept override { return tokens_.size() + out_.size(); }
 
  private:
   void step() {
-    if (at_ < tokens_.size()) return wire::append_escaped(out_, decoder_->feed(tokens_[at_++]));
+    if (!at_.at_end()) return wire::append_escaped(out_, decoder_->feed(next_of(at_)));
     wire::append_escaped(out_, decoder_->flush());
     if (std::exchange(second_, true)) {
       out_ += "\"}";
@@ -88,14 +101,14 @@ class token_text final : public wire::text_source {
     }
     out_ += R"(","content":")";
     decoder_ = model_.decoder();
-    at_ = 0;
+    at_ = wire::byte_log::cursor(tokens_);
   }
 
   const model_view& model_;
-  const std::vector<token_id> tokens_;
+  const wire::byte_log tokens_;
+  wire::byte_log::cursor at_{tokens_};
   std::unique_ptr<text_decoder> decoder_;
   std::string out_;
-  std::size_t at_ = 0;
   bool second_ = false;
   bool done_ = false;
 };
@@ -124,7 +137,7 @@ parsed<made_text> tokenize_reply(const edge_context& edge, request_body body) {
   if (tokens->size() > most)
     return wire::invalid_value("prompt", "prompt: has more than " + std::to_string(most) +
                                              " tokens, which is as far as they are counted at once");
-  return made_text(std::make_unique<token_list>(model, *std::move(tokens), request->with_pieces));
+  return made_text(std::make_unique<token_list>(model, *tokens, request->with_pieces));
 }
 
 parsed<made_text> detokenize_reply(const edge_context& edge, request_body body) {
@@ -137,7 +150,7 @@ parsed<made_text> detokenize_reply(const edge_context& edge, request_body body) 
     if (static_cast<std::uint32_t>(token.value) >= (*model)->limits().vocab_size)
       return wire::invalid_value("tokens", "tokens: " + to_string(token) + " is outside the vocabulary of " +
                                                std::to_string((*model)->limits().vocab_size));
-  return made_text(std::make_unique<token_text>(**model, std::move(request->tokens)));
+  return made_text(std::make_unique<token_text>(**model, request->tokens));
 }
 
 } // namespace paceline::server

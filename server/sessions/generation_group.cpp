@@ -1,8 +1,26 @@
 #include "server/sessions/generation_group.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace paceline::server {
+
+namespace {
+
+/// Of one stream: so many prompts at a time may be scored to their end. Scores are not tokens of credit, and
+/// a prompt has thousands; without credit a prompt stops before its last token and keeps those behind it
+/// waiting.
+constexpr std::size_t most_scored_prompts = 4;
+
+/// What choices may run ahead of their client together is what a few of them may: beyond eight, each may
+/// less. Never less than the longest draft needs to go on in one round.
+std::uint32_t window_of(const edge_limits& limits, std::size_t num_sequences) {
+  constexpr std::size_t few = 8;
+  const auto share = limits.initial_credit * few / std::max(num_sequences, few);
+  return std::max(std::min(limits.initial_credit, limits.least_credit), static_cast<std::uint32_t>(share));
+}
+
+} // namespace
 
 generation_group::generation_group(const edge_context& edge, executor_ptr executor,
                                    std::weak_ptr<generation_observer> observer, std::string tenant,
@@ -27,13 +45,16 @@ std::optional<wire::api_error> generation_group::start(const model_view& model,
   }
   paced_ = paced;
   flow_control flow;
-  if (paced) flow.initial_credit = edge_.limits.initial_credit;
+  window_ = window_of(edge_.limits, requests.size());
+  const bool scores_prompts = paced && !requests.empty() && requests.front().sampling.prompt_logprobs;
+  num_opened_ = scores_prompts ? std::min(requests.size(), most_scored_prompts) : requests.size();
   if (!requests.empty()) metrics_ = &edge_.metrics.of(requests.front().model);
   sequences_.resize(requests.size());
   num_running_ = requests.size();
   edge_.metrics.open_requests += num_running_;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     sequences_[i].prompt_tokens = static_cast<std::uint32_t>(requests[i].prompt.size());
+    if (paced) flow.initial_credit = i < num_opened_ ? window_ : 0;
     // The sink runs on an actor thread: it copies the event and leaves. It keeps the executor alive, not the
     // group.
     sequences_[i].id = edge_.runtime.submit(
@@ -61,6 +82,13 @@ void generation_group::repay(sequence& entry) {
 void generation_group::on_writable() {
   withholding_ = false;
   for (auto& entry : sequences_) repay(entry);
+  open_next();
+}
+
+void generation_group::open_next() {
+  const auto num_finished = sequences_.size() - num_running_;
+  for (; num_opened_ < sequences_.size() && num_opened_ < num_finished + most_scored_prompts; ++num_opened_)
+    edge_.runtime.grant(sequences_[num_opened_].id, window_);
 }
 
 void generation_group::deliver(std::size_t index, const token_event& event) {
@@ -80,6 +108,7 @@ void generation_group::deliver(std::size_t index, const token_event& event) {
   const auto self = shared_from_this(); // the observer may let go of the group
   observer->on_event(index, event);
   if (paced_ && !event.tokens.empty() && !observer->congested()) measure_write(event);
+  if (paced_ && entry.finished && !observer->congested()) open_next();
   if (!paced_ || entry.finished) return;
   entry.owed_credit += static_cast<std::uint32_t>(event.tokens.size() + event.prompt_logprobs.size());
   if (!observer->congested()) return repay(entry);

@@ -62,6 +62,8 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   void measure_write(const token_event& event);
   void measure_end(const sequence& entry, const token_event& event);
   void repay(sequence& entry);
+  /// Lets sequences begin that wait for others of the group and for the client.
+  void open_next();
 
   const edge_context& edge_;
   executor_ptr executor_;
@@ -73,6 +75,8 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   std::vector<sequence> sequences_;
   std::size_t num_running_ = 0;
   bool paced_ = false;
+  std::uint32_t window_ = 0;   ///< of credit, if paced
+  std::size_t num_opened_ = 0; ///< the first ones; the others have no credit yet
   bool withholding_ = false;
 };
 

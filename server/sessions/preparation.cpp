@@ -157,14 +157,12 @@ parsed<prepared_completion> prepare_completion(const edge_context& edge, const c
   if (auto failure = encode_prediction(**model, request->fields)) return *std::move(failure);
   const auto seed = request->fields.seed.value_or(fresh_seed());
   for (auto& input : request->prompts) {
-    if (out.echo) {
-      const auto* text = std::get_if<std::string>(&input);
-      out.prompt_texts.push_back(text != nullptr ? *text : std::string());
-    }
-    const bool has_text = std::holds_alternative<std::string>(input);
+    const auto* given = std::get_if<std::string>(&input);
+    auto text = out.echo && given != nullptr ? std::make_shared<const std::string>(*given) : nullptr;
     auto tokens = tokens_of(**model, std::exchange(input, {}));
     if (!tokens) return std::move(tokens).failure();
-    if (out.echo && !has_text) out.prompt_texts.back() = (*model)->decode(*tokens, false);
+    if (out.echo && !text) text = std::make_shared<const std::string>((*model)->decode(*tokens, false));
+    if (text) out.prompt_texts.push_back(std::move(text));
     if (auto failure = add_sequences(out, edge, who, request->fields, *std::move(tokens),
                                      request->prompts.size(), seed, default_completion_tokens))
       return *std::move(failure);

@@ -4,6 +4,7 @@
 #include "protocol/wire/completion_replies.hpp"
 #include "server/edge_context.hpp"
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,7 @@ struct prepared_completion {
   std::uint32_t num_choices = 1;        ///< a prompt
   std::uint32_t choices_a_sequence = 1; ///< a beam search gives all of a prompt's
   std::vector<shared_list<token_id>> prompts;
-  std::vector<std::string> prompt_texts; ///< with echo
+  std::vector<std::shared_ptr<const std::string>> prompt_texts; ///< with echo; shared by a prompt's choices
   std::vector<generation_request> sequences;
   std::string client_id; ///< request_id of the body
   std::vector<std::string> ignored_fields;

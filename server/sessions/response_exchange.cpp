@@ -54,7 +54,14 @@ void response_exchange::adopt(wire::parsed<told_response> told) {
 
 void response_exchange::begin_stream() {
   if (!std::exchange(streaming_, true)) channel_->begin_stream(headers());
-  if (!held_events_.empty()) channel_->send(std::exchange(held_events_, {}));
+  for (const auto& event : std::exchange(held_events_, {})) send(event);
+}
+
+void response_exchange::send(const wire::response_event& event) {
+  if (event.long_json)
+    channel_->send(event.long_json->open(sse_prefix(event.type), std::string(sse_suffix)));
+  else
+    channel_->send(write_sse(event.type, event.json));
 }
 
 void response_exchange::fail(const wire::api_error& failure) {
@@ -92,15 +99,12 @@ bool response_exchange::congested() const { return channel_ && channel_->congest
 void response_exchange::on_event(const wire::response_event& event) {
   if (!channel_ || !stream_) return;
   if (!streaming_ && opens(event)) {
-    held_events_ += write_sse(event.type, event.json);
+    held_events_.push_back(event);
     return;
   }
   if (!streaming_ && event.type == "response.failed") return; // becomes an HTTP status in on_finished
   begin_stream();
-  if (event.long_json)
-    channel_->send(event.long_json->open(sse_prefix(event.type), std::string(sse_suffix)));
-  else
-    channel_->send(write_sse(event.type, event.json));
+  send(event);
 }
 
 void response_exchange::on_finished(const finished_response& finished) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace paceline::server {
 
@@ -36,6 +37,7 @@ class response_exchange final : public exchange,
  private:
   void adopt(wire::parsed<told_response> told);
   void begin_stream();
+  void send(const wire::response_event& event);
   void fail(const wire::api_error& failure);
   void close();
   header_list headers() const;
@@ -47,7 +49,7 @@ class response_exchange final : public exchange,
   time_point arrival_;
   told_response told_;
   std::string ignored_;
-  std::string held_events_; ///< SSE bytes of the opening events
+  std::vector<wire::response_event> held_events_; ///< the opening ones
   bool stream_ = false;
   bool streaming_ = false;
 };

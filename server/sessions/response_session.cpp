@@ -13,13 +13,18 @@ response_session::response_session(const edge_context& edge, executor_ptr execut
       narrator_({std::move(id), fresh_id("msg_"), std::move(stream_id), unix_time(),
                  prepared_.model->limits().name},
                 prepared_.request,
-                [&model = *prepared_.model](token_id token) { return model.token_bytes(token); }) {}
+                [&model = *prepared_.model](token_id token) { return model.token_bytes(token); }) {
+  // The narrator has them; what the input became is in the sequence and the conversation.
+  prepared_.request.instructions = {};
+  prepared_.request.tools = {};
+  prepared_.request.input = {};
+}
 
 void response_session::start() {
   tell(narrator_.open());
   group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), tenant_, arrival_);
   std::vector<generation_request> sequences;
-  sequences.push_back(prepared_.sequence);
+  sequences.push_back(std::exchange(prepared_.sequence, {}));
   const auto refused = group_->start(*prepared_.model, std::move(sequences), prepared_.request.fields.stream);
   if (!refused) return;
   token_event last;

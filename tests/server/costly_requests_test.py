@@ -129,6 +129,89 @@ MANY_SCORES = {
 }
 
 
+class Unread:
+    """Connections that send one request each and take nothing of what comes."""
+
+    def __init__(self, daemon, path, body, count, one_by_one=False):
+        self.connections = []
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        for _ in range(count):
+            connection = socket.create_connection((daemon.host, daemon.port), timeout=60)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            try:
+                connection.sendall(head.encode() + data)
+            except OSError:  # it had to give way already
+                pass
+            self.connections.append(connection)
+            if one_by_one:
+                connection.recv(1, socket.MSG_PEEK)
+
+    def wait_for_answers(self, patience=60):
+        """The number of those whose reply has begun: 200, and its first bytes are left where they are."""
+        end, count = time.monotonic() + patience, 0
+        for connection in self.connections:
+            connection.settimeout(max(0.1, end - time.monotonic()))
+            try:
+                count += connection.recv(15, socket.MSG_PEEK).startswith(b"HTTP/1.1 200")
+            except OSError:
+                pass
+        return count
+
+    def close(self):
+        for connection in self.connections:
+            connection.close()
+
+
+def test_unread_conversions_share_one_budget_and_readers_get_theirs(start_daemon):
+    """A list of ids of 2 MiB made a list of 4 MiB, which stayed until the client had taken the reply: 60 of them 240 MiB."""
+    daemon = start_daemon(**{"server.output_memory": "16MiB"})
+    body = b'{"tokens":[%s]}' % (b"0," * (MIB - 100) + b"0")
+    with Peak(daemon) as peak:
+        unread = Unread(daemon, "/detokenize", body, 60, one_by_one=True)
+        # Who reads gets all of it, among those who do not.
+        reply, size, _, last = read_whole(daemon, "/detokenize", body.decode())
+        assert reply.status == 200 and size > 2 * MIB and last.endswith(b'"}')
+    assert daemon.metric("paceline_outputs_given_up_total") >= 30
+    unread.close()
+    assert peak.bytes <= 48 * MIB, f"{peak.bytes / MIB:.0f} MiB"
+
+
+def test_unread_replies_of_log_probabilities_share_one_budget(start_daemon):
+    """Complete, they are out of the engine's places: as many as there were connections stayed, 2 MiB each here."""
+    daemon = start_daemon(**{"models.0.context_length": 4096, "server.output_memory": "8MiB"})
+    request = MANY_SCORES | {"n": 8, "max_tokens": 1600}
+    with Peak(daemon) as peak:
+        unread = Unread(daemon, "/v1/chat/completions", request, 24)
+        unread.wait_for_answers()
+        daemon.wait_until_idle()
+        reply, size, _, last = read_whole(daemon, "/v1/chat/completions", request)
+        assert reply.status == 200 and size > 10 * MIB and last.endswith(b"}")
+    assert daemon.metric("paceline_outputs_given_up_total") >= 12
+    unread.close()
+    assert peak.bytes <= 32 * MIB, f"{peak.bytes / MIB:.0f} MiB"
+
+
+def test_an_unread_stream_of_echoed_prompts_pauses(roomy):
+    """Scores of prompts are not tokens of credit: all prompts were scored, 119 MiB of them."""
+    prompts = [[1] * 4000] * 256
+    body = {"prompt": prompts, "max_tokens": 1, "logprobs": 5, "echo": True, "stream": True}
+    with Peak(roomy) as peak:
+        unread = Unread(roomy, "/v1/completions", body, 1)
+        assert unread.wait_for_answers() == 1
+        paused = [0.0]
+        def at_rest():  # no further prompt token
+            paused.append(roomy.metric("paceline_prompt_tokens_total"))
+            return paused[-1] == paused[-2] > 0
+        roomy.wait_for(at_rest)
+    unread.close()
+    roomy.wait_until_idle()
+    assert peak.bytes <= 32 * MIB, f"{peak.bytes / MIB:.0f} MiB"
+    few = body | {"prompt": [[1] * 40] * 30}
+    reply, _, _, last = read_whole(roomy, "/v1/completions", few)
+    assert reply.status == 200 and last.endswith(b"data: [DONE]\n\n"), last
+
+
 def test_a_reply_of_many_log_probabilities_is_sent_in_pieces(roomy):
     with Peak(roomy) as peak:
         reply, size, first, last = read_whole(roomy, "/v1/chat/completions", MANY_SCORES)

@@ -89,6 +89,7 @@ SEEN_ELSEWHERE = {
     "paceline_connections_refused": "attack_test.py",
     "paceline_connections_evicted": "the same",
     "paceline_bodies_given_up": "the same",
+    "paceline_outputs_given_up": "costly_requests_test.py",
     "paceline_kept_bytes": "websocket_test.py",
     "paceline_kept_evictions": "the same",
     "paceline_model_figures_late": "a scheduler has to stall: engine_test.cpp",

@@ -215,9 +215,15 @@ class recording_channel final : public reply_channel {
   bool full = false;
   int room = 0; ///< sends until it is full; 0 = as `full` says
   int num_sends = 0;
+  std::size_t kept = 0;
+  bool keeps_sources = false; ///< asks them for nothing until `release`
+  std::vector<std::unique_ptr<wire::text_source>> sources;
   std::string bytes;
 
-  void reply(http_reply reply) override { replied = std::move(reply); }
+  void reply(http_reply reply) override {
+    if (reply.shared_body) reply.body = *reply.shared_body;
+    replied = std::move(reply);
+  }
   void begin_stream(const header_list& headers) override {
     streaming = true;
     stream_headers = headers;
@@ -232,10 +238,31 @@ class recording_channel final : public reply_channel {
     if (room > 0 && --room == 0) full = true;
   }
   void send(std::unique_ptr<wire::text_source> more) override {
+    if (keeps_sources) {
+      sources.push_back(std::move(more));
+      return;
+    }
     while (!more->at_end()) send(more->next(1000));
   }
   void finish() override { finished = true; }
+  void keep(std::size_t count) override { kept = count; }
   bool congested() const override { return full; }
+
+  std::size_t held_bytes() const {
+    std::size_t count = 0;
+    for (const auto& source : sources) count += source->num_bytes();
+    return count;
+  }
+  std::vector<wire::text_source::shared_part> all_shared() const {
+    std::vector<wire::text_source::shared_part> parts;
+    for (const auto& source : sources)
+      for (const auto& part : source->shared()) parts.push_back(part);
+    return parts;
+  }
+  void release() {
+    keeps_sources = false;
+    for (auto& source : std::exchange(sources, {})) send(std::move(source));
+  }
 
   /// The data of all events so far.
   std::vector<std::string> data() const {

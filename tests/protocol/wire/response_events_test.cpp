@@ -1,6 +1,7 @@
 #include "protocol/wire/response_events.hpp"
 
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <gtest/gtest.h>
 
@@ -69,6 +70,34 @@ TEST(response_narrator, every_event_is_json_with_its_type_number_and_lane) {
     EXPECT_EQ(object.at("stream_id"), "lane");
     EXPECT_EQ(events[i].json.find('\n'), std::string::npos);
   }
+}
+
+TEST(response_narrator, events_share_what_they_repeat_of_a_long_request) {
+  const std::string instructions(100'000, 'i');
+  const std::string tools =
+      R"([{"type":"function","name":"f","description":")" + std::string(50'000, 'd') + "\"}]";
+  response_narrator narrator(
+      identity, request_of(R"(,"instructions":")" + instructions + R"(","tools":)" + tools), spell);
+  auto events = narrator.open();
+  narrator.delta({"hi", {token_id{1}}, {}});
+  for (auto& event : narrator.close({finish_reason::stop, std::nullopt, {}, std::nullopt}))
+    events.push_back(event);
+  std::size_t own = 0;
+  std::vector<const void*> read;
+  for (const auto& event : events) {
+    own += event.json.size();
+    if (!event.long_json) continue;
+    const auto source = event.long_json->open();
+    own += source->num_bytes();
+    for (const auto& part : source->shared()) read.push_back(part.identity);
+    const auto response = json::parse(event.long_json->text()).at("response").as_object();
+    EXPECT_EQ(response.at("instructions").as_string(), instructions);
+    EXPECT_GT(json::serialize(response.at("tools")).size(), 50'000U);
+  }
+  EXPECT_LT(own, 10'000U);
+  ASSERT_EQ(read.size(), 4U) << "created, in progress; completed, with the output";
+  EXPECT_EQ(read[0], read[1]);
+  EXPECT_EQ(read[0], read[3]);
 }
 
 TEST(response_narrator, endings_say_why) {

@@ -38,6 +38,24 @@ TEST(whole_reply, has_the_shape_of_openai) {
           usage_text + "}");
 }
 
+TEST(whole_reply, an_echo_is_written_in_pieces_before_the_text) {
+  auto made = content();
+  std::string prompt;
+  while (prompt.size() < 20'000) prompt += "a\xe2\x82\xac\"";
+  made.choices[0].prompt_text = std::make_shared<const std::string>(prompt.substr(0, prompt.size() - 2));
+  made.choices[0].text = prompt.substr(prompt.size() - 2) + "b"; // half a character ends the prompt
+  whole_reply reply(std::move(made), spell);
+  std::string text;
+  while (!reply.at_end()) {
+    const auto piece = reply.next(100);
+    EXPECT_LE(piece.size(), 10'000U);
+    text += piece;
+  }
+  std::string expected;
+  append_json_string(expected, prompt + "b");
+  EXPECT_NE(text.find(R"("text":)" + expected + R"(,"logprobs")"), std::string::npos);
+}
+
 TEST(whole_reply, legacy_logprobs_count_characters_and_include_the_chosen_token) {
   auto made = content();
   made.choices[0].text = "\xc3\xa9x";
@@ -100,6 +118,21 @@ reply_content long_content() {
                             i % 3 == 0});
     }
   return made;
+}
+
+TEST(whole_reply, keeps_less_and_less_of_its_choices) {
+  whole_reply reply(long_content(), spell);
+  auto before = reply.num_bytes();
+  EXPECT_GT(before, 3U * 300 * (4 + 14));
+  std::size_t steps = 0;
+  while (!reply.at_end()) {
+    reply.next(1000);
+    EXPECT_LE(reply.num_bytes(), before);
+    if (reply.num_bytes() < before) ++steps;
+    before = reply.num_bytes();
+  }
+  EXPECT_EQ(steps, 3U) << "each choice goes when it is written";
+  EXPECT_EQ(before, 0U);
 }
 
 TEST(whole_reply, pieces_are_the_text_and_none_is_much_larger_than_asked_for) {

@@ -92,16 +92,66 @@ TEST(outbound_queue, holds_back_requests_while_output_waits) {
   EXPECT_TRUE(small.holds_back_requests()) << "never later than congestion";
 }
 
-/// Gives `count` pieces of one letter.
+/// Gives `count` pieces of one letter, and reads something that it may share.
 class letters final : public wire::text_source {
  public:
-  explicit letters(std::size_t count) : left_(count) {}
+  explicit letters(std::size_t count, std::shared_ptr<std::string> read = {})
+      : left_(count), read_(std::move(read)) {}
   std::string next(std::size_t) override { return left_-- > 0 ? "x" : ""; }
   bool at_end() const noexcept override { return left_ == 0; }
+  std::size_t num_bytes() const noexcept override { return 10 * left_; }
+  std::vector<shared_part> shared() const override {
+    if (!read_) return {};
+    return {{read_.get(), read_->size()}};
+  }
 
  private:
   std::size_t left_;
+  std::shared_ptr<std::string> read_;
 };
+
+/// Writes the next slice; what is held then.
+std::size_t held_after_a_write(outbound_queue& queue) {
+  queue.written(queue.next_bytes().size());
+  return queue.held_bytes();
+}
+
+TEST(outbound_queue, holds_what_its_sources_keep_and_what_they_share_once) {
+  outbound_queue queue(1000);
+  const auto read = std::make_shared<std::string>(500, 'r');
+  queue.push(std::make_unique<letters>(2, read));
+  queue.push("ab");
+  queue.push(std::make_unique<letters>(1, read));
+  queue.push(std::make_unique<letters>(1));
+  EXPECT_EQ(queue.held_bytes(), 20 + 10 + 10 + 500 + 2);
+  EXPECT_EQ(held_after_a_write(queue), 10 + 10 + 10 + 500 + 2);
+  EXPECT_EQ(held_after_a_write(queue), 10 + 10 + 500);
+  EXPECT_EQ(held_after_a_write(queue), 10);
+  EXPECT_EQ(held_after_a_write(queue), 0);
+  queue.keep(7);
+  EXPECT_EQ(queue.held_bytes(), 7);
+}
+
+TEST(outbound_queue, what_it_holds_is_counted_for_all_connections) {
+  const auto budget = std::make_shared<output_budget>(100'000, [] { return output_budget::time_point{}; });
+  int told = 0;
+  {
+    outbound_queue queue(1000);
+    queue.count_in(budget->open([&] { ++told; }));
+    queue.push(std::string(20'000, 'a'));
+    EXPECT_EQ(budget->num_bytes(), 20'000);
+    queue.push(std::make_unique<letters>(3000));
+    EXPECT_EQ(budget->num_bytes(), 50'000);
+    queue.keep(30'000);
+    EXPECT_EQ(budget->num_bytes(), 80'000);
+    EXPECT_EQ(held_after_a_write(queue), 60'000);
+    EXPECT_EQ(budget->num_bytes(), 60'000);
+    EXPECT_EQ(told, 0);
+    queue.keep(80'000);
+    EXPECT_EQ(told, 1);
+  }
+  EXPECT_EQ(budget->num_bytes(), 0);
+}
 
 TEST(outbound_queue, makes_a_source_s_bytes_when_it_is_its_turn) {
   outbound_queue queue(1000);

@@ -6,6 +6,8 @@
 #include <boost/json/value_to.hpp>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace paceline::server {
 namespace {
 
@@ -317,6 +319,89 @@ TEST(completion_session, a_client_that_leaves_amid_the_pieces_gets_no_more) {
   c.session->on_disconnect();
   c.session->on_writable();
   EXPECT_EQ(c.channel->num_sends, 1);
+}
+
+TEST(completion_session, many_choices_share_what_a_few_may_run_ahead) {
+  const auto credit = [](int num_choices) {
+    conversation c;
+    c.complete(R"({"prompt":"a","stream":true,"n":)" + std::to_string(num_choices) + "}");
+    return c.submitted().credit;
+  };
+  EXPECT_EQ(credit(8), 256U);
+  EXPECT_EQ(credit(16), 128U);
+  EXPECT_EQ(credit(128), 65U) << "the longest draft and one token more";
+}
+
+TEST(completion_session, prompts_that_are_scored_go_on_as_the_client_takes_what_was_scored) {
+  conversation c;
+  c.complete(R"({"prompt":["a","b","c","d","e","f"],"stream":true,"echo":true,"logprobs":1,"max_tokens":2})");
+  const auto num_open = [&] {
+    return std::count_if(c.edge.engine.submissions.begin(), c.edge.engine.submissions.end(),
+                         [](const auto& one) { return one.second.credit > 0; });
+  };
+  EXPECT_EQ(num_open(), 4) << "the others may score all but the last token of their prompts";
+  c.end(finish_reason::length, 1);
+  EXPECT_EQ(num_open(), 5);
+  c.channel->full = true;
+  c.end(finish_reason::length, 2);
+  EXPECT_EQ(num_open(), 5);
+  c.channel->full = false;
+  c.session->on_writable();
+  EXPECT_EQ(num_open(), 6);
+  for (const std::uint64_t id : {3U, 4U, 5U, 6U}) c.end(finish_reason::length, id);
+  EXPECT_TRUE(c.channel->finished);
+}
+
+TEST(completion_session, behind_a_client_that_does_not_read_events_wait_unwritten_and_in_order) {
+  const auto tell = [](conversation& c, bool full) {
+    c.channel->keeps_sources = full;
+    c.complete(
+        R"({"prompt":"ab","stream":true,"n":2,"echo":true,"logprobs":2,"return_token_ids":true,"max_tokens":60})");
+    c.channel->full = full;
+    for (const std::uint64_t id : {1U, 2U}) {
+      c.tokens("x", id);
+      token_event event;
+      for (int i = 0; i < 50; ++i) {
+        event.text += 'x';
+        event.tokens.emplace_back('x');
+        event.logprobs.push_back({token_id{'x'}, -0.123456F, {}});
+        for (int j = 0; j < 20; ++j) event.logprobs.back().top.emplace_back('a' + j, -1.2345678F);
+      }
+      c.submitted(id).sink(event);
+      c.edge.executor->run();
+      c.end(finish_reason::length, id);
+    }
+  };
+  conversation reading;
+  tell(reading, false);
+  const auto read = reading.channel;
+  conversation stalled;
+  tell(stalled, true);
+  const auto unread = stalled.channel;
+  EXPECT_LT(unread->held_bytes(), read->bytes.size() * 7 / 10);
+  EXPECT_LT(unread->bytes.size(), read->bytes.size() / 10);
+  EXPECT_EQ(unread->all_shared().size(), 4U) << "two choices with one text and one list of ids";
+  EXPECT_EQ(unread->all_shared()[0].identity, unread->all_shared()[2].identity);
+  const auto without_id = [](std::string text) {
+    for (std::size_t at = 0; (at = text.find("cmpl-", at)) != std::string::npos;) text.erase(at, 37);
+    return text;
+  };
+  const auto end = std::exchange(unread->bytes, {});
+  EXPECT_EQ(end, "data: [DONE]\n\n") << "the events wait before it";
+  unread->release();
+  EXPECT_TRUE(without_id(unread->bytes) + end == without_id(read->bytes));
+}
+
+TEST(completion_session, choices_of_a_whole_reply_share_the_text_of_their_prompt) {
+  conversation c;
+  const std::string prompt(50, 'p');
+  c.complete(R"({"prompt":")" + prompt + R"(","echo":true,"n":2,"max_tokens":3})");
+  for (const std::uint64_t id : {1U, 2U}) c.end(finish_reason::stop, id);
+  const auto reply = c.reply();
+  for (const auto& choice : reply.at("choices").as_array()) EXPECT_EQ(choice.at("text").as_string(), prompt);
+  const auto prepared = prepare_completion(c.edge.context, {}, R"({"prompt":"abc","echo":true,"n":2})");
+  ASSERT_TRUE(prepared);
+  EXPECT_EQ(prepared->prompt_texts.size(), 1U);
 }
 
 TEST(completion_session, choices_share_prompt_and_prediction) {

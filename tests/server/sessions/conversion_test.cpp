@@ -55,5 +55,23 @@ TEST(conversion, lets_the_body_go_once_it_is_read) {
   EXPECT_TRUE(made && kept.expired());
 }
 
+TEST(conversion, what_waits_for_the_client_takes_less_than_its_body_did) {
+  scripted_edge edge;
+  for (const std::string id : {"0", "127", "299"}) {
+    std::string body = R"({"tokens":[)" + id;
+    for (int i = 1; i < 20'000; ++i) body += "," + id;
+    body += "]}";
+    const auto size = body.size();
+    const auto made = detokenize_reply(edge.context, std::move(body));
+    ASSERT_TRUE(made);
+    EXPECT_LE((*made)->num_bytes(), size / 2 + 100) << id;
+    (*made)->next(1000);
+    EXPECT_LE((*made)->num_bytes(), size / 2 + 100) << id;
+  }
+  const auto ids = tokenize_reply(edge.context, R"({"prompt":")" + std::string(20'000, 'a') + R"("})");
+  ASSERT_TRUE(ids);
+  EXPECT_LE((*ids)->num_bytes(), 20'000 + 200);
+}
+
 } // namespace
 } // namespace paceline::server
