@@ -7,9 +7,8 @@ namespace paceline::server {
 
 namespace {
 
-/// Of one stream: so many prompts at a time may be scored to their end. Scores are not tokens of credit, and
-/// a prompt has thousands; without credit a prompt stops before its last token and keeps those behind it
-/// waiting.
+/// Of one stream: so many prompts at a time are scored. Each may run ahead by its window; all of them
+/// together would add up.
 constexpr std::size_t most_scored_prompts = 4;
 
 /// What choices may run ahead of their client together is what a few of them may: beyond eight, each may
