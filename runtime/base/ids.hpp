@@ -34,6 +34,15 @@ using epoch = strong_id<struct epoch_tag, std::uint32_t>;
 using round_id = strong_id<struct round_id_tag, std::uint64_t>;
 /// Which of the batch groups in flight.
 using group_id = strong_id<struct group_id_tag, std::uint32_t>;
+/// One of the engine's models, in the order of the configuration.
+using model_number = strong_id<struct model_number_tag, std::uint32_t>;
+/// One of a model's drafters, in the order of its configuration behind `plain_decoding`.
+using drafter_index = strong_id<struct drafter_index_tag, std::uint32_t>;
+/// The entry of every model that drafts nothing, "none".
+inline constexpr drafter_index plain_decoding{0};
+/// One of a model's KV pools: `target_pool`, then one of each drafter with cells of its own.
+using pool_number = strong_id<struct pool_number_tag, std::uint32_t>;
+inline constexpr pool_number target_pool{0};
 /// Row of one forward pass.
 using batch_row = strong_id<struct batch_row_tag, std::uint32_t>;
 /// Fixed-size unit of KV memory in one pool.
