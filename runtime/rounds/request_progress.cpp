@@ -117,7 +117,6 @@ void request_progress::count_verification(std::uint32_t num_draft, std::uint32_t
 token_event request_progress::end_round(std::optional<round_trace> trace, time_point now) {
   if (!event_.tokens.empty() && !first_token_) first_token_ = now;
   if (terms_->request().trace) event_.trace = std::move(trace);
-  event_.committed_at = now;
   if (log_->finish() != finish_reason::none) {
     if (text_) event_.text += text_->finish();
     event_.finish = log_->finish();

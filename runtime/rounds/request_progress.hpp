@@ -70,6 +70,10 @@ class request_progress {
 
   /// Session with in-line drafter number `index`, made at first use.
   speculation::drafter_session* session(std::uint32_t index, speculation::drafter& drafter);
+  /// Forgets the session: the drafter starts over.
+  void reset_session(std::uint32_t index) {
+    if (index < sessions_.size()) sessions_[index].reset();
+  }
   /// Sessions of the request's drafter with the hypotheses of its beam search.
   hypothesis_sessions& sessions_of_hypotheses() noexcept { return sessions_of_hypotheses_; }
   /// What the controller of "auto" knows of this request.

@@ -2,6 +2,7 @@
 #include "runtime/rounds/round_runner.hpp"
 
 #include <algorithm>
+#include <exception>
 
 // What a round does for a beam search: its drafts, its rows, its steps.
 
@@ -23,7 +24,13 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
       item.request.progress->session(item.drafter, *drafter);
       return item.request.progress->sessions_of_hypotheses().follow(outputs, *drafter, item.request.id());
     };
-    proposed = draft_below_hypotheses(ops, item, *drafter, open, nullptr, resources_.kv->block_size());
+    if (rests_.rests(drafter_index{item.drafter})) return;
+    try {
+      proposed = draft_below_hypotheses(ops, item, *drafter, open, nullptr, resources_.kv->block_size());
+    } catch (const std::exception&) {
+      item.request.progress->sessions_of_hypotheses() = {};
+      return note_failure(item.drafter);
+    }
   } else {
     const auto position = static_cast<std::size_t>(lane.item - plan.items.data());
     for (const auto& batch : drafts)

@@ -2,6 +2,7 @@
 #include "runtime/rounds/round_runner.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 // Where a round's drafts come from: in-line drafters, workers, and the choice among them.
@@ -43,19 +44,34 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   }
 }
 
-/// What an in-line drafter says for `owners`.
+/// What an in-line drafter says for `owners`: nothing while it rests, and nothing where it fails, for then
+/// its sessions are in no known state and start over.
 std::vector<speculation::draft> round_runner::propose(device::ops& ops, std::uint32_t index,
                                                       std::span<lane* const> owners) {
   auto& drafter = *resources_.drafters[index];
+  if (rests_.rests(drafter_index{index})) return std::vector<speculation::draft>(owners.size());
   std::vector<speculation::draft_task> tasks;
   for (const auto* owner : owners) {
     auto* session = owner->item->request.progress->session(index, drafter);
     tasks.push_back(make_task(*owner->item, limit_of(*owner), session));
   }
-  drafter.propose(ops, nullptr, tasks);
+  try {
+    drafter.propose(ops, nullptr, tasks);
+  } catch (const std::exception&) {
+    for (const auto* owner : owners) owner->item->request.progress->reset_session(index);
+    note_failure(index);
+    return std::vector<speculation::draft>(owners.size());
+  }
+  rests_.drafted(drafter_index{index});
   std::vector<speculation::draft> drafts;
   for (auto& task : tasks) drafts.push_back(std::move(task.result));
   return drafts;
+}
+
+/// An in-line drafter threw: the round goes on without its drafts.
+void round_runner::note_failure(std::uint32_t index) {
+  failed_in_line_.push_back(index);
+  rests_.failed(drafter_index{index}, resources_.time->now());
 }
 
 void round_runner::propose_in_line(device::ops& ops, std::uint32_t index, std::vector<lane>& lanes) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -66,7 +67,10 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
         result.drafting.push_back({batch->drafter, levels, batch->duration, batch->num_foreseen,
                                    batch->num_ready, batch->num_drafted, batch->catching_up});
     if (controller_) watch_workers(result.drafting);
+    failed_in_line_.clear();
+    rests_.wake(resources_.time->now());
     collect_drafts(ops, plan, drafts, lanes);
+    std::ranges::copy(failed_in_line_, std::back_inserter(result.failed_drafters));
     result.times.draft = since_begin.elapsed();
     rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear(), choice_rows_.clear(),
         choices_.clear();
@@ -87,6 +91,8 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
     if (item.request.log->finish() != finish_reason::none &&
         std::ranges::none_of(lanes, [&](const auto& lane) { return lane.item == &item; }))
       result.items.push_back(ended_before(item));
+  const auto ended = resources_.time->now(); // not the moment of a request's own decision: others follow it
+  for (auto& event : result.events) event.committed_at = ended;
   result.num_rows = static_cast<std::uint32_t>(rows_.size());
   result.duration = since_begin.elapsed();
   result.times.decide = result.duration - result.times.draft - result.times.pass;

@@ -88,9 +88,4 @@ struct lease_event {
   std::vector<device::kv_copy> copies; ///< acquire: to be carried out before the first pass
 };
 
-/// Blocks came back after a refusal: asking again may succeed.
-struct blocks_freed_event {
-  std::uint32_t pool = 0;
-};
-
 } // namespace paceline::scheduling

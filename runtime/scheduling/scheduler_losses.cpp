@@ -6,37 +6,19 @@
 
 namespace paceline::scheduling {
 
-namespace {
-
-constexpr std::chrono::nanoseconds shortest_rest = std::chrono::seconds(1);
-constexpr std::chrono::nanoseconds longest_rest = std::chrono::minutes(1);
-
-} // namespace
-
-/// A drafter that failed rests, twice as long each time that it fails again; one that drafts has recovered.
 void scheduler_state::note_drafters(const round_result& result, time_point now) {
   for (auto drafter : result.failed_drafters) {
     ++counters_.drafters[drafter].num_failures;
-    auto& rest = rests_[drafter];
-    if (rest.length.count() != 0 && !rest.over) continue; // asked before the failure was known
-    rest.length = std::clamp(rest.length * 2, shortest_rest, longest_rest);
-    rest.until = now + rest.length;
-    rest.over = false;
+    rests_.failed(drafter_index{drafter}, now);
   }
   for (const auto& spent : result.drafting)
-    if (const auto it = rests_.find(spent.drafter);
-        it != rests_.end() && it->second.over && spent.num_drafted > 0 &&
+    if (spent.num_drafted > 0 &&
         std::ranges::find(result.failed_drafters, spent.drafter) == result.failed_drafters.end())
-      rests_.erase(it);
-}
-
-void scheduler_state::wake_drafters(time_point now) {
-  for (auto& [drafter, rest] : rests_) rest.over |= now >= rest.until;
+      rests_.drafted(drafter_index{spent.drafter});
 }
 
 bool scheduler_state::rests(std::uint32_t drafter) const {
-  const auto it = rests_.find(drafter);
-  return lost_workers_.contains(drafter) || (it != rests_.end() && !it->second.over);
+  return lost_workers_.contains(drafter) || rests_.rests(drafter_index{drafter});
 }
 
 /// Rounds in flight may still run: their requests keep their blocks until they are reported, which may be

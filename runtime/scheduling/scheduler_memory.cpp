@@ -3,7 +3,6 @@
 #include "runtime/scheduling/committed_log.hpp"
 #include "runtime/scheduling/request_terms.hpp"
 
-#include "runtime/rounds/foreseen_drafts.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -134,7 +134,7 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
 /// drafter's pool.
 std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, decisions& out) {
   if (!by_worker(r)) {
-    if (r.worker == 0) r.worker = r.wish.drafter;
+    if (r.worker == 0 && !rests(r.wish.drafter)) r.worker = r.wish.drafter;
     length = r.wish.drafter == r.worker ? std::min(length, r.wish.length) : 0;
   }
   if (r.worker == 0 || length == 0 || rests(r.worker)) return 0;

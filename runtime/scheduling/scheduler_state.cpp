@@ -114,7 +114,7 @@ decisions scheduler_state::on_tick(time_point now) {
 
 void scheduler_state::pump(decisions& out, time_point now) {
   if (device_lost() || out_of_service_) return;
-  wake_drafters(now);
+  rests_.wake(now);
   for (std::uint32_t g = 0; g < num_groups_; ++g)
     while (in_flight(group_id{g}) < depth(group_id{g})) {
       const auto before = out.rounds.size();

@@ -4,6 +4,7 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/token_event.hpp"
 #include "runtime/scheduling/cost_model.hpp"
+#include "runtime/scheduling/drafter_rests.hpp"
 #include "runtime/scheduling/overlap_choice.hpp"
 #include "runtime/scheduling/pool_commands.hpp"
 #include "runtime/scheduling/round.hpp"
@@ -256,13 +257,7 @@ class scheduler_state {
   std::uint32_t num_beam_nodes(const record& r, appetite a) const;
 
   // scheduler_losses.cpp
-  struct drafter_rest { ///< of a drafter that failed: nobody asks it
-    time_point until;
-    std::chrono::nanoseconds length{}; ///< longer with every failure in a row
-    bool over = false;
-  };
   void note_drafters(const round_result& result, time_point now);
-  void wake_drafters(time_point now);
   bool rests(std::uint32_t drafter) const;
 
   // scheduler_results.cpp
@@ -294,7 +289,7 @@ class scheduler_state {
   std::uint32_t num_groups_ = 1; ///< 2 once a request was put into the second
   bool draining_ = false;
   std::optional<error> out_of_service_; ///< why, once a part of the model failed for good
-  std::map<std::uint32_t, drafter_rest> rests_;
+  drafter_rests rests_;
   std::set<std::uint32_t> lost_workers_; ///< drafters whose workers failed for good
   bool admission_blocked_ = false;       ///< the pool refused the head of the queue
   /// The pool refused something since a request ended last: draft trees do without what a chain does not

@@ -16,7 +16,7 @@
 namespace paceline::actors {
 namespace {
 
-constexpr std::uint32_t drafter_index = 1;
+constexpr std::uint32_t drafter_index_of_worker = 1;
 
 class draft_worker_state_test : public testing::Test {
  protected:
@@ -46,14 +46,14 @@ class draft_worker_state_test : public testing::Test {
   std::unique_ptr<speculation::drafter> drafter =
       test::make_scripted_drafter("seven", [](const auto&, auto) { return token_id{7}; });
   std::unique_ptr<device::stream> stream = device.make_stream("draft", 0);
-  rounds::draft_runner runner{*drafter, drafter_index, nullptr, 16, 64, device.time()};
-  draft_worker_state state{*stream, runner, drafter_index, 2};
+  rounds::draft_runner runner{*drafter, drafter_index_of_worker, nullptr, 16, 64, device.time()};
+  draft_worker_state state{*stream, runner, drafter_index_of_worker, 2};
   scheduling::admitted_request admitted;
 };
 
 TEST_F(draft_worker_state_test, a_draft_waits_for_the_round_before_it) {
   auto before = std::make_shared<device::fence::state>();
-  const auto made = state.on_request(plan_of(drafter_index), device::fence(before));
+  const auto made = state.on_request(plan_of(drafter_index_of_worker), device::fence(before));
   run_all();
   EXPECT_FALSE(made.ready.passed());
   before->pass({});
@@ -63,7 +63,8 @@ TEST_F(draft_worker_state_test, a_draft_waits_for_the_round_before_it) {
 
 TEST_F(draft_worker_state_test, the_batch_says_whose_program_it_is_before_that_has_run) {
   for (std::uint64_t submission = 1; submission <= 3; ++submission) {
-    const auto made = state.on_request(plan_of(drafter_index), {});
+    const auto made = state.on_request(plan_of(drafter_index_of_worker), {});
+    EXPECT_EQ(made.drafts->drafter, drafter_index_of_worker);
     EXPECT_EQ(made.drafts->pool, 2U);
     EXPECT_EQ(made.drafts->submission, submission);
   }
@@ -71,20 +72,21 @@ TEST_F(draft_worker_state_test, the_batch_says_whose_program_it_is_before_that_h
 
 TEST_F(draft_worker_state_test, drafts_in_advance_are_a_program_of_their_own_before_the_draft) {
   auto before = std::make_shared<device::fence::state>();
-  const auto made = state.on_request(plan_of(drafter_index, foresight::ahead), device::fence(before));
+  const auto made =
+      state.on_request(plan_of(drafter_index_of_worker, foresight::ahead), device::fence(before));
   EXPECT_EQ(made.drafts->submission, 2U);
   run_all();
   EXPECT_FALSE(made.ready.passed());
 }
 
 TEST_F(draft_worker_state_test, nothing_is_drafted_in_advance_of_a_round_that_has_passed) {
-  const auto made = state.on_request(plan_of(drafter_index, foresight::ahead), {});
+  const auto made = state.on_request(plan_of(drafter_index_of_worker, foresight::ahead), {});
   EXPECT_EQ(made.drafts->submission, 1U);
 }
 
 TEST_F(draft_worker_state_test, of_a_lost_worker_the_programs_under_way_end_first) {
   auto before = std::make_shared<device::fence::state>();
-  state.on_request(plan_of(drafter_index), device::fence(before));
+  state.on_request(plan_of(drafter_index_of_worker), device::fence(before));
   const auto done = state.programs_done();
   run_all();
   EXPECT_FALSE(done.passed());

@@ -32,7 +32,6 @@ class bigram_drafter final : public host_drafter<bigram_session> {
  public:
   bigram_drafter(const config::drafter_options& options, std::span<const token_id> corpus)
       : host_drafter(options) {
-    traits_.has_draft_probs = true;
     count(counts_, corpus, 0);
   }
 

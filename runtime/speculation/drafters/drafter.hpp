@@ -25,7 +25,6 @@ enum class placement : std::uint8_t {
   in_line, ///< host code at the start of the verifier's own program ("inline" in configuration and replies)
   in_pass, ///< extra rows or heads of the target's pass
   worker,  ///< own model, own actor, own stream
-  remote,  ///< as worker, in another process
 };
 
 /// What a drafter needs from the runtime. Constant.
@@ -33,7 +32,6 @@ struct drafter_traits {
   std::string name; ///< as configured; also the metric label
   placement where = placement::in_line;
   std::vector<layer_index> taps; ///< target layers whose hidden states it reads
-  bool has_draft_probs = false;  ///< fills `draft::probs` for rules that weigh them
   std::uint32_t default_draft_length = 5;
   std::uint32_t max_context = 0; ///< positions its own model can hold; 0 = no limit
   /// The target's best tokens it wants to see of each row of a pass that verified its draft; see

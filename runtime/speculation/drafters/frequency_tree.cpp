@@ -26,20 +26,21 @@ struct branch {
 
 } // namespace
 
-scored_tree likely_tree(std::vector<std::vector<token_id>> sorted, double trust, const tree_bounds& bounds) {
+scored_tree likely_tree(std::vector<std::vector<token_id>> sorted, double trust, const tree_bounds& bounds,
+                        double min_probability) {
   scored_tree result;
   std::ranges::sort(sorted);
   std::priority_queue<branch> open;
   // Adds the children of the node whose continuations are sorted[begin, end): one a token at `depth`.
   const auto expand = [&](std::size_t begin, std::size_t end, std::uint32_t depth, std::int32_t parent,
                           double probability) {
-    if (depth >= bounds.levels) return;
+    if (depth >= bounds.depth) return;
     while (begin < end && sorted[begin].size() <= depth) ++begin; // ends here; those sort first
     for (std::size_t at = begin, next = begin; at < end; at = next) {
       while (next < end && sorted[next][depth] == sorted[at][depth]) ++next;
       const double share = static_cast<double>(next - at) / static_cast<double>(end - begin);
       const branch child{probability * share, at, next, depth, parent};
-      if (child.probability < bounds.min_probability) continue;
+      if (child.probability < min_probability) continue;
       open.push(child);
     }
   };

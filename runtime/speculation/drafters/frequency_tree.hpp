@@ -2,6 +2,7 @@
 
 #include "runtime/base/ids.hpp"
 #include "runtime/speculation/trees/token_tree.hpp"
+#include "runtime/speculation/trees/tree_shape.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -15,18 +16,12 @@ struct scored_tree {
   double score = 0;                  ///< sum of its nodes' path probabilities
 };
 
-/// Bounds of such a tree.
-struct tree_bounds {
-  std::uint32_t levels = 0;
-  std::uint32_t nodes = 0;
-  double min_probability = 0; ///< a less likely path is left out
-};
-
 /// The most likely paths through `continuations`, by count (SuffixDecoding, section 4.2): a node's path
 /// probability is the product, from the root, of the shares of continuations that went its way; nodes are
 /// taken in descending path probability, so that a parent comes before its children. `trust` is the
-/// probability that the continuation is among them at all.
+/// probability that the continuation is among them at all; paths less likely than `min_probability` are left
+/// out.
 scored_tree likely_tree(std::vector<std::vector<token_id>> continuations, double trust,
-                        const tree_bounds& bounds);
+                        const tree_bounds& bounds, double min_probability = 0);
 
 } // namespace paceline::speculation

@@ -79,7 +79,6 @@ model_drafter::model_drafter(const config::drafter_options& options,
   traits_ = {.name = options.name,
              .where = placement::worker,
              .taps = {},
-             .has_draft_probs = true,
              .default_draft_length = options.draft_length,
              .max_context = model_->info().context_length};
 }

@@ -12,9 +12,7 @@ namespace {
 class random_drafter final : public host_drafter<drafter_session> {
  public:
   random_drafter(const config::drafter_options& options, std::uint32_t vocab_size)
-      : host_drafter(options), seed_(options.seed), vocab_size_(vocab_size) {
-    traits_.has_draft_probs = true;
-  }
+      : host_drafter(options), seed_(options.seed), vocab_size_(vocab_size) {}
 
   std::unique_ptr<drafter_session> open(request_id) override { return std::make_unique<drafter_session>(); }
 

@@ -73,8 +73,7 @@ class suffix_drafter final : public host_drafter<suffix_session> {
   }
 
   void draft_one(const draft_task& task, suffix_session& session, draft& result) override {
-    const tree_bounds bounds{
-        .levels = chain_length(task), .nodes = node_budget(task), .min_probability = min_probability_};
+    const tree_bounds bounds{.depth = chain_length(task), .nodes = node_budget(task)};
     session.index.extend(task.tokens, max_catch_up);
     std::vector<source> own(1);
     own[0].text = task.tokens;
@@ -114,20 +113,20 @@ class suffix_drafter final : public host_drafter<suffix_session> {
   }
 
   scored_tree tree_of(std::span<const source> sources, std::uint32_t at_least, tree_bounds bounds) const {
-    bounds.levels = std::min(bounds.levels, levels_per_token * at_least);
+    bounds.depth = std::min(bounds.depth, levels_per_token * at_least);
     std::vector<std::vector<token_id>> continuations;
     for (const source& from : sources)
       for (const occurrence& place : from.places) {
         if (place.length < at_least) continue;
-        const std::size_t there = from.growing ? bounds.levels : from.text.size() - place.next;
-        auto rest = continuation_of(from.text, place.next, std::min<std::size_t>(bounds.levels, there));
+        const std::size_t there = from.growing ? bounds.depth : from.text.size() - place.next;
+        auto rest = continuation_of(from.text, place.next, std::min<std::size_t>(bounds.depth, there));
         rest.erase(std::ranges::find_if(rest, [](token_id token) { return token.value < 0; }), rest.end());
         if (!rest.empty()) continuations.push_back(std::move(rest));
       }
     // As sure as that many observations of which one more went another way; each token that agreed counts as
     // one.
     const double evidence = static_cast<double>(continuations.size()) + at_least - 1;
-    return likely_tree(std::move(continuations), evidence / (evidence + 1), bounds);
+    return likely_tree(std::move(continuations), evidence / (evidence + 1), bounds, min_probability_);
   }
 
   ngram_index empty_;

@@ -25,7 +25,6 @@ class unigram_drafter final : public host_drafter<unigram_session> {
  public:
   unigram_drafter(const config::drafter_options& options, std::span<const token_id> corpus)
       : host_drafter(options) {
-    traits_.has_draft_probs = true;
     for (const token_id token : corpus) counts_.add(token, 1, max_tokens);
   }
 

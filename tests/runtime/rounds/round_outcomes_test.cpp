@@ -93,5 +93,97 @@ TEST(round_outcomes, drafts_behind_a_stop_are_not_accepted) {
   EXPECT_FALSE(last.trace->bonus);
 }
 
+/// Always right, but throws while `broken` is not 0, which it counts down.
+class breaking_drafter final : public speculation::drafter {
+ public:
+  breaking_drafter(std::unique_ptr<speculation::drafter> inner, std::shared_ptr<int> broken)
+      : inner_(std::move(inner)), broken_(std::move(broken)) {}
+  const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
+  std::unique_ptr<speculation::drafter_session> open(request_id request) override {
+    return inner_->open(request);
+  }
+  void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
+    if (*broken_ > 0) {
+      --*broken_;
+      throw std::runtime_error("out of luck");
+    }
+    inner_->propose(ops, kv, tasks);
+  }
+
+ private:
+  std::unique_ptr<speculation::drafter> inner_;
+  std::shared_ptr<int> broken_;
+};
+
+/// Passes take 100 ms, so that a rest of a second is ten rounds.
+lone_rounds with_breaking_drafter(int num_failures) {
+  auto oracle = std::make_shared<model::hash_model>(small_target());
+  std::vector<std::unique_ptr<speculation::drafter>> drafters;
+  drafters.push_back(std::make_unique<breaking_drafter>(
+      test::make_scripted_drafter("right", test::own_sample([oracle](std::span<const token_id> c) {
+                                    return oracle->logits_after(c);
+                                  })),
+      std::make_shared<int>(num_failures)));
+  return lone_rounds(
+      small_target(), [](std::size_t) { return std::chrono::milliseconds(100); }, std::move(drafters));
+}
+
+class an_in_line_drafter_that_fails : public testing::TestWithParam<bool> {};
+
+TEST_P(an_in_line_drafter_that_fails, costs_nobody_a_token_and_is_asked_again_after_a_rest) {
+  auto device = with_breaking_drafter(1);
+  for (const std::uint32_t drafter : {1U, 0U}) {
+    auto request = greedy_request();
+    request.stop.max_tokens = 40;
+    device.submit(std::move(request), drafter != 0 && GetParam() ? device.automatic() : drafter, 2);
+  }
+  device.run();
+  EXPECT_EQ(device.num_failed_drafts, 1U);
+  EXPECT_EQ(device.num_wrong, 0U);
+  EXPECT_GT(device.num_accepted, 0U) << "it was asked again";
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto tokens = device.request(i).tokens();
+    ASSERT_EQ(tokens.size(), prompt_length + 40U);
+    EXPECT_EQ(tokens.back(), best_after(device.target(), tokens.first(tokens.size() - 1)));
+  }
+}
+
+TEST_P(an_in_line_drafter_that_fails, for_good_is_asked_ever_more_rarely) {
+  auto device = with_breaking_drafter(1000);
+  auto request = greedy_request();
+  request.stop.max_tokens = 80; // eight seconds
+  device.submit(std::move(request), GetParam() ? device.automatic() : 1, 2);
+  device.run();
+  EXPECT_EQ(device.num_failed_drafts, 4U) << "at 0, 1, 3 and 7 seconds";
+  EXPECT_EQ(device.request(0).output_length(), 80U);
+}
+
+INSTANTIATE_TEST_SUITE_P(alone_and_of_auto, an_in_line_drafter_that_fails, testing::Bool());
+
+/// Text whose tokens take time.
+class slow_text final : public text_output {
+ public:
+  explicit slow_text(test::virtual_clock& time) : time_(&time) {}
+  piece feed(token_id, bool) override {
+    time_->spend(std::chrono::milliseconds(1));
+    return {};
+  }
+  std::string finish() override { return {}; }
+  std::unique_ptr<text_output> clone() const override { return std::make_unique<slow_text>(*this); }
+
+ private:
+  test::virtual_clock* time_;
+};
+
+TEST(a_round, commits_for_all_its_requests_at_its_end) {
+  lone_rounds device(small_target(), [](std::size_t) { return std::chrono::milliseconds(10); }, {});
+  for (int i = 0; i < 2; ++i)
+    device.submit(greedy_request(), 0, 0, std::make_unique<slow_text>(device.time()));
+  device.run();
+  ASSERT_EQ(device.events.size(), 48U);
+  for (std::size_t i = 0; i < device.events.size(); i += 2)
+    EXPECT_EQ(device.events[i].committed_at, device.events[i + 1].committed_at);
+}
+
 } // namespace
 } // namespace paceline::rounds

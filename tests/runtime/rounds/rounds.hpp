@@ -70,11 +70,12 @@ class lone_rounds {
   const model::hash_model& target() const { return target_.inner(); }
   void spoil_rows_at(token_position position) { target_.without_logits = position; }
 
-  void submit(generation_request request, std::uint32_t drafter, std::uint32_t draft_length) {
+  void submit(generation_request request, std::uint32_t drafter, std::uint32_t draft_length,
+              std::unique_ptr<text_output> text = nullptr) {
     plan_item item;
     const auto number = static_cast<std::uint32_t>(plan_.items.size());
     const auto context = target_.info().context_length;
-    item.request = admit(request_id{number + 1}, std::move(request), context, nullptr, time_.now());
+    item.request = admit(request_id{number + 1}, std::move(request), context, std::move(text), time_.now());
     for (std::uint32_t b = 0; b < num_blocks_; ++b) item.blocks.emplace_back(number * num_blocks_ + b);
     item.max_rows = item.request.terms->prompt_length();
     item.restart_at = 0;
@@ -92,7 +93,11 @@ class lone_rounds {
       runner_->run(ops, plan_, {}, result);
       time_.move_to(time_.now() + time_.take_spent());
       if (result.failure) ++num_wrong;
-      for (const auto& done : result.items) num_wrong += done.stale_draft ? 1 : 0;
+      for (const auto& done : result.items) {
+        num_wrong += done.stale_draft ? 1 : 0;
+        num_accepted += done.num_accepted;
+      }
+      num_failed_drafts += static_cast<std::uint32_t>(result.failed_drafters.size());
       std::ranges::move(result.events, std::back_inserter(events));
       open = false;
       for (std::size_t i = 0; i < plan_.items.size(); ++i) {
@@ -110,6 +115,9 @@ class lone_rounds {
     return time_.now() - begin;
   }
   std::uint32_t num_wrong = 0;
+  std::uint32_t num_accepted = 0;
+  std::uint32_t num_failed_drafts = 0; ///< rounds in which a drafter failed
+  test::virtual_clock& time() noexcept { return time_; }
   std::vector<token_event> events; ///< of all rounds
 
   const committed_log& request(std::size_t i) const { return *plan_.items.at(i).request.log; }

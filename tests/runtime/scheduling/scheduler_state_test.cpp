@@ -184,5 +184,26 @@ TEST(scheduler_state_test, a_drafters_lease_reaches_as_far_as_its_drafts_do) {
       << "not three levels";
 }
 
+TEST(scheduler_state_test, a_request_of_auto_is_drafted_for_by_a_worker_that_does_not_rest) {
+  auto options = small_options();
+  options.drafters = {
+      {"none", 0, 0, false}, {"broken", 3, 0, true}, {"sound", 3, 0, true}, {"auto", 3, 0, false}};
+  scheduler_state state(options);
+  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 40), 3, 100, start));
+  auto planned = state.on_leases({grant(first_request, 0, asked->ticket, 12)}, false, start).rounds;
+  std::uint32_t length = 8;
+  std::uint32_t worker = 0;
+  for (int i = 0; i < 4 && !planned.empty(); ++i) { // the broken one first, then the other
+    auto result = done(planned.front(), 1, ++length);
+    if (i == 0) result.failed_drafters = {1};
+    result.items[0].wish = {i == 0 ? 1U : 2U, 3};
+    planned.erase(planned.begin());
+    auto next = state.on_round_done(result, start).rounds;
+    std::ranges::move(next, std::back_inserter(planned));
+    for (const auto& plan : planned) worker = std::max(worker, plan.items[0].worker);
+  }
+  EXPECT_EQ(worker, 2U);
+}
+
 } // namespace
 } // namespace paceline::scheduling
