@@ -1,6 +1,6 @@
 #include "engine/engine.hpp"
 
-#include "actors/session_registry.hpp"
+#include "actors/behaviors.hpp"
 #include "actors/supervisor.hpp"
 #include "engine/actor_answers.hpp"
 #include "engine/counters.hpp"
