@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/draft_worker_state.hpp"
+#include "actors/fault_book.hpp"
 #include "actors/kv_pool_state.hpp"
 #include "actors/session_registry.hpp"
 #include "actors/session_state.hpp"
@@ -45,8 +46,8 @@ struct scheduler_shell {
 };
 protocol::scheduler_actor::behavior_type
 scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_shell> self,
-          scheduling::scheduler_state* state, const clock* time, std::uint32_t model,
-          std::shared_ptr<actor_meter> meter);
+          scheduling::scheduler_state* state, const clock* time, model_number model,
+          std::shared_ptr<fault_book> faults, std::shared_ptr<actor_meter> meter);
 
 struct kv_pool_shell {
   kv_pool_shell() = default;

@@ -33,14 +33,17 @@ void carry_out(self_pointer self, const scheduling::scheduler_state& state, std:
 } // namespace
 
 scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::scheduler_state* state,
-                                         const clock* time, std::uint32_t model,
+                                         const clock* time, model_number model,
+                                         std::shared_ptr<fault_book> faults,
                                          std::shared_ptr<actor_meter> meter) {
   const auto broken = state->check_invariants();
   PACELINE_CHECK(broken.empty(), broken);
   const auto act = [=](scheduling::decisions decisions) {
     meter->take(self->mailbox().size());
     meter->failing.store(state->device_lost(), std::memory_order_relaxed);
-    carry_out(self, *state, model, std::move(decisions));
+    for (auto& [drafter, why] : decisions.failed_drafters)
+      faults->note(drafter_of(model, drafter_index{drafter}), std::move(why));
+    carry_out(self, *state, model.value, std::move(decisions));
   };
   return {
       [=](const submit_command& m) { act(state->submit(m.request, m.drafter, m.credit, time->now())); },

@@ -68,7 +68,7 @@ class round_runner {
                       std::span<const std::shared_ptr<scheduling::draft_batch>> drafts,
                       std::vector<lane>& lanes);
   void propose_in_line(device::ops& ops, std::uint32_t drafter, std::vector<lane>& lanes);
-  void note_failure(std::uint32_t drafter);
+  void note_failure(std::uint32_t drafter, const std::exception& why);
   void propose_best(device::ops& ops, std::vector<lane>& lanes);
   void watch_workers(std::span<const scheduling::draft_time> drafting);
   void wish_for_workers(std::span<const lane> lanes, std::span<scheduling::item_result> results);
@@ -105,8 +105,8 @@ class round_runner {
   std::vector<std::uint32_t> candidates_; ///< drafters that "auto" chooses among: in-line ones, then workers
   std::uint32_t num_in_line_ = 0;         ///< of them
   std::optional<speculation::draft_controller> controller_;
-  scheduling::drafter_rests rests_;           ///< of in-line drafters
-  std::vector<std::uint32_t> failed_in_line_; ///< in this round
+  scheduling::drafter_rests rests_;                        ///< of in-line drafters
+  std::vector<scheduling::failed_drafter> failed_in_line_; ///< in this round
 
   // Scratch of one pass.
   std::vector<device::batch_entry> rows_;

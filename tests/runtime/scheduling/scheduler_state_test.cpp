@@ -195,7 +195,7 @@ TEST(scheduler_state_test, a_request_of_auto_is_drafted_for_by_a_worker_that_doe
   std::uint32_t worker = 0;
   for (int i = 0; i < 4 && !planned.empty(); ++i) { // the broken one first, then the other
     auto result = done(planned.front(), 1, ++length);
-    if (i == 0) result.failed_drafters = {1};
+    if (i == 0) result.failed_drafters = {{1, error{errc::internal, "it is broken"}}};
     result.items[0].wish = {i == 0 ? 1U : 2U, 3};
     planned.erase(planned.begin());
     auto next = state.on_round_done(result, start).rounds;
