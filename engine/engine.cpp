@@ -247,6 +247,10 @@ void engine::impl::fail(request_id id, event_sink sink, error why) {
 request_id engine::submit(generation_request request, event_sink sink, flow_control flow) {
   auto& parts = *impl_;
   const request_id id{parts.next_request.fetch_add(1, std::memory_order_relaxed)};
+  if (parts.draining) {
+    parts.fail(id, std::move(sink), {errc::draining, "the engine takes no new requests"});
+    return id;
+  }
   auto* unit = parts.find(request.model);
   if (!unit) {
     parts.fail(id, std::move(sink), {errc::not_found, "model: there is no \"" + request.model + "\""});
@@ -302,6 +306,7 @@ void engine::grant(request_id request, std::uint32_t tokens) {
 }
 
 bool engine::drain(std::chrono::milliseconds timeout) {
+  impl_->draining = true; // the command may be lost with a scheduler that has just failed
   for (const auto& entry : impl_->where->all())
     if (entry.name.starts_with("scheduler/") && entry.address)
       caf::anon_send(caf::actor_cast<protocol::scheduler_actor>(entry.address), protocol::drain_command{});
