@@ -36,8 +36,8 @@ struct actor_meter {
   }
 };
 
-struct scheduler_shell {
-  scheduler_shell() = default;
+struct scheduler_peers {
+  scheduler_peers() = default;
   static inline const char* name = "scheduler";
   protocol::target_verifier_actor verifier;
   protocol::kv_pool_actor kv_pool;
@@ -45,51 +45,51 @@ struct scheduler_shell {
   bool ticking = false;
 };
 protocol::scheduler_actor::behavior_type
-scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_shell> self,
+scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_peers> self,
           scheduling::scheduler_state* state, const clock* time, model_number model,
           std::shared_ptr<fault_book> faults, std::shared_ptr<actor_meter> meter);
 
-struct kv_pool_shell {
-  kv_pool_shell() = default;
+struct kv_pool_peers {
+  kv_pool_peers() = default;
   static inline const char* name = "kv_pool";
-  std::unordered_map<std::uint32_t, protocol::scheduler_actor> schedulers; ///< by model: of its last batch
+  std::unordered_map<model_number, protocol::scheduler_actor> schedulers; ///< by model: of its last batch
 };
-protocol::kv_pool_actor::behavior_type kv_pool(protocol::kv_pool_actor::stateful_pointer<kv_pool_shell> self,
+protocol::kv_pool_actor::behavior_type kv_pool(protocol::kv_pool_actor::stateful_pointer<kv_pool_peers> self,
                                                kv_pool_state* state, std::shared_ptr<actor_meter> meter);
 
-struct verifier_shell {
-  verifier_shell() = default;
+struct verifier_peers {
+  verifier_peers() = default;
   static inline const char* name = "target_verifier";
   protocol::scheduler_actor scheduler;
   protocol::fan_out_actor fan_out;
   std::vector<protocol::draft_worker_actor> draft_workers;
 };
 protocol::target_verifier_actor::behavior_type
-target_verifier(protocol::target_verifier_actor::stateful_pointer<verifier_shell> self,
+target_verifier(protocol::target_verifier_actor::stateful_pointer<verifier_peers> self,
                 target_verifier_state* state, protocol::link_command peers,
                 std::shared_ptr<actor_meter> meter);
 
-struct draft_worker_shell {
-  draft_worker_shell() = default;
+struct draft_worker_peers {
+  draft_worker_peers() = default;
   static inline const char* name = "draft_worker";
 };
 protocol::draft_worker_actor::behavior_type
-draft_worker(protocol::draft_worker_actor::stateful_pointer<draft_worker_shell> self,
+draft_worker(protocol::draft_worker_actor::stateful_pointer<draft_worker_peers> self,
              draft_worker_state* state, std::shared_ptr<actor_meter> meter);
 
-struct fan_out_shell {
-  fan_out_shell() = default;
+struct fan_out_peers {
+  fan_out_peers() = default;
   static inline const char* name = "fan_out";
 };
-protocol::fan_out_actor::behavior_type fan_out(protocol::fan_out_actor::stateful_pointer<fan_out_shell> self,
+protocol::fan_out_actor::behavior_type fan_out(protocol::fan_out_actor::stateful_pointer<fan_out_peers> self,
                                                std::shared_ptr<const session_registry> sessions,
                                                std::shared_ptr<actor_meter> meter);
 
 /// What a session needs to serve its client.
 struct session_client {
   scheduling::admitted_request request;
-  std::uint32_t model = 0;
-  std::uint32_t drafter = 0;
+  model_number model;
+  drafter_index drafter = plain_decoding;
   std::uint64_t credit = 0;
   /// Tokens that the session grants ahead of what the sink has returned from; 0: the client grants.
   std::uint32_t own_window = 0;
@@ -103,7 +103,7 @@ struct session_client {
 struct client_line {
   session_state<protocol::scheduler_actor> state;
   scheduling::admitted_request request;
-  std::uint32_t drafter = 0;
+  drafter_index drafter = plain_decoding;
   std::function<void(const token_event&)> sink; ///< null once the last event is given
   std::function<void()> ended;
 };

@@ -60,11 +60,11 @@ class directory {
     num_models_ = num;
   }
   /// `model` serves no more; the first reason stays.
-  void take_out_of_service(std::uint32_t model, error why) {
+  void take_out_of_service(model_number model, error why) {
     std::lock_guard lock(mutex_);
     out_of_service_.emplace(model, std::move(why));
   }
-  std::optional<error> out_of_service(std::uint32_t model) const {
+  std::optional<error> out_of_service(model_number model) const {
     std::lock_guard lock(mutex_);
     const auto it = out_of_service_.find(model);
     return it == out_of_service_.end() ? std::nullopt : std::optional(it->second);
@@ -90,7 +90,7 @@ class directory {
  private:
   mutable std::mutex mutex_;
   std::map<std::string, entry> entries_;
-  std::map<std::uint32_t, error> out_of_service_;
+  std::map<model_number, error> out_of_service_;
   std::size_t num_models_ = 0; ///< 0: not known yet
   bool healthy_ = true;
   std::shared_ptr<fault_book> faults_ = std::make_shared<fault_book>();

@@ -4,7 +4,7 @@ namespace paceline::actors {
 
 using namespace protocol; // the messages
 
-draft_worker_actor::behavior_type draft_worker(draft_worker_actor::stateful_pointer<draft_worker_shell> self,
+draft_worker_actor::behavior_type draft_worker(draft_worker_actor::stateful_pointer<draft_worker_peers> self,
                                                draft_worker_state* state,
                                                std::shared_ptr<actor_meter> meter) {
   return {

@@ -6,13 +6,13 @@
 namespace paceline::actors {
 
 draft_worker_state::draft_worker_state(device::stream& stream, rounds::draft_runner& runner,
-                                       std::uint32_t drafter, std::uint32_t pool)
+                                       drafter_index drafter, std::optional<pool_number> pool)
     : stream_(&stream), runner_(&runner), drafter_(drafter), pool_(pool) {}
 
 enqueued_draft draft_worker_state::on_request(const std::shared_ptr<const scheduling::round_plan>& plan,
                                               const device::fence& after) {
   const auto in_advance = [&](const auto& item) {
-    return item.worker == drafter_ && item.ahead != foresight::off;
+    return item.worker == drafter_ && item.ahead != ahead_mode::off;
   };
   if (std::ranges::any_of(plan->items, in_advance) && !after.passed())
     stream_->submit("ahead", {}, [runner = runner_, plan, after](device::ops& ops) {

@@ -1,12 +1,13 @@
 #pragma once
 
+#include "runtime/base/ids.hpp"
 #include "runtime/device/fence.hpp"
 #include "runtime/device/stream.hpp"
 #include "runtime/rounds/draft_runner.hpp"
 #include "runtime/scheduling/round.hpp"
 
-#include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace paceline::actors {
 
@@ -23,25 +24,24 @@ struct enqueued_draft {
 /// known before it is submitted.
 class draft_worker_state {
  public:
-  /// References outlive the state. `drafter`: its number in plans. `pool`: number of its pool, 0 if it has
-  /// none.
-  draft_worker_state(device::stream& stream, rounds::draft_runner& runner, std::uint32_t drafter,
-                     std::uint32_t pool);
+  /// References outlive the state. `drafter`: the worker's in plans. `pool`: its own, if it has one.
+  draft_worker_state(device::stream& stream, rounds::draft_runner& runner, drafter_index drafter,
+                     std::optional<pool_number> pool);
 
   /// Drafts for `plan` once `after`, the fence of the group's round before, has passed; in advance, beside
   /// that round, for the items that ask for it.
   enqueued_draft on_request(const std::shared_ptr<const scheduling::round_plan>& plan,
                             const device::fence& after);
 
-  std::uint32_t drafter() const noexcept { return drafter_; }
+  drafter_index drafter() const noexcept { return drafter_; }
   /// The worker is lost for good. Passes once no program of it reads a request any more.
   device::fence programs_done();
 
  private:
   device::stream* stream_;
   rounds::draft_runner* runner_;
-  std::uint32_t drafter_;
-  std::uint32_t pool_;
+  drafter_index drafter_;
+  std::optional<pool_number> pool_;
 };
 
 } // namespace paceline::actors

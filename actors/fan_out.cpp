@@ -4,7 +4,7 @@ namespace paceline::actors {
 
 using namespace protocol; // the messages
 
-fan_out_actor::behavior_type fan_out(fan_out_actor::stateful_pointer<fan_out_shell> self,
+fan_out_actor::behavior_type fan_out(fan_out_actor::stateful_pointer<fan_out_peers> self,
                                      std::shared_ptr<const session_registry> sessions,
                                      std::shared_ptr<actor_meter> meter) {
   return {

@@ -8,7 +8,7 @@ namespace paceline::actors {
 
 using namespace protocol; // the messages
 
-kv_pool_actor::behavior_type kv_pool(kv_pool_actor::stateful_pointer<kv_pool_shell> self,
+kv_pool_actor::behavior_type kv_pool(kv_pool_actor::stateful_pointer<kv_pool_peers> self,
                                      kv_pool_state* state, std::shared_ptr<actor_meter> meter) {
   const auto broken = state->check_invariants();
   PACELINE_CHECK(broken.empty(), broken);

@@ -9,7 +9,7 @@ using namespace scheduling; // the command structs
 kv_pool_state::kv_pool_state(kv::pool_manager& manager, std::vector<std::vector<kv::pool_id>> pools)
     : manager_(&manager), pools_(std::move(pools)), refused_(pools_.size()) {}
 
-kv_pool_state::answers kv_pool_state::handle(std::uint32_t model, const std::vector<pool_command>& commands) {
+kv_pool_state::answers kv_pool_state::handle(model_number model, const std::vector<pool_command>& commands) {
   answers out;
   bool returned = false;
   auto num_before = num_held();
@@ -23,7 +23,7 @@ kv_pool_state::answers kv_pool_state::handle(std::uint32_t model, const std::vec
   for (std::uint32_t m = 0; m < refused_.size(); ++m)
     if (refused_[m]) {
       refused_[m] = false;
-      out.freed_models.push_back(m);
+      out.freed_models.emplace_back(m);
     }
   return out;
 }
@@ -37,37 +37,37 @@ std::uint64_t kv_pool_state::num_held() const {
   return num;
 }
 
-void kv_pool_state::apply(std::uint32_t model, const acquire_command& command, answers& out) {
+void kv_pool_state::apply(model_number model, const acquire_command& command, answers& out) {
   out.leases.push_back(acquire(model, command));
 }
 
-void kv_pool_state::apply(std::uint32_t model, const reserve_command& command, answers& out) {
+void kv_pool_state::apply(model_number model, const reserve_command& command, answers& out) {
   out.leases.push_back(reserve(model, command));
 }
 
-void kv_pool_state::apply(std::uint32_t model, const commit_command& command, answers&) {
+void kv_pool_state::apply(model_number model, const commit_command& command, answers&) {
   commit(model, command);
 }
 
-void kv_pool_state::apply(std::uint32_t model, const rollback_command& command, answers&) {
+void kv_pool_state::apply(model_number model, const rollback_command& command, answers&) {
   if (auto* t = find(model, command.pool, command.request))
     (void)manager_->rollback(t->key, command.num_positions, point(model, command.pool, command.after))
         .has_value(); // stale: the table is of a later life
 }
 
-void kv_pool_state::apply(std::uint32_t model, const release_command& command, answers&) {
+void kv_pool_state::apply(model_number model, const release_command& command, answers&) {
   release(model, command);
 }
 
-void kv_pool_state::apply(std::uint32_t model, const retain_command& command, answers&) {
+void kv_pool_state::apply(model_number model, const retain_command& command, answers&) {
   retain(model, command);
 }
 
-void kv_pool_state::apply(std::uint32_t model, const watermark_event& event, answers&) {
+void kv_pool_state::apply(model_number model, const watermark_event& event, answers&) {
   manager_->on_watermark(point(model, event.pool, 0).stream, event.sequence);
 }
 
-lease_event kv_pool_state::acquire(std::uint32_t model, const acquire_command& command) {
+lease_event kv_pool_state::acquire(model_number model, const acquire_command& command) {
   lease_event answer{command.request, command.pool, command.ticket, false, {}, 0, {}};
   release(model,
           {command.request, command.pool, 0}); // an earlier answer was lost: its blocks were never used
@@ -77,7 +77,7 @@ lease_event kv_pool_state::acquire(std::uint32_t model, const acquire_command& c
   options.salt = command.salt;
   options.reserve_length = command.num_positions;
   options.use_cache = command.use_cache;
-  auto made = manager_->acquire(pools_[model].at(command.pool), command.request, options);
+  auto made = manager_->acquire(pools_[model.value].at(command.pool.value), command.request, options);
   if (!made) {
     note_refusal(model);
     return answer;
@@ -91,7 +91,7 @@ lease_event kv_pool_state::acquire(std::uint32_t model, const acquire_command& c
   return answer;
 }
 
-lease_event kv_pool_state::reserve(std::uint32_t model, const reserve_command& command) {
+lease_event kv_pool_state::reserve(model_number model, const reserve_command& command) {
   auto* t = find(model, command.pool, command.request);
   if (!t) { // a drafter's pool: its table starts with the first reservation; it has no prefixes to share
     const token_id nothing{0};
@@ -109,7 +109,7 @@ lease_event kv_pool_state::reserve(std::uint32_t model, const reserve_command& c
   return answer;
 }
 
-void kv_pool_state::commit(std::uint32_t model, const commit_command& command) {
+void kv_pool_state::commit(model_number model, const commit_command& command) {
   auto* t = find(model, command.pool, command.request);
   // A gap means that an earlier commit was lost with a pool manager: nothing behind it may be published.
   if (!t || (!command.tokens.empty() && t->num_committed != command.first_position)) return;
@@ -117,7 +117,7 @@ void kv_pool_state::commit(std::uint32_t model, const commit_command& command) {
     t->num_committed += static_cast<std::uint32_t>(command.tokens.size());
 }
 
-void kv_pool_state::release(std::uint32_t model, const release_command& command) {
+void kv_pool_state::release(model_number model, const release_command& command) {
   auto* t = find(model, command.pool, command.request);
   if (!t) return;
   (void)manager_->release(t->key, point(model, command.pool, command.after))
@@ -125,7 +125,7 @@ void kv_pool_state::release(std::uint32_t model, const release_command& command)
   tables_.erase({model, command.pool, command.request});
 }
 
-void kv_pool_state::retain(std::uint32_t model, const retain_command& command) {
+void kv_pool_state::retain(model_number model, const retain_command& command) {
   std::vector<release_command> lost;
   for (const auto& [key, t] : tables_) {
     const auto& [m, pool, request] = key;
@@ -135,16 +135,17 @@ void kv_pool_state::retain(std::uint32_t model, const retain_command& command) {
   for (const auto& c : lost) release(model, c);
 }
 
-kv::stream_point kv_pool_state::point(std::uint32_t model, std::uint32_t pool, std::uint64_t sequence) const {
-  return {kv::stream_id{pools_[model].at(pool).value}, sequence}; // a pool has one stream, of the same number
+kv::stream_point kv_pool_state::point(model_number model, pool_number pool, std::uint64_t sequence) const {
+  // A pool has one stream, of the same number.
+  return {kv::stream_id{pools_[model.value].at(pool.value).value}, sequence};
 }
 
-kv_pool_state::table* kv_pool_state::find(std::uint32_t model, std::uint32_t pool, request_id request) {
+kv_pool_state::table* kv_pool_state::find(model_number model, pool_number pool, request_id request) {
   const auto it = tables_.find({model, pool, request});
   return it == tables_.end() ? nullptr : &it->second;
 }
 
-void kv_pool_state::note_refusal(std::uint32_t model) { refused_[model] = true; }
+void kv_pool_state::note_refusal(model_number model) { refused_[model.value] = true; }
 
 std::string kv_pool_state::check_invariants() const {
   const auto broken = manager_->check_invariants();

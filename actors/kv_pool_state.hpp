@@ -17,18 +17,18 @@ namespace paceline::actors {
 /// Invariant: a key exists for exactly the requests that have a table in the manager.
 class kv_pool_state {
  public:
-  /// `pools[model][p]` is the manager's id of pool p of that model.
+  /// `pools[model][pool]` is the manager's id of that pool.
   kv_pool_state(kv::pool_manager& manager, std::vector<std::vector<kv::pool_id>> pools);
 
   struct answers {
     std::vector<scheduling::lease_event> leases;
     /// Models whose refused asks may succeed now.
-    std::vector<std::uint32_t> freed_models;
+    std::vector<model_number> freed_models;
   };
-  answers handle(std::uint32_t model, const std::vector<scheduling::pool_command>& commands);
+  answers handle(model_number model, const std::vector<scheduling::pool_command>& commands);
 
   const kv::pool_manager& manager() const noexcept { return *manager_; }
-  const std::vector<kv::pool_id>& pools_of(std::uint32_t model) const { return pools_.at(model); }
+  const std::vector<kv::pool_id>& pools_of(model_number model) const { return pools_.at(model.value); }
   std::string check_invariants() const;
 
  private:
@@ -36,23 +36,23 @@ class kv_pool_state {
     kv::lease_key key;
     std::uint32_t num_committed = 0;
   };
-  using table_key = std::tuple<std::uint32_t, std::uint32_t, request_id>; ///< model, pool, request
+  using table_key = std::tuple<model_number, pool_number, request_id>;
 
-  void apply(std::uint32_t model, const scheduling::acquire_command& command, answers& out);
-  void apply(std::uint32_t model, const scheduling::reserve_command& command, answers& out);
-  void apply(std::uint32_t model, const scheduling::commit_command& command, answers& out);
-  void apply(std::uint32_t model, const scheduling::rollback_command& command, answers& out);
-  void apply(std::uint32_t model, const scheduling::release_command& command, answers& out);
-  void apply(std::uint32_t model, const scheduling::retain_command& command, answers& out);
-  void apply(std::uint32_t model, const scheduling::watermark_event& event, answers& out);
-  scheduling::lease_event acquire(std::uint32_t model, const scheduling::acquire_command& command);
-  scheduling::lease_event reserve(std::uint32_t model, const scheduling::reserve_command& command);
-  void commit(std::uint32_t model, const scheduling::commit_command& command);
-  void release(std::uint32_t model, const scheduling::release_command& command);
-  void retain(std::uint32_t model, const scheduling::retain_command& command);
-  kv::stream_point point(std::uint32_t model, std::uint32_t pool, std::uint64_t sequence) const;
-  table* find(std::uint32_t model, std::uint32_t pool, request_id request);
-  void note_refusal(std::uint32_t model);
+  void apply(model_number model, const scheduling::acquire_command& command, answers& out);
+  void apply(model_number model, const scheduling::reserve_command& command, answers& out);
+  void apply(model_number model, const scheduling::commit_command& command, answers& out);
+  void apply(model_number model, const scheduling::rollback_command& command, answers& out);
+  void apply(model_number model, const scheduling::release_command& command, answers& out);
+  void apply(model_number model, const scheduling::retain_command& command, answers& out);
+  void apply(model_number model, const scheduling::watermark_event& event, answers& out);
+  scheduling::lease_event acquire(model_number model, const scheduling::acquire_command& command);
+  scheduling::lease_event reserve(model_number model, const scheduling::reserve_command& command);
+  void commit(model_number model, const scheduling::commit_command& command);
+  void release(model_number model, const scheduling::release_command& command);
+  void retain(model_number model, const scheduling::retain_command& command);
+  kv::stream_point point(model_number model, pool_number pool, std::uint64_t sequence) const;
+  table* find(model_number model, pool_number pool, request_id request);
+  void note_refusal(model_number model);
   /// Blocks of all pools that are in use, or wait for a stream: fewer than before means that some came back.
   std::uint64_t num_held() const;
 

@@ -8,11 +8,11 @@ using namespace protocol; // the messages
 
 namespace {
 
-using self_pointer = scheduler_actor::stateful_pointer<scheduler_shell>;
+using self_pointer = scheduler_actor::stateful_pointer<scheduler_peers>;
 constexpr auto tick_interval = std::chrono::milliseconds(50);
 
 /// Sends what the state machine decided: memory first, for rounds use it, then rounds, then ends.
-void carry_out(self_pointer self, const scheduling::scheduler_state& state, std::uint32_t model,
+void carry_out(self_pointer self, const scheduling::scheduler_state& state, model_number model,
                scheduling::decisions decisions) {
   auto& shell = self->state;
   if (!decisions.pool.empty() && shell.kv_pool)
@@ -42,8 +42,8 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
     meter->take(self->mailbox().size());
     meter->failing.store(state->device_lost(), std::memory_order_relaxed);
     for (auto& [drafter, why] : decisions.failed_drafters)
-      faults->note(drafter_of(model, drafter_index{drafter}), std::move(why));
-    carry_out(self, *state, model.value, std::move(decisions));
+      faults->note(drafter_of(model, drafter), std::move(why));
+    carry_out(self, *state, model, std::move(decisions));
   };
   return {
       [=](const submit_command& m) { act(state->submit(m.request, m.drafter, m.credit, time->now())); },

@@ -16,8 +16,7 @@ void end_client(client_line& line, const token_event& event) {
 }
 
 std::shared_ptr<client_line> open(session_client client) {
-  const session_terms terms{client.request.id(), model_number{client.model}, client.credit,
-                            client.own_window};
+  const session_terms terms{client.request.id(), client.model, client.credit, client.own_window};
   return std::make_shared<client_line>(client_line{session_state<scheduler_actor>(terms),
                                                    std::move(client.request), client.drafter,
                                                    std::move(client.sink), std::move(client.ended)});
@@ -66,12 +65,8 @@ session_actor::behavior_type session(self_pointer self, session_client client) {
       },
       [=](const cancel_command&) { carry_out(self, state->on_cancel()); },
       [=](const grant_command& m) { carry_out(self, state->on_grant(m.tokens)); },
-      [=](const resubmit_event& m) {
-        carry_out(self, state->on_scheduler_restarted(model_number{m.model}, m.scheduler));
-      },
-      [=](const out_of_service_event& m) {
-        carry_out(self, state->on_out_of_service(model_number{m.model}, m.why));
-      },
+      [=](const resubmit_event& m) { carry_out(self, state->on_scheduler_restarted(m.model, m.scheduler)); },
+      [=](const out_of_service_event& m) { carry_out(self, state->on_out_of_service(m.model, m.why)); },
       [=](const events_lost_event&) { carry_out(self, state->on_events_lost()); },
   };
 }

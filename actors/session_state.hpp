@@ -69,6 +69,7 @@ class session_state {
     if (!is_last && !event.tokens.empty() && end <= num_output_) return {}; // reported again after a restart
     if (!event.tokens.empty() && event.first_index > num_output_) return on_events_lost(); // its news is late
     num_output_ = std::max(num_output_, end);
+    num_scores_ += event.prompt_logprobs.size();
     over_ = is_last;
     session_actions out;
     out.deliver = true;
@@ -138,14 +139,16 @@ class session_state {
   /// many tokens more. Granted by the half window, so that few messages are spent on it.
   std::optional<std::uint64_t> repayment() {
     const auto window = terms_.own_window;
-    if (window == 0 || num_output_ + window < terms_.credit + window / 2) return std::nullopt;
-    terms_.credit = num_output_ + window;
+    const auto taken = num_output_ + num_scores_;
+    if (window == 0 || taken + window < terms_.credit + window / 2) return std::nullopt;
+    terms_.credit = taken + window;
     return terms_.credit;
   }
 
   session_terms terms_;
   Address scheduler_{};
   std::uint64_t num_output_ = 0; ///< tokens the client has got
+  std::uint64_t num_scores_ = 0; ///< scores of its prompt that the client has got
   bool started_ = false, cancelled_ = false, over_ = false;
 };
 

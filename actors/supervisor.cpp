@@ -34,14 +34,12 @@ class executor {
 
   void operator()(const steps::record_loss& step) { parts_.where->faults()->note_lost(step.which, step.why); }
 
-  void operator()(const steps::withdraw& step) {
-    parts_.where->take_out_of_service(step.model.value, step.why);
-  }
+  void operator()(const steps::withdraw& step) { parts_.where->take_out_of_service(step.model, step.why); }
 
   void operator()(const steps::end_programs& step) {
     self_->state.addresses.erase(step.worker);
     auto* worker = parts_.models[step.worker.model.value].draft_workers[step.worker.drafter.value];
-    self_->state.lost_workers[step.worker] = {step.worker.drafter.value, worker->programs_done()};
+    self_->state.lost_workers[step.worker] = {step.worker.drafter, worker->programs_done()};
   }
 
   void operator()(const steps::tell_worker_lost& step) {
@@ -54,11 +52,16 @@ class executor {
     tell<scheduler_actor>(step.whom, out_of_service(step.whom.model));
   }
 
+  void operator()(const steps::give_back_memory& step) {
+    const auto scheduler = address<scheduler_actor>(scheduler_of(step.model));
+    tell<kv_pool_actor>(the_kv_pool,
+                        pool_batch_command{step.model, scheduler, {scheduling::retain_command{}}});
+  }
+
   void operator()(const steps::tell_sessions& step) {
     for (const auto& session : parts_.sessions->all()) switch (step.what) {
       case steps::news::resubmit:
-        self_->send(session,
-                    resubmit_event{address<scheduler_actor>(scheduler_of(step.model)), step.model.value});
+        self_->send(session, resubmit_event{address<scheduler_actor>(scheduler_of(step.model)), step.model});
         break;
       case steps::news::events_lost:
         self_->send(session, events_lost_event{});
@@ -126,7 +129,7 @@ class executor {
   }
 
   out_of_service_event out_of_service(model_number model) const {
-    return {model.value, *self_->state.supervision->out_of_service(model)};
+    return {model, *self_->state.supervision->out_of_service(model)};
   }
 
   template <class Handle, class Message>

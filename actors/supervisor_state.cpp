@@ -151,6 +151,7 @@ void supervisor_state::take_out_of_service(model_number model, const error& why,
   if (!out_of_service_.emplace(model, why).second) return;
   out.emplace_back(steps::withdraw{model, why});
   out.emplace_back(steps::tell_out_of_service{scheduler_of(model)});
+  out.emplace_back(steps::give_back_memory{model});
   out.emplace_back(steps::tell_sessions{steps::news::out_of_service, model});
 }
 

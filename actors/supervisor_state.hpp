@@ -60,6 +60,11 @@ struct tell_out_of_service {
   part whom;
   friend bool operator==(const tell_out_of_service&, const tell_out_of_service&) = default;
 };
+/// The pool takes back what the model's requests have; nobody else says so if the scheduler is what is gone.
+struct give_back_memory {
+  model_number model;
+  friend bool operator==(const give_back_memory&, const give_back_memory&) = default;
+};
 enum class news : std::uint8_t { resubmit, events_lost, out_of_service };
 /// Tells every session that is registered then.
 struct tell_sessions {
@@ -70,9 +75,10 @@ struct tell_sessions {
 
 } // namespace steps
 
-using supervision_step = std::variant<steps::start, steps::list, steps::link, steps::record_loss,
-                                      steps::withdraw, steps::end_programs, steps::tell_worker_lost,
-                                      steps::tell_out_of_service, steps::tell_sessions>;
+using supervision_step =
+    std::variant<steps::start, steps::list, steps::link, steps::record_loss, steps::withdraw,
+                 steps::end_programs, steps::tell_worker_lost, steps::tell_out_of_service,
+                 steps::give_back_memory, steps::tell_sessions>;
 
 /// Who is started again, who stays dead, and who hears of it.
 ///

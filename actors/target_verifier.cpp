@@ -8,7 +8,7 @@ using namespace protocol; // the messages
 
 namespace {
 
-using self_pointer = target_verifier_actor::stateful_pointer<verifier_shell>;
+using self_pointer = target_verifier_actor::stateful_pointer<verifier_peers>;
 
 void report(self_pointer self, const scheduling::round_result& result) {
   if (result.events.empty() || !self->state.fan_out) return;
@@ -17,10 +17,10 @@ void report(self_pointer self, const scheduling::round_result& result) {
 }
 
 void carry_out(self_pointer self, const target_verifier_state& state, const verifier_actions& actions) {
+  const auto& workers = self->state.draft_workers;
   for (const auto& ask : actions.asks)
-    if (ask.drafter < self->state.draft_workers.size() && self->state.draft_workers[ask.drafter])
-      self->send(self->state.draft_workers[ask.drafter],
-                 draft_request{ask.plan, ask.after, state.current_epoch(), self});
+    if (const auto d = ask.drafter.value; d < workers.size() && workers[d])
+      self->send(workers[d], draft_request{ask.plan, ask.after, state.current_epoch(), self});
   for (const auto& watch : actions.watches) {
     // The action may run on the device's thread: it does nothing but send.
     target_verifier_actor me = self;
@@ -32,7 +32,7 @@ void carry_out(self_pointer self, const target_verifier_state& state, const veri
   }
 }
 
-void link(verifier_shell& shell, const link_command& peers) {
+void link(verifier_peers& shell, const link_command& peers) {
   if (peers.scheduler) shell.scheduler = peers.scheduler;
   if (peers.fan_out) shell.fan_out = peers.fan_out;
 }
@@ -72,7 +72,7 @@ target_verifier_actor::behavior_type target_verifier(self_pointer self, target_v
         const auto before = std::exchange(self->state.draft_workers, m.draft_workers);
         for (std::uint32_t i = 0; i < m.draft_workers.size(); ++i)
           if (m.draft_workers[i] && (i >= before.size() || m.draft_workers[i] != before[i]))
-            act(state->on_worker_replaced(i));
+            act(state->on_worker_replaced(drafter_index{i}));
       },
   };
 }

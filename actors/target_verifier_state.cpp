@@ -17,8 +17,8 @@ verifier_actions target_verifier_state::on_round(std::shared_ptr<const round_pla
   verifier_actions out;
   waiting_round round;
   for (const auto& item : plan->items)
-    if (item.worker != 0 && std::ranges::find(round.missing, item.worker) == round.missing.end())
-      round.missing.push_back(item.worker);
+    if (item.worker && std::ranges::find(round.missing, *item.worker) == round.missing.end())
+      round.missing.push_back(*item.worker);
   for (const auto& [drafter, done] : lost_workers_)
     if (std::erase(round.missing, drafter) > 0) go_on_without(round, done);
   const auto group = plan->group;
@@ -28,7 +28,7 @@ verifier_actions target_verifier_state::on_round(std::shared_ptr<const round_pla
   return out;
 }
 
-verifier_actions target_verifier_state::on_drafts(round_id round, std::uint32_t drafter, epoch from,
+verifier_actions target_verifier_state::on_drafts(round_id round, drafter_index drafter, epoch from,
                                                   std::shared_ptr<draft_batch> drafts, device::fence ready) {
   verifier_actions out;
   if (from != epoch_) return out; // asked for by a verifier that is gone; this one has asked again
@@ -53,7 +53,7 @@ verifier_actions target_verifier_state::on_passed(round_id round) {
   if (!done.result->started && enqueue_again(done, out)) return out;
   if (const auto failure = done.fence.failure()) done.result->failure = failure;
   for (const auto& batch : done.drafts) {
-    if (batch && batch->pool != 0) done.result->submissions[batch->pool] = batch->submission;
+    if (batch && batch->pool) done.result->submissions[batch->pool->value] = batch->submission;
     if (batch && batch->failure) done.result->failed_drafters.push_back({batch->drafter, *batch->failure});
   }
   unacknowledged_[round] = done.result;
@@ -96,7 +96,7 @@ verifier_actions target_verifier_state::restart() {
   return out;
 }
 
-verifier_actions target_verifier_state::on_worker_replaced(std::uint32_t drafter) {
+verifier_actions target_verifier_state::on_worker_replaced(drafter_index drafter) {
   verifier_actions out;
   for (auto& [group, queue] : waiting_)
     if (!queue.empty() && queue.front().asked &&
@@ -105,7 +105,7 @@ verifier_actions target_verifier_state::on_worker_replaced(std::uint32_t drafter
   return out;
 }
 
-verifier_actions target_verifier_state::on_worker_lost(std::uint32_t drafter, device::fence done) {
+verifier_actions target_verifier_state::on_worker_lost(drafter_index drafter, device::fence done) {
   verifier_actions out;
   lost_workers_.insert_or_assign(drafter, done);
   for (auto& [group, queue] : waiting_) {
@@ -151,7 +151,7 @@ void target_verifier_state::advance(group_id group, verifier_actions& out) {
   }
 }
 
-void target_verifier_state::ask(waiting_round& round, std::uint32_t drafter, verifier_actions& out) const {
+void target_verifier_state::ask(waiting_round& round, drafter_index drafter, verifier_actions& out) const {
   const auto last = last_fence_.find(round.plan->group);
   out.asks.push_back({drafter, round.plan, last == last_fence_.end() ? device::fence{} : last->second});
 }
@@ -172,7 +172,8 @@ void target_verifier_state::enqueue(enqueued_round round, verifier_actions& out)
     if (!result->stood_aside) runner->run(ops, *plan, drafts, *result);
   };
   const auto id = round.plan->round;
-  round.result->submissions[0] = stream_->submitted() + 1; // this stream has no other submitter
+  // This stream has no other submitter.
+  round.result->submissions[target_pool.value] = stream_->submitted() + 1;
   round.fence = stream_->submit("verify", round.ready, std::move(work));
   last_fence_[round.plan->group] = round.fence;
   out.watches.push_back({id, round.fence});

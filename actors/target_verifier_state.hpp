@@ -17,7 +17,7 @@ namespace paceline::actors {
 /// What the verifier wants done after an input.
 struct verifier_actions {
   struct ask { ///< a draft request
-    std::uint32_t drafter = 0;
+    drafter_index drafter;
     std::shared_ptr<const scheduling::round_plan> plan;
     device::fence after;
   };
@@ -47,7 +47,7 @@ class target_verifier_state {
   target_verifier_state(device::stream& stream, rounds::round_runner& runner, std::uint32_t num_pools);
 
   verifier_actions on_round(std::shared_ptr<const scheduling::round_plan> plan);
-  verifier_actions on_drafts(round_id round, std::uint32_t drafter, epoch from,
+  verifier_actions on_drafts(round_id round, drafter_index drafter, epoch from,
                              std::shared_ptr<scheduling::draft_batch> drafts, device::fence ready);
   verifier_actions on_passed(round_id round);
   void acknowledge(round_id round) { unacknowledged_.erase(round); }
@@ -55,10 +55,10 @@ class target_verifier_state {
   /// hear.
   verifier_actions restart();
   /// A draft worker was replaced: what the old one was asked may be lost.
-  verifier_actions on_worker_replaced(std::uint32_t drafter);
+  verifier_actions on_worker_replaced(drafter_index drafter);
   /// A draft worker will not be replaced: rounds go on without its drafts, once the programs it has enqueued
   /// (`done`) no longer read their sequences.
-  verifier_actions on_worker_lost(std::uint32_t drafter, device::fence done);
+  verifier_actions on_worker_lost(drafter_index drafter, device::fence done);
   /// The scheduler was replaced: reports it has not acknowledged go out again.
   verifier_actions report_again() const;
 
@@ -73,7 +73,7 @@ class target_verifier_state {
  private:
   struct waiting_round {
     std::shared_ptr<const scheduling::round_plan> plan;
-    std::vector<std::uint32_t> missing;                           ///< drafters whose drafts are awaited
+    std::vector<drafter_index> missing;                           ///< drafters whose drafts are awaited
     std::vector<std::shared_ptr<scheduling::draft_batch>> drafts; ///< null of a lost worker
     std::vector<device::fence> ready;                             ///< of each of them
     bool asked = false;
@@ -90,7 +90,7 @@ class target_verifier_state {
 
   static void go_on_without(waiting_round& round, const device::fence& done);
   void advance(group_id group, verifier_actions& out);
-  void ask(waiting_round& round, std::uint32_t drafter, verifier_actions& out) const;
+  void ask(waiting_round& round, drafter_index drafter, verifier_actions& out) const;
   void enqueue(enqueued_round round, verifier_actions& out);
   std::shared_ptr<const scheduling::round_result> last_result(group_id group) const;
   bool enqueue_again(enqueued_round& skipped, verifier_actions& out);
@@ -102,7 +102,7 @@ class target_verifier_state {
   epoch epoch_{1};
   std::map<group_id, std::deque<waiting_round>> waiting_;
   std::map<group_id, device::fence> last_fence_; ///< of the group's round enqueued last
-  std::map<std::uint32_t, device::fence> lost_workers_;
+  std::map<drafter_index, device::fence> lost_workers_;
   std::map<round_id, enqueued_round> enqueued_;
   std::map<round_id, std::shared_ptr<const scheduling::round_result>> unacknowledged_;
 };

@@ -27,10 +27,10 @@ std::vector<model_answers> actor_answers::ask(caf::actor_system& system, const a
   using pool_response = decltype(request(protocol::kv_pool_actor{}, protocol::pool_question{}));
   std::vector<std::pair<scheduler_response, pool_response>> asked;
   const auto pool = where.get<protocol::kv_pool_actor>("kv_pool");
-  for (std::size_t m = 0; m < num_models; ++m)
-    asked.emplace_back(request(where.get<protocol::scheduler_actor>("scheduler/" + std::to_string(m)),
+  for (model_number m; m.value < num_models; ++m.value)
+    asked.emplace_back(request(where.get<protocol::scheduler_actor>("scheduler/" + to_string(m)),
                                protocol::scheduler_question{}),
-                       request(pool, protocol::pool_question{static_cast<std::uint32_t>(m)}));
+                       request(pool, protocol::pool_question{m}));
   std::vector<model_answers> fresh(num_models);
   for (std::size_t m = 0; m < num_models; ++m) {
     if (auto& response = asked[m].first)

@@ -84,7 +84,7 @@ struct engine::impl {
   void end_actors();
   void fail(request_id id, event_sink sink, error why);
   model_unit* find(std::string_view name) const;
-  std::size_t index_of(const model_unit& unit) const;
+  model_number number_of(const model_unit& unit) const;
   model_counters counters_of(std::size_t m, const model_answers& answers) const;
 };
 
@@ -135,7 +135,7 @@ void engine::impl::make_system() {
 
 void engine::impl::start_actors() {
   actors::supervisor_parts parts;
-  for (const auto& unit : models) parts.models.push_back(unit->parts());
+  for (const auto& unit : models) parts.models.push_back(unit->states->parts());
   parts.kv_pool = pool_state.get();
   parts.sessions = sessions;
   parts.time = &time;
@@ -195,11 +195,10 @@ void engine::impl::end_actors() {
 
 engine::~engine() {
   impl_->end_actors();
-  for (auto& unit : impl_->models) unit->verifier->abandon();
-  for (auto& unit : impl_->models) { // drain: programs hold handles of actors and references to units
-    unit->stream.reset();
-    for (auto& d : unit->drafters) d.stream.reset();
-  }
+  for (auto& unit : impl_->models)
+    unit->states->verifier().abandon(); // of all models, before the first is drained
+  for (auto& unit : impl_->models)
+    unit->states->drain(); // programs hold handles of actors and references to units
 }
 
 // ---- models
@@ -213,9 +212,9 @@ model_unit* engine::impl::find(std::string_view name) const {
   return nullptr;
 }
 
-std::size_t engine::impl::index_of(const model_unit& unit) const {
-  return static_cast<std::size_t>(
-      std::ranges::find_if(models, [&](const auto& u) { return u.get() == &unit; }) - models.begin());
+model_number engine::impl::number_of(const model_unit& unit) const {
+  const auto found = std::ranges::find_if(models, [&](const auto& u) { return u.get() == &unit; });
+  return model_number{static_cast<std::uint32_t>(found - models.begin())};
 }
 
 const served_model* engine::model(std::string_view name) const noexcept {
@@ -273,7 +272,7 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   }
   auto text = make_token_text(unit->target->vocabulary(), request);
   actors::session_client client;
-  client.model = static_cast<std::uint32_t>(parts.index_of(*unit));
+  client.model = parts.number_of(*unit);
   client.drafter = *drafter;
   client.credit = flow.initial_credit.value_or(flow_control::own_window);
   client.own_window = flow.initial_credit ? 0 : flow_control::own_window;
@@ -283,7 +282,7 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   client.sink = std::move(sink);
   client.ended = [registry = parts.sessions, id] { registry->remove(id); };
   const auto model = client.model;
-  const auto scheduler = "scheduler/" + std::to_string(model);
+  const auto scheduler = "scheduler/" + to_string(model);
   // The session waits for `start_event`, so that it is registered before it can end. Addresses are read after
   // that: whoever puts another one there then tells all sessions that are registered.
   const auto session = parts.system->spawn(actors::session, std::move(client));
@@ -326,7 +325,7 @@ model_counters engine::impl::counters_of(std::size_t m, const model_answers& ans
   if (answers.scheduler) add_scheduler_counters(out, *answers.scheduler, unit);
   if (answers.pool) add_pool_gauges(out, *answers.pool, unit);
   add_device_times(out, unit);
-  out.is_out_of_service = where->out_of_service(static_cast<std::uint32_t>(m)).has_value();
+  out.is_out_of_service = where->out_of_service(model_number{static_cast<std::uint32_t>(m)}).has_value();
   return out;
 }
 

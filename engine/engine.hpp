@@ -40,7 +40,8 @@ struct flow_control {
   /// of the longest draft (64 tokens and one more), of which two are in flight.
   static constexpr std::uint32_t own_window = 512;
   /// Tokens that may be committed before `grant` is called. The engine pauses the request at 0, then goes on.
-  /// None: the engine grants what the sink has returned from, so that a slow sink holds its own request back.
+  /// The score of a prompt's token (`sampling.prompt_logprobs`) counts as a token. None: the engine grants
+  /// what the sink has returned from, so that a slow sink holds its own request back.
   std::optional<std::uint32_t> initial_credit = std::nullopt;
 };
 
@@ -84,7 +85,7 @@ class engine {
   /// Ends a request with `finish_reason::cancelled`; unknown or finished ids are ignored.
   void cancel(request_id request);
 
-  /// Lets a request commit `tokens` more.
+  /// Lets a request commit `tokens` more, or report as many scores of its prompt.
   void grant(request_id request, std::uint32_t tokens);
 
   /// Refuses new requests from now on (errc::draining) and returns true once none is left, false after

@@ -26,15 +26,15 @@ void set_overlap(scheduling::scheduler_options& limits, config::overlap_mode mod
     limits.groups = grouping::two;
     return;
   case config::overlap_mode::ahead:
-    limits.overlap = {foresight::ahead};
+    limits.overlap = {ahead_mode::ahead};
     return;
   case config::overlap_mode::outcomes:
-    limits.overlap = {foresight::outcomes};
+    limits.overlap = {ahead_mode::outcomes};
     return;
   case config::overlap_mode::automatic:
     if (!on_cores_of_its_own) return;
     limits.groups = grouping::measured;
-    limits.overlap = {foresight::off, foresight::ahead, foresight::outcomes};
+    limits.overlap = {ahead_mode::off, ahead_mode::ahead, ahead_mode::outcomes};
     return;
   }
 }
@@ -70,7 +70,7 @@ model_unit::load(const config::model_options& options, device_set& devices,
   unit->context_length = unit->target->context_length();
 
   unit->drafters.emplace_back();
-  unit->drafters[0].options.name = "none";
+  unit->drafters[plain_decoding.value].options.name = "none";
   std::vector<std::string> names{"none"};
   const auto encode = [&vocabulary = unit->target->vocabulary()](std::string_view text) {
     return vocabulary.encode(text, {.add_special = false, .parse_special = false});
@@ -101,7 +101,7 @@ model_unit::load(const config::model_options& options, device_set& devices,
     if (!drafter)
       return std::move(drafter).error().within("model " + options.name + ", drafter " + wanted.name);
     made.drafter = *std::move(drafter);
-    if (made.drafter->own_model()) made.pool = static_cast<std::uint32_t>(unit->pool_needs().size());
+    if (made.drafter->own_model()) made.pool.emplace(static_cast<std::uint32_t>(unit->pool_needs().size()));
     names.push_back(wanted.name);
     unit->drafters.push_back(std::move(made));
   }
@@ -112,7 +112,7 @@ model_unit::load(const config::model_options& options, device_set& devices,
     unit->drafters.back().options.draft_length = options.auto_draft_length;
   }
   unit->target->set_drafters(std::move(names));
-  if (auto found = unit->drafter_index("default"); !found)
+  if (auto found = unit->find_drafter("default"); !found)
     return std::move(found).error().within("model " + options.name);
   return unit;
 }
@@ -147,87 +147,76 @@ std::vector<pool_need> model_unit::pool_needs() const {
 void model_unit::assemble(const config::engine_options& engine, const clock& time,
                           const std::vector<kv::pool_config>& pools) {
   log = std::make_unique<activity>(time);
-  kv = target->runs()->make_kv_storage(pools.at(0).num_blocks, options.block_size);
+  kv = target->runs()->make_kv_storage(pools.at(target_pool.value).num_blocks, options.block_size);
+  actors::model_materials materials;
+  materials.target = target->runs().get();
+  materials.kv = kv.get();
+  materials.num_pools = static_cast<std::uint32_t>(pools.size());
+  materials.time = &time;
+  materials.limits = limits_of(engine, pools[target_pool.value].num_blocks);
+  for (auto& d : drafters) {
+    if (d.drafter && d.drafter->own_model())
+      d.kv = d.drafter->own_model()->make_kv_storage(pools.at(d.pool->value).num_blocks, options.block_size);
+    materials.drafters.push_back(seat_of(d));
+  }
+  materials.stream =
+      recorded_stream(*device, "target:" + options.name, 0, {device::stream_priority::normal, tenant, {}},
+                      *log, activity::side::target);
+  states = std::make_unique<actors::model_assembly>(std::move(materials));
+}
 
-  rounds::round_resources resources{target->runs().get(), kv.get(), {}, context_length, &time};
+scheduling::scheduler_options model_unit::limits_of(const config::engine_options& engine,
+                                                    std::uint32_t num_blocks) const {
   scheduling::scheduler_options limits;
   limits.max_running = options.max_running;
   limits.max_waiting = options.max_waiting;
   limits.block_size = options.block_size;
   limits.context_length = context_length;
-  limits.num_blocks = pools[0].num_blocks;
+  limits.num_blocks = num_blocks;
   limits.prefix_cache = engine.prefix_cache;
   limits.max_gap = engine.max_gap;
   limits.round_timeout = engine.round_timeout;
-  for (std::uint32_t i = 0; i < drafters.size(); ++i) {
-    auto& d = drafters[i];
-    if (d.is_worker()) {
-      if (const auto* own = d.drafter->own_model())
-        d.kv = own->make_kv_storage(pools.at(d.pool).num_blocks, options.block_size);
-      d.runner = std::make_unique<rounds::draft_runner>(*d.drafter, i, d.kv.get(), options.block_size,
-                                                        context_length, time, std::max(num_guesses, 1U));
-      d.stream = recorded_stream(*d.device, "draft:" + d.options.name, partition_of(d),
-                                 {device::stream_priority::low, tenant, {}}, *log, activity::side::draft);
-      d.worker = std::make_unique<actors::draft_worker_state>(*d.stream, *d.runner, i, d.pool);
-    }
-    resources.drafters.push_back(d.drafter.get());
-    limits.drafters.push_back({d.options.name, i > 0 ? d.options.draft_length : 0, d.pool, d.is_worker()});
-    limits.drafters.back().length_rule = d.options.length_rule;
-    if (d.options.name == "auto") resources.automatic = i;
-    limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
-    if (d.drafter)
-      limits.drafters.back().own_positions = [from = d.drafter.get()](std::uint32_t length) {
-        return from->own_positions(length);
-      };
-  }
-  set_overlap(limits, engine.overlap, drafts_elsewhere());
   limits.num_guesses = std::max(num_guesses, 1U);
-  runner = std::make_unique<rounds::round_runner>(std::move(resources));
-  scheduler = std::make_unique<scheduling::scheduler_state>(std::move(limits));
-  stream = recorded_stream(*device, "target:" + options.name, 0,
-                           {device::stream_priority::normal, tenant, {}}, *log, activity::side::target);
-  verifier = std::make_unique<actors::target_verifier_state>(*stream, *runner,
-                                                             static_cast<std::uint32_t>(pools.size()));
+  set_overlap(limits, engine.overlap, drafts_elsewhere());
+  return limits;
 }
 
-std::uint32_t model_unit::max_nodes(std::uint32_t index, std::uint32_t length) const {
-  const auto& d = drafters[index];
-  if (d.drafter) return std::min(d.drafter->max_nodes(length), d.options.max_tree_nodes);
-  std::uint32_t most = index == 0 ? 0 : length; // "auto" takes what any of the others may have
-  for (std::uint32_t i = 1; i < index; ++i)
-    if (drafters[i].drafter) most = std::max(most, max_nodes(i, length));
-  return most;
+actors::drafter_seat model_unit::seat_of(const drafter_unit& d) const {
+  actors::drafter_seat seat;
+  seat.name = d.options.name;
+  seat.drafter = d.drafter.get();
+  seat.draft_length = &d == &drafters.front() ? 0 : d.options.draft_length;
+  seat.max_tree_nodes = d.options.max_tree_nodes;
+  seat.length_rule = d.options.length_rule;
+  seat.pool = d.pool;
+  seat.kv = d.kv.get();
+  if (d.is_worker())
+    seat.stream = recorded_stream(*d.device, "draft:" + d.options.name, partition_of(d),
+                                  {device::stream_priority::low, tenant, {}}, *log, activity::side::draft);
+  return seat;
 }
 
-expected<std::uint32_t> model_unit::drafter_index(const std::string& name) const {
+expected<drafter_index> model_unit::find_drafter(const std::string& name) const {
   const auto& names = target->drafters();
   auto wanted = name.empty() || name == "default" ? options.default_drafter : name;
   if (wanted == "auto" && std::ranges::find(names, wanted) == names.end())
     wanted = "none"; // nothing to choose among
   const auto it = std::ranges::find(names, wanted);
-  if (it != names.end()) return static_cast<std::uint32_t>(it - names.begin());
+  if (it != names.end()) return drafter_index{static_cast<std::uint32_t>(it - names.begin())};
   std::string known;
   for (const auto& n : names) known += (known.empty() ? "" : ", ") + n;
   return error{errc::invalid_argument, "speculation.drafter: \"" + wanted + "\" is not one of " + known};
 }
 
-expected<std::uint32_t> model_unit::drafter_of(const generation_request& request) const {
+expected<drafter_index> model_unit::drafter_of(const generation_request& request) const {
   const auto& name = request.speculation.drafter;
   if (!request.prediction.empty() && (name.empty() || name == "default"))
-    for (std::uint32_t i = 1; i < drafters.size(); ++i)
-      if (drafters[i].options.kind == "prediction") return i;
-  auto chosen = drafter_index(name);
+    for (drafter_index i{1}; i.value < drafters.size(); ++i.value)
+      if (drafters[i.value].options.kind == "prediction") return i;
+  auto chosen = find_drafter(name);
   // "auto" weighs what one text gains; a beam search without a drafter of its own runs plain.
-  if (chosen && request.beams.width > 0 && !drafters[*chosen].drafter) return 0U;
+  if (chosen && request.beams.width > 0 && !drafters[chosen->value].drafter) return plain_decoding;
   return chosen;
-}
-
-actors::model_parts model_unit::parts() const {
-  actors::model_parts out;
-  out.scheduler = scheduler.get();
-  out.verifier = verifier.get();
-  for (const auto& d : drafters) out.draft_workers.push_back(d.worker.get());
-  return out;
 }
 
 } // namespace paceline

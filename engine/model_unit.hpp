@@ -1,18 +1,16 @@
 #pragma once
 
-#include "actors/supervisor.hpp"
+#include "actors/model_assembly.hpp"
 #include "config/engine_options.hpp"
 #include "engine/activity.hpp"
 #include "engine/device_set.hpp"
 #include "engine/engine.hpp"
 #include "engine/loaded_model.hpp"
 #include "runtime/kv/pool_manager.hpp"
-#include "runtime/rounds/draft_runner.hpp"
-#include "runtime/rounds/round_runner.hpp"
-#include "runtime/scheduling/scheduler_state.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace paceline {
@@ -27,7 +25,7 @@ struct pool_need {
 };
 
 /// One served model: weights, drafters, KV memory, streams and the state its actors work on. Members are in
-/// order of construction; streams come after what their programs touch, so they are drained first.
+/// order of construction; states come after what their programs touch, so that streams are drained first.
 struct model_unit {
   /// Loads target and drafters. Memory for KV is not made yet.
   static expected<std::unique_ptr<model_unit>>
@@ -38,21 +36,17 @@ struct model_unit {
   /// Whether a drafter's stream can compute while the target's does.
   bool drafts_elsewhere() const;
 
-  /// Pools it needs: the target's first, then one a drafter with its own model.
+  /// Pools it needs, by number.
   std::vector<pool_need> pool_needs() const;
 
-  /// Makes KV memory (as its pools have blocks), streams, runners and state machines.
+  /// Makes KV memory (as its pools have blocks), streams, programs and state machines.
   void assemble(const config::engine_options& engine, const clock& time,
                 const std::vector<kv::pool_config>& pools);
 
-  /// Index of a drafter by name; "default" and "" are the configured one.
-  expected<std::uint32_t> drafter_index(const std::string& name) const;
-  /// Most nodes a tree of `length` levels by drafter number `index` has.
-  std::uint32_t max_nodes(std::uint32_t index, std::uint32_t length) const;
-  /// Index of the drafter of a request: the one it names, else the one for predictions if it brings one.
-  expected<std::uint32_t> drafter_of(const generation_request& request) const;
-
-  actors::model_parts parts() const;
+  /// A drafter by name; "default" and "" are the configured one.
+  expected<drafter_index> find_drafter(const std::string& name) const;
+  /// The drafter of a request: the one it names, else the one for predictions if it brings one.
+  expected<drafter_index> drafter_of(const generation_request& request) const;
 
   config::model_options options;
   std::unique_ptr<loaded_model> target;
@@ -65,11 +59,8 @@ struct model_unit {
     config::drafter_options options;
     std::unique_ptr<speculation::drafter> drafter; ///< null for "none" and "auto"
     device::compute_device* device = nullptr;      ///< where its own model is, else the target's
-    std::uint32_t pool = 0;
+    std::optional<pool_number> pool;               ///< of its own model
     std::unique_ptr<model::kv_storage> kv;
-    std::unique_ptr<rounds::draft_runner> runner;
-    std::unique_ptr<device::stream> stream;
-    std::unique_ptr<actors::draft_worker_state> worker; ///< null where it drafts inside the target's programs
 
     bool is_worker() const { return drafter && drafter->traits().where == speculation::placement::worker; }
   };
@@ -77,14 +68,16 @@ struct model_unit {
   static std::uint32_t partition_of(const drafter_unit& d) {
     return d.options.partition < d.device->num_partitions() ? d.options.partition : 0;
   }
-  std::vector<drafter_unit> drafters; ///< [0] is "none"; the last, if there are others, "auto"
+  std::vector<drafter_unit> drafters; ///< by index; the last, if there are others, "auto"
 
   std::unique_ptr<activity> log;
   std::unique_ptr<model::kv_storage> kv;
-  std::unique_ptr<rounds::round_runner> runner;
-  std::unique_ptr<scheduling::scheduler_state> scheduler;
-  std::unique_ptr<actors::target_verifier_state> verifier;
-  std::unique_ptr<device::stream> stream;
+  std::unique_ptr<actors::model_assembly> states; ///< drains the streams first of all
+
+ private:
+  scheduling::scheduler_options limits_of(const config::engine_options& engine,
+                                          std::uint32_t num_blocks) const;
+  actors::drafter_seat seat_of(const drafter_unit& d) const;
 };
 
 } // namespace paceline

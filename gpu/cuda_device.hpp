@@ -56,17 +56,20 @@ class cuda_device final : public device::compute_device,
 
   expected<std::unique_ptr<const device::matrix>> pack(std::string_view name,
                                                        const device::tensor_view& tensor,
-                                                       const device::bytes_done& done = {}) override;
+                                                       const device::bytes_done& done = {},
+                                                       const device::bytes_needed& needed = {}) override;
   std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override;
 
  private:
   class cuda_buffer;
 
   cuda_device(runtime_api& api, int index, device_facts facts, arithmetic products, cuda_device_options how);
-  std::unique_ptr<const device::matrix> pack_rows(const device::tensor_view& tensor,
-                                                  const device::bytes_done& done);
-  std::unique_ptr<const device::matrix> pack_streamed(const device::tensor_view& tensor,
-                                                      const device::bytes_done& done);
+  expected<std::unique_ptr<const device::matrix>> pack_rows(const device::tensor_view& tensor,
+                                                            const device::bytes_done& done,
+                                                            const device::bytes_needed& needed);
+  expected<std::unique_ptr<const device::matrix>> pack_streamed(const device::tensor_view& tensor,
+                                                                const device::bytes_done& done,
+                                                                const device::bytes_needed& needed);
   void pack_part(const weight_rows& from, std::byte* to, std::size_t strip_bytes, std::uint32_t num_tiles,
                  float* multipliers);
   void upload(std::byte* to, std::span<const std::byte> bytes);

@@ -35,34 +35,40 @@ bool is_scaled(device::tensor_type type, arithmetic products) {
 
 } // namespace
 
-expected<std::unique_ptr<const device::matrix>>
-cuda_device::pack(std::string_view name, const device::tensor_view& tensor, const device::bytes_done& done) {
+expected<std::unique_ptr<const device::matrix>> cuda_device::pack(std::string_view name,
+                                                                  const device::tensor_view& tensor,
+                                                                  const device::bytes_done& done,
+                                                                  const device::bytes_needed& needed) {
   if (auto ok = device::check_tensor(name, tensor); !ok) return std::move(ok).error();
   const bool is_streamed = is_sixteen_bit(context_.products) && streamed_layout_of(tensor.type).is_streamed();
   try {
     context_.require(context_.api.use(context_.index), "cudaSetDevice");
-    return is_streamed ? pack_streamed(tensor, done) : pack_rows(tensor, done);
+    return is_streamed ? pack_streamed(tensor, done, needed) : pack_rows(tensor, done, needed);
   } catch (const cuda_failure& e) {
     return error(e.error()).within("tensor " + std::string(name));
   }
 }
 
-std::unique_ptr<const device::matrix> cuda_device::pack_rows(const device::tensor_view& tensor,
-                                                             const device::bytes_done& done) {
+expected<std::unique_ptr<const device::matrix>> cuda_device::pack_rows(const device::tensor_view& tensor,
+                                                                       const device::bytes_done& done,
+                                                                       const device::bytes_needed& needed) {
   memory bytes(context_, memory_kind::on_device, tensor.bytes.size());
   for (std::size_t at = 0; at < tensor.bytes.size(); at += upload_bytes) {
     const auto part = tensor.bytes.subspan(at, std::min(upload_bytes, tensor.bytes.size() - at));
+    if (auto ready = needed ? needed(part) : expected<void>(); !ready) return std::move(ready).error();
     upload(bytes.data() + at, part);
     if (done) done(part);
   }
   weight_rows rows = rows_of(tensor);
   rows.bytes = bytes.data();
-  return std::make_unique<cuda_matrix>(context_, std::move(bytes), rows);
+  return std::unique_ptr<const device::matrix>(
+      std::make_unique<cuda_matrix>(context_, std::move(bytes), rows));
 }
 
 /// Rows come as in the file, some strips at a time, and a kernel puts them in order.
-std::unique_ptr<const device::matrix> cuda_device::pack_streamed(const device::tensor_view& tensor,
-                                                                 const device::bytes_done& done) {
+expected<std::unique_ptr<const device::matrix>>
+cuda_device::pack_streamed(const device::tensor_view& tensor, const device::bytes_done& done,
+                           const device::bytes_needed& needed) {
   const streamed_layout layout = streamed_layout_of(tensor.type);
   weight_rows rows = rows_of(tensor);
   const std::size_t num_spans = pieces(rows.num_cols, layout.span_cols());
@@ -86,6 +92,7 @@ std::unique_ptr<const device::matrix> cuda_device::pack_streamed(const device::t
   for (std::size_t first = 0; first < tensor.num_rows; first += rows_of_part) {
     rows.num_rows = static_cast<std::uint32_t>(std::min<std::size_t>(rows_of_part, tensor.num_rows - first));
     const auto part = tensor.bytes.subspan(first * rows.row_bytes, rows.num_rows * rows.row_bytes);
+    if (auto ready = needed ? needed(part) : expected<void>(); !ready) return std::move(ready).error();
     upload(part_there.data(), part);
     pack_part(rows, bytes.data() + first / strip_rows * out.strip_bytes, out.strip_bytes,
               static_cast<std::uint32_t>(num_spans * layout.tiles_of_span),
@@ -94,7 +101,8 @@ std::unique_ptr<const device::matrix> cuda_device::pack_streamed(const device::t
   }
   rows.bytes = nullptr;
   rows.num_rows = out.num_rows;
-  return std::make_unique<cuda_matrix>(context_, std::move(bytes), rows, std::move(multipliers), out);
+  return std::unique_ptr<const device::matrix>(
+      std::make_unique<cuda_matrix>(context_, std::move(bytes), rows, std::move(multipliers), out));
 }
 
 void cuda_device::pack_part(const weight_rows& from, std::byte* to, std::size_t strip_bytes,

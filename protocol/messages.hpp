@@ -30,8 +30,9 @@ namespace paceline::protocol {
 /// request that is known already is not started twice.
 struct submit_command {
   scheduling::admitted_request request;
-  std::uint32_t drafter = 0; ///< index into the model's drafters
-  std::uint64_t credit = 0;  ///< tokens it may commit in all before it is granted more
+  drafter_index drafter = plain_decoding;
+  std::uint64_t credit =
+      0; ///< tokens and scores of the prompt it may report in all before it is granted more
 };
 
 /// engine -> session -> scheduler. May overtake the submit_command of its request (a tombstone is kept).
@@ -40,16 +41,16 @@ struct cancel_command {
 };
 
 /// engine -> session: the client has room for `tokens` more. session -> scheduler: `tokens` it may commit in
-/// all, so that the message may be repeated.
+/// all, so that the message may be repeated. The score of a prompt's token (`prompt_logprobs`) counts as one.
 struct grant_command {
   request_id request;
   std::uint64_t tokens = 0;
 };
 
-/// scheduler -> kv_pool. Commands of one decision, in order. `model` numbers the sender among the engine's
-/// models; answers go to `reply_to`.
+/// scheduler -> kv_pool. Commands of one decision, in order. `model` is the sender's; answers go to
+/// `reply_to`.
 struct pool_batch_command {
-  std::uint32_t model = 0;
+  model_number model;
   scheduler_actor reply_to;
   std::vector<scheduling::pool_command> commands;
 };
@@ -79,7 +80,7 @@ struct draft_request {
 /// Stale if `from` is not the verifier's epoch.
 struct verify_request {
   round_id round;
-  std::uint32_t drafter = 0;
+  drafter_index drafter;
   std::shared_ptr<scheduling::draft_batch> drafts;
   device::fence ready;
   epoch from;
@@ -134,14 +135,14 @@ struct events_lost_event {};
 /// supervisor -> scheduler of `model`, every session: a part that the model needs failed for good. Its
 /// requests end with `why`.
 struct out_of_service_event {
-  std::uint32_t model = 0;
+  model_number model;
   error why{errc::internal, ""};
 };
 
 /// supervisor -> scheduler, target_verifier: this drafter's worker failed for good. Its last program is done
 /// once `done` has passed.
 struct worker_lost_event {
-  std::uint32_t drafter = 0;
+  drafter_index drafter;
   device::fence done;
 };
 
@@ -149,7 +150,7 @@ struct worker_lost_event {
 /// again.
 struct resubmit_event {
   scheduler_actor scheduler;
-  std::uint32_t model = 0;
+  model_number model;
 };
 
 /// engine -> supervisor, answered once every actor has been started.
@@ -177,7 +178,7 @@ struct scheduler_answer {
 
 /// engine -> kv_pool; the reply has one entry a pool of `model`, in order.
 struct pool_question {
-  std::uint32_t model = 0;
+  model_number model;
 };
 struct pool_answer {
   std::vector<kv::pool_usage> usage;

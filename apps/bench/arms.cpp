@@ -189,7 +189,7 @@ expected<void> warm_up(const door_set& doors, std::span<const arm> arms, const r
 std::string arm::name() const {
   auto text = drafter;
   if (draft_length) text += "/" + std::to_string(*draft_length);
-  if (overlap) text += " " + std::string(overlap_wish_names[static_cast<std::size_t>(*overlap)]);
+  if (overlap) text += " " + std::string(overlap_request_names[static_cast<std::size_t>(*overlap)]);
   return text;
 }
 

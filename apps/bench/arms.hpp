@@ -15,7 +15,7 @@ namespace paceline::apps::bench {
 struct arm {
   std::string drafter;
   std::optional<std::uint32_t> draft_length = {}; ///< none: the drafter's own
-  std::optional<overlap_wish> overlap = {};       ///< none: as the engine chooses
+  std::optional<overlap_request> overlap = {};    ///< none: as the engine chooses
   door_kind through = door_kind::http;
   std::string name() const; ///< without the door
 };

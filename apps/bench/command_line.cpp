@@ -110,10 +110,10 @@ void add_commands(CLI::App& app, int& code, const std::string& command_line) {
     c->add_option("--overlap", o->overlap, "modes compared with each other: off, groups, ahead, outcomes")
         ->delimiter(',')
         ->transform(CLI::CheckedTransformer(
-            std::map<std::string, overlap_wish>{{"off", overlap_wish::off},
-                                                {"groups", overlap_wish::groups},
-                                                {"ahead", overlap_wish::ahead},
-                                                {"outcomes", overlap_wish::outcomes}}));
+            std::map<std::string, overlap_request>{{"off", overlap_request::off},
+                                                   {"groups", overlap_request::groups},
+                                                   {"ahead", overlap_request::ahead},
+                                                   {"outcomes", overlap_request::outcomes}}));
     c->add_option("--concurrency", o->concurrency, "requests at the same time; several")
         ->delimiter(',')
         ->check(CLI::Range(1, 256));

@@ -39,7 +39,7 @@ struct errand {
   const workload_prompt* prompt = nullptr;
   std::string drafter;
   std::optional<std::uint32_t> draft_length = {};
-  std::optional<overlap_wish> overlap = {};
+  std::optional<overlap_request> overlap = {};
   std::string salt = {}; ///< "cache_salt" and "user": nothing computed or written under another one is reused
   std::uint32_t max_tokens = 128;
   float temperature = 0;

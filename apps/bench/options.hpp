@@ -67,7 +67,7 @@ struct spec_options : common_options {
   std::vector<std::string> workloads;                 ///< as of serve
   std::vector<std::string> drafters{"ngram", "auto"}; ///< beside plain decoding
   std::vector<std::uint32_t> lengths{2, 5, 8};        ///< draft lengths of each but "auto"
-  std::vector<overlap_wish> overlap; ///< each drafter in each of these modes; none: as the engine chooses
+  std::vector<overlap_request> overlap; ///< each drafter in each of these modes; none: as the engine chooses
   std::vector<std::uint32_t> concurrency{1};
   std::uint32_t requests = 0; ///< prompts taken from each file; 0: all
   std::uint32_t max_tokens = 128;

@@ -19,7 +19,7 @@ void add_common_fields(json::object& out, const errand& request) {
   json::object speculation{{"drafter", request.drafter}};
   if (request.draft_length) speculation["draft_length"] = *request.draft_length;
   if (request.overlap)
-    speculation["overlap"] = overlap_wish_names[static_cast<std::size_t>(*request.overlap)];
+    speculation["overlap"] = overlap_request_names[static_cast<std::size_t>(*request.overlap)];
   out["speculation"] = std::move(speculation);
   out["paceline"] = json::object{{"token_ids", true}, {"trace", request.trace}};
 }

@@ -156,9 +156,9 @@ std::optional<double> predicted_groups_gain(const arm_figures& off, const arm_fi
 /// The arm that differs from arm `a` in that it does not overlap, if there is one and `a` does.
 const arm_figures* without_overlap(std::size_t a, std::span<const arm> arms,
                                    std::span<const arm_figures> figures) {
-  if (!arms[a].overlap || *arms[a].overlap == overlap_wish::off) return nullptr;
+  if (!arms[a].overlap || *arms[a].overlap == overlap_request::off) return nullptr;
   for (std::size_t b = 0; b < arms.size(); ++b)
-    if (arms[b].overlap == overlap_wish::off && arms[b].drafter == arms[a].drafter &&
+    if (arms[b].overlap == overlap_request::off && arms[b].drafter == arms[a].drafter &&
         arms[b].draft_length == arms[a].draft_length && arms[b].through == arms[a].through)
       return &figures[b];
   return nullptr;
@@ -169,8 +169,8 @@ prediction predict(std::size_t a, std::span<const arm> arms, std::span<const arm
   const auto* off = without_overlap(a, arms, figures);
   prediction out = predict(figures.front(), off ? *off : figures[a], pass_curve(figures));
   if (!off) return out;
-  out.overlap_gain = *arms[a].overlap == overlap_wish::groups ? predicted_groups_gain(*off, figures[a])
-                                                              : predicted_overlap_gain(*off, figures[a]);
+  out.overlap_gain = *arms[a].overlap == overlap_request::groups ? predicted_groups_gain(*off, figures[a])
+                                                                 : predicted_overlap_gain(*off, figures[a]);
   out.speed_up *= out.overlap_gain.value_or(1);
   if (figures[a].period() > 0) out.measured_overlap_gain = off->period() / figures[a].period();
   return out;
@@ -225,7 +225,7 @@ json::object to_json(std::size_t a, std::span<const arm> arms, std::span<const a
        {{"draft", time.draft}, {"verify", time.verify}, {"sample", time.sample}, {"rest", time.rest}}},
       {"different_texts", f.num_different}};
   if (with.overlap) {
-    out["overlap"] = overlap_wish_names[static_cast<std::size_t>(*with.overlap)];
+    out["overlap"] = overlap_request_names[static_cast<std::size_t>(*with.overlap)];
     out["ready_share"] = f.ready_share();
     if (expected.overlap_gain) out["predicted_overlap_gain"] = *expected.overlap_gain;
     if (expected.measured_overlap_gain) out["overlap_gain"] = *expected.measured_overlap_gain;

@@ -6,7 +6,7 @@
 A client per model streams one chat reply after the other (SSE), each under its own `cache_salt`. In turn the first model is
 busy alone, both are, and the second one alone, for a window of so many seconds each; a window begins when all its streams
 have begun. Speeds are tokens per second by the client's clock, prompts and pauses between requests included; device time
-is what /metrics says that each model's target and drafter computed. Prints JSON: of each pair the share of its lone speed
+is what /metrics says that each model's target and drafter computed. Prints JSON, and writes it with --out: of each pair the share of its lone speed
 that a model has beside the other (both lone windows are of the same pair), the share of the device's time, and medians.
 """
 
@@ -167,6 +167,7 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=256, help="of a reply")
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=8, help="of a lone window; a shared one is twice as long")
+    parser.add_argument("--out", type=Path, help="file for the JSON too")
     arguments = parser.parse_args()
 
     prompts = [json.loads(line) for line in arguments.prompts.read_text().splitlines()]
@@ -188,10 +189,13 @@ def main() -> int:
     medians = {
         name: {key: round(statistics.median(pair[name][key] for pair in pairs), 3) for key in pairs[0][name]} for name in NAMES
     }
-    print(json.dumps({"bench": "two_models", "models": [arguments.first.name, arguments.second.name],
+    report = json.dumps({"bench": "two_models", "models": [arguments.first.name, arguments.second.name],
                       "drafters": [Path(arguments.first_drafter).name, Path(arguments.second_drafter).name] if arguments.drafter == "own" else "none",
                       "threads": arguments.threads, "draft_length": arguments.draft_length, "tokens": arguments.tokens, "seconds": arguments.seconds,
-                      "load": (load_before, os.getloadavg()[0]), "medians": medians, "pairs": pairs}))  # fmt: skip
+                      "load": (load_before, os.getloadavg()[0]), "medians": medians, "pairs": pairs})  # fmt: skip
+    print(report)
+    if arguments.out:
+        arguments.out.write_text(report + "\n")
     return 0
 
 

@@ -111,8 +111,9 @@ void read_speculation(field_reader& outer, generation_fields& out) {
   reader.integer("draft_length", out.speculation.draft_length, 1, 63);
   if (const auto rule = reader.choice("length_rule", {length_rule_names.begin(), length_rule_names.end()}))
     out.speculation.length_rule = static_cast<length_rule>(*rule);
-  if (const auto mode = reader.choice("overlap", {overlap_wish_names.begin(), overlap_wish_names.end()}))
-    out.speculation.overlap = static_cast<overlap_wish>(*mode);
+  if (const auto mode =
+          reader.choice("overlap", {overlap_request_names.begin(), overlap_request_names.end()}))
+    out.speculation.overlap = static_cast<overlap_request>(*mode);
   if (const auto rule =
           reader.choice("rule", {verification_rule_names.begin(), verification_rule_names.end()}))
     out.rule = static_cast<verification_rule>(*rule);

@@ -91,22 +91,22 @@ inline constexpr std::array<std::string_view, 4> length_rule_names{"fixed", "heu
                                                                    "optimal"};
 
 /// What a drafter with a stream of its own does for a request while its round before is verified (design,
-/// section 3; runtime/scheduling/foreseen_drafts.hpp).
-enum class foresight : std::uint8_t {
+/// section 3; runtime/rounds/foreseen_drafts.hpp).
+enum class ahead_mode : std::uint8_t {
   off,      ///< waits for the verdict
   ahead,    ///< goes on from the outcome that everything is accepted
   outcomes, ///< goes on from several outcomes
 };
 
 /// How a request's drafts are to overlap with verification (docs/overlap.md).
-enum class overlap_wish : std::uint8_t { off, groups, ahead, outcomes };
-inline constexpr std::array<std::string_view, 4> overlap_wish_names{"off", "groups", "ahead", "outcomes"};
+enum class overlap_request : std::uint8_t { off, groups, ahead, outcomes };
+inline constexpr std::array<std::string_view, 4> overlap_request_names{"off", "groups", "ahead", "outcomes"};
 
 /// What of it concerns the request's own drafts: groups draft for each other's requests.
-constexpr foresight foresight_of(overlap_wish wish) noexcept {
-  return wish == overlap_wish::ahead      ? foresight::ahead
-         : wish == overlap_wish::outcomes ? foresight::outcomes
-                                          : foresight::off;
+constexpr ahead_mode ahead_mode_of(overlap_request asked) noexcept {
+  return asked == overlap_request::ahead      ? ahead_mode::ahead
+         : asked == overlap_request::outcomes ? ahead_mode::outcomes
+                                              : ahead_mode::off;
 }
 
 /// Which drafter proposes, how far ahead, and what is kept of it.
@@ -114,7 +114,7 @@ struct speculation_params {
   std::string drafter = "default"; ///< a configured drafter's name, "none", or "default" (the model's)
   std::optional<std::uint32_t> draft_length = {};        ///< tokens per round; none = the drafter's default
   std::optional<paceline::length_rule> length_rule = {}; ///< none = the drafter's own
-  std::optional<overlap_wish> overlap = {};              ///< none = as the engine chooses
+  std::optional<overlap_request> overlap = {};           ///< none = as the engine chooses
   verification_rule rule = verification_rule::coupled;
   float lenience = 0.5F; ///< (0, 1], rule `lenient`: no token becomes likelier than its probability over this
   float epsilon = 0.09F; ///< (0, 1], rule `typical`: probability that always suffices
@@ -142,7 +142,7 @@ struct generation_request {
   beam_params beams = {};
   std::optional<token_id> first_target = {}; ///< force the first output token (001, section "first_target")
   std::string cache_salt = {};               ///< prefixes are shared within one salt only
-  std::string tenant = {};                   ///< drafters that remember outputs do so within one tenant only
+  std::string tenant = {};                   ///< whose it is: drafters remember within one, queues take turns
   shared_list<token_id> prediction = {};     ///< the client's own draft of the output
   std::int32_t priority = 0;                 ///< lower runs first
   bool skip_special_tokens = true;           ///< in the text; tokens are always reported

@@ -67,9 +67,11 @@ std::unique_ptr<device::stream> cpu_device::make_stream(std::string name, std::u
   return partitions_[partition]->make_stream(std::move(name), std::move(options));
 }
 
-expected<std::unique_ptr<const device::matrix>>
-cpu_device::pack(std::string_view name, const device::tensor_view& tensor, const device::bytes_done& done) {
-  return pack_matrix(name, tensor, weights_, done);
+expected<std::unique_ptr<const device::matrix>> cpu_device::pack(std::string_view name,
+                                                                 const device::tensor_view& tensor,
+                                                                 const device::bytes_done& done,
+                                                                 const device::bytes_needed& needed) {
+  return pack_matrix(name, tensor, weights_, done, needed);
 }
 
 std::unique_ptr<device::buffer> cpu_device::allocate(std::uint64_t num_bytes) {

@@ -50,7 +50,8 @@ class cpu_device final : public device::compute_device,
 
   expected<std::unique_ptr<const device::matrix>> pack(std::string_view name,
                                                        const device::tensor_view& tensor,
-                                                       const device::bytes_done& done = {}) override;
+                                                       const device::bytes_done& done = {},
+                                                       const device::bytes_needed& needed = {}) override;
   std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override;
 
  private:

@@ -15,7 +15,7 @@ namespace paceline::cpu {
 
 namespace {
 
-/// Bytes of a tensor after which the one who waits for them hears of it.
+/// Bytes of a tensor that are asked for, packed and reported together, at least: whole tiles.
 constexpr std::size_t report_bytes = std::size_t{4} << 20;
 
 std::size_t tile_bytes_of(device::tensor_type type, std::uint32_t num_cols) {
@@ -113,10 +113,9 @@ std::vector<std::byte> unpack_f8_row(const std::byte* tile, std::uint32_t row, s
 
 } // namespace
 
-expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
-                                                            const device::tensor_view& tensor,
-                                                            weight_arena& arena,
-                                                            const device::bytes_done& done) {
+expected<std::unique_ptr<const device::matrix>>
+pack_matrix(std::string_view name, const device::tensor_view& tensor, weight_arena& arena,
+            const device::bytes_done& done, const device::bytes_needed& needed) {
   if (auto checked = device::check_tensor(name, tensor); !checked) return std::move(checked).error();
   std::unique_ptr<packed_matrix> made(new packed_matrix);
   made->type_ = tensor.type;
@@ -128,14 +127,14 @@ expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view nam
     return error(errc::resource_exhausted, "tensor " + std::string(name) + ": no memory for " +
                                                std::to_string(made->size_bytes()) + " bytes");
   const std::size_t tile_input = tensor.bytes.size() / tensor.num_rows * tile_rows;
-  std::size_t reported = 0;
-  for (std::uint32_t index = 0; index < made->num_tiles(); ++index) {
-    made->pack_tile(tensor, index, bytes.get());
-    const std::size_t read = std::min((index + 1) * tile_input, tensor.bytes.size());
-    if (done && (read - reported >= report_bytes || read == tensor.bytes.size())) {
-      done(tensor.bytes.subspan(reported, read - reported));
-      reported = read;
-    }
+  const auto tiles_of_part = static_cast<std::uint32_t>((report_bytes + tile_input - 1) / tile_input);
+  for (std::uint32_t first = 0; first < made->num_tiles(); first += tiles_of_part) {
+    const std::uint32_t end = std::min(first + tiles_of_part, made->num_tiles());
+    const std::size_t from = first * tile_input;
+    const auto part = tensor.bytes.subspan(from, std::min(end * tile_input, tensor.bytes.size()) - from);
+    if (auto ready = needed ? needed(part) : expected<void>(); !ready) return std::move(ready).error();
+    for (std::uint32_t index = first; index < end; ++index) made->pack_tile(tensor, index, bytes.get());
+    if (done) done(part);
   }
   made->bytes_ = bytes;
   return std::unique_ptr<const device::matrix>(std::move(made));

@@ -32,10 +32,9 @@ class packed_matrix final : public device::matrix {
   void dequantize_row(std::uint32_t row, std::span<float> out) const;
 
  private:
-  friend expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
-                                                                     const device::tensor_view& tensor,
-                                                                     weight_arena& arena,
-                                                                     const device::bytes_done& done);
+  friend expected<std::unique_ptr<const device::matrix>>
+  pack_matrix(std::string_view name, const device::tensor_view& tensor, weight_arena& arena,
+              const device::bytes_done& done, const device::bytes_needed& needed);
   packed_matrix() = default;
 
   void pack_tile(const device::tensor_view& tensor, std::uint32_t index, std::byte* bytes);
@@ -49,9 +48,8 @@ class packed_matrix final : public device::matrix {
 };
 
 /// Packs `tensor` into memory of `arena`; see device::weight_memory::pack.
-expected<std::unique_ptr<const device::matrix>> pack_matrix(std::string_view name,
-                                                            const device::tensor_view& tensor,
-                                                            weight_arena& arena,
-                                                            const device::bytes_done& done = {});
+expected<std::unique_ptr<const device::matrix>>
+pack_matrix(std::string_view name, const device::tensor_view& tensor, weight_arena& arena,
+            const device::bytes_done& done = {}, const device::bytes_needed& needed = {});
 
 } // namespace paceline::cpu

@@ -35,6 +35,9 @@ class matrix {
 /// Hears of bytes that have been copied.
 using bytes_done = std::function<void(std::span<const std::byte>)>;
 
+/// Makes bytes readable, if they are not; its failure is that of whoever needs them.
+using bytes_needed = std::function<expected<void>(std::span<const std::byte>)>;
+
 /// Where a device keeps weights.
 class weight_memory {
  public:
@@ -45,9 +48,11 @@ class weight_memory {
   /// with `resource_exhausted`; `name` is the tensor's, for the message. Thread-safe.
   ///
   /// `done`, when there is one, is called with each part of the bytes that has been copied, so that what a
-  /// large tensor was read from need not stay in memory until its end.
+  /// large tensor was read from need not stay in memory until its end. `needed`, when there is one, is called
+  /// with each part before it is read, and ends the packing if it fails.
   virtual expected<std::unique_ptr<const matrix>> pack(std::string_view name, const tensor_view& tensor,
-                                                       const bytes_done& done = {}) = 0;
+                                                       const bytes_done& done = {},
+                                                       const bytes_needed& needed = {}) = 0;
 };
 
 } // namespace paceline::device

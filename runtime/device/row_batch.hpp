@@ -46,7 +46,7 @@ inline std::uint64_t cell_of(const sequence_kv& sequence, kv_slot slot, std::uin
   return std::uint64_t{sequence.blocks[slot.value / block_size].value} * block_size + slot.value % block_size;
 }
 
-/// One cell to copy within a pool: how fork, copy-on-write and compaction of an accepted path are carried
+/// Cells to copy within a pool: how a shared last block and the compaction of an accepted path are carried
 /// out.
 struct kv_copy {
   block_id from_block;

@@ -21,9 +21,9 @@ class ops;
 /// `errc::internal`, or `errc::device_lost` where the device is what failed.
 using program = std::function<void(ops&)>;
 
-/// Which work of one tenant a device takes first when several of its streams are ready: verification before
-/// prefill before drafting. A program that has begun is finished before another of its tenant begins.
-enum class stream_priority : std::uint8_t { high, normal, low };
+/// Which work of one tenant a device takes first when several of its streams are ready: the target's passes
+/// (normal) before drafting (low). A program that has begun is finished before another of its tenant begins.
+enum class stream_priority : std::uint8_t { normal, low };
 
 /// Whose work a stream carries: a model with its drafters. A device that computes one program at a time
 /// shares its time evenly among the tenants that have work (runtime/device/turn_order.hpp); priorities order

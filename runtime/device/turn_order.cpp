@@ -11,7 +11,7 @@ namespace {
 
 /// Order among the programs of one tenant.
 auto rank(const waiting_program& p) {
-  return std::tuple(p.overtaken ? stream_priority::high : p.priority, p.order);
+  return std::tuple(p.overtaken ? stream_priority::normal : p.priority, p.order);
 }
 
 } // namespace

@@ -46,7 +46,7 @@ const block_pool::block_owners& block_pool::owners_of(block_id block) const {
 block_state block_pool::state_of(block_id block) const {
   const auto& owners = owners_of(block);
   if (owners.tables > 0) return block_state::active;
-  if (owners.flights > 0) return block_state::deferred;
+  if (owners.releases > 0) return block_state::deferred;
   if (owners.indexed) return block_state::cached;
   return absent_.contains(slab_of(block)) ? block_state::absent : block_state::free;
 }
@@ -56,8 +56,8 @@ std::uint32_t block_pool::num_owners(block_id block, block_owner owner) const {
   switch (owner) {
   case block_owner::table:
     return owners.tables;
-  case block_owner::flight:
-    return owners.flights;
+  case block_owner::release:
+    return owners.releases;
   case block_owner::index:
     return owners.indexed ? 1 : 0;
   }
@@ -126,8 +126,8 @@ void block_pool::add_owner(block_id block, block_owner owner) {
   case block_owner::table:
     ++owners.tables;
     break;
-  case block_owner::flight:
-    ++owners.flights;
+  case block_owner::release:
+    ++owners.releases;
     break;
   case block_owner::index:
     PACELINE_CHECK(!owners.indexed, "block " + to_string(block) + " is indexed already");
@@ -145,8 +145,8 @@ block_state block_pool::remove_owner(block_id block, block_owner owner) {
   case block_owner::table:
     --owners.tables;
     break;
-  case block_owner::flight:
-    --owners.flights;
+  case block_owner::release:
+    --owners.releases;
     break;
   case block_owner::index:
     owners.indexed = false;

@@ -12,15 +12,15 @@ namespace paceline::kv {
 
 /// Who can own a block. A block is free when nobody does.
 enum class block_owner : std::uint8_t {
-  table,  ///< a request's block table (or the source of a copy it still waits for)
-  flight, ///< a release whose stream point has not passed: device work may still touch the block
-  index,  ///< the prefix index; at most once
+  table,   ///< a request's block table (or the source of a copy it still waits for)
+  release, ///< a release whose stream point has not passed: device work may still touch the block
+  index,   ///< the prefix index; at most once
 };
 
 /// What a block is for, from its owners: the first that applies.
 enum class block_state : std::uint8_t {
   active,   ///< in a table
-  deferred, ///< in flight only (perhaps indexed too)
+  deferred, ///< named by releases only (perhaps indexed too)
   cached,   ///< indexed only: evictable
   free,     ///< lent to the pool and owned by nobody
   absent,   ///< its slab is not lent to the pool
@@ -66,7 +66,7 @@ class block_pool {
  private:
   struct block_owners {
     std::uint32_t tables = 0;
-    std::uint32_t flights = 0;
+    std::uint32_t releases = 0;
     bool indexed = false;
   };
   std::size_t slab_of(block_id block) const noexcept { return block.value / slab_blocks_; }

@@ -25,7 +25,6 @@ class kv_budget {
   /// Takes back `bytes` that were lent.
   void give_back(std::size_t account, std::uint64_t bytes);
 
-  std::uint64_t total_bytes() const noexcept { return total_bytes_; }
   std::uint64_t lent_bytes(std::size_t account) const { return accounts_.at(account).lent_bytes; }
   std::uint64_t min_bytes(std::size_t account) const { return accounts_.at(account).min_bytes; }
   /// Bytes the account could borrow now.

@@ -30,8 +30,8 @@ struct lease_key {
   friend bool operator==(const lease_key&, const lease_key&) = default;
 };
 
-/// What a request may use of one pool. A value: it stays true until its holder sends `rollback`, `release` or
-/// loses the epoch. Later leases of the same epoch only append blocks, unless a rollback lies between.
+/// What a request may use of one pool. A value: it stays true until its holder sends `rollback` or `release`.
+/// Later leases of the same epoch only append blocks, unless a rollback lies between.
 struct lease {
   lease_key key;
   std::vector<block_id> blocks; ///< block table: slot s lies in blocks[s / block_size]

@@ -9,7 +9,7 @@ namespace {
 /// Owners of each block, counted from who names it.
 struct named_owners {
   std::vector<std::uint32_t> tables;
-  std::vector<std::uint32_t> flights;
+  std::vector<std::uint32_t> releases;
 };
 
 std::optional<std::string> check_table(const pool_state& pool, const block_table& table) {
@@ -34,7 +34,7 @@ std::optional<std::string> check_owners(const pool_state& pool, const named_owne
     const auto name = "block " + to_string(block);
     if (pool.blocks.num_owners(block, block_owner::table) != named.tables[i])
       return name + " miscounts its tables";
-    if (pool.blocks.num_owners(block, block_owner::flight) != named.flights[i])
+    if (pool.blocks.num_owners(block, block_owner::release) != named.releases[i])
       return name + " miscounts releases";
     const bool indexed = pool.index && pool.index->contains(block);
     if ((pool.blocks.num_owners(block, block_owner::index) > 0) != indexed)
@@ -72,9 +72,9 @@ expected<void> pool_manager::check_invariants() const {
     }
     for (std::uint32_t i = 0; i < p->config.num_blocks; ++i)
       if (num_writers[i] > 1) return broken("block " + std::to_string(i) + " has two writers");
-    for (const auto& f : flights_)
-      if (pools_[f.pool] == p)
-        for (const auto block : f.blocks) ++named.flights[block.value];
+    for (const auto& r : deferred_)
+      if (pools_[r.pool] == p)
+        for (const auto block : r.blocks) ++named.releases[block.value];
     if (const auto what = check_owners(*p, named)) return broken(*what);
     const auto lent_bytes = budget_of(*p).lent_bytes(p->account);
     const auto num_here = p->config.num_blocks - p->blocks.count(block_state::absent);

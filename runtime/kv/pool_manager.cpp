@@ -51,8 +51,6 @@ expected<void> check_config(const pool_config& c, std::size_t num_spaces) {
 pool_manager::pool_manager(const std::vector<std::uint64_t>& budgets, block_hasher hasher)
     : budgets_(budgets.begin(), budgets.end()), hasher_(std::move(hasher)) {}
 pool_manager::~pool_manager() = default;
-pool_manager::pool_manager(pool_manager&&) noexcept = default;
-pool_manager& pool_manager::operator=(pool_manager&&) noexcept = default;
 
 pool_state& pool_manager::state(pool_id pool) const {
   PACELINE_CHECK(pool.value < pools_.size(),
@@ -207,10 +205,9 @@ expected<void> pool_manager::commit(const lease_key& key, std::span<const token_
   if (length > table.tokens.size() + tokens.size())
     return invalid(p, key.request, "final slots lie beyond the committed tokens");
   table.tokens.insert(table.tokens.end(), tokens.begin(), tokens.end());
-  if (length > table.length && table.copy_source) {
+  // The source of a copy stays in the index, as the blocks before it are the table's: none becomes free here.
+  if (length > table.length && table.copy_source)
     p.drop(*std::exchange(table.copy_source, std::nullopt), block_owner::table);
-    return_slabs(p);
-  }
   table.length = length;
   p.publish(table);
   return {};
@@ -225,7 +222,7 @@ expected<void> pool_manager::rollback(const lease_key& key, std::uint32_t length
   const auto num_kept = p.blocks_for(length);
   if (num_kept >= table.blocks.size()) return {};
   const auto first = table.blocks.begin() + static_cast<std::ptrdiff_t>(num_kept);
-  std::list<flight> entry;
+  std::list<deferred_release> entry;
   entry.push_back({key.pool.value, after, std::vector(first, table.blocks.end())});
   p.counters.num_rollbacks += 1;
   p.counters.num_rolled_back_blocks += table.blocks.size() - num_kept;
@@ -234,58 +231,11 @@ expected<void> pool_manager::rollback(const lease_key& key, std::uint32_t length
   return {};
 }
 
-expected<new_lease> pool_manager::fork(const lease_key& key, request_id child, std::uint32_t length) {
-  const auto found = table_of(key);
-  if (!found) return found.error();
-  auto& p = state(key.pool);
-  if (length > (*found)->length) return invalid(p, key.request, "only final slots can be shared");
-  if (p.tables.contains(child)) return invalid(p, child, "it has a table already");
-
-  // Full blocks are shared; of a partial one the child gets its own copy, since both go on writing to it.
-  const auto num_shared = length / p.config.block_size;
-  const auto num_copied = length % p.config.block_size;
-  const std::uint32_t num_new = num_copied > 0 ? 1 : 0;
-  block_table fresh;
-  fresh.blocks.reserve(num_shared + num_new);
-  fresh.tokens.assign((*found)->tokens.begin(), (*found)->tokens.begin() + length);
-  fresh.salt = (*found)->salt;
-  new_lease answer;
-  answer.lease.blocks.reserve(num_shared + num_new);
-  answer.copies.reserve(num_new);
-  auto& table = p.tables.emplace(child, std::move(fresh)).first->second;
-  const auto& parent = p.tables.find(key.request)->second;
-  if (!make_room(p, num_new)) {
-    p.tables.erase(child);
-    return pool_full(p, num_new);
-  }
-  for (std::uint32_t i = 0; i < num_shared; ++i) {
-    p.hold(parent.blocks[i]);
-    table.blocks.push_back(parent.blocks[i]);
-  }
-  p.blocks.allocate(num_new, table.blocks);
-  if (num_copied > 0) {
-    p.hold(*(table.copy_source = parent.blocks[num_shared]));
-    answer.copies.push_back({parent.blocks[num_shared], 0, table.blocks[num_shared], 0, num_copied});
-  }
-  table.epoch = next_epoch();
-  table.length = length;
-  table.num_prompt_tokens = std::min(parent.num_prompt_tokens, length);
-  if (parent.num_published <= num_shared) {
-    table.num_published = parent.num_published;
-    table.published = parent.published;
-  }
-  answer.lease.key = {key.pool, child, table.epoch};
-  answer.lease.blocks = table.blocks;
-  answer.lease.capacity = p.capacity_of(table);
-  answer.lease.length = length;
-  return answer;
-}
-
 expected<void> pool_manager::release(const lease_key& key, stream_point after) {
   const auto found = table_of(key);
   if (!found) return found.error();
   auto& table = **found;
-  std::list<flight> entry;
+  std::list<deferred_release> entry;
   if (table.copy_source) reserve_more(table.blocks, 1);
   entry.push_back({key.pool.value, after, {}});
   if (table.copy_source) table.blocks.push_back(*table.copy_source);
@@ -293,37 +243,6 @@ expected<void> pool_manager::release(const lease_key& key, stream_point after) {
   state(key.pool).tables.erase(key.request);
   take_off(entry);
   return {};
-}
-
-expected<lease> pool_manager::renew(pool_id pool, request_id request) {
-  auto& p = state(pool);
-  const auto table = p.tables.find(request);
-  if (table == p.tables.end())
-    return error(errc::stale, "pool " + p.config.name + ": request " + to_string(request) + " has no table");
-  table->second.epoch = next_epoch();
-  return lease_of(p, {pool, request, table->second.epoch}, table->second);
-}
-
-expected<lease> pool_manager::find(pool_id pool, request_id request) const {
-  const auto& p = state(pool);
-  const auto table = p.tables.find(request);
-  if (table == p.tables.end())
-    return error(errc::stale, "pool " + p.config.name + ": request " + to_string(request) + " has no table");
-  return lease_of(p, {pool, request, table->second.epoch}, table->second);
-}
-
-void pool_manager::clear() {
-  std::vector<std::uint64_t> budgets;
-  for (const auto& b : budgets_) budgets.push_back(b.total_bytes());
-  pool_manager empty(budgets, hasher_);
-  for (const auto& p : pools_) {
-    const auto id = empty.add_pool(p->config);
-    PACELINE_CHECK(id.has_value(), "pools that fitted once fit again");
-    empty.pools_.back()->counters = p->counters;
-  }
-  empty.watermarks_ = std::move(watermarks_);
-  empty.last_epoch_ = last_epoch_;
-  *this = std::move(empty);
 }
 
 } // namespace paceline::kv

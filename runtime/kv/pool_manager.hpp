@@ -58,11 +58,11 @@ struct acquire_options {
 /// error, or throws bad_alloc, has changed nothing but what is cached.
 ///
 /// Invariants, checked by `check_invariants` from the tables themselves:
-/// - a block's owners are the tables, releases in flight and index node that name it; without owner it is
+/// - a block's owners are the tables, deferred releases and index node that name it; without owner it is
 /// free;
 /// - a block that more than one table names is full of committed cells in each, so nobody writes to it;
 /// - only full blocks of committed tokens are in an index;
-/// - a block leaves a table only into a release in flight, and is free only after the stream point of that
+/// - a block leaves a table only into a deferred release, and is free only after the stream point of that
 /// release;
 /// - what pools hold is what the budget lent them.
 class pool_manager {
@@ -73,8 +73,8 @@ class pool_manager {
   /// Spaces are numbered from 0; `budgets` has the bytes of each.
   explicit pool_manager(const std::vector<std::uint64_t>& budgets, block_hasher hasher = make_block_hasher());
   ~pool_manager();
-  pool_manager(pool_manager&&) noexcept;
-  pool_manager& operator=(pool_manager&&) noexcept;
+  pool_manager(const pool_manager&) = delete;
+  pool_manager& operator=(const pool_manager&) = delete;
 
   /// Pools are numbered from 0. Fails if the minimum does not fit into the budget of the pool's space.
   expected<pool_id> add_pool(pool_config config);
@@ -83,7 +83,8 @@ class pool_manager {
   /// `lease.length` slots need not be computed. The last token never counts as cached, as its logits are
   /// needed.
   expected<new_lease> acquire(pool_id pool, request_id request, const acquire_options& options);
-  /// Makes room for slots up to `length`, look-ahead included. Never shrinks.
+  /// Makes room for slots up to `length`, look-ahead included. Never shrinks: a length that is there already
+  /// gets the lease as it is.
   expected<lease> reserve(const lease_key& key, std::uint32_t length);
   /// Appends `tokens` to the committed tokens, and declares the first `length` slots final: their passes have
   /// completed and `length` does not exceed the committed tokens. Publishes blocks that became full.
@@ -91,25 +92,11 @@ class pool_manager {
   /// Gives back blocks wholly beyond slot `length`, which must not lie below the final slots. `after` is a
   /// point after all work that was enqueued with the longer lease.
   expected<void> rollback(const lease_key& key, std::uint32_t length, stream_point after);
-  /// Opens a table for `child` that shares the first `length` final slots of the key's table.
-  expected<new_lease> fork(const lease_key& key, request_id child, std::uint32_t length);
   /// Closes a table: the request is over, preempted, or its lease lost. `after` as for rollback.
   expected<void> release(const lease_key& key, stream_point after);
-  /// Gives the table a new epoch: commands and leases of the old one are stale from now on. For restarted
-  /// workers.
-  expected<lease> renew(pool_id pool, request_id request);
-  /// The table's current lease.
-  expected<lease> find(pool_id pool, request_id request) const;
 
   /// `stream` has completed `sequence` submissions; older news than known is ignored.
   void on_watermark(stream_id stream, std::uint64_t sequence);
-  /// `stream` is gone and drained: everything that waited for it may be used again, now and later.
-  void retire_stream(stream_id stream);
-  /// Drops up to `num_blocks` cached blocks that nobody uses, least recently used first; returns how many.
-  std::uint32_t evict(pool_id pool, std::uint32_t num_blocks);
-  /// Forgets all tables, releases and cached prefixes: every earlier key is stale. For a restart on broken
-  /// state, when all streams are drained.
-  void clear();
 
   std::uint32_t num_pools() const noexcept { return static_cast<std::uint32_t>(pools_.size()); }
   const pool_config& config(pool_id pool) const;
@@ -124,8 +111,8 @@ class pool_manager {
   expected<void> check_invariants() const;
 
  private:
-  /// Blocks that device work may still touch.
-  struct flight {
+  /// A release or rollback: blocks that device work may still touch.
+  struct deferred_release {
     std::size_t pool;
     stream_point after;
     std::vector<block_id> blocks; ///< in table order
@@ -152,15 +139,15 @@ class pool_manager {
   bool borrow_slabs(pool_state& pool, std::uint32_t num_free);
   void return_slabs(pool_state& pool);
   bool evict_one(pool_state& pool);
-  /// Hands the blocks of `entry`, a list of one, from their table to a release in flight.
-  void take_off(std::list<flight>& entry);
-  void land(const flight& f);
+  /// Hands the blocks of `entry`, a list of one, from their table to a deferred release.
+  void take_off(std::list<deferred_release>& entry);
+  void carry_out(const deferred_release& r);
   bool passed(const stream_point& point) const noexcept;
 
   std::vector<kv_budget> budgets_; ///< [space]
   block_hasher hasher_;
   std::vector<std::unique_ptr<pool_state>> pools_;
-  std::list<flight> flights_;
+  std::list<deferred_release> deferred_;
   std::map<stream_id, std::uint64_t> watermarks_;
   std::uint32_t last_epoch_ = 0;
 };

@@ -1,7 +1,6 @@
 #include "runtime/base/check.hpp"
 #include "runtime/kv/pool_state.hpp"
 
-#include <limits>
 #include <utility>
 
 namespace paceline::kv {
@@ -112,14 +111,6 @@ bool pool_manager::evict_one(pool_state& pool) {
   return false;
 }
 
-std::uint32_t pool_manager::evict(pool_id pool, std::uint32_t num_blocks) {
-  auto& p = state(pool);
-  std::uint32_t num = 0;
-  while (num < num_blocks && evict_one(p)) ++num;
-  return_slabs(p);
-  return num;
-}
-
 std::uint32_t pool_manager::reach_blocks(pool_id pool) const {
   const auto& p = state(pool);
   const auto slab_bytes = p.config.slab_blocks * p.config.block_bytes;
@@ -157,39 +148,35 @@ bool pool_manager::passed(const stream_point& point) const noexcept {
   return mark != watermarks_.end() && mark->second >= point.sequence;
 }
 
-void pool_manager::take_off(std::list<flight>& entry) {
-  const auto& f = entry.front();
-  auto& p = *pools_[f.pool];
-  for (const auto block : f.blocks) {
-    p.blocks.add_owner(block, block_owner::flight);
+void pool_manager::take_off(std::list<deferred_release>& entry) {
+  const auto& r = entry.front();
+  auto& p = *pools_[r.pool];
+  for (const auto block : r.blocks) {
+    p.blocks.add_owner(block, block_owner::release);
     p.drop(block, block_owner::table);
   }
-  if (passed(f.after)) return land(f);
-  flights_.splice(flights_.end(), entry);
+  if (passed(r.after)) return carry_out(r);
+  deferred_.splice(deferred_.end(), entry);
 }
 
-void pool_manager::land(const flight& f) {
-  auto& p = *pools_[f.pool];
+void pool_manager::carry_out(const deferred_release& r) {
+  auto& p = *pools_[r.pool];
   // Last block first, so that of a cached prefix the tail is evicted before the head.
-  for (auto i = f.blocks.size(); i-- > 0;) p.drop(f.blocks[i], block_owner::flight);
+  for (auto i = r.blocks.size(); i-- > 0;) p.drop(r.blocks[i], block_owner::release);
   return_slabs(p);
 }
 
 void pool_manager::on_watermark(stream_id stream, std::uint64_t sequence) {
   auto& mark = watermarks_[stream];
   mark = std::max(mark, sequence);
-  for (auto f = flights_.begin(); f != flights_.end();) {
-    if (!passed(f->after)) {
-      ++f;
+  for (auto r = deferred_.begin(); r != deferred_.end();) {
+    if (!passed(r->after)) {
+      ++r;
       continue;
     }
-    land(*f);
-    f = flights_.erase(f);
+    carry_out(*r);
+    r = deferred_.erase(r);
   }
-}
-
-void pool_manager::retire_stream(stream_id stream) {
-  on_watermark(stream, std::numeric_limits<std::uint64_t>::max());
 }
 
 } // namespace paceline::kv

@@ -131,10 +131,14 @@ class parallel_packing {
   /// Codes and scales of FP8 come together in memory of the job's own, the rest straight from the file.
   expected<matrix_ptr> pack(const weight_view& from) {
     if (from.scales == nullptr)
-      return memory_.pack(from.name, from.tensor, [this](std::span<const std::byte> bytes) {
-        source_.release(bytes);
-        meter_.add(bytes.size());
-      });
+      return memory_.pack(
+          from.name, from.tensor,
+          [this](std::span<const std::byte> bytes) {
+            source_.release(bytes);
+            meter_.add(bytes.size());
+          },
+          [this](std::span<const std::byte> bytes) { return source_.read(bytes); });
+    if (auto read = source_.read(from.tensor.bytes); !read) return std::move(read).error();
     const std::vector<std::byte> blocks = f8_blocks(from);
     source_.release(from.tensor.bytes);
     device::tensor_view tensor = from.tensor;

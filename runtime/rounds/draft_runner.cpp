@@ -10,7 +10,7 @@ namespace paceline::rounds {
 
 using namespace scheduling; // plans, results and requests
 
-draft_runner::draft_runner(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv,
+draft_runner::draft_runner(speculation::drafter& drafter, drafter_index index, model::kv_storage* kv,
                            std::uint32_t target_block_size, std::uint32_t context_length, const clock& time,
                            std::uint32_t num_guesses)
     : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size),
@@ -44,7 +44,7 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
       continue;
     }
     tasks.push_back(make_task(item, limit, sessions_.session(log)));
-    tasks.back().num_alternates = item.ahead == foresight::outcomes ? num_guesses_ : 0;
+    tasks.back().num_alternates = item.ahead == ahead_mode::outcomes ? num_guesses_ : 0;
     owners.push_back(i);
   }
   batch.num_drafted = static_cast<std::uint32_t>(tasks.size());

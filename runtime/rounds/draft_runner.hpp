@@ -14,8 +14,8 @@ namespace paceline::rounds {
 /// The programs of a draft worker: one drafter, its own KV.
 class draft_runner {
  public:
-  /// `index` is the drafter's number in the plan. `num_guesses`: of mode `outcomes`, at each place.
-  draft_runner(speculation::drafter& drafter, std::uint32_t index, model::kv_storage* kv,
+  /// `index`: the drafter's in plans. `num_guesses`: of mode `outcomes`, at each place.
+  draft_runner(speculation::drafter& drafter, drafter_index index, model::kv_storage* kv,
                std::uint32_t target_block_size, std::uint32_t context_length, const clock& time,
                std::uint32_t num_guesses = 1);
 
@@ -32,7 +32,7 @@ class draft_runner {
   void draft_for_beams(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
 
   speculation::drafter* drafter_;
-  std::uint32_t index_;
+  drafter_index index_;
   model::kv_storage* kv_;
   std::uint32_t target_block_size_;
   std::uint32_t context_length_;

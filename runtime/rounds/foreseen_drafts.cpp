@@ -23,7 +23,7 @@ std::vector<token_id> best_path(const speculation::token_tree& tree) {
 
 } // namespace
 
-foreseen_drafts::foreseen_drafts(speculation::drafter& drafter, std::uint32_t index, draft_sessions& sessions,
+foreseen_drafts::foreseen_drafts(speculation::drafter& drafter, drafter_index index, draft_sessions& sessions,
                                  model::kv_storage* kv, std::uint32_t target_block_size,
                                  std::uint32_t context_length, std::uint32_t num_guesses)
     : drafter_(&drafter), index_(index), sessions_(&sessions), kv_(kv), target_block_size_(target_block_size),
@@ -42,7 +42,7 @@ void foreseen_drafts::remember(const round_plan& plan, std::span<const speculati
   if (!possible_) return;
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
-    if (drafts[i].tree.empty() || item.ahead == foresight::off) continue;
+    if (drafts[i].tree.empty() || item.ahead == ahead_mode::off) continue;
     auto& one = all.emplace_back();
     const auto& log = *item.request.log;
     one.terms = item.request.terms;
@@ -111,33 +111,33 @@ speculation::draft_task foreseen_drafts::task_for(const plan_item& item, outcome
 
 void foreseen_drafts::draft(device::ops& ops, const round_plan& next, const device::fence& verdict) {
   if (!possible_ || verdict.passed()) return;
-  std::vector<lane> lanes;
+  std::vector<ahead_entry> entries;
   for (const auto& item : next.items) {
-    if (item.worker != index_ || item.ahead == foresight::off || item.restart_at || item.drafter_restart)
+    if (item.worker != index_ || item.ahead == ahead_mode::off || item.restart_at || item.drafter_restart)
       continue;
     auto* request = find(next.group, item.request.id());
-    if (request && request->outcomes.empty()) lanes.push_back({request, &item, {}});
+    if (request && request->outcomes.empty()) entries.push_back({request, &item, {}});
   }
   try {
-    guess_bonus_tokens(ops, next.round, lanes);
+    guess_bonus_tokens(ops, next.round, entries);
     // What is known now need not be guessed.
-    if (!lanes.empty() && !verdict.passed()) return draft_outcomes(ops, lanes);
+    if (!entries.empty() && !verdict.passed()) return draft_outcomes(ops, entries);
   } catch (const std::exception&) {
   }
-  for (auto& lane : lanes) lane.request->outcomes.clear();
+  for (auto& entry : entries) entry.request->outcomes.clear();
 }
 
-/// Opens the first outcome of every lane, all draft tokens kept, and asks the drafter what comes then.
-void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::vector<lane>& lanes) {
+/// Opens the first outcome of every entry, all draft tokens kept, and asks the drafter what comes then.
+void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::vector<ahead_entry>& entries) {
   std::vector<speculation::draft_task> tasks;
-  std::erase_if(lanes, [&](const lane& lane) {
-    auto& request = *lane.request;
+  std::erase_if(entries, [&](const ahead_entry& entry) {
+    auto& request = *entry.request;
     if (request.remaining <= request.path_length() + 1) return true; // it ends with that outcome
     auto session = request.session->clone();
     if (!session) return true;
     auto all_kept = open(request, request.path_length(), std::nullopt);
     all_kept.session = std::move(session);
-    const auto blocks = text_blocks(*lane.item);
+    const auto blocks = text_blocks(*entry.item);
     all_kept.blocks.assign(blocks.begin(), blocks.end());
     request.outcomes.push_back(std::move(all_kept));
     request.next = next;
@@ -145,46 +145,46 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
       request.session->forget_draft(); // the clone will move the path's cells over the others
     return false;
   });
-  for (auto& lane : lanes) {
-    auto task = task_for(*lane.item, lane.request->outcomes.front(), {1, 1, 1});
+  for (auto& entry : entries) {
+    auto task = task_for(*entry.item, entry.request->outcomes.front(), {1, 1, 1});
     task.lengths = length_rule::fixed; // what a rule learns, it learns from drafts
     task.num_alternates =
-        lane.item->ahead == foresight::outcomes && lane.request->chain ? num_guesses_ - 1 : 0;
+        entry.item->ahead == ahead_mode::outcomes && entry.request->chain ? num_guesses_ - 1 : 0;
     tasks.push_back(std::move(task));
   }
   if (tasks.empty()) return;
   drafter_->propose(ops, kv_, tasks);
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
     auto& result = tasks[i].result;
-    if (!result.tree.empty()) lanes[i].guesses.push_back(result.tree.tokens().front());
+    if (!result.tree.empty()) entries[i].guesses.push_back(result.tree.tokens().front());
     for (const auto& more : result.alternates)
-      lanes[i].guesses.insert(lanes[i].guesses.end(), more.begin(), more.end());
+      entries[i].guesses.insert(entries[i].guesses.end(), more.begin(), more.end());
   }
 }
 
-void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<lane>& lanes) {
-  for (auto& lane : lanes) {
-    auto& outcomes = lane.request->outcomes;
-    if (lane.guesses.empty()) { // the drafter does not go on
+void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<ahead_entry>& entries) {
+  for (auto& entry : entries) {
+    auto& outcomes = entry.request->outcomes;
+    if (entry.guesses.empty()) { // the drafter does not go on
       outcomes.clear();
       continue;
     }
-    if (lane.item->ahead == foresight::outcomes) add_outcomes(ops, lane);
+    if (entry.item->ahead == ahead_mode::outcomes) add_outcomes(ops, entry);
     auto& first = outcomes.front();
-    first.text.push_back(lane.guesses.front());
-    if (lane.request->terms->pipeline().reads_counts()) first.counts.add_output(lane.guesses.front());
+    first.text.push_back(entry.guesses.front());
+    if (entry.request->terms->pipeline().reads_counts()) first.counts.add_output(entry.guesses.front());
   }
   std::vector<speculation::draft_task> tasks;
   std::vector<outcome*> owners;
-  for (auto& lane : lanes)
-    for (auto& outcome : lane.request->outcomes) {
+  for (auto& entry : entries)
+    for (auto& outcome : entry.request->outcomes) {
       const auto length = static_cast<std::uint32_t>(outcome.text.size());
-      const auto remaining = lane.request->remaining - (length - lane.request->length);
+      const auto remaining = entry.request->remaining - (length - entry.request->length);
       const auto limit = worker_limit(
-          *lane.item, draft_limit(*lane.item, length, remaining, target_block_size_, context_length_));
+          *entry.item, draft_limit(*entry.item, length, remaining, target_block_size_, context_length_));
       if (limit.length == 0) continue;
-      tasks.push_back(task_for(*lane.item, outcome, limit));
-      tasks.back().num_alternates = lane.item->ahead == foresight::outcomes ? num_guesses_ : 0;
+      tasks.push_back(task_for(*entry.item, outcome, limit));
+      tasks.back().num_alternates = entry.item->ahead == ahead_mode::outcomes ? num_guesses_ : 0;
       owners.push_back(&outcome);
     }
   if (tasks.empty()) return;
@@ -194,14 +194,14 @@ void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<lane>& lanes)
 
 /// Outcomes other than the first, likeliest first: a run of kept tokens is as likely as the acceptance of
 /// late makes it, a guess half as likely as the one before.
-std::vector<std::pair<std::uint32_t, token_id>> foreseen_drafts::likeliest(const lane& lane) const {
+std::vector<std::pair<std::uint32_t, token_id>> foreseen_drafts::likeliest(const ahead_entry& entry) const {
   struct candidate {
     double weight;
     std::uint32_t num_kept;
     token_id then;
   };
   std::vector<candidate> all;
-  const auto& request = *lane.request;
+  const auto& request = *entry.request;
   const auto add = [&](double weight, std::uint32_t num_kept, std::span<const token_id> guesses) {
     for (std::size_t g = 0; g < std::min<std::size_t>(guesses.size(), num_guesses_); ++g)
       all.push_back({weight * std::pow(0.5, static_cast<double>(g)), num_kept, guesses[g]});
@@ -209,7 +209,7 @@ std::vector<std::pair<std::uint32_t, token_id>> foreseen_drafts::likeliest(const
   const auto length = request.path_length();
   for (std::uint32_t j = 0; j < length && j < request.alternates.size(); ++j)
     add(std::pow(acceptance_, j) * (1 - acceptance_), j, request.alternates[j]);
-  add(std::pow(acceptance_, length) * 0.5, length, std::span(lane.guesses).subspan(1));
+  add(std::pow(acceptance_, length) * 0.5, length, std::span(entry.guesses).subspan(1));
   std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.weight > b.weight; });
   std::vector<std::pair<std::uint32_t, token_id>> out;
   for (const auto& one : all) out.emplace_back(one.num_kept, one.then);
@@ -218,20 +218,20 @@ std::vector<std::pair<std::uint32_t, token_id>> foreseen_drafts::likeliest(const
 
 /// Each gets the blocks of the committed text and, from the first one that a draft token lies in, blocks of
 /// its own with the same contents.
-void foreseen_drafts::add_outcomes(device::ops& ops, lane& lane) const {
-  auto& request = *lane.request;
+void foreseen_drafts::add_outcomes(device::ops& ops, ahead_entry& entry) const {
+  auto& request = *entry.request;
   if (!request.chain || !kv_) return;
   const auto size = kv_->block_size();
-  const auto text = text_blocks(*lane.item);
-  const auto spare = std::span(lane.item->drafter_blocks).subspan(text.size());
+  const auto text = text_blocks(*entry.item);
+  const auto spare = std::span(entry.item->drafter_blocks).subspan(text.size());
   const auto cells = request.session->num_cells();
   const std::size_t shared = cells.committed / size;
-  const std::size_t wanted = (cells.committed % size + 2 * lane.item->worker_length + 1 + size - 1) / size;
+  const std::size_t wanted = (cells.committed % size + 2 * entry.item->worker_length + 1 + size - 1) / size;
   const auto own = std::min(wanted, text.size() - std::min(shared, text.size()));
   if (own == 0) return;
   std::vector<device::kv_copy> copies;
   std::size_t used = 0;
-  for (const auto& [num_kept, then] : likeliest(lane)) {
+  for (const auto& [num_kept, then] : likeliest(entry)) {
     if (used + own > spare.size()) break;
     auto other = open(request, num_kept, then);
     other.session = request.session->clone();

@@ -33,7 +33,7 @@ class foreseen_drafts {
  public:
   /// `sessions`, which outlives it, `index`, `kv`, `target_block_size`, `context_length`: as of the
   /// draft_runner. `num_guesses`: of mode `outcomes`, at each place.
-  foreseen_drafts(speculation::drafter& drafter, std::uint32_t index, draft_sessions& sessions,
+  foreseen_drafts(speculation::drafter& drafter, drafter_index index, draft_sessions& sessions,
                   model::kv_storage* kv, std::uint32_t target_block_size, std::uint32_t context_length,
                   std::uint32_t num_guesses);
 
@@ -71,7 +71,7 @@ class foreseen_drafts {
 
     std::uint32_t path_length() const noexcept { return static_cast<std::uint32_t>(text.size()) - length; }
   };
-  struct lane {
+  struct ahead_entry {
     pending* request = nullptr;
     const scheduling::plan_item* item = nullptr;
     std::vector<token_id> guesses; ///< behind the whole path
@@ -81,13 +81,13 @@ class foreseen_drafts {
   outcome open(const pending& request, std::uint32_t num_kept, std::optional<token_id> then) const;
   speculation::draft_task task_for(const scheduling::plan_item& item, outcome& which,
                                    scheduling::draft_bounds limit) const;
-  void guess_bonus_tokens(device::ops& ops, round_id next, std::vector<lane>& lanes);
-  void add_outcomes(device::ops& ops, lane& lane) const;
-  void draft_outcomes(device::ops& ops, std::vector<lane>& lanes);
-  std::vector<std::pair<std::uint32_t, token_id>> likeliest(const lane& lane) const;
+  void guess_bonus_tokens(device::ops& ops, round_id next, std::vector<ahead_entry>& entries);
+  void add_outcomes(device::ops& ops, ahead_entry& entry) const;
+  void draft_outcomes(device::ops& ops, std::vector<ahead_entry>& entries);
+  std::vector<std::pair<std::uint32_t, token_id>> likeliest(const ahead_entry& entry) const;
 
   speculation::drafter* drafter_;
-  std::uint32_t index_;
+  drafter_index index_;
   draft_sessions* sessions_;
   model::kv_storage* kv_;
   std::uint32_t target_block_size_;

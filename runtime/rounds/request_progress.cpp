@@ -131,10 +131,11 @@ token_event request_progress::end_round(std::optional<round_trace> trace, time_p
   return std::move(event_);
 }
 
-speculation::drafter_session* request_progress::session(std::uint32_t index, speculation::drafter& drafter) {
-  if (sessions_.size() <= index) sessions_.resize(index + 1);
-  if (!sessions_[index]) sessions_[index] = drafter.open(terms_->id());
-  return sessions_[index].get();
+speculation::drafter_session* request_progress::session(drafter_index index, speculation::drafter& drafter) {
+  if (sessions_.size() <= index.value) sessions_.resize(index.value + 1);
+  auto& session = sessions_[index.value];
+  if (!session) session = drafter.open(terms_->id());
+  return session.get();
 }
 
 } // namespace paceline::rounds

@@ -68,11 +68,11 @@ class request_progress {
   /// Ends a request whose prompt was all that was asked for (max_tokens 0).
   void finish_prompt_only() { log_->finish_ = finish_reason::length; }
 
-  /// Session with in-line drafter number `index`, made at first use.
-  speculation::drafter_session* session(std::uint32_t index, speculation::drafter& drafter);
+  /// Session with in-line drafter `index`, made at first use.
+  speculation::drafter_session* session(drafter_index index, speculation::drafter& drafter);
   /// Forgets the session: the drafter starts over.
-  void reset_session(std::uint32_t index) {
-    if (index < sessions_.size()) sessions_[index].reset();
+  void reset_session(drafter_index index) {
+    if (index.value < sessions_.size()) sessions_[index.value].reset();
   }
   /// Sessions of the request's drafter with the hypotheses of its beam search.
   hypothesis_sessions& sessions_of_hypotheses() noexcept { return sessions_of_hypotheses_; }

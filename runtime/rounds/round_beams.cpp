@@ -12,10 +12,10 @@ using namespace scheduling; // plans, results and requests
 
 void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& plan,
                                             std::span<const std::shared_ptr<draft_batch>> drafts,
-                                            lane& lane) {
-  const auto& item = *lane.item;
-  auto* drafter = resources_.drafters.at(item.drafter);
-  if (!drafter || !lane.beams->may_draft()) return;
+                                            batch_part& part) {
+  const auto& item = *part.item;
+  auto* drafter = drafter_at(item.drafter);
+  if (!drafter || !part.beams->may_draft()) return;
   std::vector<speculation::draft> proposed;
   const auto where = drafter->traits().where;
   if (where == speculation::placement::in_line || where == speculation::placement::in_pass) {
@@ -24,7 +24,7 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
       item.request.progress->session(item.drafter, *drafter);
       return item.request.progress->sessions_of_hypotheses().follow(outputs, *drafter, item.request.id());
     };
-    if (rests_.rests(drafter_index{item.drafter})) return;
+    if (rests_.rests(item.drafter)) return;
     try {
       proposed = draft_below_hypotheses(ops, item, *drafter, open, nullptr, resources_.kv->block_size());
     } catch (const std::exception& e) {
@@ -32,29 +32,29 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
       return note_failure(item.drafter, e);
     }
   } else {
-    const auto position = static_cast<std::size_t>(lane.item - plan.items.data());
+    const auto position = static_cast<std::size_t>(part.item - plan.items.data());
     for (const auto& batch : drafts)
       if (batch && position < batch->beams.size() && !batch->beams[position].empty())
         proposed = std::move(batch->beams[position]);
   }
-  const auto limit = limit_below_hypotheses(item, *lane.beams, resources_.kv->block_size());
+  const auto limit = limit_below_hypotheses(item, *part.beams, resources_.kv->block_size());
   const auto vocab_size = resources_.target->info().vocab_size;
-  for (std::uint32_t i = 0; i < std::min<std::size_t>(proposed.size(), lane.beams->num_hypotheses()); ++i) {
-    const auto length = item.request.log->length() + lane.beams->output_of(i).size();
+  for (std::uint32_t i = 0; i < std::min<std::size_t>(proposed.size(), part.beams->num_hypotheses()); ++i) {
+    const auto length = item.request.log->length() + part.beams->output_of(i).size();
     if (proposed[i].tree.empty()) continue;
     if (proposed[i].base_length == length && proposed[i].tree.size() <= limit.nodes &&
         speculation::validate_draft(proposed[i], vocab_size, limit.length))
-      lane.beams->add_draft(i, proposed[i].tree);
+      part.beams->add_draft(i, proposed[i].tree);
     else
-      lane.stale = true;
+      part.stale = true;
   }
 }
 
-void round_runner::add_beam_rows(lane& lane, std::uint32_t sequence) {
-  if (lane.num_context > 0) return; // the prompt's rows come first
-  auto& beams = *lane.beams;
+void round_runner::add_beam_rows(batch_part& part, std::uint32_t sequence) {
+  if (part.num_context > 0) return; // the prompt's rows come first
+  auto& beams = *part.beams;
   for (const auto& [node, decides] :
-       beams.plan_rows(static_cast<std::uint32_t>(lane.item->blocks.size() * resources_.kv->block_size()))) {
+       beams.plan_rows(static_cast<std::uint32_t>(part.item->blocks.size() * resources_.kv->block_size()))) {
     device::batch_entry row{
         beams.token_of(node), beams.position_of(node), beams.slot_of(node), sequence, 0, 0};
     row.path_begin = static_cast<std::uint32_t>(paths_.size());
@@ -65,15 +65,15 @@ void round_runner::add_beam_rows(lane& lane, std::uint32_t sequence) {
   }
 }
 
-void round_runner::decide_beams(const lane& lane, item_result& done) {
-  auto& progress = *lane.item->request.progress;
-  auto& beams = *lane.beams;
+void round_runner::decide_beams(const batch_part& part, item_result& done) {
+  auto& progress = *part.item->request.progress;
+  auto& beams = *part.beams;
   const std::vector rows(beams.planned_rows().begin(), beams.planned_rows().end());
-  done.num_rows = lane.num_context + static_cast<std::uint32_t>(rows.size());
-  const bool prompt_decides = lane.decides && lane.num_context > 0;
+  done.num_rows = part.num_context + static_cast<std::uint32_t>(rows.size());
+  const bool prompt_decides = part.decides && part.num_context > 0;
   if (prompt_decides) beams.set_prompt_computed();
   const auto row_of = [&](std::uint32_t node) {
-    std::uint32_t index = lane.first_logits;
+    std::uint32_t index = part.first_logits;
     for (const auto& row : rows) {
       if (row.node == node) break;
       index += row.decides ? 1 : 0;

@@ -9,47 +9,47 @@ namespace paceline::rounds {
 using namespace scheduling; // plans, results and requests
 
 /// Leaves the decision to the device where it has the logits, knows the request's settings, and nothing else
-/// is to be learnt from the rows; cells of an accepted path are then the device's to move. Before the lane's
+/// is to be learnt from the rows; cells of an accepted path are then the device's to move. Before the part's
 /// rows are added, of sequence `sequence_index` of the pass.
-void round_runner::offer_to_device(const device::ops& ops, lane& lane, std::uint32_t sequence_index) {
-  const auto& terms = *lane.item->request.terms;
-  const auto& log = *lane.item->request.log;
+void round_runner::offer_to_device(const device::ops& ops, batch_part& part, std::uint32_t sequence_index) {
+  const auto& terms = *part.item->request.terms;
+  const auto& log = *part.item->request.log;
   const auto& request = terms.request();
   const auto& info = resources_.target->info();
   const bool rows_are_read = request.sampling.num_logprobs || request.sampling.prompt_logprobs ||
-                             lane.beams || lane.draft.num_probes > 0 || num_top_tokens(lane) > 0;
-  if (!ops.can_choose() || !info.logits_by_ops || !lane.decides || rows_are_read || log.remaining() == 0)
+                             part.beams || part.draft.num_probes > 0 || num_top_tokens(part) > 0;
+  if (!ops.can_choose() || !info.logits_by_ops || !part.decides || rows_are_read || log.remaining() == 0)
     return;
   if (!speculation::follows_samples(request.speculation, terms.pipeline())) return;
   auto choice = terms.pipeline().settings_for_device({.committed = &log.counts(),
                                                       .position = token_position{log.length()},
                                                       .output_index = log.output_length()},
-                                                     info.vocab_size, lane.counts);
+                                                     info.vocab_size, part.counts);
   if (!choice) return;
   choice->first_row = static_cast<std::uint32_t>(choice_rows_.size());
-  choice->draft_tokens = lane.draft.tree.tokens();
-  choice->parents = lane.draft.tree.parents();
-  lane.choice = choices_.size();
+  choice->draft_tokens = part.draft.tree.tokens();
+  choice->parents = part.draft.tree.parents();
+  part.choice = choices_.size();
   choices_.push_back(*choice);
-  if (!lane.draft.tree.is_chain()) // cells of a chain lie where they belong
+  if (!part.draft.tree.is_chain()) // cells of a chain lie where they belong
     drafted_.push_back(
-        {static_cast<std::uint32_t>(*lane.choice), sequence_index, kv_slot{log.length()}, choice->parents});
+        {static_cast<std::uint32_t>(*part.choice), sequence_index, kv_slot{log.length()}, choice->parents});
 }
 
-/// What is kept of the lane's draft, and the token after it. `first_logits`: of the row of the last committed
+/// What is kept of the part's draft, and the token after it. `first_logits`: of the row of the last committed
 /// token.
-speculation::verdict round_runner::verdict_for(const lane& lane, std::uint32_t first_logits) {
-  if (lane.choice) return speculation::verdict_of(chosen_[*lane.choice], lane.draft.tree);
-  const auto& terms = *lane.item->request.terms;
-  const auto& log = *lane.item->request.log;
+speculation::verdict round_runner::verdict_for(const batch_part& part, std::uint32_t first_logits) {
+  if (part.choice) return speculation::verdict_of(chosen_[*part.choice], part.draft.tree);
+  const auto& terms = *part.item->request.terms;
+  const auto& log = *part.item->request.log;
   const auto row_of = [&](std::int32_t node) {
     return logits_row(first_logits + static_cast<std::uint32_t>(node + 1));
   };
   const speculation::verification_context context{&terms.pipeline(), &log.counts(),
                                                   token_position{log.length()}, log.output_length()};
   const auto& how = terms.request().speculation;
-  if (lane.draft.num_probes == 0) return speculation::verify(how, lane.draft, context, row_of);
-  return speculation::verify(how, lane.draft.without_probes(), context, row_of);
+  if (part.draft.num_probes == 0) return speculation::verify(how, part.draft, context, row_of);
+  return speculation::verify(how, part.draft.without_probes(), context, row_of);
 }
 
 } // namespace paceline::rounds

@@ -22,10 +22,10 @@ round_runner::round_runner(round_resources resources) : resources_(std::move(res
       for (auto layer : drafter->traits().taps)
         if (std::ranges::find(taps_, layer) == taps_.end()) taps_.push_back(layer);
   tap_values_.resize(taps_.size());
-  if (resources_.automatic == 0) return;
+  if (!resources_.automatic) return;
   const auto add_candidates = [&](speculation::placement where) {
-    for (std::uint32_t d = 1; d < resources_.drafters.size(); ++d)
-      if (const auto* drafter = resources_.drafters[d];
+    for (drafter_index d{1}; d.value < resources_.drafters.size(); ++d.value)
+      if (const auto* drafter = drafter_at(d);
           drafter && drafter->traits().where == where && drafter->traits().taps.empty())
         candidates_.push_back(d);
   };
@@ -60,7 +60,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
   result.round = plan.round;
   result.group = plan.group;
   const device::stopwatch since_begin(ops, *resources_.time);
-  auto lanes = open_lanes(plan);
+  auto parts = open_parts(plan);
   try {
     for (const auto& batch : drafts)
       if (const auto levels = batch ? num_levels(*batch) : 0; levels > 0)
@@ -69,27 +69,27 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
     if (controller_) watch_workers(result.drafting);
     failed_in_line_.clear();
     rests_.wake(resources_.time->now());
-    collect_drafts(ops, plan, drafts, lanes);
+    collect_drafts(ops, plan, drafts, parts);
     std::ranges::copy(failed_in_line_, std::back_inserter(result.failed_drafters));
     result.times.draft = since_begin.elapsed();
     rows_.clear(), sequences_.clear(), paths_.clear(), logit_rows_.clear(), choice_rows_.clear(),
         choices_.clear();
     drafted_.clear();
-    for (auto& lane : lanes) {
-      if (!lane.item->copies.empty()) resources_.kv->copy(ops, lane.item->copies);
-      add_rows(ops, lane);
+    for (auto& part : parts) {
+      if (!part.item->copies.empty()) resources_.kv->copy(ops, part.item->copies);
+      add_rows(ops, part);
     }
-    if (!rows_.empty()) run_pass(ops, lanes);
+    if (!rows_.empty()) run_pass(ops, parts);
     result.times.pass = since_begin.elapsed() - result.times.draft;
   } catch (const std::exception& e) {
     result.failure = error{errc::internal, std::string("round ") + to_string(plan.round) + ": " + e.what()};
     return;
   }
-  for (auto& lane : lanes) result.items.push_back(settle(ops, lane, plan.round, result.events));
-  if (controller_) wish_for_workers(lanes, result.items);
+  for (auto& part : parts) result.items.push_back(settle(ops, part, plan.round, result.events));
+  if (controller_) advise_workers(parts, result.items);
   for (const auto& item : plan.items) // those that had ended before: said again, in case that news was lost
     if (item.request.log->finish() != finish_reason::none &&
-        std::ranges::none_of(lanes, [&](const auto& lane) { return lane.item == &item; }))
+        std::ranges::none_of(parts, [&](const auto& part) { return part.item == &item; }))
       result.items.push_back(ended_before(item));
   const auto ended = resources_.time->now(); // not the moment of a request's own decision: others follow it
   for (auto& event : result.events) event.committed_at = ended;
@@ -97,14 +97,14 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
   result.duration = since_begin.elapsed();
   result.times.decide = result.duration - result.times.draft - result.times.pass;
   const bool decoding =
-      std::ranges::all_of(lanes, [](const auto& lane) { return lane.decides && lane.num_context == 1; });
+      std::ranges::all_of(parts, [](const auto& part) { return part.decides && part.num_context == 1; });
   if (controller_ && decoding)
     controller_->observe(result.num_rows, static_cast<double>(result.duration.count()));
 }
 
-std::vector<round_runner::lane> round_runner::open_lanes(const round_plan& plan) {
+std::vector<round_runner::batch_part> round_runner::open_parts(const round_plan& plan) {
   const auto now = resources_.time->now();
-  std::vector<lane> lanes;
+  std::vector<batch_part> parts;
   for (const auto& item : plan.items) {
     const auto& log = *item.request.log;
     auto& progress = *item.request.progress;
@@ -112,18 +112,18 @@ std::vector<round_runner::lane> round_runner::open_lanes(const round_plan& plan)
       continue; // ended in a round that was still under way when this was planned
     if (item.restart_at) progress.restart_at(*item.restart_at, item.num_cached_tokens);
     progress.begin_round(now);
-    lane lane;
-    lane.item = &item;
-    lane.drafter = item.drafter;
-    lane.context_begin = progress.kv_length();
-    lane.num_context = std::min(item.max_rows, log.length() - progress.kv_length());
-    lane.beams = progress.beams();
-    if (lane.beams && lane.beams->prompt_is_computed()) lane.num_context = 0;
-    lane.decides =
-        (lane.beams && lane.num_context == 0) || lane.context_begin + lane.num_context == log.length();
-    lanes.push_back(std::move(lane));
+    batch_part part;
+    part.item = &item;
+    part.drafter = item.drafter;
+    part.context_begin = progress.kv_length();
+    part.num_context = std::min(item.max_rows, log.length() - progress.kv_length());
+    part.beams = progress.beams();
+    if (part.beams && part.beams->prompt_is_computed()) part.num_context = 0;
+    part.decides =
+        (part.beams && part.num_context == 0) || part.context_begin + part.num_context == log.length();
+    parts.push_back(std::move(part));
   }
-  return lanes;
+  return parts;
 }
 
 /// What workers took, for the choice of whom to ask.
@@ -136,30 +136,30 @@ void round_runner::watch_workers(std::span<const draft_time> drafting) {
   }
 }
 
-void round_runner::add_rows(const device::ops& ops, lane& lane) {
-  const auto& request = lane.item->request;
+void round_runner::add_rows(const device::ops& ops, batch_part& part) {
+  const auto& request = part.item->request;
   const auto& log = *request.log;
   const auto index = static_cast<std::uint32_t>(sequences_.size());
-  sequences_.push_back({lane.item->blocks});
-  lane.first_row = static_cast<std::uint32_t>(rows_.size());
-  lane.first_logits = static_cast<std::uint32_t>(logit_rows_.size());
-  offer_to_device(ops, lane, index);
-  auto& wanted_rows = lane.choice ? choice_rows_ : logit_rows_;
+  sequences_.push_back({part.item->blocks});
+  part.first_row = static_cast<std::uint32_t>(rows_.size());
+  part.first_logits = static_cast<std::uint32_t>(logit_rows_.size());
+  offer_to_device(ops, part, index);
+  auto& wanted_rows = part.choice ? choice_rows_ : logit_rows_;
   const auto reported =
       request.progress->num_prompt_logprobs(); // a preempted prompt is computed twice, reported once
   const bool want_prompt = request.terms->request().sampling.prompt_logprobs;
-  for (std::uint32_t i = 0; i < lane.num_context; ++i) {
-    const auto position = lane.context_begin + i;
+  for (std::uint32_t i = 0; i < part.num_context; ++i) {
+    const auto position = part.context_begin + i;
     const bool last = position + 1 == log.length();
     const bool report = want_prompt && position >= reported && position + 1 < request.terms->prompt_length();
     if (last || report) {
-      if (!last && lane.num_prompt_logits++ == 0) lane.first_prompt_position = position;
+      if (!last && part.num_prompt_logits++ == 0) part.first_prompt_position = position;
       wanted_rows.push_back(static_cast<std::uint32_t>(rows_.size()));
     }
     rows_.push_back({log.tokens()[position], token_position{position}, kv_slot{position}, index, 0, 0});
   }
-  if (lane.beams) return add_beam_rows(lane, index);
-  const auto& tree = lane.draft.tree;
+  if (part.beams) return add_beam_rows(part, index);
+  const auto& tree = part.draft.tree;
   const bool chain = tree.is_chain();
   for (std::uint32_t n = 0; n < tree.size(); ++n) {
     const auto position = log.length() + tree.depths()[n];
@@ -176,7 +176,7 @@ void round_runner::add_rows(const device::ops& ops, lane& lane) {
   }
 }
 
-void round_runner::run_pass(device::ops& ops, const std::vector<lane>&) {
+void round_runner::run_pass(device::ops& ops, const std::vector<batch_part>&) {
   const auto& info = resources_.target->info();
   logits_.resize(logit_rows_.size() * info.vocab_size);
   std::vector<model::tap> taps;
@@ -195,30 +195,30 @@ std::span<float> round_runner::logits_row(std::uint32_t index) {
   return std::span(logits_).subspan(index * vocab, vocab);
 }
 
-item_result round_runner::settle(device::ops& ops, lane& lane, round_id round,
+item_result round_runner::settle(device::ops& ops, batch_part& part, round_id round,
                                  std::vector<token_event>& events) {
-  auto& progress = *lane.item->request.progress;
+  auto& progress = *part.item->request.progress;
   const auto& log = progress.log();
   item_result done;
-  done.request = lane.item->request.id();
-  done.drafter = lane.drafter;
-  done.num_rows = lane.num_context + lane.draft.tree.size();
-  done.stale_draft = lane.stale;
+  done.request = part.item->request.id();
+  done.drafter = part.drafter;
+  done.num_rows = part.num_context + part.draft.tree.size();
+  done.stale_draft = part.stale;
   round_trace trace;
   trace.round = round;
   trace.base_length = log.length();
   try {
-    report_prompt_logprobs(lane);
-    if (lane.decides && log.remaining() == 0) {
+    report_prompt_logprobs(part);
+    if (part.decides && log.remaining() == 0) {
       progress.finish_prompt_only();
-    } else if (lane.beams) {
-      decide_beams(lane, done);
-    } else if (lane.decides) {
-      decide(ops, lane, done, trace);
+    } else if (part.beams) {
+      decide_beams(part, done);
+    } else if (part.decides) {
+      decide(ops, part, done, trace);
     }
     // Of a beam search only the prompt's cells are in line.
-    const auto num_computed = lane.context_begin + lane.num_context + (lane.beams ? 0 : done.num_accepted);
-    progress.set_kv_length(std::min(num_computed, (lane.beams ? trace.base_length : log.length()) - 1));
+    const auto num_computed = part.context_begin + part.num_context + (part.beams ? 0 : done.num_accepted);
+    progress.set_kv_length(std::min(num_computed, (part.beams ? trace.base_length : log.length()) - 1));
     const auto committed = log.tokens().subspan(trace.base_length);
     done.committed.assign(committed.begin(), committed.end());
     auto event = progress.end_round(trace, resources_.time->now());
@@ -226,7 +226,7 @@ item_result round_runner::settle(device::ops& ops, lane& lane, round_id round,
       events.push_back(std::move(event));
     done.finish = log.finish();
   } catch (const std::exception& e) {
-    events.push_back(final_event(lane.item->request.id(), finish_reason::error,
+    events.push_back(final_event(part.item->request.id(), finish_reason::error,
                                  error{errc::internal, std::string("request failed: ") + e.what()}));
     done.finish = finish_reason::error;
   }
@@ -235,38 +235,38 @@ item_result round_runner::settle(device::ops& ops, lane& lane, round_id round,
   return done;
 }
 
-void round_runner::report_prompt_logprobs(const lane& lane) {
-  const auto& request = lane.item->request.terms->request();
+void round_runner::report_prompt_logprobs(const batch_part& part) {
+  const auto& request = part.item->request.terms->request();
   if (!request.sampling.prompt_logprobs) return;
   const auto num_top = request.sampling.num_logprobs.value_or(0);
-  for (std::uint32_t i = 0; i < lane.num_prompt_logits; ++i) {
-    const auto token = lane.item->request.log->tokens()[lane.first_prompt_position + i + 1];
-    auto raw = sampling::log_softmax_of(logits_row(lane.first_logits + i), token, num_top);
-    lane.item->request.progress->add_prompt_logprob({token, raw.chosen, std::move(raw.top)});
+  for (std::uint32_t i = 0; i < part.num_prompt_logits; ++i) {
+    const auto token = part.item->request.log->tokens()[part.first_prompt_position + i + 1];
+    auto raw = sampling::log_softmax_of(logits_row(part.first_logits + i), token, num_top);
+    part.item->request.progress->add_prompt_logprob({token, raw.chosen, std::move(raw.top)});
   }
 }
 
-void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round_trace& trace) {
-  const auto& request = lane.item->request.terms->request();
-  auto& progress = *lane.item->request.progress;
+void round_runner::decide(device::ops& ops, batch_part& part, item_result& done, round_trace& trace) {
+  const auto& request = part.item->request.terms->request();
+  auto& progress = *part.item->request.progress;
   const auto& log = progress.log();
-  const auto first = lane.first_logits + lane.num_prompt_logits; // row of the last committed token
+  const auto first = part.first_logits + part.num_prompt_logits; // row of the last committed token
   const auto num_logprobs = request.sampling.num_logprobs;
   const std::size_t vocab = resources_.target->info().vocab_size;
   if (num_logprobs) {
-    const auto rows = std::span(logits_).subspan(first * vocab, (1 + lane.draft.tree.size()) * vocab);
+    const auto rows = std::span(logits_).subspan(first * vocab, (1 + part.draft.tree.size()) * vocab);
     raw_copy_.assign(rows.begin(), rows.end());
   }
-  auto feedback = begin_feedback(lane, first); // before the rule: it works on the rows in place
-  auto verdict = verdict_for(lane, first);
+  auto feedback = begin_feedback(part, first); // before the rule: it works on the rows in place
+  auto verdict = verdict_for(part, first);
   if (verdict.hopeless)
     throw std::runtime_error("no logit behind the token at position " + std::to_string(log.length() - 1) +
                              ", or behind its draft, is finite");
   if (request.first_target && log.output_length() == 0) verdict = {{}, *request.first_target, false};
 
-  const auto& tree = lane.draft.tree;
-  if (!tree.is_chain() && !lane.choice) compact(ops, lane, verdict); // else the device has done it
-  keep_features(lane, verdict);
+  const auto& tree = part.draft.tree;
+  if (!tree.is_chain() && !part.choice) compact(ops, part, verdict); // else the device has done it
+  keep_features(part, verdict);
 
   const auto logprob_of = [&](std::int32_t node, token_id token) -> std::optional<token_logprob> {
     if (!num_logprobs) return std::nullopt;
@@ -275,7 +275,7 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
     auto values = sampling::log_softmax_of(raw, token, *num_logprobs);
     return token_logprob{token, values.chosen, std::move(values.top)};
   };
-  lane.draft.base_length = log.length();
+  part.draft.base_length = log.length();
   std::int32_t parent = speculation::token_tree::root;
   bool goes_on = true;
   for (auto node : verdict.accepted_path) {
@@ -287,49 +287,47 @@ void round_runner::decide(device::ops& ops, lane& lane, item_result& done, round
   }
   if (goes_on) progress.commit(verdict.next, logprob_of(parent, verdict.next));
 
-  done.num_draft = lane.draft.num_verified();
+  done.num_draft = part.draft.num_verified();
   progress.count_verification(done.num_draft, done.num_accepted);
   verdict.accepted_path.resize(done.num_accepted); // what lies behind a stop was not committed
   trace.bonus = verdict.bonus && goes_on;
-  tell_draft(lane, verdict, trace);
+  tell_draft(part, verdict, trace);
   if (!goes_on) return;
-  feedback.verified = std::move(lane.draft);
+  feedback.verified = std::move(part.draft);
   feedback.accepted_path = std::move(verdict.accepted_path);
   progress.keep_feedback(std::move(feedback));
 }
 
-void round_runner::tell_draft(const lane& lane, const speculation::verdict& verdict,
+void round_runner::tell_draft(const batch_part& part, const speculation::verdict& verdict,
                               round_trace& trace) const {
-  const auto& tree = lane.draft.tree;
-  const auto num_draft = lane.draft.num_verified();
+  const auto& tree = part.draft.tree;
+  const auto num_draft = part.draft.num_verified();
   trace.draft_tokens.assign(tree.tokens().begin(), tree.tokens().begin() + num_draft);
   trace.parents.assign(tree.parents().begin(), tree.parents().begin() + num_draft);
   trace.accepted = verdict.accepted_path;
-  if (const auto* drafter = resources_.drafters[lane.drafter]) trace.drafter = drafter->traits().name;
+  if (const auto* drafter = drafter_at(part.drafter)) trace.drafter = drafter->traits().name;
 }
 
-/// What the lane's drafter wants to see of each row; of "auto" the most that any candidate wants, whoever
+/// What the part's drafter wants to see of each row; of "auto" the most that any candidate wants, whoever
 /// drafted.
-std::uint32_t round_runner::num_top_tokens(const lane& lane) const {
-  const auto wanted = [&](std::uint32_t index) {
-    const auto* drafter = resources_.drafters[index];
+std::uint32_t round_runner::num_top_tokens(const batch_part& part) const {
+  const auto wanted = [&](drafter_index index) {
+    const auto* drafter = drafter_at(index);
     return drafter ? drafter->traits().top_tokens : 0;
   };
-  if (resources_.automatic == 0 || lane.item->drafter != resources_.automatic)
-    return wanted(lane.item->drafter);
+  if (part.item->drafter != resources_.automatic) return wanted(part.item->drafter);
   std::uint32_t most = 0;
   for (const auto candidate : candidates_)
-    if (lane.draft.num_probes > 0 ||
-        resources_.drafters[candidate]->traits().where != speculation::placement::in_pass)
+    if (part.draft.num_probes > 0 || drafter_at(candidate)->traits().where != speculation::placement::in_pass)
       most = std::max(most, wanted(candidate)); // who drafts in the pass learns from its probes
   return most;
 }
 
-speculation::round_feedback round_runner::begin_feedback(const lane& lane, std::uint32_t first_logits) {
+speculation::round_feedback round_runner::begin_feedback(const batch_part& part, std::uint32_t first_logits) {
   speculation::round_feedback feedback;
-  feedback.num_top = num_top_tokens(lane);
+  feedback.num_top = num_top_tokens(part);
   if (feedback.num_top == 0) return feedback;
-  const std::uint32_t num_rows = 1 + lane.draft.tree.size();
+  const std::uint32_t num_rows = 1 + part.draft.tree.size();
   feedback.top_tokens.assign(std::size_t{num_rows} * feedback.num_top, token_id{-1});
   for (std::uint32_t row = 0; row < num_rows; ++row) {
     sampling::select_top(logits_row(first_logits + row), feedback.num_top, best_);
@@ -339,11 +337,11 @@ speculation::round_feedback round_runner::begin_feedback(const lane& lane, std::
   return feedback;
 }
 
-void round_runner::keep_features(const lane& lane, const speculation::verdict& verdict) {
-  auto* drafter = resources_.drafters[lane.drafter];
+void round_runner::keep_features(const batch_part& part, const speculation::verdict& verdict) {
+  auto* drafter = drafter_at(part.drafter);
   if (!drafter || drafter->traits().taps.empty()) return;
   const std::size_t hidden = resources_.target->info().hidden_size;
-  auto& out = lane.item->request.progress->features();
+  auto& out = part.item->request.progress->features();
   out.clear();
   const auto keep = [&](std::uint32_t row) {
     for (auto layer : drafter->traits().taps) {
@@ -352,16 +350,16 @@ void round_runner::keep_features(const lane& lane, const speculation::verdict& v
       out.insert(out.end(), values.begin(), values.end());
     }
   };
-  const auto nodes = lane.first_row + lane.num_context;
+  const auto nodes = part.first_row + part.num_context;
   keep(nodes - 1);
   for (auto node : verdict.accepted_path) keep(nodes + static_cast<std::uint32_t>(node));
 }
 
-void round_runner::compact(device::ops& ops, const lane& lane, const speculation::verdict& verdict) {
-  const auto base = lane.item->request.log->length();
+void round_runner::compact(device::ops& ops, const batch_part& part, const speculation::verdict& verdict) {
+  const auto base = part.item->request.log->length();
   std::vector<kv_slot> path;
   for (auto node : verdict.accepted_path) path.push_back(kv_slot{base + static_cast<std::uint32_t>(node)});
-  const auto copies = kv::compact_path(lane.item->blocks, resources_.kv->block_size(), base, path);
+  const auto copies = kv::compact_path(part.item->blocks, resources_.kv->block_size(), base, path);
   if (!copies.empty()) resources_.kv->copy(ops, copies);
 }
 

@@ -21,12 +21,11 @@ namespace paceline::rounds {
 struct round_resources {
   const model::language_model* target = nullptr;
   model::kv_storage* kv = nullptr;
-  std::vector<speculation::drafter*> drafters; ///< by index; [0] is "none" and null, as is [automatic]
+  std::vector<speculation::drafter*> drafters; ///< by index; null for `plain_decoding` and `automatic`
   std::uint32_t context_length = 0;
   const clock* time = nullptr;
-  /// Index of "auto": for its items the controller chooses among the drafters, round by round. 0: there is
-  /// none.
-  std::uint32_t automatic = 0;
+  /// "auto", if there is one: for its items the controller chooses among the drafters, round by round.
+  std::optional<drafter_index> automatic = {};
 };
 
 /// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows,
@@ -43,13 +42,13 @@ class round_runner {
 
  private:
   /// One request's part of the pass.
-  struct lane {
+  struct batch_part {
     const scheduling::plan_item* item = nullptr;
-    std::uint32_t drafter = 0;       ///< whose draft it has
-    std::uint32_t first_row = 0;     ///< of its rows in the pass
-    std::uint32_t num_context = 0;   ///< committed tokens among them
-    std::uint32_t context_begin = 0; ///< position of the first one
-    bool decides = false;            ///< its context is complete: the pass decides its next tokens
+    drafter_index drafter = plain_decoding; ///< whose draft it has
+    std::uint32_t first_row = 0;            ///< of its rows in the pass
+    std::uint32_t num_context = 0;          ///< committed tokens among them
+    std::uint32_t context_begin = 0;        ///< position of the first one
+    bool decides = false;                   ///< its context is complete: the pass decides its next tokens
     speculation::draft draft;
     bool stale = false;
     beam_search* beams = nullptr;   ///< the request searches by beam; its other rows are the search's
@@ -63,46 +62,48 @@ class round_runner {
     std::vector<device::penalised_token> counts; ///< that the choice refers to
   };
 
-  std::vector<lane> open_lanes(const scheduling::round_plan& plan);
+  std::vector<batch_part> open_parts(const scheduling::round_plan& plan);
   void collect_drafts(device::ops& ops, const scheduling::round_plan& plan,
                       std::span<const std::shared_ptr<scheduling::draft_batch>> drafts,
-                      std::vector<lane>& lanes);
-  void propose_in_line(device::ops& ops, std::uint32_t drafter, std::vector<lane>& lanes);
-  void note_failure(std::uint32_t drafter, const std::exception& why);
-  void propose_best(device::ops& ops, std::vector<lane>& lanes);
+                      std::vector<batch_part>& parts);
+  void propose_in_line(device::ops& ops, drafter_index drafter, std::vector<batch_part>& parts);
+  void note_failure(drafter_index drafter, const std::exception& why);
+  void propose_best(device::ops& ops, std::vector<batch_part>& parts);
   void watch_workers(std::span<const scheduling::draft_time> drafting);
-  void wish_for_workers(std::span<const lane> lanes, std::span<scheduling::item_result> results);
-  std::vector<lane*> drafting(std::vector<lane>& lanes, std::uint32_t drafter) const;
-  std::vector<speculation::draft> propose(device::ops& ops, std::uint32_t drafter,
-                                          std::span<lane* const> owners);
-  scheduling::draft_bounds limit_of(const lane& lane) const;
-  bool may_draft(const lane& lane, std::uint32_t drafter) const;
-  void add_rows(const device::ops& ops, lane& lane);
-  void run_pass(device::ops& ops, const std::vector<lane>& lanes);
-  scheduling::item_result settle(device::ops& ops, lane& lane, round_id round,
+  void advise_workers(std::span<const batch_part> parts, std::span<scheduling::item_result> results);
+  std::vector<batch_part*> drafting(std::vector<batch_part>& parts, drafter_index drafter) const;
+  std::vector<speculation::draft> propose(device::ops& ops, drafter_index drafter,
+                                          std::span<batch_part* const> owners);
+  speculation::drafter* drafter_at(drafter_index index) const { return resources_.drafters.at(index.value); }
+  scheduling::draft_bounds limit_of(const batch_part& part) const;
+  bool may_draft(const batch_part& part, drafter_index drafter) const;
+  void add_rows(const device::ops& ops, batch_part& part);
+  void run_pass(device::ops& ops, const std::vector<batch_part>& parts);
+  scheduling::item_result settle(device::ops& ops, batch_part& part, round_id round,
                                  std::vector<token_event>& events);
-  void decide(device::ops& ops, lane& lane, scheduling::item_result& done, round_trace& trace);
-  void tell_draft(const lane& lane, const speculation::verdict& verdict, round_trace& trace) const;
-  std::uint32_t num_top_tokens(const lane& lane) const;
+  void decide(device::ops& ops, batch_part& part, scheduling::item_result& done, round_trace& trace);
+  void tell_draft(const batch_part& part, const speculation::verdict& verdict, round_trace& trace) const;
+  std::uint32_t num_top_tokens(const batch_part& part) const;
   // round_choices.cpp
-  void offer_to_device(const device::ops& ops, lane& lane, std::uint32_t sequence_index);
-  speculation::verdict verdict_for(const lane& lane, std::uint32_t first_logits);
-  /// What the lane's drafter will learn of this round, as far as the raw rows say it: nothing if it does not
+  void offer_to_device(const device::ops& ops, batch_part& part, std::uint32_t sequence_index);
+  speculation::verdict verdict_for(const batch_part& part, std::uint32_t first_logits);
+  /// What the part's drafter will learn of this round, as far as the raw rows say it: nothing if it does not
   /// ask.
-  speculation::round_feedback begin_feedback(const lane& lane, std::uint32_t first_logits);
+  speculation::round_feedback begin_feedback(const batch_part& part, std::uint32_t first_logits);
   // round_beams.cpp
   void propose_below_hypotheses(device::ops& ops, const scheduling::round_plan& plan,
-                                std::span<const std::shared_ptr<scheduling::draft_batch>> drafts, lane& lane);
-  void add_beam_rows(lane& lane, std::uint32_t sequence);
-  void decide_beams(const lane& lane, scheduling::item_result& done);
-  void report_prompt_logprobs(const lane& lane);
-  void keep_features(const lane& lane, const speculation::verdict& verdict);
-  void compact(device::ops& ops, const lane& lane, const speculation::verdict& verdict);
+                                std::span<const std::shared_ptr<scheduling::draft_batch>> drafts,
+                                batch_part& part);
+  void add_beam_rows(batch_part& part, std::uint32_t sequence);
+  void decide_beams(const batch_part& part, scheduling::item_result& done);
+  void report_prompt_logprobs(const batch_part& part);
+  void keep_features(const batch_part& part, const speculation::verdict& verdict);
+  void compact(device::ops& ops, const batch_part& part, const speculation::verdict& verdict);
   std::span<float> logits_row(std::uint32_t index);
 
   round_resources resources_;
   std::vector<layer_index> taps_;         ///< union of what the drafters read
-  std::vector<std::uint32_t> candidates_; ///< drafters that "auto" chooses among: in-line ones, then workers
+  std::vector<drafter_index> candidates_; ///< drafters that "auto" chooses among: in-line ones, then workers
   std::uint32_t num_in_line_ = 0;         ///< of them
   std::optional<speculation::draft_controller> controller_;
   scheduling::drafter_rests rests_;                        ///< of in-line drafters

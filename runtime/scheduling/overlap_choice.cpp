@@ -5,10 +5,11 @@
 
 namespace paceline::scheduling {
 
-overlap_choice::overlap_choice(std::vector<foresight> modes)
+overlap_choice::overlap_choice(std::vector<ahead_mode> modes)
     : modes_(std::move(modes)), periods_(modes_.size()), trying_(modes_.size() > 1) {}
 
-void overlap_choice::observe(foresight planned, std::uint32_t num_requests, std::chrono::nanoseconds period) {
+void overlap_choice::observe(ahead_mode planned, std::uint32_t num_requests,
+                             std::chrono::nanoseconds period) {
   if (modes_.size() == 1 || planned != mode() || !comparable(num_requests)) return;
   ++num_rounds_;
   if (!trying_) {

@@ -29,20 +29,20 @@ class overlap_choice {
   static constexpr double far_slower = 1.2;
 
   /// At least one mode, the one preferred of equals first. With one there is nothing to choose.
-  explicit overlap_choice(std::vector<foresight> modes);
+  explicit overlap_choice(std::vector<ahead_mode> modes);
 
   /// Of the round planned next.
-  foresight mode() const noexcept { return modes_[now_]; }
+  ahead_mode mode() const noexcept { return modes_[now_]; }
   /// A round planned in mode `planned`, of `num_requests` requests and without prompt rows, came `period`
   /// after the one before.
-  void observe(foresight planned, std::uint32_t num_requests, std::chrono::nanoseconds period);
+  void observe(ahead_mode planned, std::uint32_t num_requests, std::chrono::nanoseconds period);
 
  private:
   void begin_trials();
   void end_trial();
   bool comparable(std::uint32_t num_requests);
 
-  std::vector<foresight> modes_;
+  std::vector<ahead_mode> modes_;
   std::vector<double> periods_; ///< mean of each mode's trial, in nanoseconds
   std::size_t now_ = 0;
   bool trying_ = false;

@@ -12,13 +12,12 @@
 namespace paceline::scheduling {
 
 /// The pool manager's commands. Each is one-way; `acquire` and `reserve` are answered by a `lease_event`.
-/// `pool` is the model's number among the pools of one manager: 0 the target's, then one a drafter with its
-/// own model.
+/// `pool` is one of the sender's model.
 
 /// First memory of a request: finds its longest cached prefix and leases blocks for `num_positions`.
 struct acquire_command {
   request_id request;
-  std::uint32_t pool = 0;
+  pool_number pool = target_pool;
   std::vector<token_id> tokens; ///< committed tokens, looked up in the prefix index
   std::string salt;
   bool use_cache = true;
@@ -29,7 +28,7 @@ struct acquire_command {
 /// More memory: the lease shall cover `num_positions`.
 struct reserve_command {
   request_id request;
-  std::uint32_t pool = 0;
+  pool_number pool = target_pool;
   std::uint32_t num_positions = 0;
   std::uint64_t ticket = 0;
 };
@@ -38,7 +37,7 @@ struct reserve_command {
 /// requests.
 struct commit_command {
   request_id request;
-  std::uint32_t pool = 0;
+  pool_number pool = target_pool;
   std::uint32_t first_position = 0; ///< of tokens[0] in the sequence
   std::vector<token_id> tokens;     ///< may be empty: a chunk of the prompt was computed
   std::uint32_t num_final = 0;      ///< positions whose KV is final
@@ -48,16 +47,16 @@ struct commit_command {
 /// beyond go back. The sender has shortened its own lease already.
 struct rollback_command {
   request_id request;
-  std::uint32_t pool = 0;
+  pool_number pool = target_pool;
   std::uint32_t num_positions = 0;
   std::uint64_t after = 0;
 };
 
-/// The request is over (or preempted). Its blocks are reused once stream number `pool` has completed `after`
+/// The request is over (or preempted). Its blocks are reused once the stream of `pool` has completed `after`
 /// programs.
 struct release_command {
   request_id request;
-  std::uint32_t pool = 0;
+  pool_number pool = target_pool;
   std::uint64_t after = 0;
 };
 
@@ -67,9 +66,9 @@ struct retain_command {
   std::vector<request_id> requests;
 };
 
-/// Stream number `pool` has completed `sequence` programs.
+/// The stream of `pool` has completed `sequence` programs.
 struct watermark_event {
-  std::uint32_t pool = 0;
+  pool_number pool = target_pool;
   std::uint64_t sequence = 0;
 };
 
@@ -80,7 +79,7 @@ using pool_command = std::variant<acquire_command, reserve_command, commit_comma
 /// stands.
 struct lease_event {
   request_id request;
-  std::uint32_t pool = 0;
+  pool_number pool = target_pool;
   std::uint64_t ticket = 0;
   bool granted = false;
   std::vector<block_id> blocks;        ///< the whole table

@@ -24,16 +24,16 @@ struct plan_item {
       restart_at;                      ///< KV is valid up to here only (admission, return after preemption)
   std::uint32_t num_cached_tokens = 0; ///< with restart_at: how much of it came from the prefix cache
   std::vector<device::kv_copy> copies; ///< cells to copy before the pass
-  std::uint32_t drafter = 0;           ///< index into the model's drafters; 0 is "none"
-  std::uint32_t draft_length = 0;      ///< upper bound: levels of the draft tree
+  drafter_index drafter = plain_decoding;
+  std::uint32_t draft_length = 0; ///< upper bound: levels of the draft tree
   std::uint32_t max_nodes =
       0; ///< upper bound: its nodes (of a beam search: of all hypotheses'); a chain has as many as levels
   length_rule lengths = length_rule::fixed; ///< how the drafter may stay below
-  std::uint32_t worker = 0; ///< drafter that drafts for it on a stream of its own; 0: none. With "auto"
-                            ///< it is one of those chosen among
+  /// Drafter that drafts for it on a stream of its own. With "auto" it is one of those chosen among.
+  std::optional<drafter_index> worker;
   std::uint32_t worker_length = 0;      ///< upper bound of that draft, at most draft_length
   std::vector<block_id> drafter_blocks; ///< lease in the drafter's own pool
-  foresight ahead = foresight::off;     ///< what a worker drafter does before the round's verdict is known
+  ahead_mode ahead = ahead_mode::off;   ///< what a worker drafter does before the round's verdict is known
   std::uint32_t num_spare_blocks = 0;   ///< the last of them: for drafts of outcomes, beside the text
   bool drafter_restart = false; ///< that lease is new: what the drafter remembers of its own KV is void
 };
@@ -47,7 +47,7 @@ struct round_plan {
 
 /// Drafts that a draft worker made for a round. Written by its program, read after its fence.
 struct draft_batch {
-  std::uint32_t drafter = 0;
+  drafter_index drafter;
   std::chrono::nanoseconds duration{}; ///< of the program
   std::uint32_t num_foreseen = 0;      ///< items drafted for in advance
   std::uint32_t num_ready = 0;         ///< of them, those whose outcome came true
@@ -55,15 +55,15 @@ struct draft_batch {
   bool catching_up = false;            ///< it read more than the last round's tokens: its time tells nothing
   std::vector<speculation::draft> drafts; ///< one a plan item; those of other drafters' items stay empty
   std::vector<std::vector<speculation::draft>>
-      beams;                    ///< [plan item][hypothesis]: of beam searches; empty if there are none
-  std::optional<error> failure; ///< the drafter failed: the drafts are empty, the round goes on without
-  std::uint32_t pool = 0;       ///< number of the drafter's pool, 0 if it has none
-  std::uint64_t submission = 0; ///< of its program on its stream
+      beams;                       ///< [plan item][hypothesis]: of beam searches; empty if there are none
+  std::optional<error> failure;    ///< the drafter failed: the drafts are empty, the round goes on without
+  std::optional<pool_number> pool; ///< the drafter's, if it has one
+  std::uint64_t submission = 0;    ///< of its program on its stream
 };
 
-/// What "auto" wants of worker drafters in the rounds to come.
-struct worker_wish {
-  std::uint32_t drafter = 0; ///< 0: none
+/// What "auto" advises for worker drafters in the rounds to come.
+struct worker_advice {
+  std::optional<drafter_index> drafter;
   std::uint32_t length = 0;
 };
 
@@ -74,13 +74,13 @@ struct item_result {
   std::uint32_t num_draft = 0; ///< draft tokens verified
   std::uint32_t num_accepted = 0;
   bool stale_draft = false; ///< a draft was dropped because its base had passed
-  std::uint32_t drafter = 0;
+  drafter_index drafter = plain_decoding;
   std::uint32_t length = 0; ///< committed tokens after the round
   std::uint32_t kv_length = 0;
   finish_reason finish = finish_reason::none;
   std::vector<token_id> committed; ///< by this round
   std::uint32_t num_cells = 0;     ///< of a beam search: cells that its next round needs, drafts aside
-  worker_wish wish = {};           ///< of requests with drafter "auto"
+  worker_advice advice = {};       ///< of requests with drafter "auto"
 };
 
 /// Where a round's time went.
@@ -92,7 +92,7 @@ struct round_times {
 
 /// What a draft worker spent for a round.
 struct draft_time {
-  std::uint32_t drafter = 0;
+  drafter_index drafter;
   std::uint32_t num_levels = 0;                                   ///< of its deepest draft, at least 1
   std::chrono::nanoseconds duration{};                            ///< after the verdict
   std::uint32_t num_foreseen = 0, num_ready = 0, num_drafted = 0; ///< as in `draft_batch`
@@ -101,7 +101,7 @@ struct draft_time {
 
 /// A drafter that could not draft for a round.
 struct failed_drafter {
-  std::uint32_t drafter = 0;
+  drafter_index drafter;
   error why{errc::internal, ""};
 };
 
@@ -119,8 +119,8 @@ struct round_result {
   round_times times;                           ///< its parts
   std::vector<draft_time> drafting;            ///< of the workers that drafted for it
   std::vector<failed_drafter> failed_drafters; ///< the round went on without them
-  /// Submission number of the round's program on the stream of each pool (index = pool; 0 = none): what a
-  /// release of its requests waits for. The streams have completed them when this result may be read.
+  /// Submission number of the round's program on the stream of each pool (index = `pool_number`; 0 = none):
+  /// what a release of its requests waits for. The streams have completed them when this result may be read.
   std::vector<std::uint64_t> submissions;
 };
 

@@ -10,33 +10,33 @@
 
 namespace paceline::scheduling {
 
-std::optional<plan_item> scheduler_state::beam_item(record& r, flight::part& part, decisions& out) {
-  const auto& lease = r.target_lease;
-  want_blocks(r, r.target_lease, 0, appetite::plain, out);
-  if (stands_still(r)) {
+std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::part& part, decisions& out) {
+  const auto id = r.request.id();
+  ledger_.want(id, look_ahead::plain, out.pool);
+  if (ledger_.stands_still(id)) {
     make_way_for(r, out);
     return std::nullopt;
   }
   auto length = next_draft_length(r);
-  const auto pool = by_worker(r) ? pool_of(r) : 0;
-  if (length > 0 && pool != 0) { // the drafter has one hypothesis at a time in its cells
-    want_blocks(r, r.drafter_lease, pool, appetite::chain, out);
-    length = std::min(length, r.beyond_upper(r.drafter_lease.positions(options_.block_size)));
+  const auto pool = by_worker(r) ? pool_of(r) : std::nullopt;
+  if (length > 0 && pool) { // the drafter has one hypothesis at a time in its cells
+    ledger_.want_for_drafter(id, *pool, look_ahead::chain, out.pool);
+    length = std::min(length, r.beyond_upper(ledger_.drafter_positions(id)));
   }
   plan_item item;
   item.request = r.request;
-  item.blocks = lease.blocks;
-  item.drafter = length > 0 ? r.drafter : 0;
+  item.blocks = ledger_.blocks(id);
+  item.drafter = length > 0 ? r.drafter : plain_decoding;
   item.draft_length = length;
-  item.worker = length > 0 && by_worker(r) ? r.worker : 0;
-  item.worker_length = item.worker != 0 ? length : 0;
+  if (length > 0 && by_worker(r)) item.worker = r.worker;
+  item.worker_length = item.worker ? length : 0;
   item.lengths = r.lengths.rule();
-  item.max_nodes = length > 0 ? std::min(num_beam_nodes(r, largest_appetite()),
-                                         r.beyond_upper(lease.positions(options_.block_size)))
+  item.max_nodes = length > 0 ? std::min(num_beam_nodes(r, ledger_.largest_look_ahead()),
+                                         r.beyond_upper(ledger_.positions(id)))
                               : 0;
-  if (length > 0 && pool != 0) {
-    item.drafter_blocks = r.drafter_lease.blocks;
-    item.drafter_restart = std::exchange(r.drafter_lease.fresh, false);
+  if (length > 0 && pool) {
+    item.drafter_blocks = ledger_.drafter_blocks(id);
+    item.drafter_restart = ledger_.take_drafter_news(id);
   }
   part.growth = r.beam_width + item.max_nodes;
   part.drafter_restart = item.drafter_restart;
@@ -44,9 +44,9 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, flight::part& par
 }
 
 /// Draft tokens of all hypotheses together.
-std::uint32_t scheduler_state::num_beam_nodes(const record& r, appetite a) const {
-  if (a == appetite::plain) return 0;
-  const std::uint64_t each = a == appetite::tree ? num_nodes(r, r.draft_length) : r.draft_length;
+std::uint32_t scheduler_state::num_beam_nodes(const record& r, look_ahead kind) const {
+  if (kind == look_ahead::plain) return 0;
+  const std::uint64_t each = kind == look_ahead::tree ? num_nodes(r, r.draft_length) : r.draft_length;
   return static_cast<std::uint32_t>(
       std::min<std::uint64_t>(each * r.beam_width, speculation::token_tree::max_nodes));
 }

@@ -6,7 +6,7 @@ namespace paceline::scheduling {
 
 std::string scheduler_state::check_invariants() const {
   std::map<request_id, std::uint32_t> items, growth;
-  for (const auto& [round, f] : flights_)
+  for (const auto& [round, f] : rounds_in_flight_)
     for (const auto& part : f.parts) {
       ++items[part.request];
       growth[part.request] += part.growth;
@@ -23,34 +23,30 @@ std::string scheduler_state::check_invariants() const {
     if (r.num_in_flight != items[id])
       return "request " + to_string(id) + " counts " + std::to_string(r.num_in_flight) + " rounds, has " +
              std::to_string(items[id]);
-    if (wants_queue && !r.target_lease.blocks.empty())
-      return "request " + to_string(id) + " waits with blocks";
+    if (!wants_queue && ledger_.use(id) != use_of(r))
+      return "the ledger does not know what request " + to_string(id) + " uses";
     const auto least = r.beam_width != 0 ? std::max(r.known_length, r.num_cells) : r.known_length;
     if (!wants_queue && r.upper_length != least + growth[id])
       return "request " + to_string(id) + " may reach " + std::to_string(r.upper_length) + ", its rounds " +
              std::to_string(least + growth[id]);
   }
+  if (ledger_.holders() != running_) return "others hold memory than run";
   if (queue_.size() + running_.size() != requests_.size()) return "lists and table differ";
   for (std::uint32_t g = 0; g < 2; ++g)
     if (in_flight(group_id{g}) > 2) return "group " + std::to_string(g) + " has too many rounds in flight";
-  return {};
+  return ledger_.check_invariants();
 }
 
 std::string scheduler_state::describe() const {
   static constexpr const char* names[] = {"waiting", "acquiring", "running", "closing"};
-  std::string out = admission_blocked_ ? "admission waits for blocks\n" : "";
-  const auto lease_text = [&](const lease& l) {
-    return std::to_string(l.positions(options_.block_size)) + " positions" + (l.asked ? ", asked" : "") +
-           (l.refused_at != 0 ? ", refused " + std::to_string(l.refused_at) : "");
-  };
+  std::string out = ledger_.admission_blocked() ? "admission waits for blocks\n" : "";
   for (const auto& [id, r] : requests_)
-    out += "request " + to_string(id) + ": " + names[static_cast<int>(r.state)] +
-           (r.gives_way_to ? ", gives way" : "") + ", length " + std::to_string(r.known_length) + " to " +
-           std::to_string(r.upper_length) + " of " + std::to_string(max_positions(r)) +
+    out += "request " + to_string(id) + ": " + names[static_cast<int>(r.state)] + ", length " +
+           std::to_string(r.known_length) + " to " + std::to_string(r.upper_length) + " of " +
+           std::to_string(max_positions(r)) +
            (r.decoding ? ", decoding" : ", prompt planned to " + std::to_string(r.planned_kv)) + ", " +
-           std::to_string(r.num_in_flight) + " rounds in flight, lease of " + lease_text(r.target_lease) +
-           ", drafter's of " + lease_text(r.drafter_lease) + "\n";
-  for (const auto& [round, f] : flights_)
+           std::to_string(r.num_in_flight) + " rounds in flight, " + ledger_.describe(id) + "\n";
+  for (const auto& [round, f] : rounds_in_flight_)
     out += "round " + to_string(round) + " of group " + to_string(f.group) + ": " +
            std::to_string(f.parts.size()) + " requests" + (f.overdue ? ", overdue\n" : "\n");
   return out;

@@ -8,21 +8,22 @@ namespace paceline::scheduling {
 
 void scheduler_state::note_drafters(const round_result& result, time_point now) {
   for (const auto& [drafter, why] : result.failed_drafters) {
-    ++counters_.drafters[drafter].num_failures;
-    rests_.failed(drafter_index{drafter}, now);
+    ++counters_.drafters[drafter.value].num_failures;
+    rests_.failed(drafter, now);
   }
   for (const auto& spent : result.drafting)
     if (spent.num_drafted > 0 && std::ranges::find(result.failed_drafters, spent.drafter,
                                                    &failed_drafter::drafter) == result.failed_drafters.end())
-      rests_.drafted(drafter_index{spent.drafter});
+      rests_.drafted(spent.drafter);
 }
 
-bool scheduler_state::rests(std::uint32_t drafter) const {
-  return lost_workers_.contains(drafter) || rests_.rests(drafter_index{drafter});
+bool scheduler_state::rests(drafter_index drafter) const {
+  return lost_workers_.contains(drafter) || rests_.rests(drafter);
 }
 
-/// Rounds in flight may still run: their requests keep their blocks until they are reported, which may be
-/// never. Nobody else uses these blocks, since the model takes no new requests.
+/// Rounds in flight may still run, or never come back. Cells of this model's pools belong to nobody else, so
+/// what such a round writes harms nobody: the blocks go back at once, and with them the bytes that other
+/// models may borrow.
 decisions scheduler_state::take_out_of_service(error why) {
   decisions out;
   if (out_of_service_) return out;
@@ -31,11 +32,12 @@ decisions scheduler_state::take_out_of_service(error why) {
   for (const auto& [id, r] : requests_)
     if (r.state != phase::closing) open.push_back(id);
   for (auto id : open) finish_here(requests_.at(id), finish_reason::error, out_of_service_, out);
+  out.pool.emplace_back(retain_command{});
   return out;
 }
 
 /// Requests with that drafter go on plainly.
-decisions scheduler_state::on_worker_lost(std::uint32_t drafter, time_point now) {
+decisions scheduler_state::on_worker_lost(drafter_index drafter, time_point now) {
   decisions out;
   lost_workers_.insert(drafter);
   pump(out, now);

@@ -3,12 +3,12 @@
 #include "runtime/scheduling/committed_log.hpp"
 #include "runtime/scheduling/request_terms.hpp"
 
-
 #include <algorithm>
 #include <limits>
 #include <utility>
 
-// The memory of requests: what the scheduler asks of the pool, what the answers mean, and who gives way.
+// The memory of requests: when it is asked for, what the answers mean for their rounds, and how many
+// positions they need.
 
 namespace paceline::scheduling {
 
@@ -16,41 +16,23 @@ decisions scheduler_state::on_leases(const std::vector<lease_event>& leases, boo
                                      time_point now) {
   decisions out;
   for (const auto& lease : leases) take_lease(lease, out);
-  if (blocks_freed) forget_refusals();
+  if (blocks_freed) ledger_.on_blocks_freed();
   pump(out, now);
   return out;
 }
 
 void scheduler_state::take_lease(const lease_event& event, decisions& out) {
-  auto* r = find(event.request);
-  if (!r) { // gone meanwhile: whatever was granted goes back
-    if (event.granted) out.pool.emplace_back(release_command{event.request, event.pool, 0});
-    return;
-  }
-  auto& lease = event.pool == 0 ? r->target_lease : r->drafter_lease;
-  if (lease.asked != event.ticket) return; // asked before a restart, and again since
-  lease.asked = 0;
-  if (event.pool == 0) r->way_made = false;
-  bool ask_again = false;
-  if (event.granted) {
-    lease.fresh |= lease.blocks.empty();
-    lease.blocks = event.blocks;
-    if (event.pool == 0) call_off_preemptions_for(event.request);
-    if (event.pool == 0 && tight_) roll_back(*r, out); // asked for before
-  } else {
-    ask_again = event.pool == 0 && tighten(out);
-    if (!ask_again) lease.refused_at = lease.asked_for;
-    // At once: before the next round is planned, news of some blocks may let it ask, and be refused, again.
-    if (event.pool == 0 && r->decoding) make_way_for(*r, out);
-  }
-  if (r->state == phase::acquiring) {
-    if (event.granted) {
-      begin_running(*r, event);
-    } else {
-      r->state = phase::waiting;
-      lease.refused_at = 0;
-      admission_blocked_ = !ask_again;
-    }
+  const auto answer = ledger_.take(event, out.pool);
+  if (answer == memory_ledger::answer::stale) return;
+  auto& r = requests_.at(event.request);
+  const bool granted = answer == memory_ledger::answer::granted;
+  // At once: before the next round is planned, news of some blocks may let it ask, and be refused, again.
+  if (!granted && event.pool == target_pool && r.decoding) make_way_for(r, out);
+  if (r.state == phase::acquiring) {
+    if (granted)
+      begin_running(r, event);
+    else
+      r.state = phase::waiting;
   }
   retire_if_idle(event.request, out);
 }
@@ -63,10 +45,10 @@ void scheduler_state::begin_running(record& r, const lease_event& lease) {
   r.copies = lease.copies;
   r.planned_kv = lease.num_cached;
   r.known_length = r.request.log->length(); // no program of it is under way
-  settle_length(r);                         // the hypotheses of a beam search are computed again
   r.decoding = false;
-  r.order = next_order_++;
+  r.gave_up_slot = false;
   r.group = choose_group(r);
+  settle_length(r); // the hypotheses of a beam search are computed again
   num_groups_ = std::max(num_groups_, r.group.value + 1);
   counters_.cached_prompt_tokens += lease.num_cached;
   ++counters_.num_admitted;
@@ -74,40 +56,21 @@ void scheduler_state::begin_running(record& r, const lease_event& lease) {
   running_.push_back(lease.request);
 }
 
-/// Blocks came back, or the news of it may be lost: everybody may ask again. Who gives way goes on doing so
-/// until the one in need has its blocks: it may be refused once more.
-void scheduler_state::forget_refusals() {
-  admission_blocked_ = false;
-  forget_ways();
-  for (auto& [id, r] : requests_) r.target_lease.refused_at = r.drafter_lease.refused_at = 0;
-}
-
 decisions scheduler_state::on_pool_restarted(time_point now) {
   decisions out;
-  retain_command alive;
-  for (auto id : running_) alive.requests.push_back(id);
-  out.pool.emplace_back(std::move(alive));
-  for (auto& [id, r] : requests_) {
-    r.target_lease.asked = r.drafter_lease.asked = 0;
+  ledger_.on_pool_restarted(out.pool);
+  for (auto& [id, r] : requests_)
     if (r.state == phase::acquiring) r.state = phase::waiting;
-  }
-  forget_refusals();
   for (auto id : std::vector(running_)) retire_if_idle(id, out);
   pump(out, now);
   return out;
 }
 
 void scheduler_state::admit(decisions& out) {
-  if (admission_blocked_ || queue_.empty() || running_.size() >= options_.max_running) return;
-  // Those who run get their blocks first; a newcomer would take what a starving request waits for.
-  for (auto id : running_) {
-    const auto& other = requests_.at(id);
-    const auto& lease = other.target_lease;
-    if (lease.asked || (lease.refused_at != 0 && lease.refused_at <= look_ahead(other, appetite::chain)))
-      return;
-  }
-  auto& r = requests_.at(queue_.front());
-  if (r.state == phase::acquiring) return; // one at a time, in order
+  if (queue_.empty() || running_.size() >= options_.max_running || !ledger_.admits()) return;
+  auto* next = next_to_admit();
+  if (!next) return;
+  auto& r = *next;
   r.state = phase::acquiring;
   const auto& request = r.request.terms->request();
   acquire_command ask;
@@ -116,110 +79,33 @@ void scheduler_state::admit(decisions& out) {
   ask.salt = request.cache_salt;
   ask.use_cache = options_.prefix_cache && !request.sampling.prompt_logprobs;
   const auto nodes = r.beam_width != 0 ? r.beam_width
-                     : tight_          ? r.draft_length
+                     : ledger_.tight() ? r.draft_length
                                        : num_nodes(r, r.draft_length);
   const auto known = std::max(r.request.log->length(), r.num_cells);
   ask.num_positions = bounded(r, std::uint64_t{known} + nodes + 1, nodes); // to its first draft
-  ask.ticket = r.target_lease.asked = next_ticket_++;
-  out.pool.emplace_back(std::move(ask));
+  ledger_.acquire(std::move(ask), out.pool);
 }
 
-/// Asks for as much as the pool may still have, from what trees want down to `least`.
-void scheduler_state::want_blocks(record& r, lease& lease, std::uint32_t pool, appetite least,
-                                  decisions& out) {
-  if (lease.asked) return;
-  for (auto a : {appetite::tree, appetite::chain, appetite::plain}) {
-    if (a > largest_appetite() || a < least) continue;
-    const auto spare = pool != 0 && a == appetite::tree ? spare_blocks_wanted(r) * options_.block_size : 0;
-    const auto num_positions = pool == 0 ? look_ahead(r, a) : look_ahead_of_drafter(r, a) + spare;
-    if (lease.positions(options_.block_size) >= num_positions) return;
-    if (lease.refused_at != 0 && num_positions >= lease.refused_at) continue;
-    lease.asked = next_ticket_++;
-    lease.asked_for = num_positions;
-    out.pool.emplace_back(reserve_command{r.request.id(), pool, num_positions, lease.asked});
-    return;
-  }
-}
-
-/// The pool is full: draft trees give back what no round in flight uses. True if that is new, so that asking
-/// again, for less, may succeed.
-bool scheduler_state::tighten(decisions& out) {
-  if (std::exchange(tight_, true)) return false;
-  for (auto id : running_) roll_back(requests_.at(id), out);
-  return true;
-}
-
-void scheduler_state::roll_back(record& r, decisions& out) {
-  // What lies beyond the rounds in flight and the look-ahead is nobody's.
-  const auto keep = std::max(look_ahead(r, largest_appetite()), r.upper_slot);
-  auto& lease = r.target_lease;
-  const auto num_blocks = blocks_for(keep);
-  if (lease.asked || r.state != phase::running || r.beam_width != 0 || lease.blocks.size() <= num_blocks)
-    return;
-  lease.blocks.resize(num_blocks);
-  out.pool.emplace_back(rollback_command{r.request.id(), 0, keep, lease.last_use});
-}
-
-/// The pool has refused what it needs for a token a round.
-bool scheduler_state::lacks_blocks(const record& r) const {
-  const auto& lease = r.target_lease;
-  return lease.refused_at != 0 && lease.refused_at <= look_ahead(r, appetite::plain);
-}
-
-/// It has no cell for the last token that it may have, or of a beam search not one for each hypothesis.
-bool scheduler_state::stands_still(const record& r) const {
-  return r.target_lease.positions(options_.block_size) < std::min(r.upper_length, max_positions(r));
-}
-
-/// Preempts somebody if `r` can take part in no round before it gets blocks that the pool has refused. The
-/// rounds in flight of a beam search may give cells back.
+/// Somebody else may have to leave for it, at once if nothing of that one is in flight.
 void scheduler_state::make_way_for(const record& r, decisions& out) {
-  const bool waits_for_rounds = r.beam_width != 0 && r.num_in_flight > 0;
-  if (r.state != phase::running || r.gives_way_to || r.way_made || waits_for_rounds) return;
-  if (stands_still(r) && lacks_blocks(r)) preempt_youngest_for(r.request.id(), out);
+  if (const auto victim = ledger_.make_way_for(r.request.id())) retire_if_idle(*victim, out);
 }
 
-/// Whoever still lacks blocks may have somebody else give way.
-void scheduler_state::forget_ways() {
-  for (auto& [id, r] : requests_) r.way_made = false;
-}
-
-void scheduler_state::preempt_youngest_for(request_id needy, decisions& out) {
-  for (auto id : running_) {
-    const auto& r = requests_.at(id);
-    if (r.beam_width == 0 && r.num_in_flight > 0 &&
-        r.target_lease.blocks.size() > blocks_for(look_ahead(r, appetite::chain)))
-      return; // a tree under way: its blocks come back soon
-  }
-  // Youngest first; the oldest is never preempted, so somebody always gets on.
-  for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
-    auto& victim = requests_.at(*it);
-    if (victim.state != phase::running) return; // its blocks come back soon
-    // Alone, it gives back what it holds rather than wait with it: who has the rest may be waiting for these
-    // blocks.
-    const bool oldest = it + 1 == running_.rend();
-    if (oldest && (running_.size() > 1 || victim.num_in_flight > 0)) return;
-    if (victim.gives_way_to) return;
-    victim.gives_way_to = needy;
-    retire_if_idle(*it, out);
-    return;
-  }
-}
-
-/// `needy` has its blocks, or needs none any more: who still runs stays.
-void scheduler_state::call_off_preemptions_for(request_id needy) {
-  for (auto& [id, r] : requests_)
-    if (r.gives_way_to == needy) r.gives_way_to.reset();
-}
-
-void scheduler_state::release(record& r, decisions& out) {
-  const auto id = r.request.id();
-  out.pool.emplace_back(release_command{id, 0, r.target_lease.last_use});
-  if (const auto pool = pool_of(r); pool != 0)
-    out.pool.emplace_back(release_command{id, pool, r.drafter_lease.last_use});
-  r.target_lease = {};
-  r.drafter_lease = {};
-  if (!by_worker(r)) r.worker = 0, r.wish = {};
+memory_use scheduler_state::use_of(const record& r) const {
+  memory_use use;
+  use.num_in_flight = r.num_in_flight;
+  use.closing = r.state == phase::closing;
+  // A cell for the last token that it may have, or of a beam search one for each hypothesis.
+  use.needed = std::min(r.upper_length, max_positions(r));
+  use.written = r.upper_slot;
+  use.scattered = r.beam_width != 0;
+  use.target = {positions_ahead(r, look_ahead::plain), positions_ahead(r, look_ahead::chain),
+                positions_ahead(r, look_ahead::tree)};
+  if (pool_of(r))
+    use.drafter = {0, drafter_positions_ahead(r, look_ahead::chain),
+                   drafter_positions_ahead(r, look_ahead::tree) +
+                       spare_blocks_wanted(r) * options_.block_size};
+  return use;
 }
 
 std::uint32_t scheduler_state::max_positions(const record& r) const {
@@ -233,25 +119,26 @@ std::uint32_t scheduler_state::max_positions(const record& r) const {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, options_.context_length));
 }
 
-std::uint32_t scheduler_state::look_ahead(const record& r, appetite a) const {
+std::uint32_t scheduler_state::positions_ahead(const record& r, look_ahead kind) const {
   const std::uint64_t upper = r.upper_length;
-  if (r.beam_width != 0) return bounded(r, upper + r.beam_width + num_beam_nodes(r, a), num_beam_nodes(r, a));
-  if (a == appetite::plain) return bounded(r, upper + 2, 0);
-  const auto nodes = a == appetite::tree ? num_nodes(r, r.draft_length) : r.draft_length;
+  if (r.beam_width != 0)
+    return bounded(r, upper + r.beam_width + num_beam_nodes(r, kind), num_beam_nodes(r, kind));
+  if (kind == look_ahead::plain) return bounded(r, upper + 2, 0);
+  const auto nodes = kind == look_ahead::tree ? num_nodes(r, r.draft_length) : r.draft_length;
   return bounded(r, upper + (r.draft_length + 1) + (nodes + 1), nodes);
 }
 
 /// In the pool of the drafter that drafts for it: this round's growth, then the draft of the next one by its
 /// own measure.
-std::uint32_t scheduler_state::look_ahead_of_drafter(const record& r, appetite a) const {
-  const auto cells = a == appetite::tree ? own_positions(r, r.draft_length) : r.draft_length;
+std::uint32_t scheduler_state::drafter_positions_ahead(const record& r, look_ahead kind) const {
+  const auto cells = kind == look_ahead::tree ? own_positions(r, r.draft_length) : r.draft_length;
   const std::uint64_t upper =
       r.beam_width != 0 ? r.upper_length + r.beam_width : r.upper_length + r.draft_length + 1;
   return bounded(r, upper + cells + 1, cells);
 }
 
 std::uint32_t scheduler_state::own_positions(const record& r, std::uint32_t draft_length) const {
-  const auto& slot = options_.drafters[r.worker];
+  const auto& slot = slot_of(*r.worker);
   return slot.own_positions ? std::max(slot.own_positions(draft_length), draft_length) : draft_length;
 }
 
@@ -268,24 +155,24 @@ std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions,
 /// not foreseen.
 std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
   if (r.beam_width != 0) return 0;
-  const auto wish = r.request.terms->request().speculation.overlap;
+  const auto asked = r.request.terms->request().speculation.overlap;
   const bool outcomes =
-      wish ? *wish == overlap_wish::outcomes
-           : std::ranges::find(options_.overlap, foresight::outcomes) != options_.overlap.end();
-  const auto length = by_worker(r) ? r.draft_length : options_.drafters[r.worker].default_draft_length;
+      asked ? *asked == overlap_request::outcomes
+            : std::ranges::find(options_.overlap, ahead_mode::outcomes) != options_.overlap.end();
+  const auto length = by_worker(r) ? r.draft_length : slot_of(*r.worker).default_draft_length;
   return outcomes && r.group == group_id{0} ? spare_blocks(length, options_.num_guesses, options_.block_size)
                                             : 0;
 }
 
 /// The part of the drafter's lease that the text does not need.
 std::uint32_t scheduler_state::num_spare_blocks(const record& r) const {
-  const auto held = static_cast<std::uint32_t>(r.drafter_lease.blocks.size());
+  const auto held = static_cast<std::uint32_t>(ledger_.drafter_blocks(r.request.id()).size());
   return std::min(spare_blocks_wanted(r),
-                  held - std::min(held, blocks_for(look_ahead_of_drafter(r, appetite::tree))));
+                  held - std::min(held, ledger_.blocks_for(drafter_positions_ahead(r, look_ahead::tree))));
 }
 
 std::uint32_t scheduler_state::num_nodes(const record& r, std::uint32_t draft_length) const {
-  const auto& slot = options_.drafters[r.drafter];
+  const auto& slot = slot_of(r.drafter);
   if (!slot.max_nodes) return draft_length;
   return std::clamp(slot.max_nodes(draft_length), draft_length,
                     std::max(draft_length, speculation::token_tree::max_nodes));

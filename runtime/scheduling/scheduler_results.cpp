@@ -8,29 +8,25 @@ namespace paceline::scheduling {
 
 decisions scheduler_state::on_round_done(const round_result& result, time_point now) {
   decisions out;
-  const auto found = flights_.find(result.round);
-  if (found == flights_.end()) return out; // reported twice after a restart
-  const auto flight = std::move(found->second);
-  flights_.erase(found);
-  forget_ways(); // who gave way may have held shared blocks only, of which no news come
-  for (auto& [round, f] : flights_)
-    if (f.group == flight.group) f.since = now;
+  const auto found = rounds_in_flight_.find(result.round);
+  if (found == rounds_in_flight_.end()) return out; // reported twice after a restart
+  const auto reported = std::move(found->second);
+  rounds_in_flight_.erase(found);
+  ledger_.forget_ways(); // who gave way may have held shared blocks only, of which no news come
+  for (auto& [round, f] : rounds_in_flight_)
+    if (f.group == reported.group) f.since = now;
   ++counters_.num_rounds;
-  for (std::uint32_t pool = 0; pool < result.submissions.size(); ++pool)
-    if (result.submissions[pool] != 0) out.pool.emplace_back(watermark_event{pool, result.submissions[pool]});
+  for (pool_number pool; pool.value < result.submissions.size(); ++pool.value)
+    if (const auto last = result.submissions[pool.value]; last != 0)
+      out.pool.emplace_back(watermark_event{pool, last});
 
   std::uint32_t num_context = 0, num_rows = 0;
-  for (const auto& part : flight.parts) {
+  for (const auto& part : reported.parts) {
     auto* r = find(part.request);
     if (!r) continue;
     --r->num_in_flight;
     settle_length(*r);
-    const auto submission = [&](std::uint32_t pool) {
-      return pool < result.submissions.size() ? result.submissions[pool] : 0;
-    };
-    r->target_lease.last_use = std::max(r->target_lease.last_use, submission(0));
-    if (const auto pool = pool_of(*r); pool != 0)
-      r->drafter_lease.last_use = std::max(r->drafter_lease.last_use, submission(pool));
+    ledger_.note_submissions(part.request, result.submissions);
     if (result.failure && r->state == phase::running)
       finish_here(*r, finish_reason::error, result.failure, out);
     num_context += part.num_context > 1 ? part.num_context : 0;
@@ -42,16 +38,16 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   count_time(result, num_context);
   note_drafters(result, now);
   out.failed_drafters = result.failed_drafters;
-  watch_period(flight, result, num_context, now);
+  watch_period(reported, result, num_context, now);
   costs_.observe(num_context, num_rows - std::min(num_rows, num_context), result.duration);
-  for (const auto& part : flight.parts) retire_if_idle(part.request, out);
+  for (const auto& part : reported.parts) retire_if_idle(part.request, out);
   pump(out, now);
   return out;
 }
 
 decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, time_point now) {
   decisions out;
-  for (auto f = flights_.begin(); f != flights_.end();) {
+  for (auto f = rounds_in_flight_.begin(); f != rounds_in_flight_.end();) {
     if (std::ranges::find(known, f->first) != known.end()) {
       ++f;
       continue;
@@ -59,7 +55,7 @@ decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, ti
     for (const auto& part : f->second.parts)
       if (auto* r = find(part.request)) --r->num_in_flight;
     const auto parts = std::move(f->second.parts);
-    f = flights_.erase(f);
+    f = rounds_in_flight_.erase(f);
     for (const auto& part : parts) {
       auto* r = find(part.request);
       if (!r) continue;
@@ -71,7 +67,7 @@ decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, ti
         r->restart_at = part.restart;
         r->copies = part.copies;
       }
-      r->drafter_lease.fresh |= part.drafter_restart && !r->drafter_lease.blocks.empty();
+      if (part.drafter_restart) ledger_.renew_drafter_news(part.request);
       retire_if_idle(part.request, out);
     }
   }
@@ -80,14 +76,14 @@ decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, ti
 }
 
 bool scheduler_state::device_lost() const {
-  return std::ranges::any_of(flights_, [](const auto& f) { return f.second.overdue; });
+  return std::ranges::any_of(rounds_in_flight_, [](const auto& f) { return f.second.overdue; });
 }
 
 /// Rounds of a group run one after the other: each has `round_timeout` from the report of the one before.
 void scheduler_state::watch_rounds(decisions& out, time_point now) {
   const bool lost_before = device_lost();
   round_id late;
-  for (auto& [round, f] : flights_) {
+  for (auto& [round, f] : rounds_in_flight_) {
     if (f.overdue || now - f.since < options_.round_timeout) continue;
     f.overdue = true;
     late = round;
@@ -105,22 +101,23 @@ void scheduler_state::watch_rounds(decisions& out, time_point now) {
 
 void scheduler_state::settle_item(record& r, const item_result& item, decisions& out) {
   count_speculation(item);
-  r.wish = item.wish;
+  r.advice = item.advice;
   if (item.num_draft > 0) r.lengths.on_verified(item.num_draft, item.num_accepted);
   counters_.generation_tokens += item.length - r.known_length;
   r.known_length = std::max(r.known_length, item.length);
   r.num_cells = item.num_cells;
   settle_length(r);
   const auto first = item.length - static_cast<std::uint32_t>(item.committed.size());
-  out.pool.emplace_back(commit_command{item.request, 0, first, item.committed, item.kv_length});
+  out.pool.emplace_back(commit_command{item.request, target_pool, first, item.committed, item.kv_length});
   if (item.num_draft > item.num_accepted) {
     ++counters_.num_rollbacks;
     counters_.rolled_back_tokens += item.num_draft - item.num_accepted;
   }
-  if (tight_ || item.num_draft > item.num_accepted) roll_back(r, out);
+  if (ledger_.tight() || item.num_draft > item.num_accepted) ledger_.roll_back(item.request, out.pool);
   if (item.finish != finish_reason::none && r.state == phase::running) {
     count_finish(item.finish);
     r.state = phase::closing;
+    ledger_.tell(item.request, use_of(r));
   }
 }
 
@@ -129,27 +126,28 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
 void scheduler_state::settle_length(record& r) {
   r.upper_length = r.beam_width != 0 ? std::max(r.known_length, r.num_cells) : r.known_length;
   r.upper_slot = 0;
-  for (const auto& [round, f] : flights_) // in the order in which they run
+  for (const auto& [round, f] : rounds_in_flight_) // in the order in which they run
     for (const auto& part : f.parts) {
       if (part.request != r.request.id()) continue;
       r.upper_slot = std::max(r.upper_slot, r.upper_length + part.num_nodes);
       r.upper_length += part.growth;
     }
+  ledger_.tell(r.request.id(), use_of(r));
 }
 
 /// What a round took, from the report before it to its own, tells how well it was overlapped.
-void scheduler_state::watch_period(const flight& f, const round_result& result, std::uint32_t num_prompt_rows,
-                                   time_point now) {
+void scheduler_state::watch_period(const round_in_flight& f, const round_result& result,
+                                   std::uint32_t num_prompt_rows, time_point now) {
   const bool counts = num_prompt_rows == 0 && !both_groups() && !result.failure;
   if (counts && last_report_)
     overlap_.observe(f.overlap, static_cast<std::uint32_t>(result.items.size()), now - *last_report_);
-  last_report_ = counts && !flights_.empty() ? std::optional(now) : std::nullopt;
+  last_report_ = counts && !rounds_in_flight_.empty() ? std::optional(now) : std::nullopt;
 }
 
 void scheduler_state::count_time(const round_result& result, std::uint32_t num_prompt_rows) {
   for (const auto& spent : result.drafting) {
-    counters_.drafters[spent.drafter].num_foreseen += spent.num_foreseen;
-    counters_.drafters[spent.drafter].num_ready += spent.num_ready;
+    counters_.drafters[spent.drafter.value].num_foreseen += spent.num_foreseen;
+    counters_.drafters[spent.drafter.value].num_ready += spent.num_ready;
   }
   if (num_prompt_rows > 0) {
     counters_.prompts += result.duration;
@@ -158,7 +156,7 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
   pass_costs_.observe(result.num_rows, static_cast<double>(result.duration.count()));
   for (const auto& spent : result.drafting) {
     if (spent.num_drafted == 0 || spent.catching_up) continue; // not the time of a draft after a verdict
-    double& step = draft_step_[spent.drafter];
+    double& step = draft_step_[spent.drafter.value];
     const auto now = static_cast<double>(spent.duration.count()) / spent.num_levels;
     step += (step == 0 ? 1.0 : 0.1) * (now - step);
   }
@@ -190,7 +188,7 @@ void scheduler_state::count_drafted_round(const round_result& result) {
 void scheduler_state::count_speculation(const item_result& item) {
   counters_.stale_drafts += item.stale_draft ? 1 : 0;
   if (item.num_draft == 0) return;
-  auto& d = counters_.drafters[item.drafter];
+  auto& d = counters_.drafters[item.drafter.value];
   ++d.num_rounds;
   d.num_draft_tokens += item.num_draft;
   d.num_accepted_tokens += item.num_accepted;

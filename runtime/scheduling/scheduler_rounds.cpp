@@ -18,15 +18,15 @@ constexpr std::uint32_t max_logprob_rows = 64; ///< each needs a row of logits
 
 void scheduler_state::compose(group_id group, decisions& out, time_point now) {
   round_plan plan{round_id{next_round_}, group, {}};
-  flight flight;
-  flight.group = group;
-  flight.since = now;
+  round_in_flight composed;
+  composed.group = group;
+  composed.since = now;
   std::uint32_t prompt_rows = prompt_row_budget(group);
   for (auto id : std::vector(running_)) { // a copy: a preemption below shortens the list
     auto* entry = find(id);
-    if (!entry || entry->group != group || entry->state != phase::running || entry->gives_way_to) continue;
+    if (!entry || entry->group != group || entry->state != phase::running || ledger_.gives_way(id)) continue;
     auto& r = *entry;
-    flight::part part;
+    round_in_flight::part part;
     part.request = id;
     auto item = !r.decoding         ? prompt_item(r, prompt_rows, part)
                 : r.beam_width != 0 ? beam_item(r, part, out)
@@ -35,35 +35,43 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
     ++r.num_in_flight;
     r.upper_slot = std::max(r.upper_slot, r.upper_length + part.num_nodes);
     r.upper_length += part.growth;
+    ledger_.tell(id, use_of(r));
     plan.items.push_back(std::move(*item));
-    flight.parts.push_back(std::move(part));
+    composed.parts.push_back(std::move(part));
   }
   if (plan.items.empty()) return;
-  flight.overlap = overlap_.mode();
+  composed.overlap = overlap_.mode();
   ++next_round_;
-  flights_.emplace(plan.round, std::move(flight));
+  rounds_in_flight_.emplace(plan.round, std::move(composed));
   out.rounds.push_back(std::move(plan));
 }
 
 std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& prompt_rows,
-                                                      flight::part& part) {
+                                                      round_in_flight::part& part) {
   const auto rest = r.known_length - r.planned_kv;
   auto rows = std::min(rest, prompt_rows);
-  if (r.request.terms->request().sampling.prompt_logprobs) rows = std::min(rows, max_logprob_rows);
+  const auto scores = num_scores(r);
+  if (scores > 0) {
+    rows = std::min(rows, max_logprob_rows);
+    // What was reported before a preemption costs nothing now.
+    const auto most = std::max<std::uint64_t>(r.num_scored, r.credit);
+    if (most < scores)
+      rows = std::min(rows, static_cast<std::uint32_t>(most) -
+                                std::min(r.planned_kv, static_cast<std::uint32_t>(most)));
+  }
   // The last row decides a token: without credit, after a preemption for example, it waits.
-  const bool decides = r.beam_width == 0 && r.request.terms->request().stop.max_tokens > 0;
-  if (decides && r.credit <= r.known_length - r.request.terms->prompt_length())
-    rows = std::min(rows, rest - 1);
+  if (!may_decide(r)) rows = std::min(rows, rest - 1);
   if (rows == 0) return std::nullopt;
   prompt_rows -= rows;
   plan_item item;
   item.request = r.request;
-  item.blocks = r.target_lease.blocks;
+  item.blocks = ledger_.blocks(r.request.id());
   item.max_rows = rows;
   item.restart_at = std::exchange(r.restart_at, std::nullopt);
   item.num_cached_tokens = r.num_cached;
   item.copies = std::exchange(r.copies, {});
   r.planned_kv += rows;
+  r.num_scored = std::max(r.num_scored, std::min(r.planned_kv, scores));
   r.decoding = rows == rest;
   part.num_context = rows;
   part.growth = r.decoding ? std::max(1U, r.beam_width) : 0;
@@ -72,24 +80,26 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
   return item;
 }
 
-std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& part, decisions& out) {
-  const auto spent = std::uint64_t{r.upper_length - r.request.terms->prompt_length()};
-  if (r.credit <= spent) return std::nullopt; // the client does not keep up
+std::optional<plan_item> scheduler_state::decode_item(record& r, round_in_flight::part& part,
+                                                      decisions& out) {
+  const auto growth = r.upper_length - r.known_length;
+  const auto spent_then = spent(r) + growth;
+  if (r.credit <= spent_then) return std::nullopt; // the client does not keep up
   if (r.known_length + r.num_in_flight >= max_positions(r) && r.num_in_flight > 0)
     return std::nullopt; // it ends in a round in flight; where that depends on drafts, this one finds out
   auto draft = usable_draft(r, out);
-  draft.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(draft.length, r.credit - spent - 1));
-  const auto& lease = r.target_lease;
-  want_blocks(r, r.target_lease, 0, appetite::plain, out);
-  if (stands_still(r)) {
+  draft.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(draft.length, r.credit - spent_then - 1));
+  const auto id = r.request.id();
+  ledger_.want(id, look_ahead::plain, out.pool);
+  if (ledger_.stands_still(id)) {
     make_way_for(r, out);
     return std::nullopt;
   }
   plan_item item;
   item.request = r.request;
-  item.blocks = lease.blocks;
+  item.blocks = ledger_.blocks(id);
   item.max_rows = 1;
-  item.drafter = draft.length > 0 ? r.drafter : 0;
+  item.drafter = draft.length > 0 ? r.drafter : plain_decoding;
   item.draft_length = draft.length;
   item.lengths = r.lengths.rule();
   item.max_nodes = draft.length > 0 ? std::min(draft.nodes, num_nodes(r, draft.length)) : 0;
@@ -97,9 +107,9 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
   if (item.worker_length > 0) {
     item.worker = r.worker;
     item.ahead = overlap_of(r);
-    item.drafter_blocks = r.drafter_lease.blocks;
+    item.drafter_blocks = ledger_.drafter_blocks(id);
     item.num_spare_blocks = num_spare_blocks(r);
-    item.drafter_restart = std::exchange(r.drafter_lease.fresh, false);
+    item.drafter_restart = ledger_.take_drafter_news(id);
   }
   part.growth = 1 + draft.length;
   part.num_nodes = item.max_nodes;
@@ -110,7 +120,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, flight::part& p
 std::uint32_t scheduler_state::next_draft_length(record& r) {
   if (r.draft_length == 0 || rests(r.drafter)) return 0;
   const double step = pass_costs_.time(1);
-  return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter] / step : 0);
+  return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter.value] / step : 0);
 }
 
 /// The draft that `r` may have in a round planned now, by the leases it has or soon will have.
@@ -119,11 +129,11 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
   draft_bounds draft{length, num_nodes(r, length)};
   if (draft.length == 0) return draft;
   // When memory is tight a tree has what fits in the blocks that a chain would get.
-  const auto chain_blocks = blocks_for(look_ahead(r, appetite::chain));
-  if (tight_)
+  const auto chain_blocks = ledger_.blocks_for(positions_ahead(r, look_ahead::chain));
+  if (ledger_.tight())
     draft.nodes =
         std::min(draft.nodes, std::max(draft.length, r.beyond_upper(chain_blocks * options_.block_size)));
-  if (!by_worker(r) || pool_of(r) == 0) return draft;
+  if (!by_worker(r) || !pool_of(r)) return draft;
   // Without memory of its own the drafter waits; that costs speed, never progress. Of a tree it computes what
   // it has cells for.
   draft.length = worker_draft(r, draft.length, out);
@@ -134,14 +144,18 @@ draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
 /// drafter's pool.
 std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, decisions& out) {
   if (!by_worker(r)) {
-    if (r.worker == 0 && !rests(r.wish.drafter)) r.worker = r.wish.drafter;
-    length = r.wish.drafter == r.worker ? std::min(length, r.wish.length) : 0;
+    if (!r.worker && r.advice.drafter && !rests(*r.advice.drafter)) {
+      r.worker = r.advice.drafter;
+      ledger_.tell(r.request.id(), use_of(r));
+    }
+    length = r.advice.drafter == r.worker ? std::min(length, r.advice.length) : 0;
   }
-  if (r.worker == 0 || length == 0 || rests(r.worker)) return 0;
+  if (!r.worker || length == 0 || rests(*r.worker)) return 0;
   const auto pool = pool_of(r);
-  if (pool == 0) return length;
-  want_blocks(r, r.drafter_lease, pool, appetite::chain, out);
-  const auto num_blocks = static_cast<std::uint32_t>(r.drafter_lease.blocks.size()) - num_spare_blocks(r);
+  if (!pool) return length;
+  ledger_.want_for_drafter(r.request.id(), *pool, look_ahead::chain, out.pool);
+  const auto num_blocks =
+      static_cast<std::uint32_t>(ledger_.drafter_blocks(r.request.id()).size()) - num_spare_blocks(r);
   const auto positions = num_blocks * options_.block_size;
   if (positions >= max_positions(r)) return length; // to its end, wherever the rounds in flight take it
   return std::min(length, r.beyond_upper(positions));
@@ -155,7 +169,7 @@ std::uint32_t scheduler_state::depth(group_id) const {
 
 std::uint32_t scheduler_state::in_flight(group_id group) const {
   return static_cast<std::uint32_t>(
-      std::ranges::count_if(flights_, [&](const auto& f) { return f.second.group == group; }));
+      std::ranges::count_if(rounds_in_flight_, [&](const auto& f) { return f.second.group == group; }));
 }
 
 std::uint32_t scheduler_state::num_in_group(group_id group) const {
@@ -181,21 +195,21 @@ std::uint32_t scheduler_state::prompt_row_budget(group_id group) const {
 }
 
 group_id scheduler_state::choose_group(const record& r) const {
-  if (!options_.drafters[r.drafter].worker) return group_id{0};
+  if (!by_worker(r)) return group_id{0};
   using grouping = scheduler_options::grouping;
-  const auto wish = r.request.terms->request().speculation.overlap;
+  const auto asked = r.request.terms->request().speculation.overlap;
   const bool alternate =
-      wish ? *wish == overlap_wish::groups
-           : options_.groups == grouping::two || (options_.groups == grouping::measured && groups_pay(r));
+      asked ? *asked == overlap_request::groups
+            : options_.groups == grouping::two || (options_.groups == grouping::measured && groups_pay(r));
   if (!alternate) return group_id{0};
   return num_in_group(group_id{0}) <= num_in_group(group_id{1}) ? group_id{0} : group_id{1};
 }
 
 /// How `r` overlaps in a round planned now. Two groups overlap with each other.
-foresight scheduler_state::overlap_of(const record& r) const {
-  if (both_groups()) return foresight::off;
-  const auto wish = r.request.terms->request().speculation.overlap;
-  return wish ? foresight_of(*wish) : overlap_.mode();
+ahead_mode scheduler_state::overlap_of(const record& r) const {
+  if (both_groups()) return ahead_mode::off;
+  const auto asked = r.request.terms->request().speculation.overlap;
+  return asked ? ahead_mode_of(*asked) : overlap_.mode();
 }
 
 /// Whether two groups would be faster by the times measured so far. Half a batch is taken to be drafted for
@@ -203,7 +217,7 @@ foresight scheduler_state::overlap_of(const record& r) const {
 bool scheduler_state::groups_pay(const record& r) const {
   const std::uint32_t num_requests = num_in_group(group_id{0}) + num_in_group(group_id{1}) + 1;
   const auto rows = num_requests * (r.draft_length + 1);
-  const double draft = draft_step_[r.drafter] * r.draft_length;
+  const double draft = draft_step_[r.drafter.value] * r.draft_length;
   if (num_requests < 2 || draft == 0 || !pass_costs_.seen_lately(rows)) return false;
   const double all = pass_costs_.time(rows), half = pass_costs_.time((rows + 1) / 2);
   return speculation::groups_gain({all, draft}, {half, draft}, {half, draft}) > overlap_choice::least_gain;

@@ -1,5 +1,6 @@
 #include "runtime/scheduling/scheduler_state.hpp"
 
+#include "runtime/scheduling/committed_log.hpp"
 #include "runtime/scheduling/request_terms.hpp"
 
 #include "runtime/base/final_event.hpp"
@@ -15,12 +16,12 @@ constexpr std::size_t max_tombstones = 4096;
 } // namespace
 
 scheduler_state::scheduler_state(scheduler_options options)
-    : options_(std::move(options)), overlap_(options_.overlap) {
+    : options_(std::move(options)), ledger_(options_.block_size), overlap_(options_.overlap) {
   counters_.drafters.resize(options_.drafters.size());
   draft_step_.resize(options_.drafters.size());
 }
 
-decisions scheduler_state::submit(admitted_request request, std::uint32_t drafter, std::uint64_t credit,
+decisions scheduler_state::submit(admitted_request request, drafter_index drafter, std::uint64_t credit,
                                   time_point now) {
   decisions out;
   const auto id = request.id();
@@ -49,15 +50,14 @@ decisions scheduler_state::submit(admitted_request request, std::uint32_t drafte
   record r;
   r.request = std::move(request);
   r.drafter = drafter;
-  r.worker = options_.drafters.at(drafter).worker ? drafter : 0;
-  r.draft_length = r.request.terms->request().speculation.draft_length.value_or(
-      options_.drafters.at(drafter).default_draft_length);
-  if (drafter == 0) r.draft_length = 0;
-  r.lengths = {
-      r.request.terms->request().speculation.length_rule.value_or(options_.drafters[drafter].length_rule),
-      r.draft_length};
+  const auto& slot = options_.drafters.at(drafter.value);
+  if (slot.worker) r.worker = drafter;
+  r.draft_length = r.request.terms->request().speculation.draft_length.value_or(slot.default_draft_length);
+  if (drafter == plain_decoding) r.draft_length = 0;
+  r.lengths = {r.request.terms->request().speculation.length_rule.value_or(slot.length_rule), r.draft_length};
   r.beam_width = r.request.terms->request().beams.width;
   r.credit = credit;
+  r.known_length = r.request.log->length();
   r.deadline = now + r.request.terms->request().timeout;
   const std::uint64_t pool_positions = std::uint64_t{options_.num_blocks} * options_.block_size;
   if (max_positions(r) > pool_positions)
@@ -66,13 +66,9 @@ decisions scheduler_state::submit(admitted_request request, std::uint32_t drafte
                         "prompt and max_tokens need " + std::to_string(max_positions(r)) +
                             " positions, the KV pool has " + std::to_string(pool_positions)});
   counters_.prompt_tokens += r.request.terms->prompt_length();
-  const auto priority = r.request.terms->request().priority;
-  const auto place = std::ranges::find_if(queue_, [&](request_id other) {
-    const auto& o = requests_.at(other);
-    return o.state == phase::waiting && o.request.terms->request().priority > priority;
-  });
-  queue_.insert(place, id);
   requests_.emplace(id, std::move(r));
+  ledger_.open(id);
+  enqueue(id);
   pump(out, now);
   return out;
 }
@@ -121,6 +117,7 @@ void scheduler_state::pump(decisions& out, time_point now) {
       compose(group_id{g}, out, now);
       if (out.rounds.size() == before) break;
     }
+  give_up_slot(out, now);
   admit(out);
 }
 
@@ -132,37 +129,39 @@ void scheduler_state::finish_here(record& r, finish_reason reason, std::optional
   if (r.state == phase::waiting ||
       r.state == phase::acquiring) { // an answer under way will give its blocks back
     std::erase(queue_, id);
+    ledger_.close(id);
     forget(id);
     return;
   }
   r.state = phase::closing;
+  ledger_.tell(id, use_of(r));
   retire_if_idle(id, out);
 }
 
+/// Who ends or gives way goes once nothing of it is in flight.
 void scheduler_state::retire_if_idle(request_id request, decisions& out) {
   auto* r = find(request);
-  if (!r || r->num_in_flight > 0 || r->target_lease.asked || r->drafter_lease.asked) return;
+  if (!r || !ledger_.idle(request)) return;
   if (r->state == phase::closing) {
-    release(*r, out);
+    ledger_.ended(request, out.pool);
     std::erase(running_, request);
     forget(request);
-    tight_ = false;
-  } else if (r->state == phase::running && r->gives_way_to) {
-    ++counters_.num_preemptions;
-    if (auto* needy = find(*r->gives_way_to)) needy->way_made = true;
-    release(*r, out);
-    r->state = phase::waiting;
-    r->gives_way_to.reset();
-    std::erase(running_, request);
+  } else if (r->state == phase::running && ledger_.gives_way(request)) {
+    preempt(*r, out);
     queue_.push_front(request);
-    // Those who run go first: until blocks come back, if any of them was refused. Else no news would come.
-    admission_blocked_ =
-        std::ranges::any_of(running_, [&](auto id) { return lacks_blocks(requests_.at(id)); });
   }
 }
 
+void scheduler_state::preempt(record& r, decisions& out) {
+  ++counters_.num_preemptions;
+  ledger_.preempted(r.request.id(), out.pool);
+  if (!by_worker(r)) r.worker.reset(), r.advice = {};
+  r.state = phase::waiting;
+  r.stalled_since.reset();
+  std::erase(running_, r.request.id());
+}
+
 void scheduler_state::forget(request_id request) {
-  call_off_preemptions_for(request);
   requests_.erase(request);
   ended_.insert(request);
   if (ended_.size() > max_tombstones) ended_.erase(ended_.begin());

@@ -5,6 +5,7 @@
 #include "runtime/base/token_event.hpp"
 #include "runtime/scheduling/cost_model.hpp"
 #include "runtime/scheduling/drafter_rests.hpp"
+#include "runtime/scheduling/memory_ledger.hpp"
 #include "runtime/scheduling/overlap_choice.hpp"
 #include "runtime/scheduling/pool_commands.hpp"
 #include "runtime/scheduling/round.hpp"
@@ -27,8 +28,8 @@ namespace paceline::scheduling {
 struct drafter_slot {
   std::string name;
   std::uint32_t default_draft_length = 0;
-  std::uint32_t pool = 0; ///< its pool's number; 0 = it has none
-  bool worker = false;    ///< drafts on its own stream
+  std::optional<pool_number> pool; ///< for its own model's cells, if it has one
+  bool worker = false;             ///< drafts on its own stream
   /// Most nodes a draft tree of so many levels has; empty: it drafts chains.
   std::function<std::uint32_t(std::uint32_t draft_length)> max_nodes = {};
   paceline::length_rule length_rule = paceline::length_rule::fixed;
@@ -46,13 +47,13 @@ struct scheduler_options {
   /// Whether requests with worker drafters alternate in two groups.
   enum class grouping : std::uint8_t { one, two, measured } groups = grouping::one;
   /// How worker drafters overlap with verification; of several the best by measured times.
-  std::vector<foresight> overlap{foresight::off};
+  std::vector<ahead_mode> overlap{ahead_mode::off};
   std::uint32_t num_guesses = 1; ///< outcomes at each place of a draft
   bool prefix_cache = true;
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
   std::chrono::nanoseconds round_timeout{
       std::chrono::minutes(5)};       ///< a round that takes longer lost its device
-  std::vector<drafter_slot> drafters; ///< [0] is "none"
+  std::vector<drafter_slot> drafters; ///< by index, `plain_decoding` first
 };
 
 /// What the scheduler wants done after an input.
@@ -72,17 +73,20 @@ struct decisions {
 /// waiting: in the queue. acquiring: the pool was asked. running: takes part in rounds. closing: no further
 /// rounds; waits for those in flight, then its blocks are released.
 ///
-/// Invariants (`check_invariants`): a request is in exactly one state; blocks are leased only in running and
-/// closing; a group has at most `depth` rounds in flight; a request has items in rounds of its own group
-/// only; num_in_flight of a request equals its items in rounds in flight.
+/// Invariants (`check_invariants`): a request is in exactly one state; those running or closing are the
+/// ledger's holders, and it knows what they use; a group has at most `depth` rounds in flight; a request has
+/// items in rounds of its own group only; num_in_flight of a request equals its items in rounds in flight.
 ///
 /// The device is lost while a round is overdue. Its program may still run, so its requests end but keep their
 /// blocks until it is reported; nothing new is planned or taken until then.
 class scheduler_state {
  public:
+  /// So long a request without credit keeps the slot that another one waits for.
+  static constexpr std::chrono::nanoseconds max_stall = std::chrono::seconds(1);
+
   explicit scheduler_state(scheduler_options options);
 
-  decisions submit(admitted_request request, std::uint32_t drafter, std::uint64_t credit, time_point now);
+  decisions submit(admitted_request request, drafter_index drafter, std::uint64_t credit, time_point now);
   decisions cancel(request_id request, time_point now);
   /// The request may commit `tokens` in all.
   decisions grant(request_id request, std::uint64_t tokens, time_point now);
@@ -100,7 +104,7 @@ class scheduler_state {
   /// it.
   decisions take_out_of_service(error why);
   /// Drafter number `drafter` drafts no more: its worker failed for good.
-  decisions on_worker_lost(std::uint32_t drafter, time_point now);
+  decisions on_worker_lost(drafter_index drafter, time_point now);
   /// Refuses new requests from now on.
   void drain() { draining_ = true; }
 
@@ -117,36 +121,22 @@ class scheduler_state {
  private:
   enum class phase : std::uint8_t { waiting, acquiring, running, closing };
 
-  struct lease {
-    std::vector<block_id> blocks;
-    std::uint64_t asked = 0;     ///< ticket of the question under way; 0 = none
-    std::uint32_t asked_for = 0; ///< positions of that question
-    /// The fewest positions refused since blocks came back last, 0 if none: fewer may be asked for at once,
-    /// as many when blocks come back.
-    std::uint32_t refused_at = 0;
-    bool fresh = false; ///< nothing has been computed in it yet
-    /// Submission number, on the pool's stream, of the last program that may touch it.
-    std::uint64_t last_use = 0;
-    std::uint32_t positions(std::uint32_t block_size) const {
-      return static_cast<std::uint32_t>(blocks.size()) * block_size;
-    }
-  };
-
   struct record {
     admitted_request request;
     phase state = phase::waiting;
     group_id group;
-    std::uint64_t order = 0; ///< of admission; the youngest is preempted first
-    std::uint32_t drafter = 0;
-    std::uint32_t worker =
-        0; ///< drafter that drafts for it on its own stream, 0: none; of "auto" the first one wished for
-    worker_wish wish;               ///< of "auto"
+    drafter_index drafter = plain_decoding;
+    /// Drafter that drafts for it on its own stream; of "auto" the first one advised.
+    std::optional<drafter_index> worker;
+    worker_advice advice;           ///< of "auto"
     std::uint32_t draft_length = 0; ///< the most a round drafts
     speculation::draft_length lengths{length_rule::fixed, 0};
-    std::uint64_t credit = 0; ///< output tokens it may commit in all
+    /// Units it may spend in all: one an output token, one a score of its prompt that is reported.
+    std::uint64_t credit = 0;
+    std::uint32_t num_scored = 0; ///< scores of its prompt in rounds reported or planned
     time_point deadline;
-    lease target_lease;
-    lease drafter_lease;
+    std::optional<time_point> stalled_since; ///< runs, and has had no credit since
+    bool gave_up_slot = false;               ///< for lack of credit: it comes back when it has some
     std::optional<std::uint32_t> restart_at;
     std::uint32_t num_cached = 0;
     std::vector<device::kv_copy> copies; ///< to be done by the first round
@@ -157,11 +147,6 @@ class scheduler_state {
     std::uint32_t upper_length = 0;
     std::uint32_t upper_slot = 0; ///< slots that rounds in flight may write, at most
     std::uint32_t num_in_flight = 0;
-    /// Takes part in no more rounds and gives its blocks back, until this request, which lacks some, has got
-    /// them or has ended.
-    std::optional<request_id> gives_way_to;
-    /// Somebody has given way to it since it asked last: whether that suffices is not known yet.
-    bool way_made = false;
     /// Of a beam search, else 0. Its `upper_length` counts cells: those that its hypotheses need, and what
     /// rounds in flight may add. Its lease does not shrink while it runs, since cells in use lie anywhere in
     /// it.
@@ -174,14 +159,7 @@ class scheduler_state {
     }
   };
 
-  /// How many positions ahead a lease shall reach: for this round and the next.
-  enum class appetite : std::uint8_t {
-    plain, ///< without drafts; below it a request stands still
-    chain, ///< for the levels of the draft
-    tree,  ///< for all its nodes
-  };
-
-  struct flight { ///< one round in flight
+  struct round_in_flight {
     group_id group;
     /// One request's part of it; should the round be lost, what its item told the device once is told again.
     struct part {
@@ -194,55 +172,56 @@ class scheduler_state {
       bool drafter_restart = false;
     };
     std::vector<part> parts;
-    foresight overlap = foresight::off; ///< the engine's choice when it was composed
-    time_point since;                   ///< composed, or the group's round before it reported
+    ahead_mode overlap = ahead_mode::off; ///< the engine's choice when it was composed
+    time_point since;                     ///< composed, or the group's round before it reported
     bool overdue = false;
   };
 
   void pump(decisions& out, time_point now);
   void finish_here(record& r, finish_reason reason, std::optional<error> failure, decisions& out);
   void retire_if_idle(request_id request, decisions& out);
+  void preempt(record& r, decisions& out);
   void forget(request_id request);
   void count_finish(finish_reason reason);
   record* find(request_id request);
+
+  // scheduler_queue.cpp
+  void enqueue(request_id request);
+  std::uint32_t num_scores(const record& r) const;
+  std::uint64_t spent(const record& r) const;
+  bool has_credit(const record& r) const;
+  bool may_decide(const record& r) const;
+  record* next_to_admit();
+  void note_stalls(time_point now);
+  void give_up_slot(decisions& out, time_point now);
 
   // scheduler_memory.cpp
   void take_lease(const lease_event& lease, decisions& out);
   void begin_running(record& r, const lease_event& lease);
   void admit(decisions& out);
-  void want_blocks(record& r, lease& lease, std::uint32_t pool, appetite least, decisions& out);
-  bool tighten(decisions& out);
-  void forget_refusals();
-  void roll_back(record& r, decisions& out);
-  void preempt_youngest_for(request_id needy, decisions& out);
-  void call_off_preemptions_for(request_id needy);
   void make_way_for(const record& r, decisions& out);
-  void forget_ways();
-  bool lacks_blocks(const record& r) const;
-  bool stands_still(const record& r) const;
-  void release(record& r, decisions& out);
+  memory_use use_of(const record& r) const;
   std::uint32_t max_positions(const record& r) const;
-  std::uint32_t blocks_for(std::uint32_t positions) const {
-    return (positions + options_.block_size - 1) / options_.block_size;
-  }
-  std::uint32_t look_ahead(const record& r, appetite a) const;
-  std::uint32_t look_ahead_of_drafter(const record& r, appetite a) const;
+  std::uint32_t positions_ahead(const record& r, look_ahead kind) const;
+  std::uint32_t drafter_positions_ahead(const record& r, look_ahead kind) const;
   std::uint32_t own_positions(const record& r, std::uint32_t draft_length) const;
   std::uint32_t bounded(const record& r, std::uint64_t positions, std::uint32_t nodes) const;
-  appetite largest_appetite() const { return tight_ ? appetite::chain : appetite::tree; }
   std::uint32_t num_nodes(const record& r, std::uint32_t draft_length) const;
   std::uint32_t spare_blocks_wanted(const record& r) const;
   std::uint32_t num_spare_blocks(const record& r) const;
 
   // scheduler_rounds.cpp
   void compose(group_id group, decisions& out, time_point now);
-  std::optional<plan_item> prompt_item(record& r, std::uint32_t& prompt_rows, flight::part& part);
-  std::optional<plan_item> decode_item(record& r, flight::part& part, decisions& out);
+  std::optional<plan_item> prompt_item(record& r, std::uint32_t& prompt_rows, round_in_flight::part& part);
+  std::optional<plan_item> decode_item(record& r, round_in_flight::part& part, decisions& out);
   draft_bounds usable_draft(record& r, decisions& out);
   std::uint32_t next_draft_length(record& r);
   std::uint32_t worker_draft(record& r, std::uint32_t length, decisions& out);
-  std::uint32_t pool_of(const record& r) const { return options_.drafters[r.worker].pool; }
-  bool by_worker(const record& r) const { return options_.drafters[r.drafter].worker; }
+  const drafter_slot& slot_of(drafter_index drafter) const { return options_.drafters[drafter.value]; }
+  std::optional<pool_number> pool_of(const record& r) const {
+    return r.worker ? slot_of(*r.worker).pool : std::nullopt;
+  }
+  bool by_worker(const record& r) const { return slot_of(r.drafter).worker; }
   std::uint32_t depth(group_id group) const;
   std::uint32_t in_flight(group_id group) const;
   std::uint32_t num_in_group(group_id group) const;
@@ -250,16 +229,16 @@ class scheduler_state {
   std::uint32_t prompt_row_budget(group_id group) const;
   group_id choose_group(const record& r) const;
   bool both_groups() const { return num_in_group(group_id{0}) > 0 && num_in_group(group_id{1}) > 0; }
-  foresight overlap_of(const record& r) const;
+  ahead_mode overlap_of(const record& r) const;
   bool groups_pay(const record& r) const;
 
   // scheduler_beams.cpp
-  std::optional<plan_item> beam_item(record& r, flight::part& part, decisions& out);
-  std::uint32_t num_beam_nodes(const record& r, appetite a) const;
+  std::optional<plan_item> beam_item(record& r, round_in_flight::part& part, decisions& out);
+  std::uint32_t num_beam_nodes(const record& r, look_ahead kind) const;
 
   // scheduler_losses.cpp
   void note_drafters(const round_result& result, time_point now);
-  bool rests(std::uint32_t drafter) const;
+  bool rests(drafter_index drafter) const;
 
   // scheduler_results.cpp
   void settle_length(record& r);
@@ -267,15 +246,16 @@ class scheduler_state {
   void settle_item(record& r, const item_result& item, decisions& out);
   void count_time(const round_result& result, std::uint32_t num_prompt_rows);
   void count_drafted_round(const round_result& result);
-  void watch_period(const flight& f, const round_result& result, std::uint32_t num_prompt_rows,
+  void watch_period(const round_in_flight& f, const round_result& result, std::uint32_t num_prompt_rows,
                     time_point now);
   void count_speculation(const item_result& item);
 
   scheduler_options options_;
+  memory_ledger ledger_;
   std::map<request_id, record> requests_;
-  std::deque<request_id> queue_;    ///< waiting and acquiring, in order of admission
+  std::deque<request_id> queue_;    ///< waiting and acquiring, in order of their turns
   std::vector<request_id> running_; ///< running and closing, oldest first
-  std::map<round_id, flight> flights_;
+  std::map<round_id, round_in_flight> rounds_in_flight_;
   std::set<request_id> tombstones_; ///< cancelled before they were submitted
   std::set<request_id> ended_;      ///< lately; a restart may submit one again
   cost_model costs_;
@@ -285,17 +265,11 @@ class scheduler_state {
   std::optional<time_point> last_report_; ///< of a round; none after a pause
   scheduler_counters counters_;
   std::uint64_t next_round_ = 1;
-  std::uint64_t next_order_ = 1;
-  std::uint64_t next_ticket_ = 1;
   std::uint32_t num_groups_ = 1; ///< 2 once a request was put into the second
   bool draining_ = false;
   std::optional<error> out_of_service_; ///< why, once a part of the model failed for good
   drafter_rests rests_;
-  std::set<std::uint32_t> lost_workers_; ///< drafters whose workers failed for good
-  bool admission_blocked_ = false;       ///< the pool refused the head of the queue
-  /// The pool refused something since a request ended last: draft trees do without what a chain does not
-  /// need.
-  bool tight_ = false;
+  std::set<drafter_index> lost_workers_; ///< drafters whose workers failed for good
 };
 
 } // namespace paceline::scheduling

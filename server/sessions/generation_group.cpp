@@ -81,7 +81,7 @@ void generation_group::deliver(std::size_t index, const token_event& event) {
   observer->on_event(index, event);
   if (paced_ && !event.tokens.empty() && !observer->congested()) measure_write(event);
   if (!paced_ || entry.finished) return;
-  entry.owed_credit += static_cast<std::uint32_t>(event.tokens.size());
+  entry.owed_credit += static_cast<std::uint32_t>(event.tokens.size() + event.prompt_logprobs.size());
   if (!observer->congested()) return repay(entry);
   if (!std::exchange(withholding_, true)) ++edge_.metrics.flow_pauses;
 }

@@ -21,9 +21,9 @@ model::hash_model_config forgetful_target() {
   return target;
 }
 
-/// Time that requests take whose drafter is "none" (0), the worker with drafts of `length`, or "auto" (its
+/// Time that requests take whose drafter is "none", the worker with drafts of `length`, or "auto" (its
 /// draft length 0).
-std::chrono::nanoseconds time_with(drafting worker, std::uint32_t drafter, std::uint32_t length,
+std::chrono::nanoseconds time_with(drafting worker, drafter_index drafter, std::uint32_t length,
                                    std::uint32_t num_requests, std::uint32_t max_tokens) {
   virtual_clock* time = nullptr;
   simulation_options options;
@@ -52,11 +52,11 @@ TEST_P(auto_of_workers, is_about_as_fast_as_the_best_fixed_length_and_never_slow
   for (const std::uint32_t num_requests : {1U, 4U}) {
     SCOPED_TRACE(::testing::Message() << num_requests << " requests");
     constexpr std::uint32_t max_tokens = 1500;
-    const auto plain = time_with(GetParam(), 0, 0, num_requests, max_tokens);
+    const auto plain = time_with(GetParam(), plain_decoding, 0, num_requests, max_tokens);
     auto best = plain;
     for (const std::uint32_t length : {1U, 2U, 3U, 5U, 8U})
-      best = std::min(best, time_with(GetParam(), 2, length, num_requests, max_tokens));
-    const auto chosen = time_with(GetParam(), 3, 0, num_requests, max_tokens);
+      best = std::min(best, time_with(GetParam(), drafter_index{2}, length, num_requests, max_tokens));
+    const auto chosen = time_with(GetParam(), drafter_index{3}, 0, num_requests, max_tokens);
     EXPECT_LE(static_cast<double>(chosen.count()), 1.03 * static_cast<double>(best.count()))
         << "plain " << plain.count() / 1e6 << " ms, best " << best.count() / 1e6 << " ms";
     EXPECT_LE(static_cast<double>(chosen.count()), 1.02 * static_cast<double>(plain.count()));

@@ -76,7 +76,7 @@ TEST_P(beam_grid, hypotheses_equal_a_search_from_tokens_alone) {
         for (std::uint32_t n = 0; n < concurrency; ++n) { // of three one is an ordinary request
           requests.push_back(n % 3 == 1 ? request_number(n, 1.0F) : search_number(n + options.seed, width));
           if (n % 3 != 1) known->emplace(request_id{n + 1}, search_beams(sim.target(), requests.back()));
-          sim.submit(requests.back(), param.drafter == "none" ? 0 : 1);
+          sim.submit(requests.back(), param.drafter == "none" ? plain_decoding : drafter_index{1});
         }
         ASSERT_TRUE(sim.run()) << sim.scheduler().describe();
         for (std::uint32_t n = 0; n < concurrency; ++n) {
@@ -135,7 +135,7 @@ one_search run_alone(const generation_request& request, const std::string& draft
   if (drafter != "none") drafters.push_back({beam_drafter_called(drafter, known), length, 0});
   simulation sim(options, std::move(drafters));
   if (drafter != "none") known->emplace(request_id{1}, search_beams(sim.target(), request));
-  sim.submit(request, drafter == "none" ? 0 : 1);
+  sim.submit(request, drafter == "none" ? plain_decoding : drafter_index{1});
   EXPECT_TRUE(sim.run());
   EXPECT_EQ(sim.check_invariants(), "");
   EXPECT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
@@ -239,7 +239,7 @@ TEST(beam_search, keeps_its_cells_when_drafts_are_rejected) {
     simulation sim(options, std::move(drafters));
     const auto request = search_number(n, 4, 60);
     known->emplace(request_id{1}, search_beams(sim.target(), request));
-    sim.submit(request, 1);
+    sim.submit(request, drafter_index{1});
     ASSERT_TRUE(sim.run());
     ASSERT_FALSE(sim.client(0).failure) << sim.client(0).failure->message();
     ASSERT_NO_FATAL_FAILURE(expect_search(sim.client(0), known->at(request_id{1}))) << n;
@@ -269,7 +269,7 @@ TEST(beam_search, in_a_pool_for_one_they_take_turns_and_find_the_same) {
         simulation sim(options, std::move(drafters));
         for (std::uint32_t n = 0; n < 4; ++n) {
           if (n < 3) known->emplace(request_id{n + 1}, search_beams(sim.target(), requests[n]));
-          sim.submit(requests[n], drafter == "none" ? 0 : 1);
+          sim.submit(requests[n], drafter == "none" ? plain_decoding : drafter_index{1});
         }
         ASSERT_TRUE(sim.run()) << sim.scheduler().describe();
         for (std::uint32_t n = 0; n < 3; ++n)
@@ -295,8 +295,8 @@ TEST(beam_search, cancelled_at_any_step_it_leaves_nothing_behind) {
       const auto request = search_number(0, 3, 8);
       const auto beside = request_number(1, 1.0F, 8);
       known->emplace(request_id{1}, search_beams(sim.target(), request));
-      sim.submit(request, drafter == "none" ? 0 : 1);
-      sim.submit(beside, drafter == "none" ? 0 : 1);
+      sim.submit(request, drafter == "none" ? plain_decoding : drafter_index{1});
+      sim.submit(beside, drafter == "none" ? plain_decoding : drafter_index{1});
       bool more = true;
       for (std::size_t i = 0; i < num_steps && more; ++i) more = sim.step();
       sim.cancel(0);

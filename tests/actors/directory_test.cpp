@@ -12,10 +12,10 @@ TEST(directory, is_healthy_while_one_model_serves) {
   directory where;
   EXPECT_TRUE(where.healthy()) << "nothing is known yet";
   where.set_num_models(2);
-  where.take_out_of_service(0, broken);
-  where.take_out_of_service(0, broken); // told twice
+  where.take_out_of_service(model_number{0}, broken);
+  where.take_out_of_service(model_number{0}, broken); // told twice
   EXPECT_TRUE(where.healthy());
-  where.take_out_of_service(1, broken);
+  where.take_out_of_service(model_number{1}, broken);
   EXPECT_FALSE(where.healthy());
 }
 

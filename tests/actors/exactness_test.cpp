@@ -29,9 +29,10 @@ void set_overlap(simulation_options& options, overlapped how) {
   options.num_partitions = how == overlapped::off ? 1 : 2;
   options.two_groups = how == overlapped::groups;
   options.num_guesses = 2;
-  if (how == overlapped::ahead) options.overlap = {foresight::ahead};
-  if (how == overlapped::outcomes) options.overlap = {foresight::outcomes};
-  if (how == overlapped::measured) options.overlap = {foresight::off, foresight::ahead, foresight::outcomes};
+  if (how == overlapped::ahead) options.overlap = {ahead_mode::ahead};
+  if (how == overlapped::outcomes) options.overlap = {ahead_mode::outcomes};
+  if (how == overlapped::measured)
+    options.overlap = {ahead_mode::off, ahead_mode::ahead, ahead_mode::outcomes};
 }
 
 /// An output with a token inserted, one left out and one replaced: what a client may have expected.
@@ -85,9 +86,9 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
           requests.push_back(request_number(n, temperature));
           if (param.drafter == "prediction" || param.drafter == "synthetic")
             requests.back().prediction = nearly(decode_plainly(sim.target(), requests.back()));
-          sim.submit(requests.back(), param.drafter == "none"             ? 0
-                                      : param.drafter.starts_with("auto") ? 4
-                                                                          : 1);
+          sim.submit(requests.back(), param.drafter == "none"
+                                          ? plain_decoding
+                                          : drafter_index{param.drafter.starts_with("auto") ? 4U : 1U});
         }
         SCOPED_TRACE("length " + std::to_string(length) + " temperature " + std::to_string(temperature) +
                      " concurrency " + std::to_string(concurrency) + " seed " + std::to_string(options.seed));
@@ -221,7 +222,7 @@ TEST(exactness, trees_are_verified_to_the_last_node) {
         std::vector<generation_request> requests;
         for (std::uint32_t n = 0; n < concurrency; ++n) {
           requests.push_back(request_number(n, 1.0F));
-          sim.submit(requests.back(), 1);
+          sim.submit(requests.back(), drafter_index{1});
         }
         ASSERT_TRUE(sim.run());
         std::uint32_t drafted = 0, accepted = 0;
@@ -244,7 +245,7 @@ TEST(exactness, trees_with_cells_for_every_node_are_accepted_further) {
     drafters.push_back({drafter_called("tree", small_target()), 6, 0, max_tree_nodes});
     simulation sim(options, std::move(drafters));
     const auto request = request_number(1, 1.0F, 60);
-    sim.submit(request, 1);
+    sim.submit(request, drafter_index{1});
     EXPECT_TRUE(sim.run());
     EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), request));
     const auto& stats = *sim.client(0).speculation;
@@ -274,7 +275,7 @@ TEST(exactness, at_temperature_0_every_rule_but_lenient_gives_the_tokens_of_plai
         for (std::uint32_t n = 0; n < 3; ++n) {
           requests.push_back(request_number(n, 0.0F));
           requests.back().speculation.rule = rule;
-          sim.submit(requests.back(), 1);
+          sim.submit(requests.back(), drafter_index{1});
         }
         ASSERT_TRUE(sim.run());
         for (std::uint32_t n = 0; n < 3; ++n) {
@@ -307,7 +308,7 @@ TEST(exactness, tokens_stay_the_same_by_every_length_rule) {
         for (std::uint32_t n = 0; n < concurrency; ++n) {
           requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 40));
           requests.back().speculation.length_rule = rule;
-          sim.submit(requests.back(), 1);
+          sim.submit(requests.back(), drafter_index{1});
         }
         ASSERT_TRUE(sim.run());
         std::uint32_t drafted = 0, rounds = 0;
@@ -340,7 +341,7 @@ TEST(exactness, stop_tokens_inside_a_draft_end_the_request_there) {
     const auto plain = decode_plainly(sim.target(), request);
     request.stop.stop_ids = {plain[offset]};
     const auto first = static_cast<std::size_t>(std::ranges::find(plain, plain[offset]) - plain.begin());
-    sim.submit(request, 1);
+    sim.submit(request, drafter_index{1});
     ASSERT_TRUE(sim.run());
     EXPECT_EQ(sim.client(0).tokens,
               std::vector(plain.begin(), plain.begin() + static_cast<std::ptrdiff_t>(first) + 1));
@@ -356,7 +357,7 @@ TEST(exactness, drafts_shrink_at_the_end_of_the_context) {
   drafters.push_back({drafter_called("always_right", small_target()), 8, 0});
   simulation sim(options, std::move(drafters));
   auto request = request_number(0, 0.0F, 1000);
-  sim.submit(request, 1);
+  sim.submit(request, drafter_index{1});
   ASSERT_TRUE(sim.run());
   EXPECT_EQ(sim.client(0).tokens.size(), 40 - request.prompt.size());
   auto bounded = request;
@@ -410,7 +411,7 @@ TEST(exactness, a_dialogue_goes_on_from_the_cached_cells_of_its_replies) {
     auto request = request_number(2, 1.0F);
     request.stop.max_tokens = reply;
     for (std::size_t turn = 0; turn < 5; ++turn) {
-      sim.submit(request, 1);
+      sim.submit(request, drafter_index{1});
       ASSERT_TRUE(sim.run());
       ASSERT_EQ(sim.client(turn).tokens, decode_plainly(sim.target(), request)) << "turn " << turn;
       const auto num_before = static_cast<std::uint32_t>(request.prompt.size());

@@ -139,7 +139,7 @@ TEST_P(feedback, a_drafter_learns_what_each_round_decided_and_probes_change_noth
     std::vector<generation_request> requests;
     for (std::uint32_t n = 0; n < concurrency; ++n) {
       requests.push_back(request_number(n, param.temperature));
-      sim.submit(requests.back(), 1);
+      sim.submit(requests.back(), drafter_index{1});
     }
     ASSERT_TRUE(sim.run());
     for (std::uint32_t n = 0; n < concurrency; ++n) {
@@ -173,7 +173,7 @@ TEST(feedback_without_top_tokens, the_draft_and_what_was_kept_are_told_all_the_s
   drafters.push_back({std::make_unique<curious_drafter>(small_target(), 0, out), 4, 0});
   simulation sim(options, std::move(drafters));
   const auto request = request_number(2, 1.0F);
-  sim.submit(request, 1);
+  sim.submit(request, drafter_index{1});
   ASSERT_TRUE(sim.run());
   EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), request));
   EXPECT_EQ(out->wrong, std::vector<std::string>{});
@@ -189,7 +189,7 @@ TEST(probes, stay_inside_the_context) {
   drafters.push_back({std::make_unique<curious_drafter>(small_target(), 1, out), 4, 0});
   simulation sim(options, std::move(drafters));
   auto request = request_number(0, 1.0F, 1000);
-  sim.submit(request, 1);
+  sim.submit(request, drafter_index{1});
   ASSERT_TRUE(sim.run());
   request.stop.max_tokens = static_cast<std::uint32_t>(30 - request.prompt.size());
   EXPECT_EQ(sim.client(0).tokens, decode_plainly(sim.target(), request));

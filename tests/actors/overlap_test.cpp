@@ -15,7 +15,8 @@ struct overlap_run {
   time_point end;
 };
 
-overlap_run run_with(std::uint32_t num_partitions, bool two_groups, std::optional<overlap_wish> wish = {}) {
+overlap_run run_with(std::uint32_t num_partitions, bool two_groups,
+                     std::optional<overlap_request> asked = {}) {
   virtual_clock* time = nullptr;
   simulation_options options;
   options.target = small_target();
@@ -29,8 +30,8 @@ overlap_run run_with(std::uint32_t num_partitions, bool two_groups, std::optiona
   time = &sim.device().time();
   for (std::uint32_t n = 0; n < 4; ++n) {
     auto request = request_number(n, 0.0F);
-    request.speculation.overlap = wish;
-    sim.submit(std::move(request), 1);
+    request.speculation.overlap = asked;
+    sim.submit(std::move(request), drafter_index{1});
   }
   EXPECT_TRUE(sim.run());
   overlap_run out;
@@ -56,8 +57,8 @@ TEST(overlap, drafting_the_next_group_runs_while_the_current_one_is_verified) {
 }
 
 TEST(overlap, what_a_request_says_of_groups_comes_before_what_the_engine_does) {
-  EXPECT_EQ(run_with(2, false, overlap_wish::groups).end, run_with(2, true).end);
-  EXPECT_EQ(run_with(2, true, overlap_wish::off).end, run_with(2, false).end);
+  EXPECT_EQ(run_with(2, false, overlap_request::groups).end, run_with(2, true).end);
+  EXPECT_EQ(run_with(2, true, overlap_request::off).end, run_with(2, false).end);
   EXPECT_NE(run_with(2, true).end, run_with(2, false).end);
 }
 
@@ -87,7 +88,7 @@ struct ahead_run {
 };
 
 /// Requests with the drafter `name`, which needs `draft_cost` a level on a partition of its own.
-ahead_run run_ahead(std::vector<foresight> overlap, const std::string& name, std::uint32_t num_requests,
+ahead_run run_ahead(std::vector<ahead_mode> overlap, const std::string& name, std::uint32_t num_requests,
                     std::uint32_t length, float temperature,
                     verification_rule rule = verification_rule::coupled,
                     std::chrono::nanoseconds draft_cost = std::chrono::microseconds(500),
@@ -112,7 +113,7 @@ ahead_run run_ahead(std::vector<foresight> overlap, const std::string& name, std
   for (std::uint32_t n = 0; n < num_requests; ++n) {
     auto request = request_number(n, temperature, max_tokens);
     request.speculation.rule = rule;
-    sim.submit(std::move(request), 1);
+    sim.submit(std::move(request), drafter_index{1});
   }
   EXPECT_TRUE(sim.run());
   ahead_run out;
@@ -137,9 +138,9 @@ TEST(overlap, a_draft_made_in_advance_is_the_one_that_would_have_been_made_after
           if (rule == verification_rule::block && name.ends_with("dynamic")) continue; // a rule for chains
           SCOPED_TRACE(::testing::Message() << name << ", " << name_of(rule) << ", length " << length
                                             << ", temperature " << temperature);
-          const auto off = run_ahead({foresight::off}, name, 3, length, temperature, rule);
-          const auto ahead = run_ahead({foresight::ahead}, name, 3, length, temperature, rule);
-          const auto outcomes = run_ahead({foresight::outcomes}, name, 3, length, temperature, rule);
+          const auto off = run_ahead({ahead_mode::off}, name, 3, length, temperature, rule);
+          const auto ahead = run_ahead({ahead_mode::ahead}, name, 3, length, temperature, rule);
+          const auto outcomes = run_ahead({ahead_mode::outcomes}, name, 3, length, temperature, rule);
           for (const auto* one : {&ahead, &outcomes}) {
             ASSERT_EQ(one->tokens, off.tokens);
             for (std::size_t n = 0; n < off.stats.size(); ++n) {
@@ -161,8 +162,8 @@ TEST(overlap, a_draft_made_in_advance_is_the_one_that_would_have_been_made_after
 TEST(overlap, outcomes_are_ready_more_often_than_the_one_where_all_is_accepted) {
   std::uint64_t ahead = 0, outcomes = 0;
   for (std::uint32_t length = 1; length <= 4; ++length) {
-    ahead += run_ahead({foresight::ahead}, "self", 3, length, 0).num_ready;
-    outcomes += run_ahead({foresight::outcomes}, "self", 3, length, 0).num_ready;
+    ahead += run_ahead({ahead_mode::ahead}, "self", 3, length, 0).num_ready;
+    outcomes += run_ahead({ahead_mode::outcomes}, "self", 3, length, 0).num_ready;
   }
   EXPECT_GT(outcomes, ahead + ahead / 10);
 }
@@ -170,9 +171,9 @@ TEST(overlap, outcomes_are_ready_more_often_than_the_one_where_all_is_accepted) 
 TEST(overlap, drafting_ahead_gains_what_the_model_says) {
   // A verification of 4 rows takes 3.4 ms here, one draft of 3 tokens 3 ms, the guess and the draft behind it
   // 4 ms.
-  const auto off = run_ahead({foresight::off}, "always_right", 1, 3, 0, verification_rule::coupled,
+  const auto off = run_ahead({ahead_mode::off}, "always_right", 1, 3, 0, verification_rule::coupled,
                              std::chrono::milliseconds(1), 800);
-  const auto ahead = run_ahead({foresight::ahead}, "always_right", 1, 3, 0, verification_rule::coupled,
+  const auto ahead = run_ahead({ahead_mode::ahead}, "always_right", 1, 3, 0, verification_rule::coupled,
                                std::chrono::milliseconds(1), 800);
   ASSERT_EQ(ahead.num_ready, ahead.num_foreseen);
   const double measured = static_cast<double>(off.time.count()) / static_cast<double>(ahead.time.count());
@@ -200,7 +201,7 @@ struct batch_run {
 constexpr std::uint32_t batch_draft_length = 3;
 
 /// Requests of equal length, all of whose draft tokens are right, with a drafter on a partition of its own.
-batch_run run_batch(overlap_wish overlap, std::uint32_t num_requests, device_costs costs) {
+batch_run run_batch(overlap_request overlap, std::uint32_t num_requests, device_costs costs) {
   virtual_clock* time = nullptr;
   simulation_options options;
   options.target = small_target();
@@ -223,7 +224,7 @@ batch_run run_batch(overlap_wish overlap, std::uint32_t num_requests, device_cos
     auto request = request_number(n, 0);
     request.stop.max_tokens = 401;
     request.speculation.overlap = overlap;
-    sim.submit(std::move(request), 1);
+    sim.submit(std::move(request), drafter_index{1});
   }
   EXPECT_TRUE(sim.run());
   batch_run out;
@@ -248,8 +249,8 @@ TEST(overlap, drafting_in_groups_gains_what_the_model_says) {
           SCOPED_TRACE(::testing::Message() << "pass " << pass << " us and " << row << " a row, "
                                             << num_requests << " requests, draft " << share << " of a pass, "
                                             << (each ? "by requests" : "whatever the requests"));
-          const auto off = run_batch(overlap_wish::off, num_requests, costs);
-          const auto groups = run_batch(overlap_wish::groups, num_requests, costs);
+          const auto off = run_batch(overlap_request::off, num_requests, costs);
+          const auto groups = run_batch(overlap_request::groups, num_requests, costs);
           ASSERT_EQ(groups.tokens, off.tokens);
           const auto all = off.cost_of(num_requests);
           EXPECT_NEAR(all.verify, 1e3 * verify, 1);
@@ -274,14 +275,14 @@ TEST(overlap, auto_is_as_fast_as_the_best_mode) { // trials included, over some 
       for (const std::uint32_t partitions : {1U, 2U}) {
         SCOPED_TRACE(::testing::Message()
                      << name << ", " << cost.count() << " us a level, partitions " << partitions);
-        const auto with = [&](std::vector<foresight> modes) {
+        const auto with = [&](std::vector<ahead_mode> modes) {
           return run_ahead(std::move(modes), name, 2, 3, 0, verification_rule::coupled, cost,
                            name == "always_right" ? 2400 : 900, partitions)
               .time.count();
         };
         const auto best =
-            std::min({with({foresight::off}), with({foresight::ahead}), with({foresight::outcomes})});
-        EXPECT_LE(static_cast<double>(with({foresight::off, foresight::ahead, foresight::outcomes})),
+            std::min({with({ahead_mode::off}), with({ahead_mode::ahead}), with({ahead_mode::outcomes})});
+        EXPECT_LE(static_cast<double>(with({ahead_mode::off, ahead_mode::ahead, ahead_mode::outcomes})),
                   1.03 * static_cast<double>(best));
       }
 }

@@ -17,7 +17,7 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
     simulation_options options;
     options.target = small_target();
     options.two_groups = kill_at % 2 == 0;
-    options.overlap = {kill_at % 4 == 1 ? foresight::ahead : foresight::outcomes};
+    options.overlap = {kill_at % 4 == 1 ? ahead_mode::ahead : ahead_mode::outcomes};
     options.num_partitions = 2;
     std::vector<simulated_drafter> drafters;
     drafters.push_back(
@@ -27,7 +27,7 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
     std::vector<generation_request> requests;
     for (std::uint32_t n = 0; n < 4; ++n) {
       requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 8));
-      sim.submit(requests.back(), n % 3);
+      sim.submit(requests.back(), drafter_index{n % 3});
     }
     std::size_t steps = 0;
     while (steps < kill_at && sim.step()) ++steps;

@@ -95,7 +95,7 @@ TEST(scheduling, a_request_alone_in_a_pool_of_its_size_always_finishes_without_p
             request.prompt.emplace_back(static_cast<std::int32_t>(i * 11 % 60));
           request.stop.max_tokens = num_positions - spare - prompt;
           for (std::size_t i = 0; i < 3; ++i) {
-            sim.submit(request, draft_length > 0 ? 1 : 0);
+            sim.submit(request, draft_length > 0 ? drafter_index{1} : plain_decoding);
             ASSERT_TRUE(sim.run(100'000)) << sim.scheduler().describe();
             ASSERT_EQ(sim.client(i).finish, finish_reason::length) << i;
             ASSERT_EQ(sim.client(i).tokens, decode_plainly(sim.target(), request)) << i;
@@ -121,7 +121,7 @@ TEST(scheduling, three_long_requests_in_a_pool_for_two_end_with_the_texts_they_h
       for (std::uint32_t n = 0; n < 3; ++n) {
         requests.push_back(request_number(n, n == 1 ? 0.0F : 1.0F));
         requests[n].stop.max_tokens = 96 - static_cast<std::uint32_t>(requests[n].prompt.size());
-        sim.submit(requests[n], drafter == "none" ? 0 : 1);
+        sim.submit(requests[n], drafter == "none" ? plain_decoding : drafter_index{1});
       }
       ASSERT_TRUE(sim.run()) << sim.scheduler().describe();
       for (std::uint32_t n = 0; n < 3; ++n) {
@@ -156,7 +156,7 @@ TEST(scheduling, draft_trees_shrink_before_anybody_waits_for_memory) {
       for (std::uint32_t n = 0; n < 2; ++n) {
         requests.push_back(request_number(n, 1.0F));
         requests[n].stop.max_tokens = 80 - static_cast<std::uint32_t>(requests[n].prompt.size());
-        sim.submit(requests[n], 1);
+        sim.submit(requests[n], drafter_index{1});
       }
       while (sim.client(0).tokens.empty() || sim.client(1).tokens.empty()) ASSERT_TRUE(sim.step());
       EXPECT_EQ(sim.client(0).finish, finish_reason::none) << "they should run beside each other";
@@ -202,7 +202,7 @@ TEST(scheduling, a_client_without_credit_is_paused_to_the_token) {
   drafters.push_back({drafter_called("always_right", small_target()), 6, 0});
   simulation sim(options, std::move(drafters));
   const auto request = request_number(0, 1.0F, 40);
-  sim.submit(request, 1, 7);
+  sim.submit(request, drafter_index{1}, 7);
   for (int i = 0; i < 500; ++i) sim.step();
   EXPECT_EQ(sim.client(0).tokens.size(), 7U);
   sim.grant(0, 5);

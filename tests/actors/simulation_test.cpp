@@ -93,7 +93,7 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
   options.seed = seed;
   options.shuffle = true;
   options.two_groups = chance(2);
-  options.overlap = {static_cast<foresight>(random() % 3)};
+  options.overlap = {static_cast<ahead_mode>(random() % 3)};
   options.num_guesses = 1 + static_cast<std::uint32_t>(random() % 3);
   options.num_partitions = 1 + random() % 2;
   options.block_size = std::array{1U, 4U, 16U}[random() % 3];
@@ -131,7 +131,8 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
                                                 6 + static_cast<std::uint32_t>(random() % 12)));
       if (searches && chance(2)) requests.back() = as_search(requests.back(), random());
       cancelled.push_back(false);
-      sim.submit(requests.back(), static_cast<std::uint32_t>(random() % 5), credits.next_request());
+      sim.submit(requests.back(), drafter_index{static_cast<std::uint32_t>(random() % 5)},
+                 credits.next_request());
     }
     if (!requests.empty() && chance(400)) {
       const auto n = random() % requests.size();

@@ -21,7 +21,7 @@ using scheduling::plan_item;
 using scheduling::round_plan;
 using scheduling::round_result;
 
-constexpr std::uint32_t drafter = 1;
+constexpr drafter_index drafter{1};
 constexpr std::uint32_t block_size = 16;
 
 model::hash_model_config small_target() {
@@ -45,7 +45,7 @@ class target_verifier_state_test : public testing::Test {
 
   struct composed {
     std::optional<std::uint32_t> restart_at = {};
-    std::uint32_t worker = 0;
+    std::optional<drafter_index> worker = {};
     std::uint32_t first_block = 0;
   };
   round_id compose(const composed& what) {
@@ -103,7 +103,7 @@ class target_verifier_state_test : public testing::Test {
   test::simulated_device device{1};
   model::hash_model target{small_target()};
   std::unique_ptr<model::kv_storage> kv = target.make_kv_storage(8, block_size);
-  rounds::round_runner runner{{&target, kv.get(), {nullptr, nullptr}, 64, &device.time(), 0}};
+  rounds::round_runner runner{{&target, kv.get(), {nullptr, nullptr}, 64, &device.time(), {}}};
   std::unique_ptr<device::stream> stream = device.make_stream("target", 0);
   target_verifier_state state{*stream, runner, 1};
   scheduling::admitted_request admitted;

@@ -45,7 +45,7 @@ TEST(watchdog, a_device_that_does_not_answer_ends_its_requests_in_time_and_serve
     std::vector<generation_request> requests;
     for (std::uint32_t n = 0; n < 3; ++n) {
       requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 10));
-      sim.submit(requests.back(), n % 2);
+      sim.submit(requests.back(), drafter_index{n % 2});
     }
     for (std::size_t i = 0; i < hang_at && sim.step(); ++i) {
     }
@@ -75,7 +75,7 @@ TEST(watchdog, a_device_that_does_not_answer_ends_its_requests_in_time_and_serve
     sim.device().let_go();
     pass(sim, milliseconds(500));
     EXPECT_TRUE(sim.healthy());
-    const auto next = sim.submit(requests[1], 1);
+    const auto next = sim.submit(requests[1], drafter_index{1});
     ASSERT_TRUE(sim.run(100'000));
     EXPECT_EQ(sim.client(next).tokens, decode_plainly(sim.target(), requests[1]));
     for (std::uint32_t n = 0; n < 3; ++n)

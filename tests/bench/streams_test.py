@@ -28,10 +28,17 @@ def test_streams_stand_beside_replies_in_one_piece(talks, tmp_path):
                            tmp_path / "chat.jinja", "--workload", talks, "--together", "1", "2", "--drafters", "auto,ngram/8", "--pairs", "2",
                            "--traced-pairs", "1", "--tokens", "16", "--out", out], capture_output=True, text=True, timeout=300)
     assert done.returncode in (0, 1), done.stderr
-    lines = json.loads(out.read_text())["lines"]
+    report = json.loads(out.read_text())
+    lines, sockets = report["lines"], report["commit_to_socket"]
     assert [(li["together"], li["drafter"], li["through"]) for li in lines] == [
         (n, d, t) for n in (1, 2) for d in ("auto", "ngram/8") for t in ("http", "websocket")]
-    assert done.returncode == int(any(li["verdict"] == "short" for li in lines))
+    assert done.returncode == int(any(li["verdict"] == "short" for li in lines + sockets))
+    assert [(li["together"], li["drafter"]) for li in sockets] == [(n, d) for n in (1, 2) for d in ("auto", "ngram/8")]
+    for line in sockets:
+        shares = list(line["shares"].values())
+        assert line["events"] > 0 and shares == sorted(shares) and 0 <= shares[-1] <= 1
+        assert line["verdict"] == ("pass" if line["shares"]["5 ms"] >= 0.99 else "short")
+        assert f"| {line['events']} | {100 * shares[0]:.1f} %" in done.stdout
     for line in lines:
         assert line["events"] == line["rounds"] > 0 and line["different_texts"] == 0 and line["pairs"] == 2
         assert 0 < line["commit_to_client_p99"] < 60

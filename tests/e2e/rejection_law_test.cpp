@@ -173,7 +173,8 @@ void run_rounds(const law_case& one, std::uint64_t first_seed, std::uint32_t tog
   const auto draft_kv = drafter->own_model()->make_kv_storage(together, block_size);
   rounds::round_runner verify(
       {&target, kv.get(), {nullptr, drafter.get()}, target.info().context_length, &time});
-  rounds::draft_runner draft(*drafter, 1, draft_kv.get(), block_size, target.info().context_length, time);
+  rounds::draft_runner draft(*drafter, drafter_index{1}, draft_kv.get(), block_size,
+                             target.info().context_length, time);
   host_ops ops;
 
   scheduling::round_plan plan{round_id{1}, group_id{0}, {}};
@@ -196,7 +197,8 @@ void run_rounds(const law_case& one, std::uint64_t first_seed, std::uint32_t tog
     for (auto& item : plan.items) {
       item.restart_at.reset();
       item.max_rows = 1;
-      item.drafter = item.worker = 1;
+      item.drafter = drafter_index{1};
+      item.worker = drafter_index{1};
       item.draft_length = item.worker_length = draft_length;
       item.max_nodes = drafter->max_nodes(draft_length);
       open = open || item.request.log->finish() == finish_reason::none;
@@ -233,7 +235,8 @@ TEST_P(rejection_law, holds_through_the_actors) {
     std::vector<simulated_drafter> drafters;
     drafters.push_back({opposed_drafter(GetParam()), draft_length, options.num_partitions - 1});
     simulation sim(options, std::move(drafters));
-    for (std::uint32_t i = 0; i < together; ++i) sim.submit(request_of(GetParam(), seed + i), 1);
+    for (std::uint32_t i = 0; i < together; ++i)
+      sim.submit(request_of(GetParam(), seed + i), drafter_index{1});
     ASSERT_TRUE(sim.run()) << "seed " << seed;
     for (std::uint32_t i = 0; i < together; ++i) {
       ASSERT_NO_FATAL_FAILURE(got.add(sim.client(i).tokens)) << "seed " << seed + i;

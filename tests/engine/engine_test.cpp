@@ -164,6 +164,24 @@ TEST(engine, a_sink_that_does_not_return_holds_its_own_request_back) {
   EXPECT_EQ(g.tokens(), oracle(request, 2048));
 }
 
+TEST(engine, a_prompt_longer_than_the_window_is_scored_to_its_end) {
+  auto options = hash_engine();
+  options.models[0].context_length = 2048;
+  auto engine = engine::start(options);
+  ASSERT_TRUE(engine);
+  auto request = make_request(3 * flow_control::own_window, 5);
+  request.sampling.prompt_logprobs = true;
+  generation g;
+  std::size_t num_scores = 0;
+  (*engine)->submit(request, [inner = g.sink(), &num_scores](const token_event& e) {
+    num_scores += e.prompt_logprobs.size();
+    inner(e);
+  });
+  g.wait();
+  EXPECT_EQ(num_scores, request.prompt.size() - 1);
+  EXPECT_EQ(g.tokens(), oracle(request, 2048));
+}
+
 TEST(engine, destruction_ends_what_runs) {
   generation g;
   {

@@ -95,7 +95,7 @@ class draft_chains : public gpu_test,
   void load_fp8(test::tiny_model options, kv_type cells) {
     options.type = tensor_type::f32;
     options.hidden_size = 192, options.head_dim = 32, options.ffn_size = 320;
-    const test::scratch_folder folder; // the file stays mapped
+    const test::scratch_folder folder; // the file stays open
     test::write_tiny_hf(options, folder.path(), 1, {test::fp8_scales::blocks});
     const auto source = *model::open_model(folder.path());
     load(source.config, source.weights, cells);

@@ -132,7 +132,7 @@ class gpu_rounds : public gpu_test {
     item.request = of;
     for (std::uint32_t b = 0; b < blocks_each; ++b) item.blocks.emplace_back(number * blocks_each + b);
     item.max_rows = 3; // prompts in parts
-    item.drafter = drafts ? 1 : 0;
+    item.drafter = drafts ? drafter_index{1} : plain_decoding;
     item.draft_length = drafts ? 3 : 0;
     item.max_nodes = drafts ? 9 : 0;
     return item;

@@ -118,64 +118,38 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   limits.prefix_cache = options_.prefix_cache;
   limits.max_gap = options_.max_gap;
   limits.round_timeout = options_.round_timeout;
-  rounds::round_resources resources{metered_.get(), kv_.get(), {}, options_.context_length, &device_->time()};
-  streams_.push_back(device_->make_stream("target", 0));
-  for (std::uint32_t i = 0; i < drafters_.size(); ++i) {
-    auto& d = drafters_[i];
-    const bool worker = d.drafter && d.drafter->traits().where == speculation::placement::worker;
-    std::uint32_t pool = 0;
-    drafter_kv_.emplace_back();
-    draft_runners_.emplace_back();
-    draft_workers_.emplace_back();
-    if (i > 0) streams_.emplace_back();
-    if (worker) {
+  actors::model_materials materials;
+  materials.target = metered_.get();
+  materials.kv = kv_.get();
+  materials.time = &device_->time();
+  materials.stream = device_->make_stream("target", 0);
+  for (auto& d : drafters_) {
+    actors::drafter_seat seat;
+    seat.name = d.drafter ? d.drafter->traits().name : materials.drafters.empty() ? "none" : "auto";
+    seat.drafter = d.drafter.get();
+    seat.draft_length = d.draft_length;
+    seat.max_tree_nodes = d.max_tree_nodes;
+    if (d.drafter && d.drafter->traits().where == speculation::placement::worker) {
       if (const auto* own = d.drafter->own_model()) {
-        pool = static_cast<std::uint32_t>(ids.size());
-        add_pool(d.drafter->traits().name);
-        drafter_kv_[i] = own->make_kv_storage(options_.num_blocks, options_.block_size);
+        seat.pool = pool_number{static_cast<std::uint32_t>(ids.size())};
+        add_pool(seat.name);
+        drafter_kv_.push_back(own->make_kv_storage(options_.num_blocks, options_.block_size));
+        seat.kv = drafter_kv_.back().get();
       }
-      draft_runners_[i] = std::make_unique<rounds::draft_runner>(*d.drafter, i, drafter_kv_[i].get(),
-                                                                 options_.block_size, options_.context_length,
-                                                                 device_->time(), options_.num_guesses);
-      streams_[i] = device_->make_stream("draft:" + d.drafter->traits().name, d.partition);
-      draft_workers_[i] =
-          std::make_unique<actors::draft_worker_state>(*streams_[i], *draft_runners_[i], i, pool);
+      seat.stream = device_->make_stream("draft:" + seat.name, d.partition);
     }
-    resources.drafters.push_back(d.drafter.get());
-    limits.drafters.push_back({d.drafter ? d.drafter->traits().name
-                               : i == 0  ? "none"
-                                         : "auto",
-                               d.draft_length, pool, worker});
-    if (i > 0 && !d.drafter) resources.automatic = i;
-    limits.drafters.back().max_nodes = [this, i](std::uint32_t length) { return max_nodes(i, length); };
-    if (d.drafter)
-      limits.drafters.back().own_positions = [from = d.drafter.get()](std::uint32_t length) {
-        return from->own_positions(length);
-      };
+    materials.drafters.push_back(std::move(seat));
   }
-  runner_ = std::make_unique<rounds::round_runner>(std::move(resources));
-  scheduler_ = std::make_unique<scheduling::scheduler_state>(std::move(limits));
-  verifier_ = std::make_unique<actors::target_verifier_state>(*streams_[0], *runner_,
-                                                              static_cast<std::uint32_t>(ids.size()));
+  materials.num_pools = static_cast<std::uint32_t>(ids.size());
+  materials.limits = std::move(limits);
+  states_ = std::make_unique<actors::model_assembly>(std::move(materials));
   pool_state_ = std::make_unique<actors::kv_pool_state>(*pools_, std::vector<std::vector<kv::pool_id>>{ids});
   start_actors();
 }
 
-std::uint32_t simulation::max_nodes(std::uint32_t drafter, std::uint32_t length) const {
-  const auto& d = drafters_[drafter];
-  if (d.drafter) return std::min(d.drafter->max_nodes(length), d.max_tree_nodes);
-  std::uint32_t most = drafter == 0 ? 0 : length; // "auto" takes what any of the others may have
-  for (std::uint32_t i = 1; i < drafter; ++i) most = std::max(most, max_nodes(i, length));
-  return most;
-}
-
 void simulation::start_actors() {
   actors::supervisor_parts parts;
-  actors::model_parts model;
-  model.scheduler = scheduler_.get();
-  model.verifier = verifier_.get();
-  for (const auto& worker : draft_workers_) model.draft_workers.push_back(worker.get());
-  parts.models.push_back(std::move(model));
+  parts.models.push_back(states_->parts());
   parts.kv_pool = pool_state_.get();
   parts.sessions = sessions_;
   parts.time = &device_->time();
@@ -205,7 +179,7 @@ simulation::~simulation() {
   }
 }
 
-std::size_t simulation::submit(generation_request request, std::uint32_t drafter, std::uint64_t credit) {
+std::size_t simulation::submit(generation_request request, drafter_index drafter, std::uint64_t credit) {
   client_entry entry;
   entry.seen = std::make_shared<simulated_client>();
   entry.id = request_id{clients_.size() + 1};
@@ -231,8 +205,8 @@ std::size_t simulation::submit(generation_request request, std::uint32_t drafter
   };
   entry.session = system_->spawn(actors::session, std::move(client));
   sessions_->add(entry.id, entry.session);
-  if (auto why = where_->out_of_service(0))
-    caf::anon_send(entry.session, protocol::out_of_service_event{0, *std::move(why)});
+  if (auto why = where_->out_of_service(model_number{0}))
+    caf::anon_send(entry.session, protocol::out_of_service_event{model_number{0}, *std::move(why)});
   else
     caf::anon_send(entry.session,
                    protocol::start_event{where_->get<protocol::scheduler_actor>("scheduler/0")});
@@ -311,8 +285,8 @@ bool simulation::run(std::size_t max_steps) {
 }
 
 std::string simulation::check_invariants() const {
-  for (const auto& broken :
-       {scheduler_->check_invariants(), verifier_->check_invariants(), pool_state_->check_invariants()})
+  for (const auto& broken : {states_->scheduler().check_invariants(), states_->verifier().check_invariants(),
+                             pool_state_->check_invariants()})
     if (!broken.empty()) return broken;
   return {};
 }

@@ -1,10 +1,7 @@
 #pragma once
 
-#include "actors/supervisor.hpp"
+#include "actors/model_assembly.hpp"
 #include "runtime/model/hash_model.hpp"
-#include "runtime/rounds/draft_runner.hpp"
-#include "runtime/rounds/round_runner.hpp"
-#include "runtime/scheduling/scheduler_state.hpp"
 #include "tests/support/simulated_device.hpp"
 
 #include <caf/all.hpp>
@@ -34,7 +31,7 @@ struct simulation_options {
   bool shuffle =
       false; ///< deliver messages and completions in a random order (FIFO between two actors stays)
   bool two_groups = false;
-  std::vector<foresight> overlap{foresight::off};
+  std::vector<ahead_mode> overlap{ahead_mode::off};
   std::uint32_t num_guesses = 1;
   std::uint32_t num_partitions = 1;
   std::uint32_t block_size = 4;
@@ -74,8 +71,9 @@ class simulation {
   simulation(const simulation&) = delete;
   simulation& operator=(const simulation&) = delete;
 
-  /// Drafter 0 is "none". Returns the client's number.
-  std::size_t submit(generation_request request, std::uint32_t drafter = 0, std::uint64_t credit = 1U << 30);
+  /// `drafters` are numbered from 1. Returns the client's number.
+  std::size_t submit(generation_request request, drafter_index drafter = plain_decoding,
+                     std::uint64_t credit = 1U << 30);
   void cancel(std::size_t client);
   void grant(std::size_t client, std::uint64_t tokens);
   /// Ends an actor as a crash would: "scheduler/0", "target_verifier/0", "draft_worker/0/1", "kv_pool",
@@ -88,7 +86,7 @@ class simulation {
 
   const simulated_client& client(std::size_t i) const { return *clients_.at(i).seen; }
   std::size_t num_clients() const { return clients_.size(); }
-  const scheduling::scheduler_state& scheduler() const { return *scheduler_; }
+  const scheduling::scheduler_state& scheduler() const { return states_->scheduler(); }
   const kv::pool_manager& pools() const { return *pools_; }
   simulated_device& device() { return *device_; }
   const model::hash_model& target() const { return *target_; }
@@ -110,7 +108,6 @@ class simulation {
   /// Finishes what is still under way after the last request; false if it goes on for ever.
   bool settle(std::size_t max_steps);
   void start_actors();
-  std::uint32_t max_nodes(std::uint32_t drafter, std::uint32_t length) const;
 
   simulation_options options_;
   std::mt19937_64 random_;
@@ -123,16 +120,11 @@ class simulation {
   std::unique_ptr<model::kv_storage> kv_;
   std::vector<simulated_drafter> drafters_;
   std::vector<std::unique_ptr<model::kv_storage>> drafter_kv_;
-  std::vector<std::unique_ptr<rounds::draft_runner>> draft_runners_;
-  std::unique_ptr<rounds::round_runner> runner_;
-  std::unique_ptr<scheduling::scheduler_state> scheduler_;
   std::unique_ptr<kv::pool_manager> pools_;
   std::unique_ptr<actors::kv_pool_state> pool_state_;
   std::shared_ptr<actors::session_registry> sessions_ = std::make_shared<actors::session_registry>();
   std::shared_ptr<actors::directory> where_;
-  std::vector<std::unique_ptr<device::stream>> streams_; ///< [0] the target's, then by drafter
-  std::vector<std::unique_ptr<actors::draft_worker_state>> draft_workers_; ///< by drafter
-  std::unique_ptr<actors::target_verifier_state> verifier_;
+  std::unique_ptr<actors::model_assembly> states_;
   actors::supervisor_actor supervisor_;
   std::vector<client_entry> clients_;
 };

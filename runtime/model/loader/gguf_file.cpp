@@ -52,9 +52,9 @@ expected<std::uint64_t> num_parts_of(const gguf_metadata& metadata) {
 }
 
 expected<gguf_file> open_one(const std::string& path) {
-  auto mapping = mapped_file::open(path);
-  if (!mapping) return std::move(mapping).error();
-  return gguf_parser::parse(*mapping, path);
+  auto file = partial_file::open(path);
+  if (!file) return std::move(file).error();
+  return gguf_parser::parse(*file, path);
 }
 
 } // namespace
@@ -82,7 +82,7 @@ expected<void> gguf_file::index_tensors() {
 
 void gguf_file::append_part(gguf_file part) {
   tensors_.insert(tensors_.end(), part.tensors_.begin(), part.tensors_.end());
-  mappings_.insert(mappings_.end(), part.mappings_.begin(), part.mappings_.end());
+  files_.insert(files_.end(), part.files_.begin(), part.files_.end());
   file_bytes_ += part.file_bytes_;
   ++num_parts_;
 }

@@ -3,7 +3,7 @@
 #include "runtime/base/expected.hpp"
 #include "runtime/device/tensor_type.hpp"
 #include "runtime/model/loader/gguf_metadata.hpp"
-#include "runtime/model/loader/mapped_file.hpp"
+#include "runtime/model/loader/partial_file.hpp"
 
 #include <array>
 #include <cstddef>
@@ -17,17 +17,18 @@
 
 namespace paceline::model {
 
-/// One tensor of a GGUF file. Refers into the mapping.
+/// One tensor of a GGUF file. Refers into the file's address range.
 struct gguf_tensor {
   std::string_view name;
-  std::span<const std::byte> data;                ///< exactly the bytes that type and shape imply
+  std::span<const std::byte> data;                ///< exactly the bytes that type and shape imply; to be read
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< GGUF's order: values of a row first, then rows
   std::uint32_t num_dims = 1;                     ///< 1 to 4
   device::tensor_type type = device::tensor_type::f32;
 };
 
-/// A GGUF file of version 2 or 3, mapped and completely checked: a value of this class holds no size, offset
-/// or type that is not valid. Copies share the mapping. All views it hands out live as long as any copy does.
+/// A GGUF file of version 2 or 3, its header read and completely checked: a value of this class holds no
+/// size, offset or type that is not valid. Copies share the file. All views it hands out live as long as any
+/// copy does.
 ///
 /// What is checked, besides the format itself: every count and length against the bytes that remain before
 /// anything is allocated for it (no allocation exceeds four times those bytes), keys and tensor names unique,
@@ -50,8 +51,9 @@ class gguf_file {
   std::span<const gguf_tensor> tensors() const noexcept { return tensors_; } ///< in file order
   /// None when there is no tensor of that name.
   const gguf_tensor* find_tensor(std::string_view name) const noexcept;
-  /// The files of all parts; held, they keep tensors' bytes and names mapped without the rest of this object.
-  const std::vector<std::shared_ptr<const mapped_file>>& mappings() const noexcept { return mappings_; }
+  /// The files of all parts, which read tensors' bytes; held, they keep bytes and names without the rest of
+  /// this object. None where the bytes were in memory.
+  const std::vector<std::shared_ptr<const partial_file>>& files() const noexcept { return files_; }
 
  private:
   friend class gguf_parser;
@@ -67,7 +69,7 @@ class gguf_file {
   gguf_metadata metadata_;
   std::vector<gguf_tensor> tensors_;
   std::vector<std::uint32_t> by_name_; ///< indices of tensors_, ascending by name
-  std::vector<std::shared_ptr<const mapped_file>> mappings_;
+  std::vector<std::shared_ptr<const partial_file>> files_;
 };
 
 } // namespace paceline::model

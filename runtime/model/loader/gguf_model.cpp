@@ -153,6 +153,8 @@ expected<std::vector<float>> read_frequency_divisors(const gguf_file& file, std:
   if (tensor->type != device::tensor_type::f32 || tensor->num_dims != 1 || tensor->shape[0] != head_dim / 2)
     return error(errc::invalid_file, file.name() + ": tensor " + quote(name) + " must be F32 of shape [" +
                                          std::to_string(head_dim / 2) + "]");
+  for (const auto& part : file.files())
+    if (auto read = part->read(tensor->data); !read) return std::move(read).error();
   std::vector<float> divisors(tensor->shape[0]);
   std::memcpy(divisors.data(), tensor->data.data(), tensor->data.size());
   return divisors;
@@ -265,7 +267,7 @@ expected<weights_source> read_gguf_weights(const gguf_file& file, const model_co
                                           std::to_string(tensor.num_dims));
     tensors.push_back({tensor.name, {tensor.type, tensor.shape[1], tensor.shape[0], tensor.data}});
   }
-  return weights_source::make(config, tensors, tensor_naming::gguf, nullptr, file.name(), file.mappings());
+  return weights_source::make(config, tensors, tensor_naming::gguf, nullptr, file.name(), file.files());
 }
 
 } // namespace paceline::model

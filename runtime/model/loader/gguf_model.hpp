@@ -13,7 +13,7 @@ namespace paceline::model {
 expected<model_config> read_gguf_config(const gguf_file& file);
 
 /// The weights of `file` as `config`, which was read from it, implies them. The result shares the file's
-/// mapping.
+/// files.
 expected<weights_source> read_gguf_weights(const gguf_file& file, const model_config& config);
 
 } // namespace paceline::model

@@ -20,6 +20,7 @@ constexpr std::uint64_t min_string_bytes = 8;
 constexpr std::uint64_t max_name_bytes = 65535; // GGUF's limit of a key
 constexpr std::uint64_t default_alignment = 32;
 constexpr std::uint64_t max_alignment = 1 << 20;
+constexpr std::uint64_t fetch_bytes = 1 << 20; // read of a file at a time
 
 // No list of parsed things may be larger than four times the bytes it was parsed from.
 static_assert(sizeof(gguf_entry) + sizeof(std::uint32_t) <= 4 * min_entry_bytes);
@@ -111,10 +112,14 @@ expected<gguf_file> gguf_parser::parse(std::span<const std::byte> bytes, std::st
   return std::move(parser.file_);
 }
 
-expected<gguf_file> gguf_parser::parse(std::shared_ptr<const mapped_file> mapping, std::string name) {
-  auto file = parse(mapping->bytes(), std::move(name));
-  if (file) file->mappings_.push_back(std::move(mapping));
-  return file;
+expected<gguf_file> gguf_parser::parse(std::shared_ptr<const partial_file> from, std::string name) {
+  gguf_parser parser(from->bytes(), std::move(name));
+  parser.from_ = from.get();
+  auto done = parser.run();
+  if (parser.unread_) return std::move(*parser.unread_);
+  if (!done) return std::move(done).error();
+  parser.file_.files_.push_back(std::move(from));
+  return std::move(parser.file_);
 }
 
 expected<void> gguf_parser::run() {
@@ -130,9 +135,22 @@ error gguf_parser::failure(const std::string& rule, errc code) const {
   return error(code, file_.name() + ": " + rule);
 }
 
+bool gguf_parser::fetch(std::uint64_t num_bytes) noexcept {
+  if (num_bytes > remaining()) return false;
+  if (from_ == nullptr || position_ + num_bytes <= fetched_) return true;
+  const std::uint64_t wanted = std::max(position_ + num_bytes - fetched_, fetch_bytes);
+  const auto part = bytes_.subspan(fetched_, std::min(wanted, bytes_.size() - fetched_));
+  if (auto read = from_->read(part); !read) {
+    if (!unread_) unread_ = std::move(read).error();
+    return false;
+  }
+  fetched_ += part.size();
+  return true;
+}
+
 template <class T>
 std::optional<T> gguf_parser::read_number() noexcept {
-  if (remaining() < sizeof(T)) return std::nullopt;
+  if (!fetch(sizeof(T))) return std::nullopt;
   T value;
   std::memcpy(&value, bytes_.data() + position_, sizeof(T));
   position_ += sizeof(T);
@@ -141,7 +159,7 @@ std::optional<T> gguf_parser::read_number() noexcept {
 
 std::optional<std::string_view> gguf_parser::read_string() noexcept {
   const auto length = read_number<std::uint64_t>();
-  if (!length || *length > remaining()) return std::nullopt;
+  if (!length || !fetch(*length)) return std::nullopt;
   const std::string_view text(reinterpret_cast<const char*>(bytes_.data() + position_), *length);
   position_ += *length;
   return text;
@@ -209,8 +227,7 @@ expected<gguf_entry> gguf_parser::read_entry(std::uint64_t index) {
     entry.count = text->size();
     return entry;
   }
-  if (remaining() < size_of(entry.type))
-    return file_.metadata_.key_error(*key, "runs past the end of the file");
+  if (!fetch(size_of(entry.type))) return file_.metadata_.key_error(*key, "runs past the end of the file");
   entry.data = bytes_.data() + position_;
   position_ += size_of(entry.type);
   if (entry.type == gguf_type::boolean && std::to_integer<unsigned>(*entry.data) > 1)
@@ -237,6 +254,7 @@ expected<void> gguf_parser::read_array(gguf_entry& entry) {
                                              " elements, which runs past the end of the file");
   entry.data = bytes_.data() + position_;
   if (entry.type != gguf_type::string) {
+    if (!fetch(*count * element_bytes)) return metadata.key_error(entry.key, "runs past the end of the file");
     position_ += *count * element_bytes;
     return {};
   }

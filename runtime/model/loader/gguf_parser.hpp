@@ -23,7 +23,7 @@ namespace paceline::model {
 class gguf_parser {
  public:
   static expected<gguf_file> parse(std::span<const std::byte> bytes, std::string name);
-  static expected<gguf_file> parse(std::shared_ptr<const mapped_file> mapping, std::string name);
+  static expected<gguf_file> parse(std::shared_ptr<const partial_file> from, std::string name);
 
  private:
   /// A tensor's info and where its data begins, relative to the data section, until that section is known.
@@ -45,6 +45,8 @@ class gguf_parser {
   expected<void> place_tensors();
   expected<std::uint64_t> alignment() const;
 
+  /// Whether so many bytes come next; they are read from the file if there is one.
+  bool fetch(std::uint64_t num_bytes) noexcept;
   std::uint64_t remaining() const noexcept { return bytes_.size() - position_; }
   template <class T>
   std::optional<T> read_number() noexcept;
@@ -52,6 +54,9 @@ class gguf_parser {
   error failure(const std::string& rule, errc code = errc::invalid_file) const;
 
   std::span<const std::byte> bytes_;
+  const partial_file* from_ = nullptr; ///< null where all bytes are in memory
+  std::uint64_t fetched_ = 0;          ///< bytes read of `from_`
+  std::optional<error> unread_;        ///< why bytes that the file had could not be read
   std::uint64_t position_ = 0;
   std::uint64_t num_tensors_ = 0;
   std::uint64_t num_entries_ = 0;

@@ -161,6 +161,13 @@ const safetensors_tensor* scales_of(const tensors_by_name& all, const std::strin
   return nullptr;
 }
 
+/// Reads a tensor's bytes, of whichever shard.
+expected<void> read_whole(const view_owner& owner, const safetensors_tensor& tensor) {
+  for (const auto& shard : owner.shards)
+    if (auto read = shard.from() ? shard.from()->read(tensor.data) : expected<void>(); !read) return read;
+  return {};
+}
+
 /// Takes the scales of F8_E4M3 matrices out of `all` and puts them where they belong.
 expected<std::map<std::string_view, const scale_grid*>>
 claim_scales(const hf_directory& directory, view_owner& owner, tensors_by_name& all) {
@@ -173,6 +180,7 @@ claim_scales(const hf_directory& directory, view_owner& owner, tensors_by_name& 
         return error(errc::invalid_file,
                      shard.name() + ": tensor " + quote(tensor.name) + " is F8_E4M3 and needs " +
                          (scales ? "a quantization_config in config.json" : quote(tensor.name + "_scale")));
+      if (auto read = read_whole(owner, *scales); !read) return std::move(read).error();
       auto grid = read_scale_grid(tensor, *scales, *directory.quantisation, directory.name);
       if (!grid) return std::move(grid).error();
       grids.emplace(tensor.name, &owner.grids.emplace_back(std::move(grid).value()));
@@ -192,9 +200,9 @@ expected<weights_source> read_hf_weights(const hf_directory& directory) {
   const auto grids = claim_scales(directory, *owner, named);
   if (!grids) return grids.error();
   std::vector<weight_view> tensors;
-  std::vector<std::shared_ptr<const mapped_file>> mappings;
+  std::vector<std::shared_ptr<const partial_file>> files;
   for (const auto& shard : owner->shards) {
-    mappings.push_back(shard.mapping());
+    files.push_back(shard.from());
     for (const auto& tensor : shard.tensors()) {
       if (!named.contains(tensor.name)) continue;
       if (tensor.num_dims < 1 || tensor.num_dims > 2)
@@ -210,7 +218,7 @@ expected<weights_source> read_hf_weights(const hf_directory& directory) {
     }
   }
   return weights_source::make(directory.config, tensors, tensor_naming::hugging_face, owner, directory.name,
-                              std::move(mappings));
+                              std::move(files));
 }
 
 } // namespace paceline::model

@@ -32,7 +32,7 @@ struct hf_directory {
   std::uint64_t file_bytes() const noexcept; ///< of the shards
 };
 
-/// The weights of `directory`. The result shares the shards' mappings.
+/// The weights of `directory`. The result shares the shards' files.
 expected<weights_source> read_hf_weights(const hf_directory& directory);
 
 } // namespace paceline::model

@@ -2,7 +2,7 @@
 
 #include "runtime/model/loader/json_fields.hpp"
 #include "runtime/model/loader/json_text.hpp"
-#include "runtime/model/loader/mapped_file.hpp"
+#include "runtime/model/loader/partial_file.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
@@ -73,11 +73,12 @@ expected<void> read_tokenizer_config(const fs::path& path, hf_tokenizer_settings
 
 /// Newer checkpoints keep the template in a file of its own, which then counts.
 expected<void> read_template_file(const fs::path& path, hf_tokenizer_settings& out) {
-  auto mapping = mapped_file::open(path);
-  if (!mapping) return std::move(mapping).error();
-  const auto bytes = (*mapping)->bytes();
+  const auto file = partial_file::open(path);
+  if (!file) return file.error();
+  const auto bytes = (*file)->bytes();
   if (bytes.size() > max_template_bytes)
     return error(errc::invalid_file, path.string() + ": is larger than 16 MiB");
+  if (auto read = (*file)->read(bytes); !read) return std::move(read).error();
   out.chat_template.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return {};
 }

@@ -1,6 +1,6 @@
 #include "runtime/model/loader/json_text.hpp"
 
-#include "runtime/model/loader/mapped_file.hpp"
+#include "runtime/model/loader/partial_file.hpp"
 #include "runtime/model/loader/quote.hpp"
 
 #include <boost/json/basic_parser_impl.hpp>
@@ -132,10 +132,11 @@ expected<json::object> parse_json_object(std::string_view text, std::string_view
 }
 
 expected<json::object> read_json_file(const std::filesystem::path& path) {
-  auto mapping = mapped_file::open(path);
-  if (!mapping) return std::move(mapping).error();
-  const auto bytes = (*mapping)->bytes();
+  const auto file = partial_file::open(path);
+  if (!file) return file.error();
+  const auto bytes = (*file)->bytes();
   if (bytes.size() > max_file_bytes) return failure(path.string(), "is larger than 64 MiB");
+  if (auto read = (*file)->read(bytes); !read) return std::move(read).error();
   return parse_json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
 }
 

@@ -70,10 +70,18 @@ expected<safetensors_file> safetensors_file::parse(std::span<const std::byte> by
 }
 
 expected<safetensors_file> safetensors_file::open(const std::filesystem::path& path) {
-  auto mapping = mapped_file::open(path);
-  if (!mapping) return std::move(mapping).error();
-  auto file = parse((*mapping)->bytes(), path.string());
-  if (file) file->mapping_ = std::move(mapping).value();
+  auto from = partial_file::open(path);
+  if (!from) return std::move(from).error();
+  const auto bytes = (*from)->bytes();
+  std::uint64_t header_bytes = 0;
+  const auto length = bytes.first(std::min(bytes.size(), sizeof(header_bytes)));
+  if (auto read = (*from)->read(length); !read) return std::move(read).error();
+  std::memcpy(&header_bytes, length.data(), length.size());
+  if (header_bytes <= max_header_bytes && header_bytes <= bytes.size() - length.size())
+    if (auto read = (*from)->read(bytes.subspan(length.size(), header_bytes)); !read)
+      return std::move(read).error();
+  auto file = parse(bytes, path.string());
+  if (file) file->from_ = std::move(from).value();
   return file;
 }
 

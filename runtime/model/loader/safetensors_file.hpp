@@ -2,7 +2,7 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/device/tensor_type.hpp"
-#include "runtime/model/loader/mapped_file.hpp"
+#include "runtime/model/loader/partial_file.hpp"
 
 #include <array>
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace paceline::model {
 
-/// One tensor of a safetensors file. `data` refers into the mapping, at no particular alignment.
+/// One tensor of a safetensors file. `data` refers into the file's address range, to be read, at no
+/// particular alignment.
 struct safetensors_tensor {
   std::string name;
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< outermost first, [num_dims]
@@ -24,7 +25,8 @@ struct safetensors_tensor {
   std::span<const std::byte> data;
 };
 
-/// A safetensors file, mapped and completely checked. Layout: u64 header length | JSON header | tensor data.
+/// A safetensors file, its header read and completely checked. Layout: u64 header length | JSON header |
+/// tensor data.
 ///
 /// Rules beyond the format's own (they close what audits of loaders have found): header of at most 100 MB and
 /// inside the file, beginning with '{'; no key twice; dtypes F32, F16, BF16, F8_E4M3; at most 4 dimensions;
@@ -41,8 +43,9 @@ class safetensors_file {
   std::span<const safetensors_tensor> tensors() const noexcept {
     return tensors_;
   } ///< in order of their data
-  /// The file; held, it keeps the bytes mapped without the rest of this object.
-  const std::shared_ptr<const mapped_file>& mapping() const noexcept { return mapping_; }
+  /// The file, which reads tensors' bytes; held, it keeps them without the rest of this object. Null where
+  /// the bytes were in memory.
+  const std::shared_ptr<const partial_file>& from() const noexcept { return from_; }
 
  private:
   safetensors_file() = default;
@@ -50,7 +53,7 @@ class safetensors_file {
   std::string name_;
   std::uint64_t file_bytes_ = 0;
   std::vector<safetensors_tensor> tensors_;
-  std::shared_ptr<const mapped_file> mapping_;
+  std::shared_ptr<const partial_file> from_;
 };
 
 } // namespace paceline::model

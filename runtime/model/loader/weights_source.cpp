@@ -2,7 +2,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/device/float16.hpp"
-#include "runtime/model/loader/mapped_file.hpp"
+#include "runtime/model/loader/partial_file.hpp"
 #include "runtime/model/loader/quote.hpp"
 
 #include <charconv>
@@ -185,8 +185,10 @@ bool is_float_type(tensor_type type) noexcept {
 /// Sorts a file's tensors into roles.
 class weights_builder {
  public:
-  weights_builder(const model_config& config, tensor_naming naming, std::string_view file)
+  weights_builder(const model_config& config, tensor_naming naming, std::string_view file,
+                  std::vector<std::shared_ptr<const partial_file>> files)
       : config_(config), naming_(naming), file_(file) {
+    source_.files_ = std::move(files);
     source_.layers_.resize(config.num_layers);
   }
 
@@ -245,6 +247,7 @@ class weights_builder {
     if (!is_float_type(tensor.type))
       return failure(view.name,
                      "must be F32, F16 or BF16, is " + std::string(device::traits_of(tensor.type)->name));
+    if (auto read = source_.read(tensor.bytes); !read) return read;
     const bool add_one =
         naming_ == tensor_naming::hugging_face && config_.arch == architecture::gemma3 && is_norm_role(role);
     const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % alignof(float) == 0;
@@ -290,7 +293,7 @@ bool is_matrix_role(tensor_role role) noexcept {
 expected<weights_source> weights_source::make(const model_config& config,
                                               std::span<const weight_view> tensors, tensor_naming naming,
                                               std::shared_ptr<const void> owner, std::string_view file,
-                                              std::vector<std::shared_ptr<const mapped_file>> mappings) {
+                                              std::vector<std::shared_ptr<const partial_file>> files) {
   // The tables below are made for as many layers as the file lists tensors for.
   std::size_t per_layer = 0;
   for (const auto& names : all_roles)
@@ -299,16 +302,20 @@ expected<weights_source> weights_source::make(const model_config& config,
     return error(errc::invalid_file, std::string(file) + ": a model of " + std::to_string(config.num_layers) +
                                          " layers needs " + std::to_string(config.num_layers * per_layer) +
                                          " tensors in them, the file has " + std::to_string(tensors.size()));
-  weights_builder builder(config, naming, file);
+  weights_builder builder(config, naming, file, std::move(files));
   for (const auto& tensor : tensors)
     if (auto added = builder.add(tensor); !added) return std::move(added).error();
-  auto made = builder.finish(std::move(owner));
-  if (made) made->mappings_ = std::move(mappings);
-  return made;
+  return builder.finish(std::move(owner));
+}
+
+expected<void> weights_source::read(std::span<const std::byte> bytes) const {
+  for (const auto& file : files_)
+    if (auto read = file->read(bytes); !read) return read;
+  return {};
 }
 
 void weights_source::release(std::span<const std::byte> bytes) const noexcept {
-  for (const auto& mapping : mappings_) mapping->release(bytes);
+  for (const auto& file : files_) file->release(bytes);
 }
 
 const weight_view& weights_source::at(tensor_role role) const {

@@ -17,7 +17,7 @@
 
 namespace paceline::model {
 
-class mapped_file;
+class partial_file;
 
 /// What a tensor is for, whatever a file calls it. Matrices are [rows][cols] = [outputs][inputs]; the others
 /// have 1 row.
@@ -82,18 +82,18 @@ enum class tensor_naming : std::uint8_t {
 };
 
 /// The weights of one model: every tensor that its config implies, each with exactly the shape implied, and
-/// no tensor of unknown meaning. The data stays where the file is mapped, except vectors that had to be
-/// changed: they become F32 here, and norms of Hugging Face's gemma files get the 1 added that GGUF's have
-/// already. Moves keep all views valid.
+/// no tensor of unknown meaning. Vectors are in memory, matrices' bytes in the file until `read`. Vectors
+/// that had to be changed they become F32 here, and norms of Hugging Face's gemma files get the 1 added that
+/// GGUF's have already. Moves keep all views valid.
 class weights_source {
  public:
   /// `tensors` are all of a file, in any order, vectors of any float type; `owner` keeps their bytes and
-  /// names alive, and so do `mappings`, the files they are mapped from, if they are. Errors name `file`,
+  /// names alive, and so do `files`, which they are read from if they are not in memory. Errors name `file`,
   /// tensor and rule.
   static expected<weights_source> make(const model_config& config, std::span<const weight_view> tensors,
                                        tensor_naming naming, std::shared_ptr<const void> owner,
                                        std::string_view file,
-                                       std::vector<std::shared_ptr<const mapped_file>> mappings = {});
+                                       std::vector<std::shared_ptr<const partial_file>> files = {});
 
   /// A tensor of the model. Roles that the config excludes give an empty view.
   const weight_view& at(tensor_role role) const;
@@ -101,6 +101,9 @@ class weights_source {
   const weight_view& at(tensor_role role, std::uint32_t layer) const;
 
   std::uint32_t num_layers() const noexcept { return static_cast<std::uint32_t>(layers_.size()); }
+  /// Reads bytes of a matrix, from the file if they are not in memory anyway. Fails with `invalid_file`,
+  /// naming the file. Thread-safe for bytes that do not overlap.
+  expected<void> read(std::span<const std::byte> bytes) const;
   /// Says that bytes of a tensor have been copied and are not read again soon. Thread-safe.
   void release(std::span<const std::byte> bytes) const noexcept;
 
@@ -117,7 +120,7 @@ class weights_source {
   std::vector<role_table> layers_;
   std::vector<std::unique_ptr<float[]>> converted_; ///< vectors that are not as the file has them
   std::shared_ptr<const void> owner_;
-  std::vector<std::shared_ptr<const mapped_file>> mappings_;
+  std::vector<std::shared_ptr<const partial_file>> files_;
   std::uint64_t total_bytes_ = 0;
 };
 

@@ -50,13 +50,14 @@ struct promise {
 };
 
 /// The best that a request can have of nodes with these probabilities (falling), each of which takes `step`
-/// to draft, in a batch of `num_lanes` requests that all do the same.
-promise best_of(std::span<const double> reach, std::uint32_t num_lanes, const pass_cost& cost, double step) {
-  promise best{num_lanes / cost.ratio(num_lanes), 0};
+/// to draft, in a batch of `num_requests_here` requests that all do the same.
+promise best_of(std::span<const double> reach, std::uint32_t num_requests_here, const pass_cost& cost,
+                double step) {
+  promise best{num_requests_here / cost.ratio(num_requests_here), 0};
   double tokens = 1;
   for (std::uint32_t n = 1; n <= reach.size(); ++n) {
     tokens += reach[n - 1];
-    const double rate = num_lanes * tokens / (cost.ratio(num_lanes * (1 + n)) + n * step);
+    const double rate = num_requests_here * tokens / (cost.ratio(num_requests_here * (1 + n)) + n * step);
     if (rate > best.rate) best = {rate, n};
   }
   return best;
@@ -66,11 +67,11 @@ promise best_of(std::span<const double> reach, std::uint32_t num_lanes, const pa
 void add_next(std::span<const std::vector<double>> reach, node_choice& choice) {
   std::pair<std::size_t, std::size_t> best;
   double most = 0;
-  for (std::size_t lane = 0; lane < reach.size(); ++lane)
-    for (std::size_t node = 0; node < reach[lane].size(); ++node)
-      if (!choice.keep[lane][node] && reach[lane][node] > most) {
-        most = reach[lane][node];
-        best = {lane, node};
+  for (std::size_t request = 0; request < reach.size(); ++request)
+    for (std::size_t node = 0; node < reach[request].size(); ++node)
+      if (!choice.keep[request][node] && reach[request][node] > most) {
+        most = reach[request][node];
+        best = {request, node};
       }
   if (most > 0) choice.keep[best.first][best.second] = true;
 }
@@ -117,14 +118,14 @@ std::vector<double> draft_controller::reach_of(const draft& proposal, std::span<
   return reach;
 }
 
-void draft_controller::choose(std::span<lane> lanes, const pass_load& load) {
-  std::vector<std::vector<double>> reach(lanes.size());
-  for (std::size_t l = 0; l < lanes.size(); ++l) {
-    lane& one = lanes[l];
+void draft_controller::choose(std::span<request_choice> requests, const pass_load& load) {
+  std::vector<std::vector<double>> reach(requests.size());
+  for (std::size_t l = 0; l < requests.size(); ++l) {
+    request_choice& one = requests[l];
     draft_history& history = *one.history;
     history.bias_.resize(tables_.size());
-    const auto num_lanes = static_cast<std::uint32_t>(lanes.size());
-    double best = 0, promised = best_of({}, num_lanes, cost_, 0).rate;
+    const auto num_requests_here = static_cast<std::uint32_t>(requests.size());
+    double best = 0, promised = best_of({}, num_requests_here, cost_, 0).rate;
     for (std::uint32_t c = 0; c < one.proposals.size(); ++c) {
       draft& proposal = one.proposals[c];
       if (proposal.tree.empty()) continue;
@@ -133,7 +134,7 @@ void draft_controller::choose(std::span<lane> lanes, const pass_load& load) {
       if (c < first_asked_) {
         auto falling = now;
         std::ranges::sort(falling, std::greater<>());
-        promised = std::max(promised, best_of(falling, num_lanes, cost_, 0).rate);
+        promised = std::max(promised, best_of(falling, num_requests_here, cost_, 0).rate);
       }
       // Alone, beside the rows that are there anyway.
       const node_choice alone = choose_nodes({&now, 1}, load, cost_, 0);
@@ -150,9 +151,9 @@ void draft_controller::choose(std::span<lane> lanes, const pass_load& load) {
         history.rate_ == 0 ? promised : rate_memory * history.rate_ + (1 - rate_memory) * promised;
   }
   const node_choice joint = choose_together(reach, load);
-  for (std::size_t l = 0; l < lanes.size(); ++l)
+  for (std::size_t l = 0; l < requests.size(); ++l)
     if (!reach[l].empty())
-      lanes[l].chosen = part_of(std::move(lanes[l].proposals[lanes[l].candidate]), joint.keep[l]);
+      requests[l].chosen = part_of(std::move(requests[l].proposals[requests[l].candidate]), joint.keep[l]);
 }
 
 /// The best set of nodes by what is known; now and then plain decoding, or a size of pass that is not known.

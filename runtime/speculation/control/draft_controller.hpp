@@ -48,7 +48,7 @@ class draft_controller {
       : draft_controller(num_candidates, num_candidates) {}
 
   /// A request's part of a round.
-  struct lane {
+  struct request_choice {
     draft_history* history = nullptr;
     std::vector<draft> proposals; ///< one a candidate; consumed by `choose`
     std::uint32_t candidate = 0;  ///< whose draft was chosen
@@ -57,8 +57,8 @@ class draft_controller {
 
   /// Scores the drafts of earlier rounds. `tokens` = committed ones.
   void learn(draft_history& history, std::span<const token_id> tokens);
-  /// Fills `chosen` of every lane. `load` = the pass without their draft tokens, other requests' included.
-  void choose(std::span<lane> lanes, const pass_load& load);
+  /// Fills `chosen` of every request. `load` = the pass without their draft tokens, other requests' included.
+  void choose(std::span<request_choice> requests, const pass_load& load);
   /// A round over `num_rows` rows, none of them of a prompt, took so long.
   void observe(std::uint32_t num_rows, double nanoseconds) noexcept;
   /// A candidate that was asked took so long for each level of its draft, after the verdict before.

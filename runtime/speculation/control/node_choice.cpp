@@ -8,7 +8,7 @@ namespace {
 
 struct candidate {
   double reach = 0;
-  std::uint32_t lane = 0;
+  std::uint32_t request = 0;
   std::uint32_t node = 0;
 };
 
@@ -18,10 +18,10 @@ node_choice choose_nodes(std::span<const std::vector<double>> reach, const pass_
                          const pass_cost& cost, double margin) {
   node_choice best;
   std::vector<candidate> order;
-  for (std::uint32_t lane = 0; lane < reach.size(); ++lane) {
-    best.keep.emplace_back(reach[lane].size(), false);
-    for (std::uint32_t node = 0; node < reach[lane].size(); ++node)
-      order.push_back({reach[lane][node], lane, node});
+  for (std::uint32_t request = 0; request < reach.size(); ++request) {
+    best.keep.emplace_back(reach[request].size(), false);
+    for (std::uint32_t node = 0; node < reach[request].size(); ++node)
+      order.push_back({reach[request][node], request, node});
   }
   // Of equals the earlier node: a parent stands before its children.
   std::ranges::stable_sort(order, [](const candidate& a, const candidate& b) {
@@ -41,7 +41,7 @@ node_choice choose_nodes(std::span<const std::vector<double>> reach, const pass_
     best.tokens = tokens;
     best.cost = with;
   }
-  for (std::uint32_t n = 0; n < best.num_nodes; ++n) best.keep[order[n].lane][order[n].node] = true;
+  for (std::uint32_t n = 0; n < best.num_nodes; ++n) best.keep[order[n].request][order[n].node] = true;
   return best;
 }
 

@@ -27,14 +27,14 @@ struct pass_load {
 /// would look cheap, though its row delays the prompts and everyone behind them. Their part in what a further
 /// row costs stays.
 struct node_choice {
-  std::vector<std::vector<bool>> keep; ///< [lane][node]
+  std::vector<std::vector<bool>> keep; ///< [request][node]
   std::uint32_t num_nodes = 0;
   double tokens = 0; ///< expected of the pass, one a request included
   double cost = 0;   ///< V / V(1) of the pass without rows of prompts, and drafting
 };
 
-/// `reach[lane][node]`: probabilities that do not grow from a parent to its child, parents first, of some of
-/// the pass's requests. `margin`: by how much, as a share, drafting must be better than not drafting.
+/// `reach[request][node]`: probabilities that do not grow from a parent to its child, parents first, of some
+/// of the pass's requests. `margin`: by how much, as a share, drafting must be better than not drafting.
 node_choice choose_nodes(std::span<const std::vector<double>> reach, const pass_load& load,
                          const pass_cost& cost, double margin);
 

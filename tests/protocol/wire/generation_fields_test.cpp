@@ -117,8 +117,8 @@ TEST(generation_fields, speculation_chooses_drafter_length_and_rule) {
   EXPECT_EQ(parse(R"("speculation":{"draft_length":64})").failure().param, "speculation.draft_length");
   EXPECT_EQ(parse(R"("speculation":{"rule":"lucky"})").failure().param, "speculation.rule");
   for (const auto mode :
-       {overlap_wish::off, overlap_wish::groups, overlap_wish::ahead, overlap_wish::outcomes}) {
-    const std::string name(overlap_wish_names[static_cast<std::size_t>(mode)]);
+       {overlap_request::off, overlap_request::groups, overlap_request::ahead, overlap_request::outcomes}) {
+    const std::string name(overlap_request_names[static_cast<std::size_t>(mode)]);
     EXPECT_EQ(parse(R"("speculation":{"overlap":")" + name + R"("})")->fields.speculation.overlap, mode)
         << name;
   }

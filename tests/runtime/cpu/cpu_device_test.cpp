@@ -85,7 +85,7 @@ TEST(cpu_stream, later_work_of_a_stream_waits_behind_its_oldest) {
 TEST(cpu_stream, prefers_ready_streams_of_higher_priority) {
   auto device = device_with(1);
   auto low = device->make_stream("draft", 0, {.priority = stream_priority::low});
-  auto high = device->make_stream("target", 0, {.priority = stream_priority::high});
+  auto high = device->make_stream("target", 0, {.priority = stream_priority::normal});
   std::promise<void> hold;
   auto held = hold.get_future();
   low->submit("keeps the partition busy", {}, [&](ops&) { held.wait(); });
@@ -101,7 +101,7 @@ TEST(cpu_stream, prefers_ready_streams_of_higher_priority) {
 TEST(cpu_stream, a_ready_program_is_overtaken_once) {
   auto device = device_with(1);
   auto low = device->make_stream("draft", 0, {.priority = stream_priority::low});
-  auto high = device->make_stream("target", 0, {.priority = stream_priority::high});
+  auto high = device->make_stream("target", 0, {.priority = stream_priority::normal});
   std::promise<void> begun, hold;
   auto held = hold.get_future();
   low->submit("keeps the partition busy", {}, [&](ops&) { begun.set_value(), held.wait(); });

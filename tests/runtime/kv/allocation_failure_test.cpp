@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <new>
@@ -32,40 +33,50 @@ void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); 
 namespace paceline::kv {
 namespace {
 
-/// A life of two requests and a fork, one command a step.
+/// A life of requests that share a prefix, and of one that needs all memory, one command a step.
 std::vector<std::function<bool(pool_manager&)>> script() {
   static constexpr pool_id pool{0};
   static constexpr stream_id stream{1};
   static const std::vector<token_id> prompt(9, token_id{3});
   static const std::string salt(100, 's'); // too long for a string without memory of its own
-  const auto key = [](const pool_manager& m, std::uint64_t request) {
-    return m.find(pool, request_id{request})->key;
+  static std::array<lease_key, 5> keys;    // by request
+  const auto acquire = [](pool_manager& m, std::uint64_t request, const acquire_options& options) {
+    const auto answer = m.acquire(pool, request_id{request}, options);
+    if (answer) keys[request] = answer->lease.key;
+    return answer.has_value();
   };
   return {
+      [acquire](pool_manager& m) {
+        return acquire(m, 1, {prompt, 9, salt, 16});
+      },
+      [](pool_manager& m) { return m.commit(keys[1], std::vector(1, token_id{4}), 9).has_value(); },
+      [acquire](pool_manager& m) {
+        return acquire(m, 2, {prompt, 9, salt, 9});
+      },
+      [](pool_manager& m) { return m.reserve(keys[2], 60).has_value(); },
       [](pool_manager& m) {
-        return m.acquire(pool, request_id{1}, {prompt, 9, salt, 16}).has_value();
+        return m.rollback(keys[2], 12, {stream, 1}).has_value();
       },
-      [key](pool_manager& m) { return m.commit(key(m, 1), std::vector(1, token_id{4}), 9).has_value(); },
-      [key](pool_manager& m) { return m.fork(key(m, 1), request_id{2}, 9).has_value(); },
-      [key](pool_manager& m) { return m.reserve(key(m, 2), 60).has_value(); },
-      [key](pool_manager& m) {
-        return m.rollback(key(m, 2), 12, {stream, 1}).has_value();
+      [acquire](pool_manager& m) {
+        return acquire(m, 3, {std::span(prompt).first(8), 8, salt, 0});
       },
       [](pool_manager& m) {
-        return m.acquire(pool, request_id{3}, {std::span(prompt).first(8), 8, salt, 0}).has_value();
-      },
-      [key](pool_manager& m) {
-        return m.release(key(m, 1), {stream, 2}).has_value();
+        return m.release(keys[1], {stream, 2}).has_value();
       },
       [](pool_manager& m) { return m.on_watermark(stream, 1), true; },
-      [key](pool_manager& m) {
-        return m.release(key(m, 2), {stream, 3}).has_value();
+      [](pool_manager& m) {
+        return m.release(keys[2], {stream, 3}).has_value();
       },
-      [key](pool_manager& m) {
-        return m.release(key(m, 3), {stream, 4}).has_value();
+      [](pool_manager& m) {
+        return m.release(keys[3], {stream, 4}).has_value();
       },
       [](pool_manager& m) { return m.on_watermark(stream, 4), true; },
-      [](pool_manager& m) { return m.evict(pool, 100) > 0; },
+      [](pool_manager& m) { return m.usage(pool).num_cached > 0; },
+      [acquire](pool_manager& m) {
+        return acquire(m, 4, {prompt, 9, salt, 256, false});
+      },
+      [](pool_manager& m) { return m.usage(pool).num_cached == 0 && m.usage(pool).num_active == 64; },
+      [](pool_manager& m) { return m.release(keys[4], {}).has_value(); },
   };
 }
 

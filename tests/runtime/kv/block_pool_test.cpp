@@ -60,10 +60,10 @@ TEST_F(block_pool_test, a_block_is_free_with_its_last_owner_only) {
   const auto block = take(1).front();
   pool.add_owner(block, block_owner::table);
   pool.add_owner(block, block_owner::index);
-  pool.add_owner(block, block_owner::flight);
+  pool.add_owner(block, block_owner::release);
   EXPECT_EQ(pool.remove_owner(block, block_owner::table), block_state::active);
   EXPECT_EQ(pool.remove_owner(block, block_owner::table), block_state::deferred);
-  EXPECT_EQ(pool.remove_owner(block, block_owner::flight), block_state::cached);
+  EXPECT_EQ(pool.remove_owner(block, block_owner::release), block_state::cached);
   EXPECT_EQ(pool.remove_owner(block, block_owner::index), block_state::free);
 }
 

@@ -35,6 +35,7 @@ class pool_manager_test : public testing::Test {
     copies = answer->copies;
     return answer->lease;
   }
+  std::vector<block_id> blocks_of(const lease& l) { return manager.reserve(l.key, 0)->blocks; }
   void TearDown() override {
     const auto ok = manager.check_invariants();
     EXPECT_TRUE(ok.has_value()) << ok.error().message();
@@ -67,10 +68,10 @@ TEST_F(pool_manager_test, exhaustion_is_an_ordinary_answer_that_changes_nothing)
   const auto full = manager.reserve(b.key, 20);
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code(), errc::pool_full);
-  EXPECT_EQ(manager.find(pool, b.key.request)->blocks, b.blocks);
+  EXPECT_EQ(blocks_of(b), b.blocks);
   EXPECT_EQ(manager.usage(pool).num_free, 1U);
   EXPECT_EQ(manager.counters(pool).num_pool_full, 1U);
-  EXPECT_EQ(manager.find(pool, a.key.request)->blocks, a.blocks);
+  EXPECT_EQ(blocks_of(a), a.blocks);
 }
 
 TEST_F(pool_manager_test, a_request_that_can_never_fit_is_told_so) {
@@ -84,7 +85,7 @@ TEST_F(pool_manager_test, rollback_returns_blocks_of_rejected_tokens) {
   const auto l = start(1, tokens(10, 6), 16);
   ASSERT_TRUE(manager.commit(l.key, {}, 6));
   ASSERT_TRUE(manager.rollback(l.key, 7, {}));
-  EXPECT_EQ(manager.find(pool, l.key.request)->blocks.size(), 2U);
+  EXPECT_EQ(blocks_of(l).size(), 2U);
   EXPECT_EQ(manager.usage(pool).num_free, 6U);
   EXPECT_EQ(manager.counters(pool).num_rolled_back_blocks, 2U);
 }
@@ -134,39 +135,28 @@ TEST_F(pool_manager_test, another_salt_shares_nothing) {
 
 TEST_F(pool_manager_test, commands_of_an_earlier_epoch_change_nothing) {
   const auto old = start(1, tokens(10, 6), 16);
-  const auto now = manager.renew(pool, old.key.request);
-  ASSERT_TRUE(now);
+  ASSERT_TRUE(manager.release(old.key, {}));
+  const auto now = start(1, tokens(10, 6), 16); // the same request, resumed
   EXPECT_EQ(manager.reserve(old.key, 32).error().code(), errc::stale);
   EXPECT_EQ(manager.commit(old.key, {}, 6).error().code(), errc::stale);
   EXPECT_EQ(manager.rollback(old.key, 6, {}).error().code(), errc::stale);
   EXPECT_EQ(manager.release(old.key, {}).error().code(), errc::stale);
   EXPECT_EQ(manager.counters(pool).num_stale_commands, 4U);
-  EXPECT_EQ(manager.find(pool, old.key.request)->blocks, old.blocks);
-  EXPECT_TRUE(manager.release(now->key, {}));
-}
-
-TEST_F(pool_manager_test, a_fork_shares_full_blocks_and_copies_the_partial_one) {
-  const auto parent = start(1, tokens(10, 6), 8);
-  ASSERT_TRUE(manager.commit(parent.key, {}, 6));
-  const auto child = manager.fork(parent.key, request_id{2}, 6);
-  ASSERT_TRUE(child);
-  EXPECT_EQ(child->lease.blocks[0], parent.blocks[0]);
-  EXPECT_NE(child->lease.blocks[1], parent.blocks[1]);
-  ASSERT_EQ(child->copies.size(), 1U);
-  EXPECT_EQ(child->copies[0].from_block, parent.blocks[1]);
-  EXPECT_EQ(child->copies[0].num_cells, 2U);
+  EXPECT_EQ(blocks_of(now), now.blocks);
+  EXPECT_EQ(manager.usage(pool).num_active, 4U);
+  EXPECT_TRUE(manager.release(now.key, {}));
 }
 
 TEST_F(pool_manager_test, the_source_of_a_copy_stays_until_the_copy_is_proven_done) {
-  const auto parent = start(1, tokens(10, 6), 8);
-  ASSERT_TRUE(manager.commit(parent.key, {}, 6));
-  const auto child = manager.fork(parent.key, request_id{2}, 6);
-  ASSERT_TRUE(child);
-  ASSERT_TRUE(manager.release(parent.key, {}));
+  const auto a = start(1, tokens(10, 8), 8);
+  ASSERT_TRUE(manager.commit(a.key, {}, 8));
+  const auto b = start(2, tokens(10, 8), 8);
+  ASSERT_EQ(copies.size(), 1U);
+  ASSERT_TRUE(manager.release(a.key, {}));
   EXPECT_EQ(manager.usage(pool).num_active, 3U);
-  ASSERT_TRUE(manager.commit(child->lease.key, tokens(16, 1), 6));
+  ASSERT_TRUE(manager.commit(b.key, tokens(18, 1), 7));
   EXPECT_EQ(manager.usage(pool).num_active, 3U);
-  ASSERT_TRUE(manager.commit(child->lease.key, tokens(17, 1), 7));
+  ASSERT_TRUE(manager.commit(b.key, tokens(19, 1), 8));
   EXPECT_EQ(manager.usage(pool).num_active, 2U);
 }
 
@@ -210,11 +200,14 @@ TEST_F(pool_manager_test, an_idle_copy_above_blocks_in_use_can_be_evicted) {
       manager.commit(b.key, {}, 16)); // its first block has the content of a's, its others are the index's
   ASSERT_TRUE(manager.release(a.key, {}));
   ASSERT_EQ(manager.usage(pool).num_cached, 1U);
-  EXPECT_EQ(manager.evict(pool, 1), 1U);
+  const auto c = start(3, tokens(50, 1), 16); // four blocks, of which three are free
+  EXPECT_EQ(manager.usage(pool).num_cached, 0U);
+  EXPECT_EQ(manager.counters(pool).num_evicted_blocks, 1U);
+  ASSERT_TRUE(manager.release(c.key, {}));
   EXPECT_EQ(manager.usage(pool).num_active, 4U);
   EXPECT_EQ(manager.usage(pool).num_free, 4U);
   ASSERT_TRUE(manager.commit(b.key, tokens(26, 1), 16));
-  EXPECT_EQ(start(3, text, 16).length, 15U) << "b has published its own blocks";
+  EXPECT_EQ(start(4, text, 16).length, 15U) << "b has published its own blocks";
 }
 
 TEST_F(pool_manager_test, without_room_for_the_source_of_a_copy_its_cells_are_computed_again) {
@@ -227,23 +220,6 @@ TEST_F(pool_manager_test, without_room_for_the_source_of_a_copy_its_cells_are_co
   EXPECT_EQ(b.length, 24U);
   EXPECT_TRUE(copies.empty());
   EXPECT_EQ(manager.usage(pool).num_active, 8U);
-}
-
-TEST_F(pool_manager_test, a_retired_stream_holds_nothing_back) {
-  const auto l = start(1, tokens(10, 6), 32);
-  ASSERT_TRUE(manager.release(l.key, {target, 5}));
-  manager.retire_stream(target);
-  EXPECT_EQ(manager.usage(pool).num_free, 8U);
-}
-
-TEST_F(pool_manager_test, clearing_makes_every_earlier_key_stale) {
-  const auto l = start(1, tokens(10, 6), 32);
-  manager.clear();
-  EXPECT_EQ(manager.usage(pool).num_free, 8U);
-  const auto again = start(1, tokens(10, 6), 8);
-  EXPECT_NE(again.key.epoch, l.key.epoch);
-  EXPECT_EQ(manager.release(l.key, {}).error().code(), errc::stale);
-  EXPECT_EQ(manager.usage(pool).num_active, 2U);
 }
 
 TEST(pool_manager_spaces, lend_each_other_nothing) {

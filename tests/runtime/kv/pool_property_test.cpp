@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <map>
 #include <random>
 
 namespace paceline::kv {
@@ -80,6 +79,13 @@ class random_run {
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
   shadow_device& device_of(const live_request& r) { return devices_[r.key.pool.value]; }
   std::uint32_t block_size(const live_request& r) const { return manager_->config(r.key.pool).block_size; }
+  /// In the budget of its space: pools open their accounts in order.
+  std::size_t account_of(pool_id pool) const {
+    std::size_t account = 0;
+    for (std::uint32_t i = 0; i < pool.value; ++i)
+      if (manager_->config(pool_id{i}).space == manager_->config(pool).space) ++account;
+    return account;
+  }
   std::uint64_t blocks_of(const live_request& r, std::uint64_t length) const {
     return (length + block_size(r) - 1) / block_size(r);
   }
@@ -124,15 +130,11 @@ class random_run {
     auto& r = requests_[below(static_cast<std::uint32_t>(requests_.size()))];
     if (pick < 45) return r.running ? finish(r) : start(r);
     if (pick < 50) return rollback(r);
-    if (pick < 56) return fork(r);
+    if (pick < 56) return share(r);
     if (pick < 64) return release(&r - requests_.data());
-    if (pick < 66) return preempt(&r - requests_.data());
-    if (pick < 69) return renew(r);
+    if (pick < 69) return preempt(&r - requests_.data());
     if (pick < 73) return late_commands(r);
-    if (pick < 75) {
-      manager_->evict(r.key.pool, 1 + below(4));
-      return;
-    }
+    if (pick < 75) return crowd(r.key.pool);
     advance(r.key.pool.value, 1 + below(3));
   }
 
@@ -153,31 +155,29 @@ class random_run {
       r.tokens.push_back(token);
     }
     r.num_prompt_tokens = num;
+    r.key.request = request_id{++last_request_};
     open(std::move(r));
   }
 
-  void open(live_request r) {
-    r.key.request = request_id{++last_request_};
+  bool open(live_request r) {
     const auto want = below(2) == 0 ? 0 : below(48);
     const auto answer =
         manager_->acquire(r.key.pool, r.key.request, {r.tokens, r.num_prompt_tokens, r.salt, want});
-    if (!granted(answer, r.key.pool, blocks_of(r, std::max<std::uint64_t>(want, r.tokens.size())))) return;
+    if (!granted(answer, r.key.pool, blocks_of(r, std::max<std::uint64_t>(want, r.tokens.size()))))
+      return false;
     if (answer->lease.length >= r.tokens.size()) fail("the last token came from the cache");
-    adopt(std::move(r), *answer);
-  }
-
-  void adopt(live_request r, const new_lease& answer) {
-    r.key = answer.lease.key;
-    r.blocks = answer.lease.blocks;
-    r.length = answer.lease.length;
-    check_fresh(r, r.length / block_size(r));
-    r.copied_at = answer.copies.empty() ? 0 : device_of(r).submit(answer.copies, {});
+    r.key = answer->lease.key;
+    r.blocks = answer->lease.blocks;
+    r.length = answer->lease.length;
+    check_fresh(r.key.pool, std::span(r.blocks).subspan(r.length / block_size(r)));
+    r.copied_at = answer->copies.empty() ? 0 : device_of(r).submit(answer->copies, {});
     extend_contents(r);
     requests_.push_back(std::move(r));
+    return true;
   }
 
-  void check_fresh(const live_request& r, std::size_t first) {
-    if (auto what = devices_[r.key.pool.value].lease_fresh(std::span(r.blocks).subspan(first))) fail(*what);
+  void check_fresh(pool_id pool, std::span<const block_id> blocks) {
+    if (auto what = devices_[pool.value].lease_fresh(blocks)) fail(*what);
   }
 
   /// Reserves, then enqueues a pass over the committed tokens not computed yet, followed by drafts.
@@ -192,7 +192,7 @@ class random_run {
     if (!std::equal(r.blocks.begin(), r.blocks.end(), answer->blocks.begin()))
       fail("a lease changed its blocks");
     r.blocks = answer->blocks;
-    check_fresh(r, num_before);
+    check_fresh(r.key.pool, std::span(r.blocks).subspan(num_before));
     pass p;
     std::vector<shadow_device::write> writes;
     auto before = r.length == 0 ? seed_of(r) : r.contents[r.length - 1];
@@ -235,22 +235,51 @@ class random_run {
     if (num_kept < r.blocks.size()) r.blocks.resize(num_kept);
   }
 
-  void fork(const live_request& parent) {
-    live_request child;
-    child.key = parent.key;
-    child.salt = parent.salt;
-    const auto length = below(parent.length + 1);
-    child.tokens.assign(parent.tokens.begin(), parent.tokens.begin() + length);
-    child.num_prompt_tokens = std::min(parent.num_prompt_tokens, length);
-    const auto answer = manager_->fork(parent.key, request_id{++last_request_}, length);
-    if (!granted(answer, parent.key.pool, 1)) return;
-    if (answer->lease.length != length) fail("a fork has the wrong length");
-    adopt(std::move(child), *answer);
-    if (below(2) == 0 || length == 0) return;
-    // The choices of one prompt take their first token from the same logits, before any pass of their own.
-    auto& r = requests_.back();
-    r.tokens.push_back(token_id{static_cast<std::int32_t>(below(2))});
-    must(manager_->commit(r.key, std::span(r.tokens).last(1), length));
+  /// One more of a live request's first tokens, as the choices of one prompt are: what is in the cache of
+  /// them has two tables, or more.
+  void share(const live_request& other) {
+    live_request r;
+    r.key = {other.key.pool, request_id{++last_request_}, {}};
+    r.salt = other.salt;
+    // Mostly whole blocks that are final, hence all cached: then the last one is copied.
+    const auto num_full = other.length / block_size(other);
+    const auto num = num_full > 0 && below(4) != 0
+                         ? (1 + below(num_full)) * block_size(other)
+                         : 1 + below(static_cast<std::uint32_t>(other.tokens.size()));
+    r.tokens.assign(other.tokens.begin(), other.tokens.begin() + num);
+    r.num_prompt_tokens = std::min(other.num_prompt_tokens, num);
+    if (!open(std::move(r)) || below(2) == 0) return;
+    // A commit without a pass: it proves no copy done.
+    auto& opened = requests_.back();
+    opened.tokens.push_back(token_id{static_cast<std::int32_t>(below(2))});
+    must(manager_->commit(opened.key, std::span(opened.tokens).last(1), opened.length));
+  }
+
+  /// A short-lived request that wants a little more than what is free, so that cached blocks have to go.
+  void crowd(pool_id pool) {
+    const auto& config = manager_->config(pool);
+    const auto usage = manager_->usage(pool);
+    const auto spare = manager_->budget(config.space).available_bytes(account_of(pool)) / config.block_bytes;
+    const auto num_blocks = static_cast<std::uint32_t>(
+        usage.num_free + std::min<std::uint64_t>(spare, usage.num_absent) + 1 + below(4));
+    if (const auto key = take(pool, num_blocks)) must(manager_->release(*key, {}));
+  }
+
+  /// Opens a table that shares nothing and never computes anything; none if it is refused.
+  std::optional<lease_key> take(pool_id pool, std::uint32_t num_blocks) {
+    const std::vector tokens{token_id{0}};
+    const auto answer = manager_->acquire(pool, request_id{++last_request_},
+                                          {.tokens = tokens,
+                                           .num_prompt_tokens = 1,
+                                           .salt = {},
+                                           .reserve_length = num_blocks * manager_->config(pool).block_size,
+                                           .use_cache = false});
+    if (!granted(answer, pool, num_blocks)) return std::nullopt;
+    const auto& lease = answer->lease;
+    if (lease.length > 0 || !answer->copies.empty()) fail("a request without the cache got cells from it");
+    if (lease.blocks.size() != num_blocks) fail("a lease has the wrong number of blocks");
+    check_fresh(pool, lease.blocks);
+    return lease.key;
   }
 
   void release(std::ptrdiff_t i) {
@@ -264,18 +293,9 @@ class random_run {
   void preempt(std::ptrdiff_t i) {
     auto r = requests_[static_cast<std::size_t>(i)];
     release(i);
-    if (r.tokens.empty()) return;
     r.running.reset();
     r.contents.clear();
     open(std::move(r));
-  }
-
-  void renew(live_request& r) {
-    const auto answer = manager_->renew(r.key.pool, r.key.request);
-    if (!answer || answer->blocks != r.blocks || answer->length != r.length)
-      return fail("renewal changed a table");
-    released_.push_back(r.key);
-    r.key = answer->key;
   }
 
   void late_commands(const live_request& r) {
@@ -291,7 +311,6 @@ class random_run {
     is_stale(manager_->commit(key, {}, 3));
     is_stale(manager_->rollback(key, 3, {}));
     is_stale(manager_->release(key, {}));
-    is_stale(manager_->fork(key, request_id{++last_request_}, 0));
   }
 
   void check() {
@@ -314,17 +333,25 @@ class random_run {
       manager_->on_watermark(stream_id{i}, devices_[i].completed());
       const auto idle = manager_->usage(pool_id{i});
       if (idle.num_active + idle.num_deferred + idle.num_requests != 0) fail("an idle pool holds blocks");
-      manager_->evict(pool_id{i}, idle.num_cached);
-      if (manager_->usage(pool_id{i}).num_cached != 0) fail("an unused prefix cannot be evicted");
+      evict_all(pool_id{i});
     }
-    std::map<std::uint32_t, std::size_t> accounts; // of a space, so far
     for (std::uint32_t i = 0; i < manager_->num_pools() && !problem_; ++i) {
-      const auto space = manager_->config(pool_id{i}).space;
-      const auto account = accounts[space]++;
-      if (manager_->budget(space).lent_bytes(account) != manager_->budget(space).min_bytes(account))
-        fail("an empty pool keeps memory");
+      const auto& budget = manager_->budget(manager_->config(pool_id{i}).space);
+      const auto account = account_of(pool_id{i});
+      if (budget.lent_bytes(account) != budget.min_bytes(account)) fail("an empty pool keeps memory");
     }
     check();
+  }
+
+  /// Takes blocks one by one until no prefix of an idle pool is left in the cache, and returns them.
+  void evict_all(pool_id pool) {
+    std::vector<lease_key> taken;
+    while (manager_->usage(pool).num_cached > 0 && !problem_) {
+      const auto key = take(pool, 1);
+      if (!key) return fail("an unused prefix cannot be evicted");
+      taken.push_back(*key);
+    }
+    for (const auto& key : taken) must(manager_->release(key, {}));
   }
 
   std::mt19937_64 random_;

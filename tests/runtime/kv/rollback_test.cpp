@@ -71,7 +71,7 @@ std::optional<std::string> play(const round_case& c) {
   manager.on_watermark(stream_id{1}, device.completed());
 
   const auto needed = (length + c.block_size - 1) / c.block_size;
-  l = *manager.find(pool, request_id{1});
+  l = *manager.reserve(l.key, 0);
   if (l.blocks.size() != needed) return "holds " + std::to_string(l.blocks.size()) + " blocks";
   if (manager.usage(pool).num_active != needed) return "blocks of rejected tokens were not returned";
 

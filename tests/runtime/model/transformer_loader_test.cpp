@@ -25,10 +25,11 @@ class failing_memory final : public device::weight_memory, public device::buffer
 
   expected<std::unique_ptr<const device::matrix>> pack(std::string_view name,
                                                        const device::tensor_view& tensor,
-                                                       const device::bytes_done& done = {}) override {
+                                                       const device::bytes_done& done = {},
+                                                       const device::bytes_needed& needed = {}) override {
     if (++num_calls == fail_at)
       return error(errc::resource_exhausted, std::string(name) + ": no memory left");
-    return device_.pack(name, tensor, done);
+    return device_.pack(name, tensor, done, needed);
   }
   std::unique_ptr<device::buffer> allocate(std::uint64_t num_bytes) override {
     if (refuse_buffers) throw std::bad_alloc();
@@ -165,6 +166,40 @@ TEST_F(transformer_loader_test, a_failure_of_any_tensor_is_reported_by_its_name)
   memory_->fail_at = 0;
   memory_->refuse_buffers = true;
   ASSERT_FALSE(load(options));
+}
+
+/// Cuts the file short while the weights of the model at `path` are read, at the `at`-th report of progress.
+expected<std::unique_ptr<transformer>> load_while_cut(const std::filesystem::path& path,
+                                                      const std::filesystem::path& file,
+                                                      cpu::cpu_device& device, std::uint32_t at) {
+  const auto opened = open_model(path);
+  if (!opened) return opened.error();
+  transformer_load_options options;
+  options.progress = [&, reports = 0U](std::uint64_t, std::uint64_t) mutable {
+    if (++reports == at) std::filesystem::resize_file(file, 64);
+  };
+  return load_transformer(opened->config, opened->weights, device, device, options);
+}
+
+TEST_F(transformer_loader_test, a_file_cut_short_while_it_is_read_is_an_invalid_file) {
+  const test::scratch_folder folder;
+  const auto gguf = folder / "tiny.gguf", shard = folder / "hf" / "model.safetensors";
+  for (const std::uint32_t at : {1U, 8U}) { // with the vectors, and among the matrices
+    test::make_tiny_gguf({}).write(gguf);
+    for (const auto scales : {test::fp8_scales::none, test::fp8_scales::rows}) {
+      test::write_tiny_hf({.hidden_size = 64, .head_dim = 16, .ffn_size = 192}, folder / "hf", 1, {scales});
+      const auto failed = load_while_cut(folder / "hf", shard, *device_, at);
+      ASSERT_FALSE(failed);
+      EXPECT_EQ(failed.error().code(), errc::invalid_file);
+      EXPECT_NE(failed.error().message().find(shard.string() + ": was cut short"), std::string::npos)
+          << failed.error().message();
+    }
+    const auto failed = load_while_cut(gguf, gguf, *device_, at);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().code(), errc::invalid_file);
+    EXPECT_NE(failed.error().message().find(gguf.string() + ": was cut short"), std::string::npos)
+        << failed.error().message();
+  }
 }
 
 TEST_F(transformer_loader_test, refuses_what_no_kernel_takes) {

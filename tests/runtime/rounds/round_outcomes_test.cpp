@@ -51,7 +51,7 @@ class a_row_without_a_finite_logit : public testing::TestWithParam<std::uint32_t
 
 TEST_P(a_row_without_a_finite_logit, fails_the_request_by_name) {
   auto device = always_right();
-  device->submit(greedy_request(), 1, GetParam());
+  device->submit(greedy_request(), drafter_index{1}, GetParam());
   device->spoil_rows_at(token_position{prompt_length + 8});
   device->run();
   const auto& last = device->events.back();
@@ -76,7 +76,7 @@ TEST(round_outcomes, drafts_behind_a_stop_are_not_accepted) {
   request.trace = true;
 
   auto device = always_right();
-  device->submit(request, 1, 5);
+  device->submit(request, drafter_index{1}, 5);
   device->run();
   const auto& last = device->events.back();
   ASSERT_EQ(last.finish, finish_reason::stop);
@@ -132,10 +132,11 @@ class an_in_line_drafter_that_fails : public testing::TestWithParam<bool> {};
 
 TEST_P(an_in_line_drafter_that_fails, costs_nobody_a_token_and_is_asked_again_after_a_rest) {
   auto device = with_breaking_drafter(1);
-  for (const std::uint32_t drafter : {1U, 0U}) {
+  for (const drafter_index drafter : {drafter_index{1}, plain_decoding}) {
     auto request = greedy_request();
     request.stop.max_tokens = 40;
-    device.submit(std::move(request), drafter != 0 && GetParam() ? device.automatic() : drafter, 2);
+    device.submit(std::move(request), drafter != plain_decoding && GetParam() ? device.automatic() : drafter,
+                  2);
   }
   device.run();
   EXPECT_EQ(device.num_failed_drafts, 1U);
@@ -152,7 +153,7 @@ TEST_P(an_in_line_drafter_that_fails, for_good_is_asked_ever_more_rarely) {
   auto device = with_breaking_drafter(1000);
   auto request = greedy_request();
   request.stop.max_tokens = 80; // eight seconds
-  device.submit(std::move(request), GetParam() ? device.automatic() : 1, 2);
+  device.submit(std::move(request), GetParam() ? device.automatic() : drafter_index{1}, 2);
   device.run();
   EXPECT_EQ(device.num_failed_drafts, 4U) << "at 0, 1, 3 and 7 seconds";
   EXPECT_EQ(device.request(0).output_length(), 80U);
@@ -178,7 +179,7 @@ class slow_text final : public text_output {
 TEST(a_round, commits_for_all_its_requests_at_its_end) {
   lone_rounds device(small_target(), [](std::size_t) { return std::chrono::milliseconds(10); }, {});
   for (int i = 0; i < 2; ++i)
-    device.submit(greedy_request(), 0, 0, std::make_unique<slow_text>(device.time()));
+    device.submit(greedy_request(), plain_decoding, 0, std::make_unique<slow_text>(device.time()));
   device.run();
   ASSERT_EQ(device.events.size(), 48U);
   for (std::size_t i = 0; i < device.events.size(); i += 2)

@@ -56,7 +56,7 @@ class lone_rounds {
   lone_rounds(const model::hash_model_config& config, metered_model::cost cost,
               std::vector<std::unique_ptr<speculation::drafter>> drafters)
       : drafters_(std::move(drafters)), target_(config, time_, std::move(cost)) {
-    round_resources resources{&target_, nullptr, {nullptr}, config.context_length, &time_, 0};
+    round_resources resources{&target_, nullptr, {nullptr}, config.context_length, &time_, {}};
     for (const auto& one : drafters_) resources.drafters.push_back(one.get());
     resources.automatic = automatic();
     resources.drafters.push_back(nullptr);
@@ -66,11 +66,11 @@ class lone_rounds {
     runner_ = std::make_unique<round_runner>(std::move(resources));
   }
 
-  std::uint32_t automatic() const { return static_cast<std::uint32_t>(drafters_.size()) + 1; }
+  drafter_index automatic() const { return drafter_index{static_cast<std::uint32_t>(drafters_.size()) + 1}; }
   const model::hash_model& target() const { return target_.inner(); }
   void spoil_rows_at(token_position position) { target_.without_logits = position; }
 
-  void submit(generation_request request, std::uint32_t drafter, std::uint32_t draft_length,
+  void submit(generation_request request, drafter_index drafter, std::uint32_t draft_length,
               std::unique_ptr<text_output> text = nullptr) {
     plan_item item;
     const auto number = static_cast<std::uint32_t>(plan_.items.size());
@@ -128,13 +128,15 @@ class lone_rounds {
   static constexpr std::uint32_t block_size = 16;
   static constexpr std::uint32_t max_requests = 4;
   struct wish {
-    std::uint32_t drafter = 0, length = 0;
+    drafter_index drafter = plain_decoding;
+    std::uint32_t length = 0;
   };
 
-  std::uint32_t max_nodes(std::uint32_t drafter, std::uint32_t length) const {
+  std::uint32_t max_nodes(drafter_index drafter, std::uint32_t length) const {
     std::uint32_t most = length;
-    for (std::uint32_t d = 1; d < automatic(); ++d)
-      if (drafter == d || drafter == automatic()) most = std::max(most, drafters_[d - 1]->max_nodes(length));
+    for (drafter_index d{1}; d < automatic(); ++d.value)
+      if (drafter == d || drafter == automatic())
+        most = std::max(most, drafters_[d.value - 1]->max_nodes(length));
     return std::min(most, speculation::token_tree::max_nodes);
   }
 

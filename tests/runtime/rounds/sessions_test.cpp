@@ -78,7 +78,7 @@ generation_request request_number(std::uint32_t n, float temperature) {
 }
 
 /// What drafter 2 hears; drafter 1 is `ngram`, 3 "auto".
-listening_drafter::heard listen(std::span<const generation_request> requests, std::uint32_t drafter,
+listening_drafter::heard listen(std::span<const generation_request> requests, drafter_index drafter,
                                 std::vector<std::vector<token_id>>& texts) {
   const auto out = std::make_shared<listening_drafter::heard>();
   std::vector<std::unique_ptr<speculation::drafter>> drafters;
@@ -100,10 +100,10 @@ listening_drafter::heard listen(std::span<const generation_request> requests, st
 }
 
 TEST(sessions, are_told_all_tokens_of_an_ended_request) {
-  for (const std::uint32_t drafter : {2U, 3U}) {
+  for (const drafter_index drafter : {drafter_index{2}, drafter_index{3}}) {
     const std::vector requests{request_number(0, 1.0F), request_number(1, 0.0F), request_number(2, 1.0F)};
     std::vector<std::vector<token_id>> texts;
-    EXPECT_EQ(listen(requests, drafter, texts).ended, texts) << "drafter " << drafter;
+    EXPECT_EQ(listen(requests, drafter, texts).ended, texts) << "drafter " << drafter.value;
     EXPECT_EQ(texts.front().size(), 5U + 30);
   }
 }
@@ -112,13 +112,13 @@ TEST(sessions, of_a_beam_search_are_told_its_best_hypothesis_once) {
   std::vector requests{request_number(0, 1.0F), request_number(1, 1.0F)};
   for (auto& request : requests) request.beams = {.width = 3, .num_best = 1, .length_penalty = 1};
   std::vector<std::vector<token_id>> texts;
-  EXPECT_EQ(listen(requests, 2, texts).ended, texts);
+  EXPECT_EQ(listen(requests, drafter_index{2}, texts).ended, texts);
 }
 
 TEST(sessions, of_candidates_of_auto_are_told_the_targets_best_tokens_whoever_drafted) {
   const std::vector requests{request_number(0, 1.0F), request_number(1, 0.0F)};
   std::vector<std::vector<token_id>> texts;
-  const auto out = listen(requests, 3, texts);
+  const auto out = listen(requests, drafter_index{3}, texts);
   EXPECT_EQ(out.wrong, std::vector<std::string>{});
   EXPECT_GT(out.num_rounds, 30U);
 }

@@ -34,7 +34,7 @@ inline scheduler_options small_options() {
   options.block_size = 4;
   options.context_length = 64;
   options.num_blocks = 16;
-  options.drafters = {{"none", 0, 0, false}, {"model", 3, 1, true}};
+  options.drafters = {{"none", 0, {}, false}, {"model", 3, pool_number{1}, true}};
   return options;
 }
 
@@ -46,7 +46,7 @@ std::optional<Command> last(const decisions& d) {
   return std::nullopt;
 }
 
-inline lease_event grant(request_id request, std::uint32_t pool, std::uint64_t ticket,
+inline lease_event grant(request_id request, pool_number pool, std::uint64_t ticket,
                          std::uint32_t num_blocks) {
   lease_event answer{request, pool, ticket, true, {}, 0, {}};
   for (std::uint32_t i = 0; i < num_blocks; ++i) answer.blocks.emplace_back(i);

@@ -19,9 +19,10 @@ class memory_pressure : public testing::Test {
   void SetUp() override {
     for (const auto& [id, num_blocks] : {std::pair{needy, 3U}, std::pair{other, 16U}}) {
       length_[id] = 8;
-      const auto asked = last<acquire_command>(state_.submit(make_request(id, 8, 40), 0, 1000, start));
+      const auto asked =
+          last<acquire_command>(state_.submit(make_request(id, 8, 40), plain_decoding, 1000, start));
       ASSERT_TRUE(asked);
-      take(state_.on_leases({grant(id, 0, asked->ticket, num_blocks)}, false, start));
+      take(state_.on_leases({grant(id, target_pool, asked->ticket, num_blocks)}, false, start));
     }
   }
   /// The pool answers at once: it refuses the needy one unless `generous_`.
@@ -30,10 +31,11 @@ class memory_pressure : public testing::Test {
     for (const auto& command : d.pool) {
       if (const auto* gone = std::get_if<release_command>(&command)) released_ |= gone->request == other;
       if (const auto* asked = std::get_if<reserve_command>(&command))
-        take(state_.on_leases({generous_ || asked->request == other
-                                   ? grant(asked->request, 0, asked->ticket, 16)
-                                   : lease_event{asked->request, 0, asked->ticket, false, {}, 0, {}}},
-                              false, start));
+        take(state_.on_leases(
+            {generous_ || asked->request == other
+                 ? grant(asked->request, target_pool, asked->ticket, 16)
+                 : lease_event{asked->request, target_pool, asked->ticket, false, {}, 0, {}}},
+            false, start));
     }
   }
   /// The oldest round in flight comes back, each request with a token more.
@@ -96,10 +98,11 @@ TEST_F(memory_pressure, one_gives_way_at_a_time) {
   take(state_.cancel(other, start));
   report();                                 // the other one goes
   for (const std::uint64_t id : {3U, 4U}) { // and two come that stand still behind their first token
-    const auto asked = last<acquire_command>(state_.submit(make_request(request_id{id}, 8, 40), 0, 1, start));
+    const auto asked =
+        last<acquire_command>(state_.submit(make_request(request_id{id}, 8, 40), plain_decoding, 1, start));
     ASSERT_TRUE(asked);
     length_[request_id{id}] = 8;
-    take(state_.on_leases({grant(request_id{id}, 0, asked->ticket, 4)}, false, start));
+    take(state_.on_leases({grant(request_id{id}, target_pool, asked->ticket, 4)}, false, start));
   }
   while (!in_flight_.empty() && state_.counters().num_preemptions == 0) report();
   EXPECT_EQ(state_.counters().num_preemptions, 1U) << state_.describe();

@@ -9,9 +9,10 @@ using namespace test_support;
 
 TEST(scheduler_state_test, a_lost_round_is_planned_again_with_its_copies) {
   scheduler_state state(small_options());
-  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 10), 0, 100, start));
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 10), plain_decoding, 100, start));
   ASSERT_TRUE(asked);
-  auto answer = grant(first_request, 0, asked->ticket, 3);
+  auto answer = grant(first_request, target_pool, asked->ticket, 3);
   answer.num_cached = 7;
   answer.copies = {{block_id{9}, 0, block_id{1}, 0, 3}};
   const auto planned = state.on_leases({answer}, false, start);
@@ -30,13 +31,14 @@ TEST(scheduler_state_test, a_lost_round_is_planned_again_with_its_copies) {
 
 TEST(scheduler_state_test, a_lost_round_tells_the_drafter_of_its_new_memory_again) {
   scheduler_state state(small_options());
-  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 10), 1, 100, start));
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 10), drafter_index{1}, 100, start));
   ASSERT_TRUE(asked);
-  const auto prompt = state.on_leases({grant(first_request, 0, asked->ticket, 8)}, false, start);
+  const auto prompt = state.on_leases({grant(first_request, target_pool, asked->ticket, 8)}, false, start);
   ASSERT_FALSE(prompt.rounds.empty());
   const auto wanted = last<reserve_command>(prompt);
-  ASSERT_TRUE(wanted && wanted->pool == 1);
-  state.on_leases({grant(first_request, 1, wanted->ticket, 8)}, false, start);
+  ASSERT_TRUE(wanted && wanted->pool == pool_number{1});
+  state.on_leases({grant(first_request, pool_number{1}, wanted->ticket, 8)}, false, start);
   const auto drafting = state.on_round_done(done(prompt.rounds[0], 8, 9), start);
   ASSERT_FALSE(drafting.rounds.empty());
   ASSERT_TRUE(drafting.rounds[0].items.at(0).drafter_restart);
@@ -48,9 +50,10 @@ TEST(scheduler_state_test, a_lost_round_tells_the_drafter_of_its_new_memory_agai
 
 TEST(scheduler_state_test, counts_rounds_in_which_a_worker_drafted_for_all_after_the_verdict) {
   scheduler_state state(small_options());
-  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 40), 1, 100, start));
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 40), drafter_index{1}, 100, start));
   ASSERT_TRUE(asked);
-  auto planned = state.on_leases({grant(first_request, 0, asked->ticket, 16)}, false, start).rounds;
+  auto planned = state.on_leases({grant(first_request, target_pool, asked->ticket, 16)}, false, start).rounds;
   std::uint32_t length = 8;
   const auto report = [&](std::uint32_t num_rows, std::vector<draft_time> drafting) {
     ASSERT_FALSE(planned.empty());
@@ -61,7 +64,7 @@ TEST(scheduler_state_test, counts_rounds_in_which_a_worker_drafted_for_all_after
     for (auto& next : state.on_round_done(result, start).rounds) planned.push_back(std::move(next));
   };
   const auto draft = [](std::uint32_t num_drafted, bool catching_up) {
-    return draft_time{1, 3, std::chrono::nanoseconds(30), 0, 0, num_drafted, catching_up};
+    return draft_time{drafter_index{1}, 3, std::chrono::nanoseconds(30), 0, 0, num_drafted, catching_up};
   };
   report(8, {draft(1, false)}); // a prompt
   report(4, {draft(1, true)});  // the drafter read it
@@ -77,24 +80,36 @@ TEST(scheduler_state_test, counts_rounds_in_which_a_worker_drafted_for_all_after
   EXPECT_EQ(counted[0].drafting.count(), 60);
 }
 
+TEST(scheduler_state_test, a_model_out_of_service_gives_its_memory_back) {
+  scheduler_state state(small_options());
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 10), plain_decoding, 100, start));
+  ASSERT_TRUE(asked);
+  const auto planned = state.on_leases({grant(first_request, target_pool, asked->ticket, 3)}, false, start);
+  ASSERT_FALSE(planned.rounds.empty()) << "in flight, perhaps for ever";
+  const auto alive = last<retain_command>(state.take_out_of_service({errc::out_of_service, "gone"}));
+  ASSERT_TRUE(alive);
+  EXPECT_TRUE(alive->requests.empty());
+}
+
 /// A scheduler whose drafter proposes three siblings a level, with one request about to decode.
 class tree_scheduling : public testing::Test {
  protected:
   static scheduler_options options() {
     auto o = small_options();
-    o.drafters[1] = {"tree", 4, 0, false, [](std::uint32_t length) { return 3 * length; }};
+    o.drafters[1] = {"tree", 4, {}, false, [](std::uint32_t length) { return 3 * length; }};
     return o;
   }
   /// Admits request `id` with 20 positions; two rounds are in flight then, the prompt's and one with a draft.
   decisions admit(std::uint64_t id) {
-    const auto asked =
-        last<acquire_command>(state.submit(make_request(request_id{id}, 8, 30), 1, 100, start));
+    const auto asked = last<acquire_command>(
+        state.submit(make_request(request_id{id}, 8, 30), drafter_index{1}, 100, start));
     EXPECT_TRUE(asked);
     EXPECT_EQ(asked->num_positions, 8U + 1 + 12) << "the prompt, its token, and the nodes of the first draft";
-    return state.on_leases({grant(request_id{id}, 0, asked->ticket, 5)}, false, start);
+    return state.on_leases({grant(request_id{id}, target_pool, asked->ticket, 5)}, false, start);
   }
   static lease_event refusal(const reserve_command& asked) {
-    return {asked.request, 0, asked.ticket, false, {}, 0, {}};
+    return {asked.request, target_pool, asked.ticket, false, {}, 0, {}};
   }
 
   scheduler_state state{options()};
@@ -138,13 +153,13 @@ TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
   const auto running = admit(1);
   const auto tree = last<reserve_command>(running);
   ASSERT_TRUE(tree);
-  state.on_leases({grant(request_id{1}, 0, tree->ticket, 9)}, false,
+  state.on_leases({grant(request_id{1}, target_pool, tree->ticket, 9)}, false,
                   start); // 36 positions: a chain of 14 tokens wants 24
   const auto newcomer =
-      last<acquire_command>(state.submit(make_request(request_id{2}, 8, 30), 1, 100, start));
+      last<acquire_command>(state.submit(make_request(request_id{2}, 8, 30), drafter_index{1}, 100, start));
   ASSERT_TRUE(newcomer);
-  const auto answer =
-      state.on_leases({lease_event{request_id{2}, 0, newcomer->ticket, false, {}, 0, {}}}, false, start);
+  const auto answer = state.on_leases(
+      {lease_event{request_id{2}, target_pool, newcomer->ticket, false, {}, 0, {}}}, false, start);
   const auto back = last<rollback_command>(answer);
   ASSERT_TRUE(back);
   EXPECT_EQ(back->request, request_id{1});
@@ -156,7 +171,7 @@ TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
 
 /// Positions asked for in the drafter's pool by a request that searches with `width` hypotheses (0: one
 /// text), if a draft takes `own` cells there (0: one a level).
-std::uint32_t drafter_positions(std::uint32_t width, foresight overlap, std::uint32_t own = 0) {
+std::uint32_t drafter_positions(std::uint32_t width, ahead_mode overlap, std::uint32_t own = 0) {
   auto options = small_options();
   options.overlap = {overlap};
   if (own > 0) options.drafters[1].own_positions = [own](std::uint32_t) { return own; };
@@ -165,44 +180,45 @@ std::uint32_t drafter_positions(std::uint32_t width, foresight overlap, std::uin
   request.prompt.assign(8, token_id{1});
   request.stop.max_tokens = 10;
   request.beams.width = width;
-  const auto asked =
-      last<acquire_command>(state.submit(admitted(first_request, std::move(request)), 1, 100, start));
+  const auto asked = last<acquire_command>(
+      state.submit(admitted(first_request, std::move(request)), drafter_index{1}, 100, start));
   if (!asked) return 0;
-  const auto wanted =
-      last<reserve_command>(state.on_leases({grant(first_request, 0, asked->ticket, 12)}, false, start));
-  return wanted && wanted->pool == 1 ? wanted->num_positions : 0;
+  const auto wanted = last<reserve_command>(
+      state.on_leases({grant(first_request, target_pool, asked->ticket, 12)}, false, start));
+  return wanted && wanted->pool == pool_number{1} ? wanted->num_positions : 0;
 }
 
 TEST(scheduler_state_test, beam_searches_lease_no_blocks_for_drafts_of_outcomes) {
-  EXPECT_GT(drafter_positions(0, foresight::outcomes), drafter_positions(0, foresight::off));
-  EXPECT_GT(drafter_positions(2, foresight::off), 0U);
-  EXPECT_EQ(drafter_positions(2, foresight::outcomes), drafter_positions(2, foresight::off));
+  EXPECT_GT(drafter_positions(0, ahead_mode::outcomes), drafter_positions(0, ahead_mode::off));
+  EXPECT_GT(drafter_positions(2, ahead_mode::off), 0U);
+  EXPECT_EQ(drafter_positions(2, ahead_mode::outcomes), drafter_positions(2, ahead_mode::off));
 }
 
 TEST(scheduler_state_test, a_drafters_lease_reaches_as_far_as_its_drafts_do) {
-  EXPECT_EQ(drafter_positions(0, foresight::off, 10), drafter_positions(0, foresight::off) + 7)
+  EXPECT_EQ(drafter_positions(0, ahead_mode::off, 10), drafter_positions(0, ahead_mode::off) + 7)
       << "not three levels";
 }
 
 TEST(scheduler_state_test, a_request_of_auto_is_drafted_for_by_a_worker_that_does_not_rest) {
   auto options = small_options();
   options.drafters = {
-      {"none", 0, 0, false}, {"broken", 3, 0, true}, {"sound", 3, 0, true}, {"auto", 3, 0, false}};
+      {"none", 0, {}, false}, {"broken", 3, {}, true}, {"sound", 3, {}, true}, {"auto", 3, {}, false}};
   scheduler_state state(options);
-  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 40), 3, 100, start));
-  auto planned = state.on_leases({grant(first_request, 0, asked->ticket, 12)}, false, start).rounds;
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 40), drafter_index{3}, 100, start));
+  auto planned = state.on_leases({grant(first_request, target_pool, asked->ticket, 12)}, false, start).rounds;
   std::uint32_t length = 8;
-  std::uint32_t worker = 0;
+  std::optional<drafter_index> worker;
   for (int i = 0; i < 4 && !planned.empty(); ++i) { // the broken one first, then the other
     auto result = done(planned.front(), 1, ++length);
-    if (i == 0) result.failed_drafters = {{1, error{errc::internal, "it is broken"}}};
-    result.items[0].wish = {i == 0 ? 1U : 2U, 3};
+    if (i == 0) result.failed_drafters = {{drafter_index{1}, error{errc::internal, "it is broken"}}};
+    result.items[0].advice = {drafter_index{i == 0 ? 1U : 2U}, 3};
     planned.erase(planned.begin());
     auto next = state.on_round_done(result, start).rounds;
     std::ranges::move(next, std::back_inserter(planned));
     for (const auto& plan : planned) worker = std::max(worker, plan.items[0].worker);
   }
-  EXPECT_EQ(worker, 2U);
+  EXPECT_EQ(worker, drafter_index{2});
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-#include "tests/runtime/scheduling/decided.hpp"
+#include "tests/runtime/scheduling/played_scheduler.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,16 +20,16 @@ class rejected_drafts : public testing::Test {
     auto o = small_options();
     o.context_length = 256;
     o.num_blocks = 64;
-    o.drafters = {{"none", 0, 0, false}, {"ngram", draft_length, 0, false}};
+    o.drafters = {{"none", 0, {}, false}, {"ngram", draft_length, {}, false}};
     return o;
   }
 
   void begin(std::uint64_t credit) {
     const auto asked = last<acquire_command>(
-        state_.submit(make_request(first_request, prompt_length, 48), 1, credit, start));
+        state_.submit(make_request(first_request, prompt_length, 48), drafter_index{1}, credit, start));
     ASSERT_TRUE(asked);
-    take(state_.on_leases({grant(first_request, 0, asked->ticket, blocks_for(asked->num_positions))}, false,
-                          start));
+    take(state_.on_leases(
+        {grant(first_request, target_pool, asked->ticket, blocks_for(asked->num_positions))}, false, start));
     report();
   }
   /// The oldest round in flight comes back.
@@ -51,8 +51,8 @@ class rejected_drafts : public testing::Test {
     const auto asked = last<reserve_command>(d);
     if (!asked) return;
     num_leased_ = asked->num_positions;
-    take(state_.on_leases({grant(first_request, 0, asked->ticket, blocks_for(asked->num_positions))}, false,
-                          start));
+    take(state_.on_leases(
+        {grant(first_request, target_pool, asked->ticket, blocks_for(asked->num_positions))}, false, start));
   }
   static std::uint32_t blocks_for(std::uint32_t positions) { return (positions + 3) / 4; }
   std::uint32_t num_output() const { return length_ - prompt_length; }
@@ -92,22 +92,73 @@ TEST_F(rejected_drafts, go_on_with_the_credit_of_a_request_that_is_submitted_aga
   while (!in_flight_.empty()) report();
   ASSERT_EQ(num_output(), 12U);
   // A grant was lost with the scheduler before; the session submits again, with all it has granted.
-  take(state_.submit(make_request(first_request, prompt_length, 48), 1, 20, start));
+  take(state_.submit(make_request(first_request, prompt_length, 48), drafter_index{1}, 20, start));
   while (!in_flight_.empty()) report();
   EXPECT_EQ(num_output(), 20U);
 }
 
 TEST(stream_credit, a_request_without_credit_computes_its_prompt_and_waits) {
   scheduler_state state(small_options());
-  const auto asked = last<acquire_command>(state.submit(make_request(first_request, 8, 10), 0, 0, start));
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 10), plain_decoding, 0, start));
   ASSERT_TRUE(asked);
-  const auto prompt = state.on_leases({grant(first_request, 0, asked->ticket, 3)}, false, start);
+  const auto prompt = state.on_leases({grant(first_request, target_pool, asked->ticket, 3)}, false, start);
   ASSERT_EQ(prompt.rounds.size(), 1U);
   EXPECT_EQ(prompt.rounds[0].items.at(0).max_rows, 7U) << "the eighth row decides a token";
   const auto granted = state.grant(first_request, 1, start);
   ASSERT_EQ(granted.rounds.size(), 1U);
   EXPECT_EQ(granted.rounds[0].items.at(0).max_rows, 1U);
   EXPECT_EQ(state.check_invariants(), "");
+}
+
+class scored_prompt : public testing::Test {
+ protected:
+  static scheduler_options options() {
+    auto o = small_options();
+    o.max_running = 1;
+    return o;
+  }
+  /// Rows of the rounds in flight, which come back.
+  std::uint32_t rows() {
+    std::uint32_t sum = 0;
+    for (; !play.in_flight.empty(); play.report())
+      for (const auto& item : play.in_flight.front().items) sum += item.max_rows;
+    return sum;
+  }
+  void SetUp() override { play.scores_prompts = true; }
+
+  played_scheduler play{options()};
+};
+
+TEST_F(scored_prompt, spends_credit_position_by_position) {
+  const auto id = play.submit(3);
+  EXPECT_EQ(rows(), 3U);
+  play.grant(id, 7);
+  EXPECT_EQ(rows(), 4U) << "seven scores; the eighth row decides a token";
+  play.grant(id, 8);
+  EXPECT_EQ(rows(), 1U);
+  play.grant(id, 10);
+  EXPECT_EQ(rows(), 2U) << "a token each";
+}
+
+TEST_F(scored_prompt, is_read_as_far_as_the_client_takes_it_when_nothing_is_generated) {
+  const auto id = play.submit(3, 0);
+  EXPECT_EQ(rows(), 3U);
+  play.grant(id, 7);
+  EXPECT_EQ(rows(), 5U) << "the last row reports nothing";
+}
+
+TEST_F(scored_prompt, is_paid_for_once) {
+  const auto id = play.submit(3);
+  EXPECT_EQ(rows(), 3U);
+  play.submit(1000, 1);
+  play.wait(scheduler_state::max_stall);
+  ASSERT_EQ(play.state.counters().num_preemptions, 1U);
+  rows(); // the other one ends
+  play.grant(id, 5);
+  EXPECT_EQ(rows(), 5U) << "three of them again";
+  play.grant(id, 8);
+  EXPECT_EQ(rows(), 3U);
 }
 
 TEST_F(rejected_drafts, leave_the_lease_where_the_text_is) {

@@ -196,6 +196,21 @@ TEST(completion_session, credit_follows_the_reader) {
   EXPECT_EQ(c.submitted().credit, c.edge.limits.initial_credit + 8);
 }
 
+TEST(completion_session, scores_of_a_prompt_are_paid_for_as_they_are_taken) {
+  conversation c;
+  c.complete(R"({"prompt":"abc","echo":true,"logprobs":1,"max_tokens":4,"stream":true})");
+  const auto first = c.edge.limits.initial_credit;
+  token_event part;
+  part.prompt_logprobs = {{token_id{'a'}, -1, {}}, {token_id{'b'}, -1, {}}};
+  c.submitted().sink(part);
+  c.edge.executor->run();
+  EXPECT_EQ(c.submitted().credit, first + 2);
+  c.channel->full = true;
+  c.submitted().sink(part);
+  c.edge.executor->run();
+  EXPECT_EQ(c.submitted().credit, first + 2) << "they wait for the client";
+}
+
 TEST(completion_session, whole_answers_leave_credit_to_the_engine) {
   conversation c;
   c.complete(R"({"prompt":"a"})");

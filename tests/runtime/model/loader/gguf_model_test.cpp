@@ -70,7 +70,7 @@ TEST(gguf_model, every_tensor_type_opens) {
   }
 }
 
-TEST(gguf_model, weights_keep_the_mapping_alive_and_know_their_size) {
+TEST(gguf_model, weights_keep_the_file_open_and_know_their_size) {
   const test::scratch_folder folder;
   const auto path = folder / "model.gguf";
   make_tiny_gguf({.tied_embeddings = false}).write(path);
@@ -84,9 +84,12 @@ TEST(gguf_model, weights_keep_the_mapping_alive_and_know_their_size) {
   const auto read = read_gguf_weights(*file, *config);
   ASSERT_TRUE(read);
   const auto& output = read->at(tensor_role::output);
+  ASSERT_TRUE(read->read(output.tensor.bytes));
   const std::vector<std::byte> before(output.tensor.bytes.begin(), output.tensor.bytes.end());
   file = error(errc::internal, "closed");
+  ASSERT_TRUE(read->read(output.tensor.bytes)) << "the file is still open";
   EXPECT_TRUE(std::equal(before.begin(), before.end(), output.tensor.bytes.begin()));
+  EXPECT_TRUE(std::ranges::any_of(before, [](std::byte b) { return b != std::byte{}; }));
   EXPECT_EQ(read->total_bytes(), bytes);
 }
 

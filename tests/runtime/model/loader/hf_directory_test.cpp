@@ -60,6 +60,7 @@ TEST_F(hf_directories, the_same_weights_come_from_both_formats) {
       ASSERT_EQ(ours.empty(), theirs.empty()) << to_string(role);
       if (ours.empty() || (arch == architecture::llama && (role == tensor_role::q || role == tensor_role::k)))
         continue;
+      ASSERT_TRUE(weights->read(ours.tensor.bytes));
       ASSERT_EQ(ours.tensor.num_rows, theirs.tensor.num_rows) << to_string(role);
       for (std::size_t row = 0; row < ours.tensor.num_rows; ++row)
         EXPECT_THAT(row_of(ours, row), testing::Pointwise(testing::FloatNear(1e-6F), row_of(theirs, row)))
@@ -82,6 +83,7 @@ TEST_F(hf_directories, rows_of_llama_heads_are_in_half_split_order) {
   const auto gguf_weights = read_gguf_weights(*gguf, *read_gguf_config(*gguf));
   const auto& ours = weights->at(tensor_role::q, 0);
   const auto& theirs = gguf_weights->at(tensor_role::q, 0);
+  ASSERT_TRUE(weights->read(ours.tensor.bytes));
   // Head 1 of 8 rows: pair 3 is rows 8 + 6 and 8 + 7 interleaved, rows 8 + 3 and 8 + 7 split.
   EXPECT_EQ(row_of(ours, 11), row_of(theirs, 14));
   EXPECT_EQ(row_of(ours, 15), row_of(theirs, 15));

@@ -83,7 +83,7 @@ outcome serve(draft_controller& controller, std::uint32_t num_requests, std::uin
       waiting.pop_front();
     }
     if (running.size() < batch) return done;
-    std::vector<draft_controller::lane> lanes(running.size());
+    std::vector<draft_controller::request_choice> lanes(running.size());
     for (std::size_t i = 0; i < running.size(); ++i) {
       controller.learn(running[i]->history, running[i]->tokens);
       lanes[i].history = &running[i]->history;

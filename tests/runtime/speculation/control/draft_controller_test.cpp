@@ -72,7 +72,7 @@ outcome replay_auto(draft_controller& controller, const recording& r, const curv
   std::lognormal_distribution<double> disturbance(0.0, 0.08);
   for (std::size_t at = 0; at < r.tokens.size();) {
     controller.learn(history, std::span(r.tokens).first(at));
-    std::vector<draft_controller::lane> lanes(1);
+    std::vector<draft_controller::request_choice> lanes(1);
     lanes[0].history = &history;
     lanes[0].proposals.push_back(r.propose(at));
     controller.choose(lanes, {});
@@ -177,7 +177,7 @@ TEST(draft_controller, scores_drafts_that_were_not_verified) {
   EXPECT_NEAR(before.time, 400, 8);
   draft_history history;
   controller.learn(history, {});
-  std::vector<draft_controller::lane> lanes(1);
+  std::vector<draft_controller::request_choice> lanes(1);
   lanes[0].history = &history;
   lanes[0].proposals.push_back(good.propose(10));
   for (int i = 0; i < 400; ++i)
@@ -195,7 +195,7 @@ TEST(draft_controller, chooses_the_drafter_that_is_right_here) {
   std::uint32_t num_good = 0, num_rounds = 0;
   for (std::size_t at = 0; at + most_levels < bad.tokens.size();) {
     controller.learn(history, std::span(bad.tokens).first(at));
-    std::vector<draft_controller::lane> lanes(1);
+    std::vector<draft_controller::request_choice> lanes(1);
     lanes[0].history = &history;
     lanes[0].proposals = {bad.propose(at), good.propose(at)};
     controller.choose(lanes, {});
@@ -221,7 +221,7 @@ TEST(draft_controller, does_not_look_at_signals_of_sampled_tokens) {
   // Surest tokens have always been wrong; nothing is known of others.
   for (int i = 0; i < 200; ++i) {
     draft_history history;
-    std::vector<draft_controller::lane> lanes(1);
+    std::vector<draft_controller::request_choice> lanes(1);
     lanes[0].history = &history;
     lanes[0].proposals = {sure};
     controller.choose(lanes, {});
@@ -230,7 +230,7 @@ TEST(draft_controller, does_not_look_at_signals_of_sampled_tokens) {
   }
   const auto chosen = [&](const draft& proposal) {
     draft_history history;
-    std::vector<draft_controller::lane> lanes(1);
+    std::vector<draft_controller::request_choice> lanes(1);
     lanes[0].history = &history;
     lanes[0].proposals = {proposal};
     controller.choose(lanes, {});

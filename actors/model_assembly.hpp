@@ -1,0 +1,85 @@
+#pragma once
+
+#include "actors/draft_worker_state.hpp"
+#include "actors/supervisor.hpp"
+#include "actors/target_verifier_state.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/device/stream.hpp"
+#include "runtime/model/language_model.hpp"
+#include "runtime/rounds/draft_runner.hpp"
+#include "runtime/rounds/round_runner.hpp"
+#include "runtime/scheduling/scheduler_state.hpp"
+#include "runtime/speculation/drafters/drafter.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::actors {
+
+/// One of a model's drafters, as its states need it.
+struct drafter_seat {
+  std::string name;
+  speculation::drafter* drafter = nullptr; ///< null: "none", the first, or "auto", the last
+  std::uint32_t draft_length = 0;
+  std::uint32_t max_tree_nodes = 0; ///< of a round
+  paceline::length_rule length_rule = paceline::length_rule::fixed;
+  std::optional<pool_number> pool = {};             ///< of a drafter with cells of its own
+  model::kv_storage* kv = nullptr;                  ///< of that pool
+  std::unique_ptr<device::stream> stream = nullptr; ///< of a drafter that is placed as a worker
+};
+
+/// What a model's states and programs are made of. What is pointed to outlives them.
+struct model_materials {
+  const model::language_model* target = nullptr;
+  model::kv_storage* kv = nullptr;
+  std::unique_ptr<device::stream> stream; ///< the target's
+  std::vector<drafter_seat> drafters;     ///< [0] is "none"
+  scheduling::scheduler_options limits;   ///< without its drafters
+  std::uint32_t num_pools = 1;            ///< the target's and those of drafters
+  const clock* time = nullptr;
+};
+
+/// Everything that the actors of one model work on: the states, the programs and the streams. One way to put
+/// them together, for engines and for simulations.
+class model_assembly {
+ public:
+  explicit model_assembly(model_materials materials);
+  /// Drains the streams: programs hold references to the rest.
+  ~model_assembly();
+  model_assembly(const model_assembly&) = delete;
+  model_assembly& operator=(const model_assembly&) = delete;
+
+  scheduling::scheduler_state& scheduler() noexcept { return *scheduler_; }
+  const scheduling::scheduler_state& scheduler() const noexcept { return *scheduler_; }
+  target_verifier_state& verifier() noexcept { return *verifier_; }
+  const target_verifier_state& verifier() const noexcept { return *verifier_; }
+  /// What the supervisor starts the model's actors on.
+  model_parts parts();
+  /// Nobody wants results any more: what has not begun does nothing. Returns once the streams are empty.
+  void drain();
+
+ private:
+  /// A draft worker, with what it needs. Streams come last: they are drained first.
+  struct worker {
+    std::unique_ptr<rounds::draft_runner> runner;
+    std::unique_ptr<device::stream> stream;
+    std::unique_ptr<draft_worker_state> state;
+  };
+
+  std::vector<worker> workers_; ///< by drafter; empty where it drafts inside the target's programs
+  std::unique_ptr<rounds::round_runner> runner_;
+  std::unique_ptr<scheduling::scheduler_state> scheduler_;
+  std::unique_ptr<device::stream> stream_;
+  std::unique_ptr<target_verifier_state> verifier_;
+};
+
+/// Most nodes that a draft tree of `length` levels has by drafter number `index`, within what its seat
+/// allows; of "auto" the most of any other.
+std::uint32_t most_nodes(const std::vector<drafter_seat>& drafters, drafter_index index,
+                         std::uint32_t length);
+
+} // namespace paceline::actors

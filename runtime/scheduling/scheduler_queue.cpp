@@ -1,0 +1,105 @@
+#include "runtime/scheduling/request_terms.hpp"
+#include "runtime/scheduling/scheduler_state.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+// Who waits, in which order, and who gives up a slot that others wait for.
+
+namespace paceline::scheduling {
+
+/// Before those of lower priority. At equal priority tenants take turns: the k-th waiting request of each
+/// comes before the one after it of any other.
+void scheduler_state::enqueue(request_id request) {
+  const auto& own = requests_.at(request).request.terms->request();
+  const auto waits = [&](request_id id) { return requests_.at(id).state == phase::waiting; };
+  const auto terms_of = [&](request_id id) -> const auto& {
+    return requests_.at(id).request.terms->request();
+  };
+  const auto is_own = [&](request_id id) {
+    return terms_of(id).priority == own.priority && terms_of(id).tenant == own.tenant;
+  };
+  const auto turn = 1 + std::ranges::count_if(queue_, is_own);
+  std::map<std::string_view, std::ptrdiff_t> turns; // of each tenant's last request seen
+  auto place = queue_.end();
+  for (auto other = queue_.begin(); other != queue_.end(); ++other) {
+    const auto& terms = terms_of(*other);
+    const bool comes_later = terms.priority == own.priority ? ++turns[terms.tenant] > turn && waits(*other)
+                                                            : terms.priority > own.priority && waits(*other);
+    if (is_own(*other))
+      place = queue_.end(); // never before one's own earlier requests
+    else if (comes_later && place == queue_.end())
+      place = other;
+  }
+  queue_.insert(place, request);
+}
+
+/// Positions of the prompt whose scores the client is told: all but the last, in whose place the output
+/// begins.
+std::uint32_t scheduler_state::num_scores(const record& r) const {
+  const auto& terms = *r.request.terms;
+  return terms.request().sampling.prompt_logprobs ? terms.prompt_length() - 1 : 0;
+}
+
+/// Credit for what is committed, as far as reported, and for the scores of prompt rows planned.
+std::uint64_t scheduler_state::spent(const record& r) const {
+  return std::uint64_t{r.num_scored} + (r.known_length - r.request.terms->prompt_length());
+}
+
+/// Whether it may commit a token once its prompt is read. Searches report at their end only.
+bool scheduler_state::may_decide(const record& r) const {
+  if (r.beam_width != 0 || r.request.terms->request().stop.max_tokens == 0) return true;
+  return r.credit > spent(r) + (num_scores(r) - r.num_scored);
+}
+
+/// Whether there is anything it may report.
+bool scheduler_state::has_credit(const record& r) const {
+  return r.num_scored < num_scores(r) ? r.credit > r.num_scored : may_decide(r);
+}
+
+/// The first in the queue that can go on; none while one is being admitted. Without credit a request can only
+/// read its prompt: it comes when nobody else waits, and after it gave up a slot only with credit.
+scheduler_state::record* scheduler_state::next_to_admit() {
+  record* next = nullptr;
+  for (auto id : queue_) {
+    auto& r = requests_.at(id);
+    if (r.state == phase::acquiring) return nullptr;
+    if (next && has_credit(*next)) continue;
+    if (has_credit(r) || (!next && !r.gave_up_slot)) next = &r;
+  }
+  return next;
+}
+
+void scheduler_state::note_stalls(time_point now) {
+  for (auto id : running_) {
+    auto& r = requests_.at(id);
+    const bool has_read = r.decoding || r.planned_kv + 1 >= r.known_length ||
+                          (r.num_scored < num_scores(r) && r.planned_kv >= r.num_scored);
+    if (has_credit(r) || !has_read || r.num_in_flight > 0 || r.state != phase::running)
+      r.stalled_since.reset();
+    else if (!r.stalled_since)
+      r.stalled_since = now;
+  }
+}
+
+/// While somebody who has credit waits for a slot or for blocks, a request that has had none for `max_stall`
+/// goes back into the queue; of several the one that has stalled longest.
+void scheduler_state::give_up_slot(decisions& out, time_point now) {
+  note_stalls(now);
+  const bool no_room = running_.size() >= options_.max_running || ledger_.short_of_blocks();
+  if (queue_.empty() || !no_room) return;
+  const auto* next = next_to_admit();
+  if (!next || !has_credit(*next)) return;
+  record* longest = nullptr;
+  for (auto id : running_) {
+    auto& r = requests_.at(id);
+    if (!r.stalled_since || now - *r.stalled_since < max_stall || !ledger_.idle(id)) continue;
+    if (!longest || *r.stalled_since < *longest->stalled_since) longest = &r;
+  }
+  if (!longest) return;
+  preempt(*longest, out);
+  longest->gave_up_slot = true;
+  enqueue(longest->request.id());
+}
+
+} // namespace paceline::scheduling
