@@ -1,8 +1,10 @@
 #pragma once
 
 #include "actors/draft_worker_state.hpp"
+#include "actors/fault_book.hpp"
 #include "actors/kv_pool_state.hpp"
 #include "actors/session_registry.hpp"
+#include "actors/session_state.hpp"
 #include "actors/target_verifier_state.hpp"
 #include "protocol/type_ids.hpp"
 #include "runtime/base/clock.hpp"
@@ -17,6 +19,8 @@
 /// The behaviours: each decodes a message, calls the state machine, sends what it decided. The state machines
 /// belong to the engine and outlive the actors, so a restarted actor goes on where the one before was.
 namespace paceline::actors {
+
+using session_registry = basic_session_registry<protocol::session_actor>;
 
 /// Counts what one actor does, for metrics; kept over restarts.
 struct actor_meter {
@@ -43,7 +47,7 @@ struct scheduler_peers {
 protocol::scheduler_actor::behavior_type
 scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_peers> self,
           scheduling::scheduler_state* state, const clock* time, model_number model,
-          std::shared_ptr<actor_meter> meter);
+          std::shared_ptr<fault_book> faults, std::shared_ptr<actor_meter> meter);
 
 struct kv_pool_peers {
   kv_pool_peers() = default;
@@ -94,23 +98,19 @@ struct session_client {
   std::function<void(const token_event&)> sink;
   std::function<void()> ended; ///< called once, when the session is over
 };
-/// What of a session outlives its state, so that a client gets its last event even from one that crashes.
-/// Touched by the session's own thread only.
+/// What of a session outlives its actor's state, so that a client gets its last event even from one that
+/// crashes. Touched by the session's own thread only.
 struct client_line {
-  request_id request;
+  session_state<protocol::scheduler_actor> state;
+  scheduling::admitted_request request;
+  drafter_index drafter = plain_decoding;
   std::function<void(const token_event&)> sink; ///< null once the last event is given
   std::function<void()> ended;
-  protocol::scheduler_actor scheduler; ///< null before the session has heard of one
 };
 struct session_shell {
   session_shell() = default;
   static inline const char* name = "session";
-  session_client client; ///< its functions are moved into `line`
   std::shared_ptr<client_line> line;
-  bool started = false;
-  std::uint64_t num_output = 0; ///< tokens the client has got
-  std::uint64_t num_scores = 0; ///< scores of its prompt that the client has got
-  bool cancelled = false;
 };
 protocol::session_actor::behavior_type session(protocol::session_actor::stateful_pointer<session_shell> self,
                                                session_client client);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/behaviors.hpp"
+#include "actors/fault_book.hpp"
 
 #include <algorithm>
 #include <map>
@@ -12,7 +13,8 @@
 
 namespace paceline::actors {
 
-/// Where the actors are now, for those outside the actor system. Thread-safe. Written by the supervisor;
+/// Where the actors are now and which models they serve, for those outside the actor system. Thread-safe.
+/// Written by the supervisor;
 /// emptied before the actor system ends, for a handle that outlives it would keep it from ending.
 class directory {
  public:
@@ -53,6 +55,10 @@ class directory {
     for (auto& [name, e] : entries_) e.address = nullptr;
   }
 
+  void set_num_models(std::size_t num) {
+    std::lock_guard lock(mutex_);
+    num_models_ = num;
+  }
   /// `model` serves no more; the first reason stays.
   void take_out_of_service(model_number model, error why) {
     std::lock_guard lock(mutex_);
@@ -64,21 +70,30 @@ class directory {
     return it == out_of_service_.end() ? std::nullopt : std::optional(it->second);
   }
 
+  /// Nobody is started again from now on.
   void mark_unhealthy() {
     std::lock_guard lock(mutex_);
     healthy_ = false;
   }
+  /// Whether the process is of use as it is: a model serves, and what works with a device finds it working.
   bool healthy() const {
     std::lock_guard lock(mutex_);
-    return healthy_ && std::ranges::none_of(
-                           entries_, [](const auto& e) { return e.second.meter && e.second.meter->failing; });
+    const bool one_serves = num_models_ == 0 || out_of_service_.size() < num_models_;
+    return healthy_ && one_serves && std::ranges::none_of(entries_, [](const auto& e) {
+             return e.second.meter && e.second.meter->failing;
+           });
   }
+
+  /// What failed; outlives the directory with those who write it.
+  const std::shared_ptr<fault_book>& faults() const noexcept { return faults_; }
 
  private:
   mutable std::mutex mutex_;
   std::map<std::string, entry> entries_;
   std::map<model_number, error> out_of_service_;
+  std::size_t num_models_ = 0; ///< 0: not known yet
   bool healthy_ = true;
+  std::shared_ptr<fault_book> faults_ = std::make_shared<fault_book>();
 };
 
 } // namespace paceline::actors

@@ -10,9 +10,9 @@ fan_out_actor::behavior_type fan_out(fan_out_actor::stateful_pointer<fan_out_pee
   return {
       [=](const event_batch& m) {
         meter->take(self->mailbox().size());
-        for (std::size_t i = 0; i < m.events->size(); ++i)
-          if (const auto session = sessions->find((*m.events)[i].request)) // else its client has had its end
-            self->send(session, session_event{m.events, i});
+        sessions->route(*m.events, [&](const session_actor& session, std::size_t index) {
+          self->send(session, session_event{m.events, index});
+        });
       },
   };
 }

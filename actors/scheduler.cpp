@@ -34,12 +34,15 @@ void carry_out(self_pointer self, const scheduling::scheduler_state& state, mode
 
 scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::scheduler_state* state,
                                          const clock* time, model_number model,
+                                         std::shared_ptr<fault_book> faults,
                                          std::shared_ptr<actor_meter> meter) {
   const auto broken = state->check_invariants();
   PACELINE_CHECK(broken.empty(), broken);
   const auto act = [=](scheduling::decisions decisions) {
     meter->take(self->mailbox().size());
     meter->failing.store(state->device_lost(), std::memory_order_relaxed);
+    for (auto& [drafter, why] : decisions.failed_drafters)
+      faults->note(drafter_of(model, drafter), std::move(why));
     carry_out(self, *state, model, std::move(decisions));
   };
   return {

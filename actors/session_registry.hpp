@@ -1,10 +1,11 @@
 #pragma once
 
-#include "protocol/type_ids.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/base/token_event.hpp"
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -13,16 +14,18 @@
 namespace paceline::actors {
 
 /// Requests whose clients may still be called, and their sessions. Shared by the engine and its actors: an
-/// entry is made before its session starts and goes when the session is over. Thread-safe.
-class session_registry {
+/// entry is made before its session starts and goes when the session is over. Thread-safe. `Address`: of a
+/// session; one that compares equal to `Address{}` is none.
+template <class Address>
+class basic_session_registry {
  public:
   /// `session` may be null: a request that is refused has none.
-  void add(request_id request, protocol::session_actor session) {
+  void add(request_id request, Address session) {
     std::lock_guard lock(mutex_);
     sessions_.emplace(request, std::move(session));
   }
   void remove(request_id request) {
-    protocol::session_actor last; // released outside the lock: it may be the session's last handle
+    [[maybe_unused]] Address last; // released outside the lock: it may be the session's last handle
     std::lock_guard lock(mutex_);
     const auto it = sessions_.find(request);
     if (it == sessions_.end()) return;
@@ -30,19 +33,26 @@ class session_registry {
     sessions_.erase(it);
     if (sessions_.empty()) empty_.notify_all();
   }
-  protocol::session_actor find(request_id request) const {
+  Address find(request_id request) const {
     std::lock_guard lock(mutex_);
     const auto it = sessions_.find(request);
-    return it == sessions_.end() ? protocol::session_actor{} : it->second;
+    return it == sessions_.end() ? Address{} : it->second;
   }
   /// Every session there is now.
-  std::vector<protocol::session_actor> all() const {
+  std::vector<Address> all() const {
     std::lock_guard lock(mutex_);
-    std::vector<protocol::session_actor> out;
+    std::vector<Address> out;
     out.reserve(sessions_.size());
     for (const auto& [request, session] : sessions_)
-      if (session) out.push_back(session);
+      if (!(session == Address{})) out.push_back(session);
     return out;
+  }
+  /// Calls `send(session, index)` for each event of a batch whose request has a session; the others' clients
+  /// have had their ends.
+  template <class Send>
+  void route(const std::vector<token_event>& events, Send send) const {
+    for (std::size_t i = 0; i < events.size(); ++i)
+      if (const auto session = find(events[i].request); !(session == Address{})) send(session, i);
   }
   /// False if there are entries after `timeout`.
   bool wait_until_empty(std::chrono::milliseconds timeout) const {
@@ -57,7 +67,7 @@ class session_registry {
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable empty_;
-  std::unordered_map<request_id, protocol::session_actor> sessions_;
+  std::unordered_map<request_id, Address> sessions_;
 };
 
 } // namespace paceline::actors

@@ -8,210 +8,188 @@ namespace {
 
 using self_pointer = supervisor_actor::stateful_pointer<supervisor_shell>;
 
-std::string name_of(const char* kind, model_number model) {
-  return std::string(kind) + "/" + to_string(model);
-}
-std::string worker_name(model_number model, drafter_index drafter) {
-  return name_of("draft_worker", model) + "/" + to_string(drafter);
-}
-
-template <class Handle>
-caf::strong_actor_ptr address_of(const Handle& handle) {
-  return caf::actor_cast<caf::strong_actor_ptr>(handle);
-}
-
-/// Starts one actor after another; each `start_` function also tells the peers of what it started.
-class starter {
+/// Carries out what the state decided: spawns and sends.
+class executor {
  public:
-  starter(self_pointer self, const supervisor_parts& parts) : self_(self), parts_(parts) {}
+  executor(self_pointer self, const supervisor_parts& parts) : self_(self), parts_(parts) {}
 
-  /// An actor that nobody outside can find yet.
-  template <class Behavior, class... Args>
-  auto spawn_unlisted(const std::string& name, Behavior behavior, Args&&... args) {
-    auto handle =
-        self_->spawn<caf::monitored>(behavior, std::forward<Args>(args)..., parts_.where->meter(name));
-    ++self_->state.num_children;
-    return handle;
+  void operator()(const std::vector<supervision_step>& plan) {
+    for (const auto& step : plan) std::visit(*this, step);
   }
 
-  template <class Behavior, class... Args>
-  auto spawn(const std::string& name, Behavior behavior, Args&&... args) {
-    auto handle = spawn_unlisted(name, behavior, std::forward<Args>(args)...);
-    parts_.where->put(name, address_of(handle));
-    return handle;
+  void operator()(const steps::start& step) {
+    self_->state.addresses[step.which] = spawn(step.which);
+    if (step.again) meter(step.which)->num_restarts.fetch_add(1, std::memory_order_relaxed);
   }
 
-  void start_everything() {
-    auto& shell = self_->state;
-    shell.models.resize(parts_.models.size());
-    shell.kv_pool = spawn("kv_pool", kv_pool, parts_.kv_pool);
-    shell.fan_out = spawn("fan_out", fan_out, parts_.sessions);
-    for (model_number m; m.value < shell.models.size(); ++m.value) {
-      const auto& workers = parts_.models[m.value].draft_workers;
-      shell.models[m.value].draft_workers.resize(workers.size());
-      for (drafter_index d; d.value < workers.size(); ++d.value)
-        if (workers[d.value]) start_draft_worker(m, d);
-      start_scheduler(m);
-      start_verifier(m);
-    }
+  void operator()(const steps::list& step) {
+    parts_.where->put(to_string(step.which), self_->state.addresses[step.which]);
   }
 
-  void restart_kv_pool() {
-    self_->state.kv_pool = spawn("kv_pool", kv_pool, parts_.kv_pool);
-    for (auto& m : self_->state.models)
-      self_->send(m.scheduler, link_command{.kv_pool = self_->state.kv_pool});
+  void operator()(const steps::link& step) {
+    const auto news = link_to(step.about);
+    step.whom.kind == part_kind::scheduler ? tell<scheduler_actor>(step.whom, news)
+                                           : tell<target_verifier_actor>(step.whom, news);
   }
 
-  void restart_fan_out() {
-    self_->state.fan_out = spawn("fan_out", fan_out, parts_.sessions);
-    const link_command news{.fan_out = self_->state.fan_out};
-    for (auto& m : self_->state.models) {
-      self_->send(m.scheduler, news);
-      self_->send(m.verifier, news);
-    }
-    // Last: a session that is not told submits behind the news above, and loses nothing.
-    for (const auto& session : parts_.sessions->all()) self_->send(session, events_lost_event{});
+  void operator()(const steps::record_loss& step) { parts_.where->faults()->note_lost(step.which, step.why); }
+
+  void operator()(const steps::withdraw& step) { parts_.where->take_out_of_service(step.model, step.why); }
+
+  void operator()(const steps::end_programs& step) {
+    self_->state.addresses.erase(step.worker);
+    auto* worker = parts_.models[step.worker.model.value].draft_workers[step.worker.drafter.value];
+    self_->state.lost_workers[step.worker] = {step.worker.drafter, worker->programs_done()};
   }
 
-  void start_scheduler(model_number m) {
-    auto& shell = self_->state;
-    auto& handle = shell.models[m.value].scheduler;
-    const auto name = name_of("scheduler", m);
-    handle = spawn_unlisted(name, scheduler, parts_.models[m.value].scheduler, parts_.time, m);
-    self_->send(handle, link_command{.kv_pool = shell.kv_pool, .fan_out = shell.fan_out});
-    for (const auto& lost : shell.models[m.value].lost_workers) self_->send(handle, lost);
-    if (auto why = parts_.where->out_of_service(m))
-      self_->send(handle, out_of_service_event{m, *std::move(why)});
-    // Listed last: a submission that it refuses finds its way back only if it knows its peers.
-    parts_.where->put(name, address_of(handle));
+  void operator()(const steps::tell_worker_lost& step) {
+    const auto& news = self_->state.lost_workers[step.worker];
+    step.whom.kind == part_kind::scheduler ? tell<scheduler_actor>(step.whom, news)
+                                           : tell<target_verifier_actor>(step.whom, news);
   }
 
-  void restart_scheduler(model_number m) {
-    start_scheduler(m);
-    auto& shell = self_->state;
-    self_->send(shell.models[m.value].verifier, link_command{.scheduler = shell.models[m.value].scheduler});
-    // A session that is not among them now reads the new address when it starts.
-    for (const auto& session : parts_.sessions->all())
-      self_->send(session, resubmit_event{shell.models[m.value].scheduler, m});
+  void operator()(const steps::tell_out_of_service& step) {
+    tell<scheduler_actor>(step.whom, out_of_service(step.whom.model));
   }
 
-  void start_verifier(model_number m) {
-    auto& shell = self_->state;
-    const link_command peers{.scheduler = shell.models[m.value].scheduler,
-                             .fan_out = shell.fan_out,
-                             .draft_workers = shell.models[m.value].draft_workers};
-    shell.models[m.value].verifier =
-        spawn(name_of("target_verifier", m), target_verifier, parts_.models[m.value].verifier, peers);
-    for (const auto& lost : shell.models[m.value].lost_workers)
-      self_->send(shell.models[m.value].verifier, lost);
+  void operator()(const steps::give_back_memory& step) {
+    const auto scheduler = address<scheduler_actor>(scheduler_of(step.model));
+    tell<kv_pool_actor>(the_kv_pool,
+                        pool_batch_command{step.model, scheduler, {scheduling::retain_command{}}});
   }
 
-  void start_draft_worker(model_number m, drafter_index d) {
-    auto handle = spawn(worker_name(m, d), draft_worker, parts_.models[m.value].draft_workers[d.value]);
-    self_->state.models[m.value].draft_workers[d.value] = std::move(handle);
-  }
-
-  void restart_draft_worker(model_number m, drafter_index d) {
-    start_draft_worker(m, d);
-    auto& model = self_->state.models[m.value];
-    self_->send(model.verifier, link_command{.draft_workers = model.draft_workers});
-  }
-
-  /// A part that `model` needs is gone for good. First the directory, which new sessions read, then those who
-  /// did not read it.
-  void take_out_of_service(model_number m, const std::string& gone) {
-    parts_.where->take_out_of_service(
-        m, error{errc::out_of_service, gone + " failed too often: the model is out of service until the "
-                                              "process is started again"});
-    const out_of_service_event news{m, *parts_.where->out_of_service(m)};
-    const auto& scheduler = self_->state.models[m.value].scheduler;
-    self_->send(scheduler, news);
-    // Nobody else gives its memory back if the scheduler is what is gone.
-    self_->send(self_->state.kv_pool, pool_batch_command{m, scheduler, {scheduling::retain_command{}}});
-    for (const auto& session : parts_.sessions->all()) self_->send(session, news);
-  }
-
-  void take_all_out_of_service(const std::string& gone) {
-    for (model_number m; m.value < self_->state.models.size(); ++m.value) take_out_of_service(m, gone);
-  }
-
-  void lose_draft_worker(model_number m, drafter_index d) {
-    auto& model = self_->state.models[m.value];
-    model.draft_workers[d.value] = nullptr;
-    model.lost_workers.push_back({d, parts_.models[m.value].draft_workers[d.value]->programs_done()});
-    self_->send(model.scheduler, model.lost_workers.back());
-    self_->send(model.verifier, model.lost_workers.back());
-  }
-
-  /// Restarts whoever died at `address`, or tells those who need it that it is gone for good.
-  void replace(const caf::actor_addr& address) {
-    auto& shell = self_->state;
-    const auto is = [&](const auto& handle) {
-      return handle && caf::actor_cast<caf::actor_addr>(handle) == address;
-    };
-    if (is(shell.kv_pool))
-      return within_budget("kv_pool") ? restart_kv_pool() : take_all_out_of_service("kv_pool");
-    if (is(shell.fan_out))
-      return within_budget("fan_out") ? restart_fan_out() : take_all_out_of_service("fan_out");
-    for (model_number m; m.value < shell.models.size(); ++m.value) {
-      auto& model = shell.models[m.value];
-      if (const auto name = name_of("scheduler", m); is(model.scheduler))
-        return within_budget(name) ? restart_scheduler(m) : take_out_of_service(m, name);
-      if (const auto name = name_of("target_verifier", m); is(model.verifier))
-        return within_budget(name) ? start_verifier(m) : take_out_of_service(m, name);
-      for (drafter_index d; d.value < model.draft_workers.size(); ++d.value)
-        if (is(model.draft_workers[d.value]))
-          return within_budget(worker_name(m, d)) ? restart_draft_worker(m, d) : lose_draft_worker(m, d);
-    }
-  }
-
-  void stop_everything() {
-    auto& shell = self_->state;
-    for (auto& m : shell.models) {
-      self_->send_exit(m.scheduler, caf::exit_reason::user_shutdown);
-      self_->send_exit(m.verifier, caf::exit_reason::user_shutdown);
-      for (auto& d : m.draft_workers)
-        if (d) self_->send_exit(d, caf::exit_reason::user_shutdown);
-    }
-    self_->send_exit(shell.kv_pool, caf::exit_reason::user_shutdown);
-    self_->send_exit(shell.fan_out, caf::exit_reason::user_shutdown);
-    shell.models.clear();
-    shell.kv_pool = nullptr;
-    shell.fan_out = nullptr;
+  void operator()(const steps::tell_sessions& step) {
+    for (const auto& session : parts_.sessions->all()) switch (step.what) {
+      case steps::news::resubmit:
+        self_->send(session, resubmit_event{address<scheduler_actor>(scheduler_of(step.model)), step.model});
+        break;
+      case steps::news::events_lost:
+        self_->send(session, events_lost_event{});
+        break;
+      case steps::news::out_of_service:
+        self_->send(session, out_of_service(step.model));
+      }
   }
 
  private:
-  bool within_budget(const std::string& name) {
-    auto [it, fresh] = self_->state.budgets.try_emplace(name, parts_.max_restarts, parts_.restart_window);
-    if (!it->second.spend(parts_.time->now())) {
-      parts_.where->mark_unhealthy();
-      return false;
+  std::shared_ptr<actor_meter> meter(const part& which) { return parts_.where->meter(to_string(which)); }
+
+  template <class Behavior, class... Args>
+  caf::strong_actor_ptr play(const part& which, Behavior behavior, Args&&... args) {
+    return caf::actor_cast<caf::strong_actor_ptr>(
+        self_->spawn<caf::monitored>(behavior, std::forward<Args>(args)..., meter(which)));
+  }
+
+  caf::strong_actor_ptr spawn(const part& which) {
+    const auto m = which.model.value;
+    switch (which.kind) {
+    case part_kind::kv_pool:
+      return play(which, kv_pool, parts_.kv_pool);
+    case part_kind::fan_out:
+      return play(which, fan_out, parts_.sessions);
+    case part_kind::scheduler:
+      return play(which, scheduler, parts_.models[m].scheduler, parts_.time, which.model,
+                  parts_.where->faults());
+    case part_kind::target_verifier: {
+      const link_command peers{.scheduler = address<scheduler_actor>(scheduler_of(which.model)),
+                               .fan_out = address<fan_out_actor>(the_fan_out),
+                               .draft_workers = workers(which.model)};
+      return play(which, target_verifier, parts_.models[m].verifier, peers);
     }
-    parts_.where->meter(name)->num_restarts.fetch_add(1, std::memory_order_relaxed);
-    return true;
+    default:
+      break;
+    }
+    return play(which, draft_worker, parts_.models[m].draft_workers[which.drafter.value]);
+  }
+
+  template <class Handle>
+  Handle address(const part& of) const {
+    const auto it = self_->state.addresses.find(of);
+    return it == self_->state.addresses.end() ? Handle{} : caf::actor_cast<Handle>(it->second);
+  }
+
+  std::vector<draft_worker_actor> workers(model_number model) const {
+    std::vector<draft_worker_actor> out(parts_.models[model.value].draft_workers.size());
+    for (std::uint32_t d = 0; d < out.size(); ++d)
+      out[d] = address<draft_worker_actor>(worker_of(model, drafter_index{d}));
+    return out;
+  }
+
+  link_command link_to(const part& about) const {
+    switch (about.kind) {
+    case part_kind::kv_pool:
+      return {.kv_pool = address<kv_pool_actor>(about)};
+    case part_kind::fan_out:
+      return {.fan_out = address<fan_out_actor>(about)};
+    case part_kind::scheduler:
+      return {.scheduler = address<scheduler_actor>(about)};
+    default:
+      return {.draft_workers = workers(about.model)};
+    }
+  }
+
+  out_of_service_event out_of_service(model_number model) const {
+    return {model, *self_->state.supervision->out_of_service(model)};
+  }
+
+  template <class Handle, class Message>
+  void tell(const part& whom, Message news) {
+    if (const auto handle = address<Handle>(whom)) self_->send(handle, std::move(news));
   }
 
   self_pointer self_;
   const supervisor_parts& parts_;
 };
 
+std::vector<std::vector<drafter_index>> workers_of(const supervisor_parts& parts) {
+  std::vector<std::vector<drafter_index>> out;
+  for (const auto& model : parts.models) {
+    auto& workers = out.emplace_back();
+    for (std::uint32_t d = 0; d < model.draft_workers.size(); ++d)
+      if (model.draft_workers[d]) workers.emplace_back(d);
+  }
+  return out;
+}
+
+/// Whom the actor that died played. It has no address from now on.
+std::optional<part> take_by_address(supervisor_shell& shell, const caf::actor_addr& address) {
+  const auto it = std::ranges::find_if(shell.addresses, [&](const auto& entry) {
+    return caf::actor_cast<caf::actor_addr>(entry.second) == address;
+  });
+  if (it == shell.addresses.end()) return std::nullopt;
+  const auto which = it->first;
+  shell.addresses.erase(it);
+  return which;
+}
+
 } // namespace
 
 supervisor_actor::behavior_type supervisor(self_pointer self, supervisor_parts parts) {
   auto shared = std::make_shared<const supervisor_parts>(std::move(parts));
+  auto& shell = self->state;
+  shell.supervision =
+      std::make_unique<supervisor_state>(workers_of(*shared), shared->max_restarts, shared->restart_window);
   self->set_down_handler([=](const caf::down_msg& down) {
-    auto& shell = self->state;
-    --shell.num_children;
-    if (!shell.ending) return starter(self, *shared).replace(down.source);
-    if (shell.num_children == 0) self->quit(caf::exit_reason::user_shutdown);
+    const auto which = take_by_address(self->state, down.source);
+    if (!which) return;
+    executor(self, *shared)(self->state.supervision->on_death(*which, shared->time->now()));
+    if (self->state.supervision->is_over()) self->quit(caf::exit_reason::user_shutdown);
   });
   self->set_exit_handler([=](const caf::exit_msg& message) {
-    self->state.ending = true;
     shared->where->clear();
-    starter(self, *shared).stop_everything();
-    if (message.reason == caf::exit_reason::kill || self->state.num_children == 0) self->quit(message.reason);
+    for (const auto& which : self->state.supervision->begin_end())
+      self->send_exit(caf::actor_cast<caf::actor>(self->state.addresses[which]),
+                      caf::exit_reason::user_shutdown);
+    if (self->state.supervision->is_over()) self->quit(message.reason);
   });
-  starter(self, *shared).start_everything();
+  self->attach_functor([where = shared->where](const caf::error& reason) {
+    if (reason == caf::exit_reason::user_shutdown) return;
+    where->mark_unhealthy();
+    where->faults()->note_lost(
+        the_supervisor, error{errc::internal, "the supervisor failed: what fails now is not started again"});
+  });
+  shared->where->set_num_models(shared->models.size());
+  executor(self, *shared)(shell.supervision->start_everything());
   return {[](const ready_question&) { return ready_answer{}; }};
 }
 

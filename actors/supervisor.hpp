@@ -2,8 +2,9 @@
 
 #include "actors/behaviors.hpp"
 #include "actors/directory.hpp"
-#include "actors/restart_budget.hpp"
+#include "actors/supervisor_state.hpp"
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -27,9 +28,10 @@ struct supervisor_parts {
 };
 
 /// Starts every actor of an engine and starts it again when it dies, on the state it had; tells its peers.
-/// After more than `max_restarts` deaths within the window an actor stays dead, and the directory is marked
-/// unhealthy. Without its scheduler or verifier a model serves no more, without the KV pool or fan_out none
-/// does: their requests end, new ones are refused. Without a draft worker its model decodes plainly.
+/// After more than `max_restarts` deaths within the window an actor stays dead, and the directory's faults
+/// name it. Without its scheduler or verifier a model serves no more, without the KV pool or fan_out none
+/// does: their requests end, new ones are refused. Without a draft worker its model decodes plainly. What is
+/// done when: actors/supervisor_state.hpp.
 ///
 /// | what died | what its successor finds | what may be lost, and who repairs it |
 /// | --- | --- | --- |
@@ -44,18 +46,9 @@ using supervisor_actor =
 struct supervisor_shell {
   supervisor_shell() = default;
   static inline const char* name = "supervisor";
-  struct model {
-    protocol::scheduler_actor scheduler;
-    protocol::target_verifier_actor verifier;
-    std::vector<protocol::draft_worker_actor> draft_workers;
-    std::vector<protocol::worker_lost_event> lost_workers; ///< for whoever is started later
-  };
-  std::vector<model> models;
-  protocol::kv_pool_actor kv_pool;
-  protocol::fan_out_actor fan_out;
-  std::map<std::string, restart_budget> budgets;
-  std::size_t num_children = 0;
-  bool ending = false;
+  std::unique_ptr<supervisor_state> supervision;
+  std::map<part, caf::strong_actor_ptr> addresses;          ///< of those alive
+  std::map<part, protocol::worker_lost_event> lost_workers; ///< for whoever is started later
 };
 
 supervisor_actor::behavior_type supervisor(supervisor_actor::stateful_pointer<supervisor_shell> self,

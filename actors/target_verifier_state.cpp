@@ -54,7 +54,7 @@ verifier_actions target_verifier_state::on_passed(round_id round) {
   if (const auto failure = done.fence.failure()) done.result->failure = failure;
   for (const auto& batch : done.drafts) {
     if (batch && batch->pool) done.result->submissions[batch->pool->value] = batch->submission;
-    if (batch && batch->failure) done.result->failed_drafters.push_back(batch->drafter);
+    if (batch && batch->failure) done.result->failed_drafters.push_back({batch->drafter, *batch->failure});
   }
   unacknowledged_[round] = done.result;
   out.reports.push_back(done.result);
@@ -78,7 +78,7 @@ bool target_verifier_state::enqueue_again(enqueued_round& skipped, verifier_acti
   if (skipped.before && !enqueued_.contains(skipped.before->round)) skipped.before.reset();
   for (std::size_t i = 0; i < skipped.drafts.size() && !skipped.before; ++i)
     if (skipped.drafts[i] && lost(skipped.ready[i]))
-      result.failed_drafters.push_back(skipped.drafts[i]->drafter);
+      result.failed_drafters.push_back({skipped.drafts[i]->drafter, *skipped.ready[i].failure()});
   skipped.drafts.clear();
   skipped.ready.clear();
   enqueue(std::move(skipped), out);

@@ -106,7 +106,7 @@ struct engine_options {
       std::chrono::minutes(5)};    ///< of a round; then its device counts as lost
   std::uint32_t actor_threads = 2; ///< of an actor system of our own
   bool prefix_cache = true;
-  std::uint32_t max_restarts = 10; ///< of one actor within `restart_window`, then the engine is unhealthy
+  std::uint32_t max_restarts = 10; ///< of one actor within `restart_window`, then it is lost
   std::chrono::seconds restart_window{10};
 };
 

@@ -117,8 +117,8 @@ void declare_engine(group_builder<daemon_config>& g) {
       "Share the KV cells of common prompt beginnings, within one `cache_salt`.");
   g.add(
       "engine.max_restarts", integers(0, 1000), [](c & o) -> auto& { return o.engine.max_restarts; },
-      "Restarts of one actor within `engine.restart_window`, after which the engine reports itself "
-      "unhealthy.");
+      "Restarts of one actor within `engine.restart_window`, after which it stays down: the models that need "
+      "it end their requests and refuse new ones.");
   g.add(
       "engine.restart_window", durations(seconds(1), hours(1)),
       [](c & o) -> auto& { return o.engine.restart_window; }, "In whole seconds; see `engine.max_restarts`.");

@@ -1,9 +1,10 @@
 #include "engine/engine.hpp"
 
-#include "actors/session_registry.hpp"
+#include "actors/behaviors.hpp"
 #include "actors/supervisor.hpp"
 #include "engine/actor_answers.hpp"
 #include "engine/counters.hpp"
+#include "engine/faults.hpp"
 #include "engine/memory_plan.hpp"
 #include "engine/model_unit.hpp"
 #include "engine/probe.hpp"
@@ -245,6 +246,10 @@ void engine::impl::fail(request_id id, event_sink sink, error why) {
 request_id engine::submit(generation_request request, event_sink sink, flow_control flow) {
   auto& parts = *impl_;
   const request_id id{parts.next_request.fetch_add(1, std::memory_order_relaxed)};
+  if (parts.draining) {
+    parts.fail(id, std::move(sink), {errc::draining, "the engine takes no new requests"});
+    return id;
+  }
   auto* unit = parts.find(request.model);
   if (!unit) {
     parts.fail(id, std::move(sink), {errc::not_found, "model: there is no \"" + request.model + "\""});
@@ -300,6 +305,7 @@ void engine::grant(request_id request, std::uint32_t tokens) {
 }
 
 bool engine::drain(std::chrono::milliseconds timeout) {
+  impl_->draining = true; // the command may be lost with a scheduler that has just failed
   for (const auto& entry : impl_->where->all())
     if (entry.name.starts_with("scheduler/") && entry.address)
       caf::anon_send(caf::actor_cast<protocol::scheduler_actor>(entry.address), protocol::drain_command{});
@@ -319,8 +325,11 @@ model_counters engine::impl::counters_of(std::size_t m, const model_answers& ans
   if (answers.scheduler) add_scheduler_counters(out, *answers.scheduler, unit);
   if (answers.pool) add_pool_gauges(out, *answers.pool, unit);
   add_device_times(out, unit);
+  out.is_out_of_service = where->out_of_service(model_number{static_cast<std::uint32_t>(m)}).has_value();
   return out;
 }
+
+std::vector<engine_fault> engine::faults() const { return faults_of(*impl_->where->faults(), impl_->models); }
 
 engine_snapshot engine::snapshot() const {
   engine_snapshot out;
@@ -330,6 +339,7 @@ engine_snapshot engine::snapshot() const {
   for (const auto& entry : impl_->where->all())
     out.actors.push_back({entry.name, entry.meter->mailbox_depth.load(), entry.meter->num_messages.load(),
                           entry.meter->num_restarts.load()});
+  add_faults(out, faults());
   return out;
 }
 
@@ -337,19 +347,27 @@ engine_snapshot engine::snapshot() const {
 
 expected<std::unique_ptr<engine>> engine_probe::start(const config::engine_options& options,
                                                       speculation::drafter_registry registry,
-                                                      gpu_opener open_gpu) {
+                                                      gpu_opener open_gpu, caf::actor_system* inside) {
   auto parts = std::make_unique<engine::impl>();
   parts->options = options;
   parts->registry = std::move(registry);
   parts->open_gpu = std::move(open_gpu);
   if (auto ok = parts->load({}); !ok) return std::move(ok).error();
-  parts->make_system();
+  inside ? void(parts->system = inside) : parts->make_system();
   parts->start_actors();
   return std::unique_ptr<engine>(new engine(std::move(parts)));
 }
 
 bool engine_probe::kill(const std::string& actor) {
-  const auto victim = engine_->impl_->where->get<caf::actor>(actor);
+  auto& parts = *engine_->impl_;
+  const auto victim = actor == "supervisor" ? caf::actor_cast<caf::actor>(parts.supervisor)
+                                            : parts.where->get<caf::actor>(actor);
+  if (victim) caf::anon_send_exit(victim, caf::exit_reason::kill);
+  return static_cast<bool>(victim);
+}
+
+bool engine_probe::kill_session(request_id request) {
+  const auto victim = engine_->impl_->sessions->find(request);
   if (victim) caf::anon_send_exit(victim, caf::exit_reason::kill);
   return static_cast<bool>(victim);
 }

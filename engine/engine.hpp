@@ -27,6 +27,7 @@ struct engine_options;
 }
 class engine_probe;
 class served_model;
+struct engine_fault;
 struct engine_snapshot;
 
 /// Receives a request's events in order, the last one with `finish != none`. Called on an actor thread: it
@@ -91,8 +92,12 @@ class engine {
   /// `timeout`.
   bool drain(std::chrono::milliseconds timeout);
 
-  /// True while every actor is alive or being restarted within its budget.
+  /// False if this process is of no more use: no model serves, a device does not answer, or actors that fail
+  /// are no longer started again. A part that is lost while others serve does not count: see `faults`.
   bool healthy() const noexcept;
+
+  /// What failed since the start, one entry a part; see engine/snapshot.hpp. Waits for nobody.
+  std::vector<engine_fault> faults() const;
 
   /// Counters and gauges; see engine/snapshot.hpp. Asks the actors and waits for at most a second: a model
   /// that does not answer shows its last known figures, marked as late.

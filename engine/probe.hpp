@@ -19,14 +19,17 @@ class engine_probe {
   explicit engine_probe(engine& probed) noexcept : engine_(&probed) {}
 
   /// Starts an engine whose drafters come from `registry`, the built-in kinds and a test's own, and whose
-  /// GPUs are opened by `open_gpu`.
+  /// GPUs are opened by `open_gpu`; in an actor system of its own or `inside` one.
   static expected<std::unique_ptr<engine>> start(const config::engine_options& options,
                                                  speculation::drafter_registry registry,
-                                                 gpu_opener open_gpu = gpu::open_device);
+                                                 gpu_opener open_gpu = gpu::open_device,
+                                                 caf::actor_system* inside = nullptr);
 
   /// Ends an actor as a crash would: "scheduler/0", "target_verifier/0", "draft_worker/0/1", "kv_pool",
-  /// "fan_out". False if there is none of that name. The supervisor starts it again.
+  /// "fan_out", "supervisor". False if there is none of that name. The supervisor starts the others again.
   bool kill(const std::string& actor);
+  /// The same with the session of a request. False if it is over.
+  bool kill_session(request_id request);
 
   /// When the streams of a model computed. Null if there is no such model.
   const activity* log(std::string_view model) const noexcept;

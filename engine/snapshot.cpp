@@ -9,9 +9,9 @@
 namespace paceline {
 
 engine_snapshot snapshot_at_rest(const engine& runtime) {
-  const auto rests = [&](const model_counters& m) {
-    const bool is_known = !m.is_late || !runtime.healthy(); // an actor that has ended answers no more
-    return is_known && m.num_running == 0 && m.num_waiting == 0;
+  const auto rests = [](const model_counters& m) {
+    // Out of service it has no request, and an actor that has ended answers no more.
+    return m.is_out_of_service || (!m.is_late && m.num_running == 0 && m.num_waiting == 0);
   };
   for (;;) {
     auto now = runtime.snapshot();

@@ -19,6 +19,7 @@ struct drafter_counters {
       0; ///< drafts for outcomes of a round that was still verified, one a request and round
   std::uint64_t num_ready = 0;    ///< of them, those whose outcome came true
   std::uint64_t num_failures = 0; ///< its own: rounds went on without it
+  std::string last_failure;       ///< what the last one said
 };
 
 /// State of one KV pool.
@@ -40,6 +41,17 @@ struct actor_gauges {
   std::uint64_t mailbox_depth = 0; ///< messages that waited when it last took one
   std::uint64_t num_messages = 0;
   std::uint64_t num_restarts = 0;
+  bool is_lost = false; ///< it failed too often, and is not started again
+};
+
+/// A part of the engine that failed.
+struct engine_fault {
+  std::string part;      ///< "target_verifier/0", "draft_worker/0/1", "drafter/0/1", "fan_out"
+  std::string model;     ///< that it serves; empty: all of them
+  std::string drafter;   ///< of a draft worker or drafter
+  std::string reason;    ///< of the last failure, or of the loss
+  std::uint64_t num = 0; ///< failures; those after which an actor was just started again aside
+  bool is_lost = false;  ///< for good
 };
 
 /// Passes over one number of rows.
@@ -61,6 +73,7 @@ struct model_counters {
   bool is_strict = true; ///< whether rows of its target have the same bits in any company
   bool is_late =
       false; ///< its scheduler or the pool did not answer in time: their figures are the last known
+  bool is_out_of_service = false; ///< a part that it needs is lost: it refuses every request
   std::uint64_t num_running = 0;
   std::uint64_t num_waiting = 0;
   std::uint64_t num_admitted = 0;

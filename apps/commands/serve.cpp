@@ -6,6 +6,7 @@
 #include "config/device_name.hpp"
 #include "config/load.hpp"
 #include "engine/engine.hpp"
+#include "server/fault_log.hpp"
 #include "server/server.hpp"
 
 #include <algorithm>
@@ -162,13 +163,15 @@ class daemon {
   void obey(const engine& runtime, server::http_server& edge) {
     const auto interval = std::min(manager_.watchdog_interval().value_or(health_check), health_check);
     bool was_healthy = true;
+    server::fault_log faults(log_);
     for (;;) {
       const auto signal = signals_.wait(interval);
       if (signal && *signal != SIGHUP) return;
       if (signal) reload(edge);
+      faults.tell(runtime.faults());
       const bool healthy = runtime.healthy();
       if (was_healthy && !healthy)
-        log_->write(log_level::error, "unhealthy: an actor has failed and was not restarted");
+        log_->write(log_level::error, "unhealthy: no model serves, or a device or the supervisor has failed");
       was_healthy = healthy;
       if (healthy) manager_.alive(); // otherwise the manager starts us again
     }

@@ -137,13 +137,21 @@ void program_queues::look_for_others() {
   others_wait_.store(others, std::memory_order_relaxed);
 }
 
+void program_queues::mark_overtaken(const stream_queue& taken, std::uint64_t order) {
+  for (auto& queue : queues_)
+    if (queue->options.tenant == taken.options.tenant && is_ready(*queue) &&
+        queue->waiting.front()->order < order)
+      queue->overtaken = true;
+}
+
 taken_work program_queues::take_ready() {
   candidates_.clear(), candidate_queues_.clear();
   for (std::size_t i = 0; i < queues_.size(); ++i) {
     const auto& queue = *queues_[i];
     if (!is_ready(queue)) continue;
     const auto& options = queue.options;
-    candidates_.push_back({options.tenant, options.priority, queue.waiting.front()->order, queue.last_time});
+    candidates_.push_back(
+        {options.tenant, options.priority, queue.waiting.front()->order, queue.last_time, queue.overtaken});
     candidate_queues_.push_back(i);
   }
   const auto next = turns_.next(candidates_, begun_);
@@ -151,6 +159,8 @@ taken_work program_queues::take_ready() {
   taken_work taken{queues_[candidate_queues_[*next]], {}};
   taken.item = std::move(taken.from->waiting.front());
   taken.from->waiting.pop_front();
+  taken.from->overtaken = false;
+  mark_overtaken(*taken.from, taken.item->order);
   ++taken.from->num_running;
   begun_.push_back(taken.from->options.tenant);
   look_for_others();

@@ -35,7 +35,8 @@ struct stream_queue {
   device::stream_options options;
   std::deque<std::shared_ptr<queued_work>> waiting; ///< oldest first
   std::chrono::nanoseconds last_time{};             ///< that its program before took; 0: it had none
-  std::uint32_t num_running = 0;                    ///< taken, and not told to be complete
+  bool overtaken = false;        ///< a younger program of the tenant was taken while its first one was ready
+  std::uint32_t num_running = 0; ///< taken, and not told to be complete
   std::uint64_t num_submitted = 0;
   std::atomic<std::uint64_t> num_completed{0};
 };
@@ -82,6 +83,7 @@ class program_queues : public std::enable_shared_from_this<program_queues> {
  private:
   // The lock is held in all of them.
   taken_work take_ready();
+  void mark_overtaken(const stream_queue& taken, std::uint64_t order);
   bool has_ready(device::tenant_id tenant) const;
   bool has_begun(device::tenant_id tenant) const;
   void look_for_others();

@@ -7,6 +7,15 @@
 
 namespace paceline::device {
 
+namespace {
+
+/// Order among the programs of one tenant.
+auto rank(const waiting_program& p) {
+  return std::tuple(p.overtaken ? stream_priority::normal : p.priority, p.order);
+}
+
+} // namespace
+
 void turn_order::add_stream(tenant_id tenant) { ++tenants_[tenant].num_streams; }
 
 void turn_order::remove_stream(tenant_id tenant) {
@@ -48,7 +57,7 @@ void turn_order::raise_floor() {
 std::optional<std::size_t> turn_order::next_on_free_device(std::span<const waiting_program> waiting) const {
   const auto key = [&](std::size_t i) {
     const auto& p = waiting[i];
-    return std::tuple(service(p.tenant), p.priority, p.order);
+    return std::tuple(service(p.tenant), rank(p));
   };
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < waiting.size(); ++i)
@@ -65,8 +74,7 @@ std::optional<std::size_t> turn_order::next(std::span<const waiting_program> wai
   // A tenant's own order stays: a short draft does not overtake its verification.
   const auto is_first_of_tenant = [&](const waiting_program& p) {
     return std::ranges::none_of(waiting, [&](const waiting_program& other) {
-      return other.tenant == p.tenant &&
-             std::tuple(other.priority, other.order) < std::tuple(p.priority, p.order);
+      return other.tenant == p.tenant && rank(other) < rank(p);
     });
   };
   std::optional<std::size_t> best;

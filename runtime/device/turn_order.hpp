@@ -18,10 +18,12 @@ struct waiting_program {
   stream_priority priority = stream_priority::normal;
   std::uint64_t order = 0;             ///< of submission, over all streams
   std::chrono::nanoseconds expected{}; ///< how long it may compute; 0 where nothing is known
+  bool overtaken = false;              ///< a younger program of its tenant ran while it was ready
 };
 
 /// Which program a device that computes one at a time runs next: fair queueing of its tenants by the time
-/// they computed, and within a tenant by priority, then by order of submission.
+/// they computed, and within a tenant by priority, then by order of submission. One program of its tenant may
+/// overtake a program that is ready; from then on its priority is the highest, and no younger one does.
 ///
 /// A tenant is busy while it has a program that is ready, runs or stands aside. Its service is what it
 /// computed, plus what it was moved ahead when it became busy. Invariants, with E the longest program:

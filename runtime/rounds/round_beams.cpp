@@ -27,9 +27,9 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
     if (rests_.rests(item.drafter)) return;
     try {
       proposed = draft_below_hypotheses(ops, item, *drafter, open, nullptr, resources_.kv->block_size());
-    } catch (const std::exception&) {
+    } catch (const std::exception& e) {
       item.request.progress->sessions_of_hypotheses() = {};
-      return note_failure(item.drafter);
+      return note_failure(item.drafter, e);
     }
   } else {
     const auto position = static_cast<std::size_t>(part.item - plan.items.data());

@@ -57,9 +57,9 @@ std::vector<speculation::draft> round_runner::propose(device::ops& ops, drafter_
   }
   try {
     drafter.propose(ops, nullptr, tasks);
-  } catch (const std::exception&) {
+  } catch (const std::exception& e) {
     for (const auto* owner : owners) owner->item->request.progress->reset_session(index);
-    note_failure(index);
+    note_failure(index, e);
     return std::vector<speculation::draft>(owners.size());
   }
   rests_.drafted(index);
@@ -69,8 +69,9 @@ std::vector<speculation::draft> round_runner::propose(device::ops& ops, drafter_
 }
 
 /// An in-line drafter threw: the round goes on without its drafts.
-void round_runner::note_failure(drafter_index index) {
-  failed_in_line_.push_back(index);
+void round_runner::note_failure(drafter_index index, const std::exception& why) {
+  const auto& name = drafter_at(index)->traits().name;
+  failed_in_line_.push_back({index, error{errc::internal, "drafter " + name + ": " + why.what()}});
   rests_.failed(index, resources_.time->now());
 }
 

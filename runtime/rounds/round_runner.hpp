@@ -67,7 +67,7 @@ class round_runner {
                       std::span<const std::shared_ptr<scheduling::draft_batch>> drafts,
                       std::vector<batch_part>& parts);
   void propose_in_line(device::ops& ops, drafter_index drafter, std::vector<batch_part>& parts);
-  void note_failure(drafter_index drafter);
+  void note_failure(drafter_index drafter, const std::exception& why);
   void propose_best(device::ops& ops, std::vector<batch_part>& parts);
   void watch_workers(std::span<const scheduling::draft_time> drafting);
   void advise_workers(std::span<const batch_part> parts, std::span<scheduling::item_result> results);
@@ -106,8 +106,8 @@ class round_runner {
   std::vector<drafter_index> candidates_; ///< drafters that "auto" chooses among: in-line ones, then workers
   std::uint32_t num_in_line_ = 0;         ///< of them
   std::optional<speculation::draft_controller> controller_;
-  scheduling::drafter_rests rests_;           ///< of in-line drafters
-  std::vector<drafter_index> failed_in_line_; ///< in this round
+  scheduling::drafter_rests rests_;                        ///< of in-line drafters
+  std::vector<scheduling::failed_drafter> failed_in_line_; ///< in this round
 
   // Scratch of one pass.
   std::vector<device::batch_entry> rows_;

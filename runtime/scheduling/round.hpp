@@ -99,6 +99,12 @@ struct draft_time {
   bool catching_up = false;
 };
 
+/// A drafter that could not draft for a round.
+struct failed_drafter {
+  drafter_index drafter;
+  error why{errc::internal, ""};
+};
+
 /// Outcome of a round. Written by the verify program, read after its fence.
 struct round_result {
   round_id round;
@@ -109,10 +115,10 @@ struct round_result {
   bool started = false;            ///< false with a failed fence: nothing ran, the round may be tried again
   bool stood_aside = false;        ///< not started because the round before it had not been
   std::uint32_t num_rows = 0;
-  std::chrono::nanoseconds duration{};        ///< of the program
-  round_times times;                          ///< its parts
-  std::vector<draft_time> drafting;           ///< of the workers that drafted for it
-  std::vector<drafter_index> failed_drafters; ///< workers that could not: the round went on without them
+  std::chrono::nanoseconds duration{};         ///< of the program
+  round_times times;                           ///< its parts
+  std::vector<draft_time> drafting;            ///< of the workers that drafted for it
+  std::vector<failed_drafter> failed_drafters; ///< the round went on without them
   /// Submission number of the round's program on the stream of each pool (index = `pool_number`; 0 = none):
   /// what a release of its requests waits for. The streams have completed them when this result may be read.
   std::vector<std::uint64_t> submissions;

@@ -7,13 +7,13 @@
 namespace paceline::scheduling {
 
 void scheduler_state::note_drafters(const round_result& result, time_point now) {
-  for (auto drafter : result.failed_drafters) {
+  for (const auto& [drafter, why] : result.failed_drafters) {
     ++counters_.drafters[drafter.value].num_failures;
     rests_.failed(drafter, now);
   }
   for (const auto& spent : result.drafting)
-    if (spent.num_drafted > 0 &&
-        std::ranges::find(result.failed_drafters, spent.drafter) == result.failed_drafters.end())
+    if (spent.num_drafted > 0 && std::ranges::find(result.failed_drafters, spent.drafter,
+                                                   &failed_drafter::drafter) == result.failed_drafters.end())
       rests_.drafted(spent.drafter);
 }
 

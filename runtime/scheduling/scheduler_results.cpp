@@ -37,6 +37,7 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   }
   count_time(result, num_context);
   note_drafters(result, now);
+  out.failed_drafters = result.failed_drafters;
   watch_period(reported, result, num_context, now);
   costs_.observe(num_context, num_rows - std::min(num_rows, num_context), result.duration);
   for (const auto& part : reported.parts) retire_if_idle(part.request, out);

@@ -60,7 +60,8 @@ struct scheduler_options {
 struct decisions {
   std::vector<round_plan> rounds;
   std::vector<pool_command> pool;
-  std::vector<token_event> events; ///< ends decided here: refused, cancelled, expired, failed
+  std::vector<token_event> events;             ///< ends decided here: refused, cancelled, expired, failed
+  std::vector<failed_drafter> failed_drafters; ///< to be noted for whoever runs the engine
 };
 
 /// Life of every request and composition of every round: a state machine without clock, threads or messages.

@@ -109,6 +109,8 @@ void write_actors(exposition& out, const engine_snapshot& snapshot) {
   for (const auto& actor : snapshot.actors) out.sample({{"actor", actor.name}}, actor.num_messages);
   out.counter("paceline_actor_restarts_total", "Times an actor was restarted.");
   for (const auto& actor : snapshot.actors) out.sample({{"actor", actor.name}}, actor.num_restarts);
+  out.gauge("paceline_actor_lost", "Whether an actor failed too often and is not started again.");
+  for (const auto& actor : snapshot.actors) out.sample({{"actor", actor.name}}, actor.is_lost ? 1 : 0);
 }
 
 double usage_of(const model_counters& model) {

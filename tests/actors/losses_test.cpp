@@ -91,7 +91,10 @@ TEST(lost_draft_worker, leaves_its_model_decoding_plainly) {
     }
     sim.kill("draft_worker/0/1");
     ASSERT_TRUE(sim.run(100'000)) << sim.scheduler().describe();
-    EXPECT_FALSE(sim.healthy());
+    EXPECT_TRUE(sim.healthy()) << "its model serves";
+    const auto lost = actors::worker_of(model_number{0}, drafter_index{1});
+    EXPECT_TRUE(sim.faults().at(lost).is_lost);
+    EXPECT_NE(sim.faults().at(lost).last.message().find("draft_worker/0/1"), std::string::npos);
     requests.push_back(request_number(3, 0.0F, 10));
     sim.submit(requests.back(), drafter_index{1});
     ASSERT_TRUE(sim.run(100'000));
@@ -138,6 +141,10 @@ TEST(failing_drafter, is_counted_and_asked_less_and_less_often) {
   const auto num_failures = sim.scheduler().counters().drafters.at(1).num_failures;
   EXPECT_GE(num_failures, 4U);
   EXPECT_LE(num_failures, 10U);
+  const auto fault = sim.faults().at(actors::drafter_of(model_number{0}, drafter_index{1}));
+  EXPECT_EQ(fault.num, num_failures);
+  EXPECT_FALSE(fault.is_lost);
+  EXPECT_NE(fault.last.message().find("it is broken"), std::string::npos) << fault.last.message();
 }
 
 } // namespace

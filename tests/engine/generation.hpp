@@ -42,6 +42,7 @@ class generation {
     state_->changed.wait(lock, [&] { return state_->done || state_->tokens.size() >= num; });
   }
 
+  bool is_done() const { return locked(state_->done); }
   std::vector<token_id> tokens() const { return locked(state_->tokens); }
   std::string text() const { return locked(state_->text); }
   std::vector<token_logprob> logprobs() const { return locked(state_->logprobs); }

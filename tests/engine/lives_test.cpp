@@ -1,11 +1,14 @@
 // Lives of engines: requests of every kind come, the engine is destroyed at any moment, and every request has
 // had exactly one final event by then. PACELINE_ENGINE_LIVES sets how many are lived.
+#include "engine/probe.hpp"
 #include "tests/engine/generation.hpp"
+#include "tests/engine/worker_drafter.hpp"
 
 #include <caf/all.hpp>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <optional>
@@ -51,23 +54,29 @@ class system_configuration final : public caf::actor_system_config {
   }
 };
 
-/// Few requests run together, so that others wait.
+/// Few requests run together, so that others wait. A second model, and a drafter with a stream of its own, on
+/// the same cores or others.
 config::engine_options small_engine(std::mt19937_64& random) {
   auto options = hash_engine();
   auto& model = options.models[0];
   model.max_running = 1 + static_cast<std::uint32_t>(random() % 4);
   model.max_waiting = 4;
   model.hash.pass_work = random() % 3 == 0 ? 20'000 : 0;
-  config::drafter_options drafter;
-  drafter.name = drafter.kind = "ngram";
-  model.drafters.push_back(drafter);
+  model.drafters = {testing::drafter_of_kind("ngram"), testing::drafter_of_kind("worker")};
+  options.threads = options.partitions = 1 + static_cast<std::uint32_t>(random() % 2);
+  model.drafters[1].partition = options.partitions - 1;
+  options.max_restarts = std::array{0U, 1U, 10U}[random() % 3];
+  if (random() % 3 == 0) {
+    options.models.push_back(model);
+    options.models[1].name = "other";
+  }
   options.actor_threads = 1 + static_cast<std::uint32_t>(random() % 2);
   return options;
 }
 
 generation_request any_request(std::mt19937_64& random) {
   const auto salt = static_cast<std::uint32_t>(random() % 1000);
-  switch (random() % 6) {
+  switch (random() % 9) {
   case 0: // refused: the rule is broken
   {
     auto r = make_request(4, 4);
@@ -88,8 +97,41 @@ generation_request any_request(std::mt19937_64& random) {
     r.speculation.drafter = "ngram";
     return r;
   }
+  case 5: {
+    auto r = make_request(10, 400, salt);
+    r.speculation.drafter = "worker";
+    return r;
+  }
+  case 6: { // refused where there is no such model
+    auto r = make_request(20, 100, salt);
+    r.model = "other";
+    r.speculation.drafter = "auto";
+    return r;
+  }
+  case 7: {
+    auto r = make_request(10, 60, salt);
+    r.beams = {.width = 3, .num_best = 2, .length_penalty = 1};
+    return r;
+  }
   default:
     return make_request(20, 450, salt);
+  }
+}
+
+/// 3 tokens, without end, or as the engine grants.
+flow_control any_flow(std::mt19937_64& random) {
+  if (random() % 3 == 0) return {};
+  return {.initial_credit = random() % 3 == 0 ? 3U : 1U << 30};
+}
+
+/// Some actors crash, within their budgets or beyond.
+void kill_some(engine& runtime, std::mt19937_64& random) {
+  static const std::array victims{"scheduler/0", "target_verifier/0", "draft_worker/0/2", "kv_pool",
+                                  "fan_out",     "scheduler/1",       "target_verifier/1"};
+  engine_probe probe(runtime);
+  for (auto n = random() % 4; n > 0; --n) {
+    probe.kill(victims[random() % victims.size()]);
+    probe.kill_session(request_id{1 + random() % 8});
   }
 }
 
@@ -97,7 +139,8 @@ generation_request any_request(std::mt19937_64& random) {
 void live(std::uint64_t seed, caf::actor_system* foreign, std::chrono::steady_clock::duration& longest) {
   std::mt19937_64 random(seed);
   const auto options = small_engine(random);
-  auto made = foreign ? engine::start(*foreign, options) : engine::start(options);
+  testing::worker_watch watch;
+  auto made = engine_probe::start(options, testing::registry_with_worker(watch), gpu::open_device, foreign);
   ASSERT_TRUE(made) << made.error().message();
   auto& engine = *made;
   std::vector<std::shared_ptr<listener>> all(random() % 9);
@@ -105,8 +148,8 @@ void live(std::uint64_t seed, caf::actor_system* foreign, std::chrono::steady_cl
   const auto submit = [&](std::size_t first, std::uint64_t of) {
     std::mt19937_64 own(of);
     for (auto i = first; i < all.size(); i += 2) {
-      const auto id = engine->submit(any_request(own), sink_of(all[i]),
-                                     {.initial_credit = own() % 4 == 0 ? 3U : 1U << 30});
+      const auto request = any_request(own);
+      const auto id = engine->submit(request, sink_of(all[i]), any_flow(own));
       if (own() % 8 == 0) engine->cancel(id);
     }
   };
@@ -117,9 +160,15 @@ void live(std::uint64_t seed, caf::actor_system* foreign, std::chrono::steady_cl
   } else {
     submit(0, random()), submit(1, random());
   }
+  const bool crashes = random() % 3 == 0;
+  if (crashes) kill_some(*engine, random);
   const auto has_event = [](const auto& to) { return to->num_events > 0; };
   if (!all.empty() && random() % 2 == 0) // somewhere in its life; a paused request may hold up the others
     while (std::ranges::none_of(all, has_event)) std::this_thread::yield();
+  if (crashes && random() % 4 == 0) { // what fails afterwards stays as it is
+    engine_probe(*engine).kill("supervisor");
+    kill_some(*engine, random);
+  }
   const auto begin = std::chrono::steady_clock::now();
   engine.reset();
   const auto took = std::chrono::steady_clock::now() - begin;

@@ -100,6 +100,7 @@ SEEN_ELSEWHERE = {
     "paceline_device_losses": "a device has to hang: actors/watchdog_test.cpp",
     "paceline_evictions": "kv/pool_manager_test.cpp",
     "paceline_mailbox_depth": "actors/scheduling_test.cpp",
+    "paceline_actor_lost": "an actor has to fail for good: engine/losses_test.cpp",
     "paceline_actor_restarts": "an actor has to fail: actors/recovery_test.cpp",
     "paceline_stale_drafts": "a guard: in order of enqueueing no draft is late",
     "paceline_draft_busy_seconds": "bad_input_test.py, where a drafter has a model of its own",

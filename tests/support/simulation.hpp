@@ -91,6 +91,7 @@ class simulation {
   simulated_device& device() { return *device_; }
   const model::hash_model& target() const { return *target_; }
   bool healthy() const { return where_->healthy(); }
+  std::map<actors::part, actors::fault_book::entry> faults() const { return where_->faults()->all(); }
   std::uint64_t num_restarts(const std::string& actor) { return where_->meter(actor)->num_restarts.load(); }
   std::uint64_t mailbox_depth(const std::string& actor) { return where_->meter(actor)->mailbox_depth.load(); }
   /// Broken invariants of all state machines; empty when all is well.

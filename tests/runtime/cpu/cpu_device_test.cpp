@@ -98,6 +98,24 @@ TEST(cpu_stream, prefers_ready_streams_of_higher_priority) {
   EXPECT_EQ(order, (std::vector<int>{1, 2}));
 }
 
+TEST(cpu_stream, a_ready_program_is_overtaken_once) {
+  auto device = device_with(1);
+  auto low = device->make_stream("draft", 0, {.priority = stream_priority::low});
+  auto high = device->make_stream("target", 0, {.priority = stream_priority::normal});
+  std::promise<void> begun, hold;
+  auto held = hold.get_future();
+  low->submit("keeps the partition busy", {}, [&](ops&) { begun.set_value(), held.wait(); });
+  begun.get_future().wait();
+  std::vector<int> order;
+  const auto append = [&](int number) { return [&, number](ops&) { order.push_back(number); }; };
+  const std::vector done{low->submit("draft", {}, append(2)), high->submit("verify", {}, append(1)),
+                         high->submit("verify", {}, append(3)), low->submit("draft", {}, append(5)),
+                         high->submit("verify", {}, append(4))};
+  hold.set_value();
+  for (const auto& fence : done) fence.wait();
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3, 4, 5}));
+}
+
 TEST(cpu_stream, partitions_compute_at_the_same_time) {
   auto device = device_with(2);
   auto a = device->make_stream("a", 0);

@@ -211,7 +211,7 @@ TEST(scheduler_state_test, a_request_of_auto_is_drafted_for_by_a_worker_that_doe
   std::optional<drafter_index> worker;
   for (int i = 0; i < 4 && !planned.empty(); ++i) { // the broken one first, then the other
     auto result = done(planned.front(), 1, ++length);
-    if (i == 0) result.failed_drafters = {drafter_index{1}};
+    if (i == 0) result.failed_drafters = {{drafter_index{1}, error{errc::internal, "it is broken"}}};
     result.items[0].advice = {drafter_index{i == 0 ? 1U : 2U}, 3};
     planned.erase(planned.begin());
     auto next = state.on_round_done(result, start).rounds;

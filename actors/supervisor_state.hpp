@@ -1,0 +1,130 @@
+#pragma once
+
+#include "actors/part.hpp"
+#include "actors/restart_budget.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/error.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace paceline::actors {
+
+/// What a supervisor does, one step after another.
+namespace steps {
+
+/// Spawns the actor of a part on the state that the part has.
+struct start {
+  part which;
+  bool again = false; ///< another one played it before
+  friend bool operator==(const start&, const start&) = default;
+};
+/// Those outside the actor system find it from now on.
+struct list {
+  part which;
+  friend bool operator==(const list&, const list&) = default;
+};
+/// Tells `whom` where `about` is.
+struct link {
+  part whom, about;
+  friend bool operator==(const link&, const link&) = default;
+};
+/// Notes that a part is gone for good.
+struct record_loss {
+  part which;
+  error why;
+  friend bool operator==(const record_loss&, const record_loss&) = default;
+};
+/// New requests of the model are refused from now on.
+struct withdraw {
+  model_number model;
+  error why;
+  friend bool operator==(const withdraw&, const withdraw&) = default;
+};
+/// Enqueues an empty program behind those of a lost draft worker.
+struct end_programs {
+  part worker;
+  friend bool operator==(const end_programs&, const end_programs&) = default;
+};
+struct tell_worker_lost {
+  part whom, worker;
+  friend bool operator==(const tell_worker_lost&, const tell_worker_lost&) = default;
+};
+struct tell_out_of_service {
+  part whom;
+  friend bool operator==(const tell_out_of_service&, const tell_out_of_service&) = default;
+};
+/// The pool takes back what the model's requests have; nobody else says so if the scheduler is what is gone.
+struct give_back_memory {
+  model_number model;
+  friend bool operator==(const give_back_memory&, const give_back_memory&) = default;
+};
+enum class news : std::uint8_t { resubmit, events_lost, out_of_service };
+/// Tells every session that is registered then.
+struct tell_sessions {
+  news what = news::resubmit;
+  model_number model{}; ///< not of `events_lost`, which concerns all
+  friend bool operator==(const tell_sessions&, const tell_sessions&) = default;
+};
+
+} // namespace steps
+
+using supervision_step =
+    std::variant<steps::start, steps::list, steps::link, steps::record_loss, steps::withdraw,
+                 steps::end_programs, steps::tell_worker_lost, steps::tell_out_of_service,
+                 steps::give_back_memory, steps::tell_sessions>;
+
+/// Who is started again, who stays dead, and who hears of it.
+///
+/// Invariants: a part is either alive or lost, once started; a model is out of service exactly if one of its
+/// scheduler, its verifier, the KV pool and fan_out is lost. Nothing is started or told once the end has
+/// begun.
+class supervisor_state {
+ public:
+  /// `workers`: by model, the drafters that have a worker of their own.
+  supervisor_state(std::vector<std::vector<drafter_index>> workers, std::uint32_t max_restarts,
+                   std::chrono::nanoseconds restart_window);
+
+  std::vector<supervision_step> start_everything();
+  /// The actor of `which` has ended. What was lost with it is for those who are told to repair:
+  /// actors/supervisor.hpp.
+  std::vector<supervision_step> on_death(const part& which, time_point now);
+  /// The engine ends: those who are alive are told to.
+  std::vector<part> begin_end();
+  /// Whether the end has begun and everyone has ended.
+  bool is_over() const noexcept { return ending_ && alive_.empty(); }
+
+  bool is_lost(const part& which) const { return lost_.contains(which); }
+  /// Why a model is out of service; null if it is not.
+  const error* out_of_service(model_number model) const;
+
+ private:
+  using plan = std::vector<supervision_step>;
+
+  void start(const part& which, bool again, plan& out);
+  void start_scheduler(model_number model, bool again, plan& out);
+  void start_verifier(model_number model, bool again, plan& out);
+  void restart(const part& which, plan& out);
+  void lose(const part& which, plan& out);
+  void take_out_of_service(model_number model, const error& why, plan& out);
+  template <class Action>
+  void for_lost_workers(model_number model, Action action) const;
+  template <class Action>
+  void for_each_model(Action action) const;
+
+  std::vector<std::vector<drafter_index>> workers_;
+  std::uint32_t max_restarts_;
+  std::chrono::nanoseconds restart_window_;
+  std::map<part, restart_budget> budgets_;
+  std::set<part> alive_, lost_;
+  std::map<model_number, error> out_of_service_;
+  bool ending_ = false;
+};
+
+} // namespace paceline::actors

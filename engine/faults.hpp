@@ -1,0 +1,20 @@
+#pragma once
+
+#include "actors/fault_book.hpp"
+#include "engine/snapshot.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace paceline {
+
+struct model_unit;
+
+/// The entries of `book` under the names of models and drafters.
+std::vector<engine_fault> faults_of(const actors::fault_book& book,
+                                    const std::vector<std::unique_ptr<model_unit>>& models);
+
+/// Marks actors that are lost, and tells drafters' last failures.
+void add_faults(engine_snapshot& to, const std::vector<engine_fault>& faults);
+
+} // namespace paceline
