@@ -371,8 +371,8 @@ http_reply service::describe_tokenizer(const std::string& name) const {
 
 http_reply service::liveness() const {
   if (edge_.runtime.healthy()) return json_reply(R"({"status":"ok"})");
-  return error_reply(
-      {503, "service_unavailable_error", "unhealthy", "no model serves, or a device or the supervisor has failed", "", 0});
+  return error_reply({503, "service_unavailable_error", "unhealthy",
+                      "no model serves, or a device or the supervisor has failed", "", 0});
 }
 
 http_reply service::readiness() const {
