@@ -1,8 +1,17 @@
 #include "server/sessions/generation_group.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace paceline::server {
+
+namespace {
+
+/// Submitted in one turn. One costs the engine a look at each of its tokens and biases: with a bias for every
+/// token of a vocabulary up to a millisecond.
+constexpr std::size_t sequences_a_turn = 4;
+
+} // namespace
 
 generation_group::generation_group(const edge_context& edge, executor_ptr executor,
                                    std::weak_ptr<generation_observer> observer, std::string tenant,
@@ -26,18 +35,28 @@ std::optional<wire::api_error> generation_group::start(const model_view& model,
         error{errc::queue_full, "this API key has its share of the model's queue already"});
   }
   paced_ = paced;
-  flow_control flow;
-  if (paced) flow.initial_credit = edge_.limits.initial_credit;
   if (!requests.empty()) metrics_ = &edge_.metrics.of(requests.front().model);
   sequences_.resize(requests.size());
   num_running_ = requests.size();
   edge_.metrics.open_requests += num_running_;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
+  for (std::size_t i = 0; i < requests.size(); ++i)
     sequences_[i].prompt_tokens = static_cast<std::uint32_t>(requests[i].prompt.size());
+  requests_ = std::move(requests);
+  submit_some();
+  return std::nullopt;
+}
+
+void generation_group::submit_some() {
+  if (requests_.empty()) return; // cancelled meanwhile
+  flow_control flow;
+  if (paced_) flow.initial_credit = edge_.limits.initial_credit;
+  const auto end = std::min(requests_.size(), num_submitted_ + sequences_a_turn);
+  for (; num_submitted_ < end; ++num_submitted_) {
+    const auto i = num_submitted_;
     // The sink runs on an actor thread: it copies the event and leaves. It keeps the executor alive, not the
     // group.
     sequences_[i].id = edge_.runtime.submit(
-        std::move(requests[i]),
+        std::move(requests_[i]),
         [weak = weak_from_this(), executor = executor_, i](const token_event& event) {
           executor->post([weak, i, event] {
             if (const auto group = weak.lock()) group->deliver(i, event);
@@ -45,12 +64,23 @@ std::optional<wire::api_error> generation_group::start(const model_view& model,
         },
         flow);
   }
-  return std::nullopt;
+  if (num_submitted_ == requests_.size()) return requests_.clear();
+  executor_->post([weak = weak_from_this()] {
+    if (const auto group = weak.lock()) group->submit_some();
+  });
 }
 
 void generation_group::cancel() {
-  for (const auto& entry : sequences_)
-    if (!entry.finished) edge_.runtime.cancel(entry.id);
+  for (std::size_t i = 0; i < num_submitted_; ++i)
+    if (!sequences_[i].finished) edge_.runtime.cancel(sequences_[i].id);
+  // What the engine has not seen ends like what it has: by an event of its own.
+  for (auto i = num_submitted_; i < requests_.size(); ++i)
+    executor_->post([weak = weak_from_this(), i] {
+      token_event last;
+      last.finish = finish_reason::cancelled;
+      if (const auto group = weak.lock()) group->deliver(i, last);
+    });
+  requests_.clear();
 }
 
 void generation_group::repay(sequence& entry) {
