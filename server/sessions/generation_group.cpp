@@ -19,6 +19,10 @@ std::uint32_t window_of(const edge_limits& limits, std::size_t num_sequences) {
   return std::max(std::min(limits.initial_credit, limits.least_credit), static_cast<std::uint32_t>(share));
 }
 
+/// Submitted in one turn. One costs the engine a look at each of its tokens and biases: with a bias for every
+/// token of a vocabulary up to a millisecond.
+constexpr std::size_t sequences_a_turn = 4;
+
 } // namespace
 
 generation_group::generation_group(const edge_context& edge, executor_ptr executor,
@@ -43,7 +47,6 @@ std::optional<wire::api_error> generation_group::start(const model_view& model,
         error{errc::queue_full, "this API key has its share of the model's queue already"});
   }
   paced_ = paced;
-  flow_control flow;
   window_ = window_of(edge_.limits, requests.size());
   const bool scores_prompts = paced && !requests.empty() && requests.front().sampling.prompt_logprobs;
   num_opened_ = scores_prompts ? std::min(requests.size(), most_scored_prompts) : requests.size();
@@ -51,13 +54,24 @@ std::optional<wire::api_error> generation_group::start(const model_view& model,
   sequences_.resize(requests.size());
   num_running_ = requests.size();
   edge_.metrics.open_requests += num_running_;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
+  for (std::size_t i = 0; i < requests.size(); ++i)
     sequences_[i].prompt_tokens = static_cast<std::uint32_t>(requests[i].prompt.size());
-    if (paced) flow.initial_credit = i < num_opened_ ? window_ : 0;
+  requests_ = std::move(requests);
+  submit_some();
+  return std::nullopt;
+}
+
+void generation_group::submit_some() {
+  if (requests_.empty()) return; // cancelled meanwhile
+  flow_control flow;
+  const auto end = std::min(requests_.size(), num_submitted_ + sequences_a_turn);
+  for (; num_submitted_ < end; ++num_submitted_) {
+    const auto i = num_submitted_;
+    if (paced_) flow.initial_credit = i < num_opened_ ? window_ : 0;
     // The sink runs on an actor thread: it copies the event and leaves. It keeps the executor alive, not the
     // group.
     sequences_[i].id = edge_.runtime.submit(
-        std::move(requests[i]),
+        std::move(requests_[i]),
         [weak = weak_from_this(), executor = executor_, i](const token_event& event) {
           executor->post([weak, i, event] {
             if (const auto group = weak.lock()) group->deliver(i, event);
@@ -65,12 +79,23 @@ std::optional<wire::api_error> generation_group::start(const model_view& model,
         },
         flow);
   }
-  return std::nullopt;
+  if (num_submitted_ == requests_.size()) return requests_.clear();
+  executor_->post([weak = weak_from_this()] {
+    if (const auto group = weak.lock()) group->submit_some();
+  });
 }
 
 void generation_group::cancel() {
-  for (const auto& entry : sequences_)
-    if (!entry.finished) edge_.runtime.cancel(entry.id);
+  for (std::size_t i = 0; i < num_submitted_; ++i)
+    if (!sequences_[i].finished) edge_.runtime.cancel(sequences_[i].id);
+  // What the engine has not seen ends like what it has: by an event of its own.
+  for (auto i = num_submitted_; i < requests_.size(); ++i)
+    executor_->post([weak = weak_from_this(), i] {
+      token_event last;
+      last.finish = finish_reason::cancelled;
+      if (const auto group = weak.lock()) group->deliver(i, last);
+    });
+  requests_.clear();
 }
 
 void generation_group::repay(sequence& entry) {
@@ -87,7 +112,7 @@ void generation_group::on_writable() {
 void generation_group::open_next() {
   const auto num_finished = sequences_.size() - num_running_;
   for (; num_opened_ < sequences_.size() && num_opened_ < num_finished + most_scored_prompts; ++num_opened_)
-    edge_.runtime.grant(sequences_[num_opened_].id, window_);
+    if (num_opened_ < num_submitted_) edge_.runtime.grant(sequences_[num_opened_].id, window_);
 }
 
 void generation_group::deliver(std::size_t index, const token_event& event) {

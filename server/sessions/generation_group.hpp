@@ -23,7 +23,8 @@ class generation_observer {
 /// The engine requests behind one client request. Brings their events onto the session's executor, hands out
 /// credit as the client takes what it was sent, and measures. All functions on the executor.
 ///
-/// Invariant: every submitted request either delivers its final event or is cancelled when the group goes.
+/// Invariant: every submitted request either delivers its final event or is cancelled when the group goes;
+/// the first `num_submitted_` are submitted.
 class generation_group : public std::enable_shared_from_this<generation_group> {
  public:
   generation_group(const edge_context& edge, executor_ptr executor,
@@ -32,8 +33,10 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   generation_group(const generation_group&) = delete;
   generation_group& operator=(const generation_group&) = delete;
 
-  /// Submits all sequences of a model. `paced`: they may run ahead of `on_writable` by the configured credit
-  /// only. An error, and nothing submitted, if that would take places that are kept for other keys.
+  /// Submits all sequences of a model: the first few now, the others in turns of their own, so that other
+  /// work of the executor's thread comes in between. `paced`: they may run ahead of `on_writable` by the
+  /// configured credit only. An error, and nothing submitted, if that would take places that are kept for
+  /// other keys.
   std::optional<wire::api_error> start(const model_view& model, std::vector<generation_request> sequences,
                                        bool paced);
   /// Ends what still runs; its final events (cancelled) are still delivered.
@@ -57,6 +60,7 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
     time_point last_tokens{};
   };
 
+  void submit_some();
   void deliver(std::size_t index, const token_event& event);
   void measure(sequence& entry, const token_event& event);
   void measure_write(const token_event& event);
@@ -73,6 +77,8 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   time_point arrival_;
   model_metrics* metrics_ = nullptr;
   std::vector<sequence> sequences_;
+  std::vector<generation_request> requests_; ///< one a sequence, until all are submitted
+  std::size_t num_submitted_ = 0;
   std::size_t num_running_ = 0;
   bool paced_ = false;
   std::uint32_t window_ = 0;   ///< of credit, if paced

@@ -77,6 +77,10 @@ const bad_file bad_files[] = {
     {"remote_workers: [{host: a}]",
      "f:3:1: remote_workers: draft workers on other machines are not offered by this build"},
     {"server: {host: 0.0.0.0}", "f:3:16: server.host: listening beyond loopback needs server.api_keys_file"},
+    {"server: {host: 127.999.0.1}", "f:3:16: server.host: '127.999.0.1' must be localhost or an IP address"},
+    {"server: {host: 127.evil.com}", "server.host: '127.evil.com' must be localhost or an IP address"},
+    {"server: {host: box.lan, allow_unauthenticated: true}", "'box.lan' must be localhost or an IP address"},
+    {"server: {host: \"\"}", "server.host: '' must be localhost or an IP address"},
     {"engine: {threads: 2, partitions: 3}", "engine.partitions: must not exceed engine.threads (2)"},
     {"server: {host: ${NOT_SET}}", "not valid YAML"},
     {"server: {host: \"${NOT_SET}\"}", "f:3:16: the variable NOT_SET is not set"},
@@ -156,6 +160,31 @@ TEST(load_test, every_mistake_gets_one_error_with_its_place_and_what_is_allowed)
                                    << (r.ok() ? "" : "\n" + r.errors.front() + "\n" + r.errors.back());
     EXPECT_NE(r.errors.front().find(part), std::string::npos) << whole << "\ngave " << r.errors.front();
   }
+}
+
+TEST(load_test, loopback_by_any_of_its_names_needs_no_keys) {
+  for (const std::string host : {"localhost", "LOCALHOST", "127.0.0.1", "127.3.2.1", "\"::1\""}) {
+    const auto r =
+        load_text("version: 1\nmodels: [{kind: hash}]\nserver: {host: " + host + "}\n", "f", {}, {});
+    EXPECT_TRUE(r.ok()) << r.errors.front();
+  }
+}
+
+TEST(load_test, a_flood_of_models_is_refused_by_their_number) {
+  const auto models_of = [](std::size_t count, const std::string& one) {
+    std::string text = "version: 1\nmodels: [";
+    for (std::size_t i = 0; i < count; ++i) text += one + ",";
+    return load_text(text + "]\n", "f", {}, {});
+  };
+  const auto flood = models_of(300'000, "{}");
+  ASSERT_EQ(flood.errors.size(), 1U);
+  EXPECT_EQ(flood.errors.front(), "f:2:9: models: has 300000 elements; at most 128 are allowed");
+  EXPECT_TRUE(flood.config.engine.models.empty());
+  EXPECT_TRUE(flood.settings.empty()) << "nobody asks for the settings of what is refused";
+  std::string drafters = "{path: m, drafters: [";
+  for (int i = 0; i < 33; ++i) drafters += "{},";
+  EXPECT_EQ(models_of(1, drafters + "]}").errors,
+            std::vector<std::string>{"f:2:30: models.0.drafters: has 33 elements; at most 32 are allowed"});
 }
 
 TEST(load_test, all_errors_are_reported_at_once) {

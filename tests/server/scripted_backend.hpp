@@ -26,6 +26,13 @@ class queue_executor final : public serial_executor {
       task();
     }
   }
+  /// Of what was posted so far only the first.
+  void run_one() {
+    auto task = std::move(tasks_.front());
+    tasks_.pop_front();
+    task();
+  }
+  std::size_t num_waiting() const { return tasks_.size(); }
 
  private:
   std::deque<std::function<void()>> tasks_;

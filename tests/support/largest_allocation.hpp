@@ -13,4 +13,7 @@ void reset_largest_allocation() noexcept;
 /// Bytes of the largest request of operator new since the last reset, alignments above the default left out.
 std::size_t largest_allocation() noexcept;
 
+/// Requests of operator new since the last reset.
+std::size_t num_allocations() noexcept;
+
 } // namespace paceline::test

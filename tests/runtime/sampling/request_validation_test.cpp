@@ -1,5 +1,7 @@
 #include "runtime/sampling/request_validation.hpp"
 
+#include "tests/support/largest_allocation.hpp"
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -97,6 +99,16 @@ TEST(request_validation, names_field_value_and_rule) {
     for (const std::string& part : one.expected)
       EXPECT_NE(result.error().message().find(part), std::string::npos) << result.error().message();
   }
+}
+
+TEST(request_validation, writes_no_names_for_what_is_in_order) {
+  auto request = good_request();
+  auto& biases = request.sampling.logit_bias.edit();
+  biases.clear();
+  for (std::int32_t id = 0; id < 20'000; ++id) biases.emplace_back(token_id{id}, 1.0F);
+  test::reset_largest_allocation();
+  ASSERT_TRUE(validate(request, 20'000, context));
+  EXPECT_LT(test::num_allocations(), 10U);
 }
 
 TEST(request_validation, a_beam_search_draws_nothing) {

@@ -175,6 +175,45 @@ TEST(completion_session, a_client_that_leaves_cancels_its_generation) {
   EXPECT_EQ(c.edge.metrics.open_requests, 0U);
 }
 
+TEST(completion_session, many_choices_reach_the_engine_over_several_turns) {
+  conversation c;
+  c.complete(R"({"prompt":"a","n":128})");
+  EXPECT_LE(c.edge.engine.submissions.size(), 8U) << "other sessions of the thread wait meanwhile";
+  while (c.edge.executor->num_waiting() > 0) {
+    const auto before = c.edge.engine.submissions.size();
+    c.edge.executor->run_one();
+    EXPECT_LE(c.edge.engine.submissions.size(), before + 8);
+  }
+  ASSERT_EQ(c.edge.engine.submissions.size(), 128U);
+  for (std::uint64_t id = 1; id <= 128; ++id) {
+    EXPECT_EQ(c.submitted(id).request.sampling.choice_index, id - 1);
+    EXPECT_FALSE(c.channel->replied);
+    c.end(finish_reason::stop, id);
+  }
+  EXPECT_EQ(c.reply().at("choices").as_array().size(), 128U);
+}
+
+TEST(completion_session, a_refused_choice_keeps_the_later_ones_from_the_engine) {
+  conversation c;
+  c.complete(R"({"prompt":"a","n":128})");
+  c.edge.engine.fail(1, errc::invalid_argument);
+  c.edge.executor->run();
+  EXPECT_EQ(c.channel->replied.value().status, 400);
+  EXPECT_LE(c.edge.engine.submissions.size(), 16U);
+  EXPECT_EQ(c.edge.metrics.open_requests, 0U);
+}
+
+TEST(completion_session, a_client_that_leaves_between_turns_of_submission_starts_no_more) {
+  conversation c;
+  c.complete(R"({"prompt":"a","n":128,"stream":true})");
+  const auto before = c.edge.engine.submissions.size();
+  c.session->on_disconnect();
+  c.edge.executor->run();
+  EXPECT_EQ(c.edge.engine.submissions.size(), before);
+  for (const auto& [id, submission] : c.edge.engine.submissions) EXPECT_TRUE(submission.cancelled) << id;
+  EXPECT_EQ(c.edge.metrics.open_requests, 0U);
+}
+
 TEST(completion_session, a_client_that_leaves_while_its_request_is_prepared_starts_nothing) {
   conversation c;
   c.session->on_disconnect();
