@@ -107,12 +107,12 @@ struct client_line {
   std::function<void(const token_event&)> sink; ///< null once the last event is given
   std::function<void()> ended;
 };
-struct session_shell {
-  session_shell() = default;
+struct session_context {
+  session_context() = default;
   static inline const char* name = "session";
   std::shared_ptr<client_line> line;
 };
-protocol::session_actor::behavior_type session(protocol::session_actor::stateful_pointer<session_shell> self,
-                                               session_client client);
+protocol::session_actor::behavior_type
+session(protocol::session_actor::stateful_pointer<session_context> self, session_client client);
 
 } // namespace paceline::actors

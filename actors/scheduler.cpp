@@ -14,18 +14,18 @@ constexpr auto tick_interval = std::chrono::milliseconds(50);
 /// Sends what the state machine decided: memory first, for rounds use it, then rounds, then ends.
 void carry_out(self_pointer self, const scheduling::scheduler_state& state, model_number model,
                scheduling::decisions decisions) {
-  auto& shell = self->state;
-  if (!decisions.pool.empty() && shell.kv_pool)
-    self->send(shell.kv_pool, pool_batch_command{model, self, std::move(decisions.pool)});
-  if (shell.verifier)
+  auto& context = self->state;
+  if (!decisions.pool.empty() && context.kv_pool)
+    self->send(context.kv_pool, pool_batch_command{model, self, std::move(decisions.pool)});
+  if (context.verifier)
     for (auto& plan : decisions.rounds)
-      self->send(shell.verifier,
+      self->send(context.verifier,
                  round_command{std::make_shared<const scheduling::round_plan>(std::move(plan))});
-  if (!decisions.events.empty() && shell.fan_out)
-    self->send(shell.fan_out,
+  if (!decisions.events.empty() && context.fan_out)
+    self->send(context.fan_out,
                event_batch{std::make_shared<const std::vector<token_event>>(std::move(decisions.events))});
-  if (!shell.ticking && state.active()) {
-    shell.ticking = true;
+  if (!context.ticking && state.active()) {
+    context.ticking = true;
     self->delayed_send(self, tick_interval, tick_event{});
   }
 }
@@ -59,10 +59,10 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
         act(state->on_rounds_lost(m.rounds, time->now()));
       },
       [=](const link_command& m) {
-        auto& shell = self->state;
-        if (m.fan_out) shell.fan_out = m.fan_out;
+        auto& context = self->state;
+        if (m.fan_out) context.fan_out = m.fan_out;
         if (m.kv_pool) {
-          shell.kv_pool = m.kv_pool;
+          context.kv_pool = m.kv_pool;
           act(state->on_pool_restarted(time->now()));
         }
       },

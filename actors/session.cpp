@@ -6,7 +6,7 @@ using namespace protocol; // the messages
 
 namespace {
 
-using self_pointer = session_actor::stateful_pointer<session_shell>;
+using self_pointer = session_actor::stateful_pointer<session_context>;
 
 /// Gives the client its last event. The sink goes with it: what it holds is released, and nothing comes
 /// after.

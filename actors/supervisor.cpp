@@ -6,7 +6,7 @@ using namespace protocol; // the messages
 
 namespace {
 
-using self_pointer = supervisor_actor::stateful_pointer<supervisor_shell>;
+using self_pointer = supervisor_actor::stateful_pointer<supervisor_context>;
 
 /// Carries out what the state decided: spawns and sends.
 class executor {
@@ -152,13 +152,13 @@ std::vector<std::vector<drafter_index>> workers_of(const supervisor_parts& parts
 }
 
 /// Whom the actor that died played. It has no address from now on.
-std::optional<part> take_by_address(supervisor_shell& shell, const caf::actor_addr& address) {
-  const auto it = std::ranges::find_if(shell.addresses, [&](const auto& entry) {
+std::optional<part> take_by_address(supervisor_context& context, const caf::actor_addr& address) {
+  const auto it = std::ranges::find_if(context.addresses, [&](const auto& entry) {
     return caf::actor_cast<caf::actor_addr>(entry.second) == address;
   });
-  if (it == shell.addresses.end()) return std::nullopt;
+  if (it == context.addresses.end()) return std::nullopt;
   const auto which = it->first;
-  shell.addresses.erase(it);
+  context.addresses.erase(it);
   return which;
 }
 
@@ -166,8 +166,8 @@ std::optional<part> take_by_address(supervisor_shell& shell, const caf::actor_ad
 
 supervisor_actor::behavior_type supervisor(self_pointer self, supervisor_parts parts) {
   auto shared = std::make_shared<const supervisor_parts>(std::move(parts));
-  auto& shell = self->state;
-  shell.supervision =
+  auto& context = self->state;
+  context.supervision =
       std::make_unique<supervisor_state>(workers_of(*shared), shared->max_restarts, shared->restart_window);
   self->set_down_handler([=](const caf::down_msg& down) {
     const auto which = take_by_address(self->state, down.source);
@@ -189,7 +189,7 @@ supervisor_actor::behavior_type supervisor(self_pointer self, supervisor_parts p
         the_supervisor, error{errc::internal, "the supervisor failed: what fails now is not started again"});
   });
   shared->where->set_num_models(shared->models.size());
-  executor(self, *shared)(shell.supervision->start_everything());
+  executor(self, *shared)(context.supervision->start_everything());
   return {[](const ready_question&) { return ready_answer{}; }};
 }
 

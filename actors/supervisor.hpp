@@ -43,15 +43,15 @@ struct supervisor_parts {
 using supervisor_actor =
     caf::typed_actor<caf::replies_to<protocol::ready_question>::with<protocol::ready_answer>>;
 
-struct supervisor_shell {
-  supervisor_shell() = default;
+struct supervisor_context {
+  supervisor_context() = default;
   static inline const char* name = "supervisor";
   std::unique_ptr<supervisor_state> supervision;
   std::map<part, caf::strong_actor_ptr> addresses;          ///< of those alive
   std::map<part, protocol::worker_lost_event> lost_workers; ///< for whoever is started later
 };
 
-supervisor_actor::behavior_type supervisor(supervisor_actor::stateful_pointer<supervisor_shell> self,
+supervisor_actor::behavior_type supervisor(supervisor_actor::stateful_pointer<supervisor_context> self,
                                            supervisor_parts parts);
 
 } // namespace paceline::actors

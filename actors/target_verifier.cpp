@@ -32,9 +32,9 @@ void carry_out(self_pointer self, const target_verifier_state& state, const veri
   }
 }
 
-void link(verifier_peers& shell, const link_command& peers) {
-  if (peers.scheduler) shell.scheduler = peers.scheduler;
-  if (peers.fan_out) shell.fan_out = peers.fan_out;
+void link(verifier_peers& context, const link_command& peers) {
+  if (peers.scheduler) context.scheduler = peers.scheduler;
+  if (peers.fan_out) context.fan_out = peers.fan_out;
 }
 
 } // namespace
