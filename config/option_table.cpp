@@ -22,7 +22,7 @@ void declare_server(group_builder<daemon_config>& g) {
   using c = daemon_config;
   g.add(
       "server.host", texts, [](c & o) -> auto& { return o.server.host; },
-      "Address to listen on. Beyond loopback it needs `server.api_keys_file` or "
+      "IP address to listen on, or `localhost`. Beyond loopback it needs `server.api_keys_file` or "
       "`server.allow_unauthenticated`.");
   g.add(
       "server.port", integers(0, 65535), [](c & o) -> auto& { return o.server.port; },
@@ -40,7 +40,7 @@ void declare_server(group_builder<daemon_config>& g) {
       "Web origins whose pages may connect, besides those served from loopback.", on_reload);
   g.add(
       "server.allowed_hosts", text_lists, [](c & o) -> auto& { return o.server.allowed_hosts; },
-      "Host names this server answers to, besides loopback ones; empty = any, when it listens beyond loopback and asks for keys.");
+      "Host names this server answers to, besides loopback names, which always pass; empty = any, when it listens beyond loopback and asks for keys.");
   g.add(
       "server.max_connections", integers(1, 65536), [](c & o) -> auto& { return o.server.max_connections; },
       "Open connections. A further one takes the place of the one silent for longest among those that never sent a "

@@ -1,6 +1,7 @@
 #include "config/validate.hpp"
 
 #include "config/device_name.hpp"
+#include "config/host_names.hpp"
 
 #include <algorithm>
 #include <set>
@@ -15,9 +16,10 @@ class validator {
       : file_(file_name), from_(from), errors_(errors) {}
 
   void check(const daemon_config& c) {
-    const bool is_loopback =
-        c.server.host == "localhost" || c.server.host == "::1" || c.server.host.starts_with("127.");
-    if (!is_loopback && c.server.api_keys_file.empty() && !c.server.allow_unauthenticated)
+    if (address_to_bind(c.server.host).empty())
+      fail("server.host", "'" + c.server.host + "' must be localhost or an IP address");
+    else if (!is_loopback_address(c.server.host) && c.server.api_keys_file.empty() &&
+             !c.server.allow_unauthenticated)
       fail("server.host",
            "listening beyond loopback needs server.api_keys_file, or server.allow_unauthenticated: true");
     if (c.engine.threads != 0 && c.engine.partitions > c.engine.threads)

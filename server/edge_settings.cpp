@@ -1,5 +1,7 @@
 #include "server/edge_settings.hpp"
 
+#include "config/host_names.hpp"
+
 namespace paceline::server {
 
 expected<edge_settings> edge_settings::from(const config::server_options& options,
@@ -11,7 +13,7 @@ expected<edge_settings> edge_settings::from(const config::server_options& option
     if (!keys) return std::move(keys).error();
     settings.keys = *std::move(keys);
   }
-  if (!is_loopback_address(bound_host) && settings.keys.empty() && !allow_unauthenticated)
+  if (!config::is_loopback_address(bound_host) && settings.keys.empty() && !allow_unauthenticated)
     return error{errc::invalid_argument,
                  "server.host: " + bound_host +
                      " is reachable from other machines: set server.api_keys_file, or "

@@ -1,5 +1,6 @@
 #include "server/server.hpp"
 
+#include "config/host_names.hpp"
 #include "server/edge_pool.hpp"
 #include "server/log_throttle.hpp"
 #include "server/net/connection.hpp"
@@ -110,9 +111,9 @@ struct http_server::parts {
 
 std::optional<error> http_server::parts::listen() {
   error_code failure;
-  const auto address =
-      asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, failure);
-  if (failure) return error{errc::invalid_argument, "host: \"" + options.host + "\" is not an IP address"};
+  const auto address = asio::ip::make_address(config::address_to_bind(options.host), failure);
+  if (failure)
+    return error{errc::invalid_argument, "host: \"" + options.host + "\" must be localhost or an IP address"};
   const tcp::endpoint endpoint(address, options.port);
   acceptor.open(endpoint.protocol(), failure);
   if (!failure) acceptor.set_option(asio::socket_base::reuse_address(true), failure);

@@ -1,5 +1,7 @@
 #include "server/http/access.hpp"
 
+#include "config/host_names.hpp"
+
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
@@ -12,38 +14,12 @@ namespace paceline::server {
 
 namespace {
 
+using config::same_host_name;
+
 std::string_view without_port(std::string_view host) noexcept {
   if (!host.empty() && host.front() == '[')
     return host.substr(0, std::min(host.find(']'), host.size() - 1) + 1);
   return host.substr(0, std::min(host.find(':'), host.size()));
-}
-
-char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-
-bool same_name(std::string_view a, std::string_view b) noexcept {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char left, char right) { return lower(left) == lower(right); });
-}
-
-/// The four octets of an address in decimal.
-std::optional<std::array<unsigned, 4>> octets_of(std::string_view host) noexcept {
-  std::array<unsigned, 4> octets{};
-  for (std::size_t i = 0; i < octets.size(); ++i) {
-    const auto text = host.substr(0, host.find('.'));
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), octets[i]);
-    if (failure != std::errc{} || end != text.data() + text.size() || text.size() > 3 || octets[i] > 255)
-      return std::nullopt;
-    host.remove_prefix(text.size());
-    if (i + 1 == octets.size()) break;
-    if (host.empty()) return std::nullopt;
-    host.remove_prefix(1);
-  }
-  return host.empty() ? std::optional(octets) : std::nullopt;
-}
-
-bool is_loopback_v4(std::string_view host) noexcept {
-  const auto octets = octets_of(host);
-  return octets && octets->front() == 127;
 }
 
 /// What stands behind a key: nothing, or its best priority.
@@ -124,16 +100,12 @@ std::string_view bearer_key(std::string_view authorization) noexcept {
 
 bool is_loopback_host(std::string_view host) noexcept {
   const auto name = without_port(host);
-  return same_name(name, "localhost") || name == "[::1]" || is_loopback_v4(name);
-}
-
-bool is_loopback_address(std::string_view address) noexcept {
-  return same_name(address, "localhost") || address == "::1" || is_loopback_v4(address);
+  return name == "[::1]" || config::is_loopback_address(name);
 }
 
 bool is_ip_literal(std::string_view host) noexcept {
   const auto name = without_port(host);
-  if (octets_of(name)) return true;
+  if (config::is_ipv4(name)) return true;
   if (name.size() < 4 || name.front() != '[' || name.back() != ']') return false;
   const auto inner = name.substr(1, name.size() - 2);
   return inner.find(':') != std::string_view::npos &&
@@ -142,13 +114,12 @@ bool is_ip_literal(std::string_view host) noexcept {
 
 bool host_allowed(std::string_view host, const host_rules& rules) {
   const auto listed = std::any_of(rules.allowed.begin(), rules.allowed.end(), [&](const std::string& name) {
-    return same_name(name, host) || same_name(name, without_port(host));
+    return same_host_name(name, host) || same_host_name(name, without_port(host));
   });
-  if (listed) return true;
-  if (is_loopback_address(rules.bound_host)) return is_loopback_host(host);
-  if (!rules.allowed.empty()) return false;
-  return rules.has_keys || host.empty() || is_ip_literal(host) || is_loopback_host(host) ||
-         same_name(without_port(host), rules.bound_host);
+  if (listed || is_loopback_host(host)) return true;
+  if (config::is_loopback_address(rules.bound_host) || !rules.allowed.empty()) return false;
+  return rules.has_keys || host.empty() || is_ip_literal(host) ||
+         same_host_name(without_port(host), rules.bound_host);
 }
 
 bool origin_allowed(std::string_view origin, std::string_view host, const std::vector<std::string>& allowed) {
@@ -156,10 +127,10 @@ bool origin_allowed(std::string_view origin, std::string_view host, const std::v
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (origin.substr(0, scheme.size()) != scheme) continue;
     const auto page_host = origin.substr(scheme.size());
-    if (same_name(page_host, host) || is_loopback_host(page_host)) return true;
+    if (same_host_name(page_host, host) || is_loopback_host(page_host)) return true;
   }
   return std::any_of(allowed.begin(), allowed.end(),
-                     [&](const std::string& name) { return name == "*" || same_name(name, origin); });
+                     [&](const std::string& name) { return name == "*" || same_host_name(name, origin); });
 }
 
 } // namespace paceline::server

@@ -56,8 +56,6 @@ std::string_view bearer_key(std::string_view authorization) noexcept;
 /// True for names that only ever mean this machine: localhost, 127.0.0.0/8, ::1, with or without a port.
 /// Names of hosts compare without regard to case, here and below.
 bool is_loopback_host(std::string_view host) noexcept;
-/// The same for an address to bind.
-bool is_loopback_address(std::string_view address) noexcept;
 
 /// An IPv4 address of four octets, or an IPv6 address in brackets; with or without a port. No name server can
 /// make it mean another machine.
@@ -70,10 +68,10 @@ struct host_rules {
   const std::vector<std::string>& allowed; ///< with or without their port
 };
 
-/// Guards against DNS rebinding, where a page's name comes to mean this server. Listed hosts pass. On a
-/// loopback bind, loopback names pass besides; on an open bind, if none are listed: with keys any Host, which
-/// a page cannot have the key for; without keys IP literals, the bound address and loopback names, and a
-/// request without a Host, which no browser sends.
+/// Guards against DNS rebinding, where a page's name comes to mean this server. Listed hosts and loopback
+/// names pass: no name server can make a page's name one of the latter. On a loopback bind nothing else does;
+/// on an open bind, if none are listed: with keys any Host, which a page cannot have the key for; without
+/// keys IP literals, the bound address, and a request without a Host, which no browser sends.
 bool host_allowed(std::string_view host, const host_rules& rules);
 
 /// Guards against pages of other sites: an absent Origin passes (not a browser), one of ours (`host` itself)

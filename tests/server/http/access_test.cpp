@@ -1,4 +1,6 @@
 #include "server/http/access.hpp"
+
+#include "config/host_names.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <gtest/gtest.h>
@@ -75,10 +77,10 @@ TEST(loopback, names_only_this_machine) {
   for (const auto* host : {"", "localhost.evil.com", "127.evil.com", "127.0.0.1.evil.com", "10.0.0.1",
                            "example.com", "[::2]", "0.0.0.0"})
     EXPECT_FALSE(is_loopback_host(host)) << host;
-  EXPECT_TRUE(is_loopback_address("127.0.0.1"));
-  EXPECT_TRUE(is_loopback_address("::1"));
-  EXPECT_FALSE(is_loopback_address("0.0.0.0"));
-  EXPECT_FALSE(is_loopback_address("::"));
+  EXPECT_TRUE(config::is_loopback_address("127.0.0.1"));
+  EXPECT_TRUE(config::is_loopback_address("::1"));
+  EXPECT_FALSE(config::is_loopback_address("0.0.0.0"));
+  EXPECT_FALSE(config::is_loopback_address("::"));
 }
 
 TEST(access, hosts_and_origins_follow_the_table) {
@@ -107,6 +109,9 @@ TEST(access, hosts_and_origins_follow_the_table) {
       {"box.lan:8001", "", true, {"box.lan:8000"}, {}, false, true},
       {"box.lan", "", false, {}, {}, true, true},
       {"box.lan", "", false, {"other.lan"}, {}, false, true},
+      {"localhost:8000", "", false, {"other.lan"}, {}, true, true}, // whoever can send it is on this machine
+      {"127.0.0.1", "", false, {"other.lan"}, {}, true, true},
+      {"127.evil.com", "", false, {"other.lan"}, {}, false, true},
       {"box.lan", "http://box.lan", false, {}, {}, true, true},
       {"box.lan", "https://box.lan", false, {}, {}, true, true},
       {"box.lan", "https://app.example", false, {}, {}, true, false},
