@@ -48,6 +48,11 @@ class applier {
   void apply_list(const node& items, const option_group& group, void* object, const std::string& path) {
     if (items.type != node::kind::list)
       return fail(items.place, path, "must be a list, not " + std::string(describe(items)));
+    const auto most = group.elements->most;
+    if (items.items.size() > most)
+      return fail(items.place, path,
+                  "has " + std::to_string(items.items.size()) + " elements; at most " + std::to_string(most) +
+                      " are allowed");
     for (std::size_t i = 0; i < items.items.size(); ++i)
       apply_map(items.items[i], *group.elements, group.append(object), join(path, std::to_string(i)), {});
   }

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <unistd.h>
+#include <unordered_map>
 
 namespace paceline::config {
 
@@ -66,7 +67,7 @@ load_result evaluate(node root, std::string_view name, const environment& variab
   apply(root, name, result.config, from, result.errors);
   // A value that is wrong by itself would only cause further complaints here.
   if (result.errors.empty()) validate(result.config, name, from, result.errors);
-  list_settings(root_options(), &result.config, {}, from, name, result.settings);
+  if (result.errors.empty()) list_settings(root_options(), &result.config, {}, from, name, result.settings);
   shorten(result.errors, name);
   return result;
 }
@@ -134,19 +135,21 @@ load_result load(const std::optional<std::string>& path, const environment& vari
 }
 
 std::vector<std::pair<std::string, bool>> changed(const load_result& before, const load_result& after) {
-  std::vector<std::pair<std::string, bool>> paths;
-  const auto differs_from = [](const std::vector<setting>& others) {
-    return [&others](const setting& s) {
-      const auto other = std::ranges::find(others, s.path, &setting::path);
-      return other == others.end() || other->value != s.value;
-    };
+  const auto by_path = [](const load_result& one) {
+    std::unordered_map<std::string_view, const setting*> settings;
+    for (const auto& s : one.settings) settings.emplace(s.path, &s);
+    return settings;
   };
-  for (const auto& s : after.settings)
-    if (differs_from(before.settings)(s)) paths.emplace_back(s.path, s.reloadable);
+  const auto old = by_path(before);
+  const auto fresh = by_path(after);
+  std::vector<std::pair<std::string, bool>> paths;
+  for (const auto& s : after.settings) {
+    const auto other = old.find(s.path);
+    if (other == old.end() || other->second->value != s.value) paths.emplace_back(s.path, s.reloadable);
+  }
   // Options of models and drafters that are gone.
   for (const auto& s : before.settings)
-    if (std::ranges::find(after.settings, s.path, &setting::path) == after.settings.end())
-      paths.emplace_back(s.path, s.reloadable);
+    if (!fresh.contains(s.path)) paths.emplace_back(s.path, s.reloadable);
   return paths;
 }
 

@@ -35,7 +35,8 @@ struct setting {
 /// Outcome of `load`. With errors, `config` is incomplete and must not be used.
 struct load_result {
   daemon_config config;
-  std::vector<setting> settings;     ///< every option of every model and drafter, in table order
+  std::vector<setting>
+      settings; ///< every option of every model and drafter, in table order; none with errors
   std::vector<std::string> errors;   ///< each a full sentence: place, path, rule, allowed values
   std::vector<std::string> warnings; ///< variables that look like overrides and name no option
 

@@ -3,6 +3,7 @@
 #include "config/daemon_config.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -48,6 +49,7 @@ struct option {
 /// The options of one kind of object.
 struct option_group {
   std::string_view list;  ///< key of the list its objects stand in ("models"); empty for the root
+  std::size_t most;       ///< objects in that list: each costs all its options
   std::string_view title; ///< for the documentation
   std::vector<option> options;
   const option_group* elements = nullptr; ///< group of the objects in this one's list, if it has one

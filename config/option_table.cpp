@@ -361,9 +361,9 @@ void nest(option_group& parent, const option_group& element, Access list) {
 
 /// The three groups, which refer to one another and so stay where they are.
 struct option_groups {
-  option_group drafters{"drafters", "Drafters of a model", {}, nullptr, {}, {}, {}};
-  option_group models{"models", "Models", {}, nullptr, {}, {}, {}};
-  option_group root{"", "The daemon", {}, nullptr, {}, {}, {}};
+  option_group drafters{"drafters", 32, "Drafters of a model", {}, nullptr, {}, {}, {}};
+  option_group models{"models", 128, "Models", {}, nullptr, {}, {}, {}};
+  option_group root{"", 1, "The daemon", {}, nullptr, {}, {}, {}};
 
   option_groups() {
     group_builder<daemon_config> daemon(root);

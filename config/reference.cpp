@@ -57,7 +57,12 @@ std::string json_text(std::string_view text) {
 
 void write_group(std::string& out, const option_group& group, const std::string& prefix) {
   out.append("\n## ").append(group.title).append("\n");
-  if (!prefix.empty()) out.append("\nOf each element of `").append(prefix).append("`:\n");
+  if (!prefix.empty())
+    out.append("\nOf each element of `")
+        .append(prefix)
+        .append("`, at most ")
+        .append(std::to_string(group.most))
+        .append(":\n");
   out += "\n| option | default | allowed | |\n| --- | --- | --- | --- |\n";
   for (const auto& o : group.options) {
     const auto initial = group.initial(o.path);
@@ -181,6 +186,7 @@ void write_properties(schema_writer& w, const option_group& group, const std::st
     } else {
       w.open(name);
       w.text_member("type", "array");
+      w.member("maxItems", std::to_string(group.elements->most));
       w.open("items");
       write_object(w, *group.elements, false);
       w.close();

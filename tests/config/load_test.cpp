@@ -162,6 +162,31 @@ TEST(load_test, every_mistake_gets_one_error_with_its_place_and_what_is_allowed)
   }
 }
 
+TEST(load_test, loopback_by_any_of_its_names_needs_no_keys) {
+  for (const std::string host : {"localhost", "LOCALHOST", "127.0.0.1", "127.3.2.1", "\"::1\""}) {
+    const auto r =
+        load_text("version: 1\nmodels: [{kind: hash}]\nserver: {host: " + host + "}\n", "f", {}, {});
+    EXPECT_TRUE(r.ok()) << r.errors.front();
+  }
+}
+
+TEST(load_test, a_flood_of_models_is_refused_by_their_number) {
+  const auto models_of = [](std::size_t count, const std::string& one) {
+    std::string text = "version: 1\nmodels: [";
+    for (std::size_t i = 0; i < count; ++i) text += one + ",";
+    return load_text(text + "]\n", "f", {}, {});
+  };
+  const auto flood = models_of(300'000, "{}");
+  ASSERT_EQ(flood.errors.size(), 1U);
+  EXPECT_EQ(flood.errors.front(), "f:2:9: models: has 300000 elements; at most 128 are allowed");
+  EXPECT_TRUE(flood.config.engine.models.empty());
+  EXPECT_TRUE(flood.settings.empty()) << "nobody asks for the settings of what is refused";
+  std::string drafters = "{path: m, drafters: [";
+  for (int i = 0; i < 33; ++i) drafters += "{},";
+  EXPECT_EQ(models_of(1, drafters + "]}").errors,
+            std::vector<std::string>{"f:2:30: models.0.drafters: has 33 elements; at most 32 are allowed"});
+}
+
 TEST(load_test, all_errors_are_reported_at_once) {
   const auto r = load_text(
       "version: 3\nserver: {port: x, hots: a, host: \"${NO}\"}\nmodels: [{kind: h}, 3]\n", "f", {}, {});

@@ -45,5 +45,17 @@ TEST(print_test, a_reload_knows_what_changed_and_what_needs_a_restart) {
   EXPECT_EQ(changed(before, longer).size(), changed(longer, before).size());
 }
 
+TEST(print_test, a_reload_finds_what_changed_among_many_settings) {
+  load_result before;
+  for (int i = 0; i < 200'000; ++i)
+    before.settings.push_back({"models." + std::to_string(i) + ".name", "x", "default", false});
+  auto after = before;
+  after.settings[150'000].value = "y";
+  after.settings.pop_back();
+  using change = std::pair<std::string, bool>;
+  EXPECT_EQ(changed(before, after),
+            (std::vector<change>{{"models.150000.name", false}, {"models.199999.name", false}}));
+}
+
 } // namespace
 } // namespace paceline::config

@@ -43,6 +43,8 @@ def test_every_example_follows_the_schema(path):
     (("models", 0), "kv", {"dtype": "f64"}, False),
     (("models", 0, "drafters", 0), "draft_length", 0, False),
     (("models", 0, "drafters", 0), "draft_length", 1, True),
+    ((), "models", [{"kind": "hash"}] * 128, True),
+    ((), "models", [{"kind": "hash"}] * 129, False),
     ((), "version", 2, False),
     ((), "remote_workers", [], False),
 ])
