@@ -57,7 +57,7 @@ void declare_server(group_builder<daemon_config>& g) {
   g.add(
       "server.body_memory", sizes(kib, tib), [](c & o) -> auto& { return o.server.body_memory_bytes; },
       "Request bodies and WebSocket messages above 64 KiB of all connections together, from their arrival until they are "
-      "parsed; at least `max_body`. When it is used up, the unfinished one that arrives most slowly gets 503.");
+      "parsed; at least `max_body`. When it is used up, the unfinished one that arrives most slowly gets 503, of the API key that holds most; one that waits to be parsed does if that makes room for another key.");
   g.add(
       "server.kept_memory", sizes(mib, tib), [](c & o) -> auto& { return o.server.kept_memory_bytes; },
       "Conversations that `previous_response_id` may continue and events of resumable responses, of all clients "

@@ -43,9 +43,15 @@ void add_scheduler_counters(model_counters& out, const protocol::scheduler_answe
   for (std::size_t d = 1; d < c.drafters.size(); ++d) {
     if (!unit.drafters[d].drafter) continue; // "auto" drafts through the others
     const auto& of = c.drafters[d];
-    out.drafters.push_back({unit.drafters[d].options.name, of.num_rounds, of.num_draft_tokens,
-                            of.num_accepted_tokens, of.accepted_per_position, of.num_foreseen, of.num_ready,
-                            of.num_failures});
+    out.drafters.push_back({unit.drafters[d].options.name,
+                            of.num_rounds,
+                            of.num_draft_tokens,
+                            of.num_accepted_tokens,
+                            of.accepted_per_position,
+                            of.num_foreseen,
+                            of.num_ready,
+                            of.num_failures,
+                            {}});
   }
 }
 

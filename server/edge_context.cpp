@@ -25,6 +25,13 @@ job_traits traits_of(const edge_context& edge, const caller& who, std::size_t bo
   return {who.tenant, edge.num_tenants(), body_bytes > large_body_bytes};
 }
 
+std::optional<wire::api_error> begin_reading(const edge_context& edge, const request_body& body) {
+  if (body.begin_use()) return std::nullopt;
+  ++edge.metrics.bodies_given_up;
+  return wire::api_error{
+      503, "service_unavailable_error", "overloaded", "too many large requests arrive at once", "", 1};
+}
+
 std::string fresh_id(std::string_view prefix) {
   static constexpr char hex[] = "0123456789abcdef";
   std::string id(prefix);

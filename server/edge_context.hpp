@@ -6,6 +6,7 @@
 #include "server/edge_settings.hpp"
 #include "server/event_log.hpp"
 #include "server/executor.hpp"
+#include "server/http/request_body.hpp"
 #include "server/metrics/edge_metrics.hpp"
 #include "server/waiting_places.hpp"
 
@@ -14,6 +15,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace paceline::server {
@@ -50,6 +52,9 @@ struct caller {
 
 /// Of a job that reads `body_bytes` for `who`.
 job_traits traits_of(const edge_context& edge, const caller& who, std::size_t body_bytes);
+
+/// On an edge thread, before a body is read: why it is not, if it had to give way while it waited.
+std::optional<wire::api_error> begin_reading(const edge_context& edge, const request_body& body);
 
 /// `prefix` and 128 random bits: cannot be guessed, so knowing an id is a right to what it names.
 std::string fresh_id(std::string_view prefix);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "runtime/base/request_limits.hpp"
+
 #include <chrono>
 #include <cstdint>
 
@@ -27,5 +29,6 @@ struct edge_limits {
       std::chrono::seconds(1)}; ///< for the last events of what a drain cuts
   std::chrono::milliseconds websocket_lifetime{std::chrono::minutes(60)};
 };
+static_assert(edge_limits{}.initial_credit >= 3 * (max_draft_length + 1));
 
 } // namespace paceline::server

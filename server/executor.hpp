@@ -22,6 +22,7 @@ struct job_traits {
   std::string tenant;          ///< digest of the API key; empty without keys
   std::size_t num_tenants = 1; ///< keys configured
   bool large = false;          ///< reads a body above `large_body_bytes`
+  bool continues = false;      ///< goes on with what an earlier job made, whose memory is held until then
 };
 
 /// Bodies above this are read by some of the edge threads only, so that requests that take no time never wait

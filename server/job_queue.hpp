@@ -14,8 +14,9 @@
 
 namespace paceline::server {
 
-/// Jobs that wait for an edge thread. Tenants take turns, each with its own jobs in their order; a large job
-/// lets small ones pass while it may not run. Not thread-safe.
+/// Jobs that wait for an edge thread. Tenants take turns, each with its own jobs in their order, but for
+/// those that go on with an earlier one, which come first; a large job lets small ones pass while it may not
+/// run. Not thread-safe.
 class job_queue {
  public:
   struct job {
@@ -31,7 +32,8 @@ class job_queue {
     auto found = lines_.begin();
     while (found != lines_.end() && found->tenant != traits.tenant) ++found;
     if (found == lines_.end()) found = lines_.insert(found, line{traits.tenant, {}});
-    found->jobs.push_back({std::move(run), traits.large});
+    found->jobs.insert(traits.continues ? found->jobs.begin() : found->jobs.end(),
+                       {std::move(run), traits.large});
     return true;
   }
 

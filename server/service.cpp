@@ -218,9 +218,12 @@ std::shared_ptr<exchange> service::complete(const admitted_request& request, req
   const auto session = std::make_shared<completion_session>(edge_, executor, std::move(channel), request.who);
   const bool chat = request.where.target == endpoint::chat_completions;
   const auto traits = traits_of(edge_, request.who, body.text.size());
-  return begin(session, std::move(executor), traits, [this, chat, who = request.who, body = std::move(body)] {
+  auto prepare = [this, chat, who = request.who,
+                  body = std::move(body)]() -> wire::parsed<prepared_completion> {
+    if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
     return chat ? prepare_chat(edge_, who, body.text) : prepare_completion(edge_, who, body.text);
-  });
+  };
+  return begin(session, std::move(executor), traits, std::move(prepare));
 }
 
 std::shared_ptr<exchange> service::respond(const admitted_request& request, request_body body,
@@ -229,6 +232,7 @@ std::shared_ptr<exchange> service::respond(const admitted_request& request, requ
       std::make_shared<response_exchange>(services_, executor, std::move(channel), request.who);
   const auto traits = traits_of(edge_, request.who, body.text.size());
   auto prepare = [this, who = request.who, body = std::move(body)]() -> wire::parsed<prepared_response> {
+    if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
     auto parsed = wire::parse_response_request(body.text, request_limits_of(edge_));
     if (!parsed) return std::move(parsed).failure();
     if (parsed->options.resume)
@@ -255,8 +259,12 @@ std::shared_ptr<exchange> service::convert(const admitted_request& request, requ
   const auto traits = traits_of(edge_, request.who, body.text.size());
   const bool accepted = edge_.jobs.submit(
       [this, session, executor, tokenizes, id = request.who.request_id, body = std::move(body)]() mutable {
-        auto made =
-            tokenizes ? tokenize_reply(edge_, std::move(body)) : detokenize_reply(edge_, std::move(body));
+        const auto make = [&]() -> wire::parsed<std::unique_ptr<wire::text_source>> {
+          if (auto gone = begin_reading(edge_, body)) return *std::move(gone);
+          return tokenizes ? tokenize_reply(edge_, std::move(body))
+                           : detokenize_reply(edge_, std::move(body));
+        };
+        auto made = make();
         // Shared, since a task is copied.
         executor->post([session, id, made = std::make_shared<decltype(made)>(std::move(made))] {
           const header_list headers{{"x-request-id", id}};

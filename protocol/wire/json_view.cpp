@@ -91,9 +91,18 @@ std::string unescape(std::string_view raw) {
   return out;
 }
 
+/// Stops at the first difference: a body may have a million names, each escaped, or one of its whole size.
 bool spells(std::string_view raw, std::string_view expected) {
-  if (raw.find('\\') == std::string_view::npos) return raw == expected;
-  return raw.size() >= expected.size() && unescape(raw) == expected;
+  for (std::size_t at = 0; at < raw.size();) {
+    std::string character;
+    if (raw[at] == '\\')
+      at = append_unescaped(character, raw, at + 1);
+    else
+      character = raw[at++];
+    if (expected.substr(0, character.size()) != character) return false;
+    expected.remove_prefix(character.size());
+  }
+  return expected.empty();
 }
 
 std::string_view inside_quotes(std::string_view text) { return text.substr(1, text.size() - 2); }

@@ -46,7 +46,8 @@ std::string edge_metrics::text(const engine_snapshot& snapshot, bool vllm_names)
   counter("paceline_connections_evicted_total",
           "Connections without a request closed because a new one needed the place.", connections_evicted);
   counter("paceline_bodies_given_up_total",
-          "Unfinished request bodies refused because all together took too much memory.", bodies_given_up);
+          "Request bodies, unfinished or not read yet, refused because all together took too much memory.",
+          bodies_given_up);
   counter("paceline_outputs_given_up_total",
           "Connections closed because output that waited for all took too much memory.", outputs_given_up);
   gauge("paceline_kept_bytes", "Memory of conversations and events kept for clients that may come back.",

@@ -44,7 +44,7 @@ class edge_metrics {
   std::atomic<std::uint64_t> connections_active{0};
   std::atomic<std::uint64_t> connections_refused{0}; ///< over the limit: told 503 or closed
   std::atomic<std::uint64_t> connections_evicted{0}; ///< silent ones closed to make room
-  std::atomic<std::uint64_t> bodies_given_up{0};     ///< unfinished ones refused for want of memory
+  std::atomic<std::uint64_t> bodies_given_up{0};     ///< refused for want of memory, unfinished or unread
   std::atomic<std::uint64_t> outputs_given_up{0};    ///< connections closed for want of memory for output
   std::atomic<std::uint64_t> websockets_total{0};
   std::atomic<std::uint64_t> websockets_active{0};

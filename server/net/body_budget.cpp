@@ -15,16 +15,17 @@ constexpr double most_recent_bytes = 256 << 10;
 
 } // namespace
 
-body_budget::claim::claim(std::shared_ptr<body_budget> budget, std::function<void()> give_way)
-    : budget_(std::move(budget)), give_way_(std::move(give_way)), recent_bytes_(most_recent_bytes),
-      updated_(budget_->now_()) {
+body_budget::claim::claim(std::shared_ptr<body_budget> budget, std::string tenant,
+                          std::function<void()> give_way)
+    : budget_(std::move(budget)), tenant_(std::move(tenant)), give_way_(std::move(give_way)),
+      recent_bytes_(most_recent_bytes), updated_(budget_->now_()) {
   std::lock_guard lock(budget_->mutex_);
   position_ = budget_->claims_.insert(budget_->claims_.end(), this);
 }
 
 body_budget::claim::~claim() {
   std::lock_guard lock(budget_->mutex_);
-  budget_->num_bytes_ -= charged_;
+  budget_->charge(*this, 0);
   budget_->claims_.erase(position_);
 }
 
@@ -32,12 +33,18 @@ bool body_budget::claim::hold(std::size_t bytes) { return budget_->hold(*this, b
 
 bool body_budget::claim::complete() {
   std::lock_guard lock(budget_->mutex_);
-  unfinished_ = false;
+  stage_ = stage::waiting;
   return !revoked_;
 }
 
-std::shared_ptr<body_budget::claim> body_budget::open(std::function<void()> give_way) {
-  return std::make_shared<claim>(shared_from_this(), std::move(give_way));
+bool body_budget::claim::begin_use() {
+  std::lock_guard lock(budget_->mutex_);
+  stage_ = stage::in_use;
+  return !revoked_;
+}
+
+std::shared_ptr<body_budget::claim> body_budget::open(std::string tenant, std::function<void()> give_way) {
+  return std::make_shared<claim>(shared_from_this(), std::move(tenant), std::move(give_way));
 }
 
 std::uint64_t body_budget::num_bytes() const {
@@ -49,18 +56,48 @@ double body_budget::pace(const claim& one, time_point now) {
   return one.recent_bytes_ * std::exp2(-std::chrono::duration<double>(now - one.updated_).count());
 }
 
-body_budget::claim* body_budget::slowest(time_point now) const {
+body_budget::claim* body_budget::slowest(const std::string& tenant, time_point now) const {
   claim* found = nullptr;
   for (auto* one : claims_)
-    if (one->unfinished_ && one->charged_ > 0 && (found == nullptr || pace(*one, now) < pace(*found, now)))
+    if (one->stage_ == claim::stage::arriving && one->charged_ > 0 && one->tenant_ == tenant &&
+        (found == nullptr || pace(*one, now) < pace(*found, now)))
       found = one;
   return found;
 }
 
+body_budget::claim* body_budget::last_waiting(const std::string& tenant) const {
+  const auto found = std::find_if(claims_.rbegin(), claims_.rend(), [&](const claim* one) {
+    return one->stage_ == claim::stage::waiting && one->charged_ > 0 && one->tenant_ == tenant;
+  });
+  return found == claims_.rend() ? nullptr : *found;
+}
+
+body_budget::claim& body_budget::victim_of(claim& one, time_point now) const {
+  std::vector<std::pair<std::uint64_t, const std::string*>> tenants;
+  const auto own = bytes_of_.find(one.tenant_);
+  for (const auto& [tenant, bytes] : bytes_of_)
+    if (own == bytes_of_.end() || bytes > own->second) tenants.emplace_back(bytes, &tenant);
+  std::sort(tenants.begin(), tenants.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [bytes, tenant] : tenants) {
+    if (auto* found = slowest(*tenant, now)) return *found;
+    if (auto* found = last_waiting(*tenant)) return *found;
+  }
+  auto* found = slowest(one.tenant_, now); // `one` at the latest
+  return found != nullptr ? *found : one;
+}
+
+void body_budget::charge(claim& one, std::uint64_t bytes) {
+  num_bytes_ += bytes - one.charged_;
+  auto& of_tenant = bytes_of_[one.tenant_];
+  of_tenant += bytes - one.charged_;
+  if (of_tenant == 0) bytes_of_.erase(one.tenant_);
+  one.charged_ = bytes;
+}
+
 void body_budget::revoke(claim& one) {
   one.revoked_ = true;
-  one.unfinished_ = false;
-  num_bytes_ -= std::exchange(one.charged_, 0);
+  one.stage_ = claim::stage::in_use; // it gives way once
+  charge(one, 0);
   num_revoked_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -74,14 +111,11 @@ bool body_budget::hold(claim& one, std::size_t bytes) {
     one.recent_bytes_ = std::min(pace(one, now) + fresh, most_recent_bytes);
     one.updated_ = now;
     one.held_ = bytes;
-    const std::uint64_t charge = bytes > free_bytes ? bytes - free_bytes : 0;
-    num_bytes_ += charge - one.charged_;
-    one.charged_ = charge;
+    charge(one, bytes > free_bytes ? bytes - free_bytes : 0);
     while (num_bytes_ > max_bytes_ && !one.revoked_) {
-      auto* victim = slowest(now); // `one` at the latest
-      if (victim == nullptr) victim = &one;
-      revoke(*victim);
-      if (victim != &one) told.push_back(std::move(victim->give_way_));
+      auto& victim = victim_of(one, now);
+      revoke(victim);
+      if (&victim != &one) told.push_back(std::move(victim.give_way_));
     }
   }
   for (const auto& give_way : told) give_way();

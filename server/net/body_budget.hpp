@@ -1,50 +1,59 @@
 #pragma once
 
+#include "server/http/request_body.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace paceline::server {
 
 /// Bytes of request bodies and WebSocket messages that all connections together may hold, from their arrival
-/// until they are parsed. When they are used up, the unfinished body that has arrived most slowly of late
-/// gives way. The first 64 KiB of a body are not counted, so that a small request always finds room; the
-/// number of connections bounds those. Thread-safe; no sockets, and the clock is given.
+/// until they are parsed. When they are used up, a body of the tenant with most bytes gives way: the
+/// unfinished one that has arrived most slowly of late, or to another tenant also a whole one that waits to
+/// be read, the latest first. So no tenant keeps another one out. The first 64 KiB of a body are not counted,
+/// so that a small request always finds room; the number of connections bounds those. Thread-safe; no
+/// sockets, and the clock is given.
 class body_budget : public std::enable_shared_from_this<body_budget> {
  public:
   using time_point = std::chrono::steady_clock::time_point;
   static constexpr std::size_t free_bytes = 64U << 10U;
 
   /// One body. Ends with its last owner, which gives its bytes back.
-  class claim {
+  class claim final : public body_place {
    public:
-    claim(std::shared_ptr<body_budget> budget, std::function<void()> give_way);
-    ~claim();
+    claim(std::shared_ptr<body_budget> budget, std::string tenant, std::function<void()> give_way);
+    ~claim() override;
     claim(const claim&) = delete;
     claim& operator=(const claim&) = delete;
 
     /// The body has `bytes` now. False if it has to give way itself, or had to already.
     [[nodiscard]] bool hold(std::size_t bytes);
-    /// The body is whole: it gives way no more. False if it had to already.
+    /// The body is whole: it gives way to other tenants only. False if it had to already.
     [[nodiscard]] bool complete();
+    [[nodiscard]] bool begin_use() override;
     bool revoked() const noexcept { return revoked_; }
 
    private:
     friend class body_budget;
+    enum class stage : std::uint8_t { arriving, waiting, in_use };
     std::shared_ptr<body_budget> budget_;
+    const std::string tenant_;
     std::function<void()> give_way_;
     std::list<claim*>::iterator position_;
     std::size_t held_ = 0;
     std::uint64_t charged_ = 0;
     double recent_bytes_; ///< fades by half each second
     time_point updated_;
-    bool unfinished_ = true;
+    stage stage_ = stage::arriving;
     std::atomic<bool> revoked_{false};
   };
 
@@ -52,7 +61,7 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
       : max_bytes_(max_bytes), now_(std::move(now)) {}
 
   /// `give_way`: called at most once, on any thread, without a lock; the body's memory is to be freed soon.
-  std::shared_ptr<claim> open(std::function<void()> give_way);
+  std::shared_ptr<claim> open(std::string tenant, std::function<void()> give_way);
 
   std::uint64_t num_bytes() const;
   /// Bodies that had to give way.
@@ -60,7 +69,12 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
 
  private:
   bool hold(claim& one, std::size_t bytes);
-  claim* slowest(time_point now) const;
+  /// Who gives way to `one`, itself if nobody else can.
+  claim& victim_of(claim& one, time_point now) const;
+  /// The unfinished one of `tenant` that arrives most slowly; none if it has none.
+  claim* slowest(const std::string& tenant, time_point now) const;
+  claim* last_waiting(const std::string& tenant) const;
+  void charge(claim& one, std::uint64_t bytes);
   static double pace(const claim& one, time_point now);
   void revoke(claim& one);
 
@@ -69,6 +83,7 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
   mutable std::mutex mutex_;
   std::list<claim*> claims_; ///< oldest first
   std::uint64_t num_bytes_ = 0;
+  std::map<std::string, std::uint64_t> bytes_of_; ///< by tenant, without zeros
   std::atomic<std::uint64_t> num_revoked_{0};
 };
 

@@ -168,12 +168,13 @@ class http_connection final : public connection,
 
   /// At least a KiB a second after a start, and never longer than a body may take.
   void begin_body(std::uint64_t num_bytes) {
-    body_.emplace(context_.bodies, num_bytes, [weak = weak_from_this(), strand = strand_] {
-      asio::post(strand, [weak] {
-        const auto self = weak.lock();
-        if (self && self->body_ && self->body_->has_to_give_way()) self->give_way();
-      });
-    });
+    body_.emplace(context_.bodies, request_.who.tenant, num_bytes,
+                  [weak = weak_from_this(), strand = strand_] {
+                    asio::post(strand, [weak] {
+                      const auto self = weak.lock();
+                      if (self && self->body_ && self->body_->has_to_give_way()) self->give_way();
+                    });
+                  });
     state_ = state::body;
     arm_deadline(
         std::min(options_.body_timeout,

@@ -41,10 +41,11 @@ bool inbound_body::append(std::string_view bytes) {
   }
   if (!large_) {
     large_ = std::make_shared<pages>(max_bytes_);
-    large_->claim = budget_->open([weak = std::weak_ptr(large_), give_way = std::exchange(give_way_, {})] {
-      if (const auto kept = weak.lock(); kept && kept->exists()) kept->empty();
-      give_way();
-    });
+    large_->claim =
+        budget_->open(tenant_, [weak = std::weak_ptr(large_), give_way = std::exchange(give_way_, {})] {
+          if (const auto kept = weak.lock(); kept && kept->exists()) kept->empty();
+          give_way();
+        });
     if (!large_->exists()) return false;
     std::memcpy(large_->bytes(), small_.data(), small_.size());
     small_ = {};
@@ -60,7 +61,8 @@ bool inbound_body::has_to_give_way() const noexcept { return large_ && large_->c
 bool inbound_body::take(request_body& whole) {
   if (large_) {
     if (!large_->claim->complete()) return false;
-    whole = {std::string_view(large_->bytes(), size_), std::move(large_)};
+    whole = {std::string_view(large_->bytes(), size_), large_, large_->claim};
+    large_.reset();
   } else {
     whole = {std::exchange(small_, {})};
   }

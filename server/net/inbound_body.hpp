@@ -15,9 +15,11 @@ namespace paceline::server {
 /// keep several times what the budget counts. No sockets.
 class inbound_body {
  public:
-  /// At most `max_bytes` arrive. `give_way`: see body_budget.
-  inbound_body(std::shared_ptr<body_budget> budget, std::size_t max_bytes, std::function<void()> give_way)
-      : budget_(std::move(budget)), max_bytes_(max_bytes), give_way_(std::move(give_way)) {}
+  /// Of `tenant`; at most `max_bytes` arrive. `give_way`: see body_budget.
+  inbound_body(std::shared_ptr<body_budget> budget, std::string tenant, std::size_t max_bytes,
+               std::function<void()> give_way)
+      : budget_(std::move(budget)), tenant_(std::move(tenant)), max_bytes_(max_bytes),
+        give_way_(std::move(give_way)) {}
 
   /// False if there is no room for it any more: it is to be refused and forgotten.
   [[nodiscard]] bool append(std::string_view bytes);
@@ -38,6 +40,7 @@ class inbound_body {
   struct pages;
 
   std::shared_ptr<body_budget> budget_;
+  std::string tenant_;
   std::size_t max_bytes_;
   std::function<void()> give_way_;
   std::size_t size_ = 0;

@@ -111,6 +111,7 @@ class websocket_connection final : public connection,
  private:
   void open(const caller& who) {
     if (shut_) return;
+    tenant_ = who.tenant;
     session_ = context_.requests.open_websocket(who, shared_from_this(), executor_);
     ticket_->begin_work();                                 // until the closing handshake is done
     if (context_.requests.draining()) ticket_->end_work(); // a drain waits only for what it found
@@ -158,12 +159,13 @@ class websocket_connection final : public connection,
   }
 
   void begin_message() {
-    message_.emplace(context_.bodies, options_.max_body_bytes, [weak = weak_from_this(), strand = strand_] {
-      asio::post(strand, [weak] {
-        const auto self = weak.lock();
-        if (self && self->message_ && self->message_->has_to_give_way()) self->give_way();
-      });
-    });
+    message_.emplace(context_.bodies, tenant_, options_.max_body_bytes,
+                     [weak = weak_from_this(), strand = strand_] {
+                       asio::post(strand, [weak] {
+                         const auto self = weak.lock();
+                         if (self && self->message_ && self->message_->has_to_give_way()) self->give_way();
+                       });
+                     });
   }
 
   /// The memory for messages that arrive is used up, and this one is the slowest.
@@ -236,6 +238,7 @@ class websocket_connection final : public connection,
   asio::steady_timer deadline_;
   asio::steady_timer lifetime_;
   std::array<char, 16U << 10U> chunk_;
+  std::string tenant_;
   std::optional<inbound_body> message_; ///< the one that arrives
   outbound_queue out_;
   std::shared_ptr<connection_set::ticket> ticket_;

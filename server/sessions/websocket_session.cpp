@@ -51,15 +51,24 @@ namespace {
 
 std::size_t text_bytes(const std::vector<wire::chat_message>& messages) {
   std::size_t count = 0;
-  for (const auto& message : messages) count += message.content ? message.content->size() : 0;
+  for (const auto& message : messages) {
+    count += message.content ? message.content->size() : 0;
+    for (const auto& call : message.tool_calls) count += call.arguments.size();
+  }
   return count;
 }
 
-/// What a request has to read: about as much as its body, but for what its response continues.
-std::size_t text_bytes(const wire::response_request& request,
-                       const std::vector<wire::chat_message>& history) {
-  return text_bytes(request.input) + text_bytes(history) + request.tools.size() +
-         request.instructions.size() + request.fields.prediction_text.size();
+/// What a message says. Of a prediction no more is kept than can be used: its ids may take more memory than
+/// their text, and the claim counts the latter.
+std::variant<wire::client_frame, wire::refused_frame> read_frame(const edge_context& edge,
+                                                                 const request_body& message) {
+  if (auto gone = begin_reading(edge, message)) return wire::refused_frame{"", *std::move(gone)};
+  auto frame = wire::parse_client_frame(message.text, request_limits_of(edge));
+  if (auto* accepted = std::get_if<wire::client_frame>(&frame))
+    if (const auto model = find_model(edge.runtime, accepted->create.fields.model))
+      if (auto failure = wire::keep_usable_prediction(accepted->create.fields, (*model)->limits()))
+        return wire::refused_frame{accepted->stream_id, *std::move(failure)};
+  return frame;
 }
 
 } // namespace
@@ -76,9 +85,11 @@ void websocket_session::on_text(request_body message) {
   const auto arrival = services_.edge.now();
   const auto traits = traits_of(services_.edge, who_, message.text.size());
   const bool accepted = services_.edge.jobs.submit(
-      [self = shared_from_this(), message = std::move(message), arrival] {
-        auto frame = wire::parse_client_frame(message.text, request_limits_of(self->services_.edge));
-        self->executor_->post([self, frame = std::move(frame), arrival, claim = message.owner]() mutable {
+      [self = shared_from_this(), message = std::move(message), arrival, large = traits.large]() mutable {
+        auto frame = read_frame(self->services_.edge, message);
+        // The text goes now, so that it and what was made of it are not kept side by side.
+        message_claim claim{large, std::exchange(message, {}).place};
+        self->executor_->post([self, frame = std::move(frame), arrival, claim = std::move(claim)]() mutable {
           self->handle(std::move(frame), arrival, std::move(claim));
         });
       },
@@ -106,7 +117,7 @@ void websocket_session::refuse(const wire::api_error& failure, const std::string
 }
 
 void websocket_session::handle(std::variant<wire::client_frame, wire::refused_frame> frame,
-                               time_point arrival, std::shared_ptr<void> claim) {
+                               time_point arrival, message_claim claim) {
   if (!channel_) return;
   if (const auto* refused = std::get_if<wire::refused_frame>(&frame)) {
     refuse(refused->failure, refused->stream_id);
@@ -127,7 +138,7 @@ void websocket_session::cancel(const wire::client_frame& frame) {
            frame.stream_id);
 }
 
-void websocket_session::create(wire::client_frame frame, time_point arrival, std::shared_ptr<void> claim) {
+void websocket_session::create(wire::client_frame frame, time_point arrival, message_claim claim) {
   const auto& id = frame.stream_id;
   const auto& options = services_.edge.options;
   if (draining_)
@@ -161,7 +172,9 @@ void websocket_session::create(wire::client_frame frame, time_point arrival, std
                     id);
     history = *std::move(known);
   }
-  const auto traits = traits_of(services_.edge, who_, text_bytes(frame.create, history));
+  auto traits = traits_of(services_.edge, who_, text_bytes(history));
+  traits.large = traits.large || claim.large;
+  traits.continues = true; // the frame is kept until then: before others are read
   const bool accepted = services_.edge.jobs.submit(
       [self = shared_from_this(), request = std::move(frame.create), history = std::move(history), id,
        arrival, claim = std::move(claim)]() mutable {

@@ -68,10 +68,15 @@ class websocket_session final : public std::enable_shared_from_this<websocket_se
   class lane;
   friend class lane;
 
+  /// On the memory of a message, whose texts are kept until they are tokens.
+  struct message_claim {
+    bool large = false; ///< to read
+    std::shared_ptr<body_place> place;
+  };
+
   void handle(std::variant<wire::client_frame, wire::refused_frame> frame, time_point arrival,
-              std::shared_ptr<void> claim);
-  /// `claim`: on the memory of the message, whose texts are kept until they are tokens.
-  void create(wire::client_frame frame, time_point arrival, std::shared_ptr<void> claim);
+              message_claim claim);
+  void create(wire::client_frame frame, time_point arrival, message_claim claim);
   void cancel(const wire::client_frame& frame);
   void launch_lane(const std::string& stream_id, wire::parsed<prepared_response> prepared,
                    time_point arrival);

@@ -43,6 +43,18 @@ TEST(job_queue, small_jobs_pass_large_ones_that_may_not_run) {
   EXPECT_EQ(q.ran, "sLM");
 }
 
+TEST(job_queue, what_goes_on_with_an_earlier_job_comes_first_of_its_tenant) {
+  recorded_queue q;
+  EXPECT_TRUE(q.push('1', "a"));
+  EXPECT_TRUE(q.push('x', "b"));
+  EXPECT_TRUE(q.push('2', "a"));
+  EXPECT_TRUE(q.run());
+  EXPECT_TRUE(q.queue.push([&q] { q.ran += 'c'; }, {"a", 2, false, true}));
+  while (q.run()) {
+  }
+  EXPECT_EQ(q.ran, "1xc2");
+}
+
 TEST(job_queue, a_tenant_that_fills_its_places_leaves_the_other_some) {
   recorded_queue q;
   int num_of_a = 0;

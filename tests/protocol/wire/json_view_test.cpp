@@ -95,5 +95,18 @@ TEST(parse_completion_request, a_million_values_cost_no_tree) {
   }
 }
 
+TEST(json_view, names_are_compared_where_they_stand) {
+  std::string raw = "stream";
+  for (int i = 0; i < 100'000; ++i) raw += "\\u0061";
+  const json_member member{raw};
+  test::reset_largest_allocation();
+  EXPECT_FALSE(member.is_named("stream_options"));
+  EXPECT_FALSE(member.is_named("stream"));
+  EXPECT_EQ(test::num_allocations(), 0U);
+  EXPECT_TRUE((json_member{R"(\u0061b\u00e9\ud83d\ude00\n)"}.is_named("ab\u00e9\U0001f600\n")));
+  EXPECT_FALSE((json_member{R"(\u0061b)"}.is_named("ab\u00e9")));
+  EXPECT_FALSE((json_member{R"(\u00e9)"}.is_named("\xc3")));
+}
+
 } // namespace
 } // namespace paceline::wire

@@ -16,8 +16,8 @@ struct fixture {
   std::shared_ptr<body_budget> budget = std::make_shared<body_budget>(1000 * kib, [this] { return now; });
   std::vector<std::string> told;
 
-  std::shared_ptr<body_budget::claim> open(std::string name) {
-    return budget->open([this, name] { told.push_back(name); });
+  std::shared_ptr<body_budget::claim> open(std::string name, std::string tenant = "") {
+    return budget->open(std::move(tenant), [this, name] { told.push_back(name); });
   }
 };
 
@@ -116,9 +116,42 @@ TEST(body_budget, what_is_whole_does_not_give_way_and_the_one_that_grows_is_refu
   EXPECT_EQ(f.budget->num_bytes(), 900 * kib);
 }
 
+TEST(body_budget, a_tenant_that_fills_it_with_whole_bodies_makes_room_for_another) {
+  fixture f;
+  const auto read = f.open("read", "a");
+  const auto first = f.open("first", "a");
+  const auto second = f.open("second", "a");
+  for (const auto& one : {read, first, second}) {
+    ASSERT_TRUE(one->hold(small + 300 * kib));
+    ASSERT_TRUE(one->complete());
+  }
+  ASSERT_TRUE(read->begin_use());
+  EXPECT_FALSE(f.open("more", "a")->hold(small + 200 * kib)) << "its own do not give way to it";
+  const auto other = f.open("other", "b");
+  EXPECT_TRUE(other->hold(small + 200 * kib));
+  EXPECT_FALSE(second->begin_use()) << "the latest is not read any more";
+  EXPECT_TRUE(other->hold(small + 350 * kib));
+  EXPECT_TRUE(other->hold(small + 500 * kib)) << "the other of 300 KiB gives way to 400";
+  EXPECT_FALSE(first->begin_use());
+  EXPECT_FALSE(other->hold(small + 800 * kib)) << "what is being read stays";
+  EXPECT_EQ(f.budget->num_bytes(), 300 * kib);
+}
+
+TEST(body_budget, an_unfinished_body_gives_way_before_a_whole_one_of_its_tenant) {
+  fixture f;
+  const auto whole = f.open("whole", "a");
+  const auto unfinished = f.open("unfinished", "a");
+  ASSERT_TRUE(whole->hold(small + 500 * kib));
+  ASSERT_TRUE(whole->complete());
+  ASSERT_TRUE(unfinished->hold(small + 400 * kib));
+  EXPECT_TRUE(f.open("other", "b")->hold(small + 200 * kib));
+  EXPECT_EQ(f.told, std::vector<std::string>{"unfinished"});
+  EXPECT_TRUE(whole->begin_use());
+}
+
 TEST(inbound_body, arrives_in_pieces_and_is_whole) {
   fixture f;
-  inbound_body body(f.budget, 5, [] {});
+  inbound_body body(f.budget, "", 5, [] {});
   EXPECT_TRUE(body.append("ab"));
   EXPECT_EQ(body.missing(), 3U);
   EXPECT_TRUE(body.append("cde"));
@@ -131,14 +164,15 @@ TEST(inbound_body, arrives_in_pieces_and_is_whole) {
 TEST(inbound_body, a_large_one_counts_until_it_is_parsed) {
   fixture f;
   const std::size_t size = 900 * kib;
-  inbound_body body(f.budget, size, [] {});
+  inbound_body body(f.budget, "", size, [] {});
   const std::string piece(16 * kib, 'x');
   request_body whole;
   while (body.missing() > 0) ASSERT_TRUE(body.append(std::string_view(piece).substr(0, body.missing())));
   EXPECT_EQ(f.budget->num_bytes(), size - small);
   ASSERT_TRUE(body.take(whole));
   EXPECT_EQ(whole.text, std::string(size, 'x'));
-  EXPECT_EQ(f.budget->num_bytes(), size - small) << "until it is parsed";
+  whole.owner.reset();
+  EXPECT_EQ(f.budget->num_bytes(), size - small) << "until what was made of it is gone, too";
   whole = {};
   EXPECT_EQ(f.budget->num_bytes(), 0U);
 }
@@ -146,10 +180,10 @@ TEST(inbound_body, a_large_one_counts_until_it_is_parsed) {
 TEST(inbound_body, learns_that_it_has_to_give_way) {
   fixture f;
   bool told = false;
-  inbound_body slow(f.budget, 900 * kib, [&] { told = true; });
+  inbound_body slow(f.budget, "", 900 * kib, [&] { told = true; });
   ASSERT_TRUE(slow.append(std::string(800 * kib, 'x')));
   f.now += 10s;
-  inbound_body fast(f.budget, 900 * kib, [] {});
+  inbound_body fast(f.budget, "", 900 * kib, [] {});
   EXPECT_TRUE(fast.append(std::string(800 * kib, 'x')));
   EXPECT_TRUE(told && slow.has_to_give_way());
   EXPECT_FALSE(slow.append("x"));

@@ -90,6 +90,66 @@ TEST(websocket_session, lanes_run_side_by_side_and_one_response_fills_a_lane) {
   EXPECT_EQ(s.edge.engine.submissions.size(), 3U);
 }
 
+class recorded_place final : public body_place {
+ public:
+  bool wanted_back = false;
+  bool begin_use() override { return !wanted_back; }
+};
+
+/// A message with the memory and the place of its own that a large one has.
+struct counted_message {
+  std::shared_ptr<std::string> text;
+  std::shared_ptr<recorded_place> place = std::make_shared<recorded_place>();
+  explicit counted_message(std::string bytes) : text(std::make_shared<std::string>(std::move(bytes))) {}
+  request_body take() { return {*text, std::exchange(text, nullptr), place}; }
+};
+
+TEST(websocket_session, a_message_and_what_was_made_of_it_are_not_kept_side_by_side) {
+  socket s;
+  counted_message message(R"({"type":"response.create","input":"hi"})");
+  const std::weak_ptr<std::string> text = message.text;
+  const std::weak_ptr<recorded_place> place = message.place;
+  s.session->on_text(message.take());
+  message.place.reset();
+  EXPECT_TRUE(text.expired());
+  EXPECT_FALSE(place.expired()) << "the frame is counted by it";
+  s.edge.executor->run();
+  EXPECT_TRUE(place.expired());
+  ASSERT_EQ(s.edge.jobs.submitted.size(), 2U);
+  EXPECT_FALSE(s.edge.jobs.submitted[0].continues);
+  EXPECT_TRUE(s.edge.jobs.submitted[1].continues) << "before further messages are read";
+}
+
+TEST(websocket_session, a_message_whose_memory_was_wanted_back_is_refused) {
+  socket s;
+  counted_message message(R"({"type":"response.create","input":"hi"})");
+  message.place->wanted_back = true;
+  s.session->on_text(message.take());
+  s.edge.executor->run();
+  EXPECT_EQ(s.channel->error_code(), "overloaded");
+  EXPECT_EQ(s.channel->reads, 1);
+  EXPECT_EQ(s.edge.metrics.bodies_given_up, 1U);
+  EXPECT_TRUE(s.edge.engine.submissions.empty());
+}
+
+TEST(websocket_session, a_large_message_stays_large_whatever_it_is_made_of) {
+  const std::string much(100'000, ' ');
+  const std::string call = R"([{"type":"function_call","call_id":"c","name":"f","arguments":"{)" + much +
+                           R"(}"},{"type":"function_call_output","call_id":"c","output":"x"}])";
+  std::string ids = "1";
+  for (int i = 0; i < 40'000; ++i) ids += ",1";
+  for (const auto& body :
+       {R"({"type":"response.create","input":)" + call + "}",
+        R"({"type":"response.create","input":"x","prediction":{"type":"content","content":[)" + ids +
+            "]}}"}) {
+    socket s;
+    s.say(body);
+    ASSERT_EQ(s.edge.jobs.submitted.size(), 2U) << body.substr(0, 100);
+    EXPECT_TRUE(s.edge.jobs.submitted[0].large);
+    EXPECT_TRUE(s.edge.jobs.submitted[1].large) << body.substr(0, 100);
+  }
+}
+
 TEST(websocket_session, bounds_its_lanes) {
   socket s;
   s.edge.options.max_lanes = 2;
