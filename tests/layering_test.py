@@ -99,3 +99,12 @@ def test_every_test_file_is_registered():
     words = set(re.findall(r"[\w.]+", listed))  # a loop over names lists them without the ending
     missing = [str(f.relative_to(ROOT)) for f in on_disk if not {f.name, f.name.removesuffix("_test.py")} & words]
     assert missing == []
+
+
+def test_the_architecture_page_names_files_that_exist():
+    """A walk that names a file which has moved leads nowhere."""
+    text = (ROOT / "docs/architecture.md").read_text()
+    named = re.findall(r"`((?:\w+/)+[\w*.]+)`", text)
+    assert len(named) > 30
+    missing = [name for name in named if not list(ROOT.glob(name))]
+    assert missing == []
