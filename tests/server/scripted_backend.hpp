@@ -154,7 +154,7 @@ class scripted_backend final : public backend {
   engine_snapshot snapshot() const override {
     engine_snapshot all;
     all.models.emplace_back().name = "bytes";
-    all.models.back().drafters.push_back({"ngram", 4, 16, 8, {4, 4, 0, 0}});
+    all.models.back().drafters.push_back({"ngram", 4, 16, 8, {4, 4, 0, 0}, 0, 0, 0, {}});
     all.models.back().pools.push_back({"bytes", 10, 5, 1, 0, 4, 100, 60, 2});
     all.actors.push_back({"scheduler", 1, 2, 3});
     return all;
