@@ -174,7 +174,8 @@ def test_unread_conversions_share_one_budget_and_readers_get_theirs(start_daemon
         assert reply.status == 200 and size > 2 * MIB and last.endswith(b'"}')
     assert daemon.metric("paceline_outputs_given_up_total") >= 30
     unread.close()
-    assert peak.bytes <= 48 * MIB, f"{peak.bytes / MIB:.0f} MiB"
+    # 16 MiB of output; on each of two edge threads a body and its list, 6 MiB; what the heap keeps of 60 connections.
+    assert peak.bytes <= 64 * MIB, f"{peak.bytes / MIB:.0f} MiB"
 
 
 def test_unread_replies_of_log_probabilities_share_one_budget(start_daemon):
