@@ -96,9 +96,10 @@ void supervisor_state::restart(const part& which, plan& out) {
   switch (which.kind) {
   case part_kind::kv_pool:
     start(which, true, out);
-    return for_each_model([&](model_number model) {
-      out.emplace_back(steps::link{scheduler_of(model), which});
-    });
+    for_each_model([&](model_number model) { out.emplace_back(steps::link{scheduler_of(model), which}); });
+    // Nobody of these asks again: what the one before was told may be lost.
+    for (const auto& [model, why] : out_of_service_) out.emplace_back(steps::give_back_memory{model});
+    return;
   case part_kind::fan_out:
     start(which, true, out);
     for_each_model([&](model_number model) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -22,7 +23,14 @@ whole_reply::whole_reply(reply_content content, token_speller spell)
     open_reply(out, content_.identity, content_.chat ? "chat.completion" : "text_completion");
     out.key("choices").begin_array();
   });
-  for (const auto& choice : content_.choices) kept_bytes_ += choice.num_bytes();
+  if (!content_.shape.token_ids) content_.prompts.clear();
+  std::set<const std::string*> texts; // choices share them
+  for (const auto& choice : content_.choices) {
+    kept_bytes_ += choice.num_bytes();
+    if (choice.prompt_text && texts.insert(choice.prompt_text.get()).second)
+      prompt_bytes_ += choice.prompt_text->size();
+  }
+  for (const auto& prompt : content_.prompts) prompt_bytes_ += prompt.size() * sizeof(token_id);
   for (auto& choice : content_.choices)
     content_.chat ? add_chat_choice(choice) : add_completion_choice(choice);
   add([](json_writer& out) { out.end_array(); });
@@ -164,6 +172,8 @@ void whole_reply::add_ending(whole_choice& choice, const shared_list<token_id>* 
   add([this, &choice](json_writer& out) {
     out.end_object();
     kept_bytes_ -= choice.num_bytes();
+    if (!content_.chat && &choice == &content_.choices.back())
+      prompt_bytes_ = 0; // of a chat it is written last
     choice = {};
   });
 }

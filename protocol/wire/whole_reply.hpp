@@ -52,8 +52,8 @@ class whole_reply {
   /// when all was given.
   std::string next(std::size_t num_bytes);
   bool at_end() const noexcept { return parts_.empty(); }
-  /// What is kept of the choices that are not written yet.
-  std::size_t num_bytes() const noexcept { return kept_bytes_; }
+  /// What is kept of the choices that are not written yet, and of the prompts until the end.
+  std::size_t num_bytes() const noexcept { return at_end() ? 0 : kept_bytes_ + prompt_bytes_; }
 
  private:
   /// Writes one step of a part of the reply; false when the part is complete.
@@ -72,6 +72,7 @@ class whole_reply {
   token_speller spell_;
   std::deque<part> parts_; ///< in order; the first is being written
   json_writer out_;
+  std::size_t prompt_bytes_ = 0; ///< echoed texts and shown ids
   std::size_t kept_bytes_ = 0;
 };
 

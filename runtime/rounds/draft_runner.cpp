@@ -55,6 +55,9 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
     batch.failure = error{errc::internal, "drafter " + drafter_->traits().name + ": " + e.what()};
     tasks.clear(); // drafts that were ready stay
     batch.beams.clear();
+    for (const auto& item : plan.items) // sessions are in no known state: they start over
+      if (drafts_for(item) && item.request.log->beams()) sessions_.reset(item.request.id());
+    for (const auto owner : owners) sessions_.reset(plan.items[owner].request.id());
   }
   for (std::size_t t = 0; t < tasks.size(); ++t) batch.drafts[owners[t]] = std::move(tasks[t].result);
   batch.duration = since_begin.elapsed();

@@ -24,7 +24,10 @@ speculation::drafter_session* draft_sessions::session(const std::shared_ptr<cons
 }
 
 void draft_sessions::reset(request_id request) {
-  if (const auto found = entries_.find(request); found != entries_.end()) found->second.session.reset();
+  const auto found = entries_.find(request);
+  if (found == entries_.end()) return;
+  found->second.session.reset();
+  found->second.hypotheses = {};
 }
 
 void draft_sessions::adopt(const std::shared_ptr<const committed_log>& log,

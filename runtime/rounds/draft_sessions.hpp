@@ -30,7 +30,7 @@ class draft_sessions {
   };
   entry& of(const std::shared_ptr<const scheduling::committed_log>& log);
   speculation::drafter_session* session(const std::shared_ptr<const scheduling::committed_log>& log);
-  /// Forgets the session: the drafter starts over.
+  /// Forgets the request's sessions: the drafter starts over.
   void reset(request_id request);
   /// Goes on with this one, a clone.
   void adopt(const std::shared_ptr<const scheduling::committed_log>& log,

@@ -11,10 +11,14 @@ void scheduler_state::note_drafters(const round_result& result, time_point now) 
     ++counters_.drafters[drafter.value].num_failures;
     rests_.failed(drafter, now);
   }
+  const auto failed = [&](drafter_index drafter) {
+    return std::ranges::find(result.failed_drafters, drafter, &failed_drafter::drafter) !=
+           result.failed_drafters.end();
+  };
   for (const auto& spent : result.drafting)
-    if (spent.num_drafted > 0 && std::ranges::find(result.failed_drafters, spent.drafter,
-                                                   &failed_drafter::drafter) == result.failed_drafters.end())
-      rests_.drafted(spent.drafter);
+    if (spent.num_drafted > 0 && !failed(spent.drafter)) rests_.drafted(spent.drafter);
+  for (const auto& item : result.items) // in-line drafters, and workers that draft for beam searches only
+    if (item.num_draft > 0 && !failed(item.drafter)) rests_.drafted(item.drafter);
 }
 
 bool scheduler_state::rests(drafter_index drafter) const {

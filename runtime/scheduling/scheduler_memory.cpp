@@ -17,6 +17,7 @@ decisions scheduler_state::on_leases(const std::vector<lease_event>& leases, boo
   decisions out;
   for (const auto& lease : leases) take_lease(lease, out);
   if (blocks_freed) ledger_.on_blocks_freed();
+  blocks_given_up_ &= !blocks_freed;
   pump(out, now);
   return out;
 }

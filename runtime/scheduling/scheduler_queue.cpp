@@ -65,7 +65,8 @@ scheduler_state::record* scheduler_state::next_to_admit() {
     auto& r = requests_.at(id);
     if (r.state == phase::acquiring) return nullptr;
     if (next && has_credit(*next)) continue;
-    if (has_credit(r) || (!next && !r.gave_up_slot)) next = &r;
+    const bool reads_on = r.num_scored >= num_scores(r); // rows with scores need credit
+    if (has_credit(r) || (!next && !r.gave_up_slot && reads_on)) next = &r;
   }
   return next;
 }
@@ -86,8 +87,10 @@ void scheduler_state::note_stalls(time_point now) {
 /// goes back into the queue; of several the one that has stalled longest.
 void scheduler_state::give_up_slot(decisions& out, time_point now) {
   note_stalls(now);
-  const bool no_room = running_.size() >= options_.max_running || ledger_.short_of_blocks();
-  if (queue_.empty() || !no_room) return;
+  const bool no_slot = running_.size() >= options_.max_running;
+  // One at a time gives up blocks: whether they suffice is known when the pool or a round is heard of.
+  const bool no_blocks = ledger_.short_of_blocks() && !blocks_given_up_;
+  if (queue_.empty() || (!no_slot && !no_blocks)) return;
   const auto* next = next_to_admit();
   if (!next || !has_credit(*next)) return;
   record* longest = nullptr;
@@ -99,6 +102,7 @@ void scheduler_state::give_up_slot(decisions& out, time_point now) {
   if (!longest) return;
   preempt(*longest, out);
   longest->gave_up_slot = true;
+  blocks_given_up_ = true;
   enqueue(longest->request.id());
 }
 

@@ -12,6 +12,7 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   if (found == rounds_in_flight_.end()) return out; // reported twice after a restart
   const auto reported = std::move(found->second);
   rounds_in_flight_.erase(found);
+  blocks_given_up_ = false;
   ledger_.forget_ways(); // who gave way may have held shared blocks only, of which no news come
   for (auto& [round, f] : rounds_in_flight_)
     if (f.group == reported.group) f.since = now;

@@ -97,6 +97,7 @@ decisions scheduler_state::grant(request_id request, std::uint64_t tokens, time_
 
 decisions scheduler_state::on_tick(time_point now) {
   decisions out;
+  blocks_given_up_ = false; // blocks that are shared come back without news
   watch_rounds(out, now);
   std::vector<request_id> late;
   for (const auto& [id, r] : requests_)

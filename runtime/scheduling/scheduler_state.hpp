@@ -269,6 +269,8 @@ class scheduler_state {
   bool draining_ = false;
   std::optional<error> out_of_service_; ///< why, once a part of the model failed for good
   drafter_rests rests_;
+  /// Somebody gave up its blocks, and no news have come since that tell whether they suffice.
+  bool blocks_given_up_ = false;
   std::set<drafter_index> lost_workers_; ///< drafters whose workers failed for good
 };
 

@@ -226,6 +226,7 @@ void completion_session::reply_whole() {
                               totals_};
   for (auto& state : choices_) // a beam search may find fewer than were asked for
     if (state.opened || choices_.size() == 1) content.choices.push_back(std::move(state.whole));
+  request_.prompt_texts.clear();
   group_.reset();
   reply_ = std::make_unique<wire::whole_reply>(
       std::move(content), [&model = *request_.model](token_id token) { return model.token_bytes(token); });

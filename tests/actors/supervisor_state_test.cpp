@@ -152,6 +152,15 @@ TEST(supervisor_state, the_first_reason_stays) {
   EXPECT_EQ(of_kind<steps::withdraw>(steps)[0].model, second);
 }
 
+TEST(supervisor_state, a_new_pool_is_told_to_take_back_what_a_dead_model_has) {
+  supervisor_state state({{}, {}}, 1, std::chrono::seconds(10));
+  state.start_everything();
+  for (int deaths = 0; deaths < 2; ++deaths) state.on_death(verifier_of(first), start_time);
+  ASSERT_NE(state.out_of_service(first), nullptr);
+  const auto told = of_kind<steps::give_back_memory>(state.on_death(the_kv_pool, start_time));
+  EXPECT_EQ(told, std::vector{steps::give_back_memory{first}});
+}
+
 TEST(supervisor_state, a_lost_worker_leaves_its_model_in_service) {
   auto state = started(0);
   const auto steps = state.on_death(worker, start_time);

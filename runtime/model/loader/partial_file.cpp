@@ -56,6 +56,8 @@ expected<std::shared_ptr<const partial_file>> partial_file::open(const std::file
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED)
     return failure(errc::resource_exhausted, path, std::string("no addresses: ") + std::strerror(errno));
+  // Parts end inside huge pages, which would stay in memory when a part is let go.
+  ::madvise(address, size, MADV_NOHUGEPAGE); // advice
   return std::shared_ptr<const partial_file>(
       new partial_file(path, fd.take(), std::span(static_cast<std::byte*>(address), size)));
 }

@@ -135,6 +135,24 @@ TEST(whole_reply, keeps_less_and_less_of_its_choices) {
   EXPECT_EQ(before, 0U);
 }
 
+TEST(whole_reply, counts_what_it_keeps_of_prompts_once_and_till_the_end) {
+  for (const bool chat : {false, true}) {
+    auto made = content(2);
+    made.chat = chat;
+    made.shape.token_ids = true;
+    const auto echoed = std::make_shared<const std::string>(10'000, 'p');
+    for (auto& choice : made.choices) choice.prompt_text = echoed;
+    made.prompts.emplace_back(std::vector<token_id>(5'000, token_id{9}));
+    whole_reply reply(std::move(made), spell);
+    EXPECT_GE(reply.num_bytes(), 30'000U);
+    EXPECT_LT(reply.num_bytes(), 40'000U) << "the choices share the text";
+    reply.next(1000);
+    EXPECT_GE(reply.num_bytes(), 30'000U);
+    while (!reply.at_end()) reply.next(1000);
+    EXPECT_EQ(reply.num_bytes(), 0U);
+  }
+}
+
 TEST(whole_reply, pieces_are_the_text_and_none_is_much_larger_than_asked_for) {
   for (const bool chat : {false, true}) {
     auto made = long_content();

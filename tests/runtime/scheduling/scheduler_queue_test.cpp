@@ -119,6 +119,29 @@ TEST(scheduler_queue, a_request_without_credit_lets_others_by) {
   EXPECT_FALSE(play.state.active());
 }
 
+TEST(scheduler_queue, a_prompt_whose_scores_nobody_takes_gets_no_slot) {
+  auto play = scheduler_for(1);
+  play.scores_prompts = true;
+  const auto silent = play.submit(0, 4);
+  EXPECT_EQ(play.admitted_since(), requests{}) << "there is no row that it may compute";
+  play.grant(silent, plenty);
+  EXPECT_EQ(play.admitted_since(), requests{silent});
+}
+
+TEST(scheduler_queue, one_shortage_of_blocks_costs_one_stream_its_place_at_a_time) {
+  auto play = scheduler_for(8);
+  const auto slow = play.submit(2), slower = play.submit(2);
+  play.report_all();
+  play.full = true;
+  play.submit(plenty);
+  play.wait(stall);
+  EXPECT_EQ(play.released, requests{slow});
+  play.grant(slow, 2); // it has as much already: no news of blocks
+  EXPECT_EQ(play.released, requests{slow}) << "whether its blocks suffice is not known yet";
+  play.wait(moment);
+  EXPECT_EQ(play.released, (requests{slow, slower}));
+}
+
 TEST(scheduler_queue, tenants_take_turns) {
   auto play = scheduler_for(1);
   play.submit(plenty, 4, "many");

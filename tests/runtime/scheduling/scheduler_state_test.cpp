@@ -221,5 +221,35 @@ TEST(scheduler_state_test, a_request_of_auto_is_drafted_for_by_a_worker_that_doe
   EXPECT_EQ(worker, drafter_index{2});
 }
 
+TEST(scheduler_state_test, an_in_line_drafter_that_has_drafted_rests_as_short_as_at_first) {
+  auto options = small_options();
+  options.drafters = {{"none", 0, {}, false}, {"in_line", 3, {}, false}};
+  scheduler_state state(options);
+  const auto asked =
+      last<acquire_command>(state.submit(make_request(first_request, 8, 40), drafter_index{1}, 100, start));
+  auto planned = state.on_leases({grant(first_request, target_pool, asked->ticket, 12)}, false, start).rounds;
+  auto now = start;
+  std::uint32_t length = 8;
+  const auto report = [&](bool fails, std::uint32_t num_draft) {
+    auto result = done(planned.front(), 1, ++length);
+    result.items[0].drafter = drafter_index{1};
+    result.items[0].num_draft = num_draft;
+    if (fails) result.failed_drafters = {{drafter_index{1}, error{errc::internal, "it is broken"}}};
+    planned.erase(planned.begin());
+    auto next = state.on_round_done(result, now).rounds;
+    std::ranges::move(next, std::back_inserter(planned));
+  };
+  const auto asks = [&] { return planned.back().items[0].drafter == drafter_index{1}; };
+  for (int failure = 0; failure < 3; ++failure) {
+    report(true, 0);
+    ASSERT_FALSE(asks());
+    now += std::chrono::milliseconds(1100); // the first rest is a second
+    report(false, 0), report(false, 0);
+    ASSERT_TRUE(asks()) << "failure " << failure;
+    report(false, 2);
+    report(false, 2);
+  }
+}
+
 } // namespace
 } // namespace paceline::scheduling
