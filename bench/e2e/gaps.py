@@ -105,7 +105,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="build/release/bin/paceline")
     parser.add_argument("--model", required=True, help="file, or \"hash\"")
-    parser.add_argument("--chat-template", type=lambda text: str(Path(text).resolve()), default="", help="file that replaces the model's own")
+    parser.add_argument("--chat-template", type=lambda text: str(Path(text).resolve()), default=None, help="file that replaces the model's own")
     parser.add_argument("--workload", type=Path, required=True, help="JSON lines with \"messages\"")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 3, 7])
     parser.add_argument("--arrivals", type=int, default=12)
@@ -119,7 +119,7 @@ def main():
     rows = [row for row in map(json.loads, arguments.workload.read_text().splitlines()) if "messages" in row]
     model = {"kind": "hash"} if arguments.model == "hash" else {"path": str(Path(arguments.model).resolve())}
     config = {"version": 1, "server": {"port": 0}, "engine": {"threads": arguments.threads},
-              "models": [{"name": "model", "context_length": 8192, "chat_template": arguments.chat_template} | model]}
+              "models": [{"name": "model", "context_length": 8192, "chat_template": arguments.chat_template or ""} | model]}
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         for num_streams in arguments.streams:
