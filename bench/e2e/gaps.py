@@ -50,7 +50,9 @@ class Stream(threading.Thread):
 
     def run(self):
         for number in itertools.count():
-            body = {"messages": self.rows[number % len(self.rows)]["messages"], "max_tokens": self.tokens, "ignore_eos": True}
+            # Ids too: behind an end that is ignored there are tokens without text, of which there is no other event.
+            body = {"messages": self.rows[number % len(self.rows)]["messages"], "max_tokens": self.tokens, "ignore_eos": True,
+                    "return_token_ids": True}
             for now in events(self.door, body):
                 self.times.append((number, now))
                 if self.stopping.is_set():
