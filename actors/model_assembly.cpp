@@ -7,7 +7,7 @@ namespace paceline::actors {
 
 namespace {
 
-/// How the scheduler sees a drafter. `bounds` are those of all drafters: for as long as the scheduler lives.
+/// How the scheduler sees a drafter. `seats` are those of all drafters, filled before the first round.
 scheduling::drafter_slot slot_of(const drafter_seat& seat, drafter_index index,
                                  std::shared_ptr<const std::vector<drafter_seat>> seats) {
   scheduling::drafter_slot slot;

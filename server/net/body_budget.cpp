@@ -1,24 +1,14 @@
 #include "server/net/body_budget.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace paceline::server {
 
-namespace {
-
-/// The most that a body can have to its credit, and what it begins with: one that began is not the slowest
-/// before it could be fast, and one that came at once and then stalls is soon slower than one that comes
-/// steadily.
-constexpr double most_recent_bytes = 256 << 10;
-
-} // namespace
-
 body_budget::claim::claim(std::shared_ptr<body_budget> budget, std::string tenant,
                           std::function<void()> give_way)
     : budget_(std::move(budget)), tenant_(std::move(tenant)), give_way_(std::move(give_way)),
-      recent_bytes_(most_recent_bytes), updated_(budget_->now_()) {
+      recent_(budget_->now_()) {
   std::lock_guard lock(budget_->mutex_);
   position_ = budget_->claims_.insert(budget_->claims_.end(), this);
 }
@@ -52,15 +42,11 @@ std::uint64_t body_budget::num_bytes() const {
   return num_bytes_;
 }
 
-double body_budget::pace(const claim& one, time_point now) {
-  return one.recent_bytes_ * std::exp2(-std::chrono::duration<double>(now - one.updated_).count());
-}
-
 body_budget::claim* body_budget::slowest(const std::string& tenant, time_point now) const {
   claim* found = nullptr;
   for (auto* one : claims_)
     if (one->stage_ == claim::stage::arriving && one->charged_ > 0 && one->tenant_ == tenant &&
-        (found == nullptr || pace(*one, now) < pace(*found, now)))
+        (found == nullptr || one->recent_.at(now) < found->recent_.at(now)))
       found = one;
   return found;
 }
@@ -108,8 +94,7 @@ bool body_budget::hold(claim& one, std::size_t bytes) {
     std::lock_guard lock(mutex_);
     if (one.revoked_) return false;
     const auto fresh = static_cast<double>(bytes - std::min(bytes, one.held_));
-    one.recent_bytes_ = std::min(pace(one, now) + fresh, most_recent_bytes);
-    one.updated_ = now;
+    one.recent_.add(fresh, now);
     one.held_ = bytes;
     charge(one, bytes > free_bytes ? bytes - free_bytes : 0);
     while (num_bytes_ > max_bytes_ && !one.revoked_) {

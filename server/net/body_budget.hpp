@@ -1,6 +1,7 @@
 #pragma once
 
 #include "server/http/request_body.hpp"
+#include "server/net/recent_bytes.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -51,8 +52,7 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
     std::list<claim*>::iterator position_;
     std::size_t held_ = 0;
     std::uint64_t charged_ = 0;
-    double recent_bytes_; ///< fades by half each second
-    time_point updated_;
+    recent_bytes recent_;
     stage stage_ = stage::arriving;
     std::atomic<bool> revoked_{false};
   };
@@ -75,7 +75,6 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
   claim* slowest(const std::string& tenant, time_point now) const;
   claim* last_waiting(const std::string& tenant) const;
   void charge(claim& one, std::uint64_t bytes);
-  static double pace(const claim& one, time_point now);
   void revoke(claim& one);
 
   const std::uint64_t max_bytes_;

@@ -7,14 +7,6 @@
 
 namespace paceline::server {
 
-namespace {
-
-/// The most that a client can have to its credit, and what it begins with: one whose output has just begun to
-/// wait is not the slowest before it could take any.
-constexpr double most_recent_bytes = 256 << 10;
-
-} // namespace
-
 output_budget::claim::claim(std::shared_ptr<output_budget> budget, std::function<void()> give_way)
     : budget_(std::move(budget)), give_way_(std::move(give_way)) {}
 
@@ -38,14 +30,10 @@ std::uint64_t output_budget::num_bytes() const {
   return num_bytes_;
 }
 
-double output_budget::pace(const claim& one, time_point now) {
-  return one.recent_bytes_ * std::exp2(-std::chrono::duration<double>(now - one.updated_).count());
-}
-
 /// Of two that took nothing, the one that holds more.
 output_budget::claim* output_budget::slowest(time_point now) const {
   const auto rank = [&](const claim& one) {
-    return std::pair(std::floor(pace(one, now)), max_bytes_ - std::min(one.charged_, max_bytes_));
+    return std::pair(std::floor(one.recent_.at(now)), max_bytes_ - std::min(one.charged_, max_bytes_));
   };
   const auto found = std::min_element(counted_.begin(), counted_.end(),
                                       [&](const auto* a, const auto* b) { return rank(*a) < rank(*b); });
@@ -67,11 +55,10 @@ void output_budget::charge(claim& one, std::uint64_t bytes, std::size_t taken) {
     if (bytes == 0) return uncount(one);
     if (one.charged_ == 0) {
       one.position_ = counted_.insert(counted_.end(), &one);
-      one.recent_bytes_ = most_recent_bytes;
+      one.recent_ = recent_bytes(now);
     } else {
-      one.recent_bytes_ = std::min(pace(one, now) + static_cast<double>(taken), most_recent_bytes);
+      one.recent_.add(static_cast<double>(taken), now);
     }
-    one.updated_ = now;
     num_bytes_ += bytes - one.charged_;
     one.charged_ = bytes;
     while (num_bytes_ > max_bytes_) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "server/net/recent_bytes.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -37,8 +39,7 @@ class output_budget : public std::enable_shared_from_this<output_budget> {
     bool is_counted_ = false;              ///< as the connection knows; the rest belongs to the budget
     std::list<claim*>::iterator position_; ///< while it is counted
     std::uint64_t charged_ = 0;
-    double recent_bytes_ = 0; ///< that the client took; fades by half each second
-    time_point updated_{};
+    recent_bytes recent_; ///< that the client took
     bool revoked_ = false;
   };
 
@@ -53,7 +54,6 @@ class output_budget : public std::enable_shared_from_this<output_budget> {
  private:
   void charge(claim& one, std::uint64_t bytes, std::size_t taken);
   claim* slowest(time_point now) const;
-  static double pace(const claim& one, time_point now);
   void uncount(claim& one);
 
   const std::uint64_t max_bytes_;
