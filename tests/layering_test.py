@@ -108,3 +108,37 @@ def test_the_architecture_page_names_files_that_exist():
     assert len(named) > 30
     missing = [name for name in named if not list(ROOT.glob(name))]
     assert missing == []
+
+
+# Paths that pages may name though no file of the repository has them.
+NOT_IN_THE_REPOSITORY = {
+    "runtime/speculation/drafters/echo_drafter.cpp": "the example of docs/adding_a_drafter.md, which a reader writes",
+}
+
+
+def leads_somewhere(name):
+    """Whether a file or folder has the name; a decision may be named by its number alone."""
+    decision = re.fullmatch(r"docs/decisions/\d{4}", name)
+    return bool(list(ROOT.glob(name + "-*.md" if decision else name.rstrip("/"))))
+
+
+def missing_names(text):
+    """Names in back quotes that look like paths of the repository and lead to no file; what a build makes is not looked for."""
+    folders = {entry.name for entry in ROOT.iterdir() if entry.is_dir()} - {"build"}
+    folders |= {room.split("/")[0] for room in ALLOWED}
+    named = {name for name in re.findall(r"`((?:[\w-]+/)+[\w*.-]*)`", text) if name.split("/")[0] in folders}
+    return sorted(name for name in named - NOT_IN_THE_REPOSITORY.keys() if not leads_somewhere(name))
+
+
+def test_pages_name_files_that_exist():
+    """A page that names a file which has moved leads nowhere."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    assert len(pages) > 8
+    missing = {page.name: missing_names(page.read_text()) for page in pages}
+    assert {name: found for name, found in missing.items() if found} == {}
+
+
+def test_a_name_that_leads_nowhere_is_found():
+    assert missing_names("`runtime/scheduling/sequence_gone.hpp`, `runtime/gone/`, `docs/decisions/9999`") == [
+        "docs/decisions/9999", "runtime/gone/", "runtime/scheduling/sequence_gone.hpp"]
+    assert missing_names("`docs/architecture.md`, `runtime/kv/`, `text/event-stream`, `build/release/bin/paceline`") == []
