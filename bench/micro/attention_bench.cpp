@@ -25,19 +25,20 @@ constexpr std::uint32_t block_size = 16;
 constexpr std::size_t cold_bytes = std::size_t{192}
                                    << 20; // beyond any last-level cache of the machines we know
 
-/// The layers of one sequence: float16 cells, blocks in a shuffled order.
+/// The layers of one sequence: float16 cells, blocks in a shuffled order, as `model::kv_cells` lays them out.
 class cached_layers {
  public:
   cached_layers(const head_shape& shape, std::uint32_t num_positions, std::size_t min_bytes) {
     const std::uint32_t num_blocks = (num_positions + block_size - 1) / block_size;
     for (std::uint32_t b = 0; b < num_blocks; ++b) blocks_.push_back(block_id{b * 7919 % num_blocks});
-    const std::size_t values = std::size_t{num_blocks} * block_size * shape.num_kv_heads * shape.head_dim;
-    const std::size_t num_layers = min_bytes / (4 * values) + 1;
-    cells_.assign(2 * values * num_layers, 0x3800); // 0.5
+    const std::size_t block_values = std::size_t{block_size} * shape.num_kv_heads * shape.head_dim;
+    const std::size_t num_layers = min_bytes / (4 * block_values * num_blocks) + 1;
+    cells_.assign(2 * block_values * num_blocks * num_layers, 0x3800); // 0.5
     for (std::size_t l = 0; l < num_layers; ++l) {
       device::kv_layer layer;
-      layer.keys = cells_.data() + 2 * l * values;
-      layer.values = cells_.data() + (2 * l + 1) * values;
+      layer.keys = cells_.data() + 2 * l * block_values;
+      layer.values = cells_.data() + (2 * l + 1) * block_values;
+      layer.heads_per_block = static_cast<std::uint32_t>(2 * num_layers * shape.num_kv_heads);
       layer.num_blocks = num_blocks;
       layer.block_size = block_size;
       layer.num_heads = shape.num_kv_heads;

@@ -14,11 +14,11 @@ inline constexpr std::uint32_t max_head_dim = 512;
 
 /// One layer's keys and values in a pool of blocks. Keys lie position-minor, so that one load brings the same
 /// dimension of neighbouring positions; values lie dimension-minor; scales, which only q8 has, lie
-/// position-minor:
+/// position-minor. With S heads from a block to the next (`block_stride_heads()`):
 ///
-///     key   (block b, head h, cell c, dimension d) at ((b * num_heads + h) * head_dim + d) * block_size + c
-///     value (block b, head h, cell c, dimension d) at ((b * num_heads + h) * block_size + c) * head_dim + d
-///     scale (block b, head h, cell c)              at (b * num_heads + h) * block_size + c
+///     key   (block b, head h, cell c, dimension d) at ((b * S + h) * head_dim + d) * block_size + c
+///     value (block b, head h, cell c, dimension d) at ((b * S + h) * block_size + c) * head_dim + d
+///     scale (block b, head h, cell c)              at (b * S + h) * block_size + c
 struct kv_layer {
   void* keys = nullptr;
   void* values = nullptr;
@@ -29,21 +29,23 @@ struct kv_layer {
   std::uint32_t head_dim = 0;   ///< at most max_head_dim
   float* key_scales = nullptr;  ///< q8 only, as are value_scales
   float* value_scales = nullptr;
+  /// Heads of a block in the memory that `keys` and `values` point into: all layers' keys and values where
+  /// they share it. 0: each array holds this layer's alone.
+  std::uint32_t heads_per_block = 0;
 
+  constexpr std::size_t block_stride_heads() const noexcept {
+    return heads_per_block != 0 ? heads_per_block : num_heads;
+  }
   constexpr std::size_t key_index(block_id block, std::uint32_t head, std::uint32_t cell,
                                   std::uint32_t d) const noexcept {
-    return ((std::size_t{block.value} * num_heads + head) * head_dim + d) * block_size + cell;
+    return ((block.value * block_stride_heads() + head) * head_dim + d) * block_size + cell;
   }
   constexpr std::size_t value_index(block_id block, std::uint32_t head, std::uint32_t cell,
                                     std::uint32_t d) const noexcept {
-    return ((std::size_t{block.value} * num_heads + head) * block_size + cell) * head_dim + d;
+    return scale_index(block, head, cell) * head_dim + d;
   }
   constexpr std::size_t scale_index(block_id block, std::uint32_t head, std::uint32_t cell) const noexcept {
-    return (std::size_t{block.value} * num_heads + head) * block_size + cell;
-  }
-  /// Values in `keys`, and in `values`.
-  std::size_t num_values() const noexcept {
-    return std::size_t{num_blocks} * num_heads * head_dim * block_size;
+    return (block.value * block_stride_heads() + head) * block_size + cell;
   }
 };
 

@@ -3,6 +3,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/device/ops.hpp"
 
+#include <limits>
 #include <new>
 
 namespace paceline::model {
@@ -15,17 +16,6 @@ std::uint64_t size_product(std::uint64_t a, std::uint64_t b) {
   return product;
 }
 
-std::uint64_t size_sum(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) throw std::bad_alloc();
-  return sum;
-}
-
-std::uint64_t whole_lines(std::uint64_t size) {
-  constexpr std::uint64_t line = 64;
-  return size_sum(size, line - 1) / line * line;
-}
-
 } // namespace
 
 kv_cells::kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_t block_size,
@@ -33,22 +23,32 @@ kv_cells::kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_
     : num_blocks_(num_blocks), block_size_(block_size) {
   PACELINE_CHECK(num_blocks > 0 && block_size > 0, "a KV pool has at least one block of one cell");
   const kv_type_traits traits = traits_of(shape.type);
-  const std::uint64_t heads = size_product(block_size, shape.num_heads); // heads of a block, over its cells
-  const std::uint64_t value_bytes = size_product(size_product(heads, shape.head_dim), traits.value_bytes);
-  const std::uint64_t scale_bytes = size_product(heads, traits.scale_bytes);
-  std::uint64_t layer_bytes = 0;
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    parts_[p] = {layer_bytes, p < 2 ? value_bytes : scale_bytes};
-    layer_bytes = size_sum(layer_bytes, whole_lines(size_product(parts_[p].block_bytes, num_blocks)));
-  }
+  const std::uint64_t all_heads = size_product(size_product(2, shape.num_layers), shape.num_heads);
+  if (all_heads > std::numeric_limits<std::uint32_t>::max()) throw std::bad_alloc();
+  const auto make = [&](std::uint64_t bytes_per_head) {
+    block_array made{size_product(size_product(all_heads, block_size), bytes_per_head), nullptr};
+    if (made.block_bytes == 0) return made;
+    made.buffer = memory.allocate(size_product(made.block_bytes, num_blocks));
+    made.buffer->fill(0, made.block_bytes,
+                      std::byte{0}); // the first request does not wait for the first touch
+    return made;
+  };
+  values_ = make(size_product(shape.head_dim, traits.value_bytes));
+  scales_ = make(traits.scale_bytes);
+  const std::size_t layer_cells = std::size_t{shape.num_heads} * block_size; // of a block
   for (std::uint32_t l = 0; l < shape.num_layers; ++l) {
-    buffers_.push_back(memory.allocate(layer_bytes));
-    std::byte* const at = buffers_.back()->data();
-    device::kv_layer layer{at,         at + parts_[1].begin, shape.type,    num_blocks,
-                           block_size, shape.num_heads,      shape.head_dim};
-    if (traits.scale_bytes != 0) {
-      layer.key_scales = reinterpret_cast<float*>(at + parts_[2].begin);
-      layer.value_scales = reinterpret_cast<float*>(at + parts_[3].begin);
+    device::kv_layer layer;
+    layer.type = shape.type;
+    layer.num_blocks = num_blocks;
+    layer.block_size = block_size;
+    layer.num_heads = shape.num_heads;
+    layer.head_dim = shape.head_dim;
+    layer.heads_per_block = static_cast<std::uint32_t>(all_heads);
+    layer.keys = values_.buffer->data() + 2 * l * layer_cells * shape.head_dim * traits.value_bytes;
+    layer.values = values_.buffer->data() + (2 * l + 1) * layer_cells * shape.head_dim * traits.value_bytes;
+    if (scales_.buffer) {
+      layer.key_scales = reinterpret_cast<float*>(scales_.buffer->data()) + 2 * l * layer_cells;
+      layer.value_scales = layer.key_scales + layer_cells;
     }
     layers_.push_back(layer);
   }
@@ -63,9 +63,8 @@ void kv_cells::poison(std::span<const block_id> blocks) {
   constexpr std::byte nan{0xff}; // every float format reads all ones as NaN, and so does a scale
   for (const block_id block : blocks) {
     PACELINE_CHECK(block.value < num_blocks_, "block " + to_string(block) + " is not of this pool");
-    for (const auto& buffer : buffers_)
-      for (const part& p : parts_)
-        if (p.block_bytes != 0) buffer->fill(p.begin + block.value * p.block_bytes, p.block_bytes, nan);
+    for (const block_array* array : {&values_, &scales_})
+      if (array->buffer) array->buffer->fill(block.value * array->block_bytes, array->block_bytes, nan);
   }
 }
 

@@ -172,16 +172,18 @@ class draft_chains : public gpu_test,
     const auto& cells = dynamic_cast<const model::kv_cells&>(*by.kv);
     for (std::uint32_t l = 0; l < cells.num_layers(); ++l) {
       const device::kv_layer& layer = cells.layer(l);
-      const std::size_t words = layer.num_values() * traits_of(layer.type).value_bytes / 4;
-      for (const void* const from : {layer.keys, layer.values}) {
-        const auto some = download(static_cast<const std::uint32_t*>(from), words);
-        all.insert(all.end(), some.begin(), some.end());
-      }
-      for (const float* const from : {layer.key_scales, layer.value_scales}) {
-        if (from == nullptr) continue;
-        const auto some =
-            download(reinterpret_cast<const std::uint32_t*>(from), layer.num_values() / layer.head_dim);
-        all.insert(all.end(), some.begin(), some.end());
+      const std::size_t num_cells = std::size_t{layer.num_heads} * layer.block_size; // of a block
+      const std::size_t words = num_cells * layer.head_dim * traits_of(layer.type).value_bytes / 4;
+      for (block_id block{0}; block.value < layer.num_blocks; ++block.value) {
+        const auto append = [&](const void* array, std::size_t first_word, std::size_t num_words) {
+          if (array == nullptr) return;
+          const auto some = download(static_cast<const std::uint32_t*>(array) + first_word, num_words);
+          all.insert(all.end(), some.begin(), some.end());
+        };
+        for (const void* const array : {layer.keys, layer.values})
+          append(array, layer.key_index(block, 0, 0, 0) * traits_of(layer.type).value_bytes / 4, words);
+        for (const void* const array : {layer.key_scales, layer.value_scales})
+          append(array, layer.scale_index(block, 0, 0), num_cells);
       }
     }
     return all;
