@@ -207,7 +207,8 @@ void declare_model(group_builder<model_options>& g) {
   g.add(
       "default_drafter", texts, [](m & o) -> auto& { return o.default_drafter; },
       "Drafter of requests that name none: one of `drafters`, `none`, or `auto`: whichever of them, and as much of "
-      "its draft, as is expected to be fastest, measured all the time; `none` if that is.");
+      "its draft, as is expected to be fastest, measured all the time; `none` if that is. Where no drafters are listed there "
+      "are `ngram` and `suffix`, and in any case `prediction`.");
   g.add(
       "auto_draft_length", integers(1, 64), [](m & o) -> auto& { return o.auto_draft_length; },
       "Most tokens a round that drafter `auto` drafts.");

@@ -1,5 +1,6 @@
 #include "engine/model_unit.hpp"
 
+#include "config/drafters.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
@@ -12,9 +13,6 @@ namespace {
 std::uint32_t blocks_for(std::uint64_t positions, std::uint32_t block_size) {
   return static_cast<std::uint32_t>((positions + block_size - 1) / block_size);
 }
-
-/// Levels a round where the client's own draft is followed: it is right for long stretches or not at all.
-constexpr std::uint32_t prediction_length = 16;
 
 /// On one set of cores a drafter that runs beside the target only slows it down: `auto` does not try.
 void set_overlap(scheduling::scheduler_options& limits, config::overlap_mode mode, bool on_cores_of_its_own) {
@@ -37,19 +35,6 @@ void set_overlap(scheduling::scheduler_options& limits, config::overlap_mode mod
     limits.overlap = {ahead_mode::off, ahead_mode::ahead, ahead_mode::outcomes};
     return;
   }
-}
-
-/// The configured drafters, and one for requests that bring a draft of their own if none is configured.
-std::vector<config::drafter_options> drafters_of(const config::model_options& options) {
-  auto all = options.drafters;
-  const auto takes_place = [](const config::drafter_options& d) {
-    return d.kind == "prediction" || d.name == "prediction";
-  };
-  if (std::ranges::any_of(all, takes_place)) return all;
-  auto& added = all.emplace_back();
-  added.name = added.kind = "prediction";
-  added.draft_length = prediction_length;
-  return all;
 }
 
 } // namespace
@@ -75,7 +60,7 @@ model_unit::load(const config::model_options& options, device_set& devices,
   const auto encode = [&vocabulary = unit->target->vocabulary()](std::string_view text) {
     return vocabulary.encode(text, {.add_special = false, .parse_special = false});
   };
-  for (const auto& wanted : drafters_of(options)) {
+  for (const auto& wanted : config::drafters_of(options)) {
     if (wanted.name == "none") continue;
     drafter_unit made;
     made.options = wanted;
@@ -105,12 +90,10 @@ model_unit::load(const config::model_options& options, device_set& devices,
     names.push_back(wanted.name);
     unit->drafters.push_back(std::move(made));
   }
-  if (!options.drafters.empty()) { // something to choose among
-    names.push_back("auto");
-    unit->drafters.emplace_back();
-    unit->drafters.back().options.name = "auto";
-    unit->drafters.back().options.draft_length = options.auto_draft_length;
-  }
+  names.push_back("auto");
+  unit->drafters.emplace_back();
+  unit->drafters.back().options.name = "auto";
+  unit->drafters.back().options.draft_length = options.auto_draft_length;
   unit->target->set_drafters(std::move(names));
   if (auto found = unit->find_drafter("default"); !found)
     return std::move(found).error().within("model " + options.name);
@@ -198,9 +181,7 @@ actors::drafter_seat model_unit::seat_of(const drafter_unit& d) const {
 
 expected<drafter_index> model_unit::find_drafter(const std::string& name) const {
   const auto& names = target->drafters();
-  auto wanted = name.empty() || name == "default" ? options.default_drafter : name;
-  if (wanted == "auto" && std::ranges::find(names, wanted) == names.end())
-    wanted = "none"; // nothing to choose among
+  const auto& wanted = name.empty() || name == "default" ? options.default_drafter : name;
   const auto it = std::ranges::find(names, wanted);
   if (it != names.end()) return drafter_index{static_cast<std::uint32_t>(it - names.begin())};
   std::string known;

@@ -68,7 +68,7 @@ struct model_unit {
   static std::uint32_t partition_of(const drafter_unit& d) {
     return d.options.partition < d.device->num_partitions() ? d.options.partition : 0;
   }
-  std::vector<drafter_unit> drafters; ///< by index; the last, if there are others, "auto"
+  std::vector<drafter_unit> drafters; ///< by index; the first "none", the last "auto"
 
   std::unique_ptr<activity> log;
   std::unique_ptr<model::kv_storage> kv;

@@ -1,6 +1,6 @@
 #include "apps/commands/local_engine.hpp"
 
-#include "config/engine_options.hpp"
+#include "config/drafters.hpp"
 #include "runtime/tokenizer/chat_template/chat_template.hpp"
 #include "runtime/tokenizer/chat_template/request_variables.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
@@ -18,19 +18,25 @@ namespace {
 
 /// The drafters to configure, each called as its kind: what requests will name, and what "auto" chooses
 /// among.
-std::vector<std::string> kinds_of(const model_choice& choice) {
-  std::vector<std::string> kinds;
-  const auto add = [&](const std::string& kind) {
-    if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
-  };
+std::vector<config::drafter_options> drafters_for(const model_choice& choice) {
   auto named = choice.further_drafters;
   named.push_back(choice.drafter);
-  for (const auto& name : named) {
-    if (name == "auto") add("ngram"), add("suffix");
-    if (name != "auto" && name != "none" && name != "model") add(name);
+  std::vector<config::drafter_options> all;
+  if (std::ranges::find(named, "auto") != named.end()) all = config::drafters_of({});
+  if (!choice.draft_model.empty()) named.emplace_back("model");
+  for (const auto& kind : named) {
+    if (kind == "auto" || kind == "none" || (kind == "model" && choice.draft_model.empty())) continue;
+    if (std::ranges::find(all, kind, &config::drafter_options::name) != all.end()) continue;
+    all.emplace_back();
+    all.back().name = all.back().kind = kind;
   }
-  if (!choice.draft_model.empty()) add("model");
-  return kinds;
+  for (auto& drafter : all) {
+    if (drafter.kind == "model" || drafter.kind == "cascade")
+      drafter.path = choice.draft_model, drafter.device = choice.draft_device;
+    drafter.partition = choice.partitions - 1;
+    if (choice.draft_length) drafter.draft_length = *choice.draft_length;
+  }
+  return all;
 }
 
 config::engine_options options_for(const model_choice& choice) {
@@ -46,15 +52,7 @@ config::engine_options options_for(const model_choice& choice) {
     model.kind = "hash";
   else
     model.path = choice.model;
-  for (const auto& kind : kinds_of(choice)) {
-    config::drafter_options drafter;
-    drafter.name = drafter.kind = kind;
-    if (kind == "model" || kind == "cascade")
-      drafter.path = choice.draft_model, drafter.device = choice.draft_device;
-    drafter.partition = choice.partitions - 1;
-    if (choice.draft_length) drafter.draft_length = *choice.draft_length;
-    model.drafters.push_back(std::move(drafter));
-  }
+  model.drafters = drafters_for(choice);
   model.default_drafter = choice.draft_model.empty() ? choice.drafter : "model";
   options.models.push_back(std::move(model));
   options.threads = choice.threads;

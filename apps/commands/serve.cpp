@@ -4,6 +4,7 @@
 #include "apps/signals.hpp"
 
 #include "config/device_name.hpp"
+#include "config/drafters.hpp"
 #include "config/load.hpp"
 #include "engine/engine.hpp"
 #include "server/fault_log.hpp"
@@ -38,11 +39,6 @@ expected<std::vector<config::assignment>> overrides_of(const serve_options& opti
     } else {
       out.emplace_back("models.0.path", *options.model);
       out.emplace_back("models.0.name", std::filesystem::path(*options.model).stem().string());
-    }
-    if (!options.config) {
-      out.emplace_back("models.0.drafters.0.name", "ngram");
-      out.emplace_back("models.0.drafters.0.kind", "ngram");
-      out.emplace_back("models.0.default_drafter", "auto");
     }
   }
   if (options.host) out.emplace_back("server.host", *options.host);
@@ -100,6 +96,7 @@ class daemon {
       models_ += (models_.empty() ? "" : ",") + model.name;
     log_->write(log_level::info, "loading", {{"models", models_}});
     warn_of_fast_devices();
+    tell_drafters();
     auto runtime = load();
     if (!runtime) return give_up(runtime.error(), start_code_for(runtime.error()));
     const auto& chosen = started_.config;
@@ -146,6 +143,20 @@ class daemon {
           device && device->mode == config::gpu_mode::fast)
         log_->write(log_level::warning, "fast mode: texts may depend on what else is computed (docs/gpu.md)",
                     {{"model", model.name}, {"device", model.device}});
+  }
+
+  /// Which drafters each model has, and why, before anyone asks for a draft.
+  void tell_drafters() {
+    for (const auto& model : started_.config.engine.models) {
+      std::string names;
+      for (const auto& drafter : config::drafters_of(model))
+        names += (names.empty() ? "" : ",") + drafter.name;
+      log_->write(log_level::info, "drafters",
+                  {{"model", model.name},
+                   {"names", names},
+                   {"default", model.default_drafter},
+                   {"why", model.drafters.empty() ? "none listed: those that need no model" : "listed"}});
+    }
   }
 
   void announce(const server::http_server& edge) {

@@ -54,6 +54,27 @@ TEST(engine, streams_the_tokens_of_plain_decoding) {
   EXPECT_FALSE(g.has_gap());
 }
 
+TEST(engine, a_model_that_lists_no_drafters_drafts_where_it_pays) {
+  auto options = hash_engine();
+  ASSERT_TRUE(options.models[0].drafters.empty());
+  options.models[0].hash.memory = 1;          // the text soon goes round in a circle
+  options.models[0].hash.pass_work = 200'000; // a pass takes time, drafting does not
+  auto engine = engine::start(options);
+  ASSERT_TRUE(engine) << engine.error().message();
+  EXPECT_EQ((*engine)->models().front()->drafters(),
+            (std::vector<std::string>{"none", "ngram", "suffix", "prediction", "auto"}));
+  auto request = make_request(20, 400);
+  request.speculation.drafter = ""; // the model's default
+  generation g;
+  (*engine)->submit(request, g.sink());
+  g.wait();
+  EXPECT_EQ(g.tokens().size(), 400U);
+  std::uint64_t accepted = 0;
+  for (const auto& drafter : snapshot_at_rest(**engine).models.at(0).drafters)
+    accepted += drafter.num_accepted_tokens;
+  EXPECT_GT(accepted, 100U);
+}
+
 TEST(engine, concurrent_requests_do_not_touch_each_other) {
   auto engine = engine::start(hash_engine());
   ASSERT_TRUE(engine);

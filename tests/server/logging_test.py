@@ -24,6 +24,15 @@ def test_text_lines_have_one_form(start_daemon):
     assert " info stopped" in lines[-1]
 
 
+def test_a_model_that_lists_no_drafters_says_what_it_drafts_with():
+    process = subprocess.Popen([os.environ["PACELINE_BIN"], "serve", "--model", "hash", "--port", "0"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline().startswith("listening on ")
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=30)
+    assert 'drafters model=hash names=ngram,suffix,prediction default=auto why="none listed' in log
+
+
 def test_json_lines_are_objects_of_the_same_fields(start_daemon):
     daemon = start_daemon(**{"logging.format": "json", "logging.level": "debug"})
     daemon.get("/v1/models")

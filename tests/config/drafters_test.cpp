@@ -1,0 +1,44 @@
+#include "config/drafters.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace paceline::config {
+namespace {
+
+std::string names_of(const model_options& model) {
+  std::string names;
+  for (const auto& drafter : drafters_of(model)) names += drafter.name + "(" + drafter.kind + ") ";
+  return names;
+}
+
+drafter_options named(const std::string& name, const std::string& kind) {
+  drafter_options made;
+  made.name = name;
+  made.kind = kind;
+  return made;
+}
+
+TEST(drafters_of, a_model_that_lists_none_has_those_that_need_no_model) {
+  EXPECT_EQ(names_of({}), "ngram(ngram) suffix(suffix) prediction(prediction) ");
+}
+
+TEST(drafters_of, a_list_stands_as_it_is_but_for_predictions) {
+  model_options model;
+  model.drafters = {named("lookup", "ngram")};
+  EXPECT_EQ(names_of(model), "lookup(ngram) prediction(prediction) ");
+  model.drafters = {named("none", "none")};
+  EXPECT_EQ(names_of(model), "none(none) prediction(prediction) ");
+}
+
+TEST(drafters_of, a_drafter_for_predictions_is_not_there_twice) {
+  model_options model;
+  model.drafters = {named("known", "prediction")};
+  EXPECT_EQ(names_of(model), "known(prediction) ");
+  model.drafters = {named("prediction", "ngram")}; // the name is taken
+  EXPECT_EQ(names_of(model), "prediction(ngram) ");
+}
+
+} // namespace
+} // namespace paceline::config
