@@ -55,6 +55,10 @@ class finishing_channel final : public reply_channel {
     log(200);
     inner_->finish();
   }
+  void abandon() override {
+    log(200);
+    inner_->abandon();
+  }
   void keep(std::size_t bytes) override { inner_->keep(bytes); }
   bool congested() const override { return inner_->congested(); }
 

@@ -223,6 +223,15 @@ api_error outside_vocabulary(const model_limits& model, const char* field, token
                                   " is outside the vocabulary of " + std::to_string(model.vocab_size));
 }
 
+/// Log-probabilities that a sequence's reply says at most.
+std::uint64_t num_kept_scores(const generation_request& resolved) {
+  const auto& sampling = resolved.sampling;
+  if (!sampling.num_logprobs) return 0;
+  const std::uint64_t positions =
+      resolved.stop.max_tokens + (sampling.prompt_logprobs ? resolved.prompt.size() : 0);
+  return positions * (1 + std::uint64_t{*sampling.num_logprobs});
+}
+
 } // namespace
 
 std::optional<api_error> keep_usable_prediction(generation_fields& fields, const model_limits& model) {
@@ -241,14 +250,19 @@ api_error prompt_too_long(const model_limits& model) {
                                         context + " leaves no room for an answer");
 }
 
+std::uint64_t most_kept_bytes(const generation_fields& fields, const generation_request& resolved) {
+  constexpr std::uint64_t text_bytes = 8, id_bytes = sizeof(token_id), trace_bytes = 32,
+                          score_bytes = 7; // a token
+  return resolved.stop.max_tokens *
+             (text_bytes + (fields.return_token_ids ? id_bytes : 0) + (fields.trace ? trace_bytes : 0)) +
+         num_kept_scores(resolved) * score_bytes;
+}
+
 std::optional<api_error> judge_kept_scores(const generation_fields& fields,
                                            const generation_request& resolved, std::uint64_t num_sequences) {
   constexpr std::uint32_t always_allowed = 8;
-  const auto& sampling = resolved.sampling;
-  if (fields.stream || fields.num_choices <= always_allowed || !sampling.num_logprobs) return std::nullopt;
-  const std::uint64_t positions =
-      resolved.stop.max_tokens + (sampling.prompt_logprobs ? resolved.prompt.size() : 0);
-  const auto scores = num_sequences * positions * (1 + std::uint64_t{*sampling.num_logprobs});
+  if (fields.stream || fields.num_choices <= always_allowed) return std::nullopt;
+  const auto scores = num_sequences * num_kept_scores(resolved);
   if (scores <= max_kept_scores) return std::nullopt;
   return invalid_value("n",
                        "n: times the prompts, max_tokens and 1 + the number of top log-probabilities is " +

@@ -87,6 +87,9 @@ std::optional<api_error> keep_usable_prediction(generation_fields& fields, const
 /// that nobody counted to its end.
 api_error prompt_too_long(const model_limits& model);
 
+/// Most that a sequence of a reply which is not streamed keeps until its choice is written, in bytes.
+std::uint64_t most_kept_bytes(const generation_fields& fields, const generation_request& resolved);
+
 /// What the sequences of a reply that is not streamed keep until the end, in log-probabilities. More than
 /// `max_kept_scores` of a request with n above 8 is refused.
 inline constexpr std::uint64_t max_kept_scores = 6'000'000;

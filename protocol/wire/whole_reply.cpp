@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -17,28 +16,47 @@ bool continues_character(char c) noexcept { return (static_cast<unsigned char>(c
 
 } // namespace
 
-whole_reply::whole_reply(reply_content content, token_speller spell)
-    : content_(std::move(content)), spell_(std::move(spell)) {
-  add([this](json_writer& out) {
+whole_reply::whole_reply(opened, reply_content begun, token_speller spell)
+    : content_(std::move(begun)), spell_(std::move(spell)) {
+  once([this](json_writer& out) {
     open_reply(out, content_.identity, content_.chat ? "chat.completion" : "text_completion");
     out.key("choices").begin_array();
   });
   if (!content_.shape.token_ids) content_.prompts.clear();
-  std::set<const std::string*> texts; // choices share them
-  for (const auto& choice : content_.choices) {
-    kept_bytes_ += choice.num_bytes();
-    if (choice.prompt_text && texts.insert(choice.prompt_text.get()).second)
-      prompt_bytes_ += choice.prompt_text->size();
-  }
   for (const auto& prompt : content_.prompts) prompt_bytes_ += prompt.size() * sizeof(token_id);
-  for (auto& choice : content_.choices)
-    content_.chat ? add_chat_choice(choice) : add_completion_choice(choice);
-  add([](json_writer& out) { out.end_array(); });
+}
+
+whole_reply::whole_reply(reply_content content, token_speller spell)
+    : whole_reply(opened{}, std::move(content), std::move(spell)) {
+  for (auto& choice : content_.choices) add_choice(choice);
+  complete(content_.totals);
+}
+
+std::unique_ptr<whole_reply> whole_reply::open(reply_content begun, token_speller spell) {
+  return std::unique_ptr<whole_reply>(new whole_reply(opened{}, std::move(begun), std::move(spell)));
+}
+
+void whole_reply::add(whole_choice choice) {
+  content_.choices.push_back(std::move(choice)); // those before it stay where they are
+  add_choice(content_.choices.back());
+}
+
+void whole_reply::add_choice(whole_choice& choice) {
+  kept_bytes_ += choice.num_bytes();
+  if (choice.prompt_text && texts_.insert(choice.prompt_text.get()).second)
+    prompt_bytes_ += choice.prompt_text->size();
+  content_.chat ? add_chat_choice(choice) : add_completion_choice(choice);
+}
+
+void whole_reply::complete(const reply_totals& totals) {
+  content_.totals = totals;
+  completed_ = true;
+  once([](json_writer& out) { out.end_array(); });
   if (content_.chat && content_.shape.token_ids) {
-    add([](json_writer& out) { out.key("prompt_token_ids"); });
+    once([](json_writer& out) { out.key("prompt_token_ids"); });
     add_tokens(content_.prompts.front());
   }
-  add([this](json_writer& out) {
+  once([this](json_writer& out) {
     write_totals(out, content_.totals);
     out.end_object();
   });
@@ -50,24 +68,24 @@ std::string whole_reply::next(std::size_t num_bytes) {
   return out_.take();
 }
 
-void whole_reply::add(std::function<void(json_writer&)> once) {
-  parts_.emplace_back([once = std::move(once)](json_writer& out) {
-    once(out);
+void whole_reply::once(std::function<void(json_writer&)> write) {
+  parts_.emplace_back([write = std::move(write)](json_writer& out) {
+    write(out);
     return false;
   });
 }
 
 void whole_reply::add_tokens(const std::vector<token_id>& tokens) {
-  add([](json_writer& out) { out.begin_array(); });
+  once([](json_writer& out) { out.begin_array(); });
   parts_.emplace_back([&tokens, at = std::size_t{0}](json_writer& out) mutable {
     for (std::size_t i = 0; i < 64 && at < tokens.size(); ++i) out.value(tokens[at++].value);
     return at < tokens.size();
   });
-  add([](json_writer& out) { out.end_array(); });
+  once([](json_writer& out) { out.end_array(); });
 }
 
 void whole_reply::add_text(const whole_choice& choice) {
-  add([](json_writer& out) { out.begin_string(); });
+  once([](json_writer& out) { out.begin_string(); });
   parts_.emplace_back([&choice, at = std::size_t{0}](json_writer& out) mutable {
     const std::string_view before = choice.prompt_text ? std::string_view(*choice.prompt_text) : "";
     const auto size = before.size() + choice.text.size();
@@ -86,7 +104,7 @@ void whole_reply::add_text(const whole_choice& choice) {
     at = end;
     return at < size;
   });
-  add([](json_writer& out) { out.end_string(); });
+  once([](json_writer& out) { out.end_string(); });
 }
 
 void whole_reply::add_scores(whole_choice& choice,
@@ -103,11 +121,11 @@ void whole_reply::add_scores(whole_choice& choice,
 
 void whole_reply::add_legacy_scores(whole_choice& choice) {
   const auto array = [&](const char* name, std::function<void(json_writer&, const token_score&)> write) {
-    add([name](json_writer& out) { out.key(name).begin_array(); });
+    once([name](json_writer& out) { out.key(name).begin_array(); });
     add_scores(choice, std::move(write));
-    add([](json_writer& out) { out.end_array(); });
+    once([](json_writer& out) { out.end_array(); });
   };
-  add([](json_writer& out) { out.begin_object(); });
+  once([](json_writer& out) { out.begin_object(); });
   array("tokens",
         [](json_writer& out, const token_score& score) { out.value(printable_token(score.bytes)); });
   array("token_logprobs", [](json_writer& out, const token_score& score) {
@@ -118,61 +136,61 @@ void whole_reply::add_legacy_scores(whole_choice& choice) {
     out.value(offset);
     offset += count_code_points(score.bytes);
   });
-  add([](json_writer& out) { out.end_object(); });
+  once([](json_writer& out) { out.end_object(); });
 }
 
 void whole_reply::add_completion_choice(whole_choice& choice) {
-  add([&choice](json_writer& out) { out.begin_object().field("index", choice.index).key("text"); });
+  once([&choice](json_writer& out) { out.begin_object().field("index", choice.index).key("text"); });
   add_text(choice);
-  add([](json_writer& out) { out.key("logprobs"); });
+  once([](json_writer& out) { out.key("logprobs"); });
   if (content_.shape.scores)
     add_legacy_scores(choice);
   else
-    add([](json_writer& out) { out.null(); });
+    once([](json_writer& out) { out.null(); });
   add_ending(choice, content_.shape.token_ids ? &content_.prompts.at(choice.prompt) : nullptr);
 }
 
 void whole_reply::add_chat_choice(whole_choice& choice) {
-  add([&choice](json_writer& out) {
+  once([&choice](json_writer& out) {
     out.begin_object().field("index", choice.index).key("message").begin_object();
     out.field("role", "assistant").key("content");
   });
   add_text(choice);
-  add([](json_writer& out) { out.key("refusal").null().end_object().key("logprobs"); });
+  once([](json_writer& out) { out.key("refusal").null().end_object().key("logprobs"); });
   if (content_.shape.scores) {
-    add([](json_writer& out) { out.begin_object().key("content").begin_array(); });
+    once([](json_writer& out) { out.begin_object().key("content").begin_array(); });
     add_scores(choice, [](json_writer& out, const token_score& score) { write_token_score(out, score); });
-    add([](json_writer& out) { out.end_array().key("refusal").null().end_object(); });
+    once([](json_writer& out) { out.end_array().key("refusal").null().end_object(); });
   } else {
-    add([](json_writer& out) { out.null(); });
+    once([](json_writer& out) { out.null(); });
   }
   add_ending(choice, nullptr);
 }
 
 void whole_reply::add_ending(whole_choice& choice, const shared_list<token_id>* prompt) {
-  add([&choice](json_writer& out) { out.key("finish_reason").string_or_null(to_string(choice.finish)); });
+  once([&choice](json_writer& out) { out.key("finish_reason").string_or_null(to_string(choice.finish)); });
   if (content_.shape.token_ids) {
-    add([](json_writer& out) { out.key("token_ids"); });
+    once([](json_writer& out) { out.key("token_ids"); });
     add_tokens(choice.tokens);
   }
   if (content_.shape.trace && !choice.rounds.empty()) {
-    add([](json_writer& out) { out.key("paceline").begin_object().key("rounds").begin_array(); });
+    once([](json_writer& out) { out.key("paceline").begin_object().key("rounds").begin_array(); });
     parts_.emplace_back([&choice, reader = std::shared_ptr<round_log::reader>()](json_writer& out) mutable {
       if (!reader) reader = std::make_shared<round_log::reader>(choice.rounds);
       if (reader->at_end()) return false;
       write_round(out, reader->next());
       return true;
     });
-    add([](json_writer& out) { out.end_array().end_object(); });
+    once([](json_writer& out) { out.end_array().end_object(); });
   }
   if (prompt != nullptr) {
-    add([](json_writer& out) { out.key("prompt_token_ids"); });
+    once([](json_writer& out) { out.key("prompt_token_ids"); });
     add_tokens(*prompt);
   }
-  add([this, &choice](json_writer& out) {
+  once([this, &choice](json_writer& out) {
     out.end_object();
     kept_bytes_ -= choice.num_bytes();
-    if (!content_.chat && &choice == &content_.choices.back())
+    if (!content_.chat && completed_ && &choice == &content_.choices.back())
       prompt_bytes_ = 0; // of a chat it is written last
     choice = {};
   });

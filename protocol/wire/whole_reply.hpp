@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,31 +36,40 @@ struct reply_content {
   bool chat = false;
   reply_identity identity;
   reply_shape shape;
-  std::vector<whole_choice> choices;
+  std::deque<whole_choice> choices;           ///< in order
   std::vector<shared_list<token_id>> prompts; ///< in order; shown where the client asked for ids
   reply_totals totals;
 };
 
 /// The JSON of a whole reply, made piece by piece: a reply of hundreds of megabytes never exists as one text.
-/// What a choice kept is let go when it is written.
+/// What a choice kept is let go when it is written. A reply may be begun while later choices are generated:
+/// `open`, then `add` each, then `complete`.
 class whole_reply {
  public:
+  /// A reply of which everything is there.
   whole_reply(reply_content content, token_speller spell);
+  /// The begin of a reply; `begun` has no choices and no totals yet.
+  static std::unique_ptr<whole_reply> open(reply_content begun, token_speller spell);
+  void add(whole_choice choice);
+  void complete(const reply_totals& totals);
   whole_reply(const whole_reply&) = delete;
   whole_reply& operator=(const whole_reply&) = delete;
 
   /// The next piece: `num_bytes`, and up to one token's log-probabilities more; less only at the end. Empty
-  /// when all was given.
+  /// when all was given that is there.
   std::string next(std::size_t num_bytes);
-  bool at_end() const noexcept { return parts_.empty(); }
+  bool at_end() const noexcept { return completed_ && parts_.empty(); }
   /// What is kept of the choices that are not written yet, and of the prompts until the end.
   std::size_t num_bytes() const noexcept { return at_end() ? 0 : kept_bytes_ + prompt_bytes_; }
 
  private:
   /// Writes one step of a part of the reply; false when the part is complete.
   using part = std::function<bool(json_writer&)>;
+  struct opened {};
 
-  void add(std::function<void(json_writer&)> once);
+  whole_reply(opened, reply_content begun, token_speller spell);
+  void add_choice(whole_choice& choice);
+  void once(std::function<void(json_writer&)> write);
   void add_completion_choice(whole_choice& choice);
   void add_chat_choice(whole_choice& choice);
   void add_legacy_scores(whole_choice& choice);
@@ -74,6 +84,8 @@ class whole_reply {
   json_writer out_;
   std::size_t prompt_bytes_ = 0; ///< echoed texts and shown ids
   std::size_t kept_bytes_ = 0;
+  std::set<const std::string*> texts_; ///< echoed; choices share them
+  bool completed_ = false;
 };
 
 } // namespace paceline::wire

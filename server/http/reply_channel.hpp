@@ -21,7 +21,7 @@ struct http_reply {
 };
 
 /// The client's end of one HTTP request. Exactly one of `reply`, `begin_stream` … `finish` or `begin_pieces`
-/// … `finish` is called, on the connection's executor.
+/// … (`finish` or `abandon`) is called, on the connection's executor.
 class reply_channel {
  public:
   virtual ~reply_channel() = default;
@@ -34,6 +34,9 @@ class reply_channel {
   /// More of the body, made as the client takes it.
   virtual void send(std::unique_ptr<wire::text_source> bytes) = 0;
   virtual void finish() = 0;
+  /// The rest of the body will not come: the connection is cut off, so that the client does not take what it
+  /// has for the whole.
+  virtual void abandon() = 0;
   /// The exchange keeps so many bytes now for output that it will send when the client takes it: they count
   /// with what waits for the client.
   virtual void keep(std::size_t bytes) = 0;

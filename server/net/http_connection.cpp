@@ -99,6 +99,10 @@ class http_connection final : public connection,
     if (chunked_ && !head_only_) send_bytes(std::string(last_chunk));
     end_exchange();
   }
+  void abandon() override {
+    exchange_.reset(); // it calls us
+    shut();
+  }
   void keep(std::size_t bytes) override { out_.keep(bytes); }
   bool congested() const override { return out_.congested(); }
 

@@ -13,6 +13,11 @@ namespace {
 constexpr std::size_t longest_text = 256U << 10U; ///< a longer reply is sent in pieces
 constexpr std::size_t piece_bytes = 32U << 10U;
 
+pacing pacing_of(const prepared_completion& request, const edge_limits& limits) {
+  if (request.stream) return pacing::client;
+  return request.most_kept_bytes > limits.kept_of_reply ? pacing::room : pacing::engine;
+}
+
 } // namespace
 
 std::string ignored_header(const std::vector<std::string>& names) {
@@ -55,26 +60,34 @@ void completion_session::start(wire::parsed<prepared_completion> prepared) {
     choices_[i].whole.prompt = i / request_.num_choices;
   }
   group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), who_.tenant, arrival_);
-  const auto refused = group_->start(*request_.model, std::move(request_.sequences), request_.stream);
+  const auto refused =
+      group_->start(*request_.model, std::move(request_.sequences), pacing_of(request_, edge_.limits));
   if (refused) fail(*refused);
 }
 
-bool completion_session::congested() const { return channel_ && channel_->congested(); }
+bool completion_session::congested(std::size_t sequence) const {
+  if (!channel_) return false;
+  if (request_.stream) return channel_->congested();
+  if (kept_bytes() <= edge_.limits.kept_of_reply) return false;
+  return channel_->congested() || sequence != num_passed_on_ / request_.choices_a_sequence;
+}
 
 void completion_session::on_writable() {
   const auto self = shared_from_this(); // the last piece ends the exchange, which lets go of the session
-  if (group_) group_->on_writable();
   if (reply_) send_pieces();
+  if (group_) group_->on_writable();
 }
 
 void completion_session::on_idle() {
+  if (channel_ && reply_ && group_ && !channel_->congested())
+    return channel_->send("\n"); // between two choices
   if (!channel_ || !request_.stream || !group_) return;
   begin_stream();
   channel_->send(":\n\n");
 }
 
 void completion_session::on_shutdown() {
-  if (channel_ && !reply_) fail(shutting_down()); // half a reply is not followed by another
+  if (channel_ && (!reply_ || group_)) fail(shutting_down()); // the rest of a reply goes on
 }
 
 void completion_session::on_disconnect() {
@@ -95,7 +108,9 @@ void completion_session::close() {
 }
 
 void completion_session::fail(const wire::api_error& failure) {
-  if (streaming_) {
+  if (reply_) { // half of it is not followed by another
+    channel_->abandon();
+  } else if (streaming_) {
     channel_->send(write_sse("", wire::to_json(failure)));
     channel_->finish();
   } else {
@@ -121,10 +136,12 @@ void completion_session::on_event(std::size_t sequence, const token_event& event
     tell(first, event);
   else
     num_tokens = tell_hypotheses(sequence, event);
-  if (event.finish == finish_reason::none) return;
+  if (event.finish == finish_reason::none) return begin_early();
   add(totals_.used, event, group_->prompt_tokens(sequence), num_tokens, first % request_.num_choices == 0);
   if (choices_.size() == 1) totals_.metrics = group_->metrics_of(sequence, event);
-  if (group_->num_running() == 0) finish();
+  for (std::size_t i = 0; i < request_.choices_a_sequence; ++i) choices_[first + i].ended = true;
+  if (group_->num_running() == 0) return finish();
+  begin_early();
 }
 
 std::uint32_t completion_session::tell_hypotheses(std::size_t sequence, const token_event& event) {
@@ -150,6 +167,7 @@ void completion_session::tell(std::size_t choice, const token_event& event) {
 void completion_session::keep_event(std::size_t choice, const token_event& event) {
   auto& state = choices_[choice];
   auto& whole = state.whole;
+  const auto before = whole.num_bytes();
   if (!std::exchange(state.opened, true) && request_.echo) {
     whole.prompt_text = request_.prompt_texts.at(choice / request_.num_choices);
     if (request_.shape.scores) whole.scores.append_without_score(prompt_of(choice).front());
@@ -164,6 +182,7 @@ void completion_session::keep_event(std::size_t choice, const token_event& event
     for (const auto& score : event.logprobs) whole.scores.append(score);
   }
   if (request_.shape.trace && event.trace) whole.rounds.append(*event.trace);
+  kept_bytes_ += whole.num_bytes() - before;
 }
 
 /// Behind output that waits, an event of many words waits as the engine gave it and becomes text when it is
@@ -221,15 +240,48 @@ void completion_session::finish() {
   }
 }
 
+wire::reply_content completion_session::begun_reply() {
+  wire::reply_content begun;
+  begun.chat = request_.chat;
+  begun.identity = identity_;
+  begun.shape = request_.shape;
+  begun.prompts = request_.prompts;
+  return begun;
+}
+
+void completion_session::begin_early() {
+  if (request_.stream) return;
+  if (!reply_ && (kept_bytes_ <= edge_.limits.kept_of_reply || !choices_.front().ended)) return;
+  if (!reply_) {
+    reply_ = wire::whole_reply::open(
+        begun_reply(), [&model = *request_.model](token_id token) { return model.token_bytes(token); });
+    channel_->begin_pieces(headers());
+  }
+  pass_on();
+  send_pieces();
+}
+
+void completion_session::pass_on() {
+  for (; num_passed_on_ < choices_.size() && choices_[num_passed_on_].ended; ++num_passed_on_) {
+    auto& state = choices_[num_passed_on_];
+    kept_bytes_ -= state.whole.num_bytes();
+    // A beam search may find fewer than were asked for.
+    if (state.opened || choices_.size() == 1) reply_->add(std::move(state.whole));
+    state.whole = {};
+  }
+}
+
 void completion_session::reply_whole() {
-  wire::reply_content content{request_.chat, identity_, request_.shape, {}, std::move(request_.prompts),
-                              totals_};
-  for (auto& state : choices_) // a beam search may find fewer than were asked for
-    if (state.opened || choices_.size() == 1) content.choices.push_back(std::move(state.whole));
+  const bool begun = reply_ != nullptr;
+  if (!begun)
+    reply_ = wire::whole_reply::open(
+        begun_reply(), [&model = *request_.model](token_id token) { return model.token_bytes(token); });
+  pass_on();
+  reply_->complete(totals_);
+  request_.prompts.clear();
   request_.prompt_texts.clear();
   group_.reset();
-  reply_ = std::make_unique<wire::whole_reply>(
-      std::move(content), [&model = *request_.model](token_id token) { return model.token_bytes(token); });
+  if (begun) return send_pieces();
   auto first = reply_->next(longest_text);
   if (!reply_->at_end()) {
     channel_->begin_pieces(headers());
@@ -239,6 +291,7 @@ void completion_session::reply_whole() {
   http_reply reply;
   reply.body = std::move(first);
   reply.headers = headers();
+  reply_.reset(); // nothing of it was sent
   channel_->reply(std::move(reply));
   close();
 }
@@ -247,7 +300,10 @@ void completion_session::send_pieces() {
   while (!reply_->at_end()) {
     channel_->keep(reply_->num_bytes());
     if (channel_->congested()) return; // on_writable follows
-    channel_->send(reply_->next(piece_bytes));
+    auto piece = reply_->next(piece_bytes);
+    if (piece.empty())
+      return channel_->keep(0); // the next choice has not ended: nothing waits for the client
+    channel_->send(std::move(piece));
   }
   channel_->keep(0);
   channel_->finish();

@@ -31,7 +31,7 @@ class completion_session final : public exchange,
   void on_shutdown() override;
   void on_disconnect() override;
   void on_event(std::size_t sequence, const token_event& event) override;
-  bool congested() const override;
+  bool congested(std::size_t sequence) const override;
 
  private:
   /// One sequence as told so far.
@@ -39,6 +39,7 @@ class completion_session final : public exchange,
     wire::whole_choice whole;    ///< everything, kept when not streaming
     std::size_t text_offset = 0; ///< characters told so far
     bool opened = false;
+    bool ended = false;
   };
 
   void fail(const wire::api_error& failure);
@@ -52,7 +53,13 @@ class completion_session final : public exchange,
   void finish();
   /// Begins the reply that is not streamed: at once if it is short, else as far as the channel takes it.
   void reply_whole();
+  /// A reply that would keep too much begins while later choices are generated.
+  void begin_early();
+  /// Choices that have ended, up to the first that has not, go into the reply.
+  void pass_on();
   void send_pieces();
+  wire::reply_content begun_reply();
+  std::size_t kept_bytes() const { return kept_bytes_ + (reply_ ? reply_->num_bytes() : 0); }
   void close();
   /// What `event` adds to its choice; in the first event of an echoed prompt, the prompt too.
   stream_chunk chunk_of(std::size_t choice, const token_event& event, bool opens);
@@ -70,6 +77,8 @@ class completion_session final : public exchange,
   std::shared_ptr<generation_group> group_;
   std::vector<choice_state> choices_;
   std::unique_ptr<wire::whole_reply> reply_; ///< while it is being sent in pieces
+  std::size_t num_passed_on_ = 0;            ///< choices that are in `reply_`
+  std::size_t kept_bytes_ = 0;               ///< of the others
   wire::reply_totals totals_;
   wire::usage so_far_;
   bool streaming_ = false; ///< events

@@ -38,7 +38,7 @@ generation_group::~generation_group() {
 }
 
 std::optional<wire::api_error> generation_group::start(const model_view& model,
-                                                       std::vector<generation_request> requests, bool paced) {
+                                                       std::vector<generation_request> requests, pacing how) {
   model_ = model.limits().name;
   if (!edge_.places->take(model_, model.max_requests(), tenant_, requests.size(), edge_.num_tenants())) {
     sequences_.resize(requests.size());
@@ -46,9 +46,10 @@ std::optional<wire::api_error> generation_group::start(const model_view& model,
     return wire::from_error(
         error{errc::queue_full, "this API key has its share of the model's queue already"});
   }
-  paced_ = paced;
+  pacing_ = how;
   window_ = window_of(edge_.limits, requests.size());
-  const bool scores_prompts = paced && !requests.empty() && requests.front().sampling.prompt_logprobs;
+  const bool scores_prompts =
+      how != pacing::engine && !requests.empty() && requests.front().sampling.prompt_logprobs;
   num_opened_ = scores_prompts ? std::min(requests.size(), most_scored_prompts) : requests.size();
   if (!requests.empty()) metrics_ = &edge_.metrics.of(requests.front().model);
   sequences_.resize(requests.size());
@@ -67,7 +68,7 @@ void generation_group::submit_some() {
   const auto end = std::min(requests_.size(), num_submitted_ + sequences_a_turn);
   for (; num_submitted_ < end; ++num_submitted_) {
     const auto i = num_submitted_;
-    if (paced_) flow.initial_credit = i < num_opened_ ? window_ : 0;
+    if (pacing_ != pacing::engine) flow.initial_credit = i < num_opened_ ? window_ : 0;
     // The sink runs on an actor thread: it copies the event and leaves. It keeps the executor alive, not the
     // group.
     sequences_[i].id = edge_.runtime.submit(
@@ -98,21 +99,27 @@ void generation_group::cancel() {
   requests_.clear();
 }
 
-void generation_group::repay(sequence& entry) {
+void generation_group::repay(std::size_t index) {
+  auto& entry = sequences_[index];
   if (entry.owed_credit > 0 && !entry.finished) edge_.runtime.grant(entry.id, entry.owed_credit);
   entry.owed_credit = 0;
 }
 
 void generation_group::on_writable() {
   withholding_ = false;
-  for (auto& entry : sequences_) repay(entry);
-  open_next();
+  go_on();
 }
 
-void generation_group::open_next() {
+void generation_group::go_on() {
+  const auto observer = observer_.lock();
+  if (!observer) return;
+  for (std::size_t i = 0; i < sequences_.size(); ++i)
+    if (sequences_[i].owed_credit > 0 && !observer->congested(i)) repay(i);
   const auto num_finished = sequences_.size() - num_running_;
-  for (; num_opened_ < sequences_.size() && num_opened_ < num_finished + most_scored_prompts; ++num_opened_)
+  for (; num_opened_ < sequences_.size() && num_opened_ < num_finished + most_scored_prompts; ++num_opened_) {
+    if (observer->congested(num_opened_)) return;
     if (num_opened_ < num_submitted_) edge_.runtime.grant(sequences_[num_opened_].id, window_);
+  }
 }
 
 void generation_group::deliver(std::size_t index, const token_event& event) {
@@ -131,11 +138,12 @@ void generation_group::deliver(std::size_t index, const token_event& event) {
   if (!observer) return;
   const auto self = shared_from_this(); // the observer may let go of the group
   observer->on_event(index, event);
-  if (paced_ && !event.tokens.empty() && !observer->congested()) measure_write(event);
-  if (paced_ && entry.finished && !observer->congested()) open_next();
-  if (!paced_ || entry.finished) return;
+  if (pacing_ == pacing::engine) return;
+  const bool congested = observer->congested(index);
+  if (pacing_ == pacing::client && !event.tokens.empty() && !congested) measure_write(event);
+  if (entry.finished) return go_on();
   entry.owed_credit += static_cast<std::uint32_t>(event.tokens.size() + event.prompt_logprobs.size());
-  if (!observer->congested()) return repay(entry);
+  if (!congested) return repay(index);
   if (!std::exchange(withholding_, true)) ++edge_.metrics.flow_pauses;
 }
 

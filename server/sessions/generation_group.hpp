@@ -16,8 +16,16 @@ class generation_observer {
  public:
   virtual ~generation_observer() = default;
   virtual void on_event(std::size_t sequence, const token_event& event) = 0;
-  /// Too much waits for the client: credit is withheld until `generation_group::on_writable`.
-  virtual bool congested() const = 0;
+  /// Too much waits for the client, or is kept for it, for this sequence to go on: credit is withheld until
+  /// `generation_group::on_writable` or the end of another sequence.
+  virtual bool congested(std::size_t sequence) const = 0;
+};
+
+/// Who decides how far the sequences of a group run ahead.
+enum class pacing : std::uint8_t {
+  engine, ///< nobody: what they say is kept until the end
+  room,   ///< what they say is kept; the group's observer says when there is no more room
+  client, ///< what they say is sent; they go on as the client takes it
 };
 
 /// The engine requests behind one client request. Brings their events onto the session's executor, hands out
@@ -34,11 +42,11 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   generation_group& operator=(const generation_group&) = delete;
 
   /// Submits all sequences of a model: the first few now, the others in turns of their own, so that other
-  /// work of the executor's thread comes in between. `paced`: they may run ahead of `on_writable` by the
-  /// configured credit only. An error, and nothing submitted, if that would take places that are kept for
-  /// other keys.
+  /// work of the executor's thread comes in between. Unless `how` is `pacing::engine` they run ahead of an
+  /// observer that is congested by the configured credit only. An error, and nothing submitted, if that would
+  /// take places that are kept for other keys.
   std::optional<wire::api_error> start(const model_view& model, std::vector<generation_request> sequences,
-                                       bool paced);
+                                       pacing how);
   /// Ends what still runs; its final events (cancelled) are still delivered.
   void cancel();
   /// The client has taken what waited for it.
@@ -65,9 +73,10 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   void measure(sequence& entry, const token_event& event);
   void measure_write(const token_event& event);
   void measure_end(const sequence& entry, const token_event& event);
-  void repay(sequence& entry);
-  /// Lets sequences begin that wait for others of the group and for the client.
-  void open_next();
+  void repay(std::size_t index);
+  /// Lets sequences go on that were held back, and those begin that wait for others of the group, where the
+  /// observer has room for them.
+  void go_on();
 
   const edge_context& edge_;
   executor_ptr executor_;
@@ -80,7 +89,7 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
   std::vector<generation_request> requests_; ///< one a sequence, until all are submitted
   std::size_t num_submitted_ = 0;
   std::size_t num_running_ = 0;
-  bool paced_ = false;
+  pacing pacing_ = pacing::engine;
   std::uint32_t window_ = 0;   ///< of credit, if paced
   std::size_t num_opened_ = 0; ///< the first ones; the others have no credit yet
   bool withholding_ = false;

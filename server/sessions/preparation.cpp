@@ -108,6 +108,7 @@ std::optional<api_error> add_sequences(prepared_completion& out, const edge_cont
   out.prompts.push_back(std::move(prompt));
   for (std::uint32_t choice = 0; choice < out.num_choices; choice += out.choices_a_sequence) {
     out.sequences.push_back(*request);
+    out.most_kept_bytes += wire::most_kept_bytes(fields, *request);
     finish_request(out.sequences.back(), edge, who, fields.user, seed, choice);
   }
   return std::nullopt;

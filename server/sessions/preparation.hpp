@@ -25,7 +25,8 @@ struct prepared_completion {
   std::vector<shared_list<token_id>> prompts;
   std::vector<std::shared_ptr<const std::string>> prompt_texts; ///< with echo; shared by a prompt's choices
   std::vector<generation_request> sequences;
-  std::string client_id; ///< request_id of the body
+  std::uint64_t most_kept_bytes = 0; ///< by all sequences together, if the reply is not streamed
+  std::string client_id;             ///< request_id of the body
   std::vector<std::string> ignored_fields;
 };
 

@@ -25,7 +25,8 @@ void response_session::start() {
   group_ = std::make_shared<generation_group>(edge_, executor_, weak_from_this(), tenant_, arrival_);
   std::vector<generation_request> sequences;
   sequences.push_back(std::exchange(prepared_.sequence, {}));
-  const auto refused = group_->start(*prepared_.model, std::move(sequences), prepared_.request.fields.stream);
+  const auto refused = group_->start(*prepared_.model, std::move(sequences),
+                                     prepared_.request.fields.stream ? pacing::client : pacing::engine);
   if (!refused) return;
   token_event last;
   last.finish = finish_reason::error;
@@ -54,7 +55,7 @@ void response_session::on_writable() {
   if (group_) group_->on_writable();
 }
 
-bool response_session::congested() const {
+bool response_session::congested(std::size_t) const {
   const auto listener = listener_.lock();
   return listener && listener->congested();
 }

@@ -52,7 +52,7 @@ class response_session final : public generation_observer,
   bool finished() const noexcept { return finished_; }
 
   void on_event(std::size_t sequence, const token_event& event) override;
-  bool congested() const override;
+  bool congested(std::size_t sequence) const override;
 
  private:
   void tell(const wire::response_event& event);

@@ -10,6 +10,11 @@ namespace paceline::server {
 
 namespace {
 
+std::size_t bytes_of(const round_trace& round) {
+  return sizeof round + round.drafter.capacity() + round.draft_tokens.capacity() * sizeof(token_id) +
+         (round.parents.capacity() + round.accepted.capacity()) * sizeof(std::int32_t);
+}
+
 std::size_t bytes_of(const std::vector<token_logprob>& scores) {
   std::size_t count = scores.capacity() * sizeof(token_logprob);
   for (const auto& score : scores) count += score.top.capacity() * sizeof(score.top[0]);
@@ -61,7 +66,8 @@ class later final : public wire::text_source {
   std::size_t num_bytes() const noexcept override {
     const auto& event = chunk_.event;
     return sizeof *this + event.text.capacity() + event.tokens.capacity() * sizeof(token_id) +
-           bytes_of(event.logprobs) + bytes_of(event.prompt_logprobs);
+           bytes_of(event.logprobs) + bytes_of(event.prompt_logprobs) +
+           (event.trace ? bytes_of(*event.trace) : 0);
   }
   std::vector<shared_part> shared() const override {
     std::vector<shared_part> parts;

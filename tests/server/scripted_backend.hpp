@@ -218,6 +218,7 @@ class recording_channel final : public reply_channel {
   header_list stream_headers;
   bool streaming = false;
   bool finished = false;
+  bool abandoned = false;
   bool in_pieces = false;
   bool full = false;
   int room = 0; ///< sends until it is full; 0 = as `full` says
@@ -252,6 +253,7 @@ class recording_channel final : public reply_channel {
     while (!more->at_end()) send(more->next(1000));
   }
   void finish() override { finished = true; }
+  void abandon() override { abandoned = true; }
   void keep(std::size_t count) override { kept = count; }
   bool congested() const override { return full; }
 

@@ -56,6 +56,36 @@ TEST(whole_reply, an_echo_is_written_in_pieces_before_the_text) {
   EXPECT_NE(text.find(R"("text":)" + expected + R"(,"logprobs")"), std::string::npos);
 }
 
+TEST(whole_reply, begun_before_its_last_choice_it_reads_the_same) {
+  const auto choices = [] {
+    auto made = content(3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      made.choices[i].text = std::string(100 * i, 'a');
+      made.choices[i].prompt_text = std::make_shared<const std::string>("prompt " + std::to_string(i));
+      made.choices[i].scores.append({token_id{'x'}, -1.5F, {{token_id{'y'}, -0.5F}}});
+    }
+    made.shape.scores = true;
+    return made;
+  };
+  auto begun = choices();
+  auto later = std::exchange(begun.choices, {});
+  begun.totals = {};
+  const auto reply = whole_reply::open(std::move(begun), spell);
+  std::string text;
+  for (auto& choice : later) {
+    reply->add(std::move(choice));
+    EXPECT_GT(reply->num_bytes(), 0U);
+    for (std::string piece; !(piece = reply->next(50)).empty();) text += piece;
+    EXPECT_FALSE(reply->at_end());
+    EXPECT_TRUE(text.ends_with("}")) << "all that is there";
+  }
+  reply->complete(choices().totals);
+  text += reply->next(1U << 20U);
+  EXPECT_TRUE(reply->at_end());
+  EXPECT_EQ(reply->num_bytes(), 0U);
+  EXPECT_EQ(text, text_of(choices()));
+}
+
 TEST(whole_reply, legacy_logprobs_count_characters_and_include_the_chosen_token) {
   auto made = content();
   made.choices[0].text = "\xc3\xa9x";

@@ -351,6 +351,88 @@ TEST(completion_session, a_long_reply_goes_out_in_pieces_as_the_client_takes_the
   EXPECT_EQ(c.edge.metrics.open_requests, 0U);
 }
 
+/// Three prompts whose reply keeps more than it may: each token of output costs 15 bytes and more.
+struct early_reply : conversation {
+  explicit early_reply(std::uint64_t kept = 300) {
+    edge.limits.kept_of_reply = kept;
+    complete(R"({"prompt":["a","b","c"],"max_tokens":60,"logprobs":1})");
+  }
+  std::uint64_t credit(std::uint64_t id) { return submitted(id).credit; }
+};
+
+TEST(completion_session, a_reply_that_would_keep_too_much_begins_before_its_last_choice) {
+  early_reply c;
+  c.tokens(std::string(40, 'x'), 2);
+  c.tokens("y", 1);
+  EXPECT_FALSE(c.channel->in_pieces) << "the first choice has not ended";
+  c.end(finish_reason::stop, 1);
+  EXPECT_TRUE(c.channel->in_pieces);
+  EXPECT_EQ(c.channel->kept, 0U) << "nothing waits for the client";
+  const auto begin = c.channel->bytes;
+  EXPECT_NE(begin.find(R"("text":"y")"), std::string::npos) << begin;
+  EXPECT_EQ(begin.find(R"("index":1)"), std::string::npos) << begin;
+  c.session->on_idle();
+  EXPECT_EQ(c.channel->bytes, begin + "\n");
+  c.end(finish_reason::stop, 3);
+  c.end(finish_reason::stop, 2);
+  EXPECT_TRUE(c.channel->finished);
+  const auto reply = json::parse(c.channel->bytes).as_object();
+  ASSERT_EQ(reply.at("choices").as_array().size(), 3U);
+  EXPECT_EQ(reply.at("choices").at(1).at("text").as_string(), std::string(40, 'x'));
+  EXPECT_EQ(reply.at("choices").at(1).at("logprobs").at("tokens").as_array().size(), 40U);
+  EXPECT_EQ(reply.at("choices").at(2).at("index"), 2);
+  EXPECT_EQ(reply.at("usage").at("completion_tokens").as_int64(), 41);
+  EXPECT_EQ(c.edge.metrics.open_requests, 0U);
+}
+
+TEST(completion_session, of_choices_that_keep_too_much_the_first_alone_goes_on) {
+  early_reply c;
+  const auto window = c.credit(1);
+  ASSERT_TRUE(c.submitted().paced);
+  c.tokens(std::string(5, 'x'), 2);
+  EXPECT_EQ(c.credit(2), window + 5) << "there is room";
+  c.tokens(std::string(40, 'x'), 2);
+  c.tokens(std::string(5, 'x'), 3);
+  EXPECT_EQ(c.credit(2), window + 5);
+  EXPECT_EQ(c.credit(3), window);
+  c.tokens(std::string(5, 'x'), 1);
+  EXPECT_EQ(c.credit(1), window + 5) << "all wait for it";
+  c.end(finish_reason::stop, 1);
+  EXPECT_EQ(c.credit(2), window + 45) << "now it is the first";
+  EXPECT_EQ(c.credit(3), window) << "the second keeps more than there is room for";
+  c.channel->full = true;
+  c.end(finish_reason::stop, 2);
+  c.tokens(std::string(40, 'x'), 3);
+  EXPECT_EQ(c.credit(3), window) << "the client does not take what there is";
+  c.channel->full = false;
+  c.session->on_writable();
+  EXPECT_EQ(c.credit(3), window + 45);
+  c.end(finish_reason::stop, 3);
+  EXPECT_TRUE(c.channel->finished);
+}
+
+TEST(completion_session, short_replies_leave_credit_to_the_engine) {
+  early_reply c(12U << 20U);
+  EXPECT_FALSE(c.submitted().paced);
+}
+
+TEST(completion_session, a_reply_that_has_begun_and_fails_is_cut_off) {
+  early_reply c;
+  c.tokens(std::string(40, 'x'), 1);
+  c.end(finish_reason::stop, 1);
+  ASSERT_TRUE(c.channel->in_pieces);
+  c.edge.engine.fail(2, errc::device_lost);
+  c.edge.executor->run();
+  EXPECT_TRUE(c.channel->abandoned);
+  EXPECT_FALSE(c.channel->replied);
+  EXPECT_TRUE(c.submitted(3).cancelled);
+  early_reply at_shutdown;
+  at_shutdown.tokens(std::string(40, 'x'), 1);
+  at_shutdown.end(finish_reason::stop, 1);
+  at_shutdown.session->on_shutdown();
+  EXPECT_TRUE(at_shutdown.channel->abandoned);
+}
+
 TEST(completion_session, a_client_that_leaves_amid_the_pieces_gets_no_more) {
   conversation c;
   c.channel->room = 1;
@@ -429,6 +511,26 @@ TEST(completion_session, behind_a_client_that_does_not_read_events_wait_unwritte
   EXPECT_EQ(end, "data: [DONE]\n\n") << "the events wait before it";
   unread->release();
   EXPECT_TRUE(without_id(unread->bytes) + end == without_id(read->bytes));
+}
+
+TEST(completion_session, rounds_that_wait_for_a_client_count_as_waiting) {
+  const auto held = [](std::size_t num_nodes) {
+    conversation c;
+    c.complete(R"({"prompt":"ab","stream":true,"logprobs":2,"max_tokens":60,"paceline":{"trace":true}})");
+    c.channel->full = c.channel->keeps_sources = true;
+    token_event event;
+    event.tokens = {token_id{'x'}};
+    event.logprobs.push_back({token_id{'x'}, -1.0F, {}});
+    event.trace.emplace();
+    event.trace->draft_tokens.assign(num_nodes, token_id{'x'});
+    event.trace->parents.assign(num_nodes, -1);
+    c.submitted().sink(event);
+    c.edge.executor->run();
+    const auto bytes = c.channel->held_bytes();
+    c.end(finish_reason::length);
+    return bytes;
+  };
+  EXPECT_GE(held(64), held(0) + 64 * (sizeof(token_id) + sizeof(std::int32_t)));
 }
 
 TEST(completion_session, choices_of_a_whole_reply_share_the_text_of_their_prompt) {
