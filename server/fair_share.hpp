@@ -30,6 +30,24 @@ class fair_share {
     ++num_taken_;
     return true;
   }
+  /// Places for all of `count` or for none. More than a tenant could ever get beside the others' shares is
+  /// given to one that holds nothing while the places are free: such a request would never find its turn.
+  [[nodiscard]] bool take(const std::string& tenant, std::size_t count, std::size_t num_tenants) {
+    const auto own = reserved(num_tenants);
+    const bool is_beyond_share = num_tenants > 1 && count > num_places_ - own * (num_tenants - 1);
+    if (is_beyond_share && !taken_.contains(tenant) &&
+        count <= num_places_ - std::min(num_taken_, num_places_)) {
+      taken_[tenant] = count;
+      num_taken_ += count;
+      return true;
+    }
+    for (std::size_t taken = 0; taken < count; ++taken) {
+      if (take(tenant, num_tenants)) continue;
+      for (; taken > 0; --taken) give_back(tenant);
+      return false;
+    }
+    return true;
+  }
   void give_back(const std::string& tenant) {
     const auto found = taken_.find(tenant);
     if (found == taken_.end()) return;

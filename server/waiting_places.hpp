@@ -20,12 +20,7 @@ class waiting_places {
     std::lock_guard lock(mutex_);
     auto& places = models_[model];
     places.resize(num_places);
-    for (std::size_t taken = 0; taken < count; ++taken) {
-      if (places.take(tenant, num_tenants)) continue;
-      for (; taken > 0; --taken) places.give_back(tenant);
-      return false;
-    }
-    return true;
+    return places.take(tenant, count, num_tenants);
   }
   void give_back(const std::string& model, const std::string& tenant) {
     std::lock_guard lock(mutex_);

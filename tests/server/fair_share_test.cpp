@@ -45,6 +45,25 @@ TEST(fair_share, few_places_are_still_one_for_each) {
   EXPECT_EQ(take_all(places, "c", 3), 1U);
 }
 
+TEST(fair_share, a_request_beyond_a_share_is_served_when_it_stands_alone) {
+  fair_share places(8);
+  EXPECT_FALSE(places.take("a", 9, 2)) << "more than there are";
+  EXPECT_TRUE(places.take("a", 8, 2)) << "beside another's two it could never be";
+  EXPECT_FALSE(places.take("b", 1, 2));
+  for (int i = 0; i < 8; ++i) places.give_back("a");
+  EXPECT_TRUE(places.take("b", 1, 2));
+  EXPECT_FALSE(places.take("a", 8, 2));
+  EXPECT_TRUE(places.take("a", 7, 2));
+  EXPECT_FALSE(places.take("a", 1, 2)) << "it has more than its share already";
+  EXPECT_EQ(places.num_taken(), 8U);
+}
+
+TEST(fair_share, a_request_within_a_share_leaves_the_others_theirs) {
+  fair_share places(8);
+  EXPECT_TRUE(places.take("a", 6, 2));
+  EXPECT_TRUE(places.take("b", 2, 2));
+}
+
 TEST(fair_share, holds_no_more_than_its_places_when_tenants_appear) {
   fair_share places(4);
   EXPECT_EQ(take_all(places, "a", 1), 4U);
