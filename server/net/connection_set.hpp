@@ -47,6 +47,7 @@ class connection_set {
     void note_activity();
     /// A whole request came: the connection gives way no more.
     void note_request();
+    bool has_asked() const noexcept { return has_request_; }
     /// Something runs that a drain waits for, until `end_work`. Both may be repeated.
     void begin_work();
     void end_work();

@@ -60,6 +60,7 @@ class http_connection final : public connection,
     asio::post(strand_, [self = shared_from_this()] {
       self->draining_ = true;
       const bool rests = self->state_ == state::head && self->in_.empty();
+      if (rests && self->is_about_to_ask()) return;
       if (rests && self->out_.empty()) return self->shut();
       if (rests || self->state_ == state::blocked) self->linger();
     });
@@ -118,6 +119,12 @@ class http_connection final : public connection,
   };
 
   bool keeps_alive() const { return keep_alive_ && !draining_; }
+  /// Closed now, a client that has just connected, or whose request lies unread, could not tell whether its
+  /// request was carried out.
+  bool is_about_to_ask() const {
+    boost::system::error_code failed;
+    return !ticket_->has_asked() || (socket_.available(failed) > 0 && !failed);
+  }
   void choose_framing() { keep_alive_ = (chunked_ = !http_1_0_) && keep_alive_; }
 
   void next_request() {

@@ -23,8 +23,9 @@ TEST(waiting_places, a_lone_key_has_them_all_and_the_engine_judges) {
 
 TEST(waiting_places, a_request_gets_all_it_needs_or_nothing) {
   waiting_places places;
-  EXPECT_FALSE(places.take("m", 16, "a", 13, 2));
-  EXPECT_TRUE(places.take("m", 16, "a", 12, 2));
+  EXPECT_TRUE(places.take("m", 16, "a", 11, 2));
+  EXPECT_FALSE(places.take("m", 16, "a", 2, 2));
+  EXPECT_TRUE(places.take("m", 16, "a", 1, 2));
   EXPECT_FALSE(places.take("m", 16, "a", 1, 2));
   places.give_back("m", "a");
   EXPECT_TRUE(places.take("m", 16, "a", 1, 2));
