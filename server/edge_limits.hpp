@@ -17,9 +17,9 @@ struct edge_limits {
   /// Tokens a stream may run ahead of its client. Holds three rounds of the longest draft (64 tokens and one
   /// more): two in flight, and one that is on its way to the client. With less, drafts get shorter.
   std::uint32_t initial_credit = 256;
-  std::uint32_t least_credit = 65;         ///< of each of many choices, which share what a few may run ahead
-  /// A reply that is not streamed keeps so many bytes of choices; then it begins with those that have ended, and
-  /// of the others the first alone goes on until the client has taken some.
+  std::uint32_t least_credit = 65; ///< of each of many choices, which share what a few may run ahead
+  /// A reply that is not streamed keeps so many bytes of choices; then it begins with those that have ended,
+  /// and of the others the first alone goes on until the client has taken some.
   std::uint64_t kept_of_reply = 12U << 20U;
   std::uint32_t max_stored_responses = 64; ///< of one WebSocket connection, for previous_response_id
   std::uint64_t max_stored_bytes = 4U << 20U;
