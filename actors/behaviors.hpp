@@ -47,7 +47,8 @@ struct scheduler_peers {
 protocol::scheduler_actor::behavior_type
 scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_peers> self,
           scheduling::scheduler_state* state, const clock* time, model_number model,
-          std::shared_ptr<fault_book> faults, std::shared_ptr<actor_meter> meter);
+          std::shared_ptr<const session_registry> sessions, std::shared_ptr<fault_book> faults,
+          std::shared_ptr<actor_meter> meter);
 
 struct kv_pool_peers {
   kv_pool_peers() = default;

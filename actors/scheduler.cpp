@@ -34,6 +34,7 @@ void carry_out(self_pointer self, const scheduling::scheduler_state& state, mode
 
 scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::scheduler_state* state,
                                          const clock* time, model_number model,
+                                         std::shared_ptr<const session_registry> sessions,
                                          std::shared_ptr<fault_book> faults,
                                          std::shared_ptr<actor_meter> meter) {
   const auto broken = state->check_invariants();
@@ -70,7 +71,7 @@ scheduler_actor::behavior_type scheduler(self_pointer self, scheduling::schedule
       [=](const worker_lost_event& m) { act(state->on_worker_lost(m.drafter, time->now())); },
       [=](const tick_event&) {
         self->state.ticking = false;
-        act(state->on_tick(time->now()));
+        act(state->on_tick(time->now(), [&](request_id id) { return sessions->contains(id); }));
       },
       [=](const drain_command&) { state->drain(); },
       [=](const scheduler_question&) -> scheduler_answer {

@@ -38,6 +38,11 @@ class basic_session_registry {
     const auto it = sessions_.find(request);
     return it == sessions_.end() ? Address{} : it->second;
   }
+  /// Whether the request's client may still be called.
+  bool contains(request_id request) const {
+    std::lock_guard lock(mutex_);
+    return sessions_.contains(request);
+  }
   /// Every session there is now.
   std::vector<Address> all() const {
     std::lock_guard lock(mutex_);

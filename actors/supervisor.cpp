@@ -88,7 +88,7 @@ class executor {
     case part_kind::fan_out:
       return play(which, fan_out, parts_.sessions);
     case part_kind::scheduler:
-      return play(which, scheduler, parts_.models[m].scheduler, parts_.time, which.model,
+      return play(which, scheduler, parts_.models[m].scheduler, parts_.time, which.model, parts_.sessions,
                   parts_.where->faults());
     case part_kind::target_verifier: {
       const link_command peers{.scheduler = address<scheduler_actor>(scheduler_of(which.model)),

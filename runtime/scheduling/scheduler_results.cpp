@@ -62,6 +62,7 @@ decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, ti
       if (!r) continue;
       // What the lost round would have computed is planned again.
       r->planned_kv -= std::min(r->planned_kv, part.num_context);
+      r->num_scored -= part.num_scores;
       settle_length(*r);
       if (part.growth > 0 && part.num_context > 0) r->decoding = false;
       if (part.restart) {

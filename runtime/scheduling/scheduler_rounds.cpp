@@ -71,7 +71,8 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
   item.num_cached_tokens = r.num_cached;
   item.copies = std::exchange(r.copies, {});
   r.planned_kv += rows;
-  r.num_scored = std::max(r.num_scored, std::min(r.planned_kv, scores));
+  const auto scored = std::max(r.num_scored, std::min(r.planned_kv, scores));
+  part.num_scores = scored - std::exchange(r.num_scored, scored);
   r.decoding = rows == rest;
   part.num_context = rows;
   part.growth = r.decoding ? std::max(1U, r.beam_width) : 0;

@@ -95,13 +95,19 @@ decisions scheduler_state::grant(request_id request, std::uint64_t tokens, time_
   return out;
 }
 
-decisions scheduler_state::on_tick(time_point now) {
+decisions scheduler_state::on_tick(time_point now, const session_lookup& has_session) {
   decisions out;
   blocks_given_up_ = false; // blocks that are shared come back without news
   watch_rounds(out, now);
-  std::vector<request_id> late;
-  for (const auto& [id, r] : requests_)
-    if (r.state != phase::closing && now >= r.deadline) late.push_back(id);
+  std::vector<request_id> late, left;
+  for (const auto& [id, r] : requests_) {
+    if (r.state == phase::closing) continue;
+    if (!has_session(id))
+      left.push_back(id);
+    else if (now >= r.deadline)
+      late.push_back(id);
+  }
+  for (auto id : left) finish_here(requests_.at(id), finish_reason::cancelled, std::nullopt, out);
   for (auto id : late)
     finish_here(requests_.at(id), finish_reason::error,
                 error{errc::deadline_exceeded, "the request took longer than its timeout"}, out);

@@ -93,8 +93,11 @@ class scheduler_state {
   /// Answers of the pool, in order. `blocks_freed`: asking again for what was refused may succeed.
   decisions on_leases(const std::vector<lease_event>& leases, bool blocks_freed, time_point now);
   decisions on_round_done(const round_result& result, time_point now);
-  /// Deadlines of requests and rounds. Call about every `tick_interval` while `active()`.
-  decisions on_tick(time_point now);
+  /// Whether somebody still waits for what the request reports.
+  using session_lookup = std::function<bool(request_id)>;
+  /// Deadlines of requests and rounds; a request without a session is cancelled, for its cancellation was
+  /// lost together with a scheduler. Call about every 50 ms while `active()`.
+  decisions on_tick(time_point now, const session_lookup& has_session);
   /// A restarted verifier knows only `known` of the rounds in flight; the others never ran and are planned
   /// again.
   decisions on_rounds_lost(const std::vector<round_id>& known, time_point now);
@@ -165,8 +168,9 @@ class scheduler_state {
     struct part {
       request_id request;
       std::uint32_t num_context = 0;
-      std::uint32_t growth = 0;    ///< tokens it may commit at most; of a beam search, cells it may add
-      std::uint32_t num_nodes = 0; ///< of its draft, at most
+      std::uint32_t growth = 0;     ///< tokens it may commit at most; of a beam search, cells it may add
+      std::uint32_t num_nodes = 0;  ///< of its draft, at most
+      std::uint32_t num_scores = 0; ///< of its prompt, that it reports for the first time
       std::optional<std::uint32_t> restart;
       std::vector<device::kv_copy> copies;
       bool drafter_restart = false;

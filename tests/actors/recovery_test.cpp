@@ -118,6 +118,22 @@ TEST(recovery_of_events, whoever_is_killed_when_every_client_gets_one_end_and_no
   }
 }
 
+/// A session that crashes cancels its request; here the scheduler dies before it has read that.
+TEST(recovery_of_memory, a_request_whose_cancel_was_lost_leaves_its_memory) {
+  simulation_options options;
+  options.target = small_target();
+  simulation sim(options);
+  sim.submit(request_number(0, 0.0F, 8), plain_decoding, 2); // stands still after two tokens
+  for (int i = 0; i < 60; ++i) sim.step();
+  ASSERT_EQ(sim.client(0).tokens.size(), 2U);
+  sim.kill("scheduler/0");
+  sim.kill("session/0");
+  sim.submit(request_number(1, 0.0F, 60)); // goes on for longer than a tick
+  ASSERT_TRUE(sim.run());
+  EXPECT_EQ(sim.client(0).finish, finish_reason::error);
+  EXPECT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
+}
+
 TEST(restart_budget, is_spent_within_its_window_only) {
   actors::restart_budget budget(2, std::chrono::seconds(10));
   const time_point t{};

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,7 @@ class played_scheduler {
   /// So much later.
   void wait(std::chrono::nanoseconds time) {
     now += time;
-    take(state.on_tick(now));
+    take(state.on_tick(now, [this](request_id id) { return !without_session.contains(id); }));
   }
   /// The oldest round in flight comes back.
   void report() {
@@ -86,6 +87,7 @@ class played_scheduler {
   std::deque<round_plan> in_flight;
   std::vector<lease_event> unanswered;
   std::vector<request_id> released;
+  std::set<request_id> without_session; ///< their clients are gone
 
  private:
   lease_event answer(request_id id, std::uint64_t ticket, std::uint32_t num_positions) const {

@@ -1,4 +1,4 @@
-#include "tests/runtime/scheduling/decided.hpp"
+#include "tests/runtime/scheduling/played_scheduler.hpp"
 
 #include <gtest/gtest.h>
 
@@ -27,6 +27,24 @@ TEST(scheduler_state_test, a_lost_round_is_planned_again_with_its_copies) {
       << "the cells of the cached prefix would be missing";
   EXPECT_EQ(again.rounds[0].items.at(0).copies[0].from_block, block_id{9});
   EXPECT_EQ(state.check_invariants(), "");
+}
+
+/// Sessions cancel what they leave; a cancellation that is lost with its scheduler comes never again.
+TEST(scheduler_state_test, a_request_that_nobody_waits_for_is_cancelled) {
+  auto options = small_options();
+  options.max_running = 1;
+  played_scheduler play(options);
+  const auto running = play.submit(2), waiting = play.submit(2), wanted = play.submit(2);
+  play.report_all();
+  play.wait(std::chrono::milliseconds(50));
+  EXPECT_TRUE(play.released.empty()) << "all have their clients";
+  play.without_session = {running, waiting};
+  play.wait(std::chrono::milliseconds(50));
+  play.report_all();
+  EXPECT_EQ(play.released, std::vector{running});
+  EXPECT_EQ(play.admitted_since(), (std::vector{running, wanted})) << "the other never began";
+  EXPECT_EQ(play.state.counters().finished_cancelled, 2U);
+  EXPECT_EQ(play.state.check_invariants(), "");
 }
 
 TEST(scheduler_state_test, a_lost_round_tells_the_drafter_of_its_new_memory_again) {

@@ -130,6 +130,35 @@ class scored_prompt : public testing::Test {
   played_scheduler play{options()};
 };
 
+/// It gives way to another request while its round is lost: its client has seen no score and grants no more.
+TEST(stream_credit, scores_of_a_round_that_never_ran_are_not_spent) {
+  auto options = small_options();
+  options.max_running = 2;
+  played_scheduler play(options);
+  play.submit(100);
+  play.report();
+  play.scores_prompts = true;
+  const auto scored = play.submit(3);
+  play.admitted_since();
+  play.full = true;
+  const auto has_scored = [&](const round_plan& plan) {
+    return std::ranges::any_of(plan.items, [&](const auto& item) { return item.request.id() == scored; });
+  };
+  while (std::ranges::none_of(play.in_flight, has_scored)) play.report();
+  for (int i = 0; i < 40 && play.state.counters().num_preemptions == 0; ++i) {
+    if (has_scored(play.in_flight.front())) { // nothing of it is ever reported
+      play.in_flight.clear();
+      play.take(play.state.on_rounds_lost({}, play.now));
+    } else {
+      play.report();
+    }
+  }
+  ASSERT_EQ(play.released, std::vector{scored});
+  play.full = false;
+  play.report_all();
+  EXPECT_EQ(std::ranges::count(play.admitted_since(), scored), 1) << "it has credit for three scores";
+}
+
 TEST_F(scored_prompt, spends_credit_position_by_position) {
   const auto id = play.submit(3);
   EXPECT_EQ(rows(), 3U);
