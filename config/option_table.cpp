@@ -61,12 +61,13 @@ void declare_server(group_builder<daemon_config>& g) {
   g.add(
       "server.kept_memory", sizes(mib, tib), [](c & o) -> auto& { return o.server.kept_memory_bytes; },
       "Conversations that `previous_response_id` may continue and events of resumable responses, of all clients "
-      "together. When it is used up, what was used longest ago is forgotten as if it had expired.");
+      "together. When it is used up, what the API key that holds most used longest ago is forgotten as if it had "
+      "expired.");
   g.add(
       "server.output_memory", sizes(mib, tib), [](c & o) -> auto& { return o.server.output_memory_bytes; },
       "Output that clients have not taken yet and what the rest of it is made of, of all connections together. When it "
-      "is used up, the client that has taken least of late is closed. The longest reply takes some 50MiB: with less "
-      "than that, clients that ask for one are closed.");
+      "is used up, the client that has taken least of late is closed, of the API key that holds most. The longest reply "
+      "takes some 50MiB: with less than that, clients that ask for one are closed.");
   g.add(
       "server.send_buffer", sizes(4 * kib, 64 * mib),
       [](c & o) -> auto& { return o.server.send_buffer_bytes; },

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace paceline::server {
 
@@ -39,7 +40,7 @@ std::shared_ptr<body_budget::claim> body_budget::open(std::string tenant, std::f
 
 std::uint64_t body_budget::num_bytes() const {
   std::lock_guard lock(mutex_);
-  return num_bytes_;
+  return bytes_.total();
 }
 
 body_budget::claim* body_budget::slowest(const std::string& tenant, time_point now) const {
@@ -59,24 +60,16 @@ body_budget::claim* body_budget::last_waiting(const std::string& tenant) const {
 }
 
 body_budget::claim& body_budget::victim_of(claim& one, time_point now) const {
-  std::vector<std::pair<std::uint64_t, const std::string*>> tenants;
-  const auto own = bytes_of_.find(one.tenant_);
-  for (const auto& [tenant, bytes] : bytes_of_)
-    if (own == bytes_of_.end() || bytes > own->second) tenants.emplace_back(bytes, &tenant);
-  std::sort(tenants.begin(), tenants.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (const auto& [bytes, tenant] : tenants) {
-    if (auto* found = slowest(*tenant, now)) return *found;
-    if (auto* found = last_waiting(*tenant)) return *found;
+  for (const auto& tenant : bytes_.above(one.tenant_)) {
+    if (auto* found = slowest(tenant, now)) return *found;
+    if (auto* found = last_waiting(tenant)) return *found;
   }
   auto* found = slowest(one.tenant_, now); // `one` at the latest
   return found != nullptr ? *found : one;
 }
 
 void body_budget::charge(claim& one, std::uint64_t bytes) {
-  num_bytes_ += bytes - one.charged_;
-  auto& of_tenant = bytes_of_[one.tenant_];
-  of_tenant += bytes - one.charged_;
-  if (of_tenant == 0) bytes_of_.erase(one.tenant_);
+  bytes_.change(one.tenant_, one.charged_, bytes);
   one.charged_ = bytes;
 }
 
@@ -97,7 +90,7 @@ bool body_budget::hold(claim& one, std::size_t bytes) {
     one.recent_.add(fresh, now);
     one.held_ = bytes;
     charge(one, bytes > free_bytes ? bytes - free_bytes : 0);
-    while (num_bytes_ > max_bytes_ && !one.revoked_) {
+    while (bytes_.total() > max_bytes_ && !one.revoked_) {
       auto& victim = victim_of(one, now);
       revoke(victim);
       if (&victim != &one) told.push_back(std::move(victim.give_way_));

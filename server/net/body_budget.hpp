@@ -2,6 +2,7 @@
 
 #include "server/http/request_body.hpp"
 #include "server/net/recent_bytes.hpp"
+#include "server/tenant_bytes.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -9,11 +10,9 @@
 #include <cstdint>
 #include <functional>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 namespace paceline::server {
 
@@ -81,8 +80,7 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
   const std::function<time_point()> now_;
   mutable std::mutex mutex_;
   std::list<claim*> claims_; ///< oldest first
-  std::uint64_t num_bytes_ = 0;
-  std::map<std::string, std::uint64_t> bytes_of_; ///< by tenant, without zeros
+  tenant_bytes bytes_;
   std::atomic<std::uint64_t> num_revoked_{0};
 };
 

@@ -171,6 +171,7 @@ class http_connection final : public connection,
       return linger();
     }
     request_ = std::get<admitted_request>(std::move(decision));
+    out_.belong_to(request_.who.tenant);
     if (request_.where.target == endpoint::response_socket) return upgrade();
     const auto body_bytes = request_.head.content_length.value_or(0);
     begin_body(body_bytes);

@@ -42,6 +42,11 @@ class outbound_queue {
   /// Counts what waits by `claim`. Before anything else.
   void count_in(std::unique_ptr<output_budget::claim> claim) { claim_ = std::move(claim); }
 
+  /// The client has said who it is.
+  void belong_to(const std::string& tenant) {
+    if (claim_) claim_->belong_to(tenant);
+  }
+
   void push(std::string bytes) {
     num_bytes_ += bytes.size();
     waiting_.emplace_back(std::move(bytes));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,13 @@ output_budget::claim::claim(std::shared_ptr<output_budget> budget, std::function
 output_budget::claim::~claim() {
   std::lock_guard lock(budget_->mutex_);
   budget_->uncount(*this);
+}
+
+void output_budget::claim::belong_to(const std::string& tenant) {
+  std::lock_guard lock(budget_->mutex_);
+  budget_->bytes_.change(tenant_, charged_, 0);
+  tenant_ = tenant;
+  budget_->bytes_.change(tenant_, 0, charged_);
 }
 
 void output_budget::claim::hold(std::size_t bytes, std::size_t taken) {
@@ -27,23 +35,21 @@ std::unique_ptr<output_budget::claim> output_budget::open(std::function<void()> 
 
 std::uint64_t output_budget::num_bytes() const {
   std::lock_guard lock(mutex_);
-  return num_bytes_;
+  return bytes_.total();
 }
 
-/// Of two that took nothing, the one that holds more.
-output_budget::claim* output_budget::slowest(time_point now) const {
-  const auto rank = [&](const claim& one) {
-    return std::pair(std::floor(one.recent_.at(now)), max_bytes_ - std::min(one.charged_, max_bytes_));
+/// Of a tenant's two that took nothing, the one that holds more.
+output_budget::claim& output_budget::victim(time_point now) const {
+  const auto rank = [&](const claim* one) {
+    return std::tuple(bytes_.of(one->tenant_), -std::floor(one->recent_.at(now)), one->charged_);
   };
-  const auto found = std::min_element(counted_.begin(), counted_.end(),
-                                      [&](const auto* a, const auto* b) { return rank(*a) < rank(*b); });
-  return found == counted_.end() ? nullptr : *found;
+  return **std::ranges::max_element(counted_, {}, rank);
 }
 
 void output_budget::uncount(claim& one) {
   if (one.charged_ == 0) return;
   counted_.erase(one.position_);
-  num_bytes_ -= std::exchange(one.charged_, 0);
+  bytes_.change(one.tenant_, std::exchange(one.charged_, 0), 0);
 }
 
 void output_budget::charge(claim& one, std::uint64_t bytes, std::size_t taken) {
@@ -59,13 +65,13 @@ void output_budget::charge(claim& one, std::uint64_t bytes, std::size_t taken) {
     } else {
       one.recent_.add(static_cast<double>(taken), now);
     }
-    num_bytes_ += bytes - one.charged_;
+    bytes_.change(one.tenant_, one.charged_, bytes);
     one.charged_ = bytes;
-    while (num_bytes_ > max_bytes_) {
-      auto& victim = *slowest(now); // `one` at the latest
-      uncount(victim);
-      victim.revoked_ = true;
-      told.push_back(std::move(victim.give_way_));
+    while (bytes_.total() > max_bytes_) { // somebody is counted: `one` at least
+      auto& closed = victim(now);
+      uncount(closed);
+      closed.revoked_ = true;
+      told.push_back(std::move(closed.give_way_));
     }
   }
   for (const auto& give_way : told) give_way();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "server/net/recent_bytes.hpp"
+#include "server/tenant_bytes.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -9,13 +10,14 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <string>
 
 namespace paceline::server {
 
 /// Bytes that wait for the clients of all connections together: output that is written and what the rest of
-/// it is made from. When they are used up, the client that has taken least of late gives way. What waits for
-/// one client is not counted up to 16 KiB, so that a stream whose client keeps up never asks. Thread-safe; no
-/// sockets, and the clock is given.
+/// it is made from. When they are used up, a client of the tenant with most bytes gives way: the one that has
+/// taken least of late. What waits for one client is not counted up to 16 KiB, so that a stream whose client
+/// keeps up never asks. Thread-safe; no sockets, and the clock is given.
 class output_budget : public std::enable_shared_from_this<output_budget> {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -29,6 +31,8 @@ class output_budget : public std::enable_shared_from_this<output_budget> {
     claim(const claim&) = delete;
     claim& operator=(const claim&) = delete;
 
+    /// The client has said who it is; until then it belongs to the tenant without a name.
+    void belong_to(const std::string& tenant);
     /// So many bytes wait now, after the client took `taken` more. On the connection's strand.
     void hold(std::size_t bytes, std::size_t taken = 0);
 
@@ -36,7 +40,8 @@ class output_budget : public std::enable_shared_from_this<output_budget> {
     friend class output_budget;
     const std::shared_ptr<output_budget> budget_;
     std::function<void()> give_way_;
-    bool is_counted_ = false;              ///< as the connection knows; the rest belongs to the budget
+    bool is_counted_ = false; ///< as the connection knows; the rest belongs to the budget
+    std::string tenant_;
     std::list<claim*>::iterator position_; ///< while it is counted
     std::uint64_t charged_ = 0;
     recent_bytes recent_; ///< that the client took
@@ -53,14 +58,14 @@ class output_budget : public std::enable_shared_from_this<output_budget> {
 
  private:
   void charge(claim& one, std::uint64_t bytes, std::size_t taken);
-  claim* slowest(time_point now) const;
+  claim& victim(time_point now) const;
   void uncount(claim& one);
 
   const std::uint64_t max_bytes_;
   const std::function<time_point()> now_;
   mutable std::mutex mutex_;
   std::list<claim*> counted_; ///< those that hold more than is free
-  std::uint64_t num_bytes_ = 0;
+  tenant_bytes bytes_;
 };
 
 } // namespace paceline::server

@@ -49,6 +49,7 @@ class websocket_connection final : public connection,
   void start(const admitted_request& request) {
     context_.connections.replace(*ticket_, shared_from_this());
     out_.count_in(claim_output(context_, strand_, weak_from_this()));
+    out_.belong_to(request.who.tenant);
     // A silent client is pinged after half the idle time and closed after all of it.
     stream_.set_option(websocket::stream_base::timeout{handshake_time, options_.idle_timeout, true});
     stream_.set_option(

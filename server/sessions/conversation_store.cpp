@@ -34,7 +34,7 @@ void conversation_store::put(std::string response_id, std::vector<wire::chat_mes
   if (bytes > max_bytes_ || max_entries_ == 0) return;
   auto kept = std::make_shared<turns>();
   kept->messages = std::move(messages);
-  auto claim = kept_->open([kept] {
+  auto claim = kept_->open(tenant_, [kept] {
     std::lock_guard lock(kept->mutex);
     kept->messages.reset();
   });

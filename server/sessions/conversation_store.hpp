@@ -19,8 +19,10 @@ namespace paceline::server {
 /// keeps it alive.
 class conversation_store {
  public:
-  conversation_store(std::size_t max_entries, std::size_t max_bytes, std::shared_ptr<kept_memory> kept)
-      : max_entries_(max_entries), max_bytes_(max_bytes), kept_(std::move(kept)) {}
+  conversation_store(std::size_t max_entries, std::size_t max_bytes, std::shared_ptr<kept_memory> kept,
+                     std::string tenant)
+      : max_entries_(max_entries), max_bytes_(max_bytes), kept_(std::move(kept)), tenant_(std::move(tenant)) {
+  }
 
   /// A conversation larger than the whole store is not kept.
   void put(std::string response_id, std::vector<wire::chat_message> messages);
@@ -48,6 +50,7 @@ class conversation_store {
   std::size_t max_entries_;
   std::size_t max_bytes_;
   std::shared_ptr<kept_memory> kept_;
+  std::string tenant_;
   std::size_t num_bytes_ = 0;
   std::list<entry> entries_; ///< most recently used first
 };

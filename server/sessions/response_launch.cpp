@@ -58,8 +58,8 @@ wire::parsed<told_response> launch(const response_services& services, const call
   if (resumable) listener = entry.log = std::make_shared<replay_log>(services.edge.limits.max_replay_bytes);
   const auto log = entry.log;
   if (log)
-    log->keep_in(services.kept,
-                 services.kept->open([&registry = services.registry, id] { registry.evict(id); }));
+    log->keep_in(services.kept, services.kept->open(
+                                    who.tenant, [&registry = services.registry, id] { registry.evict(id); }));
   const auto session_executor = entry.executor;
   const auto session =
       std::make_shared<response_session>(services.edge, session_executor, listener, std::move(prepared),

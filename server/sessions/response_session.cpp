@@ -104,6 +104,7 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   if (prepared_.request.generate)
     finished.conversation.push_back({"assistant", narrator_.text(), "", {}, ""});
   group_.reset();
+  prepared_.request = {}; // the session of a resumable response stays until its events expire
   if (const auto listener = listener_.lock()) listener->on_finished(finished);
 }
 

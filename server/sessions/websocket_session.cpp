@@ -77,7 +77,7 @@ websocket_session::websocket_session(const response_services& services, executor
                                      std::shared_ptr<frame_channel> channel, caller who)
     : services_(services), executor_(std::move(executor)), channel_(std::move(channel)), who_(std::move(who)),
       conversations_(services.edge.limits.max_stored_responses, services.edge.limits.max_stored_bytes,
-                     services.kept) {}
+                     services.kept, who_.tenant) {}
 
 websocket_session::~websocket_session() = default;
 

@@ -16,8 +16,10 @@ struct fixture {
   std::shared_ptr<output_budget> budget = std::make_shared<output_budget>(1000 * kib, [this] { return now; });
   std::vector<std::string> told;
 
-  std::unique_ptr<output_budget::claim> open(std::string name) {
-    return budget->open([this, name] { told.push_back(name); });
+  std::unique_ptr<output_budget::claim> open(std::string name, const std::string& tenant = {}) {
+    auto made = budget->open([this, name] { told.push_back(name); });
+    made->belong_to(tenant);
+    return made;
   }
 };
 
@@ -67,6 +69,38 @@ TEST(output_budget, the_client_that_takes_least_gives_way) {
   fresh->hold(201 * kib);
   EXPECT_EQ(f.told, (names{"silent", "trickling"}));
   EXPECT_EQ(f.budget->num_bytes(), 701 * kib);
+}
+
+TEST(output_budget, a_client_of_the_tenant_with_most_gives_way) {
+  fixture f;
+  const auto modest = f.open("modest", "one key");
+  const auto quick = f.open("quick", "another key");
+  const auto slow = f.open("slow", "another key");
+  modest->hold(400 * kib);
+  quick->hold(300 * kib);
+  slow->hold(300 * kib);
+  for (int i = 0; i < 10; ++i) {
+    f.now += 1s;
+    quick->hold(300 * kib, 100 * kib); // the others take nothing
+  }
+  const auto next = f.open("next", "another key");
+  next->hold(100 * kib);
+  EXPECT_EQ(f.told, names{"slow"}) << "its key holds 700 KiB, the modest one 400";
+}
+
+TEST(output_budget, says_whose_bytes_they_are_once_the_client_does) {
+  fixture f;
+  auto unknown = f.open("unknown");
+  unknown->hold(400 * kib);
+  const auto other = f.open("other", "key");
+  other->hold(500 * kib);
+  unknown->belong_to("key");
+  f.now += 1min;
+  const auto fresh = f.open("fresh", "third");
+  fresh->hold(600 * kib);
+  EXPECT_EQ(f.told, names{"other"}) << "its key holds 900 KiB, the third 600";
+  unknown.reset();
+  EXPECT_EQ(f.budget->num_bytes(), 600 * kib);
 }
 
 TEST(output_budget, of_two_that_take_nothing_the_larger_gives_way) {

@@ -12,7 +12,7 @@ std::vector<wire::chat_message> turn(std::size_t bytes) {
 std::shared_ptr<kept_memory> unbounded() { return std::make_shared<kept_memory>(kept_memory::no_bound); }
 
 TEST(conversation_store, forgets_the_least_recently_used) {
-  conversation_store store(2, 1 << 20, unbounded());
+  conversation_store store(2, 1 << 20, unbounded(), "");
   store.put("a", turn(1));
   store.put("b", turn(1));
   EXPECT_TRUE(store.find("a"));
@@ -22,7 +22,7 @@ TEST(conversation_store, forgets_the_least_recently_used) {
 }
 
 TEST(conversation_store, is_bounded_in_bytes) {
-  conversation_store store(100, 10'000, unbounded());
+  conversation_store store(100, 10'000, unbounded(), "");
   for (int i = 0; i < 50; ++i) {
     store.put(std::to_string(i), turn(1000));
     EXPECT_LE(store.num_bytes(), 10'000U);
@@ -35,8 +35,8 @@ TEST(conversation_store, is_bounded_in_bytes) {
 
 TEST(conversation_store, gives_way_to_other_connections_the_longest_unused_first) {
   const auto shared = std::make_shared<kept_memory>(10'000);
-  conversation_store one(100, 1 << 20, shared);
-  conversation_store other(100, 1 << 20, shared);
+  conversation_store one(100, 1 << 20, shared, "");
+  conversation_store other(100, 1 << 20, shared, "");
   one.put("a", turn(4000));
   one.put("b", turn(4000));
   EXPECT_TRUE(one.find("a")); // "b" is now the longest unused
@@ -51,7 +51,7 @@ TEST(conversation_store, gives_way_to_other_connections_the_longest_unused_first
 TEST(conversation_store, gives_its_bytes_back_at_its_end) {
   const auto shared = std::make_shared<kept_memory>(kept_memory::no_bound);
   {
-    conversation_store store(100, 10'000, shared);
+    conversation_store store(100, 10'000, shared, "");
     for (int i = 0; i < 50; ++i) store.put(std::to_string(i), turn(1000));
     EXPECT_EQ(shared->num_bytes(), store.num_bytes());
   }

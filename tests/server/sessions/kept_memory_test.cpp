@@ -12,8 +12,8 @@ struct shelf {
   std::shared_ptr<kept_memory> memory = std::make_shared<kept_memory>(100);
   std::string evicted; ///< names, in order
 
-  std::shared_ptr<kept_memory::claim> keep(char name, std::size_t bytes) {
-    auto claim = memory->open([this, name] { evicted += name; });
+  std::shared_ptr<kept_memory::claim> keep(char name, std::size_t bytes, std::string tenant = "") {
+    auto claim = memory->open(std::move(tenant), [this, name] { evicted += name; });
     claim->resize(bytes);
     return claim;
   }
@@ -32,6 +32,21 @@ TEST(kept_memory, evicts_what_rests_the_longest_first) {
   EXPECT_EQ(s.evicted, "b");
   EXPECT_EQ(s.memory->num_bytes(), 80U);
   EXPECT_FALSE(b->wake());
+  EXPECT_TRUE(a->wake());
+}
+
+TEST(kept_memory, evicts_what_the_tenant_with_most_has_left) {
+  shelf s;
+  const auto a = s.keep('a', 20, "modest");
+  const auto b = s.keep('b', 40, "greedy");
+  const auto c = s.keep('c', 40, "greedy");
+  const auto d = s.keep('d', 40, "third");
+  for (const auto& one : {a, b, c, d}) one->rest();
+  EXPECT_TRUE(s.memory->make_room());
+  EXPECT_EQ(s.evicted, "b");
+  const auto e = s.keep('e', 60, "greedy"); // in use: what it has left goes, then that of the next
+  EXPECT_TRUE(s.memory->make_room());
+  EXPECT_EQ(s.evicted, "bcd");
   EXPECT_TRUE(a->wake());
 }
 

@@ -95,7 +95,7 @@ TEST(replay_log, is_finished_once_everything_was_taken) {
 TEST(replay_log, being_read_it_stays_and_keeps_little_when_memory_is_short) {
   const auto memory = std::make_shared<kept_memory>(100'000);
   replay_log log(1 << 20);
-  log.keep_in(memory, memory->open([] { FAIL() << "somebody reads it"; }));
+  log.keep_in(memory, memory->open("", [] { FAIL() << "somebody reads it"; }));
   const auto reader = log.attach({}, {});
   int room = 0;
   log.on_room([&] { ++room; });

@@ -383,7 +383,7 @@ TEST(websocket_session, what_is_kept_for_nobody_goes_when_memory_is_short_as_if_
   EXPECT_EQ(s.registry.num_resumable(), 1U);
   EXPECT_GT(s.services.kept->num_bytes(), 0U);
 
-  const auto other = s.services.kept->open([] {});
+  const auto other = s.services.kept->open("", [] {});
   other->resize(20'000);
   EXPECT_TRUE(s.services.kept->make_room());
   s.edge.executor->run();
@@ -400,7 +400,7 @@ TEST(websocket_session, a_conversation_that_gave_way_is_not_found) {
   s.tokens(1, "two");
   s.end(1);
   const auto id = s.response_id();
-  const auto other = s.services.kept->open([] {});
+  const auto other = s.services.kept->open("", [] {});
   other->resize(20'000);
   EXPECT_TRUE(s.services.kept->make_room());
   s.say(std::string(R"({"type":"response.create","input":"three","previous_response_id":")")
