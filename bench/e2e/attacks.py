@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Attacks on a daemon's edge in full size, on loopback: what they cost in memory, and how long a new client waits meanwhile.
 
-    python3 bench/e2e/attacks.py build/release/bin/paceline [--only NAME ...]
+    python3 bench/e2e/attacks.py build/release/bin/paceline [--only NAME ...] [--out attacks.json]
 
 Starts a daemon over the hash model for each attack, with the default options, and prints a table: resident memory at its peak above
-what the daemon had before, and the longest of ten visits of a new client (connect, /livez) while the attack lasts. Every loop is
-bounded. Wants some 2,300 file descriptors (`ulimit -n`).
+what the daemon had before, and the longest of ten visits of a new client (connect, /livez) while the attack lasts. One connection may
+take 1 MiB beyond the body it is admitted with, all together 512 MiB; a new client is served within 1 s. Ends with 1 if an attack
+exceeds its bound. Every loop is bounded. Wants some 2,300 file descriptors (`ulimit -n`).
 """
 import argparse
+import json
+import pathlib
 import resource
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -35,11 +39,36 @@ UPGRADE = (
 )
 EMPTY_OBJECT_FRAME = b"\x81\x82\x00\x00\x00\x00{}"
 LARGE_MESSAGE = b"\x81\xff" + BODY.to_bytes(8, "big") + bytes(4) + b" " * (BODY - 1)
+MAX_ONE, MAX_ALL, MAX_WAIT = 1, 512, 1.0  # MiB, MiB, seconds
+
+
+def post(path, fields):
+    body = json.dumps(fields).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def frame(fields):
+    """A masked text frame, with a mask of zeros."""
+    text = json.dumps(fields).encode()
+    size = bytes([0x80 | len(text)]) if len(text) < 126 else b"\xfe" + len(text).to_bytes(2, "big")
+    return b"\x81" + size + bytes(4) + text
+
+
+CHAT = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1900, "ignore_eos": True}
+SCORED = CHAT | {"logprobs": True, "top_logprobs": 20, "n": 8}
+CREATE = {"type": "response.create", "input": "x", "max_output_tokens": 1900, "top_logprobs": 20, "ignore_eos": True}
 
 # With 1,024 connections that have sent a request no place is left: 1,023, so that the new client has one.
 # name: connections, what each sends once, what it sends again and again, for how many seconds in all
 ATTACKS = {
     "one pipelines /metrics": (1, b"", get("/metrics") * 100, 15),
+    "one pipelines /livez": (1, b"", get("/livez") * 100, 15),
+    "one pipelines requests": (1, b"", post("/v1/completions", {"prompt": "x", "max_tokens": 1}) * 20, 15),
+    "one does not read a stream": (1, post("/v1/chat/completions", CHAT | {"stream": True}), b"", 15),
+    "one pipelines streams": (1, b"", post("/v1/chat/completions", SCORED | {"stream": True}) * 10, 15),
+    "one floods a WebSocket with pings": (1, UPGRADE, (b"\x89\x80" + bytes(4)) * 1000, 15),
+    "one asks a WebSocket for responses": (1, UPGRADE, frame(CREATE | {"stream_id": "a"}) * 10, 15),
     "1,023 pipeline /metrics": (1023, b"", get("/metrics") * 100, 15),
     "1,023 pipeline 404s": (1023, b"", get("/nothing") * 100, 15),
     "one floods a WebSocket": (1, UPGRADE, EMPTY_OBJECT_FRAME * 1000, 15),
@@ -47,6 +76,9 @@ ATTACKS = {
     "150 bodies of 8 MiB": (150, post_head(BODY) + b" " * (BODY - 1), b"", 15),
     "1,024 bodies of 8 MiB": (1024, post_head(BODY) + b" " * (BODY - 1), b"", 30),
     "1,023 messages of 8 MiB": (1023, UPGRADE + LARGE_MESSAGE, b"", 30),
+    "1,023 ask WebSockets for responses": (1023, UPGRADE + frame(CREATE | {"stream_id": "a"}), b"", 20),
+    "256 do not read scored streams": (256, post("/v1/chat/completions", SCORED | {"n": 1, "stream": True}), b"", 20),
+    "128 do not read scored replies": (128, post("/v1/chat/completions", SCORED), b"", 20),
     "1,100 silent": (1100, b"", b"", 5),
 }
 
@@ -105,6 +137,7 @@ class Attacker:
 
 
 def run(program, name):
+    """The attack's line; `verdict` says whether it stayed within its bounds."""
     num_connections, once, again, seconds = ATTACKS[name]
     with tempfile.TemporaryDirectory() as folder:
         daemon = Daemon(program, folder)
@@ -135,20 +168,29 @@ def run(program, name):
             attacker.connection.close()
         daemon.process.terminate()
         daemon.process.wait(60)
-    served = f"{max(waits):.3f} s" if None not in waits else f"refused {waits.count(None)} of {len(waits)}"
-    print(f"| {name} | {growth / MIB:.0f} | {served} |", flush=True)
+    refused = waits.count(None)
+    served = f"{max(waits):.3f} s" if refused == 0 else f"refused {refused} of {len(waits)}"
+    # A whole body, once read, is the request's own.
+    bound = MAX_ONE if num_connections == 1 else MAX_ALL
+    good = growth / MIB <= bound and refused == 0 and max(waits) <= MAX_WAIT
+    print(f"| {name} | {growth / MIB:.1f} | {bound} | {served} | {'pass' if good else 'short'} |", flush=True)
+    return {"attack": name, "mib": round(growth / MIB, 2), "bound": bound, "refused": refused,
+            "longest_visit": None if refused else round(max(waits), 4), "verdict": "pass" if good else "short"}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("--only", nargs="*", choices=ATTACKS, default=list(ATTACKS))
+    parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    print("| attack | MiB above idle | a new client is served within |\n| --- | --- | --- |", flush=True)
-    for name in arguments.only:
-        run(arguments.program, name)
+    print("| attack | MiB above idle | bound | a new client is served within | |\n| --- | --- | --- | --- | --- |", flush=True)
+    lines = [run(arguments.program, name) for name in arguments.only]
+    if arguments.out:
+        arguments.out.write_text(json.dumps(lines, indent=1) + "\n")
+    return int(any(line["verdict"] == "short" for line in lines))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

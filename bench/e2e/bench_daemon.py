@@ -8,10 +8,15 @@ HOST = "127.0.0.1"
 
 
 def start(program, config, folder, **options):
-    """The running daemon and its port. `config`: YAML, or what it says, with `server.port` 0; `options`: of the process."""
+    """The running `paceline serve` and its port. `config`: YAML, or what it says, with `server.port` 0; `options`: of the process."""
+    return start_command([program, "serve"], config, folder, **options)
+
+
+def start_command(command, config, folder, arguments=(), **options):
+    """The same of any program that takes --config and says where it listens; `arguments` come last."""
     file = Path(folder) / "bench.yaml"
     file.write_text(config if isinstance(config, str) else json.dumps(config))  # JSON is YAML
-    process = subprocess.Popen([program, "serve", "--config", file], stdout=subprocess.PIPE, text=True, **options)
+    process = subprocess.Popen([*command, "--config", file, *arguments], stdout=subprocess.PIPE, text=True, **options)
     line = process.stdout.readline()
     if not line.startswith("listening on "):
         raise SystemExit("the daemon did not start")

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What other clients see of a busy edge: /livez, and a small request to a second model, by the client's clock.
 
-    bench/e2e/busy_edge.py --bin build/release/bin/paceline --model qwen.gguf --seconds 60
+    bench/e2e/busy_edge.py --model qwen.gguf --seconds 60
 
-One daemon with a real model and the weightless one. All the time the real model streams a reply, /metrics is scraped 20 times a second, and
-twelve prompts of 7 MiB are on their way to it, each sent again when it is refused. Meanwhile /livez is asked every 10 ms and the
-weightless model for two tokens every 50 ms, one after the other on connections of their own. Prints both distributions and, with
---out, writes JSON; ends with 1 if a 99th percentile misses its bound.
+One daemon with a real model, whose scheduler stalls 250 ms whenever it asks for a lease (build/release/bin/stalling_daemon; --bin
+takes another program, such as `paceline serve`), and the weightless one. All the time the real model streams a reply, /metrics is
+scraped 20 times a second, and twelve prompts of 7 MiB are on their way to it, each sent again when it is refused. Meanwhile /livez is
+asked every 10 ms and the weightless model for two tokens every 50 ms, one after the other on connections of their own. Prints both
+distributions and, with --out, writes JSON; ends with 1 if a 99th percentile misses its bound.
 """
 
 import argparse
@@ -52,7 +53,7 @@ class Client(threading.Thread):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="build/release/bin/paceline")
+    parser.add_argument("--bin", nargs="+", default=["build/release/bin/stalling_daemon"], help="command that takes --config")
     parser.add_argument("--model", required=True, help="file, or \"hash\"")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--prompts", type=int, default=12, help="of 7 MiB, at the same time")
@@ -63,7 +64,7 @@ def main():
     config = {"version": 1, "server": {"port": 0}, "engine": {"threads": arguments.threads}, "logging": {"level": "error"},
               "models": [{"name": "busy"} | busy, {"name": "small", "kind": "hash", "context_length": 4096}]}
     with tempfile.TemporaryDirectory() as folder:
-        process, port = bench_daemon.start(arguments.bin, config, folder)
+        process, port = bench_daemon.start_command(arguments.bin, config, folder, ["busy"] if "stalling" in arguments.bin[0] else [])
         door, until = (bench_daemon.HOST, port), time.monotonic() + arguments.seconds
         load = [Client(door, "POST", "/v1/completions", LARGE, 0, until) for _ in range(arguments.prompts)]
         load += [Client(door, "POST", "/v1/completions", STREAM, 0, until), Client(door, "GET", "/metrics", None, 0.05, until)]

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """What the costliest requests take of a daemon, at full size: memory above idle, and what small requests see of them.
 
-    bench/e2e/costly_requests.py build/release/bin/paceline MODEL.gguf [--before OTHER_PROGRAM]
+    bench/e2e/costly_requests.py build/release/bin/paceline MODEL.gguf [--before OTHER_PROGRAM] [--out costly.json]
 
-Starts the daemon on a free port of this machine for each measurement and prints a table. Linux: reads /proc.
+Starts the daemon on a free port of this machine for each measurement and prints a table. One request may take 64 MiB, unread replies
+together 512 MiB, and beside prompts of 7 MiB a small request 1 s and /livez 50 ms at the 99th percentile. Ends with 1 if one of them
+takes more. Linux: reads /proc.
 """
 import argparse
 import http.client
@@ -86,6 +88,11 @@ def response(**fields):
     return json.dumps({"input": "x", "top_logprobs": 20, "ignore_eos": True, "max_output_tokens": 30000} | fields).encode()
 
 
+def echo(tokens=0, choices=1):
+    """A long prompt that comes back with the scores of each of its tokens."""
+    return json.dumps({"prompt": "lorem ipsum " * 2600, "echo": True, "logprobs": 5, "max_tokens": tokens, "n": choices, "ignore_eos": True}).encode()
+
+
 def ids():
     return ('{"tokens":[%s]}' % ZEROS).encode()
 
@@ -96,8 +103,10 @@ def measure_memory(program, model, name, path, body):
     begin = time.monotonic()
     status, size = daemon.post(path, body)
     seconds = time.monotonic() - begin
-    print(f"{name} | {status} | {size / 1e6:.1f} MB | {seconds:.1f} s | {daemon.peak():.0f} MiB", flush=True)
+    peak = daemon.peak()
+    print(f"{name} | {status} | {size / 1e6:.1f} MB | {seconds:.1f} s | {peak:.0f} MiB", flush=True)
     daemon.close()
+    return line(name, peak, MAX_ONE, status=status, reply_mb=round(size / 1e6, 1), seconds=round(seconds, 1))
 
 
 def measure_unread(program, model, tokens, count):
@@ -111,8 +120,10 @@ def measure_unread(program, model, tokens, count):
         sockets.append(one)
     for one in sockets:
         one.recv(1)  # the reply has begun
-    print(f"{count} replies of {tokens} tokens x 128, unread | {daemon.peak():.0f} MiB", flush=True)
+    name, peak = f"{count} replies of {tokens} tokens x 128, unread", daemon.peak()
+    print(f"{name} | {peak:.0f} MiB", flush=True)
     daemon.close()
+    return line(name, peak, MAX_ALL)
 
 
 def measure_latency(program, model, count):
@@ -130,12 +141,21 @@ def measure_latency(program, model, count):
             times.append(time.monotonic() - begin)
     took = time.monotonic() - began
     high = lambda times: sorted(times)[max(0, int(len(times) * 0.99) - 1)]
+    slowest, slowest_livez = high(small), high(alive)
     print(
         f"{count} prompts of 7 MiB | all refused after {took:.1f} s | small request: median {statistics.median(small) * 1e3:.0f} ms, "
-        f"largest {max(small) * 1e3:.0f} ms | /livez 99 % {high(alive) * 1e3:.0f} ms ({len(alive)} samples)",
+        f"largest {max(small) * 1e3:.0f} ms | /livez 99 % {slowest_livez * 1e3:.0f} ms ({len(alive)} samples)",
         flush=True,
     )
     daemon.close()
+    return [line(f"small request beside {count} prompts of 7 MiB, s", slowest, 1.0), line("/livez beside them, s", slowest_livez, 0.05)]
+
+
+MAX_ONE, MAX_ALL = 64, 512  # MiB above idle
+
+
+def line(what, value, bound, **more):
+    return {"what": what, "value": round(value, 3), "bound": bound, "verdict": "pass" if value <= bound else "short"} | more
 
 
 def main():
@@ -143,19 +163,26 @@ def main():
     parser.add_argument("program")
     parser.add_argument("model", help="a GGUF file, for the prompts; memory is measured with the weightless model")
     parser.add_argument("--before", help="another build, measured first")
+    parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--tokens", type=int, default=1900, help="of the reply with log-probabilities")
     asked = parser.parse_args()
     for program in filter(None, (asked.before, asked.program)):
         print(f"# {program}")
-        measure_memory(program, "hash", "prediction of 8 MiB of ids, n 128", "/v1/completions", prediction())
-        measure_memory(program, "hash", f"{asked.tokens} tokens, top 20, n 128", "/v1/chat/completions", scores(asked.tokens))
-        measure_memory(program, "hash", "response of 30,000 tokens, top 20", "/v1/responses", response())
-        measure_memory(program, "hash", "the same, streamed", "/v1/responses", response(stream=True))
-        measure_memory(program, "hash", "the same, resumable", "/v1/responses", response(stream=True, paceline={"resumable": True}))
-        measure_memory(program, "hash", "8 MiB of ids to detokenize", "/detokenize", ids())
-        measure_memory(program, "hash", "7 MiB of text to tokenize", "/tokenize", prompt())
-        measure_unread(program, "hash", asked.tokens, 5)
-        measure_latency(program, asked.model, 12)
+        lines = []
+        lines.append(measure_memory(program, "hash", "prediction of 8 MiB of ids, n 128", "/v1/completions", prediction()))
+        lines.append(measure_memory(program, "hash", f"{asked.tokens} tokens, top 20, n 128", "/v1/chat/completions", scores(asked.tokens)))
+        lines.append(measure_memory(program, "hash", "response of 30,000 tokens, top 20", "/v1/responses", response()))
+        lines.append(measure_memory(program, "hash", "the same, streamed", "/v1/responses", response(stream=True)))
+        lines.append(measure_memory(program, "hash", "the same, resumable", "/v1/responses", response(stream=True, paceline={"resumable": True})))
+        lines.append(measure_memory(program, "hash", "echo of 31,000 characters, scored", "/v1/completions", echo()))
+        lines.append(measure_memory(program, "hash", "the same, 128 choices of 16 tokens", "/v1/completions", echo(16, 128)))
+        lines.append(measure_memory(program, "hash", "8 MiB of ids to detokenize", "/detokenize", ids()))
+        lines.append(measure_memory(program, "hash", "7 MiB of text to tokenize", "/tokenize", prompt()))
+        lines.append(measure_unread(program, "hash", asked.tokens, 5))
+        lines += measure_latency(program, asked.model, 12)
+    if asked.out:
+        asked.out.write_text(json.dumps(lines, indent=1) + "\n")
+    return int(any(one["verdict"] == "short" for one in lines))
 
 
 if __name__ == "__main__":
