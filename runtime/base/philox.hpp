@@ -17,6 +17,7 @@ enum class noise_purpose : std::uint32_t {
   target,    ///< the target's own sample: plain decoding, rule `coupled`, bonus tokens
   scheduler, ///< simulated schedules
   fault,     ///< simulated faults
+  proposal,  ///< what a drafter without a model chooses from: seeds of drafters are not requests' seeds
 };
 
 using philox_counter = std::array<std::uint32_t, 4>;

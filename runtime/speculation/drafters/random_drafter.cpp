@@ -31,7 +31,7 @@ class random_drafter final : public host_drafter<drafter_session> {
     const noise_stream noise{.seed = seed_ + task.request.value,
                              .position =
                                  token_position{static_cast<std::uint32_t>(task.tokens.size()) + depth},
-                             .purpose = noise_purpose::draft};
+                             .purpose = noise_purpose::proposal};
     draft_distribution result;
     count = std::min<std::size_t>(count, vocab_size_);
     const auto stride = vocab_size_ / static_cast<std::uint32_t>(count);
