@@ -99,22 +99,25 @@ void ngram_index::find(std::span<const token_id> text, std::span<const token_id>
     if (place != next_.end()) starts.push_back(place->second);
     return place != next_.end();
   });
-  // Short suffixes meet again what longer ones have found; the steps are bounded, not only the finds.
-  std::size_t num_steps = 4 * max_count;
+  // Short suffixes meet again what longer ones have found; the looks are bounded, not only the finds.
+  std::size_t num_looks = max_looks;
   const std::uint32_t longest = std::max(max_length, lengths_.back());
   std::uint32_t found_from = longest + 1; // occurrences that agree this far are in `out`
   for (std::size_t level = starts.size(); level-- > 0 && out.size() < max_count;) {
-    for (std::uint32_t next = starts[level]; next != 0 && num_steps > 0 && out.size() < max_count;
-         next = earlier_[level][next - 1], --num_steps) {
+    // All that share this suffix: those that agree in more tokens may be anywhere among them.
+    for (std::uint32_t next = starts[level]; next != 0 && num_looks > 0;
+         next = earlier_[level][next - 1], --num_looks) {
       const std::uint32_t length = agreement(text, next, query, longest);
       if (length < lengths_[level]) break; // another n-gram of the same hash
       if (length < found_from) out.push_back({next, std::min(length, max_length)});
     }
     found_from = std::min(found_from, lengths_[level]);
   }
-  std::ranges::sort(out, [](const occurrence& a, const occurrence& b) {
+  const auto count = static_cast<std::ptrdiff_t>(std::min(max_count, out.size()));
+  std::ranges::partial_sort(out, out.begin() + count, [](const occurrence& a, const occurrence& b) {
     return a.length != b.length ? a.length > b.length : a.next > b.next;
   });
+  out.resize(static_cast<std::size_t>(count));
 }
 
 std::vector<token_id> continuation_of(std::span<const token_id> text, std::size_t next, std::size_t length) {

@@ -38,10 +38,12 @@ class ngram_index {
 
   /// Fills `out` with at most `max_count` places of `text` where a suffix of `query` (which may be `text`
   /// itself) occurred: longest agreement first, up to `max_length` tokens, the most recent first among
-  /// equals. Of occurrences too many to look at the most recent are found, those of the longest indexed
-  /// suffix first.
+  /// equals. Looks at the most recent `max_looks` occurrences, those of the longest indexed suffix first;
+  /// among these no longer agreement is missed.
   void find(std::span<const token_id> text, std::span<const token_id> query, std::size_t max_count,
             std::uint32_t max_length, std::vector<occurrence>& out) const;
+
+  static constexpr std::size_t max_looks = 512;
 
   std::size_t num_indexed() const noexcept { return num_indexed_; }
 

@@ -86,6 +86,21 @@ TEST(ngram_index, finds_every_place_with_the_length_of_its_agreement) {
   }
 }
 
+/// A short suffix occurs all the time; a longer agreement lies far back among its occurrences.
+TEST(ngram_index, finds_the_longest_agreement_behind_many_shorter_ones) {
+  ngram_index index(std::vector<std::uint32_t>{1, 2, 4});
+  std::vector<token_id> text{token_id{9}, token_id{1}, token_id{2}, token_id{7}};
+  for (int i = 0; i < 200; ++i)
+    for (const std::int32_t token : {5, 1, 2, 6}) text.push_back(token_id{token});
+  for (const std::int32_t token : {9, 1, 2}) text.push_back(token_id{token});
+  ASSERT_TRUE(index.extend(text, text.size()));
+  std::vector<occurrence> found;
+  index.find(text, text, 64, 32, found);
+  ASSERT_EQ(found.size(), 64U);
+  EXPECT_EQ(found.front(), (occurrence{3, 3})) << "9 1 2, followed by 7";
+  EXPECT_EQ(found[1], (occurrence{text.size() - 4, 2})) << "then the latest";
+}
+
 TEST(ngram_index, a_continuation_repeats_where_it_runs_into_the_end) {
   const std::vector<token_id> text{token_id{4}, token_id{5}, token_id{6}};
   EXPECT_EQ(continuation_of(text, 1, 5),
