@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
@@ -19,6 +20,10 @@ constexpr tokenizer::encode_options plain{.add_special = false, .parse_special =
 bool is_text(const tokenizer::tokenizer& vocabulary, token_id token) {
   return !vocabulary.is_special(token) && vocabulary.type(token) != tokenizer::token_type::unused &&
          !vocabulary.piece(token).empty();
+}
+
+bool is_control(const tokenizer::tokenizer& vocabulary, token_id token) {
+  return vocabulary.is_special(token) && !vocabulary.piece(token).empty();
 }
 
 } // namespace
@@ -41,11 +46,12 @@ vocabulary_bridge::make(method how, std::shared_ptr<const tokenizer::tokenizer> 
 }
 
 void vocabulary_bridge::find_shared() {
-  std::unordered_map<std::string_view, token_id> own_by_bytes;
+  std::unordered_map<std::string_view, token_id> own_texts, own_controls; // by their bytes
   const auto own_size = std::min<std::size_t>(own_->size(), own_vocab_size_);
   for (std::size_t id = 0; id < own_size; ++id) {
     const token_id token{static_cast<std::int32_t>(id)};
-    if (is_text(*own_, token)) own_by_bytes.try_emplace(own_->piece(token), token);
+    if (is_text(*own_, token)) own_texts.try_emplace(own_->piece(token), token);
+    if (is_control(*own_, token)) own_controls.try_emplace(own_->piece(token), token);
   }
   own_of_target_.assign(target_vocab_size_, none);
   const auto target_size = std::min<std::size_t>(target_->size(), target_vocab_size_);
@@ -58,39 +64,67 @@ void vocabulary_bridge::find_shared() {
   };
   for (std::size_t id = 0; id < target_size; ++id) {
     const token_id token{static_cast<std::int32_t>(id)};
-    if (!is_text(*target_, token)) continue;
-    if (const auto same = own_by_bytes.find(target_->piece(token)); same != own_by_bytes.end())
-      share(same->second, token);
+    const bool control = is_control(*target_, token);
+    if (!control && !is_text(*target_, token)) continue;
+    const auto& own = control ? own_controls : own_texts;
+    if (const auto same = own.find(target_->piece(token)); same != own.end()) share(same->second, token);
   }
   // Both end a generation: the same meaning in other bytes.
   if (own_->eos() && target_->eos() && static_cast<std::size_t>(own_->eos()->value) < own_size &&
-      static_cast<std::size_t>(target_->eos()->value) < target_size)
+      static_cast<std::size_t>(target_->eos()->value) < target_size &&
+      own_token(*target_->eos()).value == none)
     share(*own_->eos(), *target_->eos());
   std::sort(shared_.begin(), shared_.end(), [](const pair& a, const pair& b) { return a.own < b.own; });
 }
 
-std::string vocabulary_bridge::text_of(const tokenizer::tokenizer& vocabulary,
-                                       std::span<const token_id> tokens) const {
+/// Whether the drafter reads it as text: a control token that both have is a token of its own.
+bool vocabulary_bridge::has_text(token_id target) const {
+  if (target == target_->bos()) return false;
+  if (is_control(*target_, target)) return own_token(target).value == none;
+  return is_text(*target_, target);
+}
+
+std::string vocabulary_bridge::text_of(std::span<const token_id> target) const {
   std::string text;
-  for (const token_id token : tokens)
-    if (is_text(vocabulary, token)) text += vocabulary.piece(token);
+  for (const token_id token : target)
+    if (has_text(token)) text += target_->piece(token);
   return text;
+}
+
+/// Appends the target's tokens to `own`, which has the first `num_bytes_known` bytes of their text already:
+/// text is split from control token to control token.
+void vocabulary_bridge::append(std::vector<token_id>& own, std::span<const token_id> target,
+                               std::size_t num_bytes_known) const {
+  std::string text;
+  const auto flush = [&] {
+    const std::size_t known = std::min(num_bytes_known, text.size());
+    num_bytes_known -= known;
+    const auto rest = std::string_view(text).substr(known);
+    if (!rest.empty())
+      if (auto tokens = own_->encode(rest, plain)) own.insert(own.end(), tokens->begin(), tokens->end());
+    text.clear();
+  };
+  for (const token_id token : target) {
+    if (has_text(token)) {
+      text += target_->piece(token);
+    } else if (const token_id known = own_token(token); known.value != none && token != target_->bos()) {
+      flush();
+      own.push_back(known);
+    }
+  }
+  flush();
 }
 
 void vocabulary_bridge::extend(std::vector<token_id>& own, std::span<const token_id> committed,
                                std::size_t first) const {
   if (own.empty() && own_->adds_bos() && own_->bos()) own.push_back(*own_->bos());
-  const auto append = [&](std::string_view text) {
-    if (text.empty()) return;
-    if (auto tokens = own_->encode(text, plain)) own.insert(own.end(), tokens->begin(), tokens->end());
-  };
   if (how_ == method::intersection) {
-    for (const token_id token : committed.subspan(first)) {
+    for (const token_id& token : committed.subspan(first)) {
       const token_id known = own_token(token);
-      if (known.value != none)
+      if (known.value != none && token != target_->bos())
         own.push_back(known);
-      else if (is_text(*target_, token))
-        append(target_->piece(token));
+      else
+        append(own, {&token, 1}, 0);
     }
     return;
   }
@@ -103,10 +137,9 @@ void vocabulary_bridge::extend(std::vector<token_id>& own, std::span<const token
   std::size_t bytes_before = 0;
   while (begin > 0 && bytes_before < num_bytes) {
     --begin;
-    if (is_text(*target_, committed[begin])) bytes_before += target_->piece(committed[begin]).size();
+    if (has_text(committed[begin])) bytes_before += target_->piece(committed[begin]).size();
   }
-  const std::string text = text_of(*target_, committed.subspan(begin));
-  append(std::string_view(text).substr(bytes_before - std::min(bytes_before, num_bytes)));
+  append(own, committed.subspan(begin), bytes_before - std::min(bytes_before, num_bytes));
 }
 
 token_id vocabulary_bridge::own_token(token_id target) const noexcept {
@@ -122,12 +155,30 @@ void vocabulary_bridge::translate(std::span<const float> own, std::span<float> t
 
 std::vector<token_id> vocabulary_bridge::target_tokens(std::span<const token_id> committed,
                                                        std::span<const token_id> drafted) const {
-  const std::string drafted_text = text_of(*own_, drafted);
-  if (drafted_text.empty()) return {};
+  std::string text;
+  std::optional<token_id> end; // a control token ends the draft: what would follow is another turn
+  for (const token_id token : drafted) {
+    if (is_text(*own_, token)) {
+      text += own_->piece(token);
+      continue;
+    }
+    const auto same = std::ranges::find(shared_, token, &pair::own);
+    if (same != shared_.end()) end = same->target;
+    break;
+  }
+  auto tokens = tokens_behind(committed, text);
+  if (end && (text.empty() || !tokens.empty())) tokens.push_back(*end);
+  return tokens;
+}
+
+/// The target's tokens of `text` behind `committed`.
+std::vector<token_id> vocabulary_bridge::tokens_behind(std::span<const token_id> committed,
+                                                       std::string_view text) const {
+  if (text.empty()) return {};
   // The longest end of the committed tokens that is split as it was, with the draft behind it.
   for (std::size_t count = std::min(look_behind, committed.size());; --count) {
     const std::span<const token_id> before = committed.last(count);
-    auto tokens = target_->encode(text_of(*target_, before) + drafted_text, plain);
+    auto tokens = target_->encode(text_of(before).append(text), plain);
     if (tokens && tokens->size() >= count && std::equal(before.begin(), before.end(), tokens->begin())) {
       tokens->erase(tokens->begin(), tokens->begin() + static_cast<std::ptrdiff_t>(count));
       const auto unknown = std::find_if(tokens->begin(), tokens->end(), [&](token_id token) {

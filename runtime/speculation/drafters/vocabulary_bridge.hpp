@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::speculation {
@@ -21,6 +22,10 @@ namespace paceline::speculation {
 /// tokens have none. What the target says is spelled token by token in the drafter's vocabulary.
 /// `retokenise` (universal assisted generation): text goes to and fro; the drafter reads and writes its own
 /// tokens, and its text is tokenised for the target.
+///
+/// Control tokens (the roles of a chat) that both vocabularies spell alike are one token in both, and so are
+/// the tokens that end a generation. Others of the target the drafter reads as text, but for the one that
+/// begins a text: the drafter has its own.
 class vocabulary_bridge {
  public:
   enum class method : std::uint8_t { intersection, retokenise };
@@ -57,14 +62,18 @@ class vocabulary_bridge {
 
   vocabulary_bridge() = default;
   void find_shared();
-  std::string text_of(const tokenizer::tokenizer& vocabulary, std::span<const token_id> tokens) const;
+  bool has_text(token_id target) const;
+  std::string text_of(std::span<const token_id> target) const;
+  void append(std::vector<token_id>& own, std::span<const token_id> target,
+              std::size_t num_bytes_known) const;
+  std::vector<token_id> tokens_behind(std::span<const token_id> committed, std::string_view text) const;
 
   method how_ = method::intersection;
   std::shared_ptr<const tokenizer::tokenizer> own_;
   std::shared_ptr<const tokenizer::tokenizer> target_;
   std::uint32_t own_vocab_size_ = 0;
   std::uint32_t target_vocab_size_ = 0;
-  std::vector<pair> shared_;                ///< ascending by the own token
+  std::vector<pair> shared_;                ///< ascending by the own token; of equal ones the lowest target
   std::vector<std::int32_t> own_of_target_; ///< -1: none
 };
 

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -136,6 +137,60 @@ TEST(vocabulary_bridge, drafted_text_becomes_the_tokens_that_the_target_would_us
   EXPECT_EQ(text(target, bridge->target_tokens(half, spelled(own, "he"))), "he");
   EXPECT_TRUE(bridge->target_tokens(committed, {}).empty());
   EXPECT_EQ(text(target, bridge->target_tokens({}, spelled(own, "the"))), "the");
+}
+
+/// The roles of a chat: "<user>" is a token of both, "<bot>" of the target only.
+struct chat {
+  shared_vocabulary own = make(test::make_vocabulary(
+      test::tiny_spm{.pieces = {{"t", -1}, {"h", -2}, {"e", -3}, {"th", -4}, {"the", -5}, {" ", -6}},
+                     .control = {"<user>"}}));
+  shared_vocabulary target = target_vocabulary({"<begin>", "<user>", "<bot>", "<end>"});
+
+  token_id control(const shared_vocabulary& of, const std::string& name) const {
+    for (std::int32_t id = 0;; ++id)
+      if (of->piece(token_id{id}) == name) return token_id{id};
+  }
+  std::vector<token_id> text() const {
+    return {control(target, "<begin>"),
+            control(target, "<user>"),
+            token_id{257},
+            control(target, "<bot>"),
+            token_id{258},
+            control(target, "<end>"),
+            control(target, "<user>")};
+  }
+};
+
+TEST(vocabulary_bridge, the_drafter_sees_who_speaks) {
+  const chat c;
+  for (const auto how : {method::intersection, method::retokenise}) {
+    const auto bridge = bridge_of(how, c.own, c.target);
+    const auto committed = c.text();
+    std::vector<token_id> at_once, step_by_step;
+    bridge->extend(at_once, committed, 0);
+    EXPECT_EQ(text(c.own, at_once), "<user>the<bot> the</s><user>");
+    EXPECT_EQ(std::ranges::count(at_once, c.control(c.own, "<user>")), 2) << "a token, not its spelling";
+    EXPECT_EQ(std::ranges::count(at_once, *c.own->eos()), 1);
+    for (std::size_t i = 0; i < committed.size(); ++i)
+      bridge->extend(step_by_step, std::span(committed).first(i + 1), i);
+    EXPECT_EQ(text(c.own, step_by_step), text(c.own, at_once));
+    if (how == method::retokenise) {
+      EXPECT_EQ(step_by_step, at_once);
+    }
+  }
+}
+
+TEST(vocabulary_bridge, a_drafted_control_token_is_the_targets_and_ends_the_draft) {
+  const chat c;
+  const auto bridge = bridge_of(method::retokenise, c.own, c.target);
+  const auto committed = c.text();
+  auto drafted = spelled(c.own, "the");
+  drafted.push_back(c.control(c.own, "<user>"));
+  for (const token_id token : spelled(c.own, "the")) drafted.push_back(token);
+  EXPECT_EQ(bridge->target_tokens(committed, drafted),
+            (std::vector{token_id{257}, c.control(c.target, "<user>")}));
+  EXPECT_EQ(bridge->target_tokens(committed, std::vector{*c.own->eos()}),
+            std::vector{c.control(c.target, "<end>")});
 }
 
 TEST(vocabulary_bridge, vocabularies_with_nothing_in_common_are_refused) {
