@@ -133,7 +133,7 @@ class daemon {
       return loading.get();
     } catch (const std::exception& e) { // no memory, no threads
       return error{errc::resource_exhausted,
-                   std::string("the machine has not what the models need: ") + e.what()};
+                   std::string("not enough memory or threads for the models: ") + e.what()};
     }
   }
 

@@ -25,7 +25,7 @@ import bench_daemon
 MIB = 1 << 20
 BOUNDS = {"/livez": 0.05, "small request": 1.0}  # seconds, 99th percentile
 LARGE = json.dumps({"model": "busy", "prompt": "lorem ipsum dolor " * (7 * MIB // 18), "max_tokens": 1}).encode()
-STREAM = json.dumps({"model": "busy", "prompt": "Once", "max_tokens": 512, "ignore_eos": True, "stream": True}).encode()
+STREAM = json.dumps({"model": "busy", "prompt": "Once", "max_tokens": 16, "ignore_eos": True, "stream": True}).encode()
 SMALL = json.dumps({"model": "small", "prompt": "x", "max_tokens": 2}).encode()
 
 
