@@ -16,7 +16,7 @@ scheduling::drafter_slot slot_of(const drafter_seat& seat, drafter_index index,
   slot.pool = seat.pool;
   slot.worker = seat.stream != nullptr;
   slot.length_rule = seat.length_rule;
-  slot.max_nodes = [seats, index](std::uint32_t length) { return most_nodes(*seats, index, length); };
+  slot.max_nodes = [seats, index](std::uint32_t length) { return most_rows(*seats, index, length); };
   if (seat.drafter)
     slot.own_positions = [from = seat.drafter](std::uint32_t length) { return from->own_positions(length); };
   return slot;
@@ -24,13 +24,14 @@ scheduling::drafter_slot slot_of(const drafter_seat& seat, drafter_index index,
 
 } // namespace
 
-std::uint32_t most_nodes(const std::vector<drafter_seat>& drafters, drafter_index index,
-                         std::uint32_t length) {
+std::uint32_t most_rows(const std::vector<drafter_seat>& drafters, drafter_index index,
+                        std::uint32_t length) {
   const auto& seat = drafters[index.value];
-  if (seat.drafter) return std::min(seat.drafter->max_nodes(length), seat.max_tree_nodes);
+  if (seat.drafter)
+    return std::min(seat.drafter->max_nodes(length), seat.max_tree_nodes) + seat.drafter->max_probes();
   std::uint32_t most = index == plain_decoding ? 0 : length; // "auto" takes what any of the others may have
   for (std::uint32_t i = 1; i < index.value; ++i)
-    if (drafters[i].drafter) most = std::max(most, most_nodes(drafters, drafter_index{i}, length));
+    if (drafters[i].drafter) most = std::max(most, most_rows(drafters, drafter_index{i}, length));
   return most;
 }
 

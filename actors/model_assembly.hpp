@@ -77,9 +77,8 @@ class model_assembly {
   std::unique_ptr<target_verifier_state> verifier_;
 };
 
-/// Most nodes that a draft tree of `length` levels has by drafter number `index`, within what its seat
-/// allows; of "auto" the most of any other.
-std::uint32_t most_nodes(const std::vector<drafter_seat>& drafters, drafter_index index,
-                         std::uint32_t length);
+/// Most rows, nodes and probes, that a draft of `length` levels has by drafter number `index`, within what
+/// its seat allows; of "auto" the most of any other.
+std::uint32_t most_rows(const std::vector<drafter_seat>& drafters, drafter_index index, std::uint32_t length);
 
 } // namespace paceline::actors

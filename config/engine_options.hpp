@@ -21,7 +21,7 @@ enum class overlap_mode : std::uint8_t {
 };
 
 /// Shape of what a drafter with a model proposes.
-enum class tree_kind : std::uint8_t { chain, fixed, dynamic, optimal };
+enum class tree_kind : std::uint8_t { chain, fixed, dynamic, optimal, independent };
 
 /// How such a drafter picks tokens where the request samples: as the request does, or always the likeliest.
 enum class draft_sampling : std::uint8_t { sampled, greedy };
@@ -39,8 +39,8 @@ struct drafter_options {
   float entropy_smoothing = 0.5F;    ///< rule entropy: weight of earlier rounds, below 1
   std::uint32_t max_tree_nodes = 64; ///< of a draft tree, over all branches; never below the draft length
   tree_kind tree = tree_kind::chain; ///< of drafters with a model
-  std::uint32_t tree_top_k =
-      4; ///< tree dynamic: nodes expanded a level and children of each; static: of the first level
+  std::uint32_t tree_top_k = 4; ///< tree dynamic: nodes expanded a level and children of each; static: of the
+                                ///< first level; independent: chains
   std::vector<std::string> tree_paths; ///< tree static: nodes as paths of child ranks ("0", "0.0", "1");
                                        ///< empty = made from tree_top_k
   draft_sampling token_choice = draft_sampling::sampled;

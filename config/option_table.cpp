@@ -234,13 +234,14 @@ void declare_model(group_builder<model_options>& g) {
 void declare_drafting_models(group_builder<drafter_options>& g) {
   using d = drafter_options;
   g.add(
-      "tree", {"chain", "static", "dynamic", "optimal"}, [](d & o) -> auto& { return o.tree; },
+      "tree", {"chain", "static", "dynamic", "optimal", "independent"}, [](d & o) -> auto& { return o.tree; },
       "Of kinds `model` and `self`: shape of a draft. `static` is always the same tree, `dynamic` grows where "
-      "the drafter is confident, `optimal` is the best tree of `max_tree_nodes` by its probabilities.");
+      "the drafter is confident, `optimal` is the best tree of `max_tree_nodes` by its probabilities, `independent` "
+      "has `tree_top_k` chains that are drawn each by itself.");
   g.add(
       "tree_top_k", integers(1, 16), [](d & o) -> auto& { return o.tree_top_k; },
       "Of tree `dynamic`: nodes that go on a level, and children of each; of `static` without `tree_paths`: "
-      "children at the first level, half as many at each further one.");
+      "children at the first level, half as many at each further one; of `independent`: chains.");
   g.add(
       "tree_paths", text_lists, [](d & o) -> auto& { return o.tree_paths; },
       "Of tree `static`: its nodes, each as the ranks of the children on the way to it (`0`, `0.0`, `1`); "

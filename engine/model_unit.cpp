@@ -191,7 +191,9 @@ expected<drafter_index> model_unit::find_drafter(const std::string& name) const 
 
 expected<drafter_index> model_unit::drafter_of(const generation_request& request) const {
   const auto& name = request.speculation.drafter;
-  if (!request.prediction.empty() && (name.empty() || name == "default"))
+  const bool chooses_none = name.empty() || name == "default";
+  if (!request.prediction.empty() && chooses_none &&
+      options.default_drafter != "auto") // which weighs it itself
     for (drafter_index i{1}; i.value < drafters.size(); ++i.value)
       if (drafters[i.value].options.kind == "prediction") return i;
   auto chosen = find_drafter(name);

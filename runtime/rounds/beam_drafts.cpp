@@ -74,7 +74,8 @@ std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const p
     drafter.propose(ops, kv, tasks);
   std::vector<speculation::draft> drafts;
   for (auto& task : tasks) {
-    drafts.push_back(task.result.without_probes());
+    task.result.probes = {};
+    drafts.push_back(std::move(task.result));
     drafts.back().truncate(limit.nodes); // no cells for the rest
   }
   return drafts;

@@ -21,6 +21,7 @@ speculation::draft_task lasting_task(const plan_item& item, draft_bounds limit) 
   task.draft_length = limit.length;
   task.lengths = item.lengths;
   task.max_nodes = limit.nodes;
+  task.max_rows = limit.rows;
   task.max_probe_depth = limit.probe_depth;
   task.tenant = request.tenant;
   task.prediction = request.prediction;

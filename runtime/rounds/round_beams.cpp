@@ -81,7 +81,8 @@ void round_runner::decide_beams(const batch_part& part, item_result& done) {
     return logits_row(index);
   };
   const auto steps = beams.advance(progress.context_of_beams(), row_of);
-  done.num_draft = steps.num_draft;
+  done.num_draft = done.num_levels =
+      steps.num_draft; // of all hypotheses: rules of length see them as one chain
   done.num_accepted = steps.num_accepted;
   progress.count_verification(steps.num_draft, steps.num_accepted);
   done.num_cells = beams.num_cells();

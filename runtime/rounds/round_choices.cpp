@@ -17,7 +17,7 @@ void round_runner::offer_to_device(const device::ops& ops, batch_part& part, std
   const auto& request = terms.request();
   const auto& info = resources_.target->info();
   const bool rows_are_read = request.sampling.num_logprobs || request.sampling.prompt_logprobs ||
-                             part.beams || part.draft.num_probes > 0 || num_top_tokens(part) > 0;
+                             part.beams || !part.draft.probes.empty() || num_top_tokens(part) > 0;
   if (!ops.can_choose() || !info.logits_by_ops || !part.decides || rows_are_read || log.remaining() == 0)
     return;
   if (!speculation::follows_samples(request.speculation, terms.pipeline())) return;
@@ -47,9 +47,7 @@ speculation::verdict round_runner::verdict_for(const batch_part& part, std::uint
   };
   const speculation::verification_context context{&terms.pipeline(), &log.counts(),
                                                   token_position{log.length()}, log.output_length()};
-  const auto& how = terms.request().speculation;
-  if (part.draft.num_probes == 0) return speculation::verify(how, part.draft, context, row_of);
-  return speculation::verify(how, part.draft.without_probes(), context, row_of);
+  return speculation::verify(terms.request().speculation, part.draft, context, row_of);
 }
 
 } // namespace paceline::rounds

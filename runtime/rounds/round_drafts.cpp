@@ -34,7 +34,7 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   for (auto& part : parts) {
     if (part.draft.tree.empty()) continue;
     const auto limit = limit_of(part);
-    part.draft.truncate(limit.nodes); // no cells for the rest; what is left is a tree
+    part.draft.truncate(limit.rows); // no cells for the rest; what is left is a tree
     const bool stale = part.draft.base_length != part.item->request.log->length();
     const auto vocab_size = resources_.target->info().vocab_size;
     if (!stale && speculation::validate_draft(part.draft, vocab_size, limit.length, limit.probe_depth))
@@ -103,11 +103,16 @@ void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts
   speculation::pass_load load{.num_requests = 0, .num_rows = 0};
   for (const auto& part : parts) {
     load.num_requests += part.decides ? 1 : 0;
-    load.num_rows += part.num_context + part.draft.tree.size();
+    load.num_rows += part.num_context + part.draft.num_rows();
   }
   for (std::uint32_t c = 0; c < num_in_line_; ++c) {
     auto drafts = propose(ops, candidates_[c], owners);
     for (std::size_t i = 0; i < owners.size(); ++i) choices[i].proposals[c] = std::move(drafts[i]);
+  }
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    const auto limit = limit_of(*owners[i]);
+    for (auto& proposal : choices[i].proposals) // who says nothing planned what it was asked for
+      if (proposal.plan.levels == 0) proposal.plan = {limit.length, limit.nodes};
   }
   controller_->choose(choices, load);
   for (std::size_t i = 0; i < owners.size(); ++i) {

@@ -30,6 +30,7 @@ round_runner::round_runner(round_resources resources) : resources_(std::move(res
         candidates_.push_back(d);
   };
   add_candidates(speculation::placement::in_line);
+  add_candidates(speculation::placement::in_pass);
   num_in_line_ = static_cast<std::uint32_t>(candidates_.size());
   add_candidates(speculation::placement::worker);
   controller_.emplace(static_cast<std::uint32_t>(candidates_.size()), num_in_line_);
@@ -174,6 +175,23 @@ void round_runner::add_rows(const device::ops& ops, batch_part& part) {
     wanted_rows.push_back(static_cast<std::uint32_t>(rows_.size()));
     rows_.push_back(row);
   }
+  add_probes(part, index);
+}
+
+/// Behind the tree's nodes, whose cells they follow.
+void round_runner::add_probes(const batch_part& part, std::uint32_t sequence) {
+  const auto length = part.item->request.log->length();
+  auto slot = length + part.draft.tree.size();
+  for (const auto& [token, parent, depth] : part.draft.probes) {
+    const auto own = static_cast<std::int32_t>(slot - length);
+    device::batch_entry row{token, token_position{length + depth}, kv_slot{slot++}, sequence, 0, 0};
+    row.path_begin = static_cast<std::uint32_t>(paths_.size());
+    for (const auto above : part.draft.path_to(own))
+      paths_.push_back(kv_slot{length + static_cast<std::uint32_t>(above)});
+    row.path_length = depth + 1;
+    logit_rows_.push_back(static_cast<std::uint32_t>(rows_.size()));
+    rows_.push_back(row);
+  }
 }
 
 void round_runner::run_pass(device::ops& ops, const std::vector<batch_part>&) {
@@ -202,7 +220,7 @@ item_result round_runner::settle(device::ops& ops, batch_part& part, round_id ro
   item_result done;
   done.request = part.item->request.id();
   done.drafter = part.drafter;
-  done.num_rows = part.num_context + part.draft.tree.size();
+  done.num_rows = part.num_context + part.draft.num_rows();
   done.stale_draft = part.stale;
   round_trace trace;
   trace.round = round;
@@ -287,7 +305,9 @@ void round_runner::decide(device::ops& ops, batch_part& part, item_result& done,
   }
   if (goes_on) progress.commit(verdict.next, logprob_of(parent, verdict.next));
 
-  done.num_draft = part.draft.num_verified();
+  done.num_draft = part.draft.tree.size();
+  for (std::uint32_t node = 0; node < done.num_draft; ++node)
+    done.num_levels = std::max(done.num_levels, tree.depths()[node] + 1);
   progress.count_verification(done.num_draft, done.num_accepted);
   verdict.accepted_path.resize(done.num_accepted); // what lies behind a stop was not committed
   trace.bonus = verdict.bonus && goes_on;
@@ -301,9 +321,8 @@ void round_runner::decide(device::ops& ops, batch_part& part, item_result& done,
 void round_runner::tell_draft(const batch_part& part, const speculation::verdict& verdict,
                               round_trace& trace) const {
   const auto& tree = part.draft.tree;
-  const auto num_draft = part.draft.num_verified();
-  trace.draft_tokens.assign(tree.tokens().begin(), tree.tokens().begin() + num_draft);
-  trace.parents.assign(tree.parents().begin(), tree.parents().begin() + num_draft);
+  trace.draft_tokens.assign(tree.tokens().begin(), tree.tokens().end());
+  trace.parents.assign(tree.parents().begin(), tree.parents().end());
   trace.accepted = verdict.accepted_path;
   if (const auto* drafter = drafter_at(part.drafter)) trace.drafter = drafter->traits().name;
 }
@@ -318,7 +337,8 @@ std::uint32_t round_runner::num_top_tokens(const batch_part& part) const {
   if (part.item->drafter != resources_.automatic) return wanted(part.item->drafter);
   std::uint32_t most = 0;
   for (const auto candidate : candidates_)
-    if (part.draft.num_probes > 0 || drafter_at(candidate)->traits().where != speculation::placement::in_pass)
+    if (!part.draft.probes.empty() ||
+        drafter_at(candidate)->traits().where != speculation::placement::in_pass)
       most = std::max(most, wanted(candidate)); // who drafts in the pass learns from its probes
   return most;
 }
@@ -327,7 +347,7 @@ speculation::round_feedback round_runner::begin_feedback(const batch_part& part,
   speculation::round_feedback feedback;
   feedback.num_top = num_top_tokens(part);
   if (feedback.num_top == 0) return feedback;
-  const std::uint32_t num_rows = 1 + part.draft.tree.size();
+  const std::uint32_t num_rows = 1 + part.draft.num_rows();
   feedback.top_tokens.assign(std::size_t{num_rows} * feedback.num_top, token_id{-1});
   for (std::uint32_t row = 0; row < num_rows; ++row) {
     sampling::select_top(logits_row(first_logits + row), feedback.num_top, best_);

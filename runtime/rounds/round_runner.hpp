@@ -78,6 +78,7 @@ class round_runner {
   scheduling::draft_bounds limit_of(const batch_part& part) const;
   bool may_draft(const batch_part& part, drafter_index drafter) const;
   void add_rows(const device::ops& ops, batch_part& part);
+  void add_probes(const batch_part& part, std::uint32_t sequence);
   void run_pass(device::ops& ops, const std::vector<batch_part>& parts);
   scheduling::item_result settle(device::ops& ops, batch_part& part, round_id round,
                                  std::vector<token_event>& events);

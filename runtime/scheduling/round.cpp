@@ -26,19 +26,20 @@ draft_bounds draft_limit(const plan_item& item, std::uint32_t length, std::uint3
     return capacity > length ? static_cast<std::uint32_t>(capacity - length) : 0U;
   };
   draft_bounds limit;
-  limit.nodes =
-      std::min({item.max_nodes, speculation::token_tree::max_nodes, room(item.blocks.size() * block_size)});
+  limit.rows =
+      std::min({item.max_nodes, speculation::draft::max_rows, room(item.blocks.size() * block_size)});
+  limit.nodes = std::min(limit.rows, speculation::token_tree::max_nodes);
   // Levels are positions, nodes only cells. The round adds one token itself.
   const auto levels = std::min(room(context_length), remaining > 0 ? remaining - 1 : 0U);
   limit.length = std::min({item.draft_length, levels, limit.nodes});
   limit.probe_depth = std::max(limit.length, room(context_length));
-  if (limit.length == 0) limit.nodes = 0;
+  if (limit.length == 0) limit.nodes = limit.rows = 0;
   return limit;
 }
 
 draft_bounds worker_limit(const plan_item& item, draft_bounds limit) {
   limit.length = std::min(limit.length, item.worker_length);
-  if (limit.length == 0) limit.nodes = 0;
+  if (limit.length == 0) limit.nodes = limit.rows = 0;
   return limit;
 }
 

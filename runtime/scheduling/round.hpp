@@ -70,8 +70,9 @@ struct worker_advice {
 /// What a round did for one request: what the scheduler needs to go on.
 struct item_result {
   request_id request;
-  std::uint32_t num_rows = 0;  ///< rows computed, draft rows included
-  std::uint32_t num_draft = 0; ///< draft tokens verified
+  std::uint32_t num_rows = 0;   ///< rows computed, draft rows included
+  std::uint32_t num_draft = 0;  ///< draft tokens verified
+  std::uint32_t num_levels = 0; ///< of their tree; of a chain as many
   std::uint32_t num_accepted = 0;
   bool stale_draft = false; ///< a draft was dropped because its base had passed
   drafter_index drafter = plain_decoding;
@@ -128,6 +129,7 @@ struct round_result {
 struct draft_bounds {
   std::uint32_t length = 0;      ///< levels; 0: no draft
   std::uint32_t nodes = 0;       ///< at least `length`
+  std::uint32_t rows = 0;        ///< of nodes and probes together, at least `nodes`
   std::uint32_t probe_depth = 0; ///< levels that probes may have: they are never committed
 };
 

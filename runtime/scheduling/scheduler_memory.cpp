@@ -176,7 +176,7 @@ std::uint32_t scheduler_state::num_nodes(const record& r, std::uint32_t draft_le
   const auto& slot = slot_of(r.drafter);
   if (!slot.max_nodes) return draft_length;
   return std::clamp(slot.max_nodes(draft_length), draft_length,
-                    std::max(draft_length, speculation::token_tree::max_nodes));
+                    std::max(draft_length, speculation::draft::max_rows));
 }
 
 } // namespace paceline::scheduling

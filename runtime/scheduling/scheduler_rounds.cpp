@@ -120,8 +120,9 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, round_in_flight
 
 std::uint32_t scheduler_state::next_draft_length(record& r) {
   if (r.draft_length == 0 || rests(r.drafter)) return 0;
+  const auto together = std::min(num_in_group(r.group), options_.max_running);
   const double step = pass_costs_.time(1);
-  return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter.value] / step : 0);
+  return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter.value] / step : 0, together);
 }
 
 /// The draft that `r` may have in a round planned now, by the leases it has or soon will have.

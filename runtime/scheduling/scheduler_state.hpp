@@ -30,7 +30,7 @@ struct drafter_slot {
   std::uint32_t default_draft_length = 0;
   std::optional<pool_number> pool; ///< for its own model's cells, if it has one
   bool worker = false;             ///< drafts on its own stream
-  /// Most nodes a draft tree of so many levels has; empty: it drafts chains.
+  /// Most rows, nodes and probes, that a draft of so many levels has; empty: it drafts chains.
   std::function<std::uint32_t(std::uint32_t draft_length)> max_nodes = {};
   paceline::length_rule length_rule = paceline::length_rule::fixed;
   /// Most cells of its own pool that such a draft takes behind the text; empty: one a level.

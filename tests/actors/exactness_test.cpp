@@ -321,7 +321,8 @@ TEST(exactness, tokens_stay_the_same_by_every_length_rule) {
           ASSERT_LT(drafted, 3 * rounds) << "it shrinks to one";
         }
         if (std::string_view(name) == "always_wrong" && rule == length_rule::optimal) {
-          ASSERT_LT(rounds, 12 * concurrency) << "it stops drafting";
+          // Four requests share a pass, whose further rows cost 3 % each: it stops where 12 % are kept.
+          ASSERT_LT(rounds, (concurrency == 1 ? 12 : 16) * concurrency) << "it stops drafting";
         }
         if (worker && rule == length_rule::entropy) {
           ASSERT_LT(drafted, 5 * rounds) << "never quite certain";

@@ -37,7 +37,8 @@ class curious_drafter final : public speculation::drafter {
   std::unique_ptr<speculation::drafter_session> open(request_id) override {
     return std::make_unique<speculation::drafter_session>();
   }
-  std::uint32_t max_nodes(std::uint32_t) const noexcept override { return 12; }
+  std::uint32_t max_nodes(std::uint32_t) const noexcept override { return 8; }
+  std::uint32_t max_probes() const noexcept override { return 4; }
 
   void propose(device::ops&, model::kv_storage*, std::span<draft_task> tasks) override {
     for (auto& task : tasks) {
@@ -61,12 +62,12 @@ class curious_drafter final : public speculation::drafter {
     tree.add(other(first), token_tree::root);
     const auto good = tree.add(first, token_tree::root);
     if (task.draft_length >= 2) tree.add(other(right_(task, std::array{first})), good);
-    const auto num_verified = tree.size();
-    std::int32_t node = token_tree::root;
-    for (std::int32_t i = 0; i < 3 && tree.size() < task.max_nodes; ++i)
-      if (static_cast<std::uint32_t>(i) < task.max_probe_depth) node = tree.add(token_id{40 + i}, node);
-    if (tree.size() < task.max_nodes) tree.add(token_id{50}, good); // a probe below a verified node
-    task.result.num_probes = tree.size() - num_verified;
+    std::int32_t row = token_tree::root;
+    const auto has_room = [&] { return task.result.num_rows() < task.max_rows; };
+    for (std::int32_t i = 0; i < 3 && has_room(); ++i)
+      if (static_cast<std::uint32_t>(i) < task.max_probe_depth)
+        row = task.result.add_probe(token_id{40 + i}, row);
+    if (has_room()) task.result.add_probe(token_id{50}, good); // below a verified node
   }
 
   void check(const draft_task& task, const speculation::round_feedback& last) {
@@ -89,11 +90,16 @@ class curious_drafter final : public speculation::drafter {
     if (tree.empty()) return; // the round of the prompt had no drafter
     if (last.num_top != traits_.top_tokens) return wrong("num_top");
     if (last.num_top == 0) return;
-    for (std::int32_t node = token_tree::root; node < static_cast<std::int32_t>(tree.size()); ++node) {
+    const auto token_at = [&](std::int32_t row) {
+      const auto at = static_cast<std::size_t>(row);
+      return at < tree.size() ? tree.tokens()[at] : last.verified.probes[at - tree.size()].token;
+    };
+    const auto num_rows = static_cast<std::int32_t>(last.verified.num_rows());
+    for (std::int32_t node = token_tree::root; node < num_rows; ++node) {
       std::vector<token_id> context(task.tokens.begin(),
                                     task.tokens.begin() + static_cast<std::ptrdiff_t>(base));
       if (node != token_tree::root)
-        for (auto at : tree.path_to(node)) context.push_back(tree.tokens()[static_cast<std::size_t>(at)]);
+        for (auto at : last.verified.path_to(node)) context.push_back(token_at(at));
       const auto logits = target_.logits_after(context);
       std::vector<std::int32_t> order(logits.size());
       std::iota(order.begin(), order.end(), 0);
@@ -102,7 +108,7 @@ class curious_drafter final : public speculation::drafter {
       for (std::uint32_t i = 0; i < last.num_top; ++i)
         if (last.top_at(node)[i].value != order[i])
           wrong("top token " + std::to_string(i) + " of node " + std::to_string(node));
-      if (node >= static_cast<std::int32_t>(last.verified.num_verified())) ++out_->num_probe_rows;
+      if (node >= static_cast<std::int32_t>(tree.size())) ++out_->num_probe_rows;
     }
   }
 

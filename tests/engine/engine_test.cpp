@@ -75,6 +75,34 @@ TEST(engine, a_model_that_lists_no_drafters_drafts_where_it_pays) {
   EXPECT_GT(accepted, 100U);
 }
 
+/// A client's draft is one of those that "auto" chooses among: a useless one does not keep the others away.
+TEST(engine, auto_weighs_a_prediction_against_other_drafters) {
+  auto options = hash_engine();
+  options.models[0].hash.memory = 1;
+  options.models[0].hash.pass_work = 200'000;
+  auto engine = engine::start(options);
+  ASSERT_TRUE(engine) << engine.error().message();
+  auto request = make_request(20, 400);
+  request.speculation.drafter = "default";
+  generation plain;
+  (*engine)->submit(request, plain.sink());
+  plain.wait();
+  const auto num_accepted = [&] {
+    std::uint64_t accepted = 0;
+    for (const auto& drafter : snapshot_at_rest(**engine).models.at(0).drafters)
+      accepted += drafter.num_accepted_tokens;
+    return accepted;
+  };
+  const auto before = num_accepted();
+  request.cache_salt = "another";
+  request.prediction = std::vector<token_id>(400, token_id{1});
+  generation misled;
+  (*engine)->submit(request, misled.sink());
+  misled.wait();
+  EXPECT_EQ(misled.tokens(), plain.tokens());
+  EXPECT_GT(num_accepted() - before, 100U) << "by drafters that read the text";
+}
+
 TEST(engine, concurrent_requests_do_not_touch_each_other) {
   auto engine = engine::start(hash_engine());
   ASSERT_TRUE(engine);

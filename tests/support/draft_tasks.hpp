@@ -58,6 +58,7 @@ class drafted_request {
   std::vector<token_id> prediction;
   std::uint32_t prompt_length = 0;
   std::uint32_t max_nodes = 64;
+  std::uint32_t max_rows = 192;
   verification_rule rule = verification_rule::coupled;
   float temperature = 0.0F;
   std::uint64_t seed = 1;
@@ -77,6 +78,7 @@ class drafted_request {
     task.rule = rule;
     task.draft_length = length;
     task.max_nodes = max_nodes;
+    task.max_rows = max_rows;
     task.max_probe_depth = 64;
     task.last_round = last_round ? &*last_round : nullptr;
     task.tenant = tenant_;

@@ -58,6 +58,7 @@ class placed_drafter final : public speculation::drafter {
   std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override {
     return inner_->max_nodes(draft_length);
   }
+  std::uint32_t max_probes() const noexcept override { return inner_->max_probes(); }
   std::uint32_t own_positions(std::uint32_t draft_length) const noexcept override {
     return inner_->own_positions(draft_length);
   }

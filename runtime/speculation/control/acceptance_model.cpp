@@ -10,8 +10,10 @@ namespace {
 
 constexpr double table_memory = 0.998;  ///< of a cell, a try
 constexpr double request_memory = 0.98; ///< of a request, a try
-/// Of the log-odds by which requests differ: their variance is about half a unit.
-constexpr double prior_precision = 2.0;
+/// Of the log-odds by which requests differ, whose variance is about 0.8. By half of it a request is thought,
+/// as what it said is forgotten, to be like the others.
+constexpr double prior_precision = 1.25, prior_pull = 0.5 * prior_precision;
+constexpr double most_shift = 6.0; ///< a factor of 400 of the odds
 /// Before anything is known: a drafter that says nothing of itself is tried, but not deeply; else its word is
 /// taken.
 constexpr double first_guess_weight = 2;
@@ -43,15 +45,18 @@ double acceptance_table::probability(node_place at, double guess) const noexcept
 }
 
 void request_bias::count(double expected, bool right) noexcept {
-  surprise_ = surprise_ * request_memory + (right ? 1.0 : 0.0) - expected;
-  information_ = information_ * request_memory + expected * (1.0 - expected);
+  const double now = apply(expected);
+  information_ = information_ * request_memory + now * (1.0 - now);
+  const double precision = information_ + prior_precision;
+  shift_ *= 1.0 - (1.0 - request_memory) * prior_pull / precision;
+  shift_ += ((right ? 1.0 : 0.0) - now) / precision;
+  shift_ = std::clamp(shift_, -most_shift, most_shift);
 }
 
 double request_bias::apply(double probability) const noexcept {
   constexpr double edge = 1e-4;
   const double p = std::clamp(probability, edge, 1.0 - edge);
-  const double shift = std::clamp(surprise_ / (information_ + prior_precision), -4.0, 4.0);
-  return 1.0 / (1.0 + (1.0 - p) / p * std::exp(-shift));
+  return 1.0 / (1.0 + (1.0 - p) / p * std::exp(-shift_));
 }
 
 } // namespace paceline::speculation

@@ -36,7 +36,8 @@ class acceptance_table {
 };
 
 /// By how much one request's drafts are better or worse than the table says: the intercept of a logistic
-/// model whose offset is the table's log-odds, one Newton step from a normal prior over decayed sums.
+/// model whose offset is the table's log-odds, followed by a Newton step a try. The information of earlier
+/// tries decays, and a normal prior's is always added: it bounds the step, and pulls back slowly.
 class request_bias {
  public:
   void count(double expected, bool right) noexcept;
@@ -44,8 +45,8 @@ class request_bias {
   double apply(double probability) const noexcept;
 
  private:
-  double surprise_ = 0;    ///< sum of (right - expected)
-  double information_ = 0; ///< sum of expected * (1 - expected)
+  double shift_ = 0;       ///< of the log-odds
+  double information_ = 0; ///< decayed sum of probability * (1 - probability)
 };
 
 } // namespace paceline::speculation

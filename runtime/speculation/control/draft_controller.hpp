@@ -20,12 +20,14 @@ class draft_history {
     std::uint32_t candidate = 0;
     std::uint32_t base_length = 0;
     token_tree tree;
-    std::vector<node_place> places; ///< one a node
+    std::vector<node_place> places; ///< one a node; of drawn tokens one a level of the plan
+    bool drawn = false;
     std::int32_t at = token_tree::root;
     std::uint32_t num_right = 0; ///< levels below which `at` lies
   };
   std::vector<proposal> open_;     ///< oldest first
   std::vector<request_bias> bias_; ///< one a candidate
+  bool draws_ = false;             ///< its drafts are drawn
   double rate_ =
       0; ///< tokens per pass over one row that drafts which are there anyway promise, of late; 0: not known
 };
@@ -36,14 +38,16 @@ class draft_history {
 /// their tokens are worth their time. All drafts, verified or not, are scored against the tokens that came.
 ///
 /// Non-anticipating: what is verified depends on earlier rounds, on the depth and rank of nodes, and on their
-/// drafters' signals, which under rule `rejection` are ignored where tokens were sampled (`draft::probs`).
+/// drafters' signals. Of a draft whose tokens were drawn (`draft::probs`) it looks at the plan alone: whole
+/// levels are kept, and a level that the drafter planned and did not reach counts as one that was wrong.
 ///
 /// Not thread-safe: one a target stream.
 class draft_controller {
  public:
   /// Candidates from number `first_asked` on have to be asked.
   draft_controller(std::uint32_t num_candidates, std::uint32_t first_asked)
-      : tables_(num_candidates), first_asked_(first_asked), steps_(num_candidates), next_look_(first_asked) {}
+      : tables_(num_candidates), tables_of_plans_(num_candidates), first_asked_(first_asked),
+        steps_(num_candidates), next_look_(first_asked) {}
   explicit draft_controller(std::uint32_t num_candidates)
       : draft_controller(num_candidates, num_candidates) {}
 
@@ -78,19 +82,27 @@ class draft_controller {
  private:
   std::vector<double> chain_reach(std::uint32_t candidate, const draft_history& request,
                                   std::uint32_t length) const;
+  double cost_of_probes(const draft& proposal, std::uint32_t num_rows) const;
+  bool pays_for_probes(const std::vector<double>& reach, pass_load load, double probes) const;
   node_choice choose_together(std::span<const std::vector<double>> reach, const pass_load& load);
   advice look(std::size_t num_requests, double row);
-  std::vector<double> reach_of(const draft& proposal, std::span<const node_place> places,
-                               std::uint32_t candidate, const request_bias& bias) const;
+  std::vector<double> reach_of(const draft& proposal, const draft_history::proposal& known,
+                               const request_bias& bias) const;
+  std::vector<double> reach_by_level(const draft_plan& plan, std::uint32_t candidate,
+                                     const request_bias& bias) const;
   /// True while tokens to come can tell more.
   bool score(draft_history& history, draft_history::proposal& open, std::span<const token_id> tokens);
+  /// The same for the next token, `came`.
+  bool score_next(draft_history& history, draft_history::proposal& open, token_id came);
+  bool score_level(draft_history& history, draft_history::proposal& open, token_id came);
 
   struct drafting_step {
     double nanoseconds = 0;
     bool seen = false;
   };
 
-  std::vector<acceptance_table> tables_;
+  std::vector<acceptance_table> tables_;          ///< by candidate
+  std::vector<acceptance_table> tables_of_plans_; ///< the same of drawn drafts, by level
   std::uint32_t first_asked_;
   std::vector<drafting_step> steps_; ///< of each candidate that is asked
   pass_cost cost_;

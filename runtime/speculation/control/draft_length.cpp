@@ -15,35 +15,39 @@ constexpr std::uint32_t step_up = 2, step_down = 1;
 
 } // namespace
 
-void draft_length::on_verified(std::uint32_t num_draft, std::uint32_t num_accepted) noexcept {
+void draft_length::on_verified(std::uint32_t num_levels, std::uint32_t num_accepted) noexcept {
   if (rule_ == length_rule::heuristic)
-    now_ = num_accepted == num_draft ? std::min(now_ + step_up, most_)
-                                     : std::max(now_ - std::min(now_, step_down), 1U);
+    now_ = num_accepted == num_levels ? std::min(now_ + step_up, most_)
+                                      : std::max(now_ - std::min(now_, step_down), 1U);
   // Tokens behind the first rejected one were not decided on.
-  const std::uint32_t decided = std::min(num_accepted + 1, num_draft);
+  const std::uint32_t decided = std::min(num_accepted + 1, num_levels);
   for (std::uint32_t i = 0; i < decided; ++i) {
     kept_ = kept_ * memory + (i < num_accepted ? 1 : 0);
     tried_ = tried_ * memory + 1;
   }
 }
 
-std::uint32_t draft_length::next(const pass_cost& cost, double draft_cost) noexcept {
+std::uint32_t draft_length::next(const pass_cost& cost, double draft_cost,
+                                 std::uint32_t num_requests) noexcept {
   if (rule_ != length_rule::optimal) return now_;
+  const std::uint32_t together = std::max(num_requests, 1U);
+  const double plain = cost.ratio(together);
   std::vector<double> costs(most_ + 1);
-  for (std::uint32_t k = 0; k <= most_; ++k) costs[k] = cost.ratio(k + 1);
-  now_ = optimal_length(acceptance(), draft_cost, costs);
+  for (std::uint32_t k = 0; k <= most_; ++k) costs[k] = cost.ratio(together * (k + 1)) / plain;
+  now_ = optimal_length(acceptance(), draft_cost / plain, costs);
   if (now_ > 0) return now_;
   if (++num_plain_ < rounds_a_look) return 0;
   num_plain_ = 0;
   return 1;
 }
 
-std::uint32_t entropy_length::next(double normalised) noexcept {
+std::uint32_t entropy_length::next(double normalised, std::uint32_t most) noexcept {
   const double seen = std::clamp(normalised, 0.0, 1.0);
   const double past = smoothed_ < 0 ? 0.0 : std::min<double>(smoothing_, 0.99);
   smoothed_ = past * smoothed_ + (1.0 - past) * seen;
-  const double length = most_ - smoothed_ * (static_cast<double>(most_) - least_);
-  return std::clamp(static_cast<std::uint32_t>(std::lround(length)), least_, most_);
+  const auto least = std::min(least_, most);
+  const double length = most - smoothed_ * (static_cast<double>(most) - least);
+  return std::clamp(static_cast<std::uint32_t>(std::lround(length)), least, most);
 }
 
 double normalised_entropy(std::span<const float> scores) noexcept {

@@ -18,12 +18,14 @@ class draft_length {
 
   length_rule rule() const noexcept { return rule_; }
 
-  /// A round verified `num_draft` >= 1 tokens and kept the first `num_accepted`.
-  void on_verified(std::uint32_t num_draft, std::uint32_t num_accepted) noexcept;
+  /// A round verified a draft of `num_levels` >= 1 levels and kept a path of `num_accepted` tokens.
+  void on_verified(std::uint32_t num_levels, std::uint32_t num_accepted) noexcept;
 
-  /// `draft_cost`: time of one draft token over that of a pass over one row. 0 only where drafting does not
-  /// pay; then one round in `rounds_a_look` still drafts a token, so that better times are noticed.
-  std::uint32_t next(const pass_cost& cost, double draft_cost) noexcept;
+  /// `draft_cost`: time of one level of drafts, for all requests that draft together, over that of a pass
+  /// over one row. `num_requests`: requests of the pass, thought to draft as many tokens each. 0 only where
+  /// drafting does not pay; then one round in `rounds_a_look` still drafts a token, so that better times are
+  /// noticed.
+  std::uint32_t next(const pass_cost& cost, double draft_cost, std::uint32_t num_requests) noexcept;
 
   /// Probability that a token is kept if the one before was, of late (rule `optimal`).
   double acceptance() const noexcept { return kept_ / tried_; }
@@ -45,16 +47,14 @@ class draft_length {
 /// from it, so the rule is non-anticipating.
 class entropy_length {
  public:
-  entropy_length(std::uint32_t least, std::uint32_t most, float smoothing) noexcept
-      : least_(least), most_(most), smoothing_(smoothing) {}
+  entropy_length(std::uint32_t least, float smoothing) noexcept : least_(least), smoothing_(smoothing) {}
 
   /// `normalised`: of the first draft token's distribution, over the logarithm of the vocabulary's size; in
-  /// [0, 1].
-  std::uint32_t next(double normalised) noexcept;
+  /// [0, 1]. `most`: of this round.
+  std::uint32_t next(double normalised, std::uint32_t most) noexcept;
 
  private:
   std::uint32_t least_;
-  std::uint32_t most_;
   float smoothing_;
   double smoothed_ = -1; ///< below 0: nothing seen
 };

@@ -1,5 +1,6 @@
 #include "runtime/speculation/drafters/draft.hpp"
 
+#include "runtime/base/check.hpp"
 #include "runtime/base/portable_math.hpp"
 #include "runtime/sampling/truncation.hpp"
 
@@ -56,9 +57,32 @@ draft_distribution truncated_distribution(std::span<const float> scores) {
   return result;
 }
 
+std::int32_t draft::add_probe(token_id token, std::int32_t parent) {
+  const auto row = static_cast<std::int32_t>(num_rows());
+  PACELINE_CHECK(parent >= token_tree::root && parent < row, "a probe's parent stands before it");
+  const auto depth_of = [&](std::int32_t of) {
+    const auto at = static_cast<std::size_t>(of);
+    return at < tree.size() ? tree.depths()[at] : probes[at - tree.size()].depth;
+  };
+  probes.push_back({token, parent, parent == token_tree::root ? 0 : depth_of(parent) + 1});
+  return row;
+}
+
+std::vector<std::int32_t> draft::path_to(std::int32_t row) const {
+  std::vector<std::int32_t> path;
+  for (auto at = row; at != token_tree::root;) {
+    path.push_back(at);
+    const auto index = static_cast<std::size_t>(at);
+    at = index < tree.size() ? tree.parents()[index] : probes[index - tree.size()].parent;
+  }
+  std::ranges::reverse(path);
+  return path;
+}
+
 draft part_of(draft whole, const std::vector<bool>& keep) {
   draft part{.base_length = whole.base_length};
-  std::vector<std::int32_t> moved_to(whole.tree.size(), token_tree::root);
+  constexpr std::int32_t gone = -2;
+  std::vector<std::int32_t> moved_to(whole.num_rows(), gone); // by row
   for (std::uint32_t node = 0; node < whole.tree.size(); ++node) {
     if (!keep[node]) continue;
     const std::int32_t parent = whole.tree.parents()[node];
@@ -67,6 +91,11 @@ draft part_of(draft whole, const std::vector<bool>& keep) {
                       parent == token_tree::root ? parent : moved_to[static_cast<std::size_t>(parent)]);
     if (!whole.probs.empty()) part.probs.push_back(std::move(whole.probs[node]));
     if (!whole.signals.empty()) part.signals.push_back(whole.signals[node]);
+  }
+  for (std::size_t i = 0; i < whole.probes.size() && !part.tree.empty(); ++i) {
+    const auto& [token, parent, depth] = whole.probes[i];
+    const auto above = parent == token_tree::root ? parent : moved_to[static_cast<std::size_t>(parent)];
+    if (above != gone) moved_to[whole.tree.size() + i] = part.add_probe(token, above);
   }
   return part;
 }
@@ -79,38 +108,39 @@ token_id draw(const draft_distribution& from, const noise_stream& noise) {
   return race.winner();
 }
 
-void draft::truncate(std::uint32_t num_nodes) {
-  if (num_nodes >= tree.size()) return;
-  const std::uint32_t num_kept = std::min(num_verified(), num_nodes);
-  tree.truncate(num_nodes);
-  num_probes = num_nodes - num_kept;
-  if (probs.size() > num_kept) probs.resize(num_kept);
-  if (signals.size() > num_kept) signals.resize(num_kept);
-}
-
-draft draft::without_probes() const {
-  draft shown{.base_length = base_length, .tree = tree, .probs = probs};
-  shown.tree.truncate(num_verified());
-  return shown;
+void draft::truncate(std::uint32_t count) {
+  probes.resize(std::min<std::size_t>(probes.size(), count - std::min(count, tree.size())));
+  if (count >= tree.size()) return;
+  tree.truncate(count);
+  if (probs.size() > count) probs.resize(count);
+  if (signals.size() > count) signals.resize(count);
 }
 
 expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth,
                               std::uint32_t max_probe_depth) {
   const token_tree& tree = proposal.tree;
   if (!tree.valid()) return error{errc::invalid_argument, "draft: its arrays do not form a tree"};
-  if (proposal.num_probes > tree.size())
-    return error{errc::invalid_argument, "draft: has more probes than nodes"};
-  if (!proposal.probs.empty() && proposal.probs.size() != proposal.num_verified())
+  if (proposal.num_rows() > draft::max_rows)
+    return error{errc::invalid_argument, "draft: has more than 192 nodes and probes"};
+  if (!proposal.probs.empty() && proposal.probs.size() != tree.size())
     return error{errc::invalid_argument, "draft: needs one distribution a node, or none"};
+  const std::uint32_t deepest_probe = std::max(max_depth, max_probe_depth);
+  for (std::uint32_t row = tree.size(); row < proposal.num_rows(); ++row) {
+    const auto& [token, parent, depth] = proposal.probes[row - tree.size()];
+    if (token.value < 0 || static_cast<std::uint32_t>(token.value) >= vocab_size)
+      return broken(row, "token " + to_string(token) + " is not in the vocabulary");
+    if (parent < token_tree::root || parent >= static_cast<std::int32_t>(row))
+      return broken(row, "a probe's parent stands before it");
+    if (depth + 1 != proposal.path_to(static_cast<std::int32_t>(row)).size() || depth >= deepest_probe)
+      return broken(row, "a probe deeper than " + std::to_string(deepest_probe));
+  }
   for (std::uint32_t node = 0; node < tree.size(); ++node) {
     const token_id token = tree.tokens()[node];
     if (token.value < 0 || static_cast<std::uint32_t>(token.value) >= vocab_size)
       return broken(node, "token " + to_string(token) + " is not in the vocabulary");
-    const bool probe = node >= proposal.num_verified();
-    const std::uint32_t deepest = probe ? std::max(max_depth, max_probe_depth) : max_depth;
-    if (tree.depths()[node] >= deepest)
-      return broken(node, "deeper than the draft length " + std::to_string(deepest));
-    if (proposal.probs.empty() || probe) continue;
+    if (tree.depths()[node] >= max_depth)
+      return broken(node, "deeper than the draft length " + std::to_string(max_depth));
+    if (proposal.probs.empty()) continue;
     if (auto checked = validate_distribution(proposal.probs[node], node, token, vocab_size); !checked)
       return checked;
   }

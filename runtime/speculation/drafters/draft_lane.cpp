@@ -75,11 +75,18 @@ void draw_candidates(draft_lane& lane, const tree_shape& shape, const logits_row
   }
   plan_draws(shape, lane.candidates, lane.bounds, depth, lane.wanted, weights);
   const token_position position{static_cast<std::uint32_t>(task.tokens.size()) + depth};
-  const noise_stream noise = task.sampling->noise(noise_purpose::draft, position, draft_place(depth, 0));
+  const auto noise_at = [&](std::size_t sibling) {
+    return task.sampling->noise(noise_purpose::draft, position,
+                                draft_place(depth, static_cast<std::uint32_t>(sibling)));
+  };
+  const bool independent = shape.kind == config::tree_kind::independent;
   for (std::size_t i = 0; i < lane.wanted.size(); ++i) {
     // Siblings share the noise of their place, which orders them; cousins do, too: of their parents one is
-    // kept at most, which the children do not decide.
-    drawn_tokens drawn = draw_without_replacement(from[i], noise, lane.wanted[i].num_children);
+    // kept at most, which the children do not decide. Chains that are independent have their own.
+    const std::uint32_t count = lane.wanted[i].num_children;
+    drawn_tokens drawn = independent ? draw_independently(
+                                           from[i], [&](std::uint32_t k) { return noise_at(i + k); }, count)
+                                     : draw_without_replacement(from[i], noise_at(0), count);
     if (shape.kind == config::tree_kind::chain && task.num_alternates > 0 && !drawn.tokens.empty()) {
       std::vector<token_id> others = from[i].tokens; // likeliest first
       std::erase(others, drawn.tokens.front().token);
@@ -92,6 +99,20 @@ void draw_candidates(draft_lane& lane, const tree_shape& shape, const logits_row
 }
 
 } // namespace
+
+drawn_tokens draw_independently(const draft_distribution& from,
+                                const std::function<noise_stream(std::uint32_t sibling)>& noise,
+                                std::uint32_t count) {
+  drawn_tokens result;
+  if (from.tokens.empty()) return result;
+  for (std::uint32_t sibling = 0; sibling < count; ++sibling) {
+    const token_id token = draw(from, noise(sibling));
+    const auto at = std::find(from.tokens.begin(), from.tokens.end(), token) - from.tokens.begin();
+    result.tokens.push_back({token, from.probs[static_cast<std::size_t>(at)]});
+    result.distributions.push_back(from);
+  }
+  return result;
+}
 
 drawn_tokens draw_without_replacement(const draft_distribution& from, const noise_stream& noise,
                                       std::size_t count) {
@@ -140,6 +161,8 @@ void finish_draft(draft_lane& lane, const tree_shape& shape) {
     chosen = chosen_nodes(shape, lane.candidates, lane.bounds);
   result.tree = tree_of(lane.candidates, chosen);
   result.probs = std::move(lane.distributions);
+  result.plan = {lane.bounds.depth,
+                 shape.kind == config::tree_kind::chain ? lane.bounds.depth : lane.bounds.nodes};
   if (lane.alternates.size() == result.tree.size()) result.alternates = std::move(lane.alternates);
 }
 

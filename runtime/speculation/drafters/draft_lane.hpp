@@ -67,6 +67,10 @@ struct drawn_tokens {
   std::vector<sampling::ranked_token> tokens; ///< weights: probabilities in `from`
   std::vector<draft_distribution> distributions;
 };
+/// The same one by one, each from all of `from`, with the noise of a place of its own (`draft_place`).
+drawn_tokens draw_independently(const draft_distribution& from,
+                                const std::function<noise_stream(std::uint32_t sibling)>& noise,
+                                std::uint32_t count);
 drawn_tokens draw_without_replacement(const draft_distribution& from, const noise_stream& noise,
                                       std::size_t count);
 

@@ -56,6 +56,7 @@ struct draft_task {
   length_rule lengths = length_rule::fixed; ///< a drafter that knows its entropy minds `entropy`
   /// Upper bound of the tree's nodes, at least draft_length: what lies beyond has no cells and is dropped.
   std::uint32_t max_nodes = 0;
+  std::uint32_t max_rows = 0; ///< upper bound of nodes and probes together, at least max_nodes
   /// Upper bound of the probes' depth: positions left in the context. At least draft_length.
   std::uint32_t max_probe_depth = 0;
   /// Lease in the drafter's own pool, covering tokens + max_nodes; empty if it has none. Another lease
@@ -132,6 +133,9 @@ class drafter {
   /// Most nodes that a tree of `draft_length` levels has: what the target's lease must have cells for. A
   /// chain's are its levels.
   virtual std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept { return draft_length; }
+
+  /// Most probes that a draft has: rows that the target computes for the drafter beside the tree's.
+  virtual std::uint32_t max_probes() const noexcept { return 0; }
 
   /// Most cells of its own pool, if it has one, that a draft of `draft_length` levels takes behind the
   /// committed text: its lease is to reach so far.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/base/check.hpp"
+#include "runtime/speculation/drafters/path_tree.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
 
 #include <memory>
@@ -22,6 +23,7 @@ class host_drafter : public drafter {
       PACELINE_CHECK(session != nullptr, "drafter " + traits_.name + " needs a session of its own");
       task.result = {.base_length = static_cast<std::uint32_t>(task.tokens.size())};
       if (!task.tokens.empty() && task.draft_length > 0) draft_one(task, *session, task.result);
+      task.result.plan = {chain_length(task), chain_length(task)}; // what is drawn by host code is a chain
     }
   }
 

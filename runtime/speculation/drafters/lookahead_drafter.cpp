@@ -39,24 +39,29 @@ class lookahead_drafter final : public host_drafter<lookahead_session> {
 
   std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override {
     const std::uint32_t levels = std::min(draft_length, ngram_length_ - 1);
-    return std::clamp(options_.lookahead_window * (ngram_length_ - 1) + options_.lookahead_guesses * levels,
-                      draft_length, std::max(draft_length, token_tree::max_nodes));
+    return std::clamp(options_.lookahead_guesses * levels, draft_length,
+                      std::max(draft_length, token_tree::max_nodes));
+  }
+  std::uint32_t max_probes() const noexcept override {
+    return options_.lookahead_window * (ngram_length_ - 1);
   }
 
  private:
   void draft_one(const draft_task& task, lookahead_session& session, draft& result) override {
     // Guesses are tokens of the text: likelier than others, and no worse a start than any.
     const auto guess = [&] {
-      const noise_stream noise{.seed = task.request.value, .position = token_position{session.num_guesses++}};
+      const noise_stream noise{.seed = task.request.value,
+                               .position = token_position{session.num_guesses++},
+                               .purpose = noise_purpose::proposal};
       return task.tokens[noise.words(0)[0] % task.tokens.size()];
     };
     if (!std::exchange(session.filled, true)) session.window.fill(guess);
     learn(task, session, guess);
 
-    const std::uint32_t budget = node_budget(task);
-    const bool carries =
-        session.window.num_nodes() <= budget && session.window.depth() <= task.max_probe_depth;
-    const std::uint32_t most = carries ? budget - session.window.num_nodes() : budget;
+    const std::uint32_t num_probes = session.window.num_rows();
+    const bool carries = num_probes <= task.max_rows && session.window.depth() <= task.max_probe_depth;
+    const std::uint32_t most =
+        std::min(node_budget(task), carries ? task.max_rows - num_probes : node_budget(task));
     std::size_t num_paths = options_.lookahead_guesses;
     for (auto& path : session.pool.followers(task.tokens.back())) {
       if (num_paths-- == 0) break;
@@ -65,9 +70,7 @@ class lookahead_drafter final : public host_drafter<lookahead_session> {
     }
     session.last_base.reset();
     if (!carries) return;
-    const std::uint32_t num_verified = result.tree.size();
-    session.window.add_nodes(result.tree);
-    result.num_probes = result.tree.size() - num_verified;
+    session.window.add_to(result);
     session.last_base = result.base_length;
   }
 
@@ -79,12 +82,12 @@ class lookahead_drafter final : public host_drafter<lookahead_session> {
     const round_feedback& round = *task.last_round;
     // A draft that was cut for want of cells does not carry the whole window any more: its guesses stay.
     if (round.verified.base_length != *session.last_base || round.num_top == 0 ||
-        round.verified.num_probes != session.window.num_nodes())
+        round.verified.probes.size() != session.window.num_rows())
       return;
+    const auto num_nodes = static_cast<std::int32_t>(round.verified.tree.size());
     session.window.advance(
-        static_cast<std::int32_t>(round.verified.num_verified()),
         static_cast<std::uint32_t>(task.tokens.size()) - *session.last_base,
-        [&](std::int32_t node) { return round.top_at(node).front(); },
+        [&](std::uint32_t row) { return round.top_at(num_nodes + static_cast<std::int32_t>(row)).front(); },
         [&](std::span<const token_id> ngram) { session.pool.add(ngram); }, guess);
   }
 
@@ -102,9 +105,10 @@ expected<std::unique_ptr<drafter>> make_lookahead_drafter(const drafter_parts& p
   if (options.lookahead_window < 1 || options.lookahead_guesses < 1)
     return bad_option(options, "lookahead_window and lookahead_guesses must be at least 1");
   const std::uint64_t num_probes = std::uint64_t{options.lookahead_window} * (options.lookahead_ngram - 1);
-  if (num_probes >= token_tree::max_nodes)
+  constexpr std::uint32_t most = draft::max_rows - token_tree::max_nodes;
+  if (num_probes > most)
     return bad_option(options, "lookahead_window * (lookahead_ngram - 1) = " + std::to_string(num_probes) +
-                                   " leaves none of a tree's 64 nodes for guesses");
+                                   ", must be at most " + std::to_string(most) + " rows");
   return std::unique_ptr<drafter>(std::make_unique<lookahead_drafter>(options));
 }
 

@@ -37,25 +37,24 @@ void lookahead_window::fill(const std::function<token_id()>& guess) {
     for (token_id& token : level) token = guess();
 }
 
-void lookahead_window::add_nodes(token_tree& tree) const {
-  const auto first = static_cast<std::int32_t>(tree.size());
-  for (std::uint32_t column = 0; column < width_; ++column)
-    tree.add(levels_[0][column],
-             column == 0 ? token_tree::root : first + static_cast<std::int32_t>(column) - 1);
+void lookahead_window::add_to(draft& carrier) const {
+  const auto first = static_cast<std::int32_t>(carrier.num_rows());
+  auto behind = token_tree::root;
+  for (const token_id token : levels_[0]) behind = carrier.add_probe(token, behind);
   for (std::uint32_t column = 0; column < width_; ++column) {
     auto parent = first + static_cast<std::int32_t>(column);
     for (std::uint32_t level = 1; level < num_levels_; ++level)
-      parent = tree.add(levels_[level][column], parent);
+      parent = carrier.add_probe(levels_[level][column], parent);
   }
 }
 
-void lookahead_window::advance(std::int32_t first_node, std::uint32_t num_committed,
-                               const std::function<token_id(std::int32_t node)>& said,
+void lookahead_window::advance(std::uint32_t num_committed,
+                               const std::function<token_id(std::uint32_t row)>& said,
                                const std::function<void(std::span<const token_id> ngram)>& report,
                                const std::function<token_id()>& guess) {
   std::vector<token_id> fresh(width_);
   for (std::uint32_t column = 0; column < width_; ++column) {
-    const token_id next = said(first_node + static_cast<std::int32_t>(node_of(num_levels_ - 1, column)));
+    const token_id next = said(row_of(num_levels_ - 1, column));
     fresh[column] = next.value < 0 ? guess() : next;
     std::vector<token_id> ngram;
     for (const auto& level : levels_) ngram.push_back(level[column]);

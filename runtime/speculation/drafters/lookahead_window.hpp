@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/base/ids.hpp"
-#include "runtime/speculation/trees/token_tree.hpp"
+#include "runtime/speculation/drafters/draft.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -41,25 +41,24 @@ class lookahead_window {
  public:
   lookahead_window(std::uint32_t width, std::uint32_t ngram_length);
 
-  std::uint32_t num_nodes() const noexcept { return width_ * num_levels_; }
-  /// Levels of the tree that the nodes make.
+  std::uint32_t num_rows() const noexcept { return width_ * num_levels_; }
+  /// Levels that the rows make.
   std::uint32_t depth() const noexcept { return width_ + num_levels_ - 1; }
 
   /// Guesses every place anew.
   void fill(const std::function<token_id()>& guess);
-  /// Adds the window's nodes below the root.
-  void add_nodes(token_tree& tree) const;
-  /// Takes over what the target said after the nodes that `add_nodes` put at `first_node` and behind, when
-  /// `num_committed` tokens were committed: reports an n-gram a column and moves on. Places without a token
-  /// (below 0: the row had no finite logit) are guessed.
-  void advance(std::int32_t first_node, std::uint32_t num_committed,
-               const std::function<token_id(std::int32_t node)>& said,
+  /// Adds the window's places as probes.
+  void add_to(draft& carrier) const;
+  /// Takes over what the target said after each of the rows, when `num_committed` tokens were committed:
+  /// reports an n-gram a column and moves on. Places without a token (below 0: the row had no finite logit)
+  /// are guessed.
+  void advance(std::uint32_t num_committed, const std::function<token_id(std::uint32_t row)>& said,
                const std::function<void(std::span<const token_id> ngram)>& report,
                const std::function<token_id()>& guess);
 
  private:
-  /// Number of (level, column) among the window's nodes: level 0 first, then the columns' chains.
-  std::uint32_t node_of(std::uint32_t level, std::uint32_t column) const noexcept {
+  /// Number of (level, column) among the rows: level 0 first, then the columns' chains.
+  std::uint32_t row_of(std::uint32_t level, std::uint32_t column) const noexcept {
     return level == 0 ? column : width_ + column * (num_levels_ - 1) + (level - 1);
   }
 

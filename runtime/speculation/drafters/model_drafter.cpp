@@ -94,6 +94,8 @@ std::uint32_t model_drafter::max_nodes(std::uint32_t draft_length) const noexcep
   std::size_t most = std::min(settings_.max_tree_nodes, token_tree::max_nodes);
   if (settings_.shape.kind == tree_kind::fixed)
     most = std::min<std::size_t>(most, settings_.shape.paths.size());
+  if (settings_.shape.kind == tree_kind::independent)
+    most = std::min<std::size_t>(most, std::size_t{settings_.shape.top_k} * draft_length);
   return std::max(draft_length, static_cast<std::uint32_t>(most));
 }
 
@@ -225,8 +227,9 @@ void model_drafter::feed_guesses(draft_lane& lane, std::size_t lane_index, pass&
   for (const tree_candidate& drafted : lane.candidates.nodes()) text.push_back(drafted.token);
   const auto start = lookup->continuation(text);
   if (!start) return;
-  const std::size_t most =
-      lane.bounds.depth - lane.candidates.size() - 1; // the last draft token is never fed
+  // The last draft token is never fed.
+  const auto most =
+      std::min<std::size_t>(lane.bounds.depth - lane.candidates.size() - 1, lane.session->num_guesses.next());
   const std::size_t length = text.size();
   for (std::size_t i = 0; i < most; ++i) {
     const token_id guess = text[*start + i]; // repetitions run on into what was guessed
@@ -289,8 +292,9 @@ std::span<float> model_drafter::scores_of(std::size_t logit_row) {
 /// bounds the levels.
 void model_drafter::mind_entropy(draft_lane& lane, std::span<const float> scores) const {
   auto& lengths = lane.session->lengths;
-  if (!lengths) lengths.emplace(1, lane.task->draft_length, settings_.entropy_smoothing);
-  lane.bounds.depth = std::min(lane.bounds.depth, lengths->next(normalised_entropy(scores)));
+  if (!lengths) lengths.emplace(1, settings_.entropy_smoothing);
+  lane.bounds.depth =
+      std::min(lane.bounds.depth, lengths->next(normalised_entropy(scores), lane.task->draft_length));
 }
 
 /// What a lane's rows say. Behind the newest token there may be guesses: as long as they are what the model
@@ -309,8 +313,11 @@ void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
     add_candidates(lane, settings_.shape, [&](std::size_t) { return scores_of(first_row + right + 1); });
     if (lane.candidates.size() == static_cast<std::size_t>(newest) + 1) break; // a hopeless row
   }
-  if (!lane.guesses.empty()) // as many draft tokens are fed as have a successor
+  if (!lane.guesses.empty()) { // as many draft tokens are fed as have a successor
     lane.session->keep_branches(lane.session->num_branches() - (lane.guesses.size() - right));
+    lane.session->num_guesses.on_verified(static_cast<std::uint32_t>(lane.guesses.size()),
+                                          static_cast<std::uint32_t>(right));
+  }
   lane.guesses.clear();
 }
 

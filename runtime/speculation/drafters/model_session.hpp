@@ -16,6 +16,26 @@
 
 namespace paceline::speculation {
 
+/// How many tokens are guessed for a drafting model at once (kind "cascade"), from how guesses fared: two
+/// more after all were right, else one more than were. Where none has been right of late, a guess now and
+/// then.
+class guess_length {
+ public:
+  std::uint32_t next() noexcept {
+    if (num_misses_ < patience) return length_;
+    return ++num_misses_ % rounds_a_look == 0 ? 1 : 0;
+  }
+  void on_verified(std::uint32_t num_guesses, std::uint32_t num_right) noexcept {
+    num_misses_ = num_right > 0 ? 0 : num_misses_ + 1;
+    length_ = num_right == num_guesses ? num_guesses + 2 : num_right + 1;
+  }
+
+ private:
+  static constexpr std::uint32_t patience = 4, rounds_a_look = 8;
+  std::uint32_t length_ = 4;
+  std::uint32_t num_misses_ = 0; ///< guesses in a row of which none was right
+};
+
 /// What the drafter's own pool holds of one request.
 ///
 /// Invariant: the cell of slot i, i < cached().size(), was written by passes over cached()[0..i], which are
@@ -59,6 +79,7 @@ class model_session final : public drafter_session {
   std::size_t num_translated = 0;         ///< tokens of the target that `own_text` covers
   std::size_t first_translated = 0;       ///< the first one that it does
   std::optional<ngram_index> lookup = {}; ///< of a cascade
+  guess_length num_guesses = {};          ///< the same
   std::optional<entropy_length> lengths = {}; ///< by rule `entropy`
 
  private:

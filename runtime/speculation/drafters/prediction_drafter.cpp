@@ -5,6 +5,7 @@
 #include "runtime/speculation/drafters/path_tree.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace paceline::speculation {
 
@@ -18,6 +19,8 @@ constexpr std::uint32_t longest_run = 32;
 /// Where little agreed so far (the start, a place just found again) less is proposed.
 constexpr std::size_t first_levels = 4;
 constexpr std::size_t levels_per_agreed = 4;
+/// Where nothing agreed yet: the client's word at the start, and what is tried behind a divergence.
+constexpr std::uint8_t signal_at_start = 4, signal_of_a_try = 1;
 
 struct prediction_session final : drafter_session {
   ngram_index index{{2, 4, 8, 16, 32}}; ///< of the prediction; filled when the place was lost
@@ -50,6 +53,14 @@ class prediction_drafter final : public host_drafter<prediction_session> {
     const std::size_t trusted = std::max(first_levels, levels_per_agreed * cursor.num_agreed());
     add_path(result.tree, rest.first(std::min<std::size_t>({rest.size(), trusted, task.draft_length})),
              chain_length(task));
+    result.signals.assign(result.tree.size(), signal_of(cursor.num_agreed(), output.empty()));
+  }
+
+  /// The longer it has agreed, the surer.
+  static std::uint8_t signal_of(std::size_t num_agreed, bool at_start) {
+    if (num_agreed == 0) return at_start ? signal_at_start : signal_of_a_try;
+    return static_cast<std::uint8_t>(
+        std::min<std::size_t>(signal_at_start - 1 + std::bit_width(num_agreed), 7));
   }
 };
 

@@ -55,6 +55,8 @@ std::vector<std::int32_t> frontier(const tree_shape& shape, const candidate_tree
   switch (shape.kind) {
   case tree_kind::chain:
     return most_confident(candidates, last, 1);
+  case tree_kind::independent:
+    return last;
   case tree_kind::fixed:
     return last;
   case tree_kind::dynamic:
@@ -140,6 +142,8 @@ std::vector<expansion> next_expansions(const tree_shape& shape, const candidate_
     if (shape.kind == tree_kind::fixed) count = num_children(shape, bounds, ranks_to(candidates, node));
     if (shape.kind == tree_kind::dynamic) count = std::min(shape.top_k, bounds.nodes);
     if (shape.kind == tree_kind::optimal) count = bounds.nodes;
+    if (shape.kind == tree_kind::independent && depth == 0)
+      count = std::clamp(bounds.nodes / bounds.depth, 1U, shape.top_k);
     if (count > 0) wanted.push_back({node, count});
   }
   return wanted;
@@ -160,7 +164,7 @@ void plan_draws(const tree_shape& shape, const candidate_tree& candidates, const
                 std::uint32_t depth, std::span<expansion> wanted,
                 std::span<const std::vector<float>> weights) {
   PACELINE_CHECK(wanted.size() == weights.size() && depth < bounds.depth, "one list of weights a node");
-  if (shape.kind == tree_kind::chain || shape.kind == tree_kind::fixed) return;
+  if (shape.kind != tree_kind::dynamic && shape.kind != tree_kind::optimal) return;
   const std::uint32_t left =
       bounds.nodes - std::min<std::uint32_t>(bounds.nodes, static_cast<std::uint32_t>(candidates.size()));
   const std::uint32_t levels = bounds.depth - depth;

@@ -22,6 +22,9 @@
 ///          (OPT-Tree, Wang et al. 2024, section 3): the sum over nodes of their paths' probabilities, so the
 ///          most confident nodes of the whole tree. A node that is not among the most confident ones so far
 ///          cannot get descendants that are: only the others are expanded.
+/// independent  `top_k` chains that share nothing but the root. Under rules that weigh probabilities each is
+///          drawn by itself, so that two may begin with the same token (SpecInfer, Miao et al. 2024, section
+///          4.3: several draws of one position, tried in turn).
 namespace paceline::speculation {
 
 /// Nodes of a static tree: path i goes by the children of these ranks. Parents and siblings of lower rank

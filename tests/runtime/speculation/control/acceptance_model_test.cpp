@@ -55,6 +55,13 @@ TEST(request_bias, finds_a_request_that_accepts_nothing_after_a_few_tokens) {
   EXPECT_GT(bias.apply(0.99), bias.apply(0.5)) << "the order of places stays";
 }
 
+TEST(request_bias, believes_in_the_end_that_nothing_is_right) {
+  request_bias bias;
+  for (int i = 0; i < 200; ++i) bias.count(0.5, false);
+  EXPECT_LT(bias.apply(0.5), 0.05);
+  EXPECT_LT(bias.apply(0.9), 0.3);
+}
+
 TEST(request_bias, forgets_how_a_request_began) {
   request_bias bias;
   for (int i = 0; i < 200; ++i) bias.count(0.5, false);

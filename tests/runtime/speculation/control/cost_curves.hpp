@@ -6,12 +6,18 @@
 
 namespace paceline::speculation {
 
-/// A curve that costs `slope` a row, well known up to 40 rows.
-inline pass_cost straight(double slope) {
+/// `shape(rows)`, well known up to 64 rows.
+template <class Shape>
+pass_cost curve(Shape shape) {
   pass_cost cost;
   for (int i = 0; i < 300; ++i)
-    for (std::uint32_t rows = 1; rows <= 40; ++rows) cost.observe(rows, 1e6 * (1 + slope * (rows - 1)));
+    for (std::uint32_t rows = 1; rows <= 64; ++rows) cost.observe(rows, 1e6 * shape(rows));
   return cost;
+}
+
+/// A curve that costs `slope` a row.
+inline pass_cost straight(double slope) {
+  return curve([slope](std::uint32_t rows) { return 1 + slope * (rows - 1); });
 }
 
 } // namespace paceline::speculation

@@ -209,12 +209,119 @@ TEST(draft_controller, chooses_the_drafter_that_is_right_here) {
   EXPECT_GT(num_good, num_rounds * 9 / 10);
 }
 
+/// The second of two siblings is right as often as the first, which is seldom wrong: it is worth little.
+TEST(draft_controller, counts_what_earlier_siblings_leave) {
+  draft_controller controller(1);
+  for (int i = 0; i < 300; ++i)
+    for (const std::uint32_t rows : {1U, 2U, 3U}) controller.observe(rows, 1e6 * (1 + 0.3 * (rows - 1)));
+  draft pair{.base_length = 0};
+  pair.tree.add(token_id{1}, token_tree::root);
+  pair.tree.add(token_id{2}, token_tree::root);
+  std::uint32_t num_nodes = 0;
+  for (int i = 0; i < 1000; ++i) {
+    draft_history history;
+    controller.learn(history, {});
+    std::vector<draft_controller::request_choice> lanes(1);
+    lanes[0].history = &history;
+    lanes[0].proposals = {pair};
+    controller.choose(lanes, {});
+    num_nodes = lanes[0].chosen.tree.size();
+    controller.observe(1 + num_nodes, 1e6 * (1 + 0.3 * num_nodes));
+    // The first is right in 8 of 10; of the others the second in 8 of 10.
+    const std::vector<token_id> came{token_id{i % 10 < 8 ? 1 : i % 50 < 48 ? 2 : 3}};
+    controller.learn(history, came);
+  }
+  std::uint32_t with_second = 0;
+  for (int i = 0; i < 100; ++i) {
+    draft_history history;
+    std::vector<draft_controller::request_choice> lanes(1);
+    lanes[0].history = &history;
+    lanes[0].proposals = {pair};
+    controller.choose(lanes, {});
+    with_second += lanes[0].chosen.tree.size() == 2 ? 1 : 0;
+    controller.observe(1 + lanes[0].chosen.tree.size(), 1e6 * (1 + 0.3 * lanes[0].chosen.tree.size()));
+  }
+  EXPECT_LT(with_second, 15U) << "0.16 tokens for 0.3 passes";
+}
+
+/// What was drawn says nothing: of two drafts of one plan the same levels are kept.
+TEST(draft_controller, decides_on_the_plan_of_drawn_tokens) {
+  const auto drawn = [](std::uint32_t num_levels) {
+    draft made{.base_length = 0};
+    made.plan = {4, 4};
+    std::int32_t node = token_tree::root;
+    for (std::uint32_t i = 0; i < num_levels; ++i) {
+      node = made.tree.add(token_id{1}, node);
+      made.probs.push_back({{token_id{1}}, {1.0F}});
+    }
+    return made;
+  };
+  draft_controller controller(2);
+  for (int i = 0; i < 300; ++i)
+    for (std::uint32_t rows = 1; rows < 6; ++rows) controller.observe(rows, 1e6 * (1 + 0.1 * (rows - 1)));
+  std::uint32_t num_levels = 0;
+  for (std::uint32_t first = 4; first >= 1; --first) {
+    draft_history history;
+    std::vector<draft_controller::request_choice> lanes(1);
+    lanes[0].history = &history;
+    lanes[0].proposals = {drawn(first), drawn(5 - first)};
+    draft_controller fresh = controller;
+    fresh.choose(lanes, {});
+    EXPECT_EQ(lanes[0].candidate, 0U) << "of equal plans the first, whichever is deeper";
+    if (first == 4) num_levels = lanes[0].chosen.tree.size();
+    EXPECT_GE(num_levels, 1U);
+    EXPECT_EQ(lanes[0].chosen.tree.size(), std::min(first, num_levels));
+  }
+  // Levels that were planned and not reached count as wrong.
+  for (int i = 0; i < 200; ++i) {
+    draft_history history;
+    controller.learn(history, {});
+    std::vector<draft_controller::request_choice> lanes(1);
+    lanes[0].history = &history;
+    lanes[0].proposals = {drawn(2), draft{}};
+    controller.choose(lanes, {});
+    const auto num_nodes = lanes[0].chosen.tree.size();
+    controller.observe(1 + num_nodes, 1e6 * (1 + 0.1 * num_nodes));
+    controller.learn(history, std::vector(4, token_id{1}));
+  }
+  draft_history history;
+  std::vector<draft_controller::request_choice> lanes(1);
+  lanes[0].history = &history;
+  lanes[0].proposals = {drawn(4), draft{}};
+  controller.choose(lanes, {});
+  EXPECT_LE(lanes[0].chosen.tree.size(), 3U) << "two, and now and then one more to see";
+}
+
+/// Beside a chunk of a prompt a draft is worth what a further row costs.
+TEST(draft_controller, drafts_beside_rows_of_prompts) {
+  const auto chosen = [](double slope, double acceptance) {
+    draft_controller controller(1);
+    std::mt19937_64 noise(1);
+    const recording r = record(3, 600, [=](std::size_t) { return acceptance; });
+    replay_auto(
+        controller, r, [=](std::uint32_t rows) { return 1 + slope * (rows - 1); }, noise);
+    std::uint32_t sum = 0;
+    for (std::size_t at = 0; at < 100; ++at) {
+      draft_history history;
+      std::vector<draft_controller::request_choice> lanes(1);
+      lanes[0].history = &history;
+      lanes[0].proposals.push_back(r.propose(at));
+      controller.choose(lanes, {.num_requests = 1, .num_rows = 97});
+      sum += lanes[0].chosen.tree.size();
+    }
+    return sum / 100;
+  };
+  EXPECT_GE(chosen(0.1, 0.9), 4U);
+  EXPECT_EQ(chosen(0.6, 0.1), 0U);
+}
+
 TEST(draft_controller, does_not_look_at_signals_of_sampled_tokens) {
   draft sure{.base_length = 0};
   sure.tree.add(token_id{1}, token_tree::root);
   sure.signals = {7};
   draft sampled = sure;
   sampled.probs = {{{token_id{1}}, {1.0F}}};
+  sampled.plan = {1, 1};
   draft_controller controller(1);
   for (int i = 0; i < 20; ++i)
     for (const std::uint32_t rows : {1U, 2U}) controller.observe(rows, 1e6 * slow_products(rows));

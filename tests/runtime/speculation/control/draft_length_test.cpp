@@ -14,7 +14,7 @@ TEST(draft_length, stays_where_it_is_by_rule_fixed) {
   draft_length length(length_rule::fixed, 5);
   const auto cost = straight(1);
   for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(length.next(cost, 0), 5U);
+    EXPECT_EQ(length.next(cost, 0, 1), 5U);
     length.on_verified(5, 0);
   }
 }
@@ -24,15 +24,15 @@ TEST(draft_length, grows_by_two_and_shrinks_by_one_by_rule_heuristic) {
   const auto cost = straight(1);
   const auto after = [&](std::uint32_t drafted, std::uint32_t kept) {
     length.on_verified(drafted, kept);
-    return length.next(cost, 0);
+    return length.next(cost, 0, 1);
   };
-  EXPECT_EQ(length.next(cost, 0), 6U);
+  EXPECT_EQ(length.next(cost, 0, 1), 6U);
   EXPECT_EQ(after(6, 5), 5U);
   EXPECT_EQ(after(5, 0), 4U);
   EXPECT_EQ(after(4, 4), 6U);
   EXPECT_EQ(after(6, 6), 6U) << "never beyond the most";
   for (int i = 0; i < 10; ++i) after(3, 1);
-  EXPECT_EQ(length.next(cost, 0), 1U) << "never below one";
+  EXPECT_EQ(length.next(cost, 0, 1), 1U) << "never below one";
 }
 
 TEST(draft_length, is_the_one_of_the_largest_expected_speed_up_by_rule_optimal) {
@@ -44,7 +44,7 @@ TEST(draft_length, is_the_one_of_the_largest_expected_speed_up_by_rule_optimal) 
       std::bernoulli_distribution kept(acceptance);
       double sum = 0;
       for (int i = 0; i < 4000; ++i) {
-        const auto k = length.next(cost, 0.02);
+        const auto k = length.next(cost, 0.02, 1);
         sum += k;
         std::uint32_t accepted = 0;
         while (accepted < k && kept(random)) ++accepted;
@@ -62,22 +62,52 @@ TEST(draft_length, is_the_one_of_the_largest_expected_speed_up_by_rule_optimal) 
     }
 }
 
+/// Rows of all requests are in the pass: where each costs as much as in a pass over many, few pay.
+TEST(draft_length, is_shorter_in_a_batch_by_rule_optimal) {
+  const auto cost =
+      curve([](std::uint32_t rows) { return rows <= 8 ? 1.0 + 0.02 * (rows - 1) : 0.15 * rows; });
+  draft_length alone(length_rule::optimal, 6), together(length_rule::optimal, 6);
+  for (int i = 0; i < 200; ++i)
+    for (auto* one : {&alone, &together}) one->on_verified(2, i % 3 == 0 ? 1 : 2);
+  EXPECT_EQ(alone.next(cost, 0, 1), 6U);
+  EXPECT_LT(together.next(cost, 0, 8), 3U);
+}
+
+/// Rule `heuristic` on trees: a draft is kept whole if one of its paths is.
+TEST(draft_length, compares_what_was_kept_with_the_levels) {
+  draft_length length(length_rule::heuristic, 6);
+  const auto cost = straight(1);
+  length.on_verified(3, 1);
+  length.on_verified(3, 1);
+  EXPECT_EQ(length.next(cost, 0, 1), 4U);
+  length.on_verified(3, 3); // of 12 nodes in 3 levels
+  EXPECT_EQ(length.next(cost, 0, 1), 6U);
+}
+
 TEST(draft_length, looks_again_now_and_then_where_drafting_does_not_pay) {
   draft_length length(length_rule::optimal, 8);
   const auto cost = straight(2);
   std::uint32_t drafted = 0;
-  for (int i = 0; i < 640; ++i) drafted += length.next(cost, 0.5);
+  for (int i = 0; i < 640; ++i) drafted += length.next(cost, 0.5, 1);
   EXPECT_EQ(drafted, 10U);
 }
 
 TEST(entropy_length, is_short_where_the_drafter_is_unsure) {
-  entropy_length length(1, 9, 0);
-  EXPECT_EQ(length.next(0), 9U);
-  EXPECT_EQ(length.next(0.5), 5U);
-  EXPECT_EQ(length.next(1), 1U);
-  entropy_length smooth(1, 9, 0.75F);
-  EXPECT_EQ(smooth.next(0), 9U);
-  EXPECT_EQ(smooth.next(1), 7U) << "a quarter of the way";
+  entropy_length length(1, 0);
+  EXPECT_EQ(length.next(0, 9), 9U);
+  EXPECT_EQ(length.next(0.5, 9), 5U);
+  EXPECT_EQ(length.next(1, 9), 1U);
+  entropy_length smooth(1, 0.75F);
+  EXPECT_EQ(smooth.next(0, 9), 9U);
+  EXPECT_EQ(smooth.next(1, 9), 7U) << "a quarter of the way";
+}
+
+/// A round near the end of the context, or short of memory, drafts little; the next one need not.
+TEST(entropy_length, minds_the_bound_of_each_round) {
+  entropy_length length(1, 0);
+  EXPECT_EQ(length.next(0, 2), 2U);
+  EXPECT_EQ(length.next(0, 9), 9U);
+  EXPECT_EQ(length.next(1, 9), 1U);
 }
 
 TEST(normalised_entropy, is_one_of_equals_and_nothing_of_the_certain) {

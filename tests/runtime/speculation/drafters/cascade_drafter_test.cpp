@@ -1,3 +1,4 @@
+#include "runtime/speculation/drafters/model_session.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
 #include "tests/runtime/speculation/drafters/drafted_request.hpp"
 #include "tests/support/simulated_decoding.hpp"
@@ -77,6 +78,44 @@ TEST(cascade_drafter, right_guesses_save_passes) {
   EXPECT_EQ(plain[0].tokens, test::decode_plainly(target, request));
   EXPECT_EQ(plain[0].num_rounds, cascade[0].num_rounds);
   EXPECT_LT(num_passes_of(*helped) * 2, num_passes_of(*alone)) << "a cycle of tokens is guessed at once";
+}
+
+/// Rows that the guesses cost where the text does not repeat as they assume.
+TEST(cascade_drafter, wrong_guesses_get_few) {
+  const model::hash_model_config config{.vocab_size = vocab}; // every token depends on all before it
+  auto alone = std::make_shared<counted_model>(config);
+  auto helped = std::make_shared<counted_model>(config);
+  const auto plain = make("model", alone);
+  const auto cascade = make("cascade", helped);
+  drafted_request left(*plain, {.temperature = 0}, 20, vocab), right(*cascade, {.temperature = 0}, 20, vocab);
+  left.draft_length = right.draft_length = 8;
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 100; ++round) {
+    const draft one = left.propose();
+    right.propose();
+    auto again = random;
+    left.commit_some(one, random, vocab);
+    right.commit_some(one, again, vocab);
+  }
+  const auto num_rows = [](const counted_model& of) {
+    return std::accumulate(of.rows_of_passes.begin(), of.rows_of_passes.end(), 0.0);
+  };
+  EXPECT_LT(num_rows(*helped), 1.25 * num_rows(*alone));
+}
+
+TEST(guess_length, grows_with_right_guesses_and_stops_behind_wrong_ones) {
+  guess_length length;
+  EXPECT_EQ(length.next(), 4U);
+  length.on_verified(4, 4);
+  EXPECT_EQ(length.next(), 6U);
+  length.on_verified(6, 2);
+  EXPECT_EQ(length.next(), 3U);
+  for (std::uint32_t i = 0; i < 4; ++i) length.on_verified(3, 0);
+  std::uint32_t num_looks = 0;
+  for (int i = 0; i < 64; ++i) num_looks += length.next();
+  EXPECT_EQ(num_looks, 8U);
+  length.on_verified(1, 1);
+  EXPECT_EQ(length.next(), 3U);
 }
 
 TEST(cascade_drafter, proposes_chains_over_the_targets_vocabulary_only) {

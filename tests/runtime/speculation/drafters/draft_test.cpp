@@ -105,22 +105,46 @@ TEST(draft, one_from_elsewhere_is_refused_with_the_rule_it_breaks) {
   }
 }
 
-TEST(draft, probes_are_the_last_nodes_and_go_first) {
+/// A chain of three nodes with a chain of two probes, and one probe below the second node.
+draft with_probes() {
   draft proposal;
-  for (int i = 0; i < 3; ++i) proposal.tree.add(token_id{i}, i - 1); // verified
-  proposal.tree.add(token_id{7}, token_tree::root);
-  proposal.tree.add(token_id{8}, 3);
-  proposal.num_probes = 2;
-  proposal.probs.assign(3, {{token_id{0}}, {1.0F}});
-  EXPECT_EQ(proposal.num_verified(), 3U);
-  EXPECT_EQ(proposal.without_probes().tree.size(), 3U);
-  EXPECT_EQ(proposal.without_probes().probs.size(), 3U);
+  for (int i = 0; i < 3; ++i) {
+    proposal.tree.add(token_id{i}, i - 1);
+    proposal.probs.push_back({{token_id{i}}, {1.0F}});
+  }
+  proposal.add_probe(token_id{7}, token_tree::root);
+  proposal.add_probe(token_id{8}, 3);
+  proposal.add_probe(token_id{9}, 1);
+  return proposal;
+}
+
+TEST(draft, probes_lie_behind_the_tree_and_below_any_row) {
+  const draft proposal = with_probes();
+  EXPECT_EQ(proposal.num_rows(), 6U);
+  EXPECT_EQ(proposal.path_to(4), (std::vector<std::int32_t>{3, 4}));
+  EXPECT_EQ(proposal.path_to(5), (std::vector<std::int32_t>{0, 1, 5}));
+  EXPECT_EQ(proposal.probes[2].depth, 2U);
+  EXPECT_TRUE(validate_draft(proposal, 10, 3, 3));
+}
+
+TEST(draft, keeps_probes_below_nodes_that_stay) {
+  const auto both = part_of(with_probes(), {true, true, false});
+  ASSERT_EQ(both.probes.size(), 3U);
+  EXPECT_EQ(both.path_to(4), (std::vector<std::int32_t>{0, 1, 4}));
+  const auto first = part_of(with_probes(), {true, false, false});
+  EXPECT_EQ(first.probes.size(), 2U) << "the third hung below a node that is gone";
+  EXPECT_EQ(first.path_to(2), (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(part_of(with_probes(), {false, false, false}).num_rows(), 0U);
+}
+
+TEST(draft, probes_go_first) {
+  const draft proposal = with_probes();
   auto shorter = proposal;
   shorter.truncate(4);
-  EXPECT_EQ(shorter.num_probes, 1U);
+  EXPECT_EQ(shorter.probes.size(), 1U);
   EXPECT_EQ(shorter.probs.size(), 3U);
   shorter.truncate(2);
-  EXPECT_EQ(shorter.num_probes, 0U);
+  EXPECT_TRUE(shorter.probes.empty());
   EXPECT_EQ(shorter.tree.size(), 2U);
   EXPECT_EQ(shorter.probs.size(), 2U);
 }
@@ -128,14 +152,19 @@ TEST(draft, probes_are_the_last_nodes_and_go_first) {
 TEST(draft, probes_may_reach_further_than_the_draft_and_need_no_distribution) {
   draft proposal;
   proposal.tree.add(token_id{1}, token_tree::root);
-  for (int i = 0; i < 3; ++i) proposal.tree.add(token_id{2}, i == 0 ? token_tree::root : i);
-  proposal.num_probes = 3;
+  for (int i = 0; i < 3; ++i) proposal.add_probe(token_id{2}, i == 0 ? token_tree::root : i);
   proposal.probs = {{{token_id{1}}, {1.0F}}};
   EXPECT_TRUE(validate_draft(proposal, 10, 1, 3));
   EXPECT_FALSE(validate_draft(proposal, 10, 1)) << "deeper than allowed";
   EXPECT_FALSE(validate_draft(proposal, 10, 1, 2));
-  proposal.num_probes = 5;
-  EXPECT_FALSE(validate_draft(proposal, 10, 1, 3)) << "more probes than nodes";
+  proposal.probes[1].parent = 2;
+  EXPECT_FALSE(validate_draft(proposal, 10, 1, 3)) << "its own parent";
+  draft many;
+  many.tree.add(token_id{1}, token_tree::root);
+  for (std::uint32_t i = 1; i < draft::max_rows; ++i) many.add_probe(token_id{2}, token_tree::root);
+  EXPECT_TRUE(validate_draft(many, 10, 1, 3));
+  many.add_probe(token_id{2}, token_tree::root);
+  EXPECT_FALSE(validate_draft(many, 10, 1, 3)) << "193 rows";
 }
 
 } // namespace

@@ -39,45 +39,64 @@ lookahead_window small_window() {
   return window;
 }
 
+/// Every path from the text to a last probe.
+paths paths_of(const draft& carrier) {
+  paths all;
+  for (std::size_t i = 0; i < carrier.probes.size(); ++i) {
+    const auto row = static_cast<std::int32_t>(carrier.tree.size() + i);
+    if (std::ranges::any_of(carrier.probes, [&](const probe& other) { return other.parent == row; }))
+      continue;
+    ids path;
+    for (const auto at : carrier.path_to(row))
+      path.push_back(carrier.probes[static_cast<std::size_t>(at) - carrier.tree.size()].token.value);
+    all.push_back(path);
+  }
+  return all;
+}
 paths paths_of(const lookahead_window& window) {
-  token_tree tree;
-  window.add_nodes(tree);
-  return drafted_request::paths_of(tree);
+  draft carrier;
+  window.add_to(carrier);
+  return paths_of(carrier);
+}
+ids tokens_of_probes(const draft& carrier) {
+  ids all;
+  for (const auto& one : carrier.probes) all.push_back(one.token.value);
+  return all;
 }
 
 TEST(lookahead_window, its_columns_hang_on_a_chain_of_guesses) {
   const auto window = small_window();
-  EXPECT_EQ(window.num_nodes(), 6U);
+  EXPECT_EQ(window.num_rows(), 6U);
   EXPECT_EQ(window.depth(), 4U);
   EXPECT_EQ(paths_of(window), (paths{{10, 20}, {10, 11, 21}, {10, 11, 12, 22}}));
 }
 
 TEST(lookahead_window, completes_an_n_gram_a_column_and_moves_on) {
   auto window = small_window();
-  token_tree tree;
-  tree.add(token_id{1}, token_tree::root); // a verified node before the window
-  window.add_nodes(tree);
+  draft carrier;
+  carrier.tree.add(token_id{1}, token_tree::root); // a node before the window
+  window.add_to(carrier);
   paths ngrams;
-  const auto say = [&](std::int32_t node) { // the target's answer says which token it continues
-    return token_id{100 + tree.tokens()[static_cast<std::size_t>(node)].value};
+  const auto say = [&](std::uint32_t row) { // the target's answer says which token it continues
+    return token_id{100 + carrier.probes[row].token.value};
   };
   const auto report = [&](std::span<const token_id> ngram) { ngrams.push_back(values_of(ngram)); };
   const auto guess = [] { return token_id{7}; };
-  window.advance(1, 1, say, report, guess);
+  window.advance(1, say, report, guess);
   EXPECT_EQ(ngrams, (paths{{10, 20, 120}, {11, 21, 121}, {12, 22, 122}}));
   EXPECT_EQ(paths_of(window), (paths{{20, 120}, {20, 21, 121}, {20, 21, 22, 122}}));
 }
 
 TEST(lookahead_window, columns_that_were_committed_make_room_for_guesses) {
   auto window = small_window();
-  const auto say = [](std::int32_t) { return token_id{99}; };
+  const auto say = [](std::uint32_t) { return token_id{99}; };
   const auto guess = [] { return token_id{7}; };
   window.advance(
-      0, 3, say, [](auto) {}, guess);
+      3, say, [](auto) {}, guess);
   EXPECT_EQ(paths_of(window), (paths{{22, 99}, {22, 7, 7}, {22, 7, 7, 7}}))
       << "two more than one: two columns";
   window.advance(
-      0, 50, say, [](auto) {}, guess);
+      50, say, [](auto) {}, guess);
   EXPECT_EQ(paths_of(window), (paths{{7, 7}, {7, 7, 7}, {7, 7, 7, 7}}));
 }
 
@@ -93,12 +112,13 @@ TEST(lookahead_drafter, verifies_n_grams_of_the_text_and_carries_the_window_as_p
   const auto drafter = built_in(lookahead_options());
   EXPECT_EQ(drafter->traits().where, placement::in_pass);
   EXPECT_EQ(drafter->traits().top_tokens, 1U);
-  EXPECT_EQ(drafter->max_nodes(2), 2U * 2U + 2U * 2U);
+  EXPECT_EQ(drafter->max_nodes(2), 2U * 2U);
+  EXPECT_EQ(drafter->max_probes(), 2U * 2U);
   drafted_request request(*drafter);
   const auto draft = request.propose({1, 2, 3, 1, 4, 5, 1}, 4);
-  EXPECT_EQ(draft.num_probes, 4U);
+  EXPECT_EQ(draft.probes.size(), 4U);
   EXPECT_TRUE(draft.tree.valid());
-  EXPECT_EQ(drafted_request::paths_of(draft.without_probes().tree), (paths{{4, 5}, {2, 3}}));
+  EXPECT_EQ(drafted_request::paths_of(draft.tree), (paths{{4, 5}, {2, 3}}));
   EXPECT_TRUE(validate_draft(draft, 10, 4, 64));
 }
 
@@ -106,43 +126,62 @@ TEST(lookahead_drafter, n_grams_that_the_target_completed_are_verified_when_thei
   const auto drafter = built_in(lookahead_options());
   drafted_request request(*drafter);
   const auto first = request.propose({1, 2}, 4);
-  ASSERT_EQ(first.num_probes, 4U);
-  ASSERT_EQ(first.num_verified(), 0U);
+  ASSERT_EQ(first.probes.size(), 4U);
+  ASSERT_TRUE(first.tree.empty());
   // Nodes: a0, a1 of level 0, then b0 below a0, b1 below a1. The target continues b0 with 50, b1 with 51.
   request.last_round = round_feedback{
       .verified = first, .accepted_path = {}, .num_top = 1, .top_tokens = tokens_of({3, 40, 41, 50, 51})};
-  const auto tokens = values_of(first.tree.tokens());
+  const auto tokens = tokens_of_probes(first);
   const auto next = request.propose({1, 2, tokens[0]}, 4); // the window's first guess was written
-  const auto verified = drafted_request::paths_of(next.without_probes().tree);
+  const auto verified = drafted_request::paths_of(next.tree);
   EXPECT_NE(std::ranges::find(verified, ids{tokens[2], 50}), verified.end());
-  const auto window = values_of(next.tree.tokens().last(4));
-  EXPECT_EQ(window, (ids{tokens[2], tokens[3], 50, 51})) << "the levels moved up";
+  EXPECT_EQ(tokens_of_probes(next), (ids{tokens[2], tokens[3], 50, 51})) << "the levels moved up";
 }
 
 TEST(lookahead_drafter, a_window_that_was_cut_is_not_learnt_from) {
   const auto drafter = built_in(lookahead_options());
   drafted_request request(*drafter);
   auto cut = request.propose({1, 2}, 4);
-  const auto before = values_of(cut.tree.tokens());
+  const auto before = tokens_of_probes(cut);
   cut.truncate(3);
   request.last_round = round_feedback{
       .verified = cut, .accepted_path = {}, .num_top = 1, .top_tokens = tokens_of({3, 40, 41, 50})};
   const auto next = request.propose({1, 2, 3}, 4);
-  EXPECT_EQ(values_of(next.tree.tokens().last(4)), before);
+  EXPECT_EQ(tokens_of_probes(next), before);
 }
 
 TEST(lookahead_drafter, leaves_the_window_out_where_there_is_no_room) {
   const auto drafter = built_in(lookahead_options());
   drafted_request request(*drafter);
-  request.max_nodes = 3;
+  request.max_nodes = request.max_rows = 3;
   const auto draft = request.propose({1, 2, 3, 1}, 3);
-  EXPECT_EQ(draft.num_probes, 0U);
+  EXPECT_TRUE(draft.probes.empty());
   EXPECT_EQ(values_of(draft.tree.tokens()), (ids{2, 3}));
 }
 
-TEST(lookahead_drafter, refuses_windows_that_fill_the_tree_by_name) {
+/// The paper's setting: W = 15, N = 5, G = 15.
+TEST(lookahead_drafter, holds_a_window_of_15_by_5_beside_15_guesses) {
   auto options = lookahead_options();
-  options.lookahead_window = 32;
+  options.lookahead_window = options.lookahead_guesses = 15;
+  options.lookahead_ngram = 5;
+  const auto drafter = built_in(options);
+  EXPECT_EQ(drafter->max_nodes(4), 60U);
+  EXPECT_EQ(drafter->max_probes(), 60U);
+  drafted_request request(*drafter);
+  ids text;
+  for (std::int32_t i = 0; i < 15; ++i) // a token with fifteen ways on
+    for (const std::int32_t token : {1, 100 + i, 200 + i, 300 + i, 400 + i}) text.push_back(token);
+  text.push_back(1);
+  const auto draft = request.propose(text, 4);
+  EXPECT_EQ(draft.tree.size(), 60U);
+  EXPECT_EQ(draft.probes.size(), 60U);
+  EXPECT_TRUE(validate_draft(draft, 1000, 4, 64));
+}
+
+TEST(lookahead_drafter, refuses_windows_of_too_many_rows_by_name) {
+  auto options = lookahead_options();
+  options.lookahead_ngram = 8;
+  options.lookahead_window = 19;
   EXPECT_THROW(built_in(options), std::runtime_error);
 }
 

@@ -20,7 +20,8 @@ using test_support::counted_model;
 using test_support::drafted_request;
 
 constexpr std::uint32_t vocab = 40;
-constexpr std::array tree_kinds{tree_kind::chain, tree_kind::fixed, tree_kind::dynamic, tree_kind::optimal};
+constexpr std::array tree_kinds{tree_kind::chain, tree_kind::fixed, tree_kind::dynamic, tree_kind::optimal,
+                                tree_kind::independent};
 
 std::unique_ptr<drafter> make_drafter(tree_kind kind, std::shared_ptr<const model::language_model> model,
                                       std::uint32_t max_nodes = 12, bool greedy = false,
@@ -151,8 +152,8 @@ TEST(model_tree, under_rejection_every_node_reports_what_it_was_drawn_from) {
         draft_distribution left = truncated_distribution(logits);
         double total = 1;
         for (std::int32_t sibling = 0; sibling < node; ++sibling) {
-          if (tree.parents()[static_cast<std::size_t>(sibling)] !=
-              tree.parents()[static_cast<std::size_t>(node)])
+          if (kind == tree_kind::independent || tree.parents()[static_cast<std::size_t>(sibling)] !=
+                                                    tree.parents()[static_cast<std::size_t>(node)])
             continue;
           const auto at = std::find(left.tokens.begin(), left.tokens.end(),
                                     tree.tokens()[static_cast<std::size_t>(sibling)]) -
@@ -170,6 +171,33 @@ TEST(model_tree, under_rejection_every_node_reports_what_it_was_drawn_from) {
       one.commit_some(proposal, random, vocab);
     }
   }
+}
+
+/// Chains of one position: as many as asked for, of their own noise, and now and then two that begin alike.
+TEST(model_tree, independent_chains_share_the_root_only) {
+  auto own = std::make_shared<counted_model>(model::hash_model_config{.vocab_size = vocab});
+  const auto made = make_drafter(tree_kind::independent, own, 64);
+  int num_alike = 0, num_same = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    drafted_request one(*made, {.seed = seed}, 9, vocab);
+    one.rule = verification_rule::rejection;
+    const draft proposal = one.propose();
+    const token_tree& tree = proposal.tree;
+    ASSERT_EQ(tree.size(), 3U * one.draft_length);
+    EXPECT_EQ(proposal.plan.levels, one.draft_length);
+    const auto first = tree.children(token_tree::root);
+    ASSERT_EQ(first.size(), 3U);
+    for (std::int32_t node = 0; node < static_cast<std::int32_t>(tree.size()); ++node)
+      EXPECT_LE(tree.children(node).size(), 1U);
+    if (tree.tokens()[0] != tree.tokens()[1]) continue;
+    ++num_alike; // what follows is drawn anew
+    const auto below = [&](std::int32_t node) {
+      return tree.tokens()[static_cast<std::size_t>(tree.children(node).front())];
+    };
+    num_same += below(0) == below(1) ? 1 : 0;
+  }
+  EXPECT_GT(num_alike, 10);
+  EXPECT_LT(num_same, num_alike);
 }
 
 TEST(model_tree, greedy_drafts_are_certain_under_any_rule) {

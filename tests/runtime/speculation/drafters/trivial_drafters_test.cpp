@@ -157,6 +157,21 @@ TEST(copy_drafter, never_copies_from_the_output) {
   EXPECT_EQ(request.chain({1, 2, 7, 8, 7}, 3), ids{});
 }
 
+/// The draw among what it chose is the request's own noise, which must not have chosen it, too.
+TEST(random_drafter, chooses_by_other_noise_than_a_request_with_its_seed) {
+  auto options = options_of("x", "random");
+  options.seed = 5;
+  const auto drafter = built_in(options, 1000);
+  int num_same = 0;
+  for (std::uint32_t length = 1; length < 50; ++length) {
+    const auto chosen = drafted_request(*drafter).chain(ids(length, 1), 1).at(0);
+    const noise_stream own{
+        .seed = options.seed + 1, .position = token_position{length}, .purpose = noise_purpose::draft};
+    num_same += static_cast<std::uint32_t>(chosen) == own.words(1)[0] % 1000 ? 1 : 0;
+  }
+  EXPECT_LT(num_same, 3);
+}
+
 TEST(random_drafter, is_seeded_and_covers_the_vocabulary) {
   auto options = options_of("x", "random");
   options.seed = 5;
