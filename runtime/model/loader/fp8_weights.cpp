@@ -1,7 +1,7 @@
 #include "runtime/model/loader/fp8_weights.hpp"
 
+#include "runtime/base/json_node.hpp"
 #include "runtime/device/stored_block.hpp"
-#include "runtime/model/loader/json_fields.hpp"
 #include "runtime/model/loader/quote.hpp"
 #include "runtime/model/loader/safetensors_header.hpp"
 #include "runtime/model/loader/weights_source.hpp"
@@ -22,71 +22,63 @@ namespace {
 namespace json = boost::json;
 using device::f8_block;
 
-constexpr std::string_view section = "quantization_config";
-
-/// `key`, if it is there, as rows and columns of a block.
-void read_block_size(json_fields& fields, std::string_view key, fp8_quantisation& out) {
-  const auto* sizes = fields.array(key);
+/// `sizes`, if they are there, as rows and columns of a block.
+void read_block_size(const json_node& sizes, fp8_quantisation& out) {
   if (!sizes) return;
+  sizes.require_array();
   std::array<std::uint64_t, 2> found{};
-  for (std::size_t i = 0; i < std::min(sizes->size(), found.size()); ++i)
-    if (const auto* size = (*sizes)[i].if_int64(); size && *size > 0 && *size <= 0xffffffff)
-      found[i] = static_cast<std::uint64_t>(*size);
-  if (sizes->size() != 2 || found[0] == 0 || found[1] == 0)
-    return fields.refuse(key, "must be two integers of 1 to 4294967295");
+  for (std::size_t i = 0; i < found.size(); ++i)
+    found[i] = sizes[i].if_uint_below(std::uint64_t{1} << 32).value_or(0);
+  if (sizes.size() != 2 || found[0] == 0 || found[1] == 0)
+    return sizes.refuse("must be two integers of 1 to 4294967295");
   if (found[1] % f8_block::num_values != 0)
-    fields.refuse(key, "must have whole blocks of 64 columns", errc::unsupported);
+    sizes.refuse("must have whole blocks of 64 columns", errc::unsupported);
   out = {found[0], found[1]};
 }
 
-fp8_quantisation read_plain(json_fields& fields) {
+fp8_quantisation read_plain(const json_node& fields) {
   fp8_quantisation out;
-  if (const auto format = fields.string_or("fmt", "e4m3"); format != "e4m3")
-    fields.refuse("fmt", "is " + quote(format) + "; supported is e4m3", errc::unsupported);
-  read_block_size(fields, "weight_block_size", out);
+  if (const auto format = fields["fmt"].string_or("e4m3"); format != "e4m3")
+    fields["fmt"].refuse("is " + quote(format) + "; supported is e4m3", errc::unsupported);
+  read_block_size(fields["weight_block_size"], out);
   return out;
 }
 
 /// The weights of one group of layers.
-fp8_quantisation read_group(json_fields& weights) {
+fp8_quantisation read_group(const json_node& weights) {
   fp8_quantisation out;
-  if (weights.string_or("type", "int") != "float" || weights.uint_or("num_bits", 8) != 8)
-    weights.refuse("type", "and num_bits must be 'float' and 8: other compressed tensors are not supported",
-                   errc::unsupported);
-  const auto strategy = weights.string_or("strategy", "tensor");
+  if (weights["type"].string_or("int") != "float" || weights["num_bits"].uint_or(8) != 8)
+    weights["type"].refuse("and num_bits must be 'float' and 8: other compressed tensors are not supported",
+                           errc::unsupported);
+  const auto strategy = weights["strategy"].string_or("tensor");
   if (strategy == "block")
-    read_block_size(weights, "block_structure", out);
+    read_block_size(weights["block_structure"], out);
   else if (strategy != "tensor" && strategy != "channel")
-    weights.refuse("strategy", "is " + quote(strategy) + "; supported are tensor, channel and block",
-                   errc::unsupported);
-  if (strategy == "block" && out.block_rows == 0) weights.refuse("block_structure", "is missing");
+    weights["strategy"].refuse("is " + quote(strategy) + "; supported are tensor, channel and block",
+                               errc::unsupported);
+  if (strategy == "block" && out.block_rows == 0) weights["block_structure"].refuse("is missing");
   return out;
 }
 
-fp8_quantisation read_compressed_tensors(json_fields& fields) {
+fp8_quantisation read_compressed_tensors(const json_node& fields) {
   // Such rotations are partly left to whoever runs the model.
-  if (const auto* transforms = fields.object("transform_config"); transforms && !transforms->empty())
-    fields.refuse("transform_config", "is not supported", errc::unsupported);
+  if (const json_node transforms = fields["transform_config"]; transforms && !transforms.object().empty())
+    transforms.refuse("is not supported", errc::unsupported);
   std::optional<fp8_quantisation> out;
-  const auto* groups = fields.object("config_groups");
-  if (!groups) fields.refuse("config_groups", "is missing");
-  for (auto at = groups ? groups->begin() : json::object::const_iterator(); groups && at != groups->end();
-       ++at) {
-    const std::string where = fields.where() + ": config_groups: " + std::string(at->key());
-    const auto* group = at->value().if_object();
-    const auto* weights = group ? group->if_contains("weights") : nullptr;
-    if (!weights || !weights->is_object()) {
-      fields.refuse("config_groups", "must hold groups with 'weights'");
+  const json_node groups = fields["config_groups"];
+  groups.require_object();
+  for (const auto& group : groups.object()) {
+    const json_node weights = groups[std::string_view(group.key())]["weights"];
+    if (!weights.is_object()) {
+      groups.refuse("must hold groups with 'weights'");
       break;
     }
-    json_fields nested(weights->get_object(), where + ": weights");
-    const fp8_quantisation found = read_group(nested);
-    fields.adopt(nested);
+    const fp8_quantisation found = read_group(weights);
     if (out && (out->block_rows != found.block_rows || out->block_cols != found.block_cols))
-      fields.refuse("config_groups", "must agree in their blocks", errc::unsupported);
+      groups.refuse("must agree in their blocks", errc::unsupported);
     out = found;
   }
-  if (!out) fields.refuse("config_groups", "has no group");
+  if (!out) groups.refuse("has no group");
   return out.value_or(fp8_quantisation());
 }
 
@@ -121,23 +113,21 @@ std::optional<scale_grid> grid_of(const safetensors_tensor& weight, const safete
 
 expected<std::optional<fp8_quantisation>> read_fp8_quantisation(const json::object& config,
                                                                 const std::string& file) {
-  json_fields fields(config, file);
-  const auto* object = fields.object(section);
-  if (fields.failure()) return *fields.failure();
-  if (!object) return std::optional<fp8_quantisation>();
-  json_fields nested(*object, file + ": " + std::string(section));
+  std::optional<error> failure;
+  const json_node fields = json_node(config, file, failure, json_node::naming::key)["quantization_config"];
+  if (!fields) return std::optional<fp8_quantisation>();
+  fields.require_object();
   fp8_quantisation out;
-  const auto method = nested.string_or("quant_method", "");
+  const auto method = fields["quant_method"].string_or("");
   if (method == "fp8")
-    out = read_plain(nested);
+    out = read_plain(fields);
   else if (method == "compressed-tensors")
-    out = read_compressed_tensors(nested);
+    out = read_compressed_tensors(fields);
   else
-    nested.refuse("quant_method",
-                  "is " + quote(method) +
-                      "; supported are fp8 and compressed-tensors with float weights of 8 bits",
-                  errc::unsupported);
-  if (nested.failure()) return *nested.failure();
+    fields["quant_method"].refuse(
+        "is " + quote(method) + "; supported are fp8 and compressed-tensors with float weights of 8 bits",
+        errc::unsupported);
+  if (failure) return *failure;
   return std::optional(out);
 }
 

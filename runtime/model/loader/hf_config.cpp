@@ -1,6 +1,6 @@
 #include "runtime/model/loader/hf_config.hpp"
 
-#include "runtime/model/loader/json_fields.hpp"
+#include "runtime/base/json_node.hpp"
 #include "runtime/model/loader/quote.hpp"
 
 #include <boost/json/array.hpp>
@@ -36,111 +36,106 @@ constexpr std::array<family, 5> families = {{
     {"gemma3_text", architecture::gemma3, 4, 256, 1e6, true},
 }};
 
-std::string_view kind_of_refused(std::string_view type, const json_fields& fields) {
-  if (fields.has("vision_config") || type.find("vl") != std::string_view::npos) return " (a vision model)";
-  if (fields.has("num_local_experts") || fields.has("num_experts") || fields.has("n_routed_experts"))
+std::string_view kind_of_refused(std::string_view type, const json_node& fields) {
+  if (fields["vision_config"] || type.find("vl") != std::string_view::npos) return " (a vision model)";
+  if (fields["num_local_experts"] || fields["num_experts"] || fields["n_routed_experts"])
     return " (a mixture of experts)";
-  if (fields.has("is_encoder_decoder") && fields.find("is_encoder_decoder")->is_bool() &&
-      fields.find("is_encoder_decoder")->get_bool())
-    return " (an encoder-decoder)";
+  if (fields["is_encoder_decoder"].is_true()) return " (an encoder-decoder)";
   return "";
 }
 
-const family* read_family(json_fields& fields) {
-  const auto type = fields.string_or("model_type", "");
+const family* read_family(const json_node& fields) {
+  const auto type = fields["model_type"].string_or("");
   for (const auto& known : families)
     if (type == known.model_type) return &known;
-  fields.refuse("model_type",
-                "is " + quote(type) + std::string(kind_of_refused(type, fields)) +
-                    "; supported are llama, mistral, qwen2, qwen3 and gemma3_text",
-                errc::unsupported);
+  fields["model_type"].refuse("is " + quote(type) + std::string(kind_of_refused(type, fields)) +
+                                  "; supported are llama, mistral, qwen2, qwen3 and gemma3_text",
+                              errc::unsupported);
   return nullptr;
 }
 
 /// Features some checkpoints of a supported type have and the forward pass does not.
-void refuse_unsupported(json_fields& fields, const family& type) {
-  if (const auto* names = fields.array("architectures"); names && !names->empty()) {
-    const auto* name = names->front().if_string();
-    if (!name || !std::string_view(name->data(), name->size()).ends_with("ForCausalLM"))
-      fields.refuse("architectures", "names no causal language model", errc::unsupported);
+void refuse_unsupported(const json_node& fields, const family& type) {
+  if (const json_node names = fields["architectures"]) {
+    names.require_array();
+    if (names.size() > 0 && !(names[0].is_string() && names[0].string().ends_with("ForCausalLM")))
+      names.refuse("names no causal language model", errc::unsupported);
   }
-  if (fields.flag_or("use_bidirectional_attention", false))
-    fields.refuse("use_bidirectional_attention", "must be false: this is an encoder", errc::unsupported);
-  if (fields.flag_or("mlp_bias", false)) fields.refuse("mlp_bias", "must be false", errc::unsupported);
-  if (fields.number_or("partial_rotary_factor", 1) != 1)
-    fields.refuse("partial_rotary_factor", "must be 1", errc::unsupported);
+  if (fields["use_bidirectional_attention"].flag_or(false))
+    fields["use_bidirectional_attention"].refuse("must be false: this is an encoder", errc::unsupported);
+  if (fields["mlp_bias"].flag_or(false)) fields["mlp_bias"].refuse("must be false", errc::unsupported);
+  if (fields["partial_rotary_factor"].setting_or(1) != 1)
+    fields["partial_rotary_factor"].refuse("must be 1", errc::unsupported);
   for (const std::string_view cap : {"attn_logit_softcapping", "final_logit_softcapping"})
-    if (fields.number_or(cap, 0) != 0)
-      fields.refuse(cap, "must be null: soft caps are not supported", errc::unsupported);
+    if (fields[cap].setting_or(0) != 0)
+      fields[cap].refuse("must be null: soft caps are not supported", errc::unsupported);
   const bool is_gemma = type.arch == architecture::gemma3;
   const std::string_view key = is_gemma ? "hidden_activation" : "hidden_act";
   const std::string_view expected_activation = is_gemma ? "gelu_pytorch_tanh" : "silu";
-  if (fields.string_or(key, expected_activation) != expected_activation)
-    fields.refuse(key, "must be " + quote(expected_activation), errc::unsupported);
+  if (fields[key].string_or(expected_activation) != expected_activation)
+    fields[key].refuse("must be " + quote(expected_activation), errc::unsupported);
 }
 
-void read_yarn(json_fields& fields, rope_scaling& scaling, std::uint32_t context_length) {
+void read_yarn(const json_node& fields, rope_scaling& scaling, std::uint32_t context_length) {
   scaling.kind = rope_scaling_kind::yarn;
-  scaling.original_context_length = fields.uint_or("original_max_position_embeddings", context_length);
-  scaling.beta_fast = fields.number_or("beta_fast", scaling.beta_fast);
-  scaling.beta_slow = fields.number_or("beta_slow", scaling.beta_slow);
-  scaling.truncate = fields.flag_or("truncate", true);
+  scaling.original_context_length = fields["original_max_position_embeddings"].uint_or(context_length);
+  scaling.beta_fast = fields["beta_fast"].setting_or(scaling.beta_fast);
+  scaling.beta_slow = fields["beta_slow"].setting_or(scaling.beta_slow);
+  scaling.truncate = fields["truncate"].flag_or(true);
   scaling.magnitude = yarn_magnitude(scaling.factor);
-  const double weight = fields.number_or("mscale", 0);
-  const double all_dims_weight = fields.number_or("mscale_all_dim", 0);
+  const double weight = fields["mscale"].setting_or(0);
+  const double all_dims_weight = fields["mscale_all_dim"].setting_or(0);
   if (weight != 0 && all_dims_weight != 0)
     scaling.magnitude =
         yarn_magnitude(scaling.factor, weight) / yarn_magnitude(scaling.factor, all_dims_weight);
-  scaling.magnitude = fields.number_or("attention_factor", scaling.magnitude);
+  scaling.magnitude = fields["attention_factor"].setting_or(scaling.magnitude);
 }
 
 /// Reads one object of scaling settings: rope_scaling, rope_parameters, or one kind of layer's part of the
 /// latter.
-rope_config read_rope_object(json_fields& fields, double theta, std::uint32_t context_length) {
+rope_config read_rope_object(const json_node& fields, double theta, std::uint32_t context_length) {
   rope_config rope;
-  rope.theta = fields.number_or("rope_theta", theta);
+  rope.theta = fields["rope_theta"].setting_or(theta);
   auto& scaling = rope.scaling;
-  const auto kind = fields.string_or("rope_type", fields.string_or("type", "default"));
+  const auto kind = fields["rope_type"].string_or(fields["type"].string_or("default"));
   if (kind == "default") return rope;
-  scaling.factor = fields.number("factor");
+  scaling.factor = fields["factor"].setting();
   if (kind == "linear") {
     scaling.kind = rope_scaling_kind::linear;
   } else if (kind == "llama3") {
     scaling.kind = rope_scaling_kind::llama3;
-    scaling.original_context_length = fields.uint("original_max_position_embeddings");
-    scaling.low_freq_factor = fields.number("low_freq_factor");
-    scaling.high_freq_factor = fields.number("high_freq_factor");
+    scaling.original_context_length = fields["original_max_position_embeddings"].uint();
+    scaling.low_freq_factor = fields["low_freq_factor"].setting();
+    scaling.high_freq_factor = fields["high_freq_factor"].setting();
   } else if (kind == "yarn") {
     read_yarn(fields, scaling, context_length);
   } else {
-    fields.refuse("rope_type", "is " + quote(kind) + "; supported are default, linear, llama3 and yarn",
-                  errc::unsupported);
+    fields["rope_type"].refuse("is " + quote(kind) + "; supported are default, linear, llama3 and yarn",
+                               errc::unsupported);
   }
   return rope;
 }
 
-rope_config read_nested_rope(json_fields& fields, std::string_view key, double theta,
+rope_config read_nested_rope(const json_node& fields, std::string_view key, double theta,
                              std::uint32_t context_length) {
   rope_config rope;
   rope.theta = theta;
-  if (const auto* object = fields.object(key)) {
-    json_fields nested(*object, fields.where() + ": " + std::string(key));
+  if (const json_node nested = fields[key]) {
+    nested.require_object();
     rope = read_rope_object(nested, theta, context_length);
-    fields.adopt(nested);
   }
   return rope;
 }
 
-void read_rope(json_fields& fields, const family& type, model_config& config) {
-  const double theta = fields.number_or("rope_theta", type.default_theta);
-  const double local_theta = fields.number_or("rope_local_base_freq", 1e4);
+void read_rope(const json_node& fields, const family& type, model_config& config) {
+  const double theta = fields["rope_theta"].setting_or(type.default_theta);
+  const double local_theta = fields["rope_local_base_freq"].setting_or(1e4);
   const bool is_gemma = type.arch == architecture::gemma3;
-  const auto* parameters = fields.object("rope_parameters");
-  if (parameters && parameters->contains("full_attention")) {
-    json_fields nested(*parameters, fields.where() + ": rope_parameters");
-    config.rope = read_nested_rope(nested, "full_attention", theta, config.context_length);
-    config.local_rope = read_nested_rope(nested, "sliding_attention", local_theta, config.context_length);
-    fields.adopt(nested);
+  const json_node parameters = fields["rope_parameters"];
+  if (parameters) parameters.require_object();
+  if (parameters["full_attention"] || parameters["full_attention"].is_null()) {
+    config.rope = read_nested_rope(parameters, "full_attention", theta, config.context_length);
+    config.local_rope = read_nested_rope(parameters, "sliding_attention", local_theta, config.context_length);
   } else {
     config.rope = read_nested_rope(fields, parameters ? "rope_parameters" : "rope_scaling", theta,
                                    config.context_length);
@@ -159,76 +154,76 @@ void read_rope(json_fields& fields, const family& type, model_config& config) {
 }
 
 /// "layer_types": which layers have a window, in words.
-void read_layer_types(json_fields& fields, const json::array& types, model_config& config) {
-  if (types.size() != config.num_layers)
-    return fields.refuse("layer_types", "must have one element for each layer");
+void read_layer_types(const json_node& types, model_config& config) {
+  types.require_array();
+  if (types.size() != config.num_layers) return types.refuse("must have one element for each layer");
   for (std::uint32_t i = 0; i < config.num_layers; ++i) {
-    const auto* name = types[i].if_string();
-    if (!name || (*name != "sliding_attention" && *name != "full_attention"))
-      return fields.refuse("layer_types", "must hold 'sliding_attention' and 'full_attention' only",
-                           errc::unsupported);
-    config.local_layers[i] = *name == "sliding_attention";
+    const std::string name = types[i].is_string() ? types[i].string() : "";
+    if (name != "sliding_attention" && name != "full_attention")
+      return types.refuse("must hold 'sliding_attention' and 'full_attention' only", errc::unsupported);
+    config.local_layers[i] = name == "sliding_attention";
   }
 }
 
-void read_local_layers(json_fields& fields, const family& type, model_config& config) {
+void read_local_layers(const json_node& fields, const family& type, model_config& config) {
   config.local_layers.assign(config.num_layers, false);
   const bool is_qwen = type.arch == architecture::qwen2 || type.arch == architecture::qwen3;
   const bool is_gemma = type.arch == architecture::gemma3;
   const bool is_mistral = type.model_type == "mistral";
-  const bool has_window = is_gemma || is_mistral || (is_qwen && fields.flag_or("use_sliding_window", false));
+  const bool has_window = is_gemma || is_mistral || (is_qwen && fields["use_sliding_window"].flag_or(false));
   if (!has_window) return;
   // Mistral and Qwen say "no window" by null; absent, it has the class's default.
-  if (fields.is_null("sliding_window")) return;
-  config.sliding_window = fields.uint_or("sliding_window", 4096);
-  if (config.sliding_window == 0) return fields.refuse("sliding_window", "must be at least 1");
-  if (const auto* types = fields.array("layer_types")) return read_layer_types(fields, *types, config);
-  const auto period = fields.uint_or("sliding_window_pattern", fields.uint_or("_sliding_window_pattern", 6));
-  if (period == 0) return fields.refuse("sliding_window_pattern", "must be at least 1");
-  const auto first = is_qwen ? fields.uint_or("max_window_layers", 28) : 0;
+  if (fields["sliding_window"].is_null()) return;
+  config.sliding_window = fields["sliding_window"].uint_or(4096);
+  if (config.sliding_window == 0) return fields["sliding_window"].refuse("must be at least 1");
+  if (const json_node types = fields["layer_types"]) return read_layer_types(types, config);
+  const auto period = fields["sliding_window_pattern"].uint_or(fields["_sliding_window_pattern"].uint_or(6));
+  if (period == 0) return fields["sliding_window_pattern"].refuse("must be at least 1");
+  const auto first = is_qwen ? fields["max_window_layers"].uint_or(28) : 0;
   for (std::uint32_t i = 0; i < config.num_layers; ++i)
     config.local_layers[i] = is_gemma ? (i + 1) % period != 0 : i >= first;
 }
 
-void read_sizes(json_fields& fields, const family& type, model_config& config) {
-  config.vocab_size = fields.uint("vocab_size");
-  config.context_length = fields.uint("max_position_embeddings");
-  config.hidden_size = fields.uint("hidden_size");
-  config.num_layers = fields.uint("num_hidden_layers");
-  config.num_heads = fields.uint("num_attention_heads");
-  config.num_kv_heads = fields.uint_or("num_key_value_heads",
-                                       type.default_kv_heads == 0 ? config.num_heads : type.default_kv_heads);
-  config.ffn_size = fields.uint("intermediate_size");
-  config.norm_epsilon = static_cast<float>(fields.number_or("rms_norm_eps", 1e-6));
-  if (fields.has("head_dim") || type.default_head_dim != 0)
-    config.head_dim = fields.uint_or("head_dim", type.default_head_dim);
+void read_sizes(const json_node& fields, const family& type, model_config& config) {
+  config.vocab_size = fields["vocab_size"].uint();
+  config.context_length = fields["max_position_embeddings"].uint();
+  config.hidden_size = fields["hidden_size"].uint();
+  config.num_layers = fields["num_hidden_layers"].uint();
+  config.num_heads = fields["num_attention_heads"].uint();
+  config.num_kv_heads = fields["num_key_value_heads"].uint_or(
+      type.default_kv_heads == 0 ? config.num_heads : type.default_kv_heads);
+  config.ffn_size = fields["intermediate_size"].uint();
+  config.norm_epsilon = static_cast<float>(fields["rms_norm_eps"].setting_or(1e-6));
+  if (fields["head_dim"] || type.default_head_dim != 0)
+    config.head_dim = fields["head_dim"].uint_or(type.default_head_dim);
   else if (config.num_heads != 0 && config.hidden_size % config.num_heads == 0)
     config.head_dim = config.hidden_size / config.num_heads;
   else
-    fields.refuse("num_attention_heads", "must divide hidden_size where head_dim is missing");
+    fields["num_attention_heads"].refuse("must divide hidden_size where head_dim is missing");
 }
 
 } // namespace
 
 expected<model_config> read_hf_config(const json::object& object, const std::string& file) {
-  json_fields fields(object, file);
+  std::optional<error> failure;
+  const json_node fields(object, file, failure, json_node::naming::key);
   const auto* type = read_family(fields);
-  if (!type) return *fields.failure();
+  if (!type) return *failure;
   refuse_unsupported(fields, *type);
   model_config config;
   config.arch = type->arch;
-  config.name = fields.string_or("_name_or_path", "");
+  config.name = fields["_name_or_path"].string_or("");
   read_sizes(fields, *type, config);
-  if (fields.failure()) return *fields.failure();
+  if (failure) return *failure;
   // Nothing is sized by the number of layers before it has been checked.
   constexpr std::uint32_t max_layers = 4096;
-  if (config.num_layers > max_layers) fields.refuse("num_hidden_layers", "must be at most 4096");
-  if (fields.failure()) return *fields.failure();
+  if (config.num_layers > max_layers) fields["num_hidden_layers"].refuse("must be at most 4096");
+  if (failure) return *failure;
 
   const bool is_gemma = type->arch == architecture::gemma3;
-  const bool attention_bias = fields.flag_or("attention_bias", false);
+  const bool attention_bias = fields["attention_bias"].flag_or(false);
   config.layout = rope_layout::half_split;
-  config.tied_embeddings = fields.flag_or("tie_word_embeddings", type->tied_by_default);
+  config.tied_embeddings = fields["tie_word_embeddings"].flag_or(type->tied_by_default);
   config.qkv_bias = type->arch == architecture::qwen2 || attention_bias;
   config.attention_output_bias = type->arch != architecture::qwen2 && attention_bias;
   config.qk_norm = is_gemma || type->arch == architecture::qwen3;
@@ -239,10 +234,10 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
     config.activation = gate_activation::gelu_tanh;
     config.post_norms = true;
     config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
-    const double scalar = fields.number_or("query_pre_attn_scalar", 256);
+    const double scalar = fields["query_pre_attn_scalar"].setting_or(256);
     config.attention_scale = static_cast<float>(1 / std::sqrt(scalar));
   }
-  if (fields.failure()) return *fields.failure();
+  if (failure) return *failure;
   if (auto ok = validate(config); !ok) return std::move(ok).error().within(file);
   return config;
 }

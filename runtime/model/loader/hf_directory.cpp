@@ -1,7 +1,7 @@
 #include "runtime/model/loader/hf_directory.hpp"
 
+#include "runtime/base/json_node.hpp"
 #include "runtime/model/loader/hf_config.hpp"
-#include "runtime/model/loader/json_fields.hpp"
 #include "runtime/model/loader/json_text.hpp"
 #include "runtime/model/loader/quote.hpp"
 
@@ -37,12 +37,12 @@ bool is_plain_file_name(std::string_view name) noexcept {
 expected<weight_map> read_index(const fs::path& path) {
   auto object = read_json_file(path);
   if (!object) return std::move(object).error();
-  json_fields fields(*object, path.string());
-  const auto* entries = fields.object("weight_map");
-  if (!entries) fields.refuse("weight_map", "is missing");
-  if (fields.failure()) return *fields.failure();
+  std::optional<error> failure;
+  const json_node entries = json_node(*object, path.string(), failure, json_node::naming::key)["weight_map"];
+  entries.require_object();
+  if (failure) return *failure;
   weight_map map;
-  for (const auto& entry : *entries) {
+  for (const auto& entry : entries.object()) {
     const std::string tensor(entry.key().data(), entry.key().size());
     const auto* file = entry.value().if_string();
     if (!file || !is_plain_file_name({file->data(), file->size()}))

@@ -1,6 +1,6 @@
 #include "runtime/model/loader/hf_tokenizer_settings.hpp"
 
-#include "runtime/model/loader/json_fields.hpp"
+#include "runtime/base/json_node.hpp"
 #include "runtime/model/loader/json_text.hpp"
 #include "runtime/model/loader/partial_file.hpp"
 
@@ -20,46 +20,39 @@ namespace fs = std::filesystem;
 constexpr std::size_t max_template_bytes = std::size_t{16} << 20;
 
 /// Special tokens are given by their spelling, or as an object that holds it.
-std::optional<std::string> read_special_token(json_fields& fields, std::string_view key) {
-  const auto* value = fields.find(key);
-  if (value && value->is_object()) value = value->get_object().if_contains("content");
-  if (!value) return std::nullopt;
-  const auto* text = value->if_string();
-  if (!text) {
-    fields.refuse(key, "must be a string or an object with the string 'content'");
-    return std::nullopt;
-  }
-  return std::string(text->data(), text->size());
+std::optional<std::string> read_special_token(const json_node& fields, std::string_view key) {
+  const json_node entry = fields[key];
+  if (!entry) return std::nullopt;
+  const json_node text = entry.is_object() ? entry["content"] : entry;
+  if (text.is_string()) return text.string();
+  if (text || text.is_null()) entry.refuse("must be a string or an object with the string 'content'");
+  return std::nullopt;
 }
 
-std::optional<bool> read_flag(json_fields& fields, std::string_view key) {
-  if (!fields.has(key)) return std::nullopt;
-  return fields.flag_or(key, false);
+std::optional<bool> read_flag(const json_node& fields, std::string_view key) {
+  if (!fields[key]) return std::nullopt;
+  return fields[key].flag_or(false);
 }
 
 /// A template is a string, or a list of {name, template} with one called "default".
-std::string read_chat_template(json_fields& fields) {
-  constexpr std::string_view key = "chat_template";
-  const auto* value = fields.find(key);
-  if (!value) return {};
-  if (const auto* text = value->if_string()) return {text->data(), text->size()};
-  if (const auto* list = value->if_array()) {
-    for (const auto& element : *list) {
-      const auto* object = element.if_object();
-      const auto* name = object ? object->if_contains("name") : nullptr;
-      const auto* text = object ? object->if_contains("template") : nullptr;
-      if (!name || !text || !name->is_string() || !text->is_string()) break;
-      if (name->get_string() == "default") return {text->get_string().data(), text->get_string().size()};
-    }
+std::string read_chat_template(const json_node& fields) {
+  const json_node node = fields["chat_template"];
+  if (!node) return {};
+  if (node.is_string()) return node.string();
+  for (std::size_t i = 0; i < node.size(); ++i) {
+    const json_node name = node[i]["name"], text = node[i]["template"];
+    if (!name.is_string() || !text.is_string()) break;
+    if (name.string() == "default") return text.string();
   }
-  fields.refuse(key, "must be a string, or a list of {name, template} with the name 'default'");
+  node.refuse("must be a string, or a list of {name, template} with the name 'default'");
   return {};
 }
 
 expected<void> read_tokenizer_config(const fs::path& path, hf_tokenizer_settings& out) {
   auto object = read_json_file(path);
   if (!object) return std::move(object).error();
-  json_fields fields(*object, path.string());
+  std::optional<error> failure;
+  const json_node fields(*object, path.string(), failure, json_node::naming::key);
   out.bos_token = read_special_token(fields, "bos_token");
   out.eos_token = read_special_token(fields, "eos_token");
   out.unk_token = read_special_token(fields, "unk_token");
@@ -67,7 +60,7 @@ expected<void> read_tokenizer_config(const fs::path& path, hf_tokenizer_settings
   out.add_bos = read_flag(fields, "add_bos_token");
   out.add_eos = read_flag(fields, "add_eos_token");
   out.chat_template = read_chat_template(fields);
-  if (fields.failure()) return *fields.failure();
+  if (failure) return *failure;
   return {};
 }
 
@@ -87,23 +80,18 @@ expected<void> read_template_file(const fs::path& path, hf_tokenizer_settings& o
 
 expected<std::vector<token_id>> read_eos_ids(const json::object& object, const std::string& file,
                                              std::uint32_t vocab_size) {
-  constexpr std::string_view key = "eos_token_id";
-  json_fields fields(object, file);
+  std::optional<error> failure;
+  const json_node listed = json_node(object, file, failure, json_node::naming::key)["eos_token_id"];
   std::vector<token_id> ids;
-  const auto add = [&](const json::value& value) {
-    const auto* id = value.if_int64();
-    if (!id || *id < 0 || *id >= vocab_size)
-      fields.refuse(key, "must hold ids of 0 to " + std::to_string(vocab_size - 1));
-    else
+  const auto add = [&](const json_node& node) {
+    if (const auto id = node.if_uint_below(vocab_size))
       ids.push_back(token_id{static_cast<token_id::rep>(*id)});
-  };
-  if (const auto* value = fields.find(key)) {
-    if (const auto* list = value->if_array())
-      for (const auto& element : *list) add(element);
     else
-      add(*value);
-  }
-  if (fields.failure()) return *fields.failure();
+      listed.refuse("must hold ids of 0 to " + std::to_string(vocab_size - 1));
+  };
+  for (std::size_t i = 0; i < listed.size(); ++i) add(listed[i]);
+  if (listed && !listed.is_array()) add(listed);
+  if (failure) return *failure;
   return ids;
 }
 

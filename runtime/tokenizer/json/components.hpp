@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/base/ids.hpp"
-#include "runtime/tokenizer/json/json_node.hpp"
+#include "runtime/base/json_node.hpp"
 #include "runtime/tokenizer/normalizer.hpp"
 #include "runtime/tokenizer/pre_tokenizers/pre_tokenizer.hpp"
 

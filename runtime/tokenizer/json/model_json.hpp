@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/base/ids.hpp"
-#include "runtime/tokenizer/json/json_node.hpp"
+#include "runtime/base/json_node.hpp"
 #include "runtime/tokenizer/text/token_table.hpp"
 #include "runtime/tokenizer/tokenizer_parts.hpp"
 

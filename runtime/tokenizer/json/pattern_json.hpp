@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/tokenizer/json/json_node.hpp"
+#include "runtime/base/json_node.hpp"
 #include "runtime/tokenizer/pre_tokenizers/regex.hpp"
 
 #include <optional>

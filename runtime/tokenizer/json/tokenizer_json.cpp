@@ -162,7 +162,7 @@ expected<tokenizer> read_tokenizer_json(std::string_view json, const tokenizer_j
   const boost::json::value document = boost::json::parse(json, code, &memory, options);
   if (code) return error(errc::invalid_file, std::string(file) + ": " + code.message());
   std::optional<error> failure;
-  return assemble(json_node(document, std::string(file) + ": ", failure), failure, settings, file);
+  return assemble(json_node(document, std::string(file), failure), failure, settings, file);
 }
 
 } // namespace paceline::tokenizer

@@ -1,0 +1,81 @@
+#pragma once
+
+#include "runtime/base/error.hpp"
+
+#include <boost/json/value.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace paceline {
+
+/// A place in a JSON document, there or not, that knows its path. Reading what breaks a rule records the
+/// document's first error and gives a default, so that a reader runs through and looks at the error once. A
+/// null counts as absent. Numbers never convert silently: a fraction, a string or a value out of range is an
+/// error.
+class json_node {
+ public:
+  /// How errors name a place of "f.json": "f.json: model.vocab[3]" or "f.json: rope_scaling: key 'factor'".
+  enum class naming : std::uint8_t { path, key };
+
+  /// The document's root; `file` is what errors call the document. `value`, `failure` outlive all nodes.
+  json_node(const boost::json::value& value, std::string file, std::optional<error>& failure,
+            naming names = naming::path)
+      : json_node(&value, value.if_object(), std::move(file), failure, names) {}
+  json_node(const boost::json::object& object, std::string file, std::optional<error>& failure,
+            naming names = naming::path)
+      : json_node(nullptr, &object, std::move(file), failure, names) {}
+
+  json_node operator[](std::string_view key) const;
+  json_node operator[](std::size_t index) const;
+  /// Elements of an array; 0 for anything else.
+  std::size_t size() const noexcept;
+  /// False when absent or null.
+  explicit operator bool() const noexcept { return object_ != nullptr || (value_ != nullptr && !is_null()); }
+  bool is_null() const noexcept { return value_ != nullptr && value_->is_null(); }
+  bool is_string() const noexcept { return value_ != nullptr && value_->is_string(); }
+  bool is_array() const noexcept { return value_ != nullptr && value_->is_array(); }
+  bool is_object() const noexcept { return object_ != nullptr; }
+  bool is_true() const noexcept { return value_ != nullptr && value_->is_bool() && value_->get_bool(); }
+  /// The value if it is a whole number of [0, limit).
+  std::optional<std::uint32_t> if_uint_below(std::uint64_t limit) const noexcept;
+
+  /// Required values.
+  std::string string() const;
+  std::uint32_t uint_below(std::uint32_t limit) const;
+  std::uint32_t uint() const; ///< any that fits
+  double number() const;      ///< any finite one
+  double setting() const;     ///< of at most 1e30, which float32 can hold
+  const boost::json::object& object() const;
+  void require_object() const;
+  void require_array() const;
+
+  /// Optional values.
+  std::string string_or(std::string_view fallback) const { return *this ? string() : std::string(fallback); }
+  bool flag_or(bool fallback) const;
+  std::uint32_t uint_or(std::uint32_t fallback) const { return *this ? uint() : fallback; }
+  double setting_or(double fallback) const { return *this ? setting() : fallback; }
+
+  /// Member "type", what components call themselves by.
+  std::string type() const { return (*this)["type"].string_or(""); }
+  /// Records that this place breaks `rule`, unless there is an error already.
+  void refuse(std::string_view rule, errc code = errc::invalid_file) const;
+  bool failed() const noexcept { return failure_->has_value(); }
+
+ private:
+  json_node(const boost::json::value* value, const boost::json::object* object, std::string file,
+            std::optional<error>& failure, naming names)
+      : value_(value), object_(object), place_(std::move(file)), failure_(&failure), names_(names) {}
+
+  const boost::json::value* value_;   ///< nullptr: absent, or the root of a document that is an object
+  const boost::json::object* object_; ///< its members; nullptr: it is no object
+  std::string place_;                 ///< file and path
+  std::size_t name_begin_ = 0; ///< where in `place_` the part begins that `naming::key` quotes; 0: root
+  std::optional<error>* failure_;
+  naming names_;
+};
+
+} // namespace paceline
