@@ -79,7 +79,7 @@ bool splits_lines(std::string_view sequence) noexcept {
 
 std::size_t count_code_points(std::string_view text) noexcept {
   std::size_t count = 0;
-  for (const char c : text) count += (static_cast<unsigned char>(c) & 0xc0U) != 0x80;
+  for (const char c : text) count += is_utf8_continuation(c) ? 0 : 1;
   return count;
 }
 

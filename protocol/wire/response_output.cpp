@@ -1,6 +1,7 @@
 #include "protocol/wire/response_output.hpp"
 
 #include "protocol/wire/json_writer.hpp"
+#include "runtime/base/utf8.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -13,9 +14,6 @@ namespace {
 
 constexpr std::size_t text_step = 4U << 10U; ///< bytes of text that are escaped at a time
 constexpr std::size_t tokens_a_step = 64;
-
-/// Not the first byte of a character.
-bool continues_character(char c) noexcept { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; }
 
 } // namespace
 
@@ -77,7 +75,7 @@ class output_json::source final : public text_source {
   /// Up to a character's end: half a character would be written as a broken one.
   bool step_text(std::string_view text) {
     auto end = std::min(at_ + text_step, text.size());
-    while (end < text.size() && end > at_ + text_step - 4 && continues_character(text[end])) --end;
+    while (end < text.size() && end > at_ + text_step - 4 && is_utf8_continuation(text[end])) --end;
     if (at_ == 0) out_ += '"';
     append_escaped(out_, text.substr(at_, end - at_));
     at_ = end;

@@ -1,5 +1,7 @@
 #include "protocol/wire/whole_reply.hpp"
 
+#include "runtime/base/utf8.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <string_view>
@@ -10,9 +12,6 @@ namespace paceline::wire {
 namespace {
 
 constexpr std::size_t text_step = 4U << 10U; ///< bytes of text that are escaped at a time
-
-/// Not the first byte of a character.
-bool continues_character(char c) noexcept { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; }
 
 } // namespace
 
@@ -94,7 +93,7 @@ void whole_reply::add_text(const whole_choice& choice) {
     };
     auto end = std::min(at + text_step, size);
     // Up to a character's end: half of one would be written as a broken one.
-    for (int i = 0; i < 3 && end < size && continues_character(byte(end)); ++i) ++end;
+    for (int i = 0; i < 3 && end < size && is_utf8_continuation(byte(end)); ++i) ++end;
     std::string piece;
     if (at < before.size()) piece = before.substr(at, end - at);
     if (end > before.size())

@@ -59,7 +59,7 @@ std::string json_number(float value) { return shortest_text(value); }
 std::string shortened(std::string_view text, std::size_t max_bytes) {
   if (text.size() <= max_bytes) return std::string(text);
   std::size_t end = max_bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  while (end > 0 && is_utf8_continuation(text[end])) --end;
   return std::string(text.substr(0, end)) + "...";
 }
 

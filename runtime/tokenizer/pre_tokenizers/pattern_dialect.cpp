@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/pre_tokenizers/pattern_dialect.hpp"
 
+#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/pre_tokenizers/pattern_properties.hpp"
 
 #include <algorithm>
@@ -88,7 +89,7 @@ class translator {
       add_atom(read_class(0));
     } else if (c == '\\') {
       add_atom(read_escape());
-    } else if ((static_cast<unsigned char>(c) & 0xc0) == 0x80) {
+    } else if (is_utf8_continuation(c)) {
       out_ += take(1); // the rest of a character
     } else {
       add_atom(std::string(take(1)));

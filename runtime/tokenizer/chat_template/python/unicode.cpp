@@ -115,7 +115,7 @@ character character_at(std::string_view text, std::size_t at) noexcept {
 
 character character_before(std::string_view text, std::size_t end) noexcept {
   for (std::size_t size = 1; size <= 4 && size <= end; ++size) {
-    if ((static_cast<unsigned char>(text[end - size]) & 0xc0) == 0x80) continue;
+    if (is_utf8_continuation(text[end - size])) continue;
     const character c = character_at(text, end - size);
     if (c.size == size) return c;
     break;
