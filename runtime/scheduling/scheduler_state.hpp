@@ -3,6 +3,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/token_event.hpp"
+#include "runtime/scheduling/by_length.hpp"
 #include "runtime/scheduling/cost_model.hpp"
 #include "runtime/scheduling/drafter_rests.hpp"
 #include "runtime/scheduling/memory_ledger.hpp"
@@ -31,10 +32,10 @@ struct drafter_slot {
   std::optional<pool_number> pool; ///< for its own model's cells, if it has one
   bool worker = false;             ///< drafts on its own stream
   /// Most rows, nodes and probes, that a draft of so many levels has; empty: it drafts chains.
-  std::function<std::uint32_t(std::uint32_t draft_length)> max_nodes = {};
+  by_length max_nodes = {};
   paceline::length_rule length_rule = paceline::length_rule::fixed;
   /// Most cells of its own pool that such a draft takes behind the text; empty: one a level.
-  std::function<std::uint32_t(std::uint32_t draft_length)> own_positions = {};
+  by_length own_positions = {};
 };
 
 struct scheduler_options {

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace paceline::scheduling {
+
+/// What a draft of so many levels needs: a drafter is asked once a length, since the scheduler wants to know
+/// several times a round. For one thread.
+class by_length {
+ public:
+  by_length() = default;
+  template <class Of>
+  requires(!std::same_as<Of, by_length> && std::is_invocable_r_v<std::uint32_t, Of&, std::uint32_t>)
+      by_length(Of of)
+      : of_(std::move(of)) {}
+
+  explicit operator bool() const noexcept { return of_ != nullptr; }
+  std::uint32_t operator()(std::uint32_t draft_length) const {
+    if (draft_length >= known_.size()) known_.resize(std::size_t{draft_length} + 1);
+    auto& known = known_[draft_length];
+    if (!known) known = of_(draft_length);
+    return *known;
+  }
+
+ private:
+  std::function<std::uint32_t(std::uint32_t draft_length)> of_;
+  mutable std::vector<std::optional<std::uint32_t>> known_; ///< by length
+};
+
+} // namespace paceline::scheduling
