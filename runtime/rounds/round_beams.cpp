@@ -2,7 +2,6 @@
 #include "runtime/rounds/round_runner.hpp"
 
 #include <algorithm>
-#include <exception>
 
 // What a round does for a beam search: its drafts, its rows, its steps.
 
@@ -24,13 +23,10 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
       item.request.progress->session(item.drafter, *drafter);
       return item.request.progress->sessions_of_hypotheses().follow(outputs, *drafter, item.request.id());
     };
-    if (rests_.rests(item.drafter)) return;
-    try {
+    const auto ask = [&] {
       proposed = draft_below_hypotheses(ops, item, *drafter, open, nullptr, resources_.kv->block_size());
-    } catch (const std::exception& e) {
-      item.request.progress->sessions_of_hypotheses() = {};
-      return note_failure(item.drafter, e);
-    }
+    };
+    ask_in_line(item.drafter, ask, [&] { item.request.progress->sessions_of_hypotheses() = {}; });
   } else {
     const auto position = static_cast<std::size_t>(part.item - plan.items.data());
     for (const auto& batch : drafts)

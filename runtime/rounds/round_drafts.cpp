@@ -44,35 +44,41 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   }
 }
 
-/// What an in-line drafter says for `owners`: nothing while it rests, and nothing where it fails, for then
-/// its sessions are in no known state and start over.
+/// What an in-line drafter says for `owners`: nothing while it rests, and nothing where it fails.
 std::vector<speculation::draft> round_runner::propose(device::ops& ops, drafter_index index,
                                                       std::span<batch_part* const> owners) {
   auto& drafter = *drafter_at(index);
-  if (rests_.rests(index)) return std::vector<speculation::draft>(owners.size());
-  std::vector<speculation::draft_task> tasks;
-  for (const auto* owner : owners) {
-    auto* session = owner->item->request.progress->session(index, drafter);
-    tasks.push_back(make_task(*owner->item, limit_of(*owner), session));
-  }
-  try {
+  std::vector<speculation::draft> drafts(owners.size());
+  const auto ask = [&] {
+    std::vector<speculation::draft_task> tasks;
+    for (const auto* owner : owners) {
+      auto* session = owner->item->request.progress->session(index, drafter);
+      tasks.push_back(make_task(*owner->item, limit_of(*owner), session));
+    }
     drafter.propose(ops, nullptr, tasks);
-  } catch (const std::exception& e) {
+    std::ranges::transform(tasks, drafts.begin(), [](auto& task) { return std::move(task.result); });
+  };
+  const auto start_over = [&] {
     for (const auto* owner : owners) owner->item->request.progress->reset_session(index);
-    note_failure(index, e);
-    return std::vector<speculation::draft>(owners.size());
-  }
-  rests_.drafted(index);
-  std::vector<speculation::draft> drafts;
-  for (auto& task : tasks) drafts.push_back(std::move(task.result));
+  };
+  ask_in_line(index, ask, start_over);
   return drafts;
 }
 
-/// An in-line drafter threw: the round goes on without its drafts.
-void round_runner::note_failure(drafter_index index, const std::exception& why) {
-  const auto& name = drafter_at(index)->traits().name;
-  failed_in_line_.push_back({index, error{errc::internal, "drafter " + name + ": " + why.what()}});
-  rests_.failed(index, resources_.time->now());
+/// Lets an in-line drafter `propose` unless it rests. Where it fails, the round goes on without its drafts,
+/// and its sessions, which are in no known state, `start_over`.
+void round_runner::ask_in_line(drafter_index index, const std::function<void()>& propose,
+                               const std::function<void()>& start_over) {
+  if (rests_.rests(index)) return;
+  try {
+    propose();
+    rests_.drafted(index);
+  } catch (const std::exception& e) {
+    start_over();
+    const auto& name = drafter_at(index)->traits().name;
+    failed_in_line_.push_back({index, error{errc::internal, "drafter " + name + ": " + e.what()}});
+    rests_.failed(index, resources_.time->now());
+  }
 }
 
 void round_runner::propose_in_line(device::ops& ops, drafter_index index, std::vector<batch_part>& parts) {

@@ -10,6 +10,7 @@
 #include "runtime/speculation/verification/verification.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -67,7 +68,8 @@ class round_runner {
                       std::span<const std::shared_ptr<scheduling::draft_batch>> drafts,
                       std::vector<batch_part>& parts);
   void propose_in_line(device::ops& ops, drafter_index drafter, std::vector<batch_part>& parts);
-  void note_failure(drafter_index drafter, const std::exception& why);
+  void ask_in_line(drafter_index drafter, const std::function<void()>& propose,
+                   const std::function<void()>& start_over);
   void propose_best(device::ops& ops, std::vector<batch_part>& parts);
   void watch_workers(std::span<const scheduling::draft_time> drafting);
   void advise_workers(std::span<const batch_part> parts, std::span<scheduling::item_result> results);

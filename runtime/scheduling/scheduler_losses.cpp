@@ -9,7 +9,7 @@ namespace paceline::scheduling {
 void scheduler_state::note_drafters(const round_result& result, time_point now) {
   for (const auto& [drafter, why] : result.failed_drafters) {
     ++counters_.drafters[drafter.value].num_failures;
-    rests_.failed(drafter, now);
+    if (slot_of(drafter).worker) rests_.failed(drafter, now); // the runner lets in-line drafters rest
   }
   const auto failed = [&](drafter_index drafter) {
     return std::ranges::find(result.failed_drafters, drafter, &failed_drafter::drafter) !=
@@ -17,7 +17,7 @@ void scheduler_state::note_drafters(const round_result& result, time_point now) 
   };
   for (const auto& spent : result.drafting)
     if (spent.num_drafted > 0 && !failed(spent.drafter)) rests_.drafted(spent.drafter);
-  for (const auto& item : result.items) // in-line drafters, and workers that draft for beam searches only
+  for (const auto& item : result.items) // workers that draft for beam searches only
     if (item.num_draft > 0 && !failed(item.drafter)) rests_.drafted(item.drafter);
 }
 

@@ -3,6 +3,7 @@
 #include "tests/support/model_drafters.hpp"
 #include "tests/support/simulated_decoding.hpp"
 #include "tests/support/simulation.hpp"
+#include "tests/support/small_target.hpp"
 #include "tests/support/test_drafters.hpp"
 
 #include "runtime/speculation/drafters/registry.hpp"
@@ -38,14 +39,6 @@ inline generation_request search_number(std::uint32_t n, std::uint32_t width, st
     r.stop.min_tokens = n % 4;
   }
   return r;
-}
-
-/// A target whose text has repetitions, so that every drafter has something to find.
-inline model::hash_model_config small_target() {
-  model::hash_model_config c;
-  c.vocab_size = 64;
-  c.memory = 0;
-  return c;
 }
 
 /// The drafters of the exactness grid by name; see the "always wrong" and "always right" ones.

@@ -6,6 +6,7 @@
 #include "runtime/scheduling/committed_log.hpp"
 #include "runtime/scheduling/request_terms.hpp"
 #include "tests/support/simulated_device.hpp"
+#include "tests/support/small_target.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,13 +24,6 @@ using scheduling::round_result;
 
 constexpr drafter_index drafter{1};
 constexpr std::uint32_t block_size = 16;
-
-model::hash_model_config small_target() {
-  model::hash_model_config target;
-  target.vocab_size = 64;
-  target.context_length = 64;
-  return target;
-}
 
 /// One request in one group; rounds follow each other as the scheduler would compose them.
 class target_verifier_state_test : public testing::Test {
@@ -101,7 +95,7 @@ class target_verifier_state_test : public testing::Test {
   }
 
   test::simulated_device device{1};
-  model::hash_model target{small_target()};
+  model::hash_model target{test::small_target(64)};
   std::unique_ptr<model::kv_storage> kv = target.make_kv_storage(8, block_size);
   rounds::round_runner runner{{&target, kv.get(), {nullptr, nullptr}, 64, &device.time(), {}}};
   std::unique_ptr<device::stream> stream = device.make_stream("target", 0);

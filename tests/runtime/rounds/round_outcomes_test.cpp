@@ -5,6 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
 namespace paceline::rounds {
 
 using namespace scheduling;
@@ -13,13 +18,6 @@ namespace {
 using namespace test_support;
 
 constexpr std::uint32_t prompt_length = 6;
-
-model::hash_model_config small_target() {
-  model::hash_model_config target;
-  target.vocab_size = 64;
-  target.context_length = 128;
-  return target;
-}
 
 generation_request greedy_request() {
   generation_request r;
@@ -38,12 +36,12 @@ token_id best_after(const model::hash_model& target, std::span<const token_id> c
 
 /// Runs one request with a drafter that is always right.
 std::unique_ptr<lone_rounds> always_right() {
-  auto oracle = std::make_shared<model::hash_model>(small_target());
+  auto oracle = std::make_shared<model::hash_model>(test::small_target(128));
   std::vector<std::unique_ptr<speculation::drafter>> drafters;
   drafters.push_back(test::make_scripted_drafter(
       "right", test::own_sample([oracle](std::span<const token_id> c) { return oracle->logits_after(c); })));
   return std::make_unique<lone_rounds>(
-      small_target(), [](std::size_t rows) { return std::chrono::microseconds(100 + rows); },
+      test::small_target(128), [](std::size_t rows) { return std::chrono::microseconds(100 + rows); },
       std::move(drafters));
 }
 
@@ -67,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(with_drafts, a_row_without_a_finite_logit, testing::Val
 
 TEST(round_outcomes, drafts_behind_a_stop_are_not_accepted) {
   auto request = greedy_request();
-  const model::hash_model target(small_target());
+  const model::hash_model target(test::small_target(128));
   auto text = request.prompt;
   for (int i = 0; i < 8; ++i) text.push_back(best_after(target, text));
   request.stop.stop_ids = {text.back()}; // the eighth token ends it, within a draft of five
@@ -93,45 +91,48 @@ TEST(round_outcomes, drafts_behind_a_stop_are_not_accepted) {
   EXPECT_FALSE(last.trace->bonus);
 }
 
-/// Always right, but throws while `broken` is not 0, which it counts down.
+/// Always right, but throws when `breaks` says so.
 class breaking_drafter final : public speculation::drafter {
  public:
-  breaking_drafter(std::unique_ptr<speculation::drafter> inner, std::shared_ptr<int> broken)
-      : inner_(std::move(inner)), broken_(std::move(broken)) {}
+  breaking_drafter(std::unique_ptr<speculation::drafter> inner, std::function<bool()> breaks)
+      : inner_(std::move(inner)), breaks_(std::move(breaks)) {}
   const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
   std::unique_ptr<speculation::drafter_session> open(request_id request) override {
     return inner_->open(request);
   }
   void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
-    if (*broken_ > 0) {
-      --*broken_;
-      throw std::runtime_error("out of luck");
-    }
+    if (breaks_()) throw std::runtime_error("out of luck");
     inner_->propose(ops, kv, tasks);
   }
 
  private:
   std::unique_ptr<speculation::drafter> inner_;
-  std::shared_ptr<int> broken_;
+  std::function<bool()> breaks_;
 };
 
 /// Passes take 100 ms, so that a rest of a second is ten rounds.
-lone_rounds with_breaking_drafter(int num_failures) {
-  auto oracle = std::make_shared<model::hash_model>(small_target());
+lone_rounds with_breaking_drafter(std::function<bool()> breaks) {
+  auto oracle = std::make_shared<model::hash_model>(test::small_target(128));
   std::vector<std::unique_ptr<speculation::drafter>> drafters;
   drafters.push_back(std::make_unique<breaking_drafter>(
       test::make_scripted_drafter("right", test::own_sample([oracle](std::span<const token_id> c) {
                                     return oracle->logits_after(c);
                                   })),
-      std::make_shared<int>(num_failures)));
+      std::move(breaks)));
   return lone_rounds(
-      small_target(), [](std::size_t) { return std::chrono::milliseconds(100); }, std::move(drafters));
+      test::small_target(128), [](std::size_t) { return std::chrono::milliseconds(100); },
+      std::move(drafters));
+}
+
+/// True so often, then false.
+std::function<bool()> true_for(int times) {
+  return [times]() mutable { return times-- > 0; };
 }
 
 class an_in_line_drafter_that_fails : public testing::TestWithParam<bool> {};
 
 TEST_P(an_in_line_drafter_that_fails, costs_nobody_a_token_and_is_asked_again_after_a_rest) {
-  auto device = with_breaking_drafter(1);
+  auto device = with_breaking_drafter(true_for(1));
   for (const drafter_index drafter : {drafter_index{1}, plain_decoding}) {
     auto request = greedy_request();
     request.stop.max_tokens = 40;
@@ -150,13 +151,22 @@ TEST_P(an_in_line_drafter_that_fails, costs_nobody_a_token_and_is_asked_again_af
 }
 
 TEST_P(an_in_line_drafter_that_fails, for_good_is_asked_ever_more_rarely) {
-  auto device = with_breaking_drafter(1000);
+  auto device = with_breaking_drafter(true_for(1000));
   auto request = greedy_request();
   request.stop.max_tokens = 80; // eight seconds
   device.submit(std::move(request), GetParam() ? device.automatic() : drafter_index{1}, 2);
   device.run();
   EXPECT_EQ(device.num_failed_drafts, 4U) << "at 0, 1, 3 and 7 seconds";
   EXPECT_EQ(device.request(0).output_length(), 80U);
+}
+
+TEST(in_line_drafter, that_has_drafted_since_it_failed_rests_as_short_as_at_first) {
+  auto device = with_breaking_drafter([fails = false]() mutable { return fails = !fails; });
+  auto request = greedy_request();
+  request.stop.max_tokens = 80;
+  device.submit(std::move(request), drafter_index{1}, 2);
+  device.run();
+  EXPECT_GE(device.num_failed_drafts, 6U) << "of seven seconds in every one";
 }
 
 INSTANTIATE_TEST_SUITE_P(alone_and_of_auto, an_in_line_drafter_that_fails, testing::Bool());
@@ -177,7 +187,7 @@ class slow_text final : public text_output {
 };
 
 TEST(a_round, commits_for_all_its_requests_at_its_end) {
-  lone_rounds device(small_target(), [](std::size_t) { return std::chrono::milliseconds(10); }, {});
+  lone_rounds device(test::small_target(128), [](std::size_t) { return std::chrono::milliseconds(10); }, {});
   for (int i = 0; i < 2; ++i)
     device.submit(greedy_request(), plain_decoding, 0, std::make_unique<slow_text>(device.time()));
   device.run();

@@ -5,6 +5,7 @@
 #include "runtime/rounds/round_runner.hpp"
 #include "tests/support/draft_tasks.hpp"
 #include "tests/support/simulated_device.hpp"
+#include "tests/support/small_target.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -127,7 +128,7 @@ class lone_rounds {
  private:
   static constexpr std::uint32_t block_size = 16;
   static constexpr std::uint32_t max_requests = 4;
-  struct wish {
+  struct wanted_draft {
     drafter_index drafter = plain_decoding;
     std::uint32_t length = 0;
   };
@@ -147,7 +148,7 @@ class lone_rounds {
   std::unique_ptr<model::kv_storage> kv_;
   std::unique_ptr<round_runner> runner_;
   round_plan plan_{round_id{1}, group_id{0}, {}};
-  std::vector<wish> wanted_;
+  std::vector<wanted_draft> wanted_;
 };
 
 } // namespace paceline::rounds::test_support

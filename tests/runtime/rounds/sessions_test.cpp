@@ -13,13 +13,6 @@ namespace {
 using namespace test_support;
 using speculation::draft_task;
 
-model::hash_model_config small_target() {
-  model::hash_model_config target;
-  target.vocab_size = 64;
-  target.context_length = 128;
-  return target;
-}
-
 /// Proposes nothing, and compares what it is told with the model.
 class listening_drafter final : public speculation::drafter {
  public:
@@ -28,7 +21,8 @@ class listening_drafter final : public speculation::drafter {
     std::uint32_t num_rounds = 0;             ///< whose best tokens it was told
     std::vector<std::string> wrong;
   };
-  explicit listening_drafter(std::shared_ptr<heard> out) : target_(small_target()), out_(std::move(out)) {
+  explicit listening_drafter(std::shared_ptr<heard> out)
+      : target_(test::small_target(128)), out_(std::move(out)) {
     traits_.name = "listening";
     traits_.top_tokens = 2;
   }
@@ -85,7 +79,7 @@ listening_drafter::heard listen(std::span<const generation_request> requests, dr
   drafters.push_back(test::built_in(test::options_of("ngram", "ngram"), 64));
   drafters.push_back(std::make_unique<listening_drafter>(out));
   lone_rounds device(
-      small_target(), [](std::size_t rows) { return std::chrono::microseconds(100 + rows); },
+      test::small_target(128), [](std::size_t rows) { return std::chrono::microseconds(100 + rows); },
       std::move(drafters));
   for (const auto& request : requests) device.submit(request, drafter, 4);
   device.run();

@@ -239,9 +239,9 @@ TEST(scheduler_state_test, a_request_of_auto_is_drafted_for_by_a_worker_that_doe
   EXPECT_EQ(worker, drafter_index{2});
 }
 
-TEST(scheduler_state_test, an_in_line_drafter_that_has_drafted_rests_as_short_as_at_first) {
+TEST(scheduler_state_test, a_worker_that_has_drafted_rests_as_short_as_at_first) {
   auto options = small_options();
-  options.drafters = {{"none", 0, {}, false}, {"in_line", 3, {}, false}};
+  options.drafters = {{"none", 0, {}, false}, {"worker", 3, {}, true}};
   scheduler_state state(options);
   const auto asked =
       last<acquire_command>(state.submit(make_request(first_request, 8, 40), drafter_index{1}, 100, start));
