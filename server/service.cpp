@@ -22,12 +22,6 @@ using wire::api_error;
 const api_error overloaded{
     503, "service_unavailable_error", "overloaded", "too many requests wait to be parsed", "", 1};
 
-http_reply json_reply(std::string body) {
-  http_reply reply;
-  reply.body = std::move(body);
-  return reply;
-}
-
 /// Adds headers, counts the status and logs the request on the way out.
 class finishing_channel final : public reply_channel {
  public:
@@ -115,25 +109,6 @@ std::optional<Int> to_number(const std::string& text) {
   const auto* end = text.data() + text.size();
   const auto [stop, failure] = std::from_chars(text.data(), end, value);
   return failure == std::errc{} && stop == end ? std::optional(value) : std::nullopt;
-}
-
-void write_model(wire::json_writer& out, const model_view& model) {
-  const auto& limits = model.limits();
-  out.begin_object()
-      .field("id", limits.name)
-      .field("object", "model")
-      .field("created", 0)
-      .field("owned_by", "paceline");
-  out.field("max_model_len", limits.context_length).key("aliases").begin_array();
-  for (const auto& alias : model.aliases()) out.value(alias);
-  out.end_array()
-      .key("meta")
-      .begin_object()
-      .field("n_vocab", limits.vocab_size)
-      .field("n_ctx", limits.context_length);
-  out.field("chat_template", model.has_chat_template()).key("drafters").begin_array();
-  for (const auto& drafter : limits.drafters) out.value(drafter);
-  out.end_array().end_object().end_object();
 }
 
 } // namespace
@@ -346,40 +321,6 @@ http_reply service::cancel_response(const admitted_request& request) {
         {404, "not_found_error", "response_not_found", "no running response has this id", "", 0});
   wire::json_writer out;
   out.begin_object().field("id", request.where.id).field("object", "response").field("status", "cancelled");
-  return json_reply(out.end_object().take());
-}
-
-http_reply service::list_models() const {
-  wire::json_writer out;
-  out.begin_object().field("object", "list").key("data").begin_array();
-  for (const auto* model : edge_.runtime.models()) write_model(out, *model);
-  return json_reply(out.end_array().end_object().take());
-}
-
-http_reply service::describe_model(const std::string& name) const {
-  const auto model = find_model(edge_.runtime, name);
-  if (!model) return error_reply(model.failure());
-  wire::json_writer out;
-  write_model(out, **model);
-  return json_reply(out.take());
-}
-
-/// vLLM's shape: evaluation tools read the special tokens and go on with /tokenize and /detokenize.
-http_reply service::describe_tokenizer(const std::string& name) const {
-  const auto found = find_model(edge_.runtime, name);
-  if (!found) return error_reply(found.failure());
-  const auto& model = **found;
-  wire::json_writer out;
-  out.begin_object()
-      .field("tokenizer_class", "paceline")
-      .field("model_max_length", model.limits().context_length);
-  static constexpr std::pair<const char*, special_role> roles[] = {{"bos_token", special_role::begin},
-                                                                   {"eos_token", special_role::end},
-                                                                   {"pad_token", special_role::padding}};
-  for (const auto& [key, role] : roles) {
-    const auto spelling = model.special_token(role);
-    spelling ? out.field(key, *spelling) : out.key(key).null();
-  }
   return json_reply(out.end_object().take());
 }
 

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -58,6 +59,9 @@ class service {
   edge_context& edge() noexcept { return edge_; }
 
  private:
+  // service_admission.cpp
+  std::optional<wire::api_error> identify(const request_head& head, const edge_settings& settings,
+                                          caller& who) const;
   /// Starts the session, on its executor, with what `prepare` makes on an edge thread.
   template <class Session, class Prepare>
   std::shared_ptr<exchange> begin(const std::shared_ptr<Session>& session, executor_ptr executor,
@@ -73,9 +77,11 @@ class service {
   std::shared_ptr<exchange> scrape(const admitted_request& request, std::shared_ptr<reply_channel> channel,
                                    executor_ptr executor);
   http_reply cancel_response(const admitted_request& request);
+  // service_models.cpp
   http_reply list_models() const;
   http_reply describe_model(const std::string& name) const;
   http_reply describe_tokenizer(const std::string& model) const;
+  // service.cpp
   http_reply liveness() const;
   http_reply readiness() const;
 

@@ -73,7 +73,59 @@ std::optional<api_error> judge_body(const request_head& head, endpoint target, s
   return std::nullopt;
 }
 
+struct head_failure {
+  api_error why;
+  header_list headers; ///< that belong to it
+};
+
+/// Where a request goes, or why it goes nowhere.
+std::variant<route, head_failure> route_of(const request_head& head, bool metrics_enabled) {
+  auto found = find_route(head.method, head.path);
+  if (const auto* missing = std::get_if<no_route>(&found)) {
+    if (missing->allowed_methods.empty())
+      return head_failure{{404, "not_found_error", "not_found", "no such path", "", 0}, {}};
+    return head_failure{
+        {405, "invalid_request_error", "method_not_allowed", "this path does not take " + head.method, "", 0},
+        {{"Allow", join(missing->allowed_methods) + ", OPTIONS"}}};
+  }
+  auto& place = std::get<route>(found);
+  if (place.target == endpoint::metrics && !metrics_enabled)
+    return head_failure{{404, "not_found_error", "not_found", "metrics are switched off", "", 0}, {}};
+  return std::move(place);
+}
+
+/// The reply to OPTIONS on a path that takes `methods`.
+http_reply options_reply(const std::vector<std::string_view>& methods, header_list headers) {
+  http_reply reply;
+  reply.status = 204;
+  reply.headers = std::move(headers);
+  reply.headers.emplace_back("Allow", join(methods) + ", OPTIONS");
+  reply.headers.emplace_back("Access-Control-Allow-Methods", join(methods));
+  reply.headers.emplace_back("Access-Control-Allow-Headers", "authorization, content-type, x-request-id");
+  reply.headers.emplace_back("Access-Control-Max-Age", "600");
+  return reply;
+}
+
 } // namespace
+
+/// Fills in whose request it is; a failure if it has no valid key.
+std::optional<api_error> service::identify(const request_head& head, const edge_settings& settings,
+                                           caller& who) const {
+  const auto key = bearer_key(head.header("authorization"));
+  const auto rights = settings.keys.find(key);
+  if (!rights) {
+    ++edge_.metrics.auth_failures;
+    return api_error{401,
+                     "authentication_error",
+                     "invalid_api_key",
+                     key.empty() ? "an API key is required" : "the API key is not valid",
+                     "",
+                     0};
+  }
+  who.tenant = to_hex(digest_of(key)).substr(0, 32);
+  who.best_priority = rights->best_priority;
+  return std::nullopt;
+}
 
 std::variant<admitted_request, answered_request> service::admit(request_head head) const {
   const auto settings = edge_.settings.get();
@@ -100,42 +152,18 @@ std::variant<admitted_request, answered_request> service::admit(request_head hea
   if (head.method == "OPTIONS") {
     const auto methods = methods_of(head.path);
     if (methods.empty()) return refuse({404, "not_found_error", "not_found", "no such path", "", 0});
-    http_reply reply;
-    reply.status = 204;
-    reply.headers = base;
-    reply.headers.emplace_back("Allow", join(methods) + ", OPTIONS");
-    reply.headers.emplace_back("Access-Control-Allow-Methods", join(methods));
-    reply.headers.emplace_back("Access-Control-Allow-Headers", "authorization, content-type, x-request-id");
-    reply.headers.emplace_back("Access-Control-Max-Age", "600");
-    return answered_request{std::move(reply), has_body};
+    return answered_request{options_reply(methods, base), has_body};
   }
-  auto found = find_route(head.method, head.path);
-  if (const auto* place = std::get_if<route>(&found);
-      place != nullptr && place->target == endpoint::metrics && !edge_.metrics_options.enabled)
-    return refuse({404, "not_found_error", "not_found", "metrics are switched off", "", 0});
-  if (const auto* missing = std::get_if<no_route>(&found)) {
-    if (missing->allowed_methods.empty())
-      return refuse({404, "not_found_error", "not_found", "no such path", "", 0});
-    return refuse(
-        {405, "invalid_request_error", "method_not_allowed", "this path does not take " + head.method, "", 0},
-        {{"Allow", join(missing->allowed_methods) + ", OPTIONS"}});
-  }
+  auto found = route_of(head, edge_.metrics_options.enabled);
+  if (auto* nowhere = std::get_if<head_failure>(&found))
+    return refuse(nowhere->why, std::move(nowhere->headers));
   admitted_request request;
   request.where = std::get<route>(std::move(found));
   request.who.request_id = request_id;
   request.cors = std::move(cors);
   const auto target = request.where.target;
-  if (!settings->keys.empty() && !is_open(target, !settings->metrics_require_key)) {
-    const auto key = bearer_key(head.header("authorization"));
-    const auto rights = settings->keys.find(key);
-    if (!rights) {
-      ++edge_.metrics.auth_failures;
-      return refuse({401, "authentication_error", "invalid_api_key",
-                     key.empty() ? "an API key is required" : "the API key is not valid", "", 0});
-    }
-    request.who.tenant = to_hex(digest_of(key)).substr(0, 32);
-    request.who.best_priority = rights->best_priority;
-  }
+  if (!settings->keys.empty() && !is_open(target, !settings->metrics_require_key))
+    if (const auto stranger = identify(head, *settings, request.who)) return refuse(*stranger);
   if (target == endpoint::response_socket && !head.upgrades_to_websocket)
     return refuse({426, "invalid_request_error", "upgrade_required",
                    "GET /v1/responses is the WebSocket endpoint; POST for HTTP", "", 0},

@@ -20,6 +20,12 @@ struct http_reply {
   header_list headers;
 };
 
+inline http_reply json_reply(std::string body) {
+  http_reply reply;
+  reply.body = std::move(body);
+  return reply;
+}
+
 /// The client's end of one HTTP request. Exactly one of `reply`, `begin_stream` … `finish` or `begin_pieces`
 /// … (`finish` or `abandon`) is called, on the connection's executor.
 class reply_channel {

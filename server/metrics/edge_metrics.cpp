@@ -5,6 +5,12 @@
 
 namespace paceline::server {
 
+namespace {
+
+std::uint64_t load(const std::atomic<std::uint64_t>& value) { return value.load(std::memory_order_relaxed); }
+
+} // namespace
+
 edge_metrics::edge_metrics(const std::vector<std::string>& model_names) {
   for (const auto& name : model_names) models_.emplace(name, std::make_unique<model_metrics>());
 }
@@ -25,20 +31,15 @@ void edge_metrics::count_refusal(int status) noexcept {
       1, std::memory_order_relaxed);
 }
 
-std::string edge_metrics::text(const engine_snapshot& snapshot, bool vllm_names) const {
-  exposition out;
-  const auto count = [](const std::atomic<std::uint64_t>& value) {
-    return value.load(std::memory_order_relaxed);
-  };
+void edge_metrics::write_clients(exposition& out) const {
   const auto counter = [&](const char* name, const char* help, const std::atomic<std::uint64_t>& value) {
     out.counter(name, help);
-    out.sample({}, count(value));
+    out.sample({}, load(value));
   };
   const auto gauge = [&](const char* name, const char* help, const std::atomic<std::uint64_t>& value) {
     out.gauge(name, help);
-    out.sample({}, count(value));
+    out.sample({}, load(value));
   };
-  write_process(out);
   counter("paceline_connections_total", "Connections accepted.", connections_total);
   gauge("paceline_connections_active", "Connections open now.", connections_active);
   counter("paceline_connections_refused_total", "Connections closed because too many were open.",
@@ -66,24 +67,36 @@ std::string edge_metrics::text(const engine_snapshot& snapshot, bool vllm_names)
   counter("paceline_edge_rejections_total", "Requests refused because too many waited to be parsed.",
           edge_rejections);
   counter("paceline_auth_failures_total", "Requests without a valid key.", auth_failures);
+}
 
-  counter("paceline_log_lines_dropped_total", "Log lines that nobody took.", log_lines_dropped);
+void edge_metrics::write_operation(exposition& out) const {
+  out.counter("paceline_log_lines_dropped_total", "Log lines that nobody took.");
+  out.sample({}, load(log_lines_dropped));
   out.counter("paceline_config_reloads_total",
               "Configurations read again on SIGHUP, by what became of them.");
-  out.sample({{"result", "applied"}}, count(reloads_applied));
-  out.sample({{"result", "refused"}}, count(reloads_refused));
+  out.sample({{"result", "applied"}}, load(reloads_applied));
+  out.sample({{"result", "refused"}}, load(reloads_refused));
   out.gauge("paceline_config_last_reload_refused", "1 if the file that was read last was not taken over.");
   out.sample({}, last_reload_refused ? 1 : 0);
+}
 
+void edge_metrics::write_replies(exposition& out) const {
   out.counter("paceline_http_replies_total", "Replies by endpoint and first digit of the status.");
   static constexpr const char* classes[] = {"0xx", "1xx", "2xx", "3xx", "4xx", "5xx"};
   for (std::size_t i = 0; i < num_endpoints; ++i)
     for (std::size_t j = 0; j < num_classes; ++j)
-      if (const auto replies = count(replies_[i][j]); replies > 0)
+      if (const auto replies = load(replies_[i][j]); replies > 0)
         out.sample({{"endpoint", i + 1 == num_endpoints ? "none" : to_string(static_cast<endpoint>(i))},
                     {"status", classes[j]}},
                    replies);
+}
 
+std::string edge_metrics::text(const engine_snapshot& snapshot, bool vllm_names) const {
+  exposition out;
+  write_process(out);
+  write_clients(out);
+  write_operation(out);
+  write_replies(out);
   std::vector<named_model_metrics> models;
   for (const auto& [name, metrics] : models_) models.push_back({name, metrics.get()});
   write_engine(out, snapshot);

@@ -15,6 +15,8 @@
 
 namespace paceline::server {
 
+class exposition;
+
 /// Distributions of one model's requests, as its clients see them.
 struct model_metrics {
   histogram first_token{first_token_bounds()};
@@ -69,6 +71,10 @@ class edge_metrics {
   /// One more than there are: refused before it had one.
   static constexpr std::size_t num_endpoints = static_cast<std::size_t>(endpoint::playground) + 2;
   static constexpr std::size_t num_classes = 6; ///< first digit of the status
+
+  void write_clients(exposition& out) const;
+  void write_operation(exposition& out) const;
+  void write_replies(exposition& out) const;
 
   std::map<std::string, std::unique_ptr<model_metrics>, std::less<>> models_;
   std::array<std::array<std::atomic<std::uint64_t>, num_classes>, num_endpoints> replies_{};

@@ -58,6 +58,73 @@ void per_pool(exposition& out, const engine_snapshot& snapshot, const char* name
       out.sample({{"model", model.name}, {"pool", pool.name}}, field(pool));
 }
 
+void write_requests(exposition& out, const engine_snapshot& snapshot) {
+  const auto counter = [&](const char* name, const char* help, auto field) {
+    per_model(out, snapshot, true, name, help, field);
+  };
+  const auto gauge = [&](const char* name, const char* help, auto field) {
+    per_model(out, snapshot, false, name, help, field);
+  };
+  gauge("paceline_model_strict",
+        "1 where texts do not depend on what else is computed, 0 on a device in fast mode.",
+        [](const auto& m) { return m.is_strict ? 1 : 0; });
+  gauge("paceline_model_figures_late",
+        "1 where a model did not answer in time: its figures are the last known.",
+        [](const auto& m) { return m.is_late ? 1 : 0; });
+  gauge("paceline_requests_running", "Requests being decoded.", [](const auto& m) { return m.num_running; });
+  gauge("paceline_requests_waiting", "Requests waiting for room.",
+        [](const auto& m) { return m.num_waiting; });
+  counter("paceline_requests_admitted_total", "Requests admitted.",
+          [](const auto& m) { return m.num_admitted; });
+  counter("paceline_preemptions_total", "Requests set back for lack of KV blocks.",
+          [](const auto& m) { return m.num_preemptions; });
+  counter("paceline_queue_full_rejections_total", "Requests refused because the queue was full.",
+          [](const auto& m) { return m.num_rejections_queue_full; });
+  counter("paceline_device_losses_total", "Times a round did not come back within its timeout.",
+          [](const auto& m) { return m.num_device_losses; });
+  out.counter("paceline_requests_finished_total", "Requests ended, by reason.");
+  for (const auto& m : snapshot.models) {
+    const std::pair<const char*, std::uint64_t> reasons[] = {{"stop", m.finished_stop},
+                                                             {"length", m.finished_length},
+                                                             {"cancelled", m.finished_cancelled},
+                                                             {"error", m.finished_error}};
+    for (const auto& [reason, number] : reasons) out.sample({{"model", m.name}, {"reason", reason}}, number);
+  }
+  counter("paceline_prompt_tokens_total", "Prompt tokens of admitted requests.",
+          [](const auto& m) { return m.prompt_tokens; });
+  counter("paceline_cached_prompt_tokens_total", "Prompt tokens found in the prefix cache.",
+          [](const auto& m) { return m.cached_prompt_tokens; });
+  counter("paceline_generation_tokens_total", "Tokens committed.",
+          [](const auto& m) { return m.generation_tokens; });
+}
+
+void write_rounds(exposition& out, const engine_snapshot& snapshot) {
+  const auto counter = [&](const char* name, const char* help, auto field) {
+    per_model(out, snapshot, true, name, help, field);
+  };
+  counter("paceline_rounds_total", "Rounds run.", [](const auto& m) { return m.num_rounds; });
+  counter("paceline_rollbacks_total", "Rounds that forgot at least one draft token.",
+          [](const auto& m) { return m.num_rollbacks; });
+  counter("paceline_rolled_back_tokens_total", "Draft tokens forgotten.",
+          [](const auto& m) { return m.rolled_back_tokens; });
+  counter("paceline_stale_drafts_total", "Drafts dropped because their base had passed.",
+          [](const auto& m) { return m.stale_drafts; });
+  out.counter("paceline_round_seconds_total",
+              "Time of rounds on the target's stream: of those that read a prompt, of the others by part.");
+  for (const auto& m : snapshot.models) {
+    out.sample({{"model", m.name}, {"part", "prompt"}}, m.prompt_seconds);
+    out.sample({{"model", m.name}, {"part", "draft"}}, m.draft_seconds);
+    out.sample({{"model", m.name}, {"part", "verify"}}, m.pass_seconds);
+    out.sample({{"model", m.name}, {"part", "sample"}}, m.decide_seconds);
+  }
+  counter("paceline_target_busy_seconds_total", "Time the target's stream computed.",
+          [](const auto& m) { return m.target_busy_seconds; });
+  counter("paceline_draft_busy_seconds_total", "Time drafters' streams computed.",
+          [](const auto& m) { return m.draft_busy_seconds; });
+  counter("paceline_overlap_seconds_total", "Time both computed at once.",
+          [](const auto& m) { return m.overlap_seconds; });
+}
+
 void write_speculation(exposition& out, const engine_snapshot& snapshot) {
   per_drafter(out, snapshot, "paceline_draft_rounds_total", "Rounds that verified draft tokens.",
               [](const auto& d) { return d.num_rounds; });
@@ -113,12 +180,6 @@ void write_actors(exposition& out, const engine_snapshot& snapshot) {
   for (const auto& actor : snapshot.actors) out.sample({{"actor", actor.name}}, actor.is_lost ? 1 : 0);
 }
 
-double usage_of(const model_counters& model) {
-  if (model.pools.empty() || model.pools.front().num_blocks == 0) return 0;
-  return static_cast<double>(model.pools.front().active_blocks) /
-         static_cast<double>(model.pools.front().num_blocks);
-}
-
 } // namespace
 
 void write_process(exposition& out) {
@@ -140,64 +201,8 @@ void write_process(exposition& out) {
 }
 
 void write_engine(exposition& out, const engine_snapshot& snapshot) {
-  const auto counter = [&](const char* name, const char* help, auto field) {
-    per_model(out, snapshot, true, name, help, field);
-  };
-  const auto gauge = [&](const char* name, const char* help, auto field) {
-    per_model(out, snapshot, false, name, help, field);
-  };
-  gauge("paceline_model_strict",
-        "1 where texts do not depend on what else is computed, 0 on a device in fast mode.",
-        [](const auto& m) { return m.is_strict ? 1 : 0; });
-  gauge("paceline_model_figures_late",
-        "1 where a model did not answer in time: its figures are the last known.",
-        [](const auto& m) { return m.is_late ? 1 : 0; });
-  gauge("paceline_requests_running", "Requests being decoded.", [](const auto& m) { return m.num_running; });
-  gauge("paceline_requests_waiting", "Requests waiting for room.",
-        [](const auto& m) { return m.num_waiting; });
-  counter("paceline_requests_admitted_total", "Requests admitted.",
-          [](const auto& m) { return m.num_admitted; });
-  counter("paceline_preemptions_total", "Requests set back for lack of KV blocks.",
-          [](const auto& m) { return m.num_preemptions; });
-  counter("paceline_queue_full_rejections_total", "Requests refused because the queue was full.",
-          [](const auto& m) { return m.num_rejections_queue_full; });
-  counter("paceline_device_losses_total", "Times a round did not come back within its timeout.",
-          [](const auto& m) { return m.num_device_losses; });
-  out.counter("paceline_requests_finished_total", "Requests ended, by reason.");
-  for (const auto& m : snapshot.models) {
-    const std::pair<const char*, std::uint64_t> reasons[] = {{"stop", m.finished_stop},
-                                                             {"length", m.finished_length},
-                                                             {"cancelled", m.finished_cancelled},
-                                                             {"error", m.finished_error}};
-    for (const auto& [reason, number] : reasons) out.sample({{"model", m.name}, {"reason", reason}}, number);
-  }
-  counter("paceline_prompt_tokens_total", "Prompt tokens of admitted requests.",
-          [](const auto& m) { return m.prompt_tokens; });
-  counter("paceline_cached_prompt_tokens_total", "Prompt tokens found in the prefix cache.",
-          [](const auto& m) { return m.cached_prompt_tokens; });
-  counter("paceline_generation_tokens_total", "Tokens committed.",
-          [](const auto& m) { return m.generation_tokens; });
-  counter("paceline_rounds_total", "Rounds run.", [](const auto& m) { return m.num_rounds; });
-  counter("paceline_rollbacks_total", "Rounds that forgot at least one draft token.",
-          [](const auto& m) { return m.num_rollbacks; });
-  counter("paceline_rolled_back_tokens_total", "Draft tokens forgotten.",
-          [](const auto& m) { return m.rolled_back_tokens; });
-  counter("paceline_stale_drafts_total", "Drafts dropped because their base had passed.",
-          [](const auto& m) { return m.stale_drafts; });
-  out.counter("paceline_round_seconds_total",
-              "Time of rounds on the target's stream: of those that read a prompt, of the others by part.");
-  for (const auto& m : snapshot.models) {
-    out.sample({{"model", m.name}, {"part", "prompt"}}, m.prompt_seconds);
-    out.sample({{"model", m.name}, {"part", "draft"}}, m.draft_seconds);
-    out.sample({{"model", m.name}, {"part", "verify"}}, m.pass_seconds);
-    out.sample({{"model", m.name}, {"part", "sample"}}, m.decide_seconds);
-  }
-  counter("paceline_target_busy_seconds_total", "Time the target's stream computed.",
-          [](const auto& m) { return m.target_busy_seconds; });
-  counter("paceline_draft_busy_seconds_total", "Time drafters' streams computed.",
-          [](const auto& m) { return m.draft_busy_seconds; });
-  counter("paceline_overlap_seconds_total", "Time both computed at once.",
-          [](const auto& m) { return m.overlap_seconds; });
+  write_requests(out, snapshot);
+  write_rounds(out, snapshot);
   write_speculation(out, snapshot);
   write_pools(out, snapshot);
   write_actors(out, snapshot);
@@ -224,78 +229,6 @@ void write_distributions(exposition& out, const std::vector<named_model_metrics>
   family("paceline_request_decode_seconds", "Time from first to last token.", &model_metrics::decode);
   family("paceline_request_prompt_tokens", "Prompt tokens of a request.", &model_metrics::prompt_tokens);
   family("paceline_request_generation_tokens", "Output tokens of a request.", &model_metrics::output_tokens);
-}
-
-void write_vllm_names(exposition& out, const engine_snapshot& snapshot,
-                      const std::vector<named_model_metrics>& models) {
-  const auto labels = [](const std::string& name) {
-    return label_list{{"engine", "0"}, {"model_name", name}};
-  };
-  const auto one = [&](bool is_counter, const char* name, const char* help, auto field) {
-    is_counter ? out.counter(name, help) : out.gauge(name, help);
-    for (const auto& model : snapshot.models) out.sample(labels(model.name), field(model));
-  };
-  const auto over_drafters = [](auto member) {
-    return [member](const model_counters& model) {
-      std::uint64_t total = 0;
-      for (const auto& drafter : model.drafters) total += drafter.*member;
-      return total;
-    };
-  };
-  one(false, "vllm:num_requests_running", "Requests being decoded.",
-      [](const auto& m) { return m.num_running; });
-  one(false, "vllm:num_requests_waiting", "Requests waiting.", [](const auto& m) { return m.num_waiting; });
-  one(false, "vllm:kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1.", usage_of);
-  one(true, "vllm:prompt_tokens_total", "Prompt tokens.", [](const auto& m) { return m.prompt_tokens; });
-  one(true, "vllm:generation_tokens_total", "Tokens committed.",
-      [](const auto& m) { return m.generation_tokens; });
-  one(true, "vllm:prompt_tokens_cached_total", "Prompt tokens found in the cache.",
-      [](const auto& m) { return m.cached_prompt_tokens; });
-  one(true, "vllm:prefix_cache_queries_total", "Prompt tokens looked up.",
-      [](const auto& m) { return m.pools.empty() ? 0 : m.pools.front().prefix_query_tokens; });
-  one(true, "vllm:prefix_cache_hits_total", "Prompt tokens found.",
-      [](const auto& m) { return m.pools.empty() ? 0 : m.pools.front().prefix_hit_tokens; });
-  one(true, "vllm:num_preemptions_total", "Requests set back.",
-      [](const auto& m) { return m.num_preemptions; });
-  out.counter("vllm:request_success_total", "Requests ended.");
-  for (const auto& m : snapshot.models) {
-    const std::pair<const char*, std::uint64_t> reasons[] = {
-        {"stop", m.finished_stop}, {"length", m.finished_length}, {"abort", m.finished_cancelled}};
-    for (const auto& [reason, number] : reasons)
-      out.sample({{"engine", "0"}, {"finished_reason", reason}, {"model_name", m.name}}, number);
-  }
-  one(true, "vllm:spec_decode_num_drafts_total", "Rounds with drafts.",
-      over_drafters(&drafter_counters::num_rounds));
-  one(true, "vllm:spec_decode_num_draft_tokens_total", "Draft tokens.",
-      over_drafters(&drafter_counters::num_draft_tokens));
-  one(true, "vllm:spec_decode_num_accepted_tokens_total", "Draft tokens accepted.",
-      over_drafters(&drafter_counters::num_accepted_tokens));
-  out.counter("vllm:spec_decode_num_accepted_tokens_per_pos_total", "Draft tokens accepted by position.");
-  for (const auto& model : snapshot.models) {
-    std::vector<std::uint64_t> totals;
-    for (const auto& drafter : model.drafters) {
-      totals.resize(std::max(totals.size(), drafter.accepted_per_position.size()));
-      for (std::size_t i = 0; i < drafter.accepted_per_position.size(); ++i)
-        totals[i] += drafter.accepted_per_position[i];
-    }
-    for (std::size_t i = 0; i < totals.size(); ++i)
-      out.sample({{"engine", "0"}, {"model_name", model.name}, {"position", std::to_string(i)}}, totals[i]);
-  }
-  const auto family = [&](const char* name, const char* help, auto member) {
-    out.histogram_family(name, help);
-    for (const auto& model : models)
-      out.add_histogram({{"engine", "0"}, {"model_name", model.name}}, model.metrics->*member);
-  };
-  family("vllm:time_to_first_token_seconds", "Time to first token.", &model_metrics::first_token);
-  family("vllm:inter_token_latency_seconds", "Gap before each later token.", &model_metrics::token_gap);
-  family("vllm:request_time_per_output_token_seconds", "Decode time per token.",
-         &model_metrics::time_per_token);
-  family("vllm:e2e_request_latency_seconds", "Whole request.", &model_metrics::total);
-  family("vllm:request_queue_time_seconds", "Waiting.", &model_metrics::queued);
-  family("vllm:request_prefill_time_seconds", "Prompt.", &model_metrics::prefill);
-  family("vllm:request_decode_time_seconds", "Decoding.", &model_metrics::decode);
-  family("vllm:request_prompt_tokens", "Prompt tokens.", &model_metrics::prompt_tokens);
-  family("vllm:request_generation_tokens", "Output tokens.", &model_metrics::output_tokens);
 }
 
 } // namespace paceline::server

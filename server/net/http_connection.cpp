@@ -1,17 +1,16 @@
 #include "protocol/wire/api_error.hpp"
-#include "server/http/chunked_source.hpp"
 #include "server/http/error_reply.hpp"
-#include "server/http/http_writer.hpp"
+#include "server/http/reply_framing.hpp"
 #include "server/http/shared_text.hpp"
 #include "server/net/connection.hpp"
 #include "server/net/inbound_body.hpp"
 #include "server/net/outbound_queue.hpp"
+#include "server/net/strand_timer.hpp"
 #include "server/net/write_watch.hpp"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -77,27 +76,25 @@ class http_connection final : public connection,
 
   // reply_channel
   void reply(http_reply reply) override {
-    send_bytes(write_reply(reply, keeps_alive(), head_only_));
+    send_bytes(framing_.whole(reply, keeps_alive()));
     if (reply.shared_body) send(std::make_unique<shared_text>(reply.shared_body));
     end_exchange();
   }
   void begin_stream(const header_list& headers) override {
-    choose_framing();
-    send_bytes(write_stream_head(headers, chunked_, keeps_alive()));
+    framing_.begin_pieces();
+    send_bytes(write_stream_head(headers, framing_.chunked(), keeps_alive()));
   }
   void begin_pieces(const header_list& headers) override {
-    choose_framing();
-    send_bytes(write_pieces_head(headers, chunked_, keeps_alive()));
+    framing_.begin_pieces();
+    send_bytes(write_pieces_head(headers, framing_.chunked(), keeps_alive()));
   }
-  void send(std::string bytes) override {
-    if (!head_only_) send_bytes(chunked_ ? write_chunk(bytes) : std::move(bytes));
-  }
+  void send(std::string bytes) override { send_bytes(framing_.piece(std::move(bytes))); }
   void send(std::unique_ptr<wire::text_source> bytes) override {
-    if (state_ != state::closed && !head_only_)
-      push(chunked_ ? in_chunks(std::move(bytes)) : std::move(bytes));
+    auto piece = framing_.piece(std::move(bytes));
+    if (state_ != state::closed && piece) push(std::move(piece));
   }
   void finish() override {
-    if (chunked_ && !head_only_) send_bytes(std::string(last_chunk));
+    send_bytes(framing_.end());
     end_exchange();
   }
   void abandon() override {
@@ -118,17 +115,16 @@ class http_connection final : public connection,
     closed
   };
 
-  bool keeps_alive() const { return keep_alive_ && !draining_; }
+  bool keeps_alive() const { return framing_.keep_alive() && !draining_; }
   /// Closed now, a client that has just connected, or whose request lies unread, could not tell whether its
   /// request was carried out.
   bool is_about_to_ask() const {
     boost::system::error_code failed;
     return !ticket_->has_asked() || (socket_.available(failed) > 0 && !failed);
   }
-  void choose_framing() { keep_alive_ = (chunked_ = !http_1_0_) && keep_alive_; }
 
   void next_request() {
-    head_only_ = chunked_ = false;
+    framing_.reset();
     if (out_.holds_back_requests()) {
       state_ = state::blocked; // until `on_written`; the write deadline watches the client
       deadline_.cancel();
@@ -154,10 +150,8 @@ class http_connection final : public connection,
       return refuse({refusal->status, "invalid_request_error", "malformed_request", refusal->message, "", 0});
     auto& complete = std::get<head_complete>(parsed);
     in_.erase(0, complete.num_bytes);
-    keep_alive_ = complete.head.keep_alive;
-    http_1_0_ = complete.head.http_1_0;
-    head_only_ = complete.head.method == "HEAD";
-    const bool expects_continue = complete.head.expects_continue && !http_1_0_;
+    framing_.belong_to(complete.head);
+    const bool expects_continue = complete.head.expects_continue && !framing_.http_1_0();
     auto decision = context_.requests.admit(complete.head);
     if (auto* answered = std::get_if<answered_request>(&decision)) {
       if (!answered->close) {
@@ -166,8 +160,8 @@ class http_connection final : public connection,
         deadline_.cancel();
         return reply(std::move(answered->reply));
       }
-      keep_alive_ = false;
-      send_bytes(write_reply(answered->reply, false, head_only_));
+      framing_.close_after();
+      send_bytes(framing_.whole(answered->reply, false));
       return linger();
     }
     request_ = std::get<admitted_request>(std::move(decision));
@@ -232,8 +226,8 @@ class http_connection final : public connection,
   /// Framing is lost or not wanted: say why, and close.
   void refuse(const wire::api_error& failure) {
     context_.requests.edge().metrics.count_refusal(failure.status);
-    keep_alive_ = false;
-    send_bytes(write_reply(error_reply(failure), false, head_only_));
+    framing_.close_after();
+    send_bytes(framing_.whole(error_reply(failure), false));
     linger();
   }
 
@@ -343,12 +337,7 @@ class http_connection final : public connection,
   }
 
   void arm_deadline(milliseconds time) {
-    deadline_.expires_after(time);
-    deadline_.async_wait([weak = weak_from_this()](error_code cancelled) {
-      const auto self = weak.lock();
-      if (cancelled || !self || self->deadline_.expiry() > std::chrono::steady_clock::now()) return;
-      self->on_deadline();
-    });
+    deadline_.start(time, weak_from_this(), [](http_connection& self) { self.on_deadline(); });
   }
 
   void on_deadline() {
@@ -362,13 +351,11 @@ class http_connection final : public connection,
 
   /// Tells the exchange when nothing was sent for a while.
   void watch_silence(milliseconds time) {
-    idle_.expires_after(time);
-    idle_.async_wait([weak = weak_from_this(), sends = num_sends_](error_code cancelled) {
-      const auto self = weak.lock();
-      if (cancelled || !self || !self->exchange_) return;
-      const auto running = self->exchange_;
-      if (self->num_sends_ == sends) running->on_idle();
-      self->watch_silence(self->limits_.keep_alive);
+    idle_.start(time, weak_from_this(), [sends = num_sends_](http_connection& self) {
+      const auto running = self.exchange_;
+      if (!running) return;
+      if (self.num_sends_ == sends) running->on_idle();
+      self.watch_silence(self.limits_.keep_alive);
     });
   }
 
@@ -378,8 +365,8 @@ class http_connection final : public connection,
   tcp_socket socket_;
   io_strand strand_;
   executor_ptr executor_;
-  asio::steady_timer deadline_;
-  asio::steady_timer idle_;
+  strand_timer deadline_;
+  strand_timer idle_;
   write_watch watch_;
   std::shared_ptr<connection_set::ticket> ticket_;
 
@@ -394,10 +381,7 @@ class http_connection final : public connection,
   std::optional<inbound_body> body_;
   std::shared_ptr<exchange> exchange_;
   bool answered_ = true;
-  bool keep_alive_ = true;
-  bool http_1_0_ = false;
-  bool head_only_ = false;
-  bool chunked_ = false;
+  reply_framing framing_;
   bool draining_ = false;
 };
 

@@ -3,10 +3,10 @@
 #include "server/net/connection.hpp"
 #include "server/net/inbound_body.hpp"
 #include "server/net/outbound_queue.hpp"
+#include "server/net/strand_timer.hpp"
 #include "server/net/write_watch.hpp"
 
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/websocket/stream.hpp>
@@ -116,10 +116,8 @@ class websocket_connection final : public connection,
     session_ = context_.requests.open_websocket(who, shared_from_this(), executor_);
     ticket_->begin_work();                                 // until the closing handshake is done
     if (context_.requests.draining()) ticket_->end_work(); // a drain waits only for what it found
-    lifetime_.expires_after(limits_.websocket_lifetime);
-    lifetime_.async_wait([weak = weak_from_this()](error_code cancelled) {
-      const auto self = weak.lock();
-      if (!cancelled && self && self->session_) self->session_->expire();
+    lifetime_.start(limits_.websocket_lifetime, weak_from_this(), [](websocket_connection& self) {
+      if (self.session_) self.session_->expire();
     });
     read_next();
     if (draining_ || context_.requests.draining()) session_->drain();
@@ -210,10 +208,7 @@ class websocket_connection final : public connection,
   }
 
   void arm_deadline() {
-    deadline_.expires_after(close_time);
-    deadline_.async_wait([weak = weak_from_this()](error_code cancelled) {
-      if (const auto self = weak.lock(); !cancelled && self) self->shut();
-    });
+    deadline_.start(close_time, weak_from_this(), [](websocket_connection& self) { self.shut(); });
   }
 
   void shut() {
@@ -236,8 +231,8 @@ class websocket_connection final : public connection,
   io_strand strand_;
   executor_ptr executor_;
   write_watch watch_;
-  asio::steady_timer deadline_;
-  asio::steady_timer lifetime_;
+  strand_timer deadline_;
+  strand_timer lifetime_;
   std::array<char, 16U << 10U> chunk_;
   std::string tenant_;
   std::optional<inbound_body> message_; ///< the one that arrives
