@@ -6,6 +6,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <memory>
+#include <string>
+#include <utility>
+
 using namespace paceline::apps;
 
 namespace {
@@ -34,6 +38,81 @@ void add_generation(CLI::App& app, run_options& o) {
   app.add_flag("--ignore-eos", o.ignore_eos, "go on after the end-of-text token");
 }
 
+/// A subcommand whose options live in its callback.
+template <class Options>
+std::pair<CLI::App*, std::shared_ptr<Options>>
+add_command(CLI::App& app, const char* name, const char* description, int (*run)(const Options&), int& code) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand(name, description);
+  command->callback([options, run, &code] { code = run(*options); });
+  return {command, options};
+}
+
+void add_serve(CLI::App& app, int& code) {
+  auto [c, o] =
+      add_command<serve_options>(app, "serve", "Serve models over HTTP and WebSocket", &serve, code);
+  c->add_option("--config", o->config, "YAML file; config/README.md lists every option");
+  c->add_option("--model", o->model, "serve this model file (instead of, or over, the file's first model)");
+  c->add_option("--host", o->host, "address to listen on");
+  c->add_option("--port", o->port, "port; 0 picks a free one and prints it");
+  c->add_option("--threads", o->threads, "CPU threads; 0: all cores");
+  c->add_option("--set", o->set, "override an option: --set server.port=8080; may be repeated");
+  c->add_flag("--print-config", o->print_config,
+              "print the effective configuration with its origins, and exit");
+}
+
+void add_check_config(CLI::App& app, int& code) {
+  auto [c, path] =
+      add_command<std::string>(app, "check-config", "Check a configuration file", &check_config, code);
+  c->add_option("file", *path, "YAML file")->required();
+}
+
+void add_run(CLI::App& app, int& code) {
+  auto [c, o] = add_command<run_options>(app, "run", "Generate once, to standard output", &run, code);
+  add_generation(*c, *o);
+  c->add_option("--prompt", o->prompt, "the text to continue")->required();
+  c->add_flag("--chat", o->chat, "the prompt is a message: apply the model's chat template");
+  c->add_flag("--json", o->json, "one JSON object: token ids, text, finish reason, timings, speculation");
+  c->add_flag("--trace", o->trace,
+              "show every round: drafted, accepted, rejected, recovered and bonus tokens")
+      ->excludes("--json");
+}
+
+void add_chat(CLI::App& app, int& code) {
+  auto [c, o] = add_command<run_options>(app, "chat", "Talk to a model in the terminal", &chat, code);
+  o->max_tokens = 512;
+  add_generation(*c, *o);
+}
+
+void add_inspect(CLI::App& app, int& code) {
+  auto [c, o] = add_command<inspect_options>(
+      app, "inspect", "Show a model file: metadata, tensors, memory plan", &inspect, code);
+  c->add_option("file", o->path, "GGUF file or Hugging Face directory")->required();
+  c->add_option("--ctx-size", o->context_length, "positions to plan memory for; 0: the model's own");
+  c->add_option("--sequences", o->sequences, "requests at once to plan memory for");
+  add_kv_dtype(*c, o->kv_dtype);
+  c->add_flag("--json", o->json, "one JSON object");
+}
+
+void add_tokenize(CLI::App& app, int& code) {
+  auto [c, o] = add_command<tokenize_options>(
+      app, "tokenize", "Text to token ids: a line in, an array of ids out", &tokenize, code);
+  c->add_option("--model", o->model, "GGUF file, Hugging Face directory or tokenizer.json")->required();
+  c->add_flag("--no-bos", o->no_bos, "without the tokens that the vocabulary puts around a text");
+  c->add_flag("--plain", o->plain, "special tokens' spellings are text");
+  c->add_flag("--jsonl", o->jsonl, "lines are JSON strings");
+}
+
+void add_render(CLI::App& app, int& code) {
+  auto [c, o] = add_command<render_options>(
+      app, "render", "Render a chat template: a JSON object of variables a line in, a JSON string out",
+      &render, code);
+  c->add_option("--template", o->template_file, "Jinja2 file")->required();
+  c->add_flag("--jsonl", o->jsonl, "lines are JSON objects (the default)");
+  c->add_flag("--plain-jinja2", o->plain_jinja2,
+              "as jinja2.Environment() renders, not as chat templates are rendered");
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -44,72 +123,13 @@ int main(int argc, char** argv) {
              "78 wrong configuration.");
   int code = exit_success;
 
-  serve_options serve_o;
-  auto* serve_c = app.add_subcommand("serve", "Serve models over HTTP and WebSocket");
-  serve_c->add_option("--config", serve_o.config, "YAML file; config/README.md lists every option");
-  serve_c->add_option("--model", serve_o.model,
-                      "serve this model file (instead of, or over, the file's first model)");
-  serve_c->add_option("--host", serve_o.host, "address to listen on");
-  serve_c->add_option("--port", serve_o.port, "port; 0 picks a free one and prints it");
-  serve_c->add_option("--threads", serve_o.threads, "CPU threads; 0: all cores");
-  serve_c->add_option("--set", serve_o.set, "override an option: --set server.port=8080; may be repeated");
-  serve_c->add_flag("--print-config", serve_o.print_config,
-                    "print the effective configuration with its origins, and exit");
-  serve_c->callback([&] { code = serve(serve_o); });
-
-  std::string config_path;
-  auto* check_c = app.add_subcommand("check-config", "Check a configuration file");
-  check_c->add_option("file", config_path, "YAML file")->required();
-  check_c->callback([&] { code = check_config(config_path); });
-
-  run_options run_o;
-  auto* run_c = app.add_subcommand("run", "Generate once, to standard output");
-  add_generation(*run_c, run_o);
-  run_c->add_option("--prompt", run_o.prompt, "the text to continue")->required();
-  run_c->add_flag("--chat", run_o.chat, "the prompt is a message: apply the model's chat template");
-  run_c->add_flag("--json", run_o.json,
-                  "one JSON object: token ids, text, finish reason, timings, speculation");
-  run_c
-      ->add_flag("--trace", run_o.trace,
-                 "show every round: drafted, accepted, rejected, recovered and bonus tokens")
-      ->excludes("--json");
-  run_c->callback([&] { code = run(run_o); });
-
-  run_options chat_o;
-  chat_o.max_tokens = 512;
-  auto* chat_c = app.add_subcommand("chat", "Talk to a model in the terminal");
-  add_generation(*chat_c, chat_o);
-  chat_c->callback([&] { code = chat(chat_o); });
-
-  inspect_options inspect_o;
-  auto* inspect_c = app.add_subcommand("inspect", "Show a model file: metadata, tensors, memory plan");
-  inspect_c->add_option("file", inspect_o.path, "GGUF file or Hugging Face directory")->required();
-  inspect_c->add_option("--ctx-size", inspect_o.context_length,
-                        "positions to plan memory for; 0: the model's own");
-  inspect_c->add_option("--sequences", inspect_o.sequences, "requests at once to plan memory for");
-  add_kv_dtype(*inspect_c, inspect_o.kv_dtype);
-  inspect_c->add_flag("--json", inspect_o.json, "one JSON object");
-  inspect_c->callback([&] { code = inspect(inspect_o); });
-
-  tokenize_options tokenize_o;
-  auto* tokenize_c = app.add_subcommand("tokenize", "Text to token ids: a line in, an array of ids out");
-  tokenize_c->add_option("--model", tokenize_o.model, "GGUF file, Hugging Face directory or tokenizer.json")
-      ->required();
-  tokenize_c->add_flag("--no-bos", tokenize_o.no_bos,
-                       "without the tokens that the vocabulary puts around a text");
-  tokenize_c->add_flag("--plain", tokenize_o.plain, "special tokens' spellings are text");
-  tokenize_c->add_flag("--jsonl", tokenize_o.jsonl, "lines are JSON strings");
-  tokenize_c->callback([&] { code = tokenize(tokenize_o); });
-
-  render_options render_o;
-  auto* render_c = app.add_subcommand(
-      "render", "Render a chat template: a JSON object of variables a line in, a JSON string out");
-  render_c->add_option("--template", render_o.template_file, "Jinja2 file")->required();
-  render_c->add_flag("--jsonl", render_o.jsonl, "lines are JSON objects (the default)");
-  render_c->add_flag("--plain-jinja2", render_o.plain_jinja2,
-                     "as jinja2.Environment() renders, not as chat templates are rendered");
-  render_c->callback([&] { code = render(render_o); });
-
+  add_serve(app, code);
+  add_check_config(app, code);
+  add_run(app, code);
+  add_chat(app, code);
+  add_inspect(app, code);
+  add_tokenize(app, code);
+  add_render(app, code);
   bench::add_commands(app, code, bench::joined(argc, argv));
 
   try {

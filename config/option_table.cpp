@@ -48,6 +48,10 @@ void declare_server(group_builder<daemon_config>& g) {
   g.add(
       "server.max_lanes", integers(1, 1024), [](c & o) -> auto& { return o.server.max_lanes; },
       "Responses under way at a time on one WebSocket.");
+}
+
+void declare_server_limits(group_builder<daemon_config>& g) {
+  using c = daemon_config;
   g.add(
       "server.max_header", sizes(kib, mib), [](c & o) -> auto& { return o.server.max_header_bytes; },
       "Largest HTTP header.");
@@ -376,6 +380,7 @@ struct option_groups {
   option_groups() {
     group_builder<daemon_config> daemon(root);
     declare_server(daemon);
+    declare_server_limits(daemon);
     declare_engine(daemon);
     declare_operation(daemon);
     group_builder<model_options> model(models);

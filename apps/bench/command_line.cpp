@@ -48,79 +48,89 @@ void add_doors(CLI::App& app, door_options& doors) {
   app.add_flag("--trace", doors.trace, "count the rounds beside the events, which makes events larger");
 }
 
+void add_decode(CLI::App& parent, int& code, const std::string& command_line) {
+  auto [c, o] = add_bench<decode_options>(parent, "decode", "Plain decoding: tokens per second", &decode,
+                                          code, command_line);
+  c->add_option("--tokens", o->tokens, "tokens to decode")->check(CLI::Range(2, 1 << 20));
+  c->add_option("--prompt-tokens", o->prompt_tokens, "tokens before them")->check(CLI::Range(1, 1 << 20));
+  c->add_option("--batch", o->batch, "requests at the same time")->check(CLI::Range(1, 256));
+  c->add_flag("--roof", o->roof, "beside what the device reads at most, measured between the runs");
+}
+
+void add_prefill(CLI::App& parent, int& code, const std::string& command_line) {
+  auto [c, o] = add_bench<prefill_options>(parent, "prefill", "Reading a prompt: tokens per second", &prefill,
+                                           code, command_line);
+  c->add_option("--prompt-tokens", o->prompt_tokens, "tokens of the prompt")->check(CLI::Range(1, 1 << 20));
+}
+
+void add_cost(CLI::App& parent, int& code, const std::string& command_line) {
+  auto [c, o] = add_bench<cost_options>(parent, "cost",
+                                        "V(T): a pass of T rows beside a pass of one, and beside the roof",
+                                        &cost, code, command_line);
+  c->add_option("--rows", o->rows, "sizes of a pass; the first is the unit")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
+  c->add_option("--context", o->context, "positions before the rows")->check(CLI::Range(1, 1 << 20));
+  c->add_option("--draft", o->draft, "tokens of a greedy draft behind the context, timed as well")
+      ->check(CLI::Range(1, 64));
+  c->add_flag("--by-op", o->by_op, "where the time of each size goes, on a CPU");
+}
+
+void add_serve(CLI::App& parent, int& code, const std::string& command_line) {
+  auto [c, o] = add_bench<serve_bench_options>(
+      parent, "serve",
+      "A workload through the daemon's door: latencies, speed, acceptance; drafters against each other",
+      &serve, code, command_line);
+  add_drafting(*c, o->choice);
+  add_doors(*c, o->doors);
+  c->add_option("--workload", o->workload, "JSON lines with \"messages\" or \"prompt\"")->required();
+  c->add_option("--drafters", o->drafters,
+                "compared with each other; the first is the unit. ngram/8: at draft length 8")
+      ->delimiter(',');
+  c->add_option("--requests", o->requests, "prompts taken from the file; 0: all");
+  c->add_option("--concurrency", o->concurrency, "requests at the same time")->check(CLI::Range(1, 256));
+  c->add_option("--max-tokens", o->max_tokens, "output tokens at most")->check(CLI::Range(2, 1 << 20));
+  c->add_option("--temperature", o->temperature, "0: always the most likely token");
+}
+
+void add_spec(CLI::App& parent, int& code, const std::string& command_line) {
+  auto [c, o] = add_bench<spec_options>(
+      parent, "spec", "Drafters, draft lengths and workloads: acceptance, measured and predicted speed-up",
+      &spec, code, command_line);
+  add_drafting(*c, o->choice);
+  add_doors(*c, o->doors);
+  c->add_option("--workload", o->workloads, "JSON lines with \"messages\" or \"prompt\"; several files")
+      ->delimiter(',')
+      ->required();
+  c->add_option("--drafters", o->drafters, "beside plain decoding")->delimiter(',');
+  c->add_option("--lengths", o->lengths, "draft lengths of each but auto")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64));
+  c->add_option("--overlap", o->overlap, "modes compared with each other: off, groups, ahead, outcomes")
+      ->delimiter(',')
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, overlap_request>{{"off", overlap_request::off},
+                                                 {"groups", overlap_request::groups},
+                                                 {"ahead", overlap_request::ahead},
+                                                 {"outcomes", overlap_request::outcomes}}));
+  c->add_option("--concurrency", o->concurrency, "requests at the same time; several")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 256));
+  c->add_option("--requests", o->requests, "prompts taken from each file; 0: all");
+  c->add_option("--max-tokens", o->max_tokens, "output tokens at most")->check(CLI::Range(2, 1 << 20));
+  c->add_option("--temperature", o->temperature, "0: always the most likely token");
+}
+
 } // namespace
 
 void add_commands(CLI::App& app, int& code, const std::string& command_line) {
   auto& parent = *app.add_subcommand("bench", "Measure");
   parent.require_subcommand(1);
-  {
-    auto [c, o] = add_bench<decode_options>(parent, "decode", "Plain decoding: tokens per second", &decode,
-                                            code, command_line);
-    c->add_option("--tokens", o->tokens, "tokens to decode")->check(CLI::Range(2, 1 << 20));
-    c->add_option("--prompt-tokens", o->prompt_tokens, "tokens before them")->check(CLI::Range(1, 1 << 20));
-    c->add_option("--batch", o->batch, "requests at the same time")->check(CLI::Range(1, 256));
-    c->add_flag("--roof", o->roof, "beside what the device reads at most, measured between the runs");
-  }
-  {
-    auto [c, o] = add_bench<prefill_options>(parent, "prefill", "Reading a prompt: tokens per second",
-                                             &prefill, code, command_line);
-    c->add_option("--prompt-tokens", o->prompt_tokens, "tokens of the prompt")->check(CLI::Range(1, 1 << 20));
-  }
-  {
-    auto [c, o] = add_bench<cost_options>(parent, "cost",
-                                          "V(T): a pass of T rows beside a pass of one, and beside the roof",
-                                          &cost, code, command_line);
-    c->add_option("--rows", o->rows, "sizes of a pass; the first is the unit")
-        ->delimiter(',')
-        ->check(CLI::Range(1, 4096));
-    c->add_option("--context", o->context, "positions before the rows")->check(CLI::Range(1, 1 << 20));
-    c->add_option("--draft", o->draft, "tokens of a greedy draft behind the context, timed as well")
-        ->check(CLI::Range(1, 64));
-    c->add_flag("--by-op", o->by_op, "where the time of each size goes, on a CPU");
-  }
-  {
-    auto [c, o] = add_bench<serve_bench_options>(
-        parent, "serve",
-        "A workload through the daemon's door: latencies, speed, acceptance; drafters against each other",
-        &serve, code, command_line);
-    add_drafting(*c, o->choice);
-    add_doors(*c, o->doors);
-    c->add_option("--workload", o->workload, "JSON lines with \"messages\" or \"prompt\"")->required();
-    c->add_option("--drafters", o->drafters,
-                  "compared with each other; the first is the unit. ngram/8: at draft length 8")
-        ->delimiter(',');
-    c->add_option("--requests", o->requests, "prompts taken from the file; 0: all");
-    c->add_option("--concurrency", o->concurrency, "requests at the same time")->check(CLI::Range(1, 256));
-    c->add_option("--max-tokens", o->max_tokens, "output tokens at most")->check(CLI::Range(2, 1 << 20));
-    c->add_option("--temperature", o->temperature, "0: always the most likely token");
-  }
-  {
-    auto [c, o] = add_bench<spec_options>(
-        parent, "spec", "Drafters, draft lengths and workloads: acceptance, measured and predicted speed-up",
-        &spec, code, command_line);
-    add_drafting(*c, o->choice);
-    add_doors(*c, o->doors);
-    c->add_option("--workload", o->workloads, "JSON lines with \"messages\" or \"prompt\"; several files")
-        ->delimiter(',')
-        ->required();
-    c->add_option("--drafters", o->drafters, "beside plain decoding")->delimiter(',');
-    c->add_option("--lengths", o->lengths, "draft lengths of each but auto")
-        ->delimiter(',')
-        ->check(CLI::Range(1, 64));
-    c->add_option("--overlap", o->overlap, "modes compared with each other: off, groups, ahead, outcomes")
-        ->delimiter(',')
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, overlap_request>{{"off", overlap_request::off},
-                                                   {"groups", overlap_request::groups},
-                                                   {"ahead", overlap_request::ahead},
-                                                   {"outcomes", overlap_request::outcomes}}));
-    c->add_option("--concurrency", o->concurrency, "requests at the same time; several")
-        ->delimiter(',')
-        ->check(CLI::Range(1, 256));
-    c->add_option("--requests", o->requests, "prompts taken from each file; 0: all");
-    c->add_option("--max-tokens", o->max_tokens, "output tokens at most")->check(CLI::Range(2, 1 << 20));
-    c->add_option("--temperature", o->temperature, "0: always the most likely token");
-  }
+  add_decode(parent, code, command_line);
+  add_prefill(parent, code, command_line);
+  add_cost(parent, code, command_line);
+  add_serve(parent, code, command_line);
+  add_spec(parent, code, command_line);
 }
 
 std::string joined(int argc, char** argv) {

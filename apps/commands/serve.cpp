@@ -61,7 +61,7 @@ void keep_standard_streams() {
 }
 
 /// As many descriptors as the system lets us have: the usual soft limit of 1024 is below `max_connections`
-/// and what the process opens itself. A wish: without it silent connections give way earlier.
+/// and what the process opens itself. Not required: without it silent connections give way earlier.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

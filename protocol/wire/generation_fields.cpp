@@ -316,9 +316,11 @@ void read_paceline_object(field_reader& outer, generation_fields& out) {
   add_ignored(reader.ignored(), out);
 }
 
-parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,
-                                   shared_list<token_id> prompt,
-                                   std::optional<std::uint32_t> default_max_tokens) {
+namespace {
+
+/// Ids that the model's vocabulary does not have.
+std::optional<api_error> judge_ids(const generation_fields& fields, const model_limits& model,
+                                   const shared_list<token_id>& prompt) {
   const auto outside = [&](token_id id) { return outside_of(model, id); };
   const auto out_of_vocabulary = [&](const char* field, token_id id) {
     return outside_vocabulary(model, field, id);
@@ -332,15 +334,26 @@ parsed<generation_request> resolve(const generation_fields& fields, const model_
     if (outside(id)) return out_of_vocabulary("stop_token_ids", id);
   if (fields.first_target && outside(*fields.first_target))
     return out_of_vocabulary("first_target", *fields.first_target);
-  if (auto conflict = conflict_with_beams(fields)) return *std::move(conflict);
+  return std::nullopt;
+}
 
-  const auto& drafter = fields.speculation.drafter;
-  if (drafter != "default" &&
-      std::find(model.drafters.begin(), model.drafters.end(), drafter) == model.drafters.end()) {
-    std::string names = "default";
-    for (const auto& name : model.drafters) names += ", " + name;
-    return invalid_value("speculation.drafter", "speculation.drafter: this model offers " + names);
-  }
+std::optional<api_error> judge_drafter(const std::string& drafter, const model_limits& model) {
+  if (drafter == "default" ||
+      std::find(model.drafters.begin(), model.drafters.end(), drafter) != model.drafters.end())
+    return std::nullopt;
+  std::string names = "default";
+  for (const auto& name : model.drafters) names += ", " + name;
+  return invalid_value("speculation.drafter", "speculation.drafter: this model offers " + names);
+}
+
+} // namespace
+
+parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,
+                                   shared_list<token_id> prompt,
+                                   std::optional<std::uint32_t> default_max_tokens) {
+  if (auto outside = judge_ids(fields, model, prompt)) return *std::move(outside);
+  if (auto conflict = conflict_with_beams(fields)) return *std::move(conflict);
+  if (auto unknown = judge_drafter(fields.speculation.drafter, model)) return *std::move(unknown);
 
   const std::uint64_t context = model.context_length;
   if (prompt.size() > context || (prompt.size() == context && fields.max_tokens != 0U))

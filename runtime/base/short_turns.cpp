@@ -33,7 +33,7 @@ void prefer_short_turns() noexcept {
   if (!read(mine) || mine.policy != SCHED_OTHER) return; // somebody has chosen another policy for it
   mine.size = sizeof(mine);
   mine.runtime = static_cast<std::uint64_t>(short_turn.count());
-  (void)syscall(SYS_sched_setattr, 0, &mine, 0U); // a wish: without it things go on as before
+  (void)syscall(SYS_sched_setattr, 0, &mine, 0U); // not required: without it all goes on as before
 }
 
 std::chrono::nanoseconds preferred_turn() noexcept {
