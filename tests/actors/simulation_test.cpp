@@ -82,17 +82,11 @@ class client_credits {
   std::vector<std::uint64_t> granted_; ///< by client
 };
 
-/// One random life of an engine: requests come, leave, pause; actors die; messages and completions come in
-/// any order.
-outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches = false,
-             bool slow_clients = false) {
-  std::mt19937_64 random(seed);
-  const auto chance = [&](std::uint64_t one_in) { return random() % one_in == 0; };
-  const bool tight = pool == pool_size::tight;
+simulation_options random_options(std::uint64_t seed, bool tight, std::mt19937_64& random) {
   simulation_options options;
   options.seed = seed;
   options.shuffle = true;
-  options.two_groups = chance(2);
+  options.two_groups = random() % 2 == 0;
   options.overlap = {static_cast<ahead_mode>(random() % 3)};
   options.num_guesses = 1 + static_cast<std::uint32_t>(random() % 3);
   options.num_partitions = 1 + random() % 2;
@@ -104,6 +98,10 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
   }
   options.max_running = 1 + random() % 6;
   options.target = small_target();
+  return options;
+}
+
+std::vector<simulated_drafter> random_drafters(std::mt19937_64& random) {
   std::vector<simulated_drafter> drafters;
   drafters.push_back(
       {drafter_called("half_right", small_target()), 1 + static_cast<std::uint32_t>(random() % 8), 0});
@@ -111,14 +109,75 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
       {placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});
   drafters.push_back({drafter_called("model_other", small_target()), 2, 1});
   drafters.push_back({drafter_called("tree", small_target()), 2, 0});
-  simulation sim(options, std::move(drafters));
+  return drafters;
+}
+
+/// What befell the requests of a life.
+struct events_of_life {
+  std::vector<generation_request> requests;
+  std::vector<bool> cancelled;   ///< by client
+  std::set<std::size_t> crashed; ///< clients whose session was killed
+  bool events_lost = false;      ///< fan_out was killed: streams may end early
+};
+
+void expect_promised_end(simulation& sim, const events_of_life& past, std::size_t n, bool tight) {
+  const auto& client = sim.client(n);
+  const auto& request = past.requests[n];
+  const auto plain = request.beams.width == 0 ? decode_plainly(sim.target(), request)
+                                              : search_beams(sim.target(), request).best.front().tokens;
+  const auto begins_plainly = [&] {
+    return std::ranges::equal(client.tokens,
+                              std::span(plain).first(std::min(plain.size(), client.tokens.size())));
+  };
+  EXPECT_EQ(client.num_ends, 1U) << "request " << n;
+  EXPECT_FALSE(client.gap) << "request " << n;
+  if (client.finish == finish_reason::length || client.finish == finish_reason::stop) {
+    EXPECT_EQ(client.tokens, plain) << "request " << n;
+  } else if (client.finish == finish_reason::cancelled) {
+    EXPECT_TRUE(past.cancelled[n]) << "request " << n;
+    EXPECT_TRUE(begins_plainly()) << "request " << n;
+  } else if (client.failure->code() == errc::device_lost) {
+    EXPECT_TRUE(past.events_lost || past.crashed.contains(n)) << "request " << n;
+    EXPECT_TRUE(begins_plainly()) << "request " << n;
+  } else {
+    EXPECT_FALSE(tight) << "request " << n << ": " << client.failure->message();
+    EXPECT_EQ(client.failure->code(), errc::context_length_exceeded) << client.failure->message();
+  }
+}
+
+/// Nothing happens any more: how everybody's request ends, and what is left.
+void live_to_the_end(simulation& sim, const events_of_life& past, bool tight, outcome& out) {
+  EXPECT_TRUE(sim.run(50'000)) << "not every request ended\n"
+                               << sim.scheduler().describe() << "preemptions "
+                               << sim.scheduler().counters().num_preemptions << " rounds "
+                               << sim.scheduler().counters().num_rounds << " generated "
+                               << sim.scheduler().counters().generation_tokens;
+  for (std::size_t n = 0; n < past.requests.size(); ++n) {
+    expect_promised_end(sim, past, n, tight);
+    out.tokens.push_back(sim.client(n).tokens);
+    out.ends.push_back(sim.client(n).finish);
+  }
+  for (std::uint32_t p = 0; p < sim.pools().num_pools(); ++p)
+    EXPECT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U) << "blocks leaked in pool " << p;
+  EXPECT_EQ(sim.check_invariants(), "");
+  out.num_preemptions = sim.scheduler().counters().num_preemptions;
+  out.num_cached = sim.scheduler().counters().cached_prompt_tokens;
+}
+
+/// One random life of an engine: requests come, leave, pause; actors die; messages and completions come in
+/// any order.
+outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches = false,
+             bool slow_clients = false) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const auto chance = [&](std::uint64_t one_in) { return random() % one_in == 0; };
+  const bool tight = pool == pool_size::tight;
+  const auto options = random_options(seed, tight, random);
+  simulation sim(options, random_drafters(random));
   static const std::array victims{"target_verifier/0", "draft_worker/0/2", "draft_worker/0/3", "scheduler/0",
                                   "kv_pool"};
-  bool events_lost = false;      ///< fan_out was killed: streams may end early
-  std::set<std::size_t> crashed; ///< clients whose session was killed
-
-  std::vector<generation_request> requests;
-  std::vector<bool> cancelled;
+  events_of_life past;
+  auto& requests = past.requests;
   client_credits credits(seed, slow_clients);
   outcome out;
   const std::size_t num_requests = 3 + random() % 6;
@@ -130,74 +189,37 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
                                                 chance(2) ? 0.0F : 1.0F,
                                                 6 + static_cast<std::uint32_t>(random() % 12)));
       if (searches && chance(2)) requests.back() = as_search(requests.back(), random());
-      cancelled.push_back(false);
+      past.cancelled.push_back(false);
       sim.submit(requests.back(), drafter_index{static_cast<std::uint32_t>(random() % 5)},
                  credits.next_request());
     }
     if (!requests.empty() && chance(400)) {
       const auto n = random() % requests.size();
       sim.cancel(n);
-      cancelled[n] = true;
+      past.cancelled[n] = true;
     }
     if (chance(300)) sim.kill(victims[random() % victims.size()]);
     // A session's cancellation may die with a scheduler. Without credit its request then waits for its
     // timeout, which is behind the end of this life.
-    if (!slow_clients && chance(6000)) sim.kill("fan_out"), events_lost = true;
+    if (!slow_clients && chance(6000)) sim.kill("fan_out"), past.events_lost = true;
     if (!slow_clients && !requests.empty() && chance(4000)) {
       const auto n = random() % requests.size();
       sim.kill("session/" + std::to_string(n));
-      crashed.insert(n);
+      past.crashed.insert(n);
     }
     credits.pass_a_step(sim);
     if (!sim.step() && requests.size() == num_requests) break;
     ++out.num_steps;
     if (out.num_steps % 16 == 0) {
-      EXPECT_EQ(sim.check_invariants(), "") << "seed " << seed << " step " << out.num_steps;
+      EXPECT_EQ(sim.check_invariants(), "") << "step " << out.num_steps;
       for (std::size_t n = 0; n < requests.size(); ++n)
         if (requests[n].beams.width == 0) { // a search has its credit by rounds
-          EXPECT_LE(sim.client(n).tokens.size(), credits.granted(n)) << "seed " << seed << " request " << n;
+          EXPECT_LE(sim.client(n).tokens.size(), credits.granted(n)) << "request " << n;
         }
     }
   }
   credits.open(sim);
-  EXPECT_TRUE(sim.run(50'000)) << "seed " << seed << ": not every request ended\n"
-                               << sim.scheduler().describe() << "preemptions "
-                               << sim.scheduler().counters().num_preemptions << " rounds "
-                               << sim.scheduler().counters().num_rounds << " generated "
-                               << sim.scheduler().counters().generation_tokens;
-  for (std::size_t n = 0; n < requests.size(); ++n) {
-    const auto& client = sim.client(n);
-    const auto plain = requests[n].beams.width == 0
-                           ? decode_plainly(sim.target(), requests[n])
-                           : search_beams(sim.target(), requests[n]).best.front().tokens;
-    EXPECT_EQ(client.num_ends, 1U) << "seed " << seed << " request " << n;
-    EXPECT_FALSE(client.gap) << "seed " << seed << " request " << n;
-    if (client.finish == finish_reason::length || client.finish == finish_reason::stop) {
-      EXPECT_EQ(client.tokens, plain) << "seed " << seed << " request " << n;
-    } else if (client.finish == finish_reason::cancelled) {
-      EXPECT_TRUE(cancelled[n]) << "seed " << seed;
-      EXPECT_TRUE(std::ranges::equal(client.tokens,
-                                     std::span(plain).first(std::min(plain.size(), client.tokens.size()))))
-          << "seed " << seed;
-    } else if (client.failure->code() == errc::device_lost) {
-      EXPECT_TRUE(events_lost || crashed.contains(n)) << "seed " << seed << " request " << n;
-      EXPECT_TRUE(std::ranges::equal(client.tokens,
-                                     std::span(plain).first(std::min(plain.size(), client.tokens.size()))))
-          << "seed " << seed;
-    } else {
-      EXPECT_FALSE(tight) << "seed " << seed << " request " << n << ": " << client.failure->message();
-      EXPECT_EQ(client.failure->code(), errc::context_length_exceeded)
-          << "seed " << seed << ": " << client.failure->message();
-    }
-    out.tokens.push_back(client.tokens);
-    out.ends.push_back(client.finish);
-  }
-  for (std::uint32_t p = 0; p < sim.pools().num_pools(); ++p)
-    EXPECT_EQ(sim.pools().usage(kv::pool_id{p}).num_active, 0U)
-        << "seed " << seed << ": blocks leaked in pool " << p;
-  EXPECT_EQ(sim.check_invariants(), "") << "seed " << seed;
-  out.num_preemptions = sim.scheduler().counters().num_preemptions;
-  out.num_cached = sim.scheduler().counters().cached_prompt_tokens;
+  live_to_the_end(sim, past, tight, out);
   return out;
 }
 

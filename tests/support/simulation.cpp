@@ -69,6 +69,23 @@ class placed_drafter final : public speculation::drafter {
   speculation::drafter_traits traits_;
 };
 
+scheduling::scheduler_options limits_of(const simulation_options& options) {
+  scheduling::scheduler_options limits;
+  limits.max_running = options.max_running;
+  limits.max_waiting = options.max_waiting;
+  limits.block_size = options.block_size;
+  limits.context_length = options.context_length;
+  limits.num_blocks = options.num_blocks;
+  using grouping = scheduling::scheduler_options::grouping;
+  limits.groups = options.two_groups ? grouping::two : grouping::one;
+  limits.overlap = options.overlap;
+  limits.num_guesses = options.num_guesses;
+  limits.prefix_cache = options.prefix_cache;
+  limits.max_gap = options.max_gap;
+  limits.round_timeout = options.round_timeout;
+  return limits;
+}
+
 } // namespace
 
 std::unique_ptr<speculation::drafter> placed(std::unique_ptr<speculation::drafter> inner,
@@ -106,19 +123,6 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   add_pool("target");
   kv_ = metered_->make_kv_storage(options_.num_blocks, options_.block_size);
 
-  scheduling::scheduler_options limits;
-  limits.max_running = options_.max_running;
-  limits.max_waiting = options_.max_waiting;
-  limits.block_size = options_.block_size;
-  limits.context_length = options_.context_length;
-  limits.num_blocks = options_.num_blocks;
-  using grouping = scheduling::scheduler_options::grouping;
-  limits.groups = options_.two_groups ? grouping::two : grouping::one;
-  limits.overlap = options_.overlap;
-  limits.num_guesses = options_.num_guesses;
-  limits.prefix_cache = options_.prefix_cache;
-  limits.max_gap = options_.max_gap;
-  limits.round_timeout = options_.round_timeout;
   actors::model_materials materials;
   materials.target = metered_.get();
   materials.kv = kv_.get();
@@ -142,7 +146,7 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
     materials.drafters.push_back(std::move(seat));
   }
   materials.num_pools = static_cast<std::uint32_t>(ids.size());
-  materials.limits = std::move(limits);
+  materials.limits = limits_of(options_);
   states_ = std::make_unique<actors::model_assembly>(std::move(materials));
   pool_state_ = std::make_unique<actors::kv_pool_state>(*pools_, std::vector<std::vector<kv::pool_id>>{ids});
   start_actors();
