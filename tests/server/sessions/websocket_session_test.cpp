@@ -1,6 +1,6 @@
 #include "server/sessions/websocket_session.hpp"
 
-#include "scripted_backend.hpp"
+#include "scripted_socket.hpp"
 
 #include <boost/json/parse.hpp>
 #include <gtest/gtest.h>
@@ -12,53 +12,8 @@ namespace {
 
 namespace json = boost::json;
 
-class recording_frames final : public frame_channel {
- public:
-  std::vector<json::object> frames;
-  std::optional<close_code> closed;
-  int reads = 0;
-  bool full = false;
-  void send(std::string text) override { frames.push_back(json::parse(text).as_object()); }
-  void send(std::unique_ptr<wire::text_source> text) override { send(text->next(1U << 30U)); }
-  void read_next() override { ++reads; }
-  bool congested() const override { return full; }
-  void close(close_code code, std::string_view) override { closed = code; }
-
-  std::vector<std::string> types() const {
-    std::vector<std::string> names;
-    for (const auto& frame : frames) names.emplace_back(frame.at("type").as_string());
-    return names;
-  }
-  std::string error_code() const { return std::string(frames.back().at("error").at("code").as_string()); }
-};
-
-struct socket {
-  scripted_edge edge;
-  response_registry registry{4, std::chrono::seconds(60)};
-  response_services services{edge.context, registry, [this] { return edge.executor; }};
-  std::shared_ptr<recording_frames> channel = std::make_shared<recording_frames>();
-  std::shared_ptr<websocket_session> session =
-      std::make_shared<websocket_session>(services, edge.executor, channel, caller{"", "req"});
-
-  void say(std::string text) {
-    session->on_text(std::move(text));
-    edge.executor->run();
-  }
-  void tokens(std::uint64_t id, std::string_view text) {
-    edge.engine.tokens(id, text);
-    edge.executor->run();
-  }
-  void end(std::uint64_t id, finish_reason finish = finish_reason::stop) {
-    edge.engine.end(id, finish);
-    edge.executor->run();
-  }
-  std::string response_id(std::size_t frame = 0) {
-    return std::string(channel->frames.at(frame).at("response").at("id").as_string());
-  }
-};
-
 TEST(websocket_session, tells_a_response_and_reads_on) {
-  socket s;
+  scripted_socket s;
   s.say(R"({"type":"response.create","model":"bytes","input":"hi"})");
   EXPECT_EQ(s.channel->reads, 1);
   s.tokens(1, "ab");
@@ -74,7 +29,7 @@ TEST(websocket_session, tells_a_response_and_reads_on) {
 }
 
 TEST(websocket_session, lanes_run_side_by_side_and_one_response_fills_a_lane) {
-  socket s;
+  scripted_socket s;
   s.say(R"({"type":"response.create","input":"a","stream_id":"x"})");
   s.say(R"({"type":"response.create","input":"b","stream_id":"y"})");
   s.say(R"({"type":"response.create","input":"c","stream_id":"x"})");
@@ -105,7 +60,7 @@ struct counted_message {
 };
 
 TEST(websocket_session, a_message_and_what_was_made_of_it_are_not_kept_side_by_side) {
-  socket s;
+  scripted_socket s;
   counted_message message(R"({"type":"response.create","input":"hi"})");
   const std::weak_ptr<std::string> text = message.text;
   const std::weak_ptr<recorded_place> place = message.place;
@@ -121,7 +76,7 @@ TEST(websocket_session, a_message_and_what_was_made_of_it_are_not_kept_side_by_s
 }
 
 TEST(websocket_session, a_message_whose_memory_was_wanted_back_is_refused) {
-  socket s;
+  scripted_socket s;
   counted_message message(R"({"type":"response.create","input":"hi"})");
   message.place->wanted_back = true;
   s.session->on_text(message.take());
@@ -142,7 +97,7 @@ TEST(websocket_session, a_large_message_stays_large_whatever_it_is_made_of) {
        {R"({"type":"response.create","input":)" + call + "}",
         R"({"type":"response.create","input":"x","prediction":{"type":"content","content":[)" + ids +
             "]}}"}) {
-    socket s;
+    scripted_socket s;
     s.say(body);
     ASSERT_EQ(s.edge.jobs.submitted.size(), 2U) << body.substr(0, 100);
     EXPECT_TRUE(s.edge.jobs.submitted[0].large);
@@ -151,7 +106,7 @@ TEST(websocket_session, a_large_message_stays_large_whatever_it_is_made_of) {
 }
 
 TEST(websocket_session, bounds_its_lanes) {
-  socket s;
+  scripted_socket s;
   s.edge.options.max_lanes = 2;
   for (const auto* lane : {"a", "b", "c"})
     s.say(std::string(R"({"type":"response.create","input":"a","stream_id":")").append(lane).append("\"}"));
@@ -159,7 +114,7 @@ TEST(websocket_session, bounds_its_lanes) {
 }
 
 TEST(websocket_session, continues_what_it_has_said) {
-  socket s;
+  scripted_socket s;
   s.say(R"({"type":"response.create","input":"one"})");
   s.tokens(1, "two");
   s.end(1);
@@ -173,7 +128,7 @@ TEST(websocket_session, continues_what_it_has_said) {
 }
 
 TEST(websocket_session, warms_up_without_an_answer) {
-  socket s;
+  scripted_socket s;
   s.say(R"({"type":"response.create","input":"one","generate":false})");
   s.tokens(1, "z");
   s.end(1, finish_reason::length);
@@ -188,7 +143,7 @@ TEST(websocket_session, warms_up_without_an_answer) {
 }
 
 TEST(websocket_session, refusals_are_frames_and_the_connection_goes_on) {
-  socket s;
+  scripted_socket s;
   for (const auto* text : {"nonsense", R"({"type":"session.update"})",
                            R"({"type":"response.create","input":"x","temperature":9})",
                            R"({"type":"response.create","input":"x","model":"gpt"})"}) {
@@ -202,7 +157,7 @@ TEST(websocket_session, refusals_are_frames_and_the_connection_goes_on) {
 }
 
 TEST(websocket_session, a_failed_response_says_so_and_frees_its_lane) {
-  socket s;
+  scripted_socket s;
   s.say(R"({"type":"response.create","input":"hi"})");
   s.edge.engine.fail(1, errc::queue_full);
   s.edge.executor->run();
@@ -212,7 +167,7 @@ TEST(websocket_session, a_failed_response_says_so_and_frees_its_lane) {
 }
 
 TEST(websocket_session, cancels_by_id_and_hears_the_ending) {
-  socket s;
+  scripted_socket s;
   s.say(R"({"type":"response.create","input":"hi"})");
   s.say(std::string(R"({"type":"response.cancel","response_id":")").append(s.response_id()).append("\"}"));
   EXPECT_TRUE(s.edge.engine.submissions.at(1).cancelled);
@@ -223,14 +178,14 @@ TEST(websocket_session, cancels_by_id_and_hears_the_ending) {
 }
 
 TEST(websocket_session, another_tenant_cannot_name_a_response) {
-  socket s;
+  scripted_socket s;
   s.say(R"({"type":"response.create","input":"hi"})");
   EXPECT_FALSE(s.registry.cancel(s.response_id(), "somebody"));
   EXPECT_TRUE(s.registry.cancel(s.response_id(), ""));
 }
 
 TEST(websocket_session, a_client_that_leaves_cancels_all_lanes) {
-  socket s;
+  scripted_socket s;
   s.say(R"({"type":"response.create","input":"a","stream_id":"x"})");
   s.say(R"({"type":"response.create","input":"b","stream_id":"y"})");
   s.session->on_disconnect();
@@ -241,7 +196,7 @@ TEST(websocket_session, a_client_that_leaves_cancels_all_lanes) {
 }
 
 TEST(websocket_session, a_slow_reader_holds_back_its_own_lanes) {
-  socket s;
+  scripted_socket s;
   s.say(R"({"type":"response.create","input":"a"})");
   s.channel->full = true;
   s.tokens(1, "abc");
@@ -252,7 +207,7 @@ TEST(websocket_session, a_slow_reader_holds_back_its_own_lanes) {
 }
 
 TEST(websocket_session, drains_when_its_lanes_are_done) {
-  socket s;
+  scripted_socket s;
   s.say(R"({"type":"response.create","input":"a"})");
   s.session->drain();
   EXPECT_FALSE(s.channel->closed);
@@ -263,74 +218,28 @@ TEST(websocket_session, drains_when_its_lanes_are_done) {
 }
 
 TEST(websocket_session, says_that_its_lifetime_is_over) {
-  socket s;
+  scripted_socket s;
   s.session->expire();
   EXPECT_EQ(s.channel->error_code(), "websocket_connection_limit_reached");
   EXPECT_EQ(s.channel->closed, close_code::going_away);
 }
 
 TEST(websocket_session, closes_on_binary_messages) {
-  socket s;
+  scripted_socket s;
   s.session->on_binary();
   EXPECT_EQ(s.channel->closed, close_code::unsupported_data);
 }
 
 TEST(websocket_session, a_full_edge_refuses_and_reads_on) {
-  socket s;
+  scripted_socket s;
   s.edge.jobs.full = true;
   s.say(R"({"type":"response.create","input":"a"})");
   EXPECT_EQ(s.channel->error_code(), "overloaded");
   EXPECT_EQ(s.channel->reads, 1);
 }
 
-TEST(websocket_session, a_resumable_response_outlives_its_connection_and_goes_on_elsewhere) {
-  socket s;
-  s.say(R"({"type":"response.create","input":"hi","stream_id":"x","paceline":{"resumable":true}})");
-  const auto id = s.response_id();
-  s.tokens(1, "ab");
-  s.session->on_disconnect();
-  EXPECT_FALSE(s.edge.engine.submissions.at(1).cancelled);
-  s.tokens(1, "cd");
-
-  auto again = std::make_shared<recording_frames>();
-  auto session = std::make_shared<websocket_session>(s.services, s.edge.executor, again, caller{"", "req"});
-  session->on_text(
-      std::string(R"({"type":"response.create","stream_id":"x","paceline":{"resume":{"response_id":")")
-          .append(id)
-          .append("\",\"next_token\":2}}}"));
-  s.edge.executor->run();
-  ASSERT_EQ(again->types(), (std::vector<std::string>{"response.output_text.delta"}));
-  EXPECT_EQ(again->frames[0].at("token_index").as_int64(), 2);
-  EXPECT_EQ(again->frames[0].at("delta"), "cd");
-  s.tokens(1, "e");
-  s.end(1);
-  EXPECT_EQ(again->types().back(), "response.completed");
-  EXPECT_EQ(again->frames.back().at("response").at("output").at(0).at("content").at(0).at("text"), "abcde");
-  EXPECT_EQ(session->num_lanes(), 0U);
-}
-
-TEST(websocket_session, lanes_that_end_when_the_client_reads_on_leave_the_others_in_order) {
-  socket s;
-  for (const char* name : {"x", "y", "z"})
-    s.say(
-        std::string(R"({"type":"response.create","input":"a","paceline":{"resumable":true},"stream_id":")") +
-        name + "\"}");
-  s.channel->full = true;
-  for (const std::uint64_t id : {1U, 2U, 3U}) {
-    s.tokens(id, "ab");
-    s.end(id);
-  }
-  EXPECT_EQ(s.session->num_lanes(), 3U);
-  s.channel->full = false;
-  s.session->on_writable(); // each log is told to its end
-  s.edge.executor->run();
-  EXPECT_EQ(s.session->num_lanes(), 0U);
-  const auto types = s.channel->types();
-  EXPECT_EQ(std::count(types.begin(), types.end(), "response.completed"), 3);
-}
-
 TEST(websocket_session, the_end_of_the_server_fails_what_runs_and_closes) {
-  socket s;
+  scripted_socket s;
   s.say(R"({"type":"response.create","input":"a","stream_id":"x"})");
   s.tokens(1, "ab");
   s.say(R"({"type":"response.create","input":"b","stream_id":"y","paceline":{"resumable":true}})");
@@ -348,65 +257,10 @@ TEST(websocket_session, the_end_of_the_server_fails_what_runs_and_closes) {
 }
 
 TEST(websocket_session, a_message_without_room_closes_with_a_wish_to_try_again) {
-  socket s;
+  scripted_socket s;
   s.session->on_overload();
   EXPECT_EQ(s.channel->error_code(), "overloaded");
   EXPECT_EQ(s.channel->closed, close_code::try_again);
-}
-
-TEST(websocket_session, a_resumable_response_that_nobody_resumes_is_ended) {
-  socket s;
-  s.say(R"({"type":"response.create","input":"hi","paceline":{"resumable":true}})");
-  s.session->on_disconnect();
-  s.edge.now += std::chrono::seconds(59);
-  s.registry.sweep(s.edge.now);
-  EXPECT_EQ(s.registry.num_resumable(), 1U);
-  s.edge.now += std::chrono::seconds(2);
-  s.registry.sweep(s.edge.now);
-  s.edge.executor->run();
-  EXPECT_EQ(s.registry.num_resumable(), 0U);
-  EXPECT_TRUE(s.edge.engine.submissions.at(1).cancelled);
-}
-
-TEST(websocket_session, what_is_kept_for_nobody_goes_when_memory_is_short_as_if_expired) {
-  socket s;
-  s.services.kept = std::make_shared<kept_memory>(20'000);
-  auto session =
-      std::make_shared<websocket_session>(s.services, s.edge.executor, s.channel, caller{"", "req"});
-  session->on_text(std::string(
-      R"({"type":"response.create","input":"hi","stream_id":"x","paceline":{"resumable":true}})"));
-  s.edge.executor->run();
-  const auto id = s.response_id();
-  s.tokens(1, "ab");
-  session->on_disconnect();
-  s.edge.executor->run();
-  EXPECT_EQ(s.registry.num_resumable(), 1U);
-  EXPECT_GT(s.services.kept->num_bytes(), 0U);
-
-  const auto other = s.services.kept->open("", [] {});
-  other->resize(20'000);
-  EXPECT_TRUE(s.services.kept->make_room());
-  s.edge.executor->run();
-  EXPECT_EQ(s.registry.num_resumable(), 0U);
-  EXPECT_TRUE(s.edge.engine.submissions.at(1).cancelled);
-  EXPECT_EQ(s.registry.log(id, ""), nullptr);
-}
-
-TEST(websocket_session, a_conversation_that_gave_way_is_not_found) {
-  socket s;
-  s.services.kept = std::make_shared<kept_memory>(20'000);
-  s.session = std::make_shared<websocket_session>(s.services, s.edge.executor, s.channel, caller{"", "req"});
-  s.say(R"({"type":"response.create","input":"one"})");
-  s.tokens(1, "two");
-  s.end(1);
-  const auto id = s.response_id();
-  const auto other = s.services.kept->open("", [] {});
-  other->resize(20'000);
-  EXPECT_TRUE(s.services.kept->make_room());
-  s.say(std::string(R"({"type":"response.create","input":"three","previous_response_id":")")
-            .append(id)
-            .append("\"}"));
-  EXPECT_EQ(s.channel->error_code(), "previous_response_not_found");
 }
 
 } // namespace
