@@ -61,8 +61,8 @@ struct row_tile {
 /// What a tile's row sees of the split at hand, counted from the split's begin; nothing if first >= end.
 struct seen_positions {
   std::uint32_t first;
-  std::uint32_t
-      linear; ///< those before it lie in the slots of their own numbers, the others on the row's path
+  /// Those before it lie in the slots of their own numbers, the others on the row's path.
+  std::uint32_t linear;
   std::uint32_t end;
   std::uint32_t path_column; ///< of the first one on the path
   std::uint32_t path_at;     ///< its index in `paths`
