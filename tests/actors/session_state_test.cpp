@@ -161,83 +161,99 @@ TEST(session_state, a_crash_or_the_engines_end_is_an_end) {
   EXPECT_FALSE(made().on_crash().cancel);
 }
 
+/// A session to which messages come in random order.
+class random_session {
+ public:
+  explicit random_session(std::uint32_t seed)
+      : random_(seed), window_(random_() % 2 == 0 ? 0 : 8), session_(made(granted_, window_)) {}
+
+  void take_a_message() {
+    event_ = {};
+    expect_promises(next_actions());
+  }
+
+ private:
+  session_actions next_actions() {
+    switch (random_() % 12) {
+    case 0:
+      was_started_ = true;
+      return session_.on_start(1 + static_cast<int>(random_() % 3));
+    case 1: {
+      const auto model = random_() % 4 == 0 ? other_model : its_model;
+      return session_.on_scheduler_restarted(model, 4 + static_cast<int>(random_() % 3));
+    }
+    case 2:
+      was_cancelled_ = true;
+      return session_.on_cancel();
+    case 3:
+      granted_ += 3;
+      return session_.on_grant(3);
+    case 4:
+      return session_.on_out_of_service(random_() % 20 == 0 ? its_model : other_model,
+                                        error{errc::out_of_service, "gone"});
+    case 5:
+      return random_() % 20 == 0 ? session_.on_events_lost() : session_actions();
+    case 6:
+      if (random_() % 20 != 0) return {};
+      return random_() % 2 == 0 ? session_.on_crash() : session_.on_shutdown();
+    default:
+      return was_started_ ? take_tokens() : session_actions();
+    }
+  }
+
+  /// What a scheduler reports: the next tokens, or ones reported before.
+  session_actions take_tokens() {
+    const auto num = 1 + random_() % 4;
+    const bool again = random_() % 3 == 0 && written_ > 0;
+    event_ = again ? tokens(0, 1 + static_cast<std::uint32_t>(random_() % written_))
+                   : tokens(written_, num, random_() % 30 == 0 ? finish_reason::stop : finish_reason::none);
+    if (!again) written_ += num;
+    auto actions = session_.on_event(event_);
+    if (num_ends_ == 0) {
+      EXPECT_EQ(actions.deliver, event_.first_index + event_.tokens.size() > delivered_);
+    }
+    return actions;
+  }
+
+  void expect_promises(const session_actions& actions) {
+    if (num_ends_ > 0) {
+      EXPECT_EQ(actions, nothing);
+    }
+    if (!was_started_) {
+      EXPECT_FALSE(actions.submit || actions.cancel || actions.credit);
+    }
+    if (actions.deliver) {
+      EXPECT_EQ(event_.first_index, delivered_);
+      delivered_ += static_cast<std::uint32_t>(event_.tokens.size());
+    }
+    if (actions.submit) {
+      EXPECT_TRUE(submitted_.empty() || submitted_.back() != session_.scheduler()) << "submitted twice";
+      submitted_.push_back(session_.scheduler());
+      EXPECT_EQ(actions.cancel, was_cancelled_);
+    }
+    if (window_ == 0) {
+      EXPECT_EQ(session_.credit(), granted_);
+    }
+    num_ends_ += actions.over;
+    EXPECT_LE(num_ends_, 1U);
+  }
+
+  std::mt19937 random_;
+  std::uint32_t window_;
+  std::uint64_t granted_ = 8;
+  state session_;
+  token_event event_; ///< the message's, if it is one
+  std::vector<int> submitted_;
+  std::uint32_t delivered_ = 0, written_ = 0, num_ends_ = 0;
+  bool was_started_ = false, was_cancelled_ = false;
+};
+
 /// Whatever comes in whatever order: one submission to each scheduler, output without holes, one end.
 TEST(session_state, every_order_of_messages_keeps_the_promises) {
   for (std::uint32_t seed = 1; seed <= 2000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    std::mt19937 random(seed);
-    const std::uint32_t window = random() % 2 == 0 ? 0 : 8;
-    std::uint64_t granted = 8;
-    auto s = made(granted, window);
-    const error why{errc::out_of_service, "gone"};
-    std::vector<int> submitted;
-    std::uint32_t delivered = 0, written = 0, num_ends = 0;
-    bool was_started = false, was_cancelled = false;
-    for (int i = 0; i < 60; ++i) {
-      session_actions actions;
-      token_event event;
-      switch (random() % 12) {
-      case 0:
-        actions = s.on_start(1 + static_cast<int>(random() % 3));
-        was_started = true;
-        break;
-      case 1:
-        actions = s.on_scheduler_restarted(random() % 4 == 0 ? other_model : its_model,
-                                           4 + static_cast<int>(random() % 3));
-        break;
-      case 2:
-        actions = s.on_cancel();
-        was_cancelled = true;
-        break;
-      case 3:
-        granted += 3;
-        actions = s.on_grant(3);
-        break;
-      case 4:
-        actions =
-            random() % 20 == 0 ? s.on_out_of_service(its_model, why) : s.on_out_of_service(other_model, why);
-        break;
-      case 5:
-        if (random() % 20 == 0) actions = s.on_events_lost();
-        break;
-      case 6:
-        if (random() % 20 == 0) actions = random() % 2 == 0 ? s.on_crash() : s.on_shutdown();
-        break;
-      default: { // what a scheduler reports: the next tokens, or ones reported before
-        if (!was_started) break;
-        const auto num = 1 + random() % 4;
-        const bool again = random() % 3 == 0 && written > 0;
-        event = again ? tokens(0, 1 + static_cast<std::uint32_t>(random() % written))
-                      : tokens(written, num, random() % 30 == 0 ? finish_reason::stop : finish_reason::none);
-        if (!again) written += num;
-        actions = s.on_event(event);
-        if (num_ends == 0) {
-          EXPECT_EQ(actions.deliver, event.first_index + event.tokens.size() > delivered);
-        }
-        break;
-      }
-      }
-      if (num_ends > 0) {
-        EXPECT_EQ(actions, nothing);
-      }
-      if (!was_started) {
-        EXPECT_FALSE(actions.submit || actions.cancel || actions.credit);
-      }
-      if (actions.deliver) {
-        EXPECT_EQ(event.first_index, delivered);
-        delivered += static_cast<std::uint32_t>(event.tokens.size());
-      }
-      if (actions.submit) {
-        EXPECT_TRUE(submitted.empty() || submitted.back() != s.scheduler()) << "submitted twice";
-        submitted.push_back(s.scheduler());
-        EXPECT_EQ(actions.cancel, was_cancelled);
-      }
-      if (window == 0) {
-        EXPECT_EQ(s.credit(), granted);
-      }
-      num_ends += actions.over;
-      EXPECT_LE(num_ends, 1U);
-    }
+    random_session session(seed);
+    for (int i = 0; i < 60; ++i) session.take_a_message();
   }
 }
 
