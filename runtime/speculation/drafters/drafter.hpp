@@ -38,6 +38,16 @@ struct drafter_traits {
   /// `draft_task::last_round`. Costs a look at every logit of every row, so 0 unless the drafter learns from
   /// it.
   std::uint32_t top_tokens = 0;
+  /// Its model is the first layers of the target: it takes over cells that the target has computed
+  /// (`draft_task::target_cells`).
+  bool reads_target_cells = false;
+};
+
+/// What the target's pool holds of a request, as a drafter may read it.
+struct target_cells {
+  const model::kv_storage* kv = nullptr; ///< null: nothing may be read
+  std::span<const block_id> blocks;      ///< the request's block table there
+  std::uint32_t num_final = 0;           ///< leading cells that are final
 };
 
 /// One request as a drafter sees it while drafting. Views are valid during the call.
@@ -62,6 +72,9 @@ struct draft_task {
   /// Lease in the drafter's own pool, covering tokens + max_nodes; empty if it has none. Another lease
   /// than last time needs a new session.
   std::span<const block_id> blocks;
+  /// The target's cells of leading `tokens`, for a drafter that reads them. Nobody writes them, or gives
+  /// their blocks to another request, before `propose` returns.
+  speculation::target_cells target_cells = {};
   /// Of the requested taps, [rows][taps][hidden]: hidden states of the newest tokens that have one. The last
   /// row decided the newest token, which itself has not been through the target yet: it belongs to position
   /// tokens.size() - 2.

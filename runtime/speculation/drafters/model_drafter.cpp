@@ -4,6 +4,7 @@
 #include "runtime/device/ops.hpp"
 #include "runtime/device/row_batch.hpp"
 #include "runtime/speculation/drafters/chained_draft.hpp"
+#include "runtime/speculation/drafters/target_prefix.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -80,7 +81,8 @@ model_drafter::model_drafter(const config::drafter_options& options,
              .where = placement::worker,
              .taps = {},
              .default_draft_length = options.draft_length,
-             .max_context = model_->info().context_length};
+             .max_context = model_->info().context_length,
+             .reads_target_cells = settings_.reads_target_cells};
 }
 
 std::unique_ptr<drafter_session> model_drafter::open(request_id) {
@@ -179,6 +181,7 @@ void model_drafter::settle(device::ops& ops, model::kv_storage& kv, std::vector<
     const auto moves = lane.session->settle(known, lane.task->blocks, kv.block_size());
     if (!moves.empty()) kv.copy(ops, moves);
   }
+  if (settings_.reads_target_cells) take_target_cells(ops, kv, lanes);
 }
 
 /// Drafts in one go what the device can; the rest is left to passes.

@@ -23,6 +23,7 @@ struct model_drafter_settings {
   /// Of a cascade: shortest and longest suffix that the n-gram drafter of this one looks up; 0 = none.
   std::uint32_t ngram_min = 0;
   std::uint32_t ngram_max = 0;
+  bool reads_target_cells = false; ///< as in `drafter_traits`
 };
 
 /// A model writes the draft, level by level, all requests of the batch together in one pass a level. Runs on
@@ -86,7 +87,8 @@ expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts
 expected<std::unique_ptr<drafter>> make_cascade_drafter(const drafter_parts& parts);
 
 /// Kind "self": some of the target's layers, then its final norm and head, sharing its weights. Its KV pool
-/// is its own: the target's cells belong to the target's stream.
+/// is its own. If the layers are the target's first ones, cells of committed tokens are copied from the
+/// target's pool (target_prefix.hpp), else the drafter computes them.
 expected<std::unique_ptr<drafter>> make_self_drafter(const drafter_parts& parts);
 
 } // namespace paceline::speculation

@@ -109,6 +109,7 @@ expected<std::unique_ptr<drafter>> make_self_drafter(const drafter_parts& parts)
   if (parts.target == nullptr) return bad_option(parts.options, "kind self needs the target");
   auto layers = chosen_layers(parts, parts.target->info().num_layers);
   if (!layers) return std::move(layers).error();
+  settings->reads_target_cells = layers->back() + 1 == layers->size(); // no layer before them is left out
   struct part {
     own_model whole; // owns the weights
     std::unique_ptr<const model::language_model> view;

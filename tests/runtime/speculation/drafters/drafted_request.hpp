@@ -58,6 +58,9 @@ class drafted_request {
 
   draft propose() {
     test::no_ops ops;
+    return propose_on(ops);
+  }
+  draft propose_on(device::ops& ops) {
     draft_task task{};
     task.request = request_id{1};
     task.tokens = tokens;
@@ -69,6 +72,7 @@ class drafted_request {
     task.max_nodes = max_nodes;
     task.blocks = blocks;
     task.session = session_.get();
+    task.target_cells = in_target;
     drafter_->propose(ops, kv_.get(), {&task, 1});
     return std::move(task.result);
   }
@@ -116,6 +120,9 @@ class drafted_request {
   verification_rule rule = verification_rule::coupled;
   std::uint32_t draft_length = 4;
   std::uint32_t max_nodes = token_tree::max_nodes;
+  target_cells in_target = {};
+
+  model::kv_storage& kv() { return *kv_; }
 
  private:
   drafter* drafter_;
