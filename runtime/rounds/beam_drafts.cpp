@@ -62,7 +62,7 @@ std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const p
     auto task = make_task(item, limit, sessions[i]);
     task.tokens = texts[i].tokens;
     task.counts = &texts[i].counts;
-    task.num_settled = log.terms().prompt_length();
+    if (drafter.own_model()) task.num_settled = log.terms().prompt_length(); // others have a session each
     task.target_cells = final_cells(item, target_kv);
     task.features = {};
     task.last_round = nullptr;

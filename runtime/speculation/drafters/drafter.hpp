@@ -57,9 +57,12 @@ struct draft_task {
   const sampling::pipeline* sampling;   ///< the request's pipeline: draws with the target's own noise
   const sampling::token_counts* counts; ///< penalty counts of `tokens`
   std::uint32_t prompt_length = 0;
-  /// If not 0: leading tokens that stay. The others are a hypothesis's (beam search), and the next task of
-  /// the same session may have others in their place.
+  /// If not 0: leading tokens that stay. The others are a hypothesis's (a beam search's, or a drafter's that
+  /// is drafted for itself), and the next task of the same session may have others in their place.
   std::uint32_t num_settled = 0;
+  /// Last tokens that are not committed yet: the draft is made in advance of the verdict that would commit
+  /// them.
+  std::uint32_t num_foreseen = 0;
   verification_rule rule = verification_rule::coupled;
   /// Upper bound of the tree's depth; the caller has applied the overflow guard.
   std::uint32_t draft_length = 0;
@@ -88,6 +91,11 @@ struct draft_task {
   std::uint32_t num_alternates = 0; ///< `draft::alternates` wanted a node, of a drafter that knows some
   class drafter_session* session = nullptr; ///< what `open` made for this request
   draft result;                             ///< written by `propose`
+
+  /// The tokens that a session may learn from for good.
+  std::span<const token_id> settled() const noexcept {
+    return num_settled == 0 ? tokens : tokens.first(num_settled);
+  }
 
   /// Whether the rule weighs target_probs against draft_probs: tokens are then to be drawn with noise of
   /// purpose `draft` (at `draft_place`) and `result.probs` filled, or else to be certain.
