@@ -49,9 +49,9 @@ model_assembly::model_assembly(model_materials materials) {
     limits.drafters.push_back(slot_of(seat, index, seats));
     if (seat.stream) {
       auto& made = workers_[i];
-      made.runner =
-          std::make_unique<rounds::draft_runner>(*seat.drafter, index, seat.kv, limits.block_size,
-                                                 limits.context_length, *materials.time, limits.num_guesses);
+      made.runner = std::make_unique<rounds::draft_runner>(*seat.drafter, index, seat.kv, limits.block_size,
+                                                           limits.context_length, *materials.time,
+                                                           limits.num_guesses, materials.kv);
       made.stream = std::move(seat.stream);
       made.state = std::make_unique<draft_worker_state>(*made.stream, *made.runner, index, seat.pool);
     }

@@ -47,20 +47,21 @@ struct drafter_options {
   draft_vocabulary vocabulary = draft_vocabulary::same;
   std::uint32_t layers = 0;             ///< kind self: the first layers run; 0 = half of them
   std::vector<std::string> skip_layers; ///< kind self: instead, the layers left out
-  std::uint32_t ngram_min = 2;          ///< kinds ngram, nasd, cascade: shortest suffix looked up
-  std::uint32_t ngram_max = 4;          ///< kinds ngram, nasd, cascade: longest
-  std::uint32_t candidates = 1;         ///< kind ngram: continuations tried, as a tree
-  std::uint32_t suffix_max = 32;        ///< kind suffix: last tokens compared at most
-  float min_probability = 0.1F;         ///< kind suffix: a path less likely by count is not proposed
-  std::uint32_t corpus_tokens = 16384;  ///< kind suffix: tokens of earlier outputs kept a tenant; 0 = none
-  std::uint32_t corpus_tenants = 16;    ///< kind suffix: tenants kept, the least recently seen one goes first
-  std::string corpus;                   ///< kinds unigram, bigram: file to count, text or (.ids) token ids
-  std::uint64_t seed = 0;               ///< kinds random, synthetic
-  float acceptance = 0.8F;              ///< kind synthetic: share of the tokens that are right
-  std::uint32_t top_tokens = 3;         ///< kind nasd: the target's best tokens learnt a row
-  std::uint32_t lookahead_window = 5;   ///< kind lookahead: columns guessed in parallel
-  std::uint32_t lookahead_ngram = 3;    ///< kind lookahead: length of the n-grams collected
-  std::uint32_t lookahead_guesses = 5;  ///< kind lookahead: n-grams verified a round
+  std::string inner = "ngram";         ///< kind cascade: kind of the drafter that its model is drafted for by
+  std::uint32_t ngram_min = 2;         ///< kinds ngram, nasd: shortest suffix looked up
+  std::uint32_t ngram_max = 4;         ///< kinds ngram, nasd: longest
+  std::uint32_t candidates = 1;        ///< kind ngram: continuations tried, as a tree
+  std::uint32_t suffix_max = 32;       ///< kind suffix: last tokens compared at most
+  float min_probability = 0.1F;        ///< kind suffix: a path less likely by count is not proposed
+  std::uint32_t corpus_tokens = 16384; ///< kind suffix: tokens of earlier outputs kept a tenant; 0 = none
+  std::uint32_t corpus_tenants = 16;   ///< kind suffix: tenants kept, the least recently seen one goes first
+  std::string corpus;                  ///< kinds unigram, bigram: file to count, text or (.ids) token ids
+  std::uint64_t seed = 0;              ///< kinds random, synthetic
+  float acceptance = 0.8F;             ///< kind synthetic: share of the tokens that are right
+  std::uint32_t top_tokens = 3;        ///< kind nasd: the target's best tokens learnt a row
+  std::uint32_t lookahead_window = 5;  ///< kind lookahead: columns guessed in parallel
+  std::uint32_t lookahead_ngram = 3;   ///< kind lookahead: length of the n-grams collected
+  std::uint32_t lookahead_guesses = 5; ///< kind lookahead: n-grams verified a round
   std::uint32_t partition = 0; ///< CPU partition it runs on; one that does not exist means the target's
   std::string device = "auto"; ///< kinds model, cascade: auto (the target's), cpu, cuda:N
 };

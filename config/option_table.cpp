@@ -263,6 +263,11 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
   g.add(
       "skip_layers", text_lists, [](d & o) -> auto& { return o.skip_layers; },
       "Of kind `self`: layers left out, by number from 0; all others run.");
+  g.add(
+      "inner", {"ngram", "suffix", "prediction", "unigram", "bigram", "copy", "random", "synthetic"},
+      [](d & o) -> auto& { return o.inner; },
+      "Of kind `cascade`: kind of the drafter that guesses the model's own draft tokens, so that one pass of the model "
+      "computes several. That kind's options are read from this drafter's.");
 }
 
 /// Of drafters that look tokens up, count or guess them.
@@ -270,10 +275,10 @@ void declare_host_drafters(group_builder<drafter_options>& g) {
   using d = drafter_options;
   g.add(
       "ngram_min", integers(1, 64), [](d & o) -> auto& { return o.ngram_min; },
-      "Of kinds `ngram`, `nasd` and `cascade`: shortest run of tokens looked up (of `nasd` with the token that follows).");
+      "Of kinds `ngram` and `nasd`: shortest run of tokens looked up (of `nasd` with the token that follows).");
   g.add(
       "ngram_max", integers(1, 64), [](d & o) -> auto& { return o.ngram_max; },
-      "Of kinds `ngram`, `nasd` and `cascade`: longest run of tokens looked up.");
+      "Of kinds `ngram` and `nasd`: longest run of tokens looked up.");
   g.add(
       "candidates", integers(1, 16), [](d & o) -> auto& { return o.candidates; },
       "Of kind `ngram`: earlier occurrences whose continuations are tried together, as a tree; 1 = the last one "

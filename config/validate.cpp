@@ -81,6 +81,8 @@ class validator {
       fail(path + "layers", "only drafters of kind self choose layers");
     if (d.layers != 0 && !d.skip_layers.empty())
       fail(path + "skip_layers", "layers says already which ones run");
+    if (d.kind != "cascade" && d.inner != drafter_options{}.inner)
+      fail(path + "inner", "only drafters of kind cascade are drafted for");
     if (d.ngram_min > d.ngram_max)
       fail(path + "ngram_min", "must not exceed ngram_max (" + std::to_string(d.ngram_max) + ")");
   }

@@ -311,15 +311,11 @@ void cuda_ops::kv_write(const device::kv_write_args& args) {
 
 void cuda_ops::kv_copy(const device::kv_copy_args& args) {
   const device::kv_layer& layer = args.layer;
-  for (const device::kv_copy& copy : args.copies)
-    PACELINE_CHECK(copy.from_block.value < layer.num_blocks && copy.to_block.value < layer.num_blocks &&
-                       copy.num_cells <= layer.block_size &&
-                       copy.from_offset <= layer.block_size - copy.num_cells &&
-                       copy.to_offset <= layer.block_size - copy.num_cells,
-                   "kv_copy: cells outside the pool");
+  device::check_copies(args);
   if (args.copies.empty()) return;
-  launch_over(kernel_id::kv_copy, std::size_t{layer.num_heads} * layer.head_dim, 1,
-              kv_copy_params{layer, send(args.copies), count(args.copies.size())});
+  const std::size_t num_rows = args.from != nullptr ? args.copies.size() : 1;
+  launch_over(kernel_id::kv_copy, std::size_t{layer.num_heads} * layer.head_dim, num_rows,
+              kv_copy_params{layer, args.source(), send(args.copies), count(args.copies.size() / num_rows)});
 }
 
 void cuda_ops::attention(const device::attention_args& args) {

@@ -43,7 +43,8 @@ PACELINE_KERNEL kv_commit(kv_commit_params p) {
   const std::uint32_t i = block_x() % p.blocks_per_layer * num_threads() + thread_index();
   if (i >= layer.num_heads * layer.head_dim) return;
   for (std::uint32_t m = 0; m < shared.num_moves; ++m)
-    if (shared.nodes[m] != m) copy_dimension(layer, shared.moves[m], i / layer.head_dim, i % layer.head_dim);
+    if (shared.nodes[m] != m)
+      copy_dimension(layer, layer, shared.moves[m], i / layer.head_dim, i % layer.head_dim);
 }
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

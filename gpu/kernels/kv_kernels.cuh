@@ -82,31 +82,30 @@ PACELINE_DEVICE void move_values(T* to, const T* from, std::uint32_t count, std:
 
 /// The copy of dimension `d` of head `head`: of its keys, its values and, with dimension 0, its scales.
 template <class T>
-PACELINE_DEVICE void copy_values_of(const device::kv_layer& layer, const device::kv_copy& copy,
-                                    std::uint32_t head, std::uint32_t d) {
-  T* const keys = static_cast<T*>(layer.keys);
-  T* const values = static_cast<T*>(layer.values);
-  move_values(keys + layer.key_index(copy.to_block, head, copy.to_offset, d),
-              keys + layer.key_index(copy.from_block, head, copy.from_offset, d), copy.num_cells, 1);
-  move_values(values + layer.value_index(copy.to_block, head, copy.to_offset, d),
-              values + layer.value_index(copy.from_block, head, copy.from_offset, d), copy.num_cells,
-              layer.head_dim);
-  if (d != 0 || layer.type != kv_type::q8) return;
-  const std::size_t to = layer.scale_index(copy.to_block, head, copy.to_offset);
-  const std::size_t from = layer.scale_index(copy.from_block, head, copy.from_offset);
-  move_values(layer.key_scales + to, layer.key_scales + from, copy.num_cells, 1);
-  move_values(layer.value_scales + to, layer.value_scales + from, copy.num_cells, 1);
+PACELINE_DEVICE void copy_values_of(const device::kv_layer& into, const device::kv_layer& of,
+                                    const device::kv_copy& copy, std::uint32_t head, std::uint32_t d) {
+  move_values(static_cast<T*>(into.keys) + into.key_index(copy.to_block, head, copy.to_offset, d),
+              static_cast<const T*>(of.keys) + of.key_index(copy.from_block, head, copy.from_offset, d),
+              copy.num_cells, 1);
+  move_values(static_cast<T*>(into.values) + into.value_index(copy.to_block, head, copy.to_offset, d),
+              static_cast<const T*>(of.values) + of.value_index(copy.from_block, head, copy.from_offset, d),
+              copy.num_cells, into.head_dim);
+  if (d != 0 || into.type != kv_type::q8) return;
+  const std::size_t to = into.scale_index(copy.to_block, head, copy.to_offset);
+  const std::size_t from = of.scale_index(copy.from_block, head, copy.from_offset);
+  move_values<float>(into.key_scales + to, of.key_scales + from, copy.num_cells, 1);
+  move_values<float>(into.value_scales + to, of.value_scales + from, copy.num_cells, 1);
 }
 
 /// The same for any type of cells.
-PACELINE_DEVICE void copy_dimension(const device::kv_layer& layer, const device::kv_copy& copy,
-                                    std::uint32_t head, std::uint32_t d) {
-  if (layer.type == kv_type::f32)
-    copy_values_of<std::uint32_t>(layer, copy, head, d);
-  else if (layer.type == kv_type::q8)
-    copy_values_of<std::uint8_t>(layer, copy, head, d);
+PACELINE_DEVICE void copy_dimension(const device::kv_layer& into, const device::kv_layer& of,
+                                    const device::kv_copy& copy, std::uint32_t head, std::uint32_t d) {
+  if (into.type == kv_type::f32)
+    copy_values_of<std::uint32_t>(into, of, copy, head, d);
+  else if (into.type == kv_type::q8)
+    copy_values_of<std::uint8_t>(into, of, copy, head, d);
   else
-    copy_values_of<std::uint16_t>(layer, copy, head, d);
+    copy_values_of<std::uint16_t>(into, of, copy, head, d);
 }
 
 /// Copies move cells along their dimensions, so that no two threads touch the same values.
@@ -115,7 +114,8 @@ PACELINE_KERNEL kv_copy(kv_copy_params p) {
   const std::uint32_t i = own_place().index_in_row();
   if (i >= p.layer.num_heads * p.layer.head_dim) return;
   const std::uint32_t head = i / p.layer.head_dim, d = i % p.layer.head_dim;
-  for (std::uint32_t c = 0; c < p.num_copies; ++c) copy_dimension(p.layer, p.copies[c], head, d);
+  const device::kv_copy* const copies = p.copies + block_y() * p.num_copies;
+  for (std::uint32_t c = 0; c < p.num_copies; ++c) copy_dimension(p.layer, p.from, copies[c], head, d);
 }
 
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

@@ -246,11 +246,13 @@ struct kv_write_params {
   std::size_t stride;
 };
 
-/// One thread a dimension of a head, which carries out all copies in order; one row of blocks.
+/// One thread a dimension of a head, which carries out all copies in order; one row of blocks. Between two
+/// pools: one copy; a row of blocks each.
 struct kv_copy_params {
   device::kv_layer layer;
+  device::kv_layer from; ///< another pool, or `layer`
   const device::kv_copy* copies;
-  std::uint32_t num_copies;
+  std::uint32_t num_copies; ///< that a thread carries out
 };
 
 /// Threads of a block of attention.

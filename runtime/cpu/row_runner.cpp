@@ -31,28 +31,32 @@ const row_kernels& kernels_of(kernel_level level) {
   PACELINE_CHECK(false, "unknown kernel level");
 }
 
-void copy_scales(const device::kv_layer& layer, const device::kv_copy& copy, std::uint32_t head) {
-  const std::size_t to = layer.scale_index(copy.to_block, head, copy.to_offset);
-  const std::size_t from = layer.scale_index(copy.from_block, head, copy.from_offset);
-  for (float* const scales : {layer.key_scales, layer.value_scales})
-    std::memmove(scales + to, scales + from, copy.num_cells * sizeof(float));
+void copy_scales(const device::kv_layer& into, const device::kv_layer& of, const device::kv_copy& copy,
+                 std::uint32_t head) {
+  const std::size_t to = into.scale_index(copy.to_block, head, copy.to_offset);
+  const std::size_t from = of.scale_index(copy.from_block, head, copy.from_offset);
+  const std::size_t num_bytes = copy.num_cells * sizeof(float);
+  std::memmove(into.key_scales + to, of.key_scales + from, num_bytes);
+  std::memmove(into.value_scales + to, of.value_scales + from, num_bytes);
 }
 
-void copy_cells(const device::kv_layer& layer, const device::kv_copy& copy) {
-  const kv_type_traits traits = traits_of(layer.type);
+void copy_cells(const device::kv_layer& into, const device::kv_layer& of, const device::kv_copy& copy) {
+  const kv_type_traits traits = traits_of(into.type);
   const std::size_t value_bytes = traits.value_bytes;
-  auto* keys = static_cast<std::byte*>(layer.keys);
-  auto* values = static_cast<std::byte*>(layer.values);
-  for (std::uint32_t h = 0; h < layer.num_heads; ++h) {
-    for (std::uint32_t d = 0; d < layer.head_dim; ++d) {
-      std::memmove(keys + layer.key_index(copy.to_block, h, copy.to_offset, d) * value_bytes,
-                   keys + layer.key_index(copy.from_block, h, copy.from_offset, d) * value_bytes,
+  auto* const keys = static_cast<std::byte*>(into.keys);
+  auto* const values = static_cast<std::byte*>(into.values);
+  const auto* const keys_of = static_cast<const std::byte*>(of.keys);
+  const auto* const values_of = static_cast<const std::byte*>(of.values);
+  for (std::uint32_t h = 0; h < into.num_heads; ++h) {
+    for (std::uint32_t d = 0; d < into.head_dim; ++d) {
+      std::memmove(keys + into.key_index(copy.to_block, h, copy.to_offset, d) * value_bytes,
+                   keys_of + of.key_index(copy.from_block, h, copy.from_offset, d) * value_bytes,
                    copy.num_cells * value_bytes);
     }
-    std::memmove(values + layer.value_index(copy.to_block, h, copy.to_offset, 0) * value_bytes,
-                 values + layer.value_index(copy.from_block, h, copy.from_offset, 0) * value_bytes,
-                 copy.num_cells * layer.head_dim * value_bytes);
-    if (traits.scale_bytes != 0) copy_scales(layer, copy, h);
+    std::memmove(values + into.value_index(copy.to_block, h, copy.to_offset, 0) * value_bytes,
+                 values_of + of.value_index(copy.from_block, h, copy.from_offset, 0) * value_bytes,
+                 copy.num_cells * into.head_dim * value_bytes);
+    if (traits.scale_bytes != 0) copy_scales(into, of, copy, h);
   }
 }
 
@@ -132,15 +136,8 @@ void row_runner::kv_write(const device::kv_write_args& args) {
 }
 
 void row_runner::kv_copy(const device::kv_copy_args& args) {
-  for (const device::kv_copy& copy : args.copies) {
-    PACELINE_CHECK(copy.from_block.value < args.layer.num_blocks &&
-                       copy.to_block.value < args.layer.num_blocks &&
-                       copy.num_cells <= args.layer.block_size &&
-                       copy.from_offset <= args.layer.block_size - copy.num_cells &&
-                       copy.to_offset <= args.layer.block_size - copy.num_cells,
-                   "kv_copy: cells outside the pool");
-    copy_cells(args.layer, copy);
-  }
+  device::check_copies(args);
+  for (const device::kv_copy& copy : args.copies) copy_cells(args.layer, args.source(), copy);
 }
 
 /// Cuts the rows and heads into units: of a key-value head's group and the rows of a sequence as many as

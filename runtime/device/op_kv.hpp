@@ -49,6 +49,12 @@ struct kv_layer {
   }
 };
 
+/// Whether cells of one may be copied into the other: blocks, heads and values of one shape.
+constexpr bool cells_alike(const kv_layer& a, const kv_layer& b) noexcept {
+  return a.type == b.type && a.block_size == b.block_size && a.num_heads == b.num_heads &&
+         a.head_dim == b.head_dim;
+}
+
 /// Writes each row's keys and values into its slot. f16, bf16: rounded (nearest, ties to even). q8: for the
 /// head_dim values x of one head, in float32,
 /// - a = the largest |x|; scale = a / 127; code = x * (127 / a), rounded to the nearest integer, ties to
@@ -65,10 +71,17 @@ struct kv_write_args {
   std::size_t stride = 0;
 };
 
-/// Moves cells, scales included, within one layer's pool, in order.
+/// Moves cells, scales included: within one layer's pool, in order, or from another pool of the same device
+/// into it, none onto the cells of another.
 struct kv_copy_args {
   kv_layer layer;
   std::span<const kv_copy> copies;
+  const kv_layer* from = nullptr; ///< the other pool, of cells alike (`cells_alike`); null: `layer` itself
+
+  const kv_layer& source() const noexcept { return from != nullptr ? *from : layer; }
 };
+
+/// Throws check_failure unless all copies lie within their pools and the pools have cells alike.
+void check_copies(const kv_copy_args& args);
 
 } // namespace paceline::device

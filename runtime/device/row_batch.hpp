@@ -46,8 +46,8 @@ inline std::uint64_t cell_of(const sequence_kv& sequence, kv_slot slot, std::uin
   return std::uint64_t{sequence.blocks[slot.value / block_size].value} * block_size + slot.value % block_size;
 }
 
-/// Cells to copy within a pool: how a shared last block and the compaction of an accepted path are carried
-/// out.
+/// Cells to copy within a pool, or from one to another: how a shared last block, the compaction of an
+/// accepted path and the target's cells in a drafter's pool are carried out.
 struct kv_copy {
   block_id from_block;
   std::uint32_t from_offset = 0; ///< cell within the block

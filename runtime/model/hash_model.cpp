@@ -33,10 +33,15 @@ class hash_kv final : public kv_storage {
   std::uint32_t num_blocks() const noexcept override { return num_blocks_; }
   std::uint32_t block_size() const noexcept override { return block_size_; }
 
-  void copy(device::ops&, std::span<const device::kv_copy> copies) override {
+  void copy(device::ops& ops, std::span<const device::kv_copy> copies) override {
+    copy_from(ops, *this, copies);
+  }
+
+  void copy_from(device::ops&, const kv_storage& from, std::span<const device::kv_copy> copies) override {
+    const auto& other = dynamic_cast<const hash_kv&>(from);
     for (const auto& c : copies) {
-      const auto* from = &at(std::uint64_t{c.from_block.value} * block_size_ + c.from_offset);
-      std::copy_n(from, c.num_cells, &at(std::uint64_t{c.to_block.value} * block_size_ + c.to_offset));
+      const auto* cells = &other.at(std::uint64_t{c.from_block.value} * block_size_ + c.from_offset);
+      std::copy_n(cells, c.num_cells, &at(std::uint64_t{c.to_block.value} * block_size_ + c.to_offset));
     }
   }
 
@@ -46,13 +51,16 @@ class hash_kv final : public kv_storage {
                   cell{poison_pattern, poison_pattern});
   }
 
-  cell& at(std::uint64_t index) {
-    PACELINE_CHECK(index < cells_.size(),
-                   "cell " + std::to_string(index) + " of " + std::to_string(cells_.size()));
-    return cells_[index];
-  }
+  cell& at(std::uint64_t index) { return cells_[checked(index)]; }
+  const cell& at(std::uint64_t index) const { return cells_[checked(index)]; }
 
  private:
+  std::uint64_t checked(std::uint64_t index) const {
+    PACELINE_CHECK(index < cells_.size(),
+                   "cell " + std::to_string(index) + " of " + std::to_string(cells_.size()));
+    return index;
+  }
+
   std::uint32_t num_blocks_;
   std::uint32_t block_size_;
   std::vector<cell> cells_;

@@ -59,6 +59,14 @@ void kv_cells::copy(device::ops& ops, std::span<const device::kv_copy> copies) {
   for (const device::kv_layer& layer : layers_) ops.kv_copy({layer, copies});
 }
 
+void kv_cells::copy_from(device::ops& ops, const kv_storage& from, std::span<const device::kv_copy> copies) {
+  const auto* const other = dynamic_cast<const kv_cells*>(&from);
+  PACELINE_CHECK(other != nullptr && other->num_layers() >= num_layers(),
+                 "the pool copied from is of another model");
+  if (copies.empty()) return;
+  for (std::uint32_t l = 0; l < num_layers(); ++l) ops.kv_copy({layer(l), copies, &other->layer(l)});
+}
+
 void kv_cells::poison(std::span<const block_id> blocks) {
   constexpr std::byte nan{0xff}; // every float format reads all ones as NaN, and so does a scale
   for (const block_id block : blocks) {

@@ -36,6 +36,7 @@ class kv_cells final : public kv_storage {
   std::uint32_t num_blocks() const noexcept override { return num_blocks_; }
   std::uint32_t block_size() const noexcept override { return block_size_; }
   void copy(device::ops& ops, std::span<const device::kv_copy> copies) override;
+  void copy_from(device::ops& ops, const kv_storage& from, std::span<const device::kv_copy> copies) override;
   void poison(std::span<const block_id> blocks) override;
 
   const device::kv_layer& layer(std::uint32_t index) const noexcept { return layers_[index]; }

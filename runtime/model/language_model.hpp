@@ -39,6 +39,10 @@ class kv_storage {
   virtual std::uint32_t block_size() const noexcept = 0;
   /// Carries out copies in order. Called inside a program of the stream that uses the pool.
   virtual void copy(device::ops& ops, std::span<const device::kv_copy> copies) = 0;
+  /// The same out of the pool `from`, of the model whose first layers this pool's model is (`part_of`), on
+  /// the same device and with blocks of the same size.
+  virtual void copy_from(device::ops& ops, const kv_storage& from,
+                         std::span<const device::kv_copy> copies) = 0;
   /// Fills blocks with poison (NaN where the layout has floats): tests call it on freed blocks.
   virtual void poison(std::span<const block_id> blocks) = 0;
 };

@@ -45,7 +45,8 @@ hypothesis_text text_of(const committed_log& log, std::span<const token_id> outp
 std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const plan_item& item,
                                                        speculation::drafter& drafter,
                                                        const open_sessions& open, model::kv_storage* kv,
-                                                       std::uint32_t target_block_size) {
+                                                       std::uint32_t target_block_size,
+                                                       const model::kv_storage* target_kv) {
   const auto& log = *item.request.log;
   const auto& beams = *log.beams();
   if (!beams.may_draft()) return {};
@@ -61,7 +62,8 @@ std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const p
     auto task = make_task(item, limit, sessions[i]);
     task.tokens = texts[i].tokens;
     task.counts = &texts[i].counts;
-    task.num_settled = log.terms().prompt_length();
+    if (drafter.own_model()) task.num_settled = log.terms().prompt_length(); // others have a session each
+    task.target_cells = final_cells(item, target_kv);
     task.features = {};
     task.last_round = nullptr;
     task.result.base_length = static_cast<std::uint32_t>(texts[i].tokens.size());

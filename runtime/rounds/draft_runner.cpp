@@ -12,9 +12,11 @@ using namespace scheduling; // plans, results and requests
 
 draft_runner::draft_runner(speculation::drafter& drafter, drafter_index index, model::kv_storage* kv,
                            std::uint32_t target_block_size, std::uint32_t context_length, const clock& time,
-                           std::uint32_t num_guesses)
-    : drafter_(&drafter), index_(index), kv_(kv), target_block_size_(target_block_size),
-      context_length_(context_length), time_(&time), num_guesses_(num_guesses), sessions_(drafter),
+                           std::uint32_t num_guesses, const model::kv_storage* target_kv)
+    : drafter_(&drafter), index_(index), kv_(kv),
+      target_kv_(drafter.traits().reads_target_cells ? target_kv : nullptr),
+      target_block_size_(target_block_size), context_length_(context_length), time_(&time),
+      num_guesses_(num_guesses), sessions_(drafter),
       foreseen_(drafter, index, sessions_, kv, target_block_size, context_length, num_guesses) {}
 
 bool draft_runner::drafts_for(const plan_item& item) const {
@@ -44,6 +46,7 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
       continue;
     }
     tasks.push_back(make_task(item, limit, sessions_.session(log)));
+    tasks.back().target_cells = final_cells(item, target_kv_);
     tasks.back().num_alternates = item.ahead == ahead_mode::outcomes ? num_guesses_ : 0;
     owners.push_back(i);
   }
@@ -74,7 +77,7 @@ void draft_runner::draft_for_beams(device::ops& ops, const round_plan& plan, dra
         return sessions_.of(log).hypotheses.follow(outputs, *drafter_, item.request.id());
       return std::vector(outputs.size(), sessions_.session(log));
     };
-    auto drafts = draft_below_hypotheses(ops, item, *drafter_, open, kv_, target_block_size_);
+    auto drafts = draft_below_hypotheses(ops, item, *drafter_, open, kv_, target_block_size_, target_kv_);
     if (drafts.empty()) continue;
     batch.beams.resize(plan.items.size());
     batch.beams[i] = std::move(drafts);

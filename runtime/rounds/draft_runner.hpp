@@ -14,10 +14,11 @@ namespace paceline::rounds {
 /// The programs of a draft worker: one drafter, its own KV.
 class draft_runner {
  public:
-  /// `index`: the drafter's in plans. `num_guesses`: of mode `outcomes`, at each place.
+  /// `index`: the drafter's in plans. `num_guesses`: of mode `outcomes`, at each place. `target_kv`: for a
+  /// drafter that reads the target's cells.
   draft_runner(speculation::drafter& drafter, drafter_index index, model::kv_storage* kv,
                std::uint32_t target_block_size, std::uint32_t context_length, const clock& time,
-               std::uint32_t num_guesses = 1);
+               std::uint32_t num_guesses = 1, const model::kv_storage* target_kv = nullptr);
 
   /// Fills `batch.drafts` for the items of `plan` that use this drafter and are ready to be drafted for.
   void run(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
@@ -36,6 +37,7 @@ class draft_runner {
   speculation::drafter* drafter_;
   drafter_index index_;
   model::kv_storage* kv_;
+  const model::kv_storage* target_kv_; ///< null unless the drafter reads it
   std::uint32_t target_block_size_;
   std::uint32_t context_length_;
   const clock* time_;

@@ -15,6 +15,11 @@ std::span<const block_id> text_blocks(const scheduling::plan_item& item);
 /// be called beside the target's programs.
 speculation::draft_task lasting_task(const scheduling::plan_item& item, scheduling::draft_bounds limit);
 
+/// The target's cells of what `item`'s log has committed, in its pool `kv`. Only in a program that runs
+/// behind the round before the item's and before its own, as those of workers do: what is committed then has
+/// cells that no program writes, and the blocks are given back after the item's round.
+speculation::target_cells final_cells(const scheduling::plan_item& item, const model::kv_storage* kv);
+
 /// A drafter's task for `item`, with an empty result. `session`: the drafter's with this request.
 speculation::draft_task make_task(const scheduling::plan_item& item, scheduling::draft_bounds limit,
                                   speculation::drafter_session* session);

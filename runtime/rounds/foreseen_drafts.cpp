@@ -98,14 +98,15 @@ foreseen_drafts::outcome foreseen_drafts::open(const pending& request, std::uint
   return made;
 }
 
-speculation::draft_task foreseen_drafts::task_for(const plan_item& item, outcome& which,
-                                                  draft_bounds limit) const {
+speculation::draft_task foreseen_drafts::task_for(const plan_item& item, const pending& request,
+                                                  outcome& which, draft_bounds limit) const {
   auto task = lasting_task(item, limit);
   task.tokens = which.text;
   task.counts = &which.counts;
   task.blocks = which.blocks;
   task.session = which.session.get();
   task.result.base_length = static_cast<std::uint32_t>(which.text.size());
+  task.num_foreseen = task.result.base_length - request.length;
   return task;
 }
 
@@ -146,7 +147,7 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
     return false;
   });
   for (auto& entry : entries) {
-    auto task = task_for(*entry.item, entry.request->outcomes.front(), {1, 1, 1});
+    auto task = task_for(*entry.item, *entry.request, entry.request->outcomes.front(), {1, 1, 1});
     task.lengths = length_rule::fixed; // what a rule learns, it learns from drafts
     task.num_alternates =
         entry.item->ahead == ahead_mode::outcomes && entry.request->chain ? num_guesses_ - 1 : 0;
@@ -183,7 +184,7 @@ void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<ahead_entry>&
       const auto limit = worker_limit(
           *entry.item, draft_limit(*entry.item, length, remaining, target_block_size_, context_length_));
       if (limit.length == 0) continue;
-      tasks.push_back(task_for(*entry.item, outcome, limit));
+      tasks.push_back(task_for(*entry.item, *entry.request, outcome, limit));
       tasks.back().num_alternates = entry.item->ahead == ahead_mode::outcomes ? num_guesses_ : 0;
       owners.push_back(&outcome);
     }

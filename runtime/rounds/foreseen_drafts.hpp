@@ -79,7 +79,7 @@ class foreseen_drafts {
 
   pending* find(group_id group, request_id request);
   outcome open(const pending& request, std::uint32_t num_kept, std::optional<token_id> then) const;
-  speculation::draft_task task_for(const scheduling::plan_item& item, outcome& which,
+  speculation::draft_task task_for(const scheduling::plan_item& item, const pending& request, outcome& which,
                                    scheduling::draft_bounds limit) const;
   void guess_bonus_tokens(device::ops& ops, round_id next, std::vector<ahead_entry>& entries);
   void add_outcomes(device::ops& ops, ahead_entry& entry) const;

@@ -32,8 +32,10 @@ void request_progress::set_kv_length(std::uint32_t length) {
   log_->computed_ = length + 1 == log_->length();
 }
 
-void request_progress::restart_at(std::uint32_t length, std::uint32_t num_cached_tokens) {
+void request_progress::restart_at(std::uint32_t length, std::uint32_t num_cached_tokens,
+                                  std::uint32_t admission) {
   set_kv_length(length);
+  log_->admission_ = admission;
   num_cached_tokens_ = num_cached_tokens;
   if (beams_) beams_->forget_cells();
 }

@@ -41,8 +41,8 @@ class request_progress {
   std::uint32_t kv_length() const noexcept { return kv_length_; }
   void set_kv_length(std::uint32_t length);
   /// The request was admitted, or came back after a preemption: its KV is valid up to `length`, which the
-  /// prefix cache had `num_cached_tokens` of.
-  void restart_at(std::uint32_t length, std::uint32_t num_cached_tokens);
+  /// prefix cache had `num_cached_tokens` of, in the blocks of `admission`.
+  void restart_at(std::uint32_t length, std::uint32_t num_cached_tokens, std::uint32_t admission);
 
   /// Opens an event that collects what the round commits.
   void begin_round(time_point now);

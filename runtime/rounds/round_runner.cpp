@@ -111,7 +111,7 @@ std::vector<round_runner::batch_part> round_runner::open_parts(const round_plan&
     auto& progress = *item.request.progress;
     if (log.finish() != finish_reason::none)
       continue; // ended in a round that was still under way when this was planned
-    if (item.restart_at) progress.restart_at(*item.restart_at, item.num_cached_tokens);
+    if (item.restart_at) progress.restart_at(*item.restart_at, item.num_cached_tokens, item.admission);
     progress.begin_round(now);
     batch_part part;
     part.item = &item;

@@ -47,6 +47,8 @@ class committed_log {
   /// Whether the target has computed all tokens but the last, so that the next row decides a token: not while
   /// a prompt is read, or read again after a preemption.
   bool is_computed() const noexcept { return computed_; }
+  /// The admission (`plan_item::admission`) whose blocks the target's cells lie in; 0 before the first one.
+  std::uint32_t admission() const noexcept { return admission_; }
   /// What the last round that decided tokens verified and kept, for the drafter of the next one; null before
   /// the first.
   const speculation::round_feedback* last_round() const noexcept {
@@ -66,6 +68,7 @@ class committed_log {
   mutable bool counted_ = false;
   finish_reason finish_ = finish_reason::none;
   bool computed_ = false;
+  std::uint32_t admission_ = 0;
   std::optional<speculation::round_feedback> last_round_;
   std::vector<float> features_;
   std::shared_ptr<const rounds::beam_search> beams_;

@@ -19,6 +19,7 @@ namespace paceline::scheduling {
 struct plan_item {
   admitted_request request;
   std::vector<block_id> blocks; ///< lease in the target's pool: block table of the request
+  std::uint32_t admission = 0;  ///< to which of the request's admissions they belong, from 1
   std::uint32_t max_rows = 1;   ///< committed tokens whose KV this round may compute; the last one decides
   std::optional<std::uint32_t>
       restart_at;                      ///< KV is valid up to here only (admission, return after preemption)

@@ -41,6 +41,7 @@ void scheduler_state::take_lease(const lease_event& event, decisions& out) {
 /// It has its first blocks, since its admission or its preemption.
 void scheduler_state::begin_running(record& r, const lease_event& lease) {
   r.state = phase::running;
+  ++r.num_admissions;
   r.restart_at = lease.num_cached;
   r.num_cached = lease.num_cached;
   r.copies = lease.copies;

@@ -66,6 +66,7 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
   plan_item item;
   item.request = r.request;
   item.blocks = ledger_.blocks(r.request.id());
+  item.admission = r.num_admissions;
   item.max_rows = rows;
   item.restart_at = std::exchange(r.restart_at, std::nullopt);
   item.num_cached_tokens = r.num_cached;
@@ -99,6 +100,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, round_in_flight
   plan_item item;
   item.request = r.request;
   item.blocks = ledger_.blocks(id);
+  item.admission = r.num_admissions;
   item.max_rows = 1;
   item.drafter = draft.length > 0 ? r.drafter : plain_decoding;
   item.draft_length = draft.length;

@@ -141,6 +141,7 @@ class scheduler_state {
     time_point deadline;
     std::optional<time_point> stalled_since; ///< runs, and has had no credit since
     bool gave_up_slot = false;               ///< for lack of credit: it comes back when it has some
+    std::uint32_t num_admissions = 0;        ///< its first one, and one after each preemption
     std::optional<std::uint32_t> restart_at;
     std::uint32_t num_cached = 0;
     std::vector<device::kv_copy> copies; ///< to be done by the first round

@@ -39,7 +39,7 @@ class bigram_drafter final : public host_drafter<bigram_session> {
 
  private:
   void draft_one(const draft_task& task, bigram_session& session, draft& result) override {
-    const std::size_t end = std::min(task.tokens.size(), session.num_counted + max_catch_up);
+    const std::size_t end = std::min(task.settled().size(), session.num_counted + max_catch_up);
     count(session.counts, task.tokens.first(end), session.num_counted);
     session.num_counted = end;
     token_id last = task.tokens.back();

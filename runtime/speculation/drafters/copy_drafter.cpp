@@ -31,7 +31,8 @@ class copy_drafter final : public host_drafter<copy_session> {
     const auto prompt = task.tokens.first(std::min<std::size_t>(task.prompt_length, task.tokens.size()));
     const auto output = task.tokens.subspan(prompt.size());
     if (output.empty()) return; // not a token says where in the prompt it is
-    auto& cursor = session.cursor;
+    session.cursor.follow(prompt, output.first(output.size() - num_unsettled(task)));
+    prediction_cursor cursor = session.cursor;
     cursor.follow(prompt, output);
     if (cursor.num_agreed() == 0) {
       session.index.extend(prompt, max_catch_up);
@@ -40,6 +41,7 @@ class copy_drafter final : public host_drafter<copy_session> {
       if (places.empty()) return;
       cursor.find_again(prompt, places);
     }
+    if (num_unsettled(task) == 0) session.cursor = cursor; // else the next text may be another one
     if (cursor.place()) add_path(result.tree, prompt.subspan(*cursor.place()), chain_length(task));
   }
 };

@@ -38,6 +38,16 @@ struct drafter_traits {
   /// `draft_task::last_round`. Costs a look at every logit of every row, so 0 unless the drafter learns from
   /// it.
   std::uint32_t top_tokens = 0;
+  /// Its model is the first layers of the target: it takes over cells that the target has computed
+  /// (`draft_task::target_cells`).
+  bool reads_target_cells = false;
+};
+
+/// What the target's pool holds of a request, as a drafter may read it.
+struct target_cells {
+  const model::kv_storage* kv = nullptr; ///< null: nothing may be read
+  std::span<const block_id> blocks;      ///< the request's block table there
+  std::uint32_t num_final = 0;           ///< leading cells that are final
 };
 
 /// One request as a drafter sees it while drafting. Views are valid during the call.
@@ -47,9 +57,12 @@ struct draft_task {
   const sampling::pipeline* sampling;   ///< the request's pipeline: draws with the target's own noise
   const sampling::token_counts* counts; ///< penalty counts of `tokens`
   std::uint32_t prompt_length = 0;
-  /// If not 0: leading tokens that stay. The others are a hypothesis's (beam search), and the next task of
-  /// the same session may have others in their place.
+  /// If not 0: leading tokens that stay. The others are a hypothesis's (a beam search's, or a drafter's that
+  /// is drafted for itself), and the next task of the same session may have others in their place.
   std::uint32_t num_settled = 0;
+  /// Last tokens that are not committed yet: the draft is made in advance of the verdict that would commit
+  /// them.
+  std::uint32_t num_foreseen = 0;
   verification_rule rule = verification_rule::coupled;
   /// Upper bound of the tree's depth; the caller has applied the overflow guard.
   std::uint32_t draft_length = 0;
@@ -62,6 +75,9 @@ struct draft_task {
   /// Lease in the drafter's own pool, covering tokens + max_nodes; empty if it has none. Another lease
   /// than last time needs a new session.
   std::span<const block_id> blocks;
+  /// The target's cells of leading `tokens`, for a drafter that reads them. Nobody writes them, or gives
+  /// their blocks to another request, before `propose` returns.
+  speculation::target_cells target_cells = {};
   /// Of the requested taps, [rows][taps][hidden]: hidden states of the newest tokens that have one. The last
   /// row decided the newest token, which itself has not been through the target yet: it belongs to position
   /// tokens.size() - 2.
@@ -75,6 +91,11 @@ struct draft_task {
   std::uint32_t num_alternates = 0; ///< `draft::alternates` wanted a node, of a drafter that knows some
   class drafter_session* session = nullptr; ///< what `open` made for this request
   draft result;                             ///< written by `propose`
+
+  /// The tokens that a session may learn from for good.
+  std::span<const token_id> settled() const noexcept {
+    return num_settled == 0 ? tokens : tokens.first(num_settled);
+  }
 
   /// Whether the rule weighs target_probs against draft_probs: tokens are then to be drawn with noise of
   /// purpose `draft` (at `draft_place`) and `result.probs` filled, or else to be certain.

@@ -4,6 +4,8 @@
 #include "runtime/device/ops.hpp"
 #include "runtime/device/row_batch.hpp"
 #include "runtime/speculation/drafters/chained_draft.hpp"
+#include "runtime/speculation/drafters/inner_guesses.hpp"
+#include "runtime/speculation/drafters/target_prefix.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -80,12 +82,13 @@ model_drafter::model_drafter(const config::drafter_options& options,
              .where = placement::worker,
              .taps = {},
              .default_draft_length = options.draft_length,
-             .max_context = model_->info().context_length};
+             .max_context = model_->info().context_length,
+             .reads_target_cells = settings_.reads_target_cells};
 }
 
-std::unique_ptr<drafter_session> model_drafter::open(request_id) {
+std::unique_ptr<drafter_session> model_drafter::open(request_id request) {
   auto session = std::make_unique<model_session>();
-  if (settings_.ngram_max > 0) session->lookup.emplace(settings_.ngram_min, settings_.ngram_max);
+  if (settings_.inner) session->inner = settings_.inner->open(request);
   return session;
 }
 
@@ -179,14 +182,15 @@ void model_drafter::settle(device::ops& ops, model::kv_storage& kv, std::vector<
     const auto moves = lane.session->settle(known, lane.task->blocks, kv.block_size());
     if (!moves.empty()) kv.copy(ops, moves);
   }
+  if (settings_.reads_target_cells) take_target_cells(ops, kv, lanes);
 }
 
 /// Drafts in one go what the device can; the rest is left to passes.
 void model_drafter::draft_chains(device::ops& ops, model::kv_storage& kv,
                                  std::vector<draft_lane>& lanes) const {
   const std::uint32_t vocab_size = model_->info().vocab_size;
-  if (!ops.can_chain() || settings_.shape.kind != tree_kind::chain || settings_.bridge ||
-      settings_.ngram_max > 0 || vocab_size > target_vocab_size_)
+  if (!ops.can_chain() || settings_.shape.kind != tree_kind::chain || settings_.bridge || settings_.inner ||
+      vocab_size > target_vocab_size_)
     return;
   chained_draft chains;
   for (draft_lane& lane : lanes)
@@ -196,7 +200,7 @@ void model_drafter::draft_chains(device::ops& ops, model::kv_storage& kv,
 
 /// Feeds what the sessions lack. Those that lack least go first, so that a long prompt does not stop running
 /// requests.
-void model_drafter::plan_catch_up(std::vector<draft_lane>& lanes, pass& next) const {
+void model_drafter::plan_catch_up(device::ops& ops, std::vector<draft_lane>& lanes, pass& next) const {
   std::vector<std::size_t> missing(lanes.size());
   for (std::size_t i = 0; i < lanes.size(); ++i)
     if (lanes[i].bounds.depth > 0 && !lanes[i].is_drafted)
@@ -214,34 +218,24 @@ void model_drafter::plan_catch_up(std::vector<draft_lane>& lanes, pass& next) co
     if (count < missing[i]) continue;
     lanes[i].wanted = next_expansions(settings_.shape, lanes[i].candidates, lanes[i].bounds, 0);
     next.ask_for_logits(i);
-    feed_guesses(lanes[i], i, next);
+    feed_guesses(ops, lanes[i], i, next);
   }
 }
 
-/// Of a cascade: feeds what the text's own repetitions say comes next, behind the newest token.
-void model_drafter::feed_guesses(draft_lane& lane, std::size_t lane_index, pass& next) const {
+/// Of a cascade: feeds what its inner drafter says comes next, behind the newest token.
+void model_drafter::feed_guesses(device::ops& ops, draft_lane& lane, std::size_t lane_index,
+                                 pass& next) const {
   lane.guesses.clear();
-  auto& lookup = lane.session->lookup;
-  if (!lookup || !lookup->extend(lane.task->tokens, max_catch_up)) return;
-  std::vector<token_id> text(lane.task->tokens.begin(), lane.task->tokens.end());
-  for (const tree_candidate& drafted : lane.candidates.nodes()) text.push_back(drafted.token);
-  const auto start = lookup->continuation(text);
-  if (!start) return;
-  // The last draft token is never fed.
-  const auto most =
-      std::min<std::size_t>(lane.bounds.depth - lane.candidates.size() - 1, lane.session->num_guesses.next());
-  const std::size_t length = text.size();
-  for (std::size_t i = 0; i < most; ++i) {
-    const token_id guess = text[*start + i]; // repetitions run on into what was guessed
-    text.push_back(guess);
-    lane.guesses.push_back(guess);
+  const std::size_t room = lane.bounds.depth - lane.candidates.size() - 1; // the last one is never fed
+  if (!settings_.inner || room == 0) return;
+  const auto most = std::min<std::size_t>(room, lane.session->num_guesses.next());
+  lane.guesses = guesses_behind(lane, ops, *settings_.inner, static_cast<std::uint32_t>(most));
+  for (const token_id guess : lane.guesses)
     feed_branch(lane, lane_index, guess, static_cast<std::int32_t>(lane.session->num_branches()) - 1, next);
-  }
-  PACELINE_CHECK(text.size() == length + most, "guesses end where the draft does");
 }
 
 /// Feeds the candidates whose children are wanted next, as far as there are cells for them.
-void model_drafter::feed_level(draft_lane& lane, std::size_t lane_index, pass& next) const {
+void model_drafter::feed_level(device::ops& ops, draft_lane& lane, std::size_t lane_index, pass& next) const {
   lane.wanted = next_expansions(settings_.shape, lane.candidates, lane.bounds, lane.depth());
   const std::size_t room = lane.max_branches - std::min(lane.max_branches, lane.session->num_branches());
   if (lane.wanted.size() > room) {
@@ -262,7 +256,7 @@ void model_drafter::feed_level(draft_lane& lane, std::size_t lane_index, pass& n
         static_cast<std::int32_t>(lane.session->num_branches());
     feed_branch(lane, lane_index, token, parent, next);
   }
-  if (!lane.wanted.empty()) feed_guesses(lane, lane_index, next);
+  if (!lane.wanted.empty()) feed_guesses(ops, lane, lane_index, next);
 }
 
 void model_drafter::run(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes, pass& next) {
@@ -328,7 +322,7 @@ void model_drafter::propose(device::ops& ops, model::kv_storage* kv, std::span<d
   pass next;
   settle(ops, *kv, lanes);
   draft_chains(ops, *kv, lanes);
-  plan_catch_up(lanes, next);
+  plan_catch_up(ops, lanes, next);
   while (!next.rows.empty()) {
     run(ops, *kv, lanes, next);
     const auto deciding = std::move(next.deciding);
@@ -336,7 +330,7 @@ void model_drafter::propose(device::ops& ops, model::kv_storage* kv, std::span<d
     for (const auto& [lane, first] : deciding) {
       const std::uint32_t depth = lanes[lane].depth();
       take_rows(lanes[lane], first);
-      if (lanes[lane].depth() > depth) feed_level(lanes[lane], lane, next);
+      if (lanes[lane].depth() > depth) feed_level(ops, lanes[lane], lane, next);
     }
   }
   for (draft_lane& lane : lanes) {

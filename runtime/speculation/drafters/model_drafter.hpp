@@ -20,9 +20,9 @@ struct model_drafter_settings {
   float entropy_smoothing = 0.5F;                       ///< by rule `entropy`
   bool greedy = false; ///< draft tokens are the likeliest, whatever the request
   std::shared_ptr<const vocabulary_bridge> bridge = {}; ///< null: the vocabulary is the target's
-  /// Of a cascade: shortest and longest suffix that the n-gram drafter of this one looks up; 0 = none.
-  std::uint32_t ngram_min = 0;
-  std::uint32_t ngram_max = 0;
+  std::shared_ptr<drafter> inner =
+      {};                          ///< of a cascade: what guesses draft tokens; in-line, of certain tokens
+  bool reads_target_cells = false; ///< as in `drafter_traits`
 };
 
 /// A model writes the draft, level by level, all requests of the batch together in one pass a level. Runs on
@@ -57,12 +57,12 @@ class model_drafter final : public drafter {
   draft_lane open_lane(draft_task& task, const model::kv_storage& kv) const;
   void settle(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes) const;
   void draft_chains(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes) const;
-  void plan_catch_up(std::vector<draft_lane>& lanes, pass& next) const;
+  void plan_catch_up(device::ops& ops, std::vector<draft_lane>& lanes, pass& next) const;
   void feed_context(draft_lane& lane, std::size_t lane_index, std::size_t count, pass& next) const;
   void feed_branch(draft_lane& lane, std::size_t lane_index, token_id token, std::int32_t parent,
                    pass& next) const;
-  void feed_guesses(draft_lane& lane, std::size_t lane_index, pass& next) const;
-  void feed_level(draft_lane& lane, std::size_t lane_index, pass& next) const;
+  void feed_guesses(device::ops& ops, draft_lane& lane, std::size_t lane_index, pass& next) const;
+  void feed_level(device::ops& ops, draft_lane& lane, std::size_t lane_index, pass& next) const;
   void run(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes, pass& next);
   std::span<float> scores_of(std::size_t logit_row);
   void take_rows(draft_lane& lane, std::size_t first_row);
@@ -80,13 +80,15 @@ class model_drafter final : public drafter {
 /// Needs `own_model`; fails without it.
 expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts);
 
-/// Kind "cascade": the model's own draft tokens, in fewer passes: an n-gram lookup in prompt and output
-/// guesses them, one pass computes the rows of several, and those up to the first wrong guess count
-/// (hierarchical drafting, Leviathan et al. 2023, section 5).
+/// Kind "cascade": the model's own draft tokens, in fewer passes: another drafter (option `inner`: an n-gram
+/// lookup or another in-line kind) guesses them, one pass computes the rows of several, and those up to the
+/// first wrong guess count (hierarchical drafting, Leviathan et al. 2023, section 5). Guesses change how many
+/// passes a draft takes and nothing else.
 expected<std::unique_ptr<drafter>> make_cascade_drafter(const drafter_parts& parts);
 
 /// Kind "self": some of the target's layers, then its final norm and head, sharing its weights. Its KV pool
-/// is its own: the target's cells belong to the target's stream.
+/// is its own. If the layers are the target's first ones, cells of committed tokens are copied from the
+/// target's pool (target_prefix.hpp), else the drafter computes them.
 expected<std::unique_ptr<drafter>> make_self_drafter(const drafter_parts& parts);
 
 } // namespace paceline::speculation

@@ -1,5 +1,7 @@
 #include "runtime/speculation/drafters/model_drafter.hpp"
 
+#include "runtime/speculation/drafters/inner_guesses.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -95,11 +97,9 @@ expected<std::unique_ptr<drafter>> make_cascade_drafter(const drafter_parts& par
   if (parts.options.tree != tree_kind::chain) return bad_option(parts.options, "a cascade drafts chains");
   if (parts.options.vocabulary != draft_vocabulary::same)
     return bad_option(parts.options, "a cascade needs the target's vocabulary");
-  if (parts.options.ngram_min < 1 || parts.options.ngram_max < parts.options.ngram_min ||
-      parts.options.ngram_max > 32)
-    return bad_option(parts.options, "ngram_min must be at least 1, ngram_max at least that and at most 32");
-  settings->ngram_min = parts.options.ngram_min;
-  settings->ngram_max = parts.options.ngram_max;
+  auto inner = make_inner_drafter(parts);
+  if (!inner) return std::move(inner).error();
+  settings->inner = *std::move(inner);
   return make(parts, parts.own_model, *std::move(settings));
 }
 
@@ -109,6 +109,7 @@ expected<std::unique_ptr<drafter>> make_self_drafter(const drafter_parts& parts)
   if (parts.target == nullptr) return bad_option(parts.options, "kind self needs the target");
   auto layers = chosen_layers(parts, parts.target->info().num_layers);
   if (!layers) return std::move(layers).error();
+  settings->reads_target_cells = layers->back() + 1 == layers->size(); // no layer before them is left out
   struct part {
     own_model whole; // owns the weights
     std::unique_ptr<const model::language_model> view;

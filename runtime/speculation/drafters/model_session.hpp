@@ -4,7 +4,6 @@
 #include "runtime/device/row_batch.hpp"
 #include "runtime/speculation/control/draft_length.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
-#include "runtime/speculation/drafters/ngram_index.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -17,8 +16,9 @@
 namespace paceline::speculation {
 
 /// How many tokens are guessed for a drafting model at once (kind "cascade"), from how guesses fared: two
-/// more after all were right, else one more than were. Where none has been right of late, a guess now and
-/// then.
+/// more after all were right, else one more than were. Fewer than that may be made, at the end of a draft: if
+/// they are right that is no reason to guess fewer next time. Where none has been right of late, a guess now
+/// and then.
 class guess_length {
  public:
   std::uint32_t next() noexcept {
@@ -27,7 +27,7 @@ class guess_length {
   }
   void on_verified(std::uint32_t num_guesses, std::uint32_t num_right) noexcept {
     num_misses_ = num_right > 0 ? 0 : num_misses_ + 1;
-    length_ = num_right == num_guesses ? num_guesses + 2 : num_right + 1;
+    length_ = num_right == num_guesses ? std::max(length_, num_guesses + 2) : num_right + 1;
   }
 
  private:
@@ -71,15 +71,19 @@ class model_session final : public drafter_session {
 
   std::unique_ptr<drafter_session> clone() const override { return std::make_unique<model_session>(*this); }
   void forget_draft() override { branches_.clear(); }
+  void end(const ended_request& request) noexcept override {
+    if (inner) inner->end(request);
+  }
   cell_counts num_cells() const noexcept override {
     return {static_cast<std::uint32_t>(cached_.size()), next_slot().value};
   }
 
-  std::vector<token_id> own_text;         ///< the request in the own vocabulary, where that is another one
-  std::size_t num_translated = 0;         ///< tokens of the target that `own_text` covers
-  std::size_t first_translated = 0;       ///< the first one that it does
-  std::optional<ngram_index> lookup = {}; ///< of a cascade
-  guess_length num_guesses = {};          ///< the same
+  std::vector<token_id> own_text;   ///< the request in the own vocabulary, where that is another one
+  std::size_t num_translated = 0;   ///< tokens of the target that `own_text` covers
+  std::size_t first_translated = 0; ///< the first one that it does
+  /// Of a cascade, its inner drafter's. Clones share it: it learns from committed tokens only.
+  std::shared_ptr<drafter_session> inner = {};
+  guess_length num_guesses = {};              ///< the same
   std::optional<entropy_length> lengths = {}; ///< by rule `entropy`
 
  private:

@@ -83,7 +83,7 @@ class nasd_drafter final : public host_drafter<nasd_session> {
  private:
   void draft_one(const draft_task& task, nasd_session& session, draft& result) override {
     // A text's n-gram weighs as much as the target's best token: as many times as it has ranks.
-    const std::size_t end = std::min(task.tokens.size(), session.num_taught + max_catch_up);
+    const std::size_t end = std::min(task.settled().size(), session.num_taught + max_catch_up);
     for (; session.num_taught < end; ++session.num_taught)
       session.store.teach(tail(task.tokens.first(session.num_taught)), task.tokens[session.num_taught],
                           traits_.top_tokens);

@@ -53,7 +53,7 @@ class ngram_drafter final : public host_drafter<ngram_session> {
   }
 
   void draft_one(const draft_task& task, ngram_session& session, draft& result) override {
-    if (!session.index.extend(task.tokens, max_catch_up)) return;
+    if (!session.index.extend(task.settled(), max_catch_up)) return;
     const std::uint32_t length = chain_length(task);
     if (num_candidates_ == 1) {
       if (const auto next = session.index.continuation(task.tokens)) {

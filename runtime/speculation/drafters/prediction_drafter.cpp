@@ -40,7 +40,8 @@ class prediction_drafter final : public host_drafter<prediction_session> {
     const auto prediction = task.prediction;
     if (prediction.empty()) return;
     const auto output = task.tokens.subspan(std::min<std::size_t>(task.prompt_length, task.tokens.size()));
-    auto& cursor = session.cursor;
+    session.cursor.follow(prediction, output.first(output.size() - num_unsettled(task)));
+    prediction_cursor cursor = session.cursor;
     cursor.follow(prediction, output);
     if (!cursor.place() || (cursor.num_agreed() == 0 && !output.empty())) {
       session.index.extend(prediction, max_catch_up);
@@ -48,6 +49,7 @@ class prediction_drafter final : public host_drafter<prediction_session> {
       session.index.find(prediction, output, max_places, longest_run, places);
       cursor.find_again(prediction, places);
     }
+    if (num_unsettled(task) == 0) session.cursor = cursor; // else the next text may be another one
     if (!cursor.place()) return;
     const auto rest = prediction.subspan(*cursor.place());
     const std::size_t trusted = std::max(first_levels, levels_per_agreed * cursor.num_agreed());

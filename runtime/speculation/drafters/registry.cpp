@@ -40,7 +40,11 @@ void drafter_registry::add(std::string kind, drafter_factory factory) {
 
 expected<std::unique_ptr<drafter>> drafter_registry::make(const drafter_parts& parts) const {
   const auto factory = factories_.find(parts.options.kind);
-  if (factory != factories_.end()) return factory->second(parts);
+  if (factory != factories_.end()) {
+    drafter_parts with_registry = parts;
+    with_registry.make_another = [this](const drafter_parts& another) { return make(another); };
+    return factory->second(with_registry);
+  }
   std::string known;
   for (const auto& [kind, make_one] : factories_) known += (known.empty() ? "" : ", ") + kind;
   return bad_option(parts.options, "kind \"" + parts.options.kind + "\" is not one of " + known);

@@ -28,6 +28,8 @@ struct drafter_parts {
   std::shared_ptr<const tokenizer::tokenizer> target_vocabulary = {};
   /// Text to tokens of the target's vocabulary; empty where there is no tokenizer.
   std::function<expected<std::vector<token_id>>(std::string_view text)> encode = {};
+  /// Makes a drafter that this one has for itself, of the same registry, which sets it.
+  std::function<expected<std::unique_ptr<drafter>>(const drafter_parts& parts)> make_another = {};
 };
 
 /// "drafter "lookup": " in front of what is wrong with an option.

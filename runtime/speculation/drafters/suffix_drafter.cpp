@@ -74,7 +74,7 @@ class suffix_drafter final : public host_drafter<suffix_session> {
 
   void draft_one(const draft_task& task, suffix_session& session, draft& result) override {
     const tree_bounds bounds{.depth = chain_length(task), .nodes = node_budget(task)};
-    session.index.extend(task.tokens, max_catch_up);
+    session.index.extend(task.settled(), max_catch_up);
     std::vector<source> own(1);
     own[0].text = task.tokens;
     own[0].growing = true;

@@ -34,7 +34,7 @@ class unigram_drafter final : public host_drafter<unigram_session> {
 
  private:
   void draft_one(const draft_task& task, unigram_session& session, draft& result) override {
-    const std::size_t end = std::min(task.tokens.size(), session.num_counted + max_catch_up);
+    const std::size_t end = std::min(task.settled().size(), session.num_counted + max_catch_up);
     for (; session.num_counted < end; ++session.num_counted)
       session.counts.add(task.tokens[session.num_counted], 1, max_tokens);
     const auto from = session.counts.distribution();

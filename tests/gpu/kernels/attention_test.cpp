@@ -100,6 +100,23 @@ TEST_F(gpu_attention, kv_copy_moves_cells_of_every_type_in_order) {
   }
 }
 
+TEST_F(gpu_attention, kv_copy_brings_cells_of_every_type_from_another_pool) {
+  for (const attention_case& c : attention_cases) {
+    test::paged_sequences paged(c.block_size, 8, random_());
+    paged.add_sequence(3 * c.block_size);
+    two_pools whole(c, 8), copied(c, 8);
+    fill(whole, paged, c);
+    const device::kv_layer from = there(whole), layer = there(copied);
+    std::vector<device::kv_copy> copies;
+    for (std::uint32_t b = 0; b < 3; ++b) {
+      copies.push_back(paged.copy_of(0, b * c.block_size, b * c.block_size));
+      copies.back().num_cells = c.block_size;
+    }
+    run([&](device::ops& ops) { ops.kv_copy({layer, copies, &from}); });
+    expect_equal(whole, layer, c);
+  }
+}
+
 TEST_F(gpu_attention, kv_copy_refuses_cells_outside_the_pool) {
   const attention_case c = attention_cases[0];
   two_pools pools(c, 2);

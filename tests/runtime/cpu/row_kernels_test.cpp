@@ -1,6 +1,7 @@
 // Every kernel level against the reference: equal to the bit, and nothing written outside the outputs.
 #include "tests/runtime/cpu/row_kernel_cases.hpp"
 
+#include "runtime/base/check.hpp"
 #include "runtime/cpu/row_runner.hpp"
 #include "runtime/cpu/thread_team.hpp"
 
@@ -162,6 +163,49 @@ TEST(kv_copy, moves_cells_of_every_type_with_their_scales) {
     EXPECT_TRUE(same_bits(one_by_one.key_scales, at_once.key_scales)) << c;
     EXPECT_TRUE(same_bits(one_by_one.value_scales, at_once.value_scales)) << c;
   }
+}
+
+TEST(kv_copy, brings_cells_of_every_type_from_another_pool) {
+  thread_team team(thread_team::options{});
+  row_runner runner(team, kernel_level::scalar);
+  for (const attention_case& c : attention_cases) {
+    test::paged_sequences paged(c.block_size, 8, 1);
+    paged.add_sequence(2 * c.block_size);
+    const auto rows = paged.every_slot(0);
+    const std::size_t stride = std::size_t{c.num_kv_heads} * c.head_dim;
+    std::vector<float> x(rows.size() * stride);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1009 + 1);
+    poisoned_pool whole(c, 8), copied(c, 8);
+    const auto batch = paged.batch(rows);
+    reference_row_kernels().kv_write({&batch, whole.layer, x.data(), x.data(), stride},
+                                     {0, static_cast<std::uint32_t>(rows.size())});
+    std::vector<device::kv_copy> copies;
+    for (const std::uint32_t first : {0U, c.block_size}) {
+      copies.push_back(paged.copy_of(0, first, first));
+      copies.back().num_cells = c.block_size;
+    }
+    runner.kv_copy({copied.layer, copies, &whole.layer});
+    EXPECT_EQ(whole.keys, copied.keys) << c;
+    EXPECT_EQ(whole.values, copied.values) << c;
+    EXPECT_TRUE(same_bits(whole.key_scales, copied.key_scales)) << c;
+    EXPECT_TRUE(same_bits(whole.value_scales, copied.value_scales)) << c;
+  }
+}
+
+TEST(kv_copy, refuses_cells_of_another_shape_and_those_outside_either_pool) {
+  thread_team team(thread_team::options{});
+  row_runner runner(team, kernel_level::scalar);
+  const attention_case c = attention_cases[0];
+  poisoned_pool small(c, 2), large(c, 4);
+  const device::kv_copy from_third{block_id{2}, 0, block_id{1}, 0, 1};
+  const device::kv_copy to_third{block_id{1}, 0, block_id{2}, 0, 1};
+  runner.kv_copy({small.layer, {&from_third, 1}, &large.layer});
+  runner.kv_copy({large.layer, {&to_third, 1}, &small.layer});
+  EXPECT_THROW(runner.kv_copy({small.layer, {&to_third, 1}, &large.layer}), check_failure);
+  EXPECT_THROW(runner.kv_copy({large.layer, {&from_third, 1}, &small.layer}), check_failure);
+  device::kv_layer wider = large.layer;
+  ++wider.num_heads;
+  EXPECT_THROW(runner.kv_copy({small.layer, {&to_third, 0}, &wider}), check_failure);
 }
 
 INSTANTIATE_TEST_SUITE_P(levels, row_kernels_test, testing::ValuesIn(kernel_levels), name_of);

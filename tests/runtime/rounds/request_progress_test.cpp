@@ -41,14 +41,14 @@ TEST(request_progress_test, the_log_has_the_prompt_and_then_what_was_committed) 
 TEST(request_progress_test, a_log_is_computed_when_all_but_its_last_token_are) {
   const auto one = admitted(request_of(3, 8));
   EXPECT_FALSE(one.log->is_computed());
-  one.progress->restart_at(1, 1);
+  one.progress->restart_at(1, 1, 1);
   EXPECT_FALSE(one.log->is_computed());
   one.progress->begin_round(start);
   one.progress->commit(token_id{5}, std::nullopt);
   EXPECT_FALSE(one.log->is_computed());
   one.progress->set_kv_length(3);
   EXPECT_TRUE(one.log->is_computed());
-  one.progress->restart_at(0, 0); // it comes back after a preemption
+  one.progress->restart_at(0, 0, 2); // it comes back after a preemption
   EXPECT_FALSE(one.log->is_computed());
 }
 

@@ -58,19 +58,17 @@ class drafted_request {
 
   draft propose() {
     test::no_ops ops;
-    draft_task task{};
-    task.request = request_id{1};
-    task.tokens = tokens;
-    task.sampling = &pipeline;
-    task.counts = &counts;
-    task.prompt_length = prompt_length_;
-    task.rule = rule;
-    task.draft_length = draft_length;
-    task.max_nodes = max_nodes;
-    task.blocks = blocks;
-    task.session = session_.get();
-    drafter_->propose(ops, kv_.get(), {&task, 1});
-    return std::move(task.result);
+    return propose_on(ops);
+  }
+  draft propose_on(device::ops& ops) { return propose_for(ops, tokens, session_.get()); }
+  /// A draft behind `more`, which a verdict may or may not commit.
+  draft propose_in_advance(std::span<const token_id> more) {
+    auto text = tokens;
+    text.insert(text.end(), more.begin(), more.end());
+    test::no_ops ops;
+    const auto clone = session_->clone();
+    session_->forget_draft();
+    return propose_for(ops, text, clone.get());
   }
 
   void commit(std::span<const token_id> more) {
@@ -79,6 +77,9 @@ class drafted_request {
       counts.add_output(token);
     }
   }
+
+  void end() { session_->end({tokens, prompt_length_, {}}); }
+
   /// Commits a random part of a random path of `proposal` and a random token.
   void commit_some(const draft& proposal, std::mt19937_64& random, std::uint32_t vocab) {
     std::vector<token_id> path;
@@ -116,8 +117,31 @@ class drafted_request {
   verification_rule rule = verification_rule::coupled;
   std::uint32_t draft_length = 4;
   std::uint32_t max_nodes = token_tree::max_nodes;
+  target_cells in_target = {};
+  std::vector<token_id> prediction;
+
+  model::kv_storage& kv() { return *kv_; }
 
  private:
+  draft propose_for(device::ops& ops, std::span<const token_id> text, drafter_session* session) {
+    draft_task task{};
+    task.request = request_id{1};
+    task.tokens = text;
+    task.num_foreseen = static_cast<std::uint32_t>(text.size() - tokens.size());
+    task.sampling = &pipeline;
+    task.counts = &counts;
+    task.prompt_length = prompt_length_;
+    task.rule = rule;
+    task.draft_length = draft_length;
+    task.max_nodes = max_nodes;
+    task.blocks = blocks;
+    task.session = session;
+    task.prediction = prediction;
+    task.target_cells = in_target;
+    drafter_->propose(ops, kv_.get(), {&task, 1});
+    return std::move(task.result);
+  }
+
   drafter* drafter_;
   std::unique_ptr<drafter_session> session_;
   std::unique_ptr<model::kv_storage> kv_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace paceline::speculation {
 namespace {
@@ -176,6 +177,26 @@ TEST(lookahead_drafter, holds_a_window_of_15_by_5_beside_15_guesses) {
   EXPECT_EQ(draft.tree.size(), 60U);
   EXPECT_EQ(draft.probes.size(), 60U);
   EXPECT_TRUE(validate_draft(draft, 1000, 4, 64));
+}
+
+/// A request whose seed is another one's number would see its own noise choose what is tried.
+TEST(lookahead_drafter, guesses_by_other_noise_than_a_request_samples_with) {
+  auto options = lookahead_options();
+  options.lookahead_window = 15;
+  const auto drafter = built_in(options);
+  drafted_request request(*drafter, {}, 7);
+  ids text(1000);
+  std::iota(text.begin(), text.end(), 0);
+  const auto guessed = request.propose(text, 4).probes;
+  ASSERT_GE(guessed.size(), 15U);
+  for (const auto purpose : {noise_purpose::target, noise_purpose::draft}) {
+    int num_same = 0;
+    for (std::uint32_t i = 0; i < 15; ++i) {
+      const noise_stream own{.seed = 7, .position = token_position{i}, .purpose = purpose};
+      num_same += static_cast<std::uint32_t>(guessed[i].token.value) == own.words(0)[0] % 1000 ? 1 : 0;
+    }
+    EXPECT_LT(num_same, 3);
+  }
 }
 
 TEST(lookahead_drafter, refuses_windows_of_too_many_rows_by_name) {

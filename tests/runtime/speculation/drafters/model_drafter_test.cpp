@@ -37,6 +37,7 @@ class model_drafter_test : public testing::Test {
     std::unique_ptr<drafter_session> session;
     verification_rule rule = verification_rule::coupled;
     std::uint32_t draft_length = 4;
+    length_rule lengths = length_rule::fixed;
 
     void commit(const std::vector<token_id>& more) {
       for (const token_id token : more) {
@@ -66,6 +67,7 @@ class model_drafter_test : public testing::Test {
       tasks[i].prompt_length = static_cast<std::uint32_t>(requests[i]->prompt_length);
       tasks[i].rule = requests[i]->rule;
       tasks[i].draft_length = requests[i]->draft_length;
+      tasks[i].lengths = requests[i]->lengths;
       tasks[i].blocks = requests[i]->blocks;
       tasks[i].session = requests[i]->session.get();
     }
@@ -224,6 +226,17 @@ TEST_F(model_drafter_test, under_rejection_it_reports_what_it_drew_from) {
   }
   one.pipeline = sampling::pipeline({.temperature = 0}, {});
   EXPECT_TRUE(propose(one).probs.empty()) << "a greedy draft is certain";
+}
+
+/// A first round with room for one token does not bound the rounds after it.
+TEST_F(model_drafter_test, by_rule_entropy_minds_the_bound_of_each_round) {
+  use({.vocab_size = vocab, .sharpness = 1000});
+  request one = make_request(10);
+  one.lengths = length_rule::entropy;
+  one.draft_length = 1;
+  EXPECT_EQ(propose(one).tree.size(), 1U);
+  one.draft_length = 6;
+  EXPECT_GE(propose(one).tree.size(), 5U) << "it is nearly certain";
 }
 
 TEST_F(model_drafter_test, proposes_only_tokens_of_the_target_and_survives_those_it_does_not_know) {

@@ -35,6 +35,23 @@ TEST(self_drafter, runs_the_layers_that_are_asked_for) {
   EXPECT_EQ(layers_of(parts), 4U);
 }
 
+TEST(self_drafter, reads_the_targets_cells_if_its_layers_are_the_first_ones) {
+  const auto target =
+      std::make_shared<model::hash_model>(model::hash_model_config{.vocab_size = vocab, .num_layers = 6});
+  drafter_parts parts = parts_for(target);
+  const auto reads = [&] {
+    return drafter_registry::with_built_in().make(parts).value()->traits().reads_target_cells;
+  };
+  EXPECT_TRUE(reads());
+  parts.options.layers = 5;
+  EXPECT_TRUE(reads());
+  parts.options.layers = 0;
+  parts.options.skip_layers = {"1", "4"};
+  EXPECT_FALSE(reads()) << "what is behind layer 0 sees another layer's output than in the target";
+  parts.options.skip_layers = {"5", "4"};
+  EXPECT_TRUE(reads());
+}
+
 TEST(self_drafter, refuses_layers_that_are_not_there) {
   const auto target =
       std::make_shared<model::hash_model>(model::hash_model_config{.vocab_size = vocab, .num_layers = 2});

@@ -1,0 +1,42 @@
+#include "runtime/rounds/draft_tasks.hpp"
+
+#include "tests/runtime/rounds/rounds.hpp"
+
+#include <gtest/gtest.h>
+
+namespace paceline::rounds {
+
+using namespace scheduling;
+namespace {
+
+/// What a drafter may read of the target's pool: cells in the blocks that the plan names, once the target has
+/// computed them there.
+TEST(final_cells, are_those_of_the_admission_that_the_log_speaks_of) {
+  generation_request request;
+  request.prompt.assign(5, token_id{1});
+  request.stop.max_tokens = 8;
+  plan_item item;
+  item.request = admit(request_id{1}, std::move(request), 64, nullptr, time_point(std::chrono::hours(1)));
+  item.blocks = {block_id{4}, block_id{2}};
+  item.admission = 1;
+  const model::hash_model target({});
+  const auto kv = target.make_kv_storage(8, 4);
+  auto& progress = *item.request.progress;
+  progress.restart_at(0, 0, 1);
+  EXPECT_EQ(final_cells(item, kv.get()).kv, nullptr) << "the prompt has not been computed";
+  progress.set_kv_length(4);
+  const auto cells = final_cells(item, kv.get());
+  EXPECT_EQ(cells.kv, kv.get());
+  EXPECT_EQ(cells.num_final, 4U) << "all but the newest token's";
+  EXPECT_EQ(cells.blocks.data(), item.blocks.data());
+  EXPECT_EQ(final_cells(item, nullptr).kv, nullptr);
+  item.admission = 2; // preempted and admitted again; the round that restarts it has not run
+  EXPECT_EQ(final_cells(item, kv.get()).kv, nullptr);
+  progress.restart_at(0, 0, 2);
+  EXPECT_EQ(final_cells(item, kv.get()).kv, nullptr);
+  progress.set_kv_length(4);
+  EXPECT_EQ(final_cells(item, kv.get()).kv, kv.get());
+}
+
+} // namespace
+} // namespace paceline::rounds
