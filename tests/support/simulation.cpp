@@ -119,6 +119,8 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   limits.prefix_cache = options_.prefix_cache;
   limits.max_gap = options_.max_gap;
   limits.round_timeout = options_.round_timeout;
+  for (std::uint32_t rows = 1; rows <= 64; ++rows)
+    limits.pass_times.push_back({rows, static_cast<double>(options_.target_cost(rows).count())});
   actors::model_materials materials;
   materials.target = metered_.get();
   materials.kv = kv_.get();

@@ -7,6 +7,7 @@
 #include "runtime/sampling/pipeline.hpp"
 #include "runtime/speculation/drafters/draft.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -38,6 +39,9 @@ struct drafter_traits {
   /// `draft_task::last_round`. Costs a look at every logit of every row, so 0 unless the drafter learns from
   /// it.
   std::uint32_t top_tokens = 0;
+  /// By signal (`draft::signals`): the share of first draft tokens that were right over the workloads of
+  /// docs/auto.md. What `auto` expects until it has seen some. 0: not known.
+  std::array<float, 8> first_acceptance = {};
 };
 
 /// One request as a drafter sees it while drafting. Views are valid during the call.
