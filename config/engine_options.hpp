@@ -104,7 +104,9 @@ struct engine_options {
   std::uint32_t outcome_guesses = 1;      ///< of mode outcomes: tokens guessed at each place of a draft
   std::chrono::milliseconds max_gap{200}; ///< longest pause a running stream sees because of others' prompts
   std::chrono::milliseconds round_timeout{
-      std::chrono::minutes(5)};    ///< of a round; then its device counts as lost
+      std::chrono::minutes(5)}; ///< of a round; then its device counts as lost
+  /// At load, for each model that may be drafted for: so long its passes over 1 to 64 rows are timed.
+  std::chrono::milliseconds pass_timing{1000};
   std::uint32_t actor_threads = 2; ///< of an actor system of our own
   bool prefix_cache = true;
   std::uint32_t max_restarts = 10; ///< of one actor within `restart_window`, then it is lost

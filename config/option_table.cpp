@@ -142,6 +142,11 @@ void declare_engine(group_builder<daemon_config>& g) {
       [](c & o) -> auto& { return o.engine.max_gap; },
       "Longest pause a running stream sees because of other requests' prompts.");
   g.add(
+      "scheduler.pass_timing", durations(milliseconds(0), minutes(1)),
+      [](c & o) -> auto& { return o.engine.pass_timing; },
+      "How long the passes of each model that has drafters are timed when it is loaded, over 1 to 64 rows: what `auto` "
+      "and rule `optimal` begin with. 0: they learn it from requests.");
+  g.add(
       "scheduler.round_timeout", durations(milliseconds(100), hours(24)),
       [](c & o) -> auto& { return o.engine.round_timeout; },
       "Longest time a round may take. Beyond it the device counts as lost: the model's requests end with "

@@ -2,6 +2,7 @@
 
 #include "config/drafters.hpp"
 #include "runtime/base/check.hpp"
+#include "runtime/rounds/pass_timing.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <algorithm>
@@ -137,6 +138,8 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
   materials.num_pools = static_cast<std::uint32_t>(pools.size());
   materials.time = &time;
   materials.limits = limits_of(engine, pools[target_pool.value].num_blocks);
+  materials.limits.pass_times = time_passes(engine.pass_timing, time);
+  target->set_pass_times(materials.limits.pass_times);
   for (auto& d : drafters) {
     if (d.drafter && d.drafter->own_model())
       d.kv = d.drafter->own_model()->make_kv_storage(pools.at(d.pool->value).num_blocks, options.block_size);
@@ -146,6 +149,16 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
       recorded_stream(*device, "target:" + options.name, 0, {device::stream_priority::normal, tenant, {}},
                       *log, activity::side::target);
   states = std::make_unique<actors::model_assembly>(std::move(materials));
+}
+
+/// Nothing else runs on the device yet, and the blocks of the pool are nobody's.
+std::vector<speculation::pass_time> model_unit::time_passes(std::chrono::nanoseconds budget,
+                                                            const clock& time) const {
+  const bool any_drafter = std::ranges::any_of(drafters, [](const auto& d) { return d.drafter != nullptr; });
+  if (!any_drafter || budget.count() == 0) return {};
+  const auto stream =
+      device->make_stream("timing:" + options.name, 0, {device::stream_priority::normal, tenant, {}});
+  return rounds::time_passes(*stream, *target->runs(), *kv, time, budget);
 }
 
 scheduling::scheduler_options model_unit::limits_of(const config::engine_options& engine,

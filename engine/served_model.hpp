@@ -3,6 +3,7 @@
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/request.hpp"
+#include "runtime/speculation/control/pass_cost.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -40,6 +41,8 @@ class served_model {
   virtual verification_rule default_rule() const noexcept = 0;
   /// Requests that run or wait at a time; further ones end with errc::queue_full.
   virtual std::uint32_t max_requests() const noexcept = 0;
+  /// What passes took when the model was loaded, by rising number of rows; empty: they were not timed.
+  virtual const std::vector<speculation::pass_time>& pass_times() const noexcept = 0;
 };
 
 } // namespace paceline

@@ -3,20 +3,15 @@
 #include "config/device_name.hpp"
 #include "runtime/device/fence.hpp"
 #include "runtime/device/op_chain.hpp"
-#include "runtime/device/op_choose.hpp"
 #include "runtime/device/ops.hpp"
 #include "runtime/model/loader/model_source.hpp"
 #include "runtime/model/transformer_loader.hpp"
-
-#include <algorithm>
-#include <numeric>
 
 namespace paceline::apps::bench {
 
 namespace {
 
 constexpr std::uint32_t block_size = 32;
-constexpr std::uint32_t most_verified_rows = device::max_draft_nodes; ///< a larger pass reads a prompt
 
 } // namespace
 
@@ -45,7 +40,9 @@ expected<lone_model> lone_model::open(const model_choice& choice, std::uint32_t 
   made.runs_ = *std::move(runs);
   const std::uint32_t num_blocks = num_positions / block_size + 1;
   made.kv_ = made.runs_->make_kv_storage(num_blocks, block_size);
-  for (std::uint32_t b = 0; b < num_blocks; ++b) made.blocks_.emplace_back(b);
+  std::vector<block_id> blocks;
+  for (std::uint32_t b = 0; b < num_blocks; ++b) blocks.emplace_back(b);
+  made.passes_ = std::make_unique<rounds::made_up_passes>(*made.runs_, *made.kv_, std::move(blocks));
   made.stream_ = made.device_->make_stream("bench", 0);
   return made;
 }
@@ -57,50 +54,18 @@ expected<void> lone_model::run(const device::program& work) const {
   return {};
 }
 
-device::batch_entry lone_model::row_at(std::uint32_t position) const {
-  const auto id = static_cast<std::int32_t>((position * 7919U + 13U) % std::min(info().vocab_size, 30000U));
-  return {token_id{id}, token_position{position}, kv_slot{position}, 0, 0, 0};
-}
-
 void lone_model::pass(device::ops& ops, std::uint32_t begin, std::uint32_t end) const {
-  std::vector<device::batch_entry> rows;
-  for (std::uint32_t p = begin; p < end; ++p) rows.push_back(row_at(p));
-  const auto num_rows = static_cast<std::uint32_t>(rows.size());
-  std::vector<std::uint32_t> wanted{num_rows - 1};
-  if (num_rows <= most_verified_rows) {
-    wanted.resize(num_rows);
-    std::iota(wanted.begin(), wanted.end(), 0U);
-  }
-  const device::sequence_kv sequence{blocks_};
-  const device::row_batch batch{rows, {&sequence, 1}, {}};
-  if (!ops.can_choose()) {
-    std::vector<float> logits(wanted.size() * std::size_t{info().vocab_size});
-    runs_->forward(ops, batch, *kv_, {wanted, logits, {}});
-    return;
-  }
-  std::vector<token_id> draft;
-  std::vector<std::int32_t> parents;
-  for (std::size_t node = 0; node + 1 < wanted.size(); ++node) {
-    draft.push_back(rows[node + 1].token);
-    parents.push_back(static_cast<std::int32_t>(node) - 1);
-  }
-  device::token_choice request;
-  request.draft_tokens = draft, request.parents = parents;
-  request.position = token_position{begin + wanted.front() + 1};
-  request.temperature = 0;
-  device::chosen_run chosen;
-  const model::device_choices choices{wanted, {&request, 1}, {&chosen, 1}, {}};
-  runs_->forward(ops, batch, *kv_, {{}, {}, {}, &choices});
+  passes_->run(ops, begin, end);
 }
 
 bool lone_model::draft(device::ops& ops, std::uint32_t begin, std::uint32_t length) const {
   std::vector<device::chain_row> rows;
   for (std::uint32_t level = 0; level < length; ++level) {
-    device::chain_row row{row_at(begin + level), static_cast<std::int32_t>(level)};
+    device::chain_row row{passes_->row_at(begin + level), static_cast<std::int32_t>(level)};
     if (level > 0) row.entry.token = token_id{-1};
     rows.push_back(row);
   }
-  const device::sequence_kv sequence{blocks_};
+  const device::sequence_kv sequence{passes_->blocks()};
   device::token_choice request;
   request.position = token_position{begin + 1};
   request.temperature = 0;

@@ -3,6 +3,7 @@
 #include "apps/commands/options.hpp"
 #include "engine/device_set.hpp"
 #include "runtime/model/transformer.hpp"
+#include "runtime/rounds/pass_timing.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -27,9 +28,7 @@ class lone_model {
 
   // Inside a program.
 
-  /// Rows at positions [begin, end), as rounds have them: a chain that is verified, with each row's token
-  /// chosen by the device where it can, and its logits brought to the host where it cannot. Of more rows than
-  /// a draft may have, a prompt, it is the last one's alone.
+  /// See `rounds::made_up_passes::run`.
   void pass(device::ops& ops, std::uint32_t begin, std::uint32_t end) const;
   /// A greedy draft of `length` tokens behind the one at position `begin`. False: the device does not make it
   /// of one piece, and it was made by passes of one row.
@@ -40,15 +39,14 @@ class lone_model {
 
  private:
   lone_model() = default;
-  device::batch_entry row_at(std::uint32_t position) const;
 
   std::unique_ptr<device_set> devices_;
   device::compute_device* device_ = nullptr;
   bool is_on_gpu_ = false;
   std::unique_ptr<model::transformer> runs_;
   std::unique_ptr<model::kv_storage> kv_;
-  std::vector<block_id> blocks_;
-  std::unique_ptr<device::stream> stream_; ///< goes first
+  std::unique_ptr<rounds::made_up_passes> passes_; ///< over its one sequence
+  std::unique_ptr<device::stream> stream_;         ///< goes first
 };
 
 } // namespace paceline::apps::bench

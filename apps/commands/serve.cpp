@@ -99,6 +99,7 @@ class daemon {
     tell_drafters();
     auto runtime = load();
     if (!runtime) return give_up(runtime.error(), start_code_for(runtime.error()));
+    tell_pass_times(**runtime);
     const auto& chosen = started_.config;
     auto edge = server::start(**runtime, chosen.server, chosen.metrics, log_);
     if (!edge) // a port that is taken may be free later; all else is in the configuration
@@ -156,6 +157,24 @@ class daemon {
                    {"names", names},
                    {"default", model.default_drafter},
                    {"why", model.drafters.empty() ? "none listed: those that need no model" : "listed"}});
+    }
+  }
+
+  /// What a pass over one row takes, and over more beside it: why drafting pays here or does not.
+  void tell_pass_times(const engine& runtime) {
+    for (const auto* model : runtime.models()) {
+      const auto& times = model->pass_times();
+      if (times.empty()) continue;
+      const double one = times.front().nanoseconds;
+      std::string ratios;
+      char text[48];
+      for (const auto& [rows, nanoseconds] : times) {
+        std::snprintf(text, sizeof text, "%s%u:%.2f", ratios.empty() ? "" : " ", rows, nanoseconds / one);
+        ratios += text;
+      }
+      std::snprintf(text, sizeof text, "%.2f", one / 1e6);
+      log_->write(log_level::info, "passes timed",
+                  {{"model", model->name()}, {"one_row_ms", text}, {"rows_to_cost", ratios}});
     }
   }
 

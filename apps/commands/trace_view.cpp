@@ -77,7 +77,20 @@ std::string trace_view::show(const token_event& event) {
                                         : recovered_style,
                           event.tokens.back());
   }
+  if (round.choice) line += "  (" + weighed(*round.choice) + ")";
   return line + "\n" + (chain ? "" : branches(round));
+}
+
+/// What "auto" expected of each draft: tokens for passes.
+std::string trace_view::weighed(const draft_choice& choice) {
+  std::string out = choice.plain_to_measure ? "plain, to measure it" : "";
+  for (const auto& option : choice.options) {
+    char text[64];
+    std::snprintf(text, sizeof text, " %.1f tokens for %.2f passes",
+                  static_cast<double>(option.expected_tokens), static_cast<double>(option.cost));
+    out += (out.empty() ? "" : ", ") + option.drafter + (option.num_tokens > 0 ? text : " not worth a row");
+  }
+  return out.empty() ? "no draft" : out;
 }
 
 std::string trace_view::branches(const round_trace& round) const {

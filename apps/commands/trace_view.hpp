@@ -24,6 +24,7 @@ class trace_view {
  private:
   std::string painted(const token_style& how, token_id token) const;
   std::string branches(const round_trace& round) const;
+  static std::string weighed(const draft_choice& choice);
 
   std::function<std::string(token_id)> spelling_;
   bool colour_;

@@ -42,12 +42,46 @@ token_score score_log::reader::next(const token_speller& spell) {
   return score;
 }
 
+std::uint64_t round_log::number_of(const std::string& drafter) {
+  const auto known = std::find(drafters_.begin(), drafters_.end(), drafter);
+  const auto number = static_cast<std::uint64_t>(known - drafters_.begin());
+  if (known == drafters_.end()) drafters_.push_back(drafter);
+  return number;
+}
+
+// What "auto" weighed: 0 = it did not choose, else 1 + twice the number of options, + 1 if a plain round was
+// wanted.
+void round_log::append(const std::optional<draft_choice>& choice) {
+  if (!choice) return bytes_.put(0);
+  bytes_.put(1 + 2 * choice->options.size() + (choice->plain_to_measure ? 1 : 0));
+  for (const auto& option : choice->options) {
+    bytes_.put(number_of(option.drafter));
+    bytes_.put(option.num_tokens);
+    bytes_.put_float(option.expected_tokens);
+    bytes_.put_float(option.cost);
+  }
+}
+
+std::optional<draft_choice> round_log::reader::next_choice() {
+  const auto kind = at_.number();
+  if (kind == 0) return std::nullopt;
+  draft_choice choice;
+  choice.plain_to_measure = (kind - 1) % 2 == 1;
+  for (auto count = (kind - 1) / 2; count > 0; --count) {
+    draft_choice::option option;
+    option.drafter = log_->drafters_.at(at_.number());
+    option.num_tokens = static_cast<std::uint32_t>(at_.number());
+    option.expected_tokens = at_.real();
+    option.cost = at_.real();
+    choice.options.push_back(std::move(option));
+  }
+  return choice;
+}
+
 void round_log::append(const round_trace& round) {
-  const auto known = std::find(drafters_.begin(), drafters_.end(), round.drafter);
   bytes_.put(round.round.value);
   bytes_.put(round.base_length);
-  bytes_.put(static_cast<std::uint64_t>(known - drafters_.begin()));
-  if (known == drafters_.end()) drafters_.push_back(round.drafter);
+  bytes_.put(number_of(round.drafter));
   bytes_.put(round.draft_tokens.size());
   for (const auto token : round.draft_tokens) bytes_.put(unsigned_of(token));
   bytes_.put(round.parents.size());
@@ -55,6 +89,7 @@ void round_log::append(const round_trace& round) {
   bytes_.put(round.accepted.size());
   for (const auto node : round.accepted) bytes_.put(static_cast<std::uint32_t>(node));
   bytes_.put_byte(round.bonus ? 1 : 0);
+  append(round.choice);
 }
 
 round_trace round_log::reader::next() {
@@ -69,6 +104,7 @@ round_trace round_log::reader::next() {
   repeat([&](std::uint64_t number) { round.parents.push_back(static_cast<std::int32_t>(number) - 1); });
   repeat([&](std::uint64_t number) { round.accepted.push_back(static_cast<std::int32_t>(number)); });
   round.bonus = at_.byte() != 0;
+  round.choice = next_choice();
   return round;
 }
 

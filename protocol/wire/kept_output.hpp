@@ -54,11 +54,16 @@ class round_log {
     round_trace next();
 
    private:
+    std::optional<draft_choice> next_choice();
+
     const round_log* log_;
     byte_log::cursor at_;
   };
 
  private:
+  std::uint64_t number_of(const std::string& drafter);
+  void append(const std::optional<draft_choice>& choice);
+
   byte_log bytes_;
   std::vector<std::string> drafters_; ///< their names, in the order of their first round
 };

@@ -189,6 +189,18 @@ void write_token_scores(json_writer& out, const std::vector<token_score>& scores
   out.end_array();
 }
 
+static void write_choice(json_writer& out, const draft_choice& choice) {
+  out.begin_object().field("plain_to_measure", choice.plain_to_measure).key("options").begin_array();
+  for (const auto& option : choice.options)
+    out.begin_object()
+        .field("drafter", option.drafter)
+        .field("draft_tokens", option.num_tokens)
+        .field("expected_tokens", option.expected_tokens)
+        .field("cost", option.cost)
+        .end_object();
+  out.end_array().end_object();
+}
+
 void write_round(json_writer& out, const round_trace& round) {
   out.begin_object()
       .field("round", round.round.value)
@@ -200,7 +212,12 @@ void write_round(json_writer& out, const round_trace& round) {
   for (const auto parent : round.parents) out.value(parent);
   out.end_array().key("accepted").begin_array();
   for (const auto node : round.accepted) out.value(node);
-  out.end_array().field("num_accepted", round.accepted.size()).field("bonus", round.bonus).end_object();
+  out.end_array().field("num_accepted", round.accepted.size()).field("bonus", round.bonus);
+  if (round.choice) {
+    out.key("auto");
+    write_choice(out, *round.choice);
+  }
+  out.end_object();
 }
 
 void write_tokens(json_writer& out, const std::vector<token_id>& tokens) {

@@ -40,15 +40,28 @@ struct request_timings {
   std::uint32_t num_cached_tokens = 0; ///< prompt tokens found in the prefix cache
 };
 
+/// What drafter `auto` weighed before a round, for one request.
+struct draft_choice {
+  struct option {
+    std::string drafter;
+    std::uint32_t num_tokens = 0; ///< of its draft that were worth verifying; 0: none
+    float expected_tokens = 1;    ///< that the round would commit
+    float cost = 1;               ///< of the round, in passes over one row
+  };
+  std::vector<option> options;   ///< drafters that proposed something
+  bool plain_to_measure = false; ///< drafting promised more; the time of a plain round was wanted
+};
+
 /// One round of one request, reported when `generation_request::trace` is set.
 struct round_trace {
   round_id round;
-  std::uint32_t base_length = 0;      ///< committed tokens before the round, prompt included
-  std::string drafter;                ///< whose draft it was
-  std::vector<token_id> draft_tokens; ///< proposed, in node order
-  std::vector<std::int32_t> parents;  ///< parent node of each draft token; -1 = the last committed token
-  std::vector<std::int32_t> accepted; ///< nodes kept, root first
-  bool bonus = false;                 ///< the last committed token is a bonus, not a recovered one
+  std::uint32_t base_length = 0;           ///< committed tokens before the round, prompt included
+  std::string drafter;                     ///< whose draft it was
+  std::vector<token_id> draft_tokens;      ///< proposed, in node order
+  std::vector<std::int32_t> parents;       ///< parent node of each draft token; -1 = the last committed token
+  std::vector<std::int32_t> accepted;      ///< nodes kept, root first
+  bool bonus = false;                      ///< the last committed token is a bonus, not a recovered one
+  std::optional<draft_choice> choice = {}; ///< of a request whose drafter is "auto"
 };
 
 /// One result of a beam search.

@@ -1,3 +1,4 @@
+#include "runtime/device/stopwatch.hpp"
 #include "runtime/rounds/draft_tasks.hpp"
 #include "runtime/rounds/round_runner.hpp"
 
@@ -111,10 +112,7 @@ void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts
     load.num_requests += part.decides ? 1 : 0;
     load.num_rows += part.num_context + part.draft.num_rows();
   }
-  for (std::uint32_t c = 0; c < num_in_line_; ++c) {
-    auto drafts = propose(ops, candidates_[c], owners);
-    for (std::size_t i = 0; i < owners.size(); ++i) choices[i].proposals[c] = std::move(drafts[i]);
-  }
+  for (std::uint32_t c = 0; c < num_in_line_; ++c) ask_candidate(ops, c, owners, choices);
   for (std::size_t i = 0; i < owners.size(); ++i) {
     const auto limit = limit_of(*owners[i]);
     for (auto& proposal : choices[i].proposals) // who says nothing planned what it was asked for
@@ -122,10 +120,42 @@ void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts
   }
   controller_->choose(choices, load);
   for (std::size_t i = 0; i < owners.size(); ++i) {
+    auto& owner = *owners[i];
+    if (owner.item->request.terms->request().trace) owner.choice_of_auto = told(choices[i]);
     if (choices[i].chosen.tree.empty()) continue;
-    owners[i]->draft = std::move(choices[i].chosen);
-    owners[i]->drafter = candidates_[choices[i].candidate];
+    owner.draft = std::move(choices[i].chosen);
+    owner.drafter = candidates_[choices[i].candidate];
   }
+}
+
+/// In-line candidate number `candidate` drafts for those requests that it is worth asking for.
+void round_runner::ask_candidate(device::ops& ops, std::uint32_t candidate,
+                                 std::span<batch_part* const> owners,
+                                 std::span<speculation::draft_controller::request_choice> choices) {
+  std::vector<batch_part*> asking;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < owners.size(); ++i)
+    if (controller_->asks(*choices[i].history, candidate)) {
+      asking.push_back(owners[i]);
+      places.push_back(i);
+    }
+  if (asking.empty()) return;
+  const device::stopwatch since_begin(ops, *resources_.time);
+  auto drafts = propose(ops, candidates_[candidate], asking);
+  controller_->observe_proposing(candidate, static_cast<std::uint32_t>(asking.size()),
+                                 static_cast<double>(since_begin.elapsed().count()));
+  for (std::size_t i = 0; i < drafts.size(); ++i)
+    choices[places[i]].proposals[candidate] = std::move(drafts[i]);
+}
+
+/// What "auto" weighed, for the trace.
+draft_choice round_runner::told(const speculation::draft_controller::request_choice& choice) const {
+  draft_choice out;
+  out.plain_to_measure = choice.plain_to_measure;
+  for (const auto& option : choice.options)
+    out.options.push_back({drafter_at(candidates_[option.candidate])->traits().name, option.num_nodes,
+                           static_cast<float>(option.tokens), static_cast<float>(option.cost)});
+  return out;
 }
 
 /// Whom the requests with "auto" want to be drafted for by.

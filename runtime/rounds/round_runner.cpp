@@ -33,7 +33,10 @@ round_runner::round_runner(round_resources resources) : resources_(std::move(res
   add_candidates(speculation::placement::in_pass);
   num_in_line_ = static_cast<std::uint32_t>(candidates_.size());
   add_candidates(speculation::placement::worker);
-  controller_.emplace(static_cast<std::uint32_t>(candidates_.size()), num_in_line_);
+  std::vector<speculation::acceptance_table::prior> priors;
+  for (const auto candidate : candidates_) priors.push_back(drafter_at(candidate)->traits().first_acceptance);
+  controller_.emplace(priors, num_in_line_);
+  controller_->calibrate(resources_.pass_times);
 }
 
 /// Levels of the deepest draft.
@@ -100,7 +103,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
   const bool decoding =
       std::ranges::all_of(parts, [](const auto& part) { return part.decides && part.num_context == 1; });
   if (controller_ && decoding)
-    controller_->observe(result.num_rows, static_cast<double>(result.duration.count()));
+    controller_->observe(result.num_rows, static_cast<double>(result.times.pass.count()));
 }
 
 std::vector<round_runner::batch_part> round_runner::open_parts(const round_plan& plan) {
@@ -324,6 +327,7 @@ void round_runner::tell_draft(const batch_part& part, const speculation::verdict
   trace.draft_tokens.assign(tree.tokens().begin(), tree.tokens().end());
   trace.parents.assign(tree.parents().begin(), tree.parents().end());
   trace.accepted = verdict.accepted_path;
+  trace.choice = part.choice_of_auto;
   if (const auto* drafter = drafter_at(part.drafter)) trace.drafter = drafter->traits().name;
 }
 

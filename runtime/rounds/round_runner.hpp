@@ -27,6 +27,7 @@ struct round_resources {
   const clock* time = nullptr;
   /// "auto", if there is one: for its items the controller chooses among the drafters, round by round.
   std::optional<drafter_index> automatic = {};
+  std::vector<speculation::pass_time> pass_times = {}; ///< of the target, measured at load
 };
 
 /// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows,
@@ -51,6 +52,7 @@ class round_runner {
     std::uint32_t context_begin = 0;        ///< position of the first one
     bool decides = false;                   ///< its context is complete: the pass decides its next tokens
     speculation::draft draft;
+    std::optional<draft_choice> choice_of_auto; ///< of a request that is traced
     bool stale = false;
     beam_search* beams = nullptr;   ///< the request searches by beam; its other rows are the search's
     std::uint32_t first_logits = 0; ///< row of the logits of its first wanted row
@@ -71,6 +73,9 @@ class round_runner {
   void ask_in_line(drafter_index drafter, const std::function<void()>& propose,
                    const std::function<void()>& start_over);
   void propose_best(device::ops& ops, std::vector<batch_part>& parts);
+  void ask_candidate(device::ops& ops, std::uint32_t candidate, std::span<batch_part* const> owners,
+                     std::span<speculation::draft_controller::request_choice> choices);
+  draft_choice told(const speculation::draft_controller::request_choice& choice) const;
   void watch_workers(std::span<const scheduling::draft_time> drafting);
   void advise_workers(std::span<const batch_part> parts, std::span<scheduling::item_result> results);
   std::vector<batch_part*> drafting(std::vector<batch_part>& parts, drafter_index drafter) const;

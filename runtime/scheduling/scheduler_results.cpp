@@ -155,7 +155,7 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
     counters_.prompts += result.duration;
     return;
   }
-  pass_costs_.observe(result.num_rows, static_cast<double>(result.duration.count()));
+  pass_costs_.observe(result.num_rows, static_cast<double>(result.times.pass.count()));
   for (const auto& spent : result.drafting) {
     if (spent.num_drafted == 0 || spent.catching_up) continue; // not the time of a draft after a verdict
     double& step = draft_step_[spent.drafter.value];

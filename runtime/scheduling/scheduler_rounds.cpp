@@ -222,7 +222,7 @@ bool scheduler_state::groups_pay(const record& r) const {
   const std::uint32_t num_requests = num_in_group(group_id{0}) + num_in_group(group_id{1}) + 1;
   const auto rows = num_requests * (r.draft_length + 1);
   const double draft = draft_step_[r.drafter.value] * r.draft_length;
-  if (num_requests < 2 || draft == 0 || !pass_costs_.seen_lately(rows)) return false;
+  if (num_requests < 2 || draft == 0 || !pass_costs_.known(rows)) return false;
   const double all = pass_costs_.time(rows), half = pass_costs_.time((rows + 1) / 2);
   return speculation::groups_gain({all, draft}, {half, draft}, {half, draft}) > overlap_choice::least_gain;
 }

@@ -19,6 +19,7 @@ scheduler_state::scheduler_state(scheduler_options options)
     : options_(std::move(options)), ledger_(options_.block_size), overlap_(options_.overlap) {
   counters_.drafters.resize(options_.drafters.size());
   draft_step_.resize(options_.drafters.size());
+  pass_costs_.calibrate(options_.pass_times);
 }
 
 decisions scheduler_state::submit(admitted_request request, drafter_index drafter, std::uint64_t credit,

@@ -11,8 +11,12 @@ namespace paceline::server {
 namespace {
 
 std::size_t bytes_of(const round_trace& round) {
-  return sizeof round + round.drafter.capacity() + round.draft_tokens.capacity() * sizeof(token_id) +
-         (round.parents.capacity() + round.accepted.capacity()) * sizeof(std::int32_t);
+  std::size_t count = sizeof round + round.drafter.capacity() +
+                      round.draft_tokens.capacity() * sizeof(token_id) +
+                      (round.parents.capacity() + round.accepted.capacity()) * sizeof(std::int32_t);
+  if (!round.choice) return count;
+  for (const auto& option : round.choice->options) count += sizeof option + option.drafter.capacity();
+  return count;
 }
 
 std::size_t bytes_of(const std::vector<token_logprob>& scores) {

@@ -25,6 +25,14 @@ def test_every_round_is_a_line_and_the_text_stays_the_same():
     assert "\x1b[" not in shown, "no colours where nobody sees them"
 
 
+def test_auto_says_what_it_weighed():
+    shown = run("--trace", "--drafter", "auto")
+    lines = [line for line in shown.splitlines() if re.match(r"^ *\d+ +(plain|\w+ \d+) \|", line)]
+    told = [line for line in lines if re.search(r"\((no draft|plain, to measure it|.*tokens for [\d.]+ passes|.*not worth a row).*\)$", line)]
+    assert len(lines) > 5
+    assert len(told) >= len(lines) - 2, "but for the round behind the prompt, and the last one"
+
+
 def test_trace_and_json_do_not_mix():
     done = subprocess.run([PACELINE, "run", "--model", "hash", "--prompt", "x", "--trace", "--json"], capture_output=True, text=True)
     assert done.returncode == 2

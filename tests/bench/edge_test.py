@@ -11,9 +11,9 @@ SCRIPTS = Path(os.environ["PACELINE_SOURCE_DIR"]) / "bench/e2e"
 PACELINE = os.environ["PACELINE_BIN"]
 
 
-def run(script, out, *flags):
+def run(script, out, *flags, command=(PACELINE,)):
     """The exit status, what was printed, and the JSON."""
-    done = subprocess.run([sys.executable, SCRIPTS / script, "--bin", PACELINE, "--model", "hash", "--threads", "1", "--out", out, *map(str, flags)],
+    done = subprocess.run([sys.executable, SCRIPTS / script, "--bin", *command, "--model", "hash", "--threads", "1", "--out", out, *map(str, flags)],
                           capture_output=True, text=True, timeout=300)
     assert done.returncode in (0, 1) and out.exists(), done.stderr
     return done.returncode, done.stdout, json.loads(out.read_text())
@@ -33,7 +33,7 @@ def test_gaps_are_told_and_judged(tmp_path, max_gap):
 
 
 def test_a_busy_edge_is_told_and_judged(tmp_path):
-    status, told, report = run("busy_edge.py", tmp_path / "edge.json", "--prompts", 1, "--seconds", 2)
+    status, told, report = run("busy_edge.py", tmp_path / "edge.json", "--prompts", 1, "--seconds", 2, command=(PACELINE, "serve"))
     assert [line["what"] for line in report["lines"]] == ["/livez", "small request"]
     for line in report["lines"]:
         assert line["asked"] > 0 and line["median"] <= line["p99"] <= line["longest"] and line["statuses"] == [200]

@@ -181,7 +181,7 @@ def test_an_open_bind_needs_keys(start_daemon):
 def test_drain_finishes_what_runs_and_refuses_the_rest(start_daemon):
     daemon = start_daemon(**{"models.0.hash.pass_work": 20000000})  # it outlasts what is asked meanwhile
     running, waiting, fresh = daemon.connect(), daemon.connect(), daemon.connect()
-    body = json.dumps({"prompt": "x", "max_tokens": 60, "ignore_eos": True}).encode()
+    body = json.dumps({"prompt": "x", "max_tokens": 20, "ignore_eos": True}).encode()
     running.sendall(request_bytes(body))
     waiting.sendall(b"GET /readyz HT")
     daemon.wait_for(lambda: daemon.metric("paceline_requests_running") == 1)
@@ -195,7 +195,7 @@ def test_drain_finishes_what_runs_and_refuses_the_rest(start_daemon):
     fresh.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert read_reply(fresh)[0] == 503, "it had connected before, and asked nothing yet"
     reply = read_reply(running)
-    assert reply[0] == 200 and json.loads(reply[2])["usage"]["completion_tokens"] == 60
+    assert reply[0] == 200 and json.loads(reply[2])["usage"]["completion_tokens"] == 20
     assert daemon.stop() == 0
 
 

@@ -83,6 +83,8 @@ scheduling::scheduler_options limits_of(const simulation_options& options) {
   limits.prefix_cache = options.prefix_cache;
   limits.max_gap = options.max_gap;
   limits.round_timeout = options.round_timeout;
+  for (std::uint32_t rows = 1; rows <= 64; ++rows)
+    limits.pass_times.push_back({rows, static_cast<double>(options.target_cost(rows).count())});
   return limits;
 }
 

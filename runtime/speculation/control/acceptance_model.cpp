@@ -9,23 +9,37 @@ namespace paceline::speculation {
 namespace {
 
 constexpr double table_memory = 0.998;  ///< of a cell, a try
-constexpr double request_memory = 0.98; ///< of a request, a try
-/// Of the log-odds by which requests differ, whose variance is about 0.8. By half of it a request is thought,
+constexpr double request_memory = 0.99; ///< of a request, a try
+/// Of the log-odds by which requests differ, whose variance is about 0.5. By some of it a request is thought,
 /// as what it said is forgotten, to be like the others.
-constexpr double prior_precision = 1.25, prior_pull = 0.5 * prior_precision;
+constexpr double prior_precision = 2.0, prior_pull = 0.3 * prior_precision;
 constexpr double most_shift = 6.0; ///< a factor of 400 of the odds
+/// Standard deviations of the shift by which a draft may be worse than thought and must still pay. Drafts are
+/// scored whether they are verified or not, so waiting for certainty costs little.
+constexpr double caution = 0.5;
+
+double shifted(double probability, double log_odds) {
+  constexpr double edge = 1e-4;
+  const double p = std::clamp(probability, edge, 1.0 - edge);
+  return 1.0 / (1.0 + (1.0 - p) / p * std::exp(-log_odds));
+}
 /// Before anything is known: a drafter that says nothing of itself is tried, but not deeply; else its word is
 /// taken.
 constexpr double first_guess_weight = 2;
 constexpr double first_guess(std::uint8_t signal) { return signal == 0 ? 0.5 : 0.35 + 0.085 * signal; }
+/// Where the drafter's record is known: tries that it counts as, and by how much the log-odds are higher at
+/// each further group of depths, below tokens that were right.
+constexpr double prior_weight = 8, odds_by_depth = 0.5;
 
 } // namespace
 
+std::uint32_t acceptance_table::depth_group(std::uint32_t depth) noexcept {
+  return std::min<std::uint32_t>(static_cast<std::uint32_t>(std::bit_width(depth)), num_depths - 1);
+}
+
 std::uint32_t acceptance_table::index(node_place at) noexcept {
   const std::uint32_t signal = std::min<std::uint32_t>(at.signal, num_signals - 1);
-  const std::uint32_t depth =
-      std::min<std::uint32_t>(static_cast<std::uint32_t>(std::bit_width(at.depth)), num_depths - 1);
-  return (signal * num_depths + depth) * num_ranks + std::min(at.rank, num_ranks - 1);
+  return (signal * num_depths + depth_group(at.depth)) * num_ranks + std::min(at.rank, num_ranks - 1);
 }
 
 void acceptance_table::count(node_place at, bool right) noexcept {
@@ -35,8 +49,13 @@ void acceptance_table::count(node_place at, bool right) noexcept {
 }
 
 double acceptance_table::probability(node_place at) const noexcept {
-  // Later siblings share what the earlier ones leave.
-  return probability(at, first_guess(std::min<std::uint8_t>(at.signal, num_signals - 1)) / (1.0 + at.rank));
+  const auto signal = std::min<std::uint8_t>(at.signal, num_signals - 1);
+  const double share = 1.0 / (1.0 + at.rank); // later siblings share what the earlier ones leave
+  const double known = first_[signal];
+  if (known == 0) return probability(at, share * first_guess(signal));
+  const double odds = known / (1 - known) * std::exp(odds_by_depth * depth_group(at.depth));
+  const cell& c = cells_[index(at)];
+  return (c.right + prior_weight * share * odds / (1 + odds)) / (c.tries + prior_weight);
 }
 
 double acceptance_table::probability(node_place at, double guess) const noexcept {
@@ -53,10 +72,10 @@ void request_bias::count(double expected, bool right) noexcept {
   shift_ = std::clamp(shift_, -most_shift, most_shift);
 }
 
-double request_bias::apply(double probability) const noexcept {
-  constexpr double edge = 1e-4;
-  const double p = std::clamp(probability, edge, 1.0 - edge);
-  return 1.0 / (1.0 + (1.0 - p) / p * std::exp(-shift_));
+double request_bias::apply(double probability) const noexcept { return shifted(probability, shift_); }
+
+double request_bias::at_least(double probability) const noexcept {
+  return shifted(probability, shift_ - caution / std::sqrt(information_ + prior_precision));
 }
 
 } // namespace paceline::speculation

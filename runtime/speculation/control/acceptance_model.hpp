@@ -14,11 +14,18 @@ struct node_place {
   std::uint32_t rank = 0;
 };
 
+/// A level of a chain of which nothing else is known.
+constexpr node_place place_of_level(std::uint32_t level) { return {.signal = 0, .depth = level, .rank = 0}; }
+
 /// How often draft tokens of one drafter turned out right, given that their parent did, over all requests.
 /// Decayed counts by place.
 class acceptance_table {
  public:
   static constexpr std::uint32_t num_signals = 8;
+  /// By signal: what is thought of first draft tokens before any was counted; 0 = nothing is known.
+  using prior = std::array<float, num_signals>;
+
+  explicit acceptance_table(const prior& first = {}) noexcept : first_(first) {}
   void count(node_place at, bool right) noexcept;
   double probability(node_place at) const noexcept; ///< in (0, 1)
   /// The same where `guess` is thought until it was tried.
@@ -31,7 +38,9 @@ class acceptance_table {
     double right = 0;
     double tries = 0;
   };
+  static std::uint32_t depth_group(std::uint32_t depth) noexcept;
   static std::uint32_t index(node_place at) noexcept;
+  prior first_;
   std::array<cell, num_signals * num_depths * num_ranks> cells_{};
 };
 
@@ -43,6 +52,8 @@ class request_bias {
   void count(double expected, bool right) noexcept;
   /// The table's probability, corrected.
   double apply(double probability) const noexcept;
+  /// The same, as low as it may well be by what is known of this request.
+  double at_least(double probability) const noexcept;
 
  private:
   double shift_ = 0;       ///< of the log-odds

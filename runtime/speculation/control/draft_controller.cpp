@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <utility>
 
 namespace paceline::speculation {
@@ -10,29 +9,19 @@ namespace paceline::speculation {
 namespace {
 
 constexpr std::size_t max_open = 8; ///< drafts of one request that are scored at the same time
-/// Drafting must be expected to be this much faster, as a share, than not drafting: estimates err.
-constexpr double margin = 0.02;
 
 /// Share of what drafting gains that may go into plain rounds.
 constexpr double plain_share = 0.005;
 constexpr double fewest_between_plain = 4; ///< passes
 
-/// Choices between looks at a size of pass that is not known: a curve with steps has bargains that its
-/// neighbours do not tell of. Most of them in the beginning.
-constexpr std::uint64_t fewest_between_looks = 6, most_between_looks = 32;
+/// An in-line candidate whose call takes more than this share of a pass is asked less often once so many of
+/// its drafts in a row were not taken.
+constexpr double dear_share = 0.001;
+constexpr std::uint32_t patience = 4, most_skipped = 16;
 
-/// Share of the time that may go into asking for a token that is not worth it by what is known: texts and
-/// times change.
-constexpr double look_share = 0.01;
-constexpr double first_look_passes = 200; ///< between looks at a drafter whose time is not known yet
-/// The times of the first ones say nothing: the drafter reads what it missed. More until a time is known.
-constexpr std::uint32_t look_rounds = 3, most_look_rounds = 10;
 constexpr double rate_memory = 0.9; ///< of what drafts promise, a round
-constexpr double step_memory = 0.8; ///< of a drafter's times, a draft
 
 bool is_drawn(const draft& proposal) { return !proposal.probs.empty(); }
-
-constexpr node_place place_of_level(std::uint32_t level) { return {.signal = 0, .depth = level, .rank = 0}; }
 
 /// Nodes of each level of a plan, of the last ones fewer.
 std::uint32_t width_of(const draft_plan& plan) {
@@ -89,19 +78,6 @@ std::vector<bool> kept_of(const draft& proposal, std::vector<bool> keep) {
   return out;
 }
 
-/// One node more, the likeliest of those left out.
-void add_next(std::span<const std::vector<double>> reach, node_choice& choice) {
-  std::pair<std::size_t, std::size_t> best;
-  double most = 0;
-  for (std::size_t request = 0; request < reach.size(); ++request)
-    for (std::size_t node = 0; node < reach[request].size(); ++node)
-      if (!choice.keep[request][node] && reach[request][node] > most) {
-        most = reach[request][node];
-        best = {request, node};
-      }
-  if (most > 0) choice.keep[best.first][best.second] = true;
-}
-
 } // namespace
 
 bool draft_controller::score(draft_history& history, draft_history::proposal& open,
@@ -154,7 +130,7 @@ std::vector<double> draft_controller::reach_of(const draft& proposal, const draf
   for (std::size_t node = 0; node < places.size(); ++node) {
     const std::int32_t parent = proposal.tree.parents()[node];
     const double above = parent == token_tree::root ? 1.0 : reach[static_cast<std::size_t>(parent)];
-    const double right = bias.apply(tables_[known.candidate].probability(places[node]));
+    const double right = bias.at_least(tables_[known.candidate].probability(places[node]));
     double& rest = left[static_cast<std::size_t>(parent + 1)];
     reach[node] = above * rest * right;
     rest *= 1.0 - right;
@@ -169,7 +145,7 @@ std::vector<double> draft_controller::reach_by_level(const draft_plan& plan, std
   std::vector<double> reach;
   double above = 1.0;
   for (std::uint32_t level = 0; level < plan.levels; ++level) {
-    above *= bias.apply(tables_of_plans_[candidate].probability(place_of_level(level)));
+    above *= bias.at_least(tables_of_plans_[candidate].probability(place_of_level(level)));
     reach.insert(reach.end(), width, above / width);
   }
   return reach;
@@ -189,84 +165,103 @@ bool draft_controller::pays_for_probes(const std::vector<double>& reach, pass_lo
   return best.tokens / best.cost > nothing.tokens / nothing.cost * (1 + margin);
 }
 
+/// Finds the candidate whose draft promises most beside the rows that are there anyway: what its nodes reach,
+/// and what its probes cost.
+void draft_controller::weigh(request_choice& one, const pass_load& load, std::uint32_t num_requests,
+                             std::vector<double>& reach, double& probes) {
+  draft_history& history = *one.history;
+  history.bias_.resize(tables_.size());
+  double best = 0, promised = best_of({}, num_requests, cost_, 0).rate;
+  for (std::uint32_t c = 0; c < one.proposals.size(); ++c) {
+    draft& proposal = one.proposals[c];
+    if (proposal.tree.empty()) continue;
+    draft_history::proposal known{c, proposal.base_length, proposal.tree, places_of(proposal),
+                                  is_drawn(proposal)};
+    history.draws_ = history.draws_ || known.drawn;
+    std::vector<double> now = reach_of(proposal, known, history.bias_[c]);
+    if (c < first_asked_) {
+      auto falling = now;
+      std::ranges::sort(falling, std::greater<>());
+      promised = std::max(promised, best_of(falling, num_requests, cost_, 0).rate);
+    }
+    const node_choice alone = choose_nodes({&now, 1}, load, cost_, 0);
+    const double extra = alone.num_nodes == 0 ? 0 : cost_of_probes(proposal, load.num_rows + alone.num_nodes);
+    one.options.push_back({c, alone.num_nodes, 1 + alone.tokens - load.num_requests, alone.cost + extra});
+    const double rate = alone.tokens / (alone.cost + extra);
+    if (rate > best) {
+      best = rate;
+      one.candidate = c;
+      reach = std::move(now);
+      probes = extra;
+    }
+    if (history.open_.size() >= max_open) history.open_.erase(history.open_.begin());
+    history.open_.push_back(std::move(known));
+  }
+  history.rate_ = history.rate_ == 0 ? promised : rate_memory * history.rate_ + (1 - rate_memory) * promised;
+}
+
 void draft_controller::choose(std::span<request_choice> requests, const pass_load& load) {
   std::vector<std::vector<double>> reach(requests.size());
   std::vector<double> probes(requests.size()); // what those of the best draft cost
-  for (std::size_t l = 0; l < requests.size(); ++l) {
-    request_choice& one = requests[l];
-    draft_history& history = *one.history;
-    history.bias_.resize(tables_.size());
-    const auto num_requests_here = static_cast<std::uint32_t>(requests.size());
-    double best = 0, promised = best_of({}, num_requests_here, cost_, 0).rate;
-    for (std::uint32_t c = 0; c < one.proposals.size(); ++c) {
-      draft& proposal = one.proposals[c];
-      if (proposal.tree.empty()) continue;
-      draft_history::proposal known{c, proposal.base_length, proposal.tree, places_of(proposal),
-                                    is_drawn(proposal)};
-      history.draws_ = history.draws_ || known.drawn;
-      std::vector<double> now = reach_of(proposal, known, history.bias_[c]);
-      if (c < first_asked_) {
-        auto falling = now;
-        std::ranges::sort(falling, std::greater<>());
-        promised = std::max(promised, best_of(falling, num_requests_here, cost_, 0).rate);
-      }
-      // Alone, beside the rows that are there anyway.
-      const node_choice alone = choose_nodes({&now, 1}, load, cost_, 0);
-      const double extra =
-          alone.num_nodes == 0 ? 0 : cost_of_probes(proposal, load.num_rows + alone.num_nodes);
-      const double rate = alone.tokens / (alone.cost + extra);
-      if (rate > best) {
-        best = rate;
-        one.candidate = c;
-        reach[l] = std::move(now);
-        probes[l] = extra;
-      }
-      if (history.open_.size() >= max_open) history.open_.erase(history.open_.begin());
-      history.open_.push_back(std::move(known));
-    }
-    history.rate_ =
-        history.rate_ == 0 ? promised : rate_memory * history.rate_ + (1 - rate_memory) * promised;
-  }
+  for (std::size_t l = 0; l < requests.size(); ++l)
+    weigh(requests[l], load, static_cast<std::uint32_t>(requests.size()), reach[l], probes[l]);
   pass_load together = load;
   for (std::size_t l = 0; l < requests.size(); ++l) // a draft that its probes make too dear is none
     if (probes[l] > 0 && pays_for_probes(reach[l], load, probes[l]))
       together.drafting += probes[l];
     else if (probes[l] > 0)
       reach[l].clear();
-  const node_choice joint = choose_together(reach, together);
+  const node_choice joint = choose_nodes(reach, together, cost_, margin);
+  const bool plain = wants_plain_round(joint, load);
   for (std::size_t l = 0; l < requests.size(); ++l) {
-    if (reach[l].empty()) continue;
-    draft& proposal = requests[l].proposals[requests[l].candidate];
-    const auto keep = kept_of(proposal, joint.keep[l]);
-    requests[l].chosen = part_of(std::move(proposal), keep);
+    request_choice& one = requests[l];
+    one.plain_to_measure = plain;
+    if (!plain && !reach[l].empty()) {
+      draft& proposal = one.proposals[one.candidate];
+      const auto keep = kept_of(proposal, joint.keep[l]);
+      one.chosen = part_of(std::move(proposal), keep);
+    }
+    note_taken(one);
   }
 }
 
-/// The best set of nodes by what is known; now and then plain decoding, or a size of pass that is not known.
-node_choice draft_controller::choose_together(std::span<const std::vector<double>> reach,
-                                              const pass_load& load) {
-  const auto nothing = [&] {
-    return choose_nodes(reach, load, cost_, std::numeric_limits<double>::infinity());
-  };
-  // Passes with rows of prompts are not measured: beside them the curve alone decides, and nothing is tried.
-  const bool alone = load.num_rows == load.num_requests;
-  if (!alone && cost_.time(1) > 0) return choose_nodes(reach, load, cost_, margin);
-  if (!cost_.seen_lately(load.num_rows)) return nothing();
-  node_choice best = choose_nodes(reach, load, cost_, margin);
-  ++num_choices_;
-  if (best.num_nodes == 0) return best;
-  // Plain decoding is the measure of everything else: the less there is to gain, the more often it is
-  // measured.
+/// Plain decoding is the measure of everything else: the less there is to gain, the more often it is
+/// measured. Not beside rows of prompts, where passes are not measured.
+bool draft_controller::wants_plain_round(const node_choice& best, const pass_load& load) const {
+  if (best.num_nodes == 0 || load.num_rows != load.num_requests) return false;
+  if (!cost_.known(load.num_rows)) return true;
   const double plain = load.num_requests / cost_.ratio(load.num_requests);
   const double gain = best.tokens / best.cost / plain - 1;
-  const double passes_between = std::max(fewest_between_plain, gain / plain_share);
-  if (static_cast<double>(cost_.age(load.num_rows)) > passes_between) return nothing();
-  if (num_choices_ < next_curve_look_) return best;
-  next_curve_look_ = num_choices_ + std::clamp(num_choices_ / 8, fewest_between_looks, most_between_looks);
-  node_choice hopeful = choose_nodes(reach, load, cost_.hopeful(), margin);
-  if (!cost_.seen_lately(load.num_rows + hopeful.num_nodes)) return hopeful;
-  if (!cost_.seen_lately(load.num_rows + best.num_nodes + 1)) add_next(reach, best);
-  return best;
+  return static_cast<double>(cost_.age(load.num_rows)) > std::max(fewest_between_plain, gain / plain_share);
+}
+
+bool draft_controller::asks(draft_history& history, std::uint32_t candidate) const {
+  history.attention_.resize(tables_.size());
+  auto& one = history.attention_[candidate];
+  one.asked = one.num_to_skip == 0;
+  if (!one.asked) {
+    --one.num_to_skip;
+    return false;
+  }
+  const double share = cost_.time(1) > 0 ? proposing_[candidate].nanoseconds / cost_.time(1) : 0;
+  const auto dear = static_cast<std::uint32_t>(std::min<double>(most_skipped, share / dear_share));
+  one.num_to_skip = std::min(dear, one.num_passed_over / patience);
+  return true;
+}
+
+void draft_controller::note_taken(request_choice& one) const {
+  auto& attention = one.history->attention_;
+  for (std::uint32_t c = 0; c < attention.size(); ++c) {
+    if (!attention[c].asked) continue;
+    const bool taken = !one.chosen.tree.empty() && one.candidate == c;
+    if (taken) attention[c].num_to_skip = 0;
+    attention[c].num_passed_over = taken ? 0 : attention[c].num_passed_over + 1;
+  }
+}
+
+void draft_controller::observe_proposing(std::uint32_t candidate, std::uint32_t num_requests,
+                                         double nanoseconds) noexcept {
+  if (num_requests > 0) proposing_.at(candidate).observe(nanoseconds / num_requests);
 }
 
 void draft_controller::observe(std::uint32_t num_rows, double nanoseconds) noexcept {
@@ -275,82 +270,7 @@ void draft_controller::observe(std::uint32_t num_rows, double nanoseconds) noexc
 }
 
 void draft_controller::observe_drafting(std::uint32_t candidate, double nanoseconds) noexcept {
-  drafting_step& step = steps_.at(candidate);
-  step.nanoseconds =
-      step.seen ? step_memory * step.nanoseconds + (1 - step_memory) * nanoseconds : nanoseconds;
-  step.seen = true;
-}
-
-/// Deeper tokens are thought to be as good as those above them until they were tried.
-std::vector<double> draft_controller::chain_reach(std::uint32_t candidate, const draft_history& request,
-                                                  std::uint32_t length) const {
-  const auto& table = request.draws_ ? tables_of_plans_[candidate] : tables_[candidate];
-  std::vector<double> reach;
-  double probability = 0.5;
-  for (std::uint32_t depth = 0; depth < length; ++depth) {
-    probability = table.probability(place_of_level(depth), probability);
-    reach.push_back((reach.empty() ? 1.0 : reach.back()) * request.bias_[candidate].apply(probability));
-  }
-  return reach;
-}
-
-draft_controller::advice draft_controller::advise(std::span<const draft_history* const> requests,
-                                                  std::uint32_t num_others, std::uint32_t max_length) {
-  const double row = cost_.time(1);
-  const auto learnt = [](const draft_history* one) { return !one->bias_.empty(); };
-  if (first_asked_ == tables_.size() || row == 0 || requests.empty() ||
-      !std::ranges::all_of(requests, learnt))
-    return {};
-  double best = 0; // what drafts that are there anyway promise
-  for (const auto* one : requests) best += one->rate_ / static_cast<double>(requests.size());
-  best *= 1 + margin;
-  const auto num_requests = static_cast<std::uint32_t>(requests.size());
-  const std::uint32_t num_rows = num_others + num_requests;
-  advice out;
-  for (std::uint32_t c = first_asked_; c < tables_.size(); ++c) {
-    if (!steps_[c].seen) continue;
-    const double step = steps_[c].nanoseconds / row;
-    std::vector<std::vector<double>> reach(requests.size());
-    for (std::uint32_t length = 1; length <= max_length; ++length) {
-      for (std::size_t r = 0; r < requests.size(); ++r) reach[r] = chain_reach(c, *requests[r], length);
-      const node_choice joint = choose_nodes(reach, {num_requests, num_rows, length * step}, cost_, 0);
-      const double rate = joint.tokens / joint.cost;
-      if (rate <= best) continue;
-      best = rate;
-      out.candidate = c;
-      out.lengths.clear();
-      for (const auto& kept : joint.keep)
-        out.lengths.push_back(static_cast<std::uint32_t>(std::ranges::count(kept, true)));
-    }
-  }
-  if (out.lengths.empty()) return look(requests.size(), row);
-  // One token more now and then: what is not drafted is not scored.
-  if (since_look_ * look_share > steps_[out.candidate].nanoseconds) {
-    since_look_ = 0;
-    for (auto& length : out.lengths) length += length > 0 && length < max_length ? 1 : 0;
-  }
-  return out;
-}
-
-/// A token a round, for a few rounds, of the candidate whose turn it is, if looking has not cost too much of
-/// late.
-draft_controller::advice draft_controller::look(std::size_t num_requests, double row) {
-  const std::uint32_t c = next_look_;
-  const drafting_step& step = steps_[c];
-  if (look_rounds_ == 0) {
-    const double cost = step.seen ? look_rounds * step.nanoseconds / look_share : first_look_passes * row;
-    const bool first = !step.seen && num_looks_ <= c - first_asked_;
-    if (!first && since_look_ < cost) return {};
-    ++num_looks_;
-    look_rounds_ = step.seen ? look_rounds : most_look_rounds;
-  } else {
-    --look_rounds_;
-    if (step.seen) look_rounds_ = std::min(look_rounds_, look_rounds - 1);
-  }
-  since_look_ = 0;
-  if (look_rounds_ > 0) return {c, std::vector<std::uint32_t>(num_requests, 1)};
-  next_look_ = c + 1 < tables_.size() ? c + 1 : first_asked_;
-  return {};
+  steps_.at(candidate).observe(nanoseconds);
 }
 
 } // namespace paceline::speculation

@@ -25,17 +25,25 @@ class draft_history {
     std::int32_t at = token_tree::root;
     std::uint32_t num_right = 0; ///< levels below which `at` lies
   };
-  std::vector<proposal> open_;     ///< oldest first
-  std::vector<request_bias> bias_; ///< one a candidate
-  bool draws_ = false;             ///< its drafts are drawn
+  /// Of an in-line candidate: how its drafts fare with this request.
+  struct attention {
+    bool asked = false;                ///< in this round
+    std::uint32_t num_passed_over = 0; ///< drafts in a row that were not taken
+    std::uint32_t num_to_skip = 0;     ///< rounds in which it is not asked
+  };
+  std::vector<proposal> open_;       ///< oldest first
+  std::vector<request_bias> bias_;   ///< one a candidate
+  std::vector<attention> attention_; ///< likewise
+  bool draws_ = false;               ///< its drafts are drawn
   double rate_ =
       0; ///< tokens per pass over one row that drafts which are there anyway promise, of late; 0: not known
 };
 
 /// Chooses, per request and round, the drafter and the part of its draft that is worth verifying: the most
 /// expected tokens per measured time, nothing at all being one of the choices. In-line candidates draft in
-/// every round (they cost microseconds); those that have to be asked a round ahead (workers) are asked where
-/// their tokens are worth their time. All drafts, verified or not, are scored against the tokens that came.
+/// every round, but for those whose call takes more than a thousandth of a pass and whose drafts are not
+/// taken; those that have to be asked a round ahead (workers) are asked where their tokens are worth their
+/// time. All drafts, verified or not, are scored against the tokens that came.
 ///
 /// Non-anticipating: what is verified depends on earlier rounds, on the depth and rank of nodes, and on their
 /// drafters' signals. Of a draft whose tokens were drawn (`draft::probs`) it looks at the plan alone: whole
@@ -44,26 +52,43 @@ class draft_history {
 /// Not thread-safe: one a target stream.
 class draft_controller {
  public:
-  /// Candidates from number `first_asked` on have to be asked.
-  draft_controller(std::uint32_t num_candidates, std::uint32_t first_asked)
-      : tables_(num_candidates), tables_of_plans_(num_candidates), first_asked_(first_asked),
-        steps_(num_candidates), next_look_(first_asked) {}
+  /// One prior a candidate. Candidates from number `first_asked` on have to be asked.
+  draft_controller(std::span<const acceptance_table::prior> priors, std::uint32_t first_asked)
+      : tables_(priors.begin(), priors.end()), tables_of_plans_(priors.size()), first_asked_(first_asked),
+        steps_(priors.size()), proposing_(priors.size()), next_look_(first_asked) {}
+  /// Nothing is known of the candidates.
   explicit draft_controller(std::uint32_t num_candidates)
-      : draft_controller(num_candidates, num_candidates) {}
+      : draft_controller(std::vector<acceptance_table::prior>(num_candidates), num_candidates) {}
+
+  /// What the best part of one candidate's draft promised, beside the rows that are there anyway.
+  struct option {
+    std::uint32_t candidate = 0;
+    std::uint32_t num_nodes = 0; ///< worth verifying; 0: none
+    double tokens = 1;           ///< expected of the round for this request
+    double cost = 1;             ///< of the round, in passes over one row
+  };
 
   /// A request's part of a round.
   struct request_choice {
     draft_history* history = nullptr;
-    std::vector<draft> proposals; ///< one a candidate; consumed by `choose`
-    std::uint32_t candidate = 0;  ///< whose draft was chosen
-    draft chosen;                 ///< closed under ancestors; empty: plain decoding
+    std::vector<draft> proposals;  ///< one a candidate; consumed by `choose`
+    std::uint32_t candidate = 0;   ///< whose draft was chosen
+    draft chosen;                  ///< closed under ancestors; empty: plain decoding
+    std::vector<option> options;   ///< what the proposals promised, of those that said anything
+    bool plain_to_measure = false; ///< drafting promised more; the time of a plain round was wanted
   };
 
   /// Scores the drafts of earlier rounds. `tokens` = committed ones.
   void learn(draft_history& history, std::span<const token_id> tokens);
   /// Fills `chosen` of every request. `load` = the pass without their draft tokens, other requests' included.
   void choose(std::span<request_choice> requests, const pass_load& load);
-  /// A round over `num_rows` rows, none of them of a prompt, took so long.
+  /// Starts with these times of passes, measured when the model was loaded.
+  void calibrate(std::span<const pass_time> measured) noexcept { cost_.calibrate(measured); }
+  /// Whether in-line candidate `candidate` is to propose for this request in the round that begins.
+  bool asks(draft_history& history, std::uint32_t candidate) const;
+  /// A call of an in-line candidate for `num_requests` requests took so long.
+  void observe_proposing(std::uint32_t candidate, std::uint32_t num_requests, double nanoseconds) noexcept;
+  /// A pass over `num_rows` rows, none of them of a prompt, took so long.
   void observe(std::uint32_t num_rows, double nanoseconds) noexcept;
   /// A candidate that was asked took so long for each level of its draft, after the verdict before.
   void observe_drafting(std::uint32_t candidate, double nanoseconds) noexcept;
@@ -80,11 +105,17 @@ class draft_controller {
                 std::uint32_t max_length);
 
  private:
+  /// Drafting must be expected to be this much faster, as a share, than not drafting: estimates err.
+  static constexpr double margin = 0.015;
+
   std::vector<double> chain_reach(std::uint32_t candidate, const draft_history& request,
                                   std::uint32_t length) const;
   double cost_of_probes(const draft& proposal, std::uint32_t num_rows) const;
   bool pays_for_probes(const std::vector<double>& reach, pass_load load, double probes) const;
-  node_choice choose_together(std::span<const std::vector<double>> reach, const pass_load& load);
+  bool wants_plain_round(const node_choice& best, const pass_load& load) const;
+  void weigh(request_choice& one, const pass_load& load, std::uint32_t num_requests,
+             std::vector<double>& reach, double& probes);
+  void note_taken(request_choice& one) const;
   advice look(std::size_t num_requests, double row);
   std::vector<double> reach_of(const draft& proposal, const draft_history::proposal& known,
                                const request_bias& bias) const;
@@ -96,22 +127,27 @@ class draft_controller {
   bool score_next(draft_history& history, draft_history::proposal& open, token_id came);
   bool score_level(draft_history& history, draft_history::proposal& open, token_id came);
 
-  struct drafting_step {
+  /// Times of a drafter, followed.
+  struct drafting_time {
+    static constexpr double memory = 0.8; ///< of earlier times, a draft
     double nanoseconds = 0;
     bool seen = false;
+    void observe(double now) noexcept {
+      nanoseconds = seen ? memory * nanoseconds + (1 - memory) * now : now;
+      seen = true;
+    }
   };
 
   std::vector<acceptance_table> tables_;          ///< by candidate
   std::vector<acceptance_table> tables_of_plans_; ///< the same of drawn drafts, by level
   std::uint32_t first_asked_;
-  std::vector<drafting_step> steps_; ///< of each candidate that is asked
+  std::vector<drafting_time> steps_;     ///< of each candidate that is asked
+  std::vector<drafting_time> proposing_; ///< of each in-line candidate: a call, a request
   pass_cost cost_;
   std::uint32_t next_look_;
   std::uint64_t num_looks_ = 0;
   std::uint32_t look_rounds_ = 0; ///< for which candidate `next_look_` is asked to see how it fares
   double since_look_ = 0;         ///< nanoseconds of passes
-  std::uint64_t num_choices_ = 0;
-  std::uint64_t next_curve_look_ = 4; ///< in choices
 };
 
 } // namespace paceline::speculation

@@ -11,22 +11,49 @@ namespace {
 constexpr double first_slope = 0.2;
 // Variances of logarithms.
 constexpr double of_a_pass = 0.02; ///< scatter of passes of the same shape, minutes in which nothing changes
-constexpr double of_the_machine = 1e-3; ///< by which the machine changes from pass to pass
-constexpr double of_a_shape = 5e-6;     ///< by which a shape changes from pass to pass
-constexpr double of_a_guess = 0.25;     ///< of a shape that was never seen
-constexpr double outlier = 2.0;         ///< standard deviations beyond which a surprise is not believed
-constexpr std::uint64_t lately = 512;
+constexpr double of_the_machine = 1e-3;   ///< by which the machine changes from pass to pass
+constexpr double of_a_shape = 5e-6;       ///< by which a shape changes from pass to pass
+constexpr double of_a_guess = 0.25;       ///< of a shape that was never seen
+constexpr double of_a_measurement = 1e-3; ///< of a shape measured when the model was loaded
+constexpr double since_load = 4e-3;       ///< by which it may have become another one since then
+constexpr double shape_memory = 1024;  ///< passes in which most of what passes said of a shape is forgotten
+constexpr double outlier = 2.0;        ///< standard deviations beyond which a surprise is not believed
 constexpr std::uint64_t memory = 4096; ///< passes after which a shape not seen since counts as unknown
 
 } // namespace
 
 bool pass_cost::known(std::uint32_t rows) const noexcept {
-  return points_[rows].num_seen > 0 && num_passes_ - points_[rows].last_seen < memory;
+  if (rows > max_rows) return true;
+  const point& at = points_[rows];
+  return at.at_load > 0 || (at.num_seen > 0 && num_passes_ - at.last_seen < memory);
 }
 
-bool pass_cost::seen_lately(std::uint32_t rows) const noexcept {
-  if (rows > max_rows) return true;
-  return points_[rows].num_seen > 1 && num_passes_ - points_[rows].last_seen < lately;
+/// What is known of a size now. Of one that did not run for a while that is what was measured at load.
+pass_cost::estimate pass_cost::of(const point& at) const noexcept {
+  const double age = static_cast<double>(num_passes_ - at.last_seen);
+  if (at.at_load == 0) return {at.ratio, at.variance + of_a_shape * age};
+  if (at.num_seen == 0) return {at.at_load, at.variance};
+  const double kept = std::exp(-age / shape_memory);
+  return {at.at_load * std::pow(at.ratio / at.at_load, kept),
+          at.variance * kept * kept + since_load * (1 - kept * kept)};
+}
+
+void pass_cost::calibrate(std::span<const pass_time> measured) noexcept {
+  for (const auto& [rows, nanoseconds] : measured)
+    if (rows == 1) scale_ = nanoseconds;
+  if (scale_ == 0) return;
+  scale_variance_ = of_a_pass;
+  std::uint32_t most = 1;
+  for (const auto& [rows, nanoseconds] : measured) {
+    if (rows == 0 || rows > max_rows) continue;
+    const double ratio = std::max(1.0, nanoseconds / scale_);
+    points_[rows] = {.ratio = ratio, .variance = rows == 1 ? 0.0 : of_a_measurement, .at_load = ratio};
+    most = std::max(most, rows);
+  }
+  draw_curve();
+  for (std::uint32_t rows = 2; rows < most; ++rows) // the sizes between the measured ones
+    if (!known(rows))
+      points_[rows] = {.ratio = curve_[rows], .variance = since_load, .at_load = curve_[rows]};
 }
 
 /// Through the known points, which cross by noise while more rows never cost less: neighbours that fall are
@@ -42,7 +69,8 @@ void pass_cost::draw_curve() noexcept {
   levels[0] = {1, 1, 1.0, 1e12};
   for (std::uint32_t rows = 2; rows <= max_rows; ++rows) {
     if (!known(rows)) continue;
-    level next{rows, rows, points_[rows].ratio, 1 / points_[rows].variance};
+    const estimate here = of(points_[rows]);
+    level next{rows, rows, here.ratio, 1 / here.variance};
     for (; levels[num_levels - 1].ratio >= next.ratio; --num_levels) {
       const level& fallen = levels[num_levels - 1];
       if (num_levels == 1) break;
@@ -70,27 +98,21 @@ double pass_cost::ratio(std::uint32_t rows) const noexcept {
   return curve_[max_rows] + (curve_[max_rows] - 1.0) / (max_rows - 1) * (rows - max_rows);
 }
 
-pass_cost pass_cost::hopeful() const noexcept {
-  pass_cost out = *this;
-  std::uint32_t last = max_rows;
-  while (last > 1 && !seen_lately(last)) --last;
-  for (std::uint32_t rows = 2; rows < last; ++rows)
-    if (!seen_lately(rows)) out.curve_[rows] = out.curve_[rows - 1];
-  return out;
-}
-
 void pass_cost::observe(std::uint32_t rows, double nanoseconds) noexcept {
   if (rows == 0 || rows > max_rows || !(nanoseconds > 0)) return;
   ++num_passes_;
   point& at = points_[rows];
   if (!known(rows))
     at = {.ratio = ratio(rows), .variance = rows == 1 ? 0.0 : of_a_guess, .last_seen = num_passes_};
+  if (rows > 1) {
+    const estimate before = of(at);
+    at.ratio = before.ratio, at.variance = before.variance;
+  }
   if (scale_ == 0) {
     scale_ = nanoseconds / at.ratio;
     scale_variance_ = of_a_guess;
   }
   scale_variance_ += of_the_machine;
-  if (rows > 1) at.variance += of_a_shape * static_cast<double>(num_passes_ - at.last_seen);
   const double variance = at.variance + scale_variance_ + of_a_pass;
   const double most = outlier * std::sqrt(variance);
   const double surprise = std::clamp(std::log(nanoseconds / time(rows)), -most, most) / variance;

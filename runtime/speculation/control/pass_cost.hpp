@@ -2,13 +2,21 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 namespace paceline::speculation {
 
-/// V(T) of the literature: what a target pass over T rows costs beside one over a single row, learnt from the
-/// passes as they run. Two things are told apart: how fast the machine is in these minutes (followed quickly,
-/// from every pass) and the shape of the curve (followed slowly, per number of rows). Shapes nobody has seen
-/// lie between their neighbours, beyond the last one on a straight line.
+/// How long a pass over so many rows took.
+struct pass_time {
+  std::uint32_t rows = 0;
+  double nanoseconds = 0;
+};
+
+/// V(T) of the literature: what a target pass over T rows costs beside one over a single row. Measured when
+/// the model is loaded (`calibrate`), then corrected by the passes as they run. Two things are told apart:
+/// how fast the machine is in these minutes (followed quickly, from every pass) and the shape of the curve
+/// (followed slowly, per number of rows). A size that has not run for a while returns to its measured ratio.
+/// Sizes that were never measured lie between their neighbours, beyond the last one on a straight line.
 ///
 /// A Kalman filter over logarithms of times, without covariances: a pass that takes other than expected is
 /// news of its shape and of the machine in proportion to how little is known of each, and little news if it
@@ -21,16 +29,15 @@ class pass_cost {
 
   pass_cost() noexcept { draw_curve(); }
 
+  /// Starts from these times, among them one of a single row. Nothing was observed before.
+  void calibrate(std::span<const pass_time> measured) noexcept;
   /// A pass over `rows` >= 1 rows took `nanoseconds`.
   void observe(std::uint32_t rows, double nanoseconds) noexcept;
 
   /// V(rows) / V(1), at least 1 and never falling with `rows`.
   double ratio(std::uint32_t rows) const noexcept;
-  /// Whether a pass over so many rows ran lately.
-  bool seen_lately(std::uint32_t rows) const noexcept;
-  /// The cost if the curve had steps: sizes not seen lately cost no more than the next smaller one that was,
-  /// up to the largest one that was.
-  pass_cost hopeful() const noexcept;
+  /// Whether the cost of so many rows was measured, at load or by a pass not too long ago.
+  bool known(std::uint32_t rows) const noexcept;
   /// Passes since the last one over so many rows; since the first one of all if there was none.
   std::uint64_t age(std::uint32_t rows) const noexcept {
     return rows > max_rows ? 0 : num_passes_ - points_[rows].last_seen;
@@ -42,10 +49,15 @@ class pass_cost {
   struct point {
     double ratio = 0;
     double variance = 0; ///< of its logarithm
+    double at_load = 0;  ///< the ratio measured then; 0: it was not
     std::uint32_t num_seen = 0;
     std::uint64_t last_seen = 0;
   };
-  bool known(std::uint32_t rows) const noexcept;
+  struct estimate {
+    double ratio = 0;
+    double variance = 0; ///< of its logarithm
+  };
+  estimate of(const point& at) const noexcept;
   void draw_curve() noexcept;
 
   std::array<point, max_rows + 1> points_{}; ///< by number of rows; the ratio of one row is 1

@@ -7,6 +7,7 @@
 #include "runtime/sampling/pipeline.hpp"
 #include "runtime/speculation/drafters/draft.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -41,6 +42,9 @@ struct drafter_traits {
   /// Its model is the first layers of the target: it takes over cells that the target has computed
   /// (`draft_task::target_cells`).
   bool reads_target_cells = false;
+  /// By signal (`draft::signals`): the share of first draft tokens that were right over the workloads of
+  /// docs/auto.md. What `auto` expects until it has seen some. 0: not known.
+  std::array<float, 8> first_acceptance = {};
 };
 
 /// What the target's pool holds of a request, as a drafter may read it.

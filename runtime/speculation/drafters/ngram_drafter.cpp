@@ -5,12 +5,16 @@
 #include "runtime/speculation/drafters/path_tree.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <numeric>
 
 namespace paceline::speculation {
 
 namespace {
+
+/// `drafter_traits::first_acceptance`, by length of the agreement: 1, 2, 4, 8, ... tokens.
+constexpr std::array<float, 8> first_acceptance{0, 0.3F, 0.5F, 0.73F, 0.92F, 0.98F, 0.98F, 0.98F};
 
 constexpr std::size_t longest_signal = 64;
 /// Tokens indexed a call and session (about half a millisecond): a long prompt is learnt over several rounds.
@@ -34,7 +38,9 @@ class ngram_drafter final : public host_drafter<ngram_session> {
  public:
   explicit ngram_drafter(const config::drafter_options& options)
       : host_drafter(options), empty_(index_of(options)), num_candidates_(options.candidates),
-        longest_(options.ngram_max) {}
+        longest_(options.ngram_max) {
+    traits_.first_acceptance = first_acceptance;
+  }
 
   std::unique_ptr<drafter_session> open(request_id) override {
     return std::make_unique<ngram_session>(empty_);

@@ -6,11 +6,15 @@
 #include "runtime/speculation/drafters/path_tree.hpp"
 
 #include <algorithm>
+#include <array>
 #include <new>
 
 namespace paceline::speculation {
 
 namespace {
+
+/// `drafter_traits::first_acceptance`, by the probability of the path, in sevenths.
+constexpr std::array<float, 8> first_acceptance{0.06F, 0.11F, 0.2F, 0.33F, 0.49F, 0.72F, 0.97F, 0.98F};
 
 /// Tokens indexed a call, of the request's text and of the corpus each (about half a millisecond).
 constexpr std::size_t max_catch_up = 4096;
@@ -50,7 +54,9 @@ class suffix_drafter final : public host_drafter<suffix_session> {
   explicit suffix_drafter(const config::drafter_options& options)
       : host_drafter(options), empty_(lengths_up_to(options.suffix_max)), longest_(options.suffix_max),
         min_probability_(static_cast<double>(options.min_probability)),
-        corpus_(std::make_shared<output_corpus>(options.corpus_tokens, options.corpus_tenants, empty_)) {}
+        corpus_(std::make_shared<output_corpus>(options.corpus_tokens, options.corpus_tenants, empty_)) {
+    traits_.first_acceptance = first_acceptance;
+  }
 
   std::unique_ptr<drafter_session> open(request_id) override {
     return std::make_unique<suffix_session>(empty_, corpus_);

@@ -206,7 +206,8 @@ TEST(whole_reply, pieces_are_the_text_and_none_is_much_larger_than_asked_for) {
 TEST(round_log, gives_back_what_was_appended) {
   round_log log;
   const round_trace first{round_id{7}, 12, "ngram", {token_id{5}, token_id{151'000}}, {-1, 0}, {0, 1}, true};
-  const round_trace second{round_id{8}, 15, "other", {}, {}, {}, false};
+  round_trace second{round_id{8}, 15, "other", {}, {}, {}, false};
+  second.choice = draft_choice{{{"ngram", 3, 2.5F, 1.25F}, {"new", 0, 1.0F, 1.0F}}, true};
   log.append(first);
   log.append(second);
   round_log::reader reader(log);
@@ -219,6 +220,17 @@ TEST(round_log, gives_back_what_was_appended) {
     EXPECT_EQ(round.parents, expected->parents);
     EXPECT_EQ(round.accepted, expected->accepted);
     EXPECT_EQ(round.bonus, expected->bonus);
+    ASSERT_EQ(round.choice.has_value(), expected->choice.has_value());
+    if (!round.choice) continue;
+    EXPECT_EQ(round.choice->plain_to_measure, expected->choice->plain_to_measure);
+    ASSERT_EQ(round.choice->options.size(), expected->choice->options.size());
+    for (std::size_t i = 0; i < round.choice->options.size(); ++i) {
+      const auto &got = round.choice->options[i], &wanted = expected->choice->options[i];
+      EXPECT_EQ(got.drafter, wanted.drafter);
+      EXPECT_EQ(got.num_tokens, wanted.num_tokens);
+      EXPECT_EQ(got.expected_tokens, wanted.expected_tokens);
+      EXPECT_EQ(got.cost, wanted.cost);
+    }
   }
   EXPECT_TRUE(reader.at_end());
 }

@@ -69,5 +69,28 @@ TEST(request_bias, forgets_how_a_request_began) {
   EXPECT_GT(bias.apply(0.5), 0.5);
 }
 
+TEST(request_bias, is_cautious_with_a_request_that_it_does_not_know) {
+  request_bias bias;
+  EXPECT_LT(bias.at_least(0.5), 0.45);
+  EXPECT_GT(bias.at_least(0.5), 0.3);
+  for (int i = 0; i < 200; ++i) bias.count(0.5, i % 2 == 0);
+  EXPECT_GT(bias.at_least(0.5), 0.45) << "by now it knows";
+}
+
+TEST(acceptance_table, begins_with_the_record_of_the_drafter) {
+  const acceptance_table table({0, 0.2F, 0.9F});
+  EXPECT_NEAR(table.probability({.signal = 1}), 0.2, 0.01);
+  EXPECT_NEAR(table.probability({.signal = 2}), 0.9, 0.01);
+  EXPECT_GT(table.probability({.signal = 1, .depth = 4}), 0.3) << "below tokens that were right";
+  EXPECT_NEAR(table.probability({.signal = 2, .rank = 1}), 0.45, 0.01) << "of what the first one leaves";
+  EXPECT_NEAR(table.probability({.signal = 3}), acceptance_table().probability({.signal = 3}), 1e-12);
+}
+
+TEST(acceptance_table, forgets_the_record_where_the_drafter_does_otherwise) {
+  acceptance_table table({0, 0.9F});
+  for (int i = 0; i < 100; ++i) table.count({.signal = 1}, i % 10 == 0);
+  EXPECT_LT(table.probability({.signal = 1}), 0.2);
+}
+
 } // namespace
 } // namespace paceline::speculation

@@ -3,6 +3,8 @@
 #include "runtime/speculation/control/pass_cost.hpp"
 
 #include <cstdint>
+#include <random>
+#include <vector>
 
 namespace paceline::speculation {
 
@@ -18,6 +20,16 @@ pass_cost curve(Shape shape) {
 /// A curve that costs `slope` a row.
 inline pass_cost straight(double slope) {
   return curve([slope](std::uint32_t rows) { return 1 + slope * (rows - 1); });
+}
+
+/// What is measured of `shape` when a model is loaded: times of passes that take `pass_ns` over one row.
+template <class Shape>
+std::vector<pass_time> timed_at_load(Shape shape, double pass_ns, std::mt19937_64& noise) {
+  std::lognormal_distribution<double> scatter(0.0, 0.02);
+  std::vector<pass_time> times;
+  for (const std::uint32_t rows : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 10U, 12U, 14U, 16U, 24U, 32U, 64U})
+    times.push_back({rows, shape(rows) * pass_ns * scatter(noise)});
+  return times;
 }
 
 } // namespace paceline::speculation

@@ -1,6 +1,8 @@
 // The controller replayed over recorded drafts in virtual time, against every fixed draft length.
 #include "runtime/speculation/control/draft_controller.hpp"
 
+#include "tests/runtime/speculation/control/cost_curves.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -127,6 +129,7 @@ TEST(draft_controller, stays_within_two_percent_of_the_best_fixed_length) {
     for (std::uint64_t engine = 0; engine < num_engines; ++engine) {
       draft_controller controller(1);
       std::mt19937_64 noise(engine);
+      controller.calibrate(timed_at_load(s.cost, 1e6, noise));
       for (std::uint64_t request = 0; request < num_requests; ++request) {
         const recording r = record(engine * num_requests + request + 1, 600, s.acceptance);
         for (std::uint32_t k = 0; k <= most_levels; ++k) fixed[k] += replay_fixed(r, k, s.cost).time;
@@ -147,6 +150,7 @@ TEST(draft_controller, starts_up_at_the_price_of_two_target_steps) {
     for (std::uint64_t request = 0; request < num_requests; ++request) {
       draft_controller controller(1);
       std::mt19937_64 noise(request);
+      controller.calibrate(timed_at_load(s.cost, 1e6, noise));
       const recording r = record(1000 + request, 120, s.acceptance);
       double best = replay_fixed(r, 0, s.cost).time;
       if (s.acceptance(0) > 0.3) continue; // there it gains: the test above
@@ -324,7 +328,7 @@ TEST(draft_controller, does_not_look_at_signals_of_sampled_tokens) {
   sampled.plan = {1, 1};
   draft_controller controller(1);
   for (int i = 0; i < 20; ++i)
-    for (const std::uint32_t rows : {1U, 2U}) controller.observe(rows, 1e6 * slow_products(rows));
+    for (const std::uint32_t rows : {1U, 2U}) controller.observe(rows, 1e6 * bandwidth_bound(rows));
   // Surest tokens have always been wrong; nothing is known of others.
   for (int i = 0; i < 200; ++i) {
     draft_history history;
@@ -345,6 +349,73 @@ TEST(draft_controller, does_not_look_at_signals_of_sampled_tokens) {
   };
   EXPECT_EQ(chosen(sure), 0U);
   EXPECT_EQ(chosen(sampled), 1U);
+}
+
+/// How often a candidate whose drafts are always wrong is asked in a hundred rounds, if a call takes `share`
+/// of a pass.
+std::uint32_t times_asked(double share) {
+  draft_controller controller(1);
+  std::mt19937_64 noise(1);
+  controller.calibrate(timed_at_load(slow_products, 1e6, noise));
+  const recording wrong = record(1, 110, [](std::size_t) { return 0.0; });
+  draft_history history;
+  std::uint32_t num_asked = 0;
+  for (std::size_t at = 0; at < 100; ++at) {
+    controller.learn(history, std::span(wrong.tokens).first(at));
+    std::vector<draft_controller::request_choice> one(1);
+    one[0].history = &history;
+    one[0].proposals.resize(1);
+    if (controller.asks(history, 0)) {
+      ++num_asked;
+      one[0].proposals[0] = wrong.propose(at);
+      controller.observe_proposing(0, 1, share * 1e6);
+    }
+    controller.choose(one, {});
+  }
+  return num_asked;
+}
+
+TEST(draft_controller, asks_hopeless_candidates_the_more_seldom_the_more_they_cost) {
+  EXPECT_EQ(times_asked(0.0005), 100U);
+  EXPECT_LT(times_asked(0.005), 45U);
+  EXPECT_LT(times_asked(0.05), 30U);
+  EXPECT_GE(times_asked(0.05), 8U) << "texts change";
+}
+
+TEST(draft_controller, asks_a_dear_candidate_in_every_round_while_its_drafts_are_taken) {
+  draft_controller controller(1);
+  std::mt19937_64 noise(1);
+  controller.calibrate(timed_at_load(bandwidth_bound, 1e6, noise));
+  const recording right = record(1, 400, [](std::size_t) { return 0.95; });
+  draft_history history;
+  for (std::size_t at = 0; at + most_levels < right.tokens.size();) {
+    controller.learn(history, std::span(right.tokens).first(at));
+    std::vector<draft_controller::request_choice> one(1);
+    one[0].history = &history;
+    ASSERT_TRUE(controller.asks(history, 0)) << at;
+    controller.observe_proposing(0, 1, 0.05e6);
+    one[0].proposals.push_back(right.propose(at));
+    controller.choose(one, {});
+    const auto drafted = one[0].chosen.tree.size();
+    controller.observe(1 + drafted, 1e6 * bandwidth_bound(1 + drafted));
+    at += 1 + std::min(drafted, right.num_right[at]);
+  }
+}
+
+TEST(draft_controller, says_what_it_weighed) {
+  draft_controller controller(2);
+  std::mt19937_64 noise(1);
+  controller.calibrate(timed_at_load(bandwidth_bound, 1e6, noise));
+  const recording r = record(1, 60, [](std::size_t) { return 0.9; });
+  draft_history history;
+  std::vector<draft_controller::request_choice> one(1);
+  one[0].history = &history;
+  one[0].proposals = {draft{}, r.propose(0)};
+  controller.choose(one, {});
+  ASSERT_EQ(one[0].options.size(), 1U) << "the first one said nothing";
+  EXPECT_EQ(one[0].options[0].candidate, 1U);
+  EXPECT_GT(one[0].options[0].tokens, 1.0);
+  EXPECT_NEAR(one[0].options[0].cost, controller.cost().ratio(1 + one[0].options[0].num_nodes), 1e-9);
 }
 
 } // namespace

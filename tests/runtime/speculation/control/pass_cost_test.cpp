@@ -71,5 +71,54 @@ TEST(pass_cost, forgets_what_has_not_been_seen_for_long) {
   EXPECT_EQ(cost.ratio(6), first_idea);
 }
 
+std::vector<pass_time> measured() {
+  std::vector<pass_time> times;
+  for (const std::uint32_t rows : {1U, 2U, 4U, 8U, 16U}) times.push_back({rows, four_and_one(rows)});
+  return times;
+}
+
+TEST(pass_cost, begins_with_what_was_measured_at_load) {
+  pass_cost cost;
+  cost.calibrate(measured());
+  EXPECT_EQ(cost.time(1), 4e6);
+  EXPECT_NEAR(cost.ratio(8), 2.75, 1e-9);
+  EXPECT_NEAR(cost.ratio(6), 2.25, 1e-9) << "between two that were measured";
+  EXPECT_NEAR(cost.ratio(32), 8.75, 1e-9) << "beyond the last one";
+  for (std::uint32_t rows = 1; rows <= 16; ++rows) EXPECT_TRUE(cost.known(rows)) << rows;
+  EXPECT_FALSE(cost.known(17));
+}
+
+TEST(pass_cost, one_slow_pass_bends_a_measured_curve_little) {
+  pass_cost cost;
+  cost.calibrate(measured());
+  for (int i = 0; i < 20; ++i) cost.observe(1, 4e6);
+  cost.observe(6, 3 * four_and_one(6));
+  EXPECT_LT(cost.ratio(6), 1.15 * 2.25);
+  EXPECT_LT(cost.ratio(7), 1.15 * 2.5);
+}
+
+TEST(pass_cost, follows_passes_that_go_on_taking_other_than_measured) {
+  pass_cost cost;
+  cost.calibrate(measured());
+  for (int i = 0; i < 600; ++i) cost.observe(i % 2 == 0 ? 1 : 8, i % 2 == 0 ? 4e6 : 1.5 * four_and_one(8));
+  EXPECT_NEAR(cost.ratio(8), 1.5 * 2.75, 0.1 * 1.5 * 2.75);
+}
+
+TEST(pass_cost, returns_to_what_was_measured_at_load) {
+  pass_cost cost;
+  cost.calibrate(measured());
+  for (int i = 0; i < 60; ++i) cost.observe(6, 10 * four_and_one(6)), cost.observe(1, 4e6); // a bad minute
+  EXPECT_GT(cost.ratio(6), 1.5 * 2.25);
+  for (int i = 0; i < 6000; ++i) cost.observe(1, 4e6);
+  EXPECT_NEAR(cost.ratio(6), 2.25, 0.05);
+}
+
+TEST(pass_cost, needs_the_time_of_one_row) {
+  pass_cost cost;
+  cost.calibrate(std::vector<pass_time>{{4, 7e6}});
+  EXPECT_EQ(cost.time(1), 0.0);
+  EXPECT_FALSE(cost.known(4));
+}
+
 } // namespace
 } // namespace paceline::speculation
