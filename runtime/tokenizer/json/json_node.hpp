@@ -11,11 +11,11 @@
 
 namespace paceline::tokenizer {
 
-/// A place in a JSON document, there or not, that knows its path. Reading what breaks a rule records the
-/// document's first error and gives a default, so that a reader runs through and looks at the error once.
+/// A place in a JSON document, present or absent, with its path. Reading an invalid value records the
+/// document's first error and returns a default, so a reader can read everything and check for an error once.
 class json_node {
  public:
-  /// The document's root. `value`, `failure` outlive all nodes.
+  /// The document's root. `value` and `failure` must outlive all nodes.
   json_node(const boost::json::value& value, std::string path, std::optional<error>& failure)
       : value_(&value), path_(std::move(path)), failure_(&failure) {}
 
@@ -39,7 +39,7 @@ class json_node {
   std::string string_or(std::string_view fallback) const { return *this ? string() : std::string(fallback); }
   bool flag_or(bool fallback) const;
 
-  /// Member "type", what components call themselves by.
+  /// Member "type", the name of a component's kind.
   std::string type() const { return (*this)["type"].string_or(""); }
   void refuse(std::string_view rule, errc code = errc::invalid_file) const;
   bool failed() const noexcept { return failure_->has_value(); }
@@ -49,7 +49,7 @@ class json_node {
   json_node(const boost::json::value* value, std::string path, std::optional<error>* failure)
       : value_(value), path_(std::move(path)), failure_(failure) {}
 
-  const boost::json::value* value_; ///< nullptr: absent
+  const boost::json::value* value_; ///< null: absent
   std::string path_;
   std::optional<error>* failure_;
 };
