@@ -66,7 +66,6 @@ inline constexpr std::uint32_t max_draft_nodes = 64;
 /// branches of all of them; among equally deep nodes `place` is the first one below the first accepted
 /// parent. This is rule `coupled` (speculation::verify_coupled). A row's choice equals that of
 /// sampling::pipeline::choose for the same settings, to the bit:
-/// the same settings, to the bit:
 /// - of the logits x, in float32: x + bias; then, for tokens of `counts` or of the row's path from the root,
 /// x /
 ///   repetition_penalty if x > 0, else x * repetition_penalty; less frequency_penalty * n + presence_penalty

@@ -24,7 +24,7 @@ using device::f8_block;
 
 constexpr std::string_view section = "quantization_config";
 
-/// `key`, if it is there, as rows and columns of a block.
+/// Reads `key`, if it is present, as the rows and columns of a block.
 void read_block_size(json_fields& fields, std::string_view key, fp8_quantisation& out) {
   const auto* sizes = fields.array(key);
   if (!sizes) return;
@@ -47,7 +47,7 @@ fp8_quantisation read_plain(json_fields& fields) {
   return out;
 }
 
-/// The weights of one group of layers.
+/// Reads the weights' settings in one group of layers.
 fp8_quantisation read_group(json_fields& weights) {
   fp8_quantisation out;
   if (weights.string_or("type", "int") != "float" || weights.uint_or("num_bits", 8) != 8)
@@ -64,7 +64,7 @@ fp8_quantisation read_group(json_fields& weights) {
 }
 
 fp8_quantisation read_compressed_tensors(json_fields& fields) {
-  // Such rotations are partly left to whoever runs the model.
+  // Such rotations must be partly applied by the runtime, which is not supported.
   if (const auto* transforms = fields.object("transform_config"); transforms && !transforms->empty())
     fields.refuse("transform_config", "is not supported", errc::unsupported);
   std::optional<fp8_quantisation> out;
@@ -97,7 +97,7 @@ std::string shape_text(const safetensors_tensor& tensor) {
   return text + "]";
 }
 
-/// How `scales` lie over `weight`; none if they do not.
+/// The arrangement of `scales` over `weight`; nullopt if the shapes do not match.
 std::optional<scale_grid> grid_of(const safetensors_tensor& weight, const safetensors_tensor& scales,
                                   const fp8_quantisation& quantisation) {
   const std::uint64_t rows = weight.shape[0], cols = weight.shape[1];
@@ -163,8 +163,8 @@ expected<scale_grid> read_scale_grid(const safetensors_tensor& weight, const saf
   std::uint64_t num_values = scales.data.size() / bytes_of_value(scales.type);
   grid->values.resize(num_values);
   device::dequantize(scales.type, scales.data, grid->values);
-  // Below this no product with a code leaves the range of float32, whoever scales by powers of two on the
-  // way.
+  // Below this bound, products with codes stay in the range of float32, even if they are also scaled by
+  // powers of two.
   for (const float value : grid->values)
     if (!(std::fabs(value) < 0x1p100F)) return failure(scales, "must hold finite scales below 2^100");
   return std::move(*grid);

@@ -18,7 +18,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// Defaults of the transformers class of a model type, where they differ between types.
+/// Defaults of the transformers class of a model type that differ between types.
 struct family {
   std::string_view model_type;
   architecture arch;
@@ -57,7 +57,7 @@ const family* read_family(json_fields& fields) {
   return nullptr;
 }
 
-/// Features some checkpoints of a supported type have and the forward pass does not.
+/// Refuses features of some checkpoints of a supported type that the forward pass does not have.
 void refuse_unsupported(json_fields& fields, const family& type) {
   if (const auto* names = fields.array("architectures"); names && !names->empty()) {
     const auto* name = names->front().if_string();
@@ -94,8 +94,8 @@ void read_yarn(json_fields& fields, rope_scaling& scaling, std::uint32_t context
   scaling.magnitude = fields.number_or("attention_factor", scaling.magnitude);
 }
 
-/// Reads one object of scaling settings: rope_scaling, rope_parameters, or one kind of layer's part of the
-/// latter.
+/// Reads one object of scaling settings: rope_scaling, rope_parameters, or the part of the latter for one
+/// kind of layer.
 rope_config read_rope_object(json_fields& fields, double theta, std::uint32_t context_length) {
   rope_config rope;
   rope.theta = fields.number_or("rope_theta", theta);
@@ -144,21 +144,22 @@ void read_rope(json_fields& fields, const family& type, model_config& config) {
   } else {
     config.rope = read_nested_rope(fields, parameters ? "rope_parameters" : "rope_scaling", theta,
                                    config.context_length);
-    // Gemma's local layers have their own base and no scaling; those of other families rotate like the rest.
+    // Gemma's local layers have their own base and no scaling; those of other families rotate like the other
+    // layers.
     config.local_rope = config.rope;
     if (is_gemma) {
       config.local_rope = {};
       config.local_rope.theta = local_theta;
     }
   }
-  // YaRN files state the context of the first training; what they were made for is that times the factor.
+  // YaRN files state the original training context; the model's context is that times the factor.
   const auto& scaling = config.rope.scaling;
   if (scaling.kind == rope_scaling_kind::yarn && scaling.factor >= 1 && scaling.factor <= 1e6)
     config.context_length = static_cast<std::uint32_t>(std::clamp<double>(
         scaling.factor * scaling.original_context_length, config.context_length, 4294967295.0));
 }
 
-/// "layer_types": which layers have a window, in words.
+/// Reads "layer_types": the layers that have a window.
 void read_layer_types(json_fields& fields, const json::array& types, model_config& config) {
   if (types.size() != config.num_layers)
     return fields.refuse("layer_types", "must have one element for each layer");
@@ -178,7 +179,7 @@ void read_local_layers(json_fields& fields, const family& type, model_config& co
   const bool is_mistral = type.model_type == "mistral";
   const bool has_window = is_gemma || is_mistral || (is_qwen && fields.flag_or("use_sliding_window", false));
   if (!has_window) return;
-  // Mistral and Qwen say "no window" by null; absent, it has the class's default.
+  // Mistral and Qwen write null for "no window"; if it is absent, it has the class's default.
   if (fields.is_null("sliding_window")) return;
   config.sliding_window = fields.uint_or("sliding_window", 4096);
   if (config.sliding_window == 0) return fields.refuse("sliding_window", "must be at least 1");
@@ -220,7 +221,7 @@ expected<model_config> read_hf_config(const json::object& object, const std::str
   config.name = fields.string_or("_name_or_path", "");
   read_sizes(fields, *type, config);
   if (fields.failure()) return *fields.failure();
-  // Nothing is sized by the number of layers before it has been checked.
+  // Nothing is sized by the number of layers before it was checked.
   constexpr std::uint32_t max_layers = 4096;
   if (config.num_layers > max_layers) fields.refuse("num_hidden_layers", "must be at most 4096");
   if (fields.failure()) return *fields.failure();

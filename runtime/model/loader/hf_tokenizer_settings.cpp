@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t max_template_bytes = std::size_t{16} << 20;
 
-/// Special tokens are given by their spelling, or as an object that holds it.
+/// A special token is given by its spelling or as an object that contains it.
 std::optional<std::string> read_special_token(json_fields& fields, std::string_view key) {
   const auto* value = fields.find(key);
   if (value && value->is_object()) value = value->get_object().if_contains("content");
@@ -71,7 +71,7 @@ expected<void> read_tokenizer_config(const fs::path& path, hf_tokenizer_settings
   return {};
 }
 
-/// Newer checkpoints keep the template in a file of its own, which then counts.
+/// Newer checkpoints have the template in a separate file, which has precedence.
 expected<void> read_template_file(const fs::path& path, hf_tokenizer_settings& out) {
   const auto file = partial_file::open(path);
   if (!file) return file.error();
@@ -109,7 +109,7 @@ expected<std::vector<token_id>> read_eos_ids(const json::object& object, const s
 
 expected<hf_tokenizer_settings> read_hf_tokenizer_settings(const fs::path& directory) {
   hf_tokenizer_settings out;
-  std::error_code ignored; // a name that cannot be examined is treated as absent
+  std::error_code ignored; // a file that cannot be examined counts as absent
   const auto exists = [&](const fs::path& path) { return fs::exists(path, ignored); };
   if (const auto path = directory / "tokenizer.json"; exists(path)) out.tokenizer_json = path;
   if (const auto path = directory / "tokenizer_config.json"; exists(path))

@@ -32,7 +32,7 @@ std::uint32_t json_fields::uint(std::string_view key) { return require(key) ? ui
 std::uint32_t json_fields::uint_or(std::string_view key, std::uint32_t fallback) {
   const auto* value = find(key);
   if (!value) return fallback;
-  // The parser makes every number that fits an int64, and so every one that is valid here.
+  // The parser stores every number that fits into an int64 as such, and so every valid one.
   const auto* number = value->if_int64();
   if (!number || *number < 0 || *number > std::numeric_limits<std::uint32_t>::max())
     return refuse(key, "must be an integer of 0 to 4294967295"), fallback;
