@@ -54,8 +54,8 @@ scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_peers> self,
 struct kv_pool_peers {
   kv_pool_peers() = default;
   static inline const char* name = "kv_pool";
-  std::unordered_map<model_number, protocol::scheduler_actor>
-      schedulers; ///< the sender of each model's last batch
+  /// The sender of each model's last batch.
+  std::unordered_map<model_number, protocol::scheduler_actor> schedulers;
 };
 protocol::kv_pool_actor::behavior_type kv_pool(protocol::kv_pool_actor::stateful_pointer<kv_pool_peers> self,
                                                kv_pool_state* state, std::shared_ptr<actor_meter> meter);

@@ -68,8 +68,8 @@ class session_state {
     const auto end = std::uint64_t{event.first_index} + event.tokens.size();
     const bool is_last = event.finish != finish_reason::none;
     if (!is_last && !event.tokens.empty() && end <= num_output_) return {}; // repeated after a restart
-    if (!event.tokens.empty() && event.first_index > num_output_)
-      return on_events_lost(); // an earlier event was lost, and its report is late
+    // An earlier event was lost, and its report is late.
+    if (!event.tokens.empty() && event.first_index > num_output_) return on_events_lost();
     num_output_ = std::max(num_output_, end);
     num_scores_ += event.prompt_logprobs.size();
     over_ = is_last;

@@ -45,8 +45,8 @@ target_verifier_actor::behavior_type target_verifier(self_pointer self, target_v
   PACELINE_CHECK(broken.empty(), broken);
   link(self->state, peers);
   self->state.draft_workers = peers.draft_workers;
-  const auto known =
-      state->known_rounds(); // read before restart(): the rounds that the scheduler need not plan again
+  // Read before restart(): the rounds that the scheduler need not plan again.
+  const auto known = state->known_rounds();
   carry_out(self, *state, state->restart());
   if (self->state.scheduler) self->send(self->state.scheduler, rounds_known_event{self, known});
 

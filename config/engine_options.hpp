@@ -52,14 +52,14 @@ struct drafter_options {
   std::uint32_t candidates = 1;         ///< kind ngram: number of continuations proposed, as a tree
   std::uint32_t suffix_max = 32;        ///< kind suffix: largest number of last tokens compared
   float min_probability = 0.1F; ///< kind suffix: paths with a lower probability by count are not proposed
-  std::uint32_t corpus_tokens =
-      16384; ///< kind suffix: tokens of earlier outputs kept for each tenant; 0 = none
-  std::uint32_t corpus_tenants =
-      16;                       ///< kind suffix: tenants kept; the least recently used one is dropped first
-  std::string corpus;           ///< kinds unigram, bigram: file to count, text or (.ids) token ids
-  std::uint64_t seed = 0;       ///< kinds random, synthetic
-  float acceptance = 0.8F;      ///< kind synthetic: share of the tokens that are right
-  std::uint32_t top_tokens = 3; ///< kind nasd: number of the target's best tokens learnt for each row
+  /// Kind suffix: tokens of earlier outputs kept for each tenant; 0 = none.
+  std::uint32_t corpus_tokens = 16384;
+  /// Kind suffix: tenants kept; the least recently used one is dropped first.
+  std::uint32_t corpus_tenants = 16;
+  std::string corpus;                  ///< kinds unigram, bigram: file to count, text or (.ids) token ids
+  std::uint64_t seed = 0;              ///< kinds random, synthetic
+  float acceptance = 0.8F;             ///< kind synthetic: share of the tokens that are right
+  std::uint32_t top_tokens = 3;        ///< kind nasd: number of the target's best tokens learnt for each row
   std::uint32_t lookahead_window = 5;  ///< kind lookahead: columns guessed in parallel
   std::uint32_t lookahead_ngram = 3;   ///< kind lookahead: length of the n-grams collected
   std::uint32_t lookahead_guesses = 5; ///< kind lookahead: n-grams verified in each round
@@ -104,8 +104,8 @@ struct engine_options {
       0; ///< for KV of all models and drafters in each memory space; 0 = as much as max_running requests need
   overlap_mode overlap = overlap_mode::automatic;
   std::uint32_t outcome_guesses = 1; ///< for mode outcomes: tokens guessed at each position of a draft
-  std::chrono::milliseconds max_gap{
-      200}; ///< longest pause of a running stream caused by other requests' prompts
+  /// Longest pause of a running stream caused by other requests' prompts.
+  std::chrono::milliseconds max_gap{200};
   std::chrono::milliseconds round_timeout{
       std::chrono::minutes(5)};    ///< time limit of a round, after which its device counts as lost
   std::uint32_t actor_threads = 2; ///< for an actor system of the engine's own

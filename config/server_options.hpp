@@ -14,16 +14,16 @@ struct server_options {
   std::string api_keys_file;                ///< file with one key a line; empty: no keys
   bool allow_unauthenticated = false;       ///< listen beyond loopback without keys
   std::vector<std::string> allowed_origins; ///< in addition to loopback pages
-  std::vector<std::string>
-      allowed_hosts; ///< Host values in addition to loopback names; empty: any, when bound beyond loopback
+  /// Host values in addition to loopback names; empty: any, when bound beyond loopback.
+  std::vector<std::string> allowed_hosts;
   std::uint32_t max_connections = 1024;
   std::uint32_t max_lanes = 16; ///< responses in flight on one WebSocket
   std::uint64_t max_header_bytes = 16 * 1024;
   std::uint64_t max_body_bytes = 8 * 1024 * 1024; ///< for an HTTP body or WebSocket message
   // Together well below 512 MiB, which leaves room for a thousand connections: docs/decisions/0524.
   std::uint64_t body_memory_bytes = 128 * 1024 * 1024; ///< for all bodies that arrive or wait to be parsed
-  std::uint64_t kept_memory_bytes =
-      96 * 1024 * 1024; ///< for conversations and responses kept for clients that come back
+  /// For conversations and responses kept for clients that come back.
+  std::uint64_t kept_memory_bytes = 96 * 1024 * 1024;
   std::uint64_t output_memory_bytes = 96 * 1024 * 1024; ///< for output that clients have not read
   std::uint64_t send_buffer_bytes = 256 * 1024;         ///< unsent output above which a request pauses
   std::chrono::milliseconds header_timeout{std::chrono::seconds(10)};

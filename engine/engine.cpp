@@ -144,8 +144,8 @@ void engine::impl::start_actors() {
   parts.restart_window = options.restart_window;
   supervisor = system->spawn(actors::supervisor, std::move(parts));
   caf::scoped_actor self(*system);
-  self->request(supervisor, caf::infinite,
-                protocol::ready_question{}) // local: a dead actor also gives an answer
+  // Local: a dead actor also gives an answer.
+  self->request(supervisor, caf::infinite, protocol::ready_question{})
       .receive([](const protocol::ready_answer&) {}, [this](const caf::error&) { where->mark_unhealthy(); });
 }
 

@@ -14,8 +14,8 @@ namespace paceline {
 
 namespace {
 
-constexpr std::uint32_t default_context_length =
-    8192; ///< for models with a longer context: it determines the size of KV memory
+/// For models with a longer context: it determines the size of KV memory.
+constexpr std::uint32_t default_context_length = 8192;
 
 model::hash_model_config hash_config(const config::model_options& options) {
   model::hash_model_config c;

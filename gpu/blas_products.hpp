@@ -15,8 +15,8 @@ namespace paceline::gpu {
 struct blas_slabs {
   static constexpr std::uint32_t most_rows = 2048;    ///< rows of x at a time
   static constexpr std::uint32_t most_outputs = 4096; ///< at a time
-  static constexpr std::size_t weight_bytes =
-      32U << 20; ///< of the weights of these outputs, for at least one strip
+  /// Of the weights of these outputs, for at least one strip.
+  static constexpr std::size_t weight_bytes = 32U << 20;
   static constexpr std::size_t workspace_bytes = 32U << 20; ///< as NVIDIA recommends for sm_90
 
   /// Values in a row of float16, rounded up to whole tiles.

@@ -44,8 +44,8 @@ struct edge_context {
 
 /// The client of a request, identified before the body is read.
 struct caller {
-  std::string
-      tenant; ///< digest of the API key; empty without keys. Separates prefix caches and stored responses
+  /// Digest of the API key; empty without keys. Separates prefix caches and stored responses.
+  std::string tenant;
   std::string request_id; ///< the client's x-request-id, or a generated one
   /// Lowest `priority` that its requests may ask for (lower runs first); unlimited without keys.
   std::int32_t best_priority = std::numeric_limits<std::int32_t>::min();

@@ -27,8 +27,8 @@ struct edge_limits {
   std::uint32_t max_replays = 256;                                      ///< resumable responses kept at once
   std::chrono::milliseconds replay_retention{std::chrono::seconds(60)}; ///< after the last reader has left
   std::chrono::milliseconds keep_alive{std::chrono::seconds(15)};       ///< comment lines on a silent stream
-  std::uint64_t min_bytes_per_second =
-      1024; ///< average rate, for a body that arrives and for output that waits
+  /// Average rate, for a body that arrives and for output that waits.
+  std::uint64_t min_bytes_per_second = 1024;
   std::chrono::milliseconds final_words{
       std::chrono::seconds(1)}; ///< for the last events of requests that a drain ends
   std::chrono::milliseconds websocket_lifetime{std::chrono::minutes(60)};

@@ -17,8 +17,8 @@ namespace paceline::server {
 
 namespace {
 
-constexpr std::size_t max_line_bytes =
-    PIPE_BUF - 1; ///< so that the line and its end are written as a whole or not at all
+/// So that the line and its end are written as a whole or not at all.
+constexpr std::size_t max_line_bytes = PIPE_BUF - 1;
 
 std::string_view word_of(config::log_level level) {
   static constexpr std::string_view words[] = {"debug", "info", "warning", "error", "off"};

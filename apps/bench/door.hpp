@@ -40,8 +40,8 @@ struct errand {
   std::string drafter;
   std::optional<std::uint32_t> draft_length = {};
   std::optional<overlap_request> overlap = {};
-  std::string salt =
-      {}; ///< "cache_salt" and "user": nothing computed or written under another value is reused
+  /// "cache_salt" and "user": nothing computed or written under another value is reused.
+  std::string salt = {};
   std::uint32_t max_tokens = 128;
   float temperature = 0;
   std::uint64_t seed = 1;

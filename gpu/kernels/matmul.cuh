@@ -97,14 +97,14 @@ PACELINE_KERNEL matmul_quantised(matmul_params p) {
   if (n >= p.weights.num_rows) return;
   chain_terms& terms = shared_memory<chain_terms>()[warp_index()];
   const std::uint32_t lane = lane_index();
-  const std::uint32_t first_chain =
-      block_y() * matmul_chains; // whole rows: the number of planes divides the tile
+  // Whole rows: the number of planes divides the tile.
+  const std::uint32_t first_chain = block_y() * matmul_chains;
   const std::uint32_t all_chains = p.num_rows * p.num_planes;
   const std::uint32_t num_chains =
       all_chains - first_chain < matmul_chains ? all_chains - first_chain : matmul_chains;
   const std::uint32_t num_blocks = p.weights.num_cols / quantised_block;
-  std::uint32_t num_mins =
-      0; // groups with minima in a block: a property of the format, so that all lanes know it
+  // Groups with minima in a block: a property of the format, so that all lanes know it.
+  std::uint32_t num_mins = 0;
   float acc = 0;
   for (std::uint32_t first = 0; first < num_blocks; first += warp_size) {
     weight_block w;

@@ -34,8 +34,8 @@ struct arranged_rows {
   /// remainder, rounded to float16.
   std::byte* sum_halves = nullptr; ///< [num_units / 8][num_tiles][32][8]
   std::uint32_t num_units = 0;     ///< a multiple of the units in `split_cols`; zeros behind the last column
-  std::uint32_t num_tiles =
-      0; ///< 1, 2, 4 or 8; rows behind the last one are arbitrary, and products with them are dropped
+  /// 1, 2, 4 or 8; rows behind the last one are arbitrary, and products with them are dropped.
+  std::uint32_t num_tiles = 0;
 };
 
 inline constexpr std::uint32_t unit_cols = 32;

@@ -19,8 +19,8 @@ namespace paceline::wire {
 struct whole_choice {
   std::uint32_t index = 0;
   std::uint32_t prompt = 0; ///< index of its prompt in `reply_content::prompts`
-  std::shared_ptr<const std::string>
-      prompt_text; ///< the prompt that precedes `text` if the reply echoes it; choices may share it
+  /// The prompt that precedes `text` if the reply echoes it; choices may share it.
+  std::shared_ptr<const std::string> prompt_text;
   std::string text;
   std::vector<token_id> tokens; ///< where the client asked for ids
   score_log scores;

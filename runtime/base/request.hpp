@@ -116,8 +116,8 @@ struct speculation_params {
   std::optional<paceline::length_rule> length_rule = {}; ///< none = the drafter's own
   std::optional<overlap_request> overlap = {};           ///< nullopt = the engine chooses
   verification_rule rule = verification_rule::coupled;
-  float lenience =
-      0.5F; ///< (0, 1], rule `lenient`: a token's probability grows at most by the factor 1 / lenience
+  /// (0, 1], rule `lenient`: a token's probability grows at most by the factor 1 / lenience.
+  float lenience = 0.5F;
   float epsilon = 0.09F; ///< (0, 1], rule `typical`: a probability that always suffices
   float delta = 0.3F;    ///< (0, 1], rule `typical`: multiple of e^-entropy that suffices
 };

@@ -16,8 +16,8 @@ namespace paceline::cpu {
 
 struct cpu_device_options {
   std::vector<partition_options> partitions; ///< at least one; their cores should be disjoint
-  std::optional<kernel_level>
-      level; ///< nullopt: that of the environment variable PACELINE_CPU_LEVEL, else the machine's best
+  /// Nullopt: that of the environment variable PACELINE_CPU_LEVEL, else the machine's best.
+  std::optional<kernel_level> level;
 };
 
 /// The host as a device: memory for weights, and partitions of cores with streams. Streams of one partition

@@ -67,8 +67,8 @@ class partition {
   std::vector<begun_program> begun_; ///< the last one is running, the others are paused for it
   std::vector<std::unique_ptr<cpu_ops>>
       ops_; ///< one for each depth of begun_, because they keep values between calls
-  std::unique_ptr<ended_work>
-      ended_; ///< what `tell_end` reports; belongs to the executor while no errand is pending
+  /// What `tell_end` reports; belongs to the executor while no errand is pending.
+  std::unique_ptr<ended_work> ended_;
   std::thread executor_;
 };
 

@@ -114,8 +114,8 @@ bool thread_team::leave_errand(errand_fn fn, void* context) {
   errand_.store(errand_phase::left, std::memory_order_seq_cst);
   if (num_parked_.load(std::memory_order_seq_cst) + 1 < num_members_) return true;
   auto left = errand_phase::left;
-  return !errand_.compare_exchange_strong(left,
-                                          errand_phase::none); // a member that was about to park runs it
+  // A member that was about to park runs it.
+  return !errand_.compare_exchange_strong(left, errand_phase::none);
 }
 
 void thread_team::finish_errand() {

@@ -114,8 +114,8 @@ class thread_team {
   void* pause_context_ = nullptr;
 
   std::atomic<errand_phase> errand_{errand_phase::none};
-  errand_fn errand_fn_ =
-      nullptr; ///< written by the caller, with its context, before the phase becomes `left`
+  /// Written by the caller, with its context, before the phase becomes `left`.
+  errand_fn errand_fn_ = nullptr;
   void* errand_context_ = nullptr;
 
   std::mutex mutex_; ///< guards parking and failure_

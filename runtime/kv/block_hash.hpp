@@ -19,8 +19,8 @@ struct hash128 {
 struct block_content {
   hash128 parent;        ///< hash of the previous block; zero for the first
   std::string_view salt; ///< the tenant's; for the first block only
-  std::uint32_t num_prompt_cells =
-      0; ///< number of cells computed as prompt, in pools where this changes their bits
+  /// Number of cells computed as prompt, in pools where this changes their bits.
+  std::uint32_t num_prompt_cells = 0;
   std::span<const token_id> tokens; ///< [block_size]
 };
 

@@ -27,8 +27,8 @@ struct model_info {
   std::uint64_t weights_bytes = 0;      ///< bytes of weights in memory
   std::uint64_t bytes_per_token = 0;    ///< bytes of weights one decoded token reads
   std::uint64_t kv_bytes_per_token = 0; ///< bytes of one token's KV cell over all layers
-  bool logits_by_ops =
-      false; ///< computed by ops, which may choose tokens from them (`forward_outputs::choices`)
+  /// Computed by ops, which may choose tokens from them (`forward_outputs::choices`).
+  bool logits_by_ops = false;
 };
 
 /// The memory of one KV pool: `num_blocks` blocks of `block_size` cells, in a layout that only its model
@@ -54,8 +54,8 @@ struct tap {
 /// Tokens that the device chooses, so that logits need not be copied to the host and decisions need not be
 /// copied back.
 struct device_choices {
-  std::span<const std::uint32_t>
-      rows; ///< rows of the batch; `device::token_choice::first_row` is an index into them
+  /// Rows of the batch; `device::token_choice::first_row` is an index into them.
+  std::span<const std::uint32_t> rows;
   std::span<const device::token_choice> requests;
   std::span<device::chosen_run> out; ///< one for each request
   /// Drafts of some of the requests. The pass moves their accepted cells to consecutive slots

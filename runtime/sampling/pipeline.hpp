@@ -27,8 +27,8 @@ struct row_context {
 /// The token chosen from a row.
 struct choice {
   token_id token;
-  bool hopeless =
-      false; ///< no token had a finite logit (NaN counts as -infinity); `token` is then the lowest id
+  /// No token had a finite logit (NaN counts as -infinity); `token` is then the lowest id.
+  bool hopeless = false;
 };
 
 /// A token with its probability of being the choice.

@@ -58,9 +58,8 @@ void check_sampling(checker& check, const sampling_params& params, std::uint32_t
   for (std::size_t i = 0; i < params.logit_bias.size(); ++i) {
     const auto& [token, bias] = params.logit_bias[i];
     check.token("logit_bias", token, vocab_size);
-    if (!(bias >= -100 &&
-          bias <=
-              100)) // NaN is not in any range; building a name for each token of a vocabulary would be slow
+    // NaN is not in any range; building a name for each token of a vocabulary would be slow.
+    if (!(bias >= -100 && bias <= 100))
       check.fail(broken("logit_bias[" + to_string(token) + "]", bias, "in [-100, 100]"));
     check.that(i == 0 || params.logit_bias[i - 1].first < token, "logit_bias", token.value,
                "given once a token, sorted by id");

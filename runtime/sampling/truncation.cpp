@@ -39,8 +39,8 @@ void gather(std::span<const float> row, std::span<const float> maxima, const row
       const std::size_t part_end = std::min(part + part_size, end);
       const std::span<const float> some(scores.data() + (part - begin), part_end - part);
       if (!any_at_least(some, bound)) continue;
-      for (std::size_t i = 0; i < some.size();
-           ++i) { // branch-free, because it is unpredictable which tokens pass
+      // Branch-free, because it is unpredictable which tokens pass.
+      for (std::size_t i = 0; i < some.size(); ++i) {
         const float score = some[i];
         out[count] = {score, token_id{static_cast<std::int32_t>(part + i)}};
         count += static_cast<std::size_t>((score >= bound) & (score > minus_infinity));

@@ -18,8 +18,8 @@ class request_terms;
 struct admitted_request {
   std::shared_ptr<const request_terms> terms; ///< readable by anybody at any time
   std::shared_ptr<const committed_log> log;   ///< to be read behind fences
-  std::shared_ptr<rounds::request_progress>
-      progress; ///< for verify programs only; its type is hidden from others
+  /// For verify programs only; its type is hidden from others.
+  std::shared_ptr<rounds::request_progress> progress;
 
   request_id id() const noexcept;
 };

@@ -19,14 +19,14 @@ namespace paceline::scheduling {
 /// Not thread-safe.
 class overlap_choice {
  public:
-  static constexpr std::uint32_t settling_rounds =
-      2;                                            ///< not counted in a trial: planned in the previous mode
+  /// Not counted in a trial: planned in the previous mode.
+  static constexpr std::uint32_t settling_rounds = 2;
   static constexpr std::uint32_t trial_rounds = 16; ///< rounds counted
   static constexpr std::uint32_t hopeless_rounds =
       4; ///< after so many rounds a trial ends if the mode is far slower
   static constexpr std::uint32_t chosen_rounds = 1000;
-  static constexpr std::uint32_t patience =
-      32; ///< rounds in a row of another number of requests until the trial starts over
+  /// Rounds in a row of another number of requests until the trial starts over.
+  static constexpr std::uint32_t patience = 32;
   static constexpr double least_gain = 1.02; ///< speed-up over the modes before it that a mode must show
   static constexpr double far_slower = 1.2;
 

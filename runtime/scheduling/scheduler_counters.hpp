@@ -32,8 +32,8 @@ struct scheduler_counters {
   std::vector<passes> decoding_by_rows; ///< [rows - 1]: the same by number of rows, which gives V(T)
   struct drafted_rounds {
     std::uint64_t num = 0;
-    std::chrono::nanoseconds verification{},
-        drafting{}; ///< durations of the rounds' programs on their streams
+    /// Durations of the rounds' programs on their streams.
+    std::chrono::nanoseconds verification{}, drafting{};
   };
   /// [requests - 1]: those rounds in which one worker drafted for every request after the verdict.
   std::vector<drafted_rounds> drafted_by_requests;

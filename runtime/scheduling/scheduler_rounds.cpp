@@ -159,8 +159,8 @@ std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, dec
   const auto num_blocks =
       static_cast<std::uint32_t>(ledger_.drafter_blocks(r.request.id()).size()) - num_spare_blocks(r);
   const auto positions = num_blocks * options_.block_size;
-  if (positions >= max_positions(r))
-    return length; // enough until its end, whatever the rounds in flight commit
+  // Enough until its end, whatever the rounds in flight commit.
+  if (positions >= max_positions(r)) return length;
   return std::min(length, r.beyond_upper(positions));
 }
 

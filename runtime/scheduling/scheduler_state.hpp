@@ -174,8 +174,8 @@ class scheduler_state {
     struct part {
       request_id request;
       std::uint32_t num_context = 0;
-      std::uint32_t growth =
-          0; ///< upper bound of the tokens it commits; for a beam search of the cells it adds
+      /// Upper bound of the tokens it commits; for a beam search of the cells it adds.
+      std::uint32_t growth = 0;
       std::uint32_t num_nodes = 0;  ///< upper bound of its draft nodes
       std::uint32_t num_scores = 0; ///< scores of its prompt that it reports for the first time
       std::optional<std::uint32_t> restart;
@@ -271,8 +271,8 @@ class scheduler_state {
   std::set<request_id> ended_;      ///< ended recently; after a restart one may be submitted again
   cost_model costs_;
   speculation::pass_cost pass_costs_; ///< from rounds without prompt rows
-  std::vector<double>
-      draft_step_; ///< [drafter]: recent nanoseconds for one level of its drafts; 0 = not measured
+  /// [drafter]: recent nanoseconds for one level of its drafts; 0 = not measured.
+  std::vector<double> draft_step_;
   overlap_choice overlap_;
   std::optional<time_point> last_report_; ///< time of the last reported round; nullopt after a pause
   scheduler_counters counters_;

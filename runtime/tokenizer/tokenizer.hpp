@@ -26,8 +26,8 @@ struct encode_options {
 
 struct decode_options {
   bool skip_special = true; ///< control tokens have no text
-  bool continues_text =
-      false; ///< the text continues another one: keep the space at the start of the first token
+  /// The text continues another one: keep the space at the start of the first token.
+  bool continues_text = false;
 };
 
 struct tokenizer_parts; // the parts that the file readers fill in; tokenizer_parts.hpp
@@ -69,8 +69,8 @@ class tokenizer {
   std::optional<token_id> pad() const noexcept;
   std::span<const token_id> eos_like() const noexcept; ///< ascending: all tokens that end a generation
   bool adds_bos() const noexcept;                      ///< whether encode() adds BOS, with add_special
-  bool
-  strips_leading_space() const noexcept; ///< whether decode() removes a leading space at the start of a text
+  /// Whether decode() removes a leading space at the start of a text.
+  bool strips_leading_space() const noexcept;
 
   /// xxHash64 (XXH3) over all pieces in order. Equal for two files with the same vocabulary, whatever their
   /// formats.

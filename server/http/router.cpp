@@ -8,8 +8,8 @@ namespace {
 
 struct row {
   std::string_view method;
-  std::string_view
-      path; ///< '*' matches the rest of the path, including '/', because a model's name may contain one
+  /// '*' matches the rest of the path, including '/', because a model's name may contain one.
+  std::string_view path;
   endpoint target;
 };
 

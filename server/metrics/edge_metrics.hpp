@@ -19,8 +19,8 @@ namespace paceline::server {
 struct model_metrics {
   histogram first_token{first_token_bounds()};
   histogram token_gap{token_gap_bounds()}; ///< one observation for each token, not for each frame
-  histogram time_per_token{
-      token_gap_bounds()}; ///< decode time over tokens after the first, one observation for each request
+  /// Decode time over tokens after the first, one observation for each request.
+  histogram time_per_token{token_gap_bounds()};
   histogram commit_to_write{delay_bounds()}; ///< for streamed events: from commit to the write to the socket
   histogram total{latency_bounds()};
   histogram queued{first_token_bounds()};

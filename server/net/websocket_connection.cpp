@@ -114,8 +114,8 @@ class websocket_connection final : public connection,
     tenant_ = who.tenant;
     session_ = context_.requests.open_websocket(who, shared_from_this(), executor_);
     ticket_->begin_work(); // until the closing handshake has ended
-    if (context_.requests.draining())
-      ticket_->end_work(); // a drain only waits for work that existed when it began
+    // A drain only waits for work that existed when it began.
+    if (context_.requests.draining()) ticket_->end_work();
     lifetime_.expires_after(limits_.websocket_lifetime);
     lifetime_.async_wait([weak = weak_from_this()](error_code cancelled) {
       const auto self = weak.lock();

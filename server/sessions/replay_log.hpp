@@ -16,8 +16,8 @@ namespace paceline::server {
 /// Where a reader starts in a response.
 struct replay_start {
   std::optional<std::uint32_t> next_token; ///< the first output token that the reader has not seen
-  std::optional<std::uint64_t>
-      after_sequence; ///< the last event that the reader has seen (OpenAI's starting_after)
+  /// The last event that the reader has seen (OpenAI's starting_after).
+  std::optional<std::uint64_t> after_sequence;
 };
 
 /// The events of one resumable response, kept for readers that come back. Written on the response's executor

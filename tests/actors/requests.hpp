@@ -77,8 +77,8 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
   if (name == "feature") return make_feature_drafter(name, same);
   speculation::drafter_parts parts;
   parts.options = options_of(name, name == "ngram_tree" ? "ngram" : name);
-  parts.options.ngram_min =
-      name == "nasd" ? 2 : 1; // the text is mostly noise, in which long runs rarely occur twice
+  // The text is mostly noise, in which long runs rarely occur twice.
+  parts.options.ngram_min = name == "nasd" ? 2 : 1;
   parts.options.candidates = name == "ngram_tree" ? 3 : 1;
   parts.options.min_probability = 0;
   parts.target_vocab_size = target.vocab_size;

@@ -41,8 +41,8 @@ struct simulation_options {
   std::uint32_t max_waiting = 256;
   std::uint32_t max_restarts = 1000;
   bool prefix_cache = true;
-  std::uint32_t auto_draft_length =
-      0; ///< if not 0, the last drafter is "auto", which chooses among the in-line ones
+  /// If not 0, the last drafter is "auto", which chooses among the in-line ones.
+  std::uint32_t auto_draft_length = 0;
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
   std::chrono::nanoseconds round_timeout{std::chrono::minutes(5)};
   model::hash_model_config target;

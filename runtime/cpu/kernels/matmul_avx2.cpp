@@ -238,8 +238,8 @@ std::int32_t lane_max(__m256i x) {
 void quantise_block(const float* x, activation_block& block) {
   constexpr std::int32_t infinity = 0x7f800000, smallest = (127 - 100) << 23; // bits of the floats
   __m256 value[4];
-  __m256i largest =
-      _mm256_setzero_si256(); // magnitudes of floats have the same order as their bits as integers
+  // Magnitudes of floats have the same order as their bits as integers.
+  __m256i largest = _mm256_setzero_si256();
   for (int i = 0; i < 4; ++i) {
     value[i] = _mm256_loadu_ps(x + 8 * i);
     largest = _mm256_max_epi32(

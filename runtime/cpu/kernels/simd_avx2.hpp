@@ -40,8 +40,8 @@ struct simd_avx2 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(x.high, _MM_FROUND_TO_NEAREST_INT));
   }
   static void store(device::bfloat16* p, vec x) {
-    const __m256i both =
-        _mm256_packus_epi32(top_half(x.low), top_half(x.high)); // the quarters are in the order 0 2 1 3
+    // The quarters are in the order 0 2 1 3.
+    const __m256i both = _mm256_packus_epi32(top_half(x.low), top_half(x.high));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm256_permute4x64_epi64(both, _MM_SHUFFLE(3, 1, 2, 0)));
   }

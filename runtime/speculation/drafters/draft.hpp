@@ -85,8 +85,8 @@ draft part_of(draft whole, const std::vector<bool>& keep);
 struct round_feedback {
   draft verified;                          ///< as the target verified it; possibly another drafter's
   std::vector<std::int32_t> accepted_path; ///< accepted nodes, root first
-  std::uint32_t num_top =
-      0; ///< at least the drafter's `top_tokens`, more if another drafter needs them; 0: not collected
+  /// At least the drafter's `top_tokens`, more if another drafter needs them; 0: not collected.
+  std::uint32_t num_top = 0;
   std::vector<token_id> top_tokens =
       {}; ///< [1 + nodes + probes][num_top], largest raw logit first; see `top_at`
 

@@ -74,8 +74,8 @@ struct draft_task {
   const round_feedback* last_round = nullptr;
   std::string_view tenant = {}; ///< what is remembered for one tenant must not reach another tenant
   std::span<const token_id> prediction = {}; ///< the client's own draft of the output
-  std::uint32_t num_alternates =
-      0; ///< number of `draft::alternates` wanted for each node, from drafters that have them
+  /// Number of `draft::alternates` wanted for each node, from drafters that have them.
+  std::uint32_t num_alternates = 0;
   class drafter_session* session = nullptr; ///< the session that `open` made for this request
   draft result;                             ///< written by `propose`
 

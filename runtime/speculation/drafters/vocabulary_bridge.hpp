@@ -72,8 +72,8 @@ class vocabulary_bridge {
   std::shared_ptr<const tokenizer::tokenizer> target_;
   std::uint32_t own_vocab_size_ = 0;
   std::uint32_t target_vocab_size_ = 0;
-  std::vector<pair>
-      shared_; ///< ascending by the drafter's token; among equal ones only the lowest target token
+  /// Ascending by the drafter's token; among equal ones only the lowest target token.
+  std::vector<pair> shared_;
   std::vector<std::int32_t> own_of_target_; ///< -1: none
 };
 

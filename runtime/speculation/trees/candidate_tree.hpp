@@ -17,8 +17,8 @@ struct tree_candidate {
   std::int32_t parent = token_tree::root; ///< index of a candidate, or `token_tree::root`
   std::uint32_t depth = 0;                ///< 0 for children of the root
   std::uint32_t rank = 0;                 ///< among its siblings, 0 = best
-  double confidence =
-      0; ///< logarithm of the product of the weights on the path from the root; at most the parent's
+  /// Logarithm of the product of the weights on the path from the root; at most the parent's.
+  double confidence = 0;
 };
 
 /// All tokens that a drafter considered in one round, more than it proposes. The tree grows from the root by

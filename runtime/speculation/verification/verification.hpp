@@ -56,8 +56,8 @@ verdict verdict_of(const device::chosen_run& run, const token_tree& tree);
 /// Parameters of the lossy variants of rule `rejection`.
 struct rejection_terms {
   double lenience = 1.0; ///< factor of draft_probs (rule `lenient`)
-  bool keep_target =
-      false; ///< a rejection does not change the target's distribution (rule `skip_sample_adjustment`)
+  /// A rejection does not change the target's distribution (rule `skip_sample_adjustment`).
+  bool keep_target = false;
 };
 
 /// Rule `rejection` (Leviathan et al. 2023, algorithm 1; for trees and several proposals of one position

@@ -58,8 +58,8 @@ class heap {
   [[noreturn]] static void out_of_memory();
 
   std::size_t steps_left_, bytes_left_;
-  std::deque<std::string>
-      strings_; ///< a deque, because short strings are stored inside their element, which must not move
+  /// A deque, because short strings are stored inside their element, which must not move.
+  std::deque<std::string> strings_;
   std::vector<std::unique_ptr<object>> objects_;
 };
 
