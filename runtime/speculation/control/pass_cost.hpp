@@ -10,14 +10,14 @@ namespace paceline::speculation {
 /// from every pass) and the shape of the curve (followed slowly, per number of rows). Shapes nobody has seen
 /// lie between their neighbours, beyond the last one on a straight line.
 ///
-/// A Kalman filter over logarithms of times, without covariances: a pass that takes other than expected is
-/// news of its shape and of the machine in proportion to how little is known of each, and little news if it
-/// is an outlier.
+/// A Kalman filter over logarithms of times, without covariances: a difference from the expected time is
+/// attributed to the shape and to the machine in proportion to the uncertainty of each, and has less weight
+/// if it is an outlier.
 ///
 /// Not thread-safe.
 class pass_cost {
  public:
-  static constexpr std::uint32_t max_rows = 128; ///< passes over more only cost by the row
+  static constexpr std::uint32_t max_rows = 128; ///< larger passes are extrapolated by row
 
   pass_cost() noexcept { draw_curve(); }
 
@@ -31,7 +31,7 @@ class pass_cost {
   /// The cost if the curve had steps: sizes not seen lately cost no more than the next smaller one that was,
   /// up to the largest one that was.
   pass_cost hopeful() const noexcept;
-  /// Passes since the last one over so many rows; since the first one of all if there was none.
+  /// Number of passes since the last one over that many rows; since the first pass if there was none.
   std::uint64_t age(std::uint32_t rows) const noexcept {
     return rows > max_rows ? 0 : num_passes_ - points_[rows].last_seen;
   }
@@ -48,10 +48,10 @@ class pass_cost {
   bool known(std::uint32_t rows) const noexcept;
   void draw_curve() noexcept;
 
-  std::array<point, max_rows + 1> points_{}; ///< by number of rows; the ratio of one row is 1
+  std::array<point, max_rows + 1> points_{}; ///< by number of rows; the ratio for one row is 1
   std::array<double, max_rows + 1>
-      curve_;                 ///< `ratio`, drawn through the points after each pass: it is read often
-  double scale_ = 0;          ///< of a pass over one row, now
+      curve_;        ///< `ratio` for each number of rows, computed after each pass because it is read often
+  double scale_ = 0; ///< current time of a pass over one row
   double scale_variance_ = 0; ///< of its logarithm
   std::uint64_t num_passes_ = 0;
 };
