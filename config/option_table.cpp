@@ -237,7 +237,7 @@ void declare_model(group_builder<model_options>& g) {
       "Of kind `hash`: hash steps computed in each pass, so that it takes time.");
 }
 
-/// Of drafters with a model: shapes of trees, vocabularies, layers.
+/// Options of drafters with a model: tree shapes, vocabularies, layers.
 void declare_drafting_models(group_builder<drafter_options>& g) {
   using d = drafter_options;
   g.add(
@@ -362,7 +362,7 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "target's device.");
 }
 
-/// `parent`'s objects have a list of `element`'s, kept in the member that `list` gives.
+/// Declares that `parent`'s objects have a list of `element`'s, the member that `list` returns.
 template <class Parent, class Access>
 void nest(option_group& parent, const option_group& element, Access list) {
   parent.elements = &element;
@@ -376,7 +376,7 @@ void nest(option_group& parent, const option_group& element, Access list) {
   };
 }
 
-/// The three groups, which refer to one another and so stay where they are.
+/// The three groups, which refer to one another and therefore must not move.
 struct option_groups {
   option_group drafters{"drafters", 32, "Drafters of a model", {}, nullptr, {}, {}, {}};
   option_group models{"models", 128, "Models", {}, nullptr, {}, {}, {}};

@@ -76,7 +76,7 @@ void write_group(std::string& out, const option_group& group, const std::string&
   write_group(out, *group.elements, prefix.empty() ? list : prefix + "[]." + list);
 }
 
-/// JSON with two blanks an indentation level, one member a line.
+/// Writes JSON with an indentation of two blanks, one member a line.
 class schema_writer {
  public:
   std::string text;
@@ -93,7 +93,7 @@ class schema_writer {
     text += bracket;
     first_ = false;
   }
-  /// A member whose value is JSON already.
+  /// A member whose value is already JSON.
   void member(std::string_view key, std::string_view json) {
     begin_member(key);
     text += json;
@@ -117,7 +117,7 @@ std::string quoted_list(const std::vector<std::string_view>& words) {
   return out + "]";
 }
 
-/// The JSON type of what the file may say, without variables.
+/// The JSON type of the values that the file may contain, without variables.
 std::string type_schema(const option& o) {
   const auto limits =
       ", \"minimum\": " + std::to_string(o.lowest) + ", \"maximum\": " + std::to_string(o.highest) + "}";
@@ -158,7 +158,7 @@ void write_option(schema_writer& w, std::string_view name, const option& o, cons
   w.open(name);
   w.text_member("description", o.doc);
   w.member("default", json_of(o, initial));
-  // A text with a variable in it is a text like any other.
+  // A text that contains a variable is still a text.
   const bool is_free_text = o.type == value_type::text || o.type == value_type::text_list;
   std::string alternatives = "[";
   alternatives.append(type_schema(o)).append(is_free_text ? "]" : R"(, {"$ref": "#/$defs/variable"}])");
