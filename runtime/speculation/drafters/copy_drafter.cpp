@@ -30,7 +30,7 @@ class copy_drafter final : public host_drafter<copy_session> {
   void draft_one(const draft_task& task, copy_session& session, draft& result) override {
     const auto prompt = task.tokens.first(std::min<std::size_t>(task.prompt_length, task.tokens.size()));
     const auto output = task.tokens.subspan(prompt.size());
-    if (output.empty()) return; // not a token says where in the prompt it is
+    if (output.empty()) return; // without a token there is no place in the prompt to find
     auto& cursor = session.cursor;
     cursor.follow(prompt, output);
     if (cursor.num_agreed() == 0) {
