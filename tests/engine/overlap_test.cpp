@@ -116,7 +116,7 @@ struct overlap_engine {
   }
 
   /// Decodes four requests together: two with the worker, and two with the drafter that runs inside the
-  /// verified.
+  /// verification. In any division into groups of two, one group can be drafted for while the other is
   /// verified.
   void decode(std::uint32_t num_tokens) {
     std::array<generation, 4> all;
