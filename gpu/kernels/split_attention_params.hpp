@@ -25,9 +25,10 @@
 //     l = chain of fma(l_i, w_i, .), acc[d] = chain of fma(acc_i[d], w_i, .), both from 0
 //     out[d] = acc[d] / l
 //
-// Every step is rounded once; exp and tanh are those of runtime/device/scalar_math.hpp. No step knows of
-// other rows, slots, blocks or of how many splits a launch has: a row's bits are the same in any company, and
-// on any GPU. tests/gpu/kernels/split_attention_reference.cpp derives what they may be off from exact sums.
+// Every step is rounded once; exp and tanh are those of runtime/device/scalar_math.hpp. No step depends on
+// other rows, slots, blocks or the number of splits of a launch: a row has the same bits in every launch, and
+// on every GPU. tests/gpu/kernels/split_attention_reference.cpp derives the error bounds relative to exact
+// sums.
 
 namespace paceline::gpu {
 

@@ -68,8 +68,8 @@ constexpr std::optional<quantised_traits> quantised_traits_of(tensor_type type) 
 }
 
 /// A block of F8_E4M3 is a float32 scale, below 2^100 in magnitude or NaN, followed by the codes: value i is
-/// float_of_e4m3(codes[i]) * scale, rounded once. Readers do not check for NaN codes. So whoever makes blocks
-/// gives a block with a NaN code the scale NaN.
+/// float_of_e4m3(codes[i]) * scale, rounded once. Readers do not check for NaN codes: the writer of a block
+/// with a NaN code must store the scale NaN.
 struct f8_block {
   static constexpr std::uint32_t num_values = 64;
   static constexpr std::uint32_t codes_at = 4; ///< bytes of the scale

@@ -55,9 +55,9 @@ struct memory_use {
 /// that request has its blocks or has ended (docs/decisions/0517).
 ///
 /// Invariants (`check_invariants`): `holders` are the requests with a first lease, oldest first; others hold
-/// and gave up everything, and have no question under way but for their first lease; a request has at most
-/// one question under way in each pool, and no two questions have one ticket; who gives way is a holder, and
-/// the one in need is known.
+/// no blocks, and have no pending question except for their first lease; a request has at most one pending
+/// question in each pool, and tickets are unique; a request that is being preempted is a holder, and the
+/// request that needs its blocks is known.
 class memory_ledger {
  public:
   using commands = std::vector<pool_command>;
