@@ -16,20 +16,21 @@
 #include <memory>
 #include <unordered_map>
 
-/// The behaviours: each decodes a message, calls the state machine, sends what it decided. The state machines
-/// belong to the engine and outlive the actors, so a restarted actor goes on where the one before was.
+/// Behaviours of the actors. Each decodes a message, calls the state machine and sends what it decided. The
+/// state machines belong to the engine and outlive the actors, so a restarted actor continues on its
+/// predecessor's state.
 namespace paceline::actors {
 
 using session_registry = basic_session_registry<protocol::session_actor>;
 
-/// Counts what one actor does, for metrics; kept over restarts.
+/// Counts the work of one actor for metrics; kept across restarts.
 struct actor_meter {
   std::atomic<std::uint64_t> num_messages{0};
   std::atomic<std::uint64_t> mailbox_depth{0}; ///< messages that waited when the actor last took one
   std::atomic<std::uint64_t> num_restarts{0};
-  std::atomic<bool> failing{false}; ///< it lives, but what it works with does not
+  std::atomic<bool> failing{false}; ///< the actor lives, but the device it works with fails
 
-  /// The actor handles a message while `num_waiting` more wait. Called by the actor only.
+  /// Called by the actor when it takes a message while `num_waiting` more wait.
   void take(std::size_t num_waiting) noexcept {
     num_messages.fetch_add(1, std::memory_order_relaxed);
     mailbox_depth.store(num_waiting, std::memory_order_relaxed);
@@ -53,7 +54,8 @@ scheduler(protocol::scheduler_actor::stateful_pointer<scheduler_peers> self,
 struct kv_pool_peers {
   kv_pool_peers() = default;
   static inline const char* name = "kv_pool";
-  std::unordered_map<model_number, protocol::scheduler_actor> schedulers; ///< by model: of its last batch
+  /// The sender of each model's last batch.
+  std::unordered_map<model_number, protocol::scheduler_actor> schedulers;
 };
 protocol::kv_pool_actor::behavior_type kv_pool(protocol::kv_pool_actor::stateful_pointer<kv_pool_peers> self,
                                                kv_pool_state* state, std::shared_ptr<actor_meter> meter);
@@ -92,20 +94,21 @@ struct session_client {
   model_number model;
   drafter_index drafter = plain_decoding;
   std::uint64_t credit = 0;
-  /// Tokens that the session grants ahead of what the sink has returned from; 0: the client grants.
+  /// Tokens of credit that the session keeps ahead of what the sink has returned from; 0: the client grants
+  /// credit.
   std::uint32_t own_window = 0;
-  /// Called on an actor thread; exactly one call, the last, has finish != none. Gone before `ended` is
+  /// Called on an actor thread. Exactly one call, the last, has finish != none. Destroyed before `ended` is
   /// called.
   std::function<void(const token_event&)> sink;
-  std::function<void()> ended; ///< called once, when the session is over
+  std::function<void()> ended; ///< called once, when the session has ended
 };
-/// What of a session outlives its actor's state, so that a client gets its last event even from one that
-/// crashes. Touched by the session's own thread only.
+/// The part of a session that outlives its actor's state, so that a client gets its last event even if the
+/// session crashes. Used by the session's thread only.
 struct client_line {
   session_state<protocol::scheduler_actor> state;
   scheduling::admitted_request request;
   drafter_index drafter = plain_decoding;
-  std::function<void(const token_event&)> sink; ///< null once the last event is given
+  std::function<void(const token_event&)> sink; ///< null once the last event was delivered
   std::function<void()> ended;
 };
 struct session_context {

@@ -13,9 +13,9 @@
 
 namespace paceline::actors {
 
-/// Where the actors are now and which models they serve, for those outside the actor system. Thread-safe.
-/// Written by the supervisor;
-/// emptied before the actor system ends, for a handle that outlives it would keep it from ending.
+/// The current addresses of the actors and the models they serve, for code outside the actor system.
+/// Thread-safe. The supervisor writes it, and empties it before the actor system ends, because a remaining
+/// handle would keep the system from ending.
 class directory {
  public:
   struct entry {
@@ -59,7 +59,7 @@ class directory {
     std::lock_guard lock(mutex_);
     num_models_ = num;
   }
-  /// `model` serves no more; the first reason stays.
+  /// Marks `model` as out of service; the first reason is kept.
   void take_out_of_service(model_number model, error why) {
     std::lock_guard lock(mutex_);
     out_of_service_.emplace(model, std::move(why));
@@ -70,12 +70,13 @@ class directory {
     return it == out_of_service_.end() ? std::nullopt : std::optional(it->second);
   }
 
-  /// Nobody is started again from now on.
+  /// From now on failed actors are not restarted.
   void mark_unhealthy() {
     std::lock_guard lock(mutex_);
     healthy_ = false;
   }
-  /// Whether the process is of use as it is: a model serves, and what works with a device finds it working.
+  /// False if the process should be restarted: no model serves, or a part that works with a device finds it
+  /// failing.
   bool healthy() const {
     std::lock_guard lock(mutex_);
     const bool one_serves = num_models_ == 0 || out_of_service_.size() < num_models_;
@@ -84,7 +85,7 @@ class directory {
            });
   }
 
-  /// What failed; outlives the directory with those who write it.
+  /// The recorded failures; shared, because their writers may outlive the directory.
   const std::shared_ptr<fault_book>& faults() const noexcept { return faults_; }
 
  private:

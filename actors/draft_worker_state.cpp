@@ -19,7 +19,7 @@ enqueued_draft draft_worker_state::on_request(const std::shared_ptr<const schedu
       runner->run_ahead(ops, *plan, after);
     });
   auto drafts = std::make_shared<scheduling::draft_batch>();
-  drafts->drafter = drafter_; // the program may never run: the batch says whose it is from the start
+  drafts->drafter = drafter_; // the program may never run, so the batch names its drafter from the start
   drafts->pool = pool_;
   drafts->submission = stream_->submitted() + 1;
   auto work = [runner = runner_, plan, drafts](device::ops& ops) { runner->run(ops, *plan, *drafts); };

@@ -11,30 +11,33 @@
 
 namespace paceline::actors {
 
-/// What a draft worker answers at once: its program is enqueued, `drafts` may be read after `ready`.
+/// The immediate answer of a draft worker: its program is enqueued, and `drafts` may be read once `ready` has
+/// passed.
 struct enqueued_draft {
   std::shared_ptr<scheduling::draft_batch> drafts;
   device::fence ready;
 };
 
-/// The programs of one drafter on its stream. Owned by the engine, with the sessions of the requests and the
-/// drafts made in advance (`draft_runner`): a restarted worker goes on with them.
+/// The programs of one drafter on its stream. Owned by the engine together with the drafter's sessions and
+/// the drafts made in advance (`draft_runner`), so a restarted worker continues with them.
 ///
-/// Invariant: programs of this drafter are submitted by nobody else, so that the submission number of each is
-/// known before it is submitted.
+/// Invariant: nobody else submits programs of this drafter, so the submission number of each program is known
+/// before it is submitted.
 class draft_worker_state {
  public:
-  /// References outlive the state. `drafter`: the worker's in plans. `pool`: its own, if it has one.
+  /// The references must outlive the state. `drafter` is the worker's index in plans; `pool` is the drafter's
+  /// own pool, if it has one.
   draft_worker_state(device::stream& stream, rounds::draft_runner& runner, drafter_index drafter,
                      std::optional<pool_number> pool);
 
-  /// Drafts for `plan` once `after`, the fence of the group's round before, has passed; in advance, beside
-  /// that round, for the items that ask for it.
+  /// Enqueues drafting for `plan`, to start once `after`, the fence of the group's previous round, has
+  /// passed. Drafts for items that ask for it are made in advance, at the same time as that round.
   enqueued_draft on_request(const std::shared_ptr<const scheduling::round_plan>& plan,
                             const device::fence& after);
 
   drafter_index drafter() const noexcept { return drafter_; }
-  /// The worker is lost for good. Passes once no program of it reads a request any more.
+  /// Called when the worker is lost for good. The fence passes once none of its programs reads a request any
+  /// more.
   device::fence programs_done();
 
  private:

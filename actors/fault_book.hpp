@@ -10,19 +10,19 @@
 
 namespace paceline::actors {
 
-/// What failed since the start, one entry a part: for those who run the engine, since replies do not tell all
-/// of it. Thread-safe.
+/// The failures since the start, one entry for each part, for operators: clients do not see all of them.
+/// Thread-safe.
 class fault_book {
  public:
   struct entry {
-    std::uint64_t num = 0; ///< times it failed
-    bool is_lost = false;  ///< for good
+    std::uint64_t num = 0; ///< number of failures
+    bool is_lost = false;  ///< permanently
     error last{errc::internal, ""};
   };
 
-  /// What the part worked on failed; it goes on.
+  /// The part failed at something and continues.
   void note(const part& which, error why) { write(which, false, std::move(why)); }
-  /// The part is not started again.
+  /// The part will not be restarted.
   void note_lost(const part& which, error why) { write(which, true, std::move(why)); }
 
   std::map<part, entry> all() const {
@@ -35,7 +35,7 @@ class fault_book {
     std::lock_guard lock(mutex_);
     auto& entry = entries_[which];
     ++entry.num;
-    if (entry.is_lost && !is_lost) return; // the reason of its end stays
+    if (entry.is_lost && !is_lost) return; // the reason of the loss is kept
     entry.is_lost = is_lost;
     entry.last = std::move(why);
   }

@@ -21,7 +21,8 @@ kv_pool_actor::behavior_type kv_pool(kv_pool_actor::stateful_pointer<kv_pool_pee
         const bool freed = std::ranges::find(answers.freed_models, m.model) != answers.freed_models.end();
         if (!answers.leases.empty() || freed)
           self->send(schedulers[m.model], lease_batch_event{std::move(answers.leases), freed});
-        for (auto other : answers.freed_models) // blocks of one model's requests may serve another model's
+        // Blocks freed by one model's requests may be used by another model.
+        for (auto other : answers.freed_models)
           if (other != m.model && schedulers.contains(other))
             self->send(schedulers[other], lease_batch_event{{}, true});
       },

@@ -52,7 +52,7 @@ void kv_pool_state::apply(model_number model, const commit_command& command, ans
 void kv_pool_state::apply(model_number model, const rollback_command& command, answers&) {
   if (auto* t = find(model, command.pool, command.request))
     (void)manager_->rollback(t->key, command.num_positions, point(model, command.pool, command.after))
-        .has_value(); // stale: the table is of a later life
+        .has_value(); // stale: the table belongs to a later lease
 }
 
 void kv_pool_state::apply(model_number model, const release_command& command, answers&) {
@@ -70,7 +70,7 @@ void kv_pool_state::apply(model_number model, const watermark_event& event, answ
 lease_event kv_pool_state::acquire(model_number model, const acquire_command& command) {
   lease_event answer{command.request, command.pool, command.ticket, false, {}, 0, {}};
   release(model,
-          {command.request, command.pool, 0}); // an earlier answer was lost: its blocks were never used
+          {command.request, command.pool, 0}); // an earlier answer was lost, and its blocks were never used
   kv::acquire_options options;
   options.tokens = command.tokens;
   options.num_prompt_tokens = static_cast<std::uint32_t>(command.tokens.size());
@@ -93,7 +93,7 @@ lease_event kv_pool_state::acquire(model_number model, const acquire_command& co
 
 lease_event kv_pool_state::reserve(model_number model, const reserve_command& command) {
   auto* t = find(model, command.pool, command.request);
-  if (!t) { // a drafter's pool: its table starts with the first reservation; it has no prefixes to share
+  if (!t) { // a drafter's pool: its table is opened by the first reservation, and it shares no prefixes
     const token_id nothing{0};
     return acquire(
         model, {command.request, command.pool, {nothing}, {}, false, command.num_positions, command.ticket});
@@ -111,7 +111,7 @@ lease_event kv_pool_state::reserve(model_number model, const reserve_command& co
 
 void kv_pool_state::commit(model_number model, const commit_command& command) {
   auto* t = find(model, command.pool, command.request);
-  // A gap means that an earlier commit was lost with a pool manager: nothing behind it may be published.
+  // A gap means that an earlier commit was lost with a pool manager. Nothing after it may be published.
   if (!t || (!command.tokens.empty() && t->num_committed != command.first_position)) return;
   if (manager_->commit(t->key, command.tokens, command.num_final))
     t->num_committed += static_cast<std::uint32_t>(command.tokens.size());
@@ -121,7 +121,7 @@ void kv_pool_state::release(model_number model, const release_command& command) 
   auto* t = find(model, command.pool, command.request);
   if (!t) return;
   (void)manager_->release(t->key, point(model, command.pool, command.after))
-      .has_value(); // stale: it is gone already
+      .has_value(); // stale: it was released before
   tables_.erase({model, command.pool, command.request});
 }
 
@@ -136,7 +136,7 @@ void kv_pool_state::retain(model_number model, const retain_command& command) {
 }
 
 kv::stream_point kv_pool_state::point(model_number model, pool_number pool, std::uint64_t sequence) const {
-  // A pool has one stream, of the same number.
+  // A pool has one stream, with the same number.
   return {kv::stream_id{pools_[model.value].at(pool.value).value}, sequence};
 }
 

@@ -11,10 +11,11 @@
 
 namespace paceline::actors {
 
-/// Translates the scheduler's commands into those of the pool manager: keeps the lease keys, so that messages
-/// name a request and a late command of an earlier life changes nothing. Owned by the engine.
+/// Translates the scheduler's commands into those of the pool manager. Maps requests to lease keys, so that
+/// messages can name a request and a late command for an earlier lease of it has no effect. Owned by the
+/// engine.
 ///
-/// Invariant: a key exists for exactly the requests that have a table in the manager.
+/// Invariant: exactly the requests with a block table in the manager have a key.
 class kv_pool_state {
  public:
   /// `pools[model][pool]` is the manager's id of that pool.
@@ -22,7 +23,7 @@ class kv_pool_state {
 
   struct answers {
     std::vector<scheduling::lease_event> leases;
-    /// Models whose refused asks may succeed now.
+    /// Models with refused requests for blocks that may succeed now.
     std::vector<model_number> freed_models;
   };
   answers handle(model_number model, const std::vector<scheduling::pool_command>& commands);
@@ -53,13 +54,13 @@ class kv_pool_state {
   kv::stream_point point(model_number model, pool_number pool, std::uint64_t sequence) const;
   table* find(model_number model, pool_number pool, request_id request);
   void note_refusal(model_number model);
-  /// Blocks of all pools that are in use, or wait for a stream: fewer than before means that some came back.
+  /// Blocks of all pools that are in use or wait for a stream. If the number falls, blocks were freed.
   std::uint64_t num_held() const;
 
   kv::pool_manager* manager_;
   std::vector<std::vector<kv::pool_id>> pools_;
   std::map<table_key, table> tables_;
-  std::vector<bool> refused_; ///< by model: something was refused since blocks last came back
+  std::vector<bool> refused_; ///< by model: something was refused since blocks were last freed
 };
 
 } // namespace paceline::actors

@@ -20,35 +20,35 @@
 
 namespace paceline::actors {
 
-/// One of a model's drafters, as its states need it.
+/// One drafter of a model, with what the states need of it.
 struct drafter_seat {
   std::string name;
-  speculation::drafter* drafter = nullptr; ///< null: "none", the first, or "auto", the last
+  speculation::drafter* drafter = nullptr; ///< null for "none", the first drafter, and for "auto", the last
   std::uint32_t draft_length = 0;
-  std::uint32_t max_tree_nodes = 0; ///< of a round
+  std::uint32_t max_tree_nodes = 0; ///< in one round
   paceline::length_rule length_rule = paceline::length_rule::fixed;
-  std::optional<pool_number> pool = {};             ///< of a drafter with cells of its own
+  std::optional<pool_number> pool = {};             ///< for a drafter with KV cells of its own
   model::kv_storage* kv = nullptr;                  ///< of that pool
-  std::unique_ptr<device::stream> stream = nullptr; ///< of a drafter that is placed as a worker
+  std::unique_ptr<device::stream> stream = nullptr; ///< for a drafter that runs in a worker
 };
 
-/// What a model's states and programs are made of. What is pointed to outlives them.
+/// The inputs of a model's states and programs. Everything pointed to must outlive them.
 struct model_materials {
   const model::language_model* target = nullptr;
   model::kv_storage* kv = nullptr;
   std::unique_ptr<device::stream> stream; ///< the target's
   std::vector<drafter_seat> drafters;     ///< [0] is "none"
-  scheduling::scheduler_options limits;   ///< without its drafters
+  scheduling::scheduler_options limits;   ///< without the drafters
   std::uint32_t num_pools = 1;            ///< the target's and those of drafters
   const clock* time = nullptr;
 };
 
-/// Everything that the actors of one model work on: the states, the programs and the streams. One way to put
-/// them together, for engines and for simulations.
+/// Everything that the actors of one model work on: states, programs and streams. Engines and simulations
+/// both use it, so they are assembled in the same way.
 class model_assembly {
  public:
   explicit model_assembly(model_materials materials);
-  /// Drains the streams: programs hold references to the rest.
+  /// Drains the streams, because programs hold references to the other members.
   ~model_assembly();
   model_assembly(const model_assembly&) = delete;
   model_assembly& operator=(const model_assembly&) = delete;
@@ -57,28 +57,28 @@ class model_assembly {
   const scheduling::scheduler_state& scheduler() const noexcept { return *scheduler_; }
   target_verifier_state& verifier() noexcept { return *verifier_; }
   const target_verifier_state& verifier() const noexcept { return *verifier_; }
-  /// What the supervisor starts the model's actors on.
+  /// The parts on which the supervisor starts the model's actors.
   model_parts parts();
-  /// Nobody wants results any more: what has not begun does nothing. Returns once the streams are empty.
+  /// Abandons all work: programs that have not begun do nothing. Returns once the streams are empty.
   void drain();
 
  private:
-  /// A draft worker, with what it needs. Streams come last: they are drained first.
+  /// A draft worker and what it needs. The stream is the last member, so it is drained first.
   struct worker {
     std::unique_ptr<rounds::draft_runner> runner;
     std::unique_ptr<device::stream> stream;
     std::unique_ptr<draft_worker_state> state;
   };
 
-  std::vector<worker> workers_; ///< by drafter; empty where it drafts inside the target's programs
+  std::vector<worker> workers_; ///< by drafter; empty for drafters that run inside the target's programs
   std::unique_ptr<rounds::round_runner> runner_;
   std::unique_ptr<scheduling::scheduler_state> scheduler_;
   std::unique_ptr<device::stream> stream_;
   std::unique_ptr<target_verifier_state> verifier_;
 };
 
-/// Most rows, nodes and probes, that a draft of `length` levels has by drafter number `index`, within what
-/// its seat allows; of "auto" the most of any other.
+/// Largest number of rows, tree nodes and probes together, that a draft of `length` levels by drafter `index`
+/// needs, within its seat's limits. For "auto" the maximum over the other drafters.
 std::uint32_t most_rows(const std::vector<drafter_seat>& drafters, drafter_index index, std::uint32_t length);
 
 } // namespace paceline::actors

@@ -15,16 +15,17 @@ enum class part_kind : std::uint8_t {
   scheduler,
   target_verifier,
   draft_worker,
-  drafter, ///< what a worker or the verifier's programs work with
+  drafter, ///< a drafter as used by a worker or by the verifier's programs
 };
 
-/// One of an engine's parts. All but a drafter are played by actors, by another one after each restart.
+/// One part of an engine. Every part except a drafter is an actor, which is replaced by a new one at each
+/// restart.
 struct part {
   part_kind kind = part_kind::kv_pool;
-  model_number model{};    ///< of a part of one model
-  drafter_index drafter{}; ///< of a draft worker or drafter
+  model_number model{};    ///< for parts of one model
+  drafter_index drafter{}; ///< for draft workers and drafters
 
-  /// Whether it works for one model only.
+  /// True if the part works for one model only.
   bool serves_one_model() const noexcept { return kind >= part_kind::scheduler; }
 
   friend bool operator==(const part&, const part&) = default;

@@ -11,7 +11,8 @@ namespace {
 using self_pointer = scheduler_actor::stateful_pointer<scheduler_peers>;
 constexpr auto tick_interval = std::chrono::milliseconds(50);
 
-/// Sends what the state machine decided: memory first, for rounds use it, then rounds, then ends.
+/// Sends what the state machine decided: pool commands first, because rounds use the memory, then rounds,
+/// then final events.
 void carry_out(self_pointer self, const scheduling::scheduler_state& state, model_number model,
                scheduling::decisions decisions) {
   auto& context = self->state;

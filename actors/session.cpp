@@ -8,8 +8,8 @@ namespace {
 
 using self_pointer = session_actor::stateful_pointer<session_context>;
 
-/// Gives the client its last event. The sink goes with it: what it holds is released, and nothing comes
-/// after.
+/// Delivers the client's last event and destroys the sink: what it holds is released, and no event can
+/// follow.
 void end_client(client_line& line, const token_event& event) {
   const auto sink = std::exchange(line.sink, nullptr);
   sink(event);
@@ -22,19 +22,20 @@ std::shared_ptr<client_line> open(session_client client) {
                                                    std::move(client.sink), std::move(client.ended)});
 }
 
-/// The session is over, by its own decision or by a crash; then its client still waits for an end.
+/// Called when the session ends, by its own decision or by a crash; after a crash the client still needs its
+/// last event.
 void close(client_line& line) noexcept {
   const auto actions = line.state.on_crash();
   if (actions.cancel) caf::anon_send(line.state.scheduler(), cancel_command{line.state.request()});
   try {
     if (actions.last && line.sink) end_client(line, *actions.last);
-  } catch (...) { // a sink must not throw; one that did has ended the session already
+  } catch (...) { // a sink must not throw; if it did, the session has already ended
   }
   line.request = {};
   line.ended();
 }
 
-/// `event`: the one that came, if one did.
+/// `event`: the event that arrived, if there is one.
 void carry_out(self_pointer self, const session_actions& actions, const token_event* event = nullptr) {
   auto& line = *self->state.line;
   const auto& scheduler = line.state.scheduler();
@@ -53,7 +54,7 @@ session_actor::behavior_type session(self_pointer self, session_client client) {
   self->state.line = open(std::move(client));
   auto* const state = &self->state.line->state;
   self->attach_functor([line = self->state.line] { close(*line); });
-  self->set_exit_handler([=](const caf::exit_msg& message) { // the engine ends
+  self->set_exit_handler([=](const caf::exit_msg& message) { // sent when the engine stops
     carry_out(self, state->on_shutdown());
     self->quit(message.reason);
   });

@@ -13,19 +13,19 @@
 
 namespace paceline::actors {
 
-/// Requests whose clients may still be called, and their sessions. Shared by the engine and its actors: an
-/// entry is made before its session starts and goes when the session is over. Thread-safe. `Address`: of a
-/// session; one that compares equal to `Address{}` is none.
+/// The requests whose clients may still be called, and their sessions. Shared by the engine and its actors.
+/// An entry is added before its session starts and removed when the session has ended. Thread-safe. `Address`
+/// is the type of a session's address; `Address{}` means none.
 template <class Address>
 class basic_session_registry {
  public:
-  /// `session` may be null: a request that is refused has none.
+  /// `session` is `Address{}` for a refused request, which has none.
   void add(request_id request, Address session) {
     std::lock_guard lock(mutex_);
     sessions_.emplace(request, std::move(session));
   }
   void remove(request_id request) {
-    [[maybe_unused]] Address last; // released outside the lock: it may be the session's last handle
+    [[maybe_unused]] Address last; // destroyed outside the lock: it may be the session's last handle
     std::lock_guard lock(mutex_);
     const auto it = sessions_.find(request);
     if (it == sessions_.end()) return;
@@ -38,12 +38,12 @@ class basic_session_registry {
     const auto it = sessions_.find(request);
     return it == sessions_.end() ? Address{} : it->second;
   }
-  /// Whether the request's client may still be called.
+  /// True if the request's client may still be called.
   bool contains(request_id request) const {
     std::lock_guard lock(mutex_);
     return sessions_.contains(request);
   }
-  /// Every session there is now.
+  /// All current sessions.
   std::vector<Address> all() const {
     std::lock_guard lock(mutex_);
     std::vector<Address> out;
@@ -52,14 +52,14 @@ class basic_session_registry {
       if (!(session == Address{})) out.push_back(session);
     return out;
   }
-  /// Calls `send(session, index)` for each event of a batch whose request has a session; the others' clients
-  /// have had their ends.
+  /// Calls `send(session, index)` for each event of a batch whose request has a session. Clients of the other
+  /// requests have already received their last event.
   template <class Send>
   void route(const std::vector<token_event>& events, Send send) const {
     for (std::size_t i = 0; i < events.size(); ++i)
       if (const auto session = find(events[i].request); !(session == Address{})) send(session, i);
   }
-  /// False if there are entries after `timeout`.
+  /// False if entries remain after `timeout`.
   bool wait_until_empty(std::chrono::milliseconds timeout) const {
     std::unique_lock lock(mutex_);
     return empty_.wait_for(lock, timeout, [this] { return sessions_.empty(); });

@@ -11,51 +11,52 @@
 
 namespace paceline::actors {
 
-/// What a session knows of its request from the start.
+/// What a session knows about its request at the start.
 struct session_terms {
   request_id request;
   model_number model;
-  std::uint64_t credit = 0; ///< tokens that it may commit in all before it is granted more
-  /// Tokens that the session grants ahead of what the sink has returned from; 0: the client grants.
+  std::uint64_t credit = 0; ///< total tokens that it may commit until more is granted
+  /// Tokens of credit that the session keeps ahead of what the sink has returned from; 0: the client grants
+  /// credit.
   std::uint32_t own_window = 0;
 };
 
-/// What a session does, in this order. Messages go to its scheduler.
+/// The actions of a session, carried out in this order. Messages go to its scheduler.
 struct session_actions {
-  bool deliver = false;                ///< the event that came goes to the client
-  bool submit = false;                 ///< the request, with the credit it has now
-  std::optional<std::uint64_t> credit; ///< tokens that the request may commit in all
+  bool deliver = false;                ///< deliver the event that arrived to the client
+  bool submit = false;                 ///< submit the request with its current credit
+  std::optional<std::uint64_t> credit; ///< total tokens that the request may commit
   bool cancel = false;
-  std::optional<token_event> last; ///< goes to the client as its last event
-  bool over = false;               ///< the client has had its last event: the session ends
+  std::optional<token_event> last; ///< deliver this to the client as its last event
+  bool over = false;               ///< the client has received its last event: the session ends
   friend bool operator==(const session_actions& a, const session_actions& b) {
     return a.deliver == b.deliver && a.submit == b.submit && a.credit == b.credit && a.cancel == b.cancel &&
            a.last.has_value() == b.last.has_value() && a.over == b.over;
   }
 };
 
-/// One request between its client and its scheduler, wherever that is. `Address`: of a scheduler; one that
-/// compares equal to `Address{}` is none.
+/// The state of one request between its client and its scheduler. `Address` is the type of a scheduler's
+/// address; `Address{}` means none.
 ///
 ///   new -> started (submitted) -> over
 ///
-/// Invariants: the client gets its output once and without a hole, and one last event, whatever comes twice
-/// or out of turn; nothing is sent to a scheduler before `on_start`; a scheduler that is submitted to hears
-/// of a cancellation that came before.
+/// Invariants: the client receives its output once, without gaps, and exactly one last event, also if
+/// messages arrive twice or out of order. Nothing is sent to a scheduler before `on_start`. After a
+/// submission the scheduler is also sent a cancellation that arrived before it.
 template <class Address>
 class session_state {
  public:
   explicit session_state(session_terms terms) : terms_(std::move(terms)) {}
 
-  /// The session can be found by its request. News of a restarted scheduler may have come before: they are
-  /// newer.
+  /// The session has been registered. If the news of a restarted scheduler arrived before this message, that
+  /// address is the newer one.
   session_actions on_start(Address scheduler) {
     if (over_ || started_) return {};
     if (scheduler_ == Address{}) scheduler_ = std::move(scheduler);
     started_ = true;
     return submission();
   }
-  /// The scheduler was restarted: what was submitted to the one before may be lost.
+  /// The scheduler was restarted: what was submitted to its predecessor may be lost.
   session_actions on_scheduler_restarted(model_number model, Address scheduler) {
     if (over_ || model != terms_.model || scheduler == scheduler_) return {};
     scheduler_ = std::move(scheduler);
@@ -66,8 +67,9 @@ class session_state {
     if (over_) return {};
     const auto end = std::uint64_t{event.first_index} + event.tokens.size();
     const bool is_last = event.finish != finish_reason::none;
-    if (!is_last && !event.tokens.empty() && end <= num_output_) return {}; // reported again after a restart
-    if (!event.tokens.empty() && event.first_index > num_output_) return on_events_lost(); // its news is late
+    if (!is_last && !event.tokens.empty() && end <= num_output_) return {}; // repeated after a restart
+    // An earlier event was lost, and its report is late.
+    if (!event.tokens.empty() && event.first_index > num_output_) return on_events_lost();
     num_output_ = std::max(num_output_, end);
     num_scores_ += event.prompt_logprobs.size();
     over_ = is_last;
@@ -95,14 +97,14 @@ class session_state {
   session_actions on_out_of_service(model_number model, const error& why) {
     return model == terms_.model ? fail(why) : session_actions{};
   }
-  /// Events on their way are gone. A stream with a hole is worse than one that ends. Who has not submitted
-  /// has missed nothing.
+  /// Events in transit are lost. A stream with a gap is worse than one that fails, so the request ends. A
+  /// session that has not submitted yet has lost nothing.
   session_actions on_events_lost() {
     return started_ ? fail(error{errc::device_lost, "the event actor was lost"}) : session_actions{};
   }
-  /// The session itself has crashed.
+  /// The session itself crashed.
   session_actions on_crash() { return fail(error{errc::device_lost, "the request's session was lost"}); }
-  /// The engine ends, and with it the scheduler.
+  /// The engine stops, and its scheduler with it.
   session_actions on_shutdown() {
     if (over_) return {};
     return end(final_event(terms_.request, finish_reason::cancelled));
@@ -135,8 +137,8 @@ class session_state {
     return out;
   }
 
-  /// Where the client leaves it to the engine, an event that the sink has returned from is its room for as
-  /// many tokens more. Granted by the half window, so that few messages are spent on it.
+  /// If the engine grants the credit: returns the tokens of the events that the sink has returned from as
+  /// credit. Grants half a window at a time to save messages.
   std::optional<std::uint64_t> repayment() {
     const auto window = terms_.own_window;
     const auto taken = num_output_ + num_scores_;
@@ -147,8 +149,8 @@ class session_state {
 
   session_terms terms_;
   Address scheduler_{};
-  std::uint64_t num_output_ = 0; ///< tokens the client has got
-  std::uint64_t num_scores_ = 0; ///< scores of its prompt that the client has got
+  std::uint64_t num_output_ = 0; ///< output tokens delivered to the client
+  std::uint64_t num_scores_ = 0; ///< scores of the prompt delivered to the client
   bool started_ = false, cancelled_ = false, over_ = false;
 };
 

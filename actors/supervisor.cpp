@@ -8,7 +8,7 @@ namespace {
 
 using self_pointer = supervisor_actor::stateful_pointer<supervisor_context>;
 
-/// Carries out what the state decided: spawns and sends.
+/// Carries out the state's decisions: spawns actors and sends messages.
 class executor {
  public:
   executor(self_pointer self, const supervisor_parts& parts) : self_(self), parts_(parts) {}
@@ -151,7 +151,7 @@ std::vector<std::vector<drafter_index>> workers_of(const supervisor_parts& parts
   return out;
 }
 
-/// Whom the actor that died played. It has no address from now on.
+/// The part of the actor that died. Removes its address.
 std::optional<part> take_by_address(supervisor_context& context, const caf::actor_addr& address) {
   const auto it = std::ranges::find_if(context.addresses, [&](const auto& entry) {
     return caf::actor_cast<caf::actor_addr>(entry.second) == address;

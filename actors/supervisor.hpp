@@ -10,11 +10,11 @@
 
 namespace paceline::actors {
 
-/// What the actors of one model run on. Owned by the engine; outlives the supervisor.
+/// The states on which the actors of one model run. Owned by the engine; must outlive the supervisor.
 struct model_parts {
   scheduling::scheduler_state* scheduler = nullptr;
   target_verifier_state* verifier = nullptr;
-  std::vector<draft_worker_state*> draft_workers; ///< by drafter index; null: this drafter has none
+  std::vector<draft_worker_state*> draft_workers; ///< by drafter index; null for drafters without a worker
 };
 
 struct supervisor_parts {
@@ -22,16 +22,16 @@ struct supervisor_parts {
   kv_pool_state* kv_pool = nullptr;
   std::shared_ptr<session_registry> sessions;
   const clock* time = nullptr;
-  std::shared_ptr<directory> where; ///< kept up to date for the engine's edge
+  std::shared_ptr<directory> where; ///< kept up to date for code outside the actor system
   std::uint32_t max_restarts = 10;
   std::chrono::nanoseconds restart_window{std::chrono::seconds(10)};
 };
 
-/// Starts every actor of an engine and starts it again when it dies, on the state it had; tells its peers.
-/// After more than `max_restarts` deaths within the window an actor stays dead, and the directory's faults
-/// name it. Without its scheduler or verifier a model serves no more, without the KV pool or fan_out none
-/// does: their requests end, new ones are refused. Without a draft worker its model decodes plainly. What is
-/// done when: actors/supervisor_state.hpp.
+/// Starts every actor of an engine, restarts it on the same state when it dies, and tells its peers. After
+/// more than `max_restarts` deaths within the window an actor stays dead, and the directory's faults name it.
+/// A model without its scheduler or verifier is out of service; without the KV pool or fan_out all models
+/// are. Their requests end and new ones are refused. A model without a draft worker decodes without that
+/// drafter. actors/supervisor_state.hpp has the steps.
 ///
 /// | what died | what its successor finds | what may be lost, and who repairs it |
 /// | --- | --- | --- |
@@ -47,8 +47,8 @@ struct supervisor_context {
   supervisor_context() = default;
   static inline const char* name = "supervisor";
   std::unique_ptr<supervisor_state> supervision;
-  std::map<part, caf::strong_actor_ptr> addresses;          ///< of those alive
-  std::map<part, protocol::worker_lost_event> lost_workers; ///< for whoever is started later
+  std::map<part, caf::strong_actor_ptr> addresses;          ///< of the living actors
+  std::map<part, protocol::worker_lost_event> lost_workers; ///< for actors that are started later
 };
 
 supervisor_actor::behavior_type supervisor(supervisor_actor::stateful_pointer<supervisor_context> self,

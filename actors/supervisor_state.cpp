@@ -82,7 +82,7 @@ void supervisor_state::start_scheduler(model_number model, bool again, plan& out
   out.emplace_back(steps::link{which, the_kv_pool});
   for_lost_workers(model, [&](const part& lost) { out.emplace_back(steps::tell_worker_lost{which, lost}); });
   if (out_of_service(model)) out.emplace_back(steps::tell_out_of_service{which});
-  // Listed last: a submission that it refuses finds its way back only if it knows its peers.
+  // Listed last: an actor that refuses a submission must know its peers to answer.
   out.emplace_back(steps::list{which});
 }
 
@@ -97,7 +97,7 @@ void supervisor_state::restart(const part& which, plan& out) {
   case part_kind::kv_pool:
     start(which, true, out);
     for_each_model([&](model_number model) { out.emplace_back(steps::link{scheduler_of(model), which}); });
-    // Nobody of these asks again: what the one before was told may be lost.
+    // None of these asks again, and messages to the previous actor may be lost.
     for (const auto& [model, why] : out_of_service_) out.emplace_back(steps::give_back_memory{model});
     return;
   case part_kind::fan_out:
@@ -106,23 +106,23 @@ void supervisor_state::restart(const part& which, plan& out) {
       out.emplace_back(steps::link{scheduler_of(model), which});
       out.emplace_back(steps::link{verifier_of(model), which});
     });
-    // Last: a session that is not told submits behind the news above, and loses nothing.
+    // Told last: a session that was not told submits after the messages above and loses nothing.
     out.emplace_back(steps::tell_sessions{steps::news::events_lost});
     return;
   case part_kind::scheduler:
     start_scheduler(which.model, true, out);
     out.emplace_back(steps::link{verifier_of(which.model), which});
-    // A session that is not among them now reads the new address when it starts.
+    // A session that is not registered yet will read the new address when it starts.
     out.emplace_back(steps::tell_sessions{steps::news::resubmit, which.model});
     return;
-  case part_kind::target_verifier: // it tells the scheduler of itself
+  case part_kind::target_verifier: // it announces itself to the scheduler
     return start_verifier(which.model, true, out);
   case part_kind::draft_worker:
     start(which, true, out);
     out.emplace_back(steps::link{verifier_of(which.model), which});
     return;
   case part_kind::supervisor:
-  case part_kind::drafter: // it never started them
+  case part_kind::drafter: // a drafter is never started by the supervisor
     return;
   }
 }
@@ -147,7 +147,7 @@ void supervisor_state::lose(const part& which, plan& out) {
   });
 }
 
-/// First where new sessions read it, then those who did not read it. The first reason stays.
+/// Writes it first where new sessions read it, then tells registered sessions. The first reason is kept.
 void supervisor_state::take_out_of_service(model_number model, const error& why, plan& out) {
   if (!out_of_service_.emplace(model, why).second) return;
   out.emplace_back(steps::withdraw{model, why});

@@ -16,38 +16,38 @@
 
 namespace paceline::actors {
 
-/// What a supervisor does, one step after another.
+/// The actions of a supervisor, in order.
 namespace steps {
 
-/// Spawns the actor of a part on the state that the part has.
+/// Spawns the actor of a part on that part's state.
 struct start {
   part which;
-  bool again = false; ///< another one played it before
+  bool again = false; ///< it replaces an actor that died
   friend bool operator==(const start&, const start&) = default;
 };
-/// Those outside the actor system find it from now on.
+/// Enters the actor into the directory.
 struct list {
   part which;
   friend bool operator==(const list&, const list&) = default;
 };
-/// Tells `whom` where `about` is.
+/// Tells `whom` the address of `about`.
 struct link {
   part whom, about;
   friend bool operator==(const link&, const link&) = default;
 };
-/// Notes that a part is gone for good.
+/// Records that a part is lost for good.
 struct record_loss {
   part which;
   error why;
   friend bool operator==(const record_loss&, const record_loss&) = default;
 };
-/// New requests of the model are refused from now on.
+/// Refuses new requests of the model from now on.
 struct withdraw {
   model_number model;
   error why;
   friend bool operator==(const withdraw&, const withdraw&) = default;
 };
-/// Enqueues an empty program behind those of a lost draft worker.
+/// Enqueues an empty program after those of a lost draft worker; its fence tells when they have ended.
 struct end_programs {
   part worker;
   friend bool operator==(const end_programs&, const end_programs&) = default;
@@ -60,16 +60,17 @@ struct tell_out_of_service {
   part whom;
   friend bool operator==(const tell_out_of_service&, const tell_out_of_service&) = default;
 };
-/// The pool takes back what the model's requests have; nobody else says so if the scheduler is what is gone.
+/// Returns the memory of all the model's requests to the pool. Needed if the scheduler, which releases it
+/// otherwise, is lost.
 struct give_back_memory {
   model_number model;
   friend bool operator==(const give_back_memory&, const give_back_memory&) = default;
 };
 enum class news : std::uint8_t { resubmit, events_lost, out_of_service };
-/// Tells every session that is registered then.
+/// Tells every session that is registered at that moment.
 struct tell_sessions {
   news what = news::resubmit;
-  model_number model{}; ///< not of `events_lost`, which concerns all
+  model_number model{}; ///< unused for `events_lost`, which concerns all models
   friend bool operator==(const tell_sessions&, const tell_sessions&) = default;
 };
 
@@ -80,28 +81,27 @@ using supervision_step =
                  steps::end_programs, steps::tell_worker_lost, steps::tell_out_of_service,
                  steps::give_back_memory, steps::tell_sessions>;
 
-/// Who is started again, who stays dead, and who hears of it.
+/// Decides which actors are restarted, which stay dead, and who is told.
 ///
-/// Invariants: a part is either alive or lost, once started; a model is out of service exactly if one of its
-/// scheduler, its verifier, the KV pool and fan_out is lost. Nothing is started or told once the end has
+/// Invariants: once started, a part is either alive or lost. A model is out of service exactly if its
+/// scheduler, its verifier, the KV pool or fan_out is lost. Nothing is started or told after the shutdown has
 /// begun.
 class supervisor_state {
  public:
-  /// `workers`: by model, the drafters that have a worker of their own.
+  /// `workers`: for each model, the drafters that run in a worker.
   supervisor_state(std::vector<std::vector<drafter_index>> workers, std::uint32_t max_restarts,
                    std::chrono::nanoseconds restart_window);
 
   std::vector<supervision_step> start_everything();
-  /// The actor of `which` has ended. What was lost with it is for those who are told to repair:
-  /// actors/supervisor.hpp.
+  /// The actor of `which` has died. actors/supervisor.hpp lists what may be lost with it and who repairs it.
   std::vector<supervision_step> on_death(const part& which, time_point now);
-  /// The engine ends: those who are alive are told to.
+  /// Begins the shutdown and returns the living parts, which must be told to end.
   std::vector<part> begin_end();
-  /// Whether the end has begun and everyone has ended.
+  /// True once the shutdown has begun and every actor has ended.
   bool is_over() const noexcept { return ending_ && alive_.empty(); }
 
   bool is_lost(const part& which) const { return lost_.contains(which); }
-  /// Why a model is out of service; null if it is not.
+  /// Why a model is out of service; null if it serves.
   const error* out_of_service(model_number model) const;
 
  private:

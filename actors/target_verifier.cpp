@@ -22,12 +22,12 @@ void carry_out(self_pointer self, const target_verifier_state& state, const veri
     if (const auto d = ask.drafter.value; d < workers.size() && workers[d])
       self->send(workers[d], draft_request{ask.plan, ask.after, state.current_epoch(), self});
   for (const auto& watch : actions.watches) {
-    // The action may run on the device's thread: it does nothing but send.
+    // The action may run on the device's thread, so it only sends a message.
     target_verifier_actor me = self;
     watch.fence.when_passed([me, round = watch.round] { caf::anon_send(me, round_passed_event{round}); });
   }
   for (const auto& result : actions.reports) {
-    report(self, *result); // clients first: their tokens do not wait for the next composition
+    report(self, *result); // clients first: their tokens need not wait for the next composition
     if (self->state.scheduler) self->send(self->state.scheduler, round_done_event{result});
   }
 }
@@ -45,7 +45,8 @@ target_verifier_actor::behavior_type target_verifier(self_pointer self, target_v
   PACELINE_CHECK(broken.empty(), broken);
   link(self->state, peers);
   self->state.draft_workers = peers.draft_workers;
-  const auto known = state->known_rounds(); // before restart(): what the scheduler need not plan again
+  // Read before restart(): the rounds that the scheduler need not plan again.
+  const auto known = state->known_rounds();
   carry_out(self, *state, state->restart());
   if (self->state.scheduler) self->send(self->state.scheduler, rounds_known_event{self, known});
 

@@ -31,11 +31,11 @@ verifier_actions target_verifier_state::on_round(std::shared_ptr<const round_pla
 verifier_actions target_verifier_state::on_drafts(round_id round, drafter_index drafter, epoch from,
                                                   std::shared_ptr<draft_batch> drafts, device::fence ready) {
   verifier_actions out;
-  if (from != epoch_) return out; // asked for by a verifier that is gone; this one has asked again
+  if (from != epoch_) return out; // requested by a previous verifier; this one has asked again
   for (auto& [group, queue] : waiting_) {
     if (queue.empty() || queue.front().plan->round != round) continue;
     auto& head = queue.front();
-    if (std::erase(head.missing, drafter) == 0) return out; // answered before
+    if (std::erase(head.missing, drafter) == 0) return out; // already answered
     head.drafts.push_back(std::move(drafts));
     head.ready.push_back(std::move(ready));
     advance(group, out);
@@ -66,15 +66,15 @@ void target_verifier_state::go_on_without(waiting_round& round, const device::fe
   round.ready.push_back(done);
 }
 
-/// The program of `skipped` did not begin. True if it is enqueued once more: without its drafts if they were
-/// lost, or behind the round before, which did not begin either.
+/// The program of `skipped` did not begin. Returns true if it is enqueued again: without its drafts if these
+/// were lost, or after the group's previous round, if that did not begin either.
 bool target_verifier_state::enqueue_again(enqueued_round& skipped, verifier_actions& out) {
   const auto lost = [](const device::fence& ready) { return ready.failure().has_value(); };
   auto& result = *skipped.result;
   if (!std::exchange(result.stood_aside, false)) {
     if (std::ranges::none_of(skipped.ready, lost)) return false; // the verifier's own stream has failed
   }
-  // Drafts of a round whose predecessor is enqueued again were lost with that one's.
+  // If the previous round is enqueued again, the drafts of this one were lost with it.
   if (skipped.before && !enqueued_.contains(skipped.before->round)) skipped.before.reset();
   for (std::size_t i = 0; i < skipped.drafts.size() && !skipped.before; ++i)
     if (skipped.drafts[i] && lost(skipped.ready[i]))
@@ -156,7 +156,7 @@ void target_verifier_state::ask(waiting_round& round, drafter_index drafter, ver
   out.asks.push_back({drafter, round.plan, last == last_fence_.end() ? device::fence{} : last->second});
 }
 
-/// Of the round enqueued last in `group`, if it is not reported yet.
+/// The result of the last round enqueued in `group`, if it is not reported yet; else null.
 std::shared_ptr<const round_result> target_verifier_state::last_result(group_id group) const {
   std::shared_ptr<const round_result> last;
   for (const auto& [round, e] : enqueued_) // in the order of rounds
@@ -172,7 +172,7 @@ void target_verifier_state::enqueue(enqueued_round round, verifier_actions& out)
     if (!result->stood_aside) runner->run(ops, *plan, drafts, *result);
   };
   const auto id = round.plan->round;
-  // This stream has no other submitter.
+  // Nobody else submits to this stream.
   round.result->submissions[target_pool.value] = stream_->submitted() + 1;
   round.fence = stream_->submit("verify", round.ready, std::move(work));
   last_fence_[round.plan->group] = round.fence;

@@ -14,14 +14,14 @@
 
 namespace paceline::actors {
 
-/// What the verifier wants done after an input.
+/// The actions that an input causes.
 struct verifier_actions {
   struct ask { ///< a draft request
     drafter_index drafter;
     std::shared_ptr<const scheduling::round_plan> plan;
     device::fence after;
   };
-  struct watch { ///< tell me when this fence has passed
+  struct watch { ///< report when this fence has passed
     round_id round;
     device::fence fence;
   };
@@ -30,20 +30,20 @@ struct verifier_actions {
   std::vector<std::shared_ptr<const scheduling::round_result>> reports;
 };
 
-/// Rounds between composition and report. Owned by the engine, so that a restarted verifier finds what the
-/// one before had enqueued.
+/// The rounds between composition and report. Owned by the engine, so a restarted verifier finds the rounds
+/// that its predecessor enqueued.
 ///
 ///   round_command -> queued -> (asks drafts) drafting -> enqueued -> (fence passed) reported -> acknowledged
 ///
-/// Invariants: rounds of a group are enqueued, and run, in the order they were composed; only the first round
-/// of a group's queue may be drafting, and it was asked for after the round before was enqueued; a round is
-/// reported once its fence has passed.
+/// Invariants: rounds of a group are enqueued, and run, in the order of their composition. Only the first
+/// round in a group's queue may be drafting, and its drafts were requested after the previous round was
+/// enqueued. A round is reported once its fence has passed.
 ///
-/// A round whose drafts are lost with their device does not run. It is enqueued again, without drafts; rounds
-/// of its group behind it stand aside until it has run, since their plans go on where its plan ends.
+/// A round whose drafts are lost with their device is not run. It is enqueued again without drafts. Later
+/// rounds of its group wait until it has run, because their plans start where its plan ends.
 class target_verifier_state {
  public:
-  /// References outlive the state.
+  /// The references must outlive the state.
   target_verifier_state(device::stream& stream, rounds::round_runner& runner, std::uint32_t num_pools);
 
   verifier_actions on_round(std::shared_ptr<const scheduling::round_plan> plan);
@@ -51,38 +51,38 @@ class target_verifier_state {
                              std::shared_ptr<scheduling::draft_batch> drafts, device::fence ready);
   verifier_actions on_passed(round_id round);
   void acknowledge(round_id round) { unacknowledged_.erase(round); }
-  /// A new actor took over: asks again, watches again, reports again. `known` is what the scheduler must
-  /// hear.
+  /// Called when a new actor takes over: asks for drafts, watches fences and reports again. `known` lists the
+  /// rounds to be told to the scheduler.
   verifier_actions restart();
-  /// A draft worker was replaced: what the old one was asked may be lost.
+  /// A draft worker was replaced: requests to its predecessor may be lost.
   verifier_actions on_worker_replaced(drafter_index drafter);
-  /// A draft worker will not be replaced: rounds go on without its drafts, once the programs it has enqueued
-  /// (`done`) no longer read their sequences.
+  /// A draft worker is lost for good: rounds continue without its drafts once the programs that it has
+  /// enqueued (`done`) no longer read their sequences.
   verifier_actions on_worker_lost(drafter_index drafter, device::fence done);
-  /// The scheduler was replaced: reports it has not acknowledged go out again.
+  /// The scheduler was replaced: sends the reports that it has not acknowledged again.
   verifier_actions report_again() const;
 
-  /// Nobody wants results any more: programs that have not begun do nothing. Called by any thread.
+  /// Abandons all work: programs that have not begun do nothing. May be called on any thread.
   void abandon() { abandoned_->store(true, std::memory_order_relaxed); }
 
   std::vector<round_id> known_rounds() const;
   epoch current_epoch() const noexcept { return epoch_; }
-  /// Empty if all is well, else what is broken.
+  /// Empty if all invariants hold, else the violated one.
   std::string check_invariants() const;
 
  private:
   struct waiting_round {
     std::shared_ptr<const scheduling::round_plan> plan;
-    std::vector<drafter_index> missing;                           ///< drafters whose drafts are awaited
-    std::vector<std::shared_ptr<scheduling::draft_batch>> drafts; ///< null of a lost worker
-    std::vector<device::fence> ready;                             ///< of each of them
+    std::vector<drafter_index> missing;                           ///< drafters whose drafts have not arrived
+    std::vector<std::shared_ptr<scheduling::draft_batch>> drafts; ///< null for a lost worker
+    std::vector<device::fence> ready;                             ///< the fence of each draft batch
     bool asked = false;
   };
   struct enqueued_round {
     std::shared_ptr<const scheduling::round_plan> plan;
     std::vector<std::shared_ptr<scheduling::draft_batch>> drafts;
     std::vector<device::fence> ready;
-    /// Of the group's round before; null if that was reported when this one was enqueued.
+    /// Result of the group's previous round; null if it had been reported when this one was enqueued.
     std::shared_ptr<const scheduling::round_result> before;
     std::shared_ptr<scheduling::round_result> result;
     device::fence fence;
@@ -101,7 +101,7 @@ class target_verifier_state {
   std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   epoch epoch_{1};
   std::map<group_id, std::deque<waiting_round>> waiting_;
-  std::map<group_id, device::fence> last_fence_; ///< of the group's round enqueued last
+  std::map<group_id, device::fence> last_fence_; ///< fence of the group's last enqueued round
   std::map<drafter_index, device::fence> lost_workers_;
   std::map<round_id, enqueued_round> enqueued_;
   std::map<round_id, std::shared_ptr<const scheduling::round_result>> unacknowledged_;

@@ -6,16 +6,16 @@
 
 namespace paceline::apps {
 
-/// What `paceline` exits with; `paceline --help` prints the same list.
+/// Exit codes of `paceline`; `paceline --help` prints the same list.
 enum exit_code : int {
   exit_success = 0,
-  exit_failure = 1,      ///< something failed while it ran
-  exit_usage = 2,        ///< the command line is wrong
-  exit_unavailable = 69, ///< the model is missing or unreadable, or the port is taken
-  exit_config = 78,      ///< the configuration is wrong
+  exit_failure = 1,      ///< a failure at run time
+  exit_usage = 2,        ///< invalid command line
+  exit_unavailable = 69, ///< the model is missing or unreadable, or the port is in use
+  exit_config = 78,      ///< invalid configuration
 };
 
-/// Exit code for an error met while starting.
+/// Exit code for an error during startup.
 inline exit_code code_for(const error& e) {
   switch (e.code()) {
   case errc::not_found:
@@ -28,7 +28,7 @@ inline exit_code code_for(const error& e) {
   }
 }
 
-/// Says on standard error what went wrong. Returns the exit code for it.
+/// Prints an error to standard error and returns its exit code.
 inline exit_code fail(const error& e) {
   std::fprintf(stderr, "paceline: %s\n", e.message().c_str());
   return code_for(e);

@@ -7,8 +7,8 @@
 
 namespace paceline::apps {
 
-/// Tells systemd how the daemon is (sd_notify(3)): datagrams to the socket that NOTIFY_SOCKET names. Without
-/// one everything does nothing.
+/// Reports the daemon's state to systemd (sd_notify(3)) in datagrams to the socket named by NOTIFY_SOCKET.
+/// Without that variable all functions do nothing.
 class service_manager {
  public:
   service_manager();
@@ -18,12 +18,12 @@ class service_manager {
 
   void ready(std::string_view status) const;
   void stopping(std::string_view status) const;
-  /// Between this and the next `ready` the configuration is read again.
+  /// The configuration is being read again, until the next `ready`.
   void reloading() const;
-  /// A sign of life; unasked-for ones are ignored.
+  /// Sends a watchdog notification; systemd ignores unrequested ones.
   void alive() const;
 
-  /// How often to call `alive`: half of the time that WatchdogSec allows. None if nobody watches.
+  /// How often to call `alive`: half of the time that WatchdogSec allows. nullopt if there is no watchdog.
   std::optional<std::chrono::microseconds> watchdog_interval() const;
 
  private:

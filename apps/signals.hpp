@@ -5,8 +5,8 @@
 
 namespace paceline::apps {
 
-/// The signals that a daemon obeys, taken one at a time by its main thread instead of interrupting somebody.
-/// Made before any other thread, which then inherits that they are blocked.
+/// The signals of a daemon, which its main thread waits for, so that they interrupt no thread. Must be
+/// constructed before any other thread, which then inherits the blocked signals.
 class signals {
  public:
   /// Blocks SIGTERM, SIGINT, SIGHUP and the private `wake`; ignores SIGPIPE.
@@ -14,15 +14,15 @@ class signals {
 
   /// Sent by `wake_up`.
   static const int wake;
-  /// Makes a wait of the thread that made this object return `wake`. Any thread.
+  /// Makes a wait of the thread that constructed this object return `wake`. Callable on any thread.
   void wake_up() const;
 
-  /// The next of SIGTERM, SIGINT and `wake`; SIGHUP stays pending.
+  /// Waits for SIGTERM, SIGINT or `wake`; SIGHUP stays pending.
   int wait_while_loading() const;
-  /// The next signal; none after `limit`.
+  /// The next signal; nullopt after `limit`.
   std::optional<int> wait(std::chrono::microseconds limit) const;
-  /// From now on SIGINT ends the process at once: for a person who insists. A service manager that repeats
-  /// SIGTERM does not.
+  /// From now on SIGINT ends the process at once, for a user who insists. A service manager that repeats
+  /// SIGTERM does not end it.
   void let_interrupt_end_it() const;
 
  private:

@@ -1,5 +1,5 @@
-"""What is left of decoding when another program takes half of a core: pairs of runs, undisturbed and beside a busy loop pinned to one
-core, one right after the other. Asked are at least 50 %.
+"""Decoding speed while another program takes half of a core, relative to undisturbed decoding: pairs of consecutive runs, without and
+with a busy loop pinned to one core. The bound is 50 %.
 
     python3 bench/busy_core.py --model smollm2.gguf --core 1 --pairs 6
 """

@@ -1,6 +1,6 @@
-"""How drafter `auto` does beside the best fixed setting, chosen on other prompts: of each workload in files that `paceline bench spec
---json` wrote, the fixed setting (plain decoding among them) that is best on the odd groups of prompts is compared with `auto` on the even
-ones, group by group. Runs of the same model, workload, batch and temperature are taken together. The bound is 0.98.
+"""Compares drafter `auto` with the best fixed setting, chosen on other prompts. For each workload in files written by `paceline bench
+spec --json`, the fixed setting (or plain decoding) that is best on the odd groups of prompts is compared with `auto` on the even
+groups, group by group. Runs of the same model, workload, batch and temperature are combined. The bound is 0.98.
 
     python3 bench/held_out.py qwen-code_edit.json ...
 """

@@ -77,7 +77,7 @@ def speed_up(arm):
 
 
 def draw_speed_up(axis, x_of, arms_by_name):
-    """Measured with its 95 % interval, and dashed what theory makes of the measured acceptance and times."""
+    """Measured values with their 95 % interval; dashed: the prediction from the measured acceptance and times."""
     for number, (name, arms) in enumerate(arms_by_name.items()):
         colour = f"C{number}"
         arms = [a for a in arms if "speed_up" in a]

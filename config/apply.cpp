@@ -9,7 +9,7 @@ namespace paceline::config {
 
 namespace {
 
-/// Keys that the design knows and this build does not offer.
+/// Keys that are reserved but not offered by this build.
 struct refused_key {
   std::string_view path;
   std::string_view rule;
@@ -23,7 +23,8 @@ class applier {
   applier(std::string_view file_name, origins& from, std::vector<std::string>& errors)
       : file_(file_name), from_(from), errors_(errors) {}
 
-  /// `map` says options of `object`, from section `section` of `group` on; `base` is the object's own path.
+  /// Applies `map`, which has options of `object`, from section `section` of `group`; `base` is the object's
+  /// own path.
   void apply_map(const node& map, const option_group& group, void* object, const std::string& base,
                  const std::string& section) {
     const auto here = join(base, section);
@@ -76,7 +77,7 @@ class applier {
     return std::nullopt;
   }
 
-  /// A list of scalars in the file; texts between commas elsewhere.
+  /// A list of scalars in the file; comma-separated texts elsewhere.
   std::optional<value> text_list(const node& n, const std::string& path) {
     std::vector<std::string> texts;
     if (n.type == node::kind::scalar && n.place.source != place::kind::file) {
@@ -106,7 +107,7 @@ class applier {
   void fail_unknown(const entry& e, const option_group& group, const std::string& section,
                     std::string_view here) {
     auto rule = "unknown key '" + e.key.substr(0, 64) + "'";
-    if (errors_.size() >= max_errors) return fail(e.place, here, rule); // counted, not shown
+    if (errors_.size() >= max_errors) return fail(e.place, here, rule); // counted, but not shown
     const auto names = group.names_in(section);
     const auto near = nearest_name(e.key, names);
     if (!near.empty())

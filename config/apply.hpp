@@ -11,8 +11,8 @@
 
 namespace paceline::config {
 
-/// Full path of an option ("models.0.name") to where its value was written. Options left at their default are
-/// not in.
+/// Full path of an option ("models.0.name") to the place where its value was written. Contains no options
+/// that have their default.
 using origins = std::map<std::string, place, std::less<>>;
 
 /// Sets the options that `root` names in `config`. Unknown keys, wrong types and values out of range are

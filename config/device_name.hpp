@@ -7,24 +7,25 @@
 
 namespace paceline::config {
 
-/// How a GPU is to compute (docs/gpu.md).
+/// The arithmetic mode of a GPU (docs/gpu.md).
 enum class gpu_mode : std::uint8_t {
-  strict,    ///< a row has the same bits in any company
-  fast,      ///< it need not
-  reference, ///< it has the bits of the CPU's
+  strict,    ///< a row has the same bits whatever else is computed with it
+  fast,      ///< a row's bits may depend on the other rows
+  reference, ///< a row has the bits of the CPU device
 };
 
-/// What a `device` option says.
+/// The value of a `device` option.
 struct device_name {
-  std::optional<int> gpu; ///< none: the CPU, or that nothing was said
+  std::optional<int> gpu; ///< nullopt: the CPU, or not specified
   gpu_mode mode = gpu_mode::strict;
 };
 
-/// The rule that a name must not break, for messages.
+/// The rule for names, for error messages.
 inline constexpr const char* device_rule =
     "none of auto, cpu, cuda:0 to cuda:255, cuda:0/fast, cuda:0/reference";
 
-/// Reads "auto", "cpu", "cuda:N", "cuda:N/fast" or "cuda:N/reference"; "" is "auto". None for anything else.
+/// Parses "auto", "cpu", "cuda:N", "cuda:N/fast" or "cuda:N/reference"; "" means "auto". nullopt for anything
+/// else.
 inline std::optional<device_name> parse_device(std::string_view name) {
   if (name.empty() || name == "auto" || name == "cpu") return device_name{};
   constexpr std::string_view prefix = "cuda:";

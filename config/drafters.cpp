@@ -6,7 +6,7 @@ namespace paceline::config {
 
 namespace {
 
-/// Levels a round where the client's own draft is followed: it is right for long stretches or not at all.
+/// Levels per round of the client's own draft: such drafts are right for long stretches or not at all.
 constexpr std::uint32_t prediction_length = 16;
 
 drafter_options called_as_its_kind(const char* kind) {

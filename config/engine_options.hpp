@@ -11,36 +11,36 @@
 
 namespace paceline::config {
 
-/// How drafting overlaps with verification (design, section 3).
+/// How drafting overlaps with verification (docs/overlap.md).
 enum class overlap_mode : std::uint8_t {
   off,
-  groups,    ///< two batch groups, one drafted for while the other is verified
-  ahead,     ///< the next draft goes on from "everything is accepted" meanwhile
-  outcomes,  ///< the next draft goes on from several outcomes meanwhile; the verdict selects
-  automatic, ///< what is fastest by measured times
+  groups,    ///< two batch groups, one drafting while the other is verified
+  ahead,     ///< meanwhile the next draft continues from "everything is accepted"
+  outcomes,  ///< meanwhile the next drafts continue from several outcomes; the verdict selects one
+  automatic, ///< the fastest one by measured times
 };
 
-/// Shape of what a drafter with a model proposes.
+/// Shape of the drafts of a drafter with a model.
 enum class tree_kind : std::uint8_t { chain, fixed, dynamic, optimal, independent };
 
-/// How such a drafter picks tokens where the request samples: as the request does, or always the likeliest.
+/// How such a drafter picks tokens for a request that samples: like the request, or always the likeliest.
 enum class draft_sampling : std::uint8_t { sampled, greedy };
 
-/// What is done about a drafter's own vocabulary.
+/// How a drafter's own vocabulary is translated to the target's.
 enum class draft_vocabulary : std::uint8_t { same, intersection, retokenise };
 
 /// One drafter of one model.
 struct drafter_options {
-  std::string name;               ///< what requests call it; unique within the model
+  std::string name;               ///< name in requests; unique within the model
   std::string kind = "none";      ///< a key of the drafter registry
   std::string path;               ///< kinds model, cascade: GGUF file or Hugging Face directory
-  std::uint32_t draft_length = 5; ///< tokens per round when the request names none
-  paceline::length_rule length_rule = paceline::length_rule::fixed; ///< how that follows what is accepted
+  std::uint32_t draft_length = 5; ///< tokens per round if the request names no number
+  paceline::length_rule length_rule = paceline::length_rule::fixed; ///< how the length adapts to acceptance
   float entropy_smoothing = 0.5F;    ///< rule entropy: weight of earlier rounds, below 1
-  std::uint32_t max_tree_nodes = 64; ///< of a draft tree, over all branches; never below the draft length
-  tree_kind tree = tree_kind::chain; ///< of drafters with a model
-  std::uint32_t tree_top_k = 4; ///< tree dynamic: nodes expanded a level and children of each; static: of the
-                                ///< first level; independent: chains
+  std::uint32_t max_tree_nodes = 64; ///< in a draft tree, over all branches; at least the draft length
+  tree_kind tree = tree_kind::chain; ///< for drafters with a model
+  std::uint32_t tree_top_k = 4; ///< tree dynamic: nodes expanded in a level and children of each; static:
+                                ///< children at the first level; independent: chains
   std::vector<std::string> tree_paths; ///< tree static: nodes as paths of child ranks ("0", "0.0", "1");
                                        ///< empty = made from tree_top_k
   draft_sampling token_choice = draft_sampling::sampled;
@@ -66,12 +66,13 @@ struct drafter_options {
   std::string device = "auto"; ///< kinds model, cascade: auto (the target's), cpu, cuda:N
 };
 
-/// The weightless model: deterministic logits from a hash of the context (tests, demonstrations, load tests).
+/// The model without weights: deterministic logits from a hash of the context (tests, demonstrations, load
+/// tests).
 struct hash_model_options {
   std::uint32_t vocab_size = 300; ///< at least 258: 256 bytes, BOS, EOS
-  std::uint32_t memory = 0;       ///< the next token depends on this many last tokens; 0 = on all
+  std::uint32_t memory = 0;       ///< number of last tokens on which the next one depends; 0 = all
   float sharpness = 8.0F;         ///< spread of the logits: higher = more certain
-  std::uint32_t pass_work = 0;    ///< hash steps burnt a pass, to give it a duration
+  std::uint32_t pass_work = 0;    ///< hash steps computed in each pass, so that it takes time
 };
 
 struct model_options {
@@ -82,34 +83,35 @@ struct model_options {
   hash_model_options hash;
   std::string device = "auto";      ///< auto, cpu, cuda:N
   std::uint32_t context_length = 0; ///< 0 = the model's own, at most 8192
-  std::uint32_t block_size = 16;    ///< KV cells a block
+  std::uint32_t block_size = 16;    ///< KV cells in a block
   kv_type kv_dtype = kv_type::f16;
-  std::string chat_template; ///< path of a template that replaces the file's
+  std::string chat_template; ///< path of a template that replaces the one in the model file
   std::vector<drafter_options> drafters;
   std::string default_drafter = "auto";
-  std::uint32_t auto_draft_length = 16; ///< most levels of a draft that drafter "auto" chooses
-  verification_rule default_rule = verification_rule::coupled; ///< of requests that name none
-  std::uint32_t max_running = 8;                               ///< requests decoded together
-  std::uint32_t max_waiting = 256; ///< queue beyond them; more is refused with queue_full
+  std::uint32_t auto_draft_length = 16; ///< largest number of levels in a draft of drafter "auto"
+  verification_rule default_rule = verification_rule::coupled; ///< for requests that name none
+  std::uint32_t max_running = 8;                               ///< requests decoded at the same time
+  std::uint32_t max_waiting = 256; ///< requests queued in addition; further ones are refused with queue_full
 };
 
-/// What an engine is made from: plain values, already validated.
+/// The options of an engine: plain values, already validated.
 struct engine_options {
   std::vector<model_options> models;
-  std::uint32_t threads = 0;    ///< CPU threads over all partitions; 0 = all cores
+  std::uint32_t threads = 0;    ///< CPU threads in all partitions; 0 = one for each core
   std::uint32_t partitions = 1; ///< independent groups of cores
   std::uint64_t memory_budget_bytes =
-      0; ///< for KV of all models and drafters in each memory space; 0 = what max_running requests need
+      0; ///< for KV of all models and drafters in each memory space; 0 = as much as max_running requests need
   overlap_mode overlap = overlap_mode::automatic;
-  std::uint32_t outcome_guesses = 1;      ///< of mode outcomes: tokens guessed at each place of a draft
-  std::chrono::milliseconds max_gap{200}; ///< longest pause a running stream sees because of others' prompts
+  std::uint32_t outcome_guesses = 1; ///< for mode outcomes: tokens guessed at each position of a draft
+  /// Longest pause of a running stream caused by other requests' prompts.
+  std::chrono::milliseconds max_gap{200};
   std::chrono::milliseconds round_timeout{
       std::chrono::minutes(5)}; ///< of a round; then its device counts as lost
   /// At load, for each model that may be drafted for: so long its passes over 1 to 64 rows are timed.
   std::chrono::milliseconds pass_timing{1000};
   std::uint32_t actor_threads = 2; ///< of an actor system of our own
   bool prefix_cache = true;
-  std::uint32_t max_restarts = 10; ///< of one actor within `restart_window`, then it is lost
+  std::uint32_t max_restarts = 10; ///< restarts of one actor within `restart_window`; after more it is lost
   std::chrono::seconds restart_window{10};
 };
 

@@ -14,7 +14,7 @@ bool is_name(std::string_view text) {
          std::ranges::all_of(text, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
-/// Value of what stands between "${" and "}".
+/// Value of the text between "${" and "}".
 expected<std::string> evaluate(std::string_view body, const environment& variables) {
   const auto colon = body.find(':');
   const auto name = body.substr(0, colon);

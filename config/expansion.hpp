@@ -10,9 +10,9 @@
 
 namespace paceline::config {
 
-/// Puts the values of environment variables into a scalar: `${NAME}` (must be set), `${NAME:-text}` (text if
-/// unset or empty), `${NAME:?message}` (an error with that message if unset or empty), `$$` for a dollar
-/// sign. Values are not expanded again, and must not hold a line break.
+/// Replaces environment variables in a scalar: `${NAME}` (must be set), `${NAME:-text}` (text if unset or
+/// empty), `${NAME:?message}` (an error with that message if unset or empty), `$$` for a dollar sign. Values
+/// are not expanded again and must not contain a line break.
 expected<std::string> expand(std::string_view text, const environment& variables);
 
 /// Expands every scalar below `root`.

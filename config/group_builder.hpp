@@ -12,10 +12,10 @@
 #include <type_traits>
 #include <vector>
 
-/// What the option table is written with: an option is declared with the struct member that holds it.
+/// Helpers for writing the option table: an option is declared with the struct member that stores it.
 namespace paceline::config {
 
-/// The double that is spelt like `x`: 0.1 for 0.1F.
+/// The double with the same decimal spelling as `x`: 0.1 for 0.1F.
 inline double widen(float x) {
   std::array<char, 32> text{};
   const auto [end, failure] = std::to_chars(text.data(), text.data() + text.size(), x);
@@ -56,7 +56,7 @@ void from_value(Member& m, const value& v, const std::vector<std::string_view>& 
     m = std::get<Member>(v);
 }
 
-/// Limits of a number, size (bytes) or duration (milliseconds), both allowed.
+/// Limits of a number, size (bytes) or duration (milliseconds); both are allowed values.
 struct limits {
   value_type type;
   std::uint64_t lowest;
@@ -81,7 +81,7 @@ inline constexpr limits text_lists{value_type::text_list, 0, 0};
 
 inline constexpr bool on_reload = true;
 
-/// Declares options of `Object`. `member` gives the struct member that holds the value, whose initialiser is
+/// Declares options of `Object`. `member` returns the struct member that stores the value; its initialiser is
 /// the default.
 template <class Object>
 class group_builder {
@@ -97,7 +97,7 @@ class group_builder {
   void add(std::string_view path, limits l, Access member, std::string_view doc, bool reloadable = false) {
     declare(path, l, {}, member, doc, reloadable);
   }
-  /// Words; of an enum, in the order of its enumerators.
+  /// Named values; for an enum, in the order of its enumerators.
   template <class Access>
   void add(std::string_view path, std::vector<std::string_view> words, Access member, std::string_view doc,
            bool reloadable = false) {

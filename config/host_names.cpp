@@ -14,7 +14,7 @@ constexpr std::string_view localhost = "localhost";
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
-/// The bytes of an address of one family; none if `text` is no such address.
+/// The bytes of an address of one family; none if `text` is not such an address.
 template <std::size_t Size>
 std::optional<std::array<std::uint8_t, Size>> bytes_of(int family, std::string_view text) noexcept {
   std::array<char, INET6_ADDRSTRLEN> terminated{};

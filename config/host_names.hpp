@@ -5,17 +5,17 @@
 
 namespace paceline::config {
 
-/// Whether two names of hosts are one: without regard to the case of letters.
+/// True if two host names are equal, ignoring the case of letters.
 bool same_host_name(std::string_view a, std::string_view b) noexcept;
 
-/// An IPv4 address of four octets in decimal.
+/// True for an IPv4 address of four decimal octets.
 bool is_ipv4(std::string_view text) noexcept;
 
 /// The address to bind for a configured host: an IP address, or "localhost" in any case, which is 127.0.0.1.
 /// Empty if it is neither.
 std::string address_to_bind(std::string_view host);
 
-/// Whether a host to bind is reachable from this machine only: localhost, 127.0.0.0/8, ::1.
+/// True if a host to bind is reachable from this machine only: localhost, 127.0.0.0/8, ::1.
 bool is_loopback_address(std::string_view host) noexcept;
 
 } // namespace paceline::config

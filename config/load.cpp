@@ -50,7 +50,7 @@ void list_settings(const option_group& group, void* object, const std::string& b
                   out);
 }
 
-/// Keeps the first errors and says how many more there are.
+/// Keeps the first errors and states the number of the others.
 void shorten(std::vector<std::string>& errors, std::string_view name) {
   if (errors.size() <= max_errors) return;
   const auto rest = errors.size() - max_errors;
@@ -65,14 +65,14 @@ load_result evaluate(node root, std::string_view name, const environment& variab
   overlay_assignments(root, overrides, result.errors);
   origins from;
   apply(root, name, result.config, from, result.errors);
-  // A value that is wrong by itself would only cause further complaints here.
+  // After a wrong value, these checks would only report consequences of it.
   if (result.errors.empty()) validate(result.config, name, from, result.errors);
   if (result.errors.empty()) list_settings(root_options(), &result.config, {}, from, name, result.settings);
   shorten(result.errors, name);
   return result;
 }
 
-/// The file's text; more than `max_file_bytes` are never read.
+/// The file's text, of which at most `max_file_bytes` are read.
 expected<std::string> read_file(const std::string& path) {
   const auto bad = [&path](const std::string& rule) { return error(errc::invalid_file, path + ": " + rule); };
   errno = 0;
@@ -147,7 +147,7 @@ std::vector<std::pair<std::string, bool>> changed(const load_result& before, con
     const auto other = old.find(s.path);
     if (other == old.end() || other->second->value != s.value) paths.emplace_back(s.path, s.reloadable);
   }
-  // Options of models and drafters that are gone.
+  // Options of removed models and drafters.
   for (const auto& s : before.settings)
     if (!fresh.contains(s.path)) paths.emplace_back(s.path, s.reloadable);
   return paths;

@@ -12,9 +12,9 @@ struct place {
   enum class kind : std::uint8_t { file, variable, command_line };
 
   kind source = kind::file;
-  std::uint32_t line = 0;   ///< from 1; of a file
+  std::uint32_t line = 0;   ///< from 1, for a file
   std::uint32_t column = 0; ///< from 1
-  std::string variable;     ///< name, of an environment variable
+  std::string variable;     ///< name of an environment variable
 
   /// "daemon.yaml:3:7", "environment PACELINE_SERVER_PORT" or "command line".
   std::string text(std::string_view file_name) const;
@@ -22,18 +22,18 @@ struct place {
 
 struct entry;
 
-/// What a configuration says before it is known what it should say: maps, lists and the texts of scalars.
+/// A configuration before it is checked against the option table: maps, lists and the texts of scalars.
 struct node {
   enum class kind : std::uint8_t { null, scalar, list, map };
 
   kind type = kind::null;
   config::place place;
-  std::string text;           ///< of a scalar
-  bool quoted = false;        ///< a text even if it looks like something else
-  std::vector<node> items;    ///< of a list
-  std::vector<entry> entries; ///< of a map, in order; keys are distinct
+  std::string text;           ///< for a scalar
+  bool quoted = false;        ///< always a text, whatever it looks like
+  std::vector<node> items;    ///< for a list
+  std::vector<entry> entries; ///< for a map, in order; keys are distinct
 
-  /// Value of `key`; nullptr if this is no map or has no such key.
+  /// Value of `key`; null if this is not a map or has no such key.
   node* find(std::string_view key);
   const node* find(std::string_view key) const;
 };
@@ -44,14 +44,15 @@ struct entry {
   node value;
 };
 
-/// "a map", "a list", "a text", "nothing": for messages.
+/// "a map", "a list", "a text" or "nothing", for messages.
 std::string_view describe(const node& n);
 
-/// A complaint about a place.
+/// An error message about a place.
 std::string complain(const place& where, std::string_view file_name, std::string_view path,
                      std::string_view rule);
 
-/// The one of `names` closest to `name` by edit distance, if it is close enough to be a slip; else empty.
+/// The one of `names` with the smallest edit distance to `name`, if it is small enough for a typing error;
+/// else empty.
 std::string_view nearest_name(std::string_view name, const std::vector<std::string>& names);
 
 } // namespace paceline::config

@@ -29,22 +29,23 @@ void declare_server(group_builder<daemon_config>& g) {
       "TCP port; 0 picks a free one and prints it.");
   g.add(
       "server.api_keys_file", texts, [](c & o) -> auto& { return o.server.api_keys_file; },
-      "File with one API key a line, and ` best_priority=N` behind a key whose requests may ask for a `priority` "
-      "down to N instead of 0. Empty: requests need no key.",
+      "File with one API key a line, optionally followed by ` best_priority=N`: requests with that key may ask "
+      "for a `priority` down to N instead of 0. Empty: requests need no key.",
       on_reload);
   g.add(
       "server.allow_unauthenticated", booleans, [](c & o) -> auto& { return o.server.allow_unauthenticated; },
       "Listen beyond loopback without keys, for networks that are trusted as a whole.");
   g.add(
       "server.allowed_origins", text_lists, [](c & o) -> auto& { return o.server.allowed_origins; },
-      "Web origins whose pages may connect, besides those served from loopback.", on_reload);
+      "Web origins whose pages may connect, in addition to pages served from loopback.", on_reload);
   g.add(
       "server.allowed_hosts", text_lists, [](c & o) -> auto& { return o.server.allowed_hosts; },
-      "Host names this server answers to, besides loopback names, which always pass; empty = any, when it listens beyond loopback and asks for keys.");
+      "Host names to which this server answers, in addition to loopback names, which are always accepted; "
+      "empty = any, when it listens beyond loopback and requires keys.");
   g.add(
       "server.max_connections", integers(1, 65536), [](c & o) -> auto& { return o.server.max_connections; },
-      "Open connections. A further one takes the place of the one silent for longest among those that never sent a "
-      "whole request; where there is none it gets 503.");
+      "Open connections. A further connection replaces the one that has been silent for longest among those "
+      "that never sent a whole request; if there is none, it gets 503.");
   g.add(
       "server.max_lanes", integers(1, 1024), [](c & o) -> auto& { return o.server.max_lanes; },
       "Responses under way at a time on one WebSocket.");
@@ -60,87 +61,92 @@ void declare_server_limits(group_builder<daemon_config>& g) {
       "Largest HTTP body or WebSocket message.");
   g.add(
       "server.body_memory", sizes(kib, tib), [](c & o) -> auto& { return o.server.body_memory_bytes; },
-      "Request bodies and WebSocket messages above 64 KiB of all connections together, from their arrival until they are "
-      "parsed; at least `max_body`. When it is used up, the unfinished one that arrives most slowly gets 503, of the API key that holds most; one that waits to be parsed does if that makes room for another key.");
+      "Memory for request bodies and WebSocket messages above 64 KiB, of all connections together, from their "
+      "arrival until they are parsed; at least `max_body`. When it is used up, the API key that holds most "
+      "loses the incomplete body that arrives most slowly, which gets 503. To make room for another key, it "
+      "may also lose a complete body that waits to be parsed.");
   g.add(
       "server.kept_memory", sizes(mib, tib), [](c & o) -> auto& { return o.server.kept_memory_bytes; },
-      "Conversations that `previous_response_id` may continue and events of resumable responses, of all clients "
-      "together. When it is used up, what the API key that holds most used longest ago is forgotten as if it had "
-      "expired.");
+      "Memory for conversations that `previous_response_id` may continue and for events of resumable "
+      "responses, of all clients together. When it is used up, the least recently used entry of the API key "
+      "that holds most is dropped as if it had expired.");
   g.add(
       "server.output_memory", sizes(mib, tib), [](c & o) -> auto& { return o.server.output_memory_bytes; },
-      "Output that clients have not taken yet and what the rest of it is made of, of all connections together. When it "
-      "is used up, the client that has taken least of late is closed, of the API key that holds most. The longest reply "
-      "takes some 50MiB: with less than that, clients that ask for one are closed.");
+      "Memory for output that clients have not read yet, and for what the rest of it is generated from, of all "
+      "connections together. When it is used up, the connection that has recently read least is closed, among "
+      "those of the API key that holds most. The longest reply needs about 50MiB: with less memory, clients "
+      "that ask for such a reply are closed.");
   g.add(
       "server.send_buffer", sizes(4 * kib, 64 * mib),
       [](c & o) -> auto& { return o.server.send_buffer_bytes; },
-      "Output a client has not taken yet, after which its requests pause.");
+      "Unread output of a client above which its requests pause.");
   g.add(
       "server.header_timeout", durations(milliseconds(100), minutes(10)),
-      [](c & o) -> auto& { return o.server.header_timeout; }, "For a whole HTTP header to arrive.");
+      [](c & o) -> auto& { return o.server.header_timeout; }, "Time for a whole HTTP header to arrive.");
   g.add(
       "server.body_timeout", durations(milliseconds(100), minutes(60)),
-      [](c & o) -> auto& { return o.server.body_timeout; }, "For a whole HTTP body to arrive.");
+      [](c & o) -> auto& { return o.server.body_timeout; }, "Time for a whole HTTP body to arrive.");
   g.add(
       "server.idle_timeout", durations(seconds(1), hours(24)),
       [](c & o) -> auto& { return o.server.idle_timeout; },
-      "Silence after which a connection without work is closed; WebSockets are pinged before.");
+      "Idle time after which a connection without a request is closed; WebSockets are pinged before.");
   g.add(
       "server.send_timeout", durations(milliseconds(100), minutes(60)),
       [](c & o) -> auto& { return o.server.send_timeout; },
-      "How far a client that output waits for may fall behind 1 KiB a second before it is closed and its requests "
-      "cancelled: for one that takes nothing, the time until then.");
+      "How far a client may lag behind reading 1 KiB a second of its waiting output, before it is closed and "
+      "its requests are cancelled. For a client that reads nothing, this is the time until then.");
   g.add(
       "server.request_timeout", durations(milliseconds(100), hours(24)),
       [](c & o) -> auto& { return o.server.request_timeout; },
-      "From a request's admission to its last token, where the client asks for no shorter one.", on_reload);
+      "Time from a request's admission to its last token, unless the client asks for a shorter one.",
+      on_reload);
   g.add(
       "server.edge_threads", integers(1, 256), [](c & o) -> auto& { return o.server.edge_threads; },
-      "Threads for tokenising, templates and other work on whole requests.");
+      "Threads for tokenization, templates and other work on whole requests.");
 }
 
 void declare_engine(group_builder<daemon_config>& g) {
   using c = daemon_config;
   g.add(
       "engine.threads", integers(0, 1024), [](c & o) -> auto& { return o.engine.threads; },
-      "CPU threads that compute, over all partitions; 0 = one for each core.");
+      "CPU threads that compute, in all partitions together; 0 = one for each core.");
   g.add(
       "engine.partitions", integers(1, 64), [](c & o) -> auto& { return o.engine.partitions; },
-      "Independent groups of threads. Two let a drafter compute while the target does, on machines with many "
-      "cores.");
+      "Independent groups of threads. With two, a drafter can compute at the same time as the target, on "
+      "machines with many cores.");
   g.add(
       "engine.actor_threads", integers(1, 64), [](c & o) -> auto& { return o.engine.actor_threads; },
       "Threads that run actors; they do not compute.");
   g.add(
       "engine.memory_budget", sizes(0, 1024 * tib),
       [](c & o) -> auto& { return o.engine.memory_budget_bytes; },
-      "Memory for the KV cells of all models and drafters together, in the host's memory and in each GPU's; 0 = what `max_running` "
-      "requests need, of at most half of the machine's memory and nine tenths of what a GPU has free.");
+      "Memory for the KV cells of all models and drafters together, in the host's memory and in that of each "
+      "GPU; 0 = as much as `max_running` requests need, up to half of the machine's memory and nine tenths of "
+      "a GPU's free memory.");
   g.add(
       "engine.prefix_cache", booleans, [](c & o) -> auto& { return o.engine.prefix_cache; },
-      "Share the KV cells of common prompt beginnings, within one `cache_salt`.");
+      "Share the KV cells of common prompt prefixes, within one `cache_salt`.");
   g.add(
       "engine.max_restarts", integers(0, 1000), [](c & o) -> auto& { return o.engine.max_restarts; },
-      "Restarts of one actor within `engine.restart_window`, after which it stays down: the models that need "
-      "it end their requests and refuse new ones.");
+      "Restarts of one actor within `engine.restart_window`. After more it stays down, and the models that "
+      "need it end their requests and refuse new ones.");
   g.add(
       "engine.restart_window", durations(seconds(1), hours(1)),
       [](c & o) -> auto& { return o.engine.restart_window; }, "In whole seconds; see `engine.max_restarts`.");
   g.add(
       "scheduler.overlap", {"off", "groups", "ahead", "outcomes", "auto"},
       [](c & o) -> auto& { return o.engine.overlap; },
-      "What drafters with a stream of their own do while the target verifies: `off`: wait; `groups`: draft for the "
-      "other half of the requests; `ahead`: go on as if everything were accepted; `outcomes`: go on from several "
-      "verdicts; `auto`: what is fastest by measured times, on one set of cores `off`. Changes when drafts are made, "
-      "never the text.");
+      "What drafters with a stream of their own do while the target verifies. `off`: wait; `groups`: draft for "
+      "the other half of the requests; `ahead`: continue as if every draft token were accepted; `outcomes`: "
+      "continue from several possible verdicts; `auto`: the fastest of these by measured times, or `off` on "
+      "one set of cores. Changes when drafts are made, never the text.");
   g.add(
       "scheduler.outcome_guesses", integers(1, 4), [](c & o) -> auto& { return o.engine.outcome_guesses; },
-      "Of `overlap: outcomes`: tokens guessed at each place of a draft. Costs KV blocks of the drafter.");
+      "Of `overlap: outcomes`: tokens guessed at each position of a draft. Costs KV blocks of the drafter.");
   g.add(
       "scheduler.max_gap", durations(milliseconds(1), minutes(1)),
       [](c & o) -> auto& { return o.engine.max_gap; },
-      "Longest pause a running stream sees because of other requests' prompts.");
+      "Longest pause of a running stream caused by other requests' prompts.");
   g.add(
       "scheduler.pass_timing", durations(milliseconds(0), minutes(1)),
       [](c & o) -> auto& { return o.engine.pass_timing; },
@@ -149,8 +155,8 @@ void declare_engine(group_builder<daemon_config>& g) {
   g.add(
       "scheduler.round_timeout", durations(milliseconds(100), hours(24)),
       [](c & o) -> auto& { return o.engine.round_timeout; },
-      "Longest time a round may take. Beyond it the device counts as lost: the model's requests end with "
-      "`device_lost`, and the daemon reports itself unhealthy until the round comes back.");
+      "Longest duration of a round. After that the device counts as lost: the model's requests end with "
+      "`device_lost`, and the daemon reports itself unhealthy until the round returns.");
 }
 
 void declare_operation(group_builder<daemon_config>& g) {
@@ -159,19 +165,19 @@ void declare_operation(group_builder<daemon_config>& g) {
       "metrics.enabled", booleans, [](c & o) -> auto& { return o.metrics.enabled; }, "Serve `/metrics`.");
   g.add(
       "metrics.vllm_names", booleans, [](c & o) -> auto& { return o.metrics.vllm_names; },
-      "Repeat the figures under vLLM's names, for tools that read those.", on_reload);
+      "Also report the metrics under vLLM's names, for tools that read those.", on_reload);
   g.add(
       "metrics.require_key", booleans, [](c & o) -> auto& { return o.metrics.require_key; },
-      "Ask for an API key on `/metrics` too.", on_reload);
+      "Require an API key for `/metrics`, too.", on_reload);
   g.add(
       "logging.level", {"debug", "info", "warning", "error", "off"},
-      [](c & o) -> auto& { return o.logging.level; }, "Least important message that is logged.", on_reload);
+      [](c & o) -> auto& { return o.logging.level; }, "Least severe level that is logged.", on_reload);
   g.add(
       "logging.format", {"text", "json"}, [](c & o) -> auto& { return o.logging.format; },
-      "Lines for people, or one JSON object a line.");
+      "Readable lines, or one JSON object a line.");
   g.add(
       "logging.file", texts, [](c & o) -> auto& { return o.logging.file; },
-      "Where the log goes; empty = standard error. SIGHUP opens it anew, for log rotation.");
+      "File of the log; empty = standard error. SIGHUP opens it again, for log rotation.");
   g.add(
       "shutdown.drain_timeout", durations(milliseconds(0), hours(1)),
       [](c & o) -> auto& { return o.shutdown.drain_timeout; },
@@ -182,9 +188,9 @@ void declare_model(group_builder<model_options>& g) {
   using m = model_options;
   g.add(
       "name", texts, [](m & o) -> auto& { return o.name; },
-      "What clients call it; unique. The first model is also called `default`.");
+      "Name in requests; unique. The first model is also called `default`.");
   g.add(
-      "aliases", text_lists, [](m & o) -> auto& { return o.aliases; }, "More names for it.");
+      "aliases", text_lists, [](m & o) -> auto& { return o.aliases; }, "Further names for it.");
   g.add(
       "kind", {"file", "hash"}, [](m & o) -> auto& { return o.kind; },
       "`hash` is a model without weights, for tests, demonstrations and load tests.");
@@ -193,15 +199,15 @@ void declare_model(group_builder<model_options>& g) {
       "GGUF file or Hugging Face directory; of kind `file`.");
   g.add(
       "device", texts, [](m & o) -> auto& { return o.device; },
-      "What computes it: `cpu`, or a GPU as `cuda:0`, `cuda:1`, ...; `auto` is the CPU until the CUDA device has been "
-      "measured on hardware (`docs/gpu.md`). `cuda:0/reference` computes slowly, and to the bit as the CPU does; "
-      "`cuda:0/fast` multiplies long prompts faster, and texts may depend on what else is computed.");
+      "Device that computes it: `cpu`, or a GPU as `cuda:0`, `cuda:1`, ...; `auto` is the CPU until the CUDA device has been "
+      "measured on hardware (`docs/gpu.md`). `cuda:0/reference` is slow and has the bits of the CPU; "
+      "`cuda:0/fast` is faster for long prompts, but a text may depend on other requests in the same pass.");
   g.add(
       "context_length", integers(0, 1U << 24), [](m & o) -> auto& { return o.context_length; },
-      "Most tokens of a prompt and its output; 0 = the model's own, at most 8192.");
+      "Largest number of tokens in a prompt and its output; 0 = the model's own, at most 8192.");
   g.add(
       "kv.block_size", integers(1, 256), [](m & o) -> auto& { return o.block_size; },
-      "Tokens in one block of KV cells: what is allocated, shared and returned at a time.");
+      "Tokens in one block of KV cells, the unit in which memory is allocated, shared and returned.");
   g.add(
       "kv.dtype", {"f16", "f32", "bf16", "q8"}, [](m & o) -> auto& { return o.kv_dtype; },
       "Element type of KV cells; `q8` is int8 with one scale for each token and head.");
@@ -210,61 +216,63 @@ void declare_model(group_builder<model_options>& g) {
       "File of a Jinja template that replaces the model's own.");
   g.add(
       "max_running", integers(1, 4096), [](m & o) -> auto& { return o.max_running; },
-      "Requests decoded together.");
+      "Requests decoded at the same time.");
   g.add(
       "max_waiting", integers(0, 1'000'000), [](m & o) -> auto& { return o.max_waiting; },
-      "Requests queued beyond those; further ones are refused.");
+      "Requests queued in addition; further ones are refused.");
   g.add(
       "default_drafter", texts, [](m & o) -> auto& { return o.default_drafter; },
-      "Drafter of requests that name none: one of `drafters`, `none`, or `auto`: whichever of them, and as much of "
-      "its draft, as is expected to be fastest, measured all the time; `none` if that is. Where no drafters are listed there "
-      "are `ngram` and `suffix`, and in any case `prediction`.");
+      "Drafter of requests that name none: one of `drafters`, `none`, or `auto`, which chooses for every round "
+      "the drafter, and the part of its draft, that is expected to be fastest by measurement, possibly `none`. "
+      "A model that lists no drafters has `ngram` and `suffix`; `prediction` is always there.");
   g.add(
       "auto_draft_length", integers(1, 64), [](m & o) -> auto& { return o.auto_draft_length; },
-      "Most tokens a round that drafter `auto` drafts.");
+      "Largest draft length that drafter `auto` chooses.");
   g.add(
       "default_rule", {"coupled", "rejection", "block"}, [](m & o) -> auto& { return o.default_rule; },
-      "How drafts are verified where the request does not say: `coupled` gives the tokens of plain decoding, `rejection` and `block` its distribution. Rules that keep neither are a request's own choice.");
+      "Verification rule of requests that name none: `coupled` gives the tokens of plain decoding, `rejection` "
+      "and `block` give its distribution. Rules that keep neither must be named by the request.");
   g.add(
       "hash.vocab_size", integers(258, 1U << 24), [](m & o) -> auto& { return o.hash.vocab_size; },
-      "Of kind `hash`: 256 bytes, two special tokens, and as many more as wanted.");
+      "Of kind `hash`: 256 bytes, two special tokens, and further tokens.");
   g.add(
       "hash.memory", integers(0, 1U << 24), [](m & o) -> auto& { return o.hash.memory; },
-      "Of kind `hash`: tokens the next one depends on; 0 = all.");
+      "Of kind `hash`: number of last tokens on which the next one depends; 0 = all.");
   g.add(
       "hash.sharpness", numbers(0, 1000), [](m & o) -> auto& { return o.hash.sharpness; },
       "Of kind `hash`: spread of the logits; higher = more certain.");
   g.add(
       "hash.pass_work", integers(0, 1'000'000'000), [](m & o) -> auto& { return o.hash.pass_work; },
-      "Of kind `hash`: hash steps burnt in each pass, to give it a duration.");
+      "Of kind `hash`: hash steps computed in each pass, so that it takes time.");
 }
 
-/// Of drafters with a model: shapes of trees, vocabularies, layers.
+/// Options of drafters with a model: tree shapes, vocabularies, layers.
 void declare_drafting_models(group_builder<drafter_options>& g) {
   using d = drafter_options;
   g.add(
       "tree", {"chain", "static", "dynamic", "optimal", "independent"}, [](d & o) -> auto& { return o.tree; },
-      "Of kinds `model` and `self`: shape of a draft. `static` is always the same tree, `dynamic` grows where "
-      "the drafter is confident, `optimal` is the best tree of `max_tree_nodes` by its probabilities, `independent` "
-      "has `tree_top_k` chains that are drawn each by itself.");
+      "Of kinds `model` and `self`: shape of a draft. `static` is always the same tree; `dynamic` grows where "
+      "the drafter is confident; `optimal` is the best tree of `max_tree_nodes` nodes by the drafter's "
+      "probabilities; `independent` has `tree_top_k` chains that are drawn independently.");
   g.add(
       "tree_top_k", integers(1, 16), [](d & o) -> auto& { return o.tree_top_k; },
-      "Of tree `dynamic`: nodes that go on a level, and children of each; of `static` without `tree_paths`: "
-      "children at the first level, half as many at each further one; of `independent`: chains.");
+      "Of tree `dynamic`: nodes expanded in each level, and children of each; of `static` without "
+      "`tree_paths`: children at the first level, half as many at each further level; of `independent`: number "
+      "of chains.");
   g.add(
       "tree_paths", text_lists, [](d & o) -> auto& { return o.tree_paths; },
-      "Of tree `static`: its nodes, each as the ranks of the children on the way to it (`0`, `0.0`, `1`); "
-      "parents before children.");
+      "Of tree `static`: its nodes, each as the ranks of the children on its path (`0`, `0.0`, `1`); parents "
+      "before children.");
   g.add(
       "draft_sampling", {"sampled", "greedy"}, [](d & o) -> auto& { return o.token_choice; },
-      "Of drafters with a model: pick draft tokens as the request samples, or always the likeliest.");
+      "Of drafters with a model: sample draft tokens as the request does, or always take the likeliest.");
   g.add(
       "vocabulary", {"same", "intersection", "retokenise"}, [](d & o) -> auto& { return o.vocabulary; },
-      "Of kind `model`: its vocabulary is the target's, or only tokens that both have are drafted, or its text "
-      "is tokenised anew (greedy chains).");
+      "Of kind `model`: `same`: its vocabulary equals the target's; `intersection`: only tokens in both "
+      "vocabularies are drafted; `retokenise`: its text is tokenized again for the target (greedy chains).");
   g.add(
       "layers", integers(0, 4096), [](d & o) -> auto& { return o.layers; },
-      "Of kind `self`: how many of the first layers run; 0 = half of them.");
+      "Of kind `self`: number of first layers that run; 0 = half of them.");
   g.add(
       "skip_layers", text_lists, [](d & o) -> auto& { return o.skip_layers; },
       "Of kind `self`: layers left out, by number from 0; all others run.");
@@ -286,8 +294,8 @@ void declare_host_drafters(group_builder<drafter_options>& g) {
       "Of kinds `ngram` and `nasd`: longest run of tokens looked up.");
   g.add(
       "candidates", integers(1, 16), [](d & o) -> auto& { return o.candidates; },
-      "Of kind `ngram`: earlier occurrences whose continuations are tried together, as a tree; 1 = the last one "
-      "alone.");
+      "Of kind `ngram`: earlier occurrences whose continuations are proposed together, as a tree; 1 = only the "
+      "last one.");
   g.add(
       "suffix_max", integers(1, 64), [](d & o) -> auto& { return o.suffix_max; },
       "Of kind `suffix`: longest run of last tokens looked up.");
@@ -296,78 +304,78 @@ void declare_host_drafters(group_builder<drafter_options>& g) {
       "Of kind `suffix`: a branch is proposed if it followed in at least this share of the earlier occurrences.");
   g.add(
       "corpus_tokens", integers(0, 1U << 26), [](d & o) -> auto& { return o.corpus_tokens; },
-      "Of kind `suffix`: tokens of earlier outputs remembered for each tenant, the oldest go first; 0 = none. A "
-      "tenant is an API key, `user` and `cache_salt`. Costs about 270 bytes a token.");
+      "Of kind `suffix`: tokens of earlier outputs remembered for each tenant, the oldest are dropped first; 0 "
+      "= none. A tenant is an API key, `user` and `cache_salt`. Costs about 270 bytes a token.");
   g.add(
       "corpus_tenants", integers(1, 65536), [](d & o) -> auto& { return o.corpus_tenants; },
-      "Of kind `suffix`: tenants remembered; the least recently active one is forgotten first.");
+      "Of kind `suffix`: tenants remembered; the least recently active one is dropped first.");
   g.add(
       "corpus", texts, [](d & o) -> auto& { return o.corpus; },
-      "Of kinds `unigram` and `bigram`: file whose tokens are counted at the start, text or, if its name ends in "
-      "`.ids`, decimal token ids. Without one only the request's own tokens are counted.");
+      "Of kinds `unigram` and `bigram`: file whose tokens are counted at startup: text, or decimal token ids "
+      "if its name ends in `.ids`. Without one only the request's own tokens are counted.");
   g.add(
       "seed", integers(0, (1ULL << 53) - 1), [](d & o) -> auto& { return o.seed; },
-      "Of kinds `random` and `synthetic`: key of the guesses.");
+      "Of kinds `random` and `synthetic`: seed of the guesses.");
   g.add(
       "acceptance", numbers(0, 1), [](d & o) -> auto& { return o.acceptance; },
-      "Of kind `synthetic`: share of the proposed tokens that are those of the request's `prediction`; the others "
-      "are wrong on purpose.");
+      "Of kind `synthetic`: share of proposed tokens that are copied from the request's `prediction`; the "
+      "others are wrong on purpose.");
   g.add(
       "top_tokens", integers(1, 16), [](d & o) -> auto& { return o.top_tokens; },
-      "Of kind `nasd`: the target's best tokens that are learnt at every verified position.");
+      "Of kind `nasd`: number of the target's best tokens learnt at every verified position.");
   g.add(
       "lookahead_window", integers(1, 32), [](d & o) -> auto& { return o.lookahead_window; },
-      "Of kind `lookahead`: positions guessed in parallel; each costs `lookahead_ngram` - 1 rows a round.");
+      "Of kind `lookahead`: positions guessed in parallel; each costs `lookahead_ngram` - 1 rows in every "
+      "round.");
   g.add(
       "lookahead_ngram", integers(2, 8), [](d & o) -> auto& { return o.lookahead_ngram; },
       "Of kind `lookahead`: length of the collected n-grams.");
   g.add(
       "lookahead_guesses", integers(1, 32), [](d & o) -> auto& { return o.lookahead_guesses; },
-      "Of kind `lookahead`: collected n-grams verified a round.");
+      "Of kind `lookahead`: collected n-grams verified in every round.");
 }
 
 void declare_drafter(group_builder<drafter_options>& g) {
   using d = drafter_options;
   g.add(
-      "name", texts, [](d & o) -> auto& { return o.name; },
-      "What requests call it; unique within the model.");
+      "name", texts, [](d & o) -> auto& { return o.name; }, "Name in requests; unique within the model.");
   g.add(
       "kind",
       {"none", "ngram", "suffix", "prediction", "unigram", "bigram", "copy", "random", "synthetic", "nasd",
        "lookahead", "model", "self", "cascade"},
       [](d & o) -> auto& { return o.kind; },
-      "How it finds its tokens; `docs/adding_a_drafter.md` lists the kinds. `none` proposes nothing.");
+      "Method by which it finds its tokens; `docs/adding_a_drafter.md` lists the kinds. `none` proposes nothing.");
   g.add(
       "path", texts, [](d & o) -> auto& { return o.path; },
       "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory.");
   g.add(
       "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
-      "Tokens proposed a round where the request names no length.");
+      "Tokens proposed in a round if the request names no number.");
   g.add(
       "length_rule", {"fixed", "heuristic", "entropy", "optimal"},
       [](d & o) -> auto& { return o.length_rule; },
-      "How the length follows what becomes of drafts, up to `draft_length`: `fixed`; `heuristic`, 2 more after full acceptance, "
-      "1 less otherwise; `entropy`, fewer where the drafter is unsure (kinds with a model); `optimal`, the largest speed-up "
-      "expected from measured acceptance and times, none where drafting does not pay.");
+      "How the draft length adapts to acceptance, up to `draft_length`: `fixed`: not at all; `heuristic`: 2 "
+      "more after full acceptance, 1 less otherwise; `entropy`: fewer if the drafter is unsure (kinds with a "
+      "model); `optimal`: the largest speed-up expected from measured acceptance and times, possibly 0.");
   g.add(
       "entropy_smoothing", numbers(0, 1), [](d & o) -> auto& { return o.entropy_smoothing; },
       "Of rule `entropy`: weight of earlier rounds' entropy.");
   g.add(
       "max_tree_nodes", integers(1, 64), [](d & o) -> auto& { return o.max_tree_nodes; },
-      "Of drafters that propose trees: most tokens verified a round, over all branches. A tree always has room "
-      "for one branch of the draft length; where KV memory is short it gets no more.");
+      "Of drafters that propose trees: largest number of tokens verified in a round, over all branches. A tree "
+      "always has room for one branch of the draft length; if KV memory is short, it has no more.");
   declare_drafting_models(g);
   declare_host_drafters(g);
   g.add(
       "partition", integers(0, 63), [](d & o) -> auto& { return o.partition; },
-      "Of drafters with a model: CPU partition it computes on; one that does not exist means the target's.");
+      "Of drafters with a model: CPU partition on which it runs; one that does not exist means the target's.");
   g.add(
       "device", texts, [](d & o) -> auto& { return o.device; },
-      "Of kinds `model` and `cascade`: what computes the drafter's own model, `cpu` or `cuda:N`; `auto` is the "
+      "Of kinds `model` and `cascade`: device that computes the drafter's own model, `cpu` or `cuda:N`; `auto` is the "
       "target's device.");
 }
 
-/// `parent`'s objects have a list of `element`'s, kept in the member that `list` gives.
+/// Declares that `parent`'s objects have a list of `element`'s, the member that `list` returns.
 template <class Parent, class Access>
 void nest(option_group& parent, const option_group& element, Access list) {
   parent.elements = &element;
@@ -381,7 +389,7 @@ void nest(option_group& parent, const option_group& element, Access list) {
   };
 }
 
-/// The three groups, which refer to one another and so stay where they are.
+/// The three groups, which refer to one another and therefore must not move.
 struct option_groups {
   option_group drafters{"drafters", 32, "Drafters of a model", {}, nullptr, {}, {}, {}};
   option_group models{"models", 128, "Models", {}, nullptr, {}, {}, {}};

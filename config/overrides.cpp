@@ -24,7 +24,7 @@ std::string variable_name(std::string_view path) {
   return name;
 }
 
-/// Index of a list element, from the whole of `text`.
+/// Index of a list element; all of `text` must be a number.
 std::optional<std::size_t> parse_index(std::string_view text) {
   std::size_t n = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -32,7 +32,7 @@ std::optional<std::size_t> parse_index(std::string_view text) {
   return n;
 }
 
-/// Path within `group` of what is left of a variable's name; empty if there is no such option.
+/// Path within `group` for the rest of a variable's name; empty if there is no such option.
 std::string path_in_group(const option_group& group, std::string_view rest) {
   for (const auto& o : group.options)
     if (rest == variable_name(o.path)) return std::string(o.path);
@@ -47,14 +47,14 @@ std::string path_in_group(const option_group& group, std::string_view rest) {
   return std::string(group.elements->list) + '.' + std::string(rest.substr(0, end)) + '.' + inner;
 }
 
-/// True for names that can only be meant for us: one of our sections follows the prefix.
+/// True for names that are clearly meant for us: one of our sections follows the prefix.
 bool looks_like_ours(std::string_view rest) {
   return std::ranges::any_of(root_options().names_in(""), [&](const std::string& section) {
     return rest.starts_with(variable_name(section) + "_");
   });
 }
 
-/// The node at `path`, made where it is missing. The error's text says why it cannot be.
+/// The node at `path`, created if missing. The error's text states why it cannot be.
 expected<node*> node_at(node& root, std::string_view path, const place& where) {
   auto* n = &root;
   while (!path.empty()) {

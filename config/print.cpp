@@ -29,8 +29,8 @@ std::string print(const load_result& result) {
     const auto names = split(s.path);
     std::size_t shared = 0;
     while (shared < names.size() && shared < before.size() && names[shared] == before[shared]) ++shared;
-    // Each map or list is one step to the right; an element of a list starts with a dash on its first
-    // option's line.
+    // Each map or list is indented by one more level; an element of a list has its dash on the line of its
+    // first option.
     bool after_dash = false;
     for (std::size_t depth = shared; depth < names.size(); ++depth) {
       const auto indent = std::string(2 * depth, ' ');

@@ -10,11 +10,10 @@ namespace {
 
 constexpr std::string_view introduction = R"(# Configuration
 
-*Written from config/option_table.cpp; `PACELINE_UPDATE_REFERENCE=1 config_test` writes it anew.*
+*Generated from config/option_table.cpp by `PACELINE_UPDATE_REFERENCE=1 config_test`.*
 
-`paceline serve --config daemon.yaml` reads one YAML file. `paceline check-config daemon.yaml` says everything that is wrong with
-it, each error with line, column and what is allowed, and exits with 78 if there is any. Examples to start from stand in
-[examples](examples).
+`paceline serve --config daemon.yaml` reads one YAML file. `paceline check-config daemon.yaml` lists all errors in it
+with line, column and allowed values, and exits with 78 if there are any. [examples](examples) has files to start from.
 
 ```yaml
 version: 1
@@ -24,7 +23,7 @@ server:
   port: 8080
 ```
 
-**Precedence.** Defaults, then the file, then environment variables, then the command line; the later wins.
+**Precedence.** Defaults, then the file, then environment variables, then the command line; later values win.
 
 | where | how |
 | --- | --- |
@@ -32,18 +31,18 @@ server:
 | environment | `PACELINE_SERVER_PORT=8080`, `PACELINE_MODELS_0_KV_DTYPE=f32` |
 | command line | `--set server.port=8080`, `--set models.0.kv.dtype=f32` |
 
-Lists are written `a,b` in the environment and on the command line. The element after a list's last one may be named to add one.
-`paceline serve --print-config` shows every effective value and where it came from.
+In the environment and on the command line, lists are written `a,b`, and an index one past a list's last element adds an element.
+`paceline serve --print-config` shows every effective value and its origin.
 
-**The file** is plain YAML: no anchors, aliases, merge keys or tags, no key twice, at most 1 MiB. `version: 1` is required. Unknown
+**The file** is plain YAML: no anchors, aliases, merge keys or tags, no duplicate keys, at most 1 MiB. `version: 1` is required. Unknown
 keys are errors. Booleans are `true` and `false` only; numbers are decimal; durations have a unit (`250ms`, `30s`, `5m`, `2h`), sizes
-too (`100B`, `64KiB`, `512MiB`, `2GiB`). Relative paths start at the working directory.
+too (`100B`, `64KiB`, `512MiB`, `2GiB`). Relative paths are relative to the working directory.
 
 **Variables** in any value: `${NAME}` (an error if not set), `${NAME:-text}` (text if unset or empty), `${NAME:?message}` (an error
 with that message if unset or empty), `$$` for a dollar sign. Secrets stay out of the file: `server.api_keys_file` names a file.
 
-**Reload.** On SIGHUP the file is read again; if anything is wrong with it the running configuration stays. Options marked
-*reload* take effect at once, others with the next start.
+**Reload.** On SIGHUP the file is read again. If it has an error, the running configuration is kept. Options marked
+*reload* take effect at once, others at the next start.
 )";
 
 std::string json_text(std::string_view text) {
@@ -58,7 +57,7 @@ std::string json_text(std::string_view text) {
 void write_group(std::string& out, const option_group& group, const std::string& prefix) {
   out.append("\n## ").append(group.title).append("\n");
   if (!prefix.empty())
-    out.append("\nOf each element of `")
+    out.append("\nOptions of each element of `")
         .append(prefix)
         .append("`, at most ")
         .append(std::to_string(group.most))
@@ -77,7 +76,7 @@ void write_group(std::string& out, const option_group& group, const std::string&
   write_group(out, *group.elements, prefix.empty() ? list : prefix + "[]." + list);
 }
 
-/// JSON with two blanks an indentation level, one member a line.
+/// Writes JSON with an indentation of two blanks, one member a line.
 class schema_writer {
  public:
   std::string text;
@@ -94,7 +93,7 @@ class schema_writer {
     text += bracket;
     first_ = false;
   }
-  /// A member whose value is JSON already.
+  /// A member whose value is already JSON.
   void member(std::string_view key, std::string_view json) {
     begin_member(key);
     text += json;
@@ -118,7 +117,7 @@ std::string quoted_list(const std::vector<std::string_view>& words) {
   return out + "]";
 }
 
-/// The JSON type of what the file may say, without variables.
+/// The JSON type of the values that the file may contain, without variables.
 std::string type_schema(const option& o) {
   const auto limits =
       ", \"minimum\": " + std::to_string(o.lowest) + ", \"maximum\": " + std::to_string(o.highest) + "}";
@@ -159,7 +158,7 @@ void write_option(schema_writer& w, std::string_view name, const option& o, cons
   w.open(name);
   w.text_member("description", o.doc);
   w.member("default", json_of(o, initial));
-  // A text with a variable in it is a text like any other.
+  // A text that contains a variable is still a text.
   const bool is_free_text = o.type == value_type::text || o.type == value_type::text_list;
   std::string alternatives = "[";
   alternatives.append(type_schema(o)).append(is_free_text ? "]" : R"(, {"$ref": "#/$defs/variable"}])");

@@ -4,10 +4,12 @@
 
 namespace paceline::config {
 
-/// config/README.md: every option with type, default, allowed values and what it does. A test compares.
+/// The text of config/README.md: every option with type, default, allowed values and description. A test
+/// compares it with the file.
 std::string readme();
 
-/// config/schema.json: the file's JSON Schema, for editors. A test compares.
+/// The text of config/schema.json, the configuration's JSON Schema for editors. A test compares it with the
+/// file.
 std::string json_schema();
 
 } // namespace paceline::config

@@ -17,7 +17,7 @@ constexpr std::array<unit, 4> duration_units{{{"ms", 1}, {"s", 1000}, {"m", 60'0
 constexpr std::array<unit, 5> size_units{
     {{"B", 1}, {"KiB", 1ULL << 10}, {"MiB", 1ULL << 20}, {"GiB", 1ULL << 30}, {"TiB", 1ULL << 40}}};
 
-/// Decimal digits without sign, blank or leading zero; none if `text` is something else or too large.
+/// Decimal digits without sign, blanks or leading zeros; none if `text` is something else or too large.
 std::optional<std::uint64_t> parse_digits(std::string_view text) {
   if (text.empty() || (text.size() > 1 && text.front() == '0')) return std::nullopt;
   std::uint64_t n = 0;
@@ -26,7 +26,7 @@ std::optional<std::uint64_t> parse_digits(std::string_view text) {
   return n;
 }
 
-/// Digits and one of `units`; zero needs none.
+/// Digits and one of `units`; zero needs no unit.
 template <std::size_t N>
 std::optional<std::uint64_t> parse_with_unit(std::string_view text, const std::array<unit, N>& units) {
   if (text == "0") return 0;
@@ -46,7 +46,7 @@ std::string spell_with_unit(std::uint64_t n, const std::array<unit, N>& units) {
   return std::to_string(n / u->factor).append(u->name);
 }
 
-/// A decimal number, not negative; from_chars alone would take "-nan".
+/// A decimal number, not negative; from_chars alone would accept "-nan".
 std::optional<double> parse_number(std::string_view text) {
   if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
   double n = 0;
@@ -72,7 +72,7 @@ std::string spell_limit(const option& o, std::uint64_t n) {
   }
 }
 
-/// The value, if `text` has the option's type; its limits are not looked at.
+/// The value, if `text` has the option's type; limits are not checked.
 std::optional<value> parse_type(const option& o, std::string_view text) {
   const auto as_value = [](auto parsed) { return parsed ? std::optional<value>(*parsed) : std::nullopt; };
   switch (o.type) {
@@ -144,7 +144,7 @@ std::string allowed_values(const option& o) {
 expected<value> parse_scalar(const option& o, std::string_view text) {
   auto v = parse_type(o, text);
   if (v && within_limits(o, *v)) return *std::move(v);
-  constexpr std::size_t longest = 60; // of a value worth repeating
+  constexpr std::size_t longest = 60; // of a value in an error message
   const auto shown =
       text.size() <= longest ? std::string(text) : std::string(text.substr(0, longest)) + "...";
   return error(errc::invalid_argument, "'" + shown + "' is not " + allowed_values(o));
@@ -178,7 +178,7 @@ std::string quote(std::string_view text) {
     if (c == '"' || c == '\\')
       out.append({'\\', c});
     else if (c == '$')
-      out += "$$"; // else it would be expanded
+      out += "$$"; // otherwise it would be expanded
     else if (byte < 0x20 || byte == 0x7F)
       out.append({'\\', 'x', hex[byte >> 4], hex[byte & 15]});
     else

@@ -8,16 +8,16 @@
 
 namespace paceline::config {
 
-/// Reads the value of `o` from a plain (unquoted) scalar. The error's message is the rule that was broken.
+/// Parses the value of `o` from a plain (unquoted) scalar. The error's message is the violated rule.
 expected<value> parse_scalar(const option& o, std::string_view text);
 
-/// What may be written, for messages and documentation: "an integer from 1 to 256".
+/// The allowed values, for messages and documentation: "an integer from 1 to 256".
 std::string allowed_values(const option& o);
 
-/// `v` as a configuration file spells it; texts without quotes. Parsing the spelling gives `v` again.
+/// `v` as spelled in a configuration file; texts without quotes. Parsing this gives `v` again.
 std::string spell(const option& o, const value& v);
 
-/// `text` as YAML reads it back as a text: in quotes where a plain scalar would be something else.
+/// `text` as a YAML text: quoted if a plain scalar would be read as something else.
 std::string quote(std::string_view text);
 
 } // namespace paceline::config

@@ -7,34 +7,36 @@
 
 namespace paceline::config {
 
-/// The daemon's listening side. Sizes are bytes.
+/// Options of the daemon's network side. Sizes are in bytes.
 struct server_options {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;                ///< 0: a free one
-  std::string api_keys_file;                ///< one key a line; empty: no keys
+  std::string api_keys_file;                ///< file with one key a line; empty: no keys
   bool allow_unauthenticated = false;       ///< listen beyond loopback without keys
-  std::vector<std::string> allowed_origins; ///< besides loopback pages
-  std::vector<std::string> allowed_hosts; ///< Host values besides loopback names; empty: any, beyond loopback
+  std::vector<std::string> allowed_origins; ///< in addition to loopback pages
+  /// Host values in addition to loopback names; empty: any, when bound beyond loopback.
+  std::vector<std::string> allowed_hosts;
   std::uint32_t max_connections = 1024;
-  std::uint32_t max_lanes = 16; ///< responses under way on one WebSocket
+  std::uint32_t max_lanes = 16; ///< responses in flight on one WebSocket
   std::uint64_t max_header_bytes = 16 * 1024;
-  std::uint64_t max_body_bytes = 8 * 1024 * 1024; ///< of an HTTP body or WebSocket message
-  // Together well below 512 MiB, for what else a thousand connections take: docs/decisions/0524.
-  std::uint64_t body_memory_bytes = 128 * 1024 * 1024;  ///< of all bodies that arrive or wait to be parsed
-  std::uint64_t kept_memory_bytes = 96 * 1024 * 1024;   ///< of what is kept for clients that come back
-  std::uint64_t output_memory_bytes = 96 * 1024 * 1024; ///< of what clients have yet to take
-  std::uint64_t send_buffer_bytes = 256 * 1024;         ///< unsent output after which a request pauses
+  std::uint64_t max_body_bytes = 8 * 1024 * 1024; ///< for an HTTP body or WebSocket message
+  // Together well below 512 MiB, which leaves room for a thousand connections: docs/decisions/0524.
+  std::uint64_t body_memory_bytes = 128 * 1024 * 1024; ///< for all bodies that arrive or wait to be parsed
+  /// For conversations and responses kept for clients that come back.
+  std::uint64_t kept_memory_bytes = 96 * 1024 * 1024;
+  std::uint64_t output_memory_bytes = 96 * 1024 * 1024; ///< for output that clients have not read
+  std::uint64_t send_buffer_bytes = 256 * 1024;         ///< unsent output above which a request pauses
   std::chrono::milliseconds header_timeout{std::chrono::seconds(10)};
   std::chrono::milliseconds body_timeout{std::chrono::seconds(60)};
   std::chrono::milliseconds idle_timeout{std::chrono::minutes(5)};
   std::chrono::milliseconds send_timeout{std::chrono::seconds(30)};
   std::chrono::milliseconds request_timeout{std::chrono::minutes(10)}; ///< from admission to the last token
-  std::uint32_t edge_threads = 2; ///< for tokenisers, templates and the like
+  std::uint32_t edge_threads = 2; ///< for tokenizers, templates and similar work
 };
 
 struct metrics_options {
   bool enabled = true;
-  bool vllm_names = false; ///< the names vLLM gives its metrics, beside our own
+  bool vllm_names = false; ///< also report metrics under vLLM's names
   bool require_key = false;
 };
 

@@ -43,7 +43,7 @@ class validator {
     std::set<std::string, std::less<>> drafters{"none", "auto"};
     for (std::size_t i = 0; i < m.drafters.size(); ++i)
       check_drafter(m.drafters[i], path + "drafters." + std::to_string(i) + ".", drafters);
-    for (const auto& d : drafters_of(m)) drafters.insert(d.name); // those that nobody lists, too
+    for (const auto& d : drafters_of(m)) drafters.insert(d.name); // also those that no list has
     if (!drafters.contains(m.default_drafter)) {
       std::string known;
       for (const auto& name : drafters) known.append(known.empty() ? "" : ", ").append(name);

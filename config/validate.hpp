@@ -4,8 +4,8 @@
 
 namespace paceline::config {
 
-/// Rules that involve more than one option. Each broken one adds an error at the place of the option that
-/// breaks it.
+/// Checks rules that involve several options. Each violation adds an error at the place of the option that
+/// causes it.
 void validate(const daemon_config& config, std::string_view file_name, const origins& from,
               std::vector<std::string>& errors);
 

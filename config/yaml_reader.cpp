@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t max_depth = 32;
 
-/// Reading stops here; the error is recorded already.
+/// Ends reading; the error has been recorded.
 struct stop_reading : std::exception {};
 
 place place_of(const YAML::Mark& mark) {
@@ -24,7 +24,7 @@ place place_of(const YAML::Mark& mark) {
   return p;
 }
 
-/// Builds nodes from the parser's events. (yaml-cpp's own tree forgets duplicate keys and shares aliased
+/// Builds nodes from the parser's events. (yaml-cpp's own tree drops duplicate keys and shares aliased
 /// nodes.)
 class tree_builder : public YAML::EventHandler {
  public:
@@ -80,7 +80,7 @@ class tree_builder : public YAML::EventHandler {
   struct level {
     node value;
     std::unordered_set<std::string> keys; ///< of the map so far
-    std::string key;                      ///< of the map's entry whose value comes next
+    std::string key;                      ///< of the entry whose value is next
     place key_place;
     bool has_key = false;
   };
@@ -99,7 +99,7 @@ class tree_builder : public YAML::EventHandler {
     if (!tag.empty() && tag != "?" && tag != "!") refuse(place_of(mark), "tags (!!name) are not allowed");
   }
 
-  /// False for a quoted scalar that the end of the text cuts off, which yaml-cpp lets pass.
+  /// False for a quoted scalar that the end of the text cuts off, which yaml-cpp accepts.
   bool is_closed(std::size_t begin) const {
     if (begin >= text_.size() || (text_[begin] != '"' && text_[begin] != '\'')) return true;
     const auto quote = text_[begin];
@@ -161,7 +161,7 @@ class tree_builder : public YAML::EventHandler {
   std::uint32_t num_documents_ = 0;
 };
 
-/// A stream over text that somebody else keeps.
+/// A stream over text owned by the caller.
 class text_buffer : public std::streambuf {
  public:
   explicit text_buffer(std::string_view text) {
@@ -175,7 +175,7 @@ class text_buffer : public std::streambuf {
 node read_yaml(std::string_view text, std::string_view file_name, std::vector<std::string>& errors) {
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
-  // yaml-cpp would take these for UTF-16.
+  // yaml-cpp would read these as UTF-16.
   if (text.starts_with('\xFE') || text.starts_with('\xFF') || text.find('\0') != std::string_view::npos) {
     errors.push_back(std::string(file_name).append(": is not UTF-8 text"));
     return {};
@@ -188,7 +188,7 @@ node read_yaml(std::string_view text, std::string_view file_name, std::vector<st
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const stop_reading&) {
-    // What comes after would only repeat the complaint.
+    // Later errors would only be consequences of this one.
   } catch (const YAML::Exception& e) {
     errors.push_back(complain(place_of(e.mark), file_name, {}, "not valid YAML: " + e.msg));
   }

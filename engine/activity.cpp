@@ -45,7 +45,7 @@ void activity::record(side who, std::string_view label, const std::function<void
     account(begin);
     ++active_[index];
   }
-  // The end is recorded on every way out: a program may throw.
+  // The end is recorded on every path, because a program may throw.
   struct end_of_work {
     activity* log;
     side who;

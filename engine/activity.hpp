@@ -12,9 +12,9 @@
 
 namespace paceline {
 
-/// When which stream was computing. Thread-safe. Keeps sums, and the last `capacity` spans for traces. Sums
-/// are without the time in which a program waits for its turn or stands aside for another model's; spans last
-/// from a program's begin to its end.
+/// Records when each stream was computing. Thread-safe. Keeps sums, and the last `capacity` spans for traces.
+/// A span lasts from the beginning of a program to its end. The sums leave out the time in which a program
+/// waits for its turn on the device or has paused for another model.
 class activity {
  public:
   explicit activity(const clock& time, std::size_t capacity = 1024) : time_(&time), capacity_(capacity) {}
@@ -33,7 +33,7 @@ class activity {
 
   /// Runs `work` and records it.
   void record(side who, std::string_view label, const std::function<void()>& work);
-  /// The program of `who` that is being recorded stands aside from now on (false), or goes on (true).
+  /// Tells the log that the program of `who` being recorded pauses (false) or continues (true).
   void turn(side who, bool computes);
 
   sums totals() const;
@@ -52,7 +52,8 @@ class activity {
   std::size_t next_ = 0;
 };
 
-/// A new stream of `device` whose programs are recorded; `log` outlives it. `options.on_turn` is the log's.
+/// A new stream of `device` that records its programs in `log`, which must outlive it. Overwrites
+/// `options.on_turn`.
 std::unique_ptr<device::stream> recorded_stream(device::compute_device& device, std::string name,
                                                 std::uint32_t partition, device::stream_options options,
                                                 activity& log, activity::side who);

@@ -35,7 +35,7 @@ std::vector<model_answers> actor_answers::ask(caf::actor_system& system, const a
   for (std::size_t m = 0; m < num_models; ++m) {
     if (auto& response = asked[m].first)
       response->receive([&](protocol::scheduler_answer& a) { fresh[m].scheduler = std::move(a); },
-                        [](const caf::error&) {}); // late, or restarting
+                        [](const caf::error&) {}); // the actor is late or restarting
     if (auto& response = asked[m].second)
       response->receive([&](protocol::pool_answer& a) { fresh[m].pool = std::move(a); },
                         [](const caf::error&) {});

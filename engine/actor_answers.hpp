@@ -14,18 +14,19 @@ class actor_system;
 
 namespace paceline {
 
-/// What the actors of a model said when they were last asked.
+/// The latest answers of a model's actors.
 struct model_answers {
   std::optional<protocol::scheduler_answer> scheduler;
   std::optional<protocol::pool_answer> pool;
-  bool is_late = false; ///< one of them is from an earlier question
+  bool is_late = false; ///< one of them answers an earlier question
 };
 
-/// Asks actors for their figures, and keeps what each said last. Thread-safe.
+/// Asks actors for their figures and keeps the last answer of each. Thread-safe.
 class actor_answers {
  public:
-  /// By model. Asks everybody at once and waits once, a second at most: a scheduler that stalls costs one
-  /// timeout, whatever the number of models, and shows what it said last.
+  /// The answers by model. Sends all questions at once and waits once, at most a second: a scheduler that
+  /// stalls delays the call by one timeout whatever the number of models, and its last known figures are
+  /// returned.
   std::vector<model_answers> ask(caf::actor_system& system, const actors::directory& where,
                                  std::size_t num_models);
 

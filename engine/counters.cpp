@@ -41,7 +41,7 @@ void add_scheduler_counters(model_counters& out, const protocol::scheduler_answe
   for (const auto& r : c.drafted_by_requests)
     out.drafted_by_requests.push_back({r.num, seconds_of(r.verification), seconds_of(r.drafting)});
   for (std::size_t d = 1; d < c.drafters.size(); ++d) {
-    if (!unit.drafters[d].drafter) continue; // "auto" drafts through the others
+    if (!unit.drafters[d].drafter) continue; // "auto" drafts through the other drafters
     const auto& of = c.drafters[d];
     out.drafters.push_back({unit.drafters[d].options.name,
                             of.num_rounds,

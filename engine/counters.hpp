@@ -7,7 +7,7 @@ namespace paceline {
 
 struct model_unit;
 
-// What the actors and devices of a model count, as a snapshot shows it.
+// Collects the counters of a model's actors and devices for a snapshot.
 
 void add_scheduler_counters(model_counters& out, const protocol::scheduler_answer& from,
                             const model_unit& unit);

@@ -25,7 +25,7 @@ namespace paceline {
 
 namespace {
 
-/// Threads of actors hand messages on: they must not wait for a turn of threads that compute.
+/// Actor threads pass messages on and must not wait for long time slices of computing threads.
 class short_turns final : public caf::thread_hook {
  public:
   void init(caf::actor_system&) override {}
@@ -33,13 +33,13 @@ class short_turns final : public caf::thread_hook {
   void thread_terminates() override {}
 };
 
-/// The configuration of an actor system of our own.
+/// The configuration of the engine's own actor system.
 class own_configuration final : public caf::actor_system_config {
  public:
   explicit own_configuration(std::uint32_t threads) {
     engine::prepare(*this);
     add_thread_hook<short_turns>();
-    set("scheduler.policy", caf::atom("sharing")); // "stealing" polls: it burns cores and wakes late
+    set("scheduler.policy", caf::atom("sharing")); // "stealing" polls, which occupies cores and wakes late
     set("scheduler.max-threads", static_cast<std::size_t>(std::max(threads, 1U)));
     set("scheduler.max-throughput", std::size_t{50});
   }
@@ -58,7 +58,7 @@ std::vector<cpu::partition_options> split_cores(const config::engine_options& op
 } // namespace
 
 struct engine::impl {
-  // In order of construction: actors and streams end before what they work on.
+  // In construction order: actors and streams are destroyed before what they use.
   config::engine_options options;
   steady_clock time;
   std::unique_ptr<own_configuration> configuration;
@@ -144,7 +144,8 @@ void engine::impl::start_actors() {
   parts.restart_window = options.restart_window;
   supervisor = system->spawn(actors::supervisor, std::move(parts));
   caf::scoped_actor self(*system);
-  self->request(supervisor, caf::infinite, protocol::ready_question{}) // local: a dead actor answers too
+  // Local: a dead actor also gives an answer.
+  self->request(supervisor, caf::infinite, protocol::ready_question{})
       .receive([](const protocol::ready_answer&) {}, [this](const caf::error&) { where->mark_unhealthy(); });
 }
 
@@ -176,15 +177,16 @@ void engine::prepare(caf::actor_system_config& configuration) {
 engine::engine(std::unique_ptr<impl> parts) : impl_(std::move(parts)) {}
 
 void engine::impl::end_actors() {
-  // Each session is told by the engine itself, which knows all of them: whichever actor is gone, clients get
-  // their last events. The wait has no limit because a sink that is called late would use what is freed here.
+  // The engine itself tells every session, because it knows all of them: clients get their last events
+  // whichever actor has failed. The wait has no limit, because a sink that is called later would use what is
+  // freed here.
   for (const auto& session : sessions->all()) caf::anon_send_exit(session, caf::exit_reason::user_shutdown);
   sessions->wait_until_empty();
   caf::scoped_actor self(*system);
   caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
-  self->wait_for(supervisor); // ends when all its actors have
+  self->wait_for(supervisor); // it ends after all its actors have ended
   supervisor = nullptr;
-  for (const auto& entry : where->all()) { // a supervisor that crashed has left its actors behind
+  for (const auto& entry : where->all()) { // a supervisor that crashed left its actors running
     if (!entry.address) continue;
     const auto orphan = caf::actor_cast<caf::actor>(entry.address);
     caf::anon_send_exit(orphan, caf::exit_reason::kill);
@@ -196,7 +198,7 @@ void engine::impl::end_actors() {
 engine::~engine() {
   impl_->end_actors();
   for (auto& unit : impl_->models)
-    unit->states->verifier().abandon(); // of all models, before the first is drained
+    unit->states->verifier().abandon(); // for all models, before the first one is drained
   for (auto& unit : impl_->models)
     unit->states->drain(); // programs hold handles of actors and references to units
 }
@@ -232,12 +234,12 @@ std::vector<const served_model*> engine::models() const {
 
 void engine::impl::fail(request_id id, event_sink sink, error why) {
   auto event = final_event(id, finish_reason::error, std::move(why));
-  sessions->add(id, {}); // the engine waits for this call too
-  // The sink is never called from submit itself, and is gone before the engine may be.
+  sessions->add(id, {}); // the engine also waits for this call
+  // The sink is not called by submit itself, and is destroyed before the engine may be.
   system->spawn([registry = sessions, sink = std::move(sink), event = std::move(event)]() mutable {
     try {
       std::exchange(sink, nullptr)(event);
-    } catch (...) { // it must not throw, but the engine waits for it all the same
+    } catch (...) { // the sink must not throw, but the engine has to wait for it in any case
     }
     registry->remove(event.request);
   });
@@ -283,8 +285,8 @@ request_id engine::submit(generation_request request, event_sink sink, flow_cont
   client.ended = [registry = parts.sessions, id] { registry->remove(id); };
   const auto model = client.model;
   const auto scheduler = "scheduler/" + to_string(model);
-  // The session waits for `start_event`, so that it is registered before it can end. Addresses are read after
-  // that: whoever puts another one there then tells all sessions that are registered.
+  // The session waits for `start_event`, so it is registered before it can end. Addresses are read after the
+  // registration: whoever changes an address afterwards tells all registered sessions.
   const auto session = parts.system->spawn(actors::session, std::move(client));
   parts.sessions->add(id, session);
   if (auto why = parts.where->out_of_service(model))

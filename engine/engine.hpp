@@ -36,12 +36,13 @@ using event_sink = std::function<void(const token_event&)>;
 
 /// How far a request may run ahead of its reader.
 struct flow_control {
-  /// Tokens ahead of what the sink has returned from, where the engine grants by itself. Holds seven rounds
-  /// of the longest draft (64 tokens and one more), of which two are in flight.
+  /// Tokens that may be ahead of the last event the sink has returned from, when the engine grants credit
+  /// itself. Holds seven rounds of the longest draft (64 tokens and one more), of which two are in flight.
   static constexpr std::uint32_t own_window = 512;
-  /// Tokens that may be committed before `grant` is called. The engine pauses the request at 0, then goes on.
-  /// The score of a prompt's token (`sampling.prompt_logprobs`) counts as a token. None: the engine grants
-  /// what the sink has returned from, so that a slow sink holds its own request back.
+  /// Tokens that may be committed before `grant` is called. At 0 the engine pauses the request until `grant`
+  /// is called. The score of a prompt token (`sampling.prompt_logprobs`) counts as one token. nullopt: the
+  /// engine grants credit for each event the sink has returned from, so a slow sink slows down its own
+  /// request only.
   std::optional<std::uint32_t> initial_credit = std::nullopt;
 };
 
@@ -52,10 +53,10 @@ struct load_progress {
   std::uint64_t total = 0;
 };
 
-/// The runtime: models, pools and actors behind one object. All functions are thread-safe; destruction must
-/// not run at the same time as any of them. Destroying it cancels what runs, waits until every sink has had
-/// its last event and all actors have ended, and calls no sink afterwards; not to be done in a sink, for
-/// which it would wait. It never installs signal handlers.
+/// The runtime: models, pools and actors behind one object. All functions are thread-safe; the destructor
+/// must not run at the same time as any of them. It cancels running requests, waits until every sink has
+/// received its last event and all actors have ended, and calls no sink afterwards. Do not destroy an engine
+/// inside a sink: the destructor would wait for that sink. The engine never installs signal handlers.
 class engine {
  public:
   /// Loads every configured model and starts the actors in an actor system of its own.
@@ -78,29 +79,29 @@ class engine {
   const served_model* model(std::string_view name) const noexcept;
   std::vector<const served_model*> models() const;
 
-  /// Starts a generation. Never blocks; whatever goes wrong, an invalid request included, arrives at `sink`
-  /// as the final event.
+  /// Starts a generation. Never blocks. Every error, also that of an invalid request, arrives at `sink` as
+  /// the final event.
   request_id submit(generation_request request, event_sink sink, flow_control flow = {});
 
   /// Ends a request with `finish_reason::cancelled`; unknown or finished ids are ignored.
   void cancel(request_id request);
 
-  /// Lets a request commit `tokens` more, or report as many scores of its prompt.
+  /// Allows a request to commit `tokens` more tokens, or to report as many scores of its prompt.
   void grant(request_id request, std::uint32_t tokens);
 
   /// Refuses new requests from now on (errc::draining) and returns true once none is left, false after
   /// `timeout`.
   bool drain(std::chrono::milliseconds timeout);
 
-  /// False if this process is of no more use: no model serves, a device does not answer, or actors that fail
-  /// are no longer started again. A part that is lost while others serve does not count: see `faults`.
+  /// False if this process should be restarted: no model serves, a device does not answer, or failed actors
+  /// are no longer restarted. A lost part does not count while other models serve: see `faults`.
   bool healthy() const noexcept;
 
-  /// What failed since the start, one entry a part; see engine/snapshot.hpp. Waits for nobody.
+  /// What failed since the start, one entry for each part; see engine/snapshot.hpp. Does not block.
   std::vector<engine_fault> faults() const;
 
-  /// Counters and gauges; see engine/snapshot.hpp. Asks the actors and waits for at most a second: a model
-  /// that does not answer shows its last known figures, marked as late.
+  /// Counters and gauges; see engine/snapshot.hpp. Asks the actors and waits at most a second. A model that
+  /// does not answer in time has its last known figures, marked as late.
   engine_snapshot snapshot() const;
 
  private:

@@ -14,7 +14,7 @@ struct model_unit;
 std::vector<engine_fault> faults_of(const actors::fault_book& book,
                                     const std::vector<std::unique_ptr<model_unit>>& models);
 
-/// Marks actors that are lost, and tells drafters' last failures.
+/// Marks the actors that are lost and adds the last failure of each drafter.
 void add_faults(engine_snapshot& to, const std::vector<engine_fault>& faults);
 
 } // namespace paceline

@@ -14,7 +14,8 @@ namespace paceline {
 
 namespace {
 
-constexpr std::uint32_t default_context_length = 8192; ///< of models made for more: KV memory is sized by it
+/// For models with a longer context: it determines the size of KV memory.
+constexpr std::uint32_t default_context_length = 8192;
 
 model::hash_model_config hash_config(const config::model_options& options) {
   model::hash_model_config c;
@@ -26,7 +27,7 @@ model::hash_model_config hash_config(const config::model_options& options) {
   return c;
 }
 
-/// Loads the weights of `source`; progress goes out as stage `stage`.
+/// Loads the weights of `source`; reports progress as stage `stage`.
 expected<std::shared_ptr<const model::language_model>>
 load_weights(const model::model_source& source, kv_type kv, device::compute_device& device,
              const std::string& stage, const std::function<void(const load_progress&)>& progress) {

@@ -11,11 +11,11 @@
 
 namespace paceline {
 
-/// A model as the engine loaded it: what runs, and what the edges see.
+/// A loaded model: the weights that run, and its public view.
 class loaded_model final : public served_model {
  public:
-  /// Loads the target that `options` name: weights onto `device`, which outlives it, vocabulary, chat
-  /// template.
+  /// Loads the target named in `options`: weights onto `device`, which must outlive the model, vocabulary and
+  /// chat template.
   static expected<std::unique_ptr<loaded_model>>
   load(const config::model_options& options, device::compute_device& device,
        const std::function<void(const load_progress&)>& progress);
@@ -56,14 +56,14 @@ class loaded_model final : public served_model {
   std::vector<speculation::pass_time> pass_times_;
 };
 
-/// A drafter's own model and what its tokens mean.
+/// A drafter's own model, with its vocabulary.
 struct loaded_draft_model {
   std::shared_ptr<const model::language_model> runs;
   std::shared_ptr<const tokenizer::tokenizer> vocabulary;
 };
 
-/// Loads a drafter's own model. Its vocabulary must be the target's, unless the options say what is done
-/// about that.
+/// Loads a drafter's own model. Its vocabulary must equal the target's unless the options name a vocabulary
+/// bridge.
 expected<loaded_draft_model> load_draft_model(const config::drafter_options& options,
                                               const config::model_options& target_options,
                                               const loaded_model& target, device::compute_device& device,

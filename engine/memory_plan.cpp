@@ -6,7 +6,7 @@ namespace paceline {
 
 namespace {
 
-/// What the pools of one space ask for together, in bytes.
+/// The total that the pools of one space ask for, in bytes.
 struct demand {
   std::uint64_t wanted = 0;
   std::uint64_t least = 0;
@@ -23,7 +23,7 @@ demand demand_in(std::uint32_t space, const memory_plan& plan) {
   return sum;
 }
 
-/// Blocks of a pool in a space of `budget` bytes.
+/// Number of blocks of a pool in a space of `budget` bytes.
 std::uint32_t fitting_blocks(const kv::pool_config& pool, const demand& all, std::uint64_t budget,
                              bool taken_whole) {
   if (all.wanted <= budget) return pool.num_blocks;
@@ -33,7 +33,7 @@ std::uint32_t fitting_blocks(const kv::pool_config& pool, const demand& all, std
   return pool.min_blocks + static_cast<std::uint32_t>(share * (pool.num_blocks - pool.min_blocks));
 }
 
-/// Number of the device's memory space in `spaces`, where it is added if it is new.
+/// Number of the device's memory space in `spaces`; adds the space if it is new.
 expected<std::uint32_t> space_of(device::compute_device& device, std::vector<device::memory_space>& spaces) {
   auto space = device.cell_memory();
   if (!space) return std::move(space).error();
@@ -62,7 +62,7 @@ expected<memory_plan> wanted_memory(const std::vector<std::unique_ptr<model_unit
       config.min_blocks = need.least_blocks;
       config.space = *space;
       config.prefix_cache =
-          prefix_cache && plan.pools.back().empty(); // a drafter's memory starts over with each request
+          prefix_cache && plan.pools.back().empty(); // a drafter's memory is not shared between requests
       plan.pools.back().push_back(std::move(config));
     }
   }

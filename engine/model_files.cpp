@@ -60,7 +60,8 @@ expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::
   }
   if (text.empty()) return std::optional<tokenizer::chat_template>{};
   auto parsed = tokenizer::chat_template::parse(text, options);
-  if (!parsed) return std::move(parsed).error(); // never another one instead: a model would talk nonsense
+  // No other template is used instead, because the model would produce nonsense.
+  if (!parsed) return std::move(parsed).error();
   return std::optional(*std::move(parsed));
 }
 

@@ -11,14 +11,16 @@
 
 namespace paceline {
 
-/// The tokenizer of a Hugging Face directory; `eos_ids` end a generation besides those that the files name.
+/// The tokenizer of a Hugging Face directory. `eos_ids` end a generation in addition to the ids that its
+/// files name.
 expected<tokenizer::tokenizer> make_tokenizer(const model::hf_tokenizer_settings& files,
                                               std::vector<token_id> eos_ids = {});
 
-/// The tokenizer of an opened model: of a GGUF file's vocabulary, or of the directory's tokenizer.json.
+/// The tokenizer of an opened model: from a GGUF file's vocabulary or a directory's tokenizer.json.
 expected<tokenizer::tokenizer> make_tokenizer(const model::model_source& source);
 
-/// Reads and parses the chat template `path`; without a path `own`, the model's. None when that is empty too.
+/// Reads and parses the chat template file `path`, or parses `own`, the model's template, if no path is
+/// given. nullopt if both are empty.
 expected<std::optional<tokenizer::chat_template>> make_chat_template(const std::string& own,
                                                                      const std::string& path);
 

@@ -15,7 +15,8 @@ std::uint32_t blocks_for(std::uint64_t positions, std::uint32_t block_size) {
   return static_cast<std::uint32_t>((positions + block_size - 1) / block_size);
 }
 
-/// On one set of cores a drafter that runs beside the target only slows it down: `auto` does not try.
+/// On one set of cores a drafter that runs at the same time as the target only slows it down, so `auto` does
+/// not try it.
 void set_overlap(scheduling::scheduler_options& limits, config::overlap_mode mode, bool on_cores_of_its_own) {
   using grouping = scheduling::scheduler_options::grouping;
   switch (mode) {
@@ -206,11 +207,11 @@ expected<drafter_index> model_unit::drafter_of(const generation_request& request
   const auto& name = request.speculation.drafter;
   const bool chooses_none = name.empty() || name == "default";
   if (!request.prediction.empty() && chooses_none &&
-      options.default_drafter != "auto") // which weighs it itself
+      options.default_drafter != "auto") // `auto` considers the prediction itself
     for (drafter_index i{1}; i.value < drafters.size(); ++i.value)
       if (drafters[i.value].options.kind == "prediction") return i;
   auto chosen = find_drafter(name);
-  // "auto" weighs what one text gains; a beam search without a drafter of its own runs plain.
+  // "auto" estimates the gain of a single text, so a beam search that names no drafter runs without one.
   if (chosen && request.beams.width > 0 && !drafters[chosen->value].drafter) return plain_decoding;
   return chosen;
 }

@@ -15,56 +15,58 @@
 
 namespace paceline {
 
-/// What a model needs of the pool manager.
+/// What a model asks of the pool manager for one of its pools.
 struct pool_need {
   std::string name;
-  device::compute_device* device = nullptr; ///< whose memory its blocks lie in
+  device::compute_device* device = nullptr; ///< its blocks lie in this device's memory
   std::uint64_t cell_bytes = 0;             ///< of one position over all layers
   std::uint32_t wanted_blocks = 0;          ///< for all requests that may run together
   std::uint32_t least_blocks = 0;           ///< for one request of full length
 };
 
-/// One served model: weights, drafters, KV memory, streams and the state its actors work on. Members are in
-/// order of construction; states come after what their programs touch, so that streams are drained first.
+/// One served model: weights, drafters, KV memory, streams, and the state its actors work on. Members are in
+/// construction order; states come after everything their programs use, so that streams are drained first on
+/// destruction.
 struct model_unit {
-  /// Loads target and drafters. Memory for KV is not made yet.
+  /// Loads target and drafters. Does not allocate KV memory.
   static expected<std::unique_ptr<model_unit>>
   load(const config::model_options& options, device_set& devices,
        const speculation::drafter_registry& registry,
        const std::function<void(const load_progress&)>& progress);
 
-  /// Whether a drafter's stream can compute while the target's does.
+  /// Whether a drafter's stream can compute at the same time as the target's.
   bool drafts_elsewhere() const;
 
-  /// Pools it needs, by number.
+  /// The pools it needs, by pool number.
   std::vector<pool_need> pool_needs() const;
 
-  /// Makes KV memory (as its pools have blocks), streams, programs and state machines.
+  /// Allocates KV memory for the blocks of its pools, and makes streams, programs and state machines.
   void assemble(const config::engine_options& engine, const clock& time,
                 const std::vector<kv::pool_config>& pools);
 
   /// A drafter by name; "default" and "" are the configured one.
   expected<drafter_index> find_drafter(const std::string& name) const;
-  /// The drafter of a request: the one it names, else the one for predictions if it brings one.
+  /// The drafter of a request: the one it names, else `prediction` if the request carries a prediction, else
+  /// the default.
   expected<drafter_index> drafter_of(const generation_request& request) const;
 
   config::model_options options;
   std::unique_ptr<loaded_model> target;
   device::compute_device* device = nullptr; ///< of the target
-  device::tenant_id tenant;                 ///< whom the devices' time goes to: this model with its drafters
+  device::tenant_id tenant; ///< this model and its drafters, as one tenant of the devices' time
   std::uint32_t context_length = 0;
-  std::uint32_t num_guesses = 0; ///< of overlap mode outcomes; 0: that mode is never used
+  std::uint32_t num_guesses = 0; ///< for overlap mode outcomes; 0: that mode is never used
 
   struct drafter_unit {
     config::drafter_options options;
     std::unique_ptr<speculation::drafter> drafter; ///< null for "none" and "auto"
-    device::compute_device* device = nullptr;      ///< where its own model is, else the target's
-    std::optional<pool_number> pool;               ///< of its own model
+    device::compute_device* device = nullptr; ///< where its own model is; without one, the target's device
+    std::optional<pool_number> pool;          ///< of its own model
     std::unique_ptr<model::kv_storage> kv;
 
     bool is_worker() const { return drafter && drafter->traits().where == speculation::placement::worker; }
   };
-  /// Part of its device that a drafter's stream runs on.
+  /// The partition of its device on which a drafter's stream runs.
   static std::uint32_t partition_of(const drafter_unit& d) {
     return d.options.partition < d.device->num_partitions() ? d.options.partition : 0;
   }
@@ -72,7 +74,7 @@ struct model_unit {
 
   std::unique_ptr<activity> log;
   std::unique_ptr<model::kv_storage> kv;
-  std::unique_ptr<actors::model_assembly> states; ///< drains the streams first of all
+  std::unique_ptr<actors::model_assembly> states; ///< drains the streams before anything else is destroyed
 
  private:
   std::vector<speculation::pass_time> time_passes(std::chrono::nanoseconds budget, const clock& time) const;

@@ -13,25 +13,27 @@
 
 namespace paceline {
 
-/// The inside of a running engine, for tests and benches; not installed. The engine outlives it. Thread-safe.
+/// Access to the parts of a running engine, for tests and benches; not installed. The engine must outlive it.
+/// Thread-safe.
 class engine_probe {
  public:
   explicit engine_probe(engine& probed) noexcept : engine_(&probed) {}
 
-  /// Starts an engine whose drafters come from `registry`, the built-in kinds and a test's own, and whose
-  /// GPUs are opened by `open_gpu`; in an actor system of its own or `inside` one.
+  /// Starts an engine with the drafter kinds of `registry` (the built-in ones and a test's own) and the GPUs
+  /// of `open_gpu`, in an actor system of its own or inside `inside`.
   static expected<std::unique_ptr<engine>> start(const config::engine_options& options,
                                                  speculation::drafter_registry registry,
                                                  gpu_opener open_gpu = gpu::open_device,
                                                  caf::actor_system* inside = nullptr);
 
   /// Ends an actor as a crash would: "scheduler/0", "target_verifier/0", "draft_worker/0/1", "kv_pool",
-  /// "fan_out", "supervisor". False if there is none of that name. The supervisor starts the others again.
+  /// "fan_out", "supervisor". False if there is no actor of that name. The supervisor restarts all except
+  /// itself.
   bool kill(const std::string& actor);
-  /// The same with the session of a request. False if it is over.
+  /// Ends the session of a request in the same way. False if the request has ended.
   bool kill_session(request_id request);
 
-  /// When the streams of a model computed. Null if there is no such model.
+  /// The activity log of a model's streams. Null if there is no such model.
   const activity* log(std::string_view model) const noexcept;
 
  private:

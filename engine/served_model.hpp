@@ -21,7 +21,7 @@ namespace model {
 struct model_info;
 }
 
-/// A loaded model as the edges see it. Constant; all functions are thread-safe.
+/// The public view of a loaded model. Immutable; all functions are thread-safe.
 class served_model {
  public:
   virtual ~served_model() = default;
@@ -37,9 +37,10 @@ class served_model {
   virtual std::uint32_t context_length() const noexcept = 0;
   /// Names of the drafters a request may choose, "none" first.
   virtual const std::vector<std::string>& drafters() const noexcept = 0;
-  /// How drafts of a request are to be verified that does not say how: `submit` itself applies no default.
+  /// The configured verification rule. The caller puts it into requests that name none; `submit` applies no
+  /// default.
   virtual verification_rule default_rule() const noexcept = 0;
-  /// Requests that run or wait at a time; further ones end with errc::queue_full.
+  /// Requests that may run or wait at the same time; further ones end with errc::queue_full.
   virtual std::uint32_t max_requests() const noexcept = 0;
   /// What passes took when the model was loaded, by rising number of rows; empty: they were not timed.
   virtual const std::vector<speculation::pass_time>& pass_times() const noexcept = 0;

@@ -10,7 +10,7 @@ namespace paceline {
 
 engine_snapshot snapshot_at_rest(const engine& runtime) {
   const auto rests = [](const model_counters& m) {
-    // Out of service it has no request, and an actor that has ended answers no more.
+    // A model out of service has no requests, and an actor that has ended does not answer.
     return m.is_out_of_service || (!m.is_late && m.num_running == 0 && m.num_waiting == 0);
   };
   for (;;) {

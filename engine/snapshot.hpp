@@ -16,10 +16,10 @@ struct drafter_counters {
   std::uint64_t num_accepted_tokens = 0;
   std::vector<std::uint64_t> accepted_per_position; ///< [j] = rounds in which draft token j was accepted
   std::uint64_t num_foreseen =
-      0; ///< drafts for outcomes of a round that was still verified, one a request and round
-  std::uint64_t num_ready = 0;    ///< of them, those whose outcome came true
-  std::uint64_t num_failures = 0; ///< its own: rounds went on without it
-  std::string last_failure;       ///< what the last one said
+      0; ///< drafts made for outcomes of a round still being verified, one for each request and round
+  std::uint64_t num_ready = 0;    ///< those of them whose outcome came true
+  std::uint64_t num_failures = 0; ///< failures of the drafter itself; the rounds ran without its draft
+  std::string last_failure;       ///< reason of the last failure
 };
 
 /// State of one KV pool.
@@ -28,7 +28,7 @@ struct pool_gauges {
   std::uint64_t num_blocks = 0;
   std::uint64_t active_blocks = 0;
   std::uint64_t cached_blocks = 0;
-  std::uint64_t deferred_blocks = 0; ///< released, waiting for their stream
+  std::uint64_t deferred_blocks = 0; ///< released, waiting until their stream has passed them
   std::uint64_t free_blocks = 0;
   std::uint64_t prefix_query_tokens = 0;
   std::uint64_t prefix_hit_tokens = 0;
@@ -38,54 +38,54 @@ struct pool_gauges {
 /// Liveness of one actor.
 struct actor_gauges {
   std::string name;
-  std::uint64_t mailbox_depth = 0; ///< messages that waited when it last took one
+  std::uint64_t mailbox_depth = 0; ///< messages in the mailbox when the actor last took one
   std::uint64_t num_messages = 0;
   std::uint64_t num_restarts = 0;
-  bool is_lost = false; ///< it failed too often, and is not started again
+  bool is_lost = false; ///< it failed too often and is not restarted
 };
 
 /// A part of the engine that failed.
 struct engine_fault {
   std::string part;      ///< "target_verifier/0", "draft_worker/0/1", "drafter/0/1", "fan_out"
-  std::string model;     ///< that it serves; empty: all of them
-  std::string drafter;   ///< of a draft worker or drafter
+  std::string model;     ///< the model it serves; empty: all of them
+  std::string drafter;   ///< for a draft worker or drafter
   std::string reason;    ///< of the last failure, or of the loss
-  std::uint64_t num = 0; ///< failures; those after which an actor was just started again aside
-  bool is_lost = false;  ///< for good
+  std::uint64_t num = 0; ///< failures, without those that a restart repaired
+  bool is_lost = false;  ///< permanently
 };
 
-/// Passes over one number of rows.
+/// Passes with the same number of rows.
 struct pass_counters {
   std::uint64_t num_passes = 0;
-  double seconds = 0; ///< with the decisions
+  double seconds = 0; ///< decisions included
 };
 
-/// Rounds of one number of requests, in which a worker drafted for each of them after the verdict.
+/// Rounds with the same number of requests in which a worker drafted for every request after the verdict.
 struct drafted_round_counters {
   std::uint64_t num_rounds = 0;
-  double verify_seconds = 0; ///< with the decisions
+  double verify_seconds = 0; ///< decisions included
   double draft_seconds = 0;
 };
 
 /// Counters (since start) and gauges (now) of one model and everything that serves it.
 struct model_counters {
   std::string name;
-  bool is_strict = true; ///< whether rows of its target have the same bits in any company
+  bool is_strict = true; ///< whether a row of its target has the same bits whatever else is in the pass
   bool is_late =
-      false; ///< its scheduler or the pool did not answer in time: their figures are the last known
+      false; ///< its scheduler or the pool did not answer in time: the figures are the last known ones
   bool is_out_of_service = false; ///< a part that it needs is lost: it refuses every request
   std::uint64_t num_running = 0;
   std::uint64_t num_waiting = 0;
   std::uint64_t num_admitted = 0;
   std::uint64_t num_preemptions = 0;
   std::uint64_t num_rejections_queue_full = 0;
-  std::uint64_t num_device_losses = 0; ///< times that a round did not come back within its timeout
+  std::uint64_t num_device_losses = 0; ///< times a round did not return within its timeout
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_prompt_tokens = 0;
   std::uint64_t generation_tokens = 0;
   std::uint64_t num_rounds = 0;
-  std::uint64_t num_rollbacks = 0; ///< rounds in which at least one draft token was forgotten
+  std::uint64_t num_rollbacks = 0; ///< rounds in which at least one draft token was rolled back
   std::uint64_t rolled_back_tokens = 0;
   std::uint64_t stale_drafts = 0;
   std::uint64_t num_decoding_rounds = 0;                   ///< rounds without prompt rows
@@ -94,12 +94,11 @@ struct model_counters {
   double decide_seconds = 0;                               ///< of those: sampling, verification, commit
   std::vector<pass_counters> decoding_by_rows;             ///< [rows - 1], of the same rounds
   std::vector<drafted_round_counters> drafted_by_requests; ///< [requests - 1], of the same rounds
-  double prompt_seconds = 0;                               ///< of the other rounds
+  double prompt_seconds = 0;                               ///< of the rounds with prompt rows
   double target_busy_seconds = 0;                          ///< of the target's stream
   double draft_busy_seconds = 0;
   double overlap_seconds = 0; ///< both at once
-  // Steps of the target's device, of whatever runs there, by its own clock (device::step_times); none on
-  // CPUs.
+  // Steps of the target's device by its own clock (device::step_times), whatever ran there; none on CPUs.
   std::uint64_t num_device_steps = 0;
   double device_busy_seconds = 0;
   double device_launching_seconds = 0;
@@ -112,9 +111,9 @@ struct engine_snapshot {
   std::vector<actor_gauges> actors;
 };
 
-/// The figures of an engine once no request of any model runs or waits. A client has a request's last event
-/// before the scheduler counts its last round, so that a snapshot taken in between lacks that round. Blocks;
-/// waits for ever while requests keep coming.
+/// The figures of an engine once no request of any model runs or waits. A client receives the last event of a
+/// request before the scheduler counts its last round; a snapshot taken in between lacks that round. Blocks;
+/// never returns while requests keep arriving.
 engine_snapshot snapshot_at_rest(const engine& runtime);
 
 } // namespace paceline

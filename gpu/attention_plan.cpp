@@ -7,7 +7,7 @@
 namespace paceline::gpu {
 namespace {
 
-/// Splits of which a row sees something.
+/// Splits in which a row sees positions.
 struct split_span {
   std::uint32_t begin;
   std::uint32_t end;

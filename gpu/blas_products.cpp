@@ -9,10 +9,10 @@ namespace paceline::gpu {
 namespace {
 
 constexpr std::uint32_t finish_threads = 128;
-/// Shapes whose algorithm is remembered: those of the products of a pass, for some lengths of prompts.
+/// Number of shapes whose algorithm is cached: those of the products of a pass, for some prompt lengths.
 constexpr std::size_t most_known = 64;
 
-/// Rows of x and of weights lie as columns do in cuBLASLt's eyes, and so do rows of the result.
+/// Rows of x, of weights and of the result are columns in cuBLASLt's terms.
 blas_product product_of(std::uint32_t num_outputs, std::uint32_t num_rows, std::uint32_t stride) {
   return {.a = {blas_type::f16, stride, num_outputs, stride},
           .b = {blas_type::f16, stride, num_rows, stride},
@@ -50,12 +50,12 @@ blas_products::halved_rows blas_products::halve(const device::matmul_args& args,
   return out;
 }
 
-/// Outputs `first` .. `first + num_outputs - 1`, of which the first is that of a strip.
+/// Outputs `first` .. `first + num_outputs - 1`; the first is the first of a strip.
 void blas_products::multiply_slab(const streamed_output& output, const halved_rows& x, std::uint32_t first,
                                   std::uint32_t num_outputs) {
   const streamed_weights& weights = *output.weights;
   const std::uint32_t num_strips = pieces(num_outputs, strip_rows), num_tiles = x.stride / tile_cols;
-  const std::uint32_t all_outputs = num_strips * strip_rows; // those beyond the matrix are zeros
+  const std::uint32_t all_outputs = num_strips * strip_rows; // outputs beyond the matrix are zeros
   steps_.make_room(weights_, std::size_t{all_outputs} * x.stride * 2);
   steps_.make_room(sums_, std::size_t{x.num_rows} * all_outputs * sizeof(float));
   steps_.make_room(workspace_, blas_slabs::workspace_bytes);

@@ -11,18 +11,19 @@
 
 namespace paceline::gpu {
 
-/// How a product is cut up, so that what lies between its kernels is bounded: some 100 MiB in all.
+/// How a product is divided so that its intermediate data stays at about 100 MiB.
 struct blas_slabs {
-  static constexpr std::uint32_t most_rows = 2048;          ///< of x at a time
-  static constexpr std::uint32_t most_outputs = 4096;       ///< at a time
-  static constexpr std::size_t weight_bytes = 32U << 20;    ///< of their weights, for one strip or more
+  static constexpr std::uint32_t most_rows = 2048;    ///< rows of x at a time
+  static constexpr std::uint32_t most_outputs = 4096; ///< at a time
+  /// Of the weights of these outputs, for at least one strip.
+  static constexpr std::size_t weight_bytes = 32U << 20;
   static constexpr std::size_t workspace_bytes = 32U << 20; ///< as NVIDIA recommends for sm_90
 
-  /// Values of a row of float16: whole tiles.
+  /// Values in a row of float16, rounded up to whole tiles.
   static constexpr std::uint32_t stride_of(std::uint32_t num_cols) {
     return pieces(num_cols, tile_cols) * tile_cols;
   }
-  /// Outputs of a slab of a matrix so wide: whole strips.
+  /// Outputs in a slab of a matrix with that many columns: whole strips.
   static constexpr std::uint32_t outputs_for(std::uint32_t num_cols) {
     const std::size_t fitting = weight_bytes / (std::size_t{stride_of(num_cols)} * 2);
     const std::size_t outputs = fitting < most_outputs ? fitting : most_outputs;
@@ -30,11 +31,12 @@ struct blas_slabs {
   }
 };
 
-/// Products of many rows in fast mode (gpu/kernels/sixteen_bit.hpp): weights become float16, a slab of the
-/// matrix at a time, and cuBLASLt multiplies. Issued as they come, never part of a graph. One a queue.
+/// Products of many rows in fast mode (gpu/kernels/sixteen_bit.hpp): converts weights to float16, one slab of
+/// the matrix at a time, and multiplies with cuBLASLt. Its commands are issued at once and are never part of
+/// a graph. One object for each queue.
 class blas_products {
  public:
-  /// Rows of a pass from which on fast mode is another one.
+  /// Number of rows in a pass from which on fast mode differs from strict mode.
   static constexpr std::uint32_t least_rows = streamed_rows + 1;
 
   explicit blas_products(step_queue& steps) : steps_(steps), blas_(steps.on()) {}
@@ -47,9 +49,9 @@ class blas_products {
   struct halved_rows {
     const std::byte* halves = nullptr;
     const float* scales = nullptr;
-    std::uint32_t first = 0; ///< of all rows of the pass
+    std::uint32_t first = 0; ///< index among all rows of the pass
     std::uint32_t num_rows = 0;
-    std::uint32_t stride = 0; ///< values of a row
+    std::uint32_t stride = 0; ///< values in a row
   };
 
   halved_rows halve(const device::matmul_args& args, std::uint32_t first);
@@ -59,10 +61,10 @@ class blas_products {
 
   step_queue& steps_;
   const blas_handle blas_;
-  std::deque<std::pair<blas_product, blas_algorithm>> known_; ///< the newest in front
-  memory rows_;                                               ///< those of x at hand
-  memory weights_;                                            ///< of the slab at hand
-  memory sums_;                                               ///< the products at hand
+  std::deque<std::pair<blas_product, blas_algorithm>> known_; ///< the most recent first
+  memory rows_;                                               ///< the current rows of x
+  memory weights_;                                            ///< the current slab
+  memory sums_;                                               ///< the current products
   memory workspace_;
 };
 

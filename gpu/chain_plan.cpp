@@ -9,7 +9,7 @@
 namespace paceline::gpu {
 namespace {
 
-/// What draft_chain knows how to do with a launch of a kernel.
+/// The roles that a kernel's launch can have in draft_chain.
 enum class stage_kind : std::uint8_t { none, rows, product, attention };
 
 stage_kind kind_of(kernel_id kernel) {
@@ -40,7 +40,7 @@ stage_kind kind_of(kernel_id kernel) {
   }
 }
 
-/// What is in the way of a launch's being a stage; empty: nothing.
+/// Why a launch cannot be a stage; empty if it can.
 std::string obstacle(const step_queue::command& launch, const void* params) {
   switch (kind_of(launch.kernel)) {
   case stage_kind::none:
@@ -80,8 +80,8 @@ chain_stage stage_of(const step_queue::command& launch, const void* params) {
 
 expected<chain_plan> plan_chain(const step_queue::step& pass) {
   chain_plan plan;
-  // Whether block 0 alone has done whatever was done since all blocks met: the beginning of a step is its
-  // own.
+  // Whether only block 0 has worked since the last barrier of all blocks. True at the beginning, which is
+  // block 0's.
   bool only_first_block = true;
   for (const step_queue::command& command : pass.commands) {
     if (command.what == step_queue::command_kind::copy_in) continue;

@@ -8,7 +8,7 @@
 namespace paceline::gpu {
 namespace {
 
-/// The arrays of a `choice_view` while they grow.
+/// The arrays of a `choice_view` while they are built.
 struct choice_arrays {
   std::vector<choice_request> requests;
   std::vector<choice_row> rows;
@@ -27,7 +27,7 @@ choice_span append(std::vector<T>& to, std::span<const T> values) {
   return added;
 }
 
-/// Levels of the nodes, children of the root having 1.
+/// Levels of the nodes; children of the root have level 1.
 std::vector<std::uint32_t> levels_of(const device::token_choice& from) {
   PACELINE_CHECK(from.draft_tokens.size() == from.parents.size() &&
                      from.parents.size() <= device::max_draft_nodes,
@@ -41,7 +41,7 @@ std::vector<std::uint32_t> levels_of(const device::token_choice& from) {
   return levels;
 }
 
-/// The row of node `node`, or of the root, -1.
+/// The row of node `node`; -1 is the root.
 choice_row row_of(const device::token_choice& from, std::uint32_t request, std::int32_t node,
                   std::uint32_t level, std::vector<token_id>& paths) {
   choice_row row{request, level, {static_cast<std::uint32_t>(paths.size()), 0}};

@@ -7,16 +7,16 @@
 
 namespace paceline::gpu {
 
-/// Requests to choose for, in one piece of memory as the kernels read it.
+/// Requests to choose tokens for, in one piece of memory in the kernels' layout.
 class choice_batch {
  public:
-  /// Fails a check where the arguments break a rule of the op.
+  /// Fails a check if the arguments violate a rule of the op.
   explicit choice_batch(const device::choose_args& args);
 
   const std::vector<std::byte>& bytes() const noexcept { return bytes_; }
-  /// The kernels' view once `bytes` lie at `at`.
+  /// The kernels' view, once `bytes` have been copied to `at`.
   choice_view view_at(const std::byte* at) const noexcept;
-  /// Whether any logit is to be changed.
+  /// True if a logit has to be changed.
   bool edits() const noexcept { return edits_; }
 
  private:

@@ -6,7 +6,7 @@
 namespace paceline::gpu {
 namespace {
 
-/// Whether the layers differ in addresses only.
+/// Whether the layers differ only in addresses.
 bool are_alike(const device::kv_layer& a, const device::kv_layer& b) noexcept {
   return a.type == b.type && a.num_blocks == b.num_blocks && a.block_size == b.block_size &&
          a.num_heads == b.num_heads && a.head_dim == b.head_dim && a.heads_per_block == b.heads_per_block;

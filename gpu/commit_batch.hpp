@@ -7,15 +7,15 @@
 
 namespace paceline::gpu {
 
-/// Drafts whose cells are to be brought in line, and the layers that these are of, in one piece of memory as
-/// the kernel reads it.
+/// Drafts whose cells are moved to consecutive slots, and the layers of these cells, in one piece of memory
+/// in the kernel's layout.
 class commit_batch {
  public:
-  /// Fails a check where the arguments break a rule of the op.
+  /// Fails a check if the arguments violate a rule of the op.
   explicit commit_batch(const device::kv_commit_args& args);
 
   const std::vector<std::byte>& bytes() const noexcept { return bytes_; }
-  /// What the kernel is given once `bytes` lie at `at`, but for the batch and what was chosen.
+  /// The kernel's parameters, except the batch and the choices, once `bytes` have been copied to `at`.
   kv_commit_params params_at(const std::byte* at) const noexcept;
 
  private:

@@ -12,10 +12,10 @@ namespace {
 
 #define PACELINE_TEXT_OF(x) #x
 #define PACELINE_VALUE_TEXT(x) PACELINE_TEXT_OF(x)
-/// Of the version whose header this was compiled with: others need not agree in their types.
+/// The version whose header this was compiled with: other versions may have other types.
 constexpr const char* library_name = "libcublasLt.so." PACELINE_VALUE_TEXT(CUBLAS_VER_MAJOR);
 
-/// The library's functions that this room uses; all null where it could not be loaded.
+/// The functions of the library that this folder uses; all null if it could not be loaded.
 struct functions {
   decltype(&cublasLtCreate) create = nullptr;
   decltype(&cublasLtDestroy) destroy = nullptr;
@@ -70,7 +70,7 @@ const functions& library() {
   return loaded;
 }
 
-/// Where the library fails because the device is lost, the CUDA runtime knows when it is asked.
+/// If the library fails because the device is lost, the CUDA runtime reports that when asked.
 status told(cublasStatus_t outcome) {
   if (outcome == CUBLAS_STATUS_SUCCESS) return 0;
   const cudaError_t below = cudaStreamQuery(cudaStreamPerThread);
@@ -93,7 +93,7 @@ using owned_product = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t
 using owned_preference =
     std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, preference_ending>;
 
-/// A product's shape in the library's words.
+/// A product's shape as descriptors of the library.
 struct described_product {
   owned_product product;
   owned_matrix a, b, d;
@@ -143,7 +143,7 @@ status choose_algorithm(blas_algorithm& out, raw_blas blas, const blas_product& 
   cublasLtMatmulPreference_t made = nullptr;
   auto outcome = library().make_preference(&made);
   const owned_preference preference(made);
-  if (outcome == CUBLAS_STATUS_SUCCESS) // all else, alignment to 256 bytes too, is as it is made
+  if (outcome == CUBLAS_STATUS_SUCCESS) // all else, such as alignment to 256 bytes, keeps its default
     outcome = library().set_preference(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
                                        sizeof workspace_bytes);
   cublasLtMatmulHeuristicResult_t best{};
@@ -164,7 +164,7 @@ status multiply(raw_blas blas, const blas_command& c, raw_stream stream) {
     return told(outcome);
   cublasLtMatmulAlgo_t by;
   std::memcpy(&by, c.by.bits, sizeof by);
-  const float one = 1, zero = 0; // on the host, and read at the call
+  const float one = 1, zero = 0; // on the host; read at the call
   return told(library().multiply(static_cast<cublasLtHandle_t>(blas), described.product.get(), &one, c.a,
                                  described.a.get(), c.b, described.b.get(), &zero, c.d, described.d.get(),
                                  c.d, described.d.get(), &by, c.workspace, c.workspace_bytes,

@@ -1,4 +1,4 @@
-// Chains of passes on a GPU: a pass is heard as its launches are asked for, and goes to the device as data.
+// Chains of passes on a GPU: the launches of a pass are recorded, and sent to the device as data.
 #include "gpu/chain_plan.hpp"
 #include "gpu/cuda_ops.hpp"
 #include "runtime/base/check.hpp"
@@ -8,13 +8,13 @@
 namespace paceline::gpu {
 namespace {
 
-/// Blocks of a launch a multiprocessor: enough to read weights as fast as memory gives them, and room for
-/// what other streams do. A guess.
+/// Blocks of a launch per multiprocessor: enough to read weights at the speed of memory, with room for the
+/// work of other streams. An estimate, not measured.
 constexpr std::uint32_t most_blocks_of_multiprocessor = 2;
 
 } // namespace
 
-/// What the stages read of the step at hand, on the device.
+/// Memory on the device for what the stages read of the current step.
 void cuda_ops::make_chain_memory(chain_steps& steps) {
   constexpr std::size_t rows = device::max_chain_rows, drafted = rows * device::max_chain_levels;
   steps_.make_room(chain_memory_,
@@ -26,14 +26,14 @@ void cuda_ops::make_chain_memory(chain_steps& steps) {
   steps.drafted = steps.tokens + rows;
 }
 
-/// The block tables; rows lie where each step lays its own.
+/// Sends the block tables; each step places its rows itself.
 batch_view cuda_ops::send_chain_batch(const device::chain_args& args) {
   const auto [blocks, first_block] = tables_of(args.sequences);
   return {chain_->steps.entries, nullptr, send(std::span<const block_id>(blocks)),
           send(std::span<const std::uint32_t>(first_block))};
 }
 
-/// Angles of all steps, to be laid at `args.table` step by step.
+/// Angles of all steps; each step copies its own to `args.table`.
 void cuda_ops::make_chain_table(const device::rope_table_args& args) {
   PACELINE_CHECK(chain_->num_tables < std::size(chain_->steps.tables), "a chain with many rotations");
   const std::size_t num_values = chain_->entries.size() * 2 * args.frequencies.size();
@@ -45,7 +45,7 @@ void cuda_ops::make_chain_table(const device::rope_table_args& args) {
       static_cast<std::uint32_t>(num_values / chain_->entries.size() * chain_->steps.num_rows)};
 }
 
-/// Blocks that may be under way together; 0: none.
+/// Number of blocks that can be resident together; 0: none.
 std::uint32_t cuda_ops::blocks_together(std::uint32_t shared_bytes) {
   std::uint32_t of_multiprocessor = 0, num_multiprocessors = 0;
   steps_.on().require(steps_.on().api.count_together(of_multiprocessor, num_multiprocessors,
@@ -54,10 +54,10 @@ std::uint32_t cuda_ops::blocks_together(std::uint32_t shared_bytes) {
   return std::min(of_multiprocessor, most_blocks_of_multiprocessor) * num_multiprocessors;
 }
 
-/// Chains of this stream's model are not asked for again.
+/// Later chains of this stream's model are refused without another attempt.
 bool cuda_ops::refuse_chain(const std::string& why) {
   chain_refused_ = true;
-  sent_tiles_.clear(); // recorded, and not sent
+  sent_tiles_.clear(); // recorded, but not sent
   if (steps_.on().say) steps_.on().say("drafts are made pass by pass: " + why);
   return false;
 }

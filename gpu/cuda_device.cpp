@@ -8,7 +8,7 @@
 namespace paceline::gpu {
 namespace {
 
-/// No memory, and why.
+/// Failure of an allocation, with its reason.
 class allocation_failure final : public std::bad_alloc {
  public:
   explicit allocation_failure(std::string message) : message_(std::move(message)) {}
@@ -56,7 +56,7 @@ cuda_device::cuda_device(runtime_api& api, int index, device_facts facts, arithm
                how.polling},
       facts_(std::move(facts)) {
   context_.require(api.use(index), "cudaSetDevice");
-  // Streams make their own; a machine without cuBLASLt is to be told at once.
+  // Streams create their own; this reports at once that a machine has no cuBLASLt.
   if (products == arithmetic::fast) const blas_handle probe(context_);
   transfer_queue_.emplace(context_, 0);
   transferred_.emplace(context_);

@@ -16,24 +16,25 @@
 namespace paceline::gpu {
 
 struct cuda_device_options {
-  /// Takes a remark for whoever operates the machine, on what makes the device slower and fails nothing: a
-  /// line without its end. Called by any thread; may be empty.
+  /// Receives a message for the operator, without line end, about something that makes the device slower but
+  /// is no error. Called on any thread; may be empty.
   std::function<void(const std::string&)> say = {};
-  /// Of a launch; at the end of what is before it where the device knows nothing else.
+  /// When a launch may start. Falls back to the end of the previous work if the device supports nothing else.
   launch_start earliest = launch_start::early;
-  bool is_timed = false; ///< `times` tells of steps
-  /// That a thread that waits for the device polls it before it sleeps: to be woken takes some tens of
-  /// microseconds, and a round of a small model some hundreds.
+  bool is_timed = false; ///< whether `times` reports steps
+  /// How long a thread that waits for the device polls it before it sleeps. Waking a thread takes tens of
+  /// microseconds, and a round of a small model takes hundreds.
   std::chrono::microseconds polling{0};
 };
 
-/// A GPU, through a CUDA runtime, which outlives it. Destroy its streams, matrices and buffers first.
+/// A GPU, used through a CUDA runtime, which must outlive it. Its streams, matrices and buffers must be
+/// destroyed first.
 class cuda_device final : public device::compute_device,
                           public device::weight_memory,
                           public device::buffer_memory {
  public:
-  /// Device number `index` of `api`, whose products are made as `products` says. Fails with `unsupported`
-  /// where there is no driver or no device of that number, or for fast mode no cuBLASLt.
+  /// Device number `index` of `api`, with products made as `products` says. Error: `unsupported` if there is
+  /// no driver, no such device or, for fast mode, no cuBLASLt.
   static expected<std::unique_ptr<cuda_device>> open(runtime_api& api, int index,
                                                      arithmetic products = arithmetic::reference,
                                                      cuda_device_options how = {});
@@ -41,16 +42,16 @@ class cuda_device final : public device::compute_device,
   const std::string& name() const noexcept override { return context_.name; }
   bool is_strict() const noexcept override { return context_.products != arithmetic::fast; }
   device::step_times times() const noexcept override;
-  /// What it is, for logs.
+  /// Properties of the device, for logs.
   const device_facts& facts() const noexcept { return facts_; }
 
-  /// The GPU's own: nine tenths of what is free may be cells; the rest is for passes, graphs and other
-  /// programs.
+  /// The GPU's memory: nine tenths of the free bytes may be used for cells; the rest is for passes, graphs
+  /// and other programs.
   expected<device::memory_space> cell_memory() override;
   device::weight_memory& weights() noexcept override { return *this; }
   device::buffer_memory& buffers() noexcept override { return *this; }
 
-  /// Throws cuda_failure, or std::system_error when the machine grants no more threads.
+  /// Throws cuda_failure, or std::system_error if the machine grants no more threads.
   std::unique_ptr<device::stream> make_stream(std::string name, std::uint32_t partition,
                                               device::stream_options options = {}) override;
 
@@ -78,7 +79,7 @@ class cuda_device final : public device::compute_device,
   step_clock clock_;
   const device_context context_;
   const device_facts facts_;
-  // For what is written outside programs, and is there when the call returns.
+  // For transfers outside programs, which are complete when the call returns.
   std::mutex transfer_mutex_;
   std::optional<command_queue> transfer_queue_;
   std::optional<event> transferred_;

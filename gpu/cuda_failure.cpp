@@ -15,7 +15,7 @@ errc code_of(failure_kind kind) {
   return errc::internal;
 }
 
-/// The path below the sources' root.
+/// The path relative to the sources' root.
 std::string_view short_path(std::string_view path) {
   const auto at = path.rfind("gpu/");
   return at == std::string_view::npos ? path : path.substr(at);

@@ -10,28 +10,29 @@
 
 namespace paceline::gpu {
 
-/// The fence of a program on a GPU, which it reaches in two steps: the program is *issued* when its host code
-/// has returned and the device has been told all its work; it has *passed* when the device has done it.
-/// Streams of the same device go on at the first, and leave the waiting to the device. Thread-safe.
+/// The fence of a program on a GPU. It has two stages: the program is *issued* when its host code has
+/// returned and all its work was submitted to the device; it has *passed* when the device has completed it.
+/// Streams of the same device continue at the first stage and let the device do the waiting. Thread-safe.
 class cuda_fence final : public device::fence::state {
  public:
   explicit cuda_fence(const device_context& on) : on_(&on) {}
 
-  /// The one of `fence`, if it is of a stream of `on`; else null.
+  /// The state of `fence` if it belongs to a stream of `on`; else null.
   static std::shared_ptr<cuda_fence> of(const device::fence& fence, const device_context& on);
 
-  /// The program has been issued, without a failure; `end` is recorded behind its work.
+  /// Marks the program as issued without a failure; `end` was recorded behind its work.
   void issue(std::shared_ptr<event> end);
-  /// Calls `action` once the program has been issued; never, if it fails before. As `fence::when_passed`.
+  /// Calls `action` once the program was issued, as `fence::when_passed` does; never if it fails before.
   void when_issued(std::function<void()> action);
-  /// What comes next in `queue` waits, on the device, for the end of the program. It has been issued.
+  /// Makes later work in `queue` wait, on the device, for the end of the program, which must have been
+  /// issued.
   void hold(command_queue& queue) const;
-  /// The device has come to the end: there is nothing to wait for any more. Called before the fence passes,
-  /// which may outlive the device.
+  /// The device has completed the work, so nothing has to wait any more. Called before the fence passes; the
+  /// fence may outlive the device.
   void forget_end();
 
  private:
-  const device_context* const on_; ///< an identity; may be gone once the fence has passed
+  const device_context* const on_; ///< used as an identity; may be destroyed once the fence has passed
   mutable std::mutex mutex_;
   bool issued_ = false;
   std::shared_ptr<event> end_;

@@ -7,13 +7,13 @@
 
 namespace paceline::gpu {
 
-/// Weights on a GPU: as in the file, which kernels read byte by byte, or in the order in which they are
-/// streamed (gpu/kernels/streamed_layout.hpp). The values are the same.
+/// Weights on a GPU: as in the file, for kernels that read them byte by byte, or in the streaming order
+/// (gpu/kernels/streamed_layout.hpp). The values are the same.
 class cuda_matrix final : public device::matrix {
  public:
   cuda_matrix(const device_context& on, memory bytes, const weight_rows& rows)
       : on_(on), bytes_(std::move(bytes)), rows_(rows) {}
-  /// `rows` without bytes; `streamed` lies in `bytes` and `multipliers`.
+  /// `rows` has no bytes; `streamed` points into `bytes` and `multipliers`.
   cuda_matrix(const device_context& on, memory bytes, const weight_rows& rows, memory multipliers,
               const streamed_weights& streamed)
       : on_(on), bytes_(std::move(bytes)), multipliers_(std::move(multipliers)), rows_(rows),
@@ -26,11 +26,11 @@ class cuda_matrix final : public device::matrix {
     return bytes_.size_bytes() + multipliers_.size_bytes();
   }
 
-  /// Without bytes, where they are streamed.
+  /// Has no bytes if the weights are streamed.
   const weight_rows& rows() const noexcept { return rows_; }
   bool is_streamed() const noexcept { return streamed_.bytes != nullptr; }
   const streamed_weights& streamed() const noexcept { return streamed_; }
-  /// Of the device that has them.
+  /// The device that holds them.
   const device_context& on() const noexcept { return on_; }
 
  private:

@@ -22,7 +22,7 @@ namespace paceline::gpu {
 namespace {
 
 constexpr std::uint32_t warp_threads = 32;
-/// Threads of a block where each works on its own.
+/// Threads of a block in which each thread works on its own.
 constexpr std::uint32_t row_threads = 128;
 
 std::uint32_t count(std::size_t num) { return static_cast<std::uint32_t>(num); }
@@ -76,7 +76,7 @@ batch_view cuda_ops::send_batch(const device::row_batch& batch) {
   if (chain_) return chain_->batch;
   const auto [blocks, first_block] = tables_of(batch.sequences);
   packer packed(next_batch_);
-  // The sizes first, so that batches of the same bytes are the same batch.
+  // The sizes come first, so that equal bytes mean equal batches.
   const std::uint64_t sizes[] = {batch.rows.size(), batch.paths.size(), blocks.size(), first_block.size()};
   packed.add(std::span<const std::uint64_t>(sizes));
   const std::size_t rows_at = packed.add(batch.rows);
@@ -139,19 +139,19 @@ std::vector<std::unique_ptr<mirrored_pool::slab>> cuda_ops::forget_sent() {
 
 // ---- launches
 
-/// Said before anything that works on rows is launched: a launch need not show how many they are, where it
-/// has tiles or slices of them.
+/// Called before anything that works on rows is launched: if a launch has tiles or slices of rows, its shape
+/// does not tell their number.
 void cuda_ops::expect_rows(std::size_t num_rows) {
   if (num_rows > step_queue::max_rows) steps_.go_on_directly();
 }
 
 template <class Params>
 void cuda_ops::launch(kernel_id kernel, const launch_shape& shape, const Params& params) {
-  expect_rows(shape.blocks_y); // rows, or tiles of them
+  expect_rows(shape.blocks_y); // rows or tiles of rows
   steps_.launch(kernel, shape, params);
 }
 
-/// One thread for each of `width` values of each row.
+/// One thread for each of the `width` values of each row.
 template <class Params>
 void cuda_ops::launch_over(kernel_id kernel, std::size_t width, std::size_t num_rows, const Params& params) {
   launch(kernel, {pieces(width, row_threads), count(num_rows), row_threads, 0}, params);
@@ -273,8 +273,8 @@ void cuda_ops::add_normed(const device::add_normed_args& args) {
                            args.epsilon});
 }
 
-/// Sines and cosines of double precision are those of the host's library, so that all devices rotate by the
-/// same angles. They are few: pairs of one head.
+/// Uses sines and cosines of the host's library in double precision, so that all devices rotate by the same
+/// angles. They are few: the pairs of one head.
 void cuda_ops::write_angles(const device::rope_table_args& args, std::span<const device::batch_entry> rows,
                             float* out) {
   const std::size_t num_pairs = args.frequencies.size();
@@ -373,7 +373,7 @@ const device::chosen_run* cuda_ops::choose(const device::choose_args& args) {
          choose_rows_params{view, args.logits, maxima, choices, args.vocab_size});
   if (chain_) {
     chain_->steps.choices = choices;
-    return nullptr; // a chain's verdicts are its tokens
+    return nullptr; // the verdicts of a chain are its tokens
   }
   auto* const out = reinterpret_cast<device::chosen_run*>(place_bytes(std::as_writable_bytes(args.out)));
   launch_over(kernel_id::walk_drafts, args.requests.size(), 1,

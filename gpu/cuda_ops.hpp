@@ -20,13 +20,13 @@
 
 namespace paceline::gpu {
 
-/// The ops of a GPU: each checks its arguments, sends what the host knows (tokens, rows, block tables), and
-/// launches kernels. Calls return before the work is done; what they ask for is noted, and issued when the
-/// host is to wait for it or the program ends (gpu/step_queue.hpp). One a stream, used by the thread that
-/// issues its programs.
+/// The ops of a GPU. Each op checks its arguments, sends the data that the host has (tokens, rows, block
+/// tables), and launches kernels. Calls return before the work is done: commands are recorded and issued when
+/// the host must wait for a result or the program ends (gpu/step_queue.hpp). One object for each stream, used
+/// by the thread that issues its programs.
 class cuda_ops final : public device::ops {
  public:
-  /// `queue` is the stream's; both outlive the ops.
+  /// `queue` is the stream's; both must outlive the ops.
   cuda_ops(command_queue& queue, mirrored_pool& pool);
 
   std::string_view level() const noexcept override { return level_; }
@@ -57,12 +57,12 @@ class cuda_ops final : public device::ops {
   void deliver() override;
 
   void begin_program() noexcept { steps_.begin_program(); }
-  /// Whether the device has done all of the program, as far as the host has waited for it.
+  /// True if the device has completed the whole program, as far as the host has waited for it.
   bool is_done() const noexcept { return steps_.is_done(); }
-  /// Issues what has been noted, at the end of a program that did not fail.
+  /// Issues what has been recorded, at the end of a program that did not fail.
   void issue() { steps_.issue(); }
-  /// Forgets what has been sent and placed, and what has been noted and not issued, at the end of a program.
-  /// Returns the memory, which copies may still use.
+  /// Forgets what was sent, placed, or recorded and not issued, at the end of a program. Returns the memory,
+  /// which copies may still use.
   std::vector<std::unique_ptr<mirrored_pool::slab>> forget_sent();
 
  private:
@@ -71,7 +71,7 @@ class cuda_ops final : public device::ops {
     mirrored_piece at;
   };
 
-  /// A chain whose pass is being heard: what its ops are given in place of what they would send.
+  /// A chain whose pass is being recorded: its ops use these buffers instead of sending their own.
   struct chain_in_hand {
     std::vector<device::batch_entry> entries; ///< of all steps
     batch_view batch{};
@@ -79,10 +79,10 @@ class cuda_ops final : public device::ops {
     std::size_t num_tables = 0;
   };
 
-  /// Blocks of sequences, one behind the other.
+  /// Block tables of all sequences, concatenated.
   struct block_tables {
     std::vector<block_id> blocks;
-    std::vector<std::uint32_t> first_block; ///< of each sequence
+    std::vector<std::uint32_t> first_block; ///< for each sequence
   };
 
   template <class T>
@@ -107,7 +107,7 @@ class cuda_ops final : public device::ops {
   std::uint32_t blocks_together(std::uint32_t shared_bytes);
   bool refuse_chain(const std::string& why);
   step_queue::step hear_pass(const device::chain_args& args, const std::function<void()>& pass);
-  /// Whether fast mode multiplies so many rows in its own way.
+  /// True if fast mode computes that many rows differently.
   bool is_large(std::uint32_t num_rows) const { return blas_ && num_rows >= blas_products::least_rows; }
   template <class Params>
   void launch(kernel_id kernel, const launch_shape& shape, const Params& params);
@@ -119,19 +119,19 @@ class cuda_ops final : public device::ops {
   const std::string level_;
   mirrored_arena arena_;
   memory scratch_;
-  memory activations_;  ///< quantised rows of the matmul at hand
-  memory choices_;      ///< of the rows that `choose` is at
-  memory chain_memory_; ///< of the step of a chain at hand
+  memory activations_;  ///< quantised rows of the current matmul
+  memory choices_;      ///< of the current rows of `choose`
+  memory chain_memory_; ///< of the current step of a chain
   streamed_products streamed_;
-  std::optional<blas_products> blas_;             ///< of a device in fast mode
-  std::vector<streamed_output> streamed_outputs_; ///< of the matmul at hand
+  std::optional<blas_products> blas_;             ///< in fast mode
+  std::vector<streamed_output> streamed_outputs_; ///< of the current matmul
   split_attention split_attention_;
   std::vector<placed> places_;
-  // The batch sent last: the layers of a pass all name the same one.
+  // The batch sent last: all layers of a pass use the same one.
   std::vector<std::byte> sent_batch_;
   std::vector<std::byte> next_batch_;
   batch_view sent_view_{};
-  // The tiles that layers of a pass have in common, likewise.
+  // The tiles sent last, which the layers of a pass share.
   std::vector<row_tile> sent_tiles_;
   const row_tile* tiles_there_ = nullptr;
   std::optional<chain_in_hand> chain_;

@@ -20,7 +20,7 @@ cudaMemcpyKind direction_of(const copy_command& copy) {
   return copy.to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
 }
 
-/// `arguments`: the kernel's one.
+/// `arguments`: the kernel's only argument.
 cudaKernelNodeParams node_params(const launch_command& launch, void** arguments) {
   cudaKernelNodeParams params{};
   params.func = const_cast<void*>(device_function(launch.kernel));
@@ -31,7 +31,7 @@ cudaKernelNodeParams node_params(const launch_command& launch, void** arguments)
   return params;
 }
 
-/// Node `to`, a launch, comes after `from`, another one, and may start before that has ended.
+/// Node `to`, a launch, depends on launch `from`, and may start before that has ended.
 cudaError_t add_early_edge(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNode_t to) {
 #if CUDART_VERSION >= 12030
   cudaGraphEdgeData how{};
@@ -42,7 +42,7 @@ cudaError_t add_early_edge(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNod
 #else
   return cudaGraphAddDependencies_v2(graph, &from, &to, &how, 1);
 #endif
-#else // graphs of this toolkit have full edges alone: the kernel finds nothing to wait for
+#else // graphs of this toolkit only have full edges: the kernel does not have to wait
   return cudaGraphAddDependencies(graph, &from, &to, 1);
 #endif
 }
@@ -80,7 +80,7 @@ class real_runtime final : public runtime_api {
   status release_pinned(void* memory) override { return told(cudaFreeHost(memory)); }
 
   status make_stream(raw_stream& out, int urgency) override {
-    int lowest = 0, highest = 0; // smaller numbers go first
+    int lowest = 0, highest = 0; // smaller numbers have priority
     if (const auto failure = cudaDeviceGetStreamPriorityRange(&lowest, &highest); failure != cudaSuccess)
       return told(failure);
     cudaStream_t made = nullptr;
@@ -156,8 +156,8 @@ class real_runtime final : public runtime_api {
       if (outcome != cudaSuccess) return told(outcome);
     if (can_launch == 0 || shared_bytes > static_cast<std::uint32_t>(most_shared)) return 0;
     const void* const function = device_function(kernel);
-    // All there is, whatever this launch needs: the attribute is the function's, and another thread's launch
-    // of it may need more.
+    // The maximum, whatever this launch needs: the attribute belongs to the function, and another thread's
+    // launch of it may need more.
     if (const auto failure =
             cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared);
         failure != cudaSuccess)
@@ -244,11 +244,11 @@ class real_runtime final : public runtime_api {
 
   failure_kind kind_of(status failure) const noexcept override {
     if (failure >= cublas::first_status) return cublas::kind_of(failure);
-    constexpr status contained = 226, tensor_memory_leak = 721; // named by newer toolkits
+    constexpr status contained = 226, tensor_memory_leak = 721; // newer toolkits have names for these
     switch (failure) {
     case cudaErrorMemoryAllocation:
       return failure_kind::out_of_memory;
-    // Those that the runtime's documentation calls sticky: the process must end to use the device again.
+    // Sticky errors in the runtime's documentation: the process must end to use the device again.
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchTimeout:
     case cudaErrorAssert:
@@ -274,8 +274,8 @@ class real_runtime final : public runtime_api {
   }
 
  private:
-  /// Passes the outcome on. The runtime also keeps it as the thread's last error, which must not be told
-  /// twice.
+  /// Returns the outcome. The runtime also keeps it as the thread's last error, which is cleared so that it
+  /// is not reported twice.
   static status told(cudaError_t outcome) {
     if (outcome != cudaSuccess) cudaGetLastError();
     return static_cast<status>(outcome);

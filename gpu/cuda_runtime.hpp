@@ -4,7 +4,7 @@
 
 namespace paceline::gpu {
 
-/// The CUDA runtime of this process. Present in builds with CUDA only.
+/// The CUDA runtime of this process. Only in builds with CUDA.
 runtime_api& cuda_runtime();
 
 } // namespace paceline::gpu

@@ -21,7 +21,7 @@ struct submission {
   std::vector<device::fence> after;
   device::program work;
   std::shared_ptr<cuda_fence> done;
-  /// Fences in `after` that have not come to where its host code may begin, plus one while it is being
+  /// Number of fences in `after` that do not allow its host code to begin yet, plus one while it is being
   /// submitted.
   std::size_t num_unmet = 0;
 };
@@ -32,14 +32,16 @@ struct issued_work {
   std::string label;
   std::vector<device::fence> after;
   std::optional<error> failure; ///< of the program itself
-  std::shared_ptr<event> end;   ///< none: the device has done all of it, or it could not be recorded
-  std::vector<std::unique_ptr<mirrored_pool::slab>> slabs; ///< that its copies use
+  /// None: the device has completed all of it, or the event could not be recorded.
+  std::shared_ptr<event> end;
+  std::vector<std::unique_ptr<mirrored_pool::slab>> slabs; ///< used by its copies
 };
 
-/// What the stream's threads and the fences it waits for share: a fence may pass while the stream goes away.
+/// Shared by the stream's threads and the fences it waits for: a fence may pass while the stream is
+/// destroyed.
 class work_queue : public std::enable_shared_from_this<work_queue> {
  public:
-  /// `on`: the stream's device, whose fences need not have passed.
+  /// `on`: the stream's device; fences of this device need not have passed.
   void push(std::shared_ptr<submission> item, const device_context& on) {
     const std::vector<device::fence> after = item->after; // the item may end before the loop below does
     item->num_unmet = after.size() + 1;
@@ -68,7 +70,7 @@ class work_queue : public std::enable_shared_from_this<work_queue> {
     return item;
   }
 
-  /// Whether all programs have been told but the one that has been taken last.
+  /// Whether all programs have been reported complete except the one taken last.
   bool all_others_told() const {
     std::lock_guard lock(mutex_);
     return num_told_ + 1 + waiting_.size() == num_submitted_;
@@ -80,7 +82,7 @@ class work_queue : public std::enable_shared_from_this<work_queue> {
     changed_.notify_all();
   }
 
-  /// The oldest program that has been issued and not completed, or none once the stream ends.
+  /// The oldest program that has been issued but not completed, or none once the stream ends.
   std::optional<issued_work> take_issued() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ending_ || !issued_.empty(); });
@@ -91,14 +93,14 @@ class work_queue : public std::enable_shared_from_this<work_queue> {
   }
 
   void count_completed() { num_completed_.fetch_add(1, std::memory_order_release); }
-  /// Called when the fence of the program counted last has passed.
+  /// Called when the fence of the last counted program has passed.
   void count_told() {
     std::lock_guard lock(mutex_);
     ++num_told_;
     changed_.notify_all();
   }
 
-  /// Waits until every submission is complete and told, then ends both threads' loops.
+  /// Waits until every submission is complete and reported, then ends the loops of both threads.
   void end() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return num_told_ == num_submitted_; });
@@ -171,7 +173,7 @@ class cuda_stream final : public device::stream {
     return priority == device::stream_priority::low ? 0 : 1;
   }
 
-  /// Runs a program whose fences have passed or, on this device, been issued, unless one of them failed.
+  /// Runs a program whose fences have passed or, on this device, have been issued, unless one of them failed.
   std::optional<error> run(const submission& item) {
     for (const auto& fence : item.after)
       if (auto failure = fence.failure())
@@ -194,7 +196,8 @@ class cuda_stream final : public device::stream {
 
   void issue() {
     while (auto item = queue_->take_ready()) {
-      on_.api.use(on_.index); // the program before may have left another; if it fails, so does all else
+      on_.api.use(on_.index); // the previous program may have selected another; if this fails, so does
+                              // everything after it
       issued_work work;
       work.failure = run(*item);
       work.slabs = ops_.forget_sent();
@@ -202,7 +205,7 @@ class cuda_stream final : public device::stream {
       work.label = item->label;
       work.after = std::move(item->after);
       const bool is_done = ops_.is_done();
-      item->work = nullptr; // what the program holds is released before anyone hears of its end
+      item->work = nullptr; // frees what the program holds before anyone learns of its end
       try {
         if (!is_done) {
           work.end = std::make_shared<event>(on_);
@@ -215,7 +218,7 @@ class cuda_stream final : public device::stream {
       item = nullptr;
       if (!work.failure) work.done->issue(work.end);
       if (is_done && queue_->all_others_told())
-        complete(work); // nobody need be woken for it
+        complete(work); // no thread has to be woken for it
       else
         queue_->push_issued(std::move(work));
     }
@@ -226,7 +229,7 @@ class cuda_stream final : public device::stream {
     while (auto work = queue_->take_issued()) complete(*work);
   }
 
-  /// In the order of issue: by the completer, or by the issuer where that has nothing left to do.
+  /// In the order of issue: by the completer, or by the issuer if the completer is idle.
   void complete(issued_work& work) {
     try {
       if (work.end) work.end->wait();
@@ -234,10 +237,10 @@ class cuda_stream final : public device::stream {
       note(work.failure, e.error(), name_);
     }
     if (work.end) memory_.give_back(std::move(work.slabs));
-    work.slabs.clear(); // without an event: what a failure left is freed, which waits for the end
+    work.slabs.clear(); // without an event, after a failure: freeing waits for the end
     work.done->forget_end();
     work.end = nullptr;
-    for (const auto& fence : work.after) { // the device has passed them, other threads may not have heard
+    for (const auto& fence : work.after) { // the device has passed them, but other threads may not know yet
       fence.wait();
       if (auto failure = fence.failure(); failure && !work.failure)
         work.failure = error(*failure).within("what it waited for failed: " + work.label);
@@ -247,7 +250,7 @@ class cuda_stream final : public device::stream {
     queue_->count_told();
   }
 
-  /// A lost device is the reason for whatever else a program complains of.
+  /// A lost device replaces any other error of a program, as its cause.
   static void note(std::optional<error>& failure, const error& cause, const std::string& where) {
     if (!failure || cause.code() == errc::device_lost) failure = error(cause).within(where);
   }
@@ -256,7 +259,7 @@ class cuda_stream final : public device::stream {
   const std::string name_;
   command_queue commands_;
   mirrored_pool memory_;
-  cuda_ops ops_; ///< the issuer's
+  cuda_ops ops_; ///< used by the issuer only
   const std::shared_ptr<work_queue> queue_ = std::make_shared<work_queue>();
   std::thread issuer_;
   std::thread completer_;

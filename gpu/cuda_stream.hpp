@@ -8,18 +8,18 @@
 
 namespace paceline::gpu {
 
-/// A stream of a GPU: a CUDA stream, and two threads of its own.
+/// A stream of a GPU: a CUDA stream with two threads.
 ///
-/// One thread issues: it runs the programs, each when the one before has been issued, and the fences it names
-/// have passed or, those of the same device, been issued: for them the device waits (gpu/cuda_fence.hpp). It
-/// waits for the device only where a program asks for results (`ops::deliver`). The other
-/// completes: it sleeps in cudaEventSynchronize for the end of each program's work, in order, then passes the
-/// program's fence. So no actor's thread ever waits, and the device has the next program's work while the
-/// host still hears of the last one.
+/// The first thread issues programs: each one when the previous one was issued and the fences it names have
+/// passed; for fences of the same device it is enough that they were issued, because the device waits for
+/// them (gpu/cuda_fence.hpp). It waits for the device only if a program asks for results (`ops::deliver`).
+/// The second thread completes programs: it waits for the end of each program's work, in order, and passes
+/// the program's fence. So no actor's thread ever waits, and the device has the next program's work while the
+/// host still processes the previous result.
 ///
-/// Why a thread and not cudaLaunchHostFunc: a host function is not called when the context has failed, so
-/// that a lost device would leave fences that never pass; waiting for an event tells the failure. Why not one
-/// thread that polls all events: it would burn a core, or be late.
+/// cudaLaunchHostFunc is not used, because its host function is not called after a failure of the context:
+/// fences of a lost device would never pass, whereas waiting for an event reports the failure. One thread
+/// that polls all events is not used either, because it would occupy a core or be late.
 std::unique_ptr<device::stream> make_cuda_stream(const device_context& on, std::string name,
                                                  device::stream_priority priority);
 

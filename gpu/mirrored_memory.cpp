@@ -33,7 +33,7 @@ void mirrored_pool::give_back(std::vector<std::unique_ptr<slab>> slabs) {
     s->used = 0;
     free_.push_back(std::move(s));
   }
-  // The smallest that fits is the one to take: a pass's inputs do not occupy the room of its logits.
+  // The smallest that fits is used, so that a pass's inputs do not occupy the space of its logits.
   std::ranges::sort(free_, {}, [](const auto& s) { return s->host.size_bytes(); });
 }
 

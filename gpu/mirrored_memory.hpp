@@ -10,14 +10,14 @@
 
 namespace paceline::gpu {
 
-/// The same number of bytes on the host, pinned, and on the device: what a program sends to its ops or has
-/// brought back lies in both at the same offset.
+/// The same number of bytes in pinned host memory and in device memory. Data that a program sends to its ops
+/// or reads back has the same offset in both.
 struct mirrored_piece {
   std::byte* host = nullptr;
   std::byte* device = nullptr;
 };
 
-/// Large pieces of mirrored memory, used over and over: pinning takes milliseconds. Thread-safe.
+/// Large pieces of mirrored memory that are reused, because pinning takes milliseconds. Thread-safe.
 class mirrored_pool {
  public:
   struct slab {
@@ -38,8 +38,8 @@ class mirrored_pool {
   std::vector<std::unique_ptr<slab>> free_;
 };
 
-/// What one program takes of a pool. It is written and read by copies that happen later: it goes back, by
-/// `release`, when the device has done all of them.
+/// The mirrored memory used by one program. Later copies read and write it, so it is returned with `release`
+/// only when the device has completed all of them.
 class mirrored_arena {
  public:
   explicit mirrored_arena(mirrored_pool& pool) : pool_(pool) {}
@@ -47,12 +47,12 @@ class mirrored_arena {
   /// Room for `num_bytes`, aligned to 64 bytes.
   mirrored_piece take(std::size_t num_bytes);
 
-  /// All slabs that have been taken; the arena is empty afterwards.
+  /// All slabs in use; the arena is empty afterwards.
   std::vector<std::unique_ptr<mirrored_pool::slab>> release() { return std::exchange(slabs_, {}); }
 
  private:
   mirrored_pool& pool_;
-  std::vector<std::unique_ptr<mirrored_pool::slab>> slabs_; ///< the last one has room
+  std::vector<std::unique_ptr<mirrored_pool::slab>> slabs_; ///< the last one has free space
 };
 
 } // namespace paceline::gpu

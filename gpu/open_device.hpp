@@ -11,14 +11,14 @@ namespace paceline::gpu {
 /// True in a build that has the CUDA device.
 bool built_with_cuda() noexcept;
 
-/// GPU number `index` of this machine, with products of either kind (gpu/kernels/sixteen_bit.hpp). Fails with
-/// `unsupported` where the build has no CUDA, or the machine no driver or no such device. With
-/// PACELINE_CUDA_EARLY_STARTS=0 in the environment every kernel starts at the end of the one before.
+/// GPU number `index` of this machine, with products of the given kind (gpu/kernels/sixteen_bit.hpp). Error:
+/// `unsupported` if the build has no CUDA, or the machine no driver or no such device. With
+/// PACELINE_CUDA_EARLY_STARTS=0 in the environment every kernel starts at the end of the previous one.
 expected<std::unique_ptr<device::compute_device>> open_device(int index, arithmetic products);
 
 class runtime_api;
 
-/// What devices run on; null where the build has no CUDA, or the machine no GPU.
+/// The runtime that devices use; null if the build has no CUDA or the machine no GPU.
 runtime_api* runtime_of_devices();
 
 } // namespace paceline::gpu

@@ -10,8 +10,7 @@
 namespace paceline::gpu {
 namespace {
 
-/// A device that works slower than it might would otherwise look like any other: the engine has no log, and
-/// standard error is the daemon's.
+/// Reports why a device works slower than it could. The engine has no log, so it goes to standard error.
 void say_on_standard_error(const std::string& remark) {
   std::fprintf(stderr, "paceline: %s\n", remark.c_str());
 }
@@ -19,7 +18,7 @@ void say_on_standard_error(const std::string& remark) {
 /// Long enough for rounds of large models; prompts may take longer.
 constexpr auto polling_of_devices = std::chrono::milliseconds(5);
 
-/// Whether the environment leaves what `name` turns off, with a 0, as it is.
+/// False if the environment variable `name` is 0, true if it is 1 or empty; other values are errors.
 expected<bool> is_on(const std::string& name) {
   const char* const value = std::getenv(name.c_str());
   const std::string wanted = value != nullptr ? value : "";

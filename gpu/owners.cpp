@@ -6,7 +6,8 @@
 namespace paceline::gpu {
 namespace {
 
-/// "cublasLtMatmul of 4096 x 128 x 2048": rows and columns of the result, and the length of its sums.
+/// Text like "cublasLtMatmul of 4096 x 128 x 2048": rows and columns of the result, and the length of its
+/// sums.
 std::string call_of(const blas_product& product) {
   return "cublasLtMatmul of " + std::to_string(product.d.num_rows) + " x " +
          std::to_string(product.d.num_cols) + " x " + std::to_string(product.b.num_rows);
@@ -26,7 +27,7 @@ memory::memory(const device_context& on, memory_kind kind, std::size_t num_bytes
 
 memory::~memory() {
   if (at_ == nullptr) return;
-  on_->api.use(on_->index); // the owner may go on any thread
+  on_->api.use(on_->index); // the owner may be on any thread
   if (kind_ == memory_kind::pinned)
     on_->api.release_pinned(at_);
   else
@@ -71,7 +72,7 @@ void command_queue::fill(void* to, std::uint8_t value, std::size_t num_bytes) {
 
 void command_queue::launch(kernel_id kernel, const launch_shape& shape, const void* params,
                            std::size_t params_bytes) {
-  if (shape.blocks_x == 0 || shape.blocks_y == 0) return; // nothing to do, and no grid
+  if (shape.blocks_x == 0 || shape.blocks_y == 0) return; // nothing to do, and CUDA has no empty grid
   const launch_start start = run_.start_of(kernel);
   on_.require(on_.api.launch({kernel, shape, params, params_bytes, start}, raw()),
               "cudaLaunchKernel of kernel " + std::to_string(static_cast<int>(kernel)));

@@ -5,15 +5,15 @@
 #include <cstddef>
 #include <utility>
 
-// What the CUDA runtime gives out, each with an owner that gives it back. Constructors throw cuda_failure;
-// the device's context outlives all of them. A failure to give back is not told: the only reason for one is a
-// device that is lost, which whoever uses it hears of.
+// Owners of the CUDA runtime's resources, which release them. Constructors throw cuda_failure; the device's
+// context must outlive the owners. A failed release is not reported: its only cause is a lost device, which
+// every user of the device notices.
 
 namespace paceline::gpu {
 
 enum class memory_kind : bool { on_device, pinned };
 
-/// A piece of memory, aligned to 256 bytes; none when default-constructed.
+/// A piece of memory, aligned to 256 bytes; empty if default-constructed.
 class memory {
  public:
   memory() = default;
@@ -32,8 +32,8 @@ class memory {
   std::size_t num_bytes_ = 0;
 };
 
-/// What a queue or a graph was told last, as far as it matters to when the launch that comes next may start:
-/// early behind another launch, if both kernels take turns.
+/// The last command of a queue or graph, as far as it decides when the next launch may start: early behind
+/// another launch, if both kernels support it.
 class launch_run {
  public:
   explicit launch_run(const device_context& on) : earliest_(on.earliest) {}
@@ -42,7 +42,7 @@ class launch_run {
     return is_open_ && takes_turns(next) ? earliest_ : launch_start::at_end;
   }
   void launched(kernel_id kernel) noexcept { is_open_ = takes_turns(kernel); }
-  /// What was told last is no launch, or has failed.
+  /// The last command is not a launch, or it failed.
   void end() noexcept { is_open_ = false; }
 
  private:
@@ -52,7 +52,7 @@ class launch_run {
 
 class event;
 
-/// A handle of cuBLASLt's, which any thread may use.
+/// A cuBLASLt handle, usable on any thread.
 class blas_handle {
  public:
   explicit blas_handle(const device_context& on);
@@ -76,7 +76,7 @@ class command_queue {
   command_queue& operator=(const command_queue&) = delete;
 
   const device_context& on() const noexcept { return on_; }
-  /// For commands of other kinds than those below. A launch behind them starts at their end.
+  /// For other kinds of commands than those below. A launch behind them starts at their end.
   raw_stream raw() noexcept {
     run_.end();
     return raw_;
@@ -85,13 +85,13 @@ class command_queue {
   void copy_in(void* to, const void* from, std::size_t num_bytes);
   void copy_out(void* to, const void* from, std::size_t num_bytes);
   void fill(void* to, std::uint8_t value, std::size_t num_bytes);
-  /// Starts early where it may; the kernel's struct at `params` is copied.
+  /// Starts early if possible; the kernel's struct at `params` is copied.
   void launch(kernel_id kernel, const launch_shape& shape, const void* params, std::size_t params_bytes);
-  /// All blocks are under way at the same time.
+  /// All blocks run at the same time.
   void launch_together(kernel_id kernel, const launch_shape& shape, const void* params,
                        std::size_t params_bytes);
   void multiply(const blas_handle& blas, const blas_command& command);
-  /// What comes next waits, on the device, for the event's last record.
+  /// Later commands wait, on the device, for the event's last record.
   void wait_for(const event& point);
 
  private:
@@ -100,10 +100,10 @@ class command_queue {
   launch_run run_;
 };
 
-/// A point that a queue has come to.
+/// A point in a queue.
 class event {
  public:
-  /// `is_timed`: for `seconds_since`.
+  /// `is_timed` allows `seconds_since`.
   explicit event(const device_context& on, bool is_timed = false);
   ~event();
   event(const event&) = delete;
@@ -112,9 +112,9 @@ class event {
   raw_event raw() const noexcept { return raw_; }
 
   void record(command_queue& queue);
-  /// Blocks until the device has come here: polls for as long as the context says, then sleeps.
+  /// Blocks until the device has reached the event: polls for as long as the context says, then sleeps.
   void wait();
-  /// By the device's clock, of two timed events that the device has come to.
+  /// By the device's clock, between two timed events that the device has reached.
   double seconds_since(const event& earlier) const;
 
  private:

@@ -8,12 +8,12 @@
 
 namespace paceline::gpu {
 
-/// Appends arrays to a buffer, which it empties first, each at a multiple of 64 bytes.
+/// Appends arrays to a buffer, which it clears first, each at a multiple of 64 bytes.
 class packer {
  public:
   explicit packer(std::vector<std::byte>& bytes) : bytes_(bytes) { bytes_.clear(); }
 
-  /// Where the array begins.
+  /// Returns the offset of the array.
   template <class T>
   std::size_t add(std::span<const T> values) {
     static_assert(std::is_trivially_copyable_v<T>);

@@ -9,7 +9,7 @@ namespace paceline::gpu {
 namespace {
 
 constexpr std::uint32_t threads = 256;
-constexpr int num_sweeps = 4; // so that the launch, which is timed with them, does not count
+constexpr int num_sweeps = 4; // enough that the launch, which is timed with them, is negligible
 
 } // namespace
 
@@ -24,7 +24,7 @@ read_probe::read_probe(const device_context& on, std::size_t num_bytes)
       "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   num_blocks_ = std::max(of_multiprocessor * num_multiprocessors, 1U);
   words_ = memory(on, memory_kind::on_device, std::size_t{num_blocks_} * threads * probe_read_bytes);
-  constexpr std::uint8_t anything_but_zero = 0x5a; // of which a GPU may know that it is there
+  constexpr std::uint8_t anything_but_zero = 0x5a; // not zero, which a GPU could treat specially
   queue_.fill(from_.data(), anything_but_zero, num_bytes);
 }
 

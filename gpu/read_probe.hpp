@@ -7,17 +7,17 @@
 
 namespace paceline::gpu {
 
-/// How fast a GPU reads its own memory: the roof of whatever reads weights once. Has memory and a queue of
-/// its own; functions throw cuda_failure. Used by one thread.
+/// Measures how fast a GPU reads its own memory: an upper bound for everything that reads weights once. Has
+/// its own memory and queue; functions throw cuda_failure. Used by one thread.
 class read_probe {
  public:
-  /// So much that the cache of no GPU known to us holds more than a fiftieth of it.
+  /// Large enough that the cache of every known GPU holds at most a fiftieth of it.
   static constexpr std::size_t enough_bytes = std::size_t{4} << 30;
 
-  /// Takes `num_bytes` of the device's memory, a multiple of 16 and not none. `on` outlives the probe.
+  /// Allocates `num_bytes` of the device's memory, a positive multiple of 16. `on` must outlive the probe.
   explicit read_probe(const device_context& on, std::size_t num_bytes = enough_bytes);
 
-  /// Bytes a second of a few sweeps through all of it, by the device's clock.
+  /// Bytes per second of a few sweeps through all of it, by the device's clock.
   double sample();
 
  private:

@@ -20,14 +20,14 @@ kernel_id kernel_for(kv_type type) {
   return kernel_id::attend_f16;
 }
 
-/// Queries that kernels have room for: 8, 16 or 32.
+/// The number of queries of the kernel to use: 8, 16 or 32.
 std::uint32_t room_for_queries(std::uint32_t num_queries) {
   std::uint32_t room = 8;
   while (room < num_queries) room *= 2;
   return room;
 }
 
-/// What a launch may have of shared memory without asking for more.
+/// Shared memory that a launch can have without asking for more.
 constexpr std::uint32_t most_shared_bytes = 48 * 1024;
 static_assert(tile_bytes_for(tile_queries_for(128), 128) <= most_shared_bytes);
 static_assert(tile_bytes_for(tile_queries_for(device::max_head_dim), device::max_head_dim) <=

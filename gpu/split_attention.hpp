@@ -9,22 +9,22 @@
 
 namespace paceline::gpu {
 
-/// Launches attention of gpu/kernels/split_attention_params.hpp, as part of the steps of a queue. One a
-/// queue.
+/// Launches attention as defined in gpu/kernels/split_attention_params.hpp, as part of the steps of a queue.
+/// One object for each queue.
 class split_attention {
  public:
-  /// What one launch's splits may leave to be merged: of 8 rows of a model of 32 heads of 128 dimensions 64
-  /// thousand positions.
+  /// Limit for the partial results of one launch: for 8 rows of a model with 32 heads of 128 dimensions it is
+  /// enough for 64 thousand positions.
   static constexpr std::size_t usual_bytes = std::size_t{64} << 20;
 
   explicit split_attention(step_queue& steps, std::size_t most_bytes = usual_bytes)
       : steps_(steps), most_bytes_(most_bytes) {}
 
-  /// Attention of all rows of `args`. `tiles` are those of `tile_rows`; `tiles_there` and `batch` the
-  /// device's copies.
+  /// Attention of all rows of `args`. `tiles` are those of `tile_rows`; `tiles_there` and `batch` are copies
+  /// on the device.
   void attend(const device::attention_args& args, std::span<const row_tile> tiles,
               const row_tile* tiles_there, const batch_view& batch);
-  /// The same of a chain: `rows` are those of all its steps, of which the rows of `args` are the first one's.
+  /// The same for a chain: `rows` are those of all its steps; the rows of `args` are those of the first step.
   void attend_steps(const device::attention_args& args, std::span<const device::batch_entry> rows,
                     std::span<const row_tile> tiles, const row_tile* tiles_there, const batch_view& batch);
 
@@ -35,7 +35,7 @@ class split_attention {
 
   step_queue& steps_;
   const std::size_t most_bytes_;
-  memory partials_; ///< of the slice at hand
+  memory partials_; ///< of the current slice
 };
 
 attention_shape shape_of(const device::attention_args& args) noexcept;

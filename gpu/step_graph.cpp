@@ -16,7 +16,7 @@ step_graph::step_graph(const device_context& on) : on_(on), run_(on) {
 }
 
 step_graph::~step_graph() {
-  on_.api.use(on_.index); // the owner may go on any thread
+  on_.api.use(on_.index); // the owner may be on any thread
   if (executable_ != nullptr) on_.api.end_executable(executable_);
   on_.api.end_graph(graph_);
 }

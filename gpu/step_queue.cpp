@@ -6,7 +6,7 @@
 namespace paceline::gpu {
 namespace {
 
-/// Params are given to kernels from here, so they begin where any struct may.
+/// Kernels get their parameters from here, so these have the alignment of any struct.
 constexpr std::size_t params_alignment = alignof(std::max_align_t);
 
 } // namespace
@@ -136,7 +136,8 @@ step_queue::known_shape* step_queue::find() {
 }
 
 void step_queue::remember(step&& from) {
-  if (shapes_.size() == max_shapes) shapes_.pop_back(); // also if under way: the device keeps what it needs
+  // Even if it is running: the device keeps what it needs.
+  if (shapes_.size() == max_shapes) shapes_.pop_back();
   shapes_.push_front({std::move(from), nullptr, false});
 }
 
@@ -174,7 +175,7 @@ void step_queue::prepare(known_shape& known) {
         known.graph->update(i, noted_.commands[i].copy());
     }
   } catch (const cuda_failure& e) {
-    // What has been changed of the graph does not matter: it is never launched again.
+    // The graph may be partly changed, but is never launched again.
     refuse(known, e.error());
     if (e.error().code() == errc::device_lost) throw;
   }
@@ -186,7 +187,7 @@ void step_queue::launch_graph(known_shape& known) {
     known.graph->launch(queue_);
     note_launch();
   } catch (const cuda_failure& e) {
-    refuse(known, e.error()); // the program fails; the next one does without
+    refuse(known, e.error()); // the program fails; the next one does without graphs
     throw;
   }
 }
@@ -201,7 +202,7 @@ void step_queue::issue_noted() {
   if (noted_.commands.empty()) return;
   known_shape* const known = find();
   if (known == nullptr) {
-    step fresh = std::exchange(noted_, {}); // over, whatever becomes of it
+    step fresh = std::exchange(noted_, {}); // ends the step, whatever the outcome
     issue_each(fresh);
     remember(std::move(fresh));
     return;
@@ -209,12 +210,12 @@ void step_queue::issue_noted() {
   try {
     prepare(*known);
   } catch (...) {
-    known->graph = nullptr; // it may do some of what was noted, and some of what it did before
+    known->graph = nullptr; // it may mix old and new commands
     forget();
     throw;
   }
   std::swap(known->latest, noted_);
-  noted_.commands.clear(), noted_.params.clear(); // their room is for the next step
+  noted_.commands.clear(), noted_.params.clear(); // keeps their memory for the next step
   if (known->graph)
     launch_graph(*known);
   else
@@ -232,7 +233,7 @@ void step_queue::finish() {
 void step_queue::make_room(memory& of, std::size_t num_bytes) {
   if (of.size_bytes() >= num_bytes) return;
   if (is_recording_) {
-    has_moved_ = true; // what came before the recording has been issued
+    has_moved_ = true; // earlier commands have been issued
     done_.record(queue_);
     done_.wait();
   } else {

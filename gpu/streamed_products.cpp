@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t sum_threads = 128;
 
-/// Tiles of 8 rows that kernels are made for: 1, 2, 4 or 8.
+/// Number of tiles of 8 rows of the kernel to use: 1, 2, 4 or 8.
 std::uint32_t tiles_for(std::uint32_t num_rows) {
   std::uint32_t num_tiles = 1;
   while (num_tiles * token_tile < num_rows) num_tiles *= 2;
@@ -48,18 +48,18 @@ kernel_id kernel_for(device::tensor_type type) {
   }
 }
 
-/// Tiles of a strip, those of a whole span.
+/// Tiles of a strip, which consists of whole spans.
 std::uint32_t tiles_of(const streamed_weights& weights) {
   const streamed_layout layout = streamed_layout_of(weights.type);
   return pieces(weights.num_cols, layout.span_cols()) * layout.tiles_of_span;
 }
 
-/// Sums of all splits of a product; of a gated one, of both matrices.
+/// Number of sums of all splits of a product; for a gated product, of both matrices.
 std::size_t num_split_sums(const streamed_params& p) {
   return std::size_t{p.num_splits} * p.num_rows * p.weights.num_rows * (p.up.bytes != nullptr ? 2 : 1);
 }
 
-/// What a launch may have of shared memory without asking for more.
+/// Shared memory that a launch can have without asking for more.
 constexpr std::uint32_t most_shared_bytes = 48 * 1024;
 
 constexpr std::uint32_t shared_bytes_for(device::tensor_type type) {
@@ -96,7 +96,7 @@ arranged_rows streamed_products::arrange(const slice& rows, const float* x, std:
   out.num_tiles = tiles_for(rows.num_rows);
   const std::size_t num_tiles = std::size_t{out.num_units} * out.num_tiles;
   const std::size_t of_halves = num_tiles * token_tile * unit_cols * 2;
-  const std::size_t of_sums = num_tiles * token_tile * sizeof(float); // and of their halves
+  const std::size_t of_sums = num_tiles * token_tile * sizeof(float); // and of the sums' halves
   const std::uint32_t all_rows = out.num_tiles * token_tile;
   std::byte* const at = room_in(arranged_, of_halves + 2 * of_sums + all_rows * sizeof(float));
   out.halves = at;
@@ -112,9 +112,9 @@ arranged_rows streamed_products::arrange(const slice& rows, const float* x, std:
   return out;
 }
 
-/// Products of the same rows: `products` say what is multiplied and where to; the rest follows from the
-/// weights. First all are made, then the splits of each are added up: nothing waits for what it does not
-/// need.
+/// Products of the same rows. `products` has what is multiplied and where results go; the rest follows from
+/// the weights. All products are launched before the splits of any are added up, so that nothing waits
+/// without need.
 void streamed_products::launch(std::span<streamed_params> products, sums_are sums) {
   cut(products, sums);
   bool beside = false;
@@ -128,7 +128,7 @@ void streamed_products::launch(std::span<streamed_params> products, sums_are sum
   if (sums == sums_are::added_here) add_up(products);
 }
 
-/// The splits of the products, and where those leave their sums that do not write results.
+/// Divides products into splits, and places the sums of those that do not write results directly.
 void streamed_products::cut(std::span<streamed_params> products, sums_are sums) {
   const auto leaves_parts = [&](const streamed_params& p) {
     return sums == sums_are::left_in_parts || p.num_splits > 1;

@@ -17,35 +17,36 @@ struct streamed_output {
   const device::matmul_output* to;
 };
 
-/// The matrices of an attention layer's inputs.
+/// The matrices for the inputs of an attention layer.
 struct streamed_qkv {
   streamed_weights q, k, v;
 };
 
-/// Launches the products of gpu/kernels/streamed_matmul.cuh, as part of the steps of a queue. One a queue.
+/// Launches the products of gpu/kernels/streamed_matmul.cuh, as part of the steps of a queue. One object for
+/// each queue.
 class streamed_products {
  public:
   explicit streamed_products(step_queue& steps) : steps_(steps) {}
 
   /// Products of all rows of `args`, 64 at a time, with each of `outputs`.
   void multiply(const device::matmul_args& args, std::span<const streamed_output> outputs);
-  /// Whether `multiply_gated` takes the two: equal in type and shape.
+  /// True if `multiply_gated` supports the two: equal in type and shape.
   static bool can_gate(const streamed_weights& gate, const streamed_weights& up) noexcept;
-  /// A gated product, whose products never go to memory but in parts.
+  /// A gated product; the two products are not written to memory except as partial sums.
   void multiply_gated(const device::gated_matmul_args& args, const streamed_weights& gate,
                       const streamed_weights& up);
-  /// Products that become queries, keys and values as they are added up. `batch` is that of all rows.
+  /// Products that become queries, keys and values when their splits are added up. `batch` has all rows.
   void multiply_qkv(const device::qkv_args& args, const streamed_qkv& weights, const batch_view& batch);
 
  private:
-  /// Rows that weights are read for together: part of an op's, as the products take them.
+  /// Rows for which weights are read together: a part of an op's rows.
   struct slice {
     std::uint32_t first;
     std::uint32_t num_rows;
   };
   template <class Work>
   static void for_each_slice(std::uint32_t num_rows, const Work& work);
-  /// Who adds up what the splits of a product leave.
+  /// Who adds up the splits of a product.
   enum class sums_are { added_here, left_in_parts };
 
   arranged_rows arrange(const slice& rows, const float* x, std::size_t x_stride, std::uint32_t num_cols,
@@ -56,8 +57,8 @@ class streamed_products {
   std::byte* room_in(memory& of, std::size_t num_bytes);
 
   step_queue& steps_;
-  memory arranged_; ///< the rows at hand
-  memory partial_;  ///< sums of the splits of the products at hand
+  memory arranged_; ///< the current rows
+  memory partial_;  ///< partial sums of the current products
   std::vector<streamed_params> products_;
 };
 

@@ -1,4 +1,4 @@
-// Weights on their way to the device: as in the file, or in the order in which they are streamed.
+// Transfers weights to the device: in the order of the file, or in the order in which they are streamed.
 #include "gpu/cuda_device.hpp"
 #include "gpu/cuda_matrix.hpp"
 #include "gpu/kernels/streamed_params.hpp"
@@ -10,9 +10,9 @@
 namespace paceline::gpu {
 namespace {
 
-/// Bytes of a tensor that are copied at a time, after which their pages may go.
+/// Bytes of a tensor that are copied at a time; their pages can be dropped afterwards.
 constexpr std::size_t upload_bytes = std::size_t{8} << 20;
-/// Rows of a tensor that are packed at a time; a grid is no higher than 65535 blocks.
+/// Rows of a tensor that are packed at a time; a grid has at most 65535 blocks in y.
 constexpr std::size_t most_packed_rows = 32768;
 
 weight_rows rows_of(const device::tensor_view& tensor) {
@@ -27,7 +27,7 @@ weight_rows rows_of(const device::tensor_view& tensor) {
   return out;
 }
 
-/// Whether rows need powers of two to become float16.
+/// Whether rows are scaled by powers of two so that they fit float16.
 bool is_scaled(device::tensor_type type, arithmetic products) {
   return type == device::tensor_type::bf16 ||
          (products == arithmetic::fast && type != device::tensor_type::f16);
@@ -65,7 +65,7 @@ expected<std::unique_ptr<const device::matrix>> cuda_device::pack_rows(const dev
       std::make_unique<cuda_matrix>(context_, std::move(bytes), rows));
 }
 
-/// Rows come as in the file, some strips at a time, and a kernel puts them in order.
+/// Rows have the file's order; they come a few strips at a time, and a kernel reorders them.
 expected<std::unique_ptr<const device::matrix>>
 cuda_device::pack_streamed(const device::tensor_view& tensor, const device::bytes_done& done,
                            const device::bytes_needed& needed) {
@@ -74,8 +74,8 @@ cuda_device::pack_streamed(const device::tensor_view& tensor, const device::byte
   const std::size_t num_spans = pieces(rows.num_cols, layout.span_cols());
   streamed_weights out{nullptr,   nullptr,       num_spans * layout.span_bytes(),
                        rows.type, rows.num_rows, rows.num_cols};
-  // The file has all rows, and a strip is at most 64 * 16 times as large as what the file has of it: no
-  // overflow.
+  // The file has all rows, and a strip is at most 64 * 16 times as large as its part of the file, so nothing
+  // overflows.
   memory bytes(context_, memory_kind::on_device, out.num_strips() * out.strip_bytes);
   memory multipliers;
   if (is_scaled(rows.type, context_.products))
@@ -119,7 +119,7 @@ void cuda_device::pack_part(const weight_rows& from, std::byte* to, std::size_t 
                             sizeof scales);
   }
   transferred_->record(*transfer_queue_);
-  // The next part comes to the same place; and products read weights before their turn (docs/decisions/0510).
+  // The next part uses the same memory, and products read weights before their turn (docs/decisions/0510).
   transferred_->wait();
 }
 

@@ -21,33 +21,36 @@
 #include <string>
 #include <vector>
 
-/// Messages between the actors of one process. Each says who sends it to whom and what makes it recognisable
-/// as stale. They carry handles (requests, fences, results) and therefore never leave the process; a remote
-/// draft worker speaks messages of its own. Which actor takes which message: protocol/actors/.
+/// Messages between the actors of one process. Each comment names sender and receiver, and the fields that
+/// identify a stale message. Messages carry handles (requests, fences, results) and therefore never leave the
+/// process; a remote draft worker needs messages of its own. protocol/actors/ lists the messages of each
+/// actor.
 namespace paceline::protocol {
 
-/// session -> scheduler. Starts a request. Sent again by the session when the scheduler was restarted; a
-/// request that is known already is not started twice.
+/// session -> scheduler. Starts a request. The session sends it again when the scheduler was restarted; a
+/// request that is already known is not started twice.
 struct submit_command {
   scheduling::admitted_request request;
   drafter_index drafter = plain_decoding;
   std::uint64_t credit =
-      0; ///< tokens and scores of the prompt it may report in all before it is granted more
+      0; ///< output tokens and prompt scores it may report in total until a grant_command raises the limit
 };
 
-/// engine -> session -> scheduler. May overtake the submit_command of its request (a tombstone is kept).
+/// engine -> session -> scheduler. May overtake the submit_command of its request, so the scheduler keeps a
+/// tombstone.
 struct cancel_command {
   request_id request;
 };
 
-/// engine -> session: the client has room for `tokens` more. session -> scheduler: `tokens` it may commit in
-/// all, so that the message may be repeated. The score of a prompt's token (`prompt_logprobs`) counts as one.
+/// engine -> session: the client has room for `tokens` more. session -> scheduler: `tokens` is the total that
+/// the request may commit, so the message may be repeated. The score of a prompt token (`prompt_logprobs`)
+/// counts as one.
 struct grant_command {
   request_id request;
   std::uint64_t tokens = 0;
 };
 
-/// scheduler -> kv_pool. Commands of one decision, in order. `model` is the sender's; answers go to
+/// scheduler -> kv_pool. The commands of one decision, in order. `model` is the sender's; answers go to
 /// `reply_to`.
 struct pool_batch_command {
   model_number model;
@@ -58,17 +61,17 @@ struct pool_batch_command {
 /// kv_pool -> scheduler. Answers to a batch, in order.
 struct lease_batch_event {
   std::vector<scheduling::lease_event> leases;
-  bool blocks_freed = false; ///< asking again for what was refused may succeed
+  bool blocks_freed = false; ///< a request that was refused before may succeed now
 };
 
-/// scheduler -> target_verifier. Composition of a round; the verifier enqueues rounds of a group in the order
-/// they come.
+/// scheduler -> target_verifier. Composition of a round. The verifier enqueues the rounds of a group in the
+/// order in which they arrive.
 struct round_command {
   std::shared_ptr<const scheduling::round_plan> plan;
 };
 
-/// target_verifier -> draft_worker, sent when the group's round before was enqueued: draft for `plan` once
-/// `after` has passed. `from` is the epoch of the verifier, to which the answer goes.
+/// target_verifier -> draft_worker, sent when the group's previous round was enqueued: draft for `plan` once
+/// `after` has passed. `from` is the epoch of the verifier that expects the answer.
 struct draft_request {
   std::shared_ptr<const scheduling::round_plan> plan;
   device::fence after;
@@ -76,8 +79,8 @@ struct draft_request {
   target_verifier_actor reply_to;
 };
 
-/// draft_worker -> target_verifier, sent when its program is enqueued: `drafts` may be read after `ready`.
-/// Stale if `from` is not the verifier's epoch.
+/// draft_worker -> target_verifier, sent when the draft program is enqueued: `drafts` may be read once
+/// `ready` has passed. Stale if `from` is not the verifier's epoch.
 struct verify_request {
   round_id round;
   drafter_index drafter;
@@ -86,68 +89,68 @@ struct verify_request {
   epoch from;
 };
 
-/// target_verifier -> itself, from the thread that completed the round's program.
+/// target_verifier -> itself, sent by the thread that completed the round's program.
 struct round_passed_event {
   round_id round;
 };
 
-/// target_verifier -> scheduler. What a round did. Kept by the verifier until `acknowledge_command`.
+/// target_verifier -> scheduler. The result of a round. The verifier keeps it until `acknowledge_command`.
 struct round_done_event {
   std::shared_ptr<const scheduling::round_result> result;
 };
 
-/// scheduler -> target_verifier. The result of `round` has been taken in.
+/// scheduler -> target_verifier. The scheduler has applied the result of `round`.
 struct acknowledge_command {
   round_id round;
 };
 
-/// target_verifier or scheduler -> fan_out. Events of one round or decision, at most one a request.
+/// target_verifier or scheduler -> fan_out. Events of one round or decision, at most one for each request.
 struct event_batch {
   std::shared_ptr<const std::vector<token_event>> events;
 };
 
-/// fan_out -> session: event number `index` of a batch.
+/// fan_out -> session. Event number `index` of a batch.
 struct session_event {
   std::shared_ptr<const std::vector<token_event>> events;
   std::size_t index = 0;
 };
 
-/// supervisor -> scheduler, target_verifier: where their peers are now. A null handle means "as before";
-/// another one than before means that messages to the old one may have been lost.
+/// supervisor -> scheduler, target_verifier. The current addresses of their peers. A null handle means
+/// unchanged; a changed handle means that messages to the old actor may have been lost.
 struct link_command {
   scheduler_actor scheduler = {};
   kv_pool_actor kv_pool = {};
   fan_out_actor fan_out = {};
-  /// By drafter index, null where there is none; empty: as before.
+  /// By drafter index, null for drafters without a worker; empty: unchanged.
   std::vector<draft_worker_actor> draft_workers = {};
 };
 
-/// target_verifier -> scheduler when it starts: rounds it knows of. Those the scheduler sent and that are not
-/// among them were lost with the verifier before.
+/// target_verifier -> scheduler when it starts: the rounds it knows. Rounds that the scheduler sent and that
+/// are not listed were lost with the previous verifier.
 struct rounds_known_event {
   target_verifier_actor verifier;
   std::vector<round_id> rounds;
 };
 
-/// supervisor -> every session when fan_out was restarted: events on their way are gone.
+/// supervisor -> every session when fan_out was restarted: events in transit are lost.
 struct events_lost_event {};
 
-/// supervisor -> scheduler of `model`, every session: a part that the model needs failed for good. Its
+/// supervisor -> scheduler of `model` and every session. A part that the model needs failed for good; its
 /// requests end with `why`.
 struct out_of_service_event {
   model_number model;
   error why{errc::internal, ""};
 };
 
-/// supervisor -> scheduler, target_verifier: this drafter's worker failed for good. Its last program is done
+/// supervisor -> scheduler, target_verifier. The drafter's worker failed for good. Its last program has ended
 /// once `done` has passed.
 struct worker_lost_event {
   drafter_index drafter;
   device::fence done;
 };
 
-/// supervisor -> every session when the scheduler of `model` was restarted: those who submitted to it do so
-/// again.
+/// supervisor -> every session when the scheduler of `model` was restarted. Sessions that had submitted to it
+/// submit again.
 struct resubmit_event {
   scheduler_actor scheduler;
   model_number model;
@@ -157,18 +160,19 @@ struct resubmit_event {
 struct ready_question {};
 struct ready_answer {};
 
-/// engine -> session, once it can be found by its request: submit to `scheduler`, which was read after that.
+/// engine -> session, sent after the session was registered: submit to `scheduler`, whose address was read
+/// after the registration.
 struct start_event {
   scheduler_actor scheduler;
 };
 
-/// scheduler -> itself while requests are active: deadlines.
+/// scheduler -> itself while requests are active: checks deadlines.
 struct tick_event {};
 
-/// engine -> scheduler. Refuse new requests from now on.
+/// engine -> scheduler. Refuses new requests from now on.
 struct drain_command {};
 
-/// engine -> scheduler; the reply.
+/// engine -> scheduler; answered with a scheduler_answer.
 struct scheduler_question {};
 struct scheduler_answer {
   std::uint32_t num_running = 0;
@@ -176,7 +180,7 @@ struct scheduler_answer {
   scheduling::scheduler_counters counters;
 };
 
-/// engine -> kv_pool; the reply has one entry a pool of `model`, in order.
+/// engine -> kv_pool; the answer has one entry for each pool of `model`, in order.
 struct pool_question {
   model_number model;
 };

@@ -4,8 +4,8 @@
 
 #include <caf/all.hpp>
 
-// Every message struct has a number, and CAF_ENABLE_TYPE_ID_CHECKS makes a forgotten one a compile error. The
-// structs are marked unsafe because they hold pointers: they stay in the process.
+// Every message struct has a number; CAF_ENABLE_TYPE_ID_CHECKS turns a forgotten one into a compile error.
+// The structs are marked unsafe (not serializable) because they hold pointers and never leave the process.
 
 CAF_BEGIN_TYPE_ID_BLOCK(paceline, caf::first_custom_type_id)
 CAF_ADD_TYPE_ID(paceline, (paceline::protocol::submit_command))

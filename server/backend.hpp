@@ -20,48 +20,49 @@ class object;
 
 namespace paceline::server {
 
-/// What a special token is for.
+/// Purpose of a special token.
 enum class special_role : std::uint8_t { begin, end, padding };
 
-/// Tokens in, text out, as they come: together the text of all of them. One thread's at a time.
+/// Decodes tokens to text as they arrive: the concatenated texts are the text of all tokens. Used by one
+/// thread at a time.
 class text_decoder {
  public:
   virtual ~text_decoder() = default;
-  /// The text that `token` completes; never half a character.
+  /// The text that `token` completes; always whole characters.
   virtual std::string feed(token_id token) = 0;
-  /// What stands for a character that was begun and not finished. Nothing is fed after it.
+  /// The replacement for a character that was begun and not completed. Nothing may be fed afterwards.
   virtual std::string flush() = 0;
 };
 
-/// A served model in the terms of the edge: text in, tokens out, and back. Constant; thread-safe.
+/// A served model as the edge sees it: tokenizer, template and limits. Immutable; thread-safe.
 class model_view {
  public:
   virtual ~model_view() = default;
   virtual const wire::model_limits& limits() const noexcept = 0;
   virtual const std::vector<std::string>& aliases() const noexcept = 0;
-  /// Requests that run or wait at a time; further ones are refused.
+  /// Requests that may run or wait at the same time; further ones are refused.
   virtual std::size_t max_requests() const noexcept = 0;
 
-  /// Tokens of `text`. `add_special`: those the model wants around a prompt; `parse_special`: spellings of
-  /// special tokens become these tokens. A text of more than `max_tokens` tokens need not be read to its end:
-  /// the result is then its beginning, of more than `max_tokens`.
+  /// Tokens of `text`. `add_special` adds the tokens that the model expects around a prompt; `parse_special`
+  /// turns spellings of special tokens into these tokens. A text of more than `max_tokens` tokens need not be
+  /// tokenized to its end: the result is then a prefix with more than `max_tokens` tokens.
   virtual expected<std::vector<token_id>> encode(std::string_view text, bool add_special, bool parse_special,
                                                  std::size_t max_tokens) const = 0;
   virtual std::string decode(std::span<const token_id> tokens, bool skip_special) const = 0;
-  /// The same with special tokens, token by token.
+  /// A new incremental decoder, which writes special tokens as text.
   virtual std::unique_ptr<text_decoder> decoder() const = 0;
-  /// Spelling of a special token; none if the model has no such token.
+  /// Spelling of a special token; nullopt if the model has none.
   virtual std::optional<std::string> special_token(special_role role) const = 0;
-  /// Bytes of one token, which need not be whole characters; special tokens by their spelling.
+  /// Bytes of one token, which need not be whole characters; for special tokens their spelling.
   virtual std::string token_bytes(token_id token) const = 0;
 
   virtual bool has_chat_template() const noexcept = 0;
-  /// The template refers to tools.
+  /// True if the template refers to tools.
   virtual bool template_takes_tools() const noexcept = 0;
   virtual expected<std::string> render_chat(boost::json::object variables) const = 0;
 };
 
-/// What the edge needs of the runtime: an engine, or in tests a script. Thread-safe; see engine/engine.hpp.
+/// The runtime as the edge sees it: an engine, or a script in tests. Thread-safe; see engine/engine.hpp.
 class backend {
  public:
   virtual ~backend() = default;
@@ -71,7 +72,7 @@ class backend {
   virtual void cancel(request_id request) = 0;
   virtual void grant(request_id request, std::uint32_t tokens) = 0;
   virtual bool healthy() const noexcept = 0;
-  /// May take a second.
+  /// May block for up to a second.
   virtual engine_snapshot snapshot() const = 0;
 };
 

@@ -22,41 +22,43 @@ namespace paceline::server {
 
 using time_point = std::chrono::steady_clock::time_point;
 
-/// What every session of one server shares. Outlives all of them.
+/// What all sessions of one server share. Outlives them.
 struct edge_context {
-  const config::server_options& options; ///< those marked *reload* as they were at the start: see `settings`
+  const config::server_options& options; ///< values at the start; for options marked *reload* use `settings`
   const config::metrics_options& metrics_options;
-  settings_cell& settings; ///< what a reload may have changed
+  settings_cell& settings; ///< values that a reload may change
   const edge_limits& limits;
   backend& runtime;
   edge_metrics& metrics;
   job_pool& jobs;
-  job_pool& scrape_jobs; ///< for /metrics alone: one may wait long
+  job_pool& scrape_jobs; ///< for /metrics only, because a scrape may wait for long
   event_log& log;
   std::string fingerprint; ///< "paceline-0.1.0"
   std::function<time_point()> now;
-  /// In the engine, shared between keys.
+  /// Places in the engine, divided between API keys.
   std::shared_ptr<waiting_places> places = std::make_shared<waiting_places>();
 
-  /// API keys that are configured now.
+  /// Number of currently configured API keys.
   std::size_t num_tenants() const { return settings.get()->keys.size(); }
 };
 
-/// Who asks: decided once, before the body is read.
+/// The client of a request, identified before the body is read.
 struct caller {
-  std::string tenant; ///< digest of the API key; empty without keys. Separates prefix caches and responses
-  std::string request_id; ///< the client's x-request-id, or one of ours
-  /// The lowest it may ask for, which runs first; without keys any.
+  /// Digest of the API key; empty without keys. Separates prefix caches and stored responses.
+  std::string tenant;
+  std::string request_id; ///< the client's x-request-id, or a generated one
+  /// Lowest `priority` that its requests may ask for (lower runs first); unlimited without keys.
   std::int32_t best_priority = std::numeric_limits<std::int32_t>::min();
 };
 
-/// Of a job that reads `body_bytes` for `who`.
+/// Traits of a job that reads `body_bytes` for `who`.
 job_traits traits_of(const edge_context& edge, const caller& who, std::size_t body_bytes);
 
-/// On an edge thread, before a body is read: why it is not, if it had to give way while it waited.
+/// Called on an edge thread before a body is read. Returns an error if the body had to give up its memory
+/// while it waited.
 std::optional<wire::api_error> begin_reading(const edge_context& edge, const request_body& body);
 
-/// `prefix` and 128 random bits: cannot be guessed, so knowing an id is a right to what it names.
+/// `prefix` and 128 random bits. The id cannot be guessed, so whoever knows it may use what it names.
 std::string fresh_id(std::string_view prefix);
 std::uint64_t fresh_seed();
 /// Seconds since 1970.

@@ -40,11 +40,11 @@ void edge_pool::run() {
     lock.unlock();
     next->run();
     const bool was_large = next->large;
-    next.reset(); // what the job holds, before the lock
+    next.reset(); // releases what the job holds before taking the lock
     lock.lock();
     if (!was_large) continue;
     --num_large_;
-    wake_.notify_one(); // a large job may have been left by who looked before
+    wake_.notify_one(); // a thread that looked before may have left a large job
   }
 }
 

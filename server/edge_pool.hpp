@@ -11,10 +11,11 @@
 
 namespace paceline::server {
 
-/// Threads for host work above a millisecond (parsing, templates, tokenization), so that neither sockets nor
-/// actors wait for it. Jobs must not throw. Destruction drops what has not begun and joins.
+/// Threads for host work above a millisecond (parsing, templates, tokenization), so that sockets and actors
+/// do not wait for it. Jobs must not throw. The destructor drops jobs that have not begun and joins the
+/// threads.
 ///
-/// Large jobs run on all threads but one (on the only one where there is no other), and tenants take turns.
+/// Large jobs run on all threads but one (or on the only one), and tenants take turns.
 class edge_pool final : public job_pool {
  public:
   edge_pool(std::size_t num_threads, std::size_t max_waiting);
@@ -25,7 +26,7 @@ class edge_pool final : public job_pool {
  private:
   void run();
 
-  const std::size_t max_large_; ///< that run at a time
+  const std::size_t max_large_; ///< large jobs that may run at the same time
   std::mutex mutex_;
   std::condition_variable wake_;
   job_queue waiting_;

@@ -12,7 +12,7 @@
 
 namespace paceline::server {
 
-/// What of the edge may change while it runs: the options marked *reload*. Constant once made.
+/// The settings of the edge that a reload may change: the options marked *reload*. Immutable.
 struct edge_settings {
   key_ring keys;
   std::vector<std::string> allowed_origins;
@@ -20,15 +20,16 @@ struct edge_settings {
   bool vllm_names = false;
   bool metrics_require_key = false;
 
-  /// Reads the file of keys. Errors: it is unreadable, or `bound_host` is open to other machines without keys
-  /// and nobody asked for that. The host and its permission are those of the running server.
+  /// Reads the file of keys. Errors: the file is unreadable, or `bound_host` is open to other machines
+  /// without keys and `allow_unauthenticated` is off. The host and that permission are those of the running
+  /// server.
   static expected<edge_settings> from(const config::server_options& options,
                                       const config::metrics_options& metrics, const std::string& bound_host,
                                       bool allow_unauthenticated);
 };
 
-/// The settings in force: whoever needs one takes the whole set and keeps it as long as the request needs it,
-/// so that nobody sees half of a change. Thread-safe.
+/// The settings in force. Each request takes the whole set once and keeps it, so it never sees a mixture of
+/// old and new settings. Thread-safe.
 class settings_cell {
  public:
   explicit settings_cell(edge_settings initial)

@@ -16,7 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// What a template calls the special tokens, as the vocabulary spells them.
+/// The special tokens under their names in templates, as spelled by the vocabulary.
 tokenizer::special_spellings spellings_of(const tokenizer::tokenizer& vocabulary) {
   const auto spelling = [&](std::optional<token_id> token) {
     return token ? std::optional(std::string(vocabulary.spelling(*token))) : std::nullopt;
@@ -102,14 +102,14 @@ class engine_model final : public model_view {
   }
 
  private:
-  /// A template's name may be a path of this machine: not for clients.
+  /// A template's name may be a path on this machine, which clients must not see.
   std::string without_name(std::string message) const {
     const auto& name = served_.chat()->options().name;
     if (message.compare(0, name.size(), name) == 0) message.replace(0, name.size(), "chat template");
     return message;
   }
 
-  /// Asks the template: a tool's name either reaches the text or it does not.
+  /// Tests with a rendering whether a tool's name appears in the text.
   bool shows_tools() const {
     static constexpr const char* probe = "paceline_probe";
     const json::object function{

@@ -17,7 +17,8 @@ namespace paceline::server {
 
 namespace {
 
-constexpr std::size_t max_line_bytes = PIPE_BUF - 1; ///< and its end: written whole or not at all
+/// So that the line and its end are written as a whole or not at all.
+constexpr std::size_t max_line_bytes = PIPE_BUF - 1;
 
 std::string_view word_of(config::log_level level) {
   static constexpr std::string_view words[] = {"debug", "info", "warning", "error", "off"};
@@ -37,7 +38,7 @@ std::string utc(std::chrono::milliseconds time) {
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
-/// As it is if it is one word, else quoted as JSON.
+/// Appends a single word unchanged and anything else quoted as JSON.
 void append_value(std::string& out, const std::string& value) {
   const auto is_plain = [](char c) { return c > ' ' && c < 0x7f && c != '"' && c != '='; };
   if (!value.empty() && std::ranges::all_of(value, is_plain))
@@ -87,7 +88,8 @@ std::string format_line(config::log_format format, std::chrono::milliseconds tim
   }
   auto line = json_line(time, level, message, fields);
   if (line.size() <= max_line_bytes) return line;
-  // Half an object is none: what is too long goes without its fields, then without its end.
+  // Half a JSON object is useless: a line that is too long is written without its fields, then without its
+  // end.
   line = json_line(time, level, message, {});
   return line.size() <= max_line_bytes ? line : json_line(time, level, message.substr(0, 500), {});
 }
@@ -128,7 +130,7 @@ void event_log::write(config::log_level level, std::string_view message,
       std::chrono::system_clock::now().time_since_epoch());
   const auto line = format_line(format_, now, level, message, fields) + '\n';
   std::lock_guard lock(mutex_);
-  // A pipe or socket that can be written to at all takes a line of this length at once.
+  // A pipe or socket that is writable accepts a line of this length at once.
   pollfd sink{descriptor_, POLLOUT, 0};
   const bool has_room = ::poll(&sink, 1, 0) == 1;
   if (!has_room || ::write(descriptor_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))

@@ -14,7 +14,7 @@
 
 namespace paceline::server {
 
-/// A named value of a log line. Never a prompt, an output or a key.
+/// A named value of a log line. Never a prompt, an output or an API key.
 struct log_field {
   log_field(std::string_view field, std::string_view text) : name(field), value(text) {}
   log_field(std::string_view field, const char* text) : name(field), value(text) {}
@@ -27,18 +27,19 @@ struct log_field {
   bool is_number = false;
 };
 
-/// The daemon's log: one event a line, written whole. Text: "2026-01-31T12:00:00.000Z info draining
-/// timeout_ms=30000"; JSON: one object with time, level, message and the fields. Thread-safe, and no thread
-/// ever waits for whoever reads it: a line that finds a full pipe or disk is dropped and counted.
+/// The daemon's log: one event a line. Text: "2026-01-31T12:00:00.000Z info draining timeout_ms=30000"; JSON:
+/// one object with time, level, message and the fields. Thread-safe, and no thread waits for the reader: a
+/// line that meets a full pipe or disk is dropped and counted.
 class event_log {
  public:
-  /// One that writes nothing.
+  /// A log that writes nothing.
   event_log() = default;
   ~event_log();
   event_log(const event_log&) = delete;
   event_log& operator=(const event_log&) = delete;
 
-  /// On `options.file`, which is made or appended to; without one on `standard_error`, which is not closed.
+  /// Logs to `options.file`, which is created or appended to, or else to `standard_error`, which is not
+  /// closed.
   static expected<std::shared_ptr<event_log>> open(const config::logging_options& options,
                                                    int standard_error = 2);
 
@@ -46,24 +47,25 @@ class event_log {
     return level >= level_.load(std::memory_order_relaxed) && level != config::log_level::off;
   }
   void set_level(config::log_level level) noexcept { level_.store(level, std::memory_order_relaxed); }
-  /// Opens the file anew, after it was moved away; on failure the old one stays.
+  /// Opens the file again after it was moved away; on failure the old one stays open.
   expected<void> reopen();
 
   void write(config::log_level level, std::string_view message, std::initializer_list<log_field> fields = {});
 
-  /// Lines that could not be written.
+  /// Number of lines that could not be written.
   std::uint64_t num_dropped() const noexcept { return num_dropped_.load(std::memory_order_relaxed); }
 
  private:
   std::atomic<config::log_level> level_{config::log_level::off};
   config::log_format format_ = config::log_format::text;
   std::string path_; ///< empty: standard error
-  std::mutex mutex_; ///< over the check that a line fits and its write
+  std::mutex mutex_; ///< held from the check that a line fits to its write
   int descriptor_ = -1;
   std::atomic<std::uint64_t> num_dropped_{0};
 };
 
-/// A line without its end, at most 4095 bytes: what a pipe takes in one piece. `time`: since 1970.
+/// A line without its line break, at most 4095 bytes, which a pipe accepts in one write. `time` is the time
+/// since 1970.
 std::string format_line(config::log_format format, std::chrono::milliseconds time, config::log_level level,
                         std::string_view message, std::initializer_list<log_field> fields);
 

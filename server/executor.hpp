@@ -8,7 +8,7 @@
 namespace paceline::server {
 
 /// Runs posted functions one at a time, in the order of posting. `post` may be called on any thread and never
-/// blocks; after shutdown it drops what it is given.
+/// blocks; after shutdown it drops the function.
 class serial_executor {
  public:
   virtual ~serial_executor() = default;
@@ -17,19 +17,19 @@ class serial_executor {
 
 using executor_ptr = std::shared_ptr<serial_executor>;
 
-/// Whose job it is and what it takes.
+/// The owner and kind of a job.
 struct job_traits {
   std::string tenant;          ///< digest of the API key; empty without keys
-  std::size_t num_tenants = 1; ///< keys configured
+  std::size_t num_tenants = 1; ///< number of configured keys
   bool large = false;          ///< reads a body above `large_body_bytes`
-  bool continues = false;      ///< goes on with what an earlier job made, whose memory is held until then
+  bool continues = false;      ///< continues an earlier job, whose memory is held until then
 };
 
-/// Bodies above this are read by some of the edge threads only, so that requests that take no time never wait
-/// behind those that take seconds.
+/// Only some of the edge threads read bodies above this size, so that short requests never wait behind
+/// requests that take seconds.
 inline constexpr std::size_t large_body_bytes = 64U << 10U;
 
-/// Runs functions on other threads; false if too many wait already.
+/// Runs functions on other threads; returns false if too many wait already.
 class job_pool {
  public:
   virtual ~job_pool() = default;

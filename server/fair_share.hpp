@@ -7,19 +7,19 @@
 
 namespace paceline::server {
 
-/// Places that several API keys share. Half of them are divided equally between the keys and kept for each;
-/// the other half goes to whoever comes first. So no key, and no number of keys together, locks out another
-/// one, while one key alone gets more than half. With one key, or none, there is nothing to divide.
+/// Places shared by several API keys. Half of the places are divided equally between the keys and reserved
+/// for them; the other half is first come, first served. So neither one key nor several together can lock out
+/// another key, and one key alone can get more than half. With one key or none all places are common.
 ///
-/// Not thread-safe: its owner has a lock.
+/// Not thread-safe: the owner must lock.
 class fair_share {
  public:
   explicit fair_share(std::size_t num_places = 0) : num_places_(num_places) {}
 
-  /// Those that hold a place keep it.
+  /// Changes the number of places. Places in use stay in use.
   void resize(std::size_t num_places) noexcept { num_places_ = num_places; }
 
-  /// A place for a tenant among `num_tenants`; false if none is left for it.
+  /// Takes a place for one of `num_tenants` tenants; false if none is left for it.
   [[nodiscard]] bool take(const std::string& tenant, std::size_t num_tenants) {
     auto& taken = taken_[tenant];
     if (!has_place(taken, num_tenants)) {
@@ -30,8 +30,8 @@ class fair_share {
     ++num_taken_;
     return true;
   }
-  /// Places for all of `count` or for none. More than a tenant could ever get beside the others' shares is
-  /// given to one that holds nothing while the places are free: such a request would never find its turn.
+  /// Takes `count` places or none. A request for more places than the tenant could ever get beside the other
+  /// shares succeeds if the tenant holds nothing and the places are free; otherwise it could never run.
   [[nodiscard]] bool take(const std::string& tenant, std::size_t count, std::size_t num_tenants) {
     const auto own = reserved(num_tenants);
     const bool is_beyond_share = num_tenants > 1 && count > num_places_ - own * (num_tenants - 1);
@@ -60,7 +60,7 @@ class fair_share {
   }
   std::size_t num_taken() const noexcept { return num_taken_; }
 
-  /// Places kept for each of `num_tenants`.
+  /// Places reserved for each of `num_tenants`.
   std::size_t reserved(std::size_t num_tenants) const noexcept {
     if (num_tenants < 2) return 0;
     const std::size_t least = num_places_ >= num_tenants ? 1 : 0;
@@ -72,14 +72,14 @@ class fair_share {
     if (num_taken_ >= num_places_) return false;
     const auto own = reserved(num_tenants);
     if (taken < own) return true;
-    std::size_t beyond = 0; // of the common half
+    std::size_t beyond = 0; // places taken of the common half
     for (const auto& [tenant, count] : taken_) beyond += count - std::min(count, own);
     return beyond < num_places_ - own * num_tenants;
   }
 
   std::size_t num_places_;
   std::size_t num_taken_ = 0;
-  std::map<std::string, std::size_t> taken_; ///< by tenant, without zeros
+  std::map<std::string, std::size_t> taken_; ///< by tenant, without zero entries
 };
 
 } // namespace paceline::server

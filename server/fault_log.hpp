@@ -12,18 +12,17 @@
 
 namespace paceline::server {
 
-/// Writes what newly failed in an engine into the log, at most one line a part each time it is asked. Not
-/// thread-safe.
+/// Logs new failures of an engine, at most one line for each part and call. Not thread-safe.
 class fault_log {
  public:
   explicit fault_log(std::shared_ptr<event_log> log) : log_(std::move(log)) {}
 
-  /// `faults`: all since the engine's start, as `engine::faults` tells them.
+  /// `faults`: all failures since the engine's start, from `engine::faults`.
   void tell(const std::vector<engine_fault>& faults);
 
  private:
   std::shared_ptr<event_log> log_;
-  std::map<std::string, std::uint64_t> num_told_; ///< by part
+  std::map<std::string, std::uint64_t> num_told_; ///< failures already logged, by part
 };
 
 } // namespace paceline::server

@@ -14,9 +14,9 @@
 
 namespace paceline::server {
 
-/// Jobs that wait for an edge thread. Tenants take turns, each with its own jobs in their order, but for
-/// those that go on with an earlier one, which come first; a large job lets small ones pass while it may not
-/// run. Not thread-safe.
+/// Jobs that wait for an edge thread. Tenants take turns; the jobs of one tenant run in order, except that
+/// jobs that continue an earlier one come first. Small jobs overtake a large job that may not run yet. Not
+/// thread-safe.
 class job_queue {
  public:
   struct job {
@@ -37,7 +37,7 @@ class job_queue {
     return true;
   }
 
-  /// The next job; none if nothing waits that may run.
+  /// The next job; nullopt if none that waits may run.
   std::optional<job> pop(bool large_ones_may_run) {
     for (auto turn = lines_.begin(); turn != lines_.end(); ++turn) {
       auto& jobs = turn->jobs;
@@ -50,7 +50,7 @@ class job_queue {
       if (jobs.empty())
         lines_.erase(turn);
       else
-        lines_.splice(lines_.end(), lines_, turn); // behind the others
+        lines_.splice(lines_.end(), lines_, turn); // moved to the end of the queue
       return taken;
     }
     return std::nullopt;
@@ -67,7 +67,7 @@ class job_queue {
   };
 
   fair_share places_;
-  std::list<line> lines_; ///< of tenants with jobs, whose turn it is first
+  std::list<line> lines_; ///< of tenants with waiting jobs, next in turn first
 };
 
 } // namespace paceline::server

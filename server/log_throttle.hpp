@@ -6,15 +6,16 @@
 
 namespace paceline::server {
 
-/// Lets one log line through in an interval, with how many events it stands for. Not thread-safe; the time is
-/// given.
+/// Allows one log line in each interval and counts the events that it stands for. Not thread-safe; the caller
+/// passes the time.
 class log_throttle {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
   explicit log_throttle(std::chrono::milliseconds interval) : interval_(interval) {}
 
-  /// An event. Its value: write a line now, and events since the last line, this one included.
+  /// Records an event. Returns a value if a line should be written now: the number of events since the last
+  /// line, this one included.
   std::optional<std::uint64_t> note(time_point now);
 
  private:

@@ -23,11 +23,10 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::chrono::seconds tick_interval{1};
-constexpr std::chrono::milliseconds accept_pause{50};  ///< when descriptors have run out
-constexpr std::chrono::milliseconds eviction_pause{1}; ///< the same, and one is about to come back
-constexpr std::chrono::seconds log_interval{10};       ///< between lines about connections over the limit
-constexpr int send_buffer_bytes =
-    128 << 10; ///< so that a slow reader is noticed before megabytes are on their way
+constexpr std::chrono::milliseconds accept_pause{50};  ///< when there are no file descriptors left
+constexpr std::chrono::milliseconds eviction_pause{1}; ///< likewise, if one is about to be freed
+constexpr std::chrono::seconds log_interval{10};       ///< between log lines about connections over the limit
+constexpr int send_buffer_bytes = 128 << 10; ///< so that a slow reader is noticed before megabytes were sent
 
 std::vector<std::string> names_of(const backend& runtime) {
   std::vector<std::string> names;
@@ -46,7 +45,7 @@ error bind_error(const config::server_options& options, const error_code& failur
 
 } // namespace
 
-/// Members in the order of their dependence: destroyed from the last.
+/// Members in the order of their dependencies: destroyed in reverse.
 struct http_server::parts {
   parts(std::unique_ptr<backend> engine_side, config::server_options chosen, config::metrics_options shown,
         edge_limits bounds, edge_settings initial, std::shared_ptr<event_log> lines)
@@ -107,8 +106,8 @@ struct http_server::parts {
       pause;
   std::uint16_t port = 0;
   std::atomic<bool> stop_begun{false};
-  std::atomic<bool> stopping{false}; ///< nothing is accepted any more
-  bool accept_failed = false;        ///< the last time; told once
+  std::atomic<bool> stopping{false}; ///< no more connections are accepted
+  bool accept_failed = false;        ///< whether the last accept failed; logged once
 };
 
 std::optional<error> http_server::parts::listen() {
@@ -150,7 +149,7 @@ void http_server::parts::on_accepted(tcp_socket socket, const io_strand& strand)
   if (place.evicted_another || place.outcome != connection_set::admission::admitted) note_over_limit();
 }
 
-/// Out of descriptors, most likely: a silent connection gives way, or some come back by themselves.
+/// Usually there are no file descriptors left: a silent connection is closed, or others will end.
 void http_server::parts::on_accept_failure(const error_code& failure) {
   if (!std::exchange(accept_failed, true))
     log->write(config::log_level::warning, "cannot accept connections", {{"reason", failure.message()}});
@@ -229,7 +228,7 @@ bool http_server::stop(std::chrono::milliseconds drain_timeout) {
   auto& p = *parts_;
   p.requests.begin_drain();
   if (p.stop_begun.exchange(true)) return true;
-  // The listener stays open: who asks for health or for work gets an answer until the last request is done.
+  // The listener stays open: requests for health or work get an answer until the last request has ended.
   p.connections.drain_all();
   const bool drained = p.connections.wait_until_idle(drain_timeout);
   if (!drained) {
@@ -242,7 +241,7 @@ bool http_server::stop(std::chrono::milliseconds drain_timeout) {
   p.connections.close();
   p.io->finish();
   p.scrape_pool.reset();
-  p.pool.reset(); // last: until the threads have ended, a connection may still hand it a job
+  p.pool.reset(); // last: until the threads have ended, a connection may post a job to it
   return drained;
 }
 

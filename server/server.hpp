@@ -19,32 +19,33 @@ namespace paceline::server {
 class backend;
 
 /// The daemon's edge: HTTP, server-sent events and WebSocket on one port, in front of one engine. All
-/// functions are thread-safe. Destroying it stops it without draining.
+/// functions are thread-safe. The destructor stops it without draining.
 class http_server {
  public:
   ~http_server();
   http_server(const http_server&) = delete;
   http_server& operator=(const http_server&) = delete;
 
-  /// The port that was bound; with port 0 in the options, the one that was free.
+  /// The bound port; if the options have port 0, the one that the system chose.
   std::uint16_t port() const noexcept;
   /// "http://127.0.0.1:8000"
   std::string address() const;
 
-  /// Takes over the options marked *reload*; requests that run keep what they began with, and connections
-  /// that are open stay open. On an error (unreadable keys, an open bind left without any) nothing changes.
-  /// Counted either way.
+  /// Applies the options marked *reload*. Running requests keep the old values, and open connections stay
+  /// open. On an error (unreadable keys, an open address without keys) nothing changes. Both results are
+  /// counted.
   expected<void> reload(const config::server_options& options, const config::metrics_options& metrics);
-  /// Counts a configuration that could not even be read.
+  /// Counts a reload whose configuration could not be read.
   void count_refused_reload() noexcept;
 
-  /// Refuses new generations (503, /readyz too) while those in flight end, for at most `drain_timeout`;
-  /// /livez is answered as before. What has not ended then ends with an error that says so, and everything is
-  /// closed. Returns when no thread and no connection of this server is left. True if nothing was cut short.
+  /// Refuses new generations (503, /readyz too) and lets those in flight end, for at most `drain_timeout`;
+  /// /livez keeps answering 200. Generations that remain then end with an error that says so, and all
+  /// connections are closed. Returns when no thread and no connection of this server is left. True if no
+  /// generation was cut short.
   bool stop(std::chrono::milliseconds drain_timeout);
 
-  /// `runtime` must outlive the server. Errors: port taken, address unknown, key file unreadable, an open
-  /// bind without keys that was not asked for.
+  /// `runtime` must outlive the server. Errors: port in use, unknown address, unreadable key file, an open
+  /// address without keys and without `allow_unauthenticated`.
   static expected<std::unique_ptr<http_server>>
   start(std::unique_ptr<backend> runtime, config::server_options options,
         config::metrics_options metrics = {}, edge_limits limits = {}, std::shared_ptr<event_log> log = {});
@@ -55,7 +56,7 @@ class http_server {
   std::unique_ptr<parts> parts_;
 };
 
-/// The edge of `runtime`, which must outlive it.
+/// Starts the edge of `runtime`, which must outlive it.
 expected<std::unique_ptr<http_server>> start(engine& runtime, config::server_options options,
                                              config::metrics_options metrics = {},
                                              std::shared_ptr<event_log> log = {});

@@ -62,8 +62,8 @@ class finishing_channel final : public reply_channel {
     return headers;
   }
 
-  /// A line for who debugs, or for a failure of ours. The path is left out: it may hold a response's id, and
-  /// knowing one is a right to it.
+  /// A line for debugging, or for a failure of the server. The path is left out: it may contain a response's
+  /// id, and knowing an id gives access to the response.
   void log(int status) {
     const auto level = status == 500 ? config::log_level::error : config::log_level::debug;
     if (!edge_.log.wants(level)) return;
@@ -83,7 +83,7 @@ class finishing_channel final : public reply_channel {
   time_point begin_;
 };
 
-/// A request whose whole work is one job on an edge thread.
+/// A request that is answered by one job on an edge thread.
 class job_exchange final : public exchange {
  public:
   explicit job_exchange(std::shared_ptr<reply_channel> channel) : channel_(std::move(channel)) {}
@@ -102,7 +102,7 @@ class job_exchange final : public exchange {
   std::shared_ptr<reply_channel> channel_;
 };
 
-/// Decimal query value; none if it is anything else.
+/// Decimal query value; none if it is not a decimal number.
 template <class Int>
 std::optional<Int> to_number(const std::string& text) {
   Int value{};
@@ -166,7 +166,7 @@ std::shared_ptr<exchange> service::handle(const admitted_request& request, reque
     return answer(std::move(reply));
   }
   case endpoint::response_socket:
-    break; // becomes a WebSocket before it gets here
+    break; // it became a WebSocket before
   }
   return answer(error_reply(
       {426, "invalid_request_error", "upgrade_required", "this is the WebSocket endpoint", "", 0}));
@@ -244,7 +244,7 @@ std::shared_ptr<exchange> service::convert(const admitted_request& request, requ
                            : detokenize_reply(edge_, std::move(body));
         };
         auto made = make();
-        // Shared, since a task is copied.
+        // Shared, because tasks are copied.
         executor->post([session, id, made = std::make_shared<decltype(made)>(std::move(made))] {
           const header_list headers{{"x-request-id", id}};
           if (*made)

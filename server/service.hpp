@@ -18,37 +18,37 @@
 
 namespace paceline::server {
 
-/// A request that passed every check that needs no body.
+/// A request that passed all checks that need no body.
 struct admitted_request {
   route where;
   caller who;
   request_head head;
-  header_list cors; ///< headers every reply to this origin carries
+  header_list cors; ///< headers for every reply to this origin
 };
 
-/// A request answered from its head alone: refused, or an OPTIONS.
+/// A request that is answered from its head alone: an error or an OPTIONS.
 struct answered_request {
   http_reply reply;
-  bool close = false; ///< the body, if any, is not read: the connection cannot go on
+  bool close = false; ///< the body, if any, is not read, so the connection must be closed
 };
 
-/// The server without sockets: decides on heads, answers requests, opens WebSocket sessions. Thread-safe;
+/// The server without sockets: checks heads, answers requests, opens WebSocket sessions. Thread-safe;
 /// sessions run on the executor of their connection.
 class service {
  public:
   service(edge_context& edge, std::function<executor_ptr()> make_executor);
 
-  /// Host, origin, path, method, key, content type and length: all before a byte of the body is read.
+  /// Checks Host, Origin, path, method, key, content type and length, before the body is read.
   std::variant<admitted_request, answered_request> admit(request_head head) const;
 
-  /// Answers on `channel`. The exchange is none if the answer is complete already.
+  /// Answers on `channel`. Returns null if the answer is already complete.
   std::shared_ptr<exchange> handle(const admitted_request& request, request_body body,
                                    std::shared_ptr<reply_channel> channel, executor_ptr executor);
 
   std::shared_ptr<websocket_session> open_websocket(const caller& who, std::shared_ptr<frame_channel> channel,
                                                     executor_ptr executor);
 
-  /// New generations are refused with 503 and /readyz says so.
+  /// From now on new generations get 503, and /readyz says so.
   void begin_drain() noexcept { draining_ = true; }
   bool draining() const noexcept { return draining_; }
   /// Housekeeping, about once a second.

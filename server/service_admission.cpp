@@ -1,4 +1,4 @@
-// What is decided from a request's head alone.
+// Decisions that need only a request's head.
 #include "server/service.hpp"
 
 #include "server/http/error_reply.hpp"
@@ -14,7 +14,7 @@ using wire::api_error;
 
 constexpr std::string_view exposed_headers = "x-request-id, x-paceline-ignored-fields, retry-after";
 
-/// The client's x-request-id if it is presentable, else one of ours.
+/// The client's x-request-id if it is valid, else a generated one.
 std::string request_id_of(const request_head& head) {
   const auto given = head.header("x-request-id");
   const bool presentable =
@@ -37,7 +37,7 @@ bool is_json(std::string_view content_type) {
   return lower == "application/json";
 }
 
-/// Headers that let a page of an allowed origin read the reply.
+/// Headers that allow a page of a permitted origin to read the reply.
 header_list cors_headers(std::string_view origin) {
   if (origin.empty()) return {};
   return {{"Access-Control-Allow-Origin", std::string(origin)},
@@ -45,7 +45,7 @@ header_list cors_headers(std::string_view origin) {
           {"Access-Control-Expose-Headers", std::string(exposed_headers)}};
 }
 
-/// Rules on the body that hold before it is read.
+/// Checks of the body's headers before it is read.
 std::optional<api_error> judge_body(const request_head& head, endpoint target, std::uint64_t max_bytes) {
   const auto length = head.content_length.value_or(0);
   if (!takes_body(target)) {

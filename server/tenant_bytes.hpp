@@ -10,11 +10,11 @@
 
 namespace paceline::server {
 
-/// Bytes that each tenant holds of one budget. Where a budget is used up the tenant with most bytes gives way
-/// first, so that no tenant keeps another one out. Not thread-safe: its owner has a lock.
+/// Bytes of one budget that each tenant holds. When a budget is used up, the tenant with most bytes gives way
+/// first, so that no tenant can lock out another. Not thread-safe: the owner must lock.
 class tenant_bytes {
  public:
-  /// What `tenant` holds somewhere grew or shrank.
+  /// Changes what `tenant` holds by `to` - `from`.
   void change(const std::string& tenant, std::uint64_t from, std::uint64_t to) {
     total_ += to - from;
     auto& bytes = bytes_[tenant];
@@ -26,7 +26,7 @@ class tenant_bytes {
     const auto found = bytes_.find(tenant);
     return found == bytes_.end() ? 0 : found->second;
   }
-  /// Tenants with more than `tenant` has, those with most first.
+  /// Tenants that hold more than `tenant`, most first.
   std::vector<std::string> above(const std::string& tenant) const {
     std::vector<std::pair<std::uint64_t, const std::string*>> more;
     for (const auto& [other, bytes] : bytes_)
@@ -39,7 +39,7 @@ class tenant_bytes {
 
  private:
   std::uint64_t total_ = 0;
-  std::map<std::string, std::uint64_t> bytes_; ///< without zeros
+  std::map<std::string, std::uint64_t> bytes_; ///< without zero entries
 };
 
 } // namespace paceline::server

@@ -9,11 +9,11 @@
 
 namespace paceline::server {
 
-/// Requests of each model that run or wait in the engine, by API key: no key takes the places that are kept
-/// for another one. With one key, or none, the engine's own queue is the only bound. Thread-safe.
+/// Places for requests of each model that run or wait in the engine, by API key. No key can take the places
+/// reserved for another. With one key or none only the engine's queue limits them. Thread-safe.
 class waiting_places {
  public:
-  /// Places for all of `count` requests of `tenant` among `num_tenants`, or for none of them.
+  /// Takes `count` places for requests of `tenant`, one of `num_tenants`, or none of them.
   [[nodiscard]] bool take(const std::string& model, std::size_t num_places, const std::string& tenant,
                           std::size_t count, std::size_t num_tenants) {
     if (num_tenants < 2) num_places = static_cast<std::size_t>(-1);

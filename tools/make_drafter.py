@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Makes a drafter for speculative decoding out of the model it shall draft for.
+"""Makes a drafter for speculative decoding from the model that it drafts for.
 
 A drafter must have the target's vocabulary and be cheaper to run. Made from the target itself it needs no training:
 
-  make_drafter.py target.gguf drafter.gguf                 a plain copy: agrees always, saves nothing (for tests)
+  make_drafter.py target.gguf drafter.gguf                 a plain copy: always agrees, saves nothing (for tests)
   make_drafter.py target.gguf drafter.gguf --layers 12     its first 12 layers: cheaper, agrees less
-  make_drafter.py target.gguf drafter.gguf --type q2_k     its weights in 2.6 bits: smaller, agrees mostly
+  make_drafter.py target.gguf drafter.gguf --type q2_k     its weights in 2.6 bits: smaller, mostly agrees
 
-Both options together work too. Norms, biases and the matrix that gives the logits (where it is tied, the embedding) keep
+Both options can be combined. Norms, biases and the matrix that gives the logits (where it is tied, the embedding) keep
 their type: errors in the latter cost most of the agreement. Rows of a matrix must be whole blocks of its
-type: where they are not (576 columns are not a multiple of Q2_K's 256), the matrix becomes Q4_0, and where rows are not a
-multiple of 32 either, it keeps its type too. Input and output are GGUF files of one part.
+type: if they are not (576 columns are not a multiple of Q2_K's 256), the matrix becomes Q4_0, and if rows are not a
+multiple of 32 either, it keeps its type. Input and output are GGUF files of one part.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def fit_groups(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Scale and minimum of each group of 16 values: x is about scale * code - minimum, code 0 to 3.
 
     groups: [n, 16]. Returns two arrays of [n], neither negative. For several guesses of the step the codes are rounded
-    and the best scale and minimum for these codes are found by least squares; the guess with the smallest error stands.
+    and the best scale and minimum for these codes are found by least squares; the guess with the smallest error is used.
     """
     low = np.minimum(groups.min(axis=1), 0)
     high = np.maximum(groups.max(axis=1), 0)
@@ -84,7 +84,7 @@ def quantize_q2_k(values: np.ndarray) -> np.ndarray:
     scale, minimum = fit_groups(blocks.reshape(-1, Q2_K_GROUP))
     scale_factor, scale_codes = to_four_bits(scale.reshape(len(blocks), -1))
     minimum_factor, minimum_codes = to_four_bits(minimum.reshape(len(blocks), -1))
-    # The codes are chosen for the scales as stored, not as wished for.
+    # The codes are chosen for the stored scales, not for the exact ones.
     stored_scale = (scale_factor.astype(np.float32)[:, None] * scale_codes)[:, :, None]
     stored_minimum = (minimum_factor.astype(np.float32)[:, None] * minimum_codes)[:, :, None]
     codes = np.rint((blocks + stored_minimum) / np.where(stored_scale > 0, stored_scale, 1))

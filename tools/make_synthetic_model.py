@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a GGUF file of a known model's shape whose weights are noise: for measuring speed where no weights can be had.
+"""Writes a GGUF file of a known model's shape with random weights, to measure speed without the real weights.
 
   make_synthetic_model.py 8b.gguf --shape 8b --type bf16          Llama 3 8B, 16 GB, written in pieces of a few megabytes
   make_synthetic_model.py 8b.gguf --shape 8b --type q4_k          the head in Q6_K, as real files have it

@@ -17,7 +17,7 @@ double ratio(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// What group number `group` sends as arm `with`.
+/// The requests of group number `group` in arm `with`.
 std::vector<errand> errands_of(const run_settings& settings, const arm& with, std::size_t group,
                                std::span<const workload_prompt> prompts) {
   const std::size_t begin = group * settings.concurrency;
@@ -27,8 +27,7 @@ std::vector<errand> errands_of(const run_settings& settings, const arm& with, st
   std::vector<errand> out;
   for (std::size_t i = begin; i < end; ++i) {
     errand one{&prompts[i % prompts.size()], with.drafter, with.draft_length, with.overlap};
-    // What one arm computed or wrote is no gift to the next, nor to the same prompt of a later pass: neither
-    // prompts in the cache nor replies to draft from.
+    // The salt separates arms and passes: they share neither cached prompts nor replies to draft from.
     one.salt =
         with.name() + " " + std::string(name_of(with.through)) + " " + std::to_string(i / prompts.size());
     one.max_tokens = settings.max_tokens;
@@ -52,13 +51,13 @@ double rate_of(const std::vector<delivery>& group) {
   return static_cast<double>(tokens) / wall_of(group);
 }
 
-/// Behind the first events; none if a reply came in one event.
+/// From the second event on; none if a reply came in one event.
 std::optional<double> decode_rate_of(const std::vector<delivery>& group) {
   double rate = 0;
   for (const auto& d : group) {
     if (d.arrivals.size() < 2) return std::nullopt;
     const double time = seconds(d.arrivals.back().time - d.arrivals.front().time);
-    if (time <= 0) return std::nullopt; // all in one read
+    if (time <= 0) return std::nullopt; // all events in one read
     rate += static_cast<double>(d.tokens.size() - d.arrivals.front().num_tokens) / time;
   }
   return rate;
@@ -85,9 +84,10 @@ void note(arm_figures& figures, const std::vector<delivery>& group) {
   }
 }
 
-/// Rounds while all requests of the group decoded.
+/// Rounds in which all requests of the group decoded.
 void note_full_periods(arm_figures& figures, const std::vector<delivery>& group) {
-  // A prompt's own, one while the drafter's memory is asked for, one for which the drafter reads the prompt.
+  // The prompt's own round, one while the drafter is asked for its memory, and one while the drafter reads
+  // the prompt.
   constexpr std::size_t settled = 3;
   if (std::ranges::any_of(group, [](const auto& d) { return d.arrivals.size() <= settled; })) return;
   auto from = group.front().arrivals[settled - 1].time, to = group.front().arrivals.back().time;
@@ -153,7 +153,7 @@ void note_commits(arm_figures& figures, engine& runtime, const std::vector<deliv
     }
 }
 
-/// One arm's run of one group: what came, noted in its figures.
+/// Runs one group in one arm and adds the result to its figures.
 expected<std::vector<delivery>> run_arm(engine& runtime, const door_set& doors, const arm& with,
                                         std::span<const errand> errands, arm_figures& figures) {
   const auto before = snapshot_at_rest(runtime);
@@ -168,8 +168,8 @@ expected<std::vector<delivery>> run_arm(engine& runtime, const door_set& doors, 
   return got;
 }
 
-/// A short request as each arm, that is not counted: the first use of a door or a drafter costs what later
-/// ones do not.
+/// A short request in each arm, which is not counted: the first use of a door or drafter has additional
+/// costs.
 expected<void> warm_up(const door_set& doors, std::span<const arm> arms, const run_settings& settings,
                        std::span<const workload_prompt> prompts) {
   for (const arm& with : arms) {
@@ -233,7 +233,7 @@ expected<std::vector<arm_figures>> measure(engine& runtime, const door_set& door
     std::vector<std::vector<delivery>> results(arms.size());
     for (std::size_t k = 0; k < arms.size(); ++k) {
       const std::size_t a =
-          (group + settings.seed) % 2 == 1 ? k : arms.size() - 1 - k; // turns with the seed, too
+          (group + settings.seed) % 2 == 1 ? k : arms.size() - 1 - k; // the order depends on the seed, too
       auto got = run_arm(runtime, doors, arms[a], errands_of(settings, arms[a], group, prompts), figures[a]);
       if (!got) return std::move(got).error();
       results[a] = *std::move(got);

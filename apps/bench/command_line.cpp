@@ -13,7 +13,7 @@ namespace paceline::apps::bench {
 
 namespace {
 
-/// A subcommand with what all benches share; its options object lives in the callback.
+/// A subcommand with the options of all benches; its options object lives in the callback.
 template <class Options>
 std::pair<CLI::App*, std::shared_ptr<Options>> add_bench(CLI::App& parent, const char* name,
                                                          const char* description, int (*run)(const Options&),

@@ -6,11 +6,11 @@
 
 namespace paceline::apps::bench {
 
-/// Adds `bench` and its subcommands to `app`; a parsed one leaves its exit code in `code`. Options live as
-/// long as the program. `command_line` goes into the reports: how to repeat a figure.
+/// Adds `bench` and its subcommands to `app`; when one is parsed, it stores its exit code in `code`. Options
+/// live until the program ends. `command_line` is included in reports, to repeat a figure.
 void add_commands(CLI::App& app, int& code, const std::string& command_line);
 
-/// The program's arguments as one would type them.
+/// The program's arguments as typed.
 std::string joined(int argc, char** argv);
 
 } // namespace paceline::apps::bench

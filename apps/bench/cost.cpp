@@ -18,16 +18,15 @@ using std::chrono::steady_clock;
 
 struct measured {
   std::vector<std::vector<double>>
-      seconds; ///< [index of rows][repeat]; by the device's own clock where it has one
-  std::vector<std::vector<double>> host_seconds; ///< the same by the host's
-  std::vector<std::map<std::string, timed_ops::share>>
-      shares;                               ///< empty where ops return before they are done
-  std::vector<std::uint64_t> multiply_adds; ///< of a pass; 0 likewise
+      seconds; ///< [index of rows][repeat]; by the device's own clock if it has one
+  std::vector<std::vector<double>> host_seconds;               ///< the same by the host's clock
+  std::vector<std::map<std::string, timed_ops::share>> shares; ///< empty if ops return before they are done
+  std::vector<std::uint64_t> multiply_adds; ///< of a pass; 0 if ops return before they are done
   std::vector<double> draft_seconds;        ///< [repeat], as `seconds`
   bool is_draft_of_one_piece = false;
 };
 
-/// Seconds that `work` takes by both clocks, inside a program.
+/// Seconds that `work` takes by both clocks; called inside a program.
 template <class Work>
 std::pair<double, double> time(const lone_model& m, const Work& work) {
   const auto device_before = m.device_time();
@@ -44,9 +43,9 @@ void measure_pass(const cost_options& options, const lone_model& m, std::size_t 
                   device::ops& ops, measured& out) {
   const std::uint32_t begin = options.context, end = begin + options.rows[i];
   if (repeat == 0 && m.is_on_gpu())
-    m.pass(ops, begin, end), m.pass(ops, begin, end); // to become a graph, and to run as one
+    m.pass(ops, begin, end), m.pass(ops, begin, end); // first captured as a graph, then run as one
   const auto [seconds, host_seconds] = time(m, [&] { m.pass(ops, begin, end); });
-  if (repeat == 0) return; // warms up
+  if (repeat == 0) return; // warm-up
   out.seconds[i].push_back(seconds);
   out.host_seconds[i].push_back(host_seconds);
   if (m.is_on_gpu()) return;
@@ -67,7 +66,7 @@ void measure_draft(const cost_options& options, const lone_model& m, std::uint32
   if (repeat > 0) out.draft_seconds.push_back(seconds);
 }
 
-/// Times every size once a repeat, in turn, with the device's limits between them.
+/// Times every size once per repeat, in turn, and measures the device's limits in between.
 expected<measured> measure(const cost_options& options, const lone_model& m, device_roof& roof) {
   measured out;
   out.seconds.resize(options.rows.size());
@@ -91,7 +90,7 @@ expected<measured> measure(const cost_options& options, const lone_model& m, dev
   return out;
 }
 
-/// Least time of a pass on a device with these limits.
+/// Lower bound for the time of a pass on a device with these limits.
 double roof_seconds(const model::model_info& info, const cost_options& options, std::uint64_t multiply_adds,
                     const device_roof& limits) {
   const double bytes = static_cast<double>(info.bytes_per_token) +

@@ -19,7 +19,7 @@ namespace {
 
 double seconds(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
 
-/// A request of made-up tokens, plain and greedy, that runs to its full length.
+/// A plain, greedy request of made-up tokens that runs to its full length.
 generation_request made_up(std::uint32_t vocab_size, std::uint32_t prompt_tokens, std::uint32_t tokens,
                            std::uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -51,7 +51,7 @@ void show_run(const common_options& options, std::uint32_t repeat, double rate) 
   if (!options.json) std::fprintf(stderr, "run %u of %u: %.1f tokens/s\n", repeat, options.repeats, rate);
 }
 
-/// What the device's own clock says of runs; nothing where devices have no clock.
+/// Times of runs by the device's own clock; empty if the device has no clock.
 struct device_times {
   std::vector<double> least_idle, most_idle; ///< [run] shares of its time
   std::vector<double> step_seconds;          ///< [run]
@@ -81,7 +81,7 @@ expected<void> run_once(const decode_options& options, engine& runtime,
   const auto start = std::chrono::steady_clock::now();
   const auto results = run_together(runtime, requests);
   const double wall = seconds(std::chrono::steady_clock::now() - start);
-  double rate = 0; // of each request from its first token on
+  double rate = 0; // sum of each request's rate from its first token on
   for (const generated& g : results) {
     if (g.last.failure || !g.last.timings || g.tokens.size() != options.tokens) return failure_of(g);
     rate += static_cast<double>(g.tokens.size() - 1) / seconds(g.last.timings->decode);
@@ -93,7 +93,8 @@ expected<void> run_once(const decode_options& options, engine& runtime,
   return {};
 }
 
-/// Of what the device reads a second, what decoding does. Weights are read once a round, whatever the batch.
+/// The share of the device's read rate that decoding reaches. Weights are read once per round, for any batch
+/// size.
 double share_of_roof(const device_roof& roof, double tokens_per_second, std::uint32_t batch,
                      std::uint64_t weight_bytes) {
   return tokens_per_second / batch * static_cast<double>(weight_bytes) / roof.read_bytes_per_second();
@@ -138,7 +139,7 @@ int decode(const decode_options& options) {
     roof = *std::move(made);
   }
   decode_figures figures;
-  for (std::uint32_t repeat = 0; repeat <= options.repeats; ++repeat) { // the first one warms up
+  for (std::uint32_t repeat = 0; repeat <= options.repeats; ++repeat) { // the first is a warm-up
     if (roof)
       if (const auto sampled = roof->sample(); !sampled) return fail(sampled.error());
     if (const auto ran = run_once(options, **runtime, requests, repeat, figures); !ran)
@@ -166,7 +167,7 @@ int prefill(const prefill_options& options) {
   const std::uint32_t vocab_size = (*runtime)->model("")->info().vocab_size;
   std::vector<double> rates;
   for (std::uint32_t repeat = 0; repeat <= options.repeats; ++repeat) {
-    // Another prompt each time: a known one would come from the prefix cache.
+    // A different prompt each time: a known one would come from the prefix cache.
     const auto g =
         generate(**runtime, made_up(vocab_size, options.prompt_tokens, 1, options.seed + repeat), nullptr);
     if (g.last.failure || !g.last.timings) return fail(failure_of(g));

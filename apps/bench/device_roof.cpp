@@ -37,7 +37,7 @@ class cpu_roof final : public device_roof {
   machine_limits limits_;
 };
 
-/// A sixteenth of the memory, between a mebibyte and what is enough.
+/// A sixteenth of the memory, within fixed limits.
 std::size_t probe_bytes(std::size_t memory_bytes) {
   constexpr std::size_t least = std::size_t{1} << 20;
   return std::clamp(memory_bytes / 16 / least * least, least, gpu::read_probe::enough_bytes);
@@ -47,7 +47,7 @@ class gpu_roof final : public device_roof {
  public:
   gpu_roof(gpu::runtime_api& api, int index, std::size_t memory_bytes)
       : on_{api, index, "cuda:" + std::to_string(index)}, probe_(on_, probe_bytes(memory_bytes)) {
-    probe_.sample(); // the first one also writes what it reads, and brings the kernel there
+    probe_.sample(); // the first also writes the memory that it reads, and loads the kernel
   }
   expected<void> sample() override {
     try {

@@ -24,27 +24,28 @@ class http_server;
 
 namespace paceline::apps::bench {
 
-/// Which way a request takes into the engine, and its tokens out of it.
+/// The interface through which a request reaches the engine.
 enum class door_kind : std::uint8_t {
   http,       ///< the daemon's HTTP, streamed: server-sent events
-  websocket,  ///< the daemon's Responses WebSocket mode
-  engine,     ///< a function call, without edge, protocol and socket: no client gets it like this
-  unstreamed, ///< the daemon's HTTP, the reply in one piece
+  websocket,  ///< the daemon's Responses WebSocket mode, streamed
+  engine,     ///< a function call without edge, protocol and socket; no client uses it
+  unstreamed, ///< the daemon's HTTP API with the reply in one piece
 };
 inline constexpr std::array<std::string_view, 4> door_names{"http", "websocket", "engine", "unstreamed"};
 inline std::string_view name_of(door_kind kind) { return door_names[static_cast<std::size_t>(kind)]; }
 
-/// One request, for any door.
+/// One request, for any interface.
 struct errand {
   const workload_prompt* prompt = nullptr;
   std::string drafter;
   std::optional<std::uint32_t> draft_length = {};
   std::optional<overlap_request> overlap = {};
-  std::string salt = {}; ///< "cache_salt" and "user": nothing computed or written under another one is reused
+  /// "cache_salt" and "user": nothing computed or written under another value is reused.
+  std::string salt = {};
   std::uint32_t max_tokens = 128;
   float temperature = 0;
   std::uint64_t seed = 1;
-  bool trace = false; ///< ask what each round did, which makes events larger
+  bool trace = false; ///< ask for a trace of every round, which makes events larger
 };
 
 using time_point = std::chrono::steady_clock::time_point;
@@ -55,29 +56,29 @@ struct arrival {
   std::uint32_t num_tokens = 0;
 };
 
-/// What came back, on the client's clock. Checked: the reply is whole, its usage counts the tokens that came,
-/// and the model saw the prompt's tokens.
+/// The result of a request by the client's clock. Checked: the reply is complete, its usage equals the tokens
+/// received, and the model received the prompt's tokens.
 struct delivery {
   time_point sent;  ///< just before the request's first byte was written
   time_point ended; ///< with the reply's last byte
   std::vector<token_id> tokens;
   std::string text;
-  std::vector<arrival> arrivals; ///< of events with tokens; none of an unstreamed reply
-  std::uint64_t num_rounds = 0;  ///< that committed tokens, from the trace; 0 without
+  std::vector<arrival> arrivals; ///< events with tokens; empty for an unstreamed reply
+  std::uint64_t num_rounds = 0;  ///< rounds that committed tokens, from the trace; 0 without it
   std::optional<speculation_stats> speculation;
 
   double seconds() const { return std::chrono::duration<double>(ended - sent).count(); }
 };
 
-/// A client's connection. One request at a time, by one thread.
+/// A client's connection. Handles one request at a time, used by one thread.
 class connection {
  public:
   virtual ~connection() = default;
-  /// Sends the request and waits for its end. Any refusal, broken stream or wrong count is an error.
+  /// Sends the request and waits for its end. A refusal, a broken stream or a wrong count is an error.
   virtual expected<delivery> ask(const errand& request) = 0;
 };
 
-/// Where clients connect. Thread-safe.
+/// A factory of connections. Thread-safe.
 class door {
  public:
   virtual ~door() = default;
@@ -89,8 +90,8 @@ std::unique_ptr<door> make_engine_door(engine& runtime);
 std::unique_ptr<door> make_http_door(std::uint16_t port, bool streamed);
 std::unique_ptr<door> make_websocket_door(std::uint16_t port);
 
-/// The doors of one engine. Those of the daemon lead to a real server with its default options, on a free
-/// port of the loopback, in this process.
+/// The interfaces of one engine. Those of the daemon use a real server with default options on a free
+/// loopback port, in this process.
 class door_set {
  public:
   /// `runtime` must outlive the set.
@@ -98,17 +99,17 @@ class door_set {
   door_set(door_set&&) noexcept;
   ~door_set();
 
-  /// One of the opened kinds.
+  /// `kind` must have been opened.
   door& at(door_kind kind) const { return *doors_.at(static_cast<std::size_t>(kind)); }
 
  private:
   door_set();
-  std::unique_ptr<server::http_server> server_; ///< outlives its doors
+  std::unique_ptr<server::http_server> server_; ///< must outlive its doors
   std::array<std::unique_ptr<door>, door_names.size()> doors_;
 };
 
-/// The requests at the same time, each on a connection of its own; the connections are open before the first
-/// request is sent. In order; the first error if there is one.
+/// Sends the requests at the same time, each on its own connection; the connections are opened before the
+/// first request is sent. Results in order, or the first error.
 expected<std::vector<delivery>> deliver_together(door& through, std::span<const errand> requests);
 
 } // namespace paceline::apps::bench

@@ -65,7 +65,7 @@ class http_client final : public connection {
     return read;
   }
 
-  /// Each read's events are stamped before they are looked at.
+  /// The events of each read get their time before they are parsed.
   expected<delivery> read_stream(const errand& request) {
     http::response_parser<http::buffer_body> parser;
     parser.body_limit(boost::none);

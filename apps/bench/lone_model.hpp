@@ -12,29 +12,29 @@
 
 namespace paceline::apps::bench {
 
-/// A model on a device of its own, without an engine, and one sequence of it.
+/// A model on a device, without an engine, and one sequence of it.
 class lone_model {
  public:
-  /// `choice`: path, device and type of KV cells. The sequence has room for `num_positions`.
+  /// `choice`: path, device and type of KV cells. The sequence has `num_positions` positions.
   static expected<lone_model> open(const model_choice& choice, std::uint32_t num_threads,
                                    std::uint32_t num_positions);
 
   const model::model_info& info() const noexcept { return runs_->info(); }
-  /// Whether the device works beside the host, and has a clock of its own.
+  /// True if the device computes asynchronously and has its own clock.
   bool is_on_gpu() const noexcept { return is_on_gpu_; }
 
-  /// Runs `work` to its end.
+  /// Runs `work` and waits for its end.
   expected<void> run(const device::program& work) const;
 
-  // Inside a program.
+  // To be called inside a program:
 
   /// See `rounds::made_up_passes::run`.
   void pass(device::ops& ops, std::uint32_t begin, std::uint32_t end) const;
-  /// A greedy draft of `length` tokens behind the one at position `begin`. False: the device does not make it
-  /// of one piece, and it was made by passes of one row.
+  /// A greedy draft of `length` tokens after the one at position `begin`. False if the device cannot make it
+  /// in one launch, so that it was made by passes of one row.
   bool draft(device::ops& ops, std::uint32_t begin, std::uint32_t length) const;
 
-  /// The device's own clock so far (`device::step_times::busy`); none where it has none.
+  /// Time by the device's own clock so far (`device::step_times::busy`); nullopt if it has none.
   std::optional<std::chrono::nanoseconds> device_time() const;
 
  private:

@@ -22,7 +22,7 @@ constexpr std::size_t chunk_words = (std::size_t{256} << 10) / sizeof(std::uint6
 constexpr std::uint32_t dot_chunks_per_member = 16;
 constexpr std::uint32_t dot_iterations = 20'000;
 
-/// Where results go, so that nothing is optimised away.
+/// Receives results, so that nothing is optimised away.
 std::atomic<std::uint64_t> sink;
 
 double seconds_since(steady_clock::time_point begin) {
@@ -42,8 +42,8 @@ double seconds_since(steady_clock::time_point begin) {
   return static_cast<std::uint64_t>(_mm256_extract_epi64(all, 0));
 }
 
-/// Products of unsigned 4-bit and signed 8-bit codes: pairs added in 16 bits, eight of them before they are
-/// widened.
+/// Products of unsigned 4-bit and signed 8-bit codes: pairs are added in 16 bits, and eight of them before
+/// they are widened.
 [[gnu::target("avx2")]] std::uint64_t dot_avx2(std::uint32_t iterations) {
   constexpr std::size_t chains = 6;
   __m256i sums[chains] = {};
@@ -54,7 +54,7 @@ double seconds_since(steady_clock::time_point begin) {
     for (int step = 0; step < 8; ++step)
 #pragma GCC unroll 6
       for (std::size_t c = 0; c < chains; ++c) {
-        __m256i products; // written out, or the compiler would compute it once for all
+        __m256i products; // written out, or the compiler would compute it only once
         asm volatile("vpmaddubsw %2, %1, %0" : "=x"(products) : "x"(weights), "x"(x));
         narrow[c] = _mm256_add_epi16(narrow[c], products);
       }
@@ -65,8 +65,8 @@ double seconds_since(steady_clock::time_point begin) {
   return static_cast<std::uint64_t>(_mm256_extract_epi64(sums[0], 0));
 }
 
-/// Twelve sums in registers, which the instruction takes in turn. Written out: an array of sums goes through
-/// memory between its products, at half the rate.
+/// Twelve sums in registers, used in turn. They are written out because an array of sums goes through memory
+/// between products, at half the rate.
 constexpr double vnni_sums = 12;
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512vnni")]] std::uint64_t dot_vnni(std::uint32_t iterations) {
   const __m512i w = _mm512_set1_epi8(3), x = _mm512_set1_epi8(5);

@@ -10,14 +10,14 @@ class thread_team;
 
 namespace paceline::apps::bench {
 
-/// What the machine gives a team at most, measured in the same minutes as the figure it is compared with: the
-/// roof of a roofline. Neighbours on a shared host change it from minute to minute.
+/// The maximum rates of a team on this machine, measured in the same minutes as the figure that is compared
+/// with them: the roof of a roofline. On a shared host other guests change it from minute to minute.
 class machine_limits {
  public:
-  /// Takes memory beyond any last-level cache we know.
+  /// Allocates more memory than any known last-level cache.
   explicit machine_limits(cpu::thread_team& team);
 
-  /// Measures once; call it between the passes that are timed.
+  /// Takes one sample; to be called between the passes that are timed.
   void sample();
 
   double read_bytes_per_second() const; ///< median: all threads read memory in order

@@ -9,13 +9,13 @@
 
 namespace paceline::apps::bench {
 
-/// What all benches are told.
+/// Options that all benches share.
 struct common_options {
   model_choice choice;
   std::uint32_t repeats = 5; ///< counted runs, after one that warms up
-  std::uint64_t seed = 1;    ///< of made-up prompts and of sampling
+  std::uint64_t seed = 1;    ///< for generated prompts and for sampling
   bool json = false;
-  std::string command_line; ///< how to repeat it
+  std::string command_line; ///< the command that repeats the bench
 };
 
 struct decode_options : common_options {
@@ -32,18 +32,18 @@ struct prefill_options : common_options {
 struct cost_options : common_options {
   std::vector<std::uint32_t> rows{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};
   std::uint32_t context = 256; ///< positions before the rows
-  std::uint32_t draft = 0;     ///< tokens of a greedy draft that is timed as well; 0: none
+  std::uint32_t draft = 0;     ///< also time a greedy draft of that many tokens; 0: none
   bool by_op = false;
 };
 
 /// How requests of a workload reach the engine.
 struct door_options {
-  std::vector<door_kind> through{door_kind::http}; ///< each arm through each of them
-  bool unstreamed = false;                         ///< and over HTTP with the reply in one piece, as the unit
-  std::uint32_t pairs = 0; ///< groups of requests, each as every arm; 0: once through the workload
-  bool trace = false;      ///< count rounds beside events
+  std::vector<door_kind> through{door_kind::http}; ///< each arm is run through each of them
+  bool unstreamed = false; ///< also over HTTP with the reply in one piece, as the baseline
+  std::uint32_t pairs = 0; ///< groups of requests, each run with every arm; 0: each prompt once
+  bool trace = false;      ///< count rounds as well as events
 
-  /// Those of `through`, behind the unstreamed one if there is one.
+  /// The interfaces in `through`, after the unstreamed one if it is requested.
   std::vector<door_kind> kinds() const {
     std::vector<door_kind> out = through;
     if (unstreamed) out.insert(out.begin(), door_kind::unstreamed);
@@ -54,7 +54,7 @@ struct door_options {
 struct serve_bench_options : common_options {
   door_options doors;
   std::string workload; ///< JSON lines, each with "messages" or "prompt"
-  /// Compared with each other, prompt by prompt; "ngram/8" is ngram at draft length 8.
+  /// Compared with each other, prompt by prompt; "ngram/8" is ngram with draft length 8.
   std::vector<std::string> drafters{"ngram"};
   std::uint32_t requests = 0; ///< prompts taken from the file; 0: all
   std::uint32_t concurrency = 1;
@@ -64,10 +64,10 @@ struct serve_bench_options : common_options {
 
 struct spec_options : common_options {
   door_options doors;
-  std::vector<std::string> workloads;                 ///< as of serve
-  std::vector<std::string> drafters{"ngram", "auto"}; ///< beside plain decoding
+  std::vector<std::string> workloads;                 ///< like those of serve
+  std::vector<std::string> drafters{"ngram", "auto"}; ///< in addition to plain decoding
   std::vector<std::uint32_t> lengths{2, 5, 8};        ///< draft lengths of each but "auto"
-  std::vector<overlap_request> overlap; ///< each drafter in each of these modes; none: as the engine chooses
+  std::vector<overlap_request> overlap; ///< each drafter in each of these modes; empty: the engine chooses
   std::vector<std::uint32_t> concurrency{1};
   std::uint32_t requests = 0; ///< prompts taken from each file; 0: all
   std::uint32_t max_tokens = 128;
@@ -78,12 +78,11 @@ struct spec_options : common_options {
 int decode(const decode_options& options);
 /// Prompt processing: tokens per second.
 int prefill(const prefill_options& options);
-/// V(T): what a pass of T rows costs beside a pass of one, and beside the machine's roof.
+/// V(T): the cost of a pass of T rows relative to a pass of one row, and to the machine's roof.
 int cost(const cost_options& options);
-/// A workload file through the daemon's door: latencies, tokens per second, acceptance, drafters against each
-/// other.
+/// A workload file through the daemon: latencies, tokens per second, acceptance, comparison of drafters.
 int serve(const serve_bench_options& options);
-/// Drafters x lengths x workloads: acceptance, measured and predicted speed-up, where the time goes.
+/// Drafters x lengths x workloads: acceptance, measured and predicted speed-up, parts of the time.
 int spec(const spec_options& options);
 
 } // namespace paceline::apps::bench

@@ -35,7 +35,7 @@ std::uint64_t count_in(const json::value& in, std::string_view name) {
   return value == nullptr || !value->is_number() ? 0 : value->to_number<std::uint64_t>();
 }
 
-/// The text of a field; empty if it is not there, or no string.
+/// The text of a field; empty if it is missing or no string.
 std::string_view text_in(const json::value& in, std::string_view name) {
   const auto* value = find(in, name);
   if (value == nullptr || !value->is_string()) return {};
@@ -68,11 +68,11 @@ std::optional<speculation_stats> speculation_in(const json::value& reply) {
   return out;
 }
 
-/// A reply while it is read.
+/// The state while a reply is read.
 struct reading {
   delivery out;
-  std::optional<std::uint64_t> prompt_tokens, completion_tokens; ///< by its usage
-  std::vector<token_id> prompt;                                  ///< by the daemon, where it tells
+  std::optional<std::uint64_t> prompt_tokens, completion_tokens; ///< from its usage
+  std::vector<token_id> prompt;                                  ///< from the daemon, if it reports them
   std::string finish;
   bool is_done = false;
 
@@ -124,7 +124,7 @@ expected<delivery> checked(const errand& request, reading&& read) {
   return std::move(read.out);
 }
 
-/// A chunk of a stream, or a whole reply: their choices differ only in the name of the text's field.
+/// A chunk of a stream, or a whole reply; their choices differ only in the name of the text field.
 void read_choice(const json::value& reply, time_point time, reading& into) {
   if (auto prompt = tokens_in(reply, "prompt_token_ids"); !prompt.empty()) into.prompt = std::move(prompt);
   const auto* choices = find(reply, "choices");
@@ -213,7 +213,7 @@ expected<delivery> read_completion(const errand& request, std::string_view body)
   reading into;
   read_choice(*reply, {}, into);
   into.add_totals(*reply, "prompt_tokens", "completion_tokens");
-  into.out.arrivals.clear(); // when its tokens came says nothing
+  into.out.arrivals.clear(); // arrival times of its tokens mean nothing
   into.is_done = true;
   return checked(request, std::move(into));
 }

@@ -41,16 +41,17 @@ std::string now() {
   return text;
 }
 
-/// Of a sorted list.
+/// Median of a sorted list.
 double middle(const std::vector<double>& sorted) {
   const std::size_t half = sorted.size() / 2;
   return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
-/// How many of `count` sorted values may be cut off at each end so that the median still lies between those
-/// left with probability 0.95: the number of values below it is binomial.
+/// How many of `count` sorted values can be cut off at each end so that the median lies between the remaining
+/// ones with probability 0.95. The number of values below the median is binomial.
 std::size_t outside_interval(std::size_t count) {
-  double probability = std::pow(0.5, static_cast<double>(count)); // of exactly `cut` values below the median
+  // That exactly `cut` values are below the median.
+  double probability = std::pow(0.5, static_cast<double>(count));
   double tail = probability;
   std::size_t cut = 0;
   while (tail <= 0.025 && cut < count / 2) {

@@ -9,30 +9,30 @@
 
 namespace paceline::apps::bench {
 
-/// What repeated measurements of one thing gave. Shared machines have bad moments, so the middle counts and
-/// the ends are shown.
+/// Statistics of repeated measurements. Shared machines have slow moments, so the median is the result and
+/// the extremes are also shown.
 struct summary {
   double median = 0;
   double least = 0;
   double most = 0;
   double deviation = 0; ///< median absolute deviation from the median
   std::size_t count = 0;
-  /// 95 % interval of the median, from the order of the values alone; the whole range where they are fewer
-  /// than six.
+  /// 95 % confidence interval of the median from order statistics; the whole range if there are fewer than
+  /// six values.
   double interval_from = 0;
   double interval_to = 0;
 };
 
-/// `values` in any order, at least one.
+/// Statistics of `values`, in any order, at least one.
 summary summarise(std::vector<double> values);
 
-/// The value that `share` (0..1) of `values` do not exceed; `values` has at least one.
+/// The smallest value that is not exceeded by `share` (0..1) of `values`; there must be at least one.
 double percentile(std::vector<double> values, double share);
 
 boost::json::object to_json(const summary& s);
 
-/// Share of a time in which a device had nothing to do, by the device's own clock: between two bounds, for
-/// nobody knows how long it waited for a step that the host was handing over.
+/// Share of a time in which a device was idle, by its own clock, as two bounds: it is unknown how long it
+/// waited for a step that the host was submitting.
 struct idle_share {
   double least = 0;
   double most = 0;
@@ -42,26 +42,26 @@ idle_share idle_share_of(double busy_seconds, double launching_seconds, double w
 
 boost::json::object to_json(const idle_share& share);
 
-/// Where and from what a figure comes: processor, cores, load, kernel level, version, commit and the command
-/// line that repeats it.
+/// The origin of a figure: processor, cores, load, kernel level, version, commit and the command line that
+/// repeats it.
 boost::json::object provenance(const std::string& command_line, std::uint64_t seed);
 
-/// Columns of right-aligned text under a head line, the first column left-aligned.
+/// A table with a header line and right-aligned columns, except the first one.
 class table {
  public:
   explicit table(std::vector<std::string> head);
   void add(std::vector<std::string> row);
-  /// To standard output.
+  /// Prints to standard output.
   void print() const;
 
  private:
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// `value` with `decimals` digits behind the point.
+/// `value` with `decimals` digits after the decimal point.
 std::string fixed(double value, int decimals);
 
-/// Prints `results` behind its provenance as one line of JSON.
+/// Prints `results` with their provenance as one line of JSON.
 void print_json(const std::string& bench, const std::string& command_line, std::uint64_t seed,
                 boost::json::object results);
 

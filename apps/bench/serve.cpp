@@ -12,7 +12,7 @@ namespace json = boost::json;
 
 namespace {
 
-/// The arm that a name on the command line asks for: "auto", or "ngram/8".
+/// The arm with a name from the command line: "auto", or "ngram/8".
 expected<arm> arm_named(const std::string& name, door_kind through) {
   const auto slash = name.rfind('/');
   arm out{name.substr(0, slash), {}, {}, through};
@@ -26,7 +26,7 @@ expected<arm> arm_named(const std::string& name, door_kind through) {
   return out;
 }
 
-/// Each drafter through each door: a drafter's doors stand side by side.
+/// Each drafter through each door; the doors of one drafter are adjacent.
 expected<std::vector<arm>> arms_of(const serve_bench_options& options) {
   std::vector<arm> out;
   for (const auto& name : options.drafters)
@@ -38,7 +38,7 @@ expected<std::vector<arm>> arms_of(const serve_bench_options& options) {
   return out;
 }
 
-/// The same drafter's figures of unstreamed replies, if `a` has others.
+/// The same drafter's figures for replies without streaming, if `a` has others.
 const arm_figures* unstreamed_of(std::size_t a, std::span<const arm> arms,
                                  std::span<const arm_figures> figures) {
   if (arms[a].through == door_kind::unstreamed) return nullptr;

@@ -1,4 +1,4 @@
-// Drafters, lengths and workloads beside each other, measured and predicted.
+// Compares drafters, lengths and workloads, measured and predicted.
 #include "apps/bench/arms.hpp"
 #include "apps/bench/options.hpp"
 #include "apps/bench/report.hpp"
@@ -16,18 +16,19 @@ namespace json = boost::json;
 
 namespace {
 
-/// What theory makes of an arm's measured acceptance and times (expected_gain.hpp).
+/// Predictions from an arm's measured acceptance and times (expected_gain.hpp).
 struct prediction {
-  double draft_cost = 0;  ///< of one draft token, in passes over one row: the paper's c
-  double verify_cost = 1; ///< of a round's pass and decisions, in those of plain decoding
+  double draft_cost = 0;  ///< of one draft token, in passes over one row: c in the paper
+  double verify_cost = 1; ///< pass and decisions of a round, relative to plain decoding
   double speed_up = 1;
-  double oracle = 1;                           ///< speed-up if it were known how far each draft is right
-  double operations = 1;                       ///< factor by which the target's rows grow
-  std::optional<double> overlap_gain;          ///< of rounds that overlap over the same drafter's that do not
-  std::optional<double> measured_overlap_gain; ///< the same by the rounds' periods
+  double oracle = 1;     ///< speed-up if the number of right tokens of each draft were known
+  double operations = 1; ///< factor by which the target's number of rows grows
+  /// Of overlapping rounds over the same drafter's rounds without overlap.
+  std::optional<double> overlap_gain;
+  std::optional<double> measured_overlap_gain; ///< the same, from the rounds' periods
 };
 
-/// Expected tokens of a round whose drafts have `length` tokens on average.
+/// Expected tokens per round whose drafts have `length` tokens on average.
 double tokens_of(double alpha, double length) {
   const auto below = static_cast<std::uint32_t>(length);
   const double low = speculation::expected_tokens(alpha, below),
@@ -35,8 +36,8 @@ double tokens_of(double alpha, double length) {
   return low + (length - below) * (high - low);
 }
 
-/// V(T) as all arms have seen it: seconds of a round's pass and decisions over so many rows, on straight
-/// lines between the sizes that were seen.
+/// V(T), measured over all arms: seconds of a round's pass and decisions over a number of rows, with linear
+/// interpolation between the observed sizes.
 class pass_curve {
  public:
   explicit pass_curve(std::span<const arm_figures> figures) {
@@ -54,7 +55,7 @@ class pass_curve {
   }
   bool empty() const { return points_.empty(); }
   double largest() const { return points_.back().rows; }
-  /// Of `rows` up to `largest`.
+  /// Of `rows`, up to `largest`.
   double seconds(double rows) const {
     const auto above = std::ranges::find_if(points_, [&](const point& p) { return p.rows >= rows; });
     if (above == points_.end()) return points_.back().seconds;
@@ -70,7 +71,7 @@ class pass_curve {
   std::vector<point> points_;
 };
 
-/// With the drafts and times of arm `with`: all requests of a round draft alike.
+/// With the drafts and times of arm `with`, where all requests of a round draft alike.
 double oracle_of(const arm_figures& with, const pass_curve& curve, double draft_cost) {
   const auto parts = with.num_tokens - with.num_accepted_tokens;
   auto histogram = with.acceptance_histogram;
@@ -87,8 +88,8 @@ double oracle_of(const arm_figures& with, const pass_curve& curve, double draft_
   return speculation::oracle_speed_up(histogram, draft_cost, costs);
 }
 
-/// Of whole requests, where `speed_up` is that of rounds without prompt rows: the others are taken to last as
-/// long as in plain decoding.
+/// Converts `speed_up`, that of rounds without prompt rows, to whole requests: the other rounds are assumed
+/// to last as long as in plain decoding.
 double with_prompts(const arm_figures& plain, double speed_up) {
   const auto& spent = plain.spent;
   const double decoding = spent.draft_seconds + spent.pass_seconds + spent.decide_seconds;
@@ -102,8 +103,8 @@ prediction predict(const arm_figures& plain, const arm_figures& with, const pass
   const double step = (plain.spent.pass_seconds + plain.spent.decide_seconds) /
                       static_cast<double>(plain.spent.num_decoding_rounds);
   const double length = static_cast<double>(with.num_draft_tokens) / static_cast<double>(with.num_rounds);
-  // A request's part of a round commits the accepted draft tokens and one more. Rounds of all arms have as
-  // many parts.
+  // A request's part of a round commits the accepted draft tokens and one more. Rounds of all arms have the
+  // same number of parts.
   const auto parts = static_cast<double>(with.num_tokens - with.num_accepted_tokens);
   const double drafted = std::min(1.0, static_cast<double>(with.num_rounds) / parts);
   const double tokens = drafted * tokens_of(with.alpha(), length) + 1 - drafted;
@@ -116,12 +117,12 @@ prediction predict(const arm_figures& plain, const arm_figures& with, const pass
   return out;
 }
 
-/// Mean of a round with drafts, in seconds.
+/// Mean over the rounds with drafts, in seconds.
 double round_mean(const arm_figures& f, double seconds) {
   return f.num_rounds == 0 ? 0 : seconds / static_cast<double>(f.num_rounds);
 }
 
-/// Of an arm that overlaps, from the times of the same drafter without (`off`).
+/// Of an arm with overlap, from the times of the same drafter without it (`off`).
 double predicted_overlap_gain(const arm_figures& off, const arm_figures& with) {
   const double verify = round_mean(off, off.spent.pass_seconds + off.spent.decide_seconds);
   const double draft = round_mean(off, off.spent.draft_busy_seconds);
@@ -131,7 +132,7 @@ double predicted_overlap_gain(const arm_figures& off, const arm_figures& with) {
   return speculation::overlap_gain(verify, draft, verify_beside, std::max(0.0, in_advance), ready);
 }
 
-/// Means of an arm's rounds of exactly so many requests; none if it had no such rounds.
+/// Means of an arm's rounds with exactly this number of requests; none if there are none.
 std::optional<speculation::round_cost> cost_of_rounds(const arm_figures& f, std::uint32_t num_requests) {
   const auto& all = f.spent.drafted_by_requests;
   if (num_requests == 0 || num_requests > all.size() || all[num_requests - 1].num_rounds == 0)
@@ -141,7 +142,7 @@ std::optional<speculation::round_cost> cost_of_rounds(const arm_figures& f, std:
   return speculation::round_cost{same.verify_seconds / num, same.draft_seconds / num};
 }
 
-/// Of an arm in groups, from the rounds of all requests without overlap and those of its two groups.
+/// Of an arm in groups, from the rounds of all requests without overlap and the rounds of its two groups.
 std::optional<double> predicted_groups_gain(const arm_figures& off, const arm_figures& with) {
   auto num_requests = static_cast<std::uint32_t>(off.spent.drafted_by_requests.size());
   while (num_requests > 0 && !cost_of_rounds(off, num_requests)) --num_requests;
@@ -153,7 +154,8 @@ std::optional<double> predicted_groups_gain(const arm_figures& off, const arm_fi
                                   std::max(0.0, off.period() - all->verify - all->draft));
 }
 
-/// The arm that differs from arm `a` in that it does not overlap, if there is one and `a` does.
+/// The arm that differs from arm `a` only in that it has no overlap; none if `a` has no overlap or there is
+/// no such arm.
 const arm_figures* without_overlap(std::size_t a, std::span<const arm> arms,
                                    std::span<const arm_figures> figures) {
   if (!arms[a].overlap || *arms[a].overlap == overlap_request::off) return nullptr;
@@ -164,7 +166,7 @@ const arm_figures* without_overlap(std::size_t a, std::span<const arm> arms,
   return nullptr;
 }
 
-/// As without overlap, times what overlap gains.
+/// As without overlap, times the gain from overlap.
 prediction predict(std::size_t a, std::span<const arm> arms, std::span<const arm_figures> figures) {
   const auto* off = without_overlap(a, arms, figures);
   prediction out = predict(figures.front(), off ? *off : figures[a], pass_curve(figures));
@@ -180,7 +182,8 @@ struct shares {
   double draft = 0, verify = 0, sample = 0, rest = 0;
 };
 
-/// Of an arm's time beside the prompts; the rest is messages, prompts' tokenisation and standing still.
+/// Shares of an arm's time apart from prompts; the remainder is messages, tokenisation of prompts, and idle
+/// time.
 shares shares_of(const arm_figures& f) {
   const double wall = f.wall_seconds - f.spent.prompt_seconds;
   shares out{(f.spent.draft_seconds + f.spent.draft_busy_seconds - f.spent.overlap_seconds) / wall,
@@ -189,7 +192,7 @@ shares shares_of(const arm_figures& f) {
   return out;
 }
 
-/// What `predicted_groups_gain` reads, by the number of requests.
+/// The input of `predicted_groups_gain`, by the number of requests.
 json::array drafted_rounds_of(const arm_figures& f) {
   json::array out;
   for (std::uint32_t n = 1; n <= f.spent.drafted_by_requests.size(); ++n)
@@ -239,7 +242,7 @@ json::object to_json(std::size_t a, std::span<const arm> arms, std::span<const a
     out["tokens_per_second"] = bench::to_json(summarise(f.rates));
     out["speed_up"] = bench::to_json(summarise(f.speed_ups));
     out["rates"] =
-        json::array(f.rates.begin(), f.rates.end()); // one a group of prompts, for bench/held_out.py
+        json::array(f.rates.begin(), f.rates.end()); // one for each group of prompts, for bench/held_out.py
   }
   if (!f.decode_rates.empty()) out["decode_tokens_per_second"] = bench::to_json(summarise(f.decode_rates));
   return out;
@@ -279,7 +282,7 @@ void add_rows(table& t, const std::string& workload, std::span<const arm> arms,
   }
 }
 
-/// Through one door.
+/// All arms, through one door.
 std::vector<arm> arms_of(const spec_options& options, door_kind through) {
   std::vector<arm> arms{{"none", {}, {}, through}};
   for (const auto& drafter : options.drafters) {

@@ -13,19 +13,19 @@
 
 namespace paceline::apps::bench {
 
-/// A device's ops with a clock around each: where the time of a forward pass goes. For devices whose ops
-/// return when the result is there.
+/// A device's ops with a clock around each one: shows where the time of a forward pass goes. For devices
+/// whose ops return when the result is complete.
 class timed_ops final : public device::ops {
  public:
   struct share {
     std::chrono::nanoseconds time{};
-    std::uint64_t weight_bytes = 0;  ///< read, once a call
-    std::uint64_t multiply_adds = 0; ///< of matmuls
+    std::uint64_t weight_bytes = 0;  ///< read, counted once for each call
+    std::uint64_t multiply_adds = 0; ///< in matmuls
   };
 
   explicit timed_ops(device::ops& inner) : inner_(inner) {}
 
-  /// By op; matmuls by shape: "matmul 576 > 1536+1536 q4_1".
+  /// Shares by op; matmuls by shape: "matmul 576 > 1536+1536 q4_1".
   const std::map<std::string, share>& shares() const noexcept { return shares_; }
 
   std::string_view level() const noexcept override { return inner_.level(); }

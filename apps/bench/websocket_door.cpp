@@ -25,7 +25,7 @@ error broken(const error_code& failure) {
 class websocket_client final : public connection {
  public:
   ~websocket_client() override {
-    error_code ignored; // the daemon has nothing more to say
+    error_code ignored; // the daemon has nothing more to send
     if (stream_.is_open()) stream_.close(beast::websocket::close_code::normal, ignored);
   }
 

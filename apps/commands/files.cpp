@@ -18,8 +18,7 @@ namespace paceline::apps {
 
 namespace {
 
-/// Encoding needs no weights: a GGUF file with a vocabulary alone will do, a tokenizer.json, or a directory
-/// with one.
+/// Encoding needs no weights: a GGUF file with only a vocabulary, a tokenizer.json, or a directory with one.
 expected<tokenizer::tokenizer> open_vocabulary(const std::filesystem::path& path) {
   if (path.extension() == ".gguf") {
     auto file = model::gguf_file::open(path);
@@ -30,7 +29,7 @@ expected<tokenizer::tokenizer> open_vocabulary(const std::filesystem::path& path
   }
   if (path.extension() == ".json") {
     model::hf_tokenizer_settings files;
-    if (path.filename() == "tokenizer.json") { // else what lies beside it may belong to another
+    if (path.filename() == "tokenizer.json") { // otherwise files beside it may belong to another model
       auto read = model::read_hf_tokenizer_settings(path.parent_path());
       if (!read) return std::move(read).error();
       files = *std::move(read);

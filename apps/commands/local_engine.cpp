@@ -16,8 +16,8 @@ namespace paceline::apps {
 
 namespace {
 
-/// The drafters to configure, each called as its kind: what requests will name, and what "auto" chooses
-/// among.
+/// The drafters to configure, each named after its kind: those that requests can name, and from which "auto"
+/// chooses.
 std::vector<config::drafter_options> drafters_for(const model_choice& choice) {
   auto named = choice.further_drafters;
   named.push_back(choice.drafter);
@@ -62,7 +62,7 @@ config::engine_options options_for(const model_choice& choice) {
 
 void show_progress(const load_progress& p) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  if (!terminal && p.done != p.total) return; // one line a stage in logs
+  if (!terminal && p.done != p.total) return; // in logs one line per stage
   std::fprintf(stderr, "%sloading %s: %3.0f %%%s", terminal ? "\r" : "", p.stage.c_str(),
                p.total == 0 ? 100.0 : 100.0 * static_cast<double>(p.done) / static_cast<double>(p.total),
                p.done == p.total ? "\n" : "");

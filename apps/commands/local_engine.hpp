@@ -16,21 +16,21 @@
 
 namespace paceline::apps {
 
-/// An engine for one model, in this process. Progress of loading goes to standard error.
+/// An engine for one model in this process. Reports the progress of loading on standard error.
 expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool quiet);
 
-/// What a finished generation gave.
+/// The result of a generation.
 struct generated {
   std::vector<token_id> tokens;
   std::string text;
-  std::vector<std::chrono::steady_clock::time_point> arrivals; ///< of the events with tokens
+  std::vector<std::chrono::steady_clock::time_point> arrivals; ///< arrival times of the events with tokens
   token_event last;
 };
 
-/// A conversation's tokens, through the model's chat template.
+/// A conversation's tokens, from the model's chat template.
 expected<std::vector<token_id>> chat_prompt(const served_model& model, const boost::json::array& messages);
 
-/// Submits `request` and waits for its end; `on_event` gets the events as they come, on this thread.
+/// Submits `request` and waits for its end; `on_event` receives the events as they arrive, on this thread.
 generated generate(engine& runtime, generation_request request,
                    const std::function<void(const token_event&)>& on_event);
 

@@ -20,7 +20,7 @@ inline void add_kv_dtype(CLI::App& app, kv_type& type) {
       ->transform(CLI::CheckedTransformer(std::move(choices)));
 }
 
-/// The flags of every command that runs a model by itself.
+/// Adds the flags of every command that runs a model itself.
 inline void add_model(CLI::App& app, model_choice& choice) {
   app.add_option("--model", choice.model,
                  "GGUF file or Hugging Face directory (\"hash\": the weightless model)")
@@ -34,7 +34,7 @@ inline void add_model(CLI::App& app, model_choice& choice) {
                  "what computes it: auto (default), cpu, or a GPU as cuda:0 or cuda:0/fast");
 }
 
-/// The flags that choose a drafter's model and length.
+/// Adds the flags for a drafter's model and length.
 inline void add_drafting(CLI::App& app, model_choice& choice) {
   app.add_option("--draft-model", choice.draft_model, "GGUF file of a smaller model that drafts");
   app.add_option("--draft-device", choice.draft_device,
@@ -45,7 +45,7 @@ inline void add_drafting(CLI::App& app, model_choice& choice) {
   app.add_option("--draft-length", choice.draft_length, "draft tokens a round")->check(CLI::Range(0, 64));
 }
 
-/// The flags that choose how drafts are verified.
+/// Adds the flags for verification.
 inline void add_rule(CLI::App& app, run_options& o) {
   const std::vector<std::string> names(verification_rule_names.begin(), verification_rule_names.end());
   app.add_option_function<std::string>(

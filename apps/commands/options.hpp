@@ -12,21 +12,21 @@
 
 namespace paceline::apps {
 
-/// How a command that runs a model by itself (run, chat, bench) is told what to run.
+/// The model options of commands that run a model themselves (run, chat, bench).
 struct model_choice {
   std::string model;                ///< GGUF file or Hugging Face directory; "hash" is the weightless model
   std::uint32_t threads = 0;        ///< 0: all cores
   std::uint32_t context_length = 0; ///< 0: the model's own, at most 8192
-  std::string chat_template;        ///< file that replaces the model's own; empty: none
+  std::string chat_template;        ///< file that replaces the model's own template; empty: none
   kv_type kv_dtype = kv_type::f16;
   std::string device = "auto";                    ///< auto, cpu or cuda:N
   std::string drafter = "auto";                   ///< auto, none, or a kind of drafter
-  std::vector<std::string> further_drafters = {}; ///< that requests name (bench)
+  std::vector<std::string> further_drafters = {}; ///< more drafters, which requests may name (bench)
   std::string draft_model;                        ///< path of a drafter's model; implies `model`
-  std::string draft_device = "auto"; ///< of the drafter's model: auto (the target's), cpu or cuda:N
-  std::optional<std::uint32_t> draft_length = {}; ///< none: the drafter decides
-  std::uint32_t partitions = 1;                   ///< of the cores; of two, drafting models run on the second
-  std::uint32_t max_running = 1;                  ///< requests at the same time
+  std::string draft_device = "auto"; ///< for the drafter's model: auto (the target's), cpu or cuda:N
+  std::optional<std::uint32_t> draft_length = {}; ///< nullopt: the drafter decides
+  std::uint32_t partitions = 1;  ///< groups of cores; with two, drafting models run on the second
+  std::uint32_t max_running = 1; ///< requests at the same time
 
   std::uint32_t num_threads() const noexcept {
     return threads != 0 ? threads : std::max(std::thread::hardware_concurrency(), 1U);
@@ -48,7 +48,7 @@ struct run_options {
   std::optional<float> epsilon;  ///< of rule typical
   std::optional<float> delta;    ///< of rule typical
   std::uint32_t beam_width = 0;  ///< 0: no beam search
-  std::uint32_t num_best = 1;    ///< of its hypotheses, shown
+  std::uint32_t num_best = 1;    ///< number of its hypotheses to show
   float length_penalty = 1;
   std::vector<std::string> stop;
   bool ignore_eos = false;

@@ -20,14 +20,14 @@ namespace json = boost::json;
 
 namespace {
 
-/// The prompt's tokens: of a conversation through the chat template, or of plain text.
+/// The prompt's tokens, from a conversation through the chat template, or from plain text.
 expected<std::vector<token_id>> prompt_tokens(const served_model& model, const run_options& options,
                                               const json::array& messages) {
   if (!options.chat) return model.vocabulary().encode(options.prompt);
   return chat_prompt(model, messages);
 }
 
-/// A parameter of a rule that was not asked for would do nothing: 0, or the exit code.
+/// Rejects a parameter of a rule that was not selected, because it would have no effect: 0, or the exit code.
 int refuse_stray_parameters(const run_options& o) {
   const char* stray = nullptr;
   if (o.lenience && o.rule != verification_rule::lenient) stray = "--lenience belongs to --rule lenient";

@@ -29,7 +29,7 @@ int report(const config::load_result& loaded) {
   return exit_config;
 }
 
-/// Flags as overrides of the configuration, which come last and win.
+/// Flags as overrides of the configuration; they have the highest precedence.
 expected<std::vector<config::assignment>> overrides_of(const serve_options& options) {
   std::vector<config::assignment> out;
   if (options.model) {
@@ -52,11 +52,11 @@ expected<std::vector<config::assignment>> overrides_of(const serve_options& opti
   return out;
 }
 
-/// A closed standard stream would give its number to a socket, and our lines to a client.
+/// Opens closed standard streams: otherwise a socket would get their number, and a client our output.
 void keep_standard_streams() {
   for (int stream = 0; stream <= 2; ++stream) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
-    [[maybe_unused]] const int taken = ::open("/dev/null", O_RDWR); // the lowest free number: this one
+    [[maybe_unused]] const int taken = ::open("/dev/null", O_RDWR); // the lowest free number, so this one
   }
 }
 
@@ -69,7 +69,8 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// What cannot start as it is configured is wrong configuration, unless it is missing, unreadable or taken.
+/// The exit code for a failed start: a configuration error, unless something is missing, unreadable or in
+/// use.
 exit_code start_code_for(const error& e) {
   return e.code() == errc::invalid_argument ? exit_config : code_for(e);
 }
@@ -77,7 +78,7 @@ exit_code start_code_for(const error& e) {
 using config::log_level;
 constexpr std::chrono::microseconds health_check{std::chrono::seconds(5)};
 
-/// From the configuration to the end of the process.
+/// Runs from reading the configuration to the end of the process.
 class daemon {
  public:
   daemon(const serve_options& options, std::vector<config::assignment> overrides, config::load_result loaded)
@@ -102,7 +103,7 @@ class daemon {
     tell_pass_times(**runtime);
     const auto& chosen = started_.config;
     auto edge = server::start(**runtime, chosen.server, chosen.metrics, log_);
-    if (!edge) // a port that is taken may be free later; all else is in the configuration
+    if (!edge) // a port in use may be free later; all other failures come from the configuration
       return give_up(edge.error(),
                      edge.error().code() == errc::resource_exhausted ? exit_unavailable : exit_config);
     announce(**edge);
@@ -112,7 +113,7 @@ class daemon {
   }
 
  private:
-  /// The models, on a thread of their own: a signal ends even a load that takes minutes.
+  /// Loads the models on a thread of their own, so that a signal can end even a load that takes minutes.
   expected<std::unique_ptr<engine>> load() {
     const auto show = [this](const load_progress& p) {
       if (p.done == p.total) log_->write(log_level::info, "loaded", {{"what", p.stage}});
@@ -128,7 +129,7 @@ class daemon {
       if (signals_.wait_while_loading() == signals::wake) continue;
       log_->write(log_level::info, "stopped while loading");
       manager_.stopping("stopped while loading");
-      std::_Exit(exit_success); // the load cannot be interrupted, and has nothing to lose
+      std::_Exit(exit_success); // the load cannot be interrupted, and loses nothing
     }
     try {
       return loading.get();
@@ -146,7 +147,7 @@ class daemon {
                     {{"model", model.name}, {"device", model.device}});
   }
 
-  /// Which drafters each model has, and why, before anyone asks for a draft.
+  /// Logs which drafters each model has, and why.
   void tell_drafters() {
     for (const auto& model : started_.config.engine.models) {
       std::string names;
@@ -189,7 +190,7 @@ class daemon {
     manager_.ready("listening on " + edge.address());
   }
 
-  /// Until it is told to end.
+  /// Handles signals until one ends the process.
   void obey(const engine& runtime, server::http_server& edge) {
     const auto interval = std::min(manager_.watchdog_interval().value_or(health_check), health_check);
     bool was_healthy = true;
@@ -203,7 +204,7 @@ class daemon {
       if (was_healthy && !healthy)
         log_->write(log_level::error, "unhealthy: no model serves, or a device or the supervisor has failed");
       was_healthy = healthy;
-      if (healthy) manager_.alive(); // otherwise the manager starts us again
+      if (healthy) manager_.alive(); // otherwise the manager restarts the process
     }
   }
 
@@ -247,7 +248,7 @@ class daemon {
             : log_->write(log_level::warning, "stopped before every request had ended");
   }
 
-  /// A failure of the start: in the log, and on standard error if that is elsewhere.
+  /// Reports a failed start in the log, and on standard error if the log is elsewhere.
   int give_up(const error& why, int code) {
     log_->write(log_level::error, why.message());
     if (!started_.config.logging.file.empty() || !log_->wants(log_level::error))
@@ -255,14 +256,14 @@ class daemon {
     return code;
   }
 
-  const signals signals_; // first: every thread inherits what it blocks
+  const signals signals_; // first: every thread inherits the blocked signals
   const service_manager manager_;
   const serve_options& options_;
   const std::vector<config::assignment> overrides_;
-  const config::load_result started_; ///< what the process runs on
-  config::load_result running_;       ///< the same with what reloads have changed
+  const config::load_result started_; ///< the configuration at the start
+  config::load_result running_;       ///< the same with the changes of reloads
   std::shared_ptr<server::event_log> log_;
-  std::string models_; ///< their names, for people
+  std::string models_; ///< their names, for messages
 };
 
 } // namespace

@@ -5,7 +5,7 @@
 
 namespace paceline::apps {
 
-/// A kind of token: its colour, and the sign before it, which alone tells it where there are no colours.
+/// How a kind of token is shown: its colour, and a sign before it that distinguishes it without colours.
 struct token_style {
   const char* escape;
   const char* sign;
@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* reset = "\x1b[0m";
 
-/// Line breaks and the like as they are written in source code, spaces visible at the ends.
+/// Line breaks and the like as in source code, with visible spaces at the ends.
 std::string quoted(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -95,7 +95,7 @@ std::string trace_view::weighed(const draft_choice& choice) {
 
 std::string trace_view::branches(const round_trace& round) const {
   std::string out;
-  // Depth first, so that a branch reads downwards.
+  // Depth first, so that each branch reads downwards.
   const auto visit = [&](const auto& self, std::int32_t parent, std::size_t depth) -> void {
     for (std::size_t node = 0; node < round.parents.size(); ++node) {
       if (round.parents[node] != parent) continue;

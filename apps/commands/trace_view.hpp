@@ -9,16 +9,17 @@ namespace paceline::apps {
 
 struct token_style;
 
-/// Rounds for a person, one line each: what was drafted, what of it was accepted, and the token the target
-/// added, in colour where `colour` is set. Below the line of a draft tree its branches, a node a line.
+/// Formats rounds for users, one line for each: the draft tokens, which of them were accepted, and the token
+/// that the target added; coloured if `colour` is set. A draft tree is followed by its branches, one node a
+/// line.
 class trace_view {
  public:
-  /// `spelling`: a token's text.
+  /// `spelling` returns a token's text.
   trace_view(std::function<std::string(token_id)> spelling, bool colour);
 
   /// The lines of one event; empty if it has no round.
   std::string show(const token_event& event);
-  /// What the colours mean, and the totals of the rounds shown.
+  /// The meaning of the colours, and totals over the rounds shown.
   std::string summary() const;
 
  private:

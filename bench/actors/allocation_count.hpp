@@ -2,17 +2,17 @@
 
 #include <cstdint>
 
-/// Calls of `operator new` in this process, all forms of it, apart for threads that run actors. Linking
-/// allocation_count.cpp replaces the operators.
+/// Counts calls of `operator new` in this process, all forms of it, separately for threads that run actors.
+/// Linking allocation_count.cpp replaces the operators.
 namespace paceline::bench {
 
 struct allocation_counts {
   std::uint64_t on_actor_threads = 0;
-  std::uint64_t elsewhere = 0; ///< streams' threads and the main one
+  std::uint64_t elsewhere = 0; ///< on streams' threads and the main thread
 };
 allocation_counts count_allocations() noexcept;
 
-/// Called on a thread of the actor system when it starts.
+/// Called on a thread of the actor system when the thread starts.
 void mark_actor_thread() noexcept;
 
 } // namespace paceline::bench

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Attacks on a daemon's edge in full size, on loopback: what they cost in memory, and how long a new client waits meanwhile.
+"""Full-size attacks on a daemon over loopback: their cost in memory, and the waiting time of a new client meanwhile.
 
     python3 bench/e2e/attacks.py build/release/bin/paceline [--only NAME ...] [--out attacks.json]
 
-Starts a daemon over the hash model for each attack, with the default options, and prints a table: resident memory at its peak above
-what the daemon had before, and the longest of ten visits of a new client (connect, /livez) while the attack lasts. One connection may
+Starts a daemon with the hash model and default options for each attack, and prints a table: peak resident memory above
+that of the idle daemon, and the longest of ten visits of a new client (connect, /livez) while the attack lasts. One connection may
 take 1 MiB beyond the body it is admitted with, all together 512 MiB; a new client is served within 1 s. Ends with 1 if an attack
-exceeds its bound. Every loop is bounded. Wants some 2,300 file descriptors (`ulimit -n`).
+exceeds its bound. Every loop is bounded. Needs about 2,300 file descriptors (`ulimit -n`).
 """
 import argparse
 import json
@@ -59,8 +59,8 @@ CHAT = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1900, "ign
 SCORED = CHAT | {"logprobs": True, "top_logprobs": 20, "n": 8}
 CREATE = {"type": "response.create", "input": "x", "max_output_tokens": 1900, "top_logprobs": 20, "ignore_eos": True}
 
-# With 1,024 connections that have sent a request no place is left: 1,023, so that the new client has one.
-# name: connections, what each sends once, what it sends again and again, for how many seconds in all
+# 1,024 connections with a request would take all places: 1,023 leave one for the new client.
+# name: connections, what each sends once, what it sends repeatedly, and for how many seconds
 ATTACKS = {
     "one pipelines /metrics": (1, b"", get("/metrics") * 100, 15),
     "one pipelines /livez": (1, b"", get("/livez") * 100, 15),
@@ -96,7 +96,7 @@ class Daemon:
         return socket.create_connection((bench_daemon.HOST, self.port), timeout=timeout)
 
     def visit(self):
-        """Seconds until a new client has its answer; none if it never gets one."""
+        """Seconds until a new client has its answer; none if it gets none."""
         begin = time.monotonic()
         try:
             with self.connect(30) as connection:
@@ -108,7 +108,7 @@ class Daemon:
 
 
 class Attacker:
-    """One connection that sends what it can and reads nothing."""
+    """One connection that sends as much as it can and reads nothing."""
 
     def __init__(self, daemon, once, again):
         self.connection = daemon.connect(10)

@@ -1,4 +1,4 @@
-"""The daemon that a bench measures: started from a configuration of the bench's own, on a free port of the loopback."""
+"""The daemon that a bench measures, started with the bench's own configuration on a free loopback port."""
 import json
 import signal
 import subprocess

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What other clients see of a busy edge: /livez, and a small request to a second model, by the client's clock.
+"""Response times of a busy server for other clients, by the client's clock: /livez, and a small request to a second model.
 
     bench/e2e/busy_edge.py --model qwen.gguf --seconds 60
 
-One daemon with a real model, whose scheduler stalls 250 ms whenever it asks for a lease (build/release/bin/stalling_daemon; --bin
-takes another program, such as `paceline serve`), and the weightless one. All the time the real model streams a reply, /metrics is
-scraped 20 times a second, and twelve prompts of 7 MiB are on their way to it, each sent again when it is refused. Meanwhile /livez is
-asked every 10 ms and the weightless model for two tokens every 50 ms, one after the other on connections of their own. Prints both
+One daemon with a real model, whose scheduler stalls for 250 ms whenever it requests a lease (build/release/bin/stalling_daemon; --bin
+takes another program, such as `paceline serve`), and with the hash model. During the measurement the real model streams a reply,
+/metrics is scraped 20 times a second, and twelve prompts of 7 MiB are sent to it, each again when it is refused. Meanwhile one
+connection requests /livez every 10 ms, and another one two tokens of the hash model every 50 ms. Prints both
 distributions and, with --out, writes JSON; ends with 1 if a 99th percentile misses its bound.
 """
 
@@ -30,7 +30,7 @@ SMALL = json.dumps({"model": "small", "prompt": "x", "max_tokens": 2}).encode()
 
 
 class Client(threading.Thread):
-    """Asks again and again, every `interval` seconds or as soon as it has the answer; keeps how long each took, and its status."""
+    """Repeats a request every `interval` seconds, or when it has the answer if that is later; records each time and status."""
 
     def __init__(self, door, method, path, body, interval, until):
         super().__init__(daemon=True)

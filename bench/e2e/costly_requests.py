@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the costliest requests take of a daemon, at full size: memory above idle, and what small requests see of them.
+"""The cost of the most expensive requests for a daemon: memory above idle, and response times of small requests meanwhile.
 
     bench/e2e/costly_requests.py build/release/bin/paceline MODEL.gguf [--before OTHER_PROGRAM] [--out costly.json]
 
-Starts the daemon on a free port of this machine for each measurement and prints a table. One request may take 64 MiB, unread replies
-together 512 MiB, and beside prompts of 7 MiB a small request 1 s and /livez 50 ms at the 99th percentile. Ends with 1 if one of them
-takes more. Linux: reads /proc.
+Starts the daemon on a free port of this machine for each measurement and prints a table. The bounds are 64 MiB for
+one request and 512 MiB for all unread replies; beside prompts of 7 MiB, 1 s for a small request and 50 ms for /livez at the 99th
+percentile. Ends with 1 if one of them is exceeded. Linux: reads /proc.
 """
 import argparse
 import http.client
@@ -52,7 +52,7 @@ class Daemon:
         return self.status("VmHWM") - self.before
 
     def post(self, path, body):
-        """Status and size of the reply, which is read and thrown away."""
+        """Status and size of the reply, which is read and discarded."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=900)
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         reply = connection.getresponse()
@@ -89,7 +89,7 @@ def response(**fields):
 
 
 def echo(tokens=0, choices=1):
-    """A long prompt that comes back with the scores of each of its tokens."""
+    """A long prompt whose reply has the scores of each of its tokens."""
     return json.dumps({"prompt": "lorem ipsum " * 2600, "echo": True, "logprobs": 5, "max_tokens": tokens, "n": choices, "ignore_eos": True}).encode()
 
 

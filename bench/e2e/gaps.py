@@ -3,9 +3,9 @@
 
   gaps.py --bin build/release/bin/paceline --model qwen.gguf --workload code.jsonl --streams 1 3 7 --arrivals 12
 
-So many clients stream one chat reply after the other (SSE), each reply under its own `cache_salt`. A prompt of about so many tokens
-arrives again and again, under a salt of its own; from its first byte to its first token every gap between two events of a stream
-counts, the one that was open when it arrived too. Beside them: gaps when nothing arrives. The bound is `max_gap` of the
+Each client streams one chat reply after the other (SSE), each reply with its own `cache_salt`. A long prompt arrives repeatedly, with
+a salt of its own. From its first byte to its first token, every gap between two events of a stream counts, including the one that
+was open when it arrived. For comparison: gaps when nothing arrives. The bound is `max_gap` of the
 configuration, for the 99th percentile. Prints a table and, with --out, writes JSON; ends with 1 if the bound is missed.
 """
 
@@ -41,7 +41,7 @@ def events(door, body):
 
 
 class Stream(threading.Thread):
-    """Replies one after the other, until told to stop. `times`: (reply, time) of their events."""
+    """Replies one after the other, until stopped. `times`: (reply, time) of their events."""
 
     def __init__(self, door, rows, tokens):
         super().__init__(daemon=True)
@@ -50,7 +50,7 @@ class Stream(threading.Thread):
 
     def run(self):
         for number in itertools.count():
-            # Ids too: behind an end that is ignored there are tokens without text, of which there is no other event.
+            # Ids, too: after an ignored end token there are tokens without text, which have no other event.
             body = {"messages": self.rows[number % len(self.rows)]["messages"], "max_tokens": self.tokens, "ignore_eos": True,
                     "return_token_ids": True}
             for now in events(self.door, body):
@@ -59,7 +59,7 @@ class Stream(threading.Thread):
                     return
 
     def gaps(self, begin, end):
-        """Of one reply's events next to each other that overlap the window."""
+        """Gaps between consecutive events of a reply that overlap the window."""
         known = list(self.times)
         return [b - a for (one, a), (other, b) in zip(known, known[1:]) if one == other and b > begin and a < end]
 
@@ -70,7 +70,7 @@ def percentile(values, share):
 
 
 def long_prompt(rows, num_tokens):
-    """Texts of the workload until they have about so many tokens, at four characters each."""
+    """Texts of the workload with about this many tokens, at four characters each."""
     text = "\n".join(message["content"] for row in itertools.islice(itertools.cycle(rows), 4096) for message in row["messages"]
                      if isinstance(message["content"], str))
     return text[:4 * num_tokens]

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Streamed replies beside the same replies in one piece, through a real daemon, by the client's clock over whole requests.
+"""Compares streamed replies with the same replies in one piece, through a real daemon, by the client's clock over whole requests.
 
     bench/e2e/streams.py --model qwen.gguf --workload code_edit.jsonl --workload code.jsonl --out streams.json
 
-Every group of prompts runs as every drafter over HTTP in one piece, over HTTP streamed and over the WebSocket, one right after the
-other in an order that turns (`paceline bench serve`). Each line of the table is the median of the groups' ratios with its 95 %
-interval, beside the bound. A second, shorter run asks for the trace and counts the rounds that committed tokens beside the events
-with tokens that reached the client: there must be one a round. The time from a commit to the client is that from the end of the
-program that commits a round to the client's having read the event: more than the way to the socket.
+Every group of prompts runs with every drafter over HTTP in one piece, over HTTP streamed and over the WebSocket, consecutively in
+rotating order (`paceline bench serve`). Each line of the table is the median of the groups' ratios with its 95 % interval, and the
+bound. A second, shorter run requests the trace and compares the number of rounds that committed tokens with the number of
+events with tokens that reached the client: there must be one per round. The time from a commit to the client ends when the client has
+read the event, so it is longer than the way to the socket.
 
-The way to the socket alone is taken from a daemon: clients in this process stream the same prompts over HTTP, and
-`paceline_commit_to_write_seconds` is read from /metrics before and after. Its line says which share of the events was written in so
-many ms. Ends with 1 if a line is short.
+The way to the socket alone is measured by the daemon: clients in this process stream the same prompts over HTTP, and
+`paceline_commit_to_write_seconds` is read from /metrics before and after. Its line has the share of events that were written
+within a number of ms. Ends with 1 if a line misses its bound.
 """
 import argparse
 import itertools
@@ -82,7 +82,7 @@ def buckets(url):
 
 
 def written(before, after):
-    """What the events between two readings say: the share of them up to each bound, and whether the 99th percentile is in time."""
+    """The events between two readings: the share of them up to each bound, and whether the 99th percentile meets its bound."""
     counts = {bound: after[bound] - before.get(bound, 0) for bound in after}
     events = counts[float("inf")]
     shares = {f"{1e3 * bound:g} ms": counts[bound] / max(1, events) for bound in TOLD}
@@ -102,7 +102,7 @@ def stream(url, body, failures):
 
 
 def commit_to_socket(arguments, workload, together):
-    """One line for each drafter, of a daemon of its own."""
+    """One line for each drafter, each with its own daemon."""
     rows = [row for row in map(json.loads, Path(workload).read_text().splitlines()) if "messages" in row]
     num_requests, salts = together * arguments.pairs, itertools.count()
     for asked in arguments.drafters.split(","):

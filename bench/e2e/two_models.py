@@ -3,7 +3,7 @@
 
   two_models.py --bin build/release/bin/paceline --first qwen.gguf --second smollm2.gguf --pairs 12
 
-A client per model streams one chat reply after the other (SSE), each under its own `cache_salt`. In turn the first model is
+A client per model streams one chat reply after the other (SSE), each with its own `cache_salt`. In turn the first model is
 busy alone, both are, and the second one alone, for a window of so many seconds each; a window begins when all its streams
 have begun. Speeds are tokens per second by the client's clock, prompts and pauses between requests included; device time
 is what /metrics says that each model's target and drafter computed. Prints JSON, and writes it with --out: of each pair the share of its lone speed
@@ -43,7 +43,7 @@ def start_daemon(arguments, folder):
 
 
 def busy_seconds(door: str) -> dict:
-    """What each model's target and drafter computed so far."""
+    """Device time of each model's target and drafter so far."""
     families = {"paceline_target_busy_seconds_total": "target", "paceline_draft_busy_seconds_total": "draft"}
     busy = {name: {"target": 0.0, "draft": 0.0} for name in NAMES}
     with urllib.request.urlopen(f"http://{door}/metrics", timeout=60) as reply:
@@ -57,7 +57,7 @@ def busy_seconds(door: str) -> dict:
 
 
 class Client(threading.Thread):
-    """Streams replies of one model until it is told to stop, and counts their tokens as they come."""
+    """Streams replies of one model until it is stopped, and counts their tokens as they arrive."""
 
     salts = itertools.count()
 

@@ -3,8 +3,8 @@
 
   workloads.py --bin build/release/bin/paceline --model smollm2.gguf --drafter layers=smollm2-12-layers.gguf
 
-Every prompt is answered by plain decoding, by n-gram lookup and by each drafter, one right after the other, so that a busy
-machine slows them alike; the speed-up is the median over prompts of such pairs. The answers must be the same text. Prompts
+Every prompt is answered with plain decoding, with n-gram lookup and with each drafter, consecutively, so that other load affects
+all alike; the speed-up is the median over prompts of such pairs. The answers must be the same text. Prompts
 are JSON lines {id, kind, messages}; prompts.jsonl holds two of each kind, taken from HumanEval (MIT) and Spec-Bench
 (Apache-2.0).
 """

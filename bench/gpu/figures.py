@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The figures that a GPU is asked for, by one command: makes the models, runs the checks and benches, and prints one row a
+"""Measures the required figures of a GPU with one command: makes the models, runs the checks and benches, and prints one row for each
 figure with its bound. Needs a build, python3 with numpy, and no network.
 
     bench/gpu/figures.py --out /tmp/figures                       # everything; allow an hour
@@ -7,8 +7,9 @@ figure with its bound. Needs a build, python3 with numpy, and no network.
     bench/gpu/figures.py --out /tmp/figures --stages report       # the table of all stages that have left their rows there
     bench/gpu/figures.py --list
 
-A stage needs no other one. It writes OUT/<stage>.json: its rows, and what the benches said, with the commands that repeat them.
-A figure that cannot be had says why, and fails nothing; the exit code is 1 if a figure is short of its bound or a check failed.
+Stages are independent. A stage writes OUT/<stage>.json: its rows, and the benches' output with the commands that repeat them.
+A figure that cannot be measured has the reason in its row, and is not a failure; the exit code is 1 if a figure misses its bound or a
+check failed.
 """
 import argparse
 import json
@@ -26,18 +27,18 @@ TRANSFORMERS = Path(__file__).with_name("transformers_runner.py")
 PROMPTS = ["The ship left the harbour at dawn.", "Eleven green bottles stood on the wall.", "def area(width, height):",
            "What is the capital of the smallest country?"]
 DRAFT_LENGTH = 4
-# Of the parity tests, those worth a tool that makes them fifty times slower: a few of each kind of kernel.
+# The parity tests to run under a tool that makes them fifty times slower: a few for each kind of kernel.
 SANITIZED = ("intrinsics.*:read_memory.*:gpu/any_matmul.serves_several*:gated_matmul.may_write*:gpu_split_attention.a_rows_bits*:"
              "gpu_row_kernels.*:gpu_choose.penalties*:gpu_kv_commit.moves_accepted*:fast_matmul.adds_bias*:"
              "small_models/draft_chains.*llama_Q8_0:models/sixteen_bit_forward.*comes_again/qwen3_BF16")
 
 
 class CannotMeasure(Exception):
-    """Why a figure is not to be had here."""
+    """Why a figure cannot be measured here."""
 
 
 def row(what, measured, unit, bound=None, at_most=None, at_least=None, note=""):
-    """A figure beside its bound; without one it is told and not judged."""
+    """A figure and its bound; without a bound it is only reported."""
     verdict = "told"
     if at_most is not None or at_least is not None:
         good = (at_most is None or measured <= at_most) and (at_least is None or measured >= at_least)
@@ -51,7 +52,7 @@ def missing(what, why):
 
 
 class Machine:
-    """Where things are, and what has been run for the stage at hand."""
+    """Paths, and what has been run for the current stage."""
 
     def __init__(self, args):
         self.args = args
@@ -70,7 +71,7 @@ class Machine:
         self.ran.append(entry)
         if done.returncode != 0:
             entry["said"] = (done.stdout + done.stderr)[-4000:]
-        # What makes a device slower and fails nothing is told there.
+        # Conditions that make a device slower without a failure are reported there.
         if remarks := sorted({line for line in done.stderr.splitlines() if line.startswith("paceline: ")}):
             entry["remarks"] = remarks
         return done
@@ -84,7 +85,7 @@ class Machine:
         return figures
 
     def model(self, shape, kind, layers=None, loud=None):
-        """The path of a model of noise, made where it is not there yet."""
+        """The path of a model with random weights, which is made if it is missing."""
         shape = self.args.shape or shape
         if shape == "tiny" and loud is not None:
             loud, layers = 1, layers and 1
@@ -164,9 +165,9 @@ def draft_stage(machine):
 
 
 def overlap_row(machine, mode, batch, target, drafter):
-    """The gain of `mode`, with one model on each device, beside what the gain model makes of the same rounds' times."""
+    """The gain of `mode` with one model on each device, and the gain model's prediction from the same rounds' times."""
     label = f"overlap {mode}, {f'{batch} requests, ' if batch > 1 else ''}target on {target}, drafter on {drafter}"
-    # Of a batch only rounds of all requests count: texts are long enough to read the last prompt beside them.
+    # In a batch only rounds of all requests count: texts are long enough for the last prompt to be read meanwhile.
     prompts, tokens = (len(PROMPTS), machine.args.tokens) if batch == 1 else (2 * batch, 2 * machine.args.tokens)
     try:
         figures = machine.bench("spec", "--model", machine.model("1b", "q4_k", loud=2), "--draft-model",
@@ -197,7 +198,7 @@ def overlap_stage(machine):
 
 
 def exact_stage(machine):
-    """The same tokens whatever the draft, the batch, the overlap, and after a restart."""
+    """Checks that tokens do not depend on draft, batch and overlap, or on a restart."""
     path = machine.args.model or machine.model("tiny", "bf16")
     common = ["--model", path, *machine.device(), "--workload", machine.prompts(), "--max-tokens", machine.args.tokens]
     figures = machine.bench("spec", *common, "--draft-model", path, "--drafters", "ngram,model", "--lengths", "1,3,7", "--concurrency",
@@ -216,7 +217,7 @@ def exact_stage(machine):
 
 
 def gtest(machine, what, name_filter, env=None, tool=()):
-    """A row for the parity tests that `name_filter` chooses, and what they printed."""
+    """A row for the parity tests selected by `name_filter`, and their output."""
     program = machine.args.tests
     if not program.exists():
         return missing(what, f"{program} is not built"), ""
@@ -317,13 +318,13 @@ STAGES = {
 
 
 def remark_rows(machine):
-    """What programs that ended well said of a device that is slower than it might be."""
+    """Warnings of successful programs about a device that is slower than it could be."""
     for remark in sorted({remark for entry in machine.ran if entry["exit"] == 0 for remark in entry.get("remarks", ())}):
         yield row("a remark", None, "", note=remark.removeprefix("paceline: "))
 
 
 def run_stage(name, args):
-    """Runs a stage. What it has found so far is in its file, should it be cut off."""
+    """Runs a stage. Its file always has the results so far, in case it is interrupted."""
     machine = Machine(args)
     rows, began = [], time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Plain and assisted generation of transformers, greedily, with the weights of two GGUF files of BF16: what figures.py puts beside ours.
+"""Plain and assisted generation of transformers, greedily, with the weights of two BF16 GGUF files: figures.py compares it with Paceline.
 Needs torch and transformers (tried with 2.15.0 and 5.23.0, on a CPU); prints one line of JSON. Files are those of
-tools/make_synthetic_model.py: of family llama, without scaled angles, a token a byte of the prompt."""
+tools/make_synthetic_model.py: family llama, without RoPE scaling, one token for each byte of the prompt."""
 import argparse
 import importlib.util
 import json
@@ -96,7 +96,7 @@ def model_of(path, device):
         to = NAMES[parts[-1]] if parts[0] != "blk" else f"model.layers.{parts[1]}.{NAMES[parts[2]]}"
         value = file.tensor(name)
         if parts[-1] in ("attn_q", "attn_k"):
-            # GGUF has the two values that turn together side by side, transformers half a head apart.
+            # In GGUF the two values that are rotated together are adjacent, in transformers half a head apart.
             size, columns = config.head_dim, value.shape[1]
             value = value.reshape(-1, size // 2, 2, columns).transpose(1, 2).reshape(-1, columns)
         there[to + ".weight"].copy_(value)

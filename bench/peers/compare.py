@@ -1,5 +1,5 @@
-"""Paceline beside llama.cpp's own programs: pairs of runs, one right after the other, in alternating order, so that what else the
-machine does falls on all. Every build of llama.cpp runs in every pair; the one with the best median counts. A build that fails
+"""Compares Paceline with llama.cpp's own programs: pairs of consecutive runs in alternating order, so that other load affects all
+alike. Every build of llama.cpp runs in every pair; the one with the best median counts. A build that fails
 (GCC 12's stops with an illegal instruction on machines with AMX) is recorded and left out.
 
     bench/peers/setup.sh
@@ -42,7 +42,7 @@ def our_server(args, model, slots, drafters):
 
 
 def body_of(args, row, drafter, number):
-    """Both servers get the same fields, and ignore those of the other: neither may keep a prompt for the next request."""
+    """Both servers get the same fields, and ignore those of the other. Neither may keep a prompt for the next request."""
     body = {"messages": row["messages"], "max_tokens": args.tokens, "temperature": 0, "seed": 1, "cache_prompt": False,
             "cache_salt": f"{drafter} {number}", "user": f"{drafter} {number}", "speculation": {"drafter": drafter}}
     if drafter != "none":
@@ -81,7 +81,7 @@ def interval(ratios):
 
 
 def judged(args, model, what, figures, failures, **more):
-    """Ours beside the fastest of the others."""
+    """Paceline's figure and the fastest of the others."""
     if "ours" not in figures or len(figures) < 2:
         raise SystemExit(f"compare: {what}: nothing to compare: {failures}")
     best = max((n for n in figures if n != "ours"), key=lambda n: statistics.median(figures[n]))
@@ -100,7 +100,7 @@ def openvino(args):
 
 
 def kernels(args, model, what, tokens, found):
-    """A figure beside llama.cpp's, and one beside OpenVINO GenAI's where that loads the file."""
+    """A figure compared with llama.cpp's, and with OpenVINO GenAI's if that loads the file."""
     sides = {"ours": lambda _: run_ours(args, model, what, tokens)}
     commands = {name: [programs / "llama-bench", "-r", "1", "-o", "json"] for name, programs in found.items()}
     if other := openvino(args):

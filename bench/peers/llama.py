@@ -1,4 +1,4 @@
-"""Builds of llama.cpp (setup.sh makes them): what `llama-bench` says, and servers to time."""
+"""Builds of llama.cpp (made by setup.sh): results of `llama-bench`, and servers to measure."""
 import json
 import signal
 import socket
@@ -9,7 +9,7 @@ import urllib.request
 
 
 class Failed(RuntimeError):
-    """A program that did not do its work, and why."""
+    """A program failed, and why."""
 
 
 def why(done, stderr):
@@ -67,7 +67,7 @@ class Server:
             return False
 
     def how_it_ended(self):
-        """Why the program is gone, or nothing while it runs. One that breaks a connection may need a moment to be gone."""
+        """Why the program ended, or none while it runs. After a broken connection it may take a moment to end."""
         try:
             self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""One client for every OpenAI-compatible server, so that all are timed alike: streamed chat completions over HTTP/1.1, by the
+"""The same client for every OpenAI-compatible server: streamed chat completions over HTTP/1.1, by the
 client's own clock. Standard library only."""
 import http.client
 import json
@@ -9,7 +9,7 @@ import urllib.parse
 
 
 class Broken(RuntimeError):
-    """A reply that is not what was asked for."""
+    """A reply that does not match its request."""
 
 
 def ask(url, body):
@@ -68,7 +68,7 @@ def together(url, bodies):
         if isinstance(result, Exception):
             raise result
     wall = max(r["ended"] for r in results) - min(r["sent"] for r in results)
-    # The first event may hold several tokens of a draft: one is taken off, as with plain decoding.
+    # The first event may hold several tokens of a draft; one is subtracted, as with plain decoding.
     decode = sum((r["tokens"] - 1) / (r["last"] - r["first"]) for r in results if r["tokens"] > 1 and r["last"] > r["first"])
     return {"tokens_per_second": sum(r["tokens"] for r in results) / wall, "decode_tokens_per_second": decode,
             "first_token_seconds": statistics.median(r["first"] for r in results), "texts": [r["text"] for r in results]}

@@ -1,9 +1,9 @@
-"""One run of OpenVINO GenAI over a GGUF file, by its own counters; prints what `llama-bench -o json` prints of one.
+"""One run of OpenVINO GenAI over a GGUF file, by its own counters; prints it in the format of `llama-bench -o json`.
 
     .cache/peers/bin/python bench/peers/openvino_bench.py -m smollm2.gguf -t 2 -p 512 -n 0
 
-It times the whole request where llama-bench times passes: prompts by the time to the first token, decoding by the time per token
-behind it. A first, short request warms it up; the prompt that is timed begins otherwise, since prefixes are kept.
+It times whole requests, where llama-bench times passes: prompts by the time to the first token, decoding by the time per token
+after it. A short request warms it up; the measured prompt has a different beginning, because prefixes are cached.
 """
 import argparse
 import json

@@ -21,7 +21,7 @@ bool is_aligned(const void* at) noexcept {
   return at != nullptr && reinterpret_cast<std::uintptr_t>(at) % memory_alignment == 0;
 }
 
-/// Columns one behind the other, without what lies between them.
+/// The columns, packed: without the gaps between them.
 std::vector<float> columns_of(const blas_matrix& m, const void* at) {
   std::vector<float> out;
   out.reserve(m.num_rows * m.num_cols);

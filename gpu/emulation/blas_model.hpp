@@ -4,18 +4,18 @@
 
 namespace paceline::gpu::emulation {
 
-/// Whether cuBLASLt would take products of the shape as fast mode asks for them, with 16 bytes or more from
-/// column to column in whole words of 16 bytes.
+/// True if cuBLASLt would accept products of this shape as fast mode requests them: columns at least 16 bytes
+/// long and a multiple of 16 bytes apart.
 bool is_sound(const blas_product& product) noexcept;
 
-/// What stands for the library's choice for a shape: no other shape has the same.
+/// A stand-in for the library's choice for a shape: different for each shape.
 blas_algorithm algorithm_of(const blas_product& product) noexcept;
 
-/// Whether a command's memory is as `multiply` wants it, and its algorithm that of its shape.
+/// True if a command's memory satisfies the rules of `multiply` and its algorithm belongs to its shape.
 bool is_sound(const blas_command& command) noexcept;
 
-/// The product, in sums of float32 in several chains from the last term to the first; how many depends on the
-/// number of columns, as with a library that chooses by the shape. What the workspace held is gone.
+/// Computes the product in float32 with several chains of sums, from the last term to the first. Their number
+/// depends on the number of columns, like a library that chooses by the shape. Overwrites the workspace.
 void multiply(const blas_command& command);
 
 } // namespace paceline::gpu::emulation

@@ -7,13 +7,13 @@
 
 namespace paceline::gpu::emulation {
 
-/// Copies to shared memory that one thread has begun, made when it waits for them: as late as a GPU may.
-/// Until then their destination is NaN.
+/// Copies to shared memory that one thread has begun. They are made when the thread waits for them, the
+/// latest time at which a GPU may make them. Until then their destination is NaN.
 class copies_under_way {
  public:
   static constexpr std::size_t most_bytes = 16;
 
-  /// `now`: what is read is what lies there now, as soon as a GPU may.
+  /// `now`: read the source at once, the earliest time at which a GPU may.
   void begin(std::byte* to, const std::byte* from, std::size_t num_bytes, bool now) {
     std::memset(to, 0xff, num_bytes);
     copy& added = open_.emplace_back(copy{to, from, num_bytes, {}});
@@ -25,7 +25,7 @@ class copies_under_way {
     groups_.push_back(std::move(open_));
     open_.clear();
   }
-  /// Makes those of all groups but the last `rest`.
+  /// Makes the copies of all groups except the last `rest`.
   void wait(std::size_t rest) {
     for (; groups_.size() > rest; groups_.pop_front())
       for (const copy& c : groups_.front())
@@ -35,7 +35,7 @@ class copies_under_way {
  private:
   struct copy {
     std::byte* to;
-    const std::byte* from; ///< null: it has been read
+    const std::byte* from; ///< null: already read
     std::size_t num_bytes;
     std::byte read[most_bytes];
   };

@@ -19,7 +19,7 @@
 namespace paceline::gpu::emulation {
 namespace {
 
-constexpr std::size_t arena_bytes = std::size_t{2} << 30; ///< of addresses; pages come as they are written
+constexpr std::size_t arena_bytes = std::size_t{2} << 30; ///< of addresses; pages are committed when written
 constexpr std::size_t alignment = 256;
 
 } // namespace
@@ -39,7 +39,7 @@ device_memory::~device_memory() {
 void* device_memory::allocate(std::size_t num_bytes) {
   if (num_bytes > arena_bytes / 2) return nullptr;
   const std::size_t room =
-      (num_bytes / alignment + 2) * alignment; // one unit at least lies between two pieces
+      (num_bytes / alignment + 2) * alignment; // at least one unit lies between two pieces
   std::byte* piece = nullptr;
   {
     std::lock_guard lock(mutex_);

@@ -6,10 +6,10 @@
 
 namespace paceline::gpu::emulation {
 
-/// Memory that only the emulated device may touch: outside commands its pages are closed, so that a host that
-/// reads or writes an address of the device's crashes as it would with a GPU. (While one thread carries out a
-/// command they are open to all.) With AddressSanitizer, accesses beside the pieces are found in commands,
-/// too. Thread-safe.
+/// Memory that only the emulated device may access: outside commands its pages are protected, so that a host
+/// that reads or writes a device address crashes as with a GPU. (While one thread runs a command, they are
+/// accessible to all.) With AddressSanitizer, accesses outside the pieces are also detected inside commands.
+/// Thread-safe.
 class device_memory {
  public:
   device_memory();
@@ -17,11 +17,11 @@ class device_memory {
   device_memory(const device_memory&) = delete;
   device_memory& operator=(const device_memory&) = delete;
 
-  /// A piece aligned to 256 bytes, full of ones: NaN. Null where there is no more.
+  /// A piece aligned to 256 bytes with all bits set: NaN. Null if there is no more memory.
   void* allocate(std::size_t num_bytes);
   void release(void* piece);
 
-  /// Keeps the memory open while it lives.
+  /// Keeps the memory accessible during its lifetime.
   class access {
    public:
     explicit access(device_memory& memory) : memory_(memory) { memory_.open(); }
@@ -41,8 +41,8 @@ class device_memory {
   std::byte* arena_ = nullptr;
   std::size_t used_ = 0;
   std::size_t num_open_ = 0;
-  std::map<std::byte*, std::size_t> pieces_;        ///< room of each, by address
-  std::multimap<std::size_t, std::byte*> released_; ///< by room
+  std::map<std::byte*, std::size_t> pieces_;        ///< capacity of each, by address
+  std::multimap<std::size_t, std::byte*> released_; ///< by capacity
 };
 
 } // namespace paceline::gpu::emulation

@@ -30,7 +30,7 @@ std::vector<const emulated_graph::node*> emulated_graph::in_order() const {
     const auto next = std::find_if(nodes_.rbegin(), nodes_.rend(), [&](const node& n) {
       return !done.contains(&n) && done.contains(n.after);
     });
-    done.insert(&*next); // there is one: nodes come after such as were added before
+    done.insert(&*next); // never empty: nodes depend only on nodes that were added before
     order.push_back(&*next);
   }
   return order;

@@ -11,7 +11,7 @@
 
 namespace paceline::gpu::emulation {
 
-/// A launch with a copy of its params, so aligned that any struct may lie there.
+/// A launch with a copy of its parameters, aligned for any struct.
 class kept_launch {
  public:
   explicit kept_launch(const launch_command& from);
@@ -27,40 +27,39 @@ class kept_launch {
   std::vector<chunk> params_;
 };
 
-/// What a node does, as it was told last.
+/// The current command of a node.
 using graph_command = std::variant<copy_command, kept_launch>;
 
-/// Commands, and which comes after which: that and nothing else is the order of a graph.
+/// Commands and their predecessors. A graph defines no other order.
 class emulated_graph {
  public:
   struct node {
     graph_command what;
     const node* after = nullptr;
-    launch_start start = launch_start::at_end; ///< early: `after` and this are launches
+    launch_start start = launch_start::at_end; ///< early: `after` and this are both launches
   };
 
-  /// `after` is null, or a node that has been added. Null where it is neither, or where a start is early that
-  /// cannot be.
+  /// `after` is null or a node of this graph. Returns null otherwise, or if an early start is not possible.
   const node* add(graph_command what, const void* after, launch_start start = launch_start::at_end);
-  /// The nodes in an order that they allow: of those whose turn it may be, the one added last.
+  /// The nodes in one permitted order: among those that may come next, the one added last.
   std::vector<const node*> in_order() const;
 
  private:
   std::list<node> nodes_;
 };
 
-/// A graph as it was when this was made, but for updates.
+/// A graph as it was when this object was made, plus updates.
 class emulated_executable {
  public:
   explicit emulated_executable(const std::shared_ptr<const emulated_graph>& from);
 
-  /// Whether `node` is one of the graph's, which is still there, and `what` something that it may do.
+  /// Returns false if `node` is not an existing node of the graph, or `what` is not allowed for it.
   bool update(const void* node, graph_command what);
   struct step {
     graph_command what;
-    launch_start start = launch_start::at_end; ///< early: before the step before it has ended
+    launch_start start = launch_start::at_end; ///< early: before the previous step has ended
   };
-  /// In the order in which a launch does them.
+  /// In the order in which a launch runs them.
   const std::vector<step>& steps() const noexcept { return steps_; }
 
  private:

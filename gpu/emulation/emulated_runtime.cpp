@@ -1,4 +1,4 @@
-// One interface, call by call in its order, and little else in each: longer than other files for that.
+// One interface, call by call in its order, with little else in each call; therefore longer than other files.
 #include "gpu/emulation/emulated_runtime.hpp"
 
 #include "gpu/emulation/blas_model.hpp"
@@ -15,13 +15,13 @@
 namespace paceline::gpu::emulation {
 namespace {
 
-// Numbers of the CUDA runtime's own.
+// Error numbers of the CUDA runtime.
 constexpr status invalid_value = 1;
 constexpr status out_of_memory = 2;
 constexpr status launch_failure = 719;
 constexpr status not_supported = 801;
 
-/// Pinned memory as it comes: of unspecified contents, so NaN.
+/// Pinned memory has unspecified contents, here NaN.
 void* make_memory(std::size_t num_bytes) {
   constexpr std::size_t alignment = 256;
   void* const made = std::aligned_alloc(alignment, (num_bytes + alignment - 1) / alignment * alignment);
@@ -29,23 +29,24 @@ void* make_memory(std::size_t num_bytes) {
   return made;
 }
 
-/// Whether a GPU would take it.
+/// Whether a GPU would accept it.
 bool can_launch(const launch_shape& shape) {
   return shape.blocks_x != 0 && shape.blocks_y != 0 && shape.blocks_y <= 65535 && shape.threads <= 1024 &&
          shape.shared_bytes <= 48 * 1024;
 }
 
-/// What a block of a launch together may have after asking: of the GPUs in question the one with least.
+/// Limit of shared memory for a block of a cooperative launch, after asking for more: the lowest of the GPUs
+/// in question.
 constexpr std::uint32_t most_shared_together = 99 * 1024;
 
-/// What a raw_event is.
+/// The object behind a raw_event.
 struct owned_event {
   bool is_timed = false;
   std::optional<std::chrono::steady_clock::time_point>
-      reached; ///< by the commands before it; all are done at the call
+      reached; ///< includes all earlier commands, which are done at the call
 };
 
-/// What a raw_graph is.
+/// The object behind a raw_graph.
 using owned_graph = std::shared_ptr<emulated_graph>;
 
 } // namespace
@@ -107,7 +108,7 @@ status emulated_runtime::allocate(void*& out, std::size_t num_bytes) {
   return 0;
 }
 
-/// What a device does before it gives memory back.
+/// A device completes its work before it frees memory.
 void emulated_runtime::finish_all() {
   std::vector<std::shared_ptr<launch_line>> lines;
   {
@@ -213,7 +214,7 @@ status emulated_runtime::has_come_to(bool& out, raw_event event) {
   return called("cudaEventQuery");
 }
 
-/// Commands are carried out at the call, those before the event's record too.
+/// Commands run at the call, so the commands before the event's record are already done.
 status emulated_runtime::wait_on_device(raw_stream stream, raw_event) {
   if (const status failure = called("cudaStreamWaitEvent")) return failure;
   defer_to_end(stream, [] {});
@@ -349,7 +350,7 @@ status emulated_runtime::update_launch(raw_executable graph, raw_node node, cons
   return static_cast<emulated_executable*>(graph)->update(node, kept_launch(launch)) ? 0 : invalid_value;
 }
 
-/// Commands as they are now, each in its own time: a device need not do a graph in one go.
+/// Runs the commands in their current form, each at its own time: a device need not run a graph in one piece.
 status emulated_runtime::launch_graph(raw_executable graph, raw_stream stream) {
   if (const status failure = called("cudaGraphLaunch")) return failure;
   for (const auto& step : static_cast<const emulated_executable*>(graph)->steps()) {

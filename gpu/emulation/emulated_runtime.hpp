@@ -16,10 +16,10 @@
 
 namespace paceline::gpu::emulation {
 
-/// A CUDA runtime without a GPU: kernels run on the emulation of blocks and warps, in memory that is closed
-/// to the host, and every command is carried out at the call, on the thread that calls. `defer` is the place
-/// to do otherwise. Kernels alone are done when the next command of their stream comes up (launch_line), a
-/// record at the latest.
+/// A CUDA runtime without a GPU. Kernels run on the emulation of blocks and warps, in memory that the host
+/// cannot access. Every command is run at the call, on the calling thread; overriding `defer` changes that.
+/// Only kernels are delayed: they run when the next command of their stream arrives (launch_line), at the
+/// latest at a record.
 class emulated_runtime : public runtime_api {
  public:
   explicit emulated_runtime(std::uint64_t seed = 0) : seed_(seed), num_multiprocessors_(2 + seed % 4) {}
@@ -67,37 +67,37 @@ class emulated_runtime : public runtime_api {
   std::string describe(status failure) const override;
   failure_kind kind_of(status failure) const noexcept override;
 
-  /// The next call named so ("cudaMalloc", "cudaLaunchKernel", ...) after `skipped` others of the name fails
-  /// as if the device were out of memory, or lost, which it then stays.
+  /// Makes a call with this name ("cudaMalloc", "cudaLaunchKernel", ...), after `skipped` others, fail as if
+  /// the device were out of memory or lost. A lost device stays lost.
   void fail(std::string call, std::uint32_t skipped, failure_kind how);
-  /// Calls of the name so far.
+  /// Number of calls with this name so far.
   std::uint32_t num_calls(const std::string& call) const;
-  /// Launches of `kernel` so far, those of graphs among them.
+  /// Number of launches of `kernel` so far, including those in graphs.
   std::uint64_t num_launches(kernel_id kernel) const noexcept {
     return launches_of_[static_cast<std::size_t>(kernel)].load();
   }
-  /// Bytes that the device has been told to copy to the host so far.
+  /// Bytes that the device was asked to copy to the host so far.
   std::uint64_t num_bytes_out() const noexcept { return num_bytes_out_.load(); }
-  /// Bytes said to be free from now on; no bound on what can be allocated.
+  /// Sets the number of bytes reported as free; does not limit allocations.
   void have_free(std::size_t num_bytes) { free_bytes_ = num_bytes; }
-  /// Launches so far that were to start early, those of graphs among them.
+  /// Number of launches so far that were to start early, including those in graphs.
   std::uint64_t num_early() const noexcept { return num_early_.load(); }
-  /// 90, unless told otherwise: 9.0, of the device and of its kernels. Below that nothing starts early.
+  /// Default 90: compute capability 9.0 of the device and of its kernels. Below that nothing starts early.
   void have_compute_capability(int number) { compute_capability_ = number; }
   void have_kernels_for(int number) { kernel_target_ = number; }
-  /// Of an event it is said so often that the device has not come to it.
+  /// The next `times` queries of an event report that the device has not reached it.
   void say_not_yet(std::uint32_t times) { num_not_yet_ = times; }
-  /// Blocks that can be launched together from now on.
+  /// Sets the number of blocks that can be launched together.
   void have_multiprocessors(std::uint32_t number) { num_multiprocessors_ = number; }
-  /// What has been allocated and not released, of either kind of memory, and streams, events, graphs and
-  /// handles.
+  /// Number of allocations of either kind of memory, streams, events, graphs and handles that were not
+  /// released.
   std::uint64_t num_owned() const noexcept { return num_owned_.load(); }
 
  protected:
-  /// Carries out `command`, the next one of `stream`.
+  /// Runs `command`, the next one of `stream`.
   virtual void defer(raw_stream /*stream*/, std::function<void()> command) { command(); }
   virtual void await(raw_event /*event*/) {}
-  /// Counts a call; its outcome.
+  /// Counts a call and returns its outcome.
   status called(const std::string& call);
 
  private:
@@ -106,10 +106,10 @@ class emulated_runtime : public runtime_api {
     failure_kind how = failure_kind::other;
   };
 
-  // The commands of a graph's launch and of a stream's own, once they have been accepted.
+  // The commands of a graph launch and of a stream, once they were accepted.
   void enqueue(const copy_command& copy, raw_stream stream);
   void enqueue(const kept_launch& launch, launch_start start, raw_stream stream);
-  /// Defers `command` to when the stream's launches before it have ended.
+  /// Defers `command` until the earlier launches of the stream have ended.
   void defer_to_end(raw_stream stream, std::function<void()> command);
   void finish_all();
   bool can_start(launch_start start) const noexcept;
@@ -125,7 +125,7 @@ class emulated_runtime : public runtime_api {
   std::atomic<std::uint64_t> num_owned_{0};
   std::atomic<std::uint64_t> num_bytes_out_{0};
   std::atomic<std::uint32_t>
-      num_multiprocessors_; ///< each with room for one block of those launched together
+      num_multiprocessors_; ///< each with room for one block of a launch whose blocks run together
   std::atomic<std::size_t> free_bytes_ = std::size_t{64} << 30;
   device_memory memory_;
   mutable std::mutex mutex_;

@@ -23,7 +23,7 @@ namespace {
 /// Kernels have small frames; AddressSanitizer makes them larger.
 constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 
-/// Stacks of fibres that have ended, for the next ones of the thread: a launch has as many fibres as a block
+/// Stacks of finished fibres, for the next ones of the thread: a launch has as many fibres as a block has
 /// threads.
 class stack_cache {
  public:
@@ -42,7 +42,7 @@ class stack_cache {
   }
   void give_back(void* stack) {
 #if defined(__SANITIZE_ADDRESS__)
-    __asan_unpoison_memory_region(stack, stack_bytes); // frames that were dropped
+    __asan_unpoison_memory_region(stack, stack_bytes); // frames that were abandoned
 #endif
     free_.push_back(stack);
   }
@@ -53,14 +53,14 @@ class stack_cache {
 
 thread_local stack_cache stacks;
 
-/// What the sanitizers are told of a stack.
+/// What the sanitizers must know of a stack.
 struct stack_notes {
   void* fake_stack = nullptr; ///< AddressSanitizer's
   const void* bottom = nullptr;
   std::size_t size = 0;
   void* fibre = nullptr; ///< ThreadSanitizer's
 
-  /// Just before a switch from here to the stack that `to` describes.
+  /// Called just before a switch to the stack that `to` describes.
   void leave([[maybe_unused]] const stack_notes& to) {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_start_switch_fiber(&fake_stack, to.bottom, to.size);
@@ -68,7 +68,7 @@ struct stack_notes {
     __tsan_switch_to_fiber(to.fibre, 0);
 #endif
   }
-  /// Just after a switch to here; learns of the stack that was left.
+  /// Called just after a switch to this stack; fills in the stack that was left.
   void arrive([[maybe_unused]] stack_notes& from) {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(fake_stack, &from.bottom, &from.size);
@@ -76,15 +76,16 @@ struct stack_notes {
   }
 };
 
-/// Where one side of a switch goes on.
+/// The point at which one side of a switch continues.
 struct continuation {
-  ucontext_t begin{}; ///< of a fibre that has not been entered
+  ucontext_t begin{}; ///< of a fibre that has not started
   std::jmp_buf rest{};
   bool is_entered = false;
 };
 
-/// Leaves at `from`, goes on at `to`; returns when somebody switches back. swapcontext asks the system about
-/// signals each time, which takes most of a test's time; jumps do not. Sanitizers understand the former only.
+/// Saves the state in `from` and continues at `to`; returns after a switch back. Jumps are used because
+/// swapcontext makes a system call for the signal mask each time, which would take most of a test's time.
+/// Sanitizers only understand swapcontext.
 void switch_stacks(continuation& from, continuation& to) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   swapcontext(&from.begin, &to.begin);
@@ -106,7 +107,7 @@ struct fibre::impl {
   stack_notes inside_notes;
   stack_notes outside_notes;
 
-  /// makecontext passes ints: the address comes in two halves.
+  /// makecontext passes ints, so the address comes in two halves.
   static void enter(unsigned high, unsigned low) {
     auto* const self = reinterpret_cast<impl*>(std::uintptr_t{high} << 32 | low);
     self->inside_notes.arrive(self->outside_notes);

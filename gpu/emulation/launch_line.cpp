@@ -8,11 +8,12 @@
 namespace paceline::gpu::emulation {
 namespace {
 
-/// Launches that are held back at most, and blocks that each starts early at most: they take stacks.
+/// Limits on the launches that are held back, and on the blocks that each starts early, because each takes
+/// stacks.
 constexpr std::uint32_t most_held = 3;
 constexpr std::uint32_t most_started = 2;
 
-/// A number below `bound`, of a launch whose neighbours have neighbouring seeds; for each `purpose` another.
+/// A pseudo-random number below `bound`, independent for each `purpose`, for launches with consecutive seeds.
 std::uint32_t chosen(std::uint64_t seed, std::uint64_t purpose, std::uint32_t bound) {
   const std::uint64_t mixed = (seed ^ purpose << 56) * 0xBF58476D1CE4E5B9ULL;
   return static_cast<std::uint32_t>((mixed ^ (mixed >> 29)) * 0x94D049BB133111EBULL >> 40) % bound;

@@ -10,7 +10,7 @@
 namespace paceline::gpu::emulation {
 namespace {
 
-constexpr std::int8_t of_zero = -128; ///< what stands for an exponent
+constexpr std::int8_t of_zero = -128; ///< the exponent of zero
 
 /// A lane's operands as numbers, and their exponents.
 struct lane_operands {
@@ -56,7 +56,7 @@ float cut(double value) {
   return std::fabs(double{nearest}) > std::fabs(value) ? std::nextafter(nearest, 0.0F) : nearest;
 }
 
-/// In fixed point: sums of it are exact in double precision.
+/// In fixed point; double precision represents the sums exactly.
 float add_up(float c, const eight_products& products) {
   const int largest = std::max(exponent_of(c), products.largest);
   const double to_fixed = power_of_two(24 - largest);
@@ -78,8 +78,9 @@ void multiply_add_tile(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t
     return of;
   };
   const std::uint32_t lane = this_thread().index % 32, g = lane / 4, t = lane % 4;
-  eight_products products[2][4];                   // [half of the columns of a][element of c]
-  for (std::uint32_t part = 0; part < 4; ++part) { // who has these columns of a also has these rows of b
+  eight_products products[2][4]; // [half of the columns of a][element of c]
+  // The lane with these columns of a also has these rows of b.
+  for (std::uint32_t part = 0; part < 4; ++part) {
     const lane_operands of_rows = operands(g * 4 + part);
     for (std::uint32_t column = 0; column < 2; ++column) {
       const lane_operands of_column = operands((2 * t + column) * 4 + part);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t warp_size = 32;
 
-/// SplitMix64: orders, nothing that needs to be good at being random.
+/// SplitMix64, for orders only; the quality of randomness does not matter.
 class order_source {
  public:
   explicit order_source(std::uint64_t seed) : state_(seed) {}
@@ -37,12 +37,12 @@ class order_source {
   std::uint64_t state_;
 };
 
-/// One block after the other, thread by thread; of blocks that run together, one.
+/// Runs one block after the other, thread by thread; one block of several that run together.
 ///
-/// A fibre takes threads that have not begun, one after the other, until one of them waits: a kernel without
-/// barriers needs a single fibre and no switches. Invariant: every thread is in `fresh_`, runnable, waiting
-/// for its warp, its block, the grid or the kernel ahead, or done; runnable and waiting ones have a fibre of
-/// their own.
+/// A fibre runs threads that have not begun, one after the other, until one of them waits; a kernel without
+/// barriers needs one fibre and no switches. Invariant: every thread is in `fresh_`, runnable, waiting for
+/// its warp, its block, the grid or the preceding kernel, or done. Runnable and waiting threads have a fibre
+/// of their own.
 class block_runner {
  public:
   block_runner(const grid& shape, std::uint64_t seed, const std::function<void()>& thread)
@@ -70,15 +70,15 @@ class block_runner {
     place_ = {0, shape_.threads, x, y, shared_.data()};
     num_done_ = 0;
   }
-  /// Threads that do not wait for the kernel ahead are a fault; as long as `is_ahead`, those that do stay
-  /// there.
+  /// From here on, a thread that returns without waiting for the preceding kernel is an error. While
+  /// `is_ahead`, the waiting threads continue to wait.
   void take_turns(bool is_ahead) {
     must_wait_ = true;
     is_ahead_ = is_ahead;
     for (std::uint32_t t = 0; t < shape_.threads && !is_ahead; ++t) release(t, t + 1, state::at_turn);
   }
-  /// Until all threads have returned: true. Or until all wait for the grid, or none can go on without the
-  /// kernel ahead.
+  /// True once all threads have returned. False if all wait for the grid, or none can continue without the
+  /// preceding kernel.
   bool go_on() {
     while (num_done_ < shape_.threads) {
       if (!step() && !release_warps() && !release_block()) {
@@ -113,14 +113,15 @@ class block_runner {
 
   float exchange(float value, std::uint32_t source) {
     const std::uint32_t self = place_.index;
-    // Two slots a thread: one may be at its next exchange while another reads, never two ahead.
+    // Two slots a thread: one thread may be at its next exchange while another still reads, but never two
+    // ahead.
     float* const slots = exchanged_.data() + (threads_[self].num_exchanges++ % 2) * shape_.threads;
     slots[self] = value;
     wait(state::at_warp);
     return slots[self / warp_size * warp_size + source % warp_size];
   }
 
-  /// As `exchange`, in slots of their own.
+  /// Like `exchange`, with separate slots.
   const std::byte* lay_out(const void* value, std::size_t num_bytes) {
     PACELINE_CHECK(num_bytes <= shared_slot_bytes, "a lane lays out too much");
     const std::uint32_t self = place_.index;
@@ -149,14 +150,14 @@ class block_runner {
     emulation::fibre* own = nullptr;
     std::uint32_t num_exchanges = 0;
     block_runner::state state = state::fresh;
-    bool has_waited = false; ///< for the kernel ahead
+    bool has_waited = false; ///< for the preceding kernel
     copies_under_way copies;
   };
   struct alignas(16) chunk {
     std::byte bytes[16];
   };
 
-  /// Lets one thread go on, or begin. False if none can.
+  /// Starts or continues one thread. False if none can run.
   bool step() {
     const auto choices = static_cast<std::uint32_t>(runnable_.size()) + (fresh_.empty() ? 0 : 1);
     if (choices == 0) return false;
@@ -245,14 +246,14 @@ class block_runner {
   fibre* current_ = nullptr;
   thread_place place_;
   std::uint32_t num_done_ = 0;
-  bool must_wait_ = false; ///< every thread, for the kernel ahead
-  bool is_ahead_ = false;  ///< that kernel, still
+  bool must_wait_ = false; ///< every thread must wait for the preceding kernel
+  bool is_ahead_ = false;  ///< the preceding kernel is still running
   std::exception_ptr failure_;
 };
 
 thread_local block_runner* current_block = nullptr;
 
-/// `runner` is what kernels call while this lives.
+/// Makes `runner` the receiver of kernels' calls during its lifetime.
 class block_scope {
  public:
   explicit block_scope(block_runner& runner) {
@@ -272,7 +273,7 @@ struct grid_run::impl {
   const std::function<void()> thread;
   order_source order;
   std::vector<std::uint32_t> blocks;
-  std::map<std::uint32_t, std::unique_ptr<block_runner>> started; ///< early, of `blocks`
+  std::map<std::uint32_t, std::unique_ptr<block_runner>> started; ///< those of `blocks` that started early
   bool is_early = false;
 };
 

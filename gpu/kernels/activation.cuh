@@ -8,7 +8,7 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// The gate's function, as runtime/device/op_glu.hpp rounds it.
+/// The activation function of the gate, rounded as in runtime/device/op_glu.hpp.
 PACELINE_DEVICE float activate(device::activation act, float x) {
   using c = device::gelu_constants;
   const float u =

@@ -4,11 +4,11 @@
 #include "gpu/kernels/intrinsics.cuh"
 #include "gpu/kernels/streamed_params.hpp"
 
-// What the splits of streamed products (gpu/kernels/streamed_matmul.cuh) left, added up.
+// Adds up the partial sums of streamed products (gpu/kernels/streamed_matmul.cuh).
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// What the splits of a product left.
+/// The partial sums of a product.
 struct split_sums {
   const float* partial; ///< [num_splits][num_rows][num_outputs]
   std::uint32_t num_splits, num_rows, num_outputs;
@@ -16,7 +16,7 @@ struct split_sums {
   PACELINE_DEVICE float at(std::uint32_t split, std::uint32_t row, std::uint32_t n) const {
     return partial[(std::size_t{split} * num_rows + row) * num_outputs + n];
   }
-  /// Added up in ascending order.
+  /// The sum in ascending order of splits.
   PACELINE_DEVICE float of(std::uint32_t row, std::uint32_t n) const {
     float sum = at(0, row, n);
     for (std::uint32_t split = 1; split < num_splits; ++split) sum = sum + at(split, row, n);

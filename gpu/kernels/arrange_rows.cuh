@@ -8,11 +8,11 @@
 
 #include <bit>
 
-// Activations of 16 bits in the order in which tensor cores take them (gpu/kernels/sixteen_bit.hpp).
+// Arranges 16-bit activations in the order of the tensor cores' operands (gpu/kernels/sixteen_bit.hpp).
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// A row as it is, or normed.
+/// A row, unchanged or normed.
 struct row_values {
   const float* x;
   const float* norm; ///< weights, or null
@@ -23,8 +23,8 @@ struct row_values {
   }
 };
 
-/// The largest magnitude of the row, in all threads of the block; not finite if a value is not. All blocks of
-/// a row find the same. Magnitudes are compared as bits: NaN is the largest.
+/// The largest magnitude of the row, in all threads of the block; not finite if a value is not finite. All
+/// blocks of a row get the same result. Magnitudes are compared as bits: NaN is the largest.
 PACELINE_DEVICE float largest_of_row(const row_values& row, std::uint32_t num_cols) {
   std::uint32_t largest = 0;
   const auto compare = [&](float value) {
@@ -41,8 +41,8 @@ PACELINE_DEVICE float largest_of_row(const row_values& row, std::uint32_t num_co
   return std::bit_cast<float>(largest);
 }
 
-/// What lane `lane` < 4 of a row has of a unit whose first column is `first`: 8 values, and with those of the
-/// other three lanes the unit's sum. There are zeros from column `end` on. All lanes of the warp call it.
+/// The 8 values of lane `lane` < 4 of a row in the unit that begins at column `first`, and, together with the
+/// other three lanes, the unit's sum. Columns from `end` on are zeros. All lanes of the warp call it.
 PACELINE_DEVICE quad arrange_lane(const row_values& row, std::uint32_t first, std::uint32_t end,
                                   std::uint32_t lane, float multiplier, float& sum_of_unit) {
   quad out{};
@@ -61,7 +61,7 @@ PACELINE_DEVICE quad arrange_lane(const row_values& row, std::uint32_t first, st
   return out;
 }
 
-/// A float32 as two float16, of a unit of row `row`: what is missing of the first is large enough for the
+/// A float32 as two float16, for a unit of row `row`. The remainder of the first is large enough for the
 /// second.
 PACELINE_DEVICE void write_sum_halves(const arranged_rows& out, std::uint32_t unit, std::uint32_t row,
                                       float sum) {
@@ -77,13 +77,13 @@ PACELINE_DEVICE void write_sum_halves(const arranged_rows& out, std::uint32_t un
 PACELINE_DEVICE void do_block(const arrange_rows_params& p, grid_place block) {
   const std::uint32_t number = block.y;
   row_values row{p.x + number * p.x_stride, p.norm, 1};
-  // Each warp of each block finds the norm by itself: to meet for it would take longer.
+  // Each warp of each block computes the norm itself: synchronising would take longer.
   if (p.norm != nullptr) row.scale = norm_scale(row.x, p.num_cols, p.epsilon);
   const float multiplier = multiplier_to_f16(largest_of_row(row, p.num_cols));
   const bool is_finite = multiplier == multiplier;
   if (block.index_in_row() == 0) p.out.scales[number] = 1.0F / multiplier;
   const std::uint32_t unit = block.index_in_row() / 4, lane = block.index_in_row() % 4;
-  if (unit >= p.out.num_units) return; // whole warps: units come in eights
+  if (unit >= p.out.num_units) return; // the whole warp returns: units come in groups of eight
   float sum = 0;
   const quad values = arrange_lane(row, unit * unit_cols, is_finite ? p.num_cols : 0, lane, multiplier, sum);
   const std::size_t tile = std::size_t{unit} * p.out.num_tiles + number / token_tile;

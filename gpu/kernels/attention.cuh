@@ -8,13 +8,13 @@
 #include <cmath>
 #include <limits>
 
-// Attention as runtime/device/op_attention.hpp defines it. A block computes one query head of one row, split
-// after split: its threads share out the positions for the scores and the dimensions for the values, so that
-// every sum runs in one thread, in order.
+// Attention as defined in runtime/device/op_attention.hpp. A block computes one query head of one row, split
+// by split. Its threads divide the positions for the scores and the dimensions for the values, so that every
+// sum is computed by one thread, in order.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Values of a head that a thread sums up.
+/// Values of a head that one thread sums.
 inline constexpr std::uint32_t dimensions_of_thread = device::max_head_dim / attention_threads;
 
 /// One row and head.
@@ -24,7 +24,7 @@ struct head_attention {
   std::uint32_t kv_head;
   const float* query;
 
-  /// Position `j` as the row sees it.
+  /// The cell of position `j` as the row sees it.
   PACELINE_DEVICE cell_place place(std::uint32_t j) const {
     const std::uint32_t linear = row.position.value + 1 - row.path_length;
     const kv_slot slot = j < linear ? kv_slot{j} : p.batch.paths[row.path_begin + (j - linear)];
@@ -47,7 +47,7 @@ struct head_attention {
   }
 };
 
-/// Scores of positions [begin, end) to shared memory; returns the largest.
+/// Writes the scores of positions [begin, end) to shared memory; returns the largest.
 PACELINE_DEVICE float score_split(const head_attention& head, std::uint32_t begin, std::uint32_t end,
                                   split_memory& shared) {
   float max = -std::numeric_limits<float>::infinity();
@@ -63,7 +63,7 @@ PACELINE_DEVICE float score_split(const head_attention& head, std::uint32_t begi
   return max;
 }
 
-/// Probabilities of the scores, and the sum of them.
+/// Turns the scores into probabilities; returns their sum.
 PACELINE_DEVICE void weigh_split(const head_attention& head, std::uint32_t begin, std::uint32_t end,
                                  float max, split_memory& shared) {
   const device::kv_layer& layer = head.p.layer;
@@ -79,21 +79,22 @@ PACELINE_DEVICE void weigh_split(const head_attention& head, std::uint32_t begin
   }
   sync_block();
   if (warp_index() != 0) return;
-  float sum = 0; // of the positions that are lane_index() modulo 16; the upper half of the warp repeats them
+  // Of the positions congruent to lane_index() modulo 16; the upper half of the warp does the same.
+  float sum = 0;
   const std::uint32_t skipped = (lane_index() + 16 - begin % 16) % 16;
   for (std::uint32_t i = skipped; i < end - begin; i += 16) sum = sum + shared.scores[i];
   sum = add_lanes(sum);
   if (lane_index() == 0) shared.sum = sum;
 }
 
-/// The splits so far, as one thread has them: its own dimensions.
+/// One thread's part of the merged result so far: its own dimensions.
 struct running_attention {
   float max;
   float sum;
   float acc[dimensions_of_thread];
 };
 
-/// The weighted values of the split, in order of position.
+/// Adds the weighted values of the split, in order of position.
 PACELINE_DEVICE void add_values(const head_attention& head, std::uint32_t begin, std::uint32_t end,
                                 const split_memory& shared, float (&acc)[dimensions_of_thread]) {
   const device::kv_layer& layer = head.p.layer;
@@ -141,7 +142,7 @@ PACELINE_KERNEL attention(attention_params p) {
       total = split;
     else
       merge(total, split);
-    begin = next; // what the next split overwrites before its first barrier was read before the last one
+    begin = next; // the next split overwrites only what was read before the last barrier
   }
   float* const out = p.out + block_y() * p.out_stride + std::size_t{block_x()} * head_dim;
   for (std::uint32_t i = 0; i < dimensions_of_thread; ++i)

@@ -7,18 +7,18 @@
 
 namespace paceline::gpu {
 
-// What the kernels of `choose` are given: device::choose_args with indices in place of spans.
+// Parameters of the kernels of `choose`: device::choose_args with indices instead of spans.
 
-/// Logits that are searched as one: those whose noise one number bounds.
+/// Number of logits that share one bound of their noise and are searched together.
 inline constexpr std::uint32_t choice_chunk = noise_stream::cohort_size;
 
-/// A token whose logit is changed by an amount.
+/// A token with an amount added to its logit.
 struct biased_token {
   token_id token;
   float bias = 0;
 };
 
-/// A part of one of the arrays of `choice_view`.
+/// A part of one of the arrays in `choice_view`.
 struct choice_span {
   std::uint32_t begin = 0;
   std::uint32_t size = 0;
@@ -27,7 +27,7 @@ struct choice_span {
 struct choice_request {
   std::uint64_t seed = 0;
   std::uint32_t choice_index = 0;
-  token_position position; ///< of what the first row chooses
+  token_position position; ///< position of the token that the first row chooses
   std::uint32_t first_row = 0;
   std::uint32_t num_removing = 0;
   choice_span nodes, biases, counts, removed;
@@ -44,7 +44,7 @@ struct choice_request {
 struct choice_row {
   std::uint32_t request = 0;
   std::uint32_t level = 0;
-  choice_span path; ///< tokens below the root, of requests with penalties
+  choice_span path; ///< tokens below the root, for requests with penalties
 };
 
 /// All requests of a call.
@@ -59,7 +59,7 @@ struct choice_view {
   const token_id* paths;
 };
 
-/// What a row chose.
+/// The choice of a row.
 struct row_choice {
   token_id token;
   bool hopeless = false;
@@ -68,7 +68,7 @@ struct row_choice {
 /// Threads of a block of edit_logits and choose_rows.
 inline constexpr std::uint32_t choice_threads = 128;
 
-/// Which tokens of a row's path are among those that the committed text counts. In shared memory.
+/// Which tokens of a row's path the committed text also contains. In shared memory.
 struct edit_memory {
   bool is_counted[device::max_draft_nodes];
 };
@@ -90,22 +90,22 @@ struct chunk_maxima_params {
   std::uint32_t vocab_size;
 };
 
-/// A score and whose it is: a token's, or that of a chunk's likeliest.
+/// A score with its index: that of a token, or of a chunk's likeliest token.
 struct scored {
   float score;
   std::uint32_t index;
 };
 
-/// The best of many, in the making. Each is a thread's.
+/// State of a search for the best values. Each entry belongs to a thread.
 struct best_memory {
-  scored best[choice_threads]; ///< so far; best first
+  scored best[choice_threads]; ///< so far, best first
   scored offered[choice_threads];
 };
 static_assert(device::most_top_k <= choice_threads);
 
-/// What the threads of choose_rows tell one another. In shared memory.
+/// Data shared by the threads of choose_rows. In shared memory.
 struct choice_memory {
-  best_memory top; ///< of rows with top-k
+  best_memory top; ///< for rows with top-k
   double value[choice_threads];
   float max[choice_threads];
   std::uint32_t place[choice_threads]; ///< a chunk, then a token

@@ -6,8 +6,8 @@
 
 #include <limits>
 
-// Tokens from logits, as runtime/device/op_choose.hpp defines it: edit_logits where there is something to
-// edit, chunk_maxima, choose_rows, and walk_drafts.
+// Chooses tokens from logits, as defined in runtime/device/op_choose.hpp: edit_logits if there are edits,
+// chunk_maxima, choose_rows, and walk_drafts.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -24,14 +24,14 @@ PACELINE_DEVICE bool is_token(token_id token, std::uint32_t vocab_size) {
   return token.value >= 0 && static_cast<std::uint32_t>(token.value) < vocab_size;
 }
 
-/// Occurrences of `token` in a path.
+/// Number of occurrences of `token` in a path.
 PACELINE_DEVICE std::uint32_t count_in(const token_id* path, std::uint32_t length, token_id token) {
   std::uint32_t num = 0;
   for (std::uint32_t i = 0; i < length; ++i) num += path[i] == token ? 1 : 0;
   return num;
 }
 
-/// Each token is one thread's: those that the committed text counts first, then the others of the path.
+/// Each token is handled by one thread: first those in the committed text, then the others of the path.
 PACELINE_DEVICE void penalise(const choice_request& request, const choice_view& view, choice_span path_of,
                               float* logits, std::uint32_t vocab_size, edit_memory& shared) {
   const token_id* const path = view.paths + path_of.begin;
@@ -81,12 +81,12 @@ PACELINE_KERNEL edit_logits(edit_logits_params p) {
 PACELINE_DEVICE void do_block(const chunk_maxima_params& p, grid_place block) {
   const std::uint32_t num_chunks = (p.vocab_size + choice_chunk - 1) / choice_chunk;
   const std::uint32_t chunk = block.x * maxima_warps + warp_index();
-  if (chunk >= num_chunks) return; // a whole warp
+  if (chunk >= num_chunks) return; // the whole warp returns
   const float* const logits = p.logits + std::size_t{block.y} * p.vocab_size;
   float largest = -std::numeric_limits<float>::infinity();
   for (std::uint32_t i = lane_index(); i < choice_chunk; i += warp_size) {
     const std::uint32_t token = chunk * choice_chunk + i;
-    if (token < p.vocab_size && logits[token] > largest) largest = logits[token]; // NaN never is
+    if (token < p.vocab_size && logits[token] > largest) largest = logits[token]; // false for NaN
   }
   for (std::uint32_t mask = warp_size / 2; mask > 0; mask /= 2) {
     const float other = shuffle_xor(largest, mask);
@@ -99,7 +99,7 @@ PACELINE_KERNEL chunk_maxima(chunk_maxima_params p) {
   do_block(p, own_place());
 }
 
-/// A row, and what its choice is among.
+/// A row and the tokens among which it chooses.
 struct choosing_row {
   const float* logits;
   const float* maxima;
@@ -118,7 +118,8 @@ struct choosing_row {
   PACELINE_DEVICE float score(float logit) const { return (ordered(logit) - shift) / temperature; }
 };
 
-/// The largest logit of a row and its lowest token; the same in all threads. -infinity in a hopeless row.
+/// The largest logit of a row and its lowest token; the same in all threads. -infinity for a row without a
+/// finite logit.
 PACELINE_DEVICE float find_largest(const choosing_row& row, choice_memory& shared, std::uint32_t& token) {
   float max = -std::numeric_limits<float>::infinity();
   std::uint32_t chunk = 0;
@@ -131,7 +132,7 @@ PACELINE_DEVICE float find_largest(const choosing_row& row, choice_memory& share
     const float other = shared.max[t];
     if (other > max || (other == max && shared.place[t] < chunk)) max = other, chunk = shared.place[t];
   }
-  sync_block(); // the memory is used again
+  sync_block(); // the memory is reused
   token = 0;
   if (!(max > -std::numeric_limits<float>::infinity())) return max;
   token = chunk * choice_chunk;
@@ -139,10 +140,10 @@ PACELINE_DEVICE float find_largest(const choosing_row& row, choice_memory& share
   return max;
 }
 
-/// More than any token's noise is.
+/// Upper bound of the noise of any token.
 inline constexpr double noise_bound = 27.1;
 
-/// A token and its value, in the lead of what a thread has looked at.
+/// A token and its value: the best that a thread has found.
 struct leading_token {
   double value;
   std::uint32_t token;
@@ -152,7 +153,8 @@ struct leading_token {
   }
 };
 
-/// Chunk `c`: of its tokens only those whose score and the chunk's largest noise together reach the lead.
+/// Examines chunk `c`, and of its tokens only those whose score plus the chunk's largest noise reach the best
+/// value.
 PACELINE_DEVICE void race_chunk(const choosing_row& row, std::uint32_t c, leading_token& lead) {
   const float maximum = row.score(row.maxima[c]);
   if (!(maximum >= row.min_score) || !(static_cast<double>(maximum) + noise_bound >= lead.value)) return;
@@ -169,14 +171,14 @@ PACELINE_DEVICE void race_chunk(const choosing_row& row, std::uint32_t c, leadin
   }
 }
 
-/// Noise and all.
+/// Score plus noise.
 PACELINE_DEVICE double value_of(const choosing_row& row, float score, std::uint32_t token) {
   const noise_cohort cohort(row.noise, token / choice_chunk);
   const philox_counter words = row.noise.words(token / 4);
   return static_cast<double>(score) + cohort.gumbel(token % choice_chunk, words[token % 4]);
 }
 
-/// The winner among what the threads have in the lead.
+/// The best of the threads' candidates.
 PACELINE_DEVICE std::uint32_t winner_of(leading_token lead, choice_memory& shared) {
   shared.value[thread_index()] = lead.value;
   shared.place[thread_index()] = lead.token;
@@ -185,18 +187,17 @@ PACELINE_DEVICE std::uint32_t winner_of(leading_token lead, choice_memory& share
   return lead.token;
 }
 
-/// The token of a row that has one.
+/// The token of a row with a finite logit.
 PACELINE_DEVICE std::uint32_t race(const choosing_row& row, std::uint32_t likeliest, choice_memory& shared) {
-  // The likeliest token sets a bar that most chunks cannot reach.
+  // The value of the likeliest token is a bound that most chunks cannot reach.
   leading_token lead{value_of(row, row.score(row.logits[likeliest]), likeliest), likeliest};
   for (std::uint32_t c = thread_index(); c < row.num_chunks; c += choice_threads) race_chunk(row, c, lead);
   return winner_of(lead, shared);
 }
 
-/// Puts the `count` likeliest tokens of a row in order, and returns how many there are. They lie in the
-/// `count` likeliest chunks, of which equal ones go by their place as well: whatever lies elsewhere has
-/// `count` tokens before it, one in each of those. So at most `count` chunks are read, whatever ties there
-/// are.
+/// Sorts the `count` likeliest tokens of a row and returns their number. They lie in the `count` likeliest
+/// chunks, where ties go to the lower chunk: a token elsewhere is preceded by at least `count` tokens, one in
+/// each of these. So at most `count` chunks are read, whatever the ties.
 PACELINE_DEVICE std::uint32_t find_top(const choosing_row& row, std::uint32_t count, choice_memory& shared) {
   constexpr float lowest = std::numeric_limits<float>::lowest();
   const auto chunk_at = [&](std::uint32_t c) { return scored{row.score(row.maxima[c]), c}; };
@@ -211,21 +212,22 @@ PACELINE_DEVICE std::uint32_t find_top(const choosing_row& row, std::uint32_t co
   return find_best(count, num_chunks * choice_chunk, bound, token_at, shared.top);
 }
 
-/// How many of the `num_tokens` likeliest the shortest leading run has that weighs top_p of them all.
+/// How many of the `num_tokens` likeliest tokens form the shortest leading run with the share top_p of the
+/// total weight.
 PACELINE_DEVICE std::uint32_t leading_run(std::uint32_t num_tokens, float top_p, choice_memory& shared) {
   shared.value[thread_index()] = static_cast<double>(portable_exp(shared.top.best[thread_index()].score));
   sync_block();
-  double total = 0; // each thread for itself: the order of the terms is part of the result
+  double total = 0; // computed by each thread: the order of the terms is part of the result
   for (std::uint32_t t = 0; t < num_tokens; ++t) total = total + shared.value[t];
   const double needed = static_cast<double>(top_p) * total;
   double sum = 0;
   std::uint32_t num_kept = 0;
   for (; num_kept < num_tokens && sum < needed; ++num_kept) sum = sum + shared.value[num_kept];
-  sync_block(); // the memory is used again
+  sync_block(); // the memory is reused
   return num_kept;
 }
 
-/// The token of a row that has one, with top-k: each thread has one of those that are left.
+/// The token of a row with a finite logit and top-k: each thread has one of the remaining tokens.
 PACELINE_DEVICE std::uint32_t race_of_top(const choosing_row& row, const choice_request& request,
                                           choice_memory& shared) {
   std::uint32_t num_kept = find_top(row, request.top_k, shared);
@@ -279,8 +281,7 @@ PACELINE_KERNEL walk_drafts(walk_drafts_params p) {
   const choice_request request = p.view.requests[own_place().index_in_row()];
   const token_id* const tokens = p.view.draft_tokens + request.nodes.begin;
   const std::int32_t* const parents = p.view.parents + request.nodes.begin;
-  std::int32_t
-      places[device::max_draft_nodes]; // equal paths: several where nodes of one place have equal tokens
+  std::int32_t places[device::max_draft_nodes]; // equal paths: several, if siblings have equal tokens
   std::int32_t matches[device::max_draft_nodes];
   std::uint32_t num_places = 1;
   places[0] = -1;

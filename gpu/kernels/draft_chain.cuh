@@ -11,13 +11,13 @@
 #include "gpu/kernels/split_attention.cuh"
 #include "gpu/kernels/streamed_matmul.cuh"
 
-// Several passes of a small model in one launch (gpu/kernels/chain_params.hpp). Each stage is the work of a
-// kernel of its own, by the same functions over the same blocks, so that a pass here has the bits of a pass
-// there.
+// Several passes of a small model in one launch (gpu/kernels/chain_params.hpp). Each stage does the work of a
+// separate kernel, with the same functions over the same blocks, so a pass has the same bits as with separate
+// kernels.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// A copy, in registers: what stages write might else be what they read next.
+/// A copy in registers, because stages may overwrite the memory that they would read next.
 template <class Params>
 PACELINE_DEVICE Params params_of(const chain_stage& stage) {
   static_assert(sizeof(Params) <= stage_params_bytes);
@@ -26,12 +26,13 @@ PACELINE_DEVICE Params params_of(const chain_stage& stage) {
 
 template <tensor_type Type>
 PACELINE_DEVICE void do_product(const chain_stage& stage, grid_place block) {
-  // max_chain_rows are one tile; the blocks have met before the stage, which is all the waiting there is.
+  // max_chain_rows fit in one tile. The blocks have synchronised before the stage, so no further waiting is
+  // needed.
   multiply_strips<Type, 1>(params_of<streamed_params>(stage), block, [] {});
 }
 static_assert(device::max_chain_rows <= token_tile);
 
-/// Products, which most of the time is spent with; false: it is none.
+/// Does a product, where most of the time is spent; false if the stage is no product.
 PACELINE_DEVICE bool do_product(const chain_stage& stage, grid_place block) {
   switch (stage.kernel) {
   case kernel_id::stream_q4_0:
@@ -59,7 +60,7 @@ PACELINE_DEVICE bool do_product(const chain_stage& stage, grid_place block) {
   }
 }
 
-/// The work of one block of the stage's kernel. What it is not is no stage (gpu/chain_plan.cpp).
+/// Does the work of one block of the stage's kernel. Other kernels cannot be stages (gpu/chain_plan.cpp).
 PACELINE_DEVICE void do_stage(const chain_stage& stage, grid_place block) {
   if (do_product(stage, block)) return;
   switch (stage.kernel) {
@@ -104,7 +105,8 @@ PACELINE_DEVICE void do_stage(const chain_stage& stage, grid_place block) {
   }
 }
 
-/// What block `block_x()` does of a stage: every num_blocks-th of the stage's blocks, a warp one or all one.
+/// The share of block `block_x()` in a stage: every num_blocks-th of the stage's blocks, where a block may be
+/// one warp; or all blocks.
 PACELINE_DEVICE void do_share(const draft_chain_params& p, const chain_stage& stage) {
   if (stage.is_small && block_x() != 0) return;
   const std::uint32_t num_workers = stage.is_small ? 1 : p.num_blocks;
@@ -114,11 +116,11 @@ PACELINE_DEVICE void do_share(const draft_chain_params& p, const chain_stage& st
   for (std::uint32_t first = worker * at_a_time; first < stage.num_blocks; first += num_workers * at_a_time) {
     const std::uint32_t number = first + (stage.by_warps ? warp_index() : 0);
     if (number < stage.num_blocks) do_stage(stage, {number % stage.blocks_x, number / stage.blocks_x});
-    sync_block(); // shared memory is the next one's
+    sync_block(); // the next block reuses the shared memory
   }
 }
 
-/// Notes what the step before chose, and lays out what the stages read of step `step`; block 0 alone.
+/// Records what the previous step chose, and writes what the stages read in step `step`; block 0 only.
 PACELINE_DEVICE void begin_step(const chain_steps& c, std::uint32_t step) {
   if (thread_index() < c.num_rows) {
     const std::uint32_t r = thread_index();
@@ -150,7 +152,7 @@ PACELINE_DEVICE void begin_step(const chain_steps& c, std::uint32_t step) {
 }
 
 PACELINE_KERNEL draft_chain(draft_chain_params p) {
-  // The stage at hand, and the next, which comes while that is done.
+  // The current stage, and the next one, which is loaded meanwhile.
   auto* const slots = reinterpret_cast<std::uint32_t*>(shared_memory<std::byte>() + p.slots_at);
   const auto word_of = [&](std::uint32_t stage) {
     return reinterpret_cast<const std::uint32_t*>(p.stages + stage % p.num_stages)[thread_index()];

@@ -5,12 +5,12 @@
 #include "gpu/kernels/norm.cuh"
 #include "gpu/kernels/row_kernels.cuh"
 
-// What lies between the products of an attention layer and attention itself (runtime/device/op_qkv.hpp), in
-// one kernel: a head of a row stays in its warp's shared memory from the sums of the splits to its cell.
+// The work between the products of an attention layer and attention itself (runtime/device/op_qkv.hpp) in one
+// kernel: a head of a row stays in its warp's shared memory from the partial sums to its cell.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// A head that a warp works on, and which of its kind it is.
+/// The head on which a warp works, and its index among heads of its kind.
 struct head_at_hand {
   head_products from;
   std::uint32_t number;
@@ -24,7 +24,7 @@ PACELINE_DEVICE head_at_hand head_of(const finish_heads_params& p, std::uint32_t
   return {p.v, head - p.k.num_heads, false, true};
 }
 
-/// The product's sums of one head, in `x`.
+/// Writes the product's sums of one head to `x`.
 PACELINE_DEVICE void add_up_head(const finish_heads_params& p, const head_at_hand& head, std::uint32_t row,
                                  float* x) {
   const std::uint32_t head_dim = p.layer.head_dim;
@@ -53,7 +53,7 @@ PACELINE_DEVICE void rotate_head(const finish_heads_params& p, std::uint32_t row
 
 PACELINE_DEVICE void do_block(const finish_heads_params& p, grid_place block) {
   const std::uint32_t number = block.x * heads_of_block + warp_index();
-  if (number >= p.q.num_heads + p.k.num_heads + p.v.num_heads) return; // the whole warp
+  if (number >= p.q.num_heads + p.k.num_heads + p.v.num_heads) return; // the whole warp returns
   const head_at_hand head = head_of(p, number);
   float* const x = shared_memory<float>() + warp_index() * p.layer.head_dim;
   add_up_head(p, head, block.y, x);

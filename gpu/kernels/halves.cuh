@@ -4,12 +4,12 @@
 #include "gpu/kernels/blas_params.hpp"
 #include "gpu/kernels/streamed_format.cuh"
 
-// What cuBLASLt takes and leaves in fast mode (gpu/kernels/sixteen_bit.hpp): float16 as rows, and what its
-// sums are to be multiplied by.
+// Input and output of cuBLASLt in fast mode (gpu/kernels/sixteen_bit.hpp): rows of float16, and the factors
+// of its sums.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Writes a pair of neighbouring values of a tile to the warp's shared memory.
+/// Writes a pair of adjacent values of a tile to the warp's shared memory.
 PACELINE_DEVICE void put_halves(std::byte* tile, std::uint32_t step, std::uint32_t pair,
                                 std::uint32_t halves) {
   const code_place at{lane_index(), step, pair, 0};
@@ -40,7 +40,7 @@ PACELINE_DEVICE void halve_codes(const std::byte* header, const std::byte* codes
   }
 }
 
-/// F16 as it is, BF16 times the row's power of two.
+/// F16 unchanged, BF16 times the row's power of two.
 template <tensor_type Type>
 PACELINE_DEVICE void halve_values(const std::byte* values, const float (&multipliers)[2], std::byte* out) {
   PACELINE_UNROLL
@@ -102,11 +102,11 @@ PACELINE_DEVICE void halve_tile_of_type(const halve_weights_params& p, std::uint
   }
 }
 
-/// By way of shared memory, from where neighbours of a row go to neighbours in memory.
+/// Uses shared memory so that adjacent lanes write adjacent values of a row.
 PACELINE_KERNEL halve_weights(halve_weights_params p) {
   begin_in_turn();
   const std::uint32_t tile = own_place().index_in_row() / warp_size;
-  if (tile >= p.num_tiles) return; // the whole warp
+  if (tile >= p.num_tiles) return; // the whole warp returns
   std::byte* const there = shared_memory<std::byte>() + warp_index() * halved_tile_bytes;
   halve_tile_of_type(p, p.first_strip + block_y(), tile, there);
   sync_warp();

@@ -9,12 +9,12 @@
 #include <cstring>
 #endif
 
-// What C++ has no words for: all PTX of the kernels, each piece with a model for the emulation.
-// tests/gpu/kernels/intrinsics_test.cpp compares the two where there is a GPU.
+// Operations that C++ cannot express: all PTX of the kernels, each with a model for the emulation.
+// tests/gpu/kernels/intrinsics_test.cpp compares the two on a GPU.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// 16 bytes, which a thread reads at once.
+/// 16 bytes, which a thread reads in one access.
 struct alignas(16) quad {
   std::uint32_t words[4];
 };
@@ -26,11 +26,12 @@ PACELINE_DEVICE quad read_quad(const std::byte* at) {
   return {{read.x, read.y, read.z, read.w}};
 }
 
-/// c += a * b on the tensor core: a 16 x 16, b 16 x 8, c 16 x 8; float16 in, float32 out. With g = lane / 4
-/// and t = lane % 4 a lane has: of a, rows g, g + 8, g, g + 8 of columns 2 t, 2 t + 1 (first two words) and 2
-/// t + 8, 2 t + 9 (last two); of b, rows 2 t, 2 t + 1 and 2 t + 8, 2 t + 9 of column g; of c, columns 2 t, 2
-/// t + 1 of row g, then of row g + 8. All lanes of the warp call it. How an element's 17 terms are added up
-/// is the core's own, but the same for every column: no column depends on another, or on its place.
+/// c += a * b on the tensor core: a is 16 x 16, b 16 x 8, c 16 x 8; float16 inputs, float32 results. With g =
+/// lane / 4 and t = lane % 4 a lane holds: of a, rows g, g + 8, g, g + 8 of columns 2 t, 2 t + 1 (first two
+/// words) and 2 t + 8, 2 t + 9 (last two); of b, rows 2 t, 2 t + 1 and 2 t + 8, 2 t + 9 of column g; of c,
+/// columns 2 t, 2 t + 1 of row g, then of row g + 8. All lanes of the warp must call it. How the 17 terms of
+/// an element are added depends on the hardware, but it is the same for every column: a column depends
+/// neither on other columns nor on its place.
 PACELINE_DEVICE void multiply_add_tile(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                                        std::uint32_t b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -39,32 +40,34 @@ PACELINE_DEVICE void multiply_add_tile(float (&c)[4], const std::uint32_t (&a)[4
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Begins to copy 16 bytes from the device's to the block's shared memory; both lie at multiples of 16.
+/// Begins to copy 16 bytes from device memory to the block's shared memory; both addresses must be multiples
+/// of 16.
 PACELINE_DEVICE void begin_copy(std::byte* shared, const std::byte* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                :
                : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))), "l"(from)
                : "memory");
 }
-/// What the thread began to copy since the last call is a group; perhaps an empty one.
+/// Makes a group, possibly empty, of the copies that the thread began since the last call.
 PACELINE_DEVICE void end_copy_group() { asm volatile("cp.async.commit_group;" : : : "memory"); }
-/// Returns when all of the thread's groups but the last `Rest` have arrived: for the thread itself. Others
+/// Returns when all of the thread's groups except the last `Rest` have arrived for this thread. Other threads
 /// see them after the next barrier.
 template <std::uint32_t Rest>
 PACELINE_DEVICE void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(Rest) : "memory");
 }
 
-/// Returns when all threads of a grid whose blocks run together are here; what they wrote before is then seen
-/// by all of them. `arrived` counts blocks: from 0, and to `due` when all of them are here. One thread a
-/// block counts and waits, for the others by the barriers around it: what they wrote is released with its
-/// count, and what others released they see after its wait.
+/// Returns when all threads of a grid whose blocks run together have called it; their earlier writes are then
+/// visible to all of them. `arrived` counts blocks: it starts at 0 and reaches `due` when all have arrived.
+/// One thread of a block counts and waits for the others, which meet it at barriers before and after: writes
+/// of the block are released with the count, and writes of other blocks are visible after the wait.
 PACELINE_DEVICE void sync_grid(std::uint32_t* arrived, std::uint32_t due) {
   sync_block();
   if (thread_index() == 0) {
     std::uint32_t before;
     asm volatile("atom.add.release.gpu.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrived) : "memory");
-    // A read that acquires empties the multiprocessor's cache each time: one fence behind those that wait.
+    // An acquiring read invalidates the multiprocessor's cache each time, so one fence after the waiting loop
+    // is used instead.
     for (std::uint32_t seen = before + 1; seen < due;)
       asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(arrived) : "memory");
     asm volatile("fence.acq_rel.gpu;" : : : "memory");
@@ -72,43 +75,43 @@ PACELINE_DEVICE void sync_grid(std::uint32_t* arrived, std::uint32_t due) {
   sync_block();
 }
 
-/// Allows the kernel that comes next to begin, if that was launched to start early and all blocks of this one
-/// have called it or ended. Nothing that this kernel writes is told by it.
+/// Allows the next kernel to begin, if it was launched to start early, once all blocks of this kernel have
+/// called it or ended. It does not publish this kernel's writes.
 PACELINE_DEVICE void let_next_begin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
 #endif
 }
-/// Returns when the kernel before this one has ended and what it wrote is there; at once where this one was
-/// not launched to start early. Every thread of every block calls it, those without work, too, so that no
-/// kernel ends before the one ahead of it: then the end of the last is the end of all. Before it a kernel
-/// writes nothing, and reads weights alone, which no kernel of a program writes.
+/// Returns when the previous kernel has ended and its writes are visible; immediately if this kernel was not
+/// launched to start early. Every thread of every block must call it, also those without work, so that no
+/// kernel ends before its predecessor; then the end of the last kernel is the end of all. Before this call a
+/// kernel must not write, and may only read weights, which no kernel of a program writes.
 PACELINE_DEVICE void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" : : : "memory");
 #endif
 }
 
-/// Two float16 in a word, less two others; each rounded to the nearest.
+/// Two float16 in a word minus two others; each rounded to nearest.
 PACELINE_DEVICE std::uint32_t subtract_halves(std::uint32_t a, std::uint32_t b) {
   std::uint32_t out;
   asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
   return out;
 }
-/// Half `Half` of a word in both, 0 being the lower one.
+/// Half `Half` of a word in both halves; 0 is the lower one.
 template <std::uint32_t Half>
 PACELINE_DEVICE std::uint32_t both_halves(std::uint32_t word) {
   std::uint32_t out;
   asm("prmt.b32 %0, %1, %1, %2;" : "=r"(out) : "r"(word), "n"(Half != 0 ? 0x3232 : 0x1010));
   return out;
 }
-/// Two float16 in a word times two others; each rounded to the nearest, and nothing flushed to zero.
+/// Two float16 in a word times two others; each rounded to nearest, without flushing to zero.
 PACELINE_DEVICE std::uint32_t multiply_halves(std::uint32_t a, std::uint32_t b) {
   std::uint32_t out;
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
   return out;
 }
-/// Two values rounded to the nearest float16, `low` in the lower half of the word.
+/// Two values rounded to the nearest float16, with `low` in the lower half of the word.
 PACELINE_DEVICE std::uint32_t halves_of(float low, float high) {
   std::uint32_t out;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
@@ -144,7 +147,7 @@ inline void sync_grid(std::uint32_t* arrived, std::uint32_t due) {
   emulation::wait_for_grid();
   if (*arrived < due) throw emulation::barrier_fault("a grid that a block would wait for in vain");
 }
-/// The emulation takes every kernel that may be followed by one that starts early to have called it at once.
+/// In the emulation every kernel counts as having called it at its beginning, if the next one starts early.
 inline void let_next_begin() {}
 inline void wait_for_previous() { emulation::wait_for_previous(); }
 inline std::uint32_t halves_of(float low, float high) {
@@ -167,7 +170,7 @@ inline std::uint32_t multiply_halves(std::uint32_t a, std::uint32_t b) {
 
 #endif
 
-/// What kernels begin with that have nothing to do before their turn.
+/// The beginning of kernels that have nothing to do before they wait for the previous kernel.
 PACELINE_DEVICE void begin_in_turn() {
   let_next_begin();
   wait_for_previous();

@@ -4,10 +4,10 @@
 
 namespace paceline::gpu {
 
-/// What the CUDA runtime launches for `kernel`: the address of the host's stand-in of a __global__ function.
+/// The address that the CUDA runtime launches for `kernel`: the host's stub of a __global__ function.
 const void* device_function(kernel_id kernel) noexcept;
 
-/// Runs one thread of `kernel` on the emulation; `params` is the kernel's own struct.
+/// Runs one thread of `kernel` on the emulation; `params` points to the kernel's struct.
 void run_emulated_thread(kernel_id kernel, const void* params);
 
 } // namespace paceline::gpu

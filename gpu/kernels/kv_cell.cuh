@@ -6,7 +6,7 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Value `index` of a pool array: of a q8 pool, the code.
+/// Value `index` of a pool array; for a q8 pool the code.
 PACELINE_DEVICE float stored_value(const void* values, kv_type type, std::size_t index) {
   switch (type) {
   case kv_type::f32:
@@ -38,7 +38,7 @@ PACELINE_DEVICE void store_value(void* values, kv_type type, std::size_t index, 
   static_cast<std::uint16_t*>(values)[index] = device::f16_of_float(value);
 }
 
-/// Where a slot of a sequence lies in the pool.
+/// The location of a slot of a sequence in the pool.
 struct cell_place {
   block_id block;
   std::uint32_t cell;

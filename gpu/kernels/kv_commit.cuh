@@ -3,11 +3,11 @@
 #include "gpu/kernels/kv_commit_params.hpp"
 #include "gpu/kernels/kv_kernels.cuh"
 
-// Cells of accepted paths brought in line, as runtime/device/op_kv_commit.hpp defines it.
+// Moves the cells of accepted paths, as defined in runtime/device/op_kv_commit.hpp.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// The nodes from the root down to `place`, by one thread. Returns how many they are.
+/// Lists the nodes from the root down to `place`; called by one thread. Returns their number.
 PACELINE_DEVICE std::uint32_t list_path(std::int32_t place, const std::int32_t* parents,
                                         std::uint32_t* nodes) {
   std::uint32_t num = 0;
@@ -17,7 +17,7 @@ PACELINE_DEVICE std::uint32_t list_path(std::int32_t place, const std::int32_t* 
   return num;
 }
 
-/// Where the cells of the draft's path lie and are to lie, for all threads of the block.
+/// Source and destination of the cells of the draft's path, for all threads of the block.
 PACELINE_DEVICE void plan_moves(const kv_commit_params& p, const commit_draft& draft, std::int32_t place,
                                 std::uint32_t block_size, commit_memory& shared) {
   if (thread_index() == 0) shared.num_moves = list_path(place, p.parents + draft.first_parent, shared.nodes);
@@ -31,12 +31,12 @@ PACELINE_DEVICE void plan_moves(const kv_commit_params& p, const commit_draft& d
   sync_block();
 }
 
-/// A thread carries out all moves of its dimension, in order, so that no two threads touch the same values.
+/// A thread makes all moves of its dimension, in order, so that no two threads access the same values.
 PACELINE_KERNEL kv_commit(kv_commit_params p) {
   begin_in_turn();
   const commit_draft draft = p.drafts[block_y()];
   const std::int32_t place = p.chosen[draft.choice].place;
-  if (place < 0) return; // the whole block
+  if (place < 0) return; // the whole block returns
   const device::kv_layer layer = p.layers[block_x() / p.blocks_per_layer];
   commit_memory& shared = *shared_memory<commit_memory>();
   plan_moves(p, draft, place, layer.block_size, shared);

@@ -7,7 +7,7 @@
 
 namespace paceline::gpu {
 
-// What the kernel of `kv_commit` is given: device::kv_commit_args with indices in place of spans.
+// Parameters of the kernel of `kv_commit`: device::kv_commit_args with indices instead of spans.
 
 /// Threads of a block of kv_commit.
 inline constexpr std::uint32_t commit_threads = 128;
@@ -16,7 +16,7 @@ struct commit_draft {
   std::uint32_t choice = 0;
   std::uint32_t sequence = 0;
   kv_slot base;
-  std::uint32_t first_parent = 0; ///< of node 0, in `kv_commit_params::parents`
+  std::uint32_t first_parent = 0; ///< index of node 0 in `kv_commit_params::parents`
 };
 
 /// The path of a draft, root first. In shared memory.

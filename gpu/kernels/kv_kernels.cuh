@@ -8,15 +8,15 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// How the values of one head become codes.
+/// How the values of one head are converted to codes.
 struct code_scale {
-  float scale;   ///< what is stored beside the codes
-  float inverse; ///< what a value is multiplied by; 0: its code is 0
+  float scale;   ///< stored with the codes
+  float inverse; ///< factor of the values; 0: all codes are 0
 };
 
 PACELINE_DEVICE code_scale code_scale_of(const float* x, std::uint32_t head_dim) {
   float largest = 0;
-  float spoilt = 0; // 1 in a lane that meets a value that is not finite
+  float spoilt = 0; // 1 in a lane with a non-finite value
   for (std::uint32_t d = lane_index(); d < head_dim; d += warp_size) {
     if (!std::isfinite(x[d])) spoilt = 1;
     largest = std::fmax(largest, std::fabs(x[d]));
@@ -30,8 +30,8 @@ PACELINE_DEVICE code_scale code_scale_of(const float* x, std::uint32_t head_dim)
   return {largest / 127.0F, 127.0F / largest};
 }
 
-/// Writes the values `x` of head `head` to one cell of `values`, whose places `index_of` tells by dimension.
-/// A warp's work.
+/// Writes the values `x` of head `head` to one cell of `values`; `index_of` gives the index of each
+/// dimension. Done by a warp.
 template <class Index>
 PACELINE_DEVICE void store_head(const device::kv_layer& layer, cell_place at, std::uint32_t head,
                                 const float* x, void* values, float* scales, const Index& index_of) {
@@ -70,7 +70,7 @@ PACELINE_KERNEL kv_write(kv_write_params p) {
   do_block(p, own_place());
 }
 
-/// Moves `count` values, `step` apart, as if through a buffer.
+/// Moves `count` values that are `step` apart, as if through a buffer.
 template <class T>
 PACELINE_DEVICE void move_values(T* to, const T* from, std::uint32_t count, std::size_t step) {
   const bool backwards = to > from;
@@ -80,7 +80,7 @@ PACELINE_DEVICE void move_values(T* to, const T* from, std::uint32_t count, std:
   }
 }
 
-/// The copy of dimension `d` of head `head`: of its keys, its values and, with dimension 0, its scales.
+/// Copies dimension `d` of head `head`: keys, values and, for dimension 0, scales.
 template <class T>
 PACELINE_DEVICE void copy_values_of(const device::kv_layer& into, const device::kv_layer& of,
                                     const device::kv_copy& copy, std::uint32_t head, std::uint32_t d) {

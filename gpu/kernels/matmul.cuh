@@ -7,14 +7,14 @@
 #include <cmath>
 #include <limits>
 
-// Products, as runtime/device/op_matmul.hpp defines them. An output's sum runs over its blocks of columns in
-// ascending order, a fused product at a time, whatever the number of rows: what can be done side by side is
-// the integer part of the blocks, and different outputs and rows.
+// Products as defined in runtime/device/op_matmul.hpp. The sum of an output runs over its blocks of columns
+// in ascending order, one fused product at a time, whatever the number of rows. Only the integer part of the
+// blocks, and different outputs and rows, are computed in parallel.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// One plane of one block of 32 activations: codes to `q`, their sums to `sums`; `x` becomes what is left.
-/// Returns the scale.
+/// Quantises one plane of one block of 32 activations: writes codes to `q` and their sums to `sums`, and
+/// leaves the remainder in `x`. Returns the scale.
 PACELINE_DEVICE float quantise_block(float (&x)[32], std::int8_t* q, std::int16_t* sums) {
   float largest = 0;
   bool finite = true;
@@ -51,7 +51,7 @@ PACELINE_KERNEL quantise_rows(quantise_rows_params p) {
   }
 }
 
-/// The terms of one block for all chains of the tile that begins with `first_chain`.
+/// Writes the terms of one block for all chains of the tile that begins with `first_chain`.
 PACELINE_DEVICE void write_terms(const matmul_params& p, std::uint32_t b, std::uint32_t first_chain,
                                  std::uint32_t num_chains, const weight_block& w, chain_terms& terms) {
   const std::uint32_t lane = lane_index();
@@ -74,7 +74,7 @@ PACELINE_DEVICE void write_terms(const matmul_params& p, std::uint32_t b, std::u
   }
 }
 
-/// The sum of chain `c` taken on over `num_blocks` blocks.
+/// Adds the terms of `num_blocks` blocks to the sum of chain `c`.
 PACELINE_DEVICE float add_terms(const chain_terms& terms, std::uint32_t c, std::uint32_t num_blocks,
                                 std::uint32_t num_mins, float acc) {
   for (std::uint32_t i = 0; i < num_blocks; ++i) {
@@ -97,12 +97,14 @@ PACELINE_KERNEL matmul_quantised(matmul_params p) {
   if (n >= p.weights.num_rows) return;
   chain_terms& terms = shared_memory<chain_terms>()[warp_index()];
   const std::uint32_t lane = lane_index();
-  const std::uint32_t first_chain = block_y() * matmul_chains; // of whole rows: planes divide the tile
+  // Whole rows: the number of planes divides the tile.
+  const std::uint32_t first_chain = block_y() * matmul_chains;
   const std::uint32_t all_chains = p.num_rows * p.num_planes;
   const std::uint32_t num_chains =
       all_chains - first_chain < matmul_chains ? all_chains - first_chain : matmul_chains;
   const std::uint32_t num_blocks = p.weights.num_cols / quantised_block;
-  std::uint32_t num_mins = 0; // groups with minima a block: of the format, so that all lanes know it
+  // Groups with minima in a block: a property of the format, so that all lanes know it.
+  std::uint32_t num_mins = 0;
   float acc = 0;
   for (std::uint32_t first = 0; first < num_blocks; first += warp_size) {
     weight_block w;

@@ -2,11 +2,11 @@
 
 #include "gpu/kernels/split_attention.cuh"
 
-// The second half of gpu/kernels/split_attention_params.hpp: a row's splits, added in ascending order.
+// The second part of gpu/kernels/split_attention_params.hpp: merges the splits of a row in ascending order.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// One head of one row: `begin` and `end` are its splits, counted from the launch's first.
+/// One head of one row: `begin` and `end` are its splits, counted from the launch's first split.
 struct head_merge {
   const merge_attention_params& p;
   grid_place block;

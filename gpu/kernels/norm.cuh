@@ -12,18 +12,18 @@ PACELINE_DEVICE float add_lanes(float lane) {
   return lane;
 }
 
-/// What a vector is multiplied by to norm it (runtime/device/op_rms_norm.hpp): the same in all lanes of the
-/// warp, which all call it. Each lane asks for many values before it waits for the first of them: a sum that
-/// goes on in order is a matter of how often it waits.
+/// The factor that norms a vector (runtime/device/op_rms_norm.hpp); the same in all lanes of the warp, which
+/// must all call it. Each lane issues many loads before it waits for the first: the time of a sequential sum
+/// depends on the number of waits.
 PACELINE_DEVICE float norm_scale(const float* x, std::uint32_t width, float epsilon) {
   constexpr std::uint32_t num_lanes = 16, at_a_time = 32;
-  float sum = 0; // the upper half of the warp repeats the lower one
+  float sum = 0; // the upper half of the warp does the same as the lower one
   for (std::uint32_t begin = lane_index() % num_lanes; begin < width; begin += num_lanes * at_a_time) {
     float values[at_a_time];
     PACELINE_UNROLL
     for (std::uint32_t i = 0; i < at_a_time; ++i) {
       const std::uint32_t at = begin + i * num_lanes;
-      values[i] = at < width ? x[at] : 0.0F; // the square of which changes no sum
+      values[i] = at < width ? x[at] : 0.0F; // zeros do not change the sum of squares
     }
     PACELINE_UNROLL
     for (std::uint32_t i = 0; i < at_a_time; ++i) sum = std::fma(values[i], values[i], sum);

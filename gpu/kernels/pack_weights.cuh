@@ -6,7 +6,8 @@
 
 #include <cmath>
 
-// To and from the order of gpu/kernels/streamed_layout.hpp, once at load and for single rows (embed).
+// Converts to and from the order of gpu/kernels/streamed_layout.hpp, when weights are loaded and for single
+// rows (embed).
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -23,7 +24,7 @@ PACELINE_DEVICE void write_half_word(std::byte* at, std::uint32_t bits) {
 }
 PACELINE_DEVICE std::uint32_t half_bits(float value) { return device::f16_of_float(value); }
 
-/// Words of a lane's codes in a tile: the first plane's, then the second's.
+/// Words of a lane's codes in a tile: those of the first plane, then those of the second.
 struct lane_words {
   std::uint32_t first[4] = {};
   std::uint32_t second[4] = {};
@@ -61,7 +62,7 @@ PACELINE_DEVICE std::byte* value_at(std::byte* tile, const code_place& at) {
   return tile + at.step * 512 + at.lane * 16 + at.pair * 4 + at.half * 2;
 }
 
-/// What row `row` < 16 of a tile has in the header of its span.
+/// Writes the part of row `row` < 16 of a tile to the header of its span.
 PACELINE_DEVICE void write_header(const pack_weights_params& p, std::byte* header, std::uint32_t row,
                                   std::uint32_t matrix_row, std::uint32_t tile) {
   if (p.from.type == tensor_type::f8_e4m3) {
@@ -136,7 +137,7 @@ PACELINE_KERNEL pack_weights(pack_weights_params p) {
   if (lane < strip_rows) write_header(p, span, lane, block_y() * strip_rows + lane, tile);
 }
 
-/// The largest magnitude among the finite values of a row of floating point numbers that the lane looks at.
+/// The largest magnitude among the finite values that the lane reads from a row of floating-point numbers.
 PACELINE_DEVICE float largest_value(const weight_rows& from, std::uint32_t row) {
   float largest = 0;
   for (std::uint32_t k = lane_index(); k < from.num_cols; k += warp_size) {
@@ -146,7 +147,7 @@ PACELINE_DEVICE float largest_value(const weight_rows& from, std::uint32_t row) 
   return largest;
 }
 
-/// The same of a quantised row.
+/// The same for a quantised row.
 PACELINE_DEVICE float largest_of_blocks(const weight_rows& from, std::uint32_t row) {
   float largest = 0;
   weight_block block;
@@ -173,7 +174,7 @@ PACELINE_KERNEL scale_weight_rows(scale_weight_rows_params p) {
   if (lane_index() == 0) p.multipliers[block_y()] = multiplier_to_f16(magnitude);
 }
 
-/// Reads weights 32 * b .. 32 * b + 31 of row `row` of a quantised matrix, without what is the same for all
+/// Reads weights 32 * b .. 32 * b + 31 of row `row` of a quantised matrix, except what is the same for all
 /// blocks.
 PACELINE_DEVICE void read_streamed_block(const streamed_weights& weights, std::size_t row, std::uint32_t b,
                                          weight_block& out) {

@@ -13,7 +13,7 @@
 
 namespace paceline::gpu {
 
-/// The kernels, by the names of their functions.
+/// The kernels, named after their functions.
 enum class kernel_id : std::uint8_t {
   quantise_rows,
   matmul_quantised,
@@ -63,9 +63,10 @@ enum class kernel_id : std::uint8_t {
 };
 inline constexpr std::size_t num_kernels = static_cast<std::size_t>(kernel_id::read_memory) + 1;
 
-/// Whether the kernel lets the next one begin before it has ended, and waits itself for the end of the one
-/// before (let_next_begin and wait_for_previous, gpu/kernels/intrinsics.cuh). Not those that write weights,
-/// which later kernels read without waiting; not the chain, whose blocks must all be there at the same time.
+/// True if the kernel allows the next one to begin before it has ended, and itself waits for the end of the
+/// previous one (let_next_begin and wait_for_previous, gpu/kernels/intrinsics.cuh). False for kernels that
+/// write weights, because later kernels read these without waiting, and for the chain, whose blocks must all
+/// run at the same time.
 constexpr bool takes_turns(kernel_id kernel) noexcept {
   switch (kernel) {
   case kernel_id::pack_weights:
@@ -78,30 +79,30 @@ constexpr bool takes_turns(kernel_id kernel) noexcept {
   }
 }
 
-// What kernels are given. Pointers are addresses of the device's. What an array holds is said by its op's
-// contract (runtime/device/op_<name>.hpp), of which these are the device's side.
+// Parameters of kernels. Pointers are device addresses. The contracts of the ops document the arrays
+// (runtime/device/op_<name>.hpp); these structs are the device's side of them.
 
-/// A matrix as a device has it: rows as in the file.
+/// A matrix in device memory, with rows as in the file.
 struct weight_rows {
   const std::byte* bytes = nullptr;
   std::size_t row_bytes = 0;
   device::tensor_type type = device::tensor_type::f32;
-  std::uint16_t block_bytes = 0;  ///< of the type's traits
+  std::uint16_t block_bytes = 0;  ///< from the type's traits
   std::uint16_t block_values = 0; ///< likewise; 32 or 256 where the type is quantised
   std::uint32_t num_rows = 0;
   std::uint32_t num_cols = 0;
 };
 
-/// Values of activations that share a scale.
+/// Number of activations that share a scale.
 inline constexpr std::uint32_t quantised_block = 32;
-/// Values whose codes are summed up in advance, for formats with minima.
+/// Number of codes summed in advance, for formats with minima.
 inline constexpr std::uint32_t quantised_group = 16;
 
-/// Quantised activations: the `num_planes` planes of a row follow one another, then those of the next row.
+/// Quantised activations: the `num_planes` planes of a row are adjacent, followed by those of the next row.
 struct quantised_rows {
   std::int8_t* codes = nullptr; ///< [num_rows * num_planes][num_cols]
   float* scales = nullptr;      ///< [num_rows * num_planes][num_cols / 32]
-  std::int16_t* sums = nullptr; ///< [num_rows * num_planes][num_cols / 16], of codes
+  std::int16_t* sums = nullptr; ///< [num_rows * num_planes][num_cols / 16], sums of codes
 };
 
 /// One thread a block of 32 values; grid (blocks of a row, rows).
@@ -115,11 +116,11 @@ struct quantise_rows_params {
 
 /// Warps of a block of matmul_quantised.
 inline constexpr std::uint32_t matmul_warps = 4;
-/// Planes of rows that a warp of it multiplies with at a time.
+/// Planes of rows that one of its warps multiplies at a time.
 inline constexpr std::uint32_t matmul_chains = 8;
 
-/// Terms of the sums of one output and `matmul_chains` planes of rows, over 32 blocks of columns, one a lane.
-/// A column more than there are lanes spreads a lane's reads over the banks. In shared memory, one a warp.
+/// Terms of the sums of one output and `matmul_chains` planes of rows, over 32 blocks of columns, one for
+/// each lane. One column more than lanes avoids bank conflicts. In shared memory, one for each warp.
 struct chain_terms {
   float product[matmul_chains][33];
   float scale[matmul_chains][33];
@@ -127,10 +128,10 @@ struct chain_terms {
   float min_of_group[2][33];
 };
 
-/// Outputs of a block of matmul_float, one a thread, and rows of x that it multiplies with.
+/// Outputs of a block of matmul_float, one a thread, and the number of rows of x multiplied by it.
 inline constexpr std::uint32_t float_outputs = 64;
 inline constexpr std::uint32_t float_rows = 8;
-/// Columns of weights that matmul_float has in shared memory.
+/// Columns of weights that matmul_float keeps in shared memory.
 inline constexpr std::uint32_t float_columns = 32;
 
 /// Weights of a block of matmul_float, a few columns at a time. In shared memory.
@@ -138,14 +139,14 @@ struct float_tile {
   float weights[float_outputs][float_columns + 1];
 };
 
-/// One product of a matmul. Quantised weights: a warp an output; grid (outputs / matmul_warps, planes of rows
-/// / matmul_chains). Others: grid (outputs / float_outputs, rows / float_rows).
+/// One product of a matmul. Quantised weights: one warp an output; grid (outputs / matmul_warps, planes of
+/// rows / matmul_chains). Other weights: grid (outputs / float_outputs, rows / float_rows).
 struct matmul_params {
   weight_rows weights;
   std::uint32_t num_rows;   ///< of x
   std::uint32_t num_planes; ///< of quantised x
   quantised_rows quantised; ///< x, for quantised weights
-  const float* x;           ///< for others
+  const float* x;           ///< for other weights
   std::size_t x_stride;
   float* y;
   std::size_t y_stride;
@@ -156,7 +157,7 @@ struct matmul_params {
 /// One thread a block of 32 values; grid (blocks of a row, rows).
 struct embed_params {
   weight_rows table;
-  streamed_weights streamed; ///< instead of `table`, where it has bytes
+  streamed_weights streamed; ///< used instead of `table` if it has bytes
   const token_id* tokens;
   float* out;
   std::size_t out_stride;
@@ -229,11 +230,11 @@ struct gather_params {
   std::uint32_t width;
 };
 
-/// A pass's rows as the device has them.
+/// The rows of a pass in device memory.
 struct batch_view {
   const device::batch_entry* rows;
   const kv_slot* paths;
-  const block_id* blocks;           ///< the tables of all sequences, one behind the other
+  const block_id* blocks;           ///< the tables of all sequences, concatenated
   const std::uint32_t* first_block; ///< [num_sequences]: where each table begins in `blocks`
 };
 
@@ -258,11 +259,10 @@ struct kv_copy_params {
 /// Threads of a block of attention.
 inline constexpr std::uint32_t attention_threads = 128;
 
-/// What the threads of a block of attention tell one another about the split at hand. In shared memory.
+/// Data shared by the threads of a block of attention about the current split. In shared memory.
 struct split_memory {
-  float scores[device::attention_split]; ///< then the probabilities
-  float
-      weights[device::attention_split]; ///< probabilities, times the scales of the values where there are any
+  float scores[device::attention_split];  ///< then the probabilities
+  float weights[device::attention_split]; ///< probabilities, times the scales of the values if there are any
   float warp_max[attention_threads / 32];
   float sum;
 };

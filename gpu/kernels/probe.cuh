@@ -5,7 +5,7 @@
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Each intrinsic once, for the test that compares their models with a GPU.
+/// Runs each intrinsic once, for the test that compares their models with a GPU.
 PACELINE_KERNEL probe_intrinsics(probe_params p) {
   const std::uint32_t lane = lane_index();
   std::byte* const shared = shared_memory<std::byte>();
@@ -22,7 +22,7 @@ PACELINE_KERNEL probe_intrinsics(probe_params p) {
   p.doubled[lane] = both_halves<0>(a[0]) ^ (both_halves<1>(a[1]) * 3);
   multiply_add_tile(c, a, p.b[lane * 2], p.b[lane * 2 + 1]);
   for (std::uint32_t i = 0; i < 4; ++i) p.products[lane * 4 + i] = c[i];
-  const std::uint32_t other = (lane + 1) % warp_size; // who asked for what this lane reads
+  const std::uint32_t other = (lane + 1) % warp_size; // the lane that requested what this lane reads
   wait_for_copies<1>();
   sync_warp();
   *reinterpret_cast<quad*>(p.arrived + lane * 16) = read_quad(shared + other * 16);
@@ -31,7 +31,7 @@ PACELINE_KERNEL probe_intrinsics(probe_params p) {
   *reinterpret_cast<quad*>(p.arrived + 512 + lane * 16) = read_quad(shared + 512 + other * 16);
 }
 
-/// A kernel for the tests of kernels that start early.
+/// A kernel for the tests of early starts.
 PACELINE_KERNEL probe_turns(probe_turns_params p) {
   let_next_begin();
   const std::uint32_t i = own_place().index_in_row();
@@ -52,7 +52,7 @@ PACELINE_KERNEL probe_turns(probe_turns_params p) {
   p.to[i * 4] = value + 1;
 }
 
-/// A thread has several reads under way at a time; neighbours read neighbours.
+/// Each thread has several reads in flight; adjacent threads read adjacent addresses.
 PACELINE_KERNEL read_memory(read_memory_params p) {
   begin_in_turn();
   constexpr std::uint32_t ahead = 8;

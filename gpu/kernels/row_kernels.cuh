@@ -55,7 +55,7 @@ PACELINE_KERNEL rms_norm(rms_norm_params p) {
   do_block(p, own_place());
 }
 
-/// Each warp finds the norm of the whole row by itself: to tell one another would take longer.
+/// Each warp computes the norm of the whole row itself: synchronising would take longer.
 PACELINE_DEVICE void do_block(const add_normed_params& p, grid_place block) {
   const float* const x = p.x + block.y * p.x_stride;
   float* const hidden = p.hidden + block.y * p.hidden_stride;
@@ -68,7 +68,7 @@ PACELINE_KERNEL add_normed(add_normed_params p) {
   do_block(p, own_place());
 }
 
-/// Rotates pair `i` of `num_pairs` of a head; `angles` are the row's.
+/// Rotates pair `i` of `num_pairs` of a head by `angles`, which are the row's.
 PACELINE_DEVICE void rotate_pair(float* head, std::uint32_t i, std::uint32_t num_pairs,
                                  device::rope_layout layout, const float* angles) {
   const bool half_split = layout == device::rope_layout::half_split;

@@ -51,18 +51,18 @@
 
 namespace paceline::gpu {
 
-/// How products are made.
+/// Arithmetic of products.
 enum class arithmetic : std::uint8_t {
-  reference,   ///< as runtime/device/op_matmul.hpp has it, to the bit: the results of every other device
+  reference,   ///< as in runtime/device/op_matmul.hpp, to the bit: the results of every other device
   sixteen_bit, ///< as above
-  fast,        ///< as above, but for passes of more than 64 rows
+  fast,        ///< as above, except for passes of more than 64 rows
 };
 
-/// Whether products of few rows are those above.
+/// True if products of few rows are computed as above.
 constexpr bool is_sixteen_bit(arithmetic products) noexcept { return products != arithmetic::reference; }
 
-/// A power of two times `largest`, not negative, is at least 2^14 and less than 2^15; 2^126 for what is
-/// smaller than 2^-112, NaN for what is not finite.
+/// The power of two for which its product with `largest`, which must not be negative, is at least 2^14 and
+/// less than 2^15; 2^126 for values below 2^-112, NaN for values that are not finite.
 constexpr float multiplier_to_f16(float largest) noexcept {
   constexpr std::uint32_t bias = 127, most = 126;
   const std::uint32_t exponent = std::bit_cast<std::uint32_t>(largest) >> 23;

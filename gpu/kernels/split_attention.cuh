@@ -10,10 +10,11 @@
 #include <limits>
 
 // Attention that reads keys and values once for all query heads of a key-value head and for several rows of a
-// sequence (gpu/kernels/split_attention_params.hpp defines it). A block lists the cells that its rows see of
-// a split, as columns: those that lie in the slots of their positions, which rows share, and behind them
-// those on the rows' paths through a draft tree. A thread a column makes the scores, a warp a query the
-// probabilities, and a thread a dimension the weighted values; each is one chain of sums in one thread.
+// sequence (defined in gpu/kernels/split_attention_params.hpp). A block lists the cells of a split that its
+// rows see as columns: first those in the slots of their positions, which rows share, then those on the rows'
+// paths through a draft tree. One thread for each column computes scores, one warp for each query the
+// probabilities, and one thread for each dimension the weighted values. Each is a chain of sums in one
+// thread.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -33,24 +34,24 @@ PACELINE_DEVICE std::uint32_t first_seen(const device::batch_entry& row, std::ui
   return window == 0 || end <= window ? 0 : end - window;
 }
 
-/// What a block of attention works on.
+/// The work of a block of attention.
 struct tile_work {
   const attend_params& p;
   row_tile tile;
-  std::uint32_t split; ///< of the launch
+  std::uint32_t split; ///< in the launch
   std::uint32_t kv_head;
   std::uint32_t first_head; ///< of the queries
   std::uint32_t num_heads;
   tile_memory& shared;
   float* queries; ///< in shared memory
-  float* scores;  ///< likewise; then what values are weighed with
+  float* scores;  ///< likewise; later the factors of the values
 
   PACELINE_DEVICE std::uint32_t begin() const { return (p.range.first_split + split) * kv_split; }
   PACELINE_DEVICE std::uint32_t num_queries() const { return tile.num_rows * num_heads; }
   PACELINE_DEVICE std::uint32_t queries_of_row(std::uint32_t r) const {
     return (num_heads == 32 ? ~0U : (1U << num_heads) - 1) << r * num_heads;
   }
-  /// Where the results of query `q` go.
+  /// Index of the results of query `q`.
   PACELINE_DEVICE std::size_t result(std::uint32_t q) const {
     const std::size_t row = tile.first_row - p.range.first_row + q / num_heads;
     return (std::size_t{split} * p.range.num_rows + row) * p.num_heads + first_head + q % num_heads;
@@ -71,7 +72,7 @@ PACELINE_DEVICE seen_positions look_at(const tile_work& work, std::uint32_t r) {
   return seen;
 }
 
-/// Rows and the number of columns; all threads know them afterwards.
+/// Finds the rows and the number of columns; all threads know them afterwards.
 PACELINE_DEVICE void list_rows(const tile_work& work) {
   tile_memory& shared = work.shared;
   if (thread_index() < work.tile.num_rows) shared.rows[thread_index()] = look_at(work, thread_index());
@@ -93,7 +94,7 @@ PACELINE_DEVICE void list_rows(const tile_work& work) {
   sync_block();
 }
 
-/// Cell of column `c`, and the queries that see it, to shared memory as well.
+/// Writes the cell of column `c` and the queries that see it to shared memory, and returns the cell.
 PACELINE_DEVICE cell_place list_column(const tile_work& work, std::uint32_t c, std::uint32_t& mask) {
   const tile_memory& shared = work.shared;
   kv_slot slot{0};
@@ -129,7 +130,7 @@ PACELINE_DEVICE void bring_queries(const tile_work& work, std::uint32_t room) {
   }
 }
 
-/// Scores of column `c`, which lies at `at`.
+/// Scores of column `c`, which is at `at`.
 template <kv_type Type, std::uint32_t Queries>
 PACELINE_DEVICE void score_column(const tile_work& work, std::uint32_t c, const cell_place& at) {
   const device::kv_layer& layer = work.p.layer;
@@ -166,7 +167,7 @@ PACELINE_DEVICE void score_column(const tile_work& work, std::uint32_t c, const 
   }
 }
 
-/// Scores of query `q` become what values are weighed with; a warp's work.
+/// Turns the scores of query `q` into the factors of the values; done by a warp.
 template <kv_type Type>
 PACELINE_DEVICE void weigh_query(const tile_work& work, std::uint32_t q) {
   const seen_positions& row = work.shared.rows[q / work.num_heads];
@@ -203,7 +204,7 @@ PACELINE_DEVICE void add_columns(const tile_work& work, std::uint32_t c, const q
     const quad weights = read_four(work.scores + q * tile_columns + c);
     PACELINE_UNROLL
     for (std::uint32_t k = 0; k < 4; ++k)
-      if (SeenByAll || (masks.words[k] >> q & 1) != 0) // a value that is not seen may be anything
+      if (SeenByAll || (masks.words[k] >> q & 1) != 0) // a value that the query does not see may be anything
         acc[q] = std::fma(std::bit_cast<float>(weights.words[k]), values[k], acc[q]);
   }
 }
@@ -255,7 +256,7 @@ PACELINE_DEVICE void attend_tile(const attend_params& p, grid_place block) {
                        queries,
                        queries + Queries * padded_head_dim(p.layer.head_dim)};
   list_rows(work);
-  if (shared.num_columns == 0) return; // the whole block
+  if (shared.num_columns == 0) return; // the whole block returns
   bring_queries(work, Queries);
   sync_block();
   for (std::uint32_t c = thread_index(); c < shared.num_columns; c += split_threads) {

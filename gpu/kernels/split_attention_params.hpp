@@ -25,28 +25,30 @@
 //     l = chain of fma(l_i, w_i, .), acc[d] = chain of fma(acc_i[d], w_i, .), both from 0
 //     out[d] = acc[d] / l
 //
-// Every step is rounded once; exp and tanh are those of runtime/device/scalar_math.hpp. No step knows of
-// other rows, slots, blocks or of how many splits a launch has: a row's bits are the same in any company, and
-// on any GPU. tests/gpu/kernels/split_attention_reference.cpp derives what they may be off from exact sums.
+// Every step is rounded once; exp and tanh are those of runtime/device/scalar_math.hpp. No step depends on
+// other rows, slots, blocks or the number of splits of a launch: a row has the same bits in every launch, and
+// on every GPU. tests/gpu/kernels/split_attention_reference.cpp derives the error bounds relative to exact
+// sums.
 
 namespace paceline::gpu {
 
-/// Positions of a split. A guess: 64 KiB of F16 cells at head_dim 128, and 64 blocks at 1024 positions with 8
-/// key-value heads.
+/// Positions in a split. An estimate: 64 KiB of F16 cells at head_dim 128, and 64 blocks at 1024 positions
+/// with 8 key-value heads.
 inline constexpr std::uint32_t kv_split = 128;
-/// Threads of a block that attends: one a position, then one a dimension.
+/// Threads of a block of attention: one for each position, then one for each dimension.
 inline constexpr std::uint32_t split_threads = 128;
 /// Threads of a block that merges.
 inline constexpr std::uint32_t merge_threads = 128;
 
-/// Cells of tree paths that the rows of a tile of several may have, all together.
+/// Largest total number of cells on tree paths of the rows in one tile.
 inline constexpr std::uint32_t most_path_cells = 64;
-/// Cells that a tile reads of a split: those in the slots of their positions, then those on paths.
+/// Cells that a tile reads in a split: those in the slots of their positions, then those on paths.
 inline constexpr std::uint32_t tile_columns = kv_split + most_path_cells;
-/// Dimensions of a key, and positions of values, that a thread has on their way to it at a time.
+/// Dimensions of a key, or positions of values, that a thread loads at a time.
 inline constexpr std::uint32_t kv_batch = 16;
 
-/// Rows and heads that read the same cells together are queries of one tile, 32 at most, with large heads 16.
+/// Rows and heads that read the same cells together are queries of one tile: at most 32, or 16 with large
+/// heads.
 inline constexpr std::uint32_t most_tile_queries = 32;
 constexpr std::uint32_t tile_queries_for(std::uint32_t head_dim) {
   return head_dim <= 128 ? most_tile_queries : most_tile_queries / 2;
@@ -58,24 +60,25 @@ struct row_tile {
   std::uint32_t num_rows;
 };
 
-/// What a tile's row sees of the split at hand, counted from the split's begin; nothing if first >= end.
+/// The positions of the current split that a row sees, counted from the split's beginning; none if first >=
+/// end.
 struct seen_positions {
   std::uint32_t first;
   /// Those before it lie in the slots of their own numbers, the others on the row's path.
   std::uint32_t linear;
   std::uint32_t end;
-  std::uint32_t path_column; ///< of the first one on the path
+  std::uint32_t path_column; ///< column of the first position on the path
   std::uint32_t path_at;     ///< its index in `paths`
 };
 
-/// A tile and a split, in shared memory. Behind it: queries [queries][padded head_dim], of which the padding
-/// is 0, then scores [queries][tile_columns].
+/// A tile and a split, in shared memory. Followed by queries [queries][padded head_dim], padded with 0, and
+/// scores [queries][tile_columns].
 struct alignas(16) tile_memory {
   std::uint32_t masks[tile_columns]; ///< the queries that see a column
   std::size_t cells[tile_columns];   ///< as kv_layer::scale_index
   seen_positions rows[most_tile_queries];
   std::uint32_t num_linear;  ///< columns before those on paths
-  std::uint32_t num_columns; ///< whole multiples of kv_batch, those behind the last one seen by nobody
+  std::uint32_t num_columns; ///< a multiple of kv_batch; the last ones may be seen by no query
 };
 
 constexpr std::uint32_t padded_head_dim(std::uint32_t head_dim) {
@@ -87,7 +90,8 @@ constexpr std::uint32_t tile_bytes_for(std::uint32_t num_queries, std::uint32_t 
                                                               sizeof(float));
 }
 
-/// What of the splits waits to be merged, [num_splits][num_rows][num_heads], of values [head_dim] each.
+/// Partial results of the splits before the merge, [num_splits][num_rows][num_heads], with values [head_dim]
+/// each.
 struct split_partials {
   float* values; ///< acc
   float* maxima; ///< m
@@ -102,9 +106,9 @@ struct split_range {
   std::uint32_t num_splits;
 };
 
-/// One block a tile, a split and some heads of one key-value head; grid (parts of heads * key-value heads *
-/// splits, tiles). A kernel for each type of cell. There may be blocks behind the last split of a row, which
-/// have nothing to do: launches differ less if their splits are a power of two.
+/// One block for each tile, split and group of heads of one key-value head; grid (groups of heads * key-value
+/// heads * splits, tiles). One kernel for each type of cell. Blocks behind the last split of a row have
+/// nothing to do: rounding the number of splits up to a power of two makes launches more uniform.
 struct attend_params {
   batch_view batch;
   device::kv_layer layer;
@@ -123,7 +127,7 @@ struct attend_params {
 
 /// One block a head of a row; grid (query heads, rows).
 struct merge_attention_params {
-  const device::batch_entry* rows; ///< of the batch
+  const device::batch_entry* rows; ///< the batch's
   split_range range;
   split_partials from;
   float* out;
@@ -133,7 +137,7 @@ struct merge_attention_params {
   std::uint32_t window;
 };
 
-/// Some splits of a row, in shared memory.
+/// The splits of a row that are being merged, in shared memory.
 struct merge_memory {
   float weights[merge_threads];
   float sums[merge_threads];

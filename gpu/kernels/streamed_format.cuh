@@ -3,8 +3,8 @@
 #include "gpu/kernels/intrinsics.cuh"
 #include "gpu/kernels/streamed_params.hpp"
 
-// What a lane makes of its words of a tile in shared memory (gpu/kernels/streamed_layout.hpp): operands of
-// the tensor core, and scales.
+// Converts a lane's words of a tile in shared memory (gpu/kernels/streamed_layout.hpp) to operands of the
+// tensor core and scales.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
@@ -16,7 +16,7 @@ struct unit_words {
   std::uint32_t high[2];
 };
 
-/// Two equal float16 of the value 1024 + n: n <= 1023 are its lower bits.
+/// Two equal float16 with the value 1024 + n; n <= 1023 are the lower bits.
 constexpr std::uint32_t halves_of_1024_plus(std::uint32_t n) { return (0x6400U + n) * 0x10001U; }
 
 template <tensor_type Type>
@@ -38,7 +38,7 @@ PACELINE_DEVICE unit_words read_unit(const std::byte* tile, std::uint32_t unit, 
 }
 
 /// Pair `pair` of step `step` < 2 of the unit: two codes as float16. Those of F8_E4M3 are 2^-8 times their
-/// value, which `read_scales` makes up for.
+/// value, for which `read_scales` compensates.
 template <tensor_type Type>
 PACELINE_DEVICE std::uint32_t codes_as_halves(const unit_words& words, std::uint32_t step,
                                               std::uint32_t pair) {
@@ -58,26 +58,28 @@ PACELINE_DEVICE std::uint32_t codes_as_halves(const unit_words& words, std::uint
   return subtract_halves(codes | halves_of_1024_plus(0), halves_of_1024_plus(layout.offset));
 }
 
-// ---- formats whose scales and minima are small whole numbers times two numbers of 256 columns
+// ---- formats whose scales and minima are small integers times two numbers for 256 columns
 
-/// Scales and minima of a quarter of the span, of row `row` < 16: scale, minimum, scale, minimum of 6 bits.
+/// Scales and minima in a quarter of the span, of row `row` < 16: scale, minimum, scale, minimum with 6 bits
+/// each.
 PACELINE_DEVICE std::uint32_t read_fields(const std::byte* header, std::uint32_t row, std::uint32_t quarter) {
   return *reinterpret_cast<const std::uint16_t*>(header + 64 + quarter * 32 + row * 2) |
          static_cast<std::uint32_t>(header[192 + quarter * 16 + row]) << 16;
 }
-/// The two scales as float16, times 2^9. So code * scale, which has factor 2^-24 of the code, is no less than
-/// 2^-15: what is far below 2^-14 the tensor core takes for more than it is, and cuts off other terms.
+/// The two scales as float16, times 2^9. Then code * scale, with the factor 2^-24 of the code, is at least
+/// 2^-15. Far below 2^-14 the tensor core would treat values as larger than they are and truncate other
+/// terms.
 PACELINE_DEVICE std::uint32_t scales_of(std::uint32_t fields) {
-  constexpr std::uint32_t both_2_to_15 = 0x78007800U; // of which the smallest bit is 2^5
+  constexpr std::uint32_t both_2_to_15 = 0x78007800U; // its smallest bit is 2^5
   const std::uint32_t codes = (fields << 4 & 0x3f0U) | (fields << 8 & 0x3f00000U);
   return subtract_halves(codes | both_2_to_15, both_2_to_15);
 }
-/// The two minima as float16, times 2^-24: whole numbers are where a float16's smallest bits are.
+/// The two minima as float16, times 2^-24: integers are multiples of a float16's smallest value.
 PACELINE_DEVICE std::uint32_t minima_of(std::uint32_t fields) {
   return (fields >> 6 & 0x3fU) | (fields >> 2 & 0x3f0000U);
 }
 
-/// `bits` with what is at bit `from` at bit `to`.
+/// Moves the bits of `bits` from bit `from` to bit `to`.
 template <std::uint32_t From, std::uint32_t To>
 PACELINE_DEVICE std::uint32_t moved(std::uint32_t bits) {
   if constexpr (From > To)
@@ -87,7 +89,7 @@ PACELINE_DEVICE std::uint32_t moved(std::uint32_t bits) {
 }
 
 /// Codes of pair `Pair` of step `Step` < 2 of the unit as float16 times 2^-24, or 2^-20 in the strip's second
-/// eight rows, which odd pairs are of: the codes stay where they are in the word, or eight bits from there.
+/// eight rows (odd pairs): the codes keep their place in the word, or are shifted by eight bits.
 template <tensor_type Type, std::uint32_t Step, std::uint32_t Pair>
 PACELINE_DEVICE std::uint32_t small_codes(const unit_words& words) {
   constexpr std::uint32_t at = Pair % 2 * 4;
@@ -96,16 +98,16 @@ PACELINE_DEVICE std::uint32_t small_codes(const unit_words& words) {
     codes |= moved<Step * 4 + Pair, at + 4>(words.high[0]) & (0x00100010U << at);
   return codes;
 }
-/// What makes up for the factors of codes and scales in row lane / 4 + 8 * `second` of the strip.
+/// Compensates for the factors of codes and scales in row lane / 4 + 8 * `second` of the strip.
 constexpr float multiplier_of_small_codes(std::uint32_t second) { return second != 0 ? 0x1p11F : 0x1p15F; }
 
-/// What scales the groups of one unit of one row.
+/// The scales of the groups of one unit of one row.
 struct unit_scales {
   float scale[2]; ///< of each group
   float min;
 };
 
-/// Of row `row` < 16, from the header of the tile's span.
+/// For row `row` < 16, from the header of the tile's span.
 template <tensor_type Type>
 PACELINE_DEVICE unit_scales read_scales(const std::byte* header, std::uint32_t row, std::uint32_t quarter,
                                         std::uint32_t unit) {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// Weights in the order in which tensor cores take them: what matmul reads from beginning to end, once.
+// Weights in the order in which tensor cores use them, so that matmul reads them from beginning to end, once.
 //
 // 16 rows are a *strip*. A strip is cut into *tiles* of 64 columns, of which a warp reads each in whole 16
 // byte words, a lane next to a lane: what lane l of the warp feeds to its tensor core lies in "its" words.
@@ -36,7 +36,7 @@ namespace paceline::gpu {
 inline constexpr std::uint32_t strip_rows = 16;
 inline constexpr std::uint32_t tile_cols = 64;
 inline constexpr std::uint32_t tile_steps = 4; ///< of 16 columns: products of a tensor core
-/// Columns in which a matmul's width is cut up among blocks, whatever the format.
+/// Granularity in which a matmul's columns are divided among blocks, for every format.
 inline constexpr std::uint32_t split_cols = 256;
 inline constexpr std::uint32_t tiles_of_split_unit = split_cols / tile_cols;
 
@@ -45,22 +45,22 @@ struct streamed_layout {
   std::uint32_t offset = 0;    ///< code = stored - offset
   std::uint32_t header_bytes = 0;
   std::uint32_t tiles_of_span = 1;
-  std::uint32_t group_cols = 32; ///< columns whose products are summed up before a scale meets them
+  std::uint32_t group_cols = 32; ///< columns whose products are summed before they are multiplied by a scale
   bool has_mins = false;
-  std::uint32_t stages = 0; ///< tiles a warp has under way at a time
+  std::uint32_t stages = 0; ///< tiles that a warp has in flight
 
   constexpr bool is_streamed() const { return code_bits != 0; }
-  /// Whether a scale is a whole number that makes a code one that float16 has, times a number of the span's.
+  /// True if a scale is an integer whose product with a code is exact in float16, times a number of the span.
   constexpr bool scales_codes() const { return has_mins && tiles_of_span != 1; }
   constexpr std::uint32_t tile_bytes() const { return strip_rows * tile_cols / 8 * code_bits; }
   constexpr std::uint32_t span_bytes() const { return header_bytes + tiles_of_span * tile_bytes(); }
   constexpr std::uint32_t span_cols() const { return tiles_of_span * tile_cols; }
-  /// Room for the headers a warp has under way at a time: those of the stages' spans, which is a power of two
-  /// where they are not those of the stages, so that finding one is easy.
+  /// Slots for the headers that a warp has in flight: those of the spans of its stages, rounded up to a power
+  /// of two if it differs from the number of stages, so that a slot is easy to find.
   constexpr std::uint32_t header_slots() const {
     return tiles_of_span == 1 ? stages : std::bit_ceil((stages + tiles_of_span - 2) / tiles_of_span + 1);
   }
-  /// Shared memory for what a warp has under way of a strip.
+  /// Shared memory for the part of a strip that a warp has in flight.
   constexpr std::uint32_t slot_bytes() const { return header_slots() * header_bytes + stages * tile_bytes(); }
 };
 
@@ -91,7 +91,7 @@ constexpr streamed_layout streamed_layout_of(device::tensor_type type) {
   }
 }
 
-/// Where a code of a tile is: in which lane's words, and there in which pair of which step.
+/// Location of a code in a tile: the lane whose words hold it, and the pair and step in it.
 struct code_place {
   std::uint32_t lane;
   std::uint32_t step;
@@ -99,7 +99,7 @@ struct code_place {
   std::uint32_t half; ///< 0: the lower one
 };
 
-/// Of row `row` < 16 and column `col` < 64 of a tile: as the operand A of mma.m16n8k16 lies in registers.
+/// For row `row` < 16 and column `col` < 64 of a tile: as the operand A of mma.m16n8k16 lies in registers.
 constexpr code_place place_in_tile(std::uint32_t row, std::uint32_t col) {
   return {row % 8 * 4 + col % 8 / 2, col / 16, row / 8 + col % 16 / 8 * 2, col % 2};
 }
@@ -113,8 +113,8 @@ constexpr std::uint32_t col_in_tile(const code_place& at) {
 /// A matrix in this order.
 struct streamed_weights {
   const std::byte* bytes = nullptr;
-  /// Powers of two, one a row of all strips, by which values are multiplied to fit float16: of BF16, and in
-  /// fast mode of all types but F16. Else null.
+  /// Powers of two, one for each row of all strips, that bring values into float16's range: for BF16, and in
+  /// fast mode for all types except F16. Otherwise null.
   const float* multipliers = nullptr;
   std::size_t strip_bytes = 0;
   device::tensor_type type = device::tensor_type::f16;

@@ -4,27 +4,27 @@
 #include "gpu/kernels/streamed_format.cuh"
 #include "gpu/kernels/strip_stream.cuh"
 
-// Products that read each weight once for up to 64 rows of x (gpu/kernels/sixteen_bit.hpp defines them). A
-// warp streams two strips of 16 rows of the matrix through its part of shared memory, several tiles ahead,
-// makes operands of them in registers, and multiplies each with all tiles of 8 rows of x, which it reads from
-// the cache that all warps of a multiprocessor share. It meets no other warp. The same code, in the same
-// order, serves every number of tiles. A gated product has a strip of each of its two matrices in a warp, and
-// applies the activation where their sums are. Weights do not change while programs run, so the first of them
-// are asked for before the kernel ahead has ended.
+// Products that read each weight once for up to 64 rows of x (defined in gpu/kernels/sixteen_bit.hpp). A warp
+// streams two strips of 16 rows of the matrix through its part of shared memory, several tiles ahead. It
+// converts them to operands in registers and multiplies each with all tiles of 8 rows of x, which it reads
+// from the cache of the multiprocessor. It does not synchronise with other warps. The same code, in the same
+// order, is used for every number of tiles. For a gated product a warp has one strip of each of the two
+// matrices, and applies the activation to their sums. Weights do not change while programs run, so their
+// first tiles are loaded before the previous kernel has ended.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// One unit of x, all its rows, as a lane has it.
+/// One unit of x, all its rows, as held by a lane.
 template <std::uint32_t NumTiles>
 struct unit_of_rows {
   quad halves[NumTiles];
-  float sums[NumTiles][2]; ///< of the two rows whose products the lane has
+  float sums[NumTiles][2]; ///< for the two rows whose products the lane has
 };
 
 /// Unit `Unit` < 2 of a tile.
 template <std::uint32_t Unit, bool WithSums, std::uint32_t NumTiles>
 PACELINE_DEVICE void read_rows(const arranged_rows& x, std::uint32_t tile, unit_of_rows<NumTiles>& out) {
-  constexpr std::uint32_t bytes = 512; // of a unit of 8 rows
+  constexpr std::uint32_t bytes = 512; // in a unit of 8 rows
   const std::byte* const halves = x.halves + lane_index() * 16 + std::size_t{tile} * (2 * NumTiles * bytes);
   const float* const sums = x.sums + lane_index() % 4 * 2 + std::size_t{tile} * (2 * NumTiles * token_tile);
   PACELINE_UNROLL
@@ -35,7 +35,7 @@ PACELINE_DEVICE void read_rows(const arranged_rows& x, std::uint32_t tile, unit_
   }
 }
 
-/// What a lane has of a strip's products: rows lane / 4 and lane / 4 + 8 of the strip (last index / 2) with
+/// A lane's sums of a strip's products: rows lane / 4 and lane / 4 + 8 of the strip (last index / 2) with
 /// rows 8 j + 2 (lane % 4) and the next of x (last index % 2).
 template <std::uint32_t NumTiles>
 using strip_sums = float[NumTiles][4];
@@ -64,7 +64,7 @@ PACELINE_DEVICE void multiply_codes(const unit_words& words, const unit_scales (
   }
 }
 
-/// A unit of F16 or BF16; `multipliers` are of the lane's two rows.
+/// A unit of F16 or BF16; `multipliers` are those of the lane's two rows.
 template <tensor_type Type, std::uint32_t NumTiles>
 PACELINE_DEVICE void multiply_values(const std::byte* codes, std::uint32_t unit,
                                      const float (&multipliers)[2], const unit_of_rows<NumTiles>& x,
@@ -109,12 +109,12 @@ PACELINE_DEVICE void multiply_tile(const strip_stream<Type>& strip, tile_place a
   }
 }
 
-/// A tile of a format that scales codes: the sums of its span grow on the tensor core.
+/// A tile of a format that scales codes: the sums of its span are accumulated on the tensor core.
 template <tensor_type Type, std::uint32_t NumTiles>
 struct scaled_tile {
   const std::byte* codes;
   quad low;
-  std::uint32_t scales[2]; ///< of the lane's two rows, both units
+  std::uint32_t scales[2]; ///< for the lane's two rows, both units
 
   PACELINE_DEVICE scaled_tile(const strip_stream<Type>& strip, tile_place at)
       : codes(strip.codes(at)), low(read_quad(codes + lane_index() * 16)) {
@@ -145,7 +145,7 @@ struct scaled_tile {
   }
 };
 
-/// The span that ends with the tile: its sums, and those of its minima, meet the span's two numbers.
+/// The span that ends with the tile: multiplies its sums and those of its minima by the span's two numbers.
 template <tensor_type Type, std::uint32_t NumTiles>
 PACELINE_DEVICE void end_span(const strip_stream<Type>& strip, tile_place place, const arranged_rows& x,
                               strip_sums<NumTiles>& of_span, strip_sums<NumTiles>& acc) {
@@ -178,11 +178,11 @@ PACELINE_DEVICE void end_span(const strip_stream<Type>& strip, tile_place place,
   }
 }
 
-/// What a warp has of all its strips so far.
+/// A warp's sums over all its strips so far.
 template <tensor_type Type, std::uint32_t NumTiles>
 struct running_sums {
   strip_sums<NumTiles> acc[stream_strips] = {};
-  strip_sums<NumTiles> of_span[stream_strips] = {}; ///< of formats that scale codes
+  strip_sums<NumTiles> of_span[stream_strips] = {}; ///< for formats that scale codes
 
   PACELINE_DEVICE void multiply(const arranged_rows& rows, const strip_stream<Type> (&strips)[stream_strips],
                                 const float (&multipliers)[stream_strips][2], tile_place at) {
@@ -217,7 +217,7 @@ struct running_sums {
   }
 };
 
-/// Place of a split's sum among those of one matrix.
+/// Index of a split's sum among those of one matrix.
 PACELINE_DEVICE std::size_t partial_place(const streamed_params& p, std::uint32_t split, std::uint32_t row,
                                           std::uint32_t n) {
   return (std::size_t{split} * p.num_rows + row) * p.weights.num_rows + n;
@@ -234,7 +234,7 @@ PACELINE_DEVICE void store_sum(const streamed_params& p, std::uint32_t split, st
   *y = p.add ? *y + sum : sum;
 }
 
-/// Calls `store` with the place of each sum of the lane that is asked for, its row of x and its output.
+/// Calls `store` with the index of each requested sum of the lane, its row of x and its output.
 template <std::uint32_t NumTiles, class Store>
 PACELINE_DEVICE void for_each_sum(const streamed_params& p, std::uint32_t strip, const Store& store) {
   PACELINE_UNROLL
@@ -256,7 +256,7 @@ PACELINE_DEVICE void store_sums(const streamed_params& p, std::uint32_t split, s
   });
 }
 
-/// Of the gate's and the other matrix' products with the same rows.
+/// Stores the products of the gate and of the other matrix with the same rows.
 PACELINE_DEVICE void store_gated(const streamed_params& p, std::uint32_t split, std::uint32_t row,
                                  std::uint32_t n, float gate, float up) {
   if (p.partial != nullptr) {
@@ -279,8 +279,8 @@ PACELINE_DEVICE void store_gated_sums(const streamed_params& p, std::uint32_t sp
   });
 }
 
-/// `wait_for_rows` is called by every thread of the block once the first weights are under way, and returns
-/// when rows of x are there and results may be written.
+/// `wait_for_rows` is called by every thread of the block once the first weights are being loaded. It returns
+/// when rows of x are available and results may be written.
 template <tensor_type Type, std::uint32_t NumTiles, class Wait>
 PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block, const Wait& wait_for_rows) {
   constexpr streamed_layout layout = streamed_layout_of(Type);
@@ -314,12 +314,12 @@ PACELINE_DEVICE void multiply_strips(const streamed_params& p, grid_place block,
   for (std::uint32_t i = 0; i + 1 < layout.stages; ++i) fetch({begin + i, i});
   wait_for_rows();
   running_sums<Type, NumTiles> sums;
-  std::uint32_t free = layout.stages - 1; // the slot of the tile before, which is next
+  std::uint32_t free = layout.stages - 1; // the slot of the previous tile, which is used next
   for (tile_place at{begin, 0}; at.tile < end; ++at.tile) {
     wait_for_copies<layout.stages - 2>();
-    sync_warp(); // all parts of the tile are here, and nobody reads the free slot any longer
+    sync_warp(); // all parts of the tile have arrived, and nobody reads the free slot any more
     fetch({at.tile + layout.stages - 1, free});
-    sync_warp(); // together again: not all lanes had the same to copy
+    sync_warp(); // reconverge: the lanes copied different amounts
     sums.multiply(p.x, strips, multipliers, at);
     free = at.slot;
     at.slot = at.slot + 1 == layout.stages ? 0 : at.slot + 1;

@@ -3,19 +3,19 @@
 #include "gpu/kernels/intrinsics.cuh"
 #include "gpu/kernels/streamed_layout.hpp"
 
-// Weights of streamed products (gpu/kernels/streamed_matmul.cuh) on their way to a warp.
+// Loads the weights of streamed products (gpu/kernels/streamed_matmul.cuh) for a warp.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
 using device::tensor_type;
 
-/// A tile of a strip, and its slot: tiles go round the slots in order.
+/// A tile of a strip, and its slot: tiles use the slots in turn.
 struct tile_place {
   std::uint32_t tile;
   std::uint32_t slot;
 };
 
-/// A strip of weights on its way through the warp's shared memory: slots for headers, then slots for tiles.
+/// The stream of a strip's weights through the warp's shared memory: slots for headers, then slots for tiles.
 template <tensor_type Type>
 struct strip_stream {
   static constexpr streamed_layout layout = streamed_layout_of(Type);
@@ -23,7 +23,7 @@ struct strip_stream {
   const std::byte* strip;
   std::byte* slots;
 
-  /// Of the span that the tile is of.
+  /// Header of the span that contains the tile.
   PACELINE_DEVICE std::byte* header(tile_place at) const {
     const std::uint32_t slot =
         layout.tiles_of_span == 1 ? at.slot : at.tile / layout.tiles_of_span % header_slots;
@@ -32,7 +32,7 @@ struct strip_stream {
   PACELINE_DEVICE std::byte* codes(tile_place at) const {
     return slots + header_slots * layout.header_bytes + at.slot * layout.tile_bytes();
   }
-  /// Begins to copy the tile, and with the first of a span the span's header.
+  /// Begins to copy the tile and, with the first tile of a span, the span's header.
   PACELINE_DEVICE void fetch(tile_place at) const {
     const std::uint32_t in_span = at.tile % layout.tiles_of_span;
     const std::byte* const span = strip + at.tile / layout.tiles_of_span * layout.span_bytes();
@@ -42,7 +42,7 @@ struct strip_stream {
   }
 
  private:
-  /// A warp's work, 16 bytes a lane at a time.
+  /// Done by a warp, 16 bytes a lane at a time.
   template <std::uint32_t NumBytes>
   PACELINE_DEVICE static void copy(std::byte* to, const std::byte* from) {
     constexpr std::uint32_t at_a_time = warp_size * 16;

@@ -5,11 +5,11 @@
 
 #include <limits>
 
-// The best few of many scores, in order, by the threads of a block.
+// Finds the best few of many scores, in order, with the threads of a block.
 
 namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
-/// Behind all that have a score.
+/// Sorts behind every real score.
 PACELINE_DEVICE scored no_score() { return {-std::numeric_limits<float>::infinity(), 0xFFFFFFFFU}; }
 PACELINE_DEVICE bool has_score(const scored& one) {
   return one.score > -std::numeric_limits<float>::infinity();
@@ -20,7 +20,7 @@ PACELINE_DEVICE bool precedes(const scored& a, const scored& b) {
   return a.score > b.score || (a.score == b.score && a.index < b.index);
 }
 
-/// One round: adds what the threads offer to the best so far. False: nobody offered anything.
+/// One round: merges what the threads offer into the best so far. False if no thread offered anything.
 PACELINE_DEVICE bool merge_offers(std::uint32_t count, best_memory& shared) {
   const scored kept = shared.best[thread_index()], offered = shared.offered[thread_index()];
   std::uint32_t rank_of_kept = 0, rank_of_offered = 0;
@@ -41,10 +41,10 @@ PACELINE_DEVICE bool merge_offers(std::uint32_t count, best_memory& shared) {
   return true;
 }
 
-/// Leaves the `count` best of item_at(0) to item_at(num_items - 1) in shared.best, in order, behind them
-/// no_score. What is below `bound`, a finite number, is left out. Returns how many there are. Each thread
-/// holds up one item after another of those that would get in; which they are depends on their order alone,
-/// so the result does not depend on who was first.
+/// Leaves the `count` best of item_at(0) to item_at(num_items - 1) in shared.best, in order, followed by
+/// no_score. Items below `bound`, a finite number, are left out. Returns their number. In each round a thread
+/// offers its next item that would be among the best. The result depends only on the order of the items, not
+/// on the order of the threads.
 template <class ItemAt>
 PACELINE_DEVICE std::uint32_t find_best(std::uint32_t count, std::uint32_t num_items, float bound,
                                         const ItemAt& item_at, best_memory& shared) {

@@ -12,8 +12,8 @@ namespace paceline::gpu::PACELINE_KERNEL_SPACE {
 
 using device::tensor_type;
 
-/// 32 neighbouring weights of a quantised format (runtime/device/stored_block.hpp has the formats'
-/// definition): weight i is d * scales[g] * codes[i] + m * mins[g] with g = i / group.
+/// 32 adjacent weights of a quantised format (defined in runtime/device/stored_block.hpp): weight i is d *
+/// scales[g] * codes[i] + m * mins[g] with g = i / group.
 struct weight_block {
   std::int8_t codes[32];
   std::int32_t scales[2];
@@ -30,7 +30,7 @@ PACELINE_DEVICE float half_at(const std::byte* at) {
   return device::float_of_f16(static_cast<std::uint16_t>(word_at(at)));
 }
 
-/// Eight of the 4-bit non-linear values in one word: device code has no constant arrays to index.
+/// Eight of the non-linear 4-bit values in one word, because device code cannot index constant arrays.
 constexpr std::uint64_t packed_iq4(std::size_t first) {
   std::uint64_t packed = 0;
   for (std::size_t i = 0; i < 8; ++i)
@@ -43,12 +43,12 @@ PACELINE_DEVICE std::int32_t iq4_value(std::uint32_t code) {
   return static_cast<std::int8_t>((code < 8 ? low : high) >> (code % 8 * 8) & 0xffU);
 }
 
-/// 16 bytes whose low nibbles are codes 0..15 and high ones 16..31.
+/// 16 bytes whose low nibbles are codes 0..15 and whose high nibbles are codes 16..31.
 PACELINE_DEVICE std::uint32_t nibble(const std::byte* at, std::uint32_t i) {
   return i < 16 ? byte_at(at + i) & 15U : byte_at(at + i - 16) >> 4;
 }
 
-/// Q4_K and Q5_K: 6 bits each of scale and minimum `g`, in 12 bytes.
+/// Q4_K and Q5_K: scale and minimum `g`, 6 bits each, in 12 bytes.
 PACELINE_DEVICE void read_k_scale(const std::byte* at, std::uint32_t g, weight_block& out) {
   if (g < 4) {
     out.scales[0] = static_cast<std::int32_t>(byte_at(at + g) & 63U);
@@ -67,7 +67,7 @@ PACELINE_DEVICE std::int32_t q3_k_scale(const std::byte* at, std::uint32_t g) {
   return static_cast<std::int32_t>(low | high << 4) - 32;
 }
 
-/// What the formats of 256 values have besides codes, for part `s` of 32 values.
+/// Reads scales and minima of the formats with 256 values for part `s` of 32 values.
 PACELINE_DEVICE void read_k_header(tensor_type type, const std::byte* at, std::uint32_t s,
                                    weight_block& out) {
   switch (type) {
@@ -141,13 +141,13 @@ PACELINE_DEVICE std::int32_t code_at(tensor_type type, const std::byte* at, std:
   }
 }
 
-/// Where the stored block of values 32 * b .. 32 * b + 31 of row `row` begins.
+/// Beginning of the stored block with values 32 * b .. 32 * b + 31 of row `row`.
 PACELINE_DEVICE const std::byte* block_at(const weight_rows& weights, std::size_t row, std::uint32_t b) {
   const std::uint32_t index = weights.block_values == 256 ? b / 8 : b;
   return weights.bytes + row * weights.row_bytes + std::size_t{index} * weights.block_bytes;
 }
 
-/// All but the codes of weights 32 * b .. 32 * b + 31 of row `row` of a quantised matrix.
+/// Reads everything except the codes of weights 32 * b .. 32 * b + 31 of row `row` of a quantised matrix.
 PACELINE_DEVICE void read_block_header(const weight_rows& weights, std::size_t row, std::uint32_t b,
                                        weight_block& out) {
   const tensor_type type = weights.type;
@@ -173,7 +173,7 @@ PACELINE_DEVICE void read_weight_block(const weight_rows& weights, std::size_t r
     out.codes[i] = static_cast<std::int8_t>(code_at(weights.type, at, s, i));
 }
 
-/// The stored block of F8_E4M3 that has value `k` of row `row`: its scale, then its codes.
+/// The stored F8_E4M3 block that contains value `k` of row `row`: its scale, then its codes.
 PACELINE_DEVICE const std::byte* f8_block_at(const weight_rows& weights, std::size_t row, std::uint32_t k) {
   return weights.bytes + row * weights.row_bytes +
          std::size_t{k / device::f8_block::num_values} * weights.block_bytes;
@@ -191,7 +191,7 @@ PACELINE_DEVICE std::int32_t stored_code(const weight_rows& weights, std::size_t
   return code_at(weights.type, block_at(weights, row, b), weights.block_values == 256 ? b % 8 : 0, k % 32);
 }
 
-/// Value `k` of row `row` of F16 or BF16, as it is stored.
+/// Value `k` of row `row` of F16 or BF16, as stored.
 PACELINE_DEVICE std::uint32_t stored_value_bits(const weight_rows& weights, std::size_t row,
                                                 std::uint32_t k) {
   return reinterpret_cast<const std::uint16_t*>(weights.bytes + row * weights.row_bytes)[k];

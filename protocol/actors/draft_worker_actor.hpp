@@ -4,7 +4,7 @@
 
 namespace paceline::protocol {
 
-// Messages name actors and actors take messages: protocol/messages.hpp defines them.
+// The message structs are defined in protocol/messages.hpp, which includes this header.
 struct draft_request;
 
 /// Enqueues the draft programs of one drafter on its stream.

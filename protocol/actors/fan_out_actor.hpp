@@ -4,10 +4,10 @@
 
 namespace paceline::protocol {
 
-// Messages name actors and actors take messages: protocol/messages.hpp defines them.
+// The message structs are defined in protocol/messages.hpp, which includes this header.
 struct event_batch;
 
-/// Takes the events of a round off the per-round path and hands each to its session.
+/// Takes the events of a round off the critical path and hands each one to its session.
 ///
 /// | message | sent by | when | reply | safe to repeat |
 /// | --- | --- | --- | --- | --- |

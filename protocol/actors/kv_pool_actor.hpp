@@ -4,12 +4,12 @@
 
 namespace paceline::protocol {
 
-// Messages name actors and actors take messages: protocol/messages.hpp defines them.
+// The message structs are defined in protocol/messages.hpp, which includes this header.
 struct pool_batch_command;
 struct pool_question;
 struct pool_answer;
 
-/// The one owner of KV memory of a memory space: every pool of every model and drafter in it.
+/// Owns all KV memory: every pool of every model and drafter.
 ///
 /// | message | sent by | when | reply | safe to repeat |
 /// | --- | --- | --- | --- | --- |

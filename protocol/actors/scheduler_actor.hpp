@@ -4,7 +4,7 @@
 
 namespace paceline::protocol {
 
-// Messages name actors and actors take messages: protocol/messages.hpp defines them.
+// The message structs are defined in protocol/messages.hpp, which includes this header.
 struct submit_command;
 struct cancel_command;
 struct grant_command;
@@ -19,7 +19,7 @@ struct drain_command;
 struct scheduler_question;
 struct scheduler_answer;
 
-/// Life of every request of one model; composition of its rounds.
+/// Keeps the state of every request of one model and composes its rounds.
 ///
 /// | message | sent by | when | reply | safe to repeat |
 /// | --- | --- | --- | --- | --- |

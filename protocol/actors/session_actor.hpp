@@ -4,7 +4,7 @@
 
 namespace paceline::protocol {
 
-// Messages name actors and actors take messages: protocol/messages.hpp defines them.
+// The message structs are defined in protocol/messages.hpp, which includes this header.
 struct start_event;
 struct session_event;
 struct cancel_command;
@@ -13,7 +13,8 @@ struct resubmit_event;
 struct events_lost_event;
 struct out_of_service_event;
 
-/// One client request: submits it, hands its events to the client's sink, ends with its last event.
+/// Serves one client request: submits it, hands its events to the client's sink, and ends with the last
+/// event.
 ///
 /// | message | sent by | when | reply | safe to repeat |
 /// | --- | --- | --- | --- | --- |

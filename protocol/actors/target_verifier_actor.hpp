@@ -4,7 +4,7 @@
 
 namespace paceline::protocol {
 
-// Messages name actors and actors take messages: protocol/messages.hpp defines them.
+// The message structs are defined in protocol/messages.hpp, which includes this header.
 struct round_command;
 struct verify_request;
 struct round_passed_event;
@@ -12,7 +12,7 @@ struct acknowledge_command;
 struct link_command;
 struct worker_lost_event;
 
-/// Enqueues rounds on the target's stream and reports what they did.
+/// Enqueues rounds on the target's stream and reports their results.
 ///
 /// | message | sent by | when | reply | safe to repeat |
 /// | --- | --- | --- | --- | --- |

@@ -48,11 +48,11 @@ api_error from_error(const error& failure, std::string param) {
   case errc::cancelled:
     return reply(499, "cancelled_error", "cancelled");
   case errc::device_lost: {
-    // The worker is being restarted; what exactly broke is for the log, not for the client.
+    // The worker is being restarted. The log has the cause; the client need not know it.
     return {503, "service_unavailable_error", "device_lost", "a worker was lost and is being restarted", "",
             1};
   }
-  case errc::out_of_service: // trying again here is of no use: no Retry-After
+  case errc::out_of_service: // retrying on this server is pointless, so there is no Retry-After
     return {503,
             "service_unavailable_error",
             "out_of_service",

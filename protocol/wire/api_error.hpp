@@ -8,9 +8,9 @@
 
 namespace paceline::wire {
 
-/// A refusal as a client sees it: an HTTP status and OpenAI's error object. `param` names the field that
-/// broke the rule, in the client's own spelling ("messages[2].content"); empty prints as null. Messages never
-/// hold addresses, paths or names of our code.
+/// A refusal as the client sees it: an HTTP status and OpenAI's error object. `param` names the invalid field
+/// in the client's own spelling ("messages[2].content"); if empty it is written as null. Messages never
+/// contain addresses, paths or internal names.
 struct api_error {
   int status = 400;
   std::string type = "invalid_request_error";
@@ -24,9 +24,9 @@ struct api_error {
 
 /// A value of the wrong type, out of its range or outside its set.
 api_error invalid_value(std::string param, std::string message);
-/// A known field or value that this server does not offer. Never ignored silently.
+/// A known field or value that this server does not support. Never ignored silently.
 api_error unsupported(std::string param, std::string message);
-/// The runtime's error as a status, type and code.
+/// An error of the runtime as status, type and code.
 api_error from_error(const error& failure, std::string param = {});
 
 /// {"error":{...}}, the body of every refusal.
@@ -34,7 +34,7 @@ std::string to_json(const api_error& failure);
 /// {"type":"error","status":400,"error":{...}}, the frame of the WebSocket mode; `stream_id` empty = absent.
 std::string to_error_frame(const api_error& failure, const std::string& stream_id);
 
-/// A parsed value, or why the client's text is not one.
+/// A parsed value, or the error to send to the client.
 template <class T>
 class [[nodiscard]] parsed {
  public:

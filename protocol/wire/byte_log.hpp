@@ -9,8 +9,8 @@
 
 namespace paceline::wire {
 
-/// Numbers written one behind the other in few bytes, and read again in that order. Grows by blocks, so that
-/// it never has a moment of twice its size.
+/// A compact sequence of numbers, read in the order in which they were written. It grows by blocks, so
+/// growing never needs twice the memory.
 class byte_log {
  public:
   static constexpr std::size_t block_bytes = 8U << 10U;
@@ -19,7 +19,7 @@ class byte_log {
     if (size_ % block_bytes == 0) blocks_.push_back(std::make_unique<block>());
     (*blocks_.back())[size_++ % block_bytes] = byte;
   }
-  /// Seven bits a byte, the low ones first.
+  /// Seven bits for each byte, low bits first.
   void put(std::uint64_t number) {
     for (; number >= 0x80; number >>= 7U) put_byte(static_cast<std::uint8_t>(number) | 0x80U);
     put_byte(static_cast<std::uint8_t>(number));
@@ -30,7 +30,7 @@ class byte_log {
   }
   std::size_t size() const noexcept { return size_; }
 
-  /// Reads from the beginning; the log must outlive it. Reading what was not written is the caller's error.
+  /// Reads from the beginning; the log must outlive it. The caller must not read more than was written.
   class cursor {
    public:
     explicit cursor(const byte_log& log) : log_(&log) {}

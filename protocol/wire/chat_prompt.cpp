@@ -13,7 +13,7 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::size_t max_text_bytes = 1U << 30U; // the body's limit is the one that counts
+constexpr std::size_t max_text_bytes = 1U << 30U; // the limit of the body applies instead
 constexpr std::size_t max_tool_calls = 128;
 constexpr std::size_t max_tools = 128;
 
@@ -21,7 +21,7 @@ std::string indexed(std::string_view name, std::size_t i) {
   return std::string(name) + "[" + std::to_string(i) + "]";
 }
 
-/// One content part as text; anything but text is refused by name.
+/// Reads one content part as text; refuses other kinds by name.
 bool append_part(field_reader& outer, json_view part, std::size_t index, std::string& out) {
   const auto name = indexed("content", index);
   if (!part.is_object()) {
@@ -50,7 +50,7 @@ bool append_part(field_reader& outer, json_view part, std::size_t index, std::st
   return true;
 }
 
-/// A tree of this many values takes about 16 MiB; a template that writes them all reaches its bounds long
+/// A tree of this many values needs about 16 MiB; a template that writes all of them reaches its limits long
 /// before.
 constexpr std::size_t max_tree_values = 400'000;
 
@@ -108,7 +108,7 @@ chat_message read_message(field_reader& reader) {
   return message;
 }
 
-/// Checks the fields of a function, wherever they stand.
+/// Checks the fields of a function, in either spelling.
 void check_function(field_reader& body) {
   std::string text;
   if (!body.text("name", text, 1, 256) && !body.failure()) body.fail("name", "is required");

@@ -23,28 +23,29 @@ struct tool_call {
   friend bool operator==(const tool_call&, const tool_call&) = default;
 };
 
-/// One turn. Roles are those that templates know: system (developer too), user, assistant, tool.
+/// One message. Its roles are those of chat templates: system (for developer, too), user, assistant, tool.
 struct chat_message {
   std::string role;
-  std::optional<std::string> content; ///< text parts joined by line breaks; none only beside tool calls
+  std::optional<std::string> content; ///< text parts joined by line breaks; nullopt only with tool calls
   std::string name;
   std::vector<tool_call> tool_calls;
   std::string tool_call_id;
   friend bool operator==(const chat_message&, const chat_message&) = default;
 };
 
-/// Everything a chat template is given.
+/// The inputs of a chat template.
 struct chat_prompt {
   std::vector<chat_message> messages;
   std::string tools; ///< JSON text of the array, empty = none
   bool add_generation_prompt = true;
-  std::optional<bool> enable_thinking; ///< none: the template's own default
+  std::optional<bool> enable_thinking; ///< nullopt: the template's default
 };
 
-/// How many values the arguments of all calls of a conversation may have: templates get them as a tree.
+/// Bounds the number of JSON values in the tool-call arguments of a whole conversation, because templates
+/// receive them as a tree.
 class argument_budget {
  public:
-  /// Fails `reader`, of the message, when they are too many.
+  /// Fails `reader`, which reads the message, if the budget is exceeded.
   void take(field_reader& reader, const chat_message& message);
 
  private:
@@ -54,11 +55,11 @@ class argument_budget {
 /// OpenAI's `messages`. At least one; text only.
 void read_messages(field_reader& reader, std::size_t max_messages, std::vector<chat_message>& out);
 
-/// `tools` and `tool_choice` of chat and responses requests. The two spell a function differently (nested
-/// under "function", or flat); the text kept is always the nested form, which templates expect.
+/// Reads `tools` and `tool_choice` of chat and responses requests. The two formats spell a function
+/// differently (nested under "function", or flat). The text kept is always nested, as templates expect it.
 void read_tools(field_reader& reader, std::string& out);
 
-/// Text of a message or item: a string, or text parts of the given kinds. False after a failure.
+/// Text of a message or item: a string, or text parts of the given kinds. Returns false after a failure.
 bool read_content(field_reader& reader, std::optional<std::string>& out);
 
 /// Variables for a chat template: messages, tools, add_generation_prompt, enable_thinking.

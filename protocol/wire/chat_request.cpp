@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::int64_t max_int32 = 2147483647;
 
-/// Template arguments a client may set. A closed list: a template's other variables are the server's.
+/// Reads the template arguments that a client may set. The list is closed, because the other variables are
+/// the server's.
 void read_template_arguments(field_reader& outer, chat_prompt& out) {
   outer.boolean("add_generation_prompt", out.add_generation_prompt);
   const auto fields = outer.object("chat_template_kwargs");

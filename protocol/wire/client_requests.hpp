@@ -12,7 +12,7 @@
 
 namespace paceline::wire {
 
-/// Text to tokenize, or tokens as they are.
+/// A text to tokenize, or token ids that are used as they are.
 using prompt_input = std::variant<std::string, std::vector<token_id>>;
 
 /// POST /v1/completions.
@@ -30,16 +30,16 @@ struct chat_request {
   std::optional<std::uint32_t> num_logprobs;
 };
 
-/// Where a client that lost its connection goes on.
+/// Where a client that lost its connection resumes.
 struct resume_point {
   std::string response_id;
-  std::uint32_t next_token = 0; ///< output index of the first token it has not seen
+  std::uint32_t next_token = 0; ///< output index of the first token that the client has not seen
 };
 
-/// Our additions to the Responses protocol, in the object "paceline" beside token_ids and trace. Off unless
-/// asked for.
+/// Paceline's extensions of the Responses protocol, in the object "paceline" beside token_ids and trace. All
+/// are off by default.
 struct response_options {
-  bool resumable = false; ///< the generation outlives its connection for a while
+  bool resumable = false; ///< the generation continues for a while without its connection
   std::optional<resume_point> resume;
 };
 
@@ -53,7 +53,7 @@ struct response_request {
   std::string metadata = "{}"; ///< JSON text, echoed
   std::optional<std::uint32_t> num_logprobs;
   bool store = true;
-  bool generate = true; ///< false: read the input into the cache, answer nothing
+  bool generate = true; ///< false: compute the prompt into the prefix cache and return no answer
   response_options options;
 };
 
@@ -88,7 +88,7 @@ parsed<response_request> parse_response_request(std::string_view body, const req
 parsed<tokenize_request> parse_tokenize_request(std::string_view body, const request_limits& limits);
 parsed<detokenize_request> parse_detokenize_request(std::string_view body, const request_limits& limits);
 
-/// A frame that is refused still says which lane it was for, if it got that far.
+/// A frame that is refused. Names its lane if that was parsed.
 struct refused_frame {
   std::string stream_id;
   api_error failure;

@@ -104,7 +104,7 @@ parsed<tokenize_request> parse_tokenize_request(std::string_view body, const req
   tokenize_request request;
   reader.text("model", request.model, 0, 256);
   std::string text;
-  for (const auto* name : {"prompt", "content"}) // vLLM's and llama-server's spelling
+  for (const auto* name : {"prompt", "content"}) // vLLM's and llama-server's names
     if (reader.text(name, text, 0, limits.max_body_bytes)) request.text = std::move(text);
   if (!request.text && !reader.failure()) {
     read_messages(reader, limits.max_messages, request.prompt.messages);

@@ -23,7 +23,7 @@ std::string print(float number) {
   return out.value(number).take();
 }
 
-/// Hears of every part of a text and keeps nothing: the parser alone checks.
+/// Receives every part of a text and ignores it: only the parser's checks matter.
 struct checking_handler {
   static constexpr std::size_t max_object_size = std::size_t(-1);
   static constexpr std::size_t max_array_size = std::size_t(-1);
@@ -102,7 +102,7 @@ std::string_view kind_of(json_view value) {
 field_reader::field_reader(json_view fields, std::string path)
     : text_(fields.source()), path_(std::move(path)) {
   const auto members = fields.members();
-  std::size_t count = 0; // first, for a list that grows has moments of twice its size
+  std::size_t count = 0; // counted first, because a growing list temporarily needs twice its size
   for (auto it = members.begin(); it != members.end(); ++it) ++count;
   members_.reserve(count);
   const auto place = [&](std::string_view part) {
@@ -129,7 +129,7 @@ void field_reader::fail(api_error failure) {
 
 std::optional<json_view> field_reader::find(std::string_view name) {
   if (failure_) return std::nullopt;
-  for (auto entry = members_.rbegin(); entry != members_.rend(); ++entry) { // the last of a repeated name
+  for (auto entry = members_.rbegin(); entry != members_.rend(); ++entry) { // the last one of a repeated name
     if (!json_member{name_of(*entry)}.is_named(name)) continue;
     read_.push_back(name);
     const json_view value(text_.substr(entry->value_begin, entry->value_size));
@@ -172,7 +172,7 @@ std::optional<float> field_reader::to_number(json_view value, std::string_view n
     fail(name, rule() + ", not " + std::string(kind_of(value)));
     return std::nullopt;
   }
-  // Clamped so that the conversion is defined; a value this large is outside every range.
+  // Clamped so that the conversion is defined; such a value is out of every range.
   const auto narrow = static_cast<float>(std::clamp(wide, -3.0e38, 3.0e38));
   if (!(range.min_excluded ? narrow > range.min : narrow >= range.min) || !(narrow <= range.max)) {
     fail(name, rule());

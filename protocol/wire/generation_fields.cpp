@@ -27,11 +27,11 @@ void read_sampling(field_reader& reader, sampling_params& out) {
 struct written_bias {
   token_id token;
   float amount = 0;
-  std::uint32_t place = 0;      ///< among the entries
+  std::uint32_t place = 0;      ///< index among the entries
   std::uint32_t num_digits = 0; ///< of its name: two spellings of one id differ in it
 };
 
-/// Of entries that repeat a name the last counts; a token under two names is an error.
+/// If entries repeat a name, the last one counts; a token under two names is an error.
 void keep_last_biases(field_reader& reader, std::vector<written_bias>& written, sampling_params& out) {
   std::sort(written.begin(), written.end(), [](const auto& a, const auto& b) {
     return std::pair(a.token, a.place) < std::pair(b.token, b.place);
@@ -70,7 +70,7 @@ void read_logit_bias(field_reader& reader, sampling_params& out) {
   keep_last_biases(reader, written, out);
 }
 
-/// A string, or up to 16: OpenAI takes four, evaluation tasks send more.
+/// A string, or up to 16: OpenAI accepts four, evaluation tasks send more.
 void read_stop_strings(field_reader& reader, std::vector<std::string>& out) {
   const auto field = reader.find("stop");
   if (!field) return;
@@ -117,7 +117,7 @@ void read_speculation(field_reader& outer, generation_fields& out) {
   if (const auto rule =
           reader.choice("rule", {verification_rule_names.begin(), verification_rule_names.end()}))
     out.rule = static_cast<verification_rule>(*rule);
-  // Rules with parameters are never a model's default, so that each is asked for beside its rule.
+  // Rules with parameters are never a model's default, so a parameter needs its rule in the same request.
   const auto parameter = [&](std::string_view name, float& value, verification_rule of) {
     if (reader.number(name, value, {0, 1, true}) && out.rule != of)
       reader.fail(name, "belongs to rule \"" + std::string(name_of(of)) + '"');
@@ -129,7 +129,7 @@ void read_speculation(field_reader& outer, generation_fields& out) {
   add_ignored(reader.ignored(), out);
 }
 
-/// Parts of text, or token ids.
+/// Reads parts of text, or token ids.
 void read_prediction_list(field_reader& reader, json_elements list, generation_fields& out) {
   if (auto tokens = read_token_ids(list)) {
     out.prediction_tokens = *std::move(tokens);
@@ -158,7 +158,8 @@ void read_prediction_list(field_reader& reader, json_elements list, generation_f
     reader.fail("content", "must be parts of text or token ids, not both");
 }
 
-/// OpenAI's Predicted Outputs: {"type": "content", "content": text, or parts of text}; ours: token ids.
+/// OpenAI's Predicted Outputs: {"type": "content", "content": text, or parts of text}; as an extension, token
+/// ids.
 void read_prediction(field_reader& outer, generation_fields& out) {
   const auto fields = outer.object("prediction");
   if (!fields) return;
@@ -192,7 +193,7 @@ void read_streaming(field_reader& outer, generation_fields& out) {
   add_ignored(reader.ignored(), out);
 }
 
-/// Fields other servers act on and this one does not: ignoring them would change the answer unnoticed.
+/// Fields that other servers support and this one does not: ignoring them would change the answer silently.
 void refuse_unsupported(field_reader& reader) {
   for (const auto* name : {"guided_json", "guided_regex", "guided_choice", "guided_grammar",
                            "guided_decoding_backend", "structured_outputs", "grammar", "json_schema"})
@@ -223,7 +224,7 @@ api_error outside_vocabulary(const model_limits& model, const char* field, token
                                   " is outside the vocabulary of " + std::to_string(model.vocab_size));
 }
 
-/// Log-probabilities that a sequence's reply says at most.
+/// Upper bound of the log-probabilities in a sequence's reply.
 std::uint64_t num_kept_scores(const generation_request& resolved) {
   const auto& sampling = resolved.sampling;
   if (!sampling.num_logprobs) return 0;
@@ -239,7 +240,7 @@ std::optional<api_error> keep_usable_prediction(generation_fields& fields, const
   const auto bad =
       std::find_if(tokens.begin(), tokens.end(), [&](token_id id) { return outside_of(model, id); });
   if (bad != tokens.end()) return outside_vocabulary(model, "prediction.content", *bad);
-  if (tokens.size() > model.context_length) // a new list: a shortened one would keep its memory
+  if (tokens.size() > model.context_length) // a new list, because a shortened one would keep its memory
     tokens = std::vector<token_id>(tokens.begin(), tokens.begin() + model.context_length);
   return std::nullopt;
 }
@@ -297,7 +298,7 @@ void read_generation_fields(field_reader& reader, const request_limits& limits, 
   reader.boolean("return_token_ids", out.return_token_ids);
   read_streaming(reader, out);
   refuse_unsupported(reader);
-  // Bookkeeping for OpenAI's own service: nothing here could act on it.
+  // Bookkeeping fields of OpenAI's own service, which have no effect here.
   reader.accept({"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                  "prompt_cache_retention"});
 }

@@ -14,7 +14,7 @@ namespace paceline::wire {
 
 class field_reader;
 
-/// Bounds of one client request that do not depend on a model.
+/// Limits of one client request that do not depend on a model.
 struct request_limits {
   std::size_t max_body_bytes = 8U << 20U;
   std::size_t max_json_depth = 32;
@@ -23,8 +23,8 @@ struct request_limits {
   std::uint32_t max_messages = 4096;
 };
 
-/// Fields that every generating endpoint shares, range-checked, in the client's terms. What depends on the
-/// model (token ids below its vocabulary, room in its context, drafter names) is checked by `resolve`.
+/// Fields that all generating endpoints share, range-checked, as the client wrote them. `resolve` checks what
+/// depends on the model: token ids against its vocabulary, room in its context, drafter names.
 struct generation_fields {
   std::string model; ///< empty = the first configured
   std::optional<std::uint32_t> max_tokens;
@@ -38,7 +38,7 @@ struct generation_fields {
   std::optional<verification_rule> rule;
   std::string prediction_text;             ///< the client's own draft of the output, as text
   shared_list<token_id> prediction_tokens; ///< or as tokens
-  std::string user;                        ///< whose request it is, in the client's terms
+  std::string user;                        ///< the end user that the client names
   std::int32_t priority = 0;
   std::string request_id; ///< the client's own name for the request
   std::string cache_salt;
@@ -48,13 +48,13 @@ struct generation_fields {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
-  std::vector<std::string> ignored_fields; ///< unknown names, reported to the client: the first of them
+  std::vector<std::string> ignored_fields; ///< unknown field names, reported to the client: the first ones
 };
 
-/// Adds names to those that are reported, as far as there is room.
+/// Adds names to the reported ones, up to the limit.
 void add_ignored(std::vector<std::string> names, generation_fields& out);
 
-/// What the model allows.
+/// Limits of the model.
 struct model_limits {
   std::string name;
   std::uint32_t vocab_size = 0;
@@ -64,34 +64,35 @@ struct model_limits {
   verification_rule default_rule = verification_rule::coupled;
 };
 
-/// Reads the shared fields except max_tokens, whose name differs from endpoint to endpoint.
+/// Reads the shared fields except max_tokens, whose name differs between endpoints.
 void read_generation_fields(field_reader& reader, const request_limits& limits, generation_fields& out);
 
-/// Our own options of a reply, the object "paceline": `token_ids` and `trace`. `reader` is of that object.
+/// Reads Paceline's own reply options, `token_ids` and `trace`. `reader` reads the object "paceline".
 void read_reply_options(field_reader& reader, generation_fields& out);
-/// The whole object, for endpoints that have no other options in it.
+/// Reads the whole object "paceline" for endpoints without further options in it.
 void read_paceline_object(field_reader& outer, generation_fields& out);
 
 /// The engine's request for one prompt and one choice. Without `max_tokens` the request may use
-/// `default_max_tokens`, or the rest of the context if that is less or not given. A prompt that leaves no
-/// room, or an explicit max_tokens that does not fit, is context_length_exceeded: nothing is ever cut.
+/// `default_max_tokens`, or the rest of the context if that is less or no default is given. Error:
+/// context_length_exceeded if the prompt leaves no room or an explicit max_tokens does not fit; nothing is
+/// truncated.
 parsed<generation_request> resolve(const generation_fields& fields, const model_limits& model,
                                    shared_list<token_id> prompt,
                                    std::optional<std::uint32_t> default_max_tokens);
 
-/// Checks a prediction against the vocabulary and keeps of it what an output could be: as many tokens as the
-/// context has.
+/// Checks a prediction against the vocabulary, and truncates it to the context length.
 std::optional<api_error> keep_usable_prediction(generation_fields& fields, const model_limits& model);
 
-/// "the prompt has more than 4096 tokens; the context of 4096 leaves no room for an answer", for a prompt
-/// that nobody counted to its end.
+/// The error "the prompt has more than 4096 tokens; the context of 4096 leaves no room for an answer", for a
+/// prompt that was not tokenized to its end.
 api_error prompt_too_long(const model_limits& model);
 
-/// Most that a sequence of a reply which is not streamed keeps until its choice is written, in bytes.
+/// Upper bound, in bytes, of what one sequence of a reply that is not streamed keeps until its choice is
+/// written.
 std::uint64_t most_kept_bytes(const generation_fields& fields, const generation_request& resolved);
 
-/// What the sequences of a reply that is not streamed keep until the end, in log-probabilities. More than
-/// `max_kept_scores` of a request with n above 8 is refused.
+/// Log-probabilities that all sequences of a reply that is not streamed may keep until the end. A request
+/// with n above 8 that needs more is refused.
 inline constexpr std::uint64_t max_kept_scores = 6'000'000;
 std::optional<api_error> judge_kept_scores(const generation_fields& fields,
                                            const generation_request& resolved, std::uint64_t num_sequences);

@@ -18,14 +18,14 @@ std::size_t skip_blanks(std::string_view text, std::size_t at) noexcept {
   return at;
 }
 
-/// Behind the string whose opening quote is at `at`.
+/// Position after the string whose opening quote is at `at`.
 std::size_t skip_string(std::string_view text, std::size_t at) noexcept {
   for (++at; at < text.size() && text[at] != '"'; ++at)
     if (text[at] == '\\') ++at;
   return std::min(at + 1, text.size());
 }
 
-/// Behind the value that begins at `at`.
+/// Position after the value that begins at `at`.
 std::size_t skip_value(std::string_view text, std::size_t at) noexcept {
   if (text[at] == '"') return skip_string(text, at);
   if (text[at] != '[' && text[at] != '{') {
@@ -47,7 +47,8 @@ std::size_t skip_value(std::string_view text, std::size_t at) noexcept {
   return at;
 }
 
-/// Where the next element begins, behind a bracket or an element's end; the text's size behind the last.
+/// Beginning of the next element, after a bracket or the end of an element; the text's size after the last
+/// one.
 std::size_t next_element(std::string_view text, std::size_t at) noexcept {
   at = skip_blanks(text, at);
   if (at < text.size() && text[at] == ',') at = skip_blanks(text, at + 1);
@@ -60,7 +61,7 @@ unsigned hex_digits(std::string_view four) noexcept {
   return value;
 }
 
-/// `at` is behind a backslash. Returns the place behind the escape.
+/// `at` is after a backslash. Returns the position after the escape.
 std::size_t append_unescaped(std::string& out, std::string_view raw, std::size_t at) {
   static constexpr std::string_view letters = "bfnrt";
   static constexpr std::string_view meanings = "\b\f\n\r\t";
@@ -72,7 +73,7 @@ std::size_t append_unescaped(std::string& out, std::string_view raw, std::size_t
   }
   unsigned code = hex_digits(raw.substr(at, 4));
   at += 4;
-  if (code >= 0xd800 && code < 0xdc00) { // the check before saw to the second half
+  if (code >= 0xd800 && code < 0xdc00) { // the parser has checked that the second half follows
     code = 0x10000 + ((code - 0xd800) << 10U) + (hex_digits(raw.substr(at + 2, 4)) - 0xdc00);
     at += 6;
   }
@@ -91,7 +92,7 @@ std::string unescape(std::string_view raw) {
   return out;
 }
 
-/// Stops at the first difference: a body may have a million names, each escaped, or one of its whole size.
+/// Stops at the first difference: a body may have a million names, all escaped, or one as long as the body.
 bool spells(std::string_view raw, std::string_view expected) {
   for (std::size_t at = 0; at < raw.size();) {
     std::string character;
@@ -133,7 +134,7 @@ std::optional<double> json_view::number() const {
   if (!is_number()) return std::nullopt;
   double value = 0;
   const auto [stop, failure] = std::from_chars(text_.data(), text_.data() + text_.size(), value);
-  if (failure == std::errc::result_out_of_range) // too large, or nearly nothing
+  if (failure == std::errc::result_out_of_range) // too large, or nearly zero
     value = std::fabs(std::strtod(std::string(text_).c_str(), nullptr)) > 1 ? HUGE_VAL : 0;
   return value;
 }
@@ -214,7 +215,7 @@ std::optional<std::vector<token_id>> read_token_ids(json_elements elements) {
 
 std::size_t count_values(json_view value) {
   const auto text = value.source();
-  std::size_t count = 1; // every comma stands before one more, every bracket at most
+  std::size_t count = 1; // each comma precedes one more value, each bracket at most one
   for (std::size_t at = 0; at < text.size();) {
     if (text[at] == '"') {
       at = skip_string(text, at);

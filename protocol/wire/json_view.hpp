@@ -15,11 +15,11 @@ namespace paceline::wire {
 class json_elements;
 class json_members;
 
-/// One value of a JSON text that was checked as a whole (parse_object): a piece of that text, read when it is
-/// asked for. A body of millions of values costs no memory beyond its text. Refers to the text.
+/// One value of a JSON text that parse_object has checked. It is a view of the text and converts values on
+/// access, so a body of millions of values costs no memory beyond its text.
 class json_view {
  public:
-  /// `text` must be one well-formed JSON value without blanks around it.
+  /// `text` must be one well-formed JSON value without surrounding whitespace.
   explicit json_view(std::string_view text) : text_(text) {}
 
   std::string_view source() const noexcept { return text_; }
@@ -30,17 +30,17 @@ class json_view {
   bool is_object() const noexcept { return text_.front() == '{'; }
   bool is_number() const noexcept { return text_.front() == '-' || is_digit(text_.front()); }
 
-  /// The value as this type; none if it is of another one. Numbers are converted by nobody's rounding: an
-  /// integer has neither fraction nor exponent and fits.
+  /// The value as this type; nullopt if it has another type. Numbers are not rounded: an integer has neither
+  /// fraction nor exponent and must be in range.
   std::optional<bool> boolean() const;
   std::optional<std::int64_t> int64() const;
   std::optional<std::uint64_t> uint64() const;
   std::optional<double> number() const;
   std::optional<std::string> string() const;
-  /// Whether it is a string of these bytes, without a copy of it.
+  /// Whether it is a string with these bytes; makes no copy.
   bool is_string(std::string_view expected) const;
 
-  /// Of an array or object; empty otherwise.
+  /// The elements of an array, the members of an object; empty for other types.
   json_elements elements() const;
   json_members members() const;
 
@@ -50,7 +50,7 @@ class json_view {
   std::string_view text_;
 };
 
-/// A member of an object. The name is as the text spells it: escapes and all.
+/// A member of an object. The name is spelled as in the text, with its escapes.
 struct json_member {
   std::string_view raw_name;
   json_view value{"null"};
@@ -58,7 +58,7 @@ struct json_member {
   bool is_named(std::string_view name) const;
 };
 
-/// The elements of an array in order; one pass costs the array's text.
+/// The elements of an array in order. One iteration reads the array's text once.
 class json_elements {
  public:
   class iterator {
@@ -83,7 +83,7 @@ class json_elements {
   std::string_view text_; ///< "[...]"
 };
 
-/// The members of an object in order, repeated names and all.
+/// The members of an object in order, repeated names included.
 class json_members {
  public:
   class iterator {
@@ -107,13 +107,13 @@ class json_members {
   std::string_view text_; ///< "{...}"
 };
 
-/// The elements as token ids, integers of [0, 2^31); none if one of them is anything else. 4 bytes a token,
-/// and no more while it reads.
+/// The elements as token ids, integers in [0, 2^31); nullopt if any element is something else. Uses 4 bytes a
+/// token, also while reading.
 std::optional<std::vector<token_id>> read_token_ids(json_elements elements);
 
-/// Values of all kinds inside `value`, itself included: what a tree of it would be made of.
+/// Number of JSON values inside `value`, itself included: the nodes that a tree of it would have.
 std::size_t count_values(json_view value);
-/// The text without blanks between its tokens.
+/// The text without whitespace between its tokens.
 std::string compact(json_view value);
 
 } // namespace paceline::wire

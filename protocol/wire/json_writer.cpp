@@ -17,14 +17,14 @@ void append_number(std::string& out, Number number, Format... format) {
   out.append(digits.data(), end);
 }
 
-/// Whether a person would write it without an exponent.
+/// True if the value is readable without an exponent.
 template <class Float>
 bool reads_plainly(Float number) {
   const auto size = std::abs(number);
   return size == 0 || (size >= Float{1e-6} && size < Float{1e15});
 }
 
-/// JSON has no infinities: OpenAI's convention for "impossible" log-probabilities is -9999.
+/// JSON has no infinities. OpenAI writes -9999 for the log-probability of an impossible token.
 template <class Float>
 void append_float(std::string& out, Float number) {
   if (!std::isfinite(number)) {
@@ -45,7 +45,7 @@ void append_escape(std::string& out, unsigned code_point) {
   for (int shift = 12; shift >= 0; shift -= 4) out += hex[(code_point >> shift) & 15U];
 }
 
-/// The escape of an ASCII character that needs one, as one call.
+/// Appends the escape of an ASCII character that needs one.
 void append_ascii(std::string& out, char c) {
   switch (c) {
   case '"':

@@ -8,10 +8,10 @@
 
 namespace paceline::wire {
 
-/// Appends JSON to a string. Numbers print in their shortest exact form, from a millionth to 1e15 without an
-/// exponent; text is always valid UTF-8 (a broken
-/// sequence becomes U+FFFD), and the line separators that some stream readers split at (U+0085, U+2028,
-/// U+2029) are escaped. The caller keeps the nesting right; commas are the writer's.
+/// Appends JSON to a string. Numbers print in their shortest exact form, without an exponent from 1e-6 to
+/// 1e15. Text is always valid UTF-8 (a broken sequence becomes U+FFFD), and the line separators at which some
+/// stream readers split (U+0085, U+2028, U+2029) are escaped. The writer adds commas; the caller must nest
+/// correctly.
 class json_writer {
  public:
   json_writer& begin_object() { return open('{'); }
@@ -34,9 +34,9 @@ class json_writer {
       return unsigned_integer(static_cast<std::uint64_t>(number));
   }
   json_writer& null() { return raw("null"); }
-  /// Null for the empty string.
+  /// Writes null for the empty string.
   json_writer& string_or_null(std::string_view text) { return text.empty() ? null() : value(text); }
-  /// A text in pieces that end with whole characters.
+  /// A string written in pieces, each of whole characters.
   json_writer& begin_string();
   json_writer& add_to_string(std::string_view text);
   json_writer& end_string();
@@ -48,7 +48,7 @@ class json_writer {
     return key(name).value(content);
   }
 
-  /// What was written since the last time; writing may go on.
+  /// Returns what was written since the last call; writing may continue.
   std::string take() { return std::exchange(text_, {}); }
   std::size_t size() const noexcept { return text_.size(); }
 
@@ -66,10 +66,11 @@ class json_writer {
 /// Appends `text` as a JSON string, quotes included.
 void append_json_string(std::string& out, std::string_view text);
 
-/// The same without quotes. Of text in pieces that end with whole characters, the pieces together.
+/// Appends `text` escaped, without quotes. The pieces of a text, each of whole characters, give the same as
+/// the whole text.
 void append_escaped(std::string& out, std::string_view text);
 
-/// Code points of well-formed `text`.
+/// Number of code points; `text` must be well-formed UTF-8.
 std::size_t count_code_points(std::string_view text) noexcept;
 
 } // namespace paceline::wire

@@ -11,7 +11,7 @@ token_id token_of(std::uint64_t number) { return token_id{static_cast<std::int32
 
 } // namespace
 
-// A score: 0 = none follows, else 1 + the number of the best ones that follow.
+// A score: 0 = none, else 1 + the number of best tokens that follow.
 
 void score_log::append(const token_logprob& score) {
   bytes_.put(unsigned_of(score.token));

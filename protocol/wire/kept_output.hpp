@@ -11,20 +11,20 @@
 
 namespace paceline::wire {
 
-/// Bytes of a token, which need not be whole characters.
+/// Returns the bytes of a token, which need not be whole characters.
 using token_speller = std::function<std::string(token_id)>;
 
-/// Log-probabilities of a choice until its reply is written: ids and values, about 7 bytes an entry. What
-/// tokens are called is looked up when they are written.
+/// Log-probabilities of a choice until its reply is written: ids and values, about 7 bytes an entry. The text
+/// of tokens is looked up when the entries are written.
 class score_log {
  public:
   void append(const token_logprob& score);
-  /// The first token of a prompt: nothing stands before it.
+  /// Appends the first token of a prompt, which has no score.
   void append_without_score(token_id token);
   std::size_t size() const noexcept { return size_; }
   std::size_t num_bytes() const noexcept { return bytes_.size(); }
 
-  /// Gives the scores one after the other; the log must outlive it.
+  /// Iterates over the scores; the log must outlive it.
   class reader {
    public:
     explicit reader(const score_log& log) : at_(log.bytes_) {}
@@ -40,7 +40,7 @@ class score_log {
   std::size_t size_ = 0;
 };
 
-/// Rounds of a choice until its reply is written.
+/// Round traces of a choice until its reply is written.
 class round_log {
  public:
   void append(const round_trace& round);

@@ -8,7 +8,7 @@ namespace paceline::wire {
 
 namespace {
 
-/// A member whose value the output has to say.
+/// Marks the position of a member whose value is part of the output.
 void mark(json_writer& out, std::string_view name, output_json::content what,
           std::vector<output_json::mark>& marked) {
   out.key(name).raw("");
@@ -152,7 +152,7 @@ std::vector<response_event> response_narrator::close(const response_outcome& out
       write_item(out.field("output_index", 0).key("item"), marked);
     });
   }
-  // The protocol has three endings; a cancelled response is an incomplete one whose object says so.
+  // The protocol has three endings; a cancelled response is an incomplete one with status "cancelled".
   events.push_back(state_event(status_ == "failed"      ? "response.failed"
                                : status_ == "completed" ? "response.completed"
                                                         : "response.incomplete"));

@@ -14,15 +14,15 @@
 
 namespace paceline::wire {
 
-/// One event of the Responses protocol; the same JSON goes out over SSE and over WebSocket.
+/// One event of the Responses protocol. SSE and WebSocket carry the same JSON.
 struct response_event {
   std::string type;
-  std::string json; ///< empty where `long_json` has it
+  std::string json; ///< empty if `long_json` is set
   std::uint64_t sequence_number = 0;
-  std::uint32_t end_token = 0; ///< output tokens the client has seen once it has this event
-  std::optional<output_json> long_json = std::nullopt; ///< of an event that repeats a long output
+  std::uint32_t end_token = 0; ///< number of output tokens that the client has seen after this event
+  std::optional<output_json> long_json = std::nullopt; ///< set for an event that repeats a long output
 
-  /// What it holds in memory, an output that several events share included.
+  /// Bytes it holds in memory, including an output that several events share.
   std::size_t num_bytes() const noexcept { return long_json ? long_json->num_bytes() : json.size(); }
 };
 
@@ -34,7 +34,7 @@ struct response_identity {
   std::string model;
 };
 
-/// Tokens a round added, in the client's terms.
+/// Tokens added by one round, as the client sees them.
 struct response_delta {
   std::string text;
   std::vector<token_id> tokens;
@@ -49,13 +49,13 @@ struct response_outcome {
   std::optional<generation_metrics> metrics;
 };
 
-/// Turns one generation into the event sequence of the Responses protocol:
-/// created, in_progress, output_item.added, content_part.added, output_text.delta*, output_text.done,
-/// content_part.done, output_item.done, and completed, incomplete or failed. Sequence numbers count from 0
-/// without gaps. Invariant: the text of the final object is the concatenation of all deltas.
+/// Turns one generation into the event sequence of the Responses protocol: created, in_progress,
+/// output_item.added, content_part.added, output_text.delta*, output_text.done, content_part.done,
+/// output_item.done, and completed, incomplete or failed. Sequence numbers start at 0 and have no gaps.
+/// Invariant: the text of the final object is the concatenation of all deltas.
 class response_narrator {
  public:
-  /// `spell`: what tokens are called in log-probabilities; any thread, as long as anybody has an event.
+  /// `spell` gives the text of tokens in log-probabilities. It is called on any thread while an event exists.
   response_narrator(response_identity identity, const response_request& request, token_speller spell);
 
   std::vector<response_event> open();
@@ -63,7 +63,7 @@ class response_narrator {
   response_event round(const round_trace& round);
   std::vector<response_event> close(const response_outcome& outcome);
 
-  /// The response object as it stands: the body of a reply without streaming, after `close`.
+  /// The response object in its current state; after `close`, the body of a reply without streaming.
   output_json object() const;
   const response_identity& identity() const noexcept { return identity_; }
   const std::string& text() const noexcept { return output_->text; }
@@ -73,11 +73,11 @@ class response_narrator {
   using marks = std::vector<output_json::mark>;
 
   response_event make(std::string type, json_writer& body);
-  /// Of an event that repeats the output or the request where `marked` says.
+  /// An event that repeats the output or the request at the positions `marked`.
   response_event make(std::string type, json_writer& body, marks marked);
   json_writer open_event(const std::string& type) const;
   response_event state_event(const std::string& type);
-  // These leave out what the output and the request have to say, and note where it belongs.
+  // These functions omit output and request, and note in `marked` where they belong.
   void write_object(json_writer& out, marks& marked) const;
   void write_item(json_writer& out, marks& marked) const;
   static void write_part(json_writer& out, marks& marked);
@@ -85,7 +85,7 @@ class response_narrator {
   bool has_output() const noexcept { return request_generate_; }
 
   response_identity identity_;
-  // What the object repeats of the request.
+  // Parts of the request that the object repeats.
   std::shared_ptr<const response_echo> echo_; ///< shared by the events
   std::string previous_response_id_;
   std::string metadata_;
@@ -98,9 +98,9 @@ class response_narrator {
   bool shows_scores_ = false;
   bool shows_token_ids_ = false;
   bool shows_positions_ = false;
-  // What has happened so far.
+  // State of the response so far.
   std::string status_ = "in_progress";
-  std::shared_ptr<response_output> output_; ///< grows until `close`, where events begin to share it
+  std::shared_ptr<response_output> output_; ///< grows until `close`; shared by events afterwards
   std::uint32_t num_tokens_ = 0;
   std::uint64_t next_sequence_number_ = 0;
   response_outcome outcome_;

@@ -12,12 +12,12 @@ namespace paceline::wire {
 
 namespace {
 
-constexpr std::size_t text_step = 4U << 10U; ///< bytes of text that are escaped at a time
+constexpr std::size_t text_step = 4U << 10U; ///< bytes of text escaped at a time
 constexpr std::size_t tokens_a_step = 64;
 
 } // namespace
 
-/// Steps through words and output in turn. Each step appends a little to what is given next.
+/// Alternates between the other text and the output. Each step appends a little to the next piece.
 class output_json::source final : public text_source {
  public:
   source(const output_json& from, std::string before, std::string after)
@@ -72,7 +72,7 @@ class output_json::source final : public text_source {
     at_ = 0;
   }
 
-  /// Up to a character's end: half a character would be written as a broken one.
+  /// Steps end at whole characters, because half a character would be written as an invalid one.
   bool step_text(std::string_view text) {
     auto end = std::min(at_ + text_step, text.size());
     while (end < text.size() && end > at_ + text_step - 4 && is_utf8_continuation(text[end])) --end;
@@ -122,9 +122,9 @@ class output_json::source final : public text_source {
   std::vector<mark> marks_;
   std::shared_ptr<const response_output> output_;
   std::shared_ptr<const response_echo> echo_;
-  std::string out_;           ///< made and not given yet
-  std::size_t position_ = 0;  ///< in the words
-  std::size_t next_mark_ = 0; ///< the one whose content follows the words before it
+  std::string out_;           ///< generated and not returned yet
+  std::size_t position_ = 0;  ///< in the other text
+  std::size_t next_mark_ = 0; ///< the mark whose content follows the text before it
   std::size_t at_ = 0;        ///< in that content
   std::optional<score_log::reader> scores_;
   json_writer writer_;

@@ -11,12 +11,12 @@
 
 namespace paceline::wire {
 
-/// What a response has said so far: once, whatever the number of events that repeat it. Constant from its
-/// last token on; it is then shared by connections, whose threads read it.
+/// The output of a response, stored once however many events repeat it. Immutable after its last token; then
+/// connections share it and read it on their own threads.
 struct response_output {
   std::string text;
-  score_log scores;             ///< where the client asked for log-probabilities
-  std::vector<token_id> tokens; ///< where the client asked for ids
+  score_log scores;             ///< if the client asked for log-probabilities
+  std::vector<token_id> tokens; ///< if the client asked for token ids
   token_speller spell;
 
   std::size_t num_bytes() const noexcept {
@@ -24,7 +24,7 @@ struct response_output {
   }
 };
 
-/// What a response's events repeat of its request, where it may be long.
+/// The parts of a request that events repeat and that may be long.
 struct response_echo {
   std::string instructions;
   std::string tools; ///< JSON
@@ -32,30 +32,30 @@ struct response_echo {
   std::size_t num_bytes() const noexcept { return instructions.size() + tools.size(); }
 };
 
-/// JSON that repeats a response's output or request: its other words, and where among them those belong.
-/// Constant; thread-safe once the output is.
+/// JSON that repeats a response's output or request: the other text, and the positions at which output and
+/// request are inserted. Immutable; thread-safe once the output is complete.
 class output_json {
  public:
   enum class content : std::uint8_t { text, scores, tokens, instructions, tools };
   struct mark {
-    std::size_t position = 0; ///< in the other words
+    std::size_t position = 0; ///< in the other text
     content what = content::text;
   };
 
   output_json() = default;
-  /// `marks` in the order of their positions. Keeps `output` and `echo` if a mark is of theirs.
+  /// `marks` must be sorted by position. Keeps `output` and `echo` alive if a mark refers to them.
   output_json(std::string words, std::vector<mark> marks,
               const std::shared_ptr<const response_output>& output,
               const std::shared_ptr<const response_echo>& echo = {});
 
-  /// What it holds, what it shares included; the JSON may have ten times as much.
+  /// Bytes it holds, shared parts included; the JSON may be ten times as long.
   std::size_t num_bytes() const noexcept { return words_.size() + shared_bytes(); }
-  /// So short that nothing is gained by making it in pieces.
+  /// True if the text is too short to gain from being written in pieces.
   bool is_short() const noexcept { return shared_bytes() <= 8U << 10U; }
 
   /// All of it as one text.
   std::string text() const;
-  /// The same piece by piece, between `before` and `after`. Keeps alive what it reads.
+  /// The same text piece by piece, between `before` and `after`. Keeps alive what it reads.
   std::unique_ptr<text_source> open(std::string before = {}, std::string after = {}) const;
 
  private:

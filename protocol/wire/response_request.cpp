@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t max_int32 = 2147483647;
 constexpr std::size_t max_text_bytes = 1U << 30U;
 
-/// An item of `input`: a message, or a function call and its result of an earlier turn.
+/// An item of `input`: a message, or a function call of an earlier turn and its result.
 chat_message read_item(field_reader& reader) {
   std::string type = "message";
   reader.text("type", type, 1, 64);
@@ -93,7 +93,7 @@ void read_include(field_reader& reader, bool& logprobs) {
   for (const auto name : *include) {
     if (name.is_string("message.output_text.logprobs"))
       logprobs = true;
-    else if (!name.is_string("reasoning.encrypted_content")) // nothing to include: no reasoning items
+    else if (!name.is_string("reasoning.encrypted_content")) // there are no reasoning items to include
       return reader.fail(unsupported("include", "include: only message.output_text.logprobs is offered"));
   }
 }
@@ -157,7 +157,7 @@ void read_metadata(field_reader& outer, std::string& out) {
   out = text.end_object().take();
 }
 
-/// Reads everything but what differs between HTTP and WebSocket.
+/// Reads everything that is the same for HTTP and WebSocket.
 void read_response_request(field_reader& reader, const request_limits& limits, response_request& out) {
   read_input(reader, limits.max_messages, out.input);
   reader.text("instructions", out.instructions, 0, max_text_bytes);

@@ -14,7 +14,7 @@ double milliseconds(std::chrono::nanoseconds time) { return static_cast<double>(
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-/// Tokens after the first, per second of decoding; the first one belongs to the prefill.
+/// Tokens per second of decoding, without the first token, which belongs to the prefill.
 double decode_rate(const generation_metrics& metrics) {
   const auto tokens = metrics.completion_tokens > 1 ? metrics.completion_tokens - 1 : 0;
   return ratio(tokens * 1000.0, milliseconds(metrics.timings.decode));
@@ -26,7 +26,7 @@ double mean_gap_ms(const generation_metrics& metrics) {
              : 0;
 }
 
-/// Absent where the tokens are those of plain decoding.
+/// Omitted if the tokens are those of plain decoding.
 void write_guarantee(json_writer& out, const usage& used) {
   if (used.guarantee != guarantee::tokens) out.field("guarantee", name_of(used.guarantee));
 }
@@ -137,7 +137,7 @@ void write_legacy_top(json_writer& out, const token_score& score) {
     out.null();
     return;
   }
-  // The chosen token is always among them, as with OpenAI: one entry more when it is not one of the best.
+  // As with OpenAI, the chosen token is always included: one entry more if it is not among the best.
   std::unordered_set<std::string> seen;
   out.begin_object();
   const auto entry = [&](const std::string& bytes, float logprob) {

@@ -14,21 +14,22 @@ namespace paceline::wire {
 
 class json_writer;
 
-/// Token counts of one client request over all its choices; a prompt counts once, not once a choice.
+/// Token counts of one client request over all its choices. A prompt is counted once, not once for each
+/// choice.
 struct usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t completion_tokens = 0;
   std::uint32_t cached_tokens = 0;
   std::uint32_t accepted_draft_tokens = 0;
   std::uint32_t rejected_draft_tokens = 0;
-  paceline::guarantee guarantee = paceline::guarantee::tokens; ///< the weakest of its choices
+  paceline::guarantee guarantee = paceline::guarantee::tokens; ///< the weakest guarantee of its choices
 };
 
-/// Adds what one finished choice used. `count_prompt` for the first choice of each prompt.
+/// Adds the tokens of one finished choice. Set `count_prompt` for the first choice of each prompt.
 void add(usage& total, const token_event& last, std::uint32_t prompt_tokens, std::uint32_t completion_tokens,
          bool count_prompt);
 
-/// Where one choice's time went and what speculation did for it; printed for requests of a single sequence.
+/// Times of one choice and the effect of speculation on it; printed for requests of a single sequence.
 struct generation_metrics {
   request_timings timings;
   std::uint32_t prompt_tokens = 0;
@@ -40,24 +41,24 @@ struct generation_metrics {
 void write_usage(json_writer& out, const usage& used);
 /// "usage" as /v1/responses prints it.
 void write_response_usage(json_writer& out, const usage& used);
-/// "metrics": milliseconds, and vLLM's "speculative_decoding" if any draft token was verified.
+/// "metrics": milliseconds, and vLLM's "speculative_decoding" if a draft token was verified.
 void write_metrics(json_writer& out, const generation_metrics& metrics);
 /// "timings" as llama-server prints it.
 void write_timings(json_writer& out, const generation_metrics& metrics);
 
-/// One token with its log-probability, as text. Bytes need not be whole characters.
+/// One token with its log-probability, as text. Its bytes need not be whole characters.
 struct token_score {
   std::string bytes;
-  std::optional<float> logprob;                   ///< none for the first token of a prompt
+  std::optional<float> logprob;                   ///< nullopt for the first token of a prompt
   std::vector<std::pair<std::string, float>> top; ///< best first
 };
 
-/// OpenAI's legacy arrays; `text_offset` counts characters, from `first_offset` on.
+/// Writes OpenAI's legacy arrays; `text_offset` counts characters from `first_offset`.
 void write_legacy_logprobs(json_writer& out, const std::vector<token_score>& scores,
                            std::size_t first_offset);
 /// One element of its "top_logprobs".
 void write_legacy_top(json_writer& out, const token_score& score);
-/// {"token","logprob","bytes","top_logprobs"}, and an array of them, of chat and responses.
+/// {"token","logprob","bytes","top_logprobs"}, and an array of them, for chat and responses.
 void write_token_score(json_writer& out, const token_score& score);
 void write_token_scores(json_writer& out, const std::vector<token_score>& scores);
 
@@ -70,8 +71,7 @@ void write_tokens(json_writer& out, const std::vector<token_id>& tokens);
 /// "stop", "length", "abort" (cancelled) or "error"; empty for none.
 std::string_view to_string(finish_reason reason) noexcept;
 
-/// `bytes` if they are whole characters, else the spelling "bytes:\xe2\x80" that OpenAI uses for parts of
-/// one.
+/// `bytes` if they are whole characters, else OpenAI's spelling for parts of a character, "bytes:\xe2\x80".
 std::string printable_token(const std::string& bytes);
 
 } // namespace paceline::wire

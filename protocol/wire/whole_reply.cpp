@@ -11,7 +11,7 @@ namespace paceline::wire {
 
 namespace {
 
-constexpr std::size_t text_step = 4U << 10U; ///< bytes of text that are escaped at a time
+constexpr std::size_t text_step = 4U << 10U; ///< bytes of text escaped at a time
 
 } // namespace
 
@@ -36,7 +36,7 @@ std::unique_ptr<whole_reply> whole_reply::open(reply_content begun, token_spelle
 }
 
 void whole_reply::add(whole_choice choice) {
-  content_.choices.push_back(std::move(choice)); // those before it stay where they are
+  content_.choices.push_back(std::move(choice)); // earlier choices keep their addresses
   add_choice(content_.choices.back());
 }
 
@@ -108,7 +108,7 @@ void whole_reply::add_text(const whole_choice& choice) {
 
 void whole_reply::add_scores(whole_choice& choice,
                              std::function<void(json_writer&, const token_score&)> write) {
-  // Begins to read when it is its turn: the choice stays where it is until then.
+  // Reading starts when the part is written; the choice keeps its address until then.
   parts_.emplace_back([this, &choice, write = std::move(write),
                        reader = std::shared_ptr<score_log::reader>()](json_writer& out) mutable {
     if (!reader) reader = std::make_shared<score_log::reader>(choice.scores);
@@ -190,7 +190,7 @@ void whole_reply::add_ending(whole_choice& choice, const shared_list<token_id>* 
     out.end_object();
     kept_bytes_ -= choice.num_bytes();
     if (!content_.chat && completed_ && &choice == &content_.choices.back())
-      prompt_bytes_ = 0; // of a chat it is written last
+      prompt_bytes_ = 0; // in a chat reply it is written last
     choice = {};
   });
 }

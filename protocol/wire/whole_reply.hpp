@@ -18,8 +18,9 @@ namespace paceline::wire {
 /// A choice of a reply that is not streamed.
 struct whole_choice {
   std::uint32_t index = 0;
-  std::uint32_t prompt = 0; ///< whose continuation it is: an index into `reply_content::prompts`
-  std::shared_ptr<const std::string> prompt_text; ///< before `text`, of an echo; choices may share it
+  std::uint32_t prompt = 0; ///< index of its prompt in `reply_content::prompts`
+  /// The prompt that precedes `text` if the reply echoes it; choices may share it.
+  std::shared_ptr<const std::string> prompt_text;
   std::string text;
   std::vector<token_id> tokens; ///< where the client asked for ids
   score_log scores;
@@ -31,39 +32,39 @@ struct whole_choice {
   }
 };
 
-/// All that a reply says.
+/// The content of a reply.
 struct reply_content {
   bool chat = false;
   reply_identity identity;
   reply_shape shape;
   std::deque<whole_choice> choices;           ///< in order
-  std::vector<shared_list<token_id>> prompts; ///< in order; shown where the client asked for ids
+  std::vector<shared_list<token_id>> prompts; ///< in order; written if the client asked for ids
   reply_totals totals;
 };
 
-/// The JSON of a whole reply, made piece by piece: a reply of hundreds of megabytes never exists as one text.
-/// What a choice kept is let go when it is written. A reply may be begun while later choices are generated:
-/// `open`, then `add` each, then `complete`.
+/// The JSON of a whole reply, generated piece by piece: a reply of hundreds of megabytes never exists as one
+/// text. Memory of a choice is released once it is written. A reply may be started while later choices are
+/// still being generated: `open`, then `add` for each choice, then `complete`.
 class whole_reply {
  public:
-  /// A reply of which everything is there.
+  /// A reply whose content is complete.
   whole_reply(reply_content content, token_speller spell);
-  /// The begin of a reply; `begun` has no choices and no totals yet.
+  /// Starts a reply; `begun` has no choices and no totals yet.
   static std::unique_ptr<whole_reply> open(reply_content begun, token_speller spell);
   void add(whole_choice choice);
   void complete(const reply_totals& totals);
   whole_reply(const whole_reply&) = delete;
   whole_reply& operator=(const whole_reply&) = delete;
 
-  /// The next piece: `num_bytes`, and up to one token's log-probabilities more; less only at the end. Empty
-  /// when all was given that is there.
+  /// The next piece: `num_bytes`, plus at most one token's log-probabilities; shorter only at the end. Empty
+  /// when all available content was returned.
   std::string next(std::size_t num_bytes);
   bool at_end() const noexcept { return completed_ && parts_.empty(); }
-  /// What is kept of the choices that are not written yet, and of the prompts until the end.
+  /// Bytes held for the choices that are not written yet, and for the prompts until the end.
   std::size_t num_bytes() const noexcept { return at_end() ? 0 : kept_bytes_ + prompt_bytes_; }
 
  private:
-  /// Writes one step of a part of the reply; false when the part is complete.
+  /// Writes one step of a part of the reply; returns false when the part is complete.
   using part = std::function<bool(json_writer&)>;
   struct opened {};
 
@@ -82,9 +83,9 @@ class whole_reply {
   token_speller spell_;
   std::deque<part> parts_; ///< in order; the first is being written
   json_writer out_;
-  std::size_t prompt_bytes_ = 0; ///< echoed texts and shown ids
+  std::size_t prompt_bytes_ = 0; ///< echoed texts and token ids
   std::size_t kept_bytes_ = 0;
-  std::set<const std::string*> texts_; ///< echoed; choices share them
+  std::set<const std::string*> texts_; ///< echoed prompts; choices share them
   bool completed_ = false;
 };
 

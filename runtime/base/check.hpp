@@ -5,7 +5,7 @@
 
 namespace paceline {
 
-/// A broken invariant. No input may cause one. It ends the request or the worker that met it, never the
+/// A broken invariant. No input may cause one. It ends the request or worker in which it occurs, never the
 /// process: workers catch it at their outermost frame and report `errc::internal`.
 class check_failure : public std::logic_error {
  public:
@@ -16,7 +16,7 @@ class check_failure : public std::logic_error {
 
 } // namespace paceline
 
-/// Assertion that stays on in release builds. `detail` is evaluated on failure only.
+/// Assertion that stays enabled in release builds. `detail` is evaluated only on failure.
 #define PACELINE_CHECK(condition, detail)                                                                    \
   do {                                                                                                       \
     if (!(condition)) [[unlikely]]                                                                           \

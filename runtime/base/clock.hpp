@@ -6,8 +6,8 @@ namespace paceline {
 
 using time_point = std::chrono::steady_clock::time_point;
 
-/// Where time comes from. The engine uses the steady clock; tests and simulations advance one by hand.
-/// Thread-safe.
+/// Source of time. The engine uses the steady clock; tests and simulations use one that they advance
+/// themselves. Thread-safe.
 class clock {
  public:
   virtual ~clock() = default;

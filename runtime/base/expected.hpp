@@ -9,7 +9,7 @@
 namespace paceline {
 
 /// Either a value or the `error` that prevented it. `std::expected` is not in our compiler's library yet;
-/// this is the part of it the code uses. Accessing the side that is not there is a programmer error
+/// this is the part of it that the code uses. Accessing the absent side is a programmer error
 /// (std::bad_variant_access).
 template <class T>
 class [[nodiscard]] expected {

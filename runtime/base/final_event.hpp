@@ -7,7 +7,7 @@
 
 namespace paceline {
 
-/// The end of a request that is no token: refused, cancelled, expired, failed.
+/// A final event without tokens: the request was refused, cancelled, expired or failed.
 inline token_event final_event(request_id request, finish_reason reason,
                                std::optional<error> failure = std::nullopt) {
   token_event event;

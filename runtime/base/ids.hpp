@@ -8,8 +8,8 @@
 
 namespace paceline {
 
-/// A number that names one kind of thing and converts to no other kind. Same size and layout as `Rep`, so
-/// arrays of ids are arrays of numbers to a kernel.
+/// A number that names one kind of thing and does not convert to another kind. Same size and layout as `Rep`,
+/// so kernels can use arrays of ids as arrays of numbers.
 template <class Tag, class Rep>
 struct strong_id {
   using rep = Rep;
@@ -25,22 +25,22 @@ std::string to_string(strong_id<Tag, Rep> id) {
   return std::to_string(id.value);
 }
 
-/// One client request within the life of an engine; never reused.
+/// One client request during the life of an engine; never reused.
 using request_id = strong_id<struct request_id_tag, std::uint64_t>;
-/// Generation of a worker or lease: grows at each restart, so that what an earlier one left behind is
-/// recognisable.
+/// Generation of a worker or lease. It grows at each restart and identifies what an earlier generation left
+/// behind.
 using epoch = strong_id<struct epoch_tag, std::uint32_t>;
 /// One draft-verify-commit round of one batch group.
 using round_id = strong_id<struct round_id_tag, std::uint64_t>;
-/// Which of the batch groups in flight.
+/// One of the batch groups in flight.
 using group_id = strong_id<struct group_id_tag, std::uint32_t>;
 /// One of the engine's models, in the order of the configuration.
 using model_number = strong_id<struct model_number_tag, std::uint32_t>;
-/// One of a model's drafters, in the order of its configuration behind `plain_decoding`.
+/// One of a model's drafters: `plain_decoding` first, then in the order of its configuration.
 using drafter_index = strong_id<struct drafter_index_tag, std::uint32_t>;
-/// The entry of every model that drafts nothing, "none".
+/// The drafter "none", which every model has and which drafts nothing.
 inline constexpr drafter_index plain_decoding{0};
-/// One of a model's KV pools: `target_pool`, then one of each drafter with cells of its own.
+/// One of a model's KV pools: `target_pool` first, then one for each drafter with cells of its own.
 using pool_number = strong_id<struct pool_number_tag, std::uint32_t>;
 inline constexpr pool_number target_pool{0};
 /// Row of one forward pass.
@@ -51,8 +51,8 @@ using block_id = strong_id<struct block_id_tag, std::uint32_t>;
 using layer_index = strong_id<struct layer_index_tag, std::uint32_t>;
 /// Entry of a vocabulary. Negative values never name a token.
 using token_id = strong_id<struct token_id_tag, std::int32_t>;
-/// Where in a sequence's KV table a row's keys and values live. In a chain slot and position are equal
-/// numbers; tree rows of one position have different slots.
+/// Index in a sequence's KV table of the cell with a row's keys and values. In a chain, slot and position are
+/// equal; tree rows of the same position have different slots.
 using kv_slot = strong_id<struct kv_slot_tag, std::uint32_t>;
 
 /// Absolute index of a token in its sequence, prompt included, from 0. The only id with arithmetic.

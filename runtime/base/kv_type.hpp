@@ -5,18 +5,18 @@
 
 namespace paceline {
 
-/// How a pool stores the numbers of keys and values.
+/// Element type of stored keys and values.
 enum class kv_type : std::uint8_t {
   f16,  ///< IEEE half precision
   f32,  ///< float32
   bf16, ///< bfloat16
-  q8,   ///< int8 codes with one float32 scale for each token and key-value head, keys and values apart
+  q8,   ///< int8 codes with one float32 scale for each token and key-value head, separate for keys and values
 };
 
 struct kv_type_traits {
-  std::string_view name;     ///< as `kv.dtype` spells it
-  std::uint32_t value_bytes; ///< of one value, or code
-  std::uint32_t scale_bytes; ///< of what the values of one head in one cell share; 0: nothing
+  std::string_view name;     ///< name in the option `kv.dtype`
+  std::uint32_t value_bytes; ///< bytes of one value or code
+  std::uint32_t scale_bytes; ///< bytes of the scale that the values of one head in one cell share; 0: none
 };
 
 constexpr kv_type_traits traits_of(kv_type type) noexcept {
@@ -33,7 +33,7 @@ constexpr kv_type_traits traits_of(kv_type type) noexcept {
   return {"f16", 2, 0};
 }
 
-/// Bytes of one head's key, or of its value, in one cell.
+/// Bytes of the key of one head in one cell, or of its value.
 constexpr std::uint64_t kv_head_bytes(kv_type type, std::uint32_t head_dim) noexcept {
   const kv_type_traits traits = traits_of(type);
   return std::uint64_t{traits.value_bytes} * head_dim + traits.scale_bytes;

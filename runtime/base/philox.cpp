@@ -7,8 +7,8 @@ namespace paceline {
 
 namespace {
 
-/// Words by the distance t to the largest one, in buckets of t's leading four bits: 8 buckets an octave, so
-/// that the bound is as sharp near u = 1, where winners are, as anywhere.
+/// Words are divided into buckets by the leading four bits of their distance t to the largest word: 8 buckets
+/// in each octave, so that the bound is as tight near u = 1, where the winners are, as anywhere else.
 constexpr std::uint32_t bucket_of(std::uint32_t word) noexcept {
   const std::uint32_t distance = std::max(~word, 8U); // the nine largest words share a bucket
   const auto octave = static_cast<std::uint32_t>(std::bit_width(distance)) - 4;
@@ -22,7 +22,7 @@ constexpr std::array<double, num_buckets> make_bounds() {
   for (std::uint32_t bucket = 0; bucket < num_buckets; ++bucket) {
     const std::uint32_t smallest_distance = bucket == 0 ? 0 : (8U + bucket % 8) << (bucket / 8);
     const double first_arrival = exponential_of(~smallest_distance) / noise_stream::cohort_size;
-    bounds[bucket] = -portable_log(first_arrival) + 1e-9; // above the variates' own rounding
+    bounds[bucket] = -portable_log(first_arrival) + 1e-9; // above the rounding errors of the variates
   }
   return bounds;
 }

@@ -8,7 +8,7 @@
 
 namespace paceline {
 
-/// What a random number decides. Each purpose is a stream of its own: a number is never used for two
+/// What a random number decides. Each purpose has a separate stream, so a number is never used for two
 /// decisions.
 enum class noise_purpose : std::uint32_t {
   draft = 1, ///< drawing a draft token (rules `rejection`, `block` and `lenient`)
@@ -17,14 +17,15 @@ enum class noise_purpose : std::uint32_t {
   target,    ///< the target's own sample: plain decoding, rule `coupled`, bonus tokens
   scheduler, ///< simulated schedules
   fault,     ///< simulated faults
-  proposal,  ///< what a drafter without a model chooses from: seeds of drafters are not requests' seeds
+  proposal,  ///< guesses of a drafter without a model; the seeds of drafters are separate from those of
+             ///< requests
 };
 
 using philox_counter = std::array<std::uint32_t, 4>;
 using philox_key = std::array<std::uint32_t, 2>;
 
 /// Philox4x32 with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section
-/// 3.3): a bijection of the counter for every key. Four independent 32-bit words a call.
+/// 3.3): for every key a bijection of the counter. Each call gives four independent 32-bit words.
 constexpr philox_counter philox4x32_10(philox_counter counter, philox_key key) noexcept {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t left = std::uint64_t{0xD2511F53U} * counter[0];
@@ -37,24 +38,24 @@ constexpr philox_counter philox4x32_10(philox_counter counter, philox_key key) n
   return counter;
 }
 
-/// (word + 1/2) / 2^32, exactly: in the open interval (0, 1) for every word. A float could not hold the
-/// largest ones without rounding to 1, so uniforms stay double.
+/// (word + 1/2) / 2^32, exactly: in the open interval (0, 1) for every word. A float would round the largest
+/// ones to 1, so uniforms are double.
 constexpr double uniform_of(std::uint32_t word) noexcept {
   return (static_cast<double>(word) + 0.5) * 0x1p-32;
 }
 
-/// Standard exponential variate -log(u) of a word: finite and positive for every word, falls as the word
+/// Standard exponential variate -log(u) of a word: finite and positive for every word; falls as the word
 /// grows.
 constexpr double exponential_of(std::uint32_t word) noexcept { return -portable_log(uniform_of(word)); }
 
 /// The random numbers of one decision of one request: a pure function of (seed, position, choice, purpose,
-/// place, index), whatever else runs.
+/// place, index).
 ///
-/// A decision among tokens gives each token id its own standard Gumbel variate -log(arrival), where arrivals
-/// are independent standard exponentials. They are drawn a cohort of 64 ids at a time by the memoryless
-/// property: the first arrival of a cohort is an exponential over 64 and belongs to a uniformly chosen
-/// member; every other member arrives an exponential of its own later. One word thus bounds the noise of 64
-/// tokens, and a draw over a vocabulary looks at few of the others (docs/decisions/0004).
+/// A decision among tokens gives each token id a standard Gumbel variate -log(arrival), where arrivals are
+/// independent standard exponentials. They are drawn for cohorts of 64 ids at a time, by the memoryless
+/// property: the first arrival in a cohort is an exponential divided by 64 and belongs to a uniformly chosen
+/// member; each other member arrives later by an exponential of its own. One word therefore bounds the noise
+/// of 64 tokens, and a draw over a vocabulary computes few of the others (docs/decisions/0004).
 struct noise_stream {
   static constexpr std::uint32_t cohort_size = 64;
 
@@ -62,27 +63,27 @@ struct noise_stream {
   token_position position = {};
   std::uint32_t choice_index = 0;
   noise_purpose purpose = noise_purpose::target;
-  /// Tells the draws for one purpose at one position apart (speculation::draft_place), below 2^24.
+  /// Distinguishes several draws for one purpose at one position (speculation::draft_place); below 2^24.
   std::uint32_t place = 0;
 
   constexpr philox_key key() const noexcept {
     return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   }
-  /// The counter's word of purpose and place.
+  /// The counter word that holds purpose and place.
   constexpr std::uint32_t decision() const noexcept {
     return static_cast<std::uint32_t>(purpose) | place << 8;
   }
   constexpr philox_counter words(std::uint32_t index) const noexcept {
     return philox4x32_10({position.value, choice_index, decision(), index}, key());
   }
-  /// A number for a decision that is not among tokens.
+  /// A uniform number for a decision that is not among tokens.
   constexpr double uniform() const noexcept { return uniform_of(words(0)[0]); }
 
   double gumbel(token_id token) const noexcept;
 };
 
-/// The noise of the 64 tokens of one cohort. Indices of Philox counters: token id / 4 for the tokens' own
-/// words, and a range of their own for the cohorts'.
+/// The noise of the 64 tokens of one cohort. Indices of Philox counters: token id / 4 for the words of
+/// tokens, and a separate range for those of cohorts.
 class noise_cohort {
  public:
   static constexpr std::uint32_t counter_index(std::uint32_t cohort) noexcept { return 0x80000000U | cohort; }
@@ -93,11 +94,11 @@ class noise_cohort {
   constexpr explicit noise_cohort(const philox_counter& words) noexcept
       : first_arrival_(first_arrival_of(words[0])), first_(words[1] % noise_stream::cohort_size) {}
 
-  /// Gumbel variate of the member with this own word.
+  /// Gumbel variate of the member whose word is `word`.
   constexpr double gumbel(std::uint32_t member, std::uint32_t word) const noexcept {
     return -portable_log(member == first_ ? first_arrival_ : first_arrival_ + exponential_of(word));
   }
-  /// The largest in the cohort, whoever has it.
+  /// The largest variate in the cohort.
   constexpr double largest_gumbel() const noexcept { return -portable_log(first_arrival_); }
 
  private:
@@ -109,8 +110,8 @@ class noise_cohort {
   std::uint32_t first_;
 };
 
-/// An upper bound of `largest_gumbel` of the cohort whose words start with `first_word`: by table, at most
-/// 0.14 too large where it is large (first_word > 2^31).
+/// An upper bound of `largest_gumbel` for the cohort whose words start with `first_word`, from a table: at
+/// most 0.14 too large where the value is large (first_word > 2^31).
 double largest_gumbel_bound(std::uint32_t first_word) noexcept;
 
 } // namespace paceline

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <limits>
 
-/// Logarithm and exponential from additions and multiplications alone, in one fixed order. The library's
-/// versions differ between machines (with and without fused multiply-add) and between vector loops and their
-/// tails; a token drawn from noise must not. Vectorisable: no branch that a select cannot replace, no call.
-/// `constexpr`, because that is what nvcc may call on a GPU without being told.
+/// Logarithm and exponential from additions and multiplications in one fixed order. The library's versions
+/// differ between machines (with and without fused multiply-add) and between vector loops and their tails,
+/// but a token drawn from noise must not depend on these. Vectorisable: every branch can be a select, and
+/// there are no calls. `constexpr`, because nvcc may call such functions on a GPU.
 namespace paceline {
 
 /// Natural logarithm of a positive normal number, within 2 units in the last place.
@@ -41,12 +41,11 @@ constexpr double portable_log(double x) noexcept {
   return exponent * log2_high + (log_m + exponent * log2_low);
 }
 
-/// e^x for x <= 88, within 2 units in the last place of a float; 0 below -86.99 (and for -infinity and NaN),
+/// e^x for x <= 88, within 2 units in the last place of a float. 0 below -86.99 (and for -infinity and NaN),
 /// so that no result is subnormal.
-///
-/// x = n*log(2) + r, |r| <= 0.35, e^r by seven terms of its series. The two halves of 2^n = 2 * 2^(n-1): the
-/// factor built from bits is 0 for n = -126, which bounds the range without a second comparison (that would
-/// end a vector loop).
+/// x = n*log(2) + r, |r| <= 0.35; e^r by seven terms of its series. 2^n is computed as 2 * 2^(n-1): the
+/// factor built from bits is 0 for n = -126, which bounds the range without a second comparison (which would
+/// prevent vectorisation).
 constexpr float portable_exp(float x) noexcept {
   constexpr float smallest = -87.3F;     // rounds to n = -126
   constexpr float shifter = 12582912.0F; // 1.5 * 2^23: adding it rounds to an integer

@@ -15,21 +15,21 @@
 
 namespace paceline {
 
-/// How logits become a token. One set of values drives plain decoding, drafting and verification.
-/// Defaults leave the model's distribution untouched; ranges are checked by `validate` at the edge.
+/// How logits become a token. The same values are used for plain decoding, drafting and verification. The
+/// defaults leave the model's distribution unchanged; `validate` checks the ranges at the edge.
 struct sampling_params {
   float temperature = 1.0F;        ///< [0, 2]; 0 = the most likely token, ties to the lowest id
   std::int32_t top_k = 0;          ///< keep the k most likely; 0 or -1 = all
   float top_p = 1.0F;              ///< (0, 1]; smallest set whose probability reaches top_p
   float min_p = 0.0F;              ///< [0, 1]; drop tokens below min_p times the best one's probability
-  float repetition_penalty = 1.0F; ///< > 0; over prompt and output
-  float presence_penalty = 0.0F;   ///< [-2, 2]; over the output
-  float frequency_penalty = 0.0F;  ///< [-2, 2]; over the output, times the count
+  float repetition_penalty = 1.0F; ///< > 0; applies to prompt and output
+  float presence_penalty = 0.0F;   ///< [-2, 2]; applies to the output
+  float frequency_penalty = 0.0F;  ///< [-2, 2]; applies to the output, times the count
   shared_list<std::pair<token_id, float>> logit_bias = {}; ///< added to raw logits; sorted by id
   std::uint64_t seed = 0;                                  ///< key of the request's Philox streams
   std::uint32_t choice_index = 0;                          ///< distinguishes the n choices of one request
   std::optional<std::uint32_t> num_logprobs =
-      {};                       ///< none: no log-probabilities; k: the chosen token's and the k best
+      {}; ///< nullopt: no log-probabilities; k: those of the chosen token and the k best
   bool prompt_logprobs = false; ///< log-probabilities of the prompt's tokens too (`echo`)
 };
 
@@ -39,7 +39,7 @@ struct stop_params {
   std::uint32_t min_tokens = 0;        ///< EOS and stop ids have probability 0 before this many output tokens
   std::vector<token_id> eos_ids = {};  ///< of the model; sorted
   std::vector<token_id> stop_ids = {}; ///< of the request; sorted; a committed one ends it
-  std::vector<std::string> stop_strings = {}; ///< text that ends it, searched across token borders
+  std::vector<std::string> stop_strings = {}; ///< text that ends it, searched across token boundaries
   bool ignore_eos = false;                    ///< EOS is an ordinary token
   bool include_stop_string = false;           ///< the matched stop string is part of the text
 };
@@ -54,19 +54,19 @@ enum class verification_rule : std::uint8_t {
   skip_sample_adjustment
 };
 
-/// Their names in configuration, requests and replies, in the enumerators' order.
+/// Their names in configuration, requests and replies, in the order of the enumerators.
 inline constexpr std::array<std::string_view, 6> verification_rule_names{
     "coupled", "rejection", "block", "lenient", "typical", "skip_sample_adjustment"};
 constexpr std::string_view name_of(verification_rule rule) noexcept {
   return verification_rule_names[static_cast<std::size_t>(rule)];
 }
 
-/// What a rule leaves of the answer that the target alone would have given. Each is weaker than the one
-/// before.
+/// How close the output is to what the target alone would have given. Each value is weaker than the previous
+/// one.
 enum class guarantee : std::uint8_t {
-  tokens,         ///< the same tokens, by seed
-  distribution,   ///< tokens of the same distribution; the same ones at temperature 0
-  up_to_rounding, ///< one of these, but of a target whose last bits depend on what it is computed with
+  tokens,         ///< the same tokens, for the same seed
+  distribution,   ///< tokens of the same distribution; at temperature 0 the same tokens
+  up_to_rounding, ///< one of these, for a target whose last bits depend on the rest of its pass
   lossy,          ///< an approximation
 };
 constexpr guarantee guarantee_of(verification_rule rule) noexcept {
@@ -85,45 +85,46 @@ constexpr std::string_view name_of(guarantee kept) noexcept {
   return names[static_cast<std::size_t>(kept)];
 }
 
-/// How the number of draft tokens follows what becomes of them (speculation/control/draft_length.hpp).
+/// How the draft length adapts to the outcome of earlier drafts (speculation/control/draft_length.hpp).
 enum class length_rule : std::uint8_t { fixed, heuristic, entropy, optimal };
 inline constexpr std::array<std::string_view, 4> length_rule_names{"fixed", "heuristic", "entropy",
                                                                    "optimal"};
 
-/// What a drafter with a stream of its own does for a request while its round before is verified (design,
-/// section 3; runtime/rounds/foreseen_drafts.hpp).
+/// What a drafter with a stream of its own does for a request while the request's last draft is verified
+/// (runtime/rounds/foreseen_drafts.hpp).
 enum class ahead_mode : std::uint8_t {
   off,      ///< waits for the verdict
-  ahead,    ///< goes on from the outcome that everything is accepted
-  outcomes, ///< goes on from several outcomes
+  ahead,    ///< drafts on from the outcome that everything is accepted
+  outcomes, ///< drafts on from several outcomes
 };
 
-/// How a request's drafts are to overlap with verification (docs/overlap.md).
+/// How a request asks for drafting to overlap with verification (docs/overlap.md).
 enum class overlap_request : std::uint8_t { off, groups, ahead, outcomes };
 inline constexpr std::array<std::string_view, 4> overlap_request_names{"off", "groups", "ahead", "outcomes"};
 
-/// What of it concerns the request's own drafts: groups draft for each other's requests.
+/// The part of it that concerns the request's own drafts; `groups` only concerns how requests are grouped.
 constexpr ahead_mode ahead_mode_of(overlap_request asked) noexcept {
   return asked == overlap_request::ahead      ? ahead_mode::ahead
          : asked == overlap_request::outcomes ? ahead_mode::outcomes
                                               : ahead_mode::off;
 }
 
-/// Which drafter proposes, how far ahead, and what is kept of it.
+/// Which drafter proposes, how many tokens, and by which rule they are verified.
 struct speculation_params {
   std::string drafter = "default"; ///< a configured drafter's name, "none", or "default" (the model's)
   std::optional<std::uint32_t> draft_length = {};        ///< tokens per round; none = the drafter's default
   std::optional<paceline::length_rule> length_rule = {}; ///< none = the drafter's own
-  std::optional<overlap_request> overlap = {};           ///< none = as the engine chooses
+  std::optional<overlap_request> overlap = {};           ///< nullopt = the engine chooses
   verification_rule rule = verification_rule::coupled;
-  float lenience = 0.5F; ///< (0, 1], rule `lenient`: no token becomes likelier than its probability over this
-  float epsilon = 0.09F; ///< (0, 1], rule `typical`: probability that always suffices
-  float delta = 0.3F;    ///< (0, 1], rule `typical`: share of e^-entropy that suffices
+  /// (0, 1], rule `lenient`: a token's probability grows at most by the factor 1 / lenience.
+  float lenience = 0.5F;
+  float epsilon = 0.09F; ///< (0, 1], rule `typical`: a probability that always suffices
+  float delta = 0.3F;    ///< (0, 1], rule `typical`: multiple of e^-entropy that suffices
 };
 
-/// Beam search in place of sampling (docs/beam_search.md).
+/// Beam search instead of sampling (docs/beam_search.md).
 struct beam_params {
-  std::uint32_t width = 0;    ///< hypotheses kept a step; 0 = no beam search
+  std::uint32_t width = 0;    ///< hypotheses kept in each step; 0 = no beam search
   std::uint32_t num_best = 1; ///< hypotheses returned, 1 to width
   float length_penalty =
       1.0F; ///< [-10, 10]; score = sum of log-probabilities / number of tokens ^ length_penalty
@@ -132,7 +133,7 @@ struct beam_params {
 /// Why a request ended.
 enum class finish_reason : std::uint8_t { none, stop, length, cancelled, error };
 
-/// One generation, fully resolved: no defaults left to apply.
+/// One generation with all defaults resolved.
 struct generation_request {
   std::string model = {};            ///< configured name
   shared_list<token_id> prompt = {}; ///< at least one token
@@ -142,11 +143,11 @@ struct generation_request {
   beam_params beams = {};
   std::optional<token_id> first_target = {}; ///< force the first output token (001, section "first_target")
   std::string cache_salt = {};               ///< prefixes are shared within one salt only
-  std::string tenant = {};                   ///< whose it is: drafters remember within one, queues take turns
-  shared_list<token_id> prediction = {};     ///< the client's own draft of the output
-  std::int32_t priority = 0;                 ///< lower runs first
-  bool skip_special_tokens = true;           ///< in the text; tokens are always reported
-  bool trace = false;                        ///< report every round
+  std::string tenant = {}; ///< owner: drafters remember text per tenant, and tenants take turns in queues
+  shared_list<token_id> prediction = {};                       ///< the client's own draft of the output
+  std::int32_t priority = 0;                                   ///< lower values run first
+  bool skip_special_tokens = true;                             ///< in the text; tokens are always reported
+  bool trace = false;                                          ///< report every round
   std::chrono::milliseconds timeout{std::chrono::minutes(10)}; ///< from admission to the last token; finite
 };
 

@@ -8,9 +8,9 @@
 
 namespace paceline {
 
-/// A list whose copies share their elements: what the choices of one request have in common is kept once. To
-/// its user it is a value: who edits one that is shared edits a copy of its own. Copies may be used by
-/// different threads at a time, one object by one thread, as with any value.
+/// A list whose copies share their elements, so that what the choices of one request have in common is stored
+/// once. It has value semantics: editing a shared list copies it first. As with any value, different threads
+/// may use different copies at the same time.
 template <class T>
 class shared_list {
  public:
@@ -36,7 +36,7 @@ class shared_list {
     return items_ ? *items_ : none;
   }
 
-  /// The elements, to be changed; no other list sees it.
+  /// The elements for modification; other lists do not change.
   std::vector<T>& edit() {
     if (!items_)
       items_ = std::make_shared<std::vector<T>>();
@@ -53,7 +53,7 @@ class shared_list {
   void assign(std::size_t count, const T& item) { edit().assign(count, item); }
   void clear() { items_.reset(); }
 
-  /// Whether both are one list in memory.
+  /// True if both share their elements.
   bool shares_with(const shared_list& other) const noexcept { return items_ && items_ == other.items_; }
   friend bool operator==(const shared_list& a, const shared_list& b) {
     return static_cast<const std::vector<T>&>(a) == static_cast<const std::vector<T>&>(b);

@@ -10,7 +10,7 @@ namespace paceline {
 
 namespace {
 
-/// The kernel's struct sched_attr in its first size, which C libraries of Debian 12 do not declare.
+/// The first version of the kernel's struct sched_attr, which the C library of Debian 12 does not declare.
 struct thread_attributes {
   std::uint32_t size = sizeof(thread_attributes);
   std::uint32_t policy = 0;
@@ -21,7 +21,7 @@ struct thread_attributes {
 };
 static_assert(sizeof(thread_attributes) == 48);
 
-/// Of the calling thread.
+/// Reads the attributes of the calling thread.
 bool read(thread_attributes& out) noexcept {
   return syscall(SYS_sched_getattr, 0, &out, sizeof(out), 0U) == 0;
 }
@@ -30,7 +30,7 @@ bool read(thread_attributes& out) noexcept {
 
 void prefer_short_turns() noexcept {
   thread_attributes mine;
-  if (!read(mine) || mine.policy != SCHED_OTHER) return; // somebody has chosen another policy for it
+  if (!read(mine) || mine.policy != SCHED_OTHER) return; // another policy was chosen for the thread
   mine.size = sizeof(mine);
   mine.runtime = static_cast<std::uint64_t>(short_turn.count());
   (void)syscall(SYS_sched_setattr, 0, &mine, 0U); // not required: without it all goes on as before

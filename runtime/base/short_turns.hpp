@@ -4,16 +4,16 @@
 
 namespace paceline {
 
-/// Length of a turn on a core that `prefer_short_turns` asks for.
+/// Length of the time slice that `prefer_short_turns` asks for.
 inline constexpr std::chrono::nanoseconds short_turn = std::chrono::microseconds(100);
 
-/// For threads that hand something on and sleep again: asks the kernel to give the calling thread short turns
-/// on a core, which makes it go before a thread that computes in long ones as soon as it wakes (Linux 6.12
-/// and later, `sched_setattr(2)` with a run time for ordinary threads). Its share of the core stays as it is,
-/// and no right is needed. Where the kernel knows nothing of it nothing changes. Any thread.
+/// For threads that pass something on and sleep again: asks the kernel for short time slices of the calling
+/// thread. It then runs before a computing thread with long time slices as soon as it wakes (Linux 6.12 and
+/// later, `sched_setattr(2)` with a run time for ordinary threads). Its share of the core does not change,
+/// and no privilege is needed. On other kernels it has no effect. Callable on any thread.
 void prefer_short_turns() noexcept;
 
-/// The turn length that the calling thread has asked for; 0 where the kernel does not tell.
+/// The time slice that the calling thread has asked for; 0 if the kernel does not report it.
 std::chrono::nanoseconds preferred_turn() noexcept;
 
 } // namespace paceline

@@ -21,18 +21,18 @@ struct token_logprob {
   std::vector<std::pair<token_id, float>> top; ///< best first; as many as the request asked for
 };
 
-/// What speculation did for one request so far (cumulative).
+/// Effect of speculation on one request so far (cumulative).
 struct speculation_stats {
   std::uint32_t num_rounds = 0; ///< rounds that verified at least one draft token
   std::uint32_t num_draft_tokens = 0;
   std::uint32_t num_accepted_tokens = 0;
   std::vector<std::uint32_t> acceptance_histogram = {}; ///< [j] = rounds that accepted exactly j draft tokens
   paceline::guarantee guarantee =
-      paceline::guarantee::tokens;   ///< of the request's rule and its target's device
+      paceline::guarantee::tokens;   ///< from the request's rule and its target's device
   std::uint32_t num_full_rounds = 0; ///< rounds whose whole draft was accepted
 };
 
-/// Where one request's time went so far.
+/// Times of one request so far.
 struct request_timings {
   std::chrono::nanoseconds queued{};   ///< admission to first prefill
   std::chrono::nanoseconds prefill{};  ///< first prefill to first token
@@ -73,22 +73,22 @@ struct beam_hypothesis {
   double score = 0;                           ///< logprob / number of tokens ^ length_penalty
 };
 
-/// Tokens committed by one round for one request, or its end. Positions are contiguous over a request's
-/// events.
+/// The tokens that one round committed for one request, or the request's end. Indices are contiguous over a
+/// request's events.
 struct token_event {
   request_id request;
   std::uint32_t first_index = 0;       ///< output index of tokens[0]
   std::vector<token_id> tokens;        ///< may be empty in the final event
   std::string text;                    ///< whole characters only; may lag behind `tokens`
-  std::vector<token_logprob> logprobs; ///< one a token when asked for
+  std::vector<token_logprob> logprobs; ///< one for each token if requested
   std::vector<token_logprob>
-      prompt_logprobs; ///< in the first event only, one a prompt token from the second on
+      prompt_logprobs; ///< in the first event only; one for each prompt token from the second on
   std::optional<round_trace> trace;
   std::vector<beam_hypothesis>
-      hypotheses; ///< of a beam search, best first, in the final event; `tokens` are the first's
+      hypotheses; ///< for a beam search, in the final event, best first; `tokens` are those of the first
   finish_reason finish = finish_reason::none;
-  time_point committed_at;                      ///< when its round ended; unset in ends that no round decided
-  std::optional<error> failure;                 ///< set with finish_reason::error
+  time_point committed_at;      ///< end of its round; unset in final events that no round decided
+  std::optional<error> failure; ///< set with finish_reason::error
   std::optional<speculation_stats> speculation; ///< in the final event
   std::optional<request_timings> timings;       ///< in the final event
 };

@@ -4,7 +4,7 @@ namespace paceline {
 
 namespace {
 
-/// Permitted values of the byte after a lead byte (Unicode 15, table 3-7) and the length they begin.
+/// For a lead byte: the permitted values of the next byte (Unicode 15, table 3-7) and the length.
 struct lead_rule {
   std::uint8_t length = 0; ///< 0: the byte begins no character
   std::uint8_t low = 0x80;

@@ -7,39 +7,39 @@
 
 namespace paceline {
 
-/// U+FFFD, what ill-formed bytes become.
+/// U+FFFD, which replaces ill-formed bytes.
 inline constexpr std::string_view replacement_character = "\xef\xbf\xbd";
 
-/// What stands at one place of a byte string.
+/// The unit at one place of a byte string.
 struct utf8_unit {
   enum class state : std::uint8_t {
     complete,   ///< one well-formed character
-    ill_formed, ///< bytes that begin no character; one U+FFFD stands for all of them
-    cut_off,    ///< the text ends inside what may still become a character
+    ill_formed, ///< bytes that begin no character; one U+FFFD replaces them
+    cut_off,    ///< the text ends inside a sequence that could become a character
   };
   state kind = state::complete;
   std::uint8_t num_bytes = 1; ///< at least 1
   char32_t code_point = 0;    ///< of a complete character
 };
 
-/// As `read_utf8`, of a character that is not ASCII.
+/// `read_utf8` for a character that is not ASCII.
 utf8_unit read_long_utf8(std::string_view text, std::size_t at) noexcept;
 
 /// Reads the character at `at` (< text.size()). Ill-formed bytes are grouped as Unicode recommends ("maximal
-/// subpart", section 3.9) and as Python's errors="replace" does.
+/// subpart", section 3.9), like Python's errors="replace".
 inline utf8_unit read_utf8(std::string_view text, std::size_t at) noexcept {
   const auto lead = static_cast<unsigned char>(text[at]);
   if (lead < 0x80) return {utf8_unit::state::complete, 1, lead};
   return read_long_utf8(text, at);
 }
 
-/// Bytes of the well-formed character at `at` (< text.size()); 0 if there is none.
+/// Number of bytes of the well-formed character at `at` (< text.size()); 0 if there is none.
 inline std::size_t utf8_length_at(std::string_view text, std::size_t at) noexcept {
   const auto unit = read_utf8(text, at);
   return unit.kind == utf8_unit::state::complete ? unit.num_bytes : 0;
 }
 
-/// Bytes of the character that begins with `lead` in text that is known to be well-formed.
+/// Number of bytes of the character that begins with `lead`, in well-formed text.
 constexpr std::size_t utf8_length(char lead) noexcept {
   const auto byte = static_cast<unsigned char>(lead);
   return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
@@ -54,7 +54,7 @@ void append_utf8(std::string& out, char32_t code_point);
 
 bool is_well_formed_utf8(std::string_view text) noexcept;
 
-/// `text` with ill-formed bytes replaced by U+FFFD, as bytes.decode("utf-8", errors="replace") gives it.
+/// `text` with ill-formed bytes replaced by U+FFFD, like Python's bytes.decode("utf-8", errors="replace").
 std::string replace_ill_formed_utf8(std::string_view text);
 
 } // namespace paceline

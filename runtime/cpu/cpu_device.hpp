@@ -16,19 +16,20 @@ namespace paceline::cpu {
 
 struct cpu_device_options {
   std::vector<partition_options> partitions; ///< at least one; their cores should be disjoint
-  std::optional<kernel_level> level; ///< none: the environment's PACELINE_CPU_LEVEL, else the machine's best
+  /// Nullopt: that of the environment variable PACELINE_CPU_LEVEL, else the machine's best.
+  std::optional<kernel_level> level;
 };
 
 /// The host as a device: memory for weights, and partitions of cores with streams. Streams of one partition
-/// never compute at the same time, and share its time by tenants; streams of two do.
+/// never compute at the same time and share its time by tenant; streams of different partitions do.
 ///
-/// Destroy the streams first. A stream's destructor waits for its work; no thread that a fence's action runs
-/// on may destroy a stream with work in it, nor the device.
+/// Streams must be destroyed before the device. A stream's destructor waits for its work. A thread that runs
+/// a fence's action must not destroy the device or a stream with work in it.
 class cpu_device final : public device::compute_device,
                          public device::weight_memory,
                          public device::buffer_memory {
  public:
-  /// Fails with `invalid_argument` for a level the machine cannot run or partitions without threads.
+  /// Error: `invalid_argument` for a level that the machine cannot run, or partitions without threads.
   static expected<std::unique_ptr<cpu_device>> make(const cpu_device_options& opts);
   ~cpu_device() override;
 
@@ -43,7 +44,7 @@ class cpu_device final : public device::compute_device,
   std::unique_ptr<device::stream> make_stream(std::string name, std::uint32_t partition,
                                               device::stream_options options = {}) override;
 
-  /// The host's: half of the machine's memory may be cells.
+  /// Half of the machine's memory is available for cells.
   expected<device::memory_space> cell_memory() override;
   device::weight_memory& weights() noexcept override { return *this; }
   device::buffer_memory& buffers() noexcept override { return *this; }

@@ -32,7 +32,7 @@ std::span<float> cpu_ops::scratch(std::size_t num_values) {
   const std::size_t num_bytes = num_values * sizeof(float);
   PACELINE_CHECK(num_bytes / sizeof(float) == num_values, "scratch: size overflows");
   if (!scratch_ || scratch_->size_bytes() < num_bytes) {
-    scratch_.reset(); // never both at once
+    scratch_.reset(); // frees the old memory before allocating the new
     scratch_ = make_host_buffer(num_bytes);
   }
   return {reinterpret_cast<float*>(scratch_->data()), num_values};

@@ -14,7 +14,7 @@ namespace paceline::cpu {
 
 class thread_team;
 
-/// The ops of the host device. Calls return when the result is there. Used by one thread at a time, the
+/// The ops of the host device. Calls return when the result is complete. Used by one thread at a time, the
 /// team's caller.
 class cpu_ops final : public device::ops {
  public:

@@ -21,8 +21,8 @@ class host_buffer final : public device::buffer {
   explicit host_buffer(std::uint64_t num_bytes)
       : data_(static_cast<std::byte*>(::operator new(num_bytes, alignment_of(num_bytes)))),
         size_bytes_(num_bytes) {
-    // Blocks of a KV pool lie anywhere in it: with small pages each costs an address translation. Whole huge
-    // pages only, so that a tail does not take one for itself. Advice: failure is harmless.
+    // The blocks of a KV pool are scattered, and with small pages each one costs an address translation. Only
+    // whole huge pages are requested, so that the tail does not use one. A failure is harmless.
     if (const auto whole = num_bytes / huge_page_bytes * huge_page_bytes; whole > 0)
       madvise(data_, whole, MADV_HUGEPAGE);
   }

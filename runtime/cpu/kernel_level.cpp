@@ -34,7 +34,7 @@ std::optional<kernel_level> parse_kernel_level(std::string_view name) noexcept {
 bool machine_runs(kernel_level level) noexcept {
   if (level == kernel_level::scalar) return true;
 #if defined(__x86_64__)
-  // The compiler's run-time library asks the operating system as well as the processor.
+  // The compiler's run-time library checks the operating system's support as well as the processor's.
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c"))
     return false;

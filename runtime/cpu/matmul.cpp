@@ -13,33 +13,33 @@ namespace paceline::cpu {
 
 namespace {
 
-/// Weights a chunk should stream at least, counted once a kernel call: less, and claiming chunks costs more
-/// than it evens out.
+/// Minimum number of bytes that a chunk should stream, counted once for each kernel call. With smaller
+/// chunks, claiming them costs more than the better balance gains.
 constexpr std::size_t min_chunk_bytes = 24 << 10;
-/// Chunks a member should get at least, however few tiles there are.
+/// Minimum number of chunks for each member, even with few tiles.
 constexpr std::uint32_t min_chunks_per_member = 4;
-/// Panel that stays in the second-level cache while a chunk's tiles pass by.
+/// Size of a panel that stays in the second-level cache while the tiles of a chunk are processed.
 constexpr std::size_t max_panel_bytes = 256 << 10;
-/// Groups of rows that take a tile in turn, where there are no more: few rows wait for memory, many do not.
+/// Largest number of row groups that process a tile in turn: a few rows wait for memory, many do not.
 constexpr std::uint32_t most_groups_together = 2;
-/// Blocks of a turn: whole units of any format.
+/// Blocks in one turn: whole units of every format.
 constexpr std::uint32_t blocks_in_turn = 8;
-/// Work below which rows are quantised by the caller alone.
+/// Below this amount of work the caller quantises the rows alone.
 constexpr std::size_t min_parallel_values = 16 << 10;
 
-/// rest = x - d * q, rounded once: the product and the difference are exact in double precision.
+/// remainder = x - d * q, rounded once: the product and the difference are exact in double precision.
 void subtract_plane(const float* x, const activation_block& plane, float* rest) {
   const double d = plane.d;
   for (std::uint32_t i = 0; i < block_cols; ++i)
     rest[i] = static_cast<float>(static_cast<double>(x[i]) - d * static_cast<double>(plane.q[i]));
 }
 
-/// Asks for the first bytes of a chunk; from there on the kernels look ahead.
+/// Prefetches the first bytes of a chunk; from there on the kernels prefetch.
 void prefetch_tile(const std::byte* tile) {
   for (std::uint32_t at = 0; at < prefetch_bytes; at += line_bytes) __builtin_prefetch(tile + at, 0, 3);
 }
 
-/// y += x. Whole tiles, nearly all there are, at a length the compiler knows.
+/// y += x, for whole tiles (nearly all cases), with a length known to the compiler.
 void add_to(float* y, const float* x, std::uint32_t count = tile_rows) {
   if (count == tile_rows)
     for (std::uint32_t i = 0; i < tile_rows; ++i) y[i] += x[i];
@@ -47,7 +47,7 @@ void add_to(float* y, const float* x, std::uint32_t count = tile_rows) {
     for (std::uint32_t i = 0; i < count; ++i) y[i] += x[i];
 }
 
-/// y = x, likewise: a call for every row took an eighth of a product's time.
+/// y = x, likewise: one library call for each row took an eighth of a product's time.
 void copy_to(float* y, const float* x, std::uint32_t count) {
   if (count == tile_rows)
     std::memcpy(y, x, tile_rows * sizeof(float));
@@ -57,7 +57,7 @@ void copy_to(float* y, const float* x, std::uint32_t count) {
 
 } // namespace
 
-/// One matrix and what its tiles are run with.
+/// One matrix and the kernels for its tiles.
 struct matmul_runner::product {
   const device::matmul_output* output = nullptr;
   const packed_matrix* weights = nullptr;
@@ -97,9 +97,9 @@ void matmul_runner::run(const device::matmul_args& args) {
   });
 }
 
-/// Deals out the tiles of all products: large pieces first, so that members stream through memory undisturbed
-/// and claim seldom, then ever smaller ones, so that they end together (factoring: Hummel, Schonberg, Flynn
-/// 1992). Where there are too few tiles, the rows of x are cut too.
+/// Distributes the tiles of all products: first large pieces, so that members stream through memory and
+/// rarely claim, then smaller and smaller ones, so that they finish together (factoring: Hummel, Schonberg,
+/// Flynn 1992). If there are too few tiles, the rows of x are divided, too.
 void matmul_runner::cut_chunks() {
   chunks_.clear();
   const auto num_groups = static_cast<std::uint32_t>(groups_.size());
@@ -129,7 +129,7 @@ void matmul_runner::cut_chunks() {
   }
 }
 
-/// Checks the arguments, looks up kernels and cuts the rows of x into groups of nearly equal size.
+/// Checks the arguments, looks up the kernels and divides the rows of x into groups of nearly equal size.
 void matmul_runner::prepare(const device::matmul_args& args) {
   num_cols_ = args.num_cols;
   planes_ = args.two_planes ? 2 : 1;
@@ -169,7 +169,7 @@ void matmul_runner::quantise_rows(const device::matmul_args& args) {
                [&](const row_group& group, std::uint32_t row) { quantise_row(args, group, row); });
 }
 
-/// Row `row` of a group into the group's panel; its second plane stands behind its first.
+/// Writes row `row` of a group to the group's panel; its second plane follows the first.
 void matmul_runner::quantise_row(const device::matmul_args& args, const row_group& group, std::uint32_t row) {
   const std::uint32_t num_blocks = args.num_cols / block_cols;
   const std::size_t stride = group.num_rows * planes_;
@@ -185,7 +185,7 @@ void matmul_runner::quantise_row(const device::matmul_args& args, const row_grou
   }
 }
 
-/// Calls fn(group, row of the group) for every row; on the whole team when there are many values.
+/// Calls fn(group, row of the group) for every row, on the whole team if there are many values.
 template <class Fn>
 void matmul_runner::for_each_row(std::size_t num_values, Fn&& fn) {
   const auto run = [&](std::uint32_t r) {
@@ -210,8 +210,8 @@ void matmul_runner::interleave_rows(const device::matmul_args& args) {
   });
 }
 
-/// Tiles [begin, end) of one product times some groups of rows: as many groups as the cache holds, then the
-/// tiles, so that weights come from memory once.
+/// Processes tiles [begin, end) of one product with some groups of rows: as many groups as the cache holds,
+/// then all tiles, so that weights are read from memory once.
 void matmul_runner::run_tiles(const product& part, std::uint32_t begin, std::uint32_t end,
                               std::span<const row_group> groups) const {
   const std::size_t row_bytes = part.quantised ? planes_ * (num_cols_ / block_cols) * sizeof(activation_block)
@@ -228,8 +228,8 @@ void matmul_runner::run_tiles(const product& part, std::uint32_t begin, std::uin
   }
 }
 
-/// Several groups take the tile in parts, in turn: a part comes from memory while all of them multiply the
-/// one before, and not while the first does.
+/// Several groups process the tile in parts, in turn: the next part is loaded from memory while all groups
+/// multiply the current one, and not only while the first does.
 void matmul_runner::run_tile(const product& part, std::uint32_t tile,
                              std::span<const row_group> groups) const {
   alignas(64) float sums[most_groups_together][max_kernel_rows * tile_rows];
@@ -252,7 +252,7 @@ void matmul_runner::run_tile(const product& part, std::uint32_t tile,
   for (std::size_t g = 0; g < groups.size(); ++g) write(part, tile, groups[g], sums[g]);
 }
 
-/// The sums of a tile and a group to where the product's output lies.
+/// Writes the sums of a tile and a group to the product's output.
 void matmul_runner::write(const product& part, std::uint32_t tile, const row_group& group,
                           float* sums) const {
   const device::matmul_output& output = *part.output;

@@ -13,7 +13,7 @@ namespace paceline::cpu {
 class thread_team;
 class packed_matrix;
 
-/// Carries out device::matmul_args on a team: quantises the rows of x once, then deals out tiles of weights.
+/// Executes device::matmul_args on a team: quantises the rows of x once, then distributes tiles of weights.
 /// Keeps its scratch memory between calls; one call at a time.
 class matmul_runner {
  public:
@@ -42,12 +42,12 @@ class matmul_runner {
   thread_team& team_;
   const matmul_kernels& kernels_;
   std::uint32_t num_cols_ = 0;
-  std::uint32_t planes_ = 1; ///< kernel rows that quantised weights take for one row of x: 1 or 2
+  std::uint32_t planes_ = 1; ///< kernel rows that quantised weights need for one row of x: 1 or 2
   std::vector<product> products_;
   std::vector<chunk> chunks_;
-  std::vector<row_group> groups_;        ///< rows of x that go through a kernel together
-  std::vector<activation_block> blocks_; ///< panel of the quantised rows, group after group
-  std::vector<float> floats_;            ///< panel of the float rows, group after group
+  std::vector<row_group> groups_;        ///< rows of x that are processed by a kernel together
+  std::vector<activation_block> blocks_; ///< the quantised rows, group by group
+  std::vector<float> floats_;            ///< the float rows, group by group
 };
 
 } // namespace paceline::cpu

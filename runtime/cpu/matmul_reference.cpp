@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t block_cols = 32;
 
-/// A block of activations: value i is about dx * q[i].
+/// A block of activations: value i is approximately dx * q[i].
 struct quantised_block {
   float dx = 0;
   std::int32_t q[block_cols] = {};
@@ -38,7 +38,7 @@ quantised_block quantise(const float* x) {
   return block;
 }
 
-/// What the quantisation of a block left.
+/// The remainder after the quantisation of a block.
 std::array<float, block_cols> rest_of(const float* x, const quantised_block& block) {
   std::array<float, block_cols> rest;
   for (std::uint32_t i = 0; i < block_cols; ++i)
@@ -46,7 +46,7 @@ std::array<float, block_cols> rest_of(const float* x, const quantised_block& blo
   return rest;
 }
 
-/// acc plus the product of block `b` of a stored block with `x`.
+/// acc plus the product of block `b` of a stored row with `x`.
 float add_block(const device::quantised_traits& traits, const device::stored_block& stored, std::uint32_t b,
                 const quantised_block& x, float acc) {
   const std::uint32_t num_groups = block_cols / traits.group_values;

@@ -9,15 +9,15 @@
 
 namespace paceline::cpu {
 
-/// x[rows][cols], rows one after the other.
+/// x[rows][cols], row after row.
 struct reference_rows {
   std::span<const float> x;
   std::uint32_t num_rows = 0;
   bool two_planes = false; ///< see op_matmul.hpp
 };
 
-/// The definition of op_matmul.hpp as code: results [num_rows][weights.num_rows] of `x`, straight from the
-/// stored tensor, which passes `device::check_tensor`. Slow.
+/// op_matmul.hpp as code: results [num_rows][weights.num_rows] for `x`, directly from the stored tensor,
+/// which must pass `device::check_tensor`. Slow.
 std::vector<float> matmul_reference(const device::tensor_view& weights, reference_rows x);
 
 } // namespace paceline::cpu

@@ -8,20 +8,18 @@
 
 namespace paceline::cpu {
 
-/// Rows that lie interleaved: a *tile* is this many rows over all columns, a multiple of every vector's
-/// lanes.
+/// Number of interleaved rows. A *tile* is this many rows over all columns. It is a multiple of the number of
+/// lanes of every vector size.
 inline constexpr std::uint32_t tile_rows = 16;
-/// Columns of a *block*: as many as share one activation scale.
+/// Columns of a *block*: those that share one activation scale.
 inline constexpr std::uint32_t block_cols = 32;
-/// One load of codes: four neighbouring columns (or fields of several such) of each of the tile's rows.
+/// Bytes of one load of codes: four adjacent columns (or fields of several such) of each row of the tile.
 inline constexpr std::uint32_t line_bytes = 64;
 
-/// How far ahead of its use a kernel asks for weights: about a tile of a small model, and more than memory
-/// takes to answer.
+/// Distance of prefetches: about one tile of a small model, and more than the latency of memory.
 inline constexpr std::uint32_t prefetch_bytes = 4096;
 
-/// Layout of a quantised type's tile. A *unit* is what shares the float16 scale d (and m): 1 or 8 blocks. A
-/// tile is
+/// Layout of a quantised type's tile. A *unit* shares the float16 scale d (and m): 1 or 8 blocks. A tile is
 ///
 ///     meta  of every unit: d[16], m[16] (with mins), then for each of its blocks
 ///             scales[groups][16] (int8, with scales), mins[groups][16] (uint8, with scales and mins)
@@ -36,8 +34,8 @@ inline constexpr std::uint32_t prefetch_bytes = 4096;
 ///     5, 3       one line more: the top bit at bit g
 ///     6          two lines more: the top two bits in line g / 4 at bit 2 * (g % 4)
 ///
-/// So a tile takes the bytes of the file (K formats with 6-bit scales 3 % more), and every kernel level reads
-/// it.
+/// So a tile has as many bytes as in the file (3 % more for K formats with 6-bit scales), and every kernel
+/// level can read it.
 struct packed_format {
   std::uint8_t code_bits = 0;
   std::uint8_t unit_blocks = 0;
@@ -54,7 +52,7 @@ struct packed_format {
   constexpr std::uint32_t unit_meta_bytes() const noexcept {
     return tile_rows * 2U * (has_mins ? 2U : 1U) + unit_blocks * block_meta_bytes();
   }
-  /// Where the codes of a tile of `num_blocks` blocks begin.
+  /// Offset of the codes in a tile of `num_blocks` blocks.
   constexpr std::size_t codes_begin(std::size_t num_blocks) const noexcept {
     const std::size_t meta = num_blocks / unit_blocks * unit_meta_bytes();
     return (meta + line_bytes - 1) / line_bytes * line_bytes;
@@ -64,8 +62,7 @@ struct packed_format {
   }
 };
 
-/// Bytes that a tile of F8_E4M3 has for the columns of a stored block: float32 scales [16], then codes
-/// [64][16].
+/// Bytes of a tile of F8_E4M3 for the columns of a stored block: float32 scales [16], then codes [64][16].
 inline constexpr std::uint32_t f8_scales_bytes = tile_rows * device::f8_block::codes_at;
 inline constexpr std::uint32_t f8_block_bytes = f8_scales_bytes + tile_rows * device::f8_block::num_values;
 

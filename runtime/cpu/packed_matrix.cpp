@@ -15,7 +15,7 @@ namespace paceline::cpu {
 
 namespace {
 
-/// Bytes of a tensor that are asked for, packed and reported together, at least: whole tiles.
+/// Minimum number of bytes of a tensor that are read, packed and reported together: whole tiles.
 constexpr std::size_t report_bytes = std::size_t{4} << 20;
 
 std::size_t tile_bytes_of(device::tensor_type type, std::uint32_t num_cols) {
@@ -34,7 +34,7 @@ std::uint16_t get_f16(const std::byte* at) {
   return bits;
 }
 
-/// The layout of packed_layout.hpp, four columns, a word, at a time; `stored_code` reads it.
+/// Writes the layout of packed_layout.hpp, four columns (a word) at a time; `stored_code` reads it.
 template <std::uint8_t CodeBits>
 void pack_codes(const std::uint8_t* stored, std::uint8_t* codes, std::uint32_t row) {
   const auto add = [&](std::uint32_t line, std::uint32_t bits) {
@@ -63,7 +63,7 @@ void pack_codes(const std::uint8_t* stored, std::uint8_t* codes, std::uint32_t r
 
 /// Adds a block's stored codes of one row to the tile's codes of that block.
 void pack_codes(std::uint8_t code_bits, const std::uint8_t* stored, std::uint8_t* codes, std::uint32_t row) {
-  switch (code_bits) { // known to the compiler, the layout costs a few instructions a code
+  switch (code_bits) { // with a constant layout a code takes only a few instructions
   case 2:
     return pack_codes<2>(stored, codes, row);
   case 3:
@@ -98,7 +98,7 @@ void pack_f8_row(const std::byte* stored, std::byte* tile, std::uint32_t row, st
   }
 }
 
-/// That back, as it is stored.
+/// Converts it back to the stored format.
 std::vector<std::byte> unpack_f8_row(const std::byte* tile, std::uint32_t row, std::size_t num_cols) {
   constexpr std::size_t scale_bytes = device::f8_block::codes_at;
   std::vector<std::byte> stored;

@@ -14,9 +14,9 @@ namespace paceline::cpu {
 
 class weight_arena;
 
-/// Weights as the CPU's kernels read them: tiles of 16 rows (packed_layout.hpp); the rows that fill up the
-/// last tile are zero. F32, F16 and BF16 keep their elements, column after column of the tile. F8_E4M3 has
-/// for each 64 columns the tile's scales, then the codes, column after column.
+/// Weights in the layout of the CPU's kernels: tiles of 16 rows (packed_layout.hpp); rows that pad the last
+/// tile are zero. F32, F16 and BF16 keep their elements, column after column of the tile. F8_E4M3 has, for
+/// each 64 columns, the tile's scales and then the codes, column after column.
 class packed_matrix final : public device::matrix {
  public:
   device::tensor_type type() const noexcept override { return type_; }
@@ -28,7 +28,7 @@ class packed_matrix final : public device::matrix {
   std::size_t tile_bytes() const noexcept { return tile_bytes_; }
   const std::byte* tile(std::uint32_t index) const noexcept { return bytes_.get() + index * tile_bytes_; }
 
-  /// Values of row `row` < num_rows() into out[num_cols()].
+  /// Writes the values of row `row` < num_rows() to out[num_cols()].
   void dequantize_row(std::uint32_t row, std::span<float> out) const;
 
  private:

@@ -70,13 +70,13 @@ class partition::queued_stream final : public device::stream {
   const std::shared_ptr<stream_queue> queue_;
 };
 
-/// Work that is being run.
+/// Work that has begun.
 struct partition::begun_program {
   stream_queue* from = nullptr;
-  time_point since;       ///< it computes from here on; before lies what its tenant was charged for
+  time_point since;       ///< computing since then; earlier time was charged to its tenant
   nanoseconds computed{}; ///< before `since`
 
-  /// What it has computed since `since`, which becomes `now`.
+  /// Returns the computing time since `since`, and sets `since` to `now`.
   nanoseconds advance_to(time_point now) {
     const nanoseconds step = now - since;
     computed += step;
@@ -85,7 +85,7 @@ struct partition::begun_program {
   }
 };
 
-/// Work that has run and whose fence has not passed yet.
+/// Work that has ended and whose fence has not passed yet.
 struct partition::ended_work {
   taken_work what;
   std::optional<error> failure;
@@ -115,8 +115,8 @@ void partition::execute() {
   auto taken = queues_->take(idle_spin_);
   while (taken) {
     run(std::move(taken));
-    // To tell of an end means to wake threads, which takes tens of microseconds, and this core where there is
-    // no idle one. If the next work does not depend on it, a team member tells while this thread goes on.
+    // Reporting an end wakes threads, which takes tens of microseconds, and this core if no other is idle. If
+    // the next work does not depend on it, a team member reports while this thread continues.
     taken = team_.size() > 1 ? queues_->take_at_once() : taken_work{};
     const auto tell = [](void* self) noexcept { static_cast<partition*>(self)->tell_end(); };
     if (!taken || !team_.leave_errand(tell, this)) tell_end();
@@ -125,7 +125,7 @@ void partition::execute() {
   team_.finish_errand();
 }
 
-/// Leaves the end to be told.
+/// Runs the work and leaves its end to be reported.
 void partition::run(taken_work taken) {
   const auto depth = begun_.size();
   begun_.push_back({taken.from.get(), std::chrono::steady_clock::now(), {}});
@@ -134,11 +134,11 @@ void partition::run(taken_work taken) {
   const auto step = program.advance_to(std::chrono::steady_clock::now());
   queues_->end(*program.from, step, program.computed);
   begun_.pop_back();
-  team_.finish_errand(); // ends are told in order
+  team_.finish_errand(); // ends are reported in order
   *ended_ = {std::move(taken), std::move(failure)};
 }
 
-/// Between two parallel loops of the program under way.
+/// Called between two parallel loops of the running program.
 void partition::stand_aside() {
   const auto depth = begun_.size() - 1;
   const auto begin = std::chrono::steady_clock::now();

@@ -18,27 +18,29 @@ class program_queues;
 struct taken_work;
 
 struct partition_options {
-  std::uint32_t num_threads = 1;           ///< threads that compute, the executor included
+  std::uint32_t num_threads = 1;           ///< computing threads, the executor included
   std::vector<std::uint32_t> cpus;         ///< cores to pin them to, the executor's first; empty: not pinned
-  std::chrono::microseconds spin{100};     ///< how long team members stay awake between parallel loops
-  std::chrono::microseconds idle_spin{50}; ///< how long the executor stays awake for the next program
+  std::chrono::microseconds spin{100};     ///< how long team members spin between parallel loops
+  std::chrono::microseconds idle_spin{50}; ///< how long the executor spins for the next program
 };
 
 /// A set of cores that computes one program at a time: a thread team, led by an executor thread that runs the
 /// programs of all streams of the partition.
 ///
-/// The executor takes one of the streams whose oldest program has no fence left to wait for: of the tenant
-/// that has computed least the stream of the highest priority, and of these the one whose program was
-/// submitted first (device::turn_order). A program that waits for a fence holds up its own stream only.
+/// The executor considers the streams whose oldest program has no fence left to wait for. It takes the tenant
+/// that has computed least, of its streams the one with the highest priority, and among these the program
+/// that was submitted first (device::turn_order). A program that waits for a fence delays only its own
+/// stream.
 ///
-/// Between two of its parallel loops a program stands aside for a short one of another tenant that has fallen
-/// behind: the executor runs that one to its end inside the call of the op. A tenant's own programs never run
-/// inside each other. A program must not hold, when it calls an op, a lock that another tenant's takes.
+/// Between two of its parallel loops a program pauses for a short program of another tenant that has fallen
+/// behind: the executor runs that program to its end inside the call of the op. Programs of one tenant never
+/// run inside each other. While a program calls an op, it must not hold a lock that another tenant's program
+/// takes.
 class partition {
  public:
-  /// Throws std::system_error when the machine grants no more threads.
+  /// Throws std::system_error if the machine grants no more threads.
   partition(const partition_options& opts, kernel_level level);
-  /// Every stream has been destroyed. Joins the executor; not called on it.
+  /// Every stream must have been destroyed. Joins the executor, so it must not be called on it.
   ~partition();
 
   std::unique_ptr<device::stream> make_stream(std::string name, device::stream_options options);
@@ -61,11 +63,12 @@ class partition {
   const kernel_level level_;
   thread_team team_;
   std::shared_ptr<program_queues> queues_;
-  // Executor only:
-  std::vector<begun_program> begun_; ///< the last one is under way, the others stand aside for it
+  // Used by the executor only:
+  std::vector<begun_program> begun_; ///< the last one is running, the others are paused for it
   std::vector<std::unique_ptr<cpu_ops>>
-      ops_;                           ///< one for each depth of begun_: they keep values between calls
-  std::unique_ptr<ended_work> ended_; ///< what `tell_end` tells; the executor's while no errand is under way
+      ops_; ///< one for each depth of begun_, because they keep values between calls
+  /// What `tell_end` reports; belongs to the executor while no errand is pending.
+  std::unique_ptr<ended_work> ended_;
   std::thread executor_;
 };
 

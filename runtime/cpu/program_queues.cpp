@@ -34,7 +34,7 @@ void program_queues::push(stream_queue& queue, std::shared_ptr<queued_work> item
   item->queue = &queue;
   item->num_unmet = item->after.size() + 1;
   const std::vector<device::fence> after =
-      item->after; // the item may be taken, and end, before the loop below does
+      item->after; // a copy: the item may be taken, and end, before the loop below ends
   {
     std::lock_guard lock(mutex_);
     item->order = ++num_pushed_;
@@ -92,7 +92,7 @@ void program_queues::end(stream_queue& queue, std::chrono::nanoseconds computed,
 
 void program_queues::complete(stream_queue& queue, queued_work& item, std::optional<error> failure) {
   queue.num_completed.fetch_add(1, std::memory_order_release);
-  item.work = nullptr; // what the program holds is released before anyone hears of its end
+  item.work = nullptr; // releases what the program holds before its end is reported
   item.done->pass(std::move(failure));
   std::lock_guard lock(mutex_);
   --queue.num_running;

@@ -20,23 +20,23 @@ namespace paceline::cpu {
 
 struct stream_queue;
 
-/// One submission. `after` stays until the work is taken, for its failures.
+/// One submission. `after` is kept until the work is taken, to see failures.
 struct queued_work {
   std::string label;
   std::vector<device::fence> after;
   device::program work;
   std::shared_ptr<device::fence::state> done;
-  stream_queue* queue = nullptr; ///< outlives its work
+  stream_queue* queue = nullptr; ///< must outlive its work
   std::uint64_t order = 0;       ///< over all streams of the partition
-  std::size_t num_unmet = 0; ///< fences in `after` that have not passed, plus one while it is being submitted
+  std::size_t num_unmet = 0;     ///< fences in `after` that have not passed, plus one during the submission
 };
 
 struct stream_queue {
   device::stream_options options;
   std::deque<std::shared_ptr<queued_work>> waiting; ///< oldest first
-  std::chrono::nanoseconds last_time{};             ///< that its program before took; 0: it had none
+  std::chrono::nanoseconds last_time{};             ///< duration of its previous program; 0: none
   bool overtaken = false;        ///< a younger program of the tenant was taken while its first one was ready
-  std::uint32_t num_running = 0; ///< taken, and not told to be complete
+  std::uint32_t num_running = 0; ///< taken, and not reported as complete
   std::uint64_t num_submitted = 0;
   std::atomic<std::uint64_t> num_completed{0};
 };
@@ -49,39 +49,40 @@ struct taken_work {
   explicit operator bool() const noexcept { return item != nullptr; }
 };
 
-/// The queues of a partition's streams, and whose turn it is. Shared with the fences that queued work waits
-/// for: one may pass, on any thread, while the partition goes away. Thread-safe; what the executor alone
-/// calls says so.
+/// The queues of a partition's streams, and the order of turns. Shared with the fences for which queued work
+/// waits: one may pass, on any thread, while the partition is being destroyed. Thread-safe, except functions
+/// marked as the executor's.
 class program_queues : public std::enable_shared_from_this<program_queues> {
  public:
   std::shared_ptr<stream_queue> open(device::stream_options options);
-  /// Waits until all work of `queue` is complete, then forgets it.
+  /// Waits until all work of `queue` is complete, then removes it.
   void close(const std::shared_ptr<stream_queue>& queue);
   void push(stream_queue& queue, std::shared_ptr<queued_work> item);
   std::uint64_t num_submitted(const stream_queue& queue) const;
 
-  /// The executor's: the next work to run, or none once the partition stops. Waits awake for `idle_spin`,
-  /// then parks.
+  /// Executor only: the next work to run, or none once the partition stops. Spins for `idle_spin`, then
+  /// parks.
   taken_work take(std::chrono::microseconds idle_spin);
-  /// The executor's: the next work to run if there is some whatever the end of the work before makes ready.
-  /// None when the oldest of a stream waits for a fence, which may be that one's.
+  /// Executor only: the next work to run if it does not depend on the end of the previous work. None if the
+  /// oldest work of a stream waits for a fence, which may be the previous work's.
   taken_work take_at_once();
-  /// The executor's: the work for which the program under way, which has computed for `computed` since the
-  /// last call or since it was taken, shall stand aside. None: it goes on.
+  /// Executor only: the work for which the running program must pause. `computed` is its computing time since
+  /// the last call or since it was taken. None: the program continues.
   taken_work take_before(std::chrono::nanoseconds computed);
-  /// The executor's: the program taken last has run, for `computed` since `take_before`, `total` in all.
+  /// Executor only: the program taken last has ended. It computed for `computed` since `take_before`, and for
+  /// `total` in all.
   void end(stream_queue& queue, std::chrono::nanoseconds computed, std::chrono::nanoseconds total);
 
-  /// Tells that work of `queue` is complete, in the order in which it ended.
+  /// Reports that work of `queue` is complete; called in the order in which work ended.
   void complete(stream_queue& queue, queued_work& item, std::optional<error> failure);
   void stop();
 
-  /// Set while a tenant whose programs have not begun has one ready beside a program under way: only then can
-  /// `take_before` give anything.
+  /// True while a tenant whose programs have not begun has a ready program beside the running one. Only then
+  /// can `take_before` return work.
   const std::atomic<bool>& others_wait() const noexcept { return others_wait_; }
 
  private:
-  // The lock is held in all of them.
+  // These require the lock.
   taken_work take_ready();
   void mark_overtaken(const stream_queue& taken, std::uint64_t order);
   bool has_ready(device::tenant_id tenant) const;
@@ -96,9 +97,9 @@ class program_queues : public std::enable_shared_from_this<program_queues> {
   std::condition_variable drained_; ///< streams being destroyed wait for it
   std::vector<std::shared_ptr<stream_queue>> queues_;
   device::turn_order turns_;
-  std::vector<device::tenant_id> begun_; ///< whose programs have begun; the last one's is under way
+  std::vector<device::tenant_id> begun_; ///< tenants whose programs have begun; the last one's is running
   std::vector<device::waiting_program> candidates_;
-  std::vector<std::size_t> candidate_queues_; ///< where in queues_ each of the candidates is
+  std::vector<std::size_t> candidate_queues_; ///< index in queues_ of each candidate
   std::uint64_t num_pushed_ = 0;
   std::atomic<std::uint64_t> num_signals_{0};
   alignas(64) std::atomic<bool> others_wait_{false}; ///< read before each parallel loop

@@ -10,13 +10,13 @@
 
 namespace paceline::cpu {
 
-/// Half-open range of rows (or splits) that one call computes.
+/// A half-open range of rows (or splits) for one call.
 struct row_range {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
 };
 
-/// Part of an attention op that one call computes: the query heads [head_begin, head_end), all of one
+/// The part of an attention op that one call computes: the query heads [head_begin, head_end), all of one
 /// key-value head, of the rows [rows.begin, rows.end), all of one sequence. (rows) * (heads) <=
 /// attention_unit_queries.
 struct attention_unit {
@@ -26,9 +26,9 @@ struct attention_unit {
 };
 inline constexpr std::uint32_t attention_unit_queries = 12;
 
-/// What the splits of an attention op bring, apart, so that several threads can share a row: of split s, row
-/// r and query head h, at number (r * num_heads + h) * num_splits + s, the maximum, the sum and `acc_stride`
-/// values. What a row does not see is neither written nor read.
+/// Separate results for the splits of an attention op, so that several threads can share a row. For split s,
+/// row r and query head h the maximum, the sum and `acc_stride` values are at index (r * num_heads + h) *
+/// num_splits + s. Entries for splits that a row does not see are neither written nor read.
 struct attention_parts {
   float* max = nullptr;
   float* sum = nullptr;
@@ -42,23 +42,24 @@ struct attention_parts {
   }
 };
 
-/// The ops that work row by row, at one kernel level. Levels agree to the bit; `reference_row_kernels` is the
-/// definition. Functions are pure: they touch only what their arguments name, from any thread.
+/// The ops that work on each row separately, at one kernel level. Levels agree to the bit;
+/// `reference_row_kernels` is the definition. Functions are pure: they access only their arguments, on any
+/// thread.
 struct row_kernels {
   void (*rms_norm)(const device::rms_norm_args&, row_range);
   void (*rope)(const device::rope_args&, row_range);
   void (*glu)(const device::glu_args&, row_range);
   void (*kv_write)(const device::kv_write_args&, row_range);
   void (*attention)(const device::attention_args&, const attention_unit&);
-  /// The splits numbered [splits.begin, splits.end) of a unit's rows, into the parts.
+  /// Computes the splits [splits.begin, splits.end) of a unit's rows into the parts.
   void (*attention_splits)(const device::attention_args&, const attention_unit&, row_range splits,
                            const attention_parts&);
-  /// Outputs of all heads of the rows, from the parts of all splits that they see.
+  /// Computes the outputs of all heads of the rows from the parts of all splits that they see.
   void (*merge_splits)(const device::attention_args&, row_range, const attention_parts&);
 };
 
 const row_kernels& reference_row_kernels() noexcept;
-const row_kernels& avx2_row_kernels() noexcept;   ///< call only where the CPU has AVX2, FMA and F16C
-const row_kernels& avx512_row_kernels() noexcept; ///< call only where the CPU has AVX-512 F, BW, VL, DQ
+const row_kernels& avx2_row_kernels() noexcept;   ///< call only if the CPU has AVX2, FMA and F16C
+const row_kernels& avx512_row_kernels() noexcept; ///< call only if the CPU has AVX-512 F, BW, VL, DQ
 
 } // namespace paceline::cpu

@@ -1,5 +1,5 @@
-// The definition of the ops that work row by row: plain loops, one rounding where the contracts
-// (runtime/device/op_*.hpp) name one. Every faster level is tested to give the same bits.
+// The definition of the ops that work on each row separately: plain loops, with roundings exactly where the
+// contracts (runtime/device/op_*.hpp) name them. Every faster level is tested to give the same bits.
 #include "runtime/cpu/row_kernels.hpp"
 #include "runtime/device/float16.hpp"
 #include "runtime/device/scalar_math.hpp"
@@ -75,7 +75,7 @@ void glu(const device::glu_args& args, row_range rows) {
   }
 }
 
-/// Value `index` of a pool array: of a q8 pool, the code.
+/// Value `index` of a pool array; for a q8 pool the code.
 float stored(const void* values, kv_type type, std::size_t index) {
   switch (type) {
   case kv_type::f32:
@@ -107,7 +107,7 @@ void store(void* values, kv_type type, std::size_t index, float value) {
   static_cast<std::uint16_t*>(values)[index] = device::f16_of_float(value);
 }
 
-/// The values of one head as a q8 pool stores them: turns them into their codes, and returns their scale.
+/// Converts the values of one head to the codes of a q8 pool, and returns their scale.
 float to_codes(std::span<float> values) {
   float largest = 0;
   bool finite = true;
@@ -144,7 +144,7 @@ void kv_write(const device::kv_write_args& args, row_range rows) {
   }
 }
 
-/// One split of one row and head, or several merged.
+/// The result of one split of one row and head, or of several merged ones.
 struct partial_attention {
   float max = 0;
   float sum = 0;
@@ -171,7 +171,7 @@ class head_attention {
     return dot;
   }
 
-  /// Positions [begin, end), all of one split.
+  /// Positions [begin, end), all in one split.
   partial_attention split(std::uint32_t begin, std::uint32_t end) const {
     const device::kv_layer& layer = args_.layer;
     std::vector<float> weights;
@@ -216,7 +216,7 @@ void merge(partial_attention& into, const partial_attention& part) {
   into.max = max;
 }
 
-/// One query's splits, in order.
+/// The merged splits of one query, added in order.
 class merged_splits {
  public:
   void add(partial_attention part) {
@@ -236,14 +236,14 @@ class merged_splits {
   partial_attention total_;
 };
 
-/// Splits of which `row` sees something.
+/// The splits of which `row` sees a position.
 row_range visible_splits(const device::attention_args& args, std::uint32_t row) {
   const token_position position = args.batch->rows[row].position;
   return {device::first_visible(args, position) / device::attention_split,
           position.value / device::attention_split + 1};
 }
 
-/// What `row` sees of split `s`.
+/// The part of split `s` that `row` sees.
 partial_attention part_of(const device::attention_args& args, std::uint32_t row, std::uint32_t head,
                           std::uint32_t s) {
   const token_position position = args.batch->rows[row].position;

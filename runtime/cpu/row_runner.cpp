@@ -11,11 +11,11 @@
 namespace paceline::cpu {
 namespace {
 
-/// Values below which a row op is done by the caller alone: about a microsecond of work.
+/// Below this number of values a row op runs on the caller alone: about a microsecond of work.
 constexpr std::size_t values_worth_sharing = 8192;
-/// Chunks a member gets of a shared op, so that a delayed member holds up little.
+/// Chunks for each member in a shared op, so that a delayed member delays little.
 constexpr std::uint32_t chunks_per_member = 4;
-/// Parts of splits that are kept at most, to share one row among members: 16 MiB.
+/// Largest number of values for parts of splits, to share one row among members: 16 MiB.
 constexpr std::size_t most_part_values = std::size_t{4} << 20;
 
 const row_kernels& kernels_of(kernel_level level) {
@@ -64,7 +64,7 @@ void copy_cells(const device::kv_layer& into, const device::kv_layer& of, const 
 
 row_runner::row_runner(thread_team& team, kernel_level level) : team_(team), kernels_(kernels_of(level)) {}
 
-/// Calls rows(row_range) over all of `num_rows`, in one piece or shared.
+/// Calls rows(row_range) for all of `num_rows`, in one piece or divided among members.
 template <class Rows>
 void row_runner::over_rows(std::uint32_t num_rows, std::size_t values_per_row, const Rows& rows) {
   if (num_rows < 2 || team_.size() == 1 || num_rows * values_per_row < values_worth_sharing) {
@@ -85,7 +85,7 @@ void row_runner::rms_norm(const device::rms_norm_args& args) {
 
 void row_runner::rope_table(const device::rope_table_args& args) {
   const std::size_t num_pairs = args.frequencies.size();
-  constexpr std::size_t values_per_angle = 64; // a double sine and cosine cost about as much
+  constexpr std::size_t values_per_angle = 64; // a double-precision sine and cosine cost about as much
   over_rows(static_cast<std::uint32_t>(args.rows.size()), num_pairs * values_per_angle, [&](row_range rows) {
     for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
       float* cosines = args.table + r * 2 * num_pairs;
@@ -140,8 +140,8 @@ void row_runner::kv_copy(const device::kv_copy_args& args) {
   for (const device::kv_copy& copy : args.copies) copy_cells(args.layer, args.source(), copy);
 }
 
-/// Cuts the rows and heads into units: of a key-value head's group and the rows of a sequence as many as
-/// share what is loaded.
+/// Divides the rows and heads into units: as much of a key-value head's group and of the rows of a sequence
+/// as share loads.
 void row_runner::plan_attention(const device::attention_args& args) {
   const std::uint32_t group = args.num_heads / args.layer.num_heads;
   const auto rows = args.batch->rows;
@@ -161,8 +161,8 @@ void row_runner::plan_attention(const device::attention_args& args) {
   }
 }
 
-/// Cuts units that are too few for all members along the splits that they see. False where that brings
-/// nothing, or takes too much memory.
+/// If there are too few units for all members, divides them by splits. False if this gains nothing or needs
+/// too much memory.
 bool row_runner::plan_splits(const device::attention_args& args) {
   const std::size_t wanted = std::size_t{team_.size()} * chunks_per_member;
   if (team_.size() == 1 || units_.size() >= wanted) return false;
@@ -189,8 +189,8 @@ bool row_runner::plan_splits(const device::attention_args& args) {
   return true;
 }
 
-/// Whether members that take the units as they are wait less for each other than parts cost: about a quarter
-/// of the work, and as much as two splits.
+/// True if members that take whole units wait less for each other than parts cost: about a quarter of the
+/// work, and as much as two splits.
 bool row_runner::shared_evenly() {
   busy_.assign(team_.size(), 0);
   std::uint32_t total = 0;
@@ -201,7 +201,7 @@ bool row_runner::shared_evenly() {
   return *std::max_element(busy_.begin(), busy_.end()) * team_.size() <= total + total / 4 + 2;
 }
 
-/// Room for what `num_splits` splits of all rows and heads bring; false when that is too much.
+/// Allocates memory for `num_splits` splits of all rows and heads; false if it is too much.
 bool row_runner::make_parts(const device::attention_args& args, std::uint32_t num_splits) {
   const std::uint32_t acc_stride = (args.layer.head_dim + 15) / 16 * 16;
   const std::size_t count = args.batch->rows.size() * args.num_heads * num_splits;

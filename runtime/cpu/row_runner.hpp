@@ -10,8 +10,8 @@
 
 namespace paceline::cpu {
 
-/// Carries out the row ops over a thread team. Which thread computes what changes no result, so small work
-/// stays on the calling thread: waking the others would cost more than it brings.
+/// Executes the row ops on a thread team. The assignment to threads changes no result. Small work stays on
+/// the calling thread, because waking the others would take longer.
 class row_runner {
  public:
   row_runner(thread_team& team, kernel_level level);
@@ -36,15 +36,15 @@ class row_runner {
 
   thread_team& team_;
   const row_kernels& kernels_;
-  /// Splits of a unit that one member computes.
+  /// The splits of a unit that one member computes.
   struct piece {
     std::uint32_t unit = 0;
     row_range splits;
   };
-  // Of the attention at hand; kept for their memory.
+  // Data of the current attention op; members, so that their memory is reused.
   std::vector<attention_unit> units_;
   std::vector<row_range> visible_;  ///< splits that the rows of each unit see
-  std::vector<std::uint32_t> busy_; ///< splits that each member would compute
+  std::vector<std::uint32_t> busy_; ///< splits assigned to each member
   std::vector<piece> pieces_;
   attention_parts parts_; ///< in part_values_
   std::vector<float> part_values_;

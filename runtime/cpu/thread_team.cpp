@@ -83,7 +83,8 @@ void thread_team::run(std::uint32_t num_chunks, chunk_fn fn, void* context) {
   context_.store(context, std::memory_order_release);
   num_chunks_.store(num_chunks, std::memory_order_release);
   num_done_.store(0, std::memory_order_relaxed);
-  // Sequentially consistent with a parking member's count-then-look: one of the two sees the other.
+  // Sequentially consistent with a parking member, which counts and then looks: one of the two sees the
+  // other.
   ticket_.store(make_ticket(generation, 0), std::memory_order_seq_cst);
   if (num_parked_.load(std::memory_order_seq_cst) > 0) {
     { std::lock_guard lock(mutex_); }
@@ -96,7 +97,7 @@ void thread_team::run(std::uint32_t num_chunks, chunk_fn fn, void* context) {
 
   std::exception_ptr failure;
   {
-    // Free of contention here, and only now may a late failure no longer appear.
+    // There is no contention here, and a late failure can only be seen now.
     std::lock_guard lock(mutex_);
     failure.swap(failure_);
   }
@@ -108,11 +109,13 @@ bool thread_team::leave_errand(errand_fn fn, void* context) {
   if (num_members_ == 1) return false;
   errand_fn_ = fn;
   errand_context_ = context;
-  // Sequentially consistent with a parking member's count-then-look: one of the two sees the other.
+  // Sequentially consistent with a parking member, which counts and then looks: one of the two sees the
+  // other.
   errand_.store(errand_phase::left, std::memory_order_seq_cst);
   if (num_parked_.load(std::memory_order_seq_cst) + 1 < num_members_) return true;
   auto left = errand_phase::left;
-  return !errand_.compare_exchange_strong(left, errand_phase::none); // a member that was about to park has it
+  // A member that was about to park runs it.
+  return !errand_.compare_exchange_strong(left, errand_phase::none);
 }
 
 void thread_team::finish_errand() {
@@ -120,7 +123,7 @@ void thread_team::finish_errand() {
     spin_until(spin_, [&] { return errand_.load(std::memory_order_acquire) == errand_phase::none; });
 }
 
-/// True if this call ran the errand.
+/// Returns true if this call ran the errand.
 bool thread_team::run_errand() noexcept {
   auto left = errand_phase::left;
   if (errand_.load(std::memory_order_relaxed) != left) return false;
@@ -130,15 +133,15 @@ bool thread_team::run_errand() noexcept {
   return true;
 }
 
-/// Claims and runs chunks of `generation` until none is left. Returns how many chunks this call accounts for.
+/// Claims and runs chunks of `generation` until none is left. Returns the number of chunks that this call
+/// accounts for.
 std::uint32_t thread_team::claim_and_run(std::uint32_t generation, std::uint32_t member) {
   std::uint32_t num_claimed = 0;
   for (;;) {
     std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
     if (generation_of(ticket) != generation) return num_claimed;
     const std::uint32_t chunk = next_of(ticket);
-    // Acquire: a value of a later loop brings the closing of this one with it, and the exchange below then
-    // fails.
+    // Acquire: a value of a later loop implies that this loop was closed, and then the exchange below fails.
     const std::uint32_t num_chunks = num_chunks_.load(std::memory_order_acquire);
     const chunk_fn fn = fn_.load(std::memory_order_acquire);
     void* const context = context_.load(std::memory_order_acquire);
@@ -149,7 +152,7 @@ std::uint32_t thread_team::claim_and_run(std::uint32_t generation, std::uint32_t
       fn(context, chunk, member);
     } catch (...) {
       report_failure();
-      // What nobody has claimed yet is skipped: this member takes it all and accounts for it.
+      // Unclaimed chunks are skipped: this member claims all of them and accounts for them.
       std::uint64_t rest = ticket_.load(std::memory_order_acquire);
       while (!ticket_.compare_exchange_weak(rest, make_ticket(generation, num_chunks),
                                             std::memory_order_acq_rel)) {
@@ -164,7 +167,7 @@ void thread_team::report_failure() noexcept {
   if (!failure_) failure_ = std::current_exception();
 }
 
-/// The caller's wait for chunks that other members hold.
+/// Waits, as the caller, for chunks that other members have claimed.
 void thread_team::await_chunks(std::uint32_t num_chunks) {
   const auto done = [&] { return num_done_.load(std::memory_order_acquire) == num_chunks; };
   if (spin_until(spin_, done)) return;
@@ -174,8 +177,8 @@ void thread_team::await_chunks(std::uint32_t num_chunks) {
   caller_parked_.store(false, std::memory_order_relaxed);
 }
 
-/// A member's wait for a ticket whose generation differs from `seen`'s. Returns it, or `seen` when the team
-/// ends.
+/// Waits, as a member, for a ticket whose generation differs from that of `seen`. Returns it, or `seen` if
+/// the team ends.
 std::uint64_t thread_team::await_loop(std::uint64_t seen) {
   std::uint64_t ticket = seen;
   const auto started = [&] {
@@ -204,8 +207,8 @@ void thread_team::work(std::uint32_t member) {
     if (ticket == seen) return;
     seen = ticket;
     const std::uint32_t num_claimed = claim_and_run(generation_of(ticket), member);
-    if (num_claimed == 0) continue; // came late: the caller does not know of this member
-    // The caller may return, and start the next loop, as soon as the count is complete.
+    if (num_claimed == 0) continue; // too late: the caller does not count this member
+    // The caller may return, and start the next loop, once the count is complete.
     num_done_.fetch_add(num_claimed, std::memory_order_seq_cst);
     if (caller_parked_.load(std::memory_order_seq_cst)) {
       { std::lock_guard lock(mutex_); }

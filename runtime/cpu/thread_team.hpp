@@ -15,36 +15,36 @@
 
 namespace paceline::cpu {
 
-/// Moves the calling thread to core `cpu`. A machine that forbids it (a container's mask) is left alone.
+/// Moves the calling thread to core `cpu`. No effect if the machine forbids it (a container's CPU mask).
 void pin_this_thread(std::uint32_t cpu) noexcept;
 
-/// A fixed set of threads that carry out parallel loops for one caller at a time. The caller is member 0 and
-/// takes part.
+/// A fixed set of threads that run parallel loops for one caller at a time. The caller is member 0 and takes
+/// part.
 ///
-/// A loop is cut into chunks that members claim one by one, so a member whose core is taken away delays the
-/// loop by the chunk it holds and no more: the caller waits for claimed chunks, never for threads to arrive.
-/// Members spin for a while between loops, then park. Starting a loop allocates nothing.
+/// A loop is divided into chunks that members claim one by one. A member whose core is taken away delays the
+/// loop only by its current chunk: the caller waits for claimed chunks, never for threads to arrive. Between
+/// loops members spin for some time, then park. Starting a loop allocates nothing.
 class thread_team {
  public:
   struct options {
     std::uint32_t num_threads = 1;       ///< the caller included
     std::vector<std::uint32_t> cpus;     ///< cores of members 1, 2, ...; empty: not pinned
-    std::chrono::microseconds spin{100}; ///< how long a member waits awake for the next loop
+    std::chrono::microseconds spin{100}; ///< how long a member spins for the next loop
   };
 
-  /// Throws std::system_error when the machine grants no more threads.
+  /// Throws std::system_error if the machine grants no more threads.
   explicit thread_team(const options& opts);
-  /// Not while a loop runs.
+  /// Must not be called while a loop runs.
   ~thread_team();
   thread_team(const thread_team&) = delete;
   thread_team& operator=(const thread_team&) = delete;
 
-  /// Members, the caller included.
+  /// Number of members, the caller included.
   std::uint32_t size() const noexcept { return num_members_; }
 
   /// Calls fn(chunk, member) once for every chunk below `num_chunks`, in any order and on any member, and
-  /// returns when all calls have; what they wrote is visible then. `member` < size() is distinct among calls
-  /// that run at the same time. The first exception of a call is rethrown here; chunks not begun by then are
+  /// returns when all calls have returned; their writes are then visible. `member` < size() is distinct among
+  /// concurrent calls. The first exception of a call is rethrown here; chunks that have not begun by then are
   /// skipped. Not reentrant.
   template <class Fn>
   void parallel_for(std::uint32_t num_chunks, Fn&& fn) {
@@ -57,9 +57,9 @@ class thread_team {
         const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
   }
 
-  /// From now on each loop of the caller begins with `fn(context)` if `wanted` is set: the place for
-  /// something else between two loops. It may run loops of its own, and must not throw. Called before the
-  /// first loop; `wanted` outlives the last one.
+  /// From now on each loop of the caller begins with `fn(context)` if `wanted` is set, to run other work
+  /// between two loops. It may run loops of its own and must not throw. Must be called before the first loop;
+  /// `wanted` must outlive the last one.
   using pause_fn = void (*)(void* context);
   void set_pause(const std::atomic<bool>& wanted, pause_fn fn, void* context) noexcept {
     pause_wanted_ = &wanted;
@@ -67,16 +67,16 @@ class thread_team {
     pause_context_ = context;
   }
 
-  /// Work for one member beside the caller's next loops: what the caller has no time for. Must not throw.
+  /// Work for one member during the caller's next loops, to save the caller's time. Must not throw.
   using errand_fn = void (*)(void* context) noexcept;
 
-  /// Leaves `fn(context)` to a member that is awake, and returns at once. False, and nothing is left, when
-  /// all have parked: waking one would take the time that is to be saved. At most one errand at a time: call
-  /// `finish_errand` first.
+  /// Leaves `fn(context)` to a member that is awake, and returns at once. Returns false, and leaves nothing,
+  /// if all members are parked, because waking one would cost the time to be saved. At most one errand at a
+  /// time: call `finish_errand` first.
   bool leave_errand(errand_fn fn, void* context);
 
-  /// Returns once the errand left last has been run; runs it if no member has begun. The caller's next loop
-  /// does that too, at its end.
+  /// Returns once the last errand has been run; runs it itself if no member has begun it. The caller's next
+  /// loop does this, too, at its end.
   void finish_errand();
 
  private:
@@ -96,14 +96,14 @@ class thread_team {
   const std::chrono::microseconds spin_;
 
   // The loop in progress: generation << 32 | next chunk to claim. A generation is closed (next chunk =
-  // `closed`) while the three fields below change, so a claim that succeeds has read the fields of its own
+  // `closed`) while the three fields below change, so a successful claim has read the fields of its own
   // generation.
   alignas(64) std::atomic<std::uint64_t> ticket_;
   std::atomic<chunk_fn> fn_{nullptr};
   std::atomic<void*> context_{nullptr};
   std::atomic<std::uint32_t> num_chunks_{0};
 
-  alignas(64) std::atomic<std::uint32_t> num_done_{0}; ///< chunks of this loop that have returned
+  alignas(64) std::atomic<std::uint32_t> num_done_{0}; ///< chunks of this loop that have finished
   std::atomic<std::uint32_t> num_parked_{0};
   std::atomic<bool> caller_parked_{false};
   std::atomic<bool> stopping_{false};
@@ -114,7 +114,8 @@ class thread_team {
   void* pause_context_ = nullptr;
 
   std::atomic<errand_phase> errand_{errand_phase::none};
-  errand_fn errand_fn_ = nullptr; ///< with its context written by the caller before the phase becomes `left`
+  /// Written by the caller, with its context, before the phase becomes `left`.
+  errand_fn errand_fn_ = nullptr;
   void* errand_context_ = nullptr;
 
   std::mutex mutex_; ///< guards parking and failure_

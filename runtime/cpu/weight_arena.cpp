@@ -13,16 +13,16 @@ constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 constexpr std::size_t slab_bytes = 16 * huge_page_bytes;
 constexpr std::size_t alignment = 64;
 
-/// `size` bytes, a multiple of huge pages, zeroed by the system and taken from it page by page as they are
+/// `size` bytes, a multiple of huge pages, zeroed by the system and allocated page by page as they are
 /// written.
 std::shared_ptr<std::byte[]> map_slab(std::size_t size) {
-  const std::size_t mapped = size + huge_page_bytes; // to cut an aligned piece from
+  const std::size_t mapped = size + huge_page_bytes; // from which an aligned part is used
   void* const at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return nullptr;
   auto* const begin = static_cast<std::byte*>(at);
   const std::size_t skipped =
       (huge_page_bytes - reinterpret_cast<std::uintptr_t>(begin) % huge_page_bytes) % huge_page_bytes;
-  madvise(begin + skipped, size, MADV_HUGEPAGE); // advice: failure is harmless
+  madvise(begin + skipped, size, MADV_HUGEPAGE); // advice; a failure is harmless
   return {begin + skipped, [begin, mapped](std::byte*) { munmap(begin, mapped); }};
 }
 
@@ -38,7 +38,7 @@ std::shared_ptr<std::byte[]> weight_arena::allocate(std::size_t size) {
                                    : (rounded + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
     auto slab = map_slab(wanted);
     if (!slab) return nullptr;
-    if (wanted != slab_bytes) return slab; // large enough for a slab of its own; the other goes on
+    if (wanted != slab_bytes) return slab; // large enough for a slab of its own; the other one remains in use
     slab_ = std::move(slab);
     slab_size_ = wanted;
     used_ = 0;

@@ -6,18 +6,18 @@
 
 namespace paceline::cpu {
 
-/// Memory for weights, cut from large slabs in huge pages: a pass over a model walks through hundreds of
-/// matrices, and with small pages the processor waits for address translations longer than for the data.
-/// Matrices lie one behind the other, so small ones waste no huge pages. Thread-safe.
+/// Memory for weights, allocated from large slabs in huge pages. A pass over a model reads hundreds of
+/// matrices, and with small pages the processor waits longer for address translation than for the data.
+/// Matrices are contiguous, so small ones waste no huge pages. Thread-safe.
 class weight_arena {
  public:
-  /// `size` zeroed bytes, aligned to a cache line; null when there is no memory. A slab is freed with the
-  /// last piece of it, which may be after the arena.
+  /// `size` zeroed bytes, aligned to a cache line; null if there is no memory. A slab is freed with its last
+  /// piece, which may outlive the arena.
   std::shared_ptr<std::byte[]> allocate(std::size_t size);
 
  private:
   std::mutex mutex_;
-  std::shared_ptr<std::byte[]> slab_; ///< the one that pieces are cut from
+  std::shared_ptr<std::byte[]> slab_; ///< the slab from which pieces are allocated
   std::size_t slab_size_ = 0;
   std::size_t used_ = 0;
 };

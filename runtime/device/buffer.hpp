@@ -9,21 +9,21 @@
 
 namespace paceline::device {
 
-/// A piece of a device's memory, of unspecified contents until written. `data` is an address of the device's,
-/// which ops take; the host must not read through it unless the device is the host.
+/// A piece of a device's memory, with unspecified contents until written. `data` is a device address for ops;
+/// the host must not access it unless the device is the host.
 class buffer {
  public:
   virtual ~buffer() = default;
   virtual std::byte* data() noexcept = 0;
   virtual std::uint64_t size_bytes() const noexcept = 0;
-  /// Copies host bytes to `offset`, at once; offset + bytes.size() <= size_bytes().
+  /// Copies host bytes to `offset` before it returns; offset + bytes.size() <= size_bytes().
   virtual void upload(std::uint64_t offset, std::span<const std::byte> bytes) = 0;
-  /// Sets `num_bytes` bytes from `offset` on, at once; offset + num_bytes <= size_bytes().
+  /// Sets `num_bytes` bytes from `offset` on before it returns; offset + num_bytes <= size_bytes().
   virtual void fill(std::uint64_t offset, std::uint64_t num_bytes, std::byte value) = 0;
 };
 
-/// Where a device keeps what is neither weights nor a pass's own: KV pools, norms. Outlives its buffers.
-/// Thread-safe.
+/// Allocates device memory other than weights and the scratch memory of a pass: KV pools, norms. Must outlive
+/// its buffers. Thread-safe.
 class buffer_memory {
  public:
   virtual ~buffer_memory() = default;

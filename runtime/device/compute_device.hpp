@@ -13,47 +13,48 @@ namespace paceline::device {
 class buffer_memory;
 class weight_memory;
 
-/// Memory that the KV cells of a device lie in.
+/// The memory in which the KV cells of a device lie.
 struct memory_space {
-  std::string name;                  ///< "host", "cuda:0": devices whose spaces have one name share it
-  std::uint64_t bytes_for_cells = 0; ///< what cells may take, as of now, where nobody says otherwise
-  /// A buffer takes all its bytes when it is made, rather than page by page as they are written.
+  std::string name;                  ///< "host", "cuda:0"; devices with the same name share one space
+  std::uint64_t bytes_for_cells = 0; ///< bytes available for cells now, if the configuration sets no budget
+  /// True if a buffer takes all its bytes when it is allocated; false if it takes them page by page as they
+  /// are written.
   bool taken_whole = false;
 };
 
-/// What a device's own clock says of steps: work that it is given at once, at whose end the host waits for
-/// results.
+/// Durations of steps by the device's own clock. A step is work that the device is given together, at whose
+/// end the host waits for results.
 struct step_times {
   std::uint64_t num_steps = 0;
-  std::chrono::nanoseconds busy{}; ///< from where the device was before a step's first command to its end
-  /// Of `busy` the part in which the device may have waited for the host: from then until the host had handed
-  /// over the step, or of one that is handed over piece by piece the first of them.
+  std::chrono::nanoseconds busy{}; ///< from the device's previous point to the end of each step
+  /// The part of `busy` in which the device may have waited for the host: until the host had submitted the
+  /// step, or its first piece if it is submitted in pieces.
   std::chrono::nanoseconds launching{};
 };
 
-/// A device as the engine sees it: where models' weights and KV pools lie, and what makes streams. Outlives
-/// everything made from it. Thread-safe.
+/// A device as the engine sees it: it holds the weights and KV pools of models and makes streams. Must
+/// outlive everything made from it. Thread-safe.
 class compute_device {
  public:
   virtual ~compute_device() = default;
 
-  /// As configurations say it: "cpu", "cuda:0".
+  /// The name in configurations: "cpu", "cuda:0".
   virtual const std::string& name() const noexcept = 0;
 
-  /// Whether a row's results have the same bits whatever it is computed with. Not so in a fast mode, where
-  /// the last bits of a prompt's rows depend on how many there are in their pass.
+  /// True if a row's results have the same bits whatever else is in its pass. False in a fast mode, where the
+  /// last bits of a prompt's rows depend on the number of rows in their pass.
   virtual bool is_strict() const noexcept { return true; }
 
-  /// Fails with what asking the device fails with.
+  /// Errors: those of querying the device.
   virtual expected<memory_space> cell_memory() = 0;
 
-  /// Of all its streams so far. No steps: a device without a clock of its own.
+  /// Durations over all its streams so far. A device without a clock of its own reports no steps.
   virtual step_times times() const noexcept { return {}; }
 
   virtual weight_memory& weights() noexcept = 0;
   virtual buffer_memory& buffers() noexcept = 0;
 
-  /// Parts of the device that compute at the same time.
+  /// Number of parts of the device that can compute at the same time.
   virtual std::uint32_t num_partitions() const noexcept { return 1; }
 
   /// A new stream on partition `partition` < num_partitions().

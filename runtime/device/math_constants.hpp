@@ -3,7 +3,7 @@
 namespace paceline::device {
 
 /// Constants of the devices' exp and tanh. Every device and kernel level evaluates the same expressions in
-/// the same order, with fused multiply-adds where `fma` stands, so that all levels, lanes and tails agree to
+/// the same order, with fused multiply-adds where the text has `fma`, so all levels, lanes and tails agree to
 /// the bit.
 ///
 /// exp: x = n ln 2 + r, ln 2 in two parts (the first has 9 bits, so n times it is exact), exp(r) = 1 + (r +

@@ -12,7 +12,7 @@
 
 namespace paceline::device {
 
-/// A matrix as a model file stores it: `num_rows` rows of `num_cols` values, one after the other.
+/// A matrix as stored in a model file: `num_rows` consecutive rows of `num_cols` values.
 struct tensor_view {
   tensor_type type = tensor_type::f32;
   std::uint64_t num_rows = 0;
@@ -20,36 +20,36 @@ struct tensor_view {
   std::span<const std::byte> bytes; ///< exactly num_rows * num_cols / block_values * block_bytes
 };
 
-/// Weights in the layout a device reads fastest. Opaque and constant; shared by all streams of its device.
-/// One matrix serves `matmul` and `embed` alike, so a tied embedding is stored once.
+/// Weights in the device's own layout. Opaque and immutable; shared by all streams of its device. The same
+/// matrix serves `matmul` and `embed`, so a tied embedding is stored once.
 class matrix {
  public:
   virtual ~matrix() = default;
   virtual tensor_type type() const noexcept = 0;
   virtual std::uint32_t num_rows() const noexcept = 0;
   virtual std::uint32_t num_cols() const noexcept = 0;
-  /// Bytes it occupies: close to those of the file.
+  /// Bytes of memory; close to the size in the file.
   virtual std::uint64_t size_bytes() const noexcept = 0;
 };
 
-/// Hears of bytes that have been copied.
+/// Called with bytes that have been copied.
 using bytes_done = std::function<void(std::span<const std::byte>)>;
 
-/// Makes bytes readable, if they are not; its failure is that of whoever needs them.
+/// Called with bytes before they are read; makes them available. Its error ends the packing.
 using bytes_needed = std::function<expected<void>(std::span<const std::byte>)>;
 
-/// Where a device keeps weights.
+/// The memory in which a device stores weights.
 class weight_memory {
  public:
   virtual ~weight_memory() = default;
 
-  /// Copies `tensor` into the device's layout, with the values unchanged. The bytes are read once, in order,
-  /// and are not needed afterwards. Fails with `invalid_file` for sizes that break the format's rules and
-  /// with `resource_exhausted`; `name` is the tensor's, for the message. Thread-safe.
+  /// Copies `tensor` into the device's layout, with unchanged values. Reads the bytes once, in order; they
+  /// are not needed afterwards. Errors: `invalid_file` for sizes that violate the format, and
+  /// `resource_exhausted`. `name` is the tensor's name for messages. Thread-safe.
   ///
-  /// `done`, when there is one, is called with each part of the bytes that has been copied, so that what a
-  /// large tensor was read from need not stay in memory until its end. `needed`, when there is one, is called
-  /// with each part before it is read, and ends the packing if it fails.
+  /// `done`, if set, is called with each part of the bytes that has been copied, so that the source of a
+  /// large tensor can be released early. `needed`, if set, is called with each part before it is read; its
+  /// error ends the packing.
   virtual expected<std::unique_ptr<const matrix>> pack(std::string_view name, const tensor_view& tensor,
                                                        const bytes_done& done = {},
                                                        const bytes_needed& needed = {}) = 0;

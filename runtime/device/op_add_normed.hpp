@@ -5,14 +5,14 @@
 
 namespace paceline::device {
 
-/// The residual connection of families that norm what they add:
+/// The residual connection of model families that apply a norm to the added values:
 ///
 ///     hidden += rms_norm(x, weight)
 ///
-/// To the bit what `rms_norm` (op_rms_norm.hpp, one part a row) and `add` (op_elementwise.hpp) give one after
-/// the other, which is also what a device does that has nothing better.
+/// Equal to the bit to `rms_norm` (op_rms_norm.hpp, one part a row) followed by `add` (op_elementwise.hpp),
+/// which is also the default implementation.
 struct add_normed_args {
-  float* x = nullptr; ///< [num_rows][width]: of unspecified contents afterwards
+  float* x = nullptr; ///< [num_rows][width]; contents are unspecified afterwards
   std::size_t x_stride = 0;
   float* hidden = nullptr; ///< [num_rows][width]
   std::size_t hidden_stride = 0;

@@ -8,13 +8,14 @@
 
 namespace paceline::device {
 
-/// Positions of one split. Splits start at multiples of it, whatever the row; several threads may share a row
-/// by them.
+/// Positions in one split. Splits start at multiples of it in every row; several threads may share a row by
+/// its splits.
 inline constexpr std::uint32_t attention_split = 128;
 
-/// Grouped-query attention of every row over the positions of its own sequence that it sees, keys and values
-/// read as the pool stores them (the row's own too: `kv_write` comes first). Query head h reads key-value
-/// head h / (num_heads / layer.num_heads). A row at position P sees 0..P, or the last `window` of these.
+/// Grouped-query attention of every row over the positions of its own sequence that it sees. Keys and values
+/// are read as the pool stores them, the row's own included, so `kv_write` must come first. Query head h
+/// reads key-value head h / (num_heads / layer.num_heads). A row at position P sees positions 0..P, or the
+/// last `window` of these.
 ///
 /// For one row and head, in float32:
 /// - score of position j: a chain of fused multiply-adds over d = 0, 1, ..., starting at 0; then, with a q8
@@ -28,8 +29,8 @@ inline constexpr std::uint32_t attention_split = 128;
 /// - merge in order of the splits, the first taken as it is: M = max(m, m'), a = exp(m - M), b = exp(m' - M),
 ///   s = fma(s, a, s' * b), acc[d] = fma(acc[d], a, acc'[d] * b).
 /// - out[d] = acc[d] / s.
-/// exp and tanh are those of runtime/device/scalar_math.hpp. So a row's result depends on the values it sees,
-/// in order of position, and on nothing else: not on slots, blocks, other rows or threads.
+/// exp and tanh are those of runtime/device/scalar_math.hpp. So a row's result depends only on the values it
+/// sees, in order of position, and not on slots, blocks, other rows or threads.
 struct attention_args {
   const row_batch* batch = nullptr;
   kv_layer layer;

@@ -15,13 +15,13 @@ struct add_args {
   std::uint32_t width = 0;
 };
 
-/// y[k][i] = x[rows[k]][i]: the rows that something is wanted of. `y` must not overlap `x`.
+/// y[k][i] = x[rows[k]][i]: collects rows. `y` must not overlap `x`.
 struct gather_args {
   float* y = nullptr; ///< [num_rows][width], rows `y_stride` values apart
   std::size_t y_stride = 0;
   const float* x = nullptr;
   std::size_t x_stride = 0;
-  const std::uint32_t* rows = nullptr; ///< host memory, [num_rows]; none: row k of x
+  const std::uint32_t* rows = nullptr; ///< host memory, [num_rows]; null: row k of x
   std::uint32_t num_rows = 0;
   std::uint32_t width = 0;
 };

@@ -8,9 +8,9 @@
 
 namespace paceline::device {
 
-/// out[r] = row tokens[r] of `table`, dequantised, times `scale`. The value of a weight is code *
-/// scale_of_its_group + min with one rounding to float32 (none where it is exact); the product with `scale`
-/// rounds once more.
+/// out[r] = row tokens[r] of `table`, dequantised, times `scale`. A weight is code * scale_of_its_group +
+/// min, rounded once to float32 (exact if no rounding is needed); the product with `scale` is rounded once
+/// more.
 struct embed_args {
   const matrix* table = nullptr;    ///< [vocab_size][width]
   std::span<const token_id> tokens; ///< host memory; each within 0..vocab_size-1, or the program fails

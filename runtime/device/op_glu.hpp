@@ -5,7 +5,7 @@
 
 namespace paceline::device {
 
-/// Function of the gate.
+/// Activation function of the gate.
 enum class activation : std::uint8_t {
   silu,      ///< x / (1 + exp(-x))
   gelu_tanh, ///< x / (1 + exp(-u)), u = (x * 1.5957691216) * fma(0.044715, x * x, 1): the tanh form of GELU,
@@ -13,7 +13,7 @@ enum class activation : std::uint8_t {
 };
 
 /// Gated linear unit: out[r][i] = act(gate[r][i]) * up[r][i], each operation rounded to float32. `out` may be
-/// `gate` or `up`.
+/// equal to `gate` or `up`.
 struct glu_args {
   const float* gate = nullptr; ///< [num_rows][width], rows `stride` values apart
   const float* up = nullptr;   ///< likewise

@@ -9,12 +9,13 @@
 
 namespace paceline::device {
 
-/// Largest head that kv_write and attention take.
+/// Largest head dimension that kv_write and attention support.
 inline constexpr std::uint32_t max_head_dim = 512;
 
-/// One layer's keys and values in a pool of blocks. Keys lie position-minor, so that one load brings the same
-/// dimension of neighbouring positions; values lie dimension-minor; scales, which only q8 has, lie
-/// position-minor. With S heads from a block to the next (`block_stride_heads()`):
+/// Keys and values of one layer in a pool of blocks. In memory the position is the fastest index of keys, so
+/// that one load reads the same dimension of adjacent positions; the dimension is the fastest index of
+/// values; the position is the fastest index of scales, which only q8 has. With S heads from one block to the
+/// next (`block_stride_heads()`):
 ///
 ///     key   (block b, head h, cell c, dimension d) at ((b * S + h) * head_dim + d) * block_size + c
 ///     value (block b, head h, cell c, dimension d) at ((b * S + h) * block_size + c) * head_dim + d
@@ -24,13 +25,13 @@ struct kv_layer {
   void* values = nullptr;
   kv_type type = kv_type::f16;
   std::uint32_t num_blocks = 0;
-  std::uint32_t block_size = 0; ///< cells a block; whole multiples of 16 are fast
+  std::uint32_t block_size = 0; ///< cells in a block; multiples of 16 are fast
   std::uint32_t num_heads = 0;  ///< key-value heads
   std::uint32_t head_dim = 0;   ///< at most max_head_dim
   float* key_scales = nullptr;  ///< q8 only, as are value_scales
   float* value_scales = nullptr;
-  /// Heads of a block in the memory that `keys` and `values` point into: all layers' keys and values where
-  /// they share it. 0: each array holds this layer's alone.
+  /// Heads of a block in the memory to which `keys` and `values` point: keys and values of all layers, if
+  /// these share it. 0: each array holds only this layer's keys or values.
   std::uint32_t heads_per_block = 0;
 
   constexpr std::size_t block_stride_heads() const noexcept {
@@ -62,7 +63,7 @@ constexpr bool cells_alike(const kv_layer& a, const kv_layer& b) noexcept {
 /// - with a < 2^-100 scale and codes are 0; with an x that is not finite the scale is NaN (0x7fc00000) and
 /// the
 ///   codes are 0.
-/// A stored number is worth code * scale.
+/// A stored value is code * scale.
 struct kv_write_args {
   const row_batch* batch = nullptr;
   kv_layer layer;

@@ -8,7 +8,7 @@
 
 namespace paceline::device {
 
-/// One product of a matmul: y = x * weights^T.
+/// One output of a matmul: y = x * weights^T.
 struct matmul_output {
   const matrix* weights = nullptr; ///< [N][K]
   float* y = nullptr;              ///< [num_rows][N], rows `y_stride` values apart; must not overlap x
@@ -17,31 +17,30 @@ struct matmul_output {
   bool add = false;            ///< y += instead of y =: the residual connection
 };
 
-/// Products of the same rows with several matrices of K columns (query, key and value; gate and up): one
-/// call, so that the rows are quantised once and the threads meet once.
+/// Products of the same rows with several matrices of K columns (query, key and value; gate and up) in one
+/// call, so that the rows are quantised once and the threads synchronise once.
 ///
-/// **Quantised weights** (every type but F32, F16, BF16, F8_E4M3). A weight is code * scale + min, where the
-/// codes and the scales of a group of 16 or 32 columns are those of the format, without rounding: scale = d *
-/// sc with the format's d (float16 or 1) and integer sc (or 1). Activations are quantised per row and block
-/// of 32 columns:
+/// **Quantised weights** (every type except F32, F16, BF16, F8_E4M3). A weight is code * scale + min, where
+/// the codes and the scales of a group of 16 or 32 columns are those of the format, without rounding: scale =
+/// d * sc with the format's d (float16 or 1) and integer sc (or 1). Activations are quantised for each row
+/// and block of 32 columns:
 ///
 ///     amax = max |x|      dx = amax / 127      q = round_half_even(x * (127 / amax))
 ///
-/// A block with amax < 2^-100 has dx = 0, q = 0. A block with a value that is not finite has dx = NaN, q = 0,
-/// and so are the results of its row. Then for the blocks in ascending order, from acc = 0, in float32:
+/// A block with amax < 2^-100 has dx = 0, q = 0. A block with a non-finite value has dx = NaN, q = 0, and the
+/// results of its row are NaN. Then, for the blocks in ascending order, starting with acc = 0, in float32:
 ///
 ///     j   = sum over the block's groups of sc * (sum of code * q)      exact, as an integer
 ///     acc = fma(float(j) * d, dx, acc)
-///     acc = fma(min, dx * float(sum of q), acc)                        per group in ascending order; formats
-///     with mins
+///     acc = fma(min, dx * float(sum of q), acc)        with mins: for each group in ascending order
 ///
 /// **F32, F16, BF16, F8_E4M3.** From a0 = a1 = 0, in float32: a0 = fma(w[k], x[k], a0) for even k, a1 for odd
 /// k, ascending; acc = a0 + a1. Of F8_E4M3 w[k] is code * scale, rounded once.
 ///
-/// With `two_planes` (quantised weights only) what the quantisation left, x - dx * q rounded once, is
-/// quantised in the same way with scales of its own and multiplied in the same way: acc = the acc of x + the
-/// acc of the rest. Twice the work of one plane and some 15 bits instead of 8, for rows whose blocks hold a
-/// few values that dwarf the others.
+/// With `two_planes` (quantised weights only) the remainder of the quantisation, x - dx * q rounded once, is
+/// quantised in the same way with its own scales and multiplied in the same way: acc = the acc of x + the acc
+/// of the remainder. This costs twice as much and gives about 15 bits instead of 8, for rows with blocks in
+/// which a few values are much larger than the others.
 ///
 /// Finally y = acc, or acc + bias; with `add`, y_before + that. Every step is rounded once. So a row's result
 /// has the same bits whatever the other rows, their number, the threads, the chunks or the kernel level.
@@ -50,7 +49,7 @@ struct matmul_args {
   std::size_t x_stride = 0;
   std::uint32_t num_rows = 0;
   std::uint32_t num_cols = 0; ///< K
-  bool two_planes = false;    ///< activations in two planes of 8 bits
+  bool two_planes = false;    ///< quantise activations as two planes of 8 bits
   std::span<const matmul_output> outputs;
 };
 

@@ -11,18 +11,18 @@
 
 namespace paceline::device {
 
-/// How a layer makes its queries, its keys or its values.
+/// The weights for a layer's queries, keys or values.
 struct qkv_weights {
   const matrix* weights = nullptr; ///< [heads * head_dim][num_cols]
   const float* bias = nullptr;     ///< [heads * head_dim] or none
-  const float* norm = nullptr;     ///< [head_dim] or none, as values have: QK norm
+  const float* norm = nullptr;     ///< [head_dim] or none; values have none: QK norm
 };
 
-/// What attention is given: the layer's norm, queries, keys and values of the rows, QK norm, rotation, and
-/// keys and values in their cells. To the bit what `rms_norm`, one `matmul` of three outputs, `rms_norm` of
-/// the queries' and of the keys' heads, `rope` of both and `kv_write` give one after the other, which is also
-/// what a device does that has nothing better. One that has need not write the keys and values to memory but
-/// in their cells.
+/// Prepares the inputs of attention: the layer's norm; queries, keys and values of the rows; QK norm;
+/// rotation; and writes keys and values into their cells. Equal to the bit to `rms_norm`, one `matmul` with
+/// three outputs, `rms_norm` of the heads of queries and of keys, `rope` of both and `kv_write`, which is
+/// also the default implementation. A fused implementation need not write keys and values anywhere except
+/// into their cells.
 struct qkv_args {
   const row_batch* batch = nullptr;
   const float* x = nullptr; ///< [num_rows][num_cols], rows `x_stride` values apart
@@ -33,18 +33,18 @@ struct qkv_args {
   qkv_weights q, k, v;
   std::uint32_t num_heads = 0;  ///< of queries
   float head_epsilon = 0;       ///< of QK norm
-  const float* table = nullptr; ///< of rope_table
-  std::uint32_t num_pairs = 0;  ///< that rotate of a head
+  const float* table = nullptr; ///< from rope_table
+  std::uint32_t num_pairs = 0;  ///< rotated pairs in a head
   rope_layout layout = rope_layout::half_split;
   kv_layer cells;
-  /// [num_rows][(num_heads + 2 * cells.num_heads) * head_dim]: the queries; of unspecified contents behind
-  /// them.
+  /// [num_rows][(num_heads + 2 * cells.num_heads) * head_dim]: receives the queries; the contents behind them
+  /// are unspecified.
   float* out = nullptr;
 
   std::uint32_t num_rows() const noexcept { return static_cast<std::uint32_t>(batch->rows.size()); }
   std::size_t q_size() const noexcept { return std::size_t{num_heads} * cells.head_dim; }
   std::size_t kv_size() const noexcept { return std::size_t{cells.num_heads} * cells.head_dim; }
-  /// Values from a row of `out` to the next.
+  /// Values between the starts of two rows of `out`.
   std::size_t stride() const noexcept { return q_size() + 2 * kv_size(); }
 };
 

@@ -8,15 +8,15 @@
 
 namespace paceline::device {
 
-/// Which values of a head rotate together.
+/// Which values of a head form a rotated pair.
 enum class rope_layout : std::uint8_t {
   interleaved, ///< (x[2i], x[2i+1])
   half_split,  ///< (x[i], x[i + num_pairs])
 };
 
-/// Angles of a pass: table[r][i] = magnitude * cos(position_r * frequency_i), table[r][num_pairs + i] the
-/// same with sin. The angle, its cosine and sine and the product with the magnitude are double precision; the
-/// table's entry is rounded to float32 once.
+/// Angles of a pass: table[r][i] = magnitude * cos(position_r * frequency_i); table[r][num_pairs + i] has sin
+/// instead. The angle, its cosine and sine and the product with the magnitude are computed in double
+/// precision, and the entry is rounded to float32 once.
 struct rope_table_args {
   std::span<const batch_entry> rows;
   std::span<const double> frequencies; ///< host memory, [num_pairs]
@@ -24,13 +24,13 @@ struct rope_table_args {
   float* table = nullptr;              ///< [num_rows][2 * num_pairs]
 };
 
-/// Rotates the first 2 * num_pairs values of every head in place; the others keep their value.
+/// Rotates the first 2 * num_pairs values of every head in place; the others are unchanged.
 ///
 ///     a' = fma(a, cos, -(b * sin))        b' = fma(b, cos, a * sin)        for the pair (a, b)
 struct rope_args {
   float* x = nullptr; ///< [num_rows][num_heads * head_dim], rows `stride` values apart
   std::size_t stride = 0;
-  const float* table = nullptr; ///< of rope_table
+  const float* table = nullptr; ///< from rope_table
   std::uint32_t num_rows = 0;
   std::uint32_t num_heads = 0;
   std::uint32_t head_dim = 0;

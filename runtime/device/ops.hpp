@@ -29,9 +29,9 @@ struct rms_norm_args;
 struct rope_args;
 struct rope_table_args;
 
-/// The operations a device offers, one virtual function an op; each op's shapes, roundings and reference are
-/// documented in its contract header beside this one (`runtime/device/op_<name>.hpp`). An op that a device
-/// does not offer keeps the default, which fails the program that calls it with the op's name.
+/// The operations of a device, one virtual function for each op. Shapes, roundings and the reference of an op
+/// are documented in its contract header beside this one (`runtime/device/op_<name>.hpp`). The default
+/// implementation of an op that a device does not support fails the calling program with the op's name.
 class ops {
  public:
   virtual ~ops() = default;
@@ -39,22 +39,21 @@ class ops {
   /// Name of the device and kernel level, for `inspect`, logs and exactness records ("cpu/avx2").
   virtual std::string_view level() const noexcept = 0;
 
-  /// How long programs of these ops stood aside for other tenants' so far, on the steady clock: what a
-  /// program subtracts when it takes its own time (runtime/device/stopwatch.hpp). It grows within calls of
-  /// ops only.
+  /// How long programs of these ops have paused for other tenants so far, by the steady clock. A program that
+  /// measures its own time subtracts it (runtime/device/stopwatch.hpp). It grows only within calls of ops.
   virtual std::chrono::nanoseconds time_aside() const noexcept { return {}; }
 
   virtual void matmul(const matmul_args& args);
-  /// By default an `rms_norm`, if there is a norm, a `matmul` and a `glu`.
+  /// Default: `rms_norm`, if there is a norm, `matmul` and `glu`.
   virtual void gated_matmul(const gated_matmul_args& args);
   virtual void embed(const embed_args& args);
   virtual void rms_norm(const rms_norm_args& args);
-  /// By default an `rms_norm` and an `add`.
+  /// Default: `rms_norm` and `add`.
   virtual void add_normed(const add_normed_args& args);
   virtual void rope_table(const rope_table_args& args);
   virtual void rope(const rope_args& args);
   virtual void kv_write(const kv_write_args& args);
-  /// By default `rms_norm`, `matmul`, `rms_norm` of queries and keys, `rope` and `kv_write`.
+  /// Default: `rms_norm`, `matmul`, `rms_norm` of queries and keys, `rope` and `kv_write`.
   virtual void qkv(const qkv_args& args);
   virtual void kv_copy(const kv_copy_args& args);
   virtual void attention(const attention_args& args);
@@ -62,45 +61,47 @@ class ops {
   virtual void add(const add_args& args);
   virtual void gather(const gather_args& args);
 
-  /// Whether `choose` is offered: by devices whose logits are far from the host.
+  /// True if `choose` is supported. Devices support it if the host cannot read logits cheaply.
   virtual bool can_choose() const noexcept { return false; }
-  /// Returns where the device has what was chosen, one a request, until the next `deliver`: for `kv_commit`.
+  /// Returns a device address of the results, one for each request, valid until the next `deliver`, for
+  /// `kv_commit`.
   virtual const chosen_run* choose(const choose_args& args);
-  /// By default a `kv_copy` in each layer, where the host reads the device's memory.
+  /// Default: a `kv_copy` in each layer, if the host reads the device's memory.
   virtual void kv_commit(const kv_commit_args& args);
 
-  /// Whether `chain` is offered: by devices that run many passes of few rows as one piece of work.
+  /// True if `chain` is supported, that is, if the device can run many small passes as one piece of work.
   virtual bool can_chain() const noexcept { return false; }
-  /// Carries out a chain of passes; what was chosen is at `args.out` when the call returns. `pass` asks for
-  /// the ops of the first step. It is called once or more, none of which does anything by itself, and then is
-  /// not needed any longer. False, and nothing has been done: such a pass is none that the device chains.
+  /// Runs a chain of passes; the chosen tokens are at `args.out` when the call returns. `pass` requests the
+  /// ops of the first step. It is called at least once and only records ops; it is not needed after the call.
+  /// Returns false, with nothing done, if the device cannot chain such a pass.
   virtual bool chain(const chain_args& args, const std::function<void()>& pass);
 
-  /// Memory for a pass's intermediate values: `num_values` floats of the device, of unspecified contents,
-  /// aligned to 64 bytes. Valid until the next call or the end of the program; kept for the next one, so that
-  /// passes of one size allocate once.
+  /// Memory for intermediate values of a pass: `num_values` floats of the device with unspecified contents,
+  /// aligned to 64 bytes. Valid until the next call or the end of the program. It is reused, so passes of one
+  /// size allocate once.
   virtual std::span<float> scratch(std::size_t num_values);
 
-  /// Where an op shall write what the host is to read at `host`: at `host` itself on a host device, else in
-  /// memory of the device, from where `deliver` brings it. Good until the next `deliver` or the program's
-  /// end.
+  /// Where an op must write values that the host will read at `host`: `host` itself on a host device,
+  /// otherwise device memory from which `deliver` copies it. Valid until the next `deliver` or the end of the
+  /// program.
   virtual float* place_for(std::span<float> host);
 
-  /// Returns once everything that was given a place since the last call is in its host memory: the one point
-  /// of a program at which the host waits for an asynchronous device. At once where nothing was.
+  /// Returns once everything for which `place_for` was called since the last `deliver` is in host memory. The
+  /// only point in a program at which the host waits for an asynchronous device. Returns immediately if there
+  /// is nothing to copy.
   virtual void deliver();
 
  protected:
-  /// Rows that products take.
+  /// Input rows of a product.
   struct input_rows {
     const float* at;
     std::size_t stride;
   };
-  /// The rows `x`, by `rms_norm` if there is a norm.
+  /// The rows `x`, after `rms_norm` if there is a norm.
   input_rows normed(const input_norm& norm, const float* x, std::size_t x_stride, std::uint32_t num_rows,
                     std::uint32_t num_cols);
 
-  /// Fails the calling program: this device does not offer `op`.
+  /// Fails the calling program: this device does not support `op`.
   [[noreturn]] void not_offered(std::string_view op) const;
 };
 

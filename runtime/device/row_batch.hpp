@@ -7,10 +7,10 @@
 
 namespace paceline::device {
 
-/// One token of a forward pass. It attends to every position 0..position of its own sequence: positions up to
-/// `position - path_length` lie in the slot of the same number; the last `path_length` ones (its ancestors in
-/// the draft tree and itself, root first) lie in the slots `paths[path_begin ..]`. A chain or prefill row has
-/// path_length 0, for there slot and position agree.
+/// One token of a forward pass. It attends to positions 0..position of its own sequence. Positions up to
+/// `position - path_length` are in the slot of the same number. The last `path_length` positions (its
+/// ancestors in the draft tree and itself, root first) are in the slots `paths[path_begin ..]`. A chain or
+/// prefill row has path_length 0, because its slots equal its positions.
 struct batch_entry {
   token_id token;
   token_position position;
@@ -20,16 +20,16 @@ struct batch_entry {
   std::uint32_t path_length = 0;
 };
 
-/// A sequence's memory as the rows of one pass see it.
+/// A sequence's memory in one pass.
 struct sequence_kv {
   std::span<const block_id> blocks; ///< block table: slot s lies in blocks[s / block_size] at s % block_size
 };
 
 /// The rows of one forward pass: any mixture of sequences, prefill chunks, decode rows and tree rows. Views
-/// only. Results of a row do not depend on the other rows (to the bit), except that it reads K and V of its
-/// own ancestors.
+/// only. The result of a row does not depend on the other rows, to the bit, except that it reads K and V of
+/// its own ancestors.
 struct row_batch {
-  std::span<const batch_entry> rows; ///< [num_rows]; an ancestor stands before its descendants
+  std::span<const batch_entry> rows; ///< [num_rows]; an ancestor precedes its descendants
   std::span<const sequence_kv> sequences;
   std::span<const kv_slot> paths;
 };

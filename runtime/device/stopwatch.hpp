@@ -7,8 +7,8 @@
 
 namespace paceline::device {
 
-/// Measures how long a program computes, from construction on: without the time in which it stands aside for
-/// another tenant's. Used inside one program; `ops` and `time` outlive it.
+/// Measures how long a program computes, from construction on, without the time in which it pauses for
+/// another tenant. Used inside one program; `ops` and `time` must outlive it.
 class stopwatch {
  public:
   stopwatch(const ops& ops, const clock& time)

@@ -17,10 +17,10 @@ std::uint16_t u16(const std::byte* at) noexcept {
 }
 std::uint32_t u32(const std::byte* at) noexcept { return u16(at) | std::uint32_t{u16(at + 2)} << 16; }
 
-/// The sign of a float16 turned: K formats subtract their minima.
+/// A float16 with its sign changed: K formats subtract their minima.
 std::uint16_t negated(std::uint16_t f16) noexcept { return f16 ^ 0x8000U; }
 
-/// 16 bytes: low nibbles are codes 0..15, high ones 16..31.
+/// 16 bytes: the low nibbles are codes 0..15, the high ones 16..31.
 void read_nibbles(const std::byte* bytes, std::uint8_t* codes) {
   for (int i = 0; i < 16; ++i) {
     codes[i] = u8(bytes + i) & 15U;
@@ -33,7 +33,8 @@ void add_fifth_bits(std::uint32_t bits, std::uint8_t* codes) {
   for (int i = 0; i < 32; ++i) codes[i] |= static_cast<std::uint8_t>((bits >> i & 1U) << 4);
 }
 
-/// Q4_K and Q5_K: 128 bytes, each 32 of them low nibbles of 32 codes, then high nibbles of the next 32.
+/// Q4_K and Q5_K: 128 bytes; each 32 of them hold 32 codes in the low nibbles and the next 32 in the high
+/// nibbles.
 void read_k_nibbles(const std::byte* bytes, std::uint8_t* codes) {
   for (int k = 0; k < 256; ++k) {
     const std::uint8_t pair = u8(bytes + k / 64 * 32 + k % 32);
@@ -192,7 +193,7 @@ void dequantize(tensor_type type, std::span<const std::byte> bytes, std::span<fl
     float* const values = out.data() + b * layout->block_values;
     for (std::uint32_t i = 0; i < traits->num_values; ++i) {
       const std::uint32_t g = i / traits->group_values;
-      // Both products are exact: 11 bits of a float16, and at most 13 of scale times code.
+      // Both products are exact: 11 bits of a float16 times at most 13 bits of scale times code.
       const float value =
           d * static_cast<float>(block.scales[g]) * static_cast<float>(code_value(*traits, block.codes[i]));
       values[i] = traits->has_mins ? value + m * static_cast<float>(block.mins[g]) : value;

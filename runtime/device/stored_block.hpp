@@ -13,8 +13,8 @@
 
 namespace paceline::device {
 
-/// How the values of a quantised format come about. In a stored block of `num_values` values, cut into groups
-/// of `group_values`, value i of group g is
+/// The values of a quantised format. In a stored block of `num_values` values, divided into groups of
+/// `group_values`, value i of group g is
 ///
 ///     d * scale_g * code_i + m * min_g
 ///
@@ -31,7 +31,7 @@ struct quantised_traits {
   bool has_mins = false;   ///< the format has m
 };
 
-/// Traits of `type`; none for F32, F16, BF16 and F8_E4M3.
+/// Traits of `type`; nullopt for F32, F16, BF16 and F8_E4M3.
 constexpr std::optional<quantised_traits> quantised_traits_of(tensor_type type) noexcept {
   switch (type) {
   case tensor_type::q4_0:
@@ -67,9 +67,9 @@ constexpr std::optional<quantised_traits> quantised_traits_of(tensor_type type) 
   return std::nullopt;
 }
 
-/// A block of F8_E4M3 is a float32 scale, below 2^100 in magnitude or NaN, then the codes: value i is
-/// float_of_e4m3(codes[i]) * scale, rounded once. A code that is no number is not told from others: whoever
-/// makes blocks of E4M3 numbers gives a block with such a code a scale that is NaN.
+/// A block of F8_E4M3 is a float32 scale, below 2^100 in magnitude or NaN, followed by the codes: value i is
+/// float_of_e4m3(codes[i]) * scale, rounded once. Readers do not check for NaN codes: the writer of a block
+/// with a NaN code must store the scale NaN.
 struct f8_block {
   static constexpr std::uint32_t num_values = 64;
   static constexpr std::uint32_t codes_at = 4; ///< bytes of the scale
@@ -81,9 +81,10 @@ static_assert(traits_of(tensor_type::f8_e4m3)->block_bytes == f8_block::codes_at
 inline constexpr std::array<std::int8_t, 16> iq4_values{-127, -104, -83, -65, -49, -35, -22, -10,
                                                         1,    13,   25,  38,  53,  69,  89,  113};
 
-/// One block as plain numbers. Of the arrays the first `num_values`, or num_values / group_values, count.
+/// One block as plain numbers. Only the first `num_values` (or num_values / group_values) entries of the
+/// arrays are used.
 struct stored_block {
-  std::array<std::uint8_t, 256> codes; ///< stored codes; those of Q8_0 with 128 added
+  std::array<std::uint8_t, 256> codes; ///< stored codes; for Q8_0 with 128 added
   std::array<std::int8_t, 16> scales;
   std::array<std::uint8_t, 16> mins;
   std::uint16_t d = 0; ///< float16
@@ -93,17 +94,17 @@ struct stored_block {
 /// Reads one block of a quantised `type` from its traits_of(type)->block_bytes bytes at `bytes`.
 void read_stored_block(tensor_type type, const std::byte* bytes, stored_block& out);
 
-/// The code of a stored one, as the formula above uses it.
+/// The code of a stored code, as the formula above uses it.
 constexpr std::int32_t code_value(const quantised_traits& traits, std::uint8_t stored) noexcept {
   return traits.lookup ? iq4_values[stored] : std::int32_t{stored} - traits.offset;
 }
 
-/// Writes the values of `bytes`, whole blocks of `type`, to `out`: the definition of every format. At most
-/// one rounding a value, of the final sum.
+/// Writes the values of `bytes`, whole blocks of `type`, to `out`: the definition of every format. Each value
+/// is rounded at most once, in the final sum.
 void dequantize(tensor_type type, std::span<const std::byte> bytes, std::span<float> out);
 
-/// Checks that the sizes of `tensor` agree, without overflow for any numbers: rows are whole blocks, and the
-/// bytes are as many as rows and columns make. Fails with `invalid_file`, naming the tensor and the rule.
+/// Checks without overflow that the sizes of `tensor` agree: rows consist of whole blocks, and the number of
+/// bytes matches rows and columns. Error: `invalid_file`, naming the tensor and the rule.
 expected<void> check_tensor(std::string_view name, const tensor_view& tensor);
 
 } // namespace paceline::device

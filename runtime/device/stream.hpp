@@ -14,29 +14,30 @@ namespace paceline::device {
 
 class ops;
 
-/// A piece of work: host code that calls ops, run on a thread of the stream's when its turn comes. On a host
-/// device an op is complete when its call returns. On an asynchronous device it is issued then and completes
-/// later, in order; what the host is to read of it is asked for (`ops::place_for`, `ops::deliver`), and the
-/// program's fence passes when all of its ops are complete. It may throw: its fence then passes with
-/// `errc::internal`, or `errc::device_lost` where the device is what failed.
+/// A piece of work: host code that calls ops, run on a thread of the stream in its turn. On a host device an
+/// op is complete when its call returns. On an asynchronous device the call only issues it; ops complete
+/// later, in order. The host requests results with `ops::place_for` and `ops::deliver`, and the program's
+/// fence passes when all its ops are complete. If a program throws, its fence passes with `errc::internal`,
+/// or with `errc::device_lost` if the device failed.
 using program = std::function<void(ops&)>;
 
-/// Which work of one tenant a device takes first when several of its streams are ready: the target's passes
-/// (normal) before drafting (low). A program that has begun is finished before another of its tenant begins.
+/// Which work of one tenant a device takes first if several of its streams are ready: the target's passes
+/// (normal) before drafting (low). A program that has begun is finished before another one of its tenant
+/// begins.
 enum class stream_priority : std::uint8_t { normal, low };
 
-/// Whose work a stream carries: a model with its drafters. A device that computes one program at a time
-/// shares its time evenly among the tenants that have work (runtime/device/turn_order.hpp); priorities order
-/// the streams of one tenant. Streams for which nobody says otherwise belong to tenant 0. On a device whose
-/// hardware takes work of several streams at once (GPUs) it has no effect.
+/// The owner of a stream's work: a model with its drafters. A device that computes one program at a time
+/// divides its time evenly between the tenants that have work (runtime/device/turn_order.hpp); priorities
+/// order the streams of one tenant. The default is tenant 0. It has no effect on devices whose hardware takes
+/// work of several streams at the same time (GPUs).
 using tenant_id = strong_id<struct tenant_id_tag, std::uint32_t>;
 
 struct stream_options {
   stream_priority priority = stream_priority::normal;
   tenant_id tenant{};
-  /// Called when a program of the stream has begun to stand aside for another tenant's (false), and before it
-  /// goes on (true), on the thread that runs it. Must not throw. Empty: nobody asks. Devices on which no
-  /// program stands aside never call it.
+  /// Called on the thread that runs a program of the stream, with false when the program has paused for
+  /// another tenant, and with true before it continues. Must not throw. May be empty. Devices on which
+  /// programs never pause do not call it.
   std::function<void(bool computes)> on_turn = {};
 };
 
@@ -45,26 +46,27 @@ class stream {
  public:
   virtual ~stream() = default;
 
-  /// Runs `work` after everything submitted before it on this stream is complete and all `after` fences have
+  /// Runs `work` once everything submitted before it on this stream is complete and all `after` fences have
   /// passed.
   ///
-  /// An asynchronous device may run the host code of `work` earlier: as soon as the programs before it, on
-  /// this stream and behind fences of the same device, have been issued. Their ops come first all the same,
-  /// and what they give the host they have given by then (`ops::deliver`). The fence of `work` passes after
-  /// all of them, and fails with them.
+  /// An asynchronous device may run the host code of `work` earlier: once the programs before it, on this
+  /// stream and behind fences of the same device, have been issued. Their ops still come first, and results
+  /// that they deliver to the host have been delivered by then (`ops::deliver`). The fence of `work` passes
+  /// after all of them, and fails if they fail.
   ///
-  /// A fence of `after` that failed fails this work without running it: same code, and a message that tells
-  /// both. Work submitted earlier on this stream that failed does not: who needs its results names its fence.
-  /// Destroying the stream waits for all of its work, hence for the fences named.
+  /// If a fence of `after` failed, this work fails without being run, with the same code and a message that
+  /// contains both. A failure of earlier work on the same stream does not fail this work: work that needs its
+  /// results must name its fence. Destroying the stream waits for all of its work, and so for the fences
+  /// named.
   virtual fence submit(std::string_view label, std::vector<fence> after, program work) = 0;
 
   /// Name for traces ("target", "draft:small").
   virtual const std::string& name() const noexcept = 0;
 
-  /// Number of submissions that are complete: the watermark that frees KV blocks. Monotonic; counts a
-  /// submission just before its fence passes.
+  /// Number of completed submissions: the watermark that frees KV blocks. Monotonic; a submission is counted
+  /// just before its fence passes.
   virtual std::uint64_t completed() const noexcept = 0;
-  /// Number of submissions so far; the next one completes as `submitted() + 1`.
+  /// Number of submissions so far; the next one completes as number `submitted() + 1`.
   virtual std::uint64_t submitted() const noexcept = 0;
 };
 

@@ -6,8 +6,8 @@
 
 namespace paceline::device {
 
-/// Element formats of stored tensors. Values are GGML's type numbers, which GGUF files carry, but for those
-/// of formats that GGML has not, from `first_foreign_type`.
+/// Element formats of stored tensors. Values are GGML's type numbers, as in GGUF files, except formats that
+/// GGML does not have: these start at `first_foreign_type`.
 enum class tensor_type : std::uint8_t {
   f32 = 0,
   f16 = 1,
@@ -28,14 +28,14 @@ enum class tensor_type : std::uint8_t {
 };
 inline constexpr std::uint8_t first_foreign_type = 128;
 
-/// How a format stores values along a row.
+/// How a format stores the values of a row.
 struct tensor_type_traits {
   std::string_view name;
-  std::uint32_t block_values; ///< values in one block; rows are whole blocks
+  std::uint32_t block_values; ///< values in one block; rows consist of whole blocks
   std::uint32_t block_bytes;
 };
 
-/// Traits of `type`; none for a number that names no format we read.
+/// Traits of `type`; nullopt for a number that is not a supported format.
 constexpr std::optional<tensor_type_traits> traits_of(tensor_type type) noexcept {
   switch (type) {
   case tensor_type::f32:
@@ -74,7 +74,7 @@ constexpr std::optional<tensor_type_traits> traits_of(tensor_type type) noexcept
   return std::nullopt;
 }
 
-/// Whether products take the values of `type` as floating point numbers. The others are quantised: whole
+/// True if products use the values of `type` as floating-point numbers. Other types are quantised: integer
 /// codes and scales (runtime/device/stored_block.hpp).
 constexpr bool is_floating(tensor_type type) noexcept {
   return type == tensor_type::f32 || type == tensor_type::f16 || type == tensor_type::bf16 ||

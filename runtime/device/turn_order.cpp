@@ -36,7 +36,7 @@ void turn_order::enter(tenant_id tenant, time_point now) {
 void turn_order::leave(tenant_id tenant, time_point now) {
   auto& state = tenants_.at(tenant);
   if (!state.busy) return;
-  raise_floor(); // the last one to leave sets where others begin
+  raise_floor(); // the last tenant to leave determines where others start
   state.busy = false;
   state.left = now;
   raise_floor();
@@ -71,7 +71,7 @@ std::optional<std::size_t> turn_order::next(std::span<const waiting_program> wai
   auto limit = service(begun.front());
   for (const auto tenant : begun) limit = std::min(limit, service(tenant));
 
-  // A tenant's own order stays: a short draft does not overtake its verification.
+  // The order within a tenant is kept: a short draft does not overtake its verification.
   const auto is_first_of_tenant = [&](const waiting_program& p) {
     return std::ranges::none_of(waiting, [&](const waiting_program& other) {
       return other.tenant == p.tenant && rank(other) < rank(p);
@@ -83,7 +83,7 @@ std::optional<std::size_t> turn_order::next(std::span<const waiting_program> wai
     if (std::ranges::find(begun, p.tenant) != begun.end() || !is_first_of_tenant(p)) continue;
     const auto end = service(p.tenant) + p.expected;
     if (end >= limit) continue;
-    limit = end; // of several the one that ends first
+    limit = end; // among several, the one that ends first
     best = i;
   }
   return best;

@@ -12,55 +12,57 @@
 
 namespace paceline::device {
 
-/// The oldest program of a stream, ready to run.
+/// The oldest program of a stream, which is ready to run.
 struct waiting_program {
   tenant_id tenant;
   stream_priority priority = stream_priority::normal;
-  std::uint64_t order = 0;             ///< of submission, over all streams
-  std::chrono::nanoseconds expected{}; ///< how long it may compute; 0 where nothing is known
+  std::uint64_t order = 0;             ///< order of submission over all streams
+  std::chrono::nanoseconds expected{}; ///< expected computing time; 0 if unknown
   bool overtaken = false;              ///< a younger program of its tenant ran while it was ready
 };
 
-/// Which program a device that computes one at a time runs next: fair queueing of its tenants by the time
-/// they computed, and within a tenant by priority, then by order of submission. One program of its tenant may
-/// overtake a program that is ready; from then on its priority is the highest, and no younger one does.
+/// Decides which program runs next on a device that computes one at a time: fair queueing between tenants by
+/// computing time, and within a tenant by priority, then by order of submission. Only one program of its
+/// tenant may overtake a ready program; after that the program has the highest priority.
 ///
-/// A tenant is busy while it has a program that is ready, runs or stands aside. Its service is what it
-/// computed, plus what it was moved ahead when it became busy. Invariants, with E the longest program:
-/// - A busy tenant's service is never more than 2 E + `most_owed` above another one's. So of two tenants that
-///   stay busy neither computes more than 4 E + 2 `most_owed` longer than the other over any stretch of time,
-///   and that is how long a ready program may wait for each other tenant, whatever that one submits.
-/// - A tenant that is new, or was not busy for longer than `short_pause`, begins level with the one behind
-/// all
-///   others. So a pause is no claim on the time that others computed meanwhile.
+/// A tenant is busy while it has a program that is ready, runs or is paused. Its service is its computing
+/// time, plus the amount by which it was moved ahead when it became busy. Invariants, with E the longest
+/// program:
+/// - The service of a busy tenant is never more than 2 E + `most_owed` above that of another one. So of two
+/// tenants that stay busy, neither computes more than 4 E + 2 `most_owed` longer than the other over any
+/// period. This also bounds how long a ready program waits for each other tenant, whatever that tenant
+/// submits.
+/// - A tenant that is new, or was not busy for longer than `short_pause`, starts with the service of the
+/// tenant that is furthest behind. So a pause earns no claim on time that others computed meanwhile.
 ///
 /// Data and decisions only: no threads, no clock. Not thread-safe.
 class turn_order {
  public:
-  /// A client's round trip: between two programs of one request the device may have none of its tenant's.
+  /// A client's round trip: the device may have no work of a tenant between two programs of one of its
+  /// requests.
   static constexpr std::chrono::milliseconds short_pause{50};
   static constexpr std::chrono::milliseconds most_owed{100};
 
-  /// A tenant has one stream more, or one less. Without streams it is forgotten.
+  /// Adds or removes a stream of the tenant. Without streams the tenant is forgotten.
   void add_stream(tenant_id tenant);
   void remove_stream(tenant_id tenant);
 
-  /// The tenant is busy from now on; nothing if it is.
+  /// The tenant becomes busy; no effect if it is busy.
   void enter(tenant_id tenant, time_point now);
-  /// It is no longer.
+  /// The tenant is no longer busy.
   void leave(tenant_id tenant, time_point now);
-  /// A program of the tenant computed for `time`.
+  /// A program of the tenant has computed for `time`.
   void charge(tenant_id tenant, std::chrono::nanoseconds time);
 
-  /// Index of the program that runs next; none: none, or the one under way goes on. `begun`: tenants whose
-  /// programs have begun, the one under way last and the others standing aside for it.
+  /// Index of the program that runs next; nullopt if there is none, or if the running one continues. `begun`
+  /// has the tenants whose programs have begun: the running one last, the others paused for it.
   ///
-  /// A program under way stands aside for one that is expected to end before its tenant has computed as long
-  /// as any of `begun`: they go on only behind its end, and shall not have fallen behind by then.
+  /// A running program pauses for one that is expected to end before its tenant has computed as long as any
+  /// of `begun`. The paused programs continue only after it ends, and must not have fallen behind by then.
   std::optional<std::size_t> next(std::span<const waiting_program> waiting,
                                   std::span<const tenant_id> begun = {}) const;
 
-  /// Of a tenant with streams.
+  /// The tenant must have streams.
   std::chrono::nanoseconds service(tenant_id tenant) const { return tenants_.at(tenant).service; }
 
  private:
@@ -68,7 +70,7 @@ class turn_order {
     std::uint32_t num_streams = 0;
     std::chrono::nanoseconds service{};
     bool busy = false;
-    std::optional<time_point> left; ///< when it was busy last
+    std::optional<time_point> left; ///< when it was last busy
   };
 
   std::optional<std::size_t> next_on_free_device(std::span<const waiting_program> waiting) const;

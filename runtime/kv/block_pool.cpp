@@ -9,7 +9,7 @@ namespace paceline::kv {
 
 namespace {
 
-/// Slabs of a pool; also checks the arguments of its constructor, before any member uses them.
+/// Number of slabs of a pool; also checks the constructor's arguments before a member uses them.
 std::size_t count_slabs(std::uint32_t num_blocks, std::uint32_t slab_blocks) {
   PACELINE_CHECK(num_blocks > 0 && slab_blocks > 0, "a pool needs blocks and slabs");
   return (std::size_t{num_blocks} + slab_blocks - 1) / slab_blocks;
@@ -79,7 +79,7 @@ void block_pool::add_slab() {
   PACELINE_CHECK(slab != slab_set::none, "all slabs are here");
   const auto size = size_of_slab(slab);
   absent_.set(slab, false);
-  // Filled from the end, so that blocks leave in ascending order.
+  // Filled from the end, so that blocks are allocated in ascending order.
   for (auto i = size; i-- > 0;)
     free_[slab].push_back(block_id{static_cast<std::uint32_t>(slab * slab_blocks_ + i)});
   note_free_blocks(slab);

@@ -10,7 +10,7 @@ namespace paceline::kv {
 std::uint64_t kv_budget::shared_free_bytes() const noexcept {
   std::uint64_t taken = 0;
   for (const auto& a : accounts_) taken += std::max(a.lent_bytes, a.min_bytes);
-  return total_bytes_ - taken; // the invariant keeps this from wrapping
+  return total_bytes_ - taken; // cannot wrap, by the invariant
 }
 
 expected<std::size_t> kv_budget::open(std::uint64_t min_bytes) {

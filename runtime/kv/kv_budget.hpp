@@ -8,19 +8,19 @@
 
 namespace paceline::kv {
 
-/// The bytes of one memory space that all KV pools in it share. Each account has a minimum that nobody else
-/// can take; what is left over belongs to whoever asks first. Counts bytes only; owns none.
+/// The bytes of one memory space that its KV pools share. Each account has a minimum that no other account
+/// can take; the rest is first come, first served. Counts bytes only; owns no memory.
 ///
 /// Invariant: the sum over accounts of max(lent, minimum) never exceeds the total.
 class kv_budget {
  public:
   explicit kv_budget(std::uint64_t total_bytes) : total_bytes_(total_bytes) {}
 
-  /// Index of a new account; `errc::resource_exhausted` if its minimum does not fit beside what is promised
-  /// or lent.
+  /// Index of a new account. Error: `errc::resource_exhausted` if its minimum does not fit beside the
+  /// minimums and loans of the others.
   expected<std::size_t> open(std::uint64_t min_bytes);
 
-  /// Lends `bytes` to the account, or answers false and changes nothing.
+  /// Lends `bytes` to the account; if they are not available, returns false and changes nothing.
   bool lend(std::size_t account, std::uint64_t bytes) noexcept;
   /// Takes back `bytes` that were lent.
   void give_back(std::size_t account, std::uint64_t bytes);
@@ -29,7 +29,7 @@ class kv_budget {
   std::uint64_t min_bytes(std::size_t account) const { return accounts_.at(account).min_bytes; }
   /// Bytes the account could borrow now.
   std::uint64_t available_bytes(std::size_t account) const noexcept;
-  /// Bytes the account could hold if every other account shrank to its minimum.
+  /// Bytes that the account could hold if every other account shrank to its minimum.
   std::uint64_t reach_bytes(std::size_t account) const noexcept;
 
   expected<void> check_invariants() const;

@@ -8,20 +8,21 @@
 
 namespace paceline::kv {
 
-/// One pool of a pool_manager: the blocks of one model or drafter.
+/// One pool of a pool_manager: the blocks of one model or one drafter.
 using pool_id = strong_id<struct pool_id_tag, std::uint32_t>;
-/// A device stream whose watermark frees blocks. The engine numbers its streams; numbers are not reused.
+/// A device stream whose progress (watermark) frees blocks. The engine numbers its streams; numbers are not
+/// reused.
 using stream_id = strong_id<struct stream_id_tag, std::uint32_t>;
 
-/// A point of a stream: passed once the stream has completed `sequence` submissions. Sequence 0 has always
+/// A point on a stream, passed once the stream has completed `sequence` submissions. Sequence 0 has always
 /// passed.
 struct stream_point {
   stream_id stream;
   std::uint64_t sequence = 0;
 };
 
-/// Who a command is about. The epoch makes late commands of an earlier holder recognisable: they get
-/// `errc::stale` and change nothing.
+/// Identifies the lease that a command is about. The epoch identifies late commands for an earlier lease of
+/// the request: they get `errc::stale` and change nothing.
 struct lease_key {
   pool_id pool;
   request_id request;
@@ -30,17 +31,17 @@ struct lease_key {
   friend bool operator==(const lease_key&, const lease_key&) = default;
 };
 
-/// What a request may use of one pool. A value: it stays true until its holder sends `rollback` or `release`.
-/// Later leases of the same epoch only append blocks, unless a rollback lies between.
+/// What a request may use of one pool. A value, valid until its holder sends `rollback` or `release`. Between
+/// rollbacks, later leases of the same epoch only append blocks.
 struct lease {
   lease_key key;
   std::vector<block_id> blocks; ///< block table: slot s lies in blocks[s / block_size]
   std::uint32_t capacity = 0;   ///< slots: blocks.size() * block_size
-  std::uint32_t length = 0;     ///< leading slots whose keys and values are final
+  std::uint32_t length = 0;     ///< leading slots with final keys and values
 };
 
-/// A new lease and what must happen on the device before its first pass: `copies`, in order, on the stream
-/// that will use the lease.
+/// A new lease, and the copies to be made before its first pass: in order, on the stream that will use the
+/// lease.
 struct new_lease {
   kv::lease lease;
   std::vector<device::kv_copy> copies;

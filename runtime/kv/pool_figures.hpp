@@ -4,24 +4,24 @@
 
 namespace paceline::kv {
 
-/// Blocks by state, now. `active + deferred + cached + free` blocks are lent to the pool.
+/// Current number of blocks by state. `active + deferred + cached + free` blocks are lent to the pool.
 struct pool_usage {
   std::uint32_t num_active = 0;
-  std::uint32_t num_deferred = 0; ///< will be free or cached once their stream points pass
+  std::uint32_t num_deferred = 0; ///< free or cached once their stream points have passed
   std::uint32_t num_cached = 0;   ///< evictable
   std::uint32_t num_free = 0;
-  std::uint32_t num_absent = 0; ///< not lent to the pool now
+  std::uint32_t num_absent = 0; ///< not lent to the pool at present
   std::uint32_t num_requests = 0;
 };
 
-/// Sums since the pool was made.
+/// Totals since the pool was created.
 struct pool_counters {
   std::uint64_t num_queried_tokens = 0; ///< committed tokens of acquired requests
-  std::uint64_t num_hit_tokens = 0;     ///< of those, found in the prefix cache
+  std::uint64_t num_hit_tokens = 0;     ///< of those, tokens found in the prefix cache
   std::uint64_t num_evicted_blocks = 0;
-  std::uint64_t num_rollbacks = 0; ///< that returned at least one block
+  std::uint64_t num_rollbacks = 0; ///< rollbacks that returned at least one block
   std::uint64_t num_rolled_back_blocks = 0;
-  std::uint64_t num_pool_full = 0; ///< answers
+  std::uint64_t num_pool_full = 0; ///< answers "pool full"
   std::uint64_t num_stale_commands = 0;
 };
 

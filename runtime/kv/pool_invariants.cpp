@@ -6,7 +6,7 @@ namespace paceline::kv {
 
 namespace {
 
-/// Owners of each block, counted from who names it.
+/// The owners of each block, counted from the objects that name it.
 struct named_owners {
   std::vector<std::uint32_t> tables;
   std::vector<std::uint32_t> releases;

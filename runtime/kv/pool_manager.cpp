@@ -21,7 +21,7 @@ lease lease_of(const pool_state& pool, const lease_key& key, const block_table& 
   return {key, table.blocks, pool.capacity_of(table), table.length};
 }
 
-/// Room for `num` more elements, growing by doubling.
+/// Reserves memory for `num` more elements, at least doubling it.
 template <class T>
 void reserve_more(std::vector<T>& v, std::size_t num) {
   if (v.capacity() - v.size() < num) v.reserve(std::max(v.size() + num, v.capacity() * 2));
@@ -123,8 +123,8 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   const auto size = p.config.block_size;
   auto path = p.find_prefix(options.tokens, options.num_prompt_tokens, options.salt);
   if (!options.use_cache) path.clear();
-  // The last token is always computed. If the prefix covers it, its block is shared as a copy without its
-  // last cell.
+  // The last token is always computed. If the cached prefix includes it, its block is shared as a copy
+  // without its last cell.
   const auto num_shared =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(path.size(), (num_tokens - 1) / size));
   const bool copies_last = path.size() > num_shared && size > 1;
@@ -133,7 +133,7 @@ expected<new_lease> pool_manager::acquire(pool_id pool, request_id request, cons
   if (auto ok = check_reach(pool, num_blocks); !ok) return std::move(ok).error();
   const auto num_new = static_cast<std::uint32_t>(num_blocks) - num_shared;
 
-  // Everything that may throw comes before the first change of the pool.
+  // Everything that may throw happens before the first change of the pool.
   block_table fresh;
   fresh.blocks.reserve(num_blocks);
   fresh.tokens.assign(options.tokens.begin(), options.tokens.end());
@@ -205,7 +205,8 @@ expected<void> pool_manager::commit(const lease_key& key, std::span<const token_
   if (length > table.tokens.size() + tokens.size())
     return invalid(p, key.request, "final slots lie beyond the committed tokens");
   table.tokens.insert(table.tokens.end(), tokens.begin(), tokens.end());
-  // The source of a copy stays in the index, as the blocks before it are the table's: none becomes free here.
+  // The source of a copy stays in the index, because the table has the blocks before it: no block becomes
+  // free here.
   if (length > table.length && table.copy_source)
     p.drop(*std::exchange(table.copy_source, std::nullopt), block_owner::table);
   table.length = length;

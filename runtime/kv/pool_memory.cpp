@@ -34,7 +34,7 @@ std::vector<prefix_index::node_ref> pool_state::find_prefix(std::span<const toke
 void pool_state::publish(block_table& table) {
   if (!index) return;
   if (!index->contains(table.published)) {
-    // Another request's copy of our prefix was evicted; ours takes its place.
+    // Another request's copy of this prefix was evicted; this one replaces it.
     table.published = {};
     table.num_published = 0;
   }
@@ -56,7 +56,7 @@ bool pool_manager::make_room(pool_state& pool, std::uint32_t num) {
   const auto& budget = budget_of(pool);
   const auto enough = [&] { return pool.blocks.count(block_state::free) >= num; };
   if (enough() || borrow_slabs(pool, num)) return true;
-  // Do not throw the cache away for a request that it cannot help.
+  // Does not evict cached blocks for a request that they cannot satisfy.
   if (num > available_blocks(pool.id)) {
     return_slabs(pool);
     return false;
@@ -103,7 +103,7 @@ void pool_manager::return_slabs(pool_state& pool) {
 
 bool pool_manager::evict_one(pool_state& pool) {
   while (const auto block = pool.index ? pool.index->evict() : std::nullopt) {
-    // One in use only leaves the index; its request publishes it again, after its own copy of the parent.
+    // A block in use only leaves the index; its request publishes it again, after its own copy of the parent.
     if (pool.blocks.remove_owner(*block, block_owner::index) != block_state::free) continue;
     ++pool.counters.num_evicted_blocks;
     return true;
@@ -117,7 +117,7 @@ std::uint32_t pool_manager::reach_blocks(pool_id pool) const {
   const auto reach = budget_of(p).reach_bytes(p.account);
   const auto num_slabs = reach / slab_bytes;
   if (num_slabs >= p.config.num_blocks / p.config.slab_blocks) {
-    // All whole slabs; the last one may be smaller.
+    // Counts whole slabs; the last one may be smaller.
     const auto whole = p.config.num_blocks / p.config.slab_blocks * p.config.slab_blocks;
     const auto rest = p.config.num_blocks - whole;
     return reach - whole * p.config.block_bytes >= rest * p.config.block_bytes ? p.config.num_blocks : whole;
@@ -161,7 +161,7 @@ void pool_manager::take_off(std::list<deferred_release>& entry) {
 
 void pool_manager::carry_out(const deferred_release& r) {
   auto& p = *pools_[r.pool];
-  // Last block first, so that of a cached prefix the tail is evicted before the head.
+  // Last block first, so that the tail of a cached prefix is evicted before its head.
   for (auto i = r.blocks.size(); i-- > 0;) p.drop(r.blocks[i], block_owner::release);
   return_slabs(p);
 }

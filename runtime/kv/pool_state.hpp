@@ -9,7 +9,7 @@
 
 namespace paceline::kv {
 
-/// What one request holds in one pool. Private to the pool manager.
+/// What one request holds in one pool. Used by the pool manager only.
 ///
 /// Invariant: num_published * block_size <= length <= min(tokens, capacity).
 struct block_table {
@@ -19,14 +19,14 @@ struct block_table {
   std::uint32_t length = 0;     ///< leading slots that are final
   std::uint32_t num_prompt_tokens = 0;
   std::shared_ptr<const std::string> salt;
-  /// Block that the first cells were to be copied from; kept until a later pass is committed, which proves
-  /// the copy done.
+  /// Block from which the first cells are to be copied. Kept until a later pass is committed, which proves
+  /// that the copy was made.
   std::optional<block_id> copy_source;
-  std::uint32_t num_published = 0;  ///< leading blocks whose content the index has, in these or other blocks
-  prefix_index::node_ref published; ///< node of the last of them
+  std::uint32_t num_published = 0; ///< leading blocks whose content is in the index, in these or other blocks
+  prefix_index::node_ref published; ///< node of the last published block
 };
 
-/// One pool. Private to the pool manager.
+/// The state of one pool. Used by the pool manager only.
 struct pool_state {
   pool_state(pool_config c, pool_id i, const block_hasher& hasher)
       : config(std::move(c)), id(i), blocks(config.num_blocks, config.slab_blocks) {
@@ -41,26 +41,26 @@ struct pool_state {
   }
   std::uint32_t num_idle() const noexcept { return index ? index->num_idle() : 0; }
 
-  /// Adds a table as owner of a block that others own.
+  /// Adds a table as owner of a block that already has owners.
   void hold(block_id block);
   /// Removes an owner other than the index.
   void drop(block_id block, block_owner owner);
   /// Nodes of the longest indexed prefix of `tokens`, whole blocks only.
   std::vector<prefix_index::node_ref>
   find_prefix(std::span<const token_id> tokens, std::uint32_t num_prompt_tokens, std::string_view salt) const;
-  /// Puts the table's full final blocks into the index.
+  /// Adds the table's full final blocks to the index.
   void publish(block_table& table);
 
   pool_config config;
   pool_id id;
-  std::size_t account = 0; ///< in the budget of its space
+  std::size_t account = 0; ///< index in the budget of its space
   block_pool blocks;
   std::optional<prefix_index> index;
   std::unordered_map<request_id, block_table> tables;
   pool_counters counters;
 
  private:
-  /// Cells of block `i` computed as prompt, where that counts.
+  /// Number of cells of block `i` computed as prompt, in pools where this changes their bits.
   std::uint32_t prompt_cells(std::uint64_t i, std::uint32_t num_prompt_tokens) const noexcept {
     if (!config.separate_origins) return 0;
     const auto first = i * config.block_size;

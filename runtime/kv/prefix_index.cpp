@@ -102,11 +102,11 @@ void prefix_index::unlink_from_parent(std::uint32_t index) noexcept {
 
 std::optional<block_id> prefix_index::evict() {
   if (oldest_ == none) return std::nullopt;
-  // Requests release their blocks last block first, so the oldest idle node is a leaf except where a request
-  // that computed its own copy of the parent's content still holds a child.
+  // Requests release their last block first, so the oldest idle node is a leaf, unless a request that
+  // computed its own copy of the parent's content still holds a child.
   auto leaf = oldest_;
   while (leaf != none && nodes_[leaf].first_child != none) leaf = nodes_[leaf].newer;
-  if (leaf == none) // such children keep every idle node
+  if (leaf == none) // all idle nodes have such children
     for (leaf = oldest_; nodes_[leaf].first_child != none;) leaf = nodes_[leaf].first_child;
   remove(leaf);
   return block_id{leaf};

@@ -14,18 +14,20 @@
 
 namespace paceline::kv {
 
-/// Which full blocks of committed tokens exist, as a forest: a node is one block whose content is its tokens
-/// after those of its parent; a root belongs to one salt. Prefixes are found by hash and confirmed by
-/// comparing tokens, salt and parent, so that equal hashes can never mix two prompts.
+/// The full blocks of committed tokens, as a forest: a node is one block, identified by its tokens and its
+/// parent; a root belongs to one salt. A lookup uses hashes and then compares tokens, salt and parent, so
+/// equal hashes cannot mix up two prompts.
 ///
-/// Keeps block ids only; the caller counts the index as one owner of every block in it, and tells it which
-/// blocks nobody else owns (`set_idle`): those are evictable, leaves first, least recently used first. Every
-/// idle block can be had: a request in use below one computed its content again, in a block of its own.
+/// Stores block ids only. The caller counts the index as one owner of each block in it, and reports blocks
+/// without other owners (`set_idle`), which can be evicted: leaves first, least recently used first. Every
+/// idle block can eventually be evicted: a request in use below an idle block has computed that block's
+/// content again, in its own block.
 ///
-/// All memory is allocated by the constructor, so no later call can fail for want of it.
+/// The constructor allocates all memory, so later calls cannot run out of it.
 class prefix_index {
  public:
-  /// A node, recognisable after its block was evicted and used again. Default: before the first block.
+  /// A reference to a node that detects if its block was evicted and reused. The default value is the
+  /// position before the first block.
   struct node_ref {
     block_id block;
     std::uint64_t serial = 0; ///< 0: no node
@@ -34,11 +36,11 @@ class prefix_index {
 
   prefix_index(std::uint32_t num_blocks, std::uint32_t block_size, block_hasher hasher);
 
-  /// The node after `parent` with this content, if there is one. `salt` counts at the root only.
+  /// The child of `parent` with this content, if there is one. `salt` is compared at the root only.
   std::optional<node_ref> find(node_ref parent, std::string_view salt, std::uint32_t num_prompt_cells,
                                std::span<const token_id> tokens) const;
-  /// Adds `block` after `parent`, which must still be in the index. Nothing with this content may be there,
-  /// and the block must not be indexed yet.
+  /// Adds `block` as a child of `parent`, which must still be in the index. The index must not contain this
+  /// content or this block yet.
   node_ref insert(node_ref parent, const std::shared_ptr<const std::string>& salt,
                   std::uint32_t num_prompt_cells, std::span<const token_id> tokens, block_id block);
 
@@ -48,11 +50,12 @@ class prefix_index {
     return node.serial == 0 || nodes_[node.block.value].serial == node.serial;
   }
 
-  /// `idle`: the index is the block's only owner. Becoming idle counts as its last use.
+  /// Sets whether the index is the block's only owner. The time at which a block becomes idle counts as its
+  /// last use.
   void set_idle(block_id block, bool idle);
-  /// Removes one leaf and returns its block; none if no block is idle. That is the least recently used idle
-  /// leaf. If no leaf is idle, it is one in use below the least recently used idle block: repeated, that
-  /// block becomes a leaf and goes.
+  /// Removes one leaf and returns its block; nullopt if no block is idle. It is the least recently used idle
+  /// leaf. If no leaf is idle, it is a leaf in use below the least recently used idle block; repeated calls
+  /// turn that block into a leaf and remove it.
   std::optional<block_id> evict();
 
   std::uint32_t num_nodes() const noexcept { return num_nodes_; }
@@ -67,10 +70,10 @@ class prefix_index {
     std::uint64_t serial = 0; ///< 0: this block is not indexed
     hash128 hash;
     node_ref parent;
-    std::shared_ptr<const std::string> salt; ///< of a root
+    std::shared_ptr<const std::string> salt; ///< for roots
     std::uint32_t num_prompt_cells = 0;
     std::uint32_t first_child = none;
-    std::uint32_t next_sibling = none; ///< neighbours in the list of the parent's children
+    std::uint32_t next_sibling = none; ///< neighbours in the parent's list of children
     std::uint32_t previous_sibling = none;
     std::uint32_t next_in_bucket = none;
     bool idle = false;

@@ -7,11 +7,11 @@
 
 namespace paceline::kv {
 
-/// A set of slab numbers below a fixed size. First and last are found 64 numbers at a time, so that pools of
-/// many small slabs stay cheap. Never allocates after construction.
+/// A set of slab numbers below a fixed size. `first` and `last` search 64 numbers at a time, so that pools
+/// with many small slabs stay cheap. Never allocates after construction.
 class slab_set {
  public:
-  /// Answer of `first` and `last` for an empty set.
+  /// Result of `first` and `last` for an empty set.
   static constexpr std::size_t none = ~std::size_t{0};
 
   explicit slab_set(std::size_t size) : words_((size + 63) / 64) {}

@@ -17,7 +17,7 @@ struct cell {
 constexpr std::uint64_t poison_pattern = 0xDEADBEEFDEADBEEFULL;
 constexpr std::uint32_t hidden_values = 4;
 
-/// Finaliser of SplitMix64 over a combination of two words.
+/// The finaliser of SplitMix64 over a combination of two words.
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   std::uint64_t z = a * 0x9E3779B97F4A7C15ULL + b + 0x632BE59BD9B4E019ULL;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -66,7 +66,7 @@ class hash_kv final : public kv_storage {
   std::vector<cell> cells_;
 };
 
-/// What the cells of a context say, visited in position order.
+/// Reads the cells of a context in position order.
 class context_reader {
  public:
   explicit context_reader(std::uint32_t memory) : memory_(memory) {}
@@ -101,7 +101,7 @@ cell next_cell(std::uint64_t prefix, token_id token, std::uint64_t position) {
   return {mix(mix(prefix, t), position), t};
 }
 
-/// A state as hidden values: 16 bits each, which a float holds exactly.
+/// Writes a state as hidden values of 16 bits each, which a float represents exactly.
 void write_state(std::uint64_t state, std::span<float> out) {
   for (std::uint32_t i = 0; i < hidden_values; ++i)
     out[i] = static_cast<float>((state >> (16 * i)) & 0xFFFFU);

@@ -12,20 +12,20 @@ namespace paceline::model {
 struct hash_model_config {
   std::uint32_t vocab_size = 300;
   std::uint32_t context_length = 4096;
-  std::uint32_t memory = 0;     ///< logits depend on this many last tokens; 0 = on the whole context
+  std::uint32_t memory = 0;     ///< number of last tokens on which the logits depend; 0 = the whole context
   float sharpness = 8.0F;       ///< logits lie in [0, sharpness)
-  std::uint32_t pass_work = 0;  ///< hash steps burnt a pass, so that a pass takes time
-  std::uint32_t num_layers = 1; ///< of which a part can run: see `part_of`
+  std::uint32_t pass_work = 0;  ///< hash steps computed in each pass, so that a pass takes time
+  std::uint32_t num_layers = 1; ///< of which a part can be run: see `part_of`
   std::uint64_t salt = 0;       ///< two models with different salts are different models
 };
 
-/// A model without weights that makes bookkeeping errors visible (reliability report, decision 3).
+/// A model without weights that makes bookkeeping errors visible.
 ///
 /// The KV cell of position i holds the token and a hash of tokens 0..i. A row reads every cell of its context
-/// through the block table, checks that they continue each other, and derives its logits from them; a stale
-/// block, a wrong slot, an off-by-one position or a cell of another request breaks the chain and gives other
-/// logits. Its hidden state (for taps, 4 values a row) is the same hash in 16-bit pieces, so a drafter that
-/// reads features can be right every time.
+/// through the block table, checks that they continue each other, and derives its logits from them. A stale
+/// block, a wrong slot, an off-by-one position or a cell of another request breaks the chain and gives
+/// different logits. Its hidden state (for taps, 4 values a row) is the same hash in 16-bit pieces, so a
+/// drafter that reads features can be right every time.
 class hash_model final : public language_model {
  public:
   explicit hash_model(const hash_model_config& config);
@@ -33,17 +33,17 @@ class hash_model final : public language_model {
   const model_info& info() const noexcept override { return info_; }
   std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks,
                                               std::uint32_t block_size) const override;
-  /// Says the same as the whole in (layers.size() of num_layers) of all contexts.
+  /// Gives the same logits as the whole model in (layers.size() of num_layers) of all contexts.
   std::unique_ptr<const language_model> part_of(std::span<const std::uint32_t> layers) const override;
   void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                const forward_outputs& outputs) const override;
 
-  /// Logits after a context, computed from the tokens alone: the oracle of tests.
+  /// Logits after a context, computed from the tokens only: the reference of tests.
   std::vector<float> logits_after(std::span<const token_id> context) const;
-  /// Logits that belong to a hidden state read from a tap.
+  /// Logits for a hidden state that was read from a tap.
   std::vector<float> logits_of_state(std::span<const float> hidden) const;
-  /// Hidden state of the row of `token` at `position`, from that of the row before it: what a feature-level
-  /// drafter learns to guess. For memory = 0, where the state is the context's hash.
+  /// Hidden state of the row of `token` at `position`, computed from that of the previous row: what a
+  /// feature-level drafter learns to predict. For memory = 0, where the state is the context's hash.
   std::vector<float> next_state(std::span<const float> hidden, token_id token, token_position position) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace paceline::model {
 namespace {
 
-/// Product that fails like an allocation too large to make.
+/// A product that fails like an allocation that is too large.
 std::uint64_t size_product(std::uint64_t a, std::uint64_t b) {
   std::uint64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) throw std::bad_alloc();
@@ -30,12 +30,12 @@ kv_cells::kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_
     if (made.block_bytes == 0) return made;
     made.buffer = memory.allocate(size_product(made.block_bytes, num_blocks));
     made.buffer->fill(0, made.block_bytes,
-                      std::byte{0}); // the first request does not wait for the first touch
+                      std::byte{0}); // the first request need not wait for the first touch
     return made;
   };
   values_ = make(size_product(shape.head_dim, traits.value_bytes));
   scales_ = make(traits.scale_bytes);
-  const std::size_t layer_cells = std::size_t{shape.num_heads} * block_size; // of a block
+  const std::size_t layer_cells = std::size_t{shape.num_heads} * block_size; // in one block
   for (std::uint32_t l = 0; l < shape.num_layers; ++l) {
     device::kv_layer layer;
     layer.type = shape.type;
@@ -68,7 +68,7 @@ void kv_cells::copy_from(device::ops& ops, const kv_storage& from, std::span<con
 }
 
 void kv_cells::poison(std::span<const block_id> blocks) {
-  constexpr std::byte nan{0xff}; // every float format reads all ones as NaN, and so does a scale
+  constexpr std::byte nan{0xff}; // all bits set is NaN in every float format, and so is a scale
   for (const block_id block : blocks) {
     PACELINE_CHECK(block.value < num_blocks_, "block " + to_string(block) + " is not of this pool");
     for (const block_array* array : {&values_, &scales_})

@@ -22,14 +22,13 @@ struct kv_shape {
   }
 };
 
-/// Keys and values of a transformer, in the layout of `device::kv_layer`. All layers' keys and values of a
-/// block lie together, and so do its scales if the type has them: a block used for the first time touches
-/// memory in one place. With an array for each layer it would touch as many places as there are arrays; where
-/// those are huge pages, that is a pause of their first touches in one pass (340 ms for 24 layers on a
-/// virtual machine).
+/// Keys and values of a transformer, in the layout of `device::kv_layer`. Keys and values of all layers of a
+/// block are contiguous, and so are its scales if the type has them: the first use of a block touches memory
+/// in one place. With one array for each layer it would touch as many places as there are arrays; with huge
+/// pages that means many page faults in one pass (340 ms for 24 layers on a virtual machine).
 class kv_cells final : public kv_storage {
  public:
-  /// Throws std::bad_alloc, also where the size is beyond 64 bits. `memory` outlives the storage.
+  /// Throws std::bad_alloc, also if the size exceeds 64 bits. `memory` must outlive the storage.
   kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_t block_size,
            device::buffer_memory& memory);
 
@@ -46,13 +45,13 @@ class kv_cells final : public kv_storage {
  private:
   std::uint32_t num_blocks_;
   std::uint32_t block_size_;
-  /// Memory of all blocks, one behind the other.
+  /// Memory of all blocks, contiguous.
   struct block_array {
     std::uint64_t block_bytes = 0;
     std::unique_ptr<device::buffer> buffer;
   };
-  block_array values_; ///< of layer 0 the keys, then the values, of layer 1 the keys, ...
-  block_array scales_; ///< likewise; empty unless the type has them
+  block_array values_; ///< keys of layer 0, values of layer 0, keys of layer 1, ...
+  block_array scales_; ///< likewise; empty if the type has none
   std::vector<device::kv_layer> layers_;
 };
 

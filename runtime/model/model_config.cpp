@@ -19,7 +19,7 @@ error broken(std::string_view field, const std::string& rule) {
   return error(errc::invalid_file, std::string(field) + " " + rule);
 }
 
-/// Pair at which a frequency turns `rotations` times within `context` positions (YaRN, equation 17).
+/// Pair whose frequency makes `rotations` rotations within `context` positions (YaRN, equation 17).
 double yarn_pair(double rotations, double context, double theta, std::uint32_t head_dim) noexcept {
   return head_dim * std::log(context / (rotations * 2 * std::numbers::pi)) / (2 * std::log(theta));
 }
@@ -50,7 +50,8 @@ void scale_yarn(std::vector<double>& frequencies, const rope_config& rope, std::
   }
   first = std::max(first, 0.0);
   last = std::min(last, head_dim - 1.0);
-  const double length = std::max(last - first, 0.001); // the reference implementation's guard against a step
+  // The reference implementation's protection against a step.
+  const double length = std::max(last - first, 0.001);
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     const double interpolated = std::clamp((static_cast<double>(i) - first) / length, 0.0, 1.0);
     frequencies[i] *= interpolated / scaling.factor + (1 - interpolated);

@@ -11,8 +11,8 @@
 
 namespace paceline::model {
 
-/// Decoder families the forward pass implements. What differs between them is in model_config's fields; code
-/// that needs to ask for the family itself is a smell.
+/// Decoder families that the forward pass supports. Their differences are fields of model_config; code should
+/// not need to ask for the family.
 enum class architecture : std::uint8_t {
   llama,  ///< Llama 1-3, SmolLM2, Mistral
   qwen2,  ///< Qwen 2, 2.5: biases on Q, K and V
@@ -22,14 +22,14 @@ enum class architecture : std::uint8_t {
 
 std::string_view to_string(architecture arch) noexcept;
 
-/// How a file orders the rows of Q and K: interleaved in GGUF files of llama, whose converter permutes them,
+/// Order of the rows of Q and K in a file: interleaved in GGUF files of llama, whose converter permutes them,
 /// half-split in all others.
 using device::rope_layout;
 
-/// Function of the gate in the feed-forward block.
+/// Activation function of the gate in the feed-forward block.
 using gate_activation = device::activation;
 
-/// How rotary frequencies are stretched beyond the context a model was first trained on.
+/// How rotary frequencies are changed for contexts longer than those of the original training.
 enum class rope_scaling_kind : std::uint8_t {
   none,
   linear, ///< all frequencies divided by `factor`
@@ -40,12 +40,12 @@ enum class rope_scaling_kind : std::uint8_t {
 struct rope_scaling {
   rope_scaling_kind kind = rope_scaling_kind::none;
   double factor = 1;                         ///< at least 1
-  std::uint32_t original_context_length = 0; ///< positions of the first training; llama3 and yarn
+  std::uint32_t original_context_length = 0; ///< positions of the original training; llama3 and yarn
   double low_freq_factor = 1;                ///< llama3
   double high_freq_factor = 4;               ///< llama3; above low_freq_factor
-  double beta_fast = 32; ///< yarn: rotations in the original context, above which a pair is kept
+  double beta_fast = 32; ///< yarn: rotations in the original context above which a pair is unchanged
   double beta_slow = 1;  ///< yarn: rotations below which a pair is fully interpolated
-  bool truncate = true;  ///< yarn: the ramp's ends are whole dimensions
+  bool truncate = true;  ///< yarn: the ramp begins and ends at whole dimensions
   double magnitude = 1;  ///< yarn: multiplies cosines and sines
 };
 
@@ -53,24 +53,24 @@ struct rope_scaling {
 struct rope_config {
   double theta = 10000;
   rope_scaling scaling;
-  /// Divisor of each pair's frequency, [head_dim / 2]; empty: none. GGUF files of Llama 3 carry their scaling
-  /// so.
+  /// Divisor of each pair's frequency, [head_dim / 2]; empty: none. GGUF files of Llama 3 store their scaling
+  /// in this form.
   std::vector<float> frequency_divisors;
 };
 
 /// Frequencies of a rotary embedding: angle = position * frequencies[i] for pair i of num_pairs.
 std::vector<double> rope_frequencies(const rope_config& rope, std::uint32_t head_dim);
 
-/// Magnitude of YaRN for a scaling factor: 0.1 * weight * ln(factor) + 1.
+/// YaRN's magnitude for a scaling factor: 0.1 * weight * ln(factor) + 1.
 double yarn_magnitude(double factor, double weight = 1) noexcept;
 
-/// Hyper-parameters of a decoder, whatever file they came from. A value that a loader returned satisfies
+/// Hyper-parameters of a decoder, independent of the file format. Values returned by loaders satisfy
 /// `validate`.
 struct model_config {
   architecture arch = architecture::llama;
-  std::string name;                 ///< as the file calls the model; may be empty
+  std::string name;                 ///< name in the file; may be empty
   std::uint32_t vocab_size = 0;     ///< rows of the embedding and of the head
-  std::uint32_t context_length = 0; ///< positions the model was made for
+  std::uint32_t context_length = 0; ///< positions for which the model was made
   std::uint32_t hidden_size = 0;    ///< values of the residual stream
   std::uint32_t num_layers = 0;
   std::uint32_t num_heads = 0; ///< query heads; a multiple of num_kv_heads
@@ -80,10 +80,10 @@ struct model_config {
   float norm_epsilon = 0;     ///< of every RMS norm
   gate_activation activation = gate_activation::silu;
   rope_layout layout = rope_layout::half_split;
-  rope_config rope;       ///< of layers that see everything
-  rope_config local_rope; ///< of layers with a sliding window
+  rope_config rope;       ///< for layers that see all positions
+  rope_config local_rope; ///< for layers with a sliding window
   std::uint32_t sliding_window =
-      0; ///< positions a local row sees, its own included; 0: there are no local layers
+      0; ///< positions that a row of a local layer sees, its own included; 0: there are no local layers
   std::vector<bool> local_layers; ///< [num_layers]: which layers have the window
   float attention_scale = 0;      ///< factor of Q . K
   float embedding_scale = 1;      ///< factor of embedding rows
@@ -101,8 +101,8 @@ struct model_config {
   }
 };
 
-/// Checks every field's range and what must hold between fields, so that no size computed from a config
-/// overflows. The error names field and rule.
+/// Checks the range of every field and the relations between fields, so that sizes computed from a config
+/// cannot overflow. The error names field and rule.
 expected<void> validate(const model_config& config);
 
 } // namespace paceline::model

@@ -53,7 +53,7 @@ model_info describe(const model_config& config, const transformer_weights& weigh
   return info;
 }
 
-/// Checks that every slot a row writes or reads lies in its sequence's blocks, and every block in the pool.
+/// Checks that every slot written or read by a row is in its sequence's blocks, and every block in the pool.
 void check_batch(const device::row_batch& batch, const kv_storage& kv) {
   for (const device::sequence_kv& sequence : batch.sequences)
     for (const block_id block : sequence.blocks)
@@ -77,7 +77,7 @@ void check_batch(const device::row_batch& batch, const kv_storage& kv) {
 
 } // namespace
 
-/// One forward pass: the intermediate values of all rows, in one piece of the stream's scratch memory.
+/// One forward pass. The intermediate values of all rows are in one piece of the stream's scratch memory.
 class transformer::pass {
  public:
   pass(const transformer& model, device::ops& ops, const device::row_batch& batch, kv_cells& kv,
@@ -102,7 +102,7 @@ class transformer::pass {
   }
 
  private:
-  /// Cuts the scratch memory: every array [num_rows_][its width], whole cache lines apart.
+  /// Divides the scratch memory: each array is [num_rows_][its width], at cache line boundaries.
   void take_memory() {
     constexpr std::size_t line = 16;
     const bool local = !model_.local_frequencies_.empty();
@@ -146,7 +146,7 @@ class transformer::pass {
         {x, hidden_size_, y, hidden_size_, weight, num_rows_, 1, hidden_size_, config_.norm_epsilon});
   }
 
-  /// hidden += x * weights^T + bias, the sum normed first in families that do so.
+  /// hidden += x * weights^T + bias, where the sum is first normed in families that do so.
   void add_to_hidden(const float* x, std::size_t x_stride, const device::matrix& weights, const float* bias,
                      const float* post_norm) {
     const bool direct = post_norm == nullptr;
@@ -204,7 +204,7 @@ class transformer::pass {
     ops_.gather({out, hidden_size_, hidden_, hidden_size_, nullptr, num_rows_, hidden_size_});
   }
 
-  /// The final norm, of all rows for a tap and of the wanted ones for the head.
+  /// The final norm, for all rows if there is a tap, and for the wanted rows before the head.
   void finish() {
     const float* weight = model_.weights_.output_norm;
     for (const tap& t : outputs_.taps)
@@ -250,18 +250,18 @@ class transformer::pass {
   const device::row_batch& batch_;
   kv_cells& kv_;
   const forward_outputs& outputs_;
-  const std::span<const std::uint32_t> layers_; ///< that run
+  const std::span<const std::uint32_t> layers_; ///< the layers that run
   const std::uint32_t num_rows_;
   const std::uint32_t hidden_size_;
   const std::uint32_t q_size_;
   const std::uint32_t kv_size_;
   float* hidden_ = nullptr;   ///< the residual stream
-  float* normed_ = nullptr;   ///< what a product reads behind a norm, or wrote before one
-  float* qkv_ = nullptr;      ///< queries, keys and values side by side
+  float* normed_ = nullptr;   ///< input of a product after a norm, or its output before one
+  float* qkv_ = nullptr;      ///< queries, keys and values, adjacent
   float* attended_ = nullptr; ///< heads of the attention
-  float* gate_up_ = nullptr;  ///< gate and up side by side; the active gate takes the gate's place
+  float* gate_up_ = nullptr;  ///< gate and up, adjacent; the activated gate overwrites the gate
   float* rope_table_ = nullptr;
-  float* logits_ = nullptr; ///< where the device chooses tokens
+  float* logits_ = nullptr; ///< used if the device chooses tokens
   float* local_rope_table_ = nullptr;
 };
 
@@ -325,7 +325,7 @@ bool transformer::run_chain(device::ops& ops, const device::chain_args& chain, k
   return run_chain(ops, chain, kv, all_layers_);
 }
 
-/// The first step's pass, with a choice for every row, is what the device hears of the model.
+/// The device receives the pass of the first step, followed by a choice for every row.
 bool transformer::run_chain(device::ops& ops, const device::chain_args& chain, kv_storage& kv,
                             std::span<const std::uint32_t> layers) const {
   if (!ops.can_chain()) return false;
@@ -347,13 +347,13 @@ bool transformer::run_chain(device::ops& ops, const device::chain_args& chain, k
   return ops.chain(chain, [&] { pass(*this, ops, first, cells, outputs, layers).run(); });
 }
 
-/// Some layers of a transformer, its weights and its memory.
+/// Some layers of a transformer, with its weights and memory.
 class transformer::part final : public language_model {
  public:
   part(const transformer& whole, std::span<const std::uint32_t> layers)
       : whole_(whole), layers_(layers.begin(), layers.end()),
         info_(describe(whole.config_, whole.weights_, whole.shape_of(layers), layers)) {
-    info_.weights_bytes = 0; // they are the whole's
+    info_.weights_bytes = 0; // they belong to the whole model
   }
 
   const model_info& info() const noexcept override { return info_; }

@@ -16,7 +16,7 @@
 
 namespace paceline::model {
 
-/// A layer's weights on the device. Vectors point into the model's one buffer; absent ones are null.
+/// A layer's weights on the device. Vectors point into the model's single buffer; absent ones are null.
 struct layer_weights {
   std::unique_ptr<const device::matrix> q, k, v, attention_output, ffn_gate, ffn_up, ffn_down;
   const float* attention_norm = nullptr;
@@ -29,7 +29,7 @@ struct layer_weights {
   const float* post_attention_norm = nullptr;
   const float* ffn_norm = nullptr;
   const float* post_ffn_norm = nullptr;
-  /// Products of the rows behind the norm take them in two planes: see norm_outliers.hpp.
+  /// Products of the rows after this norm use two planes: see norm_outliers.hpp.
   bool precise_attention_inputs = false;
   bool precise_ffn_inputs = false;
 };
@@ -37,20 +37,20 @@ struct layer_weights {
 /// All weights of a decoder on the device.
 struct transformer_weights {
   std::unique_ptr<const device::matrix> token_embedding;
-  std::unique_ptr<const device::matrix> output; ///< none: the embedding serves
+  std::unique_ptr<const device::matrix> output; ///< null: the embedding is used
   const float* output_norm = nullptr;
   std::vector<layer_weights> layers;
-  std::unique_ptr<device::buffer> vectors; ///< what the pointers point into
+  std::unique_ptr<device::buffer> vectors; ///< memory of all vectors
 
   const device::matrix& head() const noexcept { return output ? *output : *token_embedding; }
 };
 
-/// The forward pass of the decoder families of `architecture`, written over the device's ops. Differences
-/// between families are fields of the config. Constant after construction.
+/// The forward pass of the decoder families in `architecture`, written in terms of the device's ops.
+/// Differences between families are fields of the config. Constant after construction.
 class transformer final : public language_model {
  public:
-  /// `weights` has everything that the config implies; `memory`, which KV pools are taken from, outlives the
-  /// model.
+  /// `weights` must have everything that the config implies; `memory`, from which KV pools are allocated,
+  /// must outlive the model.
   transformer(model_config config, transformer_weights weights, kv_type kv_type,
               device::buffer_memory& memory);
 
@@ -69,7 +69,7 @@ class transformer final : public language_model {
   class part;
 
   kv_shape shape_of(std::span<const std::uint32_t> layers) const;
-  /// A pass through some layers only, in cells of as many.
+  /// A pass through some layers only; `kv` has cells for as many layers.
   void run(device::ops& ops, const device::row_batch& batch, kv_storage& kv, const forward_outputs& outputs,
            std::span<const std::uint32_t> layers) const;
   bool run_chain(device::ops& ops, const device::chain_args& chain, kv_storage& kv,
@@ -79,8 +79,8 @@ class transformer final : public language_model {
   model_config config_;
   transformer_weights weights_;
   device::buffer_memory& memory_;
-  std::vector<double> frequencies_;       ///< of layers that see everything
-  std::vector<double> local_frequencies_; ///< of layers with a window; empty when there are none
+  std::vector<double> frequencies_;       ///< for layers that see all positions
+  std::vector<double> local_frequencies_; ///< for layers with a window; empty if there are none
   kv_type kv_type_;
   std::vector<std::uint32_t> all_layers_; ///< 0 to num_layers - 1
   model_info info_;

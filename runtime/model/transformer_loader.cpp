@@ -24,7 +24,7 @@ struct packing_job {
   matrix_ptr* to;
 };
 
-/// A vector to upload, and the pointer that shall name it.
+/// A vector to upload, and the pointer to be set to it.
 struct vector_job {
   const weight_view* from;
   const float** to;
@@ -72,7 +72,7 @@ load_plan plan_load(const weights_source& source, transformer_weights& weights) 
   return plan;
 }
 
-/// Whether the weights of a norm, as the file has them, single out values.
+/// True if the weights of a norm, as in the file, emphasise some values.
 bool singles_out_values(const weight_view& norm) {
   std::vector<float> weights(norm.tensor.bytes.size() / sizeof(float));
   std::memcpy(weights.data(), norm.tensor.bytes.data(), weights.size() * sizeof(float));
@@ -87,7 +87,7 @@ void choose_planes(const weights_source& source, transformer_weights& weights) {
   }
 }
 
-/// Bytes read so far, told to the one who asked.
+/// Reports the number of bytes read so far.
 class progress_meter {
  public:
   progress_meter(const transformer_load_options& options, std::uint64_t total)
@@ -106,8 +106,8 @@ class progress_meter {
   std::uint64_t done_ = 0;
 };
 
-/// Packs all jobs on several threads, which take the next one each. The error of the first job in order wins,
-/// so that a file always gives the same message.
+/// Packs all jobs on several threads, each of which takes the next job. The error of the first job in order
+/// wins, so that a file always gives the same message.
 class parallel_packing {
  public:
   parallel_packing(std::vector<packing_job> jobs, const weights_source& source, device::weight_memory& memory,
@@ -120,7 +120,7 @@ class parallel_packing {
     try {
       for (std::uint32_t t = 1; t < num_threads && t < jobs_.size(); ++t)
         threads.emplace_back([this] { work(); });
-    } catch (const std::system_error&) { // fewer threads do as well
+    } catch (const std::system_error&) { // fewer threads are enough
     }
     work();
     threads.clear();
@@ -128,7 +128,8 @@ class parallel_packing {
   }
 
  private:
-  /// Codes and scales of FP8 come together in memory of the job's own, the rest straight from the file.
+  /// Codes and scales of FP8 are combined in memory of the job; other tensors are packed directly from the
+  /// file.
   expected<matrix_ptr> pack(const weight_view& from) {
     if (from.scales == nullptr)
       return memory_.pack(

@@ -14,18 +14,18 @@
 
 namespace paceline::model {
 
-/// How a transformer is brought onto a device.
+/// Options for loading a transformer onto a device.
 struct transformer_load_options {
   paceline::kv_type kv_type = paceline::kv_type::f16; ///< of KV pools
-  std::uint32_t num_threads = 1;                      ///< that read and pack tensors
-  /// Called after each piece of a few megabytes with the bytes read so far and in all; from any of the
-  /// threads, one call at a time. Must not throw.
+  std::uint32_t num_threads = 1;                      ///< threads that read and pack tensors
+  /// Called after every few megabytes with the bytes read so far and the total; on any of the threads, one
+  /// call at a time. Must not throw.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
 
-/// Packs `source`, whose tensors have the shapes that `config` implies, into the device's memory. The source
-/// is not needed afterwards; `buffers` outlives the model. Fails with the first tensor's error that a device
-/// reports, and with `unsupported` or `resource_exhausted`.
+/// Packs `source`, whose tensors must have the shapes implied by `config`, into the device's memory. The
+/// source is not needed afterwards; `buffers` must outlive the model. Errors: the first error that a device
+/// reports for a tensor, `unsupported`, and `resource_exhausted`.
 expected<std::unique_ptr<transformer>>
 load_transformer(const model_config& config, const weights_source& source, device::weight_memory& weights,
                  device::buffer_memory& buffers, const transformer_load_options& options);

@@ -25,7 +25,7 @@ draft_bounds limit_below_hypotheses(const plan_item& item, const beam_search& be
 
 namespace {
 
-/// A hypothesis as a drafter sees it.
+/// A hypothesis in the form that drafters take.
 struct hypothesis_text {
   std::vector<token_id> tokens;
   sampling::token_counts counts;
@@ -69,7 +69,7 @@ std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const p
     task.result.base_length = static_cast<std::uint32_t>(texts[i].tokens.size());
     tasks.push_back(std::move(task));
   }
-  // A drafter with cells of its own has one lease a request: its hypotheses take turns in it.
+  // A drafter with cells of its own has one lease per request, which its hypotheses use in turn.
   if (drafter.own_model())
     for (auto& task : tasks) drafter.propose(ops, kv, {&task, 1});
   else
@@ -78,7 +78,7 @@ std::vector<speculation::draft> draft_below_hypotheses(device::ops& ops, const p
   for (auto& task : tasks) {
     task.result.probes = {};
     drafts.push_back(std::move(task.result));
-    drafts.back().truncate(limit.nodes); // no cells for the rest
+    drafts.back().truncate(limit.nodes); // there are no cells for the rest
   }
   return drafts;
 }

@@ -11,8 +11,8 @@
 
 namespace paceline::rounds {
 
-/// Sessions for hypotheses with these output tokens, one each; of a drafter whose hypotheses take turns the
-/// same one for all.
+/// Returns one session for each hypothesis, given their output tokens; the same session for all if the
+/// drafter's hypotheses take turns.
 using open_sessions =
     std::function<std::vector<speculation::drafter_session*>(std::span<const std::vector<token_id>> outputs)>;
 

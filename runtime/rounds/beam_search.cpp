@@ -35,7 +35,7 @@ bool beam_search::may_draft() const noexcept {
 std::uint32_t beam_search::max_draft_levels() const noexcept {
   const auto level = nodes_[living_.front().node].level;
   return max_output_ > level + 1 ? max_output_ - level - 1
-                                 : 0; // the step behind the last one adds a token itself
+                                 : 0; // the step after the last one adds a token itself
 }
 
 void beam_search::add_draft(std::uint32_t i, const speculation::token_tree& draft) {
@@ -47,7 +47,7 @@ void beam_search::add_draft(std::uint32_t i, const speculation::token_tree& draf
         above == speculation::token_tree::root ? living_[i].node : places[static_cast<std::size_t>(above)];
     const auto before = nodes_.size();
     places.push_back(child(parent, draft.tokens()[n],
-                           uncounted)); // siblings with equal tokens are one
+                           uncounted)); // equal siblings count once
     if (nodes_.size() > before) nodes_.back().draft = true;
   }
 }
@@ -94,14 +94,14 @@ beam_search::progress beam_search::advance(const beam_context& context, const no
     for (const hypothesis& one : living_) learn_successors(one.node, context, rows);
     step(context, done);
   }
-  if (!finished_) // rows that were computed and wait for their siblings'
+  if (!finished_) // computed rows that wait for those of their siblings
     for (const hypothesis& one : living_)
       if (knows_successors(one.node)) learn_successors(one.node, context, rows);
   forget_other_nodes();
   return done;
 }
 
-/// The 2 * width likeliest tokens behind `node`.
+/// The 2 * width likeliest tokens after `node`.
 void beam_search::learn_successors(std::uint32_t node, const beam_context& context, const node_row& rows) {
   if (nodes_[node].next) return;
   const auto output = path_tokens(node);
@@ -119,8 +119,7 @@ void beam_search::learn_successors(std::uint32_t node, const beam_context& conte
   for (const auto& one : best) next.push_back({one.token, static_cast<double>(one.score) - log_total});
 }
 
-/// What may come next, best first: of equal ones that of the better hypothesis,
-/// then the lower id.
+/// Possible next hypotheses, best first; of equal ones, that of the better hypothesis, then the lower id.
 std::vector<beam_search::candidate> beam_search::rank_candidates() const {
   std::vector<candidate> all;
   for (std::uint32_t i = 0; i < living_.size(); ++i)
@@ -175,7 +174,7 @@ bool beam_search::ends(const hypothesis& parent, token_id token, const beam_cont
 std::vector<beam_result> beam_search::best() const {
   auto all = ended_;
   std::ranges::stable_sort(all, std::greater<>(),
-                           &beam_result::score); // of equal ones the one that ended first
+                           &beam_result::score); // of equal ones, the one that ended first
   if (all.size() > params_.num_best) all.resize(params_.num_best);
   return all;
 }
@@ -184,10 +183,9 @@ double beam_search::score_of(double logprob, std::size_t length) const {
   return logprob / std::pow(static_cast<double>(length), static_cast<double>(params_.length_penalty));
 }
 
-// ---- the trie
+// ---- the trie of tokens
 
-/// The child of `parent` with `token`, made if there is none. A draft token
-/// that is found is one no more.
+/// The child of `parent` with `token`, created if missing. If it was a draft token, it is marked as none.
 std::uint32_t beam_search::child(std::uint32_t parent, token_id token, progress& done) {
   for (std::uint32_t n = parent + 1; n < nodes_.size(); ++n) {
     if (nodes_[n].parent != parent || nodes_[n].token != token) continue;
@@ -209,7 +207,7 @@ bool beam_search::is_ancestor(std::uint32_t node, std::uint32_t descendant) cons
   return descendant == node;
 }
 
-/// Keeps what lies on the paths of living hypotheses.
+/// Keeps only nodes on the paths of living hypotheses.
 void beam_search::forget_other_nodes() {
   std::vector<bool> kept(nodes_.size());
   kept[root] = true;

@@ -16,11 +16,11 @@
 
 namespace paceline::rounds {
 
-/// The request's side of a beam search: what turns a row of logits into scores, and text into an end.
+/// The request's data for a beam search: what turns a row of logits into scores, and what ends a text.
 struct beam_context {
   const sampling::pipeline* sampling = nullptr;
   const sampling::token_counts* counts = nullptr; ///< of the prompt
-  const text_output* text = nullptr; ///< fed with nothing; null: there are no stop strings to look for
+  const text_output* text = nullptr; ///< no tokens were fed to it; null: there are no stop strings
 };
 
 /// A finished hypothesis.
@@ -30,42 +30,41 @@ struct beam_result {
   double score = 0;
 };
 
-/// Beam search of one request (docs/beam_search.md): its hypotheses, what is known of the tokens behind them,
-/// and where the cells of their tokens lie.
+/// The beam search of one request (docs/beam_search.md): its hypotheses, their likeliest next tokens, and the
+/// cells of their tokens.
 ///
-/// Output tokens form a trie below the prompt's last token, so that hypotheses share what they have in
-/// common. The cell of a node lies in any slot behind the prompt's: rows name the slots of their ancestors.
-/// So a hypothesis that branches copies nothing, and cells of one that is dropped are used again, all within
-/// one lease.
+/// Output tokens form a trie below the prompt's last token, so hypotheses share common beginnings. The cell
+/// of a node may be in any slot behind the prompt's, because rows name the slots of their ancestors. So
+/// branching copies nothing, and cells of dropped hypotheses are reused, all within one lease.
 ///
-/// Draft tokens are nodes, too. A step needs the rows of all hypotheses; those it leads to may be draft
-/// tokens, whose rows the same pass has computed: then the next step follows at once (Leviathan et al. 2023,
-/// appendix A.4). Each step is the target's own, whatever was drafted.
+/// Draft tokens are nodes, too. A step needs the rows of all hypotheses. If it leads to draft tokens, their
+/// rows were computed in the same pass, and the next step follows at once (Leviathan et al. 2023, appendix
+/// A.4). Each step uses the target's own rows, so drafts do not change it.
 ///
-/// Invariants (`check_invariants`): a parent stands before its children; siblings have different tokens; a
-/// slot belongs to one node, of the prompt's to none; between rounds every node is on the path of a
-/// hypothesis, and hypotheses are distinct nodes of one level.
+/// Invariants (`check_invariants`): a parent precedes its children; siblings have different tokens; a slot
+/// belongs to at most one node, and the prompt's slots to none; between rounds every node is on the path of a
+/// hypothesis; hypotheses are distinct nodes of one level.
 class beam_search {
  public:
   static constexpr std::uint32_t root = 0; ///< node of the prompt's last token
-  /// Rows a round may compute for one request: after a preemption the tokens of all hypotheses are computed
-  /// again, over several rounds.
+  /// Largest number of rows of one request in a round. After a preemption the tokens of all hypotheses are
+  /// computed again, over several rounds.
   static constexpr std::uint32_t max_rows = 128;
   static constexpr std::uint32_t max_draft_nodes = speculation::token_tree::max_nodes; ///< of all hypotheses
 
-  /// `max_output`: tokens a hypothesis may have, at least 1.
+  /// `max_output`: largest number of tokens in a hypothesis, at least 1.
   beam_search(const beam_params& params, const stop_params& stop, std::uint32_t prompt_length,
               std::uint32_t max_output);
 
   // ---- before the pass
 
-  /// The prompt's cells, and all others, are gone.
+  /// The prompt's cells, and all others, were released.
   void forget_cells();
-  /// The prompt's last token is computed, its successors are known.
+  /// True if the prompt's last token was computed and its successors are known.
   bool prompt_is_computed() const noexcept { return nodes_[root].slot && nodes_[root].next; }
-  /// All cells but those of the newest tokens are there: what a draft needs.
+  /// True if all cells except those of the newest tokens are computed, as a draft needs.
   bool may_draft() const noexcept;
-  /// Levels of a draft that can still become output.
+  /// Number of levels of a draft that can still become output.
   std::uint32_t max_draft_levels() const noexcept;
 
   std::uint32_t num_hypotheses() const noexcept { return static_cast<std::uint32_t>(living_.size()); }
@@ -79,9 +78,8 @@ class beam_search {
     std::uint32_t node = 0;
     bool decides = false; ///< its logits are wanted
   };
-  /// Gives cells to what is to be computed, as far as `num_slots` (the lease's, prompt included) and
-  /// `max_rows` reach. Draft tokens that get none are dropped. Of the root, which is the prompt's, there is
-  /// no row.
+  /// Assigns cells to the tokens to be computed, up to `num_slots` (the lease's, prompt included) and
+  /// `max_rows`. Draft tokens without a cell are dropped. The root, which belongs to the prompt, has no row.
   std::span<const row> plan_rows(std::uint32_t num_slots);
   std::span<const row> planned_rows() const noexcept { return rows_; }
   token_id token_of(std::uint32_t node) const { return nodes_[node].token; }
@@ -90,34 +88,34 @@ class beam_search {
     return token_position{prompt_length_ - 1 + nodes_[node].level};
   }
   kv_slot slot_of(std::uint32_t node) const { return *nodes_[node].slot; }
-  /// Slots of the output tokens up to `node`, included.
+  /// Appends the slots of the output tokens up to `node`, which is included.
   void append_path(std::uint32_t node, std::vector<kv_slot>& out) const;
 
   // ---- after the pass
 
-  /// Raw logits of a node whose row the pass computed with logits. Scratch, and asked for once at most.
+  /// Raw logits of a node whose row the pass computed with logits. Scratch memory, requested at most once.
   using node_row = std::function<std::span<float>(std::uint32_t node)>;
   struct progress {
     std::uint32_t num_draft = 0;    ///< draft tokens whose rows were computed
-    std::uint32_t num_accepted = 0; ///< of them, tokens of hypotheses that a step led to
+    std::uint32_t num_accepted = 0; ///< those that became tokens of hypotheses
     std::uint32_t num_steps = 0;
   };
   /// The root's row was computed.
   void set_prompt_computed() noexcept {
     nodes_[root].slot = kv_slot{prompt_length_ - 1}, root_decides_ = true;
   }
-  /// Takes as many steps as the pass's rows allow. Throws std::runtime_error if no hypothesis has a successor
-  /// and none has ended: the model failed.
+  /// Makes as many steps as the pass's rows allow. Throws std::runtime_error if no hypothesis has a successor
+  /// and none has ended, which means that the model failed.
   progress advance(const beam_context& context, const node_row& rows);
 
   bool finished() const noexcept { return finished_; }
-  /// The best hypotheses, best first. Once finished.
+  /// The best hypotheses, best first; only once finished.
   std::vector<beam_result> best() const;
-  /// Cells the next round needs without drafts, prompt included.
+  /// Number of cells that the next round needs without drafts, prompt included.
   std::uint32_t num_cells() const noexcept {
     return prompt_length_ + static_cast<std::uint32_t>(nodes_.size()) - 1;
   }
-  /// Empty if all is well, else what is broken.
+  /// Empty if all invariants hold, else the violated one.
   std::string check_invariants() const;
 
  private:
@@ -128,17 +126,16 @@ class beam_search {
   struct node {
     token_id token;
     std::uint32_t parent = root;
-    std::uint32_t level = 0;                         ///< output tokens up to it, itself included; 0: the root
-    std::optional<kv_slot> slot = {};                ///< of its cell, if it has one
-    std::optional<std::vector<successor>> next = {}; ///< the likeliest, best first, once known
+    std::uint32_t level = 0;          ///< number of output tokens up to it, itself included; 0: the root
+    std::optional<kv_slot> slot = {}; ///< of its cell, if it has one
+    std::optional<std::vector<successor>> next = {}; ///< the likeliest next tokens, best first, once known
     bool draft = false;
-    bool has_row = false; ///< of logits, in this round's pass
+    bool has_row = false; ///< it has a row of logits in this round's pass
   };
   struct hypothesis {
     std::uint32_t node = root;
     double logprob = 0;
-    std::shared_ptr<const text_output> text =
-        {}; ///< fed with its tokens; only where stop strings are looked for
+    std::shared_ptr<const text_output> text = {}; ///< fed with its tokens; only if there are stop strings
   };
   struct candidate {
     double logprob = 0;
@@ -151,7 +148,7 @@ class beam_search {
   void learn_successors(std::uint32_t node, const beam_context& context, const node_row& rows);
   std::vector<candidate> rank_candidates() const;
   void step(const beam_context& context, progress& done);
-  /// Whether `parent` ends with `token`; else `text` is its text with the token.
+  /// True if `parent` ends with `token`; otherwise `text` is its text with the token.
   bool ends(const hypothesis& parent, token_id token, const beam_context& context,
             std::shared_ptr<const text_output>& text) const;
   std::uint32_t child(std::uint32_t parent, token_id token, progress& done);

@@ -56,9 +56,9 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
     if (!tasks.empty()) drafter_->propose(ops, kv_, tasks);
   } catch (const std::exception& e) {
     batch.failure = error{errc::internal, "drafter " + drafter_->traits().name + ": " + e.what()};
-    tasks.clear(); // drafts that were ready stay
+    tasks.clear(); // drafts that were ready remain
     batch.beams.clear();
-    for (const auto& item : plan.items) // sessions are in no known state: they start over
+    for (const auto& item : plan.items) // the state of the sessions is unknown: they start over
       if (drafts_for(item) && item.request.log->beams()) sessions_.reset(item.request.id());
     for (const auto owner : owners) sessions_.reset(plan.items[owner].request.id());
   }

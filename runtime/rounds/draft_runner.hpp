@@ -22,10 +22,10 @@ class draft_runner {
 
   /// Fills `batch.drafts` for the items of `plan` that use this drafter and are ready to be drafted for.
   void run(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
-  /// Lets go of requests that are over: for when nobody will ask for drafts any more.
+  /// Releases requests that have ended, for when no further drafts are requested.
   void drop_ended() { sessions_.drop_ended(); }
-  /// Drafts for `next` while the round before it is verified; `verdict` passes once it is. Before `run`, on
-  /// its stream.
+  /// Drafts for `next` while the previous round is verified; `verdict` passes once that is done. Runs before
+  /// `run`, on its stream.
   void run_ahead(device::ops& ops, const scheduling::round_plan& next, const device::fence& verdict) {
     foreseen_.draft(ops, next, verdict);
   }

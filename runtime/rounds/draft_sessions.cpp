@@ -41,7 +41,7 @@ void draft_sessions::drop_ended() {
       ++it;
       continue;
     }
-    // Whoever let go of the log last may have written it: its writes come before what is read below.
+    // The last owner to release the log may have written it; its writes must be visible to the reads below.
     std::atomic_thread_fence(std::memory_order_acquire);
     end(it->second);
     it = entries_.erase(it);

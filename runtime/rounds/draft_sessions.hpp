@@ -11,31 +11,31 @@
 
 namespace paceline::rounds {
 
-/// What a draft worker keeps of the requests that it drafts for: a session each, and where it drafted last.
+/// The sessions of a draft worker's requests, and where it drafted last for each.
 ///
 /// Threads: used by programs of the worker's stream.
 class draft_sessions {
  public:
   explicit draft_sessions(speculation::drafter& drafter) : drafter_(&drafter) {}
-  /// Tells the sessions what their requests came to.
+  /// Tells the sessions the final tokens of their requests.
   ~draft_sessions();
   draft_sessions(const draft_sessions&) = delete;
   draft_sessions& operator=(const draft_sessions&) = delete;
 
   struct entry {
     std::shared_ptr<const scheduling::committed_log> log;
-    std::unique_ptr<speculation::drafter_session> session; ///< made at first use, see `session`
+    std::unique_ptr<speculation::drafter_session> session; ///< created at first use, see `session`
     hypothesis_sessions hypotheses;
-    std::uint32_t drafted_at = 0; ///< committed length at which it drafted last; 0 before
+    std::uint32_t drafted_at = 0; ///< committed length at which it last drafted; 0 before
   };
   entry& of(const std::shared_ptr<const scheduling::committed_log>& log);
   speculation::drafter_session* session(const std::shared_ptr<const scheduling::committed_log>& log);
-  /// Forgets the request's sessions: the drafter starts over.
+  /// Drops the request's sessions: the drafter starts over.
   void reset(request_id request);
-  /// Goes on with this one, a clone.
+  /// Continues with this session, a clone.
   void adopt(const std::shared_ptr<const scheduling::committed_log>& log,
              std::unique_ptr<speculation::drafter_session> session);
-  /// Drops the sessions of requests that are over: whose logs nobody else holds.
+  /// Drops the sessions of requests that have ended, whose logs nobody else holds.
   void drop_ended();
 
   std::size_t size() const noexcept { return entries_.size(); }

@@ -11,8 +11,8 @@ namespace paceline::rounds {
 /// The part of an item's lease in the drafter's pool that holds its text.
 std::span<const block_id> text_blocks(const scheduling::plan_item& item);
 
-/// What of a drafter's task for `item` no round changes: all but the text, its counts, cells and session. May
-/// be called beside the target's programs.
+/// The part of a drafter's task for `item` that no round changes: everything except the text, its counts,
+/// cells and session. May be called at the same time as the target's programs.
 speculation::draft_task lasting_task(const scheduling::plan_item& item, scheduling::draft_bounds limit);
 
 /// The target's cells of what `item`'s log has committed, in its pool `kv`. Only in a program that runs

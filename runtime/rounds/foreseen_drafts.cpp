@@ -12,7 +12,7 @@ using namespace scheduling; // plans, results and requests
 
 namespace {
 
-/// The path of first children: the drafter's best.
+/// The path of first children, which the drafter considers the best.
 std::vector<token_id> best_path(const speculation::token_tree& tree) {
   std::vector<token_id> path;
   for (auto children = tree.children(speculation::token_tree::root); !children.empty();
@@ -68,11 +68,11 @@ std::optional<speculation::draft> foreseen_drafts::take(device::ops& ops, const 
   const auto kept = static_cast<double>(text.size() - request->length - 1);
   acceptance_ += 0.05 * (std::min(kept / request->path_length(), 1.0) - acceptance_);
   const auto found = std::ranges::find_if(request->outcomes, [&](const auto& one) {
-    return std::ranges::equal(one.text, text); // most differ in their last tokens, or in length
+    return std::ranges::equal(one.text, text); // most differ in their last tokens or in length
   });
   if (found == request->outcomes.end()) return std::nullopt;
   ++batch.num_ready;
-  // Cells beside the text move to their place in it.
+  // Cells beside the text are moved to their position in it.
   const auto to = text_blocks(item);
   std::vector<device::kv_copy> copies;
   const auto num_cells = found->session->num_cells().all;
@@ -86,7 +86,7 @@ std::optional<speculation::draft> foreseen_drafts::take(device::ops& ops, const 
   return std::move(found->result);
 }
 
-/// The request after `num_kept` tokens of its draft and, if it is given, the token behind them.
+/// The request after `num_kept` tokens of its draft and, if given, the token after them.
 foreseen_drafts::outcome foreseen_drafts::open(const pending& request, std::uint32_t num_kept,
                                                std::optional<token_id> then) const {
   outcome made;
@@ -121,14 +121,15 @@ void foreseen_drafts::draft(device::ops& ops, const round_plan& next, const devi
   }
   try {
     guess_bonus_tokens(ops, next.round, entries);
-    // What is known now need not be guessed.
+    // The result is known now, so no guess is needed.
     if (!entries.empty() && !verdict.passed()) return draft_outcomes(ops, entries);
   } catch (const std::exception&) {
   }
   for (auto& entry : entries) entry.request->outcomes.clear();
 }
 
-/// Opens the first outcome of every entry, all draft tokens kept, and asks the drafter what comes then.
+/// Opens the first outcome of every entry, in which all draft tokens are kept, and asks the drafter what
+/// follows.
 void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::vector<ahead_entry>& entries) {
   std::vector<speculation::draft_task> tasks;
   std::erase_if(entries, [&](const ahead_entry& entry) {
@@ -143,7 +144,7 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
     request.outcomes.push_back(std::move(all_kept));
     request.next = next;
     if (!request.chain)
-      request.session->forget_draft(); // the clone will move the path's cells over the others
+      request.session->forget_draft(); // the clone will overwrite the others with the path's cells
     return false;
   });
   for (auto& entry : entries) {
@@ -166,7 +167,7 @@ void foreseen_drafts::guess_bonus_tokens(device::ops& ops, round_id next, std::v
 void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<ahead_entry>& entries) {
   for (auto& entry : entries) {
     auto& outcomes = entry.request->outcomes;
-    if (entry.guesses.empty()) { // the drafter does not go on
+    if (entry.guesses.empty()) { // the drafter has no continuation
       outcomes.clear();
       continue;
     }
@@ -193,8 +194,8 @@ void foreseen_drafts::draft_outcomes(device::ops& ops, std::vector<ahead_entry>&
   for (std::size_t i = 0; i < tasks.size(); ++i) owners[i]->result = std::move(tasks[i].result);
 }
 
-/// Outcomes other than the first, likeliest first: a run of kept tokens is as likely as the acceptance of
-/// late makes it, a guess half as likely as the one before.
+/// Outcomes other than the first, likeliest first. The probability of a run of kept tokens comes from the
+/// recent acceptance; each guess has half the probability of the previous one.
 std::vector<std::pair<std::uint32_t, token_id>> foreseen_drafts::likeliest(const ahead_entry& entry) const {
   struct candidate {
     double weight;
@@ -217,8 +218,8 @@ std::vector<std::pair<std::uint32_t, token_id>> foreseen_drafts::likeliest(const
   return out;
 }
 
-/// Each gets the blocks of the committed text and, from the first one that a draft token lies in, blocks of
-/// its own with the same contents.
+/// Each outcome gets the blocks of the committed text and, from the block of the first draft token on, copies
+/// of its own.
 void foreseen_drafts::add_outcomes(device::ops& ops, ahead_entry& entry) const {
   auto& request = *entry.request;
   if (!request.chain || !kv_) return;

@@ -9,18 +9,18 @@
 
 namespace paceline::rounds {
 
-/// Sessions of one drafter with the hypotheses of one beam search, for drafters whose sessions follow a text.
+/// Sessions of one drafter for the hypotheses of one beam search, for drafters whose sessions follow a text.
 /// Used by programs of one stream.
 class hypothesis_sessions {
  public:
-  /// One session for each of `outputs`, the output tokens of the hypotheses: the one that has followed the
-  /// most of that text, or a new one. No two hypotheses get the same; sessions that none gets are dropped.
+  /// One session for each of `outputs`, the output tokens of the hypotheses: the session that has followed
+  /// most of that text, or a new one. No two hypotheses get the same one; unused sessions are dropped.
   std::vector<speculation::drafter_session*> follow(std::span<const std::vector<token_id>> outputs,
                                                     speculation::drafter& drafter, request_id request);
 
  private:
   struct followed {
-    std::vector<token_id> output; ///< that the session has been asked behind
+    std::vector<token_id> output; ///< the output for which the session was last asked
     std::unique_ptr<speculation::drafter_session> session;
   };
   std::vector<followed> sessions_;

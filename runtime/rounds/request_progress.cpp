@@ -51,7 +51,7 @@ bool request_progress::commit(token_id token, std::optional<token_logprob> logpr
   auto& log = *log_;
   PACELINE_CHECK(log.finish_ == finish_reason::none && log.remaining() > 0,
                  "request " + to_string(terms_->id()) + " has ended");
-  log.counts(); // the prompt's, before another token is among them
+  log.counts(); // those of the prompt, before another token is added
   log.tokens_.push_back(token);
   log.computed_ = false;
   log.counts_.add_output(token);
@@ -74,7 +74,7 @@ beam_context request_progress::context_of_beams() const noexcept {
   return {&terms_->pipeline(), &log_->counts(), looks_at_text ? text_.get() : nullptr};
 }
 
-/// A hypothesis as its client sees it.
+/// A hypothesis in the form that its client gets.
 beam_hypothesis request_progress::shown(const beam_result& result) const {
   const auto text = text_ ? text_->clone() : nullptr;
   beam_hypothesis out{result.tokens, {}, finish_reason::length, result.logprob, result.score};

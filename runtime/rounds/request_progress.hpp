@@ -18,18 +18,19 @@
 
 namespace paceline::rounds {
 
-/// What verify programs keep of a request between rounds, and the one writer of its log: the KV's length,
-/// statistics, the search of a beam search, the text, and the sessions with drafters that draft inside them.
+/// The state that verify programs keep of a request between rounds, and the only writer of its log: the KV's
+/// length, statistics, the beam search, the text, and the sessions of in-line drafters.
 ///
-/// Invariant: kv_length() < length of the log: the KV of the last committed token is never computed yet.
+/// Invariant: kv_length() < length of the log, because the KV of the last committed token is not computed
+/// yet.
 ///
-/// Threads: used by verify programs of the target's stream alone.
+/// Threads: used by verify programs of the target's stream only.
 class request_progress {
  public:
-  /// `log` is that of `terms`. `text` may be null (no text wanted).
+  /// `log` is the log of `terms`. `text` may be null (no text wanted).
   request_progress(std::shared_ptr<const scheduling::request_terms> terms,
                    std::shared_ptr<scheduling::committed_log> log, std::unique_ptr<text_output> text);
-  /// Tells the sessions what the request came to.
+  /// Tells the sessions the request's final tokens.
   ~request_progress();
   request_progress(const request_progress&) = delete;
   request_progress& operator=(const request_progress&) = delete;
@@ -44,9 +45,9 @@ class request_progress {
   /// prefix cache had `num_cached_tokens` of, in the blocks of `admission`.
   void restart_at(std::uint32_t length, std::uint32_t num_cached_tokens, std::uint32_t admission);
 
-  /// Opens an event that collects what the round commits.
+  /// Starts an event that collects what the round commits.
   void begin_round(time_point now);
-  /// Commits one token. Returns false when the request has ended with it (the rest of the round is dropped).
+  /// Commits one token. Returns false if the request has ended with it (the rest of the round is dropped).
   bool commit(token_id token, std::optional<token_logprob> logprob);
   void add_prompt_logprob(token_logprob logprob);
   std::uint32_t num_prompt_logprobs() const noexcept { return num_prompt_logprobs_; }
@@ -54,27 +55,28 @@ class request_progress {
   void count_verification(std::uint32_t num_draft, std::uint32_t num_accepted);
   /// What the round verified and kept, for the drafter of the next one.
   void keep_feedback(speculation::round_feedback feedback) { log_->last_round_ = std::move(feedback); }
-  /// The log's features, to be written.
+  /// The log's features, for writing.
   std::vector<float>& features() noexcept { return log_->features_; }
-  /// Ends the round. The event is empty (no tokens, no end) if the round only computed prompt rows.
+  /// Ends the round and returns its event, which is empty (no tokens, no end) if the round only computed
+  /// prompt rows.
   token_event end_round(std::optional<round_trace> trace, time_point now);
   /// The request's beam search; null if it has none.
   beam_search* beams() noexcept { return beams_.get(); }
   const beam_search* beams() const noexcept { return beams_.get(); }
-  /// What the beam search needs to know of the request.
+  /// The request's data for the beam search.
   beam_context context_of_beams() const noexcept;
-  /// Commits the best hypothesis and reports the others, once the search has finished.
+  /// Commits the best hypothesis and reports the others; only once the search has finished.
   void commit_best_hypothesis();
-  /// Ends a request whose prompt was all that was asked for (max_tokens 0).
+  /// Ends a request that asked for its prompt only (max_tokens 0).
   void finish_prompt_only() { log_->finish_ = finish_reason::length; }
 
-  /// Session with in-line drafter `index`, made at first use.
+  /// Session of in-line drafter `index`, created at first use.
   speculation::drafter_session* session(drafter_index index, speculation::drafter& drafter);
-  /// Forgets the session: the drafter starts over.
+  /// Drops the session: the drafter starts over.
   void reset_session(drafter_index index) {
     if (index.value < sessions_.size()) sessions_[index.value].reset();
   }
-  /// Sessions of the request's drafter with the hypotheses of its beam search.
+  /// Sessions of the request's drafter for the hypotheses of its beam search.
   hypothesis_sessions& sessions_of_hypotheses() noexcept { return sessions_of_hypotheses_; }
   /// What the controller of "auto" knows of this request.
   speculation::draft_history& history() noexcept { return history_; }
@@ -87,7 +89,7 @@ class request_progress {
   std::unique_ptr<text_output> text_;
   std::shared_ptr<beam_search> beams_;
   std::uint32_t kv_length_ = 0;
-  std::uint32_t num_cached_tokens_ = 0; ///< of the prompt, at the last admission
+  std::uint32_t num_cached_tokens_ = 0; ///< prompt tokens, at the last admission
   std::uint32_t num_prompt_logprobs_ = 0;
   std::vector<std::unique_ptr<speculation::drafter_session>> sessions_; ///< by drafter index
   hypothesis_sessions sessions_of_hypotheses_;

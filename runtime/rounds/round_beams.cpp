@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-// What a round does for a beam search: its drafts, its rows, its steps.
+// The parts of a round for a beam search: its drafts, its rows, its steps.
 
 namespace paceline::rounds {
 
@@ -19,7 +19,7 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
   const auto where = drafter->traits().where;
   if (where == speculation::placement::in_line || where == speculation::placement::in_pass) {
     const auto open = [&](std::span<const std::vector<token_id>> outputs) {
-      // The request's own session follows no hypothesis: it is told the best one at the end.
+      // The request's own session follows no hypothesis; it gets the best one at the end.
       item.request.progress->session(item.drafter, *drafter);
       return item.request.progress->sessions_of_hypotheses().follow(outputs, *drafter, item.request.id());
     };
@@ -78,7 +78,7 @@ void round_runner::decide_beams(const batch_part& part, item_result& done) {
   };
   const auto steps = beams.advance(progress.context_of_beams(), row_of);
   done.num_draft = done.num_levels =
-      steps.num_draft; // of all hypotheses: rules of length see them as one chain
+      steps.num_draft; // of all hypotheses: length rules count them as one chain
   done.num_accepted = steps.num_accepted;
   progress.count_verification(steps.num_draft, steps.num_accepted);
   done.num_cells = beams.num_cells();

@@ -1,16 +1,16 @@
 #include "runtime/device/ops.hpp"
 #include "runtime/rounds/round_runner.hpp"
 
-// Who decides a request's tokens: the host from rows of logits, or a device that has them
-// (device::ops::choose), which spares the host all but a few bytes. The tokens are the same.
+// Tokens are chosen by the host from rows of logits, or by a device that has the logits
+// (device::ops::choose); then only a few bytes are copied to the host. The tokens are the same.
 
 namespace paceline::rounds {
 
 using namespace scheduling; // plans, results and requests
 
-/// Leaves the decision to the device where it has the logits, knows the request's settings, and nothing else
-/// is to be learnt from the rows; cells of an accepted path are then the device's to move. Before the part's
-/// rows are added, of sequence `sequence_index` of the pass.
+/// Leaves the decision to the device if it has the logits and supports the request's settings, and nothing
+/// else needs the rows. Then the device also moves the cells of an accepted path. Called before the part's
+/// rows are added to sequence `sequence_index` of the pass.
 void round_runner::offer_to_device(const device::ops& ops, batch_part& part, std::uint32_t sequence_index) {
   const auto& terms = *part.item->request.terms;
   const auto& log = *part.item->request.log;
@@ -31,13 +31,13 @@ void round_runner::offer_to_device(const device::ops& ops, batch_part& part, std
   choice->parents = part.draft.tree.parents();
   part.choice = choices_.size();
   choices_.push_back(*choice);
-  if (!part.draft.tree.is_chain()) // cells of a chain lie where they belong
+  if (!part.draft.tree.is_chain()) // cells of a chain are in place
     drafted_.push_back(
         {static_cast<std::uint32_t>(*part.choice), sequence_index, kv_slot{log.length()}, choice->parents});
 }
 
-/// What is kept of the part's draft, and the token after it. `first_logits`: of the row of the last committed
-/// token.
+/// The kept nodes of the part's draft, and the token after them. `first_logits` is the row of the last
+/// committed token.
 speculation::verdict round_runner::verdict_for(const batch_part& part, std::uint32_t first_logits) {
   if (part.choice) return speculation::verdict_of(chosen_[*part.choice], part.draft.tree);
   const auto& terms = *part.item->request.terms;

@@ -6,7 +6,7 @@
 #include <exception>
 #include <utility>
 
-// Where a round's drafts come from: in-line drafters, workers, and the choice among them.
+// Sources of a round's drafts: in-line drafters, workers, and the choice among them.
 
 namespace paceline::rounds {
 
@@ -35,7 +35,7 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
   for (auto& part : parts) {
     if (part.draft.tree.empty()) continue;
     const auto limit = limit_of(part);
-    part.draft.truncate(limit.rows); // no cells for the rest; what is left is a tree
+    part.draft.truncate(limit.rows); // there are no cells for the rest; a truncated tree is a tree
     const bool stale = part.draft.base_length != part.item->request.log->length();
     const auto vocab_size = resources_.target->info().vocab_size;
     if (!stale && speculation::validate_draft(part.draft, vocab_size, limit.length, limit.probe_depth))
@@ -89,7 +89,7 @@ void round_runner::propose_in_line(device::ops& ops, drafter_index index, std::v
   for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->draft = std::move(drafts[i]);
 }
 
-/// The items of "auto": every candidate drafts, the controller chooses and cuts.
+/// The items of "auto": every candidate drafts; the controller chooses among the drafts and truncates them.
 void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts) {
   for (auto& part : parts) {
     const auto& request = part.item->request;
@@ -103,7 +103,7 @@ void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts
     choices[i].history = &owners[i]->item->request.progress->history();
     choices[i].proposals.resize(candidates_.size());
     const auto asked = std::ranges::find(candidates_, owners[i]->item->worker);
-    auto made = std::exchange(owners[i]->draft, {}); // of the worker that was asked
+    auto made = std::exchange(owners[i]->draft, {}); // from the worker that was asked
     if (asked != candidates_.end() && made.base_length == owners[i]->item->request.log->length())
       choices[i].proposals[static_cast<std::size_t>(asked - candidates_.begin())] = std::move(made);
   }
@@ -115,7 +115,8 @@ void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts
   for (std::uint32_t c = 0; c < num_in_line_; ++c) ask_candidate(ops, c, owners, choices);
   for (std::size_t i = 0; i < owners.size(); ++i) {
     const auto limit = limit_of(*owners[i]);
-    for (auto& proposal : choices[i].proposals) // who says nothing planned what it was asked for
+    // A drafter that reports no plan planned what it was asked for.
+    for (auto& proposal : choices[i].proposals)
       if (proposal.plan.levels == 0) proposal.plan = {limit.length, limit.nodes};
   }
   controller_->choose(choices, load);
@@ -175,7 +176,7 @@ void round_runner::advise_workers(std::span<const batch_part> parts, std::span<i
     if (wanted.lengths[i] > 0) owners[i]->advice = {candidates_[wanted.candidate], wanted.lengths[i]};
 }
 
-/// The parts that drafter `index` is to draft for and that have room for a draft.
+/// The parts that have drafter `index` and room for a draft.
 std::vector<round_runner::batch_part*> round_runner::drafting(std::vector<batch_part>& parts,
                                                               drafter_index index) const {
   std::vector<batch_part*> found;
@@ -188,7 +189,7 @@ draft_bounds round_runner::limit_of(const batch_part& part) const {
   return draft_limit(*part.item, resources_.kv->block_size(), resources_.context_length);
 }
 
-/// Drafts of drafter `index` continue a context that this pass completes, a token at a time.
+/// Drafts of drafter `index` continue, one token at a time, a context that this pass completes.
 bool round_runner::may_draft(const batch_part& part, drafter_index index) const {
   return part.item->drafter == index && part.decides && part.num_context == 1 && !part.beams;
 }

@@ -39,7 +39,7 @@ round_runner::round_runner(round_resources resources) : resources_(std::move(res
   controller_->calibrate(resources_.pass_times);
 }
 
-/// Levels of the deepest draft.
+/// Number of levels of the deepest draft.
 static std::uint32_t num_levels(const draft_batch& batch) {
   std::uint32_t most = 0;
   for (const auto& draft : batch.drafts)
@@ -47,7 +47,7 @@ static std::uint32_t num_levels(const draft_batch& batch) {
   return most;
 }
 
-/// What is said of a request that had ended when its round began.
+/// The report for a request that had ended when its round began.
 static item_result ended_before(const plan_item& item) {
   item_result said;
   said.request = item.request.id();
@@ -91,11 +91,13 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
   }
   for (auto& part : parts) result.items.push_back(settle(ops, part, plan.round, result.events));
   if (controller_) advise_workers(parts, result.items);
-  for (const auto& item : plan.items) // those that had ended before: said again, in case that news was lost
+  // Those that had ended before are reported again, in case that report was lost.
+  for (const auto& item : plan.items)
     if (item.request.log->finish() != finish_reason::none &&
         std::ranges::none_of(parts, [&](const auto& part) { return part.item == &item; }))
       result.items.push_back(ended_before(item));
-  const auto ended = resources_.time->now(); // not the moment of a request's own decision: others follow it
+  // Not the time of this request's decision, because others follow it.
+  const auto ended = resources_.time->now();
   for (auto& event : result.events) event.committed_at = ended;
   result.num_rows = static_cast<std::uint32_t>(rows_.size());
   result.duration = since_begin.elapsed();
@@ -130,7 +132,7 @@ std::vector<round_runner::batch_part> round_runner::open_parts(const round_plan&
   return parts;
 }
 
-/// What workers took, for the choice of whom to ask.
+/// Times of workers, for the choice of drafters to ask.
 void round_runner::watch_workers(std::span<const draft_time> drafting) {
   for (const auto& spent : drafting) {
     const auto candidate = std::ranges::find(candidates_, spent.drafter);
@@ -150,7 +152,7 @@ void round_runner::add_rows(const device::ops& ops, batch_part& part) {
   offer_to_device(ops, part, index);
   auto& wanted_rows = part.choice ? choice_rows_ : logit_rows_;
   const auto reported =
-      request.progress->num_prompt_logprobs(); // a preempted prompt is computed twice, reported once
+      request.progress->num_prompt_logprobs(); // a preempted prompt is computed twice but reported once
   const bool want_prompt = request.terms->request().sampling.prompt_logprobs;
   for (std::uint32_t i = 0; i < part.num_context; ++i) {
     const auto position = part.context_begin + i;
@@ -181,7 +183,7 @@ void round_runner::add_rows(const device::ops& ops, batch_part& part) {
   add_probes(part, index);
 }
 
-/// Behind the tree's nodes, whose cells they follow.
+/// Placed after the tree's nodes, whose cells they attend to.
 void round_runner::add_probes(const batch_part& part, std::uint32_t sequence) {
   const auto length = part.item->request.log->length();
   auto slot = length + part.draft.tree.size();
@@ -237,7 +239,7 @@ item_result round_runner::settle(device::ops& ops, batch_part& part, round_id ro
     } else if (part.decides) {
       decide(ops, part, done, trace);
     }
-    // Of a beam search only the prompt's cells are in line.
+    // In a beam search, only the prompt's cells are in order.
     const auto num_computed = part.context_begin + part.num_context + (part.beams ? 0 : done.num_accepted);
     progress.set_kv_length(std::min(num_computed, (part.beams ? trace.base_length : log.length()) - 1));
     const auto committed = log.tokens().subspan(trace.base_length);
@@ -278,7 +280,7 @@ void round_runner::decide(device::ops& ops, batch_part& part, item_result& done,
     const auto rows = std::span(logits_).subspan(first * vocab, (1 + part.draft.tree.size()) * vocab);
     raw_copy_.assign(rows.begin(), rows.end());
   }
-  auto feedback = begin_feedback(part, first); // before the rule: it works on the rows in place
+  auto feedback = begin_feedback(part, first); // before the rule, which modifies the rows
   auto verdict = verdict_for(part, first);
   if (verdict.hopeless)
     throw std::runtime_error("no logit behind the token at position " + std::to_string(log.length() - 1) +
@@ -286,7 +288,7 @@ void round_runner::decide(device::ops& ops, batch_part& part, item_result& done,
   if (request.first_target && log.output_length() == 0) verdict = {{}, *request.first_target, false};
 
   const auto& tree = part.draft.tree;
-  if (!tree.is_chain() && !part.choice) compact(ops, part, verdict); // else the device has done it
+  if (!tree.is_chain() && !part.choice) compact(ops, part, verdict); // otherwise the device has done it
   keep_features(part, verdict);
 
   const auto logprob_of = [&](std::int32_t node, token_id token) -> std::optional<token_logprob> {
@@ -312,7 +314,7 @@ void round_runner::decide(device::ops& ops, batch_part& part, item_result& done,
   for (std::uint32_t node = 0; node < done.num_draft; ++node)
     done.num_levels = std::max(done.num_levels, tree.depths()[node] + 1);
   progress.count_verification(done.num_draft, done.num_accepted);
-  verdict.accepted_path.resize(done.num_accepted); // what lies behind a stop was not committed
+  verdict.accepted_path.resize(done.num_accepted); // nodes after a stop were not committed
   trace.bonus = verdict.bonus && goes_on;
   tell_draft(part, verdict, trace);
   if (!goes_on) return;
@@ -331,8 +333,8 @@ void round_runner::tell_draft(const batch_part& part, const speculation::verdict
   if (const auto* drafter = drafter_at(part.drafter)) trace.drafter = drafter->traits().name;
 }
 
-/// What the part's drafter wants to see of each row; of "auto" the most that any candidate wants, whoever
-/// drafted.
+/// How many of the target's best tokens the part's drafter wants of each row; for "auto" the maximum over all
+/// candidates, whichever of them drafted.
 std::uint32_t round_runner::num_top_tokens(const batch_part& part) const {
   const auto wanted = [&](drafter_index index) {
     const auto* drafter = drafter_at(index);
@@ -343,7 +345,7 @@ std::uint32_t round_runner::num_top_tokens(const batch_part& part) const {
   for (const auto candidate : candidates_)
     if (!part.draft.probes.empty() ||
         drafter_at(candidate)->traits().where != speculation::placement::in_pass)
-      most = std::max(most, wanted(candidate)); // who drafts in the pass learns from its probes
+      most = std::max(most, wanted(candidate)); // drafters in the pass learn only from their probes
   return most;
 }
 

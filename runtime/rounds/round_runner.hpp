@@ -18,26 +18,26 @@
 
 namespace paceline::rounds {
 
-/// Everything a model's rounds run on. Owned by the engine; outlives every program.
+/// Everything that a model's rounds use. Owned by the engine; outlives every program.
 struct round_resources {
   const model::language_model* target = nullptr;
   model::kv_storage* kv = nullptr;
   std::vector<speculation::drafter*> drafters; ///< by index; null for `plain_decoding` and `automatic`
   std::uint32_t context_length = 0;
   const clock* time = nullptr;
-  /// "auto", if there is one: for its items the controller chooses among the drafters, round by round.
+  /// "auto", if it exists: for its items the controller chooses among the drafters in every round.
   std::optional<drafter_index> automatic = {};
   std::vector<speculation::pass_time> pass_times = {}; ///< of the target, measured at load
 };
 
 /// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows,
-/// verification, commit. One object a target stream; its scratch is reused from round to round.
+/// verification, commit. One object for each target stream; its scratch memory is reused in every round.
 class round_runner {
  public:
   explicit round_runner(round_resources resources);
 
-  /// Runs `plan`. `drafts` come from draft workers, null where there are none. Fills `result`; exceptions of
-  /// one request end that request, exceptions of the pass end the round (`result.failure`).
+  /// Runs `plan`. `drafts` come from draft workers, null for items without one. Fills `result`. An exception
+  /// of one request ends that request, an exception of the pass ends the round (`result.failure`).
   void run(device::ops& ops, const scheduling::round_plan& plan,
            std::span<const std::shared_ptr<scheduling::draft_batch>> drafts,
            scheduling::round_result& result);
@@ -46,23 +46,23 @@ class round_runner {
   /// One request's part of the pass.
   struct batch_part {
     const scheduling::plan_item* item = nullptr;
-    drafter_index drafter = plain_decoding; ///< whose draft it has
-    std::uint32_t first_row = 0;            ///< of its rows in the pass
-    std::uint32_t num_context = 0;          ///< committed tokens among them
+    drafter_index drafter = plain_decoding; ///< the drafter of its draft
+    std::uint32_t first_row = 0;            ///< its first row in the pass
+    std::uint32_t num_context = 0;          ///< number of committed tokens among its rows
     std::uint32_t context_begin = 0;        ///< position of the first one
     bool decides = false;                   ///< its context is complete: the pass decides its next tokens
     speculation::draft draft;
     std::optional<draft_choice> choice_of_auto; ///< of a request that is traced
     bool stale = false;
-    beam_search* beams = nullptr;   ///< the request searches by beam; its other rows are the search's
+    beam_search* beams = nullptr;   ///< set for a beam search; the other rows are then the search's
     std::uint32_t first_logits = 0; ///< row of the logits of its first wanted row
     std::uint32_t num_prompt_logits =
-        0; ///< wanted rows of prompt tokens, before that of the last committed one
+        0; ///< prompt tokens whose logits are wanted, before that of the last committed token
     std::uint32_t first_prompt_position = 0; ///< of the first of them
-    /// The device decides, and moves the cells of what it accepts: place among `choices_`; there are no
-    /// logits.
+    /// Index in `choices_` if the device decides and moves the cells of accepted nodes; there are no logits
+    /// then.
     std::optional<std::size_t> choice;
-    std::vector<device::penalised_token> counts; ///< that the choice refers to
+    std::vector<device::penalised_token> counts; ///< to which the choice refers
   };
 
   std::vector<batch_part> open_parts(const scheduling::round_plan& plan);
@@ -95,8 +95,8 @@ class round_runner {
   // round_choices.cpp
   void offer_to_device(const device::ops& ops, batch_part& part, std::uint32_t sequence_index);
   speculation::verdict verdict_for(const batch_part& part, std::uint32_t first_logits);
-  /// What the part's drafter will learn of this round, as far as the raw rows say it: nothing if it does not
-  /// ask.
+  /// What the part's drafter will learn from this round, as far as the raw rows tell; empty if the drafter
+  /// does not ask.
   speculation::round_feedback begin_feedback(const batch_part& part, std::uint32_t first_logits);
   // round_beams.cpp
   void propose_below_hypotheses(device::ops& ops, const scheduling::round_plan& plan,
@@ -110,8 +110,8 @@ class round_runner {
   std::span<float> logits_row(std::uint32_t index);
 
   round_resources resources_;
-  std::vector<layer_index> taps_;         ///< union of what the drafters read
-  std::vector<drafter_index> candidates_; ///< drafters that "auto" chooses among: in-line ones, then workers
+  std::vector<layer_index> taps_;         ///< union of the taps that the drafters read
+  std::vector<drafter_index> candidates_; ///< drafters among which "auto" chooses: in-line ones, then workers
   std::uint32_t num_in_line_ = 0;         ///< of them
   std::optional<speculation::draft_controller> controller_;
   scheduling::drafter_rests rests_;                        ///< of in-line drafters
@@ -123,10 +123,11 @@ class round_runner {
   std::vector<kv_slot> paths_;
   std::vector<std::uint32_t> logit_rows_;
   std::vector<float> logits_;
-  std::vector<std::uint32_t> choice_rows_; ///< whose logits stay on the device, which chooses
+  std::vector<std::uint32_t> choice_rows_; ///< rows whose logits stay on the device, which chooses
   std::vector<device::token_choice> choices_;
   std::vector<device::chosen_run> chosen_;
-  std::vector<device::drafted_cells> drafted_; ///< trees among what the device decides: it moves their cells
+  /// Trees among the drafts that the device decides: it moves their cells.
+  std::vector<device::drafted_cells> drafted_;
   std::vector<float> raw_copy_;
   std::vector<sampling::candidate> best_;
   std::vector<std::vector<float>> tap_values_; ///< [tap][rows * hidden]

@@ -12,14 +12,14 @@ class text_output {
  public:
   virtual ~text_output() = default;
   struct piece {
-    std::string text;     ///< whole characters that no stop string can take back any more
+    std::string text;     ///< whole characters that cannot become part of a stop string
     bool stopped = false; ///< a stop string is complete
   };
-  /// `may_stop` false: stop strings are text for now (min_tokens is not reached).
+  /// `may_stop` false: stop strings count as text for now (min_tokens is not reached).
   virtual piece feed(token_id token, bool may_stop) = 0;
-  /// What was held back, at the end.
+  /// Ends the text: returns what was held back.
   virtual std::string finish() = 0;
-  /// Another one that has been fed the same: hypotheses of a beam search go apart.
+  /// A copy in the same state: the hypotheses of a beam search diverge.
   virtual std::unique_ptr<text_output> clone() const = 0;
 };
 

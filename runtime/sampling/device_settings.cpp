@@ -1,6 +1,6 @@
 #include "runtime/sampling/pipeline.hpp"
 
-// What a request asks for, as the op `choose` takes it.
+// A request's settings in the form of the op `choose`.
 
 namespace paceline::sampling {
 

@@ -51,8 +51,8 @@ float pipeline::penalised(float logit, std::uint32_t num_output) const noexcept 
 }
 
 void pipeline::penalise(std::span<float> logits, const row_context& row) const {
-  // Tokens of the draft path count as output. Their logits are set aside, since the committed counts alone
-  // come first.
+  // Tokens of the draft path count as output. Their logits are saved, because the committed counts are
+  // applied first.
   thread_local std::vector<candidate> path;
   path.clear();
   for (const token_id token : row.draft_path) {

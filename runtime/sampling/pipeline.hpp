@@ -15,75 +15,76 @@
 
 namespace paceline::sampling {
 
-/// Where in the request a row stands whose logits are processed.
+/// The place in a request of the row whose logits are processed.
 struct row_context {
   const token_counts* committed = nullptr; ///< counts of the committed tokens; may be null without penalties
-  /// Draft tokens between the last committed one and this row, in order.
+  /// Draft tokens between the last committed token and this row, in order.
   std::span<const token_id> draft_path = {};
   token_position position = {};   ///< of the token to be chosen
   std::uint32_t output_index = 0; ///< of the token to be chosen: 0 for the first output token
 };
 
-/// What a row decided.
+/// The token chosen from a row.
 struct choice {
   token_id token;
-  bool hopeless = false; ///< no token had a finite logit (NaN counts as -infinity); `token` is the lowest id
+  /// No token had a finite logit (NaN counts as -infinity); `token` is then the lowest id.
+  bool hopeless = false;
 };
 
-/// A token that was considered for a place.
+/// A token with its probability of being the choice.
 struct ranked_token {
   token_id token;
-  float weight = 0; ///< estimated probability that it is the choice; falls from rank to rank
+  float weight = 0; ///< estimated probability that it is the choice; falls with the rank
 };
 
-/// The one way from logits to a token. Plain decoding, drafting, verification and audits call it, so that a
-/// row's token depends on its logits, its context and the request alone. Const and thread-safe after
-/// construction; scratch is kept per thread.
+/// Turns logits into a token. Plain decoding, drafting, verification and audits all use it, so a row's token
+/// depends only on its logits, its context and the request. Const and thread-safe after construction; scratch
+/// memory is per thread.
 ///
-/// Order: raw logits -> logit bias -> repetition, presence, frequency penalty over the growing context ->
-/// minimum length (EOS and stop ids removed) -> temperature -> top-k -> top-p -> min-p. Ties everywhere go to
-/// the lowest id. A NaN logit counts as -infinity, +infinity as the largest finite number.
+/// Order: raw logits -> logit bias -> repetition, presence, frequency penalty over the context and draft path
+/// -> minimum length (EOS and stop ids removed) -> temperature -> top-k -> top-p -> min-p. Ties go to the
+/// lowest id. A NaN logit counts as -infinity, +infinity as the largest finite number.
 class pipeline {
  public:
   pipeline(const sampling_params& params, const stop_params& stop);
 
-  /// Processes one row in place: raw logits in, scores out. A score is the natural logarithm of the token's
-  /// probability relative to the likeliest one's: 0 for the likeliest, -infinity for removed tokens.
-  /// (Relative, because the sum over the vocabulary is needed by few: `total_weight`.) At temperature 0 the
-  /// result is one-hot. False if no token had a finite logit; all scores are then -infinity.
+  /// Processes one row in place from raw logits to scores. A score is the natural logarithm of the token's
+  /// probability relative to that of the likeliest token: 0 for the likeliest, -infinity for removed tokens.
+  /// (It is relative because few callers need the sum over the vocabulary: `total_weight`.) At temperature 0
+  /// the result is one-hot. False if no token had a finite logit; all scores are then -infinity.
   bool process(std::span<float> logits, const row_context& row) const;
 
-  /// Scores at temperature 1 without truncation, in place, whatever the request's temperature: the likeliest
-  /// tokens after bias, penalties and minimum length, from which temperature 0 takes the first.
+  /// Writes the scores at temperature 1 without truncation, whatever the request's temperature: they rank the
+  /// tokens after bias, penalties and minimum length. At temperature 0 the first of them is chosen.
   bool rank(std::span<float> logits, const row_context& row) const;
 
-  /// The request's own sample at a position, a fixed function of (processed row, seed, position, choice
-  /// index): argmax of score + Gumbel noise keyed by token id; at temperature 0 the argmax.
+  /// The request's sample at a position: argmax of score + Gumbel noise keyed by token id; at temperature 0
+  /// the argmax of the score. A fixed function of (processed row, seed, position, choice index).
   token_id sample(std::span<const float> scores, token_position position) const;
 
-  /// process, then sample, to the bit, without doing what only `process` needs. `logits` is left in an
-  /// unspecified state.
+  /// Gives the same result as `process` and `sample`, bit for bit, without the work that only `process`
+  /// needs. Leaves `logits` in an unspecified state.
   choice choose(std::span<float> logits, const row_context& row) const;
   token_id process_and_sample(std::span<float> logits, const row_context& row) const {
     return choose(logits, row).token;
   }
 
-  /// The settings with which a device chooses as `choose` does in the row `first` and, with a draft, in those
-  /// below it (all but the draft and `first_row` are filled in). None where no device does: with a top-k
-  /// beyond device::most_top_k, or top-p without a top-k within it. `counts` is what the settings refer to.
+  /// Settings with which a device makes the same choice as `choose` in row `first` and, with a draft, in the
+  /// rows below it. All fields are set except the draft and `first_row`. nullopt if devices cannot do it:
+  /// with a top-k above device::most_top_k, or with top-p and no such top-k. The settings refer to `counts`.
   std::optional<device::token_choice> settings_for_device(const row_context& first, std::size_t vocab_size,
                                                           std::vector<device::penalised_token>& counts) const;
 
-  /// The tokens that come closest to being the choice, `choose`'s own first, then by falling score + noise;
-  /// ties go to the lowest id. At most `count`, fewer if fewer have a finite score. Weights: the softmax of
-  /// what they are ranked by. `logits` is left in an unspecified state.
+  /// The tokens most likely to be the choice: the result of `choose` first, then by falling score + noise;
+  /// ties go to the lowest id. At most `count`; fewer if fewer have a finite score. Their weights are the
+  /// softmax of the values they are ranked by. Leaves `logits` in an unspecified state.
   void rank_choices(std::span<float> logits, const row_context& row, std::size_t count,
                     std::vector<ranked_token>& out) const;
-  /// The same without noise: the likeliest tokens, weights are their probabilities.
+  /// The same without noise: the likeliest tokens; weights are their probabilities.
   void rank_likeliest(std::span<float> logits, const row_context& row, std::size_t count,
                       std::vector<ranked_token>& out) const;
 
-  /// Random numbers of this request for one purpose at one position, of several draws there that at `place`.
+  /// Random numbers of this request for one purpose at one position; `place` tells apart several draws there.
   noise_stream noise(noise_purpose purpose, token_position position, std::uint32_t place = 0) const noexcept {
     return {.seed = params_.seed,
             .position = position,
@@ -93,7 +94,7 @@ class pipeline {
   }
 
   bool greedy() const noexcept { return params_.temperature == 0.0F; }
-  /// Whether rows depend on the counts of the context.
+  /// True if rows depend on the token counts of the context.
   bool reads_counts() const noexcept { return penalties_; }
   const sampling_params& params() const noexcept { return params_; }
 
@@ -106,15 +107,16 @@ class pipeline {
   sampling_params params_;
   truncation truncation_;
   bool penalties_ = false;
-  std::vector<token_id> stop_like_ids_; ///< removed before min_tokens
+  std::vector<token_id> stop_like_ids_; ///< removed until min_tokens is reached
   std::uint32_t min_tokens_ = 0;
 };
 
-/// Sum of e^score over a processed row, in double: probability of token t = portable_exp(scores[t]) / total.
+/// Sum of e^score over a processed row in double precision. The probability of token t is
+/// portable_exp(scores[t]) / total.
 double total_weight(std::span<const float> scores);
 
-/// Raw log-softmax of `token` and the `num_top` best (best first, ties to the lowest id), accumulated in
-/// double.
+/// Raw log-softmax of `token` and of the `num_top` best tokens (best first, ties to the lowest id),
+/// accumulated in double precision.
 struct raw_logprobs {
   float chosen = 0;
   std::vector<std::pair<token_id, float>> top;

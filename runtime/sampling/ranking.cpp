@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <limits>
 
-// Which tokens come next after the choice: what draft trees are made of.
+// Ranks the tokens behind the choice, for draft trees.
 
 namespace paceline::sampling {
 
 namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
-/// Tokens beyond the wanted ones over which weights under noise are normalised. Noise puts a few tokens far
-/// above the rest, so that the sum over the vocabulary is the sum over these.
+/// Number of further tokens in the normalisation of weights under noise. Noise puts a few tokens far above
+/// the others, so the sum over these approximates the sum over the vocabulary.
 constexpr std::size_t num_rivals = 8;
 
 struct contender {
@@ -24,7 +24,7 @@ bool ahead(const contender& a, const contender& b) noexcept {
   return a.key > b.key || (a.key == b.key && a.token < b.token);
 }
 
-/// The best `count` of those entered, best first.
+/// The best `count` entries, best first.
 class contest {
  public:
   explicit contest(std::size_t count) : count_(count) { best_.reserve(count + 1); }
@@ -44,8 +44,8 @@ class contest {
   std::vector<contender> best_;
 };
 
-/// The `count` largest of score + noise. A cohort is looked at only where its best score and largest noise
-/// together pass the bar.
+/// The `count` largest values of score + noise. A cohort is examined only if its best score plus its largest
+/// noise can enter the result.
 std::vector<contender> best_under_noise(std::span<const float> scores, const noise_stream& noise,
                                         std::size_t count) {
   contest race(count);

@@ -26,10 +26,10 @@ error broken(std::string_view field, Value value, std::string_view rule) {
           std::string(field) + " = " + text_of(value) + ", must be " + std::string(rule)};
 }
 
-/// Collects the first broken rule, so that the rules below read as a list.
+/// Keeps the first violated rule, so that the rules below read as a list.
 class checker {
  public:
-  /// NaN is in no range.
+  /// NaN is not in any range.
   void in_range(std::string_view field, float value, float low, float high, std::string_view rule) {
     if (!(value >= low && value <= high)) fail(broken(field, value, rule));
   }
@@ -58,7 +58,8 @@ void check_sampling(checker& check, const sampling_params& params, std::uint32_t
   for (std::size_t i = 0; i < params.logit_bias.size(); ++i) {
     const auto& [token, bias] = params.logit_bias[i];
     check.token("logit_bias", token, vocab_size);
-    if (!(bias >= -100 && bias <= 100)) // NaN is in no range; a name for each of a vocabulary takes long
+    // NaN is not in any range; building a name for each token of a vocabulary would be slow.
+    if (!(bias >= -100 && bias <= 100))
       check.fail(broken("logit_bias[" + to_string(token) + "]", bias, "in [-100, 100]"));
     check.that(i == 0 || params.logit_bias[i - 1].first < token, "logit_bias", token.value,
                "given once a token, sorted by id");
@@ -92,7 +93,7 @@ void check_speculation(checker& check, const speculation_params& params) {
   share("speculation.delta", params.delta);
 }
 
-/// A beam search draws nothing, and says what it found at the end.
+/// A beam search draws nothing and reports its results at the end.
 void check_beams(checker& check, const generation_request& request) {
   const auto& [width, num_best, length_penalty] = request.beams;
   if (width == 0) return;

@@ -7,9 +7,9 @@
 
 namespace paceline::sampling {
 
-/// Checks every range of a request against a model, once, at the edge: what is behind it relies on them. The
-/// error names the field, its value and the rule. A prompt that does not fit has
-/// `errc::context_length_exceeded`, all else `errc::invalid_argument`.
+/// Checks all values of a request against a model. Called once, at the edge; later code relies on it. The
+/// error names the field, its value and the rule: `errc::context_length_exceeded` for a prompt that does not
+/// fit, otherwise `errc::invalid_argument`.
 expected<void> validate(const generation_request& request, std::uint32_t vocab_size,
                         std::uint32_t context_length);
 

@@ -107,7 +107,7 @@ void gumbel_race::enter(double log_weight, token_id token) noexcept {
 
 void gumbel_race::enter_chunk(std::span<const float> row, const row_scale& scale, std::size_t chunk,
                               float maximum, std::uint32_t first_word) noexcept {
-  // Three hurdles: the cohort's bound, its true largest noise, each token's score with that.
+  // Three tests: the cohort's bound, its exact largest noise, and each token's score with that noise.
   if (!(static_cast<double>(maximum) + largest_gumbel_bound(first_word) >= best_)) return;
   const noise_cohort cohort(*noise_, static_cast<std::uint32_t>(chunk));
   const double largest = cohort.largest_gumbel();
@@ -129,7 +129,7 @@ token_id gumbel_argmax(std::span<const float> row, std::span<const float> maxima
   first_words.resize(maxima.size());
   write_first_words(noise, maxima.size(), first_words.data());
   gumbel_race race(noise);
-  // The likeliest chunk first: it sets a bar that most others cannot reach.
+  // Starts with the likeliest chunk: its value is a bound that most other chunks cannot reach.
   const auto likeliest =
       static_cast<std::size_t>(std::max_element(maxima.begin(), maxima.end()) - maxima.begin());
   const auto enter = [&](std::size_t chunk) {

@@ -8,36 +8,36 @@
 #include <limits>
 #include <span>
 
-/// Passes over one row of the vocabulary: what every sampled token pays, whatever its parameters. Results are
-/// defined by the element order alone, so they are the same bits at every instruction set.
+/// Kernels over one row of the vocabulary, which every sampled token needs whatever its parameters. Results
+/// are defined by the order of the elements alone, so they have the same bits on every instruction set.
 namespace paceline::sampling {
 
-/// A token that is still in the race.
+/// A token that truncation has not removed.
 struct candidate {
-  float score = 0; ///< natural logarithm of its probability, up to a constant of the row
+  float score = 0; ///< natural logarithm of its probability, up to a constant for the row
   token_id token;
 };
 
-/// Tokens a chunk: the unit in which rows are searched, and a noise cohort.
+/// Tokens in a chunk: the unit of searches in a row, and of noise cohorts.
 inline constexpr std::size_t chunk_size = noise_stream::cohort_size;
 
-/// The largest value of every chunk, -infinity for a chunk of NaN. Reads the row once; everything else can
-/// then skip chunks. Valid until the calling thread's next call.
+/// The largest value of each chunk; -infinity for a chunk of NaN. Reads the row once, so that later steps can
+/// skip chunks. Valid until the calling thread's next call.
 std::span<const float> chunk_maxima(std::span<const float> row);
 
-/// Lowest index of the largest value; NaN never wins; 0 for a hopeless row.
+/// Lowest index of the largest value; NaN is ignored; 0 if no value is finite.
 std::size_t argmax(std::span<const float> row);
 
-/// A Gumbel-max draw in progress: the token with the largest log-weight + noise wins, ties go to the lowest
-/// id, whatever the order of entry.
+/// An incremental Gumbel-max draw: the token with the largest log-weight + noise wins, with ties to the
+/// lowest id, independent of the order of `enter` calls.
 class gumbel_race {
  public:
   explicit gumbel_race(const noise_stream& noise) noexcept : noise_(&noise) {}
 
-  /// One token. A weight of -infinity never wins.
+  /// Adds one token. A weight of -infinity never wins.
   void enter(double log_weight, token_id token) noexcept;
-  /// The tokens of chunk `chunk` of a row, whose largest score is `maximum`; `first_word` is the first of the
-  /// cohort's.
+  /// Adds the tokens of chunk `chunk` of a row, whose largest score is `maximum`. `first_word` is the
+  /// cohort's first word of noise.
   void enter_chunk(std::span<const float> row, const row_scale& scale, std::size_t chunk, float maximum,
                    std::uint32_t first_word) noexcept;
   token_id winner() const noexcept { return winner_; }
@@ -56,7 +56,7 @@ class gumbel_race {
   const noise_stream* noise_;
   double best_ = std::numeric_limits<double>::lowest();
   token_id winner_;
-  // The words used last: neighbours share them.
+  // The last words of noise, which neighbouring tokens share.
   std::uint32_t cohort_ = none;
   philox_counter cohort_words_ = {};
   std::uint32_t quarter_ = none;
@@ -64,12 +64,12 @@ class gumbel_race {
 };
 
 /// argmax over i of double(scale(row[i])) + noise.gumbel(i), ties to the lowest id: a sample of
-/// softmax(scale(row)). Noise is computed only for tokens that can still win, which does not change the
-/// result by a bit. `maxima` are the row's chunk_maxima. 0 for a hopeless row.
+/// softmax(scale(row)). Computes noise only for tokens that can still win; the result has the same bits.
+/// `maxima` are the row's chunk_maxima. 0 if no value is finite.
 token_id gumbel_argmax(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
                        const noise_stream& noise);
 token_id gumbel_argmax(std::span<const float> scores, const noise_stream& noise);
-/// The same over a few tokens, in any order; equal to the above over a row in which all others are -infinity.
+/// The same over a few tokens in any order. Equals the result over a row whose other tokens are -infinity.
 token_id gumbel_argmax(std::span<const candidate> tokens, const noise_stream& noise) noexcept;
 
 } // namespace paceline::sampling

@@ -36,8 +36,7 @@ PACELINE_VECTOR_CLONES
 double sum_of_exp(std::span<const float> row, const row_scale& scale) noexcept {
   const row_scale local = scale;
   std::array<double, lanes> sums{};
-  std::array<float, 8 * lanes>
-      block; // two plain loops, which compilers vectorise, where one nest they would not
+  std::array<float, 8 * lanes> block; // compilers vectorise two plain loops, but not one nest
   for (std::size_t begin = 0; begin < row.size(); begin += block.size()) {
     const float* const values = row.data() + begin;
     const std::size_t count = std::min(block.size(), row.size() - begin);

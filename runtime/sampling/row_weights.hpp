@@ -3,11 +3,11 @@
 #include <limits>
 #include <span>
 
-/// From logits to weights: the passes that touch every element of a row. Compiled once per vector width;
-/// results are defined by the element order alone, so they are the same bits at every one.
+/// Kernels from logits to weights that read every element of a row. Compiled once for each vector width.
+/// Results are defined by the order of the elements alone, so they have the same bits at every width.
 namespace paceline::sampling {
 
-/// How a logit becomes a score: (logit - shift) / divisor. With the row's maximum as shift no difference
+/// Turns a logit into a score: (logit - shift) / divisor. With the row's maximum as shift no difference
 /// overflows. NaN counts as -infinity, +infinity as the largest finite value.
 struct row_scale {
   float shift = 0;
@@ -24,10 +24,11 @@ struct row_scale {
 /// row[i] = scale(row[i]).
 void apply_scale(const row_scale& scale, std::span<float> row) noexcept;
 
-/// out[i] = scale(row[i]); `out` is at least as long as `row`.
+/// out[i] = scale(row[i]); `out` must be at least as long as `row`.
 void scaled(std::span<const float> row, const row_scale& scale, std::span<float> out) noexcept;
 
-/// Sum over the row of portable_exp(scale(row[i])), in double, in an order fixed by the row's length.
+/// Sum over the row of portable_exp(scale(row[i])) in double precision, in an order that only depends on the
+/// row's length.
 double sum_of_exp(std::span<const float> row, const row_scale& scale) noexcept;
 
 /// scores[i] = portable_exp(scores[i]).

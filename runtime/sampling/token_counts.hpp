@@ -9,8 +9,8 @@
 
 namespace paceline::sampling {
 
-/// How often each token occurs in a request's committed context: what the penalties read. One entry a
-/// distinct token, side by side in memory, since every penalised row visits all of them.
+/// Number of occurrences of each token in a request's committed context, for the penalties. One entry for
+/// each distinct token, stored contiguously, because each penalised row reads all of them.
 class token_counts {
  public:
   struct entry {
@@ -22,7 +22,7 @@ class token_counts {
   void add_prompt(std::span<const token_id> tokens);
   void add_output(token_id token);
   std::uint32_t in_output(token_id token) const noexcept;
-  bool in_context(token_id token) const noexcept; ///< prompt or output
+  bool in_context(token_id token) const noexcept; ///< in the prompt or output
   std::span<const entry> entries() const noexcept { return entries_; }
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
-constexpr std::size_t part_size = 16; ///< tokens of a chunk that are passed over together
+constexpr std::size_t part_size = 16; ///< tokens of a chunk that are skipped together
 
 bool any_at_least(std::span<const float> scores, float bound) noexcept {
   int num_passing = 0; // a sum, which compilers vectorise
@@ -23,7 +23,7 @@ bool any_at_least(std::span<const float> scores, float bound) noexcept {
   return num_passing > 0;
 }
 
-/// Tokens whose score is at least `bound` (and not -infinity), by ascending id. Chunks below the bound are
+/// Tokens with a score of at least `bound` (and not -infinity), by ascending id. Chunks below the bound are
 /// not read.
 void gather(std::span<const float> row, std::span<const float> maxima, const row_scale& scale, float bound,
             std::vector<candidate>& out) {
@@ -39,7 +39,8 @@ void gather(std::span<const float> row, std::span<const float> maxima, const row
       const std::size_t part_end = std::min(part + part_size, end);
       const std::span<const float> some(scores.data() + (part - begin), part_end - part);
       if (!any_at_least(some, bound)) continue;
-      for (std::size_t i = 0; i < some.size(); ++i) { // without branches: which tokens pass is unpredictable
+      // Branch-free, because it is unpredictable which tokens pass.
+      for (std::size_t i = 0; i < some.size(); ++i) {
         const float score = some[i];
         out[count] = {score, token_id{static_cast<std::int32_t>(part + i)}};
         count += static_cast<std::size_t>((score >= bound) & (score > minus_infinity));
@@ -49,7 +50,7 @@ void gather(std::span<const float> row, std::span<const float> maxima, const row
   out.resize(count);
 }
 
-/// The `count` likeliest, in no order. The count-th largest chunk maximum is no larger than the count-th
+/// The `count` likeliest tokens in any order. The count-th largest chunk maximum is at most the count-th
 /// largest score, so nothing below it is needed.
 void gather_top(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
                 std::size_t count, std::vector<candidate>& out) {
@@ -69,8 +70,8 @@ void gather_top(std::span<const float> row, std::span<const float> maxima, const
 
 double weight_of(const candidate& token) noexcept { return static_cast<double>(portable_exp(token.score)); }
 
-/// Eighths of a unit of score below the best: tokens are ranked by drawer, and only those of one drawer
-/// sorted.
+/// Scores are divided into drawers, each an eighth of a unit of score wide, starting at the best. Only the
+/// tokens of one drawer are sorted.
 constexpr std::size_t num_drawers = 1024;
 constexpr float eighths(const candidate& token) noexcept { return token.score * -8.0F; }
 constexpr std::size_t drawer_of(const candidate& token) noexcept {
@@ -78,7 +79,7 @@ constexpr std::size_t drawer_of(const candidate& token) noexcept {
 }
 
 struct drawers {
-  std::array<double, num_drawers> weights{}; ///< summed in the order of the tokens
+  std::array<double, num_drawers> weights{}; ///< added in the order of the tokens
   std::array<std::size_t, num_drawers> sizes{};
 };
 
@@ -98,8 +99,8 @@ drawers fill_drawers(std::span<const candidate> tokens) {
   return out;
 }
 
-/// Moves the tokens of drawers before `decisive` to the front, and returns their number; copies those of the
-/// decisive one. Without branches: where a token belongs is unpredictable.
+/// Moves the tokens of drawers before `decisive` to the front and returns their number; copies those of the
+/// decisive drawer. Branch-free, because a token's drawer is unpredictable.
 std::size_t split(std::vector<candidate>& tokens, std::size_t decisive, std::vector<candidate>& in_decisive) {
   const auto begin = static_cast<float>(decisive);
   const float end = decisive + 1 < num_drawers ? begin + 1.0F : std::numeric_limits<float>::infinity();
@@ -114,8 +115,9 @@ std::size_t split(std::vector<candidate>& tokens, std::size_t decisive, std::vec
   return num_before;
 }
 
-/// Keeps the shortest leading run (in order of likelihood) whose weight reaches `needed`; all, if none does,
-/// and returns false. Weights are summed by drawer, and within the decisive drawer in order of likelihood.
+/// Keeps the shortest leading run (in order of likelihood) whose weight reaches `needed`. If none does, keeps
+/// all tokens and returns false. Weights are added by drawer, and within the decisive drawer in order of
+/// likelihood.
 bool keep_leading(double needed, std::vector<candidate>& tokens) {
   const drawers all = fill_drawers(tokens);
   double sum = 0;
@@ -123,7 +125,7 @@ bool keep_leading(double needed, std::vector<candidate>& tokens) {
   while (decisive < num_drawers && sum + all.weights[decisive] < needed) sum += all.weights[decisive++];
   if (decisive == num_drawers) return false;
   thread_local std::vector<candidate> in_decisive;
-  in_decisive.resize(all.sizes[decisive] + 1); // one that is written and not kept
+  in_decisive.resize(all.sizes[decisive] + 1); // one more, which is written but not kept
   tokens.resize(split(tokens, decisive, in_decisive));
   in_decisive.pop_back();
   std::sort(in_decisive.begin(), in_decisive.end(), likelier);
@@ -134,7 +136,7 @@ bool keep_leading(double needed, std::vector<candidate>& tokens) {
   return true;
 }
 
-/// top-p over few tokens, summed in the order that a device sums in (runtime/device/op_choose.hpp).
+/// top-p over few tokens, added in the order of a device (runtime/device/op_choose.hpp).
 void keep_leading_of_few(float top_p, std::vector<candidate>& tokens) {
   std::sort(tokens.begin(), tokens.end(), likelier);
   double total = 0;
@@ -146,9 +148,9 @@ void keep_leading_of_few(float top_p, std::vector<candidate>& tokens) {
   tokens.resize(num_kept);
 }
 
-/// The score down to which the largest token of each chunk is needed for these tokens to weigh `needed`, if
-/// they do at all: mostly a nucleus is a few tokens of a large vocabulary. Bounds are ends of drawers, so
-/// that sums of drawers do not depend on them.
+/// The score down to which the chunk maxima are needed to reach the weight `needed`, if they reach it: a
+/// nucleus usually has a few tokens of a large vocabulary. Bounds are drawer boundaries, so that the sums of
+/// drawers do not depend on them.
 std::optional<float> bound_of_maxima(std::span<const float> maxima, const row_scale& scale, double needed) {
   thread_local std::vector<candidate> largest;
   largest.clear();
@@ -161,8 +163,8 @@ std::optional<float> bound_of_maxima(std::span<const float> maxima, const row_sc
   return std::nullopt;
 }
 
-/// A score below which tokens probably weigh less than `spare` together, judged by one chunk of 64: what is
-/// light is many, so that a sample tells its weight.
+/// A score below which all tokens together probably weigh less than `spare`, estimated from one chunk of 64:
+/// light tokens are many, so a sample is enough.
 float bound_of_tail(std::span<const float> row, const row_scale& scale, double spare) {
   constexpr std::size_t stride = 64;
   constexpr double caution = 0.7;
@@ -182,9 +184,9 @@ float bound_of_tail(std::span<const float> row, const row_scale& scale, double s
   return static_cast<float>(drawer) / -8.0F;
 }
 
-/// top-p over the whole row. Tokens below a bound are not looked at if those above weigh enough. If they do
-/// not: all tokens lighter than (1 - top_p) * total / size weigh less than (1 - top_p) * total together, so
-/// the run ends before them; half of that bound leaves room for rounding.
+/// top-p over the whole row. Tokens below a bound are not read if those above it have enough weight.
+/// Otherwise: all tokens lighter than (1 - top_p) * total / size together weigh less than (1 - top_p) *
+/// total, so the run ends before them; half of that bound allows for rounding.
 void keep_nucleus(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
                   float top_p, std::vector<candidate>& out) {
   const double total = sum_of_exp(row, scale);

@@ -8,33 +8,33 @@
 
 namespace paceline::sampling {
 
-/// Order of likelihood: higher score first, ties to the lowest id.
+/// Order by likelihood: higher score first, ties to the lowest id.
 inline bool likelier(const candidate& a, const candidate& b) noexcept {
   return a.score > b.score || (a.score == b.score && a.token < b.token);
 }
 
-/// Replaces `out` by the `count` likeliest tokens of a row (scale not applied), likeliest first; fewer if the
-/// row has fewer that are not -infinity or NaN.
+/// Replaces `out` by the `count` likeliest tokens of a row (scale not applied), likeliest first. Fewer if
+/// fewer tokens have a value other than -infinity and NaN.
 void select_top(std::span<const float> row, std::size_t count, std::vector<candidate>& out);
 
-/// Which tokens truncation keeps. Values that remove nothing: top_k = 0, top_p = 1, min_p = 0.
+/// Parameters of truncation. Neutral values: top_k = 0, top_p = 1, min_p = 0.
 struct truncation {
   std::size_t top_k = 0;
   float top_p = 1.0F;
   float min_p = 0.0F;
 
-  /// The least score that min-p keeps.
+  /// The lowest score that min-p keeps.
   float least_score() const noexcept;
   bool active(std::size_t vocab_size) const noexcept {
     return (top_k > 0 && top_k < vocab_size) || top_p < 1.0F || min_p > 0.0F;
   }
 };
 
-/// Replaces `out` by the survivors of top-k, then top-p (over what top-k kept), then min-p, with their
-/// scores, in no promised order. Top-p keeps the shortest run of the likeliest tokens that weighs top_p times
-/// what all of them weigh. Behind a top-k of at most device::most_top_k both sums are of doubles, one after
-/// another in order of likelihood, which a device can repeat; otherwise in an order that is quick to sum in.
-/// `maxima` are the row's chunk_maxima, scale.shift the largest of them. At least one token survives.
+/// Replaces `out` by the tokens that survive top-k, then top-p (among the top-k tokens), then min-p, with
+/// their scores, in unspecified order. Top-p keeps the shortest run of the likeliest tokens whose weight
+/// reaches top_p times the total weight. After a top-k of at most device::most_top_k both sums are added in
+/// double precision in order of likelihood, which a device can repeat; otherwise in an order that is fast.
+/// `maxima` are the row's chunk_maxima, and scale.shift is the largest of them. At least one token survives.
 void truncate(std::span<const float> row, std::span<const float> maxima, const row_scale& scale,
               const truncation& rule, std::vector<candidate>& out);
 

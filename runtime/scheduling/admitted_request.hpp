@@ -13,12 +13,13 @@ namespace paceline::scheduling {
 class committed_log;
 class request_terms;
 
-/// A request that is served, in three parts by who may touch them. Copies name the same request; made by
-/// `rounds::admit`.
+/// An admitted request in three parts, divided by who may access them. Copies refer to the same request.
+/// Created by `rounds::admit`.
 struct admitted_request {
-  std::shared_ptr<const request_terms> terms;         ///< anybody, at any time
-  std::shared_ptr<const committed_log> log;           ///< read behind fences
-  std::shared_ptr<rounds::request_progress> progress; ///< verify programs only: others do not see its type
+  std::shared_ptr<const request_terms> terms; ///< readable by anybody at any time
+  std::shared_ptr<const committed_log> log;   ///< to be read behind fences
+  /// For verify programs only; its type is hidden from others.
+  std::shared_ptr<rounds::request_progress> progress;
 
   request_id id() const noexcept;
 };

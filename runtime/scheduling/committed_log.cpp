@@ -11,7 +11,7 @@ committed_log::committed_log(std::shared_ptr<const request_terms> terms)
 
 const sampling::token_counts& committed_log::counts() const {
   if (!std::exchange(counted_, true))
-    counts_.add_prompt(tokens_); // nothing is committed yet: the writer asks first
+    counts_.add_prompt(tokens_); // nothing is committed yet: the writer calls this first
   return counts_;
 }
 

@@ -19,13 +19,13 @@ class request_progress;
 
 namespace paceline::scheduling {
 
-/// The tokens of a request, append-only, and what its rounds decided: what a draft continues. A
+/// The tokens of a request, append-only, and the decisions of its rounds. A draft continues this log, and a
 /// `draft_request` names it.
 ///
-/// Invariants: tokens()[0 .. prompt_length) is the prompt; every later token was committed once, in order;
-/// nothing is committed after finish() is set.
+/// Invariants: tokens()[0 .. prompt_length) is the prompt. Every later token was committed once, in order.
+/// Nothing is committed after finish() is set.
 ///
-/// Threads: written by verify programs alone, through the `rounds::request_progress` that belongs to it. Read
+/// Threads: written by verify programs only, through the `rounds::request_progress` that belongs to it. Read
 /// by draft programs behind the fence that their request names, and by the scheduler while no round of the
 /// request is in flight.
 class committed_log {
@@ -41,11 +41,11 @@ class committed_log {
   /// Output tokens the request may still commit.
   std::uint32_t remaining() const noexcept { return terms_->max_output() - output_length(); }
   finish_reason finish() const noexcept { return finish_; }
-  /// Of the committed tokens. Made when first asked for: requests that wait have none.
+  /// Counts of the committed tokens. Created at the first call, so requests that wait have none.
   const sampling::token_counts& counts() const;
 
-  /// Whether the target has computed all tokens but the last, so that the next row decides a token: not while
-  /// a prompt is read, or read again after a preemption.
+  /// True if the target has computed all tokens but the last, so that the next row decides a token. False
+  /// while the prompt is computed, or computed again after a preemption.
   bool is_computed() const noexcept { return computed_; }
   /// The admission (`plan_item::admission`) whose blocks the target's cells lie in; 0 before the first one.
   std::uint32_t admission() const noexcept { return admission_; }
@@ -54,9 +54,10 @@ class committed_log {
   const speculation::round_feedback* last_round() const noexcept {
     return last_round_ ? &*last_round_ : nullptr;
   }
-  /// Hidden states of the last verified rows, oldest first: taps of the drafter whose draft was verified.
+  /// Hidden states of the last verified rows, oldest first, from the taps of the drafter whose draft was
+  /// verified.
   std::span<const float> features() const noexcept { return features_; }
-  /// The request's beam search, null if it has none: nothing is committed until that has finished.
+  /// The request's beam search, null if it has none. Nothing is committed until the search has finished.
   const rounds::beam_search* beams() const noexcept { return beams_.get(); }
 
  private:

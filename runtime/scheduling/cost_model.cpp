@@ -6,7 +6,7 @@ namespace paceline::scheduling {
 
 namespace {
 
-/// Follows increases at once and decreases slowly: a pause too long is worse than a prompt a little later.
+/// Follows increases at once and decreases slowly: a long pause is worse than a slightly later prompt.
 double pessimistic(double estimate, double sample) {
   return sample > estimate ? sample : estimate + 0.2 * (sample - estimate);
 }
@@ -23,7 +23,7 @@ void cost_model::observe(std::uint32_t num_context, std::uint32_t num_decode,
     if (num_decode > 0) round_ns_ = pessimistic(round_ns_, ns);
     return;
   }
-  if (num_context < first_chunk_rows) return; // dominated by the cost of a pass, not of its rows
+  if (num_context < first_chunk_rows) return; // dominated by the cost of the pass and not of its rows
   per_row_ns_ =
       pessimistic(per_row_ns_, std::max(ns - (num_decode > 0 ? round_ns_ : 0.0), 0.0) / num_context);
 }

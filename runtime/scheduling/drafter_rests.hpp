@@ -8,8 +8,8 @@
 
 namespace paceline::scheduling {
 
-/// Which drafters are not asked for a while because they failed: a second at first, twice as long with every
-/// failure in a row, a minute at most. One that drafts afterwards has recovered.
+/// Drafters that are not asked for a while because they failed: first for a second, twice as long after each
+/// further failure in a row, at most a minute. A drafter that then succeeds has recovered.
 class drafter_rests {
  public:
   static constexpr std::chrono::nanoseconds shortest = std::chrono::seconds(1);
@@ -25,7 +25,7 @@ class drafter_rests {
   void drafted(drafter_index drafter) {
     if (const auto it = rests_.find(drafter); it != rests_.end() && it->second.over) rests_.erase(it);
   }
-  /// Lets those be asked again whose time has come.
+  /// Allows drafters whose pause has ended to be asked again.
   void wake(time_point now) {
     for (auto& [drafter, rest] : rests_) rest.over |= now >= rest.until;
   }

@@ -110,8 +110,8 @@ void memory_ledger::on_pool_restarted(commands& out) {
   on_blocks_freed();
 }
 
-/// The pool is full: draft trees give back what no round in flight uses. True if that is new, so that asking
-/// again, for less, may succeed.
+/// The pool is full: draft trees return the blocks that no round in flight uses. True if this is new, because
+/// another request, for less, may then succeed.
 bool memory_ledger::tighten(commands& out) {
   if (std::exchange(tight_, true)) return false;
   for (auto id : holders_) roll_back(id, out);
@@ -128,7 +128,7 @@ void memory_ledger::roll_back(request_id request, commands& out) {
   out.emplace_back(rollback_command{request, target_pool, keep, l.last_use});
 }
 
-/// The pool has refused what it needs for a token a round.
+/// The pool has refused what the request needs for one token per round.
 bool memory_ledger::lacks_blocks(const account& a) const {
   return a.target.refused_at != 0 && a.target.refused_at <= a.use.target.plain;
 }
@@ -158,7 +158,7 @@ std::optional<request_id> memory_ledger::make_way_for(request_id request) {
   return preempt_youngest_for(request);
 }
 
-/// Its blocks come back soon, without anybody's leaving.
+/// Its blocks come back soon without preempting anyone.
 bool memory_ledger::tree_in_flight() const {
   return std::ranges::any_of(holders_, [&](auto id) {
     const auto& a = at(id);
@@ -169,8 +169,8 @@ bool memory_ledger::tree_in_flight() const {
 
 std::optional<request_id> memory_ledger::preempt_youngest_for(request_id needy) {
   if (tree_in_flight()) return std::nullopt;
-  // The oldest is never preempted, so somebody always gets on. Alone, it gives back what it holds rather than
-  // wait with it: who has the rest may be waiting for these blocks.
+  // The oldest request is never preempted, so one request always makes progress. If it is alone, it releases
+  // its blocks instead of keeping them while it waits: the holder of the others may be waiting for these.
   const auto youngest = holders_.back();
   auto& victim = at(youngest);
   if (victim.use.closing || victim.gives_way_to) return std::nullopt; // its blocks come back soon
@@ -195,7 +195,8 @@ void memory_ledger::preempted(request_id request, commands& out) {
     if (const auto needy = accounts_.find(*a.gives_way_to); needy != accounts_.end())
       needy->second.way_made = true;
   release(request, a, out);
-  // Those who run go first: until blocks come back, if any of them was refused. Else no news would come.
+  // Running requests come first: if one of them lacks blocks, admissions wait until blocks come back. If none
+  // does, they must not wait, because nothing would end the wait.
   admission_blocked_ = std::ranges::any_of(holders_, [&](auto id) { return lacks_blocks(at(id)); });
 }
 

@@ -11,10 +11,10 @@
 
 namespace paceline::scheduling {
 
-/// The pool manager's commands. Each is one-way; `acquire` and `reserve` are answered by a `lease_event`.
-/// `pool` is one of the sender's model.
+/// Commands to the pool manager. They are one-way; `acquire` and `reserve` are answered by a `lease_event`.
+/// `pool` is a pool of the sender's model.
 
-/// First memory of a request: finds its longest cached prefix and leases blocks for `num_positions`.
+/// First lease of a request: finds its longest cached prefix and leases blocks for `num_positions`.
 struct acquire_command {
   request_id request;
   pool_number pool = target_pool;
@@ -22,10 +22,10 @@ struct acquire_command {
   std::string salt;
   bool use_cache = true;
   std::uint32_t num_positions = 0; ///< the lease shall cover positions 0 .. num_positions - 1
-  std::uint64_t ticket = 0;        ///< comes back with the answer: an answer to an earlier question is stale
+  std::uint64_t ticket = 0;        ///< returned in the answer: an answer with an older ticket is stale
 };
 
-/// More memory: the lease shall cover `num_positions`.
+/// Extends the lease to `num_positions` positions.
 struct reserve_command {
   request_id request;
   pool_number pool = target_pool;
@@ -33,18 +33,18 @@ struct reserve_command {
   std::uint64_t ticket = 0;
 };
 
-/// Tokens that a round committed, and how far the KV is final now: full blocks of it may serve other
-/// requests.
+/// Tokens that a round committed, and the number of positions whose KV is final: full blocks of them may be
+/// shared with other requests.
 struct commit_command {
   request_id request;
   pool_number pool = target_pool;
-  std::uint32_t first_position = 0; ///< of tokens[0] in the sequence
-  std::vector<token_id> tokens;     ///< may be empty: a chunk of the prompt was computed
+  std::uint32_t first_position = 0; ///< position of tokens[0] in the sequence
+  std::vector<token_id> tokens;     ///< empty if only a chunk of the prompt was computed
   std::uint32_t num_final = 0;      ///< positions whose KV is final
 };
 
-/// A draft was rejected: positions from `num_positions` (look-ahead included) on are forgotten, whole blocks
-/// beyond go back. The sender has shortened its own lease already.
+/// A draft was rejected: positions from `num_positions` (look-ahead included) on are forgotten, and blocks
+/// entirely beyond it are returned. The sender has already shortened its own lease.
 struct rollback_command {
   request_id request;
   pool_number pool = target_pool;
@@ -52,16 +52,16 @@ struct rollback_command {
   std::uint64_t after = 0;
 };
 
-/// The request is over (or preempted). Its blocks are reused once the stream of `pool` has completed `after`
-/// programs.
+/// The request has ended or was preempted. Its blocks are reused once the stream of `pool` has completed
+/// `after` programs.
 struct release_command {
   request_id request;
   pool_number pool = target_pool;
   std::uint64_t after = 0;
 };
 
-/// Sent after a pool manager was restarted: tables of requests that are not listed are closed (their release
-/// was lost).
+/// Sent after the pool manager was restarted: the tables of requests that are not listed are closed, because
+/// their release was lost.
 struct retain_command {
   std::vector<request_id> requests;
 };
@@ -75,16 +75,16 @@ struct watermark_event {
 using pool_command = std::variant<acquire_command, reserve_command, commit_command, rollback_command,
                                   release_command, retain_command, watermark_event>;
 
-/// Answer to acquire and reserve. "Pool full" is an ordinary answer: `granted` is false and the old lease
-/// stands.
+/// Answer to acquire and reserve. "Pool full" is an ordinary answer: `granted` is false, and the old lease
+/// remains valid.
 struct lease_event {
   request_id request;
   pool_number pool = target_pool;
   std::uint64_t ticket = 0;
   bool granted = false;
-  std::vector<block_id> blocks;        ///< the whole table
-  std::uint32_t num_cached = 0;        ///< acquire: positions found in the prefix cache
-  std::vector<device::kv_copy> copies; ///< acquire: to be carried out before the first pass
+  std::vector<block_id> blocks;        ///< the whole block table
+  std::uint32_t num_cached = 0;        ///< after acquire: positions found in the prefix cache
+  std::vector<device::kv_copy> copies; ///< after acquire: to be made before the first pass
 };
 
 } // namespace paceline::scheduling

@@ -10,7 +10,7 @@ namespace paceline::scheduling {
 
 namespace {
 
-/// A beam search draws nothing: its drafters shall propose what is likely, and its steps are the only rule.
+/// A beam search draws nothing: its drafters must propose likely tokens, and its steps are its only rule.
 generation_request without_draws(generation_request request) {
   if (request.beams.width == 0) return request;
   request.sampling.temperature = 0;

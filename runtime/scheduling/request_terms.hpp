@@ -9,26 +9,25 @@
 
 namespace paceline::scheduling {
 
-/// What a request asks for, and the limits that follow from it. Immutable, so any thread may read it at any
-/// time.
+/// What a request asks for, and the resulting limits. Immutable, so any thread may read it at any time.
 class request_terms {
  public:
-  /// `context_length`: positions the target and the pool can hold; the prompt has 1 to that many tokens.
-  /// `most`: the strongest guarantee that the target can give (weaker of one in fast mode).
+  /// `context_length`: positions that the target and the pool can hold; the prompt has 1 to that many tokens.
+  /// `most`: the strongest guarantee that the target can give (weaker in fast mode).
   request_terms(request_id id, generation_request request, std::uint32_t context_length, time_point submitted,
                 paceline::guarantee most = paceline::guarantee::tokens);
 
   request_id id() const noexcept { return id_; }
   const generation_request& request() const noexcept { return request_; }
-  /// From logits to a token, by the request's settings.
+  /// Turns logits into tokens by the request's settings.
   const sampling::pipeline& pipeline() const noexcept { return pipeline_; }
   std::uint32_t prompt_length() const noexcept { return prompt_length_; }
-  /// Output tokens it may have: what it asks for, or what the context leaves.
+  /// Largest number of output tokens: what it asks for, or what the context leaves.
   std::uint32_t max_output() const noexcept { return max_output_; }
   time_point submitted() const noexcept { return submitted_; }
-  /// What its reply may promise.
+  /// The guarantee that its reply reports.
   paceline::guarantee guarantee() const noexcept { return guarantee_; }
-  /// Whether `token` ends it: an EOS or a stop id.
+  /// True if `token` ends the request: an EOS or a stop id.
   bool ends_with(token_id token) const;
 
  private:

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-// Rounds of beam searches. Their output grows by a token a step, their memory
-// by up to one a hypothesis.
+// Rounds of beam searches. Their output grows by one token in each step, their memory by up to one cell for
+// each hypothesis.
 
 namespace paceline::scheduling {
 
@@ -19,7 +19,7 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::
   }
   auto length = next_draft_length(r);
   const auto pool = by_worker(r) ? pool_of(r) : std::nullopt;
-  if (length > 0 && pool) { // the drafter has one hypothesis at a time in its cells
+  if (length > 0 && pool) { // the drafter's cells hold one hypothesis at a time
     ledger_.want_for_drafter(id, *pool, look_ahead::chain, out.pool);
     length = std::min(length, r.beyond_upper(ledger_.drafter_positions(id)));
   }
@@ -44,7 +44,7 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::
   return item;
 }
 
-/// Draft tokens of all hypotheses together.
+/// Number of draft tokens of all hypotheses together.
 std::uint32_t scheduler_state::num_beam_nodes(const record& r, look_ahead kind) const {
   if (kind == look_ahead::plain) return 0;
   const std::uint64_t each = kind == look_ahead::tree ? num_nodes(r, r.draft_length) : r.draft_length;

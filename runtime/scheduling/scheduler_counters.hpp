@@ -17,10 +17,10 @@ struct scheduler_counters {
   struct drafter {
     std::uint64_t num_rounds = 0, num_draft_tokens = 0, num_accepted_tokens = 0;
     std::uint64_t num_foreseen =
-        0; ///< drafts for outcomes of a round still being verified, once a request and round
-    std::uint64_t num_ready = 0; ///< of them, those whose outcome came true
+        0; ///< drafts made for outcomes of a round still being verified, one for each request and round
+    std::uint64_t num_ready = 0; ///< those of them whose outcome came true
     std::vector<std::uint64_t> accepted_per_position;
-    std::uint64_t num_failures = 0; ///< programs of its worker that failed
+    std::uint64_t num_failures = 0; ///< failed programs of its worker
   };
   std::vector<drafter> drafters;
   std::uint64_t num_decoding_rounds = 0; ///< rounds without prompt rows
@@ -29,14 +29,15 @@ struct scheduler_counters {
     std::uint64_t num = 0;
     std::chrono::nanoseconds duration{}; ///< of pass and decisions
   };
-  std::vector<passes> decoding_by_rows; ///< [rows - 1]: the same, by the pass's size; V(T)
+  std::vector<passes> decoding_by_rows; ///< [rows - 1]: the same by number of rows, which gives V(T)
   struct drafted_rounds {
     std::uint64_t num = 0;
-    std::chrono::nanoseconds verification{}, drafting{}; ///< of the rounds' programs on their streams
+    /// Durations of the rounds' programs on their streams.
+    std::chrono::nanoseconds verification{}, drafting{};
   };
-  /// [requests - 1]: of those, rounds in which one worker drafted for every request, after the verdict.
+  /// [requests - 1]: those rounds in which one worker drafted for every request after the verdict.
   std::vector<drafted_rounds> drafted_by_requests;
-  std::chrono::nanoseconds prompts{}; ///< of the other rounds
+  std::chrono::nanoseconds prompts{}; ///< rounds with prompt rows
 };
 
 } // namespace paceline::scheduling

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-// What the scheduler can no longer count on: parts of the model that failed for good, drafters that fail.
+// Losses: parts of the model that failed for good, and drafters that fail.
 
 namespace paceline::scheduling {
 
@@ -25,9 +25,9 @@ bool scheduler_state::rests(drafter_index drafter) const {
   return lost_workers_.contains(drafter) || rests_.rests(drafter);
 }
 
-/// Rounds in flight may still run, or never come back. Cells of this model's pools belong to nobody else, so
-/// what such a round writes harms nobody: the blocks go back at once, and with them the bytes that other
-/// models may borrow.
+/// Rounds in flight may still run, or never return. Cells of this model's pools belong to no other model, so
+/// what such a round writes is harmless: the blocks are returned at once, and other models may borrow their
+/// bytes.
 decisions scheduler_state::take_out_of_service(error why) {
   decisions out;
   if (out_of_service_) return out;
@@ -40,7 +40,7 @@ decisions scheduler_state::take_out_of_service(error why) {
   return out;
 }
 
-/// Requests with that drafter go on plainly.
+/// Requests with that drafter continue without drafts.
 decisions scheduler_state::on_worker_lost(drafter_index drafter, time_point now) {
   decisions out;
   lost_workers_.insert(drafter);

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-// The memory of requests: when it is asked for, what the answers mean for their rounds, and how many
+// The memory of requests: when it is requested, what the answers mean for their rounds, and how many
 // positions they need.
 
 namespace paceline::scheduling {
@@ -27,7 +27,8 @@ void scheduler_state::take_lease(const lease_event& event, decisions& out) {
   if (answer == memory_ledger::answer::stale) return;
   auto& r = requests_.at(event.request);
   const bool granted = answer == memory_ledger::answer::granted;
-  // At once: before the next round is planned, news of some blocks may let it ask, and be refused, again.
+  // Immediately: otherwise, news of a few blocks before the next round is planned would let it ask and be
+  // refused again.
   if (!granted && event.pool == target_pool && r.decoding) make_way_for(r, out);
   if (r.state == phase::acquiring) {
     if (granted)
@@ -38,7 +39,7 @@ void scheduler_state::take_lease(const lease_event& event, decisions& out) {
   retire_if_idle(event.request, out);
 }
 
-/// It has its first blocks, since its admission or its preemption.
+/// The request has its first blocks since its admission or preemption.
 void scheduler_state::begin_running(record& r, const lease_event& lease) {
   r.state = phase::running;
   ++r.num_admissions;
@@ -46,7 +47,7 @@ void scheduler_state::begin_running(record& r, const lease_event& lease) {
   r.num_cached = lease.num_cached;
   r.copies = lease.copies;
   r.planned_kv = lease.num_cached;
-  r.known_length = r.request.log->length(); // no program of it is under way
+  r.known_length = r.request.log->length(); // none of its programs is running
   r.decoding = false;
   r.gave_up_slot = false;
   r.group = choose_group(r);
@@ -84,11 +85,11 @@ void scheduler_state::admit(decisions& out) {
                      : ledger_.tight() ? r.draft_length
                                        : num_nodes(r, r.draft_length);
   const auto known = std::max(r.request.log->length(), r.num_cells);
-  ask.num_positions = bounded(r, std::uint64_t{known} + nodes + 1, nodes); // to its first draft
+  ask.num_positions = bounded(r, std::uint64_t{known} + nodes + 1, nodes); // up to its first draft
   ledger_.acquire(std::move(ask), out.pool);
 }
 
-/// Somebody else may have to leave for it, at once if nothing of that one is in flight.
+/// Another request may have to be preempted for it; this is immediate if that one has nothing in flight.
 void scheduler_state::make_way_for(const record& r, decisions& out) {
   if (const auto victim = ledger_.make_way_for(r.request.id())) retire_if_idle(*victim, out);
 }
@@ -97,7 +98,7 @@ memory_use scheduler_state::use_of(const record& r) const {
   memory_use use;
   use.num_in_flight = r.num_in_flight;
   use.closing = r.state == phase::closing;
-  // A cell for the last token that it may have, or of a beam search one for each hypothesis.
+  // One cell for the last possible token, or for a beam search one per hypothesis.
   use.needed = std::min(r.upper_length, max_positions(r));
   use.written = r.upper_slot;
   use.scattered = r.beam_width != 0;
@@ -130,8 +131,8 @@ std::uint32_t scheduler_state::positions_ahead(const record& r, look_ahead kind)
   return bounded(r, upper + (r.draft_length + 1) + (nodes + 1), nodes);
 }
 
-/// In the pool of the drafter that drafts for it: this round's growth, then the draft of the next one by its
-/// own measure.
+/// In the pool of the drafter that drafts for it: this round's growth, then the next draft in that drafter's
+/// units.
 std::uint32_t scheduler_state::drafter_positions_ahead(const record& r, look_ahead kind) const {
   const auto cells = kind == look_ahead::tree ? own_positions(r, r.draft_length) : r.draft_length;
   const std::uint64_t upper =
@@ -144,8 +145,8 @@ std::uint32_t scheduler_state::own_positions(const record& r, std::uint32_t draf
   return slot.own_positions ? std::max(slot.own_positions(draft_length), draft_length) : draft_length;
 }
 
-/// `positions`, or what a request can use of them at most. Of nodes side by side only one is committed, so
-/// they may lie beyond its last position.
+/// `positions`, limited to what a request can use. Only one of several sibling nodes is committed, so nodes
+/// may lie beyond its last position.
 std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions, std::uint32_t nodes) const {
   const auto side_by_side = nodes - std::min(nodes, r.draft_length);
   const auto pool_positions = std::uint64_t{options_.num_blocks} * options_.block_size;
@@ -153,8 +154,8 @@ std::uint32_t scheduler_state::bounded(const record& r, std::uint64_t positions,
       std::min({positions, std::uint64_t{max_positions(r)} + side_by_side, pool_positions}));
 }
 
-/// Blocks of the drafter's pool for drafts of outcomes, beside those of the text. A beam search's steps are
-/// not foreseen.
+/// Blocks of the drafter's pool for drafts of outcomes, in addition to those of the text. Steps of beam
+/// searches are not predicted.
 std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
   if (r.beam_width != 0) return 0;
   const auto asked = r.request.terms->request().speculation.overlap;
@@ -166,7 +167,7 @@ std::uint32_t scheduler_state::spare_blocks_wanted(const record& r) const {
                                             : 0;
 }
 
-/// The part of the drafter's lease that the text does not need.
+/// The part of the drafter's lease that the text does not use.
 std::uint32_t scheduler_state::num_spare_blocks(const record& r) const {
   const auto held = static_cast<std::uint32_t>(ledger_.drafter_blocks(r.request.id()).size());
   return std::min(spare_blocks_wanted(r),

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <string_view>
 
-// Who waits, in which order, and who gives up a slot that others wait for.
+// The waiting requests, their order, and running requests that give up a slot for them.
 
 namespace paceline::scheduling {
 
-/// Before those of lower priority. At equal priority tenants take turns: the k-th waiting request of each
-/// comes before the one after it of any other.
+/// Inserts the request before those of lower priority. At equal priority tenants take turns: the k-th waiting
+/// request of each tenant comes before the (k+1)-th of any other.
 void scheduler_state::enqueue(request_id request) {
   const auto& own = requests_.at(request).request.terms->request();
   const auto waits = [&](request_id id) { return requests_.at(id).state == phase::waiting; };
@@ -20,45 +20,46 @@ void scheduler_state::enqueue(request_id request) {
     return terms_of(id).priority == own.priority && terms_of(id).tenant == own.tenant;
   };
   const auto turn = 1 + std::ranges::count_if(queue_, is_own);
-  std::map<std::string_view, std::ptrdiff_t> turns; // of each tenant's last request seen
+  std::map<std::string_view, std::ptrdiff_t> turns; // of the tenants' last requests seen
   auto place = queue_.end();
   for (auto other = queue_.begin(); other != queue_.end(); ++other) {
     const auto& terms = terms_of(*other);
     const bool comes_later = terms.priority == own.priority ? ++turns[terms.tenant] > turn && waits(*other)
                                                             : terms.priority > own.priority && waits(*other);
     if (is_own(*other))
-      place = queue_.end(); // never before one's own earlier requests
+      place = queue_.end(); // never before the tenant's own earlier requests
     else if (comes_later && place == queue_.end())
       place = other;
   }
   queue_.insert(place, request);
 }
 
-/// Positions of the prompt whose scores the client is told: all but the last, in whose place the output
+/// Number of prompt positions whose scores are reported to the client: all but the last, where the output
 /// begins.
 std::uint32_t scheduler_state::num_scores(const record& r) const {
   const auto& terms = *r.request.terms;
   return terms.request().sampling.prompt_logprobs ? terms.prompt_length() - 1 : 0;
 }
 
-/// Credit for what is committed, as far as reported, and for the scores of prompt rows planned.
+/// Credit spent on tokens reported as committed, and on the scores of planned prompt rows.
 std::uint64_t scheduler_state::spent(const record& r) const {
   return std::uint64_t{r.num_scored} + (r.known_length - r.request.terms->prompt_length());
 }
 
-/// Whether it may commit a token once its prompt is read. Searches report at their end only.
+/// True if it may commit a token once its prompt is computed. Beam searches report at their end only.
 bool scheduler_state::may_decide(const record& r) const {
   if (r.beam_width != 0 || r.request.terms->request().stop.max_tokens == 0) return true;
   return r.credit > spent(r) + (num_scores(r) - r.num_scored);
 }
 
-/// Whether there is anything it may report.
+/// True if it may report anything.
 bool scheduler_state::has_credit(const record& r) const {
   return r.num_scored < num_scores(r) ? r.credit > r.num_scored : may_decide(r);
 }
 
-/// The first in the queue that can go on; none while one is being admitted. Without credit a request can only
-/// read its prompt: it comes when nobody else waits, and after it gave up a slot only with credit.
+/// The first request in the queue that can run; null while one is being admitted. A request without credit
+/// can only compute its prompt: it is admitted if nobody else waits, and after it gave up a slot only with
+/// credit.
 scheduler_state::record* scheduler_state::next_to_admit() {
   record* next = nullptr;
   for (auto id : queue_) {
@@ -83,12 +84,12 @@ void scheduler_state::note_stalls(time_point now) {
   }
 }
 
-/// While somebody who has credit waits for a slot or for blocks, a request that has had none for `max_stall`
-/// goes back into the queue; of several the one that has stalled longest.
+/// While a request with credit waits for a slot or for blocks, a request that has had no credit for
+/// `max_stall` returns to the queue; among several the one that has stalled longest.
 void scheduler_state::give_up_slot(decisions& out, time_point now) {
   note_stalls(now);
   const bool no_slot = running_.size() >= options_.max_running;
-  // One at a time gives up blocks: whether they suffice is known when the pool or a round is heard of.
+  // Only one at a time gives up its blocks: the pool's or a round's next answer tells whether they suffice.
   const bool no_blocks = ledger_.short_of_blocks() && !blocks_given_up_;
   if (queue_.empty() || (!no_slot && !no_blocks)) return;
   const auto* next = next_to_admit();

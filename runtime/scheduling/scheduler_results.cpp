@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-// What rounds that ended, or never ran, mean for their requests.
+// The effects of ended rounds, and of rounds that never ran, on their requests.
 
 namespace paceline::scheduling {
 
@@ -13,7 +13,8 @@ decisions scheduler_state::on_round_done(const round_result& result, time_point 
   const auto reported = std::move(found->second);
   rounds_in_flight_.erase(found);
   blocks_given_up_ = false;
-  ledger_.forget_ways(); // who gave way may have held shared blocks only, of which no news come
+  ledger_.forget_ways(); // the preempted request may have held only shared blocks, about which the pool sends
+                         // no news
   for (auto& [round, f] : rounds_in_flight_)
     if (f.group == reported.group) f.since = now;
   ++counters_.num_rounds;
@@ -60,7 +61,7 @@ decisions scheduler_state::on_rounds_lost(const std::vector<round_id>& known, ti
     for (const auto& part : parts) {
       auto* r = find(part.request);
       if (!r) continue;
-      // What the lost round would have computed is planned again.
+      // The context rows of the lost round are planned again.
       r->planned_kv -= std::min(r->planned_kv, part.num_context);
       r->num_scored -= part.num_scores;
       settle_length(*r);
@@ -81,7 +82,7 @@ bool scheduler_state::device_lost() const {
   return std::ranges::any_of(rounds_in_flight_, [](const auto& f) { return f.second.overdue; });
 }
 
-/// Rounds of a group run one after the other: each has `round_timeout` from the report of the one before.
+/// Rounds of a group run one after another: each has `round_timeout` from the report of the previous one.
 void scheduler_state::watch_rounds(decisions& out, time_point now) {
   const bool lost_before = device_lost();
   round_id late;
@@ -123,8 +124,8 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
   }
 }
 
-/// What the request may have reached once the rounds in flight are done: what is known, and what each of them
-/// may add. Drafts that were rejected count no longer.
+/// Upper bound of the request's length after the rounds in flight: the known length and what each of them may
+/// add. Rejected drafts no longer count.
 void scheduler_state::settle_length(record& r) {
   r.upper_length = r.beam_width != 0 ? std::max(r.known_length, r.num_cells) : r.known_length;
   r.upper_slot = 0;
@@ -137,7 +138,7 @@ void scheduler_state::settle_length(record& r) {
   ledger_.tell(r.request.id(), use_of(r));
 }
 
-/// What a round took, from the report before it to its own, tells how well it was overlapped.
+/// The time from the previous report to this round's own measures how well the round overlapped.
 void scheduler_state::watch_period(const round_in_flight& f, const round_result& result,
                                    std::uint32_t num_prompt_rows, time_point now) {
   const bool counts = num_prompt_rows == 0 && !both_groups() && !result.failure;
@@ -157,7 +158,7 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
   }
   pass_costs_.observe(result.num_rows, static_cast<double>(result.times.pass.count()));
   for (const auto& spent : result.drafting) {
-    if (spent.num_drafted == 0 || spent.catching_up) continue; // not the time of a draft after a verdict
+    if (spent.num_drafted == 0 || spent.catching_up) continue; // not the time of a draft made after a verdict
     double& step = draft_step_[spent.drafter.value];
     const auto now = static_cast<double>(spent.duration.count()) / spent.num_levels;
     step += (step == 0 ? 1.0 : 0.1) * (now - step);
@@ -165,7 +166,7 @@ void scheduler_state::count_time(const round_result& result, std::uint32_t num_p
   count_drafted_round(result);
   ++counters_.num_decoding_rounds;
   if (result.num_rows > 0) {
-    auto& by_rows = counters_.decoding_by_rows; // a round has at most so many requests, each with a draft
+    auto& by_rows = counters_.decoding_by_rows; // a round has at most that many requests, each with a draft
     if (by_rows.size() < result.num_rows) by_rows.resize(result.num_rows);
     ++by_rows[result.num_rows - 1].num;
     by_rows[result.num_rows - 1].duration += result.times.pass + result.times.decide;

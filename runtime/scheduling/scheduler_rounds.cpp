@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <utility>
 
-// Composition of rounds: who takes part, with how many rows.
+// Composition of rounds: which requests take part, and with how many rows.
 
 namespace paceline::scheduling {
 
 namespace {
 
-constexpr std::uint32_t max_logprob_rows = 64; ///< each needs a row of logits
+constexpr std::uint32_t max_logprob_rows = 64; ///< each one needs a row of logits
 
 } // namespace
 
@@ -22,7 +22,7 @@ void scheduler_state::compose(group_id group, decisions& out, time_point now) {
   composed.group = group;
   composed.since = now;
   std::uint32_t prompt_rows = prompt_row_budget(group);
-  for (auto id : std::vector(running_)) { // a copy: a preemption below shortens the list
+  for (auto id : std::vector(running_)) { // a copy, because a preemption below shortens the list
     auto* entry = find(id);
     if (!entry || entry->group != group || entry->state != phase::running || ledger_.gives_way(id)) continue;
     auto& r = *entry;
@@ -53,13 +53,13 @@ std::optional<plan_item> scheduler_state::prompt_item(record& r, std::uint32_t& 
   const auto scores = num_scores(r);
   if (scores > 0) {
     rows = std::min(rows, max_logprob_rows);
-    // What was reported before a preemption costs nothing now.
+    // Scores that were reported before a preemption cost nothing now.
     const auto most = std::max<std::uint64_t>(r.num_scored, r.credit);
     if (most < scores)
       rows = std::min(rows, static_cast<std::uint32_t>(most) -
                                 std::min(r.planned_kv, static_cast<std::uint32_t>(most)));
   }
-  // The last row decides a token: without credit, after a preemption for example, it waits.
+  // The last row decides a token: without credit, for example after a preemption, it waits.
   if (!may_decide(r)) rows = std::min(rows, rest - 1);
   if (rows == 0) return std::nullopt;
   prompt_rows -= rows;
@@ -88,7 +88,7 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, round_in_flight
   const auto spent_then = spent(r) + growth;
   if (r.credit <= spent_then) return std::nullopt; // the client does not keep up
   if (r.known_length + r.num_in_flight >= max_positions(r) && r.num_in_flight > 0)
-    return std::nullopt; // it ends in a round in flight; where that depends on drafts, this one finds out
+    return std::nullopt; // it ends in a round in flight; if that depends on drafts, the round will tell
   auto draft = usable_draft(r, out);
   draft.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(draft.length, r.credit - spent_then - 1));
   const auto id = r.request.id();
@@ -127,25 +127,25 @@ std::uint32_t scheduler_state::next_draft_length(record& r) {
   return r.lengths.next(pass_costs_, step > 0 ? draft_step_[r.drafter.value] / step : 0, together);
 }
 
-/// The draft that `r` may have in a round planned now, by the leases it has or soon will have.
+/// The largest draft of `r` in a round planned now, within the leases that it has or is getting.
 draft_bounds scheduler_state::usable_draft(record& r, decisions& out) {
   const auto length = next_draft_length(r);
   draft_bounds draft{length, num_nodes(r, length)};
   if (draft.length == 0) return draft;
-  // When memory is tight a tree has what fits in the blocks that a chain would get.
+  // If memory is tight, a tree gets as many nodes as fit into the blocks of a chain.
   const auto chain_blocks = ledger_.blocks_for(positions_ahead(r, look_ahead::chain));
   if (ledger_.tight())
     draft.nodes =
         std::min(draft.nodes, std::max(draft.length, r.beyond_upper(chain_blocks * options_.block_size)));
   if (!by_worker(r) || !pool_of(r)) return draft;
-  // Without memory of its own the drafter waits; that costs speed, never progress. Of a tree it computes what
+  // Without memory the drafter waits, which costs speed but never progress. It computes as much of a tree as
   // it has cells for.
   draft.length = worker_draft(r, draft.length, out);
   return draft;
 }
 
-/// What the request's worker may draft of `length` levels, by the lease it has or soon will have in the
-/// drafter's pool.
+/// Draft length, of at most `length` levels, that the request's worker can draft with the lease that it has
+/// or is getting in the drafter's pool.
 std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, decisions& out) {
   if (!by_worker(r)) {
     if (!r.worker && r.advice.drafter && !rests(*r.advice.drafter)) {
@@ -161,13 +161,14 @@ std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, dec
   const auto num_blocks =
       static_cast<std::uint32_t>(ledger_.drafter_blocks(r.request.id()).size()) - num_spare_blocks(r);
   const auto positions = num_blocks * options_.block_size;
-  if (positions >= max_positions(r)) return length; // to its end, wherever the rounds in flight take it
+  // Enough until its end, whatever the rounds in flight commit.
+  if (positions >= max_positions(r)) return length;
   return std::min(length, r.beyond_upper(positions));
 }
 
 std::uint32_t scheduler_state::depth(group_id) const {
-  // Alone, a group keeps a second round enqueued, so that its stream never waits for the host. Two groups do
-  // that for each other, and plan on fresher results.
+  // A single group keeps a second round enqueued, so that its stream never waits for the host. Two groups do
+  // this for each other and plan on newer results.
   return both_groups() ? 1 : 2;
 }
 
@@ -192,8 +193,8 @@ std::uint32_t scheduler_state::num_streams() const {
 
 std::uint32_t scheduler_state::prompt_row_budget(group_id group) const {
   if (num_streams() == 0) return options_.max_prompt_rows;
-  // A stream's pause is one round of its own group and, with two groups, one of the other. A fifth is kept in
-  // reserve.
+  // The pause of a stream is one round of its own group and, with two groups, one of the other group. A fifth
+  // is kept in reserve.
   const auto rounds = depth(group) == 1 ? 2 : 1;
   return costs_.prompt_rows_within(options_.max_gap * 4 / (5 * rounds), 1, options_.max_prompt_rows);
 }
@@ -209,15 +210,15 @@ group_id scheduler_state::choose_group(const record& r) const {
   return num_in_group(group_id{0}) <= num_in_group(group_id{1}) ? group_id{0} : group_id{1};
 }
 
-/// How `r` overlaps in a round planned now. Two groups overlap with each other.
+/// The overlap mode of `r` in a round planned now. Two groups overlap with each other.
 ahead_mode scheduler_state::overlap_of(const record& r) const {
   if (both_groups()) return ahead_mode::off;
   const auto asked = r.request.terms->request().speculation.overlap;
   return asked ? ahead_mode_of(*asked) : overlap_.mode();
 }
 
-/// Whether two groups would be faster by the times measured so far. Half a batch is taken to be drafted for
-/// in the time of a whole one: drafters read their weights once a step.
+/// True if two groups would be faster by the times measured so far. Drafting for half of the requests is
+/// assumed to take as long as for all, because drafters read their weights once for each step.
 bool scheduler_state::groups_pay(const record& r) const {
   const std::uint32_t num_requests = num_in_group(group_id{0}) + num_in_group(group_id{1}) + 1;
   const auto rows = num_requests * (r.draft_length + 1);

@@ -98,7 +98,7 @@ decisions scheduler_state::grant(request_id request, std::uint64_t tokens, time_
 
 decisions scheduler_state::on_tick(time_point now, const session_lookup& has_session) {
   decisions out;
-  blocks_given_up_ = false; // blocks that are shared come back without news
+  blocks_given_up_ = false; // shared blocks are returned without a message
   watch_rounds(out, now);
   std::vector<request_id> late, left;
   for (const auto& [id, r] : requests_) {
@@ -134,8 +134,7 @@ void scheduler_state::finish_here(record& r, finish_reason reason, std::optional
   const auto id = r.request.id();
   count_finish(reason);
   out.events.push_back(final_event(id, reason, std::move(failure)));
-  if (r.state == phase::waiting ||
-      r.state == phase::acquiring) { // an answer under way will give its blocks back
+  if (r.state == phase::waiting || r.state == phase::acquiring) { // a pending answer will return its blocks
     std::erase(queue_, id);
     ledger_.close(id);
     forget(id);
@@ -146,7 +145,7 @@ void scheduler_state::finish_here(record& r, finish_reason reason, std::optional
   retire_if_idle(id, out);
 }
 
-/// Who ends or gives way goes once nothing of it is in flight.
+/// Removes a request that ends or is preempted once nothing of it is in flight.
 void scheduler_state::retire_if_idle(request_id request, decisions& out) {
   auto* r = find(request);
   if (!r || !ledger_.idle(request)) return;

@@ -25,11 +25,11 @@
 
 namespace paceline::scheduling {
 
-/// Which drafters exist and what memory each needs, as the scheduler sees it.
+/// A drafter as the scheduler sees it: its name and memory needs.
 struct drafter_slot {
   std::string name;
   std::uint32_t default_draft_length = 0;
-  std::optional<pool_number> pool; ///< for its own model's cells, if it has one
+  std::optional<pool_number> pool; ///< pool for the cells of its own model, if it has one
   bool worker = false;             ///< drafts on its own stream
   /// Most rows, nodes and probes, that a draft of so many levels has; empty: it drafts chains.
   by_length max_nodes = {};
@@ -45,11 +45,12 @@ struct scheduler_options {
   std::uint32_t context_length = 4096;
   std::uint32_t num_blocks = 0;        ///< of the target's pool: no request may need more
   std::uint32_t max_prompt_rows = 512; ///< of one round
-  /// Whether requests with worker drafters alternate in two groups.
+  /// Whether requests with worker drafters are divided into two alternating groups.
   enum class grouping : std::uint8_t { one, two, measured } groups = grouping::one;
-  /// How worker drafters overlap with verification; of several the best by measured times.
+  /// Allowed overlap modes of worker drafters with verification; among several the fastest is chosen by
+  /// measurement.
   std::vector<ahead_mode> overlap{ahead_mode::off};
-  std::uint32_t num_guesses = 1; ///< outcomes at each place of a draft
+  std::uint32_t num_guesses = 1; ///< outcomes for each position of a draft
   bool prefix_cache = true;
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
   std::chrono::nanoseconds round_timeout{
@@ -58,57 +59,59 @@ struct scheduler_options {
   std::vector<speculation::pass_time> pass_times = {}; ///< of the target, measured at load
 };
 
-/// What the scheduler wants done after an input.
+/// Actions that an input causes.
 struct decisions {
   std::vector<round_plan> rounds;
   std::vector<pool_command> pool;
-  std::vector<token_event> events;             ///< ends decided here: refused, cancelled, expired, failed
-  std::vector<failed_drafter> failed_drafters; ///< to be noted for whoever runs the engine
+  std::vector<token_event> events; ///< ends decided by the scheduler: refused, cancelled, expired, failed
+  std::vector<failed_drafter> failed_drafters; ///< to be recorded as faults
 };
 
-/// Life of every request and composition of every round: a state machine without clock, threads or messages.
+/// The life of every request and the composition of every round: a state machine without clock, threads or
+/// messages.
 ///
 ///   submit -> waiting -> acquiring -> running -> closing -> (gone)
 ///                ^                       |
 ///                +------ preempted <-----+
 ///
-/// waiting: in the queue. acquiring: the pool was asked. running: takes part in rounds. closing: no further
-/// rounds; waits for those in flight, then its blocks are released.
+/// waiting: in the queue. acquiring: the pool was asked for blocks. running: takes part in rounds. closing:
+/// takes part in no new rounds; waits for those in flight, then its blocks are released.
 ///
-/// Invariants (`check_invariants`): a request is in exactly one state; those running or closing are the
-/// ledger's holders, and it knows what they use; a group has at most `depth` rounds in flight; a request has
-/// items in rounds of its own group only; num_in_flight of a request equals its items in rounds in flight.
+/// Invariants (`check_invariants`): a request is in exactly one state; the running and closing ones are the
+/// ledger's holders, and the ledger knows what they use; a group has at most `depth` rounds in flight; a
+/// request has items in rounds of its own group only; a request's num_in_flight equals its items in rounds in
+/// flight.
 ///
-/// The device is lost while a round is overdue. Its program may still run, so its requests end but keep their
-/// blocks until it is reported; nothing new is planned or taken until then.
+/// While a round is overdue the device counts as lost. Its program may still run, so its requests end but
+/// keep their blocks until it is reported. Until then no round is planned and no request is accepted.
 class scheduler_state {
  public:
-  /// So long a request without credit keeps the slot that another one waits for.
+  /// How long a request without credit keeps a slot for which another request waits.
   static constexpr std::chrono::nanoseconds max_stall = std::chrono::seconds(1);
 
   explicit scheduler_state(scheduler_options options);
 
   decisions submit(admitted_request request, drafter_index drafter, std::uint64_t credit, time_point now);
   decisions cancel(request_id request, time_point now);
-  /// The request may commit `tokens` in all.
+  /// `tokens` is the total that the request may commit.
   decisions grant(request_id request, std::uint64_t tokens, time_point now);
-  /// Answers of the pool, in order. `blocks_freed`: asking again for what was refused may succeed.
+  /// Answers of the pool, in order. `blocks_freed`: a request that was refused before may succeed now.
   decisions on_leases(const std::vector<lease_event>& leases, bool blocks_freed, time_point now);
   decisions on_round_done(const round_result& result, time_point now);
-  /// Whether somebody still waits for what the request reports.
+  /// Returns whether a client still waits for the request's events.
   using session_lookup = std::function<bool(request_id)>;
-  /// Deadlines of requests and rounds; a request without a session is cancelled, for its cancellation was
-  /// lost together with a scheduler. Call about every 50 ms while `active()`.
+  /// Checks deadlines of requests and rounds. Cancels requests without a session, because their cancellation
+  /// was lost together with a scheduler. To be called about every 50 ms while `active()`.
   decisions on_tick(time_point now, const session_lookup& has_session);
-  /// A restarted verifier knows only `known` of the rounds in flight; the others never ran and are planned
-  /// again.
+  /// A restarted verifier knows only the rounds `known` of those in flight; the others never ran and are
+  /// planned again.
   decisions on_rounds_lost(const std::vector<round_id>& known, time_point now);
-  /// A restarted pool manager may have lost commands: asks again, and says who is alive.
+  /// A restarted pool manager may have lost commands: asks again, and lists the requests that hold memory.
   decisions on_pool_restarted(time_point now);
-  /// A part that the model needs failed for good: every request ends with `why`, new ones are refused with
-  /// it.
+  /// A part that the model needs failed for good: every request ends with `why`, and new ones are refused
+  /// with it.
   decisions take_out_of_service(error why);
-  /// Drafter number `drafter` drafts no more: its worker failed for good.
+  /// Drafter `drafter` no longer drafts: its worker failed for good.
   decisions on_worker_lost(drafter_index drafter, time_point now);
   /// Refuses new requests from now on.
   void drain() { draining_ = true; }
@@ -118,9 +121,9 @@ class scheduler_state {
   std::uint32_t num_running() const;
   std::uint32_t num_waiting() const;
   const scheduler_counters& counters() const noexcept { return counters_; }
-  /// Empty if all is well, else what is broken.
+  /// Empty if all invariants hold, else the violated one.
   std::string check_invariants() const;
-  /// One line a request and round in flight, for a person.
+  /// One line for each request and round in flight, for debugging.
   std::string describe() const;
 
  private:
@@ -131,35 +134,35 @@ class scheduler_state {
     phase state = phase::waiting;
     group_id group;
     drafter_index drafter = plain_decoding;
-    /// Drafter that drafts for it on its own stream; of "auto" the first one advised.
+    /// Drafter that drafts for it on its own stream; for "auto" the first one advised.
     std::optional<drafter_index> worker;
     worker_advice advice;           ///< of "auto"
-    std::uint32_t draft_length = 0; ///< the most a round drafts
+    std::uint32_t draft_length = 0; ///< upper bound for each round
     speculation::draft_length lengths{length_rule::fixed, 0};
-    /// Units it may spend in all: one an output token, one a score of its prompt that is reported.
+    /// Total units it may spend: one for each output token and for each reported score of its prompt.
     std::uint64_t credit = 0;
-    std::uint32_t num_scored = 0; ///< scores of its prompt in rounds reported or planned
+    std::uint32_t num_scored = 0; ///< scores of its prompt in reported or planned rounds
     time_point deadline;
     std::optional<time_point> stalled_since; ///< runs, and has had no credit since
     bool gave_up_slot = false;               ///< for lack of credit: it comes back when it has some
     std::uint32_t num_admissions = 0;        ///< its first one, and one after each preemption
     std::optional<std::uint32_t> restart_at;
     std::uint32_t num_cached = 0;
-    std::vector<device::kv_copy> copies; ///< to be done by the first round
-    std::uint32_t known_length = 0;      ///< committed, as far as reported
-    std::uint32_t planned_kv = 0;        ///< context rows planned, while the prompt is not fully planned
+    std::vector<device::kv_copy> copies; ///< for its first round
+    std::uint32_t known_length = 0;      ///< committed tokens reported so far
+    std::uint32_t planned_kv = 0;        ///< context rows planned, until the whole prompt is planned
     bool decoding = false;               ///< the whole prompt is planned: further items decode
-    /// Committed length once all rounds in flight are done, at most: `known_length` and what each may add.
+    /// Upper bound of the committed length after all rounds in flight: `known_length` and what each may add.
     std::uint32_t upper_length = 0;
-    std::uint32_t upper_slot = 0; ///< slots that rounds in flight may write, at most
+    std::uint32_t upper_slot = 0; ///< upper bound of the slots that rounds in flight may write
     std::uint32_t num_in_flight = 0;
-    /// Of a beam search, else 0. Its `upper_length` counts cells: those that its hypotheses need, and what
-    /// rounds in flight may add. Its lease does not shrink while it runs, since cells in use lie anywhere in
-    /// it.
+    /// Width of a beam search, else 0. Its `upper_length` counts cells: those that its hypotheses need, and
+    /// what rounds in flight may add. Its lease does not shrink while it runs, because its cells may lie
+    /// anywhere in it.
     std::uint32_t beam_width = 0;
-    std::uint32_t num_cells = 0; ///< that its hypotheses need, as far as reported
+    std::uint32_t num_cells = 0; ///< cells that its hypotheses need, as reported so far
 
-    /// Of so many positions, those that rounds in flight leave free.
+    /// How many of `positions` lie beyond what rounds in flight may use.
     std::uint32_t beyond_upper(std::uint32_t positions) const {
       return positions - std::min(positions, upper_length);
     }
@@ -167,20 +170,22 @@ class scheduler_state {
 
   struct round_in_flight {
     group_id group;
-    /// One request's part of it; should the round be lost, what its item told the device once is told again.
+    /// One request's part of the round. If the round is lost, data that its item sends to the device only
+    /// once is sent again.
     struct part {
       request_id request;
       std::uint32_t num_context = 0;
-      std::uint32_t growth = 0;     ///< tokens it may commit at most; of a beam search, cells it may add
-      std::uint32_t num_nodes = 0;  ///< of its draft, at most
-      std::uint32_t num_scores = 0; ///< of its prompt, that it reports for the first time
+      /// Upper bound of the tokens it commits; for a beam search of the cells it adds.
+      std::uint32_t growth = 0;
+      std::uint32_t num_nodes = 0;  ///< upper bound of its draft nodes
+      std::uint32_t num_scores = 0; ///< scores of its prompt that it reports for the first time
       std::optional<std::uint32_t> restart;
       std::vector<device::kv_copy> copies;
       bool drafter_restart = false;
     };
     std::vector<part> parts;
     ahead_mode overlap = ahead_mode::off; ///< the engine's choice when it was composed
-    time_point since;                     ///< composed, or the group's round before it reported
+    time_point since; ///< when it was composed, or when the group's previous round was reported
     bool overdue = false;
   };
 
@@ -260,23 +265,24 @@ class scheduler_state {
   scheduler_options options_;
   memory_ledger ledger_;
   std::map<request_id, record> requests_;
-  std::deque<request_id> queue_;    ///< waiting and acquiring, in order of their turns
+  std::deque<request_id> queue_;    ///< waiting and acquiring, in queue order
   std::vector<request_id> running_; ///< running and closing, oldest first
   std::map<round_id, round_in_flight> rounds_in_flight_;
   std::set<request_id> tombstones_; ///< cancelled before they were submitted
-  std::set<request_id> ended_;      ///< lately; a restart may submit one again
+  std::set<request_id> ended_;      ///< ended recently; after a restart one may be submitted again
   cost_model costs_;
-  speculation::pass_cost pass_costs_; ///< of rounds without prompt rows
-  std::vector<double> draft_step_;    ///< [drafter]: nanoseconds a level of its drafts, of late; 0 = not seen
+  speculation::pass_cost pass_costs_; ///< from rounds without prompt rows
+  /// [drafter]: recent nanoseconds for one level of its drafts; 0 = not measured.
+  std::vector<double> draft_step_;
   overlap_choice overlap_;
-  std::optional<time_point> last_report_; ///< of a round; none after a pause
+  std::optional<time_point> last_report_; ///< time of the last reported round; nullopt after a pause
   scheduler_counters counters_;
   std::uint64_t next_round_ = 1;
-  std::uint32_t num_groups_ = 1; ///< 2 once a request was put into the second
+  std::uint32_t num_groups_ = 1; ///< 2 once a request was put into the second group
   bool draining_ = false;
-  std::optional<error> out_of_service_; ///< why, once a part of the model failed for good
+  std::optional<error> out_of_service_; ///< the reason, once a part of the model failed for good
   drafter_rests rests_;
-  /// Somebody gave up its blocks, and no news have come since that tell whether they suffice.
+  /// A request gave up its blocks, and it is not known yet whether they suffice.
   bool blocks_given_up_ = false;
   std::set<drafter_index> lost_workers_; ///< drafters whose workers failed for good
 };

@@ -11,7 +11,7 @@ namespace paceline::tokenizer {
 
 namespace {
 
-/// Where the character that ends at `end` (> 0) begins.
+/// Start of the character that ends at `end` (> 0).
 std::size_t previous_character(std::string_view text, std::size_t end) noexcept {
   do --end;
   while (end > 0 && is_utf8_continuation(text[end]));
@@ -43,8 +43,8 @@ bool inside_word(std::string_view text, text_range range) noexcept {
   return left || right;
 }
 
-/// Appends what `token` at `found` makes of the free stretch `free`, up to the token; returns where text goes
-/// on.
+/// Appends `token`, found at `found`, and the text `free` before it, trimmed as the token requires; returns
+/// where the text continues.
 std::size_t append_token(std::string_view text, text_range free, text_range found, const added_token& token,
                          std::vector<text_segment>& out) {
   std::size_t end_of_text = found.begin;
@@ -62,7 +62,7 @@ added_tokens::added_tokens(std::vector<added_token> tokens, match_order order)
   std::sort(tokens_.begin(), tokens_.end(), [](const added_token& a, const added_token& b) {
     return a.spelling.size() != b.spelling.size() ? a.spelling.size() > b.spelling.size() : a.id < b.id;
   });
-  // Of equal spellings, which a normalizer may have made, the first id is found.
+  // Of equal spellings, which a normalizer may have produced, the lowest id is found.
   std::erase_if(tokens_, [&](const added_token& token) {
     const auto num_known = spellings_.size();
     return static_cast<std::size_t>(spellings_.intern(token.spelling).value) < num_known;
@@ -99,7 +99,7 @@ std::vector<text_segment> added_tokens::split_leftmost(std::string_view text, bo
       ++at;
       continue;
     }
-    // A spelling found is taken, whatever becomes of it: none is looked for inside.
+    // A spelling that was found is consumed in any case: nothing is searched inside it.
     const added_token& token = tokens_[*index];
     const text_range range{at, at + token.spelling.size()};
     at = range.end;

@@ -14,26 +14,26 @@
 
 namespace paceline::tokenizer {
 
-/// A token that is looked for in the text itself, before any model sees it.
+/// A token that is searched in the text itself, before the model's own tokenization.
 struct added_token {
   token_id id;
   std::string spelling;
-  bool special = false;     ///< matched only where the caller wants specials parsed
+  bool special = false;     ///< matched only if the caller wants special tokens parsed
   bool single_word = false; ///< not inside a word
-  bool strip_left = false;  ///< takes the spaces before it along
-  bool strip_right = false; ///< takes the spaces after it along
+  bool strip_left = false;  ///< removes the spaces before it
+  bool strip_right = false; ///< removes the spaces after it
 };
 
-/// A stretch of text, or an added token found in it.
+/// A part of a text, or an added token found in it.
 struct text_segment {
   text_range range; ///< of the text
   std::optional<token_id> token;
 };
 
-/// Which of overlapping spellings wins.
+/// Which of several overlapping spellings is matched.
 enum class match_order : std::uint8_t {
-  longest_spelling, ///< llama.cpp: longer spellings are found first, anywhere; then the leftmost
-  leftmost,         ///< tokenizer.json: the leftmost; of those that begin there the longest
+  longest_spelling, ///< llama.cpp: longer spellings are searched first in the whole text; then the leftmost
+  leftmost,         ///< tokenizer.json: the leftmost; among those that begin there the longest
 };
 
 /// Finds added tokens. Time is linear in the text times the number of different lengths. Const and
@@ -43,8 +43,8 @@ class added_tokens {
   added_tokens() = default;
   added_tokens(std::vector<added_token> tokens, match_order order);
 
-  /// Cuts `text` (well-formed UTF-8) into segments: no empty ones, no two texts in a row. Spaces that a token
-  /// strips are in no segment.
+  /// Divides `text` (well-formed UTF-8) into segments; none is empty, and no two texts are adjacent. Spaces
+  /// removed by a token are in no segment.
   std::vector<text_segment> split(std::string_view text, bool parse_special) const;
 
  private:

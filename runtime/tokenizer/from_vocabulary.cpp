@@ -15,7 +15,7 @@ namespace {
 
 using shared_table = std::shared_ptr<const token_table>;
 
-/// What both kinds of vocabulary settle before their stages are made.
+/// Settings that both kinds of vocabulary determine before their stages are made.
 struct vocabulary_habits {
   bool byte_level = false; ///< pieces spell bytes in the byte alphabet
   bool add_bos = false;
@@ -38,7 +38,7 @@ expected<void> check(const vocabulary_data& data) {
   return {};
 }
 
-/// Types as the file gives them, but for tokens whose spelling leaves no doubt.
+/// Types from the file, except for tokens whose spelling determines the type.
 std::vector<token_type> settle_types(const vocabulary_data& data) {
   auto types = data.types;
   types.resize(data.tokens.size(), token_type::normal);
@@ -69,7 +69,7 @@ std::string piece_of(std::string_view spelling, token_type type, const vocabular
   return piece;
 }
 
-/// In Phi-3's own tokenizer a marker takes along the spaces after it. GGUF says so by the model's name only.
+/// In Phi-3's tokenizer a marker includes the spaces after it. In GGUF, only the model's name tells this.
 bool is_phi3(std::string_view model_name) {
   std::string name;
   for (const char c : model_name)
@@ -150,7 +150,7 @@ expected<tokenizer> from_bpe(const vocabulary_data& data, const shared_table& to
   return assemble(data, habits, std::move(parts));
 }
 
-/// SentencePiece's defaults where the file is silent: unknown, BOS and EOS are the first three entries.
+/// SentencePiece's defaults if the file states none: unknown, BOS and EOS are the first three entries.
 void fill_spm_specials(vocabulary_data& data) {
   const auto fill = [&](std::optional<token_id>& id, token_id::rep value, token_type type) {
     const auto index = static_cast<std::size_t>(value);

@@ -7,25 +7,25 @@
 
 namespace paceline::tokenizer {
 
-/// Tokens in, text out, as they come. The increments put together, flush() included, are what
-/// tokenizer::decode() gives for all tokens at once; each is well-formed UTF-8 by itself, so a character
-/// appears when its last byte does. One generation's; not for several threads at once.
+/// Decodes tokens to text as they arrive. The concatenated increments, flush() included, equal
+/// tokenizer::decode() of all tokens. Each increment is well-formed UTF-8, so a character appears with its
+/// last byte. For one generation; not thread-safe.
 class incremental_decoder {
  public:
   explicit incremental_decoder(tokenizer vocabulary, decode_options options = {})
       : vocabulary_(std::move(vocabulary)), options_(options) {}
 
-  /// The text that `token` completes; often empty, never half a character.
+  /// The text that `token` completes; often empty, always whole characters.
   std::string feed(token_id token);
 
-  /// The end: U+FFFD for a character that was begun and not finished, or nothing. Nothing is fed after it.
+  /// Ends the text: returns U+FFFD for an incomplete character, or nothing. Nothing may be fed afterwards.
   std::string flush();
 
  private:
   tokenizer vocabulary_;
   decode_options options_;
   std::string pending_;      ///< bytes that may become a character: at most three between calls
-  bool at_beginning_ = true; ///< no byte of text yet
+  bool at_beginning_ = true; ///< no text yet
 };
 
 } // namespace paceline::tokenizer

@@ -4,18 +4,19 @@
 
 namespace paceline::tokenizer {
 
-/// Files forget to mark control tokens and to list what ends a turn; these spellings have one meaning
-/// everywhere.
+/// Many files do not mark control tokens or list the tokens that end a turn. These spellings have the same
+/// meaning in all files.
 
-/// Ends a turn or a text ("<|im_end|>"). "</s>" is not
-/// among them: in some vocabularies it is a tag of HTML, and where it ends texts the file names it as EOS.
+/// True for tokens that end a turn or a text ("<|im_end|>"). Not for "</s>": in some vocabularies it is an
+/// HTML tag, and where it ends texts the file names it as EOS.
 bool ends_generation(std::string_view spelling) noexcept;
 
-/// A control token even where the file says otherwise: what ends generation, and the marks of
-/// fill-in-the-middle.
+/// True for control tokens, whatever the file says: tokens that end a generation, and fill-in-the-middle
+/// markers.
 bool is_control_spelling(std::string_view spelling) noexcept;
 
-/// Part of the visible protocol of a model although the file calls it a control token ("<|channel|>").
+/// True for tokens that belong to a model's visible output although the file calls them control tokens
+/// ("<|channel|>").
 bool is_visible_spelling(std::string_view spelling) noexcept;
 
 } // namespace paceline::tokenizer

@@ -62,7 +62,7 @@ std::vector<utf8proc_int32_t> decompose(std::string_view text, utf8proc_option_t
   return out;
 }
 
-/// `text` has nothing younger than the normalizers.
+/// `text` has no character that is newer than the normalizers.
 void append_form(std::string& out, std::string_view text, unicode_form form) {
   const bool compose = form == unicode_form::nfc || form == unicode_form::nfkc;
   const bool compatible = form == unicode_form::nfkc || form == unicode_form::nfkd;

@@ -17,7 +17,7 @@ struct lowercase_step {};
 struct strip_step {
   bool left = true, right = true;
 };
-struct strip_accents_step {}; ///< drops marks
+struct strip_accents_step {}; ///< removes marks
 struct prepend_step {
   std::string prefix; ///< before every text that is not empty
 };
@@ -26,7 +26,7 @@ struct replace_step {
   std::string to;
 };
 
-/// Rewrites text before it is cut into words. Const calls from any thread.
+/// Rewrites text before it is divided into words. Thread-safe when const.
 class normalizer {
  public:
   using step =

@@ -13,17 +13,17 @@
 
 namespace paceline::tokenizer {
 
-/// Finds the first of several strings in a text that comes in parts (Knuth, Morris, Pratt 1977). First is the
-/// one whose last byte comes first, of those the longest: how the text is cut into parts makes no difference.
+/// Finds the first of several strings in a text that arrives in parts (Knuth, Morris, Pratt 1977): the one
+/// whose last byte comes first, and among those the longest. The division into parts does not matter.
 class stop_matcher {
  public:
   /// Empty strings are ignored.
   explicit stop_matcher(const std::vector<std::string>& strings);
 
-  /// Takes the next byte. The length of the string that ends with it, or none.
+  /// Processes the next byte. Returns the length of the string that ends with it, or nullopt.
   std::optional<std::size_t> feed(char byte) noexcept;
 
-  /// Bytes at the end of the text so far that may still become a string.
+  /// Number of bytes at the end of the text that may still become a string.
   std::size_t num_undecided_bytes() const noexcept;
 
  private:
@@ -35,23 +35,23 @@ class stop_matcher {
   std::vector<pattern> patterns_;
 };
 
-/// What one token of a generation lets a client see.
+/// The text that one token of a generation adds for the client.
 struct stream_text {
   std::string text;                       ///< whole characters; may lag behind the tokens
-  std::optional<std::string> stop_string; ///< the one that was found: the text ends here
+  std::optional<std::string> stop_string; ///< the stop string that was found: the text ends here
 };
 
-/// A generation's text as clients see it: decoded tokens up to the first stop string. Text that may begin a
-/// stop string is held back until it is clear. One generation's; not for several threads at once.
+/// The text of a generation as clients see it: decoded tokens up to the first stop string. Text that may be
+/// the beginning of a stop string is held back until this is decided. For one generation; not thread-safe.
 class text_stream {
  public:
   text_stream(tokenizer vocabulary, const std::vector<std::string>& stop_strings,
               bool include_stop_string = false, decode_options options = {});
 
-  /// `may_stop` false: a stop string that is complete with this token is text.
+  /// `may_stop` false: a stop string completed by this token counts as text.
   stream_text feed(token_id token, bool may_stop = true) { return release(decoder_.feed(token), may_stop); }
 
-  /// The end without a stop string: all that was held back.
+  /// Ends the text without a stop string: returns all that was held back.
   stream_text finish();
 
   bool stopped() const noexcept { return stopped_; }
@@ -63,7 +63,7 @@ class text_stream {
   stop_matcher matcher_;
   std::string held_;
   bool include_stop_string_;
-  bool stopped_ = false; ///< nothing is released any more
+  bool stopped_ = false; ///< no more text is returned
 };
 
 } // namespace paceline::tokenizer

@@ -23,12 +23,13 @@ bool is_special_type(token_type type) noexcept {
 
 /// Words above this are looked at before they are merged: merging takes 36 bytes a character.
 constexpr std::size_t long_word_bytes = 64U << 10U;
-/// Of a beginning, bytes whose words may yet become other ones: patterns look ahead by a character or two.
+/// Number of bytes at the end of a prefix whose words may still change: patterns look ahead by a character or
+/// two.
 constexpr std::size_t probe_tail_bytes = 1024;
-/// Length of the first beginning that is tried, in bytes a token: text has 2 to 5.
+/// Length of the first prefix that is tried, in bytes per token: text has 2 to 5.
 constexpr std::size_t probe_bytes_a_token = 8;
 
-/// Appends the tokens of one stretch of normalized text without added tokens, until there are too many.
+/// Appends the tokens of one stretch of normalized text without added tokens, until the limit is reached.
 struct stretch_encoder {
   const tokenizer_parts& parts;
   regex::scratch& work;
@@ -45,7 +46,7 @@ struct stretch_encoder {
     return {};
   }
 
-  /// Words that end behind `trusted` are left out: all where nothing is cut off.
+  /// Words that end after `trusted` are left out; none if the text is complete.
   template <class Model>
   void encode_pieces(const Model& model, const text_pieces& pieces, std::size_t trusted) const {
     typename Model::workspace scratch;
@@ -65,12 +66,12 @@ struct stretch_encoder {
       model.encode(word, scratch, out);
   }
 
-  /// Whether `word`, whatever becomes of it, has more tokens than there is room for.
+  /// Whether `word` has more tokens than allowed, whatever its tokens are.
   bool full_after(std::string_view word) const {
     return parts.lengths.fewest_tokens(word) > max_tokens - std::min(max_tokens, out.size());
   }
 
-  /// The beginning of a word that is too long: as much of it as makes too many tokens.
+  /// A prefix of a word that is too long, which is enough to exceed the limit of tokens.
   template <class Model>
   void encode_beginning(const Model& model, std::string_view word, typename Model::workspace& scratch) const {
     const auto before = out.size();
@@ -84,7 +85,7 @@ struct stretch_encoder {
   }
 };
 
-/// The first `size` bytes, less what of a character they would cut.
+/// The first `size` bytes, without an incomplete character at the end.
 std::string_view beginning_of(std::string_view text, std::size_t size) {
   while (size > 0 && is_utf8_continuation(text[size])) --size;
   return text.substr(0, size);
@@ -105,7 +106,8 @@ expected<std::vector<token_id>> tokenizer::encode(std::string_view text, encode_
     well_formed = replace_ill_formed_utf8(text);
     text = well_formed;
   }
-  // A text of too many tokens shows it long before its end. Each try is half as long again as the one before.
+  // A text with too many tokens exceeds the limit long before its end. Each prefix is half as long again as
+  // the previous one.
   if (options.max_tokens < text.size())
     for (auto size = std::max(long_word_bytes, probe_bytes_a_token * options.max_tokens); size < text.size();
          size += size / 2) {

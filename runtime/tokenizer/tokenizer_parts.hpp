@@ -19,7 +19,7 @@
 
 namespace paceline::tokenizer {
 
-/// The stages of encoding, in order, and what decoding needs. Filled by a reader of files, then const.
+/// The stages of encoding, in order, and the data for decoding. Filled by a file reader, then immutable.
 struct tokenizer_parts {
   using model_variant = std::variant<bpe_model, spm_model, unigram_model>;
 
@@ -27,23 +27,23 @@ struct tokenizer_parts {
       : tokens(std::move(table)), model(std::move(m)) {}
 
   std::shared_ptr<const token_table> tokens;
-  std::vector<token_type> types; ///< one a token
-  string_list pieces;            ///< one a token: its bytes in a text
+  std::vector<token_type> types; ///< one for each token
+  string_list pieces;            ///< the bytes of each token in a text
 
-  added_tokens raw_tokens;        ///< found in the text as it comes
-  normalizer normalize;           ///< each stretch between them
+  added_tokens raw_tokens;        ///< found in the original text
+  normalizer normalize;           ///< applied to the text between them
   added_tokens normalized_tokens; ///< found in normalized text
   pre_tokenizer split;
   model_variant model;
-  token_lengths lengths;               ///< of models that spell every text; empty otherwise
-  std::vector<token_id> before, after; ///< put around the text with add_special
+  token_lengths lengths;               ///< for models that can spell every text; empty otherwise
+  std::vector<token_id> before, after; ///< added around the text with add_special
 
-  bool strip_leading_space = false; ///< of decoded text
+  bool strip_leading_space = false; ///< from decoded text
   std::optional<token_id> bos, eos, pad;
   std::vector<token_id> eos_like; ///< ascending
   std::uint64_t hash = 0;         ///< over pieces
 
-  /// Fills `hash` and `lengths`, sorts `eos_like`; the last thing a reader calls.
+  /// Computes `hash` and `lengths` and sorts `eos_like`; must be called last by a reader.
   void finish();
 };
 

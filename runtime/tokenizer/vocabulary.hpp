@@ -10,7 +10,7 @@
 
 namespace paceline::tokenizer {
 
-/// What an entry of a vocabulary is for. Values are GGUF's.
+/// Kind of a vocabulary entry. Values are GGUF's.
 enum class token_type : std::uint8_t {
   normal = 1,
   unknown = 2,
@@ -20,17 +20,18 @@ enum class token_type : std::uint8_t {
   byte = 6
 };
 
-/// How text is split into entries.
+/// Algorithm that divides text into entries.
 enum class vocabulary_kind : std::uint8_t {
   bpe, ///< byte-level BPE with ranked merges (GGUF "gpt2")
   spm, ///< SentencePiece BPE by score, with byte fallback (GGUF "llama")
 };
 
-/// A vocabulary as a file gives it, format-neutral: model/loader fills it from GGUF metadata. Sizes are
-/// checked there: `scores` and `types` are empty or as long as `tokens`, special ids are below it.
+/// A vocabulary as read from a file, independent of its format: model/loader fills it from GGUF metadata and
+/// checks the sizes: `scores` and `types` are empty or as long as `tokens`, and special ids are below that
+/// length.
 struct vocabulary_data {
   vocabulary_kind kind = vocabulary_kind::bpe;
-  std::string model_name;          ///< GGUF's general.name; some habits follow from it alone; may be empty
+  std::string model_name;          ///< GGUF's general.name, from which some settings follow; may be empty
   std::string pre;                 ///< GGUF's tokenizer.ggml.pre: the pre-tokenizer's name; may be empty
   std::vector<std::string> tokens; ///< as stored: byte-level spelling for bpe, U+2581 for spaces in spm
   std::vector<float> scores;       ///< spm
@@ -38,8 +39,8 @@ struct vocabulary_data {
   std::vector<std::pair<std::string, std::string>> merges; ///< bpe, in rank order
   std::optional<token_id> bos, eos, eot, eom, unk, pad;
   std::vector<token_id> eos_like; ///< all ids that end a generation (eos, eot, eom, known end-of-turn names)
-  std::optional<bool> add_bos, add_eos, add_space_prefix; ///< as the file says; none = the family's default
-  std::string chat_template;                              ///< Jinja source, empty when the file has none
+  std::optional<bool> add_bos, add_eos, add_space_prefix; ///< as in the file; nullopt = the family's default
+  std::string chat_template;                              ///< Jinja source, empty if the file has none
 };
 
 } // namespace paceline::tokenizer

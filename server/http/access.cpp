@@ -22,7 +22,7 @@ std::string_view without_port(std::string_view host) noexcept {
   return host.substr(0, std::min(host.find(':'), host.size()));
 }
 
-/// What stands behind a key: nothing, or its best priority.
+/// The text after a key: nothing, or its best priority.
 std::optional<key_rights> rights_of(std::string_view text) noexcept {
   static constexpr std::string_view name = "best_priority=";
   key_rights rights;
@@ -80,7 +80,7 @@ expected<key_ring> key_ring::load(const std::string& path) {
 std::optional<key_rights> key_ring::find(std::string_view key) const noexcept {
   const auto digest = digest_of(key);
   std::optional<key_rights> found;
-  // Every key is compared, whatever was found before.
+  // Every key is compared, even after a match, so that the time reveals nothing.
   for (const auto& known : entries_)
     if (CRYPTO_memcmp(known.digest.data(), digest.data(), digest.size()) == 0) found = known.rights;
   return found;

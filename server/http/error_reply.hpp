@@ -5,12 +5,12 @@
 
 namespace paceline::server {
 
-/// What a request hears that comes while the server drains, or that has not ended when the drain has.
+/// The error of a request that arrives during a drain or is still running when the drain ends.
 inline wire::api_error shutting_down() {
   return {503, "service_unavailable_error", "draining", "the server is shutting down", "", 5};
 }
 
-/// The HTTP reply of a refusal: status, JSON body, and the headers that the status calls for.
+/// The HTTP reply for an error: status, JSON body, and the headers that belong to the status.
 inline http_reply error_reply(const wire::api_error& failure, header_list headers = {}) {
   http_reply reply;
   reply.status = failure.status;

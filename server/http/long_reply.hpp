@@ -7,7 +7,8 @@
 
 namespace paceline::server {
 
-/// A JSON reply of any length: with its length if it is short, else made as the client takes it.
+/// Sends a JSON reply of any length: with a Content-Length if it is short, otherwise generated as the client
+/// reads.
 void reply_made(reply_channel& channel, std::unique_ptr<wire::text_source> body, header_list headers);
 
 } // namespace paceline::server

@@ -7,16 +7,18 @@
 
 namespace paceline::server {
 
-/// What counts the memory of a body, until its last owner lets go.
+/// Accounts for the memory of a body until its last owner is destroyed.
 class body_place {
  public:
   virtual ~body_place() = default;
-  /// Its text is about to be read: it gives way no more. False if it had to already.
+  /// The text is about to be read, so the body may not give way from now on. False if it had to give way
+  /// before.
   [[nodiscard]] virtual bool begin_use() = 0;
 };
 
-/// A whole request body or WebSocket message. `owner` holds its memory: whoever parses it keeps the owner
-/// until the text is of no more use, and its place until what was made of the text is not either.
+/// A whole request body or WebSocket message. `owner` holds its memory: the parser keeps it until the text is
+/// no longer needed. `place` accounts for that memory: it is kept until what was made of the text is gone,
+/// too.
 struct request_body {
   request_body() = default;
   request_body(std::string bytes) { // NOLINT: a text is a body
@@ -27,12 +29,12 @@ struct request_body {
   request_body(std::string_view bytes, std::shared_ptr<void> kept, std::shared_ptr<body_place> counted)
       : text(bytes), owner(std::move(kept)), place(std::move(counted)) {}
 
-  /// To be asked before the text is read: false if its memory was wanted back while it waited.
+  /// Must be called before the text is read: false if the body had to give way while it waited.
   [[nodiscard]] bool begin_use() const { return !place || place->begin_use(); }
 
   std::string_view text;
   std::shared_ptr<void> owner;
-  std::shared_ptr<body_place> place; ///< none of a small one
+  std::shared_ptr<body_place> place; ///< null for a small body
 };
 
 } // namespace paceline::server

@@ -48,7 +48,7 @@ bool lists(std::string_view list, std::string_view word) {
   return false;
 }
 
-/// name[:port] or [v6][:port], of the characters such a thing may have.
+/// True for name[:port] or [v6][:port] with permitted characters.
 bool is_host(std::string_view text) noexcept {
   return !text.empty() && text.size() <= 262 && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -70,7 +70,7 @@ using refusal = std::optional<head_refusal>;
 
 refusal refuse(int status, std::string message) { return head_refusal{status, std::move(message)}; }
 
-/// Splits an origin- or absolute-form target. `authority` is what an absolute target names.
+/// Splits an origin-form or absolute-form target. `authority` is that of an absolute target.
 refusal read_target(std::string_view target, request_head& head, std::string& authority) {
   if (const auto scheme = lower(target.substr(0, 7)); scheme == "http://") {
     target.remove_prefix(7);
@@ -125,7 +125,7 @@ refusal read_header(std::string_view line, request_head& head) {
   return std::nullopt;
 }
 
-/// Rules over the headers together: framing, host, connection.
+/// Checks the headers together: framing, host, connection.
 refusal judge_headers(request_head& head, const std::string& authority) {
   std::size_t num_hosts = 0;
   std::size_t num_lengths = 0;

@@ -10,14 +10,14 @@
 
 namespace paceline::server {
 
-/// Bounds of a request head; all hold before a body is read.
+/// Limits of a request head, checked before a body is read.
 struct head_limits {
   std::size_t max_bytes = 16U << 10U;
   std::size_t max_headers = 100;
   std::size_t max_target_bytes = 4096;
 };
 
-/// A request line and headers that passed the filter. Header names are lower case.
+/// A request line and headers that passed the checks. Header names are lower case.
 struct request_head {
   std::string method;
   std::string path;  ///< decoded; begins with '/'
@@ -30,34 +30,36 @@ struct request_head {
   bool expects_continue = false;
   bool upgrades_to_websocket = false;
 
-  /// First header of that (lower-case) name; empty if there is none.
+  /// The first header of that (lower-case) name; empty if there is none.
   std::string_view header(std::string_view name) const noexcept;
   /// Value of a query parameter, percent-decoded; none if absent.
   std::optional<std::string> query_value(std::string_view name) const;
 };
 
-/// Why a head was refused. The connection is closed after the reply: its framing can no longer be trusted.
+/// Why a head was refused. The connection is closed after the reply, because it is unclear where the next
+/// request begins.
 struct head_refusal {
   int status = 400;
   std::string message;
 };
 
-/// The bytes so far end before the head does.
+/// The head is not complete yet.
 struct head_incomplete {};
 
-/// A parsed head and how many bytes it took, the blank line included.
+/// A parsed head and its length in bytes, blank line included.
 struct head_complete {
   request_head head;
   std::size_t num_bytes = 0;
 };
 
-/// Strict HTTP/1.1 head parser and filter in one. Refused: bare CR or LF, NUL, folded lines, space before a
-/// colon, Transfer-Encoding of any kind (501), zero or several Host, repeated or listed Content-Length, an
-/// absolute target of another host, more headers or bytes than `limits`. `bytes` starts at a request line.
+/// A strict HTTP/1.1 head parser. Refused: bare CR or LF, NUL, folded lines, space before a colon,
+/// Transfer-Encoding of any kind (501), zero or several Host headers, repeated or listed Content-Length, an
+/// absolute target of another host, more headers or bytes than `limits`. `bytes` must start at a request
+/// line.
 std::variant<head_incomplete, head_refusal, head_complete> parse_request_head(std::string_view bytes,
                                                                               const head_limits& limits);
 
-/// Percent-decoding; none if an escape is broken or decodes to NUL. '+' stays as it is.
+/// Percent-decoding; nullopt if an escape is malformed or decodes to NUL. '+' is unchanged.
 std::optional<std::string> percent_decode(std::string_view text);
 
 } // namespace paceline::server

@@ -8,7 +8,8 @@ namespace {
 
 struct row {
   std::string_view method;
-  std::string_view path; ///< '*' stands for the rest of the path (with '/': a model's name may have one)
+  /// '*' matches the rest of the path, including '/', because a model's name may contain one.
+  std::string_view path;
   endpoint target;
 };
 
@@ -35,7 +36,7 @@ constexpr row routes[] = {
     {"GET", "/", endpoint::playground},
 };
 
-/// The part of `path` under the pattern's '*'; none if they differ.
+/// Returns in `id` the part of `path` that matches the pattern's '*'; false if the path does not match.
 bool matches(std::string_view pattern, std::string_view path, std::string& id) {
   const auto star = pattern.find('*');
   if (star == std::string_view::npos) return pattern == path;

@@ -7,15 +7,15 @@
 
 namespace paceline::server {
 
-/// What a request asks for.
+/// The endpoint that a request addresses.
 enum class endpoint {
   models,
   model,
   completions,
   chat_completions,
   create_response,
-  response_socket, ///< GET /v1/responses, to be upgraded
-  get_response,    ///< resume, or read a finished one
+  response_socket, ///< GET /v1/responses with an upgrade to WebSocket
+  get_response,    ///< resumes a response or reads a finished one
   cancel_response,
   tokenize,
   detokenize,
@@ -28,15 +28,15 @@ enum class endpoint {
 
 struct route {
   endpoint target = endpoint::live;
-  std::string id; ///< the path's variable part: a model's name, a response's id
+  std::string id; ///< the variable part of the path: a model's name or a response's id
 };
 
-/// No such path (404), or not with this method (405 with these).
+/// No such path (404), or not with this method (405 with the allowed ones).
 struct no_route {
   std::vector<std::string_view> allowed_methods; ///< empty: no such path
 };
 
-/// HEAD is answered like GET. OPTIONS never gets here.
+/// HEAD is routed like GET. OPTIONS must be handled before.
 std::variant<route, no_route> find_route(std::string_view method, std::string_view path);
 
 /// The methods of a path, for Allow headers; empty if there is no such path.
@@ -45,9 +45,9 @@ std::vector<std::string_view> methods_of(std::string_view path);
 /// Label of an endpoint in metrics.
 std::string_view to_string(endpoint target) noexcept;
 
-/// Takes a JSON body.
+/// True if the endpoint takes a JSON body.
 bool takes_body(endpoint target) noexcept;
-/// Answered without a key even when keys are configured.
+/// True if the endpoint needs no key even when keys are configured.
 bool is_open(endpoint target, bool open_metrics) noexcept;
 
 } // namespace paceline::server

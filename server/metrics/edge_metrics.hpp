@@ -20,9 +20,10 @@ class exposition;
 /// Distributions of one model's requests, as its clients see them.
 struct model_metrics {
   histogram first_token{first_token_bounds()};
-  histogram token_gap{token_gap_bounds()};      ///< one observation a token, not a frame
-  histogram time_per_token{token_gap_bounds()}; ///< decode time over tokens after the first, one a request
-  histogram commit_to_write{delay_bounds()};    ///< of streamed events, until they were handed to the socket
+  histogram token_gap{token_gap_bounds()}; ///< one observation for each token, not for each frame
+  /// Decode time over tokens after the first, one observation for each request.
+  histogram time_per_token{token_gap_bounds()};
+  histogram commit_to_write{delay_bounds()}; ///< for streamed events: from commit to the write to the socket
   histogram total{latency_bounds()};
   histogram queued{first_token_bounds()};
   histogram prefill{first_token_bounds()};
@@ -31,46 +32,46 @@ struct model_metrics {
   histogram output_tokens{token_count_bounds()};
 };
 
-/// What the edge counts. Any thread may count; reading is for /metrics.
+/// The counters of the edge. Any thread may count; /metrics reads.
 class edge_metrics {
  public:
   explicit edge_metrics(const std::vector<std::string>& model_names);
 
-  /// Of a configured model.
+  /// The metrics of a configured model.
   model_metrics& of(std::string_view model);
   void count_reply(endpoint target, int status) noexcept;
-  /// Refused before it had an endpoint.
+  /// Counts a request that was refused before it had an endpoint.
   void count_refusal(int status) noexcept;
 
   std::atomic<std::uint64_t> connections_total{0};
   std::atomic<std::uint64_t> connections_active{0};
-  std::atomic<std::uint64_t> connections_refused{0}; ///< over the limit: told 503 or closed
-  std::atomic<std::uint64_t> connections_evicted{0}; ///< silent ones closed to make room
-  std::atomic<std::uint64_t> bodies_given_up{0};     ///< refused for want of memory, unfinished or unread
-  std::atomic<std::uint64_t> outputs_given_up{0};    ///< connections closed for want of memory for output
+  std::atomic<std::uint64_t> connections_refused{0}; ///< over the limit: answered with 503 or closed
+  std::atomic<std::uint64_t> connections_evicted{0}; ///< silent connections closed to make room
+  std::atomic<std::uint64_t> bodies_given_up{0};     ///< refused for lack of memory, incomplete or unread
+  std::atomic<std::uint64_t> outputs_given_up{0};    ///< connections closed for lack of memory for output
   std::atomic<std::uint64_t> websockets_total{0};
   std::atomic<std::uint64_t> websockets_active{0};
   std::atomic<std::uint64_t> disconnect_cancels{0}; ///< requests cancelled because their client left
   std::atomic<std::uint64_t> stalled_closes{0};  ///< connections closed because their client stopped reading
   std::atomic<std::uint64_t> flow_pauses{0};     ///< times a stream withheld credit from the engine
-  std::atomic<std::uint64_t> edge_rejections{0}; ///< refused because the edge pool was full
+  std::atomic<std::uint64_t> edge_rejections{0}; ///< refused because the edge pool's queue was full
   std::atomic<std::uint64_t> auth_failures{0};
-  std::atomic<std::uint64_t> open_requests{0}; ///< generations whose client waits
+  std::atomic<std::uint64_t> open_requests{0}; ///< generations whose client is waiting
   std::atomic<std::uint64_t> reloads_applied{0};
   std::atomic<std::uint64_t> reloads_refused{0};
   std::atomic<bool> last_reload_refused{false};
-  // As of the last reading:
+  // Values of the last update:
   std::atomic<std::uint64_t> log_lines_dropped{0};
   std::atomic<std::uint64_t> kept_bytes{0}; ///< conversations and logs of resumable responses
   std::atomic<std::uint64_t> kept_evictions{0};
 
-  /// Prometheus text of the edge, the engine and the process; with vLLM's families if asked.
+  /// Prometheus text of the edge, the engine and the process, with vLLM's names if asked for.
   std::string text(const engine_snapshot& snapshot, bool vllm_names) const;
 
  private:
-  /// One more than there are: refused before it had one.
+  /// One more than the endpoints: the last counts requests refused before they had one.
   static constexpr std::size_t num_endpoints = static_cast<std::size_t>(endpoint::playground) + 2;
-  static constexpr std::size_t num_classes = 6; ///< first digit of the status
+  static constexpr std::size_t num_classes = 6; ///< the first digit of the status
 
   void write_clients(exposition& out) const;
   void write_operation(exposition& out) const;

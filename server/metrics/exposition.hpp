@@ -12,7 +12,7 @@ namespace paceline::server {
 
 using label_list = std::vector<std::pair<std::string_view, std::string_view>>;
 
-/// Writes Prometheus text (version 0.0.4). A family is opened once and all its samples follow.
+/// Writes Prometheus text (version 0.0.4). All samples of a family must follow its opening.
 class exposition {
  public:
   void counter(std::string_view name, std::string_view help) { family(name, help, "counter"); }

@@ -32,7 +32,7 @@ std::size_t open_files() {
   return count;
 }
 
-/// One family of counters or gauges with one sample a model.
+/// Writes one family of counters or gauges with one sample for each model.
 template <class Field>
 void per_model(exposition& out, const engine_snapshot& snapshot, bool is_counter, const char* name,
                const char* help, Field field) {

@@ -14,14 +14,14 @@ struct named_model_metrics {
   const model_metrics* metrics;
 };
 
-/// paceline_build_info and process_*.
+/// Writes paceline_build_info and process_*.
 void write_process(exposition& out);
-/// Counters and gauges of models, drafters, pools and actors.
+/// Writes counters and gauges of models, drafters, pools and actors.
 void write_engine(exposition& out, const engine_snapshot& snapshot);
-/// Histograms seen at the edge.
+/// Writes the histograms measured at the edge.
 void write_distributions(exposition& out, const std::vector<named_model_metrics>& models);
-/// vLLM's names for what dashboards and bench tools read. They hold colons, which lint tools dislike:
-/// switchable.
+/// Writes the metrics that dashboards and bench tools read, under vLLM's names. Optional, because the names
+/// contain colons, which lint tools reject.
 void write_vllm_names(exposition& out, const engine_snapshot& snapshot,
                       const std::vector<named_model_metrics>& models);
 

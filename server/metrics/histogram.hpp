@@ -11,9 +11,8 @@
 
 namespace paceline::server {
 
-/// A Prometheus histogram: observations may come from any thread. Bounds are ascending upper limits; the last
-/// bucket
-/// (+Inf) is implied. They must outlive the histogram.
+/// A Prometheus histogram; any thread may add observations. The bounds are ascending upper limits and must
+/// outlive the histogram. The last bucket (+Inf) is implicit.
 class histogram {
  public:
   explicit histogram(std::span<const double> bounds);
@@ -21,7 +20,7 @@ class histogram {
   void observe(double value, std::uint64_t times = 1) noexcept;
 
   std::span<const double> bounds() const noexcept { return bounds_; }
-  /// Observations at or below each bound, then all: what the exposition prints.
+  /// Number of observations at or below each bound, then the number of all.
   std::vector<std::uint64_t> cumulative() const;
   double sum() const noexcept { return sum_.load(std::memory_order_relaxed); }
 
@@ -31,7 +30,7 @@ class histogram {
   std::atomic<double> sum_{0};
 };
 
-/// Bucket families. ITL begins below a millisecond: small models on fast machines live there.
+/// Bucket bounds. Those of inter-token latency begin below a millisecond, for small models on fast machines.
 std::span<const double> latency_bounds() noexcept;
 std::span<const double> first_token_bounds() noexcept;
 std::span<const double> token_gap_bounds() noexcept;

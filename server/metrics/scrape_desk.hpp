@@ -10,18 +10,18 @@
 
 namespace paceline::server {
 
-/// Hands out the text of /metrics. Taking the figures waits for actors, so a job on a thread of its own does
-/// it: neither an I/O thread nor one that prompts keep busy. One text is made at a time; all who ask while
-/// one is being made share the next, so that nobody gets figures older than the question. Thread-safe.
+/// Produces the text of /metrics. Collecting the figures waits for actors, so it runs as a job on its own
+/// thread: neither an I/O thread nor a thread busy with prompts does it. One text is made at a time. Requests
+/// that arrive meanwhile share the next text, so nobody gets figures older than the request. Thread-safe.
 class scrape_desk : public std::enable_shared_from_this<scrape_desk> {
  public:
   using text = std::shared_ptr<const std::string>;
 
-  /// `jobs` must outlive the desk and what it has been asked.
+  /// `jobs` must outlive the desk and all its pending requests.
   scrape_desk(job_pool& jobs, std::function<std::string()> make_text)
       : jobs_(jobs), make_text_(std::move(make_text)) {}
 
-  /// `answer` is called on the job's thread. False if no job can be had.
+  /// `answer` is called on the job's thread. Returns false if no job can be started.
   [[nodiscard]] bool ask(std::function<void(const text&)> answer);
 
  private:

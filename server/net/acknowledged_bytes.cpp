@@ -1,6 +1,6 @@
 #include "server/net/acknowledged_bytes.hpp"
 
-#include <linux/tcp.h> // not netinet's: its tcp_info ends before the field
+#include <linux/tcp.h> // not netinet's, whose tcp_info lacks the field
 #include <netinet/in.h>
 #include <sys/socket.h>
 

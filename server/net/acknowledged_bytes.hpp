@@ -4,9 +4,9 @@
 
 namespace paceline::server {
 
-/// Bytes of a TCP socket that its peer has acknowledged since the connection began; 0 if the kernel does not
-/// say. A write that is accepted says only that they lie in our kernel, and it accepts in lumps of a third of
-/// the send buffer.
+/// Bytes on a TCP socket that the peer has acknowledged since the connection began; 0 if the kernel does not
+/// report it. An accepted write only means that the bytes are in the local kernel, which accepts them in
+/// steps of a third of the send buffer.
 std::uint64_t acknowledged_bytes(int descriptor) noexcept;
 
 } // namespace paceline::server

@@ -64,7 +64,7 @@ body_budget::claim& body_budget::victim_of(claim& one, time_point now) const {
     if (auto* found = slowest(tenant, now)) return *found;
     if (auto* found = last_waiting(tenant)) return *found;
   }
-  auto* found = slowest(one.tenant_, now); // `one` at the latest
+  auto* found = slowest(one.tenant_, now); // finds at least `one`
   return found != nullptr ? *found : one;
 }
 
@@ -75,7 +75,7 @@ void body_budget::charge(claim& one, std::uint64_t bytes) {
 
 void body_budget::revoke(claim& one) {
   one.revoked_ = true;
-  one.stage_ = claim::stage::in_use; // it gives way once
+  one.stage_ = claim::stage::in_use; // it gives way only once
   charge(one, 0);
   num_revoked_.fetch_add(1, std::memory_order_relaxed);
 }

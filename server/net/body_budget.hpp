@@ -16,18 +16,18 @@
 
 namespace paceline::server {
 
-/// Bytes of request bodies and WebSocket messages that all connections together may hold, from their arrival
-/// until they are parsed. When they are used up, a body of the tenant with most bytes gives way: the
-/// unfinished one that has arrived most slowly of late, or to another tenant also a whole one that waits to
-/// be read, the latest first. So no tenant keeps another one out. The first 64 KiB of a body are not counted,
-/// so that a small request always finds room; the number of connections bounds those. Thread-safe; no
-/// sockets, and the clock is given.
+/// Memory of the request bodies and WebSocket messages of all connections, from arrival until they are
+/// parsed. When the budget is used up, a body of the tenant that holds most has to give way: its incomplete
+/// body that has recently arrived most slowly, or, in favour of another tenant, also its latest complete body
+/// that waits to be read. So no tenant can lock out another one. The first 64 KiB of a body are not counted,
+/// so a small request always finds room; the number of connections limits these. Thread-safe. Uses no
+/// sockets; the clock is injected.
 class body_budget : public std::enable_shared_from_this<body_budget> {
  public:
   using time_point = std::chrono::steady_clock::time_point;
   static constexpr std::size_t free_bytes = 64U << 10U;
 
-  /// One body. Ends with its last owner, which gives its bytes back.
+  /// One body. Its bytes are returned when the last owner is destroyed.
   class claim final : public body_place {
    public:
     claim(std::shared_ptr<body_budget> budget, std::string tenant, std::function<void()> give_way);
@@ -35,9 +35,10 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
     claim(const claim&) = delete;
     claim& operator=(const claim&) = delete;
 
-    /// The body has `bytes` now. False if it has to give way itself, or had to already.
+    /// Sets the size of the body to `bytes`. False if it has to give way, now or already before.
     [[nodiscard]] bool hold(std::size_t bytes);
-    /// The body is whole: it gives way to other tenants only. False if it had to already.
+    /// The body is complete: from now on it gives way to other tenants only. False if it had to give way
+    /// before.
     [[nodiscard]] bool complete();
     [[nodiscard]] bool begin_use() override;
     bool revoked() const noexcept { return revoked_; }
@@ -59,18 +60,18 @@ class body_budget : public std::enable_shared_from_this<body_budget> {
   body_budget(std::uint64_t max_bytes, std::function<time_point()> now)
       : max_bytes_(max_bytes), now_(std::move(now)) {}
 
-  /// `give_way`: called at most once, on any thread, without a lock; the body's memory is to be freed soon.
+  /// `give_way` is called at most once, on any thread, without a lock; it should free the body's memory soon.
   std::shared_ptr<claim> open(std::string tenant, std::function<void()> give_way);
 
   std::uint64_t num_bytes() const;
-  /// Bodies that had to give way.
+  /// Number of bodies that had to give way.
   std::uint64_t num_revoked() const noexcept { return num_revoked_.load(std::memory_order_relaxed); }
 
  private:
   bool hold(claim& one, std::size_t bytes);
-  /// Who gives way to `one`, itself if nobody else can.
+  /// The body that gives way to `one`; `one` itself if there is no other.
   claim& victim_of(claim& one, time_point now) const;
-  /// The unfinished one of `tenant` that arrives most slowly; none if it has none.
+  /// The incomplete body of `tenant` that arrives most slowly; null if it has none.
   claim* slowest(const std::string& tenant, time_point now) const;
   claim* last_waiting(const std::string& tenant) const;
   void charge(claim& one, std::uint64_t bytes);

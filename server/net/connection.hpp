@@ -15,7 +15,7 @@ namespace paceline::server {
 
 using tcp_socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, io_strand>;
 
-/// What connections share.
+/// State that connections share.
 struct connection_context {
   service& requests;
   connection_set& connections;
@@ -24,7 +24,8 @@ struct connection_context {
   std::shared_ptr<output_budget> outputs;
 };
 
-/// Of an open connection, which is closed when it has to give way. On its strand it may be gone by then.
+/// A callback that closes a connection which has to give way. The connection may be gone when it runs on the
+/// strand.
 template <class Connection>
 std::unique_ptr<output_budget::claim> claim_output(const connection_context& context, const io_strand& strand,
                                                    std::weak_ptr<Connection> who) {
@@ -37,10 +38,11 @@ std::unique_ptr<output_budget::claim> claim_output(const connection_context& con
 }
 
 /// Serves HTTP on an accepted socket until either side closes. A connection without a place gets a 503, or is
-/// closed at once where too many are being told so.
+/// closed at once if too many connections are being refused.
 connection_set::place serve_http(const connection_context& context, tcp_socket socket, io_strand strand);
 
-/// Takes over a socket whose upgrade request was admitted: handshake, then the Responses WebSocket mode.
+/// Takes over a socket whose upgrade request was admitted: does the handshake and then the Responses
+/// WebSocket mode.
 void serve_websocket(const connection_context& context, tcp_socket socket, io_strand strand,
                      const admitted_request& request, std::shared_ptr<connection_set::ticket> ticket);
 

@@ -15,7 +15,7 @@ connection_set::ticket::~ticket() {
 }
 
 void connection_set::ticket::note_activity() {
-  if (has_request_) return; // the common case takes no lock
+  if (has_request_) return; // the common case needs no lock
   std::lock_guard lock(set_.mutex_);
   if (entry_->is == standing::silent)
     set_.silent_.splice(set_.silent_.end(), set_.silent_, entry_->in_silent);
@@ -41,7 +41,7 @@ void connection_set::ticket::end_work() {
   if (--set_.num_working_ == 0) set_.idle_.notify_all();
 }
 
-/// Gives up what the entry counts as.
+/// Removes the entry from its counters.
 void connection_set::count_out(entry& one) {
   if (one.is == standing::silent) silent_.erase(one.in_silent);
   if (one.is == standing::silent || one.is == standing::settled) --num_placed_;
@@ -52,7 +52,7 @@ void connection_set::count_out(entry& one) {
 std::shared_ptr<connection> connection_set::evict_one() {
   while (!silent_.empty()) {
     const auto victim = silent_.front();
-    count_out(*victim); // its place is free at once, whenever it closes
+    count_out(*victim); // its place is free at once, even if it closes later
     if (auto who = victim->who.lock()) return who;
   }
   return nullptr;

@@ -10,20 +10,21 @@
 
 namespace paceline::server {
 
-/// An open connection, as shutdown and the limit see it. Any thread; every call returns at once.
+/// An open connection as seen by the shutdown and the connection limit. Callable on any thread; every call
+/// returns at once.
 class connection {
  public:
   virtual ~connection() = default;
-  /// Closes once it is idle; finishes what is in flight.
+  /// Closes the connection once it is idle; requests in flight are finished.
   virtual void drain() = 0;
-  /// Ends what is in flight with an error that says why, then closes.
+  /// Ends requests in flight with an error that gives the reason, then closes.
   virtual void cut_short() = 0;
-  /// Closes now.
+  /// Closes immediately.
   virtual void abort() = 0;
 };
 
-/// The connections that are open, and who gives way when there are too many: of those that have never sent a
-/// whole request, the one silent for longest. Thread-safe; knows no sockets.
+/// The open connections. If there are too many, the connection that has been silent for longest gives way,
+/// among those that have never sent a whole request. Thread-safe; uses no sockets.
 class connection_set {
   struct entry;
   using entries = std::list<std::shared_ptr<entry>>;
@@ -31,11 +32,12 @@ class connection_set {
  public:
   enum class admission {
     admitted,
-    refused, ///< may say so and close; counts apart
-    dropped, ///< too many are being refused already, or the set is closed: close without a word
+    refused, ///< may send a refusal and close; counted separately
+    dropped, ///< too many are being refused already, or the set is closed: close without a reply
   };
 
-  /// Owned by each connection; its end is the connection's. Used on the connection's strand.
+  /// Owned by the connection; destroying it removes the connection from the set. Used on the connection's
+  /// strand.
   class ticket {
    public:
     ticket(connection_set& set, std::shared_ptr<entry> place);
@@ -43,12 +45,12 @@ class connection_set {
     ticket(const ticket&) = delete;
     ticket& operator=(const ticket&) = delete;
 
-    /// Bytes came.
+    /// Bytes arrived.
     void note_activity();
-    /// A whole request came: the connection gives way no more.
+    /// A whole request arrived: the connection no longer gives way.
     void note_request();
     bool has_asked() const noexcept { return has_request_; }
-    /// Something runs that a drain waits for, until `end_work`. Both may be repeated.
+    /// Begins work that a drain waits for, until `end_work`. Repeated calls have no effect.
     void begin_work();
     void end_work();
 
@@ -62,27 +64,27 @@ class connection_set {
 
   struct place {
     admission outcome = admission::dropped;
-    std::shared_ptr<ticket> held; ///< none if dropped
+    std::shared_ptr<ticket> held; ///< null if dropped
     bool evicted_another = false;
   };
 
   explicit connection_set(std::size_t max_connections, std::size_t max_refusals = 64)
       : max_connections_(max_connections), max_refusals_(max_refusals) {}
 
-  /// A connection was accepted. One that is over the limit takes the place of a silent one, if there is any.
+  /// Adds an accepted connection. Above the limit it takes the place of a silent one, if there is one.
   place add(const std::shared_ptr<connection>& added);
-  /// Makes a silent connection give way, for want of something else than places. False if there is none.
+  /// Makes a silent connection give way because another resource is used up. False if there is none.
   bool evict_silent();
-  /// The ticket's connection goes on as `successor`, after an upgrade.
+  /// Replaces the ticket's connection by `successor`, after an upgrade.
   void replace(ticket& ticket, const std::shared_ptr<connection>& successor);
-  /// Those that hold a place.
+  /// Number of connections that hold a place.
   std::size_t size() const;
 
   void drain_all();
   void cut_all_short();
-  /// Closes all, and whatever is added from now on is dropped.
+  /// Closes all connections; those added from now on are dropped.
   void close();
-  /// True once nothing runs that a drain waits for.
+  /// Waits until no work that a drain waits for is left; false after `timeout`.
   bool wait_until_idle(std::chrono::milliseconds timeout);
 
  private:

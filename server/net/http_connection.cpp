@@ -24,9 +24,9 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using std::chrono::milliseconds;
 
-constexpr std::size_t max_pipelined_bytes = 16U << 10U; ///< read ahead while a request is being answered
+constexpr std::size_t max_pipelined_bytes = 16U << 10U; ///< read ahead while a request is processed
 constexpr milliseconds first_sign_of_life{500};         ///< then every `keep_alive`
-constexpr milliseconds linger_time{1000};               ///< for a refused body to arrive and be thrown away
+constexpr milliseconds linger_time{1000};               ///< time to receive and discard a refused body
 
 /// One client connection. Everything happens on its strand.
 class http_connection final : public connection,
@@ -47,7 +47,7 @@ class http_connection final : public connection,
   void start(const connection_set::place& place) {
     ticket_ = place.held;
     out_.count_in(claim_output(context_, strand_, weak_from_this()));
-    draining_ = context_.requests.draining(); // whoever told the others may have missed this one
+    draining_ = context_.requests.draining(); // this connection may have missed the announcement
     if (place.outcome == connection_set::admission::admitted) return next_request();
     refuse(
         {503, "service_unavailable_error", "too_many_connections", "too many connections are open", "", 1});
@@ -98,19 +98,19 @@ class http_connection final : public connection,
     end_exchange();
   }
   void abandon() override {
-    exchange_.reset(); // it calls us
+    exchange_.reset(); // it may call this object
     shut();
   }
   void keep(std::size_t bytes) override { out_.keep(bytes); }
   bool congested() const override { return out_.congested(); }
 
  private:
-  /// What the next bytes of the client are.
+  /// What the next bytes of the client belong to.
   enum class state {
     head,
     body,
     answering,
-    blocked, ///< no request is read: the client has to take what it asked for first
+    blocked, ///< no request is read until the client has read its replies
     lingering,
     closed
   };
@@ -135,7 +135,7 @@ class http_connection final : public connection,
     advance();
   }
 
-  /// Does what the bytes at hand allow, then asks for more.
+  /// Processes the available bytes, then reads more.
   void advance() {
     if (state_ == state::head) take_head();
     if (state_ == state::body) take_body();
@@ -172,7 +172,7 @@ class http_connection final : public connection,
     if (expects_continue && in_.size() < body_bytes) send_bytes("HTTP/1.1 100 Continue\r\n\r\n");
   }
 
-  /// At least a KiB a second after a start, and never longer than a body may take.
+  /// At least a KiB per second after an initial time, and never longer than a body may take.
   void begin_body(std::uint64_t num_bytes) {
     body_.emplace(context_.bodies, request_.who.tenant, num_bytes,
                   [weak = weak_from_this(), strand = strand_] {
@@ -202,12 +202,13 @@ class http_connection final : public connection,
     body_.reset();
     ticket_->note_request();
     ticket_->begin_work();
-    if (context_.requests.draining()) ticket_->end_work(); // a drain waits only for what it found
+    // A drain only waits for requests that existed when it began.
+    if (context_.requests.draining()) ticket_->end_work();
     deadline_.cancel();
     state_ = state::answering;
     answered_ = false;
     auto started = context_.requests.handle(request_, std::move(body), shared_from_this(), executor_);
-    if (answered_) return; // complete already: the connection has moved on
+    if (answered_) return; // already complete: the connection has continued
     exchange_ = std::move(started);
     watch_silence(first_sign_of_life);
   }
@@ -223,7 +224,7 @@ class http_connection final : public connection,
     serve_websocket(context_, std::move(socket_), strand_, request_, std::move(ticket_));
   }
 
-  /// Framing is lost or not wanted: say why, and close.
+  /// Framing is lost or refused: answers with the reason, and closes.
   void refuse(const wire::api_error& failure) {
     context_.requests.edge().metrics.count_refusal(failure.status);
     framing_.close_after();
@@ -238,14 +239,14 @@ class http_connection final : public connection,
     idle_.cancel();
     if (state_ == state::closed) return;
     if (!keeps_alive()) return linger();
-    // Not at once: we may be inside the session's or the parser's call.
+    // Not immediately: the caller may be the session or the parser.
     asio::post(strand_, [self = shared_from_this()] {
       if (self->state_ == state::answering) self->next_request();
     });
   }
 
-  /// Sends what waits, then closes; a client that is still sending its body gets a moment to read the answer,
-  /// since closing over unread bytes would reset the connection under it.
+  /// Sends pending bytes, then closes. A client that is still sending its body gets a moment to read the
+  /// answer, because closing with unread bytes would reset the connection.
   void linger() {
     state_ = state::lingering;
     in_ = {};
@@ -285,7 +286,7 @@ class http_connection final : public connection,
         asio::buffer(chunk_), [self = shared_from_this()](error_code failure, std::size_t size) {
           self->reading_ = false;
           if (self->state_ == state::closed) return;
-          if (failure) return self->shut(); // also the end of input: a client that has gone needs no answer
+          if (failure) return self->shut(); // also the end of input: a client that has left needs no answer
           self->on_bytes(std::string_view(self->chunk_.data(), size));
         });
   }
@@ -294,7 +295,7 @@ class http_connection final : public connection,
     if (state_ == state::lingering) return read_more();
     ticket_->note_activity();
     const bool begins_head = state_ == state::head && in_.empty();
-    // Not through `in_`: a body may have megabytes.
+    // Not through `in_`, because a body may have megabytes.
     if (state_ == state::body && in_.empty() && !body_->fill_from(bytes)) return give_way();
     in_.append(bytes);
     if (begins_head) arm_deadline(options_.header_timeout);
@@ -342,14 +343,15 @@ class http_connection final : public connection,
 
   void on_deadline() {
     if (state_ == state::answering || state_ == state::blocked) return;
-    if (state_ == state::lingering && !out_.empty()) return; // of the request before; what waits goes first
+    // Of the previous request; pending bytes are sent first.
+    if (state_ == state::lingering && !out_.empty()) return;
     const bool in_request = (state_ == state::head && !in_.empty()) || state_ == state::body;
     if (in_request)
       return refuse({408, "timeout_error", "request_timeout", "the request did not arrive in time", "", 0});
     shut();
   }
 
-  /// Tells the exchange when nothing was sent for a while.
+  /// Notifies the exchange if nothing was sent for some time.
   void watch_silence(milliseconds time) {
     idle_.start(time, weak_from_this(), [sends = num_sends_](http_connection& self) {
       const auto running = self.exchange_;

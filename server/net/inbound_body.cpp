@@ -7,12 +7,12 @@
 
 namespace paceline::server {
 
-/// Memory that exists as far as it is written to, and the claim that counts it.
+/// Memory that is allocated as it is written, with the claim that counts it.
 struct inbound_body::pages {
   explicit pages(std::size_t size)
       : num_bytes(size), data(mmap(nullptr, size, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-    // One byte in each of a thousand bodies must not cost a thousand huge pages.
+    // One byte in each of a thousand bodies must not use a thousand huge pages.
     if (exists()) madvise(data, num_bytes, MADV_NOHUGEPAGE);
   }
   ~pages() {
@@ -23,11 +23,11 @@ struct inbound_body::pages {
   bool exists() const noexcept { return data != MAP_FAILED; }
   char* bytes() const noexcept { return static_cast<char*>(data); }
 
-  /// Gives the memory back while its owner has yet to hear of it. What the owner still writes is lost, and
-  /// the body is anyway.
+  /// Frees the memory before its owner learns that it must give way. Later writes of the owner are lost, and
+  /// so is the body.
   void empty() const noexcept { madvise(data, num_bytes, MADV_DONTNEED); }
 
-  std::shared_ptr<body_budget::claim> claim; // first: counted until the memory has gone
+  std::shared_ptr<body_budget::claim> claim; // first member, so that it is counted until the memory is freed
   const std::size_t num_bytes;
   void* const data;
 };

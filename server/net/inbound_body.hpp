@@ -10,20 +10,20 @@
 
 namespace paceline::server {
 
-/// A body or message while it arrives. A large one lies in pages of its own, which cost memory as they are
-/// filled and go back to the system at once: through the heap, bodies of many sizes that come and go would
-/// keep several times what the budget counts. No sockets.
+/// A body or message while it arrives. A large one lies in memory pages of its own, which are allocated as
+/// they are filled and returned to the system at once. On the heap, bodies of varying sizes would fragment it
+/// to several times what the budget counts. Uses no sockets.
 class inbound_body {
  public:
-  /// Of `tenant`; at most `max_bytes` arrive. `give_way`: see body_budget.
+  /// A body of `tenant` with at most `max_bytes`. `give_way`: see body_budget.
   inbound_body(std::shared_ptr<body_budget> budget, std::string tenant, std::size_t max_bytes,
                std::function<void()> give_way)
       : budget_(std::move(budget)), tenant_(std::move(tenant)), max_bytes_(max_bytes),
         give_way_(std::move(give_way)) {}
 
-  /// False if there is no room for it any more: it is to be refused and forgotten.
+  /// False if the budget has no room for the bytes: the body must be refused and dropped.
   [[nodiscard]] bool append(std::string_view bytes);
-  /// The same with as much of `bytes` as is missing, which it takes off them.
+  /// Appends as many of `bytes` as are missing and removes them from it.
   [[nodiscard]] bool fill_from(std::string_view& bytes) {
     const auto share = bytes.substr(0, missing());
     bytes.remove_prefix(share.size());
@@ -31,9 +31,9 @@ class inbound_body {
   }
   std::size_t size() const noexcept { return size_; }
   std::size_t missing() const noexcept { return max_bytes_ - size_; }
-  /// The budget wants its bytes back.
+  /// True if the budget has reclaimed the body's memory.
   bool has_to_give_way() const noexcept;
-  /// The whole of it. None if it had to give way just before.
+  /// Moves the complete body into `whole`. False if it had to give way just before.
   [[nodiscard]] bool take(request_body& whole);
 
  private:
@@ -44,8 +44,8 @@ class inbound_body {
   std::size_t max_bytes_;
   std::function<void()> give_way_;
   std::size_t size_ = 0;
-  std::string small_;            ///< all of it, up to body_budget::free_bytes
-  std::shared_ptr<pages> large_; ///< all of it, beyond
+  std::string small_;            ///< the whole body, up to body_budget::free_bytes
+  std::shared_ptr<pages> large_; ///< the whole body, beyond that
 };
 
 } // namespace paceline::server

@@ -29,7 +29,7 @@ class strand_executor final : public serial_executor {
 io_runtime::io_runtime(std::size_t num_threads) : guard_(boost::asio::make_work_guard(context_)) {
   for (std::size_t i = 0; i < std::max<std::size_t>(1, num_threads); ++i)
     threads_.emplace_back([this] {
-      prefer_short_turns(); // a token that is written late was computed early for nothing
+      prefer_short_turns(); // a token written late gains nothing from being computed early
       context_.run();
     });
 }
@@ -42,7 +42,7 @@ void io_runtime::finish() {
   guard_.reset();
   for (auto& thread : threads_) thread.join();
   open_ = false;
-  // What was posted between the last task and the closing of the door still holds sessions: let go of it.
+  // Tasks posted after the last run may hold sessions: this releases them.
   context_.restart();
   context_.poll();
 }

@@ -16,8 +16,8 @@ namespace paceline::server {
 
 using io_strand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
-/// The threads that run sockets and sessions. Shared: executors keep the context alive, so a late event of
-/// the engine meets a closed door and not a dangling pointer.
+/// The threads that run sockets and sessions. Shared ownership: executors keep the context alive, so a late
+/// event of the engine never meets a dangling pointer.
 class io_runtime : public std::enable_shared_from_this<io_runtime> {
  public:
   explicit io_runtime(std::size_t num_threads);
@@ -27,7 +27,7 @@ class io_runtime : public std::enable_shared_from_this<io_runtime> {
   executor_ptr make_executor(io_strand strand);
   bool open() const noexcept { return open_; }
 
-  /// Lets the threads end when nothing is left to do, and joins them. Later posts are dropped.
+  /// Lets the threads end once no work is left, and joins them. Later posts are dropped.
   void finish();
 
  private:

@@ -15,34 +15,34 @@
 
 namespace paceline::server {
 
-/// Bytes that wait for a client, and when its session may go on. One write is outstanding at a time: a
-/// `next_` function begins it, `written` says how much of it has gone. A write is a slice of at most 64 KiB,
-/// whatever the size of a reply, so that progress can be told from a stall.
+/// Bytes that wait for a client, and when its session may continue. One write is outstanding at a time: a
+/// `next_` function begins it and `written` ends it with the number of bytes written. A write is at most 64
+/// KiB even if the reply is larger, so that progress can be told from a stall.
 ///
-/// A message may also be a source, which is asked for bytes when it is its turn: it counts as congestion
-/// until its last byte was asked for, because nobody knows its length.
+/// A message may also be a source that produces its bytes when its turn comes. Its length is unknown, so it
+/// counts as congestion until its last byte was produced.
 ///
-/// All that waits is counted in a budget over all connections: unsent bytes, and what sources keep; what
-/// several of them share is counted once.
+/// All waiting output is counted in a budget over all connections: unsent bytes and what sources hold. A part
+/// that several sources share is counted once.
 class outbound_queue {
  public:
   static constexpr std::size_t slice_bytes = 64U << 10U;
-  /// Unsent bytes above which no further request of this client is taken.
+  /// Above this number of unsent bytes no further request of the client is read.
   static constexpr std::size_t request_bound = 32U << 10U;
 
-  /// Part of one message.
+  /// A part of one message.
   struct piece {
     std::string_view bytes;
     bool ends_message = true;
   };
 
-  /// `bound`: unsent bytes above which the queue is congested.
+  /// `bound`: number of unsent bytes above which the queue is congested.
   explicit outbound_queue(std::size_t bound) : bound_(bound) {}
 
-  /// Counts what waits by `claim`. Before anything else.
+  /// Counts what waits in `claim`. Must be called first.
   void count_in(std::unique_ptr<output_budget::claim> claim) { claim_ = std::move(claim); }
 
-  /// The client has said who it is.
+  /// The client was identified as `tenant`.
   void belong_to(const std::string& tenant) {
     if (claim_) claim_->belong_to(tenant);
   }
@@ -62,7 +62,7 @@ class outbound_queue {
     congested_ = true;
     count(0);
   }
-  /// So many bytes are kept elsewhere for this client now.
+  /// Sets the number of bytes that are held elsewhere for this client.
   void keep(std::size_t bytes) {
     kept_bytes_ = bytes;
     count(0);
@@ -71,13 +71,13 @@ class outbound_queue {
   bool empty() const noexcept { return !has_next() && !writing_; }
   bool has_next() const noexcept { return !waiting_.empty() || source_ || offset_ < current_.size(); }
 
-  /// Begins a write of the next slice of one message.
+  /// Begins a write: the next slice of one message.
   piece next_piece() {
     begin_write();
     const auto bytes = slice();
     return {bytes, !source_ && offset_ + bytes.size() == current_.size()};
   }
-  /// Begins a write of the next slice of all that waits; short messages are joined.
+  /// Begins a write: the next slice of all that waits. Short messages are joined.
   std::string_view next_bytes() {
     begin_write();
     while (offset_ == 0 && !source_ && !waiting_.empty() && current_.size() < slice_bytes) {
@@ -88,14 +88,14 @@ class outbound_queue {
     }
     return slice();
   }
-  /// The first `count_taken` bytes of the write that was begun have gone; the rest comes with the next one.
-  /// True if the queue has just left congestion: half the bound, so that it does not flutter.
+  /// Ends the write after `count_taken` bytes; the rest is part of the next write. Returns true if this ended
+  /// the congestion. Congestion ends at half the bound, so that it does not flap.
   bool written(std::size_t count_taken) {
     writing_ = false;
     num_bytes_ -= count_taken;
     offset_ += count_taken;
     if (offset_ == current_.size()) {
-      current_ = {}; // with its memory: a reply may have been large
+      current_ = {}; // frees its memory, too: a reply may have been large
       offset_ = 0;
     }
     count(count_taken);
@@ -104,9 +104,9 @@ class outbound_queue {
     return true;
   }
   bool congested() const noexcept { return congested_; }
-  /// All that waits, and what the rest of it is made of.
+  /// Bytes that wait, and bytes held to generate the rest.
   std::size_t held_bytes() const noexcept { return num_bytes_ + source_bytes_ + kept_bytes_; }
-  /// The client has to take output before its next request or message is read.
+  /// True if the client must read output before its next request or message is read.
   bool holds_back_requests() const noexcept {
     return num_sources_ > 0 || num_bytes_ > std::min(bound_, request_bound);
   }
@@ -148,15 +148,15 @@ class outbound_queue {
 
   std::size_t bound_;
   std::size_t num_bytes_ = 0;
-  std::size_t num_sources_ = 0;  ///< that have bytes to give
-  std::size_t source_bytes_ = 0; ///< that they keep
+  std::size_t num_sources_ = 0;  ///< sources with bytes left
+  std::size_t source_bytes_ = 0; ///< bytes they hold
   std::size_t kept_bytes_ = 0;
-  std::map<const void*, std::size_t> shared_;   ///< by how many of them
-  std::unique_ptr<output_budget::claim> claim_; ///< none: not counted
+  std::map<const void*, std::size_t> shared_;   ///< by part: the number of sources that share it
+  std::unique_ptr<output_budget::claim> claim_; ///< null: not counted
   std::deque<std::variant<std::string, std::unique_ptr<wire::text_source>>> waiting_;
-  std::unique_ptr<wire::text_source> source_; ///< of the message being written, if it has more to give
-  std::string current_;                       ///< what is being written, and
-  std::size_t offset_ = 0;                    ///< how much of it has gone
+  std::unique_ptr<wire::text_source> source_; ///< of the message being written, if it has more bytes
+  std::string current_;                       ///< the bytes being written
+  std::size_t offset_ = 0;                    ///< how many of them were written
   bool writing_ = false;
   bool congested_ = false;
 };

@@ -6,13 +6,12 @@
 
 namespace paceline::server {
 
-/// How fast bytes have moved of late, for choosing who gives way: each counts half as much a second later.
+/// How many bytes have moved recently, to choose who gives way. The weight of each byte halves every second.
 class recent_bytes {
  public:
   using time_point = std::chrono::steady_clock::time_point;
-  /// The most that one can have to its credit, and what it begins with: one that has just begun is not the
-  /// slowest before it could move any, and one that moved all at once and then stalls is soon slower than one
-  /// that is steady.
+  /// Maximum and initial value. A transfer that has just begun is not the slowest before it could move a
+  /// byte. A transfer that moved much at once and then stalls soon counts as slower than a steady one.
   static constexpr double most = 256 << 10;
 
   explicit recent_bytes(time_point now = {}) : updated_(now) {}

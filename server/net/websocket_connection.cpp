@@ -1,4 +1,4 @@
-// The only file that knows Beast: it dominates build time.
+// The only file that includes Beast, which dominates build time.
 #include "server/http/http_writer.hpp"
 #include "server/net/connection.hpp"
 #include "server/net/inbound_body.hpp"
@@ -27,8 +27,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds handshake_time{10'000};
 constexpr milliseconds close_time{3'000};
 
-/// One WebSocket client. Everything happens on its strand. One message is read at a time, one is written at a
-/// time.
+/// One WebSocket client. All of it runs on its strand. One message is read and one is written at a time.
 class websocket_connection final : public connection,
                                    public frame_channel,
                                    public std::enable_shared_from_this<websocket_connection> {
@@ -50,7 +49,7 @@ class websocket_connection final : public connection,
     context_.connections.replace(*ticket_, shared_from_this());
     out_.count_in(claim_output(context_, strand_, weak_from_this()));
     out_.belong_to(request.who.tenant);
-    // A silent client is pinged after half the idle time and closed after all of it.
+    // A silent client is pinged after half the idle time and closed after the whole idle time.
     stream_.set_option(websocket::stream_base::timeout{handshake_time, options_.idle_timeout, true});
     stream_.set_option(
         websocket::stream_base::decorator([id = request.who.request_id](websocket::response_type& reply) {
@@ -64,7 +63,7 @@ class websocket_connection final : public connection,
     handshake_.target("/v1/responses");
     handshake_.version(11);
     stream_.async_accept(handshake_, [self = shared_from_this(), who = request.who](error_code failure) {
-      if (failure) return self->shut(); // Beast has answered a bad handshake with 400 itself
+      if (failure) return self->shut(); // Beast has answered an invalid handshake with 400 itself
       self->open(who);
     });
   }
@@ -123,16 +122,16 @@ class websocket_connection final : public connection,
     if (draining_ || context_.requests.draining()) session_->drain();
   }
 
-  /// The client has to take output first. Not in the middle of a message: who sends it may read nothing
-  /// before it is through. While responses run only a congested queue counts: their events always wait, and a
-  /// cancel shall get in all the same.
+  /// True if the client must read output before its next message is read. Not in the middle of a message,
+  /// because its sender may read nothing before the message is complete. While responses run, only a
+  /// congested queue counts: their events always wait, and a cancel must still get through.
   bool holds_back() const {
     if (message_ || closing_) return false;
     return session_ && session_->num_lanes() > 0 ? out_.congested() : out_.holds_back_requests();
   }
 
   void read_more() {
-    if (shut_ || reading_ || !wants_message_ || holds_back()) return; // `on_written` comes back to it
+    if (shut_ || reading_ || !wants_message_ || holds_back()) return; // `on_written` calls this again
     reading_ = true;
     stream_.async_read_some(asio::buffer(chunk_),
                             [self = shared_from_this()](error_code failure, std::size_t count) {
@@ -144,7 +143,7 @@ class websocket_connection final : public connection,
   }
 
   void on_bytes(std::string_view bytes) {
-    if (!session_ || closing_) return read_more(); // only the closing handshake is of interest
+    if (!session_ || closing_) return read_more(); // only the closing handshake matters now
     if (!message_) begin_message();
     if (!message_->append(bytes)) return give_way();
     if (!stream_.is_message_done()) return read_more();
@@ -167,7 +166,7 @@ class websocket_connection final : public connection,
                      });
   }
 
-  /// The memory for messages that arrive is used up, and this one is the slowest.
+  /// The memory for arriving messages is used up, and this message is the slowest.
   void give_way() {
     ++context_.requests.edge().metrics.bodies_given_up;
     message_.reset();
@@ -227,7 +226,7 @@ class websocket_connection final : public connection,
   const connection_context context_;
   const config::server_options& options_;
   const edge_limits& limits_;
-  websocket::stream<tcp_socket, false> stream_; ///< false: permessage-deflate is not even compiled in
+  websocket::stream<tcp_socket, false> stream_; ///< false: permessage-deflate is not compiled in
   io_strand strand_;
   executor_ptr executor_;
   write_watch watch_;
@@ -235,7 +234,7 @@ class websocket_connection final : public connection,
   strand_timer lifetime_;
   std::array<char, 16U << 10U> chunk_;
   std::string tenant_;
-  std::optional<inbound_body> message_; ///< the one that arrives
+  std::optional<inbound_body> message_; ///< the one that is arriving
   outbound_queue out_;
   std::shared_ptr<connection_set::ticket> ticket_;
   beast::http::request<beast::http::empty_body> handshake_;

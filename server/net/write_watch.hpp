@@ -11,14 +11,14 @@
 
 namespace paceline::server {
 
-/// A write deadline on a connection's strand: asks the kernel now and then what the client has taken.
+/// A write deadline on a connection's strand: asks the kernel periodically how much the client has read.
 class write_watch {
  public:
   write_watch(const io_strand& strand, std::chrono::milliseconds patience, std::uint64_t min_bytes_per_second)
       : timer_(strand), deadline_(patience, min_bytes_per_second), interval_(patience / 4) {}
 
-  /// Output begins to wait. `expired` is called once if the client falls too far behind; `owner` keeps the
-  /// watch alive while it is asked.
+  /// Output begins to wait. `expired` is called once if the client falls too far behind. `owner` keeps the
+  /// watch alive meanwhile.
   template <class Owner, class Expired>
   void begin(std::weak_ptr<Owner> owner, int descriptor, Expired expired) {
     if (std::exchange(active_, true)) return;
@@ -26,7 +26,7 @@ class write_watch {
     deadline_.begin(std::chrono::steady_clock::now(), acknowledged_bytes(descriptor));
     wait(std::move(owner), std::move(expired));
   }
-  /// Nothing waits any more.
+  /// No output waits any more.
   void end() {
     if (std::exchange(active_, false)) timer_.cancel();
   }
@@ -38,7 +38,7 @@ class write_watch {
     timer_.async_wait([this, owner, expired](boost::system::error_code cancelled) {
       const auto self = owner.lock();
       if (cancelled || !self || !active_) return;
-      if (timer_.expiry() > std::chrono::steady_clock::now()) return; // ended and begun again meanwhile
+      if (timer_.expiry() > std::chrono::steady_clock::now()) return; // ended and begun again in the meantime
       if (deadline_.observe(std::chrono::steady_clock::now(), acknowledged_bytes(descriptor_)))
         return wait(owner, expired);
       active_ = false;

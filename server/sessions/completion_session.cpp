@@ -44,7 +44,7 @@ const shared_list<token_id>& completion_session::prompt_of(std::size_t choice) c
 }
 
 void completion_session::start(wire::parsed<prepared_completion> prepared) {
-  if (!channel_) return; // the client left meanwhile
+  if (!channel_) return; // the client has left in the meantime
   if (!prepared) return fail(prepared.failure());
   request_ = *std::move(prepared);
   const auto* prefix = request_.chat ? "chatcmpl-" : "cmpl-";
@@ -73,21 +73,21 @@ bool completion_session::congested(std::size_t sequence) const {
 }
 
 void completion_session::on_writable() {
-  const auto self = shared_from_this(); // the last piece ends the exchange, which lets go of the session
+  const auto self = shared_from_this(); // the last piece ends the exchange, which releases the session
   if (reply_) send_pieces();
   if (group_) group_->on_writable();
 }
 
 void completion_session::on_idle() {
   if (channel_ && reply_ && group_ && !channel_->congested())
-    return channel_->send("\n"); // between two choices
+    return channel_->send("\n"); // whitespace between two choices
   if (!channel_ || !request_.stream || !group_) return;
   begin_stream();
   channel_->send(":\n\n");
 }
 
 void completion_session::on_shutdown() {
-  if (channel_ && (!reply_ || group_)) fail(shutting_down()); // the rest of a reply goes on
+  if (channel_ && (!reply_ || group_)) fail(shutting_down()); // a reply that is being sent continues
 }
 
 void completion_session::on_disconnect() {
@@ -108,7 +108,7 @@ void completion_session::close() {
 }
 
 void completion_session::fail(const wire::api_error& failure) {
-  if (reply_) { // half of it is not followed by another
+  if (reply_) { // an incomplete reply cannot be followed by another one
     channel_->abandon();
   } else if (streaming_) {
     channel_->send(write_sse("", wire::to_json(failure)));
@@ -177,7 +177,7 @@ void completion_session::keep_event(std::size_t choice, const token_event& event
   if (request_.shape.token_ids)
     whole.tokens.insert(whole.tokens.end(), event.tokens.begin(), event.tokens.end());
   if (request_.shape.scores) {
-    // A long prompt is scored in several events, before the first token.
+    // A long prompt is scored in several events before the first token.
     for (const auto& score : event.prompt_logprobs) whole.scores.append(score);
     for (const auto& score : event.logprobs) whole.scores.append(score);
   }
@@ -185,8 +185,8 @@ void completion_session::keep_event(std::size_t choice, const token_event& event
   kept_bytes_ += whole.num_bytes() - before;
 }
 
-/// Behind output that waits, an event of many words waits as the engine gave it and becomes text when it is
-/// its turn.
+/// If output already waits, an event with much text waits in the engine's form and becomes text when its turn
+/// comes.
 void completion_session::stream_event(std::size_t choice, const token_event& event) {
   begin_stream();
   const bool opens = !std::exchange(choices_[choice].opened, true);
@@ -265,7 +265,7 @@ void completion_session::pass_on() {
   for (; num_passed_on_ < choices_.size() && choices_[num_passed_on_].ended; ++num_passed_on_) {
     auto& state = choices_[num_passed_on_];
     kept_bytes_ -= state.whole.num_bytes();
-    // A beam search may find fewer than were asked for.
+    // A beam search may find fewer hypotheses than requested.
     if (state.opened || choices_.size() == 1) reply_->add(std::move(state.whole));
     state.whole = {};
   }
@@ -299,10 +299,10 @@ void completion_session::reply_whole() {
 void completion_session::send_pieces() {
   while (!reply_->at_end()) {
     channel_->keep(reply_->num_bytes());
-    if (channel_->congested()) return; // on_writable follows
+    if (channel_->congested()) return; // on_writable is called later
     auto piece = reply_->next(piece_bytes);
     if (piece.empty())
-      return channel_->keep(0); // the next choice has not ended: nothing waits for the client
+      return channel_->keep(0); // the next choice has not ended, so nothing waits for the client
     channel_->send(std::move(piece));
   }
   channel_->keep(0);

@@ -13,9 +13,9 @@
 
 namespace paceline::server {
 
-/// Answers one completion or chat request, streamed or whole. A state machine on its connection's executor:
-/// waiting for preparation, generating, done. A refusal before the first token is an HTTP status; afterwards
-/// it is an error event in the stream, because the 200 has gone out.
+/// Answers one completion or chat request, streamed or whole. A state machine on its connection's executor
+/// with the states preparing, generating and done. A refusal before the first token is an HTTP status; later
+/// it is an error event in the stream, because status 200 has been sent.
 class completion_session final : public exchange,
                                  public generation_observer,
                                  public std::enable_shared_from_this<completion_session> {
@@ -23,7 +23,7 @@ class completion_session final : public exchange,
   completion_session(const edge_context& edge, executor_ptr executor, std::shared_ptr<reply_channel> channel,
                      caller who);
 
-  /// The request as the edge threads made it of the body.
+  /// The request, as the edge threads parsed and prepared it.
   void start(wire::parsed<prepared_completion> prepared);
 
   void on_writable() override;
@@ -34,57 +34,58 @@ class completion_session final : public exchange,
   bool congested(std::size_t sequence) const override;
 
  private:
-  /// One sequence as told so far.
+  /// The output of one choice so far.
   struct choice_state {
-    wire::whole_choice whole;    ///< everything, kept when not streaming
-    std::size_t text_offset = 0; ///< characters told so far
+    wire::whole_choice whole;    ///< everything, kept if the reply is not streamed
+    std::size_t text_offset = 0; ///< characters sent so far
     bool opened = false;
     bool ended = false;
   };
 
   void fail(const wire::api_error& failure);
   void begin_stream();
-  /// Tells the client, now or at the end, what `event` adds to one of its sequence's choices.
+  /// Sends or keeps what `event` adds to one choice of its sequence.
   void tell(std::size_t choice, const token_event& event);
   void stream_event(std::size_t choice, const token_event& event);
   void keep_event(std::size_t choice, const token_event& event);
-  /// The results of a beam search, one a choice. Returns their tokens.
+  /// Sends or keeps the results of a beam search, one for each choice. Returns the number of their tokens.
   std::uint32_t tell_hypotheses(std::size_t sequence, const token_event& event);
   void finish();
-  /// Begins the reply that is not streamed: at once if it is short, else as far as the channel takes it.
+  /// Starts the reply that is not streamed: sends it at once if it is short, otherwise as fast as the channel
+  /// accepts it.
   void reply_whole();
-  /// A reply that would keep too much begins while later choices are generated.
+  /// Starts a reply that would keep too much while later choices are still being generated.
   void begin_early();
-  /// Choices that have ended, up to the first that has not, go into the reply.
+  /// Adds the finished choices up to the first unfinished one to the reply.
   void pass_on();
   void send_pieces();
   wire::reply_content begun_reply();
   std::size_t kept_bytes() const { return kept_bytes_ + (reply_ ? reply_->num_bytes() : 0); }
   void close();
-  /// What `event` adds to its choice; in the first event of an echoed prompt, the prompt too.
+  /// What `event` adds to its choice. The first event of an echoed prompt includes the prompt.
   stream_chunk chunk_of(std::size_t choice, const token_event& event, bool opens);
   header_list headers() const;
   const shared_list<token_id>& prompt_of(std::size_t choice) const;
 
   const edge_context& edge_;
   executor_ptr executor_;
-  std::shared_ptr<reply_channel> channel_; ///< none once done
+  std::shared_ptr<reply_channel> channel_; ///< null once done
   caller who_;
   time_point arrival_;
   prepared_completion request_;
   wire::reply_identity identity_;
-  std::shared_ptr<const stream_terms> terms_; ///< of all chunks
+  std::shared_ptr<const stream_terms> terms_; ///< shared by all chunks
   std::shared_ptr<generation_group> group_;
   std::vector<choice_state> choices_;
-  std::unique_ptr<wire::whole_reply> reply_; ///< while it is being sent in pieces
-  std::size_t num_passed_on_ = 0;            ///< choices that are in `reply_`
-  std::size_t kept_bytes_ = 0;               ///< of the others
+  std::unique_ptr<wire::whole_reply> reply_; ///< while the reply is sent in pieces
+  std::size_t num_passed_on_ = 0;            ///< number of choices in `reply_`
+  std::size_t kept_bytes_ = 0;               ///< bytes kept for the other choices
   wire::reply_totals totals_;
   wire::usage so_far_;
-  bool streaming_ = false; ///< events
+  bool streaming_ = false; ///< the reply is an event stream
 };
 
-/// Value of the header that lists ignored fields, or empty: the first twenty names.
+/// Value of the header that lists ignored fields: the first twenty names; may be empty.
 std::string ignored_header(const std::vector<std::string>& names);
 
 } // namespace paceline::server

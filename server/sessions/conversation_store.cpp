@@ -59,7 +59,7 @@ std::optional<std::vector<wire::chat_message>> conversation_store::find(const st
     forget(found);
     return std::nullopt;
   }
-  found->claim->rest(); // the last to go
+  found->claim->rest(); // now the most recently used
   entries_.splice(entries_.begin(), entries_, found);
   return messages;
 }

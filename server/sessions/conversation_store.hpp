@@ -13,10 +13,9 @@
 
 namespace paceline::server {
 
-/// Turns of finished responses of one connection, so that `previous_response_id` can continue them. Bounded
-/// in entries and bytes, and with those of all connections by `kept_memory`; the least recently used go
-/// first. An entry holds its whole conversation: what is evicted takes nothing else along and nothing else
-/// keeps it alive.
+/// The turns of finished responses of one connection, for `previous_response_id`. Limited in entries and
+/// bytes, and together with other connections by `kept_memory`; the least recently used go first. Each entry
+/// holds its whole conversation, so entries are evicted independently of each other.
 class conversation_store {
  public:
   conversation_store(std::size_t max_entries, std::size_t max_bytes, std::shared_ptr<kept_memory> kept,
@@ -26,17 +25,17 @@ class conversation_store {
 
   /// A conversation larger than the whole store is not kept.
   void put(std::string response_id, std::vector<wire::chat_message> messages);
-  /// None if it was never kept or has gone. Counts as a use.
+  /// nullopt if it was never kept or was evicted. Counts as a use.
   std::optional<std::vector<wire::chat_message>> find(const std::string& response_id);
 
   std::size_t num_entries() const noexcept { return entries_.size(); }
   std::size_t num_bytes() const noexcept { return num_bytes_; }
 
  private:
-  /// What another connection's thread may take away.
+  /// The turns of one conversation, which the thread of another connection may evict.
   struct turns {
     std::mutex mutex;
-    std::optional<std::vector<wire::chat_message>> messages; ///< none once evicted
+    std::optional<std::vector<wire::chat_message>> messages; ///< nullopt once evicted
   };
   struct entry {
     std::string id;

@@ -18,8 +18,8 @@ namespace {
 using wire::parsed;
 using made_text = std::unique_ptr<wire::text_source>;
 
-/// The ids of a reply that is being sent: it may wait long for its client. Written with seven bits a byte an
-/// id takes half of what it took in the body at most, and not twice to four times as much.
+/// The ids of a reply, which may wait long for its client. With seven bits a byte an id takes at most half of
+/// its bytes in the body, instead of two to four times as many.
 wire::byte_log packed(const std::vector<token_id>& tokens) {
   wire::byte_log ids;
   for (const auto token : tokens) ids.put(static_cast<std::uint32_t>(token.value));
@@ -77,7 +77,7 @@ class token_list final : public wire::text_source {
   wire::json_writer out_;
 };
 
-/// {"prompt": text, "content": text}: vLLM's and llama-server's name.
+/// {"prompt": text, "content": text}: vLLM's and llama-server's names.
 class token_text final : public wire::text_source {
  public:
   token_text(const model_view& model, const std::vector<token_id>& tokens)

@@ -10,11 +10,12 @@
 
 namespace paceline::server {
 
-/// Tokens up to which /tokenize counts for any model; of one with a longer context it counts up to that.
+/// Up to this number of tokens /tokenize counts for any model. For a model with a longer context it counts up
+/// to that.
 inline constexpr std::size_t max_counted_tokens = 128U << 10U;
 
-// Host work of milliseconds: these run on edge threads. What they give makes its text while it is sent. They
-// let `body` go once it is read.
+// These functions take milliseconds and run on edge threads. Their results generate the text while it is
+// sent. They release `body` once it was read.
 
 /// Bodies of the replies of /tokenize and /detokenize.
 wire::parsed<std::unique_ptr<wire::text_source>> tokenize_reply(const edge_context& edge, request_body body);

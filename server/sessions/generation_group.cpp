@@ -7,20 +7,20 @@ namespace paceline::server {
 
 namespace {
 
-/// Of one stream: so many prompts at a time are scored. Each may run ahead by its window; all of them
-/// together would add up.
+/// Number of prompts of one stream that are scored at the same time. Each may run ahead by its window, and
+/// many windows would add up.
 constexpr std::size_t most_scored_prompts = 4;
 
-/// What choices may run ahead of their client together is what a few of them may: beyond eight, each may
-/// less. Never less than the longest draft needs to go on in one round.
+/// All choices together may run ahead of the client as far as eight choices may: with more than eight, each
+/// has less credit, but at least as much as the longest draft needs in one round.
 std::uint32_t window_of(const edge_limits& limits, std::size_t num_sequences) {
   constexpr std::size_t few = 8;
   const auto share = limits.initial_credit * few / std::max(num_sequences, few);
   return std::max(std::min(limits.initial_credit, limits.least_credit), static_cast<std::uint32_t>(share));
 }
 
-/// Submitted in one turn. One costs the engine a look at each of its tokens and biases: with a bias for every
-/// token of a vocabulary up to a millisecond.
+/// Sequences submitted in one task. For each, the engine checks its tokens and biases: up to a millisecond
+/// with a bias for every token of a vocabulary.
 constexpr std::size_t sequences_a_turn = 4;
 
 } // namespace
@@ -63,14 +63,14 @@ std::optional<wire::api_error> generation_group::start(const model_view& model,
 }
 
 void generation_group::submit_some() {
-  if (requests_.empty()) return; // cancelled meanwhile
+  if (requests_.empty()) return; // cancelled in the meantime
   flow_control flow;
   const auto end = std::min(requests_.size(), num_submitted_ + sequences_a_turn);
   for (; num_submitted_ < end; ++num_submitted_) {
     const auto i = num_submitted_;
     if (pacing_ != pacing::engine) flow.initial_credit = i < num_opened_ ? window_ : 0;
-    // The sink runs on an actor thread: it copies the event and leaves. It keeps the executor alive, not the
-    // group.
+    // The sink runs on an actor thread: it only posts a copy of the event. It keeps the executor alive, but
+    // not the group.
     sequences_[i].id = edge_.runtime.submit(
         std::move(requests_[i]),
         [weak = weak_from_this(), executor = executor_, i](const token_event& event) {
@@ -89,7 +89,7 @@ void generation_group::submit_some() {
 void generation_group::cancel() {
   for (std::size_t i = 0; i < num_submitted_; ++i)
     if (!sequences_[i].finished) edge_.runtime.cancel(sequences_[i].id);
-  // What the engine has not seen ends like what it has: by an event of its own.
+  // Sequences that were not submitted also end with an event.
   for (auto i = num_submitted_; i < requests_.size(); ++i)
     executor_->post([weak = weak_from_this(), i] {
       token_event last;
@@ -136,7 +136,7 @@ void generation_group::deliver(std::size_t index, const token_event& event) {
   }
   const auto observer = observer_.lock();
   if (!observer) return;
-  const auto self = shared_from_this(); // the observer may let go of the group
+  const auto self = shared_from_this(); // the observer may release the group
   observer->on_event(index, event);
   if (pacing_ == pacing::engine) return;
   const bool congested = observer->congested(index);
@@ -161,7 +161,7 @@ void generation_group::measure(sequence& entry, const token_event& event) {
   entry.last_tokens = now;
 }
 
-/// The observer has written what the event says; what waits behind a slow client is not counted.
+/// The observer has written the event. Time that it waits for a slow client is not counted.
 void generation_group::measure_write(const token_event& event) {
   if (event.committed_at == time_point{}) return;
   metrics_->commit_to_write.observe(std::chrono::duration<double>(edge_.now() - event.committed_at).count());

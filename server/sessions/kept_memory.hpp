@@ -15,16 +15,17 @@
 
 namespace paceline::server {
 
-/// Bytes that are kept for clients that may come back, of all of them together: conversations that WebSockets
-/// may continue and logs of resumable responses. When they are used up, what the tenant with most bytes used
-/// longest ago goes. Thread-safe.
+/// Memory that is kept for clients that may come back, over all clients: conversations that WebSockets may
+/// continue, and logs of resumable responses. When it is used up, the least recently used entry of the tenant
+/// that holds most is evicted. Thread-safe.
 ///
-/// Invariant: `resting_` holds the claims that may go, of each tenant the longest rested first; each is open.
+/// Invariant: `resting_` lists the evictable claims of each tenant, the longest unused first; all of them are
+/// open.
 class kept_memory : public std::enable_shared_from_this<kept_memory> {
  public:
   static constexpr auto no_bound = std::numeric_limits<std::uint64_t>::max();
 
-  /// One thing that is kept. Ends with its owner, which gives its bytes back.
+  /// One entry. Its bytes are returned when the owner destroys it.
   class claim {
    public:
     claim(std::shared_ptr<kept_memory> memory, std::string tenant, std::function<void()> evict);
@@ -32,11 +33,11 @@ class kept_memory : public std::enable_shared_from_this<kept_memory> {
     claim(const claim&) = delete;
     claim& operator=(const claim&) = delete;
 
-    /// It has `bytes` now. Evicts nothing yet: see `make_room`.
+    /// Sets its size to `bytes`. Evicts nothing yet: see `make_room`.
     void resize(std::size_t bytes);
-    /// Nobody uses it: it may go, after those that rest already.
+    /// Marks it as unused: it may be evicted, after those that are unused already.
     void rest();
-    /// Somebody uses it: it stays. False if it had to go.
+    /// Marks it as used, so that it stays. False if it was evicted.
     [[nodiscard]] bool wake();
 
    private:
@@ -48,15 +49,16 @@ class kept_memory : public std::enable_shared_from_this<kept_memory> {
     std::uint64_t num_bytes_ = 0;
     bool rests_ = false;
     bool evicted_ = false;
-    std::list<claim*>::iterator position_; ///< while it rests
+    std::list<claim*>::iterator position_; ///< while it is unused
   };
 
   explicit kept_memory(std::uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  /// Something in use. `evict` frees what it holds: called at most once, on any thread, without a lock.
-  std::shared_ptr<claim> open(std::string tenant, std::function<void()> evict);
-  /// Evicts what rests until the rest fits. False if what is in use alone does not. To be called without a
+  /// A new entry, in use. `evict` frees what it holds; it is called at most once, on any thread, without a
   /// lock.
+  std::shared_ptr<claim> open(std::string tenant, std::function<void()> evict);
+  /// Evicts unused entries until the rest fits. False if the used ones alone do not fit. Must be called
+  /// without a lock.
   bool make_room();
 
   std::uint64_t num_bytes() const;

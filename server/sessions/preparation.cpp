@@ -12,23 +12,24 @@ namespace {
 using wire::api_error;
 using wire::parsed;
 
-constexpr std::uint32_t default_completion_tokens = 16; // OpenAI's, of /v1/completions only
+constexpr std::uint32_t default_completion_tokens = 16; // OpenAI's default, for /v1/completions only
 
-/// What depends on neither the prompt nor the model: who asks, how long it may take, which choice it is.
+/// Sets what depends on neither the prompt nor the model: tenant, time limit, index of the choice.
 void finish_request(generation_request& request, const edge_context& edge, const caller& who,
                     const std::string& user, std::uint64_t seed, std::uint32_t choice) {
   request.sampling.seed = seed;
   request.sampling.choice_index = choice;
   request.timeout = edge.settings.get()->request_timeout;
-  // Prefixes are shared within one key only: what is in the cache tells what others asked.
+  // Prefixes are shared within one key only, because cache hits reveal what others have asked.
   if (!who.tenant.empty())
     request.cache_salt = std::string(who.tenant).append("/").append(request.cache_salt);
-  // What drafters remember of outputs likewise, and within one of the client's own users. The length keeps
-  // two different pairs apart.
+  // The same holds for what drafters remember of outputs, and also within one of the client's users. The
+  // length makes different pairs distinct.
   request.tenant = std::to_string(user.size()).append(":").append(user).append(request.cache_salt);
 }
 
-/// Refused, not brought down to what is allowed: the client would not learn that it waits in line.
+/// Refused instead of being raised to the allowed value, because the client would not notice that its
+/// requests wait.
 std::optional<api_error> judge_priority(const caller& who, const wire::generation_fields& fields) {
   if (fields.priority >= who.best_priority) return std::nullopt;
   return api_error{403,
@@ -40,7 +41,7 @@ std::optional<api_error> judge_priority(const caller& who, const wire::generatio
                    0};
 }
 
-/// Reads no further than the context: what is longer is refused, whatever stands there.
+/// Stops beyond the context: a longer text is refused whatever follows.
 parsed<std::vector<token_id>> encode_text(const model_view& model, const std::string& text, bool special) {
   const auto context = model.limits().context_length;
   auto tokens = model.encode(text, special, true, context);
@@ -49,7 +50,7 @@ parsed<std::vector<token_id>> encode_text(const model_view& model, const std::st
   return *std::move(tokens);
 }
 
-/// The client's own draft as tokens: text is what the model is to write, so nothing is put around it.
+/// The client's prediction as tokens. Its text is part of the output, so no special tokens are added.
 std::optional<api_error> encode_prediction(const model_view& model, wire::generation_fields& fields) {
   if (const auto text = std::exchange(fields.prediction_text, {}); !text.empty()) {
     auto tokens = model.encode(text, false, false, model.limits().context_length);
@@ -59,7 +60,7 @@ std::optional<api_error> encode_prediction(const model_view& model, wire::genera
   return wire::keep_usable_prediction(fields, model.limits());
 }
 
-/// Conversation to prompt tokens. The template writes special tokens itself.
+/// Tokens of a conversation's prompt. The template writes the special tokens itself.
 parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::chat_prompt& prompt,
                                           const char* field) {
   auto text = render_text(model, prompt, field);
@@ -67,7 +68,7 @@ parsed<std::vector<token_id>> encode_chat(const model_view& model, const wire::c
   return encode_text(model, *text, false);
 }
 
-/// Takes `input`: text is not needed any more when it is tokens.
+/// Consumes `input`: the text is not needed once it is tokenized.
 parsed<std::vector<token_id>> tokens_of(const model_view& model, wire::prompt_input input) {
   if (const auto* text = std::get_if<std::string>(&input)) return encode_text(model, *text, true);
   return std::get<std::vector<token_id>>(std::move(input));
@@ -96,7 +97,7 @@ prepared_completion begin_completion(const model_view& model, wire::generation_f
   return out;
 }
 
-/// Resolves one prompt into its choices.
+/// Adds the choices of one prompt.
 std::optional<api_error> add_sequences(prepared_completion& out, const edge_context& edge, const caller& who,
                                        const wire::generation_fields& fields, shared_list<token_id> prompt,
                                        std::size_t num_prompts, std::uint64_t seed,
@@ -205,7 +206,7 @@ parsed<prepared_response> prepare_response(const edge_context& edge, const calle
   auto tokens = encode_chat(**model, prompt, "input");
   if (!tokens) return std::move(tokens).failure();
   auto fields = request.fields;
-  if (!request.generate) { // the prompt's cells are what is wanted; the engine gives at least one token
+  if (!request.generate) { // only the prompt's cells are needed, but the engine generates at least one token
     fields.max_tokens = 1;
     fields.stop.min_tokens = 0;
     fields.speculation.drafter = "none";

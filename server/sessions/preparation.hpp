@@ -11,8 +11,8 @@
 
 namespace paceline::server {
 
-/// A completion or chat request, ready for the engine. Sequences are prompt-major: choice c of prompt p is p
-/// * n + c.
+/// A completion or chat request, ready for the engine. Sequences are ordered by prompt: choice c of prompt p
+/// has index p * n + c.
 struct prepared_completion {
   const model_view* model = nullptr;
   bool chat = false;
@@ -20,13 +20,13 @@ struct prepared_completion {
   bool include_usage = false;
   bool echo = false;
   wire::reply_shape shape;
-  std::uint32_t num_choices = 1;        ///< a prompt
-  std::uint32_t choices_a_sequence = 1; ///< a beam search gives all of a prompt's
+  std::uint32_t num_choices = 1;        ///< for each prompt
+  std::uint32_t choices_a_sequence = 1; ///< a beam search returns all choices of a prompt as one sequence
   std::vector<shared_list<token_id>> prompts;
-  std::vector<std::shared_ptr<const std::string>> prompt_texts; ///< with echo; shared by a prompt's choices
+  std::vector<std::shared_ptr<const std::string>> prompt_texts; ///< if echoed; shared by a prompt's choices
   std::vector<generation_request> sequences;
   std::uint64_t most_kept_bytes = 0; ///< by all sequences together, if the reply is not streamed
-  std::string client_id;             ///< request_id of the body
+  std::string client_id;             ///< request_id in the body
   std::vector<std::string> ignored_fields;
 };
 
@@ -38,7 +38,7 @@ struct prepared_response {
   std::vector<wire::chat_message> conversation; ///< all turns of the prompt, without instructions
 };
 
-// Host work of milliseconds: these run on edge threads. They are pure but for seeds.
+// These functions take milliseconds and run on edge threads. They are pure except for random seeds.
 
 wire::parsed<prepared_completion> prepare_completion(const edge_context& edge, const caller& who,
                                                      std::string_view body);
@@ -49,11 +49,11 @@ wire::parsed<prepared_response> prepare_response(const edge_context& edge, const
                                                  wire::response_request request,
                                                  std::vector<wire::chat_message> history);
 
-/// A conversation as the model's template writes it. `field` is what a refusal names.
+/// A conversation as text, rendered by the model's template. `field` is the field that an error names.
 wire::parsed<std::string> render_text(const model_view& model, const wire::chat_prompt& prompt,
                                       const char* field);
 
-/// Bounds of requests, from options and limits.
+/// Limits of requests, from options and edge limits.
 wire::request_limits request_limits_of(const edge_context& edge);
 
 /// The model of that name, or 404.

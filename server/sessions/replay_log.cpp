@@ -9,7 +9,7 @@ namespace paceline::server {
 
 namespace {
 
-/// A log may have so much for its reader even where memory is short.
+/// Bytes that a log may hold for its reader even if memory is short.
 constexpr std::size_t least_untaken_bytes = 64U << 10U;
 
 } // namespace
@@ -93,7 +93,7 @@ std::optional<std::uint64_t> replay_log::attach(const replay_start& start, notif
       first = 0;
     }
     if (first < first_sequence_ || first > end) return std::nullopt;
-    if (claim_ && !claim_->wake()) return std::nullopt; // it is about to be forgotten
+    if (claim_ && !claim_->wake()) return std::nullopt; // it is about to be dropped
     next_sequence_ = first;
     untaken_bytes_ = 0;
     for (auto i = first - first_sequence_; i < events_.size(); ++i) untaken_bytes_ += events_[i].num_bytes();
@@ -109,7 +109,7 @@ std::optional<std::uint64_t> replay_log::after_token(std::uint32_t next_token) c
   const auto is_delta = [](const wire::response_event& event) {
     return event.type == "response.output_text.delta";
   };
-  std::optional<std::uint64_t> after;       // behind the last delta the reader has seen whole
+  std::optional<std::uint64_t> after;       // after the last delta that the reader has seen completely
   std::optional<std::uint64_t> first_delta; // a reader inside the first delta gets it again
   for (std::size_t i = 0; i < events_.size(); ++i) {
     if (!is_delta(events_[i])) continue;

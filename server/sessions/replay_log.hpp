@@ -13,60 +13,62 @@
 
 namespace paceline::server {
 
-/// Where in a response a reader begins.
+/// Where a reader starts in a response.
 struct replay_start {
-  std::optional<std::uint32_t> next_token;     ///< the first output token not seen yet
-  std::optional<std::uint64_t> after_sequence; ///< the last event seen (OpenAI's starting_after)
+  std::optional<std::uint32_t> next_token; ///< the first output token that the reader has not seen
+  /// The last event that the reader has seen (OpenAI's starting_after).
+  std::optional<std::uint64_t> after_sequence;
 };
 
-/// The events of one resumable response, kept for readers that come back. Written on the response's executor,
-/// read on that of a connection; one reader at a time, a new one takes over. Bounded: what the reader has
-/// taken is dropped from the front above `max_bytes`, and what it has not taken pauses the generation there.
-/// Where the memory for all that is kept is short, both happen at once: a log that is being read does not go.
+/// The events of one resumable response, kept for readers that come back. Written on the response's executor
+/// and read on that of a connection. There is one reader at a time; a new one replaces it. Above `max_bytes`,
+/// events that the reader has taken are dropped from the front; if it has not taken them, the generation
+/// pauses. The same happens when the memory over all kept data is used up: a log that is being read is not
+/// evicted.
 class replay_log final : public response_listener {
  public:
   explicit replay_log(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  /// Counts the log in `memory`, by its `claim`. Before anything else.
+  /// Accounts for the log in `memory` with its `claim`. Must be called first.
   void keep_in(std::shared_ptr<kept_memory> memory, std::shared_ptr<kept_memory::claim> claim);
 
-  /// Called with the log unlocked, on the writer's or the next reader's thread; must only post.
+  /// Called with the log unlocked, on the writer's or the next reader's thread; must only post a task.
   using notification = std::function<void()>;
 
   void on_event(const wire::response_event& event) override;
   void on_finished(const finished_response& finished) override;
   bool congested() const override;
 
-  /// Makes the caller the reader, from `start` on. `notify` is called when there is more to take, or when
-  /// another reader took over. None if `start` lies before what is still kept. Returns a number that names
-  /// this reader.
+  /// Makes the caller the reader, starting at `start`. `notify` is called when events arrive or another
+  /// reader replaces this one. Returns an id of this reader; nullopt if `start` is before the oldest event
+  /// kept.
   std::optional<std::uint64_t> attach(const replay_start& start, notification notify);
   void detach(std::uint64_t reader, time_point now);
 
   struct batch {
     std::vector<wire::response_event> events;
-    bool finished = false; ///< nothing follows
-    bool replaced = false; ///< another reader has taken over
+    bool finished = false; ///< no events follow
+    bool replaced = false; ///< another reader has replaced this one
   };
-  /// Next events, at least one if there is one, up to about `max_bytes`.
+  /// The next events, up to about `max_bytes`, but at least one if there is one.
   batch take(std::uint64_t reader, std::size_t max_bytes);
 
-  /// How the response ended; none while it runs.
+  /// How the response ended; null while it runs.
   std::shared_ptr<const finished_response> result() const;
-  /// Since when nobody reads; none while somebody does.
+  /// Since when the log has no reader; nullopt while it has one.
   std::optional<time_point> unread_since() const;
 
-  /// Called (unlocked) when room was made after `congested`.
+  /// Called (unlocked) when there is room again after `congested`.
   void on_room(notification notify);
 
  private:
   void drop_taken();
   bool is_congested() const;
   void count();
-  /// What the log holds has grown: others may have to go, unlocked.
+  /// The log has grown: evicts others if necessary; called unlocked.
   void make_room();
-  /// Sequence number of the first event for a reader that has the tokens before `next_token`; none if it is
-  /// gone.
+  /// Sequence number of the first event for a reader that has the tokens before `next_token`; nullopt if it
+  /// was dropped.
   std::optional<std::uint64_t> after_token(std::uint32_t next_token) const;
 
   const std::size_t max_bytes_;
@@ -78,7 +80,7 @@ class replay_log final : public response_listener {
   std::size_t untaken_bytes_ = 0;
   std::size_t result_bytes_ = 0;
   std::shared_ptr<kept_memory> memory_;
-  std::shared_ptr<kept_memory::claim> claim_; ///< none: not counted
+  std::shared_ptr<kept_memory::claim> claim_; ///< null: not accounted for
   bool memory_is_short_ = false;
   std::uint64_t reader_ = 0;
   std::optional<time_point> unread_since_;

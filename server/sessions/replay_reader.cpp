@@ -19,12 +19,12 @@ bool replay_reader::start(const replay_start& start) {
     });
   };
   reader_ = log_->attach(start, notify);
-  if (reader_) notify(); // not at once: the sink shall know of us before it hears from us
+  if (reader_) notify(); // not at once: the sink must know this reader before it receives events
   return reader_.has_value();
 }
 
 void replay_reader::pump() {
-  const auto self = shared_from_this(); // the sink may let go of us
+  const auto self = shared_from_this(); // the sink may release this reader
   for (;;) {
     const auto sink = sink_.lock();
     if (!sink || !reader_ || sink->congested()) return;

@@ -6,14 +6,15 @@
 
 namespace paceline::server {
 
-/// Where a replayed response goes.
+/// Receives the events of a replayed response.
 class replay_sink : public response_listener {
  public:
   /// Another connection reads this response now.
   virtual void on_replaced() = 0;
 };
 
-/// Moves events of a log to its sink as fast as the sink takes them. All functions on the sink's executor.
+/// Moves the events of a log to a sink as fast as the sink accepts them. All functions run on the sink's
+/// executor.
 class replay_reader : public std::enable_shared_from_this<replay_reader> {
  public:
   replay_reader(const edge_context& edge, executor_ptr executor, std::shared_ptr<replay_log> log,
@@ -22,7 +23,7 @@ class replay_reader : public std::enable_shared_from_this<replay_reader> {
   replay_reader(const replay_reader&) = delete;
   replay_reader& operator=(const replay_reader&) = delete;
 
-  /// False if the log does not reach back to `start`.
+  /// False if the log no longer holds the events from `start` on.
   bool start(const replay_start& start);
   void on_writable() { pump(); }
 

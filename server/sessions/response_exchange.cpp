@@ -11,7 +11,7 @@ namespace paceline::server {
 
 namespace {
 
-/// Events that say only that there is a response.
+/// True for events that only say that there is a response.
 bool opens(const wire::response_event& event) {
   return event.type == "response.created" || event.type == "response.in_progress" ||
          event.type == "response.output_item.added" || event.type == "response.content_part.added";
@@ -31,7 +31,7 @@ header_list response_exchange::headers() const {
 }
 
 void response_exchange::start(wire::parsed<prepared_response> prepared) {
-  if (!channel_) return; // the client left meanwhile
+  if (!channel_) return; // the client has left in the meantime
   if (!prepared) return fail(prepared.failure());
   const auto& request = prepared->request;
   ignored_ = ignored_header(request.fields.ignored_fields);
@@ -88,7 +88,7 @@ void response_exchange::on_idle() {
 }
 
 void response_exchange::on_shutdown() {
-  const auto self = shared_from_this(); // the connection lets go of us once it is answered
+  const auto self = shared_from_this(); // the connection releases this object once it is answered
   if (channel_ && !told_.fail(shutting_down())) fail(shutting_down());
 }
 

@@ -9,9 +9,9 @@
 
 namespace paceline::server {
 
-/// Answers POST /v1/responses and GET /v1/responses/{id}: events over SSE, or one object. On its connection's
-/// executor. Until the first event beyond the opening ones, a refusal is still an HTTP status: the opening
-/// events are held back.
+/// Answers POST /v1/responses and GET /v1/responses/{id}: events over SSE, or one object. Runs on its
+/// connection's executor. The opening events are held back until another event follows, so that a refusal
+/// until then can still be an HTTP status.
 class response_exchange final : public exchange,
                                 public replay_sink,
                                 public std::enable_shared_from_this<response_exchange> {
@@ -19,9 +19,9 @@ class response_exchange final : public exchange,
   response_exchange(const response_services& services, executor_ptr executor,
                     std::shared_ptr<reply_channel> channel, caller who);
 
-  /// The request as the edge threads made it of the body.
+  /// The request, as the edge threads parsed and prepared it.
   void start(wire::parsed<prepared_response> prepared);
-  /// GET with ?stream=true: goes on telling a resumable response.
+  /// GET with ?stream=true: continues sending a resumable response.
   void resume(const std::string& response_id, const replay_start& start);
 
   void on_writable() override;
@@ -44,7 +44,7 @@ class response_exchange final : public exchange,
 
   const response_services& services_;
   executor_ptr executor_;
-  std::shared_ptr<reply_channel> channel_; ///< none once done
+  std::shared_ptr<reply_channel> channel_; ///< null once done
   caller who_;
   time_point arrival_;
   told_response told_;

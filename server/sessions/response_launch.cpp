@@ -32,7 +32,7 @@ void told_response::on_writable() {
 }
 
 bool told_response::fail(const wire::api_error& why) {
-  const auto session = session_; // its listener lets go of it when it has ended
+  const auto session = session_; // its listener releases it when it has ended
   return session && session->fail(why);
 }
 

@@ -11,7 +11,7 @@
 
 namespace paceline::server {
 
-/// What response sessions need besides the edge: a register of names, and executors that outlive a
+/// What response sessions need besides the edge: the registry of responses, and executors that outlive a
 /// connection.
 struct response_services {
   const edge_context& edge;
@@ -20,13 +20,13 @@ struct response_services {
   std::shared_ptr<kept_memory> kept = std::make_shared<kept_memory>(kept_memory::no_bound);
 };
 
-/// A response being told to one client: directly, or through the log of a resumable one.
+/// A response that is sent to one client, directly or through the log of a resumable one.
 class told_response {
  public:
   void on_writable();
-  /// Client gone: a direct response ends, a resumable one goes on.
+  /// The client is gone: a direct response ends, a resumable one continues.
   void leave(response_registry& registry);
-  /// Ends a direct response with its failing events. False if there is none, or it belongs to a log.
+  /// Ends a direct response with error events. False if there is none, or if it is resumable.
   [[nodiscard]] bool fail(const wire::api_error& why);
   bool active() const noexcept { return session_ || reader_; }
 
@@ -41,13 +41,13 @@ class told_response {
   std::shared_ptr<replay_reader> reader_;
 };
 
-/// Starts a prepared response for `sink` on `executor`; if it asks to be resumable, on an executor of its
-/// own. The sink hears of it by posted tasks only, never before this returns.
+/// Starts a prepared response for `sink` on `executor`; a resumable one runs on an executor of its own. The
+/// sink receives events by posted tasks only, never before this function returns.
 wire::parsed<told_response> launch(const response_services& services, const caller& who,
                                    executor_ptr executor, std::shared_ptr<replay_sink> sink,
                                    prepared_response prepared, std::string stream_id, time_point arrival);
 
-/// Goes on telling a resumable response.
+/// Continues sending a resumable response.
 wire::parsed<told_response> resume(const response_services& services, const caller& who,
                                    executor_ptr executor, std::shared_ptr<replay_sink> sink,
                                    const std::string& response_id, const replay_start& start);

@@ -10,8 +10,8 @@
 
 namespace paceline::server {
 
-/// The responses that can be named from outside their connection: running ones, to be cancelled, and
-/// resumable ones, to be read again. Thread-safe. An id of another tenant is treated as unknown.
+/// The responses that another connection may name: running ones, to cancel them, and resumable ones, to read
+/// them again. Thread-safe. An id of another tenant counts as unknown.
 class response_registry {
  public:
   response_registry(std::size_t max_resumable, std::chrono::milliseconds retention)
@@ -21,25 +21,25 @@ class response_registry {
     std::string tenant;
     executor_ptr executor;
     std::weak_ptr<response_session> session;
-    std::shared_ptr<response_session> kept; ///< resumable: the registry owns it
-    std::shared_ptr<replay_log> log;        ///< resumable
+    std::shared_ptr<response_session> kept; ///< for resumable responses, which the registry owns
+    std::shared_ptr<replay_log> log;        ///< for resumable responses
   };
 
-  /// False if no more resumable responses fit, of this tenant among `num_tenants`.
+  /// False if no more resumable responses of this tenant fit, one of `num_tenants`.
   [[nodiscard]] bool add(const std::string& id, entry added, std::size_t num_tenants);
-  /// Forgets a response that is not resumable.
+  /// Removes a response that is not resumable.
   void remove(const std::string& id);
 
-  /// Posts a cancel to the response; false if there is none running of that name.
+  /// Posts a cancellation to the response; false if no response of that id is running.
   bool cancel(const std::string& id, const std::string& tenant);
-  /// Log of a resumable response; none if unknown.
+  /// Log of a resumable response; null if unknown.
   std::shared_ptr<replay_log> log(const std::string& id, const std::string& tenant) const;
 
-  /// Drops resumable responses that nobody has read for the retention time, ending those that still run.
+  /// Drops resumable responses without a reader for the retention time; those still running are ended.
   void sweep(time_point now);
-  /// Drops one of them, like one that nobody has read for that time.
+  /// Drops one response, as if it had had no reader for that time.
   void evict(const std::string& id);
-  /// Ends everything.
+  /// Ends all responses.
   void clear();
 
   std::size_t num_resumable() const;
@@ -51,7 +51,7 @@ class response_registry {
   const std::chrono::milliseconds retention_;
   mutable std::mutex mutex_;
   entries entries_;
-  fair_share places_; ///< of resumable responses
+  fair_share places_; ///< for resumable responses
 };
 
 } // namespace paceline::server

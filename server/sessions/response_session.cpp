@@ -14,7 +14,7 @@ response_session::response_session(const edge_context& edge, executor_ptr execut
                  prepared_.model->limits().name},
                 prepared_.request,
                 [&model = *prepared_.model](token_id token) { return model.token_bytes(token); }) {
-  // The narrator has them; what the input became is in the sequence and the conversation.
+  // The narrator has these; the input is now in the sequence and the conversation.
   prepared_.request.instructions = {};
   prepared_.request.tools = {};
   prepared_.request.input = {};
@@ -48,7 +48,7 @@ bool response_session::fail(const wire::api_error& why) {
 void response_session::abandon() {
   finished_ = true;
   if (group_ && group_->num_running() > 0) ++edge_.metrics.disconnect_cancels;
-  group_.reset(); // which cancels
+  group_.reset(); // destroying the group cancels it
 }
 
 void response_session::on_writable() {
@@ -93,7 +93,7 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   wire::add(outcome.used, last, group_->prompt_tokens(0), generated, true);
   outcome.metrics = group_->metrics_of(0, last);
   outcome.metrics->completion_tokens = generated;
-  // A warmed-up prompt is complete, whatever made its one discarded token the last.
+  // A warmed-up prompt is complete, whatever the reason for the end of its one discarded token.
   if (!prepared_.request.generate && last.finish == finish_reason::length)
     outcome.finish = finish_reason::stop;
   tell(narrator_.close(outcome));
@@ -104,7 +104,7 @@ void response_session::end(const token_event& last, std::optional<wire::api_erro
   if (prepared_.request.generate)
     finished.conversation.push_back({"assistant", narrator_.text(), "", {}, ""});
   group_.reset();
-  prepared_.request = {}; // the session of a resumable response stays until its events expire
+  prepared_.request = {}; // the session of a resumable response exists until its events expire
   if (const auto listener = listener_.lock()) listener->on_finished(finished);
 }
 

@@ -11,16 +11,17 @@
 
 namespace paceline::server {
 
-/// How one response ended, for whoever listened.
+/// How a response ended.
 struct finished_response {
   std::string id;
   wire::response_outcome outcome;
   wire::output_json object;                     ///< the response object
-  bool stored = false;                          ///< the client lets us keep it
-  std::vector<wire::chat_message> conversation; ///< all turns, the answer included
+  bool stored = false;                          ///< the client allows the server to keep it
+  std::vector<wire::chat_message> conversation; ///< all turns, with the answer
 };
 
-/// Who is told of a response's events: a stream, a lane of a socket, a log. Called on the session's executor.
+/// Receives the events of a response: a stream, a lane of a socket, or a log. Called on the session's
+/// executor.
 class response_listener {
  public:
   virtual ~response_listener() = default;
@@ -29,8 +30,8 @@ class response_listener {
   virtual bool congested() const = 0;
 };
 
-/// Generates one response and tells its events. All functions on the executor; it ends by `on_finished`,
-/// exactly once, unless it is abandoned first.
+/// Generates one response and passes its events to the listener. All functions run on the executor. It ends
+/// with exactly one `on_finished`, unless it is abandoned first.
 class response_session final : public generation_observer,
                                public std::enable_shared_from_this<response_session> {
  public:
@@ -38,13 +39,13 @@ class response_session final : public generation_observer,
                    prepared_response prepared, std::string tenant, std::string id, std::string stream_id,
                    time_point arrival);
 
-  /// Submits the generation and tells the opening events.
+  /// Submits the generation and sends the opening events.
   void start();
-  /// Ends it; the listener still hears the ending.
+  /// Cancels it; the listener still receives the final events.
   void cancel();
-  /// Ends it with `why`, heard by the listener. False if it does not run.
+  /// Ends it with `why`, which the listener receives. False if it is not running.
   [[nodiscard]] bool fail(const wire::api_error& why);
-  /// Ends it unheard: the client is gone.
+  /// Ends it without further events: the client is gone.
   void abandon();
   void on_writable();
 

@@ -44,7 +44,7 @@ wire::reply_choice choice_of(const stream_terms& terms, const stream_chunk& chun
   if (terms.shape.scores) {
     if (chunk.first_of_prompt)
       added.scores.push_back({terms.model->token_bytes(*chunk.first_of_prompt), std::nullopt, {}});
-    // A long prompt is scored in several events, before the first token.
+    // A long prompt is scored in several events before the first token.
     for (const auto* part : {&event.prompt_logprobs, &event.logprobs}) {
       auto scores = with_text(*part, *terms.model);
       std::move(scores.begin(), scores.end(), std::back_inserter(added.scores));

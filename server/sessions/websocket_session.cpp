@@ -58,8 +58,8 @@ std::size_t text_bytes(const std::vector<wire::chat_message>& messages) {
   return count;
 }
 
-/// What a message says. Of a prediction no more is kept than can be used: its ids may take more memory than
-/// their text, and the claim counts the latter.
+/// Parses a message. A prediction is truncated to what can be used: its ids may need more memory than their
+/// text, which is what the claim counts.
 std::variant<wire::client_frame, wire::refused_frame> read_frame(const edge_context& edge,
                                                                  const request_body& message) {
   if (auto gone = begin_reading(edge, message)) return wire::refused_frame{"", *std::move(gone)};
@@ -87,7 +87,7 @@ void websocket_session::on_text(request_body message) {
   const bool accepted = services_.edge.jobs.submit(
       [self = shared_from_this(), message = std::move(message), arrival, large = traits.large]() mutable {
         auto frame = read_frame(self->services_.edge, message);
-        // The text goes now, so that it and what was made of it are not kept side by side.
+        // The text is freed here, so that it and what was made from it do not exist together.
         message_claim claim{large, std::exchange(message, {}).place};
         self->executor_->post([self, frame = std::move(frame), arrival, claim = std::move(claim)]() mutable {
           self->handle(std::move(frame), arrival, std::move(claim));
@@ -174,7 +174,7 @@ void websocket_session::create(wire::client_frame frame, time_point arrival, mes
   }
   auto traits = traits_of(services_.edge, who_, text_bytes(history));
   traits.large = traits.large || claim.large;
-  traits.continues = true; // the frame is kept until then: before others are read
+  traits.continues = true; // the frame is kept until then, before other messages are read
   const bool accepted = services_.edge.jobs.submit(
       [self = shared_from_this(), request = std::move(frame.create), history = std::move(history), id,
        arrival, claim = std::move(claim)]() mutable {
@@ -216,7 +216,7 @@ void websocket_session::end_lane(const std::string& stream_id) {
 }
 
 void websocket_session::on_writable() {
-  // A copy: a lane whose log has been told to its end goes.
+  // A copy, because a lane whose log has ended removes itself.
   std::vector<std::shared_ptr<lane>> all;
   for (const auto& [id, lane] : lanes_) all.push_back(lane);
   for (const auto& lane : all) lane->told.on_writable();
@@ -246,7 +246,7 @@ void websocket_session::shut_down() {
   for (const auto& [id, lane] : lanes_) running.push_back(id);
   for (const auto& id : running) {
     const auto lane = lanes_.at(id);
-    if (lane->told.fail(shutting_down())) continue; // which ends the lane
+    if (lane->told.fail(shutting_down())) continue; // this ends the lane
     refuse(shutting_down(), id);
     end_lane(id);
   }

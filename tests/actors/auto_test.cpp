@@ -1,4 +1,4 @@
-// Drafter "auto" over drafters that have to be asked, in virtual time.
+// Drafter "auto" with drafters that must be asked, in virtual time.
 #include "tests/actors/requests.hpp"
 
 #include <gtest/gtest.h>
@@ -11,18 +11,17 @@ using std::chrono::microseconds;
 
 struct drafting {
   const char* kind = "often_right";
-  microseconds cost{500}; ///< of a level
+  microseconds cost{500}; ///< for each level
 };
 
-/// With a short memory, so that long texts are quickly computed.
+/// With a short memory, so that long texts are computed quickly.
 model::hash_model_config forgetful_target() {
   auto target = small_target();
   target.memory = 12;
   return target;
 }
 
-/// Time that requests take whose drafter is "none", the worker with drafts of `length`, or "auto" (its
-/// draft length 0).
+/// Time of requests whose drafter is "none", the worker with drafts of `length`, or "auto" (draft length 0).
 std::chrono::nanoseconds time_with(drafting worker, drafter_index drafter, std::uint32_t length,
                                    std::uint32_t num_requests, std::uint32_t max_tokens) {
   virtual_clock* time = nullptr;
@@ -47,7 +46,7 @@ std::chrono::nanoseconds time_with(drafting worker, drafter_index drafter, std::
 
 class auto_of_workers : public ::testing::TestWithParam<drafting> {};
 
-/// Including what it takes to find out.
+/// Includes the cost of trials.
 TEST_P(auto_of_workers, is_about_as_fast_as_the_best_fixed_length_and_never_slower_than_none) {
   for (const std::uint32_t num_requests : {1U, 4U}) {
     SCOPED_TRACE(::testing::Message() << num_requests << " requests");

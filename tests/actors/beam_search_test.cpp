@@ -23,8 +23,8 @@ void expect_search(const simulated_client& client, const reference_beams& wanted
   ASSERT_FALSE(client.gap);
 }
 
-/// The beam drafter that is right, wrong, or wrong at a third of the positions; others by the name they have
-/// elsewhere.
+/// The beam drafter that is right, wrong, or wrong at a third of the positions; other drafters by their usual
+/// names.
 std::unique_ptr<speculation::drafter>
 beam_drafter_called(const std::string& name, const std::shared_ptr<const known_searches>& known) {
   const auto make = [&](auto wrong) {
@@ -48,8 +48,8 @@ std::string name_of(const ::testing::TestParamInfo<beam_case>& info) {
 
 class beam_grid : public ::testing::TestWithParam<beam_case> {};
 
-/// The promise: with any drafter a beam search finds what one without cells, trees and drafts finds, whoever
-/// runs beside it.
+/// The guarantee: with any drafter, and beside any other requests, a beam search finds the result of a search
+/// without cells, trees and drafts.
 TEST_P(beam_grid, hypotheses_equal_a_search_from_tokens_alone) {
   const auto& param = GetParam();
   std::uint32_t drafted = 0, accepted = 0;
@@ -73,7 +73,7 @@ TEST_P(beam_grid, hypotheses_equal_a_search_from_tokens_alone) {
         }
         simulation sim(options, std::move(drafters));
         std::vector<generation_request> requests;
-        for (std::uint32_t n = 0; n < concurrency; ++n) { // of three one is an ordinary request
+        for (std::uint32_t n = 0; n < concurrency; ++n) { // one of three is an ordinary request
           requests.push_back(n % 3 == 1 ? request_number(n, 1.0F) : search_number(n + options.seed, width));
           if (n % 3 != 1) known->emplace(request_id{n + 1}, search_beams(sim.target(), requests.back()));
           sim.submit(requests.back(), param.drafter == "none" ? plain_decoding : drafter_index{1});
@@ -262,7 +262,7 @@ TEST(beam_search, in_a_pool_for_one_they_take_turns_and_find_the_same) {
         simulation_options options;
         options.target = small_target();
         options.block_size = block_size;
-        options.num_blocks = (largest + block_size - 1) / block_size; // to the cell
+        options.num_blocks = (largest + block_size - 1) / block_size; // exactly enough cells
         auto known = std::make_shared<known_searches>();
         std::vector<simulated_drafter> drafters;
         if (drafter != "none") drafters.push_back({beam_drafter_called(drafter, known), 3, 0});

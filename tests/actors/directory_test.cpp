@@ -1,4 +1,4 @@
-// When an engine counts as healthy, and what it tells of its faults.
+// When an engine counts as healthy, and which faults it reports.
 #include "actors/directory.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ TEST(directory, is_healthy_while_one_model_serves) {
   EXPECT_TRUE(where.healthy()) << "nothing is known yet";
   where.set_num_models(2);
   where.take_out_of_service(model_number{0}, broken);
-  where.take_out_of_service(model_number{0}, broken); // told twice
+  where.take_out_of_service(model_number{0}, broken); // reported twice
   EXPECT_TRUE(where.healthy());
   where.take_out_of_service(model_number{1}, broken);
   EXPECT_FALSE(where.healthy());

@@ -1,4 +1,4 @@
-// The programs of a draft worker, on a device in virtual time.
+// Programs of a draft worker, on a device in virtual time.
 #include "actors/draft_worker_state.hpp"
 
 #include "runtime/rounds/admit.hpp"

@@ -128,7 +128,7 @@ TEST(exactness, tokens_stay_the_same_by_every_length_rule) {
           ASSERT_LT(drafted, 3 * rounds) << "it shrinks to one";
         }
         if (std::string_view(name) == "always_wrong" && rule == length_rule::optimal) {
-          // Four requests share a pass, whose further rows cost 3 % each: it stops where 12 % are kept.
+          // Four requests share a pass, in which each further row costs 3 %: drafts stop where 12 % are kept.
           ASSERT_LT(rounds, (concurrency == 1 ? 12 : 16) * concurrency) << "it stops drafting";
         }
         if (worker && rule == length_rule::entropy) {
@@ -206,8 +206,8 @@ TEST(exactness, a_shared_prefix_is_not_computed_again_and_changes_nothing) {
   EXPECT_EQ(sim.client(2).num_cached, 0U);
 }
 
-/// Replies that end at every place of a block, right behind it too: the last token's cell is computed by
-/// nobody, and tokens that were drafted and rejected are not part of what is cached.
+/// Replies that end at every position of a block, and right after it. No pass computes the last token's cell,
+/// and tokens that were drafted and rejected are not in the cache.
 TEST(exactness, a_dialogue_goes_on_from_the_cached_cells_of_its_replies) {
   for (std::uint32_t reply = 3; reply < 12; ++reply) {
     SCOPED_TRACE("replies of " + std::to_string(reply));
@@ -228,7 +228,7 @@ TEST(exactness, a_dialogue_goes_on_from_the_cached_cells_of_its_replies) {
             << "its dialogue is cached";
       }
       for (const token_id token : sim.client(turn).tokens) request.prompt.push_back(token);
-      for (std::int32_t i = 0; i < 3; ++i) request.prompt.emplace_back(40 + i); // what the user says next
+      for (std::int32_t i = 0; i < 3; ++i) request.prompt.emplace_back(40 + i); // the user's next message
     }
   }
 }

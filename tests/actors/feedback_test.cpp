@@ -13,17 +13,17 @@ using namespace test;
 using speculation::draft_task;
 using speculation::token_tree;
 
-/// What a curious drafter has been told, and what of it was wrong.
+/// What the drafter was told, and the errors in it.
 struct told {
   std::uint32_t num_tasks = 0;
-  std::uint32_t num_first = 0;      ///< tasks without a round before
+  std::uint32_t num_first = 0;      ///< tasks without a previous round
   std::uint32_t num_probe_rows = 0; ///< rows of probes whose best tokens were right
   std::uint32_t num_accepted = 0;
   std::vector<std::string> wrong;
 };
 
 /// Drafts the right token as the second of two siblings, a wrong one below it, and two probe chains that
-/// reach beyond the draft; and compares what the runtime tells of every round with the model itself.
+/// reach beyond the draft. Compares the reported results of every round with the model itself.
 class curious_drafter final : public speculation::drafter {
  public:
   curious_drafter(const model::hash_model_config& target, std::uint32_t num_top, std::shared_ptr<told> out)
@@ -84,10 +84,10 @@ class curious_drafter final : public speculation::drafter {
     out_->num_accepted += static_cast<std::uint32_t>(last.accepted_path.size());
     const auto proposed = proposed_.find(task.request);
     if (proposed != proposed_.end() &&
-        proposed->second.base_length == base && // else drafted elsewhere or cut off
+        proposed->second.base_length == base && // otherwise it was drafted elsewhere or truncated
         !std::ranges::equal(proposed->second.tree.tokens().first(tree.size()), tree.tokens()))
       wrong("another tree");
-    if (tree.empty()) return; // the round of the prompt had no drafter
+    if (tree.empty()) return; // the prompt's round had no drafter
     if (last.num_top != traits_.top_tokens) return wrong("num_top");
     if (last.num_top == 0) return;
     const auto token_at = [&](std::int32_t row) {

@@ -21,7 +21,7 @@ std::set<std::string> documented(const std::string& header) {
   return out;
 }
 
-/// Messages that the typed handle takes, by the names CAF knows them by.
+/// Messages that the typed handle accepts, by CAF's names.
 template <class Handle>
 std::set<std::string> accepted() {
   caf::actor_system_config configuration;
@@ -31,7 +31,7 @@ std::set<std::string> accepted() {
   std::set<std::string> out;
   const std::regex name(R"(paceline::protocol::(\w+))");
   for (const auto& signature : system.message_types<Handle>()) {
-    std::smatch m; // the first message of a signature is the one taken, a second one the reply
+    std::smatch m; // the first message of a signature is the request, a second one the reply
     if (std::regex_search(signature, m, name)) out.insert(m[1]);
   }
   return out;

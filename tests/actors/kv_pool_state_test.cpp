@@ -61,7 +61,7 @@ TEST_F(kv_pool_state_test, the_source_of_a_copy_is_news_when_its_commit_lets_it_
   ASSERT_TRUE(acquire(1, text(8), 8).granted);
   state.handle(model_number{0}, {commit_command{request_id{1}, target_pool, 8, {}, 8}});
   state.handle(model_number{0}, {release_command{request_id{1}, target_pool, 0}});
-  const auto copied = acquire(2, text(8), 9); // shares one block, copies from a second
+  const auto copied = acquire(2, text(8), 9); // shares one block, and copies cells of a second
   ASSERT_EQ(copied.num_cached, 7U);
   ASSERT_FALSE(reserve(2, 21).granted) << "six blocks, of which the source holds one";
   EXPECT_TRUE(news_of(commit_command{request_id{2}, target_pool, 8, {}, 8}));

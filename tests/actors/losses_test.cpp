@@ -1,4 +1,4 @@
-// Actors beyond their restart budget: whom it concerns, and what goes on.
+// Actors that exceed their restart budget: which requests fail, and which parts continue.
 #include "tests/actors/requests.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@ namespace {
 using namespace test;
 using std::chrono::seconds;
 
-/// Nobody is started again.
+/// No actor is restarted.
 simulation_options without_restarts() {
   simulation_options options;
   options.target = small_target();
@@ -34,7 +34,7 @@ TEST_P(lost_part, ends_every_request_with_a_reason_and_refuses_new_ones) {
     }
     const auto begin = sim.device().time().now();
     sim.kill(GetParam());
-    sim.submit(requests[3]); // while nobody knows of the death
+    sim.submit(requests[3]); // before the death is known
     sim.cancel(1);
     ASSERT_TRUE(sim.run(100'000)) << "a request has no end";
     EXPECT_LE(sim.device().time().now() - begin, seconds(1));
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(actors, lost_part,
                            return name;
                          });
 
-/// Drafts of its own stream, from memory of its own.
+/// Drafts from a stream and memory of its own.
 TEST(lost_draft_worker, leaves_its_model_decoding_plainly) {
   for (std::size_t lost_at = 0; lost_at < 200; lost_at += 3) {
     SCOPED_TRACE("lost after step " + std::to_string(lost_at));

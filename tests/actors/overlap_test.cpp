@@ -74,8 +74,8 @@ TEST(overlap, the_targets_stream_never_waits_for_the_host) {
   simulation sim(options);
   sim.submit(request_number(0, 0.0F, 60));
   ASSERT_TRUE(sim.run());
-  // In virtual time messages cost nothing, so a gap would be a round that was not enqueued before the one in
-  // front of it ended: with real messages, a pause of the device.
+  // In virtual time messages cost nothing, so a gap means that a round was not enqueued before the previous
+  // one ended. With real messages, the device would be idle.
   const auto& spans = sim.device().spans();
   for (std::size_t i = 1; i < spans.size(); ++i) EXPECT_EQ(spans[i].begin, spans[i - 1].end) << "round " << i;
 }
@@ -87,7 +87,7 @@ struct ahead_run {
   std::uint64_t num_foreseen = 0, num_ready = 0;
 };
 
-/// Requests with the drafter `name`, which needs `draft_cost` a level on a partition of its own.
+/// Requests with the drafter `name`, which needs `draft_cost` per level on a partition of its own.
 ahead_run run_ahead(std::vector<ahead_mode> overlap, const std::string& name, std::uint32_t num_requests,
                     std::uint32_t length, float temperature,
                     verification_rule rule = verification_rule::coupled,
@@ -128,7 +128,8 @@ ahead_run run_ahead(std::vector<ahead_mode> overlap, const std::string& name, st
 }
 
 TEST(overlap, a_draft_made_in_advance_is_the_one_that_would_have_been_made_afterwards) {
-  // Not only the tokens, which rules that keep a distribution need not keep: every draft and every verdict.
+  // Compares every draft and every verdict, not only tokens: with rules that only keep a distribution, tokens
+  // may differ.
   for (const std::string name :
        {"half_right", "model", "model_other", "model_other_dynamic", "self", "cascade", "model_foreign"})
     for (const auto rule :
@@ -169,8 +170,8 @@ TEST(overlap, outcomes_are_ready_more_often_than_the_one_where_all_is_accepted) 
 }
 
 TEST(overlap, drafting_ahead_gains_what_the_model_says) {
-  // A verification of 4 rows takes 3.4 ms here, one draft of 3 tokens 3 ms, the guess and the draft behind it
-  // 4 ms.
+  // Here a verification of 4 rows takes 3.4 ms, a draft of 3 tokens 3 ms, and the guess with the draft after
+  // it 4 ms.
   const auto off = run_ahead({ahead_mode::off}, "always_right", 1, 3, 0, verification_rule::coupled,
                              std::chrono::milliseconds(1), 800);
   const auto ahead = run_ahead({ahead_mode::ahead}, "always_right", 1, 3, 0, verification_rule::coupled,
@@ -181,7 +182,7 @@ TEST(overlap, drafting_ahead_gains_what_the_model_says) {
   EXPECT_NEAR(measured, predicted, 0.03 * predicted);
 }
 
-/// In microseconds: of a pass and each of its rows, of a draft's level and each request in it.
+/// Microseconds: of a pass and each of its rows, of a draft's level and each request in it.
 struct device_costs {
   std::uint32_t pass, row, level, level_each;
 };
@@ -200,7 +201,7 @@ struct batch_run {
 
 constexpr std::uint32_t batch_draft_length = 3;
 
-/// Requests of equal length, all of whose draft tokens are right, with a drafter on a partition of its own.
+/// Requests of equal length whose draft tokens are all right, with a drafter on a partition of its own.
 batch_run run_batch(overlap_request overlap, std::uint32_t num_requests, device_costs costs) {
   virtual_clock* time = nullptr;
   simulation_options options;
@@ -268,7 +269,7 @@ TEST(overlap, drafting_in_groups_gains_what_the_model_says) {
   EXPECT_GT(num_losses, 10U) << "where passes over half the rows take as long";
 }
 
-TEST(overlap, auto_is_as_fast_as_the_best_mode) { // trials included, over some 600 rounds and more
+TEST(overlap, auto_is_as_fast_as_the_best_mode) { // including trials, over 600 rounds and more
   for (const std::string name : {"always_right", "always_wrong", "half_right"})
     for (const auto cost :
          {std::chrono::microseconds(10), std::chrono::microseconds(500), std::chrono::microseconds(3000)})

@@ -9,7 +9,7 @@ using namespace test;
 
 class recovery : public ::testing::TestWithParam<std::string> {};
 
-/// Kills one actor after every possible number of steps of a run; the clients must not notice.
+/// Kills one actor after every possible number of steps of a run; clients must not notice.
 TEST_P(recovery, a_killed_actor_costs_no_token) {
   std::size_t num_steps = 1;
   std::uint64_t restarts = 0;
@@ -72,8 +72,8 @@ TEST(recovery_of_fan_out, ends_its_requests_with_a_reason_and_serves_the_next) {
   EXPECT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
 }
 
-/// Kills fan_out, or a session, after every possible number of steps of a run: every client has one end, and
-/// whoever has lost nothing has all its tokens.
+/// Kills fan_out or a session after every possible number of steps of a run: every client gets one end, and
+/// those that lost nothing get all tokens.
 TEST(recovery_of_events, whoever_is_killed_when_every_client_gets_one_end_and_no_hole) {
   for (const std::string victim : {"fan_out", "session/1"}) {
     std::uint32_t whole = 0, ended_early = 0;
@@ -90,7 +90,7 @@ TEST(recovery_of_events, whoever_is_killed_when_every_client_gets_one_end_and_no
       for (std::size_t i = 0; i < kill_at && sim.step(); ++i) {
       }
       sim.kill(victim);
-      requests.push_back(request_number(3, 0.0F, 8)); // submitted while nobody knows of the death
+      requests.push_back(request_number(3, 0.0F, 8)); // submitted before the death is known
       sim.submit(requests.back());
       ASSERT_TRUE(sim.run(200'000));
       for (std::uint32_t n = 0; n < requests.size(); ++n) {
@@ -118,17 +118,17 @@ TEST(recovery_of_events, whoever_is_killed_when_every_client_gets_one_end_and_no
   }
 }
 
-/// A session that crashes cancels its request; here the scheduler dies before it has read that.
+/// A session that crashes cancels its request; here the scheduler dies before it reads the cancellation.
 TEST(recovery_of_memory, a_request_whose_cancel_was_lost_leaves_its_memory) {
   simulation_options options;
   options.target = small_target();
   simulation sim(options);
-  sim.submit(request_number(0, 0.0F, 8), plain_decoding, 2); // stands still after two tokens
+  sim.submit(request_number(0, 0.0F, 8), plain_decoding, 2); // stops after two tokens
   for (int i = 0; i < 60; ++i) sim.step();
   ASSERT_EQ(sim.client(0).tokens.size(), 2U);
   sim.kill("scheduler/0");
   sim.kill("session/0");
-  sim.submit(request_number(1, 0.0F, 60)); // goes on for longer than a tick
+  sim.submit(request_number(1, 0.0F, 60)); // continues for longer than a tick
   ASSERT_TRUE(sim.run());
   EXPECT_EQ(sim.client(0).finish, finish_reason::error);
   EXPECT_EQ(sim.pools().usage(kv::pool_id{0}).num_active, 0U);

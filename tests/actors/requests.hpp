@@ -12,7 +12,7 @@
 
 namespace paceline::test {
 
-/// A request that is different for every `n`.
+/// A request; a different one for every `n`.
 inline generation_request request_number(std::uint32_t n, float temperature, std::uint32_t max_tokens = 24) {
   generation_request r;
   for (std::uint32_t i = 0; i < 5 + 3 * (n % 7); ++i)
@@ -26,7 +26,7 @@ inline generation_request request_number(std::uint32_t n, float temperature, std
   return r;
 }
 
-/// A beam search that is different for every `n`; every other one has tokens that end it.
+/// A beam search; a different one for every `n`. Every other one has tokens that end it.
 inline generation_request search_number(std::uint32_t n, std::uint32_t width, std::uint32_t max_tokens = 16) {
   auto r = request_number(n, 1.0F, max_tokens);
   r.sampling.top_k = 0;
@@ -56,7 +56,7 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
         name, [right, wrong = contradict(right, target.vocab_size)](const auto& task, auto path) {
           return (task.tokens.size() + path.size()) % 3 == 0 ? wrong(task, path) : right(task, path);
         });
-  if (name == "often_right") // seven of ten tokens, here and there
+  if (name == "often_right") // right for seven of ten tokens
     return make_scripted_drafter(
         name, [right, wrong = contradict(right, target.vocab_size)](const auto& task, auto path) {
           std::mt19937 noise(
@@ -70,7 +70,8 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
   if (name == "feature") return make_feature_drafter(name, same);
   speculation::drafter_parts parts;
   parts.options = options_of(name, name == "ngram_tree" ? "ngram" : name);
-  parts.options.ngram_min = name == "nasd" ? 2 : 1; // of a text that is mostly noise little occurs twice
+  // The text is mostly noise, in which long runs rarely occur twice.
+  parts.options.ngram_min = name == "nasd" ? 2 : 1;
   parts.options.candidates = name == "ngram_tree" ? 3 : 1;
   parts.options.min_probability = 0;
   parts.target_vocab_size = target.vocab_size;
@@ -81,8 +82,7 @@ drafter_called(const std::string& name, const model::hash_model_config& target,
   return speculation::drafter_registry::with_built_in().make(parts).value();
 }
 
-/// A drafter whose drafting takes virtual time: `cost` a level, and `cost_each` for each request that it
-/// drafts for.
+/// A drafter whose drafting takes virtual time: `cost` for each level, and `cost_each` for each request.
 class slow_drafter final : public speculation::drafter {
  public:
   slow_drafter(std::unique_ptr<speculation::drafter> inner, virtual_clock*& time,

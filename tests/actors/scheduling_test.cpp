@@ -70,7 +70,7 @@ TEST(scheduling, a_request_that_fills_the_pool_runs_beside_its_own_cached_prefix
   EXPECT_EQ(sim.check_invariants(), "");
 }
 
-/// Any request that fits in the pool by its declared size, again and again beside what its own lives left in
+/// Any request that fits the pool by its declared size runs repeatedly, beside what its previous runs left in
 /// the cache.
 TEST(scheduling, a_request_alone_in_a_pool_of_its_size_always_finishes_without_preemption) {
   constexpr std::uint32_t num_positions = 57;
@@ -145,7 +145,7 @@ TEST(scheduling, draft_trees_shrink_before_anybody_waits_for_memory) {
       options.target = small_target();
       options.block_size = block_size;
       options.max_running = 2;
-      // Two requests of 80 positions fit to the cell. A tree of 60 nodes would take half of that beside them.
+      // Two requests of 80 positions fit exactly. A tree of 60 nodes would take half of that in addition.
       options.num_blocks = 2 * 80 / block_size;
       auto tree = drafter_called("tree", small_target());
       if (worker) tree = placed(std::move(tree), speculation::placement::worker);

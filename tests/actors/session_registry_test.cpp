@@ -1,4 +1,4 @@
-// The way of events to sessions, which are numbers here.
+// Delivery of events to sessions, which are numbers here.
 #include "actors/session_registry.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(session_registry, events_of_requests_that_are_over_go_to_nobody) {
   sessions.add(request_id{1}, 10), sessions.add(request_id{2}, 20);
   sessions.add(request_id{3}, 0); // refused: it has no session
   sessions.remove(request_id{1});
-  sessions.remove(request_id{1}); // told twice
+  sessions.remove(request_id{1}); // reported twice
   EXPECT_EQ(routed(sessions, events_of({1, 2, 3, 4})), (std::vector<std::pair<int, std::size_t>>{{20, 1}}));
   EXPECT_EQ(sessions.find(request_id{1}), 0);
   EXPECT_EQ(sessions.all(), std::vector{20});

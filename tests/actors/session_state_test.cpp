@@ -1,4 +1,4 @@
-// A session's decisions, without actors: schedulers are numbers here, and messages come in every order.
+// A session's decisions, without actors: schedulers are numbers here, and messages arrive in every order.
 #include "actors/session_state.hpp"
 
 #include <gtest/gtest.h>
@@ -126,7 +126,7 @@ TEST(session_state, ends_for_lost_events_only_if_it_may_have_missed_some) {
   EXPECT_EQ(actions.last->failure->code(), errc::device_lost);
 }
 
-/// The news that fan_out was restarted and events by way of the new one come from different actors.
+/// The message about fan_out's restart and events through the new fan_out come from different actors.
 TEST(session_state, ends_at_a_hole_even_before_it_hears_of_lost_events) {
   for (const auto finish : {finish_reason::none, finish_reason::length}) {
     auto s = started();

@@ -26,11 +26,11 @@ struct outcome {
 
 enum class pool_size : std::uint8_t {
   any,
-  tight, ///< one to two of the longest requests; few different prompts, some of them whole blocks
+  tight, ///< one to two of the longest requests; few different prompts, some of whole blocks
 };
 
-/// Request number `n` of a life with a tight pool: a prompt of whole blocks, which can be wholly cached, or a
-/// short one, which computes again what the cache holds.
+/// Request number `n` of a run with a tight pool: a prompt of whole blocks, which can be completely cached,
+/// or a short one, which recomputes what the cache holds.
 generation_request recurring_request(std::uint64_t n) {
   const auto max_tokens = 1 + static_cast<std::uint32_t>(n / 8 % 16);
   auto r =
@@ -41,7 +41,7 @@ generation_request recurring_request(std::uint64_t n) {
 }
 constexpr std::uint32_t longest_recurring = 49;
 
-/// The same as a beam search, of no more cells.
+/// The same as a beam search with no more cells.
 generation_request as_search(generation_request r, std::uint64_t n) {
   const auto like =
       search_number(static_cast<std::uint32_t>(n % 64), 1 + static_cast<std::uint32_t>(n / 64 % 4));
@@ -53,7 +53,7 @@ generation_request as_search(generation_request r, std::uint64_t n) {
   return r;
 }
 
-/// What clients have room for: without end, or few tokens at a time.
+/// The credit of clients: unlimited, or few tokens at a time.
 class client_credits {
  public:
   client_credits(std::uint64_t seed, bool finite) : random_(~seed), finite_(finite) {}
@@ -62,7 +62,7 @@ class client_credits {
     granted_.push_back(finite_ ? random_() % 5 : std::uint64_t{1} << 30);
     return granted_.back();
   }
-  /// A client may have read.
+  /// A client may grant credit.
   void pass_a_step(simulation& sim) {
     if (!finite_ || granted_.empty() || random_() % 20 != 0) return;
     const auto n = random_() % granted_.size();
@@ -71,7 +71,7 @@ class client_credits {
     sim.grant(n, more);
   }
   std::uint64_t granted(std::size_t n) const { return granted_[n]; }
-  /// Nobody pauses any more.
+  /// All clients read from now on.
   void open(simulation& sim) {
     for (std::size_t n = 0; n < granted_.size(); ++n) sim.grant(n, std::uint64_t{1} << 30);
   }
@@ -224,7 +224,7 @@ outcome live(std::uint64_t seed, pool_size pool = pool_size::any, bool searches 
 }
 
 TEST(simulation, every_seed_keeps_every_promise) {
-  if (const char* only = std::getenv("PACELINE_SIMULATION_SEED")) { // one that failed, again
+  if (const char* only = std::getenv("PACELINE_SIMULATION_SEED")) { // to repeat one that failed
     live(std::strtoull(only, nullptr, 10));
     return;
   }

@@ -1,4 +1,4 @@
-// Who is started again, who stays dead and who hears of it, without actors.
+// Which actors are restarted, which are not, and who is notified, without actors.
 #include "actors/supervisor_state.hpp"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ std::vector<Step> of_kind(const plan& steps) {
   return out;
 }
 
-/// Where in a plan a step is; its end if it is not.
+/// Position of a step in a plan; its end if it is not in it.
 template <class Step>
 std::ptrdiff_t place_of(const plan& steps, const Step& step) {
   return std::ranges::find(steps, supervision_step(step)) - steps.begin();
@@ -208,7 +208,7 @@ TEST(supervisor_state, once_the_end_has_begun_nobody_is_started_or_told) {
   EXPECT_TRUE(state.is_over());
 }
 
-/// Whatever dies when: every part is started as often as it may be, and the end is whole.
+/// With any order of deaths: every part is restarted as often as allowed, and the final state is complete.
 TEST(supervisor_state, random_deaths_keep_the_books) {
   for (std::uint32_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -1,4 +1,4 @@
-// Rounds between composition and report, where drafts are lost with their device.
+// Rounds from composition to report, with drafts that are lost with their device.
 #include "actors/target_verifier_state.hpp"
 
 #include "runtime/model/hash_model.hpp"
@@ -58,7 +58,7 @@ class target_verifier_state_test : public testing::Test {
     batch->drafter = drafter;
     take(state.on_drafts(round, drafter, state.current_epoch(), std::move(batch), std::move(ready)));
   }
-  /// Programs end, and the state hears of it, until nothing is left to do.
+  /// Ends programs, and reports them to the state, until nothing is left to do.
   void settle() {
     for (device.start_ready(); device.num_running() > 0 || !watched.empty(); device.start_ready()) {
       if (device.num_running() > 0) device.complete_earliest();
@@ -122,7 +122,8 @@ TEST_F(target_verifier_state_test, a_round_without_its_drafts_goes_on_and_names_
 TEST_F(target_verifier_state_test, rounds_behind_one_whose_drafts_are_lost_run_after_it) {
   compose({.restart_at = 0});
   settle();
-  // Preempted, and back with other blocks: the round that says so has lost its drafts, the next has none.
+  // Preempted and resumed with other blocks: the round that reports this has lost its drafts, the next has
+  // none.
   const auto back = compose({.restart_at = 0, .worker = drafter, .first_block = 4});
   answer(back, failed(errc::device_lost));
   compose({.first_block = 4});
@@ -143,7 +144,7 @@ TEST_F(target_verifier_state_test, drafts_lost_with_those_of_the_round_before_ar
   const auto first = compose({.worker = drafter});
   answer(first, failed(errc::device_lost));
   const auto next = compose({.worker = drafter});
-  answer(next, failed(errc::device_lost)); // its program was to run behind the first's verification
+  answer(next, failed(errc::device_lost)); // its program was to run after the first's verification
   settle();
   ASSERT_EQ(reported.size(), 3U);
   ASSERT_EQ(reported[1]->failed_drafters.size(), 1U);
@@ -152,7 +153,7 @@ TEST_F(target_verifier_state_test, drafts_lost_with_those_of_the_round_before_ar
   EXPECT_EQ(told(), told_by_the_target_alone());
 }
 
-/// Its own device is gone: programs fail without running, whatever they waited for.
+/// Its own device is lost: programs fail without running, whatever they waited for.
 class lost_stream final : public device::stream {
  public:
   device::fence submit(std::string_view, std::vector<device::fence>, device::program) override {

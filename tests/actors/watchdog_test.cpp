@@ -64,7 +64,7 @@ TEST(watchdog, a_device_that_does_not_answer_ends_its_requests_in_time_and_serve
     EXPECT_EQ(sim.scheduler().counters().num_device_losses, lost ? 1U : 0U);
     EXPECT_EQ(sim.healthy(), !lost);
     losses += lost ? 1 : 0;
-    if (lost) { // its program may still write: its blocks stay, and nobody new comes
+    if (lost) { // its program may still write, so its blocks stay allocated and no new request is admitted
       EXPECT_GT(sim.pools().usage(kv::pool_id{0}).num_active, 0U);
       const auto refused = sim.submit(requests[0]);
       ASSERT_TRUE(sim.run(100'000));

@@ -1,5 +1,4 @@
-// GPU number 0 is emulated: in the place of gpu/open_device_with_cuda.cpp, for a `paceline` that needs no
-// GPU.
+// Emulates GPU number 0. Replaces gpu/open_device_with_cuda.cpp in a `paceline` that needs no GPU.
 #include "gpu/cuda_device.hpp"
 #include "gpu/emulation/emulated_runtime.hpp"
 #include "gpu/open_device.hpp"

@@ -41,7 +41,7 @@ TEST(load_test, an_example_means_what_it_says) {
   EXPECT_TRUE(r.config.metrics.vllm_names);
 }
 
-/// A file, and parts of the one error it must give.
+/// A file, and parts of the single error that it must cause.
 struct bad_file {
   const char* text; ///< after "version: 1\nmodels: [{kind: hash}]\n", unless it begins with '!'
   const char* error;
@@ -214,13 +214,14 @@ TEST(load_test, keys_that_stand_twice_are_cut_short_too) {
 }
 
 TEST(load_test, a_file_full_of_unknown_keys_takes_time_in_proportion) {
-  std::string text = "version: 1\n"; // as long as a file may be; each key was compared with all others once
+  // As long as a file may be; comparing all pairs of keys would be too slow.
+  std::string text = "version: 1\n";
   for (int i = 0; text.size() < max_file_bytes - 16; ++i) text += "k" + std::to_string(i) + ": 1\n";
   const auto r = load_text(text, "f", {}, {});
   EXPECT_EQ(r.errors.size(), 51U);
 }
 
-/// Replaces the value of `o` in a file that is otherwise right.
+/// Replaces the value of `o` in a file that is otherwise valid.
 std::string file_with(std::string_view base, const option& o, std::string_view text) {
   std::string out = "version: 1\n";
   const auto dot = o.path.find('.');

@@ -12,8 +12,7 @@
 namespace paceline::config {
 namespace {
 
-/// Compares a file of the source tree with what it is written from; writes it anew if
-/// PACELINE_UPDATE_REFERENCE is set.
+/// Compares a file of the source tree with its generated text; writes it if PACELINE_UPDATE_REFERENCE is set.
 void expect_current(const std::string& name, const std::string& text) {
   const auto path = std::string(PACELINE_SOURCE_DIR) + "/config/" + name;
   if (std::getenv("PACELINE_UPDATE_REFERENCE") != nullptr) std::ofstream(path) << text;

@@ -1,4 +1,5 @@
-// Real models against float32 references: teacher-forced, so one early slip does not hide the rest.
+// Real models against float32 references, teacher-forced, so that one early difference does not hide the
+// rest.
 #include "tests/support/golden.hpp"
 
 #include <gtest/gtest.h>
@@ -11,9 +12,9 @@
 namespace paceline::test {
 namespace {
 
-/// A model file, its reference, and how far it may be from it: half a point below and 1.1 times above what
-/// llama.cpp reaches with the same file; with cells of q8, which cost some accuracy, below and above what was
-/// measured when they were made (docs/accuracy.md).
+/// A model file, its reference, and its tolerances: half a point below and 1.1 times above what llama.cpp
+/// reaches with the same file. For q8 cells, which cost some accuracy: below and above what was measured when
+/// they were introduced (docs/accuracy.md).
 struct accuracy_bound {
   const char* model;
   const char* golden;

@@ -1,4 +1,5 @@
-// Drafters with a model on real models, in the whole engine: parts of the target, trees, other vocabularies.
+// Drafters with a model, with real models and the whole engine: parts of the target, trees, other
+// vocabularies.
 #include "engine/probe.hpp"
 #include "engine/served_model.hpp"
 #include "tests/e2e/real_model.hpp"

@@ -1,4 +1,4 @@
-// The promise on a real model, real threads and the whole engine: speculation changes no token.
+// The guarantee with a real model, real threads and the whole engine: speculation changes no token.
 #include "engine/probe.hpp"
 #include "engine/snapshot.hpp"
 #include "tests/e2e/real_model.hpp"
@@ -24,7 +24,7 @@ struct setting {
   std::uint32_t draft_length = 0;
   float temperature = 0;
   std::uint32_t concurrency = 1;
-  std::uint32_t first_request = 0; ///< so that single requests are not always the same one
+  std::uint32_t first_request = 0; ///< so that single requests vary
 };
 
 std::string describe(const setting& s) {
@@ -35,8 +35,8 @@ std::string describe(const setting& s) {
 
 bool full_grid() { return std::getenv("PACELINE_FULL_GRID") != nullptr; }
 
-/// All settings, or a third of them in which any three choices still meet: those whose numbers add up to a
-/// multiple of three. (Overlap is the fifth choice, with a test for each mode.)
+/// All settings, or the third of them whose numbers add up to a multiple of three, which still contains every
+/// combination of three choices. (Overlap is the fifth choice, with a test for each mode.)
 std::vector<setting> settings(config::overlap_mode overlap) {
   static const std::vector<std::string> drafters{"ngram", "wrong", "itself", "layers", "q2_k", "auto"};
   const std::vector<std::uint32_t> lengths =
@@ -68,7 +68,7 @@ class real_exactness : public ::testing::TestWithParam<config::overlap_mode> {
   }
 };
 
-/// What the drafts of one setting came to.
+/// Totals of the drafts of one setting.
 struct totals {
   std::uint32_t drafted = 0, accepted = 0;
 };
@@ -106,7 +106,7 @@ TEST_P(real_exactness, tokens_equal_plain_decoding) {
   std::map<std::string, totals> by_drafter;
   for (const auto& s : grid) {
     const auto got = run(**started, s, *plain);
-    if (HasFailure()) return; // one setting says enough
+    if (HasFailure()) return; // one failed setting is enough
     by_drafter[s.drafter].drafted += got.drafted;
     by_drafter[s.drafter].accepted += got.accepted;
   }
@@ -118,7 +118,7 @@ TEST_P(real_exactness, tokens_equal_plain_decoding) {
     for (const auto& d : snapshot_at_rest(**started).models.at(0).drafters) num_ready += d.num_ready;
     EXPECT_GT(num_ready, 0U) << "no draft was made in advance";
   }
-  // Each drafter is what its name says: else the grid would compare plain decoding with itself.
+  // Each drafter must be the named one; otherwise the grid would compare plain decoding with itself.
   EXPECT_EQ(by_drafter["none"].drafted, 0U);
   EXPECT_GT(by_drafter["wrong"].drafted, 0U);
   EXPECT_EQ(by_drafter["wrong"].accepted, 0U);
@@ -130,7 +130,7 @@ TEST_P(real_exactness, tokens_equal_plain_decoding) {
   }
 }
 
-/// Actors die while requests run; the clients do not notice.
+/// Actors die while requests run; clients do not notice.
 TEST_P(real_exactness, killed_actors_cost_no_token) {
   const std::vector<std::string> drafters{"layers", "q2_k", "ngram",
                                           "none"}; // layers is number 4, q2_k number 5
@@ -149,7 +149,7 @@ TEST_P(real_exactness, killed_actors_cost_no_token) {
   std::vector<generation> all(requests.size());
   for (std::size_t i = 0; i < all.size(); ++i) (*started)->submit(requests[i], all[i].sink());
   for (std::size_t v = 0; v < victims.size(); ++v) {
-    all.back().wait_for_tokens(4 + 5 * v); // plain decoding is the slowest of them
+    all.back().wait_for_tokens(4 + 5 * v); // plain decoding is the slowest
     EXPECT_TRUE(probe.kill(victims[v])) << victims[v];
   }
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -1,5 +1,4 @@
-// Every drafter that needs no model of its own on every real model there is, in the whole engine: no token
-// changes.
+// Every drafter without a model, on every available real model, in the whole engine: no token changes.
 #include "engine/probe.hpp"
 #include "engine/served_model.hpp"
 #include "tests/e2e/real_model.hpp"
@@ -99,7 +98,7 @@ TEST_P(real_grid, no_drafter_changes_a_token) {
       requests.push_back(std::move(request));
     }
   const auto plain = decode_plainly(file_, requests);
-  for (auto& request : requests) { // the client's draft: right but for one token
+  for (auto& request : requests) { // the client's draft: right except for one token
     auto almost = plain.at(request.sampling.seed);
     almost[max_tokens / 2] = token_id{almost[max_tokens / 2].value ^ 1};
     request.prediction = std::move(almost);
@@ -113,7 +112,7 @@ TEST_P(real_grid, no_drafter_changes_a_token) {
     totals sum;
     for (const auto length : lengths) {
       const auto got = run(**started, name, length, requests, plain);
-      if (HasFailure()) return; // one setting says enough
+      if (HasFailure()) return; // one failed setting is enough
       sum.drafted += got.drafted, sum.accepted += got.accepted;
     }
     std::printf("%-8s %-10s accepted %5u of %5u draft tokens\n", GetParam().c_str(), name.c_str(),

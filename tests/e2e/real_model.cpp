@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t context_length = 128;
 
-/// Openings of texts in SmolLM2's tokens; most repeat themselves, so that n-grams find something.
+/// Beginnings of texts in SmolLM2's tokens; most repeat themselves, so that n-grams match.
 const std::array<std::vector<std::int32_t>, 8> prompts{{
     // "The quick brown fox jumps over the lazy dog. The quick brown fox"
     {504, 2365, 6354, 16438, 27003, 690, 260, 23790, 2767, 30, 378, 2365, 6354, 16438},

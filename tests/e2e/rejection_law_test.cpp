@@ -1,6 +1,6 @@
-// Rules `rejection` and `block` from end to end, on chains and trees: with a drafter that is wrong about half
-// the time, committed tokens follow the law of the request's own pipeline.
-// tests/runtime/speculation/verification has the rule alone, and its algebra to 1e-12.
+// Rules `rejection` and `block` end to end, on chains and trees: with a drafter that is wrong about half the
+// time, committed tokens follow the distribution of the request's own pipeline.
+// tests/runtime/speculation/verification tests the rules alone, and their algebra to 1e-12.
 #include "runtime/device/ops.hpp"
 #include "runtime/rounds/admit.hpp"
 #include "runtime/rounds/draft_runner.hpp"
@@ -21,8 +21,9 @@
 namespace paceline::test {
 namespace {
 
-constexpr std::uint32_t vocab_size = 3; ///< few cells: three percent of acceptance too many are found
-/// Of a request. The prompt's round gives the first one, most of the others come out of drafted rounds.
+/// Few cells: the test detects an acceptance that is three percent too high.
+constexpr std::uint32_t vocab_size = 3;
+/// Of a request. The prompt's round commits the first one, drafted rounds most of the others.
 constexpr std::uint32_t num_tokens = 5;
 constexpr std::uint32_t draft_length = 2;
 constexpr std::size_t num_cells = 243; ///< vocab_size to the power of num_tokens
@@ -36,7 +37,7 @@ model::hash_model_config target_config() {
   return config;
 }
 
-/// Likes least what the target likes most.
+/// Gives the lowest probability to what the target prefers.
 class opposed_model final : public model::language_model {
  public:
   opposed_model() : target_(target_config()) {}
@@ -115,7 +116,7 @@ std::size_t cell_of(std::span<const token_id> tokens) {
   return cell;
 }
 
-/// Joint law of a request's tokens, by enumeration with the slow twin of the pipeline.
+/// Joint distribution of a request's tokens, by enumeration with the slow version of the pipeline.
 std::vector<double> exact_law(const law_case& one) {
   const model::hash_model target(target_config());
   const auto request = request_of(one, 0);
@@ -133,7 +134,7 @@ std::vector<double> exact_law(const law_case& one) {
   return law;
 }
 
-/// What a run came to.
+/// Totals of a run.
 struct sample {
   std::vector<std::uint64_t> counts = std::vector<std::uint64_t>(num_cells);
   std::uint64_t num_drafted = 0, num_accepted = 0;
@@ -153,7 +154,7 @@ void expect_law(const sample& got, const law_case& one) {
               100 * acceptance, fit.chi_square, fit.chi_square_limit, fit.total_variation,
               fit.variation_limit);
   EXPECT_TRUE(fit.accepted()) << "chi-square " << fit.chi_square << ", variation " << fit.total_variation;
-  const bool chain = one.tree == config::tree_kind::chain; // of siblings one is kept at most
+  const bool chain = one.tree == config::tree_kind::chain; // at most one of several siblings is kept
   EXPECT_GT(acceptance, chain ? 0.3 : 0.15) << "the drafter is to be wrong about half the time";
   EXPECT_LT(acceptance, 0.65);
 }
@@ -162,8 +163,7 @@ struct host_ops final : device::ops {
   std::string_view level() const noexcept override { return "test"; }
 };
 
-/// Rounds as the actors run them, without actors: draft program, verify program, until every request has
-/// ended.
+/// Rounds as in the actors, but without actors: draft program, verify program, until every request has ended.
 void run_rounds(const law_case& one, std::uint64_t first_seed, std::uint32_t together, sample& out) {
   static const model::hash_model target(target_config());
   static const steady_clock time;

@@ -1,5 +1,5 @@
-// Models on devices: what configurations call them, and that the same request says the same wherever target
-// and drafter compute. The GPU is the emulation, whose results have the bits of the CPU's.
+// Models on devices: their names in configurations, and that a request's reply does not depend on where
+// target and drafter compute. The GPU is the emulation, whose results have the bits of the CPU's.
 #include "engine/device_set.hpp"
 
 #include "config/engine_options.hpp"
@@ -81,7 +81,7 @@ TEST(device_set, refuses_names_of_no_device) {
   EXPECT_EQ(absent.error().code(), errc::unsupported);
 }
 
-/// An engine of a tiny model and a drafter that is the same model, each on a device.
+/// An engine with a tiny model and a drafter that is the same model, each on a device.
 class engine_on_devices : public ::testing::Test {
  protected:
   engine_on_devices() {
@@ -113,7 +113,7 @@ class engine_on_devices : public ::testing::Test {
     friend bool operator==(const said&, const said&) = default;
   };
 
-  /// What two requests at once get.
+  /// The replies of two simultaneous requests.
   std::vector<said> answers(const config::engine_options& options, emulated_gpu& gpu,
                             const std::string& drafter = "same") {
     auto engine = engine_probe::start(options, speculation::drafter_registry::with_built_in(), gpu.opener());
@@ -187,7 +187,7 @@ TEST_F(engine_on_devices, tokens_chosen_by_the_device_are_those_that_the_host_wo
       requests.back().beams.width = 2;
       std::vector<generation> all(requests.size());
       for (std::size_t i = 0; i < all.size(); ++i) {
-        auto& how = requests[i].speculation; // texts of `rejection` depend on where rounds begin
+        auto& how = requests[i].speculation; // replies with `rejection` depend on where rounds begin
         how.drafter = how.rule == verification_rule::rejection ? "none" : drafter;
         (*engine)->submit(std::move(requests[i]), all[i].sink());
       }
@@ -300,7 +300,7 @@ TEST_F(engine_on_devices, drafts_in_one_launch_are_those_of_many) {
     EXPECT_EQ(in_chains.num_accepted, by_passes.num_accepted);
     EXPECT_GT(in_chains.num_accepted, 0U);
   }
-  // Requests whose rule keeps their own sample say what they say without drafts.
+  // With a rule that keeps the request's own sample, replies are those without drafts.
   EXPECT_EQ(outcome_with(3, false, "same").tokens.at(1), outcome_with(3, false, "none").tokens.at(1));
 }
 
@@ -365,7 +365,7 @@ TEST_F(engine_on_devices, a_gpu_without_memory_is_an_error_at_the_start) {
     gpu.runtime.fail("cudaMalloc", skipped, gpu::failure_kind::out_of_memory);
     const auto engine = engine_probe::start(options("cuda:0", "cpu"),
                                             speculation::drafter_registry::with_built_in(), gpu.opener());
-    if (engine) break; // more than the load takes
+    if (engine) break; // more than loading takes
     EXPECT_EQ(engine.error().code(), errc::resource_exhausted) << engine.error().message();
     EXPECT_EQ(gpu.runtime.num_owned(), 0U);
     ASSERT_LT(skipped, 60U);

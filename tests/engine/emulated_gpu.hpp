@@ -8,7 +8,7 @@
 
 namespace paceline::testing {
 
-/// An emulated GPU for an engine or a set, which it outlives.
+/// An emulated GPU for an engine or a device set; must outlive it.
 template <class Runtime = gpu::emulation::emulated_runtime>
 class emulated_gpu {
  public:

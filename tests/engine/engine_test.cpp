@@ -19,8 +19,8 @@ using testing::generation;
 using testing::hash_engine;
 using testing::make_request;
 
-/// What the request must give: the hash model's logits after its tokens alone, and the request's own
-/// sampling.
+/// The expected result: computed from the hash model's logits after the request's tokens alone, with the
+/// request's own sampling.
 std::vector<token_id> oracle(const generation_request& request, std::uint32_t context_length = 512) {
   model::hash_model_config config;
   config.context_length = context_length;
@@ -57,7 +57,7 @@ TEST(engine, streams_the_tokens_of_plain_decoding) {
 TEST(engine, a_model_that_lists_no_drafters_drafts_where_it_pays) {
   auto options = hash_engine();
   ASSERT_TRUE(options.models[0].drafters.empty());
-  options.models[0].hash.memory = 1;          // the text soon goes round in a circle
+  options.models[0].hash.memory = 1;          // the text soon repeats periodically
   options.models[0].hash.pass_work = 200'000; // a pass takes time, drafting does not
   auto engine = engine::start(options);
   ASSERT_TRUE(engine) << engine.error().message();
@@ -75,7 +75,7 @@ TEST(engine, a_model_that_lists_no_drafters_drafts_where_it_pays) {
   EXPECT_GT(accepted, 100U);
 }
 
-/// A client's draft is one of those that "auto" chooses among: a useless one does not keep the others away.
+/// "auto" chooses among a client's draft and the others: a useless one does not exclude the others.
 TEST(engine, auto_weighs_a_prediction_against_other_drafters) {
   auto options = hash_engine();
   options.models[0].hash.memory = 1;
@@ -169,7 +169,7 @@ TEST(engine, a_cancelled_request_ends_and_its_blocks_come_back) {
   (*engine)->cancel(id);
   g.wait();
   EXPECT_EQ(g.last().finish, finish_reason::cancelled);
-  generation after; // its rounds run behind those of the cancelled one
+  generation after; // its rounds run after those of the cancelled one
   (*engine)->submit(make_request(10, 5), after.sink());
   after.wait();
   EXPECT_TRUE((*engine)->drain(std::chrono::seconds(5)));

@@ -1,5 +1,5 @@
-// Checkpoints with FP8 weights, from the directory to the text: on the CPU the text of the values that they
-// stand for, and on either device the same with a drafter as without.
+// Checkpoints with FP8 weights, from the directory to the text. On the CPU the text is that of the
+// dequantised values, and on both devices it is the same with a drafter as without.
 #include "engine/probe.hpp"
 #include "engine/snapshot.hpp"
 #include "tests/engine/emulated_gpu.hpp"
@@ -35,8 +35,8 @@ class fp8_model : public ::testing::TestWithParam<fp8_scales> {
     for (const char* name : {"fp8", "decoded"}) test::write_tiny_tokenizer(root_ / name, shape.vocab_size);
   }
 
-  /// What a model of `directory` says on `device` to a greedy request and a sampled one, with drafter "same",
-  /// which is the FP8 model on that device, or with none.
+  /// The reply of a model of `directory` on `device` to a greedy request and a sampled one, with drafter
+  /// "same" (the FP8 model on that device) or none.
   std::vector<said> replies(const std::string& directory, const std::string& device,
                             const std::string& drafter) {
     config::engine_options options;
@@ -76,8 +76,8 @@ class fp8_model : public ::testing::TestWithParam<fp8_scales> {
   }
 
   test::scratch_folder root_;
-  std::uint64_t num_accepted_ = 0; ///< by the engine that ended last
-  std::uint64_t num_streamed_ = 0; ///< products with FP8 weights that its GPU made
+  std::uint64_t num_accepted_ = 0; ///< in the previous engine
+  std::uint64_t num_streamed_ = 0; ///< products with FP8 weights on its GPU
 };
 
 TEST_P(fp8_model, says_on_the_cpu_what_its_values_say_with_a_drafter_and_without) {

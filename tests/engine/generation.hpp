@@ -12,8 +12,8 @@
 
 namespace paceline::testing {
 
-/// What one request gave, gathered from its events. Thread-safe while it grows; `wait` blocks until it is
-/// whole.
+/// The result of one request, collected from its events. Thread-safe while events arrive; `wait` blocks until
+/// the request has ended.
 class generation {
  public:
   event_sink sink() {

@@ -1,4 +1,4 @@
-// Every actor is killed again and again in an engine as it is assembled for use, on real threads.
+// Kills every actor repeatedly, in an engine that is assembled as for use, on real threads.
 #include "engine/probe.hpp"
 #include "engine/snapshot.hpp"
 #include "tests/engine/generation.hpp"
@@ -18,7 +18,7 @@ using testing::make_request;
 
 constexpr std::uint32_t num_tokens = 120;
 
-/// Two models, the first one with a worker drafter on cores of its own.
+/// Two models; the first has a worker drafter on cores of its own.
 config::engine_options two_models() {
   auto options = testing::hash_engine();
   options.models[0].hash.pass_work = 10'000;
@@ -51,7 +51,7 @@ struct life {
   std::uint32_t num_kills = 0;
 };
 
-/// All requests at once; `kill` is called as often as the first one grows.
+/// All requests at once; `kill` is called whenever the first one grows.
 template <class Kill>
 life live_through(Kill kill) {
   testing::worker_watch watch;
@@ -68,7 +68,7 @@ life live_through(Kill kill) {
     out.num_kills += kill(probe, out);
   }
   for (const auto& g : out.outputs) g.wait();
-  // The pool may answer before it takes what the scheduler has sent it: whoever asks again hears of it.
+  // The pool may answer before it processes the scheduler's messages, so the question is repeated.
   std::uint64_t num_active = 1;
   for (int i = 0; i < 1000 && num_active > 0; ++i) {
     num_active = 0;
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(actors, killed,
                            return name;
                          });
 
-/// Whoever has lost nothing has all its tokens, the others end with a reason behind a stretch without a hole.
+/// Requests that lost nothing have all tokens; the others end with a reason after output without a gap.
 void expect_ends(const life& disturbed, const std::vector<std::size_t>& victims) {
   for (std::size_t i = 0; i < disturbed.outputs.size(); ++i) {
     const auto& got = disturbed.outputs[i];

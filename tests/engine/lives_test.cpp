@@ -1,5 +1,5 @@
-// Lives of engines: requests of every kind come, the engine is destroyed at any moment, and every request has
-// had exactly one final event by then. PACELINE_ENGINE_LIVES sets how many are lived.
+// Random runs of engines: requests of every kind arrive, and the engine is destroyed at any moment; by then
+// every request has had exactly one final event. PACELINE_ENGINE_LIVES sets the number of runs.
 #include "engine/probe.hpp"
 #include "tests/engine/generation.hpp"
 #include "tests/engine/worker_drafter.hpp"
@@ -26,7 +26,7 @@ std::uint64_t num_lives() {
   return wanted ? std::strtoull(wanted, nullptr, 10) : 300;
 }
 
-/// What one request's sink saw. Outlives its engine.
+/// What one request's sink received. Outlives its engine.
 struct listener {
   std::atomic<std::uint32_t> num_events{0};
   std::atomic<std::uint32_t> num_ends{0};
@@ -54,8 +54,8 @@ class system_configuration final : public caf::actor_system_config {
   }
 };
 
-/// Few requests run together, so that others wait. A second model, and a drafter with a stream of its own, on
-/// the same cores or others.
+/// Few requests run together, so that others wait. There is a second model, and a drafter with a stream of
+/// its own on the same cores or others.
 config::engine_options small_engine(std::mt19937_64& random) {
   auto options = hash_engine();
   auto& model = options.models[0];
@@ -77,7 +77,7 @@ config::engine_options small_engine(std::mt19937_64& random) {
 generation_request any_request(std::mt19937_64& random) {
   const auto salt = static_cast<std::uint32_t>(random() % 1000);
   switch (random() % 9) {
-  case 0: // refused: the rule is broken
+  case 0: // refused: breaks a rule of validation
   {
     auto r = make_request(4, 4);
     r.sampling.top_p = 7;
@@ -89,9 +89,9 @@ generation_request any_request(std::mt19937_64& random) {
     return r;
   }
   case 2:
-    return make_request(5, 2, salt); // soon over
+    return make_request(5, 2, salt); // ends soon
   case 3:
-    return make_request(460, 30, salt); // long in its prompt
+    return make_request(460, 30, salt); // with a long prompt
   case 4: {
     auto r = make_request(10, 400, salt);
     r.speculation.drafter = "ngram";
@@ -118,13 +118,13 @@ generation_request any_request(std::mt19937_64& random) {
   }
 }
 
-/// 3 tokens, without end, or as the engine grants.
+/// 3 tokens, unlimited, or as the engine grants.
 flow_control any_flow(std::mt19937_64& random) {
   if (random() % 3 == 0) return {};
   return {.initial_credit = random() % 3 == 0 ? 3U : 1U << 30};
 }
 
-/// Some actors crash, within their budgets or beyond.
+/// Some actors crash, within or beyond their budgets.
 void kill_some(engine& runtime, std::mt19937_64& random) {
   static const std::array victims{"scheduler/0", "target_verifier/0", "draft_worker/0/2", "kv_pool",
                                   "fan_out",     "scheduler/1",       "target_verifier/1"};
@@ -135,7 +135,8 @@ void kill_some(engine& runtime, std::mt19937_64& random) {
   }
 }
 
-/// Starts an engine, submits, waits for any or no event, destroys it. `longest` destruction so far.
+/// Starts an engine, submits, waits for one or no event, destroys the engine. `longest` is the longest
+/// destruction so far.
 void live(std::uint64_t seed, caf::actor_system* foreign, std::chrono::steady_clock::duration& longest) {
   std::mt19937_64 random(seed);
   const auto options = small_engine(random);
@@ -163,9 +164,9 @@ void live(std::uint64_t seed, caf::actor_system* foreign, std::chrono::steady_cl
   const bool crashes = random() % 3 == 0;
   if (crashes) kill_some(*engine, random);
   const auto has_event = [](const auto& to) { return to->num_events > 0; };
-  if (!all.empty() && random() % 2 == 0) // somewhere in its life; a paused request may hold up the others
+  if (!all.empty() && random() % 2 == 0) // at any time; a paused request may delay the others
     while (std::ranges::none_of(all, has_event)) std::this_thread::yield();
-  if (crashes && random() % 4 == 0) { // what fails afterwards stays as it is
+  if (crashes && random() % 4 == 0) { // from now on failures are permanent
     engine_probe(*engine).kill("supervisor");
     kill_some(*engine, random);
   }
@@ -174,11 +175,11 @@ void live(std::uint64_t seed, caf::actor_system* foreign, std::chrono::steady_cl
   const auto took = std::chrono::steady_clock::now() - begin;
   for (auto& to : all) to->engine_gone = true;
   longest = std::max(longest, took);
-  // Not a measurement: five seconds are what a wait that gives up would take.
+  // Not a measurement: a wait with a timeout would take five seconds.
   EXPECT_LT(took, std::chrono::seconds(5)) << "seed " << seed;
   for (std::size_t i = 0; i < all.size(); ++i)
     EXPECT_EQ(all[i]->num_ends, 1U) << "seed " << seed << " request " << i;
-  if (foreign) foreign->registry().await_running_count_equal(0); // waits for ever if an actor is left
+  if (foreign) foreign->registry().await_running_count_equal(0); // does not return if an actor is left
   for (const auto& to : all) EXPECT_EQ(to->num_late, 0U) << "seed " << seed;
 }
 

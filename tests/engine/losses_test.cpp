@@ -1,4 +1,4 @@
-// Actors beyond their restart budget, on real threads: one model's do not concern the other's.
+// Actors that exceed their restart budget, on real threads: failures of one model do not affect the other.
 #include "engine/probe.hpp"
 #include "engine/snapshot.hpp"
 #include "tests/engine/generation.hpp"
@@ -42,7 +42,7 @@ TEST_P(lost_actor, ends_its_models_requests_and_the_other_model_goes_on) {
   engine->cancel(id);
   waits.wait();
   for (const auto* g : {&first, &waits}) {
-    if (g == &waits && g->last().finish == finish_reason::cancelled) continue; // it was quicker
+    if (g == &waits && g->last().finish == finish_reason::cancelled) continue; // it ended before the failure
     ASSERT_TRUE(g->last().failure);
     EXPECT_NE(g->last().failure->message().find(GetParam()), std::string::npos);
     EXPECT_NE(g->last().failure->message().find("out of service"), std::string::npos);
@@ -88,7 +88,7 @@ TEST_P(lost_shared_actor, ends_every_request_and_lets_the_engine_be_destroyed) {
   }
   EXPECT_FALSE((*made)->healthy()) << "no model serves";
   for (const auto& model : (*made)->snapshot().models) EXPECT_TRUE(model.is_out_of_service);
-  snapshot_at_rest(**made); // does not wait for answers that never come
+  snapshot_at_rest(**made); // does not wait for answers that will not come
   made->reset();
 }
 
@@ -156,7 +156,7 @@ TEST(lost_supervisor, is_noticed_and_requests_go_on) {
   auto made = engine::start(hash_engine());
   ASSERT_TRUE(made);
   ASSERT_TRUE(engine_probe(**made).kill("supervisor"));
-  while ((*made)->healthy()) std::this_thread::yield(); // for ever if nobody watches
+  while ((*made)->healthy()) std::this_thread::yield(); // hangs if nothing supervises it
   EXPECT_EQ((*made)->faults().at(0).part, "supervisor");
   generation g;
   (*made)->submit(make_request(10, 20), g.sink());
@@ -168,7 +168,7 @@ TEST(lost_drain, refuses_requests_all_the_same) {
   for (int i = 0; i < 20; ++i) {
     auto made = engine::start(hash_engine());
     ASSERT_TRUE(made);
-    ASSERT_TRUE(engine_probe(**made).kill("scheduler/0")); // with what comes behind it
+    ASSERT_TRUE(engine_probe(**made).kill("scheduler/0")); // with the parts that depend on it
     EXPECT_TRUE((*made)->drain(std::chrono::seconds(60)));
     generation late;
     (*made)->submit(make_request(10, 5), late.sink());

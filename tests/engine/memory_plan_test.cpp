@@ -5,7 +5,7 @@
 namespace paceline {
 namespace {
 
-/// A target and a drafter: blocks of 100 and of 10 bytes, 4 for a request, 16 for all.
+/// A target and a drafter with blocks of 100 and 10 bytes, 4 blocks for a request and 16 for all.
 memory_plan pools_in(std::vector<device::memory_space> spaces, std::uint32_t space_of_drafter) {
   memory_plan plan;
   plan.spaces = std::move(spaces);

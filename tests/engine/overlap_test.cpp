@@ -1,5 +1,5 @@
-// Overlap on real threads. No duration is compared: two programs that meet inside each other run at the same
-// time, and where they cannot, the order of the log says so.
+// Overlap on real threads. No durations are compared: two programs that meet inside each other run at the
+// same time, and if they cannot, the order of the log shows it.
 #include "engine/probe.hpp"
 #include "engine/snapshot.hpp"
 #include "tests/engine/generation.hpp"
@@ -20,13 +20,13 @@ using testing::make_request;
 
 constexpr std::uint32_t enough_meetings = 8;
 
-/// Where a verification and a drafting wait for each other: both are inside at one instant.
+/// A meeting point for a verification and a draft: both are inside at the same instant.
 class meeting_point {
  public:
   enum side : std::size_t { verification, drafting };
 
-  /// Gives up when nobody comes, so that a run without overlap ends and fails instead of hanging. Afterwards,
-  /// and once there were enough meetings, nobody waits any more.
+  /// Stops waiting after a timeout, so that a run without overlap ends and fails instead of hanging. After a
+  /// timeout, and after enough meetings, nobody waits.
   void meet(side me) {
     std::unique_lock lock(mutex_);
     if (num_meetings_ == enough_meetings || num_misses_ > 2 * enough_meetings) return;
@@ -51,7 +51,8 @@ class meeting_point {
   std::condition_variable changed_;
   std::array<bool, 2> waiting_{};
   std::uint32_t num_meetings_ = 0;
-  std::uint32_t num_misses_ = 0; ///< the first rounds may miss each other: the groups are not in step yet
+  /// The first rounds may miss each other, because the groups are not in step yet.
+  std::uint32_t num_misses_ = 0;
 };
 
 struct empty_session final : speculation::drafter_session {
@@ -60,7 +61,7 @@ struct empty_session final : speculation::drafter_session {
   }
 };
 
-/// Proposes nonsense, and says when.
+/// Proposes useless drafts, and reports when.
 class observed_drafter final : public speculation::drafter {
  public:
   using observer = std::function<void(std::span<const speculation::draft_task>)>;
@@ -115,7 +116,7 @@ struct overlap_engine {
   }
 
   /// Decodes four requests together: two with the worker, and two with the drafter that runs inside the
-  /// verification. However they fall into groups of two, one group can be drafted for while the other is
+  /// verification. In any division into groups of two, one group can be drafted for while the other is
   /// verified.
   void decode(std::uint32_t num_tokens) {
     std::array<generation, 4> all;

@@ -1,5 +1,5 @@
-// Everything a request may ask for, at random: the reply is the same, to the byte, with and without
-// speculation. PACELINE_RANDOM_REQUESTS sets how many are tried.
+// Random requests with every option: the reply has the same bytes with and without speculation.
+// PACELINE_RANDOM_REQUESTS sets the number.
 #include "engine/probe.hpp"
 #include "runtime/sampling/pipeline.hpp"
 #include "tests/engine/generation.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 using testing::generation;
 
-constexpr std::uint32_t vocab_size = 96; ///< few tokens: n-grams return, stop strings occur
+constexpr std::uint32_t vocab_size = 96; ///< few tokens, so that n-grams repeat and stop strings occur
 
 model::hash_model_config hash_config() {
   model::hash_model_config config;
@@ -134,7 +134,7 @@ bool same(const token_logprob& a, const token_logprob& b) {
   return a.token == b.token && a.logprob == b.logprob && a.top == b.top;
 }
 
-/// Equal in all that a client can see of the result.
+/// Equal in everything that a client can see.
 void expect_same_reply(const generation& a, const generation& b) {
   ASSERT_EQ(a.tokens(), b.tokens());
   ASSERT_EQ(a.text(), b.text());
@@ -144,8 +144,8 @@ void expect_same_reply(const generation& a, const generation& b) {
   ASSERT_FALSE(a.has_gap() || b.has_gap());
 }
 
-/// Log-probabilities are those of the model: bias, penalties and temperature choose tokens and do not show
-/// there.
+/// Log-probabilities are those of the model: bias, penalties and temperature affect the choice of tokens but
+/// not them.
 void expect_logprobs_of_the_model(const model::hash_model& target, const generation_request& r,
                                   const generation& reply) {
   std::vector<token_id> context = r.prompt;

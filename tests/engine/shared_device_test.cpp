@@ -1,5 +1,5 @@
-// Models that share one set of cores. Real threads, and no duration is compared: one model's stream is far
-// longer than what the other one is asked for.
+// Models that share cores. Real threads; no durations are compared: one model's stream is far longer than
+// what is requested from the other.
 #include "engine/probe.hpp"
 #include "engine/snapshot.hpp"
 #include "tests/engine/generation.hpp"
@@ -22,7 +22,8 @@ config::model_options hash_model(const std::string& name) {
   model.name = name;
   model.kind = "hash";
   model.context_length = long_stream + 96;
-  model.hash.pass_work = 500000; // a pass outlasts the messages between two, so the device has always work
+  // A pass is longer than the messages between two, so the device always has work.
+  model.hash.pass_work = 500000;
   model.drafters.push_back(testing::drafter_of_kind("worker"));
   return model;
 }

@@ -1,5 +1,5 @@
-// Trees that a GPU verifies, and whose accepted cells it moves itself: the replies are those of plain
-// decoding on the same GPU, whatever becomes of the cells afterwards.
+// Trees that a GPU verifies, and whose accepted cells it moves itself: replies are those of plain decoding on
+// the same GPU, whatever happens to the cells afterwards.
 #include "engine/probe.hpp"
 #include "engine/snapshot.hpp"
 #include "tests/engine/emulated_gpu.hpp"
@@ -20,7 +20,7 @@ using gpu::kernel_id;
 using testing::generation;
 using testing::make_request;
 
-/// A GPU that does not know graphs.
+/// A GPU without support for graphs.
 class without_graphs : public gpu::emulation::emulated_runtime {
  public:
   using emulated_runtime::emulated_runtime;
@@ -34,7 +34,7 @@ struct said {
   friend bool operator==(const said&, const said&) = default;
 };
 
-/// What is to be drafted: whole texts, each found by what it begins with.
+/// The texts to draft, each found by its beginning.
 using texts = std::vector<std::vector<token_id>>;
 
 test::next_token read_from(std::shared_ptr<const texts> all) {
@@ -42,7 +42,7 @@ test::next_token read_from(std::shared_ptr<const texts> all) {
     const std::size_t at = task.tokens.size() + path.size();
     for (const auto& text : *all)
       if (text.size() > at && std::ranges::equal(task.tokens, std::span(text).first(task.tokens.size())))
-        return at % 7 == 6 ? token_id{11} : text[at]; // wrong, now and then
+        return at % 7 == 6 ? token_id{11} : text[at]; // wrong at times
     return token_id{-1};
   };
 }
@@ -54,8 +54,7 @@ class trees_on_gpu : public ::testing::Test {
         .write(path_);
   }
 
-  /// Drafters "tree" and "twins" know the texts; "same", of a model that is the target's, has none but its
-  /// own.
+  /// Drafters "tree" and "twins" know the texts; "same", with the target's model, only knows its own text.
   config::engine_options options(const std::string& target = "cuda:0",
                                  const std::string& drafter = "cpu") const {
     config::engine_options out;
@@ -64,7 +63,7 @@ class trees_on_gpu : public ::testing::Test {
     model.name = "tiny";
     model.path = path_;
     model.device = target;
-    model.block_size = 4; // paths cross blocks
+    model.block_size = 4; // paths cross block boundaries
     model.default_drafter = "none";
     for (const char* name : {"tree", "twins"}) model.drafters.push_back(test::options_of(name, name));
     auto& same = model.drafters.emplace_back(test::options_of("same", "model"));
@@ -136,14 +135,14 @@ class trees_on_gpu : public ::testing::Test {
     for (std::size_t i = 0; i < requests.size(); ++i) {
       auto& text = texts_->emplace_back(requests[i].prompt);
       text.insert(text.end(), replies[i].tokens.begin(), replies[i].tokens.end());
-      text.resize(64, token_id{5}); // goes on, so that replies end within paths
+      text.resize(64, token_id{5}); // continues, so that replies end within paths
     }
   }
 
   test::scratch_folder folder_;
   std::filesystem::path path_ = folder_ / "tiny.gguf";
   std::shared_ptr<texts> texts_ = std::make_shared<texts>();
-  model_counters counters_; ///< of the engine that ended last
+  model_counters counters_; ///< of the previous engine
 };
 
 TEST_F(trees_on_gpu, say_what_plain_decoding_says_without_a_copy_of_the_hosts) {
@@ -181,7 +180,7 @@ TEST_F(trees_on_gpu, say_it_however_drafts_of_a_model_overlap) {
     EXPECT_EQ(replies(with, gpu, asked, "same"), expected) << "overlap " << static_cast<int>(overlap);
   }
   EXPECT_EQ(gpu.runtime.num_launches(kernel_id::kv_copy), 0U);
-  auto beside = options("cuda:0", "cuda:0"); // whose own cells the host moves
+  auto beside = options("cuda:0", "cuda:0"); // the host moves the drafter's own cells
   beside.overlap = overlap_mode::ahead;
   EXPECT_EQ(replies(beside, gpu, asked, "same"), expected) << "drafts of the same GPU";
 }
@@ -219,7 +218,7 @@ TEST_F(trees_on_gpu, survive_preemption) {
   testing::emulated_gpu<> gpu;
   auto with = options();
   with.models[0].context_length = 44;
-  with.models[0].drafters.pop_back(); // its cells would count as well
+  with.models[0].drafters.pop_back(); // otherwise its cells would be counted
   const auto expected = replies(with, gpu, asked, "none");
   remember(asked, expected);
   with.prefix_cache = false;

@@ -16,13 +16,13 @@ struct empty_session final : speculation::drafter_session {
   }
 };
 
-/// What a test sees of drafters of kind "worker", and tells them. Outlives them.
+/// What a test observes of drafters of kind "worker", and its switches for them. Must outlive them.
 struct worker_watch {
   std::atomic<std::uint32_t> num_drafts{0};
-  std::atomic<bool> broken{false}; ///< every attempt fails
+  std::atomic<bool> broken{false}; ///< every attempt to draft fails
 };
 
-/// Proposes nonsense on a stream of its own.
+/// A drafter that proposes nonsense on a stream of its own.
 class worker_drafter final : public speculation::drafter {
  public:
   explicit worker_drafter(worker_watch& watch) : watch_(&watch) {
@@ -47,7 +47,7 @@ class worker_drafter final : public speculation::drafter {
   worker_watch* watch_;
 };
 
-/// The built-in kinds, and "worker".
+/// The built-in kinds and "worker".
 inline speculation::drafter_registry registry_with_worker(worker_watch& watch) {
   auto registry = speculation::drafter_registry::with_built_in();
   registry.add("worker", [&watch](const auto&) -> expected<std::unique_ptr<speculation::drafter>> {

@@ -1,4 +1,4 @@
-// A real model on a GPU against the float32 reference, as tests/e2e/accuracy_test.cpp measures the CPU.
+// A real model on a GPU against the float32 reference; the GPU counterpart of tests/e2e/accuracy_test.cpp.
 #include "runtime/model/loader/gguf_model.hpp"
 #include "runtime/model/transformer_loader.hpp"
 #include "tests/gpu/tested_device.hpp"
@@ -21,10 +21,11 @@ TEST_F(accuracy_on_gpu, smollm2_is_close_to_float32) {
   if (directory == nullptr) GTEST_SKIP() << "PACELINE_MODEL_DIR is not set";
   const auto path = std::filesystem::path(directory) / "smollm2.gguf";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no smollm2.gguf in PACELINE_MODEL_DIR";
-  const char* const sources = std::getenv("PACELINE_SOURCE_DIR"); // where not built, but carried
+  // For a binary that runs on another machine than the build.
+  const char* const sources = std::getenv("PACELINE_SOURCE_DIR");
   auto prompts = test::read_golden(std::filesystem::path(sources != nullptr ? sources : PACELINE_SOURCE_DIR) /
                                    "tests/fixtures/golden/smollm2-135m-instruct-q4_1.json");
-  if (tested_gpu_is_emulated()) { // a pass of 16 rows is all that there is time for
+  if (tested_gpu_is_emulated()) { // there is only time for a pass of 16 rows
     prompts.resize(1);
     prompts[0].answer.resize(12);
   }

@@ -1,4 +1,4 @@
-// How rows are cut into tiles that read keys and values together, and tiles into launches.
+// How rows are divided into tiles that read keys and values together, and tiles into launches.
 #include "gpu/attention_plan.hpp"
 #include "tests/support/paged_sequences.hpp"
 

@@ -1,5 +1,5 @@
-// Fast mode on the emulation: which calls it makes, what becomes of one that fails, and that all other
-// products are strict mode's.
+// Fast mode on the emulation: which calls it makes, how it handles failures, and that all other products are
+// those of strict mode.
 #include "gpu/blas_products.hpp"
 #include "gpu/cuda_device.hpp"
 #include "gpu/emulation/blas_model.hpp"
@@ -24,12 +24,12 @@ using device::tensor_type;
 using testing_support::same_bits;
 using testing_support::stored_tensor;
 
-/// A device in one of its modes, and a stream of it.
+/// A device in one of its modes, and a stream on it.
 struct multiplier {
   multiplier(emulation::emulated_runtime& runtime, arithmetic products)
       : gpu(*cuda_device::open(runtime, 0, products)), stream(gpu->make_stream("test", 0)) {}
 
-  /// The products of `x` with each of `weights`, or why there are none.
+  /// The products of `x` with each of `weights`, or the error.
   expected<std::vector<float>> product(const std::vector<const stored_tensor*>& weights,
                                        const std::vector<float>& x) {
     const auto num_cols = static_cast<std::uint32_t>(weights[0]->num_cols);
@@ -111,7 +111,7 @@ TEST(blas_products, a_shape_is_asked_for_once) {
       << "37 and 48 outputs are three strips each";
   ASSERT_TRUE(fast.product({&one}, x));
   EXPECT_EQ(runtime.num_calls("cublasLtMatmulAlgoGetHeuristic"), 2U);
-  for (std::size_t num_rows = 65; num_rows < 150; ++num_rows) // more than are remembered
+  for (std::size_t num_rows = 65; num_rows < 150; ++num_rows) // more shapes than are cached
     ASSERT_TRUE(fast.product({&one}, normal_values(num_rows * 32, random)));
   EXPECT_EQ(runtime.num_calls("cublasLtMatmulAlgoGetHeuristic"), 2U + 84U);
 }

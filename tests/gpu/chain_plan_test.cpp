@@ -1,4 +1,4 @@
-// Launches of a pass as stages of one launch: who does them, and what waits for what.
+// Launches of a pass as stages of one launch: which blocks run them, and their dependencies.
 #include "gpu/chain_plan.hpp"
 
 #include "gpu/emulation/emulated_runtime.hpp"
@@ -9,12 +9,12 @@
 namespace paceline::gpu {
 namespace {
 
-/// A pass that is asked for launch by launch.
+/// A pass whose launches are recorded one by one.
 class chain_plans : public testing::Test {
  protected:
   chain_plans() { steps_.begin_recording(); }
 
-  /// A launch of so many blocks, of elementwise work or of a product.
+  /// A launch with this number of blocks, of elementwise work or of a product.
   void rows(std::uint32_t blocks, bool beside = false, std::uint32_t threads = 128) {
     if (threads == 32)
       steps_.launch(kernel_id::rms_norm, {blocks, 1, threads, 0}, rms_norm_params{}, beside);
@@ -27,7 +27,8 @@ class chain_plans : public testing::Test {
     steps_.launch(kernel_id::stream_q4_0, {blocks, splits, 128, 1000}, params, beside);
   }
   expected<chain_plan> plan() { return plan_chain(steps_.end_recording()); }
-  /// The stages, a letter each: s, small and at once; S, small after all have met; b and B, all blocks'.
+  /// The stages, one letter each: s, small, without a barrier; S, small, after a barrier; b and B, on all
+  /// blocks.
   std::string waits() {
     std::string out;
     const auto planned = plan();

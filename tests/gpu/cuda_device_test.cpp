@@ -46,7 +46,7 @@ TEST(open_device, tells_why_there_is_no_gpu) {
   EXPECT_EQ(opened.error().message().find("device cuda:200: "), 0U) << opened.error().message();
 }
 
-/// Launches that started early of a program with three, one behind the other.
+/// Number of early starts in a program with three consecutive launches.
 std::uint64_t num_early_of_three(int compute_capability, int kernel_target, launch_start earliest) {
   emulation::emulated_runtime runtime;
   runtime.have_compute_capability(compute_capability);
@@ -80,7 +80,7 @@ TEST(cuda_device, without_kernels_for_it_is_told_when_it_is_opened) {
       << opened.error().message();
 }
 
-/// What a program calls that brings a value to the host, from a device that polls for so long.
+/// The calls of a program that copies a value to the host, on a device that polls for this duration.
 struct counted_calls {
   std::uint32_t queries, sleeps, records;
 };

@@ -1,4 +1,4 @@
-// Streams over a GPU that does its commands as late, and in as strange an order, as it may.
+// Streams on a GPU that executes its commands as late, and in as unusual an order, as it is allowed to.
 #include "gpu/cuda_stream.hpp"
 
 #include "tests/gpu/rows_on_gpu.hpp"
@@ -27,7 +27,7 @@ TEST(cuda_stream, results_are_right_in_every_order_of_two_streams_commands) {
     std::vector<float> a(width), b(width);
     first->submit("pick", {}, [&](device::ops& ops) { data.pick(ops, data.slot(0), 3); });
     const auto a_done = first->submit("pick and fetch", {}, [&](device::ops& ops) {
-      data.pick(ops, data.slot(1), 5); // while the number of the program before may not have been read
+      data.pick(ops, data.slot(1), 5); // before the previous program's number may have been read
       data.fetch(ops, a, data.slot(0));
     });
     const auto b_done =
@@ -44,7 +44,7 @@ TEST(cuda_stream, a_fence_passes_when_the_device_is_done_and_not_before) {
   scripted_runtime runtime;
   rows_on_gpu data(runtime);
   auto held = data.gpu->make_stream("held", 0), other = data.gpu->make_stream("other", 0);
-  // Everything of stream 2 goes before anything of stream 1.
+  // All of stream 2 runs before stream 1.
   std::vector<std::size_t> order(2 * (pick_commands + end_commands), 2);
   order.insert(order.end(), pick_commands + end_commands, 1);
   runtime.follow(order);
@@ -70,7 +70,7 @@ TEST(cuda_stream, a_program_begins_when_the_fences_it_names_have_passed) {
   bool was_open = false, was_passed = false;
   const auto a = first->submit("a", {open}, [&](device::ops&) { was_open = open.passed(); });
   const auto b = second->submit("b", {a}, [&](device::ops&) { was_passed = a.passed(); });
-  // A turn for programs that do not wait.
+  // A yield, for programs that do not wait.
   data.gpu->make_stream("other", 0)->submit("turn", {}, [](device::ops&) {}).wait();
   EXPECT_FALSE(a.passed());
   gate->pass();
@@ -95,7 +95,7 @@ TEST(cuda_stream, fences_pass_in_the_order_of_programs_whoever_finds_them_done) 
   const auto third = stream->submit("next", {}, [&](device::ops&) { begun.set_value(); });
   gate->pass();
   told.get_future().wait();
-  begun.get_future().wait(); // the second is done, and the first still being told
+  begun.get_future().wait(); // the second has completed, and the first is still being reported
   EXPECT_FALSE(second.passed());
   EXPECT_EQ(stream->completed(), 1U);
   go_on.set_value();
@@ -104,12 +104,12 @@ TEST(cuda_stream, fences_pass_in_the_order_of_programs_whoever_finds_them_done) 
   EXPECT_EQ(got, row_of(3));
 }
 
-// The producer picks a row and goes on with other work; the consumer, after a program of its own, fetches
-// what was picked. Its first command is the wait for the producer's end.
+// The producer picks a row and continues with other work; the consumer, after a program of its own, fetches
+// the picked row. Its first command is the wait for the producer's end.
 constexpr std::size_t picked_by = pick_commands + end_commands, of_producer = 2 * picked_by;
 constexpr std::size_t waits_at = end_commands, of_consumer = waits_at + 1 + fetch_commands;
 
-/// Whether a device may take the order: not if stream 2 goes on while what it waits for is not done.
+/// Whether a device is allowed this order: not if stream 2 continues before what it waits for is done.
 bool is_legal(std::span<const std::size_t> order) {
   std::size_t first = 0, second = 0;
   for (const std::size_t stream : order) {
@@ -119,7 +119,7 @@ bool is_legal(std::span<const std::size_t> order) {
   return true;
 }
 
-/// What the consumer gets in an order.
+/// The consumer's result in an order.
 std::vector<float> fetched_from_producer(std::span<const std::size_t> order, bool with_waits) {
   scripted_runtime runtime;
   rows_on_gpu data(runtime);
@@ -163,7 +163,7 @@ TEST(cuda_stream, the_device_waits_for_fences_of_its_own_in_every_order_it_may_t
   EXPECT_EQ(num_wrong_without, 1U) << "it is the wait that makes the results right";
 }
 
-/// A GPU that nobody hears of the end of anything from, until it is heard again.
+/// A GPU that reports the end of nothing until it is allowed to.
 class silent_runtime final : public emulation::emulated_runtime {
  public:
   void be_heard() { released_.set_value(); }
@@ -212,7 +212,7 @@ TEST(cuda_stream, a_program_fails_with_what_it_waited_for_even_if_it_has_begun) 
     a.wait();
   });
   begun.get_future().wait();
-  runtime.fail("cudaEventSynchronize", 0, failure_kind::other); // a's: b has not been issued
+  runtime.fail("cudaEventSynchronize", 0, failure_kind::other); // that of a: b has not been issued
   runtime.be_heard();
   b.wait();
   ASSERT_TRUE(a.failure());
@@ -241,7 +241,7 @@ TEST(cuda_stream, a_failed_fence_fails_what_waits_for_it_and_nothing_else) {
 }
 
 TEST(cuda_stream, a_lost_device_fails_every_program_with_that_code_and_holds_up_nothing) {
-  // Whatever call meets it: the launch, the copy, the event or the wait for it.
+  // Whatever call reports it: the launch, the copy, the event or the wait for it.
   for (const char* call : {"cudaLaunchKernel", "cudaMemcpyAsync", "cudaEventRecord", "cudaEventSynchronize",
                            "cudaEventCreate"}) {
     emulation::emulated_runtime runtime;
@@ -253,8 +253,8 @@ TEST(cuda_stream, a_lost_device_fails_every_program_with_that_code_and_holds_up_
       try {
         data.pick(ops, data.slot(0), 3);
         data.fetch(ops, out, data.slot(0));
-        data.pick(ops, data.slot(1), 4); // its end is the device's to tell
-      } catch (const std::exception&) {  // as a round does, which reports in its own way
+        data.pick(ops, data.slot(1), 4); // the device reports its end
+      } catch (const std::exception&) {  // as in a round, which has its own reports
       }
     });
     const auto complains = stream->submit("complains", {}, [&](device::ops& ops) {

@@ -1,4 +1,4 @@
-// Drafts that a GPU makes in one launch: tokens, and the cells they leave, to the bit those of drafts made
+// Drafts that a GPU makes in one launch: their tokens, and the cells they leave, have the bits of drafts made
 // pass by pass on the same GPU.
 #include "runtime/model/loader/gguf_model.hpp"
 #include "runtime/model/loader/model_source.hpp"
@@ -25,7 +25,7 @@ using speculation::draft_task;
 
 constexpr std::uint32_t block_size = 4, blocks_each = 40, context_length = 150, most_requests = 9;
 
-/// A model that is asked for passes only.
+/// A model that only offers passes.
 class pass_by_pass final : public model::language_model {
  public:
   explicit pass_by_pass(const model::language_model& of) : of_(of) {}
@@ -52,7 +52,7 @@ struct drafted_request {
   verification_rule rule = verification_rule::coupled;
 };
 
-/// One drafter with its pool, and what it knows of each request.
+/// One drafter with its pool and its state for each request.
 struct drafting {
   std::unique_ptr<speculation::model_drafter> drafter;
   std::unique_ptr<model::kv_storage> kv;
@@ -120,7 +120,7 @@ class draft_chains : public gpu_test,
     one.sessions.clear();
     std::vector<block_id> blocks;
     for (std::uint32_t b = 0; b < most_requests * blocks_each; ++b) blocks.emplace_back(b);
-    one.kv->poison(blocks); // a cell read before it was written shows
+    one.kv->poison(blocks); // makes reads of unwritten cells visible
   }
 
   drafted_request& add_request(std::uint32_t prompt_length, const sampling_params& params,
@@ -143,7 +143,7 @@ class draft_chains : public gpu_test,
     std::vector<sampling::token_counts> counts(requests_.size());
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       const drafted_request& of = requests_[i];
-      for (std::uint32_t b = 0; b < blocks_each; ++b) // here and there
+      for (std::uint32_t b = 0; b < blocks_each; ++b) // not contiguous
         blocks[i].emplace_back((b * 7 % blocks_each) * most_requests + static_cast<std::uint32_t>(i));
       counts[i].add_prompt(std::span(of.tokens).first(of.prompt_length));
       for (std::size_t t = of.prompt_length; t < of.tokens.size(); ++t) counts[i].add_output(of.tokens[t]);
@@ -166,7 +166,7 @@ class draft_chains : public gpu_test,
     return out;
   }
 
-  /// All of a pool, as numbers.
+  /// All values of a pool.
   std::vector<std::uint32_t> cells_of(const drafting& by) {
     std::vector<std::uint32_t> all;
     const auto& cells = dynamic_cast<const model::kv_cells&>(*by.kv);
@@ -189,8 +189,9 @@ class draft_chains : public gpu_test,
     return all;
   }
 
-  /// Drafts of both kinds are the same, and leave the same cells, in rounds of which the drafts are kept in
-  /// part. The first is of new requests, which are prompts. Returns the tokens drafted in the others.
+  /// Drafts of both kinds have the same tokens and cells, in rounds that keep part of the drafts. The first
+  /// round is that of new requests, which are prompts. Returns the number of drafted tokens in the other
+  /// rounds.
   std::size_t expect_equal_drafts(std::uint32_t num_rounds) {
     std::size_t num_tokens = 0;
     for (std::uint32_t round = 0; round < num_rounds; ++round) {
@@ -255,7 +256,7 @@ TEST_P(draft_chains_of_many, of_several_requests_are_those_of_passes) {
 }
 
 TEST_P(draft_chains_of_many, over_several_splits_are_those_of_passes) {
-  add_request(120, {.temperature = 1, .seed = 3}).draft_length = 6; // comes to a second split
+  add_request(120, {.temperature = 1, .seed = 3}).draft_length = 6; // reaches a second split
   EXPECT_EQ(expect_equal_drafts(3), 12U);
 }
 
@@ -266,7 +267,7 @@ TEST_P(draft_chains_of_many, of_the_likeliest_tokens_serve_rules_that_weigh_prob
   EXPECT_EQ(expect_equal_drafts(3), 16U);
 }
 
-/// One model is enough for what is no arithmetic.
+/// One model is enough for what does not depend on arithmetic.
 class draft_chain_limits : public draft_chains {
  protected:
   std::uint32_t num_chains_of_a_round() {
@@ -293,7 +294,7 @@ TEST_P(draft_chain_limits, passes_make_what_chains_do_not) {
   EXPECT_EQ(num_chains_of_a_round(), 1U);
   request.pipeline = sampling::pipeline({.temperature = 0}, {});
   while (requests_.size() < most_requests) add_request(3, {.temperature = 0});
-  num_chains_of_a_round(); // prompts, beside which the first is a chain
+  num_chains_of_a_round(); // prompts; the first is a chain
   EXPECT_EQ(num_chains_of_a_round(), 0U) << "too many requests";
 }
 

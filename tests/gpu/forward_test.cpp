@@ -1,4 +1,4 @@
-// The forward pass of tiny models on a GPU: the bits of the CPU device, in every family and type of KV cells.
+// The forward pass of tiny models on a GPU has the bits of the CPU device, in every family and KV cell type.
 #include "runtime/model/loader/gguf_model.hpp"
 #include "runtime/model/transformer_loader.hpp"
 #include "tests/gpu/tested_device.hpp"
@@ -17,7 +17,7 @@ using device::tensor_type;
 using model::architecture;
 using testing_support::same_bits;
 
-/// What one pass gives the host.
+/// The results of one pass on the host.
 struct pass_results {
   std::vector<float> logits, middle, last;
 };
@@ -88,7 +88,7 @@ TEST_P(gpu_forward, gives_the_bits_of_the_cpu_device) {
   const auto kv_there = there_->make_kv_storage(num_blocks, block_size);
   std::vector<block_id> blocks;
   for (std::uint32_t b = 0; b < num_blocks; ++b) blocks.emplace_back(b);
-  kv_here->poison(blocks), kv_there->poison(blocks); // a cell read before it was written shows
+  kv_here->poison(blocks), kv_there->poison(blocks); // makes reads of unwritten cells visible
   const auto compare = [&](const std::vector<device::batch_entry>& rows, const char* what) {
     const auto batch = paged.batch(rows);
     const auto expected = pass(batch, [&](const auto& outputs) { here_->forward(batch, *kv_here, outputs); });
@@ -135,8 +135,8 @@ TEST_P(gpu_forward, a_rows_logits_do_not_depend_on_its_company) {
 }
 
 TEST_P(gpu_forward, gives_the_same_bits_when_a_pass_comes_again) {
-  // From its third time on a pass is a graph that was launched before, now of other tokens, positions, blocks
-  // and lengths; prompts and verification alternate as they do in rounds.
+  // From its third time on, a pass is a graph that was launched before, with other tokens, positions, blocks
+  // and lengths; prompts and verification alternate as in rounds.
   constexpr std::uint32_t block_size = 4, num_blocks = 40;
   test::paged_sequences paged(block_size, num_blocks, random_());
   for (int s = 0; s < 3; ++s) paged.add_sequence(40);
@@ -170,14 +170,14 @@ TEST_P(gpu_forward, gives_the_same_bits_when_a_pass_comes_again) {
   }
 }
 
-/// A draft and its nodes from the root down to the place that is to be chosen.
+/// A draft, and its nodes from the root to the place that is to be chosen.
 struct drafted_tree {
   std::vector<std::int32_t> parents;
   std::vector<std::uint32_t> path;
 };
 
 TEST_P(gpu_forward, brings_the_paths_that_it_chooses_in_line_without_the_host) {
-  // The right token is made so by its bias. Rounds of one shape: from the third on they are graphs.
+  // The bias makes the right token win. All rounds have the same shape: from the third on they are graphs.
   constexpr std::uint32_t block_size = 4, num_blocks = 40;
   constexpr token_id right{7}, wrong{8};
   const std::vector<std::pair<token_id, float>> biases{{right, 1e6F}};
@@ -235,7 +235,7 @@ TEST_P(gpu_forward, brings_the_paths_that_it_chooses_in_line_without_the_host) {
       const std::uint32_t base = lengths[s];
       for (const std::uint32_t node : trees[s].path)
         copies.push_back(paged.copy_of(s, base + node, lengths[s]++));
-      ++lengths[s]; // the token that the last row chose
+      ++lengths[s]; // the token chosen by the last row
       for (const auto& row : with_tokens(paged.chain_rows(s, lengths[s] - 1, lengths[s])))
         next.push_back(row);
     }

@@ -1,4 +1,4 @@
-// What benches ask a device: its clock, and how fast it reads its memory.
+// Measurements that benches make on a device: its clock, and its read rate.
 #include "gpu/kernels/streamed_params.hpp"
 #include "gpu/read_probe.hpp"
 #include "tests/gpu/tested_device.hpp"
@@ -15,7 +15,7 @@ class device_clock : public gpu_test {};
 TEST_F(device_clock, tells_how_long_steps_took_whose_results_the_host_waited_for) {
   float* const values = upload(std::vector<float>(1000, 1.0F));
   EXPECT_EQ(gpu_->times().num_steps, 0U);
-  for (std::uint64_t step = 1; step <= 4; ++step) { // as they come, and as graphs
+  for (std::uint64_t step = 1; step <= 4; ++step) { // as commands, and as graphs
     const auto before = gpu_->times();
     const auto begin = steady_clock::now();
     download(values, 1000);

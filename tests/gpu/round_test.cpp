@@ -1,4 +1,4 @@
-// Rounds of a tiny model on a GPU, which decides most requests itself: tokens, acceptance and
+// Rounds of a tiny model on a GPU, which decides most requests itself, give the tokens, acceptance and
 // log-probabilities of the same rounds on the CPU, where the host decides all.
 #include "runtime/model/loader/gguf_model.hpp"
 #include "runtime/rounds/admit.hpp"
@@ -20,7 +20,7 @@ using scheduling::admitted_request;
 
 constexpr std::uint32_t block_size = 4, blocks_each = 10, context_length = 40;
 
-/// Proposes, below the last token, a tree that is often right: it has read the answers.
+/// Proposes a tree below the last token that is often right, because it knows the answers.
 class informed_drafter final : public speculation::drafter {
  public:
   informed_drafter(bool as_tree, std::uint32_t top_tokens) : as_tree_(as_tree) {
@@ -40,24 +40,24 @@ class informed_drafter final : public speculation::drafter {
       for (std::uint32_t i = 0; i < task.draft_length; ++i) {
         const std::size_t at = task.tokens.size() + i;
         token_id best = at < answer.size() ? answer[at] : token_id{7};
-        if (at % 5 == 0) best = token_id{11}; // wrong, now and then
+        if (at % 5 == 0) best = token_id{11}; // wrong at times
         if (as_tree_ && task.result.tree.size() + 3 <= task.max_nodes) {
           task.result.tree.add(token_id{3}, parent);
-          task.result.tree.add(best, parent); // twice: the second one's branch goes on
+          task.result.tree.add(best, parent); // a duplicate, whose second branch continues
         }
         parent = task.result.tree.add(best, parent);
       }
     }
   }
 
-  std::map<request_id, std::vector<token_id>> answers; ///< whole texts
+  std::map<request_id, std::vector<token_id>> answers; ///< complete texts
 
  private:
   speculation::drafter_traits traits_;
   bool as_tree_;
 };
 
-/// What a request came to.
+/// The results of a request.
 struct outcome {
   std::vector<token_id> tokens;
   std::vector<token_logprob> logprobs, prompt_logprobs;

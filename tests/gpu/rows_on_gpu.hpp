@@ -15,7 +15,7 @@ namespace paceline::gpu {
 
 inline constexpr std::uint32_t width = 8;
 
-/// A GPU with rows of numbers on it: row r is r, r, ...
+/// A GPU with rows of numbers: row r is r, r, ...
 class rows_on_gpu {
  public:
   explicit rows_on_gpu(runtime_api& api) : gpu(*cuda_device::open(api, 0)) {
@@ -27,14 +27,14 @@ class rows_on_gpu {
   }
 
   const float* rows() const { return reinterpret_cast<const float*>(rows_->data()); }
-  /// Room for a row on the GPU.
+  /// Memory for a row on the GPU.
   float* slot(std::size_t index) const { return reinterpret_cast<float*>(picked_->data()) + index * width; }
 
-  /// Copies row `row` to `to`; its number travels through memory that the host and the GPU share.
+  /// Copies row `row` to `to`; the row's number travels through mirrored memory.
   void pick(device::ops& ops, float* to, std::uint32_t row) const {
     ops.gather({to, width, rows(), width, &row, 1, width});
   }
-  /// Brings `from` to the host.
+  /// Copies `from` to the host.
   static void fetch(device::ops& ops, std::vector<float>& to, const float* from) {
     ops.gather({ops.place_for(to), width, from, width, nullptr, 1, width});
     ops.deliver();
@@ -48,7 +48,7 @@ class rows_on_gpu {
 
 inline std::vector<float> row_of(float value) { return std::vector<float>(width, value); }
 
-/// All orders of `a` commands of stream 1 and `b` of stream 2.
+/// All orders of `a` commands of stream 1 and `b` commands of stream 2.
 inline std::vector<std::vector<std::size_t>> interleavings(std::size_t a, std::size_t b) {
   std::vector<std::size_t> order(a, 1);
   order.insert(order.end(), b, 2);
@@ -58,8 +58,9 @@ inline std::vector<std::vector<std::size_t>> interleavings(std::size_t a, std::s
   return all;
 }
 
-// Commands of programs: a pick is a copy and a launch; a fetch a launch, a copy and its event, and all that
-// came before it is then done; the end of a program that goes on behind that is one more event.
+// Commands of programs. A pick is a copy and a launch. A fetch is a launch, a copy and its event, and
+// everything before it has then been done. The end of a program that continues after a fetch is one more
+// event.
 inline constexpr std::size_t pick_commands = 2, fetch_commands = 3, end_commands = 1;
 
 } // namespace paceline::gpu

@@ -13,24 +13,24 @@
 
 namespace paceline::gpu {
 
-/// An emulated GPU that lets commands lie until they must be done, and then does them in an order of streams
-/// that the test lays down: "the next command is one of stream 1". What a device with several engines may do
-/// at most.
+/// An emulated GPU that delays commands as long as possible and then runs them in an order of streams given
+/// by the test: "the next command is one of stream 1". This covers every order that a device with several
+/// engines may choose.
 ///
-/// Streams count from 0 in the order they were made. Those that the script does not name do their commands at
-/// once, or when what they wait for has been reached. The script must be one that can happen: it may not have
-/// a stream go on that waits for one which it holds back.
+/// Streams are numbered from 0 in the order of their creation. Streams that the script does not name run
+/// their commands at once, or when what they wait for was reached. The script must be possible: a stream must
+/// not continue if it waits for one that the script holds back.
 class scripted_runtime final : public emulation::emulated_runtime {
  public:
-  /// Lays down the order from now on.
+  /// Sets the order from now on.
   void follow(std::vector<std::size_t> script) {
     std::lock_guard lock(mutex_);
     script_ = std::move(script);
     next_ = 0;
   }
-  /// From now on a stream that waits for an event does not: for orders that a device may not take.
+  /// From now on streams do not wait for events: for orders that a device must not choose.
   void forget_waits() { waits_count_ = false; }
-  /// Commands done of those in the script.
+  /// Number of the script's commands that have run.
   std::size_t num_done() const {
     std::lock_guard lock(mutex_);
     return next_;
@@ -89,14 +89,14 @@ class scripted_runtime final : public emulation::emulated_runtime {
   }
 
  private:
-  /// So many commands of a stream.
+  /// A number of commands of a stream.
   struct point {
     std::size_t stream = 0;
     std::size_t num_commands = 0;
   };
   struct deferred {
     std::function<void()> run;
-    point after; ///< of another stream, to which it must have come
+    point after; ///< the point of another stream that must be reached before
   };
   struct queue {
     std::deque<deferred> waiting;
@@ -107,7 +107,7 @@ class scripted_runtime final : public emulation::emulated_runtime {
     return p.num_commands == 0 || queues_[p.stream].num_taken >= p.num_commands;
   }
 
-  /// Does the script's commands until `end` has been reached.
+  /// Runs the script's commands until `end` is reached.
   void do_until(const point end, std::unique_lock<std::mutex>& lock) {
     while (!is_reached(end)) {
       queue* const chosen = next_ < script_.size() ? &queues_[script_[next_]] : &queues_[end.stream];

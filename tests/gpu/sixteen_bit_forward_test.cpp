@@ -1,5 +1,5 @@
-// The forward pass of tiny models on a GPU whose products have 16-bit activations: near that of double
-// precision, and for each row the same to the bit however the rows are cut into passes.
+// The forward pass of tiny models on a GPU with 16-bit activations is near that of double precision, and each
+// row has the same bits however the rows are divided into passes.
 #include "runtime/model/loader/gguf_model.hpp"
 #include "runtime/model/transformer_loader.hpp"
 #include "tests/gpu/tested_device.hpp"
@@ -23,7 +23,7 @@ using testing_support::same_bits;
 
 constexpr std::uint32_t block_size = 4, num_blocks = 64;
 
-/// The same file with the values of its matrices as F32.
+/// The same file with its matrices dequantised to F32.
 std::vector<std::byte> with_float32(const test::gguf_builder& file) {
   test::gguf_builder out = file;
   for (const auto& tensor : file.tensors()) {
@@ -85,7 +85,7 @@ class sixteen_bit_forward : public gpu_test,
     auto kv = model_->make_kv_storage(num_blocks, block_size);
     std::vector<block_id> blocks;
     for (std::uint32_t b = 0; b < num_blocks; ++b) blocks.emplace_back(b);
-    kv->poison(blocks); // a cell read before it was written shows
+    kv->poison(blocks); // makes reads of unwritten cells visible
     return kv;
   }
 
@@ -104,8 +104,8 @@ class sixteen_bit_forward : public gpu_test,
     return rows;
   }
 
-  /// Logits of `rows`, one sequence's, cut into passes of the given numbers of rows, each beside as many of
-  /// `beside`.
+  /// Logits of `rows`, which are one sequence's, divided into passes of the given numbers of rows, each with
+  /// as many rows of `beside`.
   std::vector<float> in_passes(const std::vector<device::batch_entry>& rows,
                                const std::vector<std::uint32_t>& sizes,
                                const std::vector<device::batch_entry>& beside = {}) {
@@ -162,8 +162,7 @@ void sixteen_bit_forward::expect_near(std::uint32_t num_rows) {
   }
   const double mean = difference / static_cast<double>(actual.size());
   RecordProperty("mean_difference", std::to_string(mean));
-  // Rounding alone came to 0.0021 and 0.028 in 700 random models. The target for real models is a mean of
-  // 0.01.
+  // Rounding alone gave 0.0021 and 0.028 in 700 random models. The target for real models is a mean of 0.01.
   EXPECT_LE(mean, 0.004);
   EXPECT_LE(largest, 0.1) << "a wrong row or block";
   EXPECT_GT(mean, 0) << "nothing was rounded";
@@ -184,8 +183,8 @@ TEST_P(sixteen_bit_forward, a_rows_logits_are_the_same_in_every_cut_and_company)
 }
 
 TEST_P(sixteen_bit_forward, a_rows_logits_are_the_same_when_its_pass_comes_again) {
-  // The first time as commands, then as a graph, then as that graph with the cells of another pool. A last
-  // pass has never come before: it reads what the graphs have written.
+  // First as commands, then as a graph, then as that graph with the cells of another pool. The last pass is
+  // new: it reads what the graphs have written.
   paged_->add_sequence(36);
   const auto rows = with_tokens(paged_->chain_rows(0, 0, 36));
   const std::vector<std::uint32_t> sizes{7, 1, 5, 9};
@@ -197,7 +196,7 @@ TEST_P(sixteen_bit_forward, a_rows_logits_are_the_same_when_its_pass_comes_again
   in_passes(rows, {36}); // memory grows
   const auto before = num_graph_launches();
   const auto expected = and_last(14);
-  std::vector<std::unique_ptr<model::kv_storage>> in_the_way; // of the pool before, whose memory is free
+  std::vector<std::unique_ptr<model::kv_storage>> in_the_way; // allocated where the previous pool was
   for (std::uint32_t again = 0; again < 3; ++again) {
     in_the_way.push_back(make_kv());
     const auto actual = and_last(10 + again);

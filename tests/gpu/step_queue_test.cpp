@@ -16,7 +16,7 @@ TEST(step_queue, knows_whether_the_host_has_waited_for_all_of_a_program) {
   emulation::emulated_runtime runtime;
   sums_on_gpu data(runtime);
   EXPECT_FALSE(data.steps.is_done()) << "what the queue has been told otherwise may be under way";
-  for (int i = 0; i < 3; ++i) { // as it comes, as a graph, and again
+  for (int i = 0; i < 3; ++i) { // as commands, as a graph, and again
     data.steps.begin_program();
     EXPECT_FALSE(data.steps.is_done()) << "nothing has been waited for";
     data.note(1);
@@ -51,7 +51,7 @@ TEST(step_queue, a_graph_does_what_its_commands_say_now) {
   emulation::emulated_runtime runtime;
   sums_on_gpu data(runtime);
   data.add(1, {.sum = 0});
-  data.add(2, {.sum = 1}); // makes the graph, of other addresses than the first
+  data.add(2, {.sum = 1}); // creates the graph, with other addresses than the first
   EXPECT_EQ(data.sum(0), 1);
   EXPECT_EQ(data.sum(1), 2);
   data.add(4, {.sum = 0}); // and back
@@ -88,7 +88,7 @@ TEST(step_queue, a_launch_under_way_does_what_it_was_to_do) {
 }
 
 TEST(step_queue, memory_used_again_before_its_graph_has_read_it_shows) {
-  // What the pools of memory are there to prevent is not hidden by the emulation.
+  // The emulation detects the errors that memory pools prevent.
   scripted_runtime runtime;
   sums_on_gpu data(runtime);
   for (int i = 0; i < 2; ++i) {
@@ -97,7 +97,7 @@ TEST(step_queue, memory_used_again_before_its_graph_has_read_it_shows) {
   }
   runtime.follow(std::vector<std::size_t>(2 * 3 + 1, 0));
   data.add(2);
-  data.add(4); // in the place of the 2
+  data.add(4); // instead of the 2
   data.steps.finish();
   EXPECT_EQ(data.sum(0), 10) << "twice the 4";
 }
@@ -155,7 +155,7 @@ TEST(step_queue, shapes_that_have_not_come_for_long_are_forgotten) {
     const auto owned = runtime.num_owned();
     for (std::uint32_t other = 3; other < 3 + step_queue::max_shapes - 1; ++other) {
       data.add(1, {.num_blocks = other});
-      if (other == 10) data.add(1); // comes again
+      if (other == 10) data.add(1); // occurs again
     }
     EXPECT_EQ(runtime.num_owned(), owned - 2) << "one of the graphs, and what launches it";
     const auto num_launches = runtime.num_calls("cudaGraphLaunch");
@@ -323,7 +323,7 @@ TEST(step_queue, a_step_whose_issue_fails_is_over) {
 TEST(step_queue, what_is_recorded_is_not_done) {
   emulation::emulated_runtime runtime;
   sums_on_gpu data(runtime);
-  data.note(1); // comes before the recording
+  data.note(1); // precedes the recording
   data.steps.begin_recording();
   EXPECT_EQ(data.sum(), 1.0F);
   data.note(20);

@@ -40,7 +40,7 @@ TEST(step_times, steps_that_the_host_waits_for_are_timed_and_no_others) {
   copies data(runtime);
   step_clock clock;
   data.on.clock = &clock;
-  for (std::uint64_t step = 1; step <= 3; ++step) { // command by command, and as a graph
+  for (std::uint64_t step = 1; step <= 3; ++step) { // as commands, and as a graph
     data.finish();
     EXPECT_EQ(clock.num_steps, step);
   }
@@ -48,7 +48,7 @@ TEST(step_times, steps_that_the_host_waits_for_are_timed_and_no_others) {
   EXPECT_GE(clock.busy_ns, clock.launching_ns) << "here the work is done while it is launched";
   const auto busy = clock.busy_ns.load();
   data.note();
-  data.steps.issue(); // and not waited for
+  data.steps.issue(); // without waiting for it
   std::this_thread::sleep_for(pause);
   data.finish();
   EXPECT_EQ(clock.num_steps, 4U);

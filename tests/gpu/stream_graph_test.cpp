@@ -1,5 +1,5 @@
-// Programs that come again, as graphs, over a GPU that does its commands as late, and in as strange an order,
-// as it may.
+// Repeated programs, as graphs, on a GPU that executes its commands as late, and in as unusual an order, as
+// it is allowed to.
 #include "gpu/cuda_stream.hpp"
 
 #include "tests/gpu/rows_on_gpu.hpp"
@@ -22,7 +22,7 @@ TEST(stream_graphs, give_what_programs_ask_for_in_every_order_of_two_streams_com
     rows_on_gpu data(runtime);
     auto first = data.gpu->make_stream("first", 0), second = data.gpu->make_stream("second", 0);
     std::vector<float> a(width), b(width);
-    for (std::uint32_t row = 1; row < 5; ++row) { // as it comes, as a graph, and as that changed, twice
+    for (std::uint32_t row = 1; row < 5; ++row) { // as commands, as a graph, and as that graph updated, twice
       if (row == 4) runtime.follow(orders[i]);
       std::fill(a.begin(), a.end(), -1.0F), std::fill(b.begin(), b.end(), -1.0F);
       const auto a_done = first->submit("pick and fetch", {}, [&](device::ops& ops) {
@@ -53,7 +53,7 @@ TEST(stream_graphs, of_launches_that_start_early_are_right_in_every_order_of_two
     const auto move = [&](device::ops& ops, std::size_t to, std::size_t from) {
       ops.gather({data.slot(to), width, data.slot(from), width, nullptr, 1, width});
     };
-    for (std::uint32_t row = 1; row < 4; ++row) { // as it comes, as a graph, and as that changed
+    for (std::uint32_t row = 1; row < 4; ++row) { // as commands, as a graph, and as that graph updated
       if (row == 3) runtime.follow(orders[i]);
       const auto done = first->submit("relay", {}, [&](device::ops& ops) {
         data.pick(ops, data.slot(0), row);
@@ -75,19 +75,19 @@ TEST(stream_graphs, of_launches_that_start_early_are_right_in_every_order_of_two
   }
 }
 
-// The producer picks a row, and another one that is nobody's business; the consumer fetches what was picked.
-// Its first command is the wait for the producer's end. All three programs are graphs.
+// The producer picks a row, and another one without a reader; the consumer fetches the picked row. Its first
+// command is the wait for the producer's end. All three programs are graphs.
 constexpr std::size_t picked_by = pick_commands + end_commands, of_producer = 2 * picked_by;
 constexpr std::size_t of_consumer = 1 + fetch_commands;
 
-/// Whether a device may take the order: not if stream 2 begins before what it waits for is done.
+/// Whether a device is allowed this order: not if stream 2 begins before what it waits for is done.
 bool is_legal(std::span<const std::size_t> order) {
   return std::ranges::count(
              order.first(static_cast<std::size_t>(std::ranges::find(order, 2U) - order.begin())), 1U) >=
          static_cast<std::ptrdiff_t>(picked_by);
 }
 
-/// What the consumer gets in an order.
+/// The consumer's result in an order.
 std::vector<float> fetched_from_producer(std::span<const std::size_t> order, bool with_waits) {
   scripted_runtime runtime;
   rows_on_gpu data(runtime);

@@ -14,7 +14,7 @@ namespace paceline::gpu {
 inline constexpr std::uint32_t count = 8;
 inline constexpr std::size_t bytes = count * sizeof(float);
 
-/// A queue, two sums on the device, and what the device says. Stream 0 of its runtime.
+/// A queue, two sums on the device, and the device's messages. Uses stream 0 of its runtime.
 class sums_on_gpu {
  public:
   explicit sums_on_gpu(emulation::emulated_runtime& api)
@@ -25,16 +25,16 @@ class sums_on_gpu {
     queue.fill(sums_.data(), 0, 2 * bytes);
   }
 
-  /// One of the two sums, what is added to it lies in one of four places meanwhile.
+  /// One of the two sums, and which of four places holds the values to add.
   struct where {
     std::size_t sum = 0;
     std::size_t sent_at = 0;
-    std::uint32_t width = count;    ///< of what is added
-    std::uint32_t num_blocks = 1;   ///< more than one have nothing to do
+    std::uint32_t width = count;    ///< number of values to add
+    std::uint32_t num_blocks = 1;   ///< further blocks have nothing to do
     std::size_t bytes_back = bytes; ///< of the sum
   };
 
-  /// Sends `value`s, adds them to a sum, and fetches it.
+  /// Records the commands that send values `value`, add them to a sum and fetch it.
   void note(float value, const where& to) {
     std::fill_n(sent(to.sent_at), count, value);
     steps.copy_in(numbers_.data(), sent(to.sent_at), bytes);
@@ -44,7 +44,7 @@ class sums_on_gpu {
     steps.copy_out(fetched_.data() + to.sum * bytes, sum_at(to.sum), to.bytes_back);
   }
   void note(float value) { note(value, {}); }
-  /// The same as a step.
+  /// The same as a complete step.
   void add(float value, const where& to) {
     note(value, to);
     steps.issue();
@@ -52,7 +52,7 @@ class sums_on_gpu {
   void add(float value) { add(value, {}); }
 
   float* sent(std::size_t at) { return reinterpret_cast<float*>(sent_.data() + at * bytes); }
-  /// As fetched last.
+  /// The sum as last fetched.
   float sum(std::size_t which = 0, std::size_t at = 0) const {
     return reinterpret_cast<const float*>(fetched_.data())[which * count + at];
   }

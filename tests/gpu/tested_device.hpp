@@ -19,30 +19,30 @@
 
 namespace paceline::gpu {
 
-/// The GPU that a test program is about: the emulation, its order of threads given by `seed`, or a real one.
-/// The program is linked with the one or the other. Null where this machine has none.
+/// The GPU that a test program tests: the emulation, with an order of threads given by `seed`, or a real one.
+/// The program is linked with one of them. Null if this machine has no GPU.
 std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t seed, arithmetic products);
 
-/// Whether it takes seconds where a GPU takes milliseconds.
+/// True if it takes seconds for what a GPU does in milliseconds.
 bool tested_gpu_is_emulated();
 
-/// What the device made last runs on; null where this machine has no GPU.
+/// The runtime of the last device; null if this machine has no GPU.
 runtime_api* tested_runtime();
 
-/// Calls of a function of the CUDA runtime for the device made last; none where nobody counts.
+/// Number of calls of a CUDA runtime function for the last device; nullopt if calls are not counted.
 std::optional<std::uint32_t> num_calls(const char* function);
-/// The next call of the function fails, where devices can be made to.
+/// Makes the next call of the function fail, if the device supports that.
 void fail_next(const char* function);
 inline std::optional<std::uint32_t> num_graph_launches() { return num_calls("cudaGraphLaunch"); }
 
-/// Launches of `kernel` on the device made last, those of graphs among them; none where nobody counts.
+/// Number of launches of `kernel` on the last device, including those in graphs; nullopt if launches are not
+/// counted.
 std::optional<std::uint64_t> num_launches(kernel_id kernel);
 
-/// Launches that were to start before the one ahead had ended, on the device made last; none where nobody
-/// counts.
+/// Number of launches on the last device that were to start early; nullopt if they are not counted.
 std::optional<std::uint64_t> num_early_launches();
 
-/// Arrays on a GPU and ops on them, for tests that compare with the host's references.
+/// Arrays on a GPU and ops on them, for comparisons with the host's references.
 class gpu_test : public testing::Test {
  protected:
   explicit gpu_test(arithmetic products = arithmetic::reference) : products_(products) {}
@@ -59,14 +59,14 @@ class gpu_test : public testing::Test {
     buffers_.clear();
   }
 
-  /// Runs `work` to its end.
+  /// Runs `work` and waits for its end.
   void run(const device::program& work) {
     const device::fence done = stream_->submit("test", {}, work);
     done.wait();
     if (const auto failure = done.failure()) FAIL() << failure->message();
   }
 
-  /// `values` on the GPU, until the test ends.
+  /// Copies `values` to the GPU, where they stay until the test ends.
   template <class T>
   T* upload(const std::vector<T>& values) {
     buffers_.push_back(gpu_->buffers().allocate(values.size() * sizeof(T)));
@@ -74,7 +74,7 @@ class gpu_test : public testing::Test {
     return reinterpret_cast<T*>(buffers_.back()->data());
   }
 
-  /// `count` values from the GPU; their bits, whatever their type.
+  /// Copies `count` values of any type from the GPU.
   template <class T>
   std::vector<T> download(const T* from, std::size_t count) {
     const std::size_t num_bytes = count * sizeof(T);
@@ -92,7 +92,7 @@ class gpu_test : public testing::Test {
     return *std::move(packed);
   }
 
-  /// Normal values and, among many, an outlier.
+  /// Normally distributed values with, among many, an outlier.
   std::vector<float> values(std::size_t n, float deviation = 1) {
     std::normal_distribution<float> normal(0, deviation);
     std::vector<float> x(n);

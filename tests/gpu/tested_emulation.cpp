@@ -8,7 +8,7 @@ namespace paceline::gpu {
 
 namespace {
 
-std::unique_ptr<emulation::emulated_runtime> runtime; // outlives the device of the test before
+std::unique_ptr<emulation::emulated_runtime> runtime; // outlives the device of the previous test
 
 } // namespace
 

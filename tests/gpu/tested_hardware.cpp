@@ -8,7 +8,7 @@ namespace paceline::gpu {
 std::unique_ptr<device::compute_device> make_tested_gpu(std::uint64_t, arithmetic products) {
   if (runtime_of_devices() == nullptr) return nullptr;
   auto opened = open_device(0, products);
-  if (!opened) throw std::runtime_error(opened.error().message()); // there is one, and it cannot be used
+  if (!opened) throw std::runtime_error(opened.error().message()); // a GPU exists but is unusable
   return *std::move(opened);
 }
 

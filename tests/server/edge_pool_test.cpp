@@ -42,7 +42,7 @@ TEST(edge_pool, large_jobs_leave_a_thread_for_small_ones) {
   begun.get_future().wait();
   ASSERT_TRUE(pool.submit([&] { gate.wait(); }, {"b", 2, true}));
   ASSERT_TRUE(pool.submit([&] { ran.set_value(); }, {"a", 2, false}));
-  ran.get_future().wait(); // would never come if both large ones ran
+  ran.get_future().wait(); // would never complete if both large ones ran
   release.set_value();
 }
 

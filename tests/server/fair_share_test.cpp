@@ -67,7 +67,7 @@ TEST(fair_share, a_request_within_a_share_leaves_the_others_theirs) {
 TEST(fair_share, holds_no_more_than_its_places_when_tenants_appear) {
   fair_share places(4);
   EXPECT_EQ(take_all(places, "a", 1), 4U);
-  EXPECT_FALSE(places.take("b", 2)); // a configuration that was loaded again: its turn comes as places return
+  EXPECT_FALSE(places.take("b", 2)); // a reloaded configuration takes effect as places are returned
   places.give_back("a");
   EXPECT_TRUE(places.take("b", 2));
 }

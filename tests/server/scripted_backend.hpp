@@ -15,7 +15,7 @@
 
 namespace paceline::server {
 
-/// Runs posted tasks when the test says so, in order.
+/// Runs posted tasks, in order, when the test says so.
 class queue_executor final : public serial_executor {
  public:
   void post(std::function<void()> task) override { tasks_.push_back(std::move(task)); }
@@ -26,7 +26,7 @@ class queue_executor final : public serial_executor {
       task();
     }
   }
-  /// Of what was posted so far only the first.
+  /// Runs only the first posted task.
   void run_one() {
     auto task = std::move(tasks_.front());
     tasks_.pop_front();
@@ -61,7 +61,7 @@ class byte_decoder final : public text_decoder {
   const model_view& model_;
 };
 
-/// Tokens are bytes; 256 is BOS. The chat template writes "role:content\n".
+/// A model whose tokens are bytes; 256 is BOS. The chat template writes "role:content\n".
 class byte_model final : public model_view {
  public:
   byte_model() {
@@ -74,7 +74,7 @@ class byte_model final : public model_view {
   void set_context_length(std::uint32_t length) { limits_.context_length = length; }
   bool has_template = true;
   bool takes_tools = false;
-  mutable std::size_t num_encoded = 0; ///< tokens made of text so far
+  mutable std::size_t num_encoded = 0; ///< tokens made from text so far
 
   const wire::model_limits& limits() const noexcept override { return limits_; }
   const std::vector<std::string>& aliases() const noexcept override { return aliases_; }
@@ -122,14 +122,14 @@ class byte_model final : public model_view {
   std::vector<std::string> aliases_{"alias"};
 };
 
-/// An engine whose events the test writes.
+/// An engine whose events the test sends.
 class scripted_backend final : public backend {
  public:
   struct submission {
     generation_request request;
     event_sink sink;
     std::uint64_t credit = 0;
-    bool paced = false; ///< by the client
+    bool paced = false; ///< the client grants credit
     bool cancelled = false;
   };
   byte_model bytes;
@@ -160,7 +160,7 @@ class scripted_backend final : public backend {
     return all;
   }
 
-  /// Tokens of one round, as text and ids.
+  /// Sends the tokens of one round, as text and ids.
   void tokens(std::uint64_t id, std::string_view text) { submissions.at(id).sink(token_text(id, text)); }
   void end(std::uint64_t id, finish_reason finish, std::string_view text = "") {
     auto event = token_text(id, text);
@@ -194,7 +194,7 @@ class scripted_backend final : public backend {
   std::uint64_t last_id_ = 0;
 };
 
-/// An edge over the script, with small bounds.
+/// An edge with the scripted backend and small limits.
 struct scripted_edge {
   config::server_options options;
   config::metrics_options metrics_options{true, true, false};
@@ -211,7 +211,7 @@ struct scripted_edge {
   std::shared_ptr<queue_executor> executor = std::make_shared<queue_executor>();
 };
 
-/// What a client was sent.
+/// Records what a client was sent.
 class recording_channel final : public reply_channel {
  public:
   std::optional<http_reply> replied;
@@ -221,10 +221,10 @@ class recording_channel final : public reply_channel {
   bool abandoned = false;
   bool in_pieces = false;
   bool full = false;
-  int room = 0; ///< sends until it is full; 0 = as `full` says
+  int room = 0; ///< number of sends until it is full; 0 = as `full` says
   int num_sends = 0;
   std::size_t kept = 0;
-  bool keeps_sources = false; ///< asks them for nothing until `release`
+  bool keeps_sources = false; ///< does not read sources until `release`
   std::vector<std::unique_ptr<wire::text_source>> sources;
   std::string bytes;
 

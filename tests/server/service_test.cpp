@@ -19,7 +19,7 @@ struct served {
       : requests(edge.context, [this] { return edge.executor; }) {
     change([&](edge_settings& s) { s.keys = key_ring(keys); });
   }
-  /// Puts other settings in force, as a reload does.
+  /// Applies other settings, like a reload.
   void change(const std::function<void(edge_settings&)>& edit) {
     auto settings = *edge.settings.get();
     edit(settings);

@@ -1,4 +1,4 @@
-// The whole edge with real sockets, while the engine's figures do not come.
+// The whole server with real sockets, while the engine does not return its figures.
 #include "server/server.hpp"
 
 #include "scripted_backend.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 namespace http = boost::beast::http;
 
-/// Answers every request with a word, and no question for figures until it is released.
+/// Answers every request with one word, but no request for figures until it is released.
 class stalled_backend final : public backend {
  public:
   const model_view* model(std::string_view name) const noexcept override { return script_.model(name); }
@@ -72,9 +72,9 @@ class client {
   boost::beast::flat_buffer buffer_;
 };
 
-// Nothing here is timed: the figures are released when all the rest has been answered. An edge that waited
-// for them on its I/O thread, or where prompts are prepared, of which there is one each, would never get
-// there.
+// Nothing is timed: the figures are released when all other requests have been answered. A server that waited
+// for them on its I/O thread or on the thread that prepares prompts, of which there is one each, would never
+// get there.
 TEST(stalled_engine, health_and_requests_are_answered_while_metrics_wait) {
   auto owned = std::make_unique<stalled_backend>();
   stalled_backend& engine = *owned;

@@ -9,7 +9,7 @@ TEST(waiting_places, another_key_always_finds_some) {
   waiting_places places;
   std::size_t taken = 0;
   while (places.take("m", 16, "greedy", 1, 2)) ++taken;
-  EXPECT_EQ(taken, 12U); // all but the other key's share
+  EXPECT_EQ(taken, 12U); // all except the other key's share
   EXPECT_TRUE(places.take("m", 16, "modest", 4, 2));
   EXPECT_FALSE(places.take("m", 16, "modest", 1, 2));
   EXPECT_TRUE(places.take("other model", 16, "greedy", 12, 2));

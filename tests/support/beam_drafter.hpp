@@ -10,12 +10,12 @@
 
 namespace paceline::test {
 
-/// Output tokens of the hypotheses that the search of a request keeps, by request; filled by the test.
+/// Output tokens of the hypotheses that each request's search keeps; filled by the test.
 using known_searches = std::map<request_id, reference_beams>;
 
-/// Knows which hypotheses live on, and drafts below each those that continue it, `most` levels at a time. At
-/// output positions where `wrong` says so it drafts a token instead that no hypothesis goes on with, and
-/// stops.
+/// A drafter that knows which hypotheses continue, and drafts their continuations below each hypothesis,
+/// `most` levels at a time. At output positions where `wrong` is true it drafts a token with which no
+/// hypothesis continues, and stops.
 std::unique_ptr<speculation::drafter>
 make_beam_drafter(std::string name, std::shared_ptr<const known_searches> known, std::uint32_t vocab_size,
                   std::function<bool(std::size_t output_position)> wrong);

@@ -17,8 +17,7 @@ struct cpu_model_options {
   paceline::kv_type kv_type = paceline::kv_type::f16;
 };
 
-/// A model on a CPU device of its own, run synchronously. Throws std::runtime_error with the reason where
-/// something fails.
+/// A model on its own CPU device, run synchronously. Throws std::runtime_error with the reason of a failure.
 class cpu_model {
  public:
   cpu_model(const model::gguf_file& file, const cpu_model_options& options);

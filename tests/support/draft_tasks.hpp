@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-/// One request and one drafter, without a target: what is proposed after which text.
+/// One request and one drafter, without a target: tests what is proposed after which text.
 namespace paceline::test {
 
 using ids = std::vector<std::int32_t>;
@@ -32,12 +32,12 @@ inline std::unique_ptr<speculation::drafter> built_in(const config::drafter_opti
   return *std::move(made);
 }
 
-/// For drafters that compute nothing on a device.
+/// Ops for drafters that compute nothing on a device.
 struct no_ops final : device::ops {
   std::string_view level() const noexcept override { return "test"; }
 };
 
-/// A request as one drafter sees it, call after call.
+/// A request as one drafter sees it over several calls.
 class drafted_request {
  public:
   drafted_request(speculation::drafter& from, std::string tenant = {}, std::uint64_t id = 1)
@@ -46,7 +46,7 @@ class drafted_request {
   drafted_request& operator=(const drafted_request&) = delete;
   ~drafted_request() { end(); }
 
-  /// The request is over, with the text that was drafted for last and these tokens.
+  /// The request ends with the text that was drafted for last, followed by these tokens.
   void end(const ids& last_round = {}) {
     if (!session_) return;
     for (const token_id token : tokens_of(last_round)) text_.push_back(token);
@@ -54,7 +54,7 @@ class drafted_request {
     session_.reset();
   }
 
-  /// Set before a call; the views in the task are of these.
+  /// To be set before a call; the task's views refer to these.
   std::vector<token_id> prediction;
   std::uint32_t prompt_length = 0;
   std::uint32_t max_nodes = 64;

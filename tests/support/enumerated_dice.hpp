@@ -6,11 +6,11 @@
 #include <functional>
 #include <vector>
 
-/// Every outcome of a verification with its probability, instead of one at random.
+/// Enumerates every outcome of a verification with its probability.
 namespace paceline::test {
 
-/// Plays one way through the decisions of a verification. `next` goes on to the next way, until all are
-/// through: a decision first answers yes, then no; what cannot happen is left out.
+/// Plays one sequence of decisions of a verification. `next` moves to the next sequence, until all were
+/// played: each decision is first yes, then no; impossible ones are skipped.
 class enumerated_dice final : public speculation::dice {
  public:
   bool keeps(double probability, token_position position, std::uint32_t place) override {
@@ -19,7 +19,7 @@ class enumerated_dice final : public speculation::dice {
     probability_ *= one.yes ? one.probability : 1 - one.probability;
     return one.yes;
   }
-  /// The law of the recovered token is kept for `recovered`.
+  /// Stores the distribution of the recovered token for `recovered`.
   token_id recovers(speculation::remaining_target& rest, token_position position) override {
     recovered_at_ = position;
     recovered_.resize(rest.vocab_size());
@@ -28,12 +28,12 @@ class enumerated_dice final : public speculation::dice {
     return token_id{-1};
   }
 
-  /// Of the way that was played.
+  /// Probability of the sequence that was played.
   double probability() const noexcept { return probability_; }
   /// Probabilities of the recovered token; empty if there was none.
   const std::vector<double>& recovered() const noexcept { return recovered_; }
 
-  /// Where it stands.
+  /// Position of the recovered token.
   token_position recovered_at() const noexcept { return recovered_at_; }
 
   struct decision {
@@ -42,7 +42,7 @@ class enumerated_dice final : public speculation::dice {
     token_position position;
     std::uint32_t place = 0;
   };
-  /// In the order they were asked for.
+  /// In the order of the calls.
   const std::vector<decision>& decisions() const noexcept { return decisions_; }
 
   bool next() {

@@ -13,8 +13,7 @@
 
 namespace paceline::test {
 
-/// Writes GGUF files in memory, valid ones and, on request, invalid ones: nothing here checks what it is
-/// given.
+/// Writes GGUF files in memory, valid ones and, on request, invalid ones: it does not check its input.
 class gguf_builder {
  public:
   /// Adds a metadata key. Values are stored as the type their function names.
@@ -30,7 +29,7 @@ class gguf_builder {
   gguf_builder& set_int32s(std::string_view key, std::span<const std::int32_t> values);
   /// `payload` is what follows the type number in the file.
   gguf_builder& set_raw(std::string_view key, std::uint32_t type, std::span<const std::byte> payload);
-  /// Removes a key; the next `set_*` of it adds it at the end.
+  /// Removes a key; the next `set_*` for it adds it at the end.
   gguf_builder& remove(std::string_view key);
 
   /// Adds a tensor of `shape` (GGUF's order: values of a row first) with the given bytes.

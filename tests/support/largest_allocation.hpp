@@ -4,16 +4,16 @@
 
 namespace paceline::test {
 
-/// Linking this in replaces operator new of the whole program by one that remembers its largest request. For
-/// programs whose allocations of interest are on one thread.
+/// Replaces the program's operator new by one that records its largest request. For programs whose relevant
+/// allocations are on one thread.
 
-/// Forgets what was requested so far.
+/// Resets the records.
 void reset_largest_allocation() noexcept;
 
-/// Bytes of the largest request of operator new since the last reset, alignments above the default left out.
+/// Bytes of the largest request of operator new since the last reset, without over-aligned requests.
 std::size_t largest_allocation() noexcept;
 
-/// Requests of operator new since the last reset.
+/// Number of requests of operator new since the last reset.
 std::size_t num_allocations() noexcept;
 
 } // namespace paceline::test

@@ -7,7 +7,7 @@
 
 namespace paceline::testing {
 
-/// A request of `prompt_length` tokens that differ with `salt`, as its seed does; it does not stop by itself.
+/// A request with `prompt_length` tokens; tokens and seed depend on `salt`. It does not stop by itself.
 inline generation_request make_request(std::uint32_t prompt_length, std::uint32_t max_tokens,
                                        std::uint32_t salt = 0, float temperature = 0) {
   generation_request r;
@@ -21,7 +21,7 @@ inline generation_request make_request(std::uint32_t prompt_length, std::uint32_
   return r;
 }
 
-/// One request of every kind that a GPU decides by itself.
+/// One request of every kind that a GPU decides itself.
 inline std::vector<generation_request> requests_for_the_device() {
   std::vector<generation_request> all;
   const auto add = [&](float temperature) -> generation_request& {
@@ -47,8 +47,8 @@ inline std::vector<generation_request> requests_for_the_device() {
   return all;
 }
 
-/// One of every kind that it leaves to the host: cut off by mass or at many tokens, with log-probabilities,
-/// other rules.
+/// One request of every kind that a GPU leaves to the host: truncated by mass or at many tokens, with
+/// log-probabilities, with other rules.
 inline std::vector<generation_request> requests_for_the_host() {
   std::vector<generation_request> all;
   const auto add = [&](float temperature) -> generation_request& {

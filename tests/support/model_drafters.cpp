@@ -26,12 +26,12 @@ speculation::drafter_parts model_drafter_parts(const std::string& name, model::h
     return parts;
   }
   if (has("other")) target.salt = 5;
-  if (has("cascade")) target.memory = 2; // repeats itself, so that its own drafter has something to find
+  if (has("cascade")) target.memory = 2; // its text repeats, so that its own drafter finds matches
   if (!has("foreign")) {
     parts.own_model = std::make_shared<model::hash_model>(target);
     return parts;
   }
-  // Another vocabulary of the same bytes, whose ids are three higher.
+  // Another vocabulary with the same bytes, whose ids are higher by three.
   parts.options.vocabulary =
       has("text") ? config::draft_vocabulary::retokenise : config::draft_vocabulary::intersection;
   const auto vocabulary = [](auto options) {

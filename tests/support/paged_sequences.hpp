@@ -12,8 +12,7 @@
 
 namespace paceline::test {
 
-/// Sequences whose blocks lie at random places of a pool, and rows over them as the scheduler would make
-/// them.
+/// Sequences whose blocks are at random places of a pool, and rows over them as the scheduler makes them.
 class paged_sequences {
  public:
   paged_sequences(std::uint32_t block_size, std::uint32_t num_blocks, std::uint32_t seed)
@@ -22,7 +21,7 @@ class paged_sequences {
     std::shuffle(free_.begin(), free_.end(), std::mt19937(seed));
   }
 
-  /// A sequence with room for `num_slots` cells; throws when the pool has too few blocks.
+  /// Adds a sequence with `num_slots` cells; throws if the pool has too few blocks.
   std::uint32_t add_sequence(std::uint32_t num_slots) {
     std::vector<block_id> blocks;
     for (std::uint32_t slots = 0; slots < num_slots; slots += block_size_) {
@@ -47,13 +46,13 @@ class paged_sequences {
     return rows;
   }
 
-  /// One row for every slot.
+  /// One row for each slot.
   std::vector<device::batch_entry> every_slot(std::uint32_t sequence) const {
     return chain_rows(sequence, 0, num_slots_[sequence]);
   }
 
-  /// A draft tree over `base` committed positions: node i in slot base + i, its parent given (-1: the last
-  /// committed token).
+  /// A draft tree over `base` committed positions: node i is in slot base + i, its parent is given (-1: the
+  /// last committed token).
   std::vector<device::batch_entry> tree_rows(std::uint32_t sequence, std::uint32_t base,
                                              const std::vector<std::int32_t>& parents) {
     std::vector<device::batch_entry> rows;
@@ -86,7 +85,7 @@ class paged_sequences {
                  std::uint32_t to) const {
     copy_cell(layer, layer, sequence, from, to);
   }
-  /// The same from `source`, a layer of the same shape.
+  /// The same, from `source`, a layer of the same shape.
   void copy_cell(const device::kv_layer& layer, const device::kv_layer& source, std::uint32_t sequence,
                  std::uint32_t from, std::uint32_t to) const {
     const device::kv_copy copy = copy_of(sequence, from, to);

@@ -32,7 +32,7 @@ std::vector<candidate> candidates_of(const logits_of& logits_after, const genera
         all.push_back(
             {living[h].logprob + std::log(row.probs[v]), h, token_id{static_cast<std::int32_t>(v)}});
   }
-  std::stable_sort(all.begin(), all.end(), // they were listed by hypothesis and id
+  std::stable_sort(all.begin(), all.end(), // they are in the order of hypothesis and id
                    [](const candidate& a, const candidate& b) { return a.logprob > b.logprob; });
   return all;
 }

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-/// Beam search once more, as obvious as possible: hypotheses are lists of tokens, every step sorts what all
-/// of them may go on with, logits come from the tokens alone, sums are doubles of the library's logarithms.
-/// Slow. What docs/beam_search.md says, without cells, trees or drafts.
+/// A simple second implementation of beam search: hypotheses are lists of tokens, each step sorts all their
+/// continuations, logits are computed from the tokens, sums are doubles with the library's logarithms. Slow.
+/// It follows docs/beam_search.md, without cells, trees or drafts.
 namespace paceline::test {
 
 struct reference_beams {
@@ -21,10 +21,10 @@ struct reference_beams {
   };
   std::vector<hypothesis> best; ///< num_best at most, best first
   std::vector<std::vector<std::vector<token_id>>>
-      lived; ///< [step][rank]: output of those that lived on after it
+      lived; ///< [step][rank]: output of the active hypotheses after the step
 };
 
-/// `logits_after`: of the target, after a context. Stop strings are not looked for.
+/// `logits_after` gives the target's logits after a context. Ignores stop strings.
 reference_beams search_beams(const std::function<std::vector<float>(std::span<const token_id>)>& logits_after,
                              const generation_request& request);
 inline reference_beams search_beams(const model::hash_model& target, const generation_request& request) {

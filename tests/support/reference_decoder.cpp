@@ -66,7 +66,7 @@ class decoder {
     return y;
   }
 
-  /// What a block adds to the residual: gemma3 norms it first.
+  /// The output of a block that is added to the residual; gemma3 normalises it first.
   vector branch(vector x, tensor_role post_norm, std::uint32_t l) const {
     return config_.arch == architecture::gemma3 ? norm(x, weights_.at(post_norm, l)) : x;
   }

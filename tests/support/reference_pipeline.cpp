@@ -15,8 +15,7 @@ std::size_t occurrences(std::span<const token_id> tokens, token_id token) {
   return static_cast<std::size_t>(std::count(tokens.begin(), tokens.end(), token));
 }
 
-/// Logits after bias, penalties and minimum length. In float, as the definition says: rounding here can move
-/// ties.
+/// Logits after bias, penalties and minimum length, in float as defined, because rounding affects ties.
 std::vector<double> edited(std::span<const float> logits, const sampling_params& params,
                            const stop_params& stop, std::span<const token_id> context,
                            std::size_t prompt_length) {

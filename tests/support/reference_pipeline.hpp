@@ -7,18 +7,16 @@
 #include <span>
 #include <vector>
 
-/// The sampling pipeline once more, as obvious as possible: one full sort, doubles, the library's functions,
-/// the whole context as a list of tokens. Slow. What `sampling::pipeline` does must agree with it.
+/// A simple second implementation of the sampling pipeline: one full sort, doubles, the library's functions,
+/// the whole context as a list of tokens. Slow. `sampling::pipeline` must agree with it.
 namespace paceline::test {
 
 struct reference_row {
-  std::vector<double> probs; ///< processed distribution; all 0 for a hopeless row
-  bool near_a_limit =
-      false; ///< a truncation limit fell so close to a token that rounding may decide about it
+  std::vector<double> probs; ///< processed distribution; all 0 for a row without a finite logit
+  bool near_a_limit = false; ///< a truncation limit is so close to a token that rounding may decide about it
 };
 
-/// `context` = prompt, then output (draft tokens included), the first `prompt_length` of them being the
-/// prompt.
+/// `context` = prompt, then output (draft tokens included); the first `prompt_length` tokens are the prompt.
 reference_row process(std::span<const float> logits, const sampling_params& params, const stop_params& stop,
                       std::span<const token_id> context, std::size_t prompt_length);
 

@@ -10,8 +10,8 @@
 
 namespace paceline::test {
 
-/// A hash model whose tokens have other ids, as in another model's vocabulary: `inner_of[id]` is the hash
-/// model's token, or -1 for one that it does not have, which is never said and read as token 0.
+/// A hash model with other token ids, like another model's vocabulary: `inner_of[id]` is the hash model's
+/// token, or -1 for a token that it does not have, which is never generated and is read as token 0.
 class renamed_model final : public model::language_model {
  public:
   renamed_model(const model::hash_model_config& config, std::vector<std::int32_t> inner_of)

@@ -7,7 +7,7 @@
 #include <ostream>
 #include <vector>
 
-/// What row kernels of every device are tried with.
+/// Inputs for tests of the row kernels of every device.
 namespace paceline::test {
 
 /// A shape of attention, its pool and its mask.
@@ -24,7 +24,7 @@ inline std::ostream& operator<<(std::ostream& out, const attention_case& c) {
              << c.soft_cap;
 }
 
-/// Zeros, infinity, a subnormal, and both sides of where exponentials overflow or vanish.
+/// Zeros, infinity, a subnormal, and values on both sides of overflow and underflow of exponentials.
 inline std::vector<float> special_gates() {
   return {0.0F,   -0.0F,  std::numeric_limits<float>::infinity(),
           88.3F,  88.4F,  -88.3F,

@@ -7,8 +7,8 @@
 
 namespace paceline::test {
 
-/// An empty folder that no other test has, in this process or beside it, gone with its owner: tests run in
-/// parallel, and two of one fixture must not meet in one file.
+/// An empty folder that no other test uses, in this process or another one; removed by the destructor. Tests
+/// run in parallel, and two of one fixture must not use the same file.
 class scratch_folder {
  public:
   scratch_folder() {
@@ -17,7 +17,7 @@ class scratch_folder {
     path_ = name;
   }
   ~scratch_folder() {
-    std::error_code ignored; // a test may have taken rights away or the folder itself
+    std::error_code ignored; // a test may have removed permissions or the folder itself
     std::filesystem::remove_all(path_, ignored);
   }
   scratch_folder(const scratch_folder&) = delete;

@@ -16,7 +16,7 @@ struct host_ops final : device::ops {
   std::string_view level() const noexcept override { return "test"; }
 };
 
-constexpr std::uint32_t block_size = 4; ///< small, so that drafts cross borders
+constexpr std::uint32_t block_size = 4; ///< small, so that drafts cross block boundaries
 
 class sequence {
  public:
@@ -49,7 +49,7 @@ class sequence {
     return task;
   }
 
-  /// Rows of the committed tokens without KV and of the draft; `first_row` is where they stand in the batch.
+  /// Rows of the committed tokens without KV, and of the draft; `first_row` is their position in the batch.
   void add_rows(std::uint32_t index, const token_tree& tree, std::vector<device::batch_entry>& rows,
                 std::vector<kv_slot>& paths) {
     for (std::uint32_t at = kv_length; at < length(); ++at)

@@ -10,12 +10,12 @@
 #include <vector>
 
 /// Speculative decoding without scheduler, actors or pool manager: every request owns consecutive blocks.
-/// What remains is the drafter, the forward pass, the verdict and the growing context: enough to compare with
+/// What remains is the drafter, the forward pass, the verdict and the growing context, enough to compare with
 /// plain decoding.
 namespace paceline::test {
 
-/// Plain decoding, one token at a time, from the logits the model computes from tokens alone: no cache, no
-/// rows. Ends after max_tokens.
+/// Plain decoding, one token at a time, from logits that the model computes from the tokens alone, without
+/// cache and rows. Ends after max_tokens.
 std::vector<token_id> decode_plainly(const model::hash_model& target, const generation_request& request);
 
 struct simulated_output {
@@ -26,8 +26,8 @@ struct simulated_output {
   std::uint32_t num_empty_drafts = 0;
 };
 
-/// Decodes all requests together, one batch of rows a round, with requests' `speculation.draft_length` (else
-/// the drafter's) and rule. Request i has id first_id + i.
+/// Decodes all requests together, in one batch of rows for each round, with each request's rule and
+/// `speculation.draft_length` (or the drafter's). Request i has id first_id + i.
 std::vector<simulated_output> decode_speculatively(const model::hash_model& target,
                                                    speculation::drafter& drafter,
                                                    std::span<const generation_request> requests,

@@ -13,8 +13,8 @@
 
 namespace paceline::test {
 
-/// A clock that programs advance: between events it shows the simulation's time, within a program that time
-/// plus what the program has spent so far.
+/// A clock that programs advance. Between events it shows the simulation's time; within a program it adds the
+/// time that the program has spent so far.
 class virtual_clock final : public clock {
  public:
   time_point now() const noexcept override { return base_ + spent_; }
@@ -34,8 +34,8 @@ struct device_span {
   time_point begin, end;
 };
 
-/// Streams in virtual time on one or more partitions. A partition computes one program at a time; a program's
-/// effects are there from its start, its fence passes at its end. Single-threaded.
+/// Streams in virtual time on one or more partitions. A partition computes one program at a time. A program's
+/// effects are visible from its start, and its fence passes at its end. Single-threaded.
 class simulated_device {
  public:
   explicit simulated_device(std::uint32_t num_partitions);
@@ -43,15 +43,15 @@ class simulated_device {
   std::unique_ptr<device::stream> make_stream(std::string name, std::uint32_t partition);
   virtual_clock& time() noexcept { return time_; }
 
-  /// A device that does not answer: from now on nothing starts and nothing ends, until it is let go.
+  /// A device that does not answer: from now on nothing starts and nothing ends, until it is released.
   void hang() { hung_ = true; }
   void let_go() { hung_ = false; }
 
   /// Starts every program that can start now.
   void start_ready();
-  /// Programs under way that can end.
+  /// Number of running programs that can end.
   std::size_t num_running() const;
-  /// Moves time to the earliest end (or, `any` given, ends that one of the running programs) and passes its
+  /// Moves the time to the earliest end, or ends running program number `any` if it is given, and passes its
   /// fence.
   void complete(std::size_t any);
   void complete_earliest();

@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-/// The real actors on CAF's test coordinator, a hash model, and a device in virtual time: everything of the
-/// engine but threads, so that a run is a function of its seed.
+/// The real actors on CAF's test coordinator, with a hash model and a device in virtual time: the engine
+/// without threads, so that a run is a function of its seed.
 namespace paceline::test {
 
-/// A drafter of a simulation. Runs in a worker of its own if its traits say so.
+/// A drafter of a simulation. Runs in its own worker if its traits say so.
 struct simulated_drafter {
   std::unique_ptr<speculation::drafter> drafter;
   std::uint32_t draft_length = 4;
@@ -29,7 +29,7 @@ struct simulated_drafter {
 struct simulation_options {
   std::uint64_t seed = 1;
   bool shuffle =
-      false; ///< deliver messages and completions in a random order (FIFO between two actors stays)
+      false; ///< deliver messages and completions in a random order (FIFO between two actors is kept)
   bool two_groups = false;
   std::vector<ahead_mode> overlap{ahead_mode::off};
   std::uint32_t num_guesses = 1;
@@ -41,27 +41,28 @@ struct simulation_options {
   std::uint32_t max_waiting = 256;
   std::uint32_t max_restarts = 1000;
   bool prefix_cache = true;
-  std::uint32_t auto_draft_length = 0; ///< not 0: the last drafter is "auto", choosing among the in-line ones
+  /// If not 0, the last drafter is "auto", which chooses among the in-line ones.
+  std::uint32_t auto_draft_length = 0;
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
   std::chrono::nanoseconds round_timeout{std::chrono::minutes(5)};
   model::hash_model_config target;
-  /// Duration of a pass of the target over so many rows.
+  /// Duration of a pass of the target over `rows` rows.
   std::function<std::chrono::nanoseconds(std::uint64_t rows)> target_cost = [](std::uint64_t rows) {
     return std::chrono::microseconds(3000 + 100 * rows);
   };
 };
 
-/// What a client got.
+/// What a client received.
 struct simulated_client {
   std::vector<token_id> tokens;
-  std::vector<time_point> arrivals; ///< of each event with tokens
+  std::vector<time_point> arrivals; ///< time of each event with tokens
   finish_reason finish = finish_reason::none;
   std::optional<error> failure;
   std::optional<speculation_stats> speculation;
   std::vector<beam_hypothesis> hypotheses;
   std::uint32_t num_cached = 0;
   std::uint32_t num_ends = 0; ///< final events
-  bool gap = false;           ///< an event did not continue the one before
+  bool gap = false;           ///< an event did not continue the previous one
 };
 
 class simulation {
@@ -79,7 +80,7 @@ class simulation {
   /// Ends an actor as a crash would: "scheduler/0", "target_verifier/0", "draft_worker/0/1", "kv_pool",
   /// "fan_out"; "session/0" that of client 0.
   void kill(const std::string& actor);
-  /// One message or one completion. False if nothing is left to do.
+  /// Delivers one message or one completion. False if nothing is left to do.
   bool step();
   /// Steps until every request has ended; false if that takes more than `max_steps`.
   bool run(std::size_t max_steps = 2'000'000);
@@ -94,7 +95,7 @@ class simulation {
   std::map<actors::part, actors::fault_book::entry> faults() const { return where_->faults()->all(); }
   std::uint64_t num_restarts(const std::string& actor) { return where_->meter(actor)->num_restarts.load(); }
   std::uint64_t mailbox_depth(const std::string& actor) { return where_->meter(actor)->mailbox_depth.load(); }
-  /// Broken invariants of all state machines; empty when all is well.
+  /// Violated invariants of all state machines; empty if all hold.
   std::string check_invariants() const;
 
  private:
@@ -105,7 +106,7 @@ class simulation {
     request_id id;
   };
   bool run_one_message();
-  /// Finishes what is still under way after the last request; false if it goes on for ever.
+  /// Finishes what is still running after the last request; false if it does not end.
   bool settle(std::size_t max_steps);
   void start_actors();
 

@@ -3,15 +3,15 @@
 #include <cstdint>
 #include <span>
 
-/// Whether counts follow a law: the two figures of the acceptance table (E2).
+/// Tests whether counts follow a distribution, with two statistics.
 namespace paceline::test {
 
 struct goodness_of_fit {
-  double chi_square = 0;       ///< Pearson's statistic; infinite if something impossible occurred
+  double chi_square = 0;       ///< Pearson's statistic; infinite if an impossible outcome occurred
   double chi_square_limit = 0; ///< its quantile at 1 - 1e-6
   double total_variation = 0;
   double variation_limit =
-      0; ///< three times what sampling noise alone gives: 3 * 0.40 * sum sqrt(p (1 - p)) / sqrt(N)
+      0; ///< three times the expectation from sampling noise: 3 * 0.40 * sum sqrt(p (1 - p)) / sqrt(N)
   std::uint64_t num_samples = 0;
 
   bool accepted() const noexcept {
@@ -19,10 +19,11 @@ struct goodness_of_fit {
   }
 };
 
-/// Compares counts with probabilities (sum 1). Cells expected less than 10 times are pooled for chi-square.
+/// Compares counts with probabilities (sum 1). Cells with an expectation below 10 are pooled for chi-square.
 goodness_of_fit compare(std::span<const std::uint64_t> counts, std::span<const double> probs);
 
-/// Samples that a test of a law draws: `usual`, or what the environment's PACELINE_LAW_SAMPLES says.
+/// Number of samples in a test of a distribution: `usual`, or the value of PACELINE_LAW_SAMPLES in the
+/// environment.
 std::uint64_t num_law_samples(std::uint64_t usual);
 
 /// Quantile at 1 - 1e-6 of the chi-square distribution (Wilson and Hilferty's approximation).

@@ -30,20 +30,20 @@ struct stored_tensor {
   device::tensor_view view() const { return {type, num_rows, num_cols, bytes}; }
 };
 
-/// Widths a row of `type` may have, odd multiples of its block among them.
+/// Possible widths of a row of `type`, including odd multiples of its block.
 std::vector<std::uint32_t> some_widths(device::tensor_type type);
 
-/// Normal values; or any codes and integer scales, with float16 scales (of F8_E4M3 float32 ones) of either
-/// sign, a zero and small ones among them.
+/// Normally distributed values; or any codes and integer scales, with float16 scales (float32 for F8_E4M3) of
+/// either sign, including a zero and small ones.
 stored_tensor random_tensor(device::tensor_type type, std::uint32_t num_rows, std::uint32_t num_cols,
                             std::mt19937& random);
 
-/// As random_tensor of a quantised type or F8_E4M3, with all codes and integer scales made of the byte
+/// Like random_tensor for a quantised type or F8_E4M3, with all codes and integer scales made from the byte
 /// `fill`.
 stored_tensor filled_tensor(device::tensor_type type, std::uint32_t num_rows, std::uint32_t num_cols,
                             std::byte fill, std::mt19937& random);
 
-/// Whether `parts`, one after the other, are all of `bytes`, each where it lies there.
+/// True if `parts`, one after another, cover all of `bytes` in place.
 inline bool are_in_order(std::span<const std::span<const std::byte>> parts,
                          std::span<const std::byte> bytes) {
   const std::byte* next = bytes.data();

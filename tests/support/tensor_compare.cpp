@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t num_guards = 32;
 constexpr std::uint32_t guard_bits = 0xfeedbeef;
 
-/// What makes a comparison meaningless, whatever the values.
+/// Conditions under which a comparison means nothing.
 std::optional<std::string> unfit(std::span<const float> expected, std::span<const float> actual) {
   if (expected.empty()) return "nothing to compare: the expected values are empty";
   if (expected.size() != actual.size())

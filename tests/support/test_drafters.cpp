@@ -17,12 +17,12 @@ using speculation::token_tree;
 
 constexpr token_id no_token{-1};
 
-/// Of a drafter that remembers nothing.
+/// Session of a drafter without state.
 struct empty_session final : drafter_session {
   std::unique_ptr<drafter_session> clone() const override { return std::make_unique<empty_session>(); }
 };
 
-/// The part of a drafter that these share: a name, an empty session, one task at a time.
+/// The common part of these drafters: a name, an empty session, one task at a time.
 class simple_drafter : public drafter {
  public:
   explicit simple_drafter(std::string name) { traits_.name = std::move(name); }
@@ -80,7 +80,7 @@ class tree_drafter final : public simple_drafter {
       const token_id best = next_(task, path);
       if (best.value < 0) return;
       std::int32_t node = parent;
-      for (std::uint32_t i = width_; i-- > 0;) { // the others differ from it and from one another
+      for (std::uint32_t i = width_; i-- > 0;) { // the others differ from it and from each other
         if (tree.size() == task.max_nodes) return;
         node = tree.add(
             token_id{static_cast<std::int32_t>((static_cast<std::uint32_t>(best.value) + i) % vocab_size_)},

@@ -7,19 +7,19 @@
 
 namespace paceline::test {
 
-/// How a checkpoint of FP8 weights has its scales: of blocks of 128 x 128, of rows (as BF16), or one a
+/// The scales in a checkpoint with FP8 weights: of blocks of 128 x 128, of rows (as BF16), or one for each
 /// matrix.
 enum class fp8_scales : std::uint8_t { none, blocks, rows, one };
 
-/// Value of an E4M3 code, by the definition of the format; NaN for the two codes that are none.
+/// Value of an E4M3 code, by the definition of the format; NaN for the two NaN codes.
 double e4m3_value(std::uint8_t code);
 
-/// A matrix in FP8, as checkpoints have it.
+/// A matrix in FP8 as in checkpoints.
 struct fp8_matrix {
-  std::vector<std::byte> codes;           ///< [num_rows][num_cols]
-  std::vector<float> scales;              ///< the largest value they belong to is the largest code
-  std::vector<std::uint64_t> scale_shape; ///< none for one scalar
-  std::vector<float> values;              ///< what came of it: code * scale, rounded to float
+  std::vector<std::byte> codes; ///< [num_rows][num_cols]
+  std::vector<float> scales;    ///< chosen so that the largest value of each scale gets the largest code
+  std::vector<std::uint64_t> scale_shape; ///< empty for one scalar
+  std::vector<float> values;              ///< the resulting values: code * scale, rounded to float
 };
 
 /// Rounds `values` [num_rows][num_cols] to the nearest codes.

@@ -50,7 +50,7 @@ std::string hf_name(const std::string& gguf_name, architecture arch) {
   return prefix + of_layer.at(rest);
 }
 
-/// Rows of each head from (pair, half) order to (half, pair) order: what GGUF's converter does, undone.
+/// Reorders the rows of each head from (pair, half) to (half, pair): the inverse of GGUF's converter.
 std::vector<std::byte> half_split_rows(const gguf_builder::tensor& tensor, std::uint32_t head_dim) {
   const std::size_t num_rows = tensor.shape[1];
   const std::size_t row_bytes = tensor.data.size() / num_rows;
@@ -83,7 +83,7 @@ std::vector<std::byte> hf_data(const gguf_builder::tensor& tensor, const tiny_mo
   return tensor.data;
 }
 
-/// Of config.json, as those who make such checkpoints write it.
+/// The quantisation section of config.json, in the usual form of such checkpoints.
 const char* quantisation_member(fp8_scales scales) {
   switch (scales) {
   case fp8_scales::blocks:
@@ -108,7 +108,7 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// An F32 matrix as checkpoints of FP8 have those that are not: BF16.
+/// An F32 matrix as BF16, the type of unquantised matrices in FP8 checkpoints.
 void add_brief(safetensors_builder& shard, const std::string& name, const std::vector<std::uint64_t>& shape,
                const std::vector<std::byte>& data, bool decoded) {
   std::vector<float> values(data.size() / sizeof(float));

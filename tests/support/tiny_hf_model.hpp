@@ -12,12 +12,12 @@
 
 namespace paceline::test {
 
-/// Writes safetensors files in memory. Nothing here checks what it is given.
+/// Writes safetensors files in memory. Does not check its input.
 class safetensors_builder {
  public:
   safetensors_builder& add(std::string_view name, std::string_view dtype,
                            const std::vector<std::uint64_t>& shape, const std::vector<std::byte>& data);
-  /// Text put into the header before the tensors, with its comma: `"__metadata__":{"format":"pt"},`.
+  /// Text in the header before the tensors, with its comma: `"__metadata__":{"format":"pt"},`.
   std::string prologue;
 
   std::vector<std::byte> build() const;
@@ -35,23 +35,23 @@ class safetensors_builder {
 void write_bytes(const std::filesystem::path& path, const std::vector<std::byte>& bytes);
 void write_text(const std::filesystem::path& path, std::string_view text);
 
-/// With scales the projections of a model become F8_E4M3, the scales a tensor behind each, and the other
-/// matrices BF16; or, `decoded`, all become the F32 values that these stand for.
+/// With scales, the projections of a model become F8_E4M3, each followed by a tensor of scales, and the other
+/// matrices become BF16. With `decoded`, all matrices are the F32 values that these represent.
 struct tiny_fp8 {
   fp8_scales scales = fp8_scales::none;
   bool decoded = false;
 };
 
-/// Writes the model that `make_tiny_gguf(options)` makes as a Hugging Face directory: the same weights, in
-/// this format's names, row order and norms. `options.type` is F32, F16 or BF16. Two shards or more get an
-/// index. Norms are F32. With scales of FP8, `options.type` is F32.
+/// Writes the model of `make_tiny_gguf(options)` as a Hugging Face directory: the same weights with this
+/// format's names, row order and norms. `options.type` is F32, F16 or BF16, or F32 with FP8 scales. Two or
+/// more shards get an index. Norms are F32.
 void write_tiny_hf(const tiny_model& options, const std::filesystem::path& directory,
                    std::size_t num_shards = 1, const tiny_fp8& fp8 = {});
 
 /// The config.json of that directory.
 std::string tiny_hf_config(const tiny_model& options, const tiny_fp8& fp8 = {});
 
-/// A tokenizer.json of `num_tokens` tokens of their own: "t0 ", "t1 " and so on.
+/// A tokenizer.json with `num_tokens` tokens: "t0 ", "t1 " and so on.
 void write_tiny_tokenizer(const std::filesystem::path& directory, std::uint32_t num_tokens);
 
 } // namespace paceline::test

@@ -25,11 +25,11 @@ void put_half(std::byte* at, float value) {
   std::memcpy(at, &half, sizeof(half));
 }
 
-/// Where a block keeps its float16 factors, and by what they multiply integers at most.
+/// Positions of a block's float16 factors, and the largest integers that they multiply.
 struct block_factors {
   std::size_t scale_at;
   float largest_code;
-  std::ptrdiff_t min_at = -1; ///< the offset every value has, for formats with one
+  std::ptrdiff_t min_at = -1; ///< the offset of all values, for formats with one
   float largest_min = 1;
 };
 
@@ -65,7 +65,7 @@ block_factors factors_of(tensor_type type) {
   }
 }
 
-/// GPT-2's spelling of bytes as printable characters, in UTF-8.
+/// GPT-2's representation of bytes as printable characters, in UTF-8.
 std::array<std::string, 256> byte_spellings() {
   std::array<std::string, 256> out;
   std::uint32_t next = 256;
@@ -168,7 +168,7 @@ class tensor_writer {
   tensor_writer(gguf_builder& file, const tiny_model& options)
       : file_(file), type_(options.type), random_(options.seed) {}
 
-  /// Rows of about unit length in, values of about unit size out.
+  /// Rows with inputs of about unit length and outputs of about unit size.
   void matrix(const std::string& name, std::uint64_t rows, std::uint64_t cols) {
     const bool whole = cols % device::traits_of(type_)->block_values == 0;
     const auto type = whole ? type_ : tensor_type::f32;
@@ -176,7 +176,7 @@ class tensor_writer {
     file_.add_tensor(name, type, {cols, rows}, random_tensor(type, rows * cols, scale, random_));
   }
 
-  /// With `outliers` one value of twenty dwarfs the others, as in trained models of the gemma3 family.
+  /// With `outliers`, one value of twenty is far larger, as in trained models of the gemma3 family.
   void norm(const std::string& name, std::uint64_t size, bool outliers = false) {
     std::vector<float> values(size);
     for (auto& value : values) value = 1.0F + 0.25F * uniform(random_);
@@ -247,7 +247,7 @@ std::vector<std::byte> random_tensor(tensor_type type, std::size_t num_values, f
       const auto factors = factors_of(type);
       const bool has_min = factors.min_at >= 0;
       const float spread = scale * (1.5F + 0.5F * uniform(random));
-      // Codes of formats with a minimum start at 0: twice the spread, moved down by one.
+      // Codes of formats with a minimum start at 0: twice the spread, shifted down by one.
       put_half(at + factors.scale_at, (has_min ? 2 : 1) * spread / factors.largest_code);
       if (has_min) {
         const bool subtracts =

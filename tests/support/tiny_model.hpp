@@ -15,7 +15,7 @@ namespace paceline::test {
 struct tiny_model {
   model::architecture arch = model::architecture::llama;
   device::tensor_type type =
-      device::tensor_type::f32; ///< of matrices; F32 where rows are not whole blocks of it
+      device::tensor_type::f32; ///< for matrices; F32 if rows are not whole blocks of it
   std::uint32_t num_layers = 2;
   std::uint32_t hidden_size = 32;
   std::uint32_t num_heads = 4;
@@ -23,9 +23,9 @@ struct tiny_model {
   std::uint32_t head_dim = 8;
   std::uint32_t ffn_size = 64;
   std::uint32_t context_length = 64;
-  std::uint32_t vocab_size = 288;    ///< at least 272, as the vocabulary needs; the rest is unused entries
+  std::uint32_t vocab_size = 288;    ///< at least 272, as the vocabulary needs; further entries are unused
   std::uint32_t sliding_window = 4;  ///< gemma3
-  std::uint32_t sliding_pattern = 2; ///< gemma3: every so many-th layer sees everything
+  std::uint32_t sliding_pattern = 2; ///< gemma3: distance of the layers that see all positions
   bool tied_embeddings = true;
   std::uint64_t seed = 1;
 };
@@ -33,7 +33,7 @@ struct tiny_model {
 /// Metadata, a vocabulary (byte-level BPE; SPM with byte fallback for gemma3) and random weights.
 gguf_builder make_tiny_gguf(const tiny_model& options);
 
-/// Valid random bytes of `num_values` values of `type`, whole blocks, with values of about `scale` in size.
+/// Valid random bytes for `num_values` values of `type`, whole blocks, with values of about the size `scale`.
 /// The same seed gives the same bytes on every machine.
 std::vector<std::byte> random_tensor(device::tensor_type type, std::size_t num_values, float scale,
                                      std::mt19937_64& random);

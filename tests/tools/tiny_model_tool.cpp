@@ -1,7 +1,10 @@
-// What the tests of the Python tools need of the C++ side:
-//   tiny_model_tool write PATH   writes a tiny model whose rows are whole blocks of every type, or only of
-//   some tiny_model_tool open PATH    opens a model completely and prints its report as JSON; exit code 1 if
-//   it cannot run
+// The C++ part of the tests of the Python tools.
+//
+//   tiny_model_tool write PATH
+//     writes a tiny model whose rows are whole blocks of every type, or only of some
+//
+//   tiny_model_tool open PATH
+//     opens a model completely and prints its report as JSON; exit code 1 if it cannot run
 
 #include "runtime/model/loader/model_report.hpp"
 #include "runtime/model/loader/model_source.hpp"

@@ -2,9 +2,10 @@
 
 // Attention over vectors of 16 positions (scores) and 16 dimensions (values); V is a simd_* of this folder.
 //
-// A unit is up to attention_unit_queries queries of one sequence and key-value head, handled together so that
-// a key or value is loaded and widened once for several queries. That changes no result: the score of a
-// (query, position) is its own chain over d, the output of a (query, dimension) its own chain over positions.
+// A unit is up to attention_unit_queries queries of one sequence and key-value head, processed together so
+// that a key or value is loaded and widened once for several queries. This changes no result: the score of a
+// (query, position) is a separate chain over d, and the output of a (query, dimension) a separate chain over
+// positions.
 #include "runtime/cpu/kernels/attention_tiles.hpp"
 #include "runtime/cpu/kernels/kv_element.hpp"
 #include "runtime/cpu/kernels/math.hpp"
@@ -22,7 +23,7 @@ class unit_attention {
         kv_head_(unit.head_begin / (args.num_heads / args.layer.num_heads)),
         blocks_(args.batch->sequences[entry(0).sequence].blocks.data()) {}
 
-  /// Every split that the rows see, merged on the way.
+  /// Computes and merges all splits that the rows see.
   void run() {
     pack_queries();
     std::uint32_t begin = first_position(0);
@@ -40,7 +41,7 @@ class unit_attention {
     for (std::uint32_t q = 0; q < num_queries_; ++q) total_[q].write(output(q), layer_.head_dim);
   }
 
-  /// The splits numbered so alone, one by one.
+  /// Computes only the splits with these numbers, separately.
   void run_splits(row_range splits, const attention_parts& parts) {
     pack_queries();
     for (std::uint32_t s = splits.begin; s < splits.end; ++s) {
@@ -63,10 +64,10 @@ class unit_attention {
     return device::first_visible(args_, entry(row).position);
   }
   std::uint32_t end_position(std::uint32_t row) const { return entry(row).position.value + 1; }
-  /// Positions below it lie in the slot of the same number.
+  /// Positions below it are in the slot of the same number.
   std::uint32_t linear_end(std::uint32_t row) const { return end_position(row) - entry(row).path_length; }
 
-  /// Dimension by dimension, the queries side by side: one pointer serves a tile.
+  /// Stores the queries by dimension, with the queries adjacent, so that one pointer serves a tile.
   void pack_queries() {
     for (std::uint32_t q = 0; q < num_queries_; ++q) {
       const float* from =
@@ -80,10 +81,10 @@ class unit_attention {
   float* output(std::uint32_t q) const {
     return args_.out + row_of(q) * args_.out_stride + std::size_t{head_of(q)} * layer_.head_dim;
   }
-  /// Whether the row of the query sees anything of the split at hand.
+  /// True if the query's row sees a position of the current split.
   bool is_seen(std::uint32_t q) const { return begin_[q / num_heads_] < end_[q / num_heads_]; }
 
-  /// The part that split [split, split + split_positions) brings each row that sees of it.
+  /// Computes, for each row that sees some of it, the part of split [split, split + split_positions).
   void compute(std::uint32_t split) {
     std::uint32_t shared_begin = 0;
     std::uint32_t shared_end = split_positions;
@@ -103,7 +104,7 @@ class unit_attention {
     for (std::uint32_t r = 0; r < num_rows_; ++r) {
       if (begin_[r] >= end_[r]) continue;
       if constexpr (is_code<T>) gather_scales(r, split);
-      // In two steps over the queries: while one waits for its maximum, others are scaled.
+      // Two passes over the queries, so that some are scaled while another one waits for its maximum.
       for (std::uint32_t q = r * num_heads_; q < (r + 1) * num_heads_; ++q) scale(q, begin_[r], end_[r]);
       for (std::uint32_t q = r * num_heads_; q < (r + 1) * num_heads_; ++q) weigh(q, begin_[r], end_[r]);
     }
@@ -114,8 +115,7 @@ class unit_attention {
     return position < split ? 0 : lower(position - split, split_positions);
   }
 
-  /// Scores of all queries at positions begin .. end of the split, and at whatever shares a group of 16 with
-  /// them.
+  /// Scores of all queries at positions begin .. end of the split, rounded out to groups of 16.
   void score(std::uint32_t split, std::uint32_t begin, std::uint32_t end) {
     for (std::uint32_t g = begin / V::lanes * V::lanes; g < end;) {
       if (const std::uint32_t count = locate_keys(split, g, end); count > 0) {
@@ -135,7 +135,8 @@ class unit_attention {
     }
   }
 
-  /// groups_ = where the groups from `group` on lie, as far as they are linear; and how many these are.
+  /// Sets groups_ to the locations of the groups from `group` on, as far as they are linear; returns their
+  /// number.
   std::uint32_t locate_keys(std::uint32_t split, std::uint32_t group, std::uint32_t end) {
     std::uint32_t count = 0;
     for (; group + count * V::lanes < end && group_is_linear(split + group + count * V::lanes); ++count) {
@@ -148,7 +149,7 @@ class unit_attention {
     return count;
   }
 
-  /// True when every row sees the positions of the group in their own slots, side by side in one block.
+  /// True if every row sees the positions of the group in their own slots, contiguous in one block.
   bool group_is_linear(std::uint32_t first) const {
     if (layer_.block_size % V::lanes != 0) return false;
     for (std::uint32_t r = 0; r < num_rows_; ++r)
@@ -184,7 +185,7 @@ class unit_attention {
     });
   }
 
-  /// The scales of what `row` sees of the split; 0 beside it.
+  /// The scales of the positions of the split that `row` sees; 0 for the others.
   void gather_scales(std::uint32_t row, std::uint32_t split) {
     const std::uint32_t begin = begin_[row] / V::lanes * V::lanes;
     for (std::uint32_t j = begin; j < split_positions; ++j) key_scales_[j] = value_scales_[j] = 0;
@@ -198,7 +199,7 @@ class unit_attention {
              });
   }
 
-  /// Scales and caps the scores of one query, and finds the highest.
+  /// Scales and caps the scores of one query, and returns the maximum.
   void scale(std::uint32_t q, std::uint32_t begin, std::uint32_t end) {
     float* scores = weights_[q];
     const std::uint32_t group_begin = begin / V::lanes * V::lanes;
@@ -222,8 +223,8 @@ class unit_attention {
     part_max_[q] = V::reduce_max(max);
   }
 
-  /// Turns the scores of one query into weights exp(score - max), with their sum; of codes, the weights then
-  /// take the values' scales, so that the sum over positions does not.
+  /// Turns the scores of one query into weights exp(score - max), and computes their sum. For codes the
+  /// weights are then multiplied by the scales of the values, so that the sum over positions needs no scales.
   void weigh(std::uint32_t q, std::uint32_t begin, std::uint32_t end) {
     float* scores = weights_[q];
     const std::uint32_t group_begin = begin / V::lanes * V::lanes;
@@ -245,7 +246,7 @@ class unit_attention {
     part_sum_[q] = V::reduce_add(sum);
   }
 
-  /// Positions that all rows see in their own slots are added for all queries at once, the others row by row.
+  /// Adds positions that all rows see in their own slots for all queries at once, the others row by row.
   void add_values(std::uint32_t split, std::uint32_t shared_begin, std::uint32_t shared_end) {
     for (std::uint32_t q = 0; q < num_queries_; ++q)
       for (std::uint32_t d = 0; d < whole_dim_; ++d) part_[q][d] = 0;
@@ -278,7 +279,7 @@ class unit_attention {
     });
   }
 
-  /// cells_[j] = where the value of position split + j, as `row` sees it, begins.
+  /// Sets cells_[j] to the address of the value of position split + j as `row` sees it.
   void locate_values(std::uint32_t row, std::uint32_t split, std::uint32_t begin, std::uint32_t end) {
     for_runs(row, split, begin, end,
              [&](std::uint32_t j, block_id block, std::uint32_t cell, std::uint32_t run) {
@@ -289,8 +290,8 @@ class unit_attention {
              });
   }
 
-  /// Calls fn(j, block, cell, run) for positions split + begin .. split + end as `row` sees them: those from
-  /// split + j on lie in `run` neighbouring cells of one block.
+  /// Calls fn(j, block, cell, run) for positions split + begin .. split + end as `row` sees them: the `run`
+  /// positions from split + j on are in adjacent cells of one block.
   template <class Fn>
   void for_runs(std::uint32_t row, std::uint32_t split, std::uint32_t begin, std::uint32_t end,
                 const Fn& fn) {
@@ -321,13 +322,13 @@ class unit_attention {
   const std::uint32_t kv_head_;
   const block_id* const blocks_;
 
-  std::uint32_t begin_[max_queries]; // per row, within the split at hand
+  std::uint32_t begin_[max_queries]; // for each row, within the current split
   std::uint32_t end_[max_queries];
-  float part_max_[max_queries], part_sum_[max_queries]; // of the split at hand
+  float part_max_[max_queries], part_sum_[max_queries]; // of the current split
   const T* cells_[split_positions];
   located_group<T> groups_[split_positions / V::lanes];
   T gathered_[max_head_dim * V::lanes];
-  alignas(64) float key_scales_[split_positions]; // of the row and split at hand; of codes only
+  alignas(64) float key_scales_[split_positions]; // of the current row and split; used for codes only
   alignas(64) float value_scales_[split_positions];
   alignas(64) float queries_[max_head_dim * max_queries];
   alignas(64) float weights_[max_queries][split_positions];

@@ -18,9 +18,9 @@ constexpr std::uint32_t split_positions = device::attention_split;
 constexpr std::uint32_t lower(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
 constexpr std::uint32_t higher(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
 
-/// Calls `body` with 0, 1, ..., N - 1 as constants. Unlike a loop, it keeps arrays of accumulators in
-/// registers: the compiler splits an array into registers only where it sees constant indices before it
-/// unrolls.
+/// Calls `body` with the constants 0, 1, ..., N - 1. Unlike a loop it keeps arrays of accumulators in
+/// registers: the compiler assigns array elements to registers only if the indices are constant before
+/// unrolling.
 template <std::uint32_t N, class Body>
 [[gnu::always_inline]] inline void repeat(const Body& body) {
   [&]<std::uint32_t... I>(std::integer_sequence<std::uint32_t, I...>) [[gnu::always_inline]] {
@@ -29,24 +29,24 @@ template <std::uint32_t N, class Body>
   (std::make_integer_sequence<std::uint32_t, N>{});
 }
 
-/// A tile of fewer queries than chains that keep the units busy takes several groups of positions, or of
-/// dimensions, at once: a power of two, as their number often is.
+/// A tile with fewer queries than the number of chains that keep the units busy processes several groups of
+/// positions, or of dimensions, at the same time: a power of two, because their number often is.
 template <class V, std::uint32_t Q>
 constexpr std::uint32_t groups_at_once = std::bit_ceil((V::chains + Q - 1) / Q);
 
 constexpr std::size_t cache_line_bytes = 64;
 
-/// Where a group of 16 positions lies. The blocks of a sequence lie anywhere, so the processor foresees no
-/// stream beyond one: what comes next has to be asked for.
+/// Location of a group of 16 positions. The blocks of a sequence are scattered, so the processor cannot
+/// predict the next one: it must be prefetched.
 template <class T>
 struct located_group {
-  const T* keys;   ///< side by side, dimensions `stride` values apart
-  const T* values; ///< one after the other; null: not asked for
+  const T* keys;   ///< adjacent positions; dimensions are `stride` values apart
+  const T* values; ///< position after position; null: do not prefetch
 };
 
-/// Scores of Q queries at G groups of 16 positions. The keys of `next` are asked for on the way, and the
-/// values of `groups`, which are added when the whole split has its scores. queries:
-/// [head_dim][query_stride], the first Q of each line. out: queries split_positions apart, groups 16.
+/// Scores of Q queries at G groups of 16 positions. Prefetches the keys of `next`, and the values of
+/// `groups`, which are used when the whole split has its scores. queries: [head_dim][query_stride], the first
+/// Q of each line. out: queries are split_positions apart, groups 16.
 template <class V, class T, std::uint32_t Q, std::uint32_t G>
 void score_tile(const float* queries, std::uint32_t query_stride, const located_group<T>* groups,
                 const located_group<T>* next, std::size_t stride, std::uint32_t head_dim, float* out) {
@@ -74,8 +74,8 @@ void score_tile(const float* queries, std::uint32_t query_stride, const located_
   });
 }
 
-/// acc[q][d .. d + 16 * G) += sum over j of weights[q][j] * cells[j][d .. d + 16 * G), in order of j. With
-/// `rest` not 0 only that many dimensions are left, and G is 1.
+/// acc[q][d .. d + 16 * G) += sum over j of weights[q][j] * cells[j][d .. d + 16 * G), in order of j. If
+/// `rest` is not 0, only that many dimensions remain, and G is 1.
 template <class V, class T, std::uint32_t Q, std::uint32_t G>
 void value_tile(const float* weights, const T* const* cells, std::uint32_t begin, std::uint32_t end,
                 std::uint32_t d, std::uint32_t rest, float* acc) {
@@ -99,8 +99,8 @@ void value_tile(const float* weights, const T* const* cells, std::uint32_t begin
   });
 }
 
-/// Calls `tile.template operator()<Q>(first)` over queries [begin, end) in tiles that fit the registers, as
-/// even as possible.
+/// Calls `tile.template operator()<Q>(first)` over queries [begin, end) in tiles that fit the registers and
+/// are as equal as possible.
 template <class V, class Tile>
 void for_tiles(std::uint32_t begin, std::uint32_t end, const Tile& tile) {
   const std::uint32_t count = end - begin;
@@ -115,7 +115,7 @@ void for_tiles(std::uint32_t begin, std::uint32_t end, const Tile& tile) {
   }
 }
 
-/// What one query's splits have brought so far.
+/// The merged result of one query's splits so far.
 template <class V>
 class merged_splits {
  public:

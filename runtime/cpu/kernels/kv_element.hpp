@@ -8,7 +8,7 @@
 namespace paceline::cpu {
 namespace {
 
-/// Calls fn with a value of the type in which a pool of `type` holds its numbers.
+/// Calls fn with a value of the element type of a pool of `type`.
 template <class Fn>
 void with_element(kv_type type, const Fn& fn) {
   switch (type) {
@@ -23,7 +23,7 @@ void with_element(kv_type type, const Fn& fn) {
   }
 }
 
-/// True for the element whose numbers are codes: theirs is a scale for each cell and head.
+/// True for the element type of codes, which have a scale for each cell and head.
 template <class T>
 inline constexpr bool is_code = false;
 template <>

@@ -5,7 +5,7 @@
 namespace paceline::cpu {
 namespace {
 
-/// exp_reference, lane by lane. Inlined, so that its long chain runs beside others.
+/// exp_reference for each lane. Inlined, so that its long dependency chain overlaps with others.
 template <class V>
 [[gnu::always_inline]] inline typename V::vec exp(typename V::vec x) {
   using c = device::exp_constants;
@@ -23,7 +23,7 @@ template <class V>
   return V::select_less(x, lowest, V::zero(), result);
 }
 
-/// tanh_reference, lane by lane.
+/// tanh_reference for each lane.
 template <class V>
 typename V::vec tanh(typename V::vec x) {
   using c = device::tanh_constants;

@@ -9,7 +9,8 @@
 
 namespace paceline::cpu {
 
-/// 32 quantised activations of one row, with all that any weight format asks of them: one cache line.
+/// 32 quantised activations of one row, with everything that the weight formats need from them: one cache
+/// line.
 struct alignas(64) activation_block {
   std::array<std::int8_t, 32> q;        ///< -127..127
   float d = 0;                          ///< dx of op_matmul.hpp
@@ -21,20 +22,20 @@ struct alignas(64) activation_block {
 };
 static_assert(sizeof(activation_block) == 64);
 
-/// Most rows of x that one call of a kernel takes.
+/// Largest number of rows of x in one kernel call.
 inline constexpr std::uint32_t max_kernel_rows = 8;
 
-/// Blocks [begin, end) of a quantised tile that has `num_blocks`: whole units (packed_layout.hpp).
+/// Blocks [begin, end) of a quantised tile with `num_blocks` blocks: whole units (packed_layout.hpp).
 struct tile_part {
   const std::byte* tile = nullptr;
   std::uint32_t num_blocks = 0;
   std::uint32_t begin = 0, end = 0;
 };
 
-/// Adds products of a part of a tile of weights with n rows of x, n known to the kernel, to
-/// out[row of x][row of the tile], block by block: parts in order bring the bits that the whole brings. A
-/// part that begins the tile adds to 0, whatever out has. The rows lie block-interleaved: block b of row r at
-/// panel[(b - begin) * n + r].
+/// Adds the products of a part of a tile of weights with n rows of x, where n is fixed for the kernel, to
+/// out[row of x][row of the tile], block by block. Parts in order give the same bits as the whole tile. A
+/// part at the tile's beginning ignores the previous content of out. The rows are interleaved by block: block
+/// b of row r is at panel[(b - begin) * n + r].
 using quantised_kernel = void (*)(const tile_part& part, const activation_block* panel, float* out);
 /// The same for float weights: column k of row r at panel[k * n + r].
 using float_kernel = void (*)(const std::byte* tile, const float* panel, std::uint32_t num_cols, float* out);
@@ -44,23 +45,23 @@ using quantise_kernel = void (*)(const float* x, std::uint32_t num_blocks, activ
 
 /// The kernels of one level.
 struct matmul_kernels {
-  /// Index: rows of x less one.
+  /// Index: rows of x minus one.
   using by_rows = std::array<quantised_kernel, max_kernel_rows>;
   using float_by_rows = std::array<float_kernel, max_kernel_rows>;
 
   quantise_kernel quantise = nullptr;
-  std::uint32_t preferred_rows = max_kernel_rows; ///< rows of x a call should take when there are many
-  by_rows (*quantised)(device::tensor_type type) = nullptr;    ///< null pointers for a float type
+  std::uint32_t preferred_rows = max_kernel_rows;              ///< rows of x in a call if there are many
+  by_rows (*quantised)(device::tensor_type type) = nullptr;    ///< null pointers for a floating-point type
   float_by_rows (*floats)(device::tensor_type type) = nullptr; ///< null pointers for a quantised one
 };
 
-/// Kernels of `level`, which this machine runs.
+/// Kernels of `level`, which this machine must support.
 const matmul_kernels& matmul_kernels_of(kernel_level level);
 
 /// Plain C++ on the packed layout: for machines without AVX2, and to tell a wrong kernel from a wrong layout.
 const matmul_kernels& scalar_matmul_kernels();
-const matmul_kernels& avx2_matmul_kernels();     ///< call only where the CPU has AVX2, FMA and F16C
-const matmul_kernels& avx_vnni_matmul_kernels(); ///< call only where the CPU has these and AVX-VNNI
+const matmul_kernels& avx2_matmul_kernels();     ///< call only if the CPU has AVX2, FMA and F16C
+const matmul_kernels& avx_vnni_matmul_kernels(); ///< call only if the CPU has these and AVX-VNNI
 const matmul_kernels&
 avx512_vnni_matmul_kernels(); ///< call only where the CPU has AVX-512 F, BW, VL, DQ and VNNI
 

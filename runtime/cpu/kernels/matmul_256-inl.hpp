@@ -27,7 +27,7 @@ __m256i load(const std::byte* at) { return _mm256_load_si256(reinterpret_cast<co
 __m128i load8(const std::byte* at) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)); }
 
 template <class T>
-__m256i broadcast4(const T* at) { // four bytes to every lane
+__m256i broadcast4(const T* at) { // four bytes to each lane
   std::int32_t four = 0;
   std::memcpy(&four, at, sizeof four);
   return _mm256_set1_epi32(four);
@@ -73,7 +73,7 @@ template <std::uint32_t Count, class Fn>
 inline __m256 as_float(__m256i whole) { return _mm256_cvtepi32_ps(whole); }
 inline __m256 as_float(__m256 whole) { return whole; }
 
-/// Holds the compiler to the order written: left alone it computes many products before it adds them, and
+/// Forces the compiler to keep the written order. Otherwise it computes many products before it adds them and
 /// runs out of registers.
 [[gnu::always_inline]] inline void keep_order(__m256i& value) { asm volatile("" : "+x"(value)); }
 

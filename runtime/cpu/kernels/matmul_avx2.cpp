@@ -21,7 +21,7 @@ template <packed_format F, std::uint32_t G>
   }
 }
 
-/// What the rows of a tile bring into a block besides codes, in halves; shared by the rows of x.
+/// The values, besides codes, of a tile's rows in one block, in halves; shared by the rows of x.
 template <packed_format F>
 struct block_scales {
   __m256i multiplier[2][2]; ///< [group][half] int16 pairs: the group's integer scale; with has_scales only
@@ -46,7 +46,7 @@ struct block_scales {
     }
   }
 
-  /// Neighbouring int16 products of `group` added, times its integer scale.
+  /// Adds adjacent int16 products of `group` and multiplies by its integer scale.
   [[gnu::always_inline]] inline __m256i widen(__m256i products, std::uint32_t group,
                                               std::uint32_t half) const {
     return _mm256_madd_epi16(products, F.has_scales ? multiplier[group][half] : _mm256_set1_epi16(1));
@@ -60,9 +60,9 @@ template <bool First>
   keep_order(sum);
 }
 
-/// The integers j of op_matmul.hpp for N rows of x, from unsigned codes of at most six bits. Sums of products
-/// of two neighbouring columns fit int16 several times over: 8 of 4-bit codes (30,480), 4 of 5-bit (31,496),
-/// 2 of 6-bit (32,004).
+/// The integers j of op_matmul.hpp for N rows of x, from unsigned codes of at most six bits. An int16 holds
+/// several sums of products of two adjacent columns: 8 for 4-bit codes (30,480), 4 for 5-bit (31,496), 2 for
+/// 6-bit (32,004).
 template <packed_format F, std::uint32_t N>
 [[gnu::always_inline]] inline void dot_unsigned(const std::byte* codes, const activation_block* x,
                                                 const block_scales<F>& scales, __m256i (&j)[2][N]) {
@@ -98,8 +98,8 @@ template <packed_format F, std::uint32_t N>
   });
 }
 
-/// The same from signed codes -128..127: the instruction wants one unsigned factor, so the sign
-/// moves to x. A sum of two products is at most 32,512.
+/// The same for signed codes -128..127. The instruction needs one unsigned factor, so the sign is moved to x.
+/// A sum of two products is at most 32,512.
 template <packed_format F, std::uint32_t N>
 [[gnu::always_inline]] inline void dot_signed(const std::byte* codes, const activation_block* x,
                                               const block_scales<F>& scales, __m256i (&j)[2][N]) {
@@ -133,7 +133,7 @@ struct avx2_step {
   }
 };
 
-/// The columns of half a tile of floating point weights, one after the other.
+/// Iterates over the columns of half a tile of floating-point weights.
 template <tensor_type Type>
 class column_reader {
  public:
@@ -157,7 +157,8 @@ class column_reader {
   const std::byte* at_;
 };
 
-/// Codes become float16 of 2^-8 times their value (f16_of_e4m3_over_256), which the scales make up for.
+/// Codes become float16 with 2^-8 times their value (f16_of_e4m3_over_256); the scales compensate for the
+/// factor.
 template <>
 class column_reader<tensor_type::f8_e4m3> {
  public:
@@ -171,7 +172,7 @@ class column_reader<tensor_type::f8_e4m3> {
       left_ = device::f8_block::num_values;
     }
     const __m128i codes =
-        _mm_slli_epi16(_mm_cvtepi8_epi16(load8(at_ + half_ * half_rows)), 7); // the sign twice
+        _mm_slli_epi16(_mm_cvtepi8_epi16(load8(at_ + half_ * half_rows)), 7); // duplicates the sign bit
     --left_;
     at_ += tile_rows;
     return _mm256_mul_ps(_mm256_cvtph_ps(_mm_and_si128(codes, _mm_set1_epi16(~0x4000))), scales_);
@@ -180,11 +181,11 @@ class column_reader<tensor_type::f8_e4m3> {
  private:
   const std::byte* at_;
   std::uint32_t half_;
-  std::uint32_t left_ = 0; ///< columns with the same scales
+  std::uint32_t left_ = 0; ///< columns left with the same scales
   __m256 scales_ = _mm256_setzero_ps();
 };
 
-/// Half a tile of float weights times N rows of x; even and odd columns have a chain each.
+/// Half a tile of float weights times N rows of x, with one chain for even and one for odd columns.
 template <tensor_type Type, std::uint32_t N>
 void multiply_float_half(const std::byte* tile, std::uint32_t half, const float* panel,
                          std::uint32_t num_cols, float* out) {
@@ -237,7 +238,8 @@ std::int32_t lane_max(__m256i x) {
 void quantise_block(const float* x, activation_block& block) {
   constexpr std::int32_t infinity = 0x7f800000, smallest = (127 - 100) << 23; // bits of the floats
   __m256 value[4];
-  __m256i largest = _mm256_setzero_si256(); // magnitudes of floats are ordered as the integers of their bits
+  // Magnitudes of floats have the same order as their bits as integers.
+  __m256i largest = _mm256_setzero_si256();
   for (int i = 0; i < 4; ++i) {
     value[i] = _mm256_loadu_ps(x + 8 * i);
     largest = _mm256_max_epi32(
@@ -255,7 +257,7 @@ void quantise_block(const float* x, activation_block& block) {
   }
   const std::int32_t sums[2] = {lane_sum(_mm256_add_epi32(q[0], q[1])),
                                 lane_sum(_mm256_add_epi32(q[2], q[3]))};
-  // Packing works within halves of a register, and leaves groups of four columns in the order 0 2 4 6 1 3
+  // Packing works within halves of a register and leaves the groups of four columns in the order 0 2 4 6 1 3
   // 5 7.
   const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);

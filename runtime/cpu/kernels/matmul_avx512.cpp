@@ -1,6 +1,6 @@
 // Compiled with -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c. The sixteen rows
-// of a tile fill a register. With PACELINE_EMULATE_AVX512 (the parity test) SIMDe carries the same intrinsics
-// out on any machine.
+// of a tile fill a register. With PACELINE_EMULATE_AVX512 (in the parity test) SIMDe emulates the same
+// intrinsics on any machine.
 #ifdef PACELINE_EMULATE_AVX512
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
@@ -23,7 +23,7 @@ using device::tensor_type;
 __m512i load(const std::byte* at) { return _mm512_loadu_si512(at); }
 
 template <class T>
-__m512i broadcast4(const T* at) { // four bytes to every lane
+__m512i broadcast4(const T* at) { // four bytes to each lane
   std::int32_t four = 0;
   std::memcpy(&four, at, sizeof four);
   return _mm512_set1_epi32(four);
@@ -100,13 +100,14 @@ template <packed_format F, std::uint32_t G>
   }
 }
 
-/// Partial sums of each of N rows. An instruction's sum is there five cycles after it began and two begin in
-/// a cycle: ten sums or more keep the units busy. Integers, so that their order changes no bit.
+/// Partial sums for each of N rows. The result of an instruction is available after five cycles, and two
+/// instructions begin in each cycle, so ten or more sums keep the units busy. They are integers, so their
+/// order changes no bit.
 template <std::uint32_t N>
 constexpr std::uint32_t num_chains = N <= 4 ? 4 : 2;
 
-/// Sum over the columns of group Group of code * q, for N rows of x. The instruction adds products of
-/// unsigned and signed bytes; sums start below zero by what the excess of the codes will add.
+/// Sum over the columns of group Group of code * q, for N rows of x. The instruction multiplies unsigned by
+/// signed bytes. The sums start with the negative of what the offset of the codes will add.
 template <packed_format F, std::uint32_t N, std::uint32_t Group>
 [[gnu::always_inline]] inline void dot_group(const std::byte* codes, const activation_block* x,
                                              __m512i (&sums)[N]) {
@@ -129,7 +130,7 @@ template <packed_format F, std::uint32_t N, std::uint32_t Group>
   for (std::uint32_t r = 0; r < N; ++r) sums[r] = parts[0][r];
 }
 
-/// One block of a tile times N rows of x. Integers stay below 2^24, so that floats hold them exactly.
+/// One block of a tile times N rows of x. Integers stay below 2^24, so floats represent them exactly.
 template <packed_format F, std::uint32_t N>
 [[gnu::always_inline]] inline void add_block(const std::byte* codes, const std::byte* meta, __m512 d,
                                              __m512 m, const activation_block* x, __m512 (&acc)[N]) {
@@ -163,7 +164,7 @@ template <packed_format F, std::uint32_t N>
     });
 }
 
-/// The columns of a tile of floating point weights, one after the other.
+/// Iterates over the columns of a tile of floating-point weights.
 template <tensor_type Type>
 class column_reader {
  public:
@@ -184,7 +185,8 @@ class column_reader {
   const std::byte* at_;
 };
 
-/// Codes become float16 of 2^-8 times their value (f16_of_e4m3_over_256), which the scales make up for.
+/// Codes become float16 with 2^-8 times their value (f16_of_e4m3_over_256); the scales compensate for the
+/// factor.
 template <>
 class column_reader<tensor_type::f8_e4m3> {
  public:
@@ -196,7 +198,7 @@ class column_reader<tensor_type::f8_e4m3> {
       at_ += f8_scales_bytes;
       left_ = device::f8_block::num_values;
     }
-    const __m256i codes = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load128(at_)), 7); // the sign twice
+    const __m256i codes = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load128(at_)), 7); // duplicates the sign bit
     --left_;
     at_ += tile_rows;
     return _mm512_mul_ps(from_f16(_mm256_and_si256(codes, _mm256_set1_epi16(~0x4000))), scales_);
@@ -204,7 +206,7 @@ class column_reader<tensor_type::f8_e4m3> {
 
  private:
   const std::byte* at_;
-  std::uint32_t left_ = 0; ///< columns with the same scales
+  std::uint32_t left_ = 0; ///< columns left with the same scales
   __m512 scales_ = _mm512_setzero_ps();
 };
 
@@ -260,7 +262,7 @@ struct avx512_level {
 } // namespace
 
 const matmul_kernels& avx512_vnni_matmul_kernels() {
-  // Quantising a row is a small part of a product and the same at both levels.
+  // Quantising a row is a small part of a product and is the same at both levels.
   static const matmul_kernels kernels{avx2_matmul_kernels().quantise, max_kernel_rows,
                                       &quantised_table<avx512_level>, &float_table<avx512_level>};
   return kernels;

@@ -1,6 +1,6 @@
-// Compiled with -mavx2 -mfma -mf16c -mavxvnni: for processors that multiply bytes as AVX-512 VNNI does, but
-// in registers of 256 bits. Everything but that product is the AVX2 level's. With PACELINE_EMULATE_AVX_VNNI
-// (the parity test) the instruction is made of AVX2's.
+// Compiled with -mavx2 -mfma -mf16c -mavxvnni, for processors with the byte products of AVX-512 VNNI in
+// 256-bit registers. Everything except that product is shared with the AVX2 level. With
+// PACELINE_EMULATE_AVX_VNNI (in the parity test) the instruction is emulated with AVX2.
 #include "runtime/cpu/kernels/matmul_256-inl.hpp"
 
 #include <bit>
@@ -17,7 +17,7 @@ using device::tensor_type;
 /// sums + the four products of unsigned codes and signed q of each lane.
 [[gnu::always_inline]] inline __m256i add_products(__m256i sums, __m256i codes, __m256i q) {
 #ifdef PACELINE_EMULATE_AVX_VNNI
-  // Seven bits and the top one apart: two products of either fit the 16 bits that they are added in.
+  // The lower seven bits and the top bit are multiplied separately: two products of either fit into 16 bits.
   const __m256i top = _mm256_set1_epi8(static_cast<char>(0x80));
   const __m256i one = _mm256_set1_epi16(1);
   sums = _mm256_add_epi32(sums,
@@ -44,7 +44,7 @@ template <packed_format F, std::uint32_t G>
   }
 }
 
-/// What the rows of a tile bring into a block besides codes, in halves; shared by the rows of x.
+/// The values, besides codes, of a tile's rows in one block, in halves; shared by the rows of x.
 template <packed_format F>
 struct block_scales {
   __m256 scale[2][2]; ///< [group][half]; with has_scales only
@@ -66,8 +66,8 @@ struct block_scales {
   }
 };
 
-/// Sum over the columns of group Group of code * q, for N rows of x: sums start below zero by what the excess
-/// of the codes will add.
+/// Sum over the columns of group Group of code * q, for N rows of x. The sums start with the negative of what
+/// the offset of the codes will add.
 template <packed_format F, std::uint32_t N, std::uint32_t Group>
 [[gnu::always_inline]] inline void dot_group(const std::byte* codes, const activation_block* x,
                                              __m256i (&sums)[2][N]) {
@@ -93,7 +93,7 @@ template <packed_format F, std::uint32_t N, std::uint32_t Group>
   });
 }
 
-/// Integers stay below 2^24, so that floats hold them exactly.
+/// Integers stay below 2^24, so floats represent them exactly.
 struct avx_vnni_step {
   using integers = __m256;
   template <packed_format F>

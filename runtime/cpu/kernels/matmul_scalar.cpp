@@ -17,7 +17,7 @@ std::uint16_t f16_bits(const std::byte* at) {
   return bits;
 }
 
-/// What one unit's meta says of one row of the tile.
+/// The meta values of one unit for one row of the tile.
 struct unit_meta {
   const packed_format& format;
   const std::byte* at;
@@ -39,7 +39,7 @@ struct unit_meta {
   }
 };
 
-/// One block of one row of the tile times one row of x, added to `acc` as op_matmul.hpp defines it.
+/// One block of one row of the tile times one row of x, added to `acc` as defined in op_matmul.hpp.
 float add_block(const packed_format& format, const device::quantised_traits& traits, const unit_meta& meta,
                 std::uint32_t block, const std::uint8_t* codes, const activation_block& x, float acc) {
   const std::uint32_t group_cols = block_cols / format.groups;
@@ -81,7 +81,7 @@ float float_at(const std::byte* at) {
   return value;
 }
 
-/// Of row `row` of the tile, column `col`.
+/// The value in row `row` and column `col` of the tile.
 template <device::tensor_type Type>
 float element(const std::byte* tile, std::size_t col, std::uint32_t row) {
   const std::size_t index = col * tile_rows + row;

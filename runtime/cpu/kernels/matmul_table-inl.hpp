@@ -1,7 +1,7 @@
 #pragma once
 
-// Included by the source file of each level, in which `Level` is a type of that file. Internal linkage: what
-// is compiled for one level must never replace another level's at link time.
+// Included by the source file of each level, in which `Level` is a type of that file. Internal linkage: code
+// compiled for one level must never replace another level's at link time.
 
 #include "runtime/cpu/kernels/matmul.hpp"
 #include "runtime/cpu/packed_layout.hpp"
@@ -11,12 +11,12 @@
 namespace paceline::cpu {
 namespace {
 
-/// What codes are above the format's where an instruction wants them unsigned: 128 where the format's are
-/// signed bytes.
+/// Offset between the codes as needed by an instruction for unsigned codes and those of the format: 128 for
+/// formats with signed bytes.
 template <packed_format F>
 constexpr std::uint8_t excess = F.lookup ? 128 : F.offset;
 
-/// Where scales and codes of a part begin.
+/// Where the scales and codes of a part begin.
 template <packed_format F>
 const std::byte* meta_of(const tile_part& part) {
   return part.tile + part.begin / F.unit_blocks * F.unit_meta_bytes();
@@ -26,16 +26,16 @@ const std::byte* codes_of(const tile_part& part) {
   return part.tile + F.codes_begin(part.num_blocks) + part.begin * F.code_bytes();
 }
 
-/// Brings weights into the cache ahead of a kernel's walk over a tile. Left to itself the processor does not
-/// see a stream in two interleaved walks, over scales and codes, and reads at a third of the memory's speed.
+/// Prefetches weights ahead of a kernel's walk over a tile. The processor's own prefetcher does not recognise
+/// a stream in two interleaved walks, over scales and codes, and reads at a third of the memory's speed.
 template <packed_format F>
 class tile_prefetch {
  public:
   explicit tile_prefetch(const tile_part& part)
       : at_(part.tile + part.begin * block_bytes + prefetch_bytes) {}
 
-  /// Called once a block: asks for as many bytes as a block takes, scales included. Tiles lie one behind the
-  /// other, so this runs into the next one, and past a matrix' end does no harm.
+  /// Called once for each block: prefetches as many bytes as a block has, scales included. Tiles are
+  /// contiguous, so this continues into the next tile; past the end of a matrix it is harmless.
   [[gnu::always_inline]] void next_block() {
     for (std::uint32_t line = 0; line < block_bytes; line += line_bytes) __builtin_prefetch(at_ + line, 0, 3);
     at_ += block_bytes;

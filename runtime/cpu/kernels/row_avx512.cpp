@@ -7,7 +7,7 @@
 namespace paceline::cpu {
 
 #ifdef PACELINE_EMULATE_AVX512
-#define avx512_row_kernels emulated_avx512_row_kernels // beside the real ones in one test
+#define avx512_row_kernels emulated_avx512_row_kernels // has another name than the real ones in the same test
 const row_kernels& emulated_avx512_row_kernels() noexcept;
 #endif
 

@@ -42,7 +42,7 @@ void rms_norm(const device::rms_norm_args& args, row_range rows) {
   }
 }
 
-/// One pair of vectors: (a, b) turned by (cosine, sine).
+/// Rotates one pair of vectors (a, b) by (cosine, sine).
 template <class V>
 void rotate(typename V::vec& a, typename V::vec& b, typename V::vec cosine, typename V::vec sine) {
   const auto minus_b_sine = V::bits_xor(V::mul(b, sine), V::set1(-0.0F));
@@ -145,7 +145,7 @@ void convert(const float* from, T* to, std::uint32_t width) {
     V::store_partial(to + i, V::load_partial(from + i, rest), rest);
 }
 
-/// The scale of a q8 head, and what turns its values into codes; op_kv.hpp.
+/// The scale of a q8 head, and the factor that turns its values into codes; op_kv.hpp.
 struct head_scale {
   float scale;
   float inverse; ///< 0: all codes are 0
@@ -154,7 +154,7 @@ struct head_scale {
 template <class V>
 head_scale head_scale_of(const float* x, std::uint32_t width) {
   auto largest = V::zero();
-  auto probe = V::zero(); // NaN where a value is not finite
+  auto probe = V::zero(); // NaN if a value is not finite
   const auto look = [&](typename V::vec v) {
     largest = V::max(V::bits_xor(v, V::bits_and(v, V::set1(-0.0F))), largest);
     probe = V::fma(v, V::zero(), probe);

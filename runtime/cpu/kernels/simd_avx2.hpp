@@ -9,8 +9,7 @@
 #include <cstring>
 
 namespace paceline::cpu {
-// Internal linkage: a definition compiled for this level must never replace one of another level at link
-// time.
+// Internal linkage: code compiled for this level must never replace another level's at link time.
 namespace {
 
 /// Sixteen float32 lanes in two registers, with the operations the row kernels need.
@@ -19,9 +18,9 @@ struct simd_avx2 {
     __m256 low, high;
   };
   static constexpr std::uint32_t lanes = 16;
-  /// Query heads whose scores fit in registers beside the keys.
+  /// Number of query heads whose scores fit in registers beside the keys.
   static constexpr std::uint32_t tile_queries = 6;
-  /// Chains of fused multiply-adds, in vectors, that must run side by side to keep the units busy.
+  /// Number of independent chains of fused multiply-adds, in vectors, needed to keep the units busy.
   static constexpr std::uint32_t chains = 4;
 
   static vec set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -41,11 +40,12 @@ struct simd_avx2 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(x.high, _MM_FROUND_TO_NEAREST_INT));
   }
   static void store(device::bfloat16* p, vec x) {
-    const __m256i both = _mm256_packus_epi32(top_half(x.low), top_half(x.high)); // in quarters 0 2 1 3
+    // The quarters are in the order 0 2 1 3.
+    const __m256i both = _mm256_packus_epi32(top_half(x.low), top_half(x.high));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm256_permute4x64_epi64(both, _MM_SHUFFLE(3, 1, 2, 0)));
   }
-  /// Whole numbers -128..127.
+  /// Integers -128..127.
   static void store(std::int8_t* p, vec x) {
     const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));
     const __m256i ordered = _mm256_permute4x64_epi64(words, _MM_SHUFFLE(3, 1, 2, 0));
@@ -75,12 +75,12 @@ struct simd_avx2 {
   static vec fma(vec x, vec y, vec z) {
     return {_mm256_fmadd_ps(x.low, y.low, z.low), _mm256_fmadd_ps(x.high, y.high, z.high)};
   }
-  /// sum = x * y + sum, rounded once, in place: arrays of accumulators stay in registers.
+  /// sum = x * y + sum, rounded once, in place, so that arrays of accumulators stay in registers.
   static void add_product(vec& sum, vec x, vec y) {
     sum.low = _mm256_fmadd_ps(x.low, y.low, sum.low);
     sum.high = _mm256_fmadd_ps(x.high, y.high, sum.high);
   }
-  /// Where either is NaN, y.
+  /// If either is NaN, y.
   static vec max(vec x, vec y) { return {_mm256_max_ps(x.low, y.low), _mm256_max_ps(x.high, y.high)}; }
   static vec min(vec x, vec y) { return {_mm256_min_ps(x.low, y.low), _mm256_min_ps(x.high, y.high)}; }
   static vec bits_and(vec x, vec y) { return {_mm256_and_ps(x.low, y.low), _mm256_and_ps(x.high, y.high)}; }
@@ -88,7 +88,7 @@ struct simd_avx2 {
   static vec bits_xor(vec x, vec y) { return {_mm256_xor_ps(x.low, y.low), _mm256_xor_ps(x.high, y.high)}; }
   /// Nearest integer, ties to even.
   static vec round(vec x) { return {nearest(x.low), nearest(x.high)}; }
-  /// 2^n of whole n in -126..127.
+  /// 2^n for integer n in -126..127.
   static vec power_of_two(vec n) { return {exponent(n.low), exponent(n.high)}; }
   /// Per lane x < y ? a : b.
   static vec select_less(vec x, vec y, vec a, vec b) {

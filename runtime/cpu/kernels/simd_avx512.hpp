@@ -1,7 +1,7 @@
 #pragma once
 
 // For translation units compiled with -mavx512f -mavx512bw -mavx512vl -mavx512dq. With
-// PACELINE_EMULATE_AVX512 (the parity tests) SIMDe carries the same intrinsics out on any machine.
+// PACELINE_EMULATE_AVX512 (in parity tests) SIMDe emulates the same intrinsics on any machine.
 #ifdef PACELINE_EMULATE_AVX512
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
@@ -15,16 +15,15 @@
 #include <cstring>
 
 namespace paceline::cpu {
-// Internal linkage: a definition compiled for this level must never replace one of another level at link
-// time.
+// Internal linkage: code compiled for this level must never replace another level's at link time.
 namespace {
 
-/// Sixteen float32 lanes in one register; the operations of simd_avx2, with the same results.
+/// Sixteen float32 lanes in one register; the operations of simd_avx2 with the same results.
 struct simd_avx512 {
   using vec = __m512;
   static constexpr std::uint32_t lanes = 16;
   static constexpr std::uint32_t tile_queries = 12;
-  /// Chains of fused multiply-adds, in vectors, that must run side by side to keep the units busy.
+  /// Number of independent chains of fused multiply-adds, in vectors, needed to keep the units busy.
   static constexpr std::uint32_t chains = 8;
 
   static vec set1(float x) { return _mm512_set1_ps(x); }

@@ -6,8 +6,8 @@
 
 namespace paceline::model {
 
-/// Arithmetic on sizes read from a file: none where the exact result does not fit 64 bits. Every size a
-/// loader derives goes through these before it is compared with a limit or used for an allocation.
+/// Arithmetic on sizes read from a file; nullopt if the exact result exceeds 64 bits. Every size that a
+/// loader computes goes through these before it is compared with a limit or used for an allocation.
 constexpr std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b) noexcept {
   if (b > std::numeric_limits<std::uint64_t>::max() - a) return std::nullopt;
   return a + b;
@@ -18,7 +18,7 @@ constexpr std::optional<std::uint64_t> checked_mul(std::uint64_t a, std::uint64_
   return a * b;
 }
 
-/// Smallest multiple of `alignment` (a power of two) that is not below `value`.
+/// Smallest multiple of `alignment` (a power of two) that is at least `value`.
 constexpr std::optional<std::uint64_t> checked_align(std::uint64_t value, std::uint64_t alignment) noexcept {
   const auto padded = checked_add(value, alignment - 1);
   if (!padded) return std::nullopt;

@@ -89,7 +89,7 @@ std::string shape_text(const safetensors_tensor& tensor) {
   return text + "]";
 }
 
-/// How `scales` lie over `weight`; none if they do not.
+/// The arrangement of `scales` over `weight`; nullopt if the shapes do not match.
 std::optional<scale_grid> grid_of(const safetensors_tensor& weight, const safetensors_tensor& scales,
                                   const fp8_quantisation& quantisation) {
   const std::uint64_t rows = weight.shape[0], cols = weight.shape[1];
@@ -153,8 +153,8 @@ expected<scale_grid> read_scale_grid(const safetensors_tensor& weight, const saf
   std::uint64_t num_values = scales.data.size() / bytes_of_value(scales.type);
   grid->values.resize(num_values);
   device::dequantize(scales.type, scales.data, grid->values);
-  // Below this no product with a code leaves the range of float32, whoever scales by powers of two on the
-  // way.
+  // Below this bound, products with codes stay in the range of float32, even if they are also scaled by
+  // powers of two.
   for (const float value : grid->values)
     if (!(std::fabs(value) < 0x1p100F)) return failure(scales, "must hold finite scales below 2^100");
   return std::move(*grid);

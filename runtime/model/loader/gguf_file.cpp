@@ -44,7 +44,7 @@ std::optional<part_name> parse_part_name(const std::string& path) {
   return name;
 }
 
-/// Parts of the model this file belongs to; 1 when it is not split.
+/// Number of parts of the model to which this file belongs; 1 if it is not split.
 expected<std::uint64_t> num_parts_of(const gguf_metadata& metadata) {
   auto count = metadata.find_uint(split_count, 0, max_parts);
   if (!count) return std::move(count).error();

@@ -17,26 +17,25 @@
 
 namespace paceline::model {
 
-/// One tensor of a GGUF file. Refers into the file's address range.
+/// One tensor of a GGUF file. Points into the file's address range.
 struct gguf_tensor {
   std::string_view name;
-  std::span<const std::byte> data;                ///< exactly the bytes that type and shape imply; to be read
+  std::span<const std::byte> data; ///< exactly the bytes implied by type and shape; must be read before use
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< GGUF's order: values of a row first, then rows
   std::uint32_t num_dims = 1;                     ///< 1 to 4
   device::tensor_type type = device::tensor_type::f32;
 };
 
-/// A GGUF file of version 2 or 3, its header read and completely checked: a value of this class holds no
-/// size, offset or type that is not valid. Copies share the file. All views it hands out live as long as any
-/// copy does.
+/// A GGUF file of version 2 or 3 whose header was read and checked completely: a value of this class has only
+/// valid sizes, offsets and types. Copies share the file. All views it returns live as long as any copy.
 ///
-/// What is checked, besides the format itself: every count and length against the bytes that remain before
-/// anything is allocated for it (no allocation exceeds four times those bytes), keys and tensor names unique,
-/// alignment a power of two, rows whole blocks, tensors aligned, inside the file and not overlapping.
+/// Checks in addition to the format itself: every count and length against the remaining bytes before
+/// anything is allocated for it (no allocation exceeds four times those bytes), unique keys and tensor names,
+/// alignment a power of two, rows of whole blocks, and tensors aligned, inside the file and disjoint.
 class gguf_file {
  public:
-  /// Opens `path`; of a split model, all parts, found by their names ("x-00001-of-00003.gguf"). Metadata is
-  /// the first part's, tensors are of all.
+  /// Opens `path`; for a split model all parts, found by their names ("x-00001-of-00003.gguf"). The metadata
+  /// is the first part's, the tensors are those of all parts.
   static expected<gguf_file> open(const std::filesystem::path& path);
 
   /// Parses one file in memory, called `name` in errors. `bytes` must outlive the result. Parts of a split
@@ -49,17 +48,17 @@ class gguf_file {
   const std::string& name() const noexcept { return metadata_.file_name(); }
   const gguf_metadata& metadata() const noexcept { return metadata_; }
   std::span<const gguf_tensor> tensors() const noexcept { return tensors_; } ///< in file order
-  /// None when there is no tensor of that name.
+  /// Null if there is no tensor of that name.
   const gguf_tensor* find_tensor(std::string_view name) const noexcept;
-  /// The files of all parts, which read tensors' bytes; held, they keep bytes and names without the rest of
-  /// this object. None where the bytes were in memory.
+  /// The files of all parts, which read the tensors' bytes. Holding them keeps bytes and names valid without
+  /// this object. Empty if the bytes were in memory.
   const std::vector<std::shared_ptr<const partial_file>>& files() const noexcept { return files_; }
 
  private:
   friend class gguf_parser;
 
   gguf_file() = default;
-  /// Sorts the name index; fails on a tensor that occurs twice.
+  /// Sorts the name index; fails if a tensor occurs twice.
   expected<void> index_tensors();
   void append_part(gguf_file part);
 

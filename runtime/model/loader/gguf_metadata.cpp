@@ -33,7 +33,7 @@ std::string number_text(double value) {
   return text;
 }
 
-/// Turns "absent" into an error.
+/// Turns an absent value into an error.
 template <class T>
 expected<T> require(expected<std::optional<T>> found, const gguf_metadata& metadata, std::string_view key) {
   if (!found) return std::move(found).error();

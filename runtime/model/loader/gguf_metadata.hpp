@@ -35,7 +35,7 @@ std::string_view to_string(gguf_type type) noexcept;
 /// Bytes of one value of a type of fixed size; 0 for strings and arrays.
 std::uint32_t size_of(gguf_type type) noexcept;
 
-/// Numbers or booleans as the file stores them: little-endian, unaligned, read one at a time. Indices are
+/// Numbers or booleans as stored in the file: little-endian, unaligned, read one at a time. Indices must be
 /// below size().
 class gguf_numbers {
  public:
@@ -45,7 +45,7 @@ class gguf_numbers {
   std::size_t size() const noexcept { return bytes_.size() / size_of(type_); }
   bool is_integer() const noexcept { return type_ != gguf_type::float32 && type_ != gguf_type::float64; }
 
-  /// None when the value is not an integer type's, or does not fit.
+  /// nullopt if the value is not of an integer type or does not fit.
   std::optional<std::uint64_t> as_uint(std::size_t index) const noexcept;
   std::optional<std::int64_t> as_int(std::size_t index) const noexcept;
   double as_double(std::size_t index) const noexcept;
@@ -55,8 +55,8 @@ class gguf_numbers {
   std::span<const std::byte> bytes_;
 };
 
-/// One key and its value. Refers into the file. `strings` of the owning metadata holds the elements of string
-/// arrays.
+/// One key and its value, which points into the file. The elements of string arrays are in `strings` of the
+/// owning metadata.
 struct gguf_entry {
   std::string_view key;
   const std::byte* data = nullptr;   ///< the value, or the first element of an array
@@ -68,9 +68,9 @@ struct gguf_entry {
 
 /// The metadata of one GGUF file: unique keys with typed values.
 ///
-/// The `find_*` functions answer none when the key is absent and an error naming file, key and rule when it
-/// is there with another type or outside the range; the `require_*` functions make absence an error too.
-/// Integers convert between widths and signs when the value fits, as writers do not agree on them.
+/// The `find_*` functions return nullopt if the key is absent, and an error that names file, key and rule if
+/// it has another type or is out of range. The `require_*` functions also fail if it is absent. Integers are
+/// converted between widths and signs if the value fits, because writers differ in these.
 class gguf_metadata {
  public:
   gguf_metadata() = default;
@@ -79,9 +79,9 @@ class gguf_metadata {
   std::span<const gguf_entry> entries() const noexcept { return entries_; } ///< in file order
   const gguf_entry* find(std::string_view key) const noexcept;
 
-  /// Elements of an entry that is an array of strings.
+  /// Elements of an entry, which must be an array of strings.
   std::span<const std::string_view> strings_of(const gguf_entry& entry) const;
-  /// Elements of an entry that is numeric, scalar or array.
+  /// Elements of an entry, which must be numeric, scalar or array.
   static gguf_numbers numbers_of(const gguf_entry& entry);
 
   expected<std::optional<std::uint64_t>>

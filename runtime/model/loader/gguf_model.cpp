@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::uint64_t max_uint32 = std::numeric_limits<std::uint32_t>::max();
 
-/// Reads "<architecture>.<key>" keys one after another and keeps the first error: values read after it are
-/// defaults, which nobody sees.
+/// Reads "<architecture>.<key>" keys one after another and keeps the first error; later reads return
+/// defaults, which are not used.
 class key_reader {
  public:
   key_reader(const gguf_metadata& metadata, std::string_view prefix) : metadata_(metadata), prefix_(prefix) {}
@@ -41,7 +41,7 @@ class key_reader {
     return keep(metadata_.find_string(key(suffix))).value_or(fallback);
   }
 
-  /// A number that files may also give per layer; then all layers must agree.
+  /// A number that files may also give for each layer; then all layers must agree.
   std::uint32_t uniform(std::string_view suffix) {
     const auto* entry = metadata_.find(key(suffix));
     if (!entry || !entry->is_array) return uint(suffix);
@@ -72,7 +72,7 @@ class key_reader {
   std::optional<error> failure_;
 };
 
-/// What a refused architecture is, where that says more than its name.
+/// Describes a refused architecture if its name alone is not enough.
 std::string_view kind_of_refused(std::string_view name) noexcept {
   if (name == "clip" || name.ends_with("vl") || name == "mllama") return " (a vision model)";
   if (name.ends_with("moe") || name == "mixtral" || name == "deepseek2" || name == "dbrx" || name == "grok")
@@ -102,7 +102,7 @@ expected<architecture> read_architecture(const gguf_metadata& metadata) {
                             errc::unsupported);
 }
 
-/// Features some files of a supported architecture have and the forward pass does not.
+/// Refuses features of some files of a supported architecture that the forward pass does not have.
 void refuse_unsupported(key_reader& keys, const model_config& config) {
   if (keys.uint_or("expert_count", 0) != 0)
     keys.refuse("expert_count", "says this is a mixture of experts, which is not supported",
@@ -122,7 +122,7 @@ rope_scaling read_rope_scaling(key_reader& keys, std::uint32_t context_length) {
   rope_scaling scaling;
   const double legacy_factor = keys.number_or("rope.scale_linear", 1);
   scaling.factor = keys.number_or("rope.scaling.factor", legacy_factor);
-  // A factor alone means linear, as in files older than the type.
+  // A factor without a type means linear, as in files older than the type key.
   const auto type =
       keys.string_or("rope.scaling.type", scaling.factor == 1 || scaling.factor == 0 ? "none" : "linear");
   if (type == "none") {
@@ -145,7 +145,7 @@ rope_scaling read_rope_scaling(key_reader& keys, std::uint32_t context_length) {
   return scaling;
 }
 
-/// Llama 3's scaling as GGUF has it: a divisor for each pair, in a tensor.
+/// Llama 3's scaling in GGUF: a divisor for each pair, in a tensor.
 expected<std::vector<float>> read_frequency_divisors(const gguf_file& file, std::uint32_t head_dim) {
   constexpr std::string_view name = "rope_freqs.weight";
   const auto* tensor = file.find_tensor(name);
@@ -160,7 +160,7 @@ expected<std::vector<float>> read_frequency_divisors(const gguf_file& file, std:
   return divisors;
 }
 
-/// Gemma 3: every sixth layer sees everything, the others a window.
+/// Gemma 3: every sixth layer sees all positions, the others have a window.
 void read_local_layers(key_reader& keys, const gguf_metadata& metadata, model_config& config) {
   constexpr std::string_view pattern = "attention.sliding_window_pattern";
   config.sliding_window = keys.uint("attention.sliding_window");
@@ -181,7 +181,7 @@ void read_gemma3(key_reader& keys, const gguf_metadata& metadata, model_config& 
   config.activation = gate_activation::gelu_tanh;
   config.post_norms = true;
   config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
-  // The 27B model divides by its hidden size over its heads, not by its head size, and its files do not say
+  // The 27B model divides by (hidden size / number of heads) and not by its head size; its files do not say
   // so.
   if (config.num_layers == 62 && config.num_heads != 0)
     config.attention_scale =
@@ -232,7 +232,7 @@ expected<model_config> read_gguf_config(const gguf_file& file) {
   read_sizes(file, keys, config);
   refuse_unsupported(keys, config);
   if (keys.failure()) return *keys.failure();
-  // Nothing may be sized by the number of layers before it is known that there are tensors for as many.
+  // Nothing is sized by the number of layers before it is known that there are enough tensors for them.
   if (config.num_layers > file.tensors().size())
     return metadata.key_error(keys.key("block_count"), "is more than the file has tensors");
 

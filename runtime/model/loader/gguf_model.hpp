@@ -7,13 +7,13 @@
 
 namespace paceline::model {
 
-/// Hyper-parameters in a GGUF file's metadata, and where GGUF says it by their presence, in its tensors
-/// (biases, a head of its own, Llama 3's rope_freqs). Architectures outside `architecture`, mixtures of
-/// experts, vision towers, encoders and adapters are refused by name.
+/// Reads hyper-parameters from a GGUF file's metadata, and from the presence of tensors for what GGUF does
+/// not state otherwise (biases, a separate head, Llama 3's rope_freqs). Architectures outside `architecture`,
+/// mixtures of experts, vision towers, encoders and adapters are refused by name.
 expected<model_config> read_gguf_config(const gguf_file& file);
 
-/// The weights of `file` as `config`, which was read from it, implies them. The result shares the file's
-/// files.
+/// The weights of `file` that are implied by `config`, which must have been read from it. The result shares
+/// the file's files.
 expected<weights_source> read_gguf_weights(const gguf_file& file, const model_config& config);
 
 } // namespace paceline::model

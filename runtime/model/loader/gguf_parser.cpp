@@ -17,17 +17,17 @@ constexpr std::uint32_t magic = 0x46554747;                       // "GGUF"
 constexpr std::uint64_t min_entry_bytes = 8 + 1 + 4 + 1;          // name of one letter, type, one byte
 constexpr std::uint64_t min_tensor_bytes = 8 + 1 + 4 + 8 + 4 + 8; // name of one letter, one dimension
 constexpr std::uint64_t min_string_bytes = 8;
-constexpr std::uint64_t max_name_bytes = 65535; // GGUF's limit of a key
+constexpr std::uint64_t max_name_bytes = 65535; // GGUF's limit for a key
 constexpr std::uint64_t default_alignment = 32;
 constexpr std::uint64_t max_alignment = 1 << 20;
-constexpr std::uint64_t fetch_bytes = 1 << 20; // read of a file at a time
+constexpr std::uint64_t fetch_bytes = 1 << 20; // bytes read from the file at a time
 
-// No list of parsed things may be larger than four times the bytes it was parsed from.
+// A list of parsed objects must not be larger than four times the bytes from which it was parsed.
 static_assert(sizeof(gguf_entry) + sizeof(std::uint32_t) <= 4 * min_entry_bytes);
 static_assert(sizeof(gguf_tensor) + sizeof(std::uint32_t) <= 4 * min_tensor_bytes);
 static_assert(sizeof(std::string_view) <= 4 * min_string_bytes);
 
-/// Formats that exist and that we do not read, for a better message than their number.
+/// Names of existing formats that are not supported, for better messages.
 std::string_view foreign_type_name(std::uint32_t type) noexcept {
   switch (type) {
   case 4:
@@ -84,11 +84,11 @@ expected<device::tensor_type> tensor_type_of(std::uint32_t number, const std::st
   return error(errc::unsupported, where + " type " + std::string(name) + " is not supported");
 }
 
-/// Bytes of a tensor; none where they do not fit 64 bits.
+/// Bytes of a tensor; nullopt if they exceed 64 bits.
 std::optional<std::uint64_t> tensor_bytes(const gguf_tensor& tensor) noexcept {
   const auto traits = *device::traits_of(tensor.type);
   std::optional<std::uint64_t> bytes = checked_mul(tensor.shape[0] / traits.block_values, traits.block_bytes);
-  // The number of values must fit too, as signed: readers count values as well as bytes.
+  // The number of values must also fit, as a signed number, because readers count values as well as bytes.
   std::optional<std::uint64_t> values = tensor.shape[0];
   for (std::uint32_t d = 1; d < tensor.num_dims; ++d) {
     if (bytes) bytes = checked_mul(*bytes, tensor.shape[d]);

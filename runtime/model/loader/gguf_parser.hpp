@@ -15,7 +15,7 @@
 
 namespace paceline::model {
 
-/// Reads one GGUF file front to back. Each step consumes bytes only after it has checked that they are there.
+/// Reads one GGUF file from front to back. Each step checks that its bytes are present before it reads them.
 ///
 /// Layout: "GGUF" | u32 version | u64 tensors | u64 keys | keys | tensor infos | padding | tensor data.
 /// Key: string name | u32 type | value. String: u64 length | bytes. Array: u32 element type | u64 count |
@@ -26,7 +26,8 @@ class gguf_parser {
   static expected<gguf_file> parse(std::shared_ptr<const partial_file> from, std::string name);
 
  private:
-  /// A tensor's info and where its data begins, relative to the data section, until that section is known.
+  /// A tensor's info and the offset of its data, relative to the data section, whose position is not known
+  /// yet.
   struct pending_tensor {
     std::uint64_t offset = 0;
     std::uint64_t num_bytes = 0;
@@ -45,7 +46,7 @@ class gguf_parser {
   expected<void> place_tensors();
   expected<std::uint64_t> alignment() const;
 
-  /// Whether so many bytes come next; they are read from the file if there is one.
+  /// True if that many bytes follow; they are read from the file if there is one.
   bool fetch(std::uint64_t num_bytes) noexcept;
   std::uint64_t remaining() const noexcept { return bytes_.size() - position_; }
   template <class T>
@@ -54,9 +55,9 @@ class gguf_parser {
   error failure(const std::string& rule, errc code = errc::invalid_file) const;
 
   std::span<const std::byte> bytes_;
-  const partial_file* from_ = nullptr; ///< null where all bytes are in memory
+  const partial_file* from_ = nullptr; ///< null if all bytes are in memory
   std::uint64_t fetched_ = 0;          ///< bytes read of `from_`
-  std::optional<error> unread_;        ///< why bytes that the file had could not be read
+  std::optional<error> unread_;        ///< why bytes in the file could not be read
   std::uint64_t position_ = 0;
   std::uint64_t num_tensors_ = 0;
   std::uint64_t num_entries_ = 0;

@@ -99,7 +99,7 @@ expected<void> read_types(const gguf_metadata& metadata, vocabulary_data& out) {
     const auto value = (*types)->as_uint(i);
     if (!value || *value > static_cast<std::uint64_t>(token_type::byte))
       return metadata.key_error(types_key, element(i) + "must be 0 to 6");
-    // 0 is "undefined": some writers leave it for ordinary tokens.
+    // 0 is "undefined"; some writers use it for ordinary tokens.
     const auto type = *value == 0 ? token_type::normal : static_cast<token_type>(*value);
     if (type == token_type::byte && !is_byte_spelling(out.tokens[i]))
       return metadata.key_error(types_key, element(i) + "is a byte, but its token is " +
@@ -117,7 +117,7 @@ expected<void> read_merges(const gguf_metadata& metadata, vocabulary_data& out) 
   out.merges.reserve((*merges)->size());
   for (std::size_t i = 0; i < (*merges)->size(); ++i) {
     const auto merge = (**merges)[i];
-    // Byte-level spelling has no spaces, so the only one separates the parts.
+    // Byte-level spelling has no spaces, so the only space separates the two parts.
     const auto space = merge.find(' ', 1);
     if (space == std::string_view::npos || space + 1 == merge.size())
       return metadata.key_error(merges_key, element(i) + "must be two parts with a space between");
@@ -170,8 +170,7 @@ expected<void> read_texts(const gguf_metadata& metadata, vocabulary_data& out) {
   out.pre = pre->value_or("");
   auto model = metadata.require_string(model_key);
   if (!model) return std::move(model).error();
-  if (*model == gemma4_model)
-    out.pre = gemma4_model; // a model of its own name, which implies the pre-tokenizer
+  if (*model == gemma4_model) out.pre = gemma4_model; // a model name that implies the pre-tokenizer
   auto chat_template = metadata.find_string("tokenizer.chat_template");
   if (!chat_template) return std::move(chat_template).error();
   out.chat_template = chat_template->value_or("");

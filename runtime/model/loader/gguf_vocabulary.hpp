@@ -8,13 +8,13 @@
 
 namespace paceline::model {
 
-/// True for the spellings of tokens that end a turn or a text in the families we read ("<|im_end|>",
+/// True for spellings of tokens that end a turn or a text in the supported families ("<|im_end|>",
 /// "<|eot_id|>"). Files often name only one of them as EOS.
 bool is_end_of_turn_name(std::string_view token) noexcept;
 
-/// The vocabulary in a GGUF file's `tokenizer.*` keys: lists of equal length, ids below the number of tokens,
-/// merges of two parts, byte tokens spelt <0xHH>. Kinds other than "gpt2" and "gemma4" (BPE) and "llama"
-/// (SPM) are refused by name.
+/// Reads the vocabulary from a GGUF file's `tokenizer.*` keys: lists of equal length, ids below the number of
+/// tokens, merges of two parts, byte tokens spelled <0xHH>. Kinds other than "gpt2" and "gemma4" (BPE) and
+/// "llama" (SPM) are refused by name.
 expected<tokenizer::vocabulary_data> read_gguf_vocabulary(const gguf_metadata& metadata);
 
 } // namespace paceline::model

@@ -18,7 +18,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// Defaults of the transformers class of a model type, where they differ between types.
+/// Defaults of the transformers class of a model type that differ between types.
 struct family {
   std::string_view model_type;
   architecture arch;
@@ -139,14 +139,15 @@ void read_rope(const json_node& fields, const family& type, model_config& config
   } else {
     config.rope = read_nested_rope(fields, parameters ? "rope_parameters" : "rope_scaling", theta,
                                    config.context_length);
-    // Gemma's local layers have their own base and no scaling; those of other families rotate like the rest.
+    // Gemma's local layers have their own base and no scaling; those of other families rotate like the other
+    // layers.
     config.local_rope = config.rope;
     if (is_gemma) {
       config.local_rope = {};
       config.local_rope.theta = local_theta;
     }
   }
-  // YaRN files state the context of the first training; what they were made for is that times the factor.
+  // YaRN files state the original training context; the model's context is that times the factor.
   const auto& scaling = config.rope.scaling;
   if (scaling.kind == rope_scaling_kind::yarn && scaling.factor >= 1 && scaling.factor <= 1e6)
     config.context_length = static_cast<std::uint32_t>(std::clamp<double>(

@@ -25,10 +25,10 @@ namespace fs = std::filesystem;
 constexpr const char* single_name = "model.safetensors";
 constexpr const char* index_name = "model.safetensors.index.json";
 
-/// Tensor name to file name, as the index has them.
+/// Tensor names and their file names, from the index.
 using weight_map = std::map<std::string, std::string, std::less<>>;
 
-/// File names may not lead out of the directory.
+/// File names must not leave the directory.
 bool is_plain_file_name(std::string_view name) noexcept {
   return name.ends_with(".safetensors") && name.find('/') == std::string_view::npos &&
          name.find('\0') == std::string_view::npos;
@@ -54,7 +54,7 @@ expected<weight_map> read_index(const fs::path& path) {
   return map;
 }
 
-/// Opens the files of an index and checks that each holds exactly the tensors the index says.
+/// Opens the files of an index and checks that each contains exactly the tensors listed for it.
 expected<std::vector<safetensors_file>> open_shards(const fs::path& directory) {
   auto map = read_index(directory / index_name);
   if (!map) return std::move(map).error();
@@ -79,7 +79,7 @@ expected<std::vector<safetensors_file>> open_shards(const fs::path& directory) {
 }
 
 expected<std::vector<safetensors_file>> open_weights(const fs::path& directory) {
-  std::error_code ignored; // a name that cannot be examined is treated as absent
+  std::error_code ignored; // a file that cannot be examined counts as absent
   if (fs::exists(directory / index_name, ignored)) return open_shards(directory);
   auto single = safetensors_file::open(directory / single_name);
   if (!single) return std::move(single).error();
@@ -88,7 +88,7 @@ expected<std::vector<safetensors_file>> open_weights(const fs::path& directory) 
   return shards;
 }
 
-/// Which ids end a generation: generation_config.json knows more of them than config.json.
+/// Ids that end a generation: generation_config.json lists more of them than config.json.
 expected<std::vector<token_id>> read_all_eos_ids(const fs::path& directory, const json::object& config,
                                                  std::uint32_t vocab_size) {
   auto ids = read_eos_ids(config, (directory / "config.json").string(), vocab_size);
@@ -138,8 +138,8 @@ std::uint64_t hf_directory::file_bytes() const noexcept {
 
 namespace {
 
-/// What views of tensors refer to. Names live in the file objects, which are moved with the directory: the
-/// views need copies of their own.
+/// Storage for views of tensors. Names are in the file objects, which move with the directory, so the views
+/// need their own copies.
 struct view_owner {
   std::vector<safetensors_file> shards;
   std::deque<scale_grid> grids;
@@ -154,21 +154,21 @@ tensors_by_name by_name(const std::vector<safetensors_file>& shards) {
   return out;
 }
 
-/// The scales that belong to `weight`, of any shard; null if there are none.
+/// The scales of `weight` in any shard; null if there are none.
 const safetensors_tensor* scales_of(const tensors_by_name& all, const std::string& weight) {
   for (const auto suffix : fp8_scale_suffixes)
     if (const auto found = all.find(weight + std::string(suffix)); found != all.end()) return found->second;
   return nullptr;
 }
 
-/// Reads a tensor's bytes, of whichever shard.
+/// Reads a tensor's bytes from its shard.
 expected<void> read_whole(const view_owner& owner, const safetensors_tensor& tensor) {
   for (const auto& shard : owner.shards)
     if (auto read = shard.from() ? shard.from()->read(tensor.data) : expected<void>(); !read) return read;
   return {};
 }
 
-/// Takes the scales of F8_E4M3 matrices out of `all` and puts them where they belong.
+/// Removes the scales of F8_E4M3 matrices from `all` and assigns them to their matrices.
 expected<std::map<std::string_view, const scale_grid*>>
 claim_scales(const hf_directory& directory, view_owner& owner, tensors_by_name& all) {
   std::map<std::string_view, const scale_grid*> grids;

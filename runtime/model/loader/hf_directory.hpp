@@ -16,15 +16,15 @@
 
 namespace paceline::model {
 
-/// A model in the layout of the Hugging Face hub: config.json with model.safetensors, or with the shards that
-/// model.safetensors.index.json lists; beside them tokenizer.json, tokenizer_config.json,
-/// generation_config.json and chat_template.jinja, each optional.
+/// A model in the layout of the Hugging Face hub: config.json with model.safetensors, or with the shards
+/// listed in model.safetensors.index.json. Optional files: tokenizer.json, tokenizer_config.json,
+/// generation_config.json and chat_template.jinja.
 struct hf_directory {
   std::string name; ///< the directory, as given
   model_config config;
-  std::optional<fp8_quantisation> quantisation; ///< none: no weights of FP8
+  std::optional<fp8_quantisation> quantisation; ///< nullopt: no FP8 weights
   hf_tokenizer_settings tokenizer;
-  std::vector<token_id> eos_ids; ///< of generation_config.json and config.json; ascending, below vocab_size
+  std::vector<token_id> eos_ids; ///< from generation_config.json and config.json; ascending, below vocab_size
   std::vector<safetensors_file> shards; ///< at least one; no tensor name occurs in two of them
 
   static expected<hf_directory> open(const std::filesystem::path& directory);

@@ -64,7 +64,7 @@ expected<void> read_tokenizer_config(const fs::path& path, hf_tokenizer_settings
   return {};
 }
 
-/// Newer checkpoints keep the template in a file of its own, which then counts.
+/// Newer checkpoints have the template in a separate file, which has precedence.
 expected<void> read_template_file(const fs::path& path, hf_tokenizer_settings& out) {
   const auto file = partial_file::open(path);
   if (!file) return file.error();
@@ -97,7 +97,7 @@ expected<std::vector<token_id>> read_eos_ids(const json::object& object, const s
 
 expected<hf_tokenizer_settings> read_hf_tokenizer_settings(const fs::path& directory) {
   hf_tokenizer_settings out;
-  std::error_code ignored; // a name that cannot be examined is treated as absent
+  std::error_code ignored; // a file that cannot be examined counts as absent
   const auto exists = [&](const fs::path& path) { return fs::exists(path, ignored); };
   if (const auto path = directory / "tokenizer.json"; exists(path)) out.tokenizer_json = path;
   if (const auto path = directory / "tokenizer_config.json"; exists(path))

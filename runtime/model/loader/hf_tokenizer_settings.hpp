@@ -13,18 +13,18 @@
 
 namespace paceline::model {
 
-/// What a Hugging Face directory says about its tokenizer beside tokenizer.json.
+/// The tokenizer settings of a Hugging Face directory outside tokenizer.json.
 struct hf_tokenizer_settings {
-  std::filesystem::path tokenizer_json; ///< empty when there is none
-  std::string chat_template;            ///< Jinja source; empty when there is none
+  std::filesystem::path tokenizer_json; ///< empty if there is none
+  std::string chat_template;            ///< Jinja source; empty if there is none
   std::optional<std::string> bos_token, eos_token, unk_token, pad_token; ///< spellings
-  std::optional<bool> add_bos, add_eos; ///< none: as tokenizer.json's post-processor does
+  std::optional<bool> add_bos, add_eos; ///< nullopt: as in tokenizer.json's post-processor
 };
 
-/// Reads tokenizer_config.json and chat_template.jinja where they exist.
+/// Reads tokenizer_config.json and chat_template.jinja if they exist.
 expected<hf_tokenizer_settings> read_hf_tokenizer_settings(const std::filesystem::path& directory);
 
-/// "eos_token_id" of a config.json or generation_config.json called `file`: one id, a list, or none of them.
+/// Reads "eos_token_id" of a config.json or generation_config.json called `file`: one id, a list, or absent.
 expected<std::vector<token_id>> read_eos_ids(const boost::json::object& object, const std::string& file,
                                              std::uint32_t vocab_size);
 

@@ -20,8 +20,8 @@ namespace json = boost::json;
 constexpr std::size_t max_depth = 64;
 constexpr std::size_t max_file_bytes = std::size_t{64} << 20;
 
-/// Builds the document as Boost's own parser does, and also remembers the keys of open objects to find one
-/// that comes twice, which Boost would silently take the last of.
+/// Builds the document like Boost's parser, and also stores the keys of open objects to detect duplicates, of
+/// which Boost would silently keep the last.
 class document_builder {
  public:
   static constexpr std::size_t max_object_size = json::object::max_size();

@@ -65,13 +65,13 @@ metadata_report report_member(std::string_view key, const json::value& value) {
 void add_tensor(model_report& report, std::string_view name, device::tensor_type type,
                 std::vector<std::uint64_t> shape, std::uint64_t num_bytes) {
   std::uint64_t values = 1;
-  for (const auto dim : shape) values *= dim; // fits: the container's parser has checked it
+  for (const auto dim : shape) values *= dim; // cannot overflow: the container's parser has checked it
   report.num_parameters += values;
   report.tensors.push_back(
       {utf8_text(name), std::string(device::traits_of(type)->name), std::move(shape), num_bytes});
 }
 
-/// Adds what only a model that can run has.
+/// Adds the parts of the report that need a supported model.
 template <class File, class ReadWeights>
 void add_plan(model_report& report, const File& file, expected<model_config> config, ReadWeights read_weights,
               const memory_request& request) {
@@ -152,7 +152,7 @@ memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
 }
 
 expected<model_report> inspect_model(const std::filesystem::path& path, const memory_request& request) {
-  std::error_code ignored; // what cannot be examined fails to open below, with a reason
+  std::error_code ignored; // a path that cannot be examined fails to open below, with a reason
   return std::filesystem::is_directory(path, ignored) ? inspect_directory(path, request)
                                                       : inspect_gguf(path, request);
 }

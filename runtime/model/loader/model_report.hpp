@@ -18,7 +18,7 @@ struct metadata_report {
   std::string type; ///< of the value, or of an array's elements
   bool is_array = false;
   std::uint64_t count = 1;         ///< elements of an array
-  std::vector<std::string> values; ///< as JSON; of an array the first 8 at most
+  std::vector<std::string> values; ///< as JSON; of an array at most the first 8
 };
 
 struct tensor_report {
@@ -28,18 +28,18 @@ struct tensor_report {
   std::uint64_t num_bytes = 0;
 };
 
-/// What a model takes of memory when it runs.
+/// Memory that a model needs to run.
 struct memory_plan {
   std::uint64_t weights_bytes = 0;
   paceline::kv_type kv_type = paceline::kv_type::f16;
   std::uint64_t kv_bytes_per_token = 0; ///< over all layers, keys and values of that type
-  std::uint32_t context_length = 0;     ///< tokens a sequence, as asked for
-  std::uint32_t num_sequences = 0;      ///< at once, as asked for
-  std::uint64_t kv_bytes = 0;           ///< of all these sequences when full
+  std::uint32_t context_length = 0;     ///< tokens in a sequence, as requested
+  std::uint32_t num_sequences = 0;      ///< sequences at the same time, as requested
+  std::uint64_t kv_bytes = 0;           ///< for all these sequences at full length
   std::uint64_t total_bytes = 0;
 };
 
-/// Everything `inspect` shows of a model file.
+/// Everything that `inspect` shows of a model file.
 struct model_report {
   std::string path;
   std::string format; ///< "GGUF v3", "safetensors"
@@ -48,14 +48,14 @@ struct model_report {
   std::uint64_t num_parameters = 0; ///< values in all tensors
   std::vector<metadata_report> metadata;
   std::vector<tensor_report> tensors;
-  std::optional<model_config> config; ///< none when this build cannot run the model
+  std::optional<model_config> config; ///< nullopt if this build cannot run the model
   std::optional<memory_plan> memory;  ///< likewise
-  std::string problem;                ///< why it cannot; empty otherwise
+  std::string problem;                ///< why it cannot run; empty otherwise
 };
 
-/// How much KV the plan is for.
+/// The KV memory to plan for.
 struct memory_request {
-  std::uint32_t context_length = 0; ///< 0: what the model was made for
+  std::uint32_t context_length = 0; ///< 0: the model's own
   std::uint32_t num_sequences = 1;
   paceline::kv_type kv_type = paceline::kv_type::f16;
 };
@@ -64,10 +64,10 @@ struct memory_request {
 memory_plan plan_memory(const model_config& config, std::uint64_t weights_bytes,
                         const memory_request& request);
 
-/// Reads a GGUF file, of which only a broken container is an error, or a Hugging Face directory.
+/// Reads a GGUF file or a Hugging Face directory. Of a GGUF file, only an invalid container is an error.
 expected<model_report> inspect_model(const std::filesystem::path& path, const memory_request& request = {});
 
-std::string to_text(const model_report& report); ///< for a person, lines of text
+std::string to_text(const model_report& report); ///< text in lines, for users
 std::string to_json(const model_report& report); ///< one JSON object
 
 } // namespace paceline::model

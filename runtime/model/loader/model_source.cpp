@@ -47,7 +47,7 @@ expected<model_source> open_hugging_face(const std::filesystem::path& path) {
 } // namespace
 
 expected<model_source> open_model(const std::filesystem::path& path) {
-  std::error_code ignored; // what cannot be examined fails to open below, with a reason
+  std::error_code ignored; // a path that cannot be examined fails to open below, with a reason
   return std::filesystem::is_directory(path, ignored) ? open_hugging_face(path) : open_gguf(path);
 }
 

@@ -16,24 +16,24 @@
 
 namespace paceline::model {
 
-/// A model file of either kind, checked as a container only.
+/// A model file of either kind, of which only the container was checked.
 using model_file = std::variant<gguf_file, hf_directory>;
 
-/// Everything that is read of a model at load: what to compute with, and how text becomes tokens.
+/// Everything that is read from a model when it is loaded: configuration, weights and tokenizer.
 struct model_source {
   model_config config;
   weights_source weights;
-  /// Of GGUF files that have one. A Hugging Face directory has `tokenizer` instead.
+  /// For GGUF files that have one. A Hugging Face directory has `tokenizer` instead.
   std::optional<tokenizer::vocabulary_data> vocabulary;
-  /// Of Hugging Face directories; `tokenizer_json` is what the tokenizer is made from.
+  /// For Hugging Face directories; the tokenizer is made from `tokenizer_json`.
   std::optional<hf_tokenizer_settings> tokenizer;
   std::vector<token_id> eos_ids; ///< ids that end a generation; ascending, below config.vocab_size
-  std::string chat_template;     ///< Jinja source; empty when the file has none
+  std::string chat_template;     ///< Jinja source; empty if the file has none
   model_file file;               ///< for `inspect`
 };
 
 /// Opens a GGUF file (any part of a split one) or a Hugging Face directory. Reads headers and small tensors
-/// only: the weights stay on disk until they are used. Errors name file, field or tensor, and rule.
+/// only; weights are read when they are used. Errors name file, field or tensor, and rule.
 expected<model_source> open_model(const std::filesystem::path& path);
 
 } // namespace paceline::model

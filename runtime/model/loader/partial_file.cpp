@@ -15,7 +15,7 @@ namespace paceline::model {
 
 namespace {
 
-/// Closes a descriptor at the end of a scope, unless it was taken out.
+/// Closes a descriptor at the end of a scope, unless it was released.
 class descriptor {
  public:
   explicit descriptor(int fd) noexcept : fd_(fd) {}
@@ -38,7 +38,7 @@ error failure(errc code, const std::filesystem::path& path, const std::string& w
 } // namespace
 
 expected<std::shared_ptr<const partial_file>> partial_file::open(const std::filesystem::path& path) {
-  // Non-blocking, so that a pipe under the name is refused below instead of waiting for its writer here.
+  // Non-blocking, so that a pipe is refused below instead of blocking here until it has a writer.
   descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) {
     const int reason = errno;
@@ -51,12 +51,12 @@ expected<std::shared_ptr<const partial_file>> partial_file::open(const std::file
   if (!S_ISREG(info.st_mode)) return failure(errc::invalid_file, path, "not a regular file");
   if (info.st_size <= 0) return failure(errc::invalid_file, path, "file is empty");
   const auto size = static_cast<std::size_t>(info.st_size);
-  // Not reserved: a file larger than the memory is packed a part at a time.
+  // Without reserving memory: a file larger than the memory is packed in parts.
   void* address =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED)
     return failure(errc::resource_exhausted, path, std::string("no addresses: ") + std::strerror(errno));
-  // Parts end inside huge pages, which would stay in memory when a part is let go.
+  // Parts end inside huge pages, which would stay in memory after a part was released.
   ::madvise(address, size, MADV_NOHUGEPAGE); // advice
   return std::shared_ptr<const partial_file>(
       new partial_file(path, fd.take(), std::span(static_cast<std::byte*>(address), size)));

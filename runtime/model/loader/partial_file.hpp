@@ -10,14 +10,12 @@
 
 namespace paceline::model {
 
-/// A regular file that is read in parts, each when it is asked for, into an address range as long as the
-/// file: what was read has an address that stays, and what was not takes no memory. It is read, not mapped: a
-/// file that is cut short meanwhile, or whose disk fails, is an error here and no signal
-/// (docs/decisions/0536).
+/// A regular file that is read in parts, on demand, into an address range as long as the file: the address of
+/// what was read does not change, and what was not read takes no memory. The file is read and not mapped, so
+/// a file that is truncated meanwhile, or a failing disk, gives an error and no signal (docs/decisions/0536).
 class partial_file {
  public:
-  /// Fails with `not_found` when there is no such file, `invalid_file` when it is empty or not a regular
-  /// file.
+  /// Errors: `not_found` if there is no such file, `invalid_file` if it is empty or not a regular file.
   static expected<std::shared_ptr<const partial_file>> open(const std::filesystem::path& path);
 
   partial_file(const partial_file&) = delete;
@@ -27,13 +25,12 @@ class partial_file {
   /// The whole range. Bytes that were not read, or were released since, are zero.
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
-  /// Reads the bytes of `part` from the file, again if they were read before; a part that is not of this
-  /// file's range is left alone. Fails with `invalid_file`, naming the file. Thread-safe for parts that do
-  /// not overlap.
+  /// Reads the bytes of `part` from the file, also if they were read before; a part outside this file's range
+  /// is ignored. Error: `invalid_file`, naming the file. Thread-safe for disjoint parts.
   expected<void> read(std::span<const std::byte> part) const;
 
-  /// Takes the whole pages of `part`, if it lies in the range, out of memory: what has been copied should not
-  /// count twice.
+  /// Frees the memory of the whole pages of `part`, if it lies in the range, so that copied data is not in
+  /// memory twice.
   void release(std::span<const std::byte> part) const noexcept;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t max_header_bytes = 100'000'000;
 
-/// Bytes that dtype and shape imply; none where they do not fit 64 bits.
+/// Bytes implied by dtype and shape; nullopt if they exceed 64 bits.
 std::optional<std::uint64_t> implied_bytes(const safetensors_entry& entry) noexcept {
   std::optional<std::uint64_t> bytes = bytes_of_value(entry.type);
   for (std::uint32_t d = 0; d < entry.num_dims && bytes; ++d) bytes = checked_mul(*bytes, entry.shape[d]);

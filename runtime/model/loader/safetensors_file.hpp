@@ -15,23 +15,23 @@
 
 namespace paceline::model {
 
-/// One tensor of a safetensors file. `data` refers into the file's address range, to be read, at no
-/// particular alignment.
+/// One tensor of a safetensors file. `data` points into the file's address range, must be read before use and
+/// has no particular alignment.
 struct safetensors_tensor {
   std::string name;
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< outermost first, [num_dims]
   std::uint32_t num_dims = 0;
-  device::tensor_type type = device::tensor_type::f32; ///< F32, F16, BF16; F8_E4M3: codes alone
+  device::tensor_type type = device::tensor_type::f32; ///< F32, F16, BF16, or F8_E4M3: codes without scales
   std::span<const std::byte> data;
 };
 
-/// A safetensors file, its header read and completely checked. Layout: u64 header length | JSON header |
+/// A safetensors file whose header was read and checked completely. Layout: u64 header length | JSON header |
 /// tensor data.
 ///
-/// Rules beyond the format's own (they close what audits of loaders have found): header of at most 100 MB and
-/// inside the file, beginning with '{'; no key twice; dtypes F32, F16, BF16, F8_E4M3; at most 4 dimensions;
-/// each span exactly as long as dtype and shape imply; spans contiguous from 0 to the end of the file,
-/// without hole or overlap.
+/// Rules in addition to the format's (each closes a vulnerability known from audits of loaders): a header of
+/// at most 100 MB that lies inside the file and begins with '{'; no key twice; dtypes F32, F16, BF16,
+/// F8_E4M3; at most 4 dimensions; each span exactly as long as dtype and shape imply; spans contiguous from 0
+/// to the end of the file, without gap or overlap.
 class safetensors_file {
  public:
   static expected<safetensors_file> open(const std::filesystem::path& path);
@@ -43,8 +43,8 @@ class safetensors_file {
   std::span<const safetensors_tensor> tensors() const noexcept {
     return tensors_;
   } ///< in order of their data
-  /// The file, which reads tensors' bytes; held, it keeps them without the rest of this object. Null where
-  /// the bytes were in memory.
+  /// The file, which reads the tensors' bytes. Holding it keeps them valid without this object. Null if the
+  /// bytes were in memory.
   const std::shared_ptr<const partial_file>& from() const noexcept { return from_; }
 
  private:

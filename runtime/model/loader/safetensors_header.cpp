@@ -19,7 +19,7 @@ using device::tensor_type;
 
 constexpr std::size_t max_metadata_keys = 4096;
 constexpr std::string_view metadata_name = "__metadata__";
-// The shortest entry has some 50 characters; a growing list holds up to twice its entries.
+// The shortest entry has about 50 characters; a growing list has capacity for up to twice its entries.
 static_assert(2 * sizeof(safetensors_entry) <= 4 * 50);
 
 /// Follows the header's fixed shape event by event:
@@ -175,11 +175,11 @@ class header_handler {
   }
 
   place place_ = place::outside;
-  unsigned field_ = 0;  ///< whose value comes next
-  unsigned fields_ = 0; ///< of the present tensor, those seen
+  unsigned field_ = 0;  ///< the field whose value comes next
+  unsigned fields_ = 0; ///< fields of the current tensor seen so far
   int num_offsets_ = 0;
   bool has_metadata_ = false;
-  std::string text_; ///< of a key or string that comes in parts
+  std::string text_; ///< of a key or string that arrives in parts
   safetensors_entry entry_;
   std::vector<safetensors_entry> entries_;
   std::vector<std::string> metadata_keys_;

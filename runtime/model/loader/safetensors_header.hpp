@@ -11,7 +11,7 @@
 
 namespace paceline::model {
 
-/// One entry of a safetensors header, as written there.
+/// One entry of a safetensors header.
 struct safetensors_entry {
   std::string name;
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1};
@@ -21,15 +21,15 @@ struct safetensors_entry {
   device::tensor_type type = device::tensor_type::f32;
 };
 
-/// Bytes of one value of a tensor as safetensors files have it. Of F8_E4M3 that is a code: its scales are
+/// Bytes of one value of a tensor in a safetensors file. For F8_E4M3 the value is a code; the scales are in
 /// another tensor.
 constexpr std::uint64_t bytes_of_value(device::tensor_type type) noexcept {
   return type == device::tensor_type::f8_e4m3 ? 1 : type == device::tensor_type::f32 ? 4 : 2;
 }
 
-/// The entries of a header, in its order, names unique; "__metadata__" is checked and dropped. Offsets are
-/// not compared with anything yet. Reads without building a document, so memory stays below four times the
-/// header's size. Errors name `file`, tensor and rule.
+/// The entries of a header, in order, with unique names; "__metadata__" is checked and dropped. Offsets are
+/// not checked here. Reads without building a document, so memory stays below four times the header's size.
+/// Errors name `file`, tensor and rule.
 expected<std::vector<safetensors_entry>> parse_safetensors_header(std::string_view text,
                                                                   std::string_view file);
 

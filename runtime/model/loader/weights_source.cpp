@@ -16,7 +16,7 @@ namespace {
 
 using device::tensor_type;
 
-/// What is known of a role whatever the model: its name in each kind of file.
+/// The properties of a role that do not depend on the model: its name in each kind of file.
 struct role_names {
   tensor_role role;
   std::string_view text;
@@ -111,7 +111,7 @@ bool is_norm_role(tensor_role role) noexcept {
   }
 }
 
-/// A tensor's name taken apart: "blk.12.attn_q.weight" is role q of layer 12.
+/// The parts of a tensor's name: "blk.12.attn_q.weight" is role q of layer 12.
 struct parsed_name {
   tensor_role role;
   std::uint32_t layer = 0;
@@ -119,7 +119,7 @@ struct parsed_name {
 
 std::string_view name_of(const role_names& names, tensor_naming naming, const model_config& config) noexcept {
   if (naming == tensor_naming::gguf) return names.gguf;
-  // Models with two norms a layer call the second one by what it comes after, not by what it comes before.
+  // Models with two norms in a layer name the second one after the op before it, not after the one behind it.
   if (names.role == tensor_role::ffn_norm && !config.post_norms) return "post_attention_layernorm.weight";
   return names.hugging_face;
 }
@@ -149,8 +149,8 @@ std::optional<parsed_name> parse_name(std::string_view name, tensor_naming namin
   return std::nullopt;
 }
 
-/// Tensors that may be present without meaning: what the loader derives itself, and a stored copy of a tied
-/// head.
+/// Tensors that may be present and are ignored: those that the loader computes itself, and a stored copy of a
+/// tied head.
 bool is_redundant(std::string_view name, tensor_naming naming, const model_config& config) noexcept {
   if (naming == tensor_naming::gguf) return name == "rope_freqs.weight";
   return name.ends_with(".rotary_emb.inv_freq") || (config.tied_embeddings && name == "lm_head.weight");
@@ -182,7 +182,7 @@ bool is_float_type(tensor_type type) noexcept {
 
 } // namespace
 
-/// Sorts a file's tensors into roles.
+/// Assigns a file's tensors to roles.
 class weights_builder {
  public:
   weights_builder(const model_config& config, tensor_naming naming, std::string_view file,
@@ -241,7 +241,7 @@ class weights_builder {
     return table[static_cast<std::size_t>(role)];
   }
 
-  /// Makes a vector F32, aligned, and its norm a plain factor.
+  /// Converts a vector to aligned F32, and a norm to a plain factor.
   expected<void> convert_vector(tensor_role role, weight_view& view) {
     auto& tensor = view.tensor;
     if (!is_float_type(tensor.type))
@@ -294,7 +294,7 @@ expected<weights_source> weights_source::make(const model_config& config,
                                               std::span<const weight_view> tensors, tensor_naming naming,
                                               std::shared_ptr<const void> owner, std::string_view file,
                                               std::vector<std::shared_ptr<const partial_file>> files) {
-  // The tables below are made for as many layers as the file lists tensors for.
+  // The tables below have as many layers as the file lists tensors for.
   std::size_t per_layer = 0;
   for (const auto& names : all_roles)
     if (is_layer_role(names.role) && expected_shape(config, names.role).rows != 0) ++per_layer;

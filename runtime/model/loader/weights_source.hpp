@@ -19,14 +19,14 @@ namespace paceline::model {
 
 class partial_file;
 
-/// What a tensor is for, whatever a file calls it. Matrices are [rows][cols] = [outputs][inputs]; the others
-/// have 1 row.
+/// The role of a tensor, independent of its name in a file. Matrices are [rows][cols] = [outputs][inputs];
+/// the others have 1 row.
 enum class tensor_role : std::uint8_t {
-  // Of the model.
+  // One for each model:
   token_embedding, ///< [vocab_size][hidden_size]
   output_norm,     ///< [hidden_size]
   output,          ///< [vocab_size][hidden_size]; the embedding itself where the head is tied
-  // Of each layer.
+  // One for each layer:
   attention_norm,        ///< [hidden_size]
   q,                     ///< [q_size][hidden_size], rows as config.layout says
   k,                     ///< [kv_size][hidden_size], likewise
@@ -53,15 +53,15 @@ bool is_layer_role(tensor_role role) noexcept;
 /// True for roles with rows and columns; the others are vectors (norms and biases).
 bool is_matrix_role(tensor_role role) noexcept;
 
-/// One tensor as the forward pass takes it, ready for `weight_memory::pack`. A matrix's bytes are not
-/// necessarily aligned; a vector is one row of F32, aligned for float.
+/// One tensor as input of `weight_memory::pack`. A matrix's bytes are not necessarily aligned; a vector is
+/// one row of F32, aligned for float.
 struct weight_view {
-  std::string_view name; ///< the file's
+  std::string_view name; ///< name in the file
   device::tensor_view tensor;
-  /// Of F8_E4M3: the bytes of `tensor` are codes alone, and `f8_blocks` makes the tensor that can be packed.
+  /// For F8_E4M3: the bytes of `tensor` are codes only, and `f8_blocks` makes the tensor to be packed.
   const scale_grid* scales = nullptr;
 
-  /// Bytes that `weight_memory::pack` is to be given.
+  /// Number of bytes to be given to `weight_memory::pack`.
   std::uint64_t stored_bytes() const noexcept {
     using device::f8_block;
     if (scales == nullptr) return tensor.bytes.size();
@@ -75,21 +75,21 @@ struct weight_view {
   }
 };
 
-/// How tensors are called and what their norms hold.
+/// The names of tensors, and the convention of norms.
 enum class tensor_naming : std::uint8_t {
   gguf,         ///< "blk.0.attn_q.weight"; norms of gemma hold the factor
   hugging_face, ///< "model.layers.0.self_attn.q_proj.weight"; norms of gemma hold the factor minus one
 };
 
-/// The weights of one model: every tensor that its config implies, each with exactly the shape implied, and
-/// no tensor of unknown meaning. Vectors are in memory, matrices' bytes in the file until `read`. Vectors
-/// that had to be changed they become F32 here, and norms of Hugging Face's gemma files get the 1 added that
-/// GGUF's have already. Moves keep all views valid.
+/// The weights of one model: every tensor that its config implies, each with exactly the implied shape, and
+/// no unknown tensor. Vectors are in memory; the bytes of matrices are in the file until `read`. Vectors are
+/// converted to F32 if necessary, and norms of Hugging Face's gemma files get the 1 added that GGUF files
+/// already contain. Moving the object keeps all views valid.
 class weights_source {
  public:
-  /// `tensors` are all of a file, in any order, vectors of any float type; `owner` keeps their bytes and
-  /// names alive, and so do `files`, which they are read from if they are not in memory. Errors name `file`,
-  /// tensor and rule.
+  /// `tensors` are all tensors of a file, in any order, with vectors of any float type. `owner` keeps their
+  /// bytes and names alive, and so do `files`, from which they are read if they are not in memory. Errors
+  /// name `file`, tensor and rule.
   static expected<weights_source> make(const model_config& config, std::span<const weight_view> tensors,
                                        tensor_naming naming, std::shared_ptr<const void> owner,
                                        std::string_view file,
@@ -101,13 +101,13 @@ class weights_source {
   const weight_view& at(tensor_role role, std::uint32_t layer) const;
 
   std::uint32_t num_layers() const noexcept { return static_cast<std::uint32_t>(layers_.size()); }
-  /// Reads bytes of a matrix, from the file if they are not in memory anyway. Fails with `invalid_file`,
-  /// naming the file. Thread-safe for bytes that do not overlap.
+  /// Reads bytes of a matrix from the file, unless they are in memory. Error: `invalid_file`, naming the
+  /// file. Thread-safe for disjoint bytes.
   expected<void> read(std::span<const std::byte> bytes) const;
-  /// Says that bytes of a tensor have been copied and are not read again soon. Thread-safe.
+  /// Called when bytes of a tensor were copied and will not be read again soon. Thread-safe.
   void release(std::span<const std::byte> bytes) const noexcept;
 
-  /// Bytes of all tensors as they are packed; a tied head counts once.
+  /// Bytes of all tensors as packed; a tied head counts once.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
 
  private:
@@ -118,7 +118,7 @@ class weights_source {
 
   role_table model_;
   std::vector<role_table> layers_;
-  std::vector<std::unique_ptr<float[]>> converted_; ///< vectors that are not as the file has them
+  std::vector<std::unique_ptr<float[]>> converted_; ///< vectors whose values differ from the file's
   std::shared_ptr<const void> owner_;
   std::vector<std::shared_ptr<const partial_file>> files_;
   std::uint64_t total_bytes_ = 0;

@@ -5,9 +5,9 @@
 
 namespace paceline::speculation {
 
-/// What is known of a draft token before the target has seen it. `signal` is what its drafter says of its own
-/// confidence (0 = nothing, to 7 = surest; the drafter decides what it stands for, it is calibrated here),
-/// `depth` its level in the tree, `rank` how many siblings stand before it.
+/// What is known about a draft token before verification. `signal` is its drafter's confidence (0 = none, to
+/// 7 = highest; its meaning is the drafter's, and it is calibrated here), `depth` its level in the tree,
+/// `rank` the number of siblings before it.
 struct node_place {
   std::uint8_t signal = 0;
   std::uint32_t depth = 0;
@@ -28,7 +28,7 @@ class acceptance_table {
   explicit acceptance_table(const prior& first = {}) noexcept : first_(first) {}
   void count(node_place at, bool right) noexcept;
   double probability(node_place at) const noexcept; ///< in (0, 1)
-  /// The same where `guess` is thought until it was tried.
+  /// The same, where `guess` is used until there are observations.
   double probability(node_place at, double guess) const noexcept;
 
  private:
@@ -44,13 +44,14 @@ class acceptance_table {
   std::array<cell, num_signals * num_depths * num_ranks> cells_{};
 };
 
-/// By how much one request's drafts are better or worse than the table says: the intercept of a logistic
-/// model whose offset is the table's log-odds, followed by a Newton step a try. The information of earlier
-/// tries decays, and a normal prior's is always added: it bounds the step, and pulls back slowly.
+/// How much one request's drafts are better or worse than the table says: the intercept of a logistic model
+/// whose offset is the table's log-odds, updated by one Newton step for each observation. The information of
+/// earlier observations decays. The prior, a normal distribution, is always added: it bounds the step and
+/// slowly pulls the intercept back.
 class request_bias {
  public:
   void count(double expected, bool right) noexcept;
-  /// The table's probability, corrected.
+  /// The table's probability, corrected for this request.
   double apply(double probability) const noexcept;
   /// The same, as low as it may well be by what is known of this request.
   double at_least(double probability) const noexcept;

@@ -11,8 +11,8 @@
 
 namespace paceline::speculation {
 
-/// What the controller remembers of one request: drafts whose fate is not fully known, and how this request
-/// differs from others. Dies with the request.
+/// What the controller remembers of one request: drafts that are not fully scored yet, and how this request
+/// differs from others. Destroyed with the request.
 class draft_history {
  private:
   friend class draft_controller;
@@ -20,10 +20,10 @@ class draft_history {
     std::uint32_t candidate = 0;
     std::uint32_t base_length = 0;
     token_tree tree;
-    std::vector<node_place> places; ///< one a node; of drawn tokens one a level of the plan
+    std::vector<node_place> places; ///< one for each node; for drawn tokens one for each level of the plan
     bool drawn = false;
     std::int32_t at = token_tree::root;
-    std::uint32_t num_right = 0; ///< levels below which `at` lies
+    std::uint32_t num_right = 0; ///< number of levels down to `at`
   };
   /// Of an in-line candidate: how its drafts fare with this request.
   struct attention {
@@ -36,7 +36,7 @@ class draft_history {
   std::vector<attention> attention_; ///< likewise
   bool draws_ = false;               ///< its drafts are drawn
   double rate_ =
-      0; ///< tokens per pass over one row that drafts which are there anyway promise, of late; 0: not known
+      0; ///< recent expected tokens per pass over one row from drafts that are made anyway; 0: unknown
 };
 
 /// Chooses, per request and round, the drafter and the part of its draft that is worth verifying: the most
@@ -45,11 +45,11 @@ class draft_history {
 /// taken; those that have to be asked a round ahead (workers) are asked where their tokens are worth their
 /// time. All drafts, verified or not, are scored against the tokens that came.
 ///
-/// Non-anticipating: what is verified depends on earlier rounds, on the depth and rank of nodes, and on their
-/// drafters' signals. Of a draft whose tokens were drawn (`draft::probs`) it looks at the plan alone: whole
-/// levels are kept, and a level that the drafter planned and did not reach counts as one that was wrong.
+/// Non-anticipating: the choice depends on earlier rounds, on the depth and rank of nodes, and on their
+/// drafters' signals. For a draft whose tokens were drawn (`draft::probs`) it uses only the plan: whole
+/// levels are kept, and a planned level that the drafter did not reach counts as wrong.
 ///
-/// Not thread-safe: one a target stream.
+/// Not thread-safe: one object for each target stream.
 class draft_controller {
  public:
   /// One prior a candidate. Candidates from number `first_asked` on have to be asked.
@@ -68,7 +68,7 @@ class draft_controller {
     double cost = 1;             ///< of the round, in passes over one row
   };
 
-  /// A request's part of a round.
+  /// One request's part of a round.
   struct request_choice {
     draft_history* history = nullptr;
     std::vector<draft> proposals;  ///< one a candidate; consumed by `choose`
@@ -78,9 +78,10 @@ class draft_controller {
     bool plain_to_measure = false; ///< drafting promised more; the time of a plain round was wanted
   };
 
-  /// Scores the drafts of earlier rounds. `tokens` = committed ones.
+  /// Scores the drafts of earlier rounds. `tokens` are the committed ones.
   void learn(draft_history& history, std::span<const token_id> tokens);
-  /// Fills `chosen` of every request. `load` = the pass without their draft tokens, other requests' included.
+  /// Sets `chosen` of every request. `load` is the pass without their draft tokens, with the rows of other
+  /// requests.
   void choose(std::span<request_choice> requests, const pass_load& load);
   /// Starts with these times of passes, measured when the model was loaded.
   void calibrate(std::span<const pass_time> measured) noexcept { cost_.calibrate(measured); }
@@ -90,17 +91,18 @@ class draft_controller {
   void observe_proposing(std::uint32_t candidate, std::uint32_t num_requests, double nanoseconds) noexcept;
   /// A pass over `num_rows` rows, none of them of a prompt, took so long.
   void observe(std::uint32_t num_rows, double nanoseconds) noexcept;
-  /// A candidate that was asked took so long for each level of its draft, after the verdict before.
+  /// A candidate that was asked took `nanoseconds` for each level of its draft after the verdict.
   void observe_drafting(std::uint32_t candidate, double nanoseconds) noexcept;
   const pass_cost& cost() const noexcept { return cost_; }
 
-  /// Whom to ask in the rounds to come, and for how many tokens.
+  /// Which candidate to ask in the next rounds, and for how many tokens.
   struct advice {
     std::uint32_t candidate = 0;
-    std::vector<std::uint32_t> lengths; ///< one a request
+    std::vector<std::uint32_t> lengths; ///< one for each request
   };
-  /// For a batch of these requests and `num_others` rows more, at most `max_length` tokens each. Together: a
-  /// drafter takes a step a level for all who ask.
+  /// Advice for a batch of these requests and `num_others` further rows, with at most `max_length` tokens
+  /// each. The requests are considered together, because a drafter computes one step for each level for all
+  /// of them.
   advice advise(std::span<const draft_history* const> requests, std::uint32_t num_others,
                 std::uint32_t max_length);
 
@@ -121,7 +123,7 @@ class draft_controller {
                                const request_bias& bias) const;
   std::vector<double> reach_by_level(const draft_plan& plan, std::uint32_t candidate,
                                      const request_bias& bias) const;
-  /// True while tokens to come can tell more.
+  /// True while later tokens can contribute to the score.
   bool score(draft_history& history, draft_history::proposal& open, std::span<const token_id> tokens);
   /// The same for the next token, `came`.
   bool score_next(draft_history& history, draft_history::proposal& open, token_id came);
@@ -139,14 +141,14 @@ class draft_controller {
   };
 
   std::vector<acceptance_table> tables_;          ///< by candidate
-  std::vector<acceptance_table> tables_of_plans_; ///< the same of drawn drafts, by level
+  std::vector<acceptance_table> tables_of_plans_; ///< the same for drawn drafts, by level
   std::uint32_t first_asked_;
   std::vector<drafting_time> steps_;     ///< of each candidate that is asked
   std::vector<drafting_time> proposing_; ///< of each in-line candidate: a call, a request
   pass_cost cost_;
   std::uint32_t next_look_;
   std::uint64_t num_looks_ = 0;
-  std::uint32_t look_rounds_ = 0; ///< for which candidate `next_look_` is asked to see how it fares
+  std::uint32_t look_rounds_ = 0; ///< rounds left in which candidate `next_look_` is asked for exploration
   double since_look_ = 0;         ///< nanoseconds of passes
 };
 

@@ -10,7 +10,7 @@ namespace paceline::speculation {
 
 namespace {
 
-constexpr double memory = 0.95; ///< of the acceptance, a draft token
+constexpr double memory = 0.95; ///< of the acceptance, for each draft token
 constexpr std::uint32_t step_up = 2, step_down = 1;
 
 } // namespace
@@ -19,7 +19,7 @@ void draft_length::on_verified(std::uint32_t num_levels, std::uint32_t num_accep
   if (rule_ == length_rule::heuristic)
     now_ = num_accepted == num_levels ? std::min(now_ + step_up, most_)
                                       : std::max(now_ - std::min(now_, step_down), 1U);
-  // Tokens behind the first rejected one were not decided on.
+  // Tokens after the first rejected one were not decided on.
   const std::uint32_t decided = std::min(num_accepted + 1, num_levels);
   for (std::uint32_t i = 0; i < decided; ++i) {
     kept_ = kept_ * memory + (i < num_accepted ? 1 : 0);

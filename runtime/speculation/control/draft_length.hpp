@@ -8,12 +8,12 @@
 
 namespace paceline::speculation {
 
-/// How many tokens the next draft of one request shall have, from how the earlier ones fared: rules `fixed`,
-/// `heuristic` and `optimal`. (`entropy` decides inside the drafter: entropy_length. Drafter `auto` has no
-/// rule, draft_controller.) Every rule looks at earlier rounds only: none can bias what is sampled.
+/// The number of tokens in the next draft of one request, from the outcome of earlier ones: rules `fixed`,
+/// `heuristic` and `optimal`. (For `entropy` see entropy_length. Drafter `auto` uses draft_controller
+/// instead.) Every rule uses earlier rounds only, so none can bias what is sampled.
 class draft_length {
  public:
-  /// `most`: never longer; where `fixed` stays and the others begin.
+  /// `most` is the upper bound; `fixed` uses it always, the other rules start with it.
   draft_length(length_rule rule, std::uint32_t most) noexcept : rule_(rule), most_(most), now_(most) {}
 
   length_rule rule() const noexcept { return rule_; }
@@ -22,12 +22,12 @@ class draft_length {
   void on_verified(std::uint32_t num_levels, std::uint32_t num_accepted) noexcept;
 
   /// `draft_cost`: time of one level of drafts, for all requests that draft together, over that of a pass
-  /// over one row. `num_requests`: requests of the pass, thought to draft as many tokens each. 0 only where
-  /// drafting does not pay; then one round in `rounds_a_look` still drafts a token, so that better times are
-  /// noticed.
+  /// over one row. `num_requests`: number of requests in the pass, assumed to draft equally many tokens.
+  /// Returns 0 if drafting does not pay; then one round in `rounds_a_look` still drafts a token, so that
+  /// better times are noticed.
   std::uint32_t next(const pass_cost& cost, double draft_cost, std::uint32_t num_requests) noexcept;
 
-  /// Probability that a token is kept if the one before was, of late (rule `optimal`).
+  /// Recent probability that a token is kept if the previous one was (rule `optimal`).
   double acceptance() const noexcept { return kept_ / tried_; }
 
  private:
@@ -37,26 +37,26 @@ class draft_length {
   std::uint32_t most_;
   std::uint32_t now_;
   std::uint32_t num_plain_ = 0;
-  double kept_ = 3.0; ///< decayed counts, from a guess worth a few tokens
+  double kept_ = 3.0; ///< decayed counts; the initial guess is worth a few tokens
   double tried_ = 4.0;
 };
 
-/// Rule `entropy` (EGAG; 003, section 7): a drafter that is unsure of the next token drafts few. The length
-/// falls linearly from `most` at normalised entropy 0 to `least` at 1; the entropy is smoothed over rounds
-/// with weight `smoothing` for the past. It is taken of the drafter's distribution before a token is drawn
-/// from it, so the rule is non-anticipating.
+/// Rule `entropy` (EGAG): a drafter that is unsure of the next token drafts few tokens. The length falls
+/// linearly from `most` at normalised entropy 0 to `least` at 1. The entropy is smoothed over rounds;
+/// `smoothing` is the weight of the past. It is computed before a token is drawn, so the rule is
+/// non-anticipating.
 class entropy_length {
  public:
   entropy_length(std::uint32_t least, float smoothing) noexcept : least_(least), smoothing_(smoothing) {}
 
-  /// `normalised`: of the first draft token's distribution, over the logarithm of the vocabulary's size; in
-  /// [0, 1]. `most`: of this round.
+  /// `normalised`: entropy of the first draft token's distribution divided by the logarithm of the
+  /// vocabulary's size, in [0, 1]. `most`: upper bound in this round.
   std::uint32_t next(double normalised, std::uint32_t most) noexcept;
 
  private:
   std::uint32_t least_;
   float smoothing_;
-  double smoothed_ = -1; ///< below 0: nothing seen
+  double smoothed_ = -1; ///< below 0: no observation yet
 };
 
 /// Entropy of softmax(scores) over log(scores.size()); scores of -infinity have probability 0. In [0, 1].

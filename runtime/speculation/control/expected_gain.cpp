@@ -24,7 +24,8 @@ double counted_acceptance(std::span<const std::uint32_t> histogram) noexcept {
 }
 
 double expected_tokens(double acceptance, std::uint32_t length) noexcept {
-  // The sum itself: its closed form (1 - a^(k+1)) / (1 - a) has no value at 1 and loses digits near it.
+  // The sum itself, because its closed form (1 - a^(k+1)) / (1 - a) is undefined at 1 and loses digits near
+  // it.
   double sum = 1.0;
   for (std::uint32_t i = 0; i < length; ++i) sum = 1.0 + acceptance * sum;
   return sum;
@@ -71,8 +72,8 @@ std::uint32_t optimal_length(double acceptance, double draft_cost,
 
 double oracle_speed_up(std::span<const std::uint64_t> histogram, double draft_cost,
                        std::span<const double> verify_costs) noexcept {
-  // The largest ratio of tokens to time (Dinkelbach's method): what a round drafts is worth its time at the
-  // speed found so far; that can only raise the speed, in finitely many steps.
+  // The largest ratio of tokens to time (Dinkelbach's method): a draft is chosen if it is worth its time at
+  // the current speed. Each step can only raise the speed, and there are finitely many.
   double speed_up = 1;
   for (int step = 0; step < 64 && !verify_costs.empty(); ++step) {
     double tokens = 0, time = 0;

@@ -3,48 +3,47 @@
 #include <cstdint>
 #include <span>
 
-/// What speculation is expected to bring (Leviathan et al. 2023, section 3), from
+/// The expected gain of speculation (Leviathan et al. 2023, section 3), from
 ///   acceptance  = probability that a draft token is kept, in [0, 1], the same at every place;
 ///   draft_cost  = time of one drafter step over time of one target step on one row (the paper's c), >= 0;
 ///   length      = draft tokens a round.
 namespace paceline::speculation {
 
-/// The acceptance at one place (theorem 3.5): sum over tokens of min(target_prob, draft_prob). Its mean over
-/// places is the paper's alpha. Of equal lengths.
+/// The acceptance at one position (theorem 3.5): sum over tokens of min(target_prob, draft_prob). Its mean
+/// over positions is the paper's alpha. Both spans must have the same length.
 double expected_acceptance(std::span<const double> target_probs,
                            std::span<const double> draft_probs) noexcept;
 
-/// The same by counting: draft tokens kept over draft tokens that a decision was made on, which those behind
-/// the first rejection are not. `histogram[j]` = rounds of `histogram.size() - 1` draft tokens in a chain
-/// that kept j of them (speculation_stats). 0 where nothing was decided.
+/// The acceptance by counting: kept draft tokens over draft tokens that were decided on, which excludes those
+/// after the first rejection. `histogram[j]` = rounds with chains of `histogram.size() - 1` draft tokens that
+/// kept j of them (speculation_stats). 0 if nothing was decided.
 double counted_acceptance(std::span<const std::uint32_t> histogram) noexcept;
 
-/// Tokens a round commits on average: 1 + acceptance + ... + acceptance^length (equation 1).
+/// Mean number of tokens committed in a round: 1 + acceptance + ... + acceptance^length (equation 1).
 double expected_tokens(double acceptance, std::uint32_t length) noexcept;
 
-/// Factor by which rounds of `length` are faster than plain decoding (theorem 3.8): below 1 they are slower.
-/// A target pass over length + 1 rows takes `verify_cost` passes over one row; 1 where memory bandwidth alone
-/// decides.
+/// Speed of rounds of `length` relative to plain decoding (theorem 3.8); below 1 they are slower. A target
+/// pass over length + 1 rows takes `verify_cost` passes over one row; 1 if only memory bandwidth matters.
 double expected_speed_up(double acceptance, std::uint32_t length, double draft_cost,
                          double verify_cost = 1.0) noexcept;
 
-/// Factor by which arithmetic operations grow (theorem 3.11); `draft_operations` = those of one drafter step
-/// over those of one target row.
+/// Factor by which the number of arithmetic operations grows (theorem 3.11); `draft_operations` = those of
+/// one drafter step over those of one target row.
 double operations_factor(double acceptance, std::uint32_t length, double draft_operations) noexcept;
 
-/// The length of the largest expected speed-up, at most max_length; 0 where plain decoding is fastest. Of
-/// equals the shortest.
+/// The length with the largest expected speed-up, at most max_length; 0 if plain decoding is fastest. The
+/// shortest among equal ones.
 std::uint32_t optimal_length(double acceptance, double draft_cost, std::uint32_t max_length) noexcept;
 
-/// The same with measured times: verify_costs[t] = time of a target pass over t + 1 rows over one of one row.
-/// Lengths up to verify_costs.size() - 1 are considered.
+/// The same with measured times: verify_costs[t] = time of a target pass over t + 1 rows over that of one
+/// row. Considers lengths up to verify_costs.size() - 1.
 std::uint32_t optimal_length(double acceptance, double draft_cost,
                              std::span<const double> verify_costs) noexcept;
 
-/// Factor by which decoding would be faster than plain if it were known of every draft how far it is right,
-/// so that each round drafts what pays and no token that is rejected: no rule of length can do better with
-/// the same drafts. `histogram[j]` = rounds whose first j draft tokens are right; `verify_costs` as of
-/// `optimal_length`, of which at least the first is needed: drafts beyond are not considered.
+/// Speed relative to plain decoding of an oracle that knows how far each draft is right: each round drafts as
+/// much of that as pays, and no rejected token. No rule of length can be better with the same drafts.
+/// `histogram[j]` = rounds whose first j draft tokens are right; `verify_costs` as for `optimal_length`, with
+/// at least one entry: drafts beyond it are not considered.
 double oracle_speed_up(std::span<const std::uint64_t> histogram, double draft_cost,
                        std::span<const double> verify_costs) noexcept;
 

@@ -56,9 +56,9 @@ void pass_cost::calibrate(std::span<const pass_time> measured) noexcept {
       points_[rows] = {.ratio = curve_[rows], .variance = since_load, .at_load = curve_[rows]};
 }
 
-/// Through the known points, which cross by noise while more rows never cost less: neighbours that fall are
-/// levelled, each by how well it is known (pool adjacent violators). Straight between them, and on beyond the
-/// last.
+/// The curve through the known points. More rows never cost less, but noise can make points fall: such
+/// neighbours are averaged, weighted by their precision (pool adjacent violators). Straight lines between the
+/// points and after the last one.
 void pass_cost::draw_curve() noexcept {
   struct level {
     std::uint32_t first, last; ///< rows

@@ -18,14 +18,14 @@ struct pass_time {
 /// (followed slowly, per number of rows). A size that has not run for a while returns to its measured ratio.
 /// Sizes that were never measured lie between their neighbours, beyond the last one on a straight line.
 ///
-/// A Kalman filter over logarithms of times, without covariances: a pass that takes other than expected is
-/// news of its shape and of the machine in proportion to how little is known of each, and little news if it
-/// is an outlier.
+/// A Kalman filter over logarithms of times, without covariances: a difference from the expected time is
+/// attributed to the shape and to the machine in proportion to the uncertainty of each, and has less weight
+/// if it is an outlier.
 ///
 /// Not thread-safe.
 class pass_cost {
  public:
-  static constexpr std::uint32_t max_rows = 128; ///< passes over more only cost by the row
+  static constexpr std::uint32_t max_rows = 128; ///< larger passes are extrapolated by row
 
   pass_cost() noexcept { draw_curve(); }
 
@@ -60,10 +60,10 @@ class pass_cost {
   estimate of(const point& at) const noexcept;
   void draw_curve() noexcept;
 
-  std::array<point, max_rows + 1> points_{}; ///< by number of rows; the ratio of one row is 1
+  std::array<point, max_rows + 1> points_{}; ///< by number of rows; the ratio for one row is 1
   std::array<double, max_rows + 1>
-      curve_;                 ///< `ratio`, drawn through the points after each pass: it is read often
-  double scale_ = 0;          ///< of a pass over one row, now
+      curve_;        ///< `ratio` for each number of rows, computed after each pass because it is read often
+  double scale_ = 0; ///< current time of a pass over one row
   double scale_variance_ = 0; ///< of its logarithm
   std::uint64_t num_passes_ = 0;
 };

@@ -12,10 +12,10 @@ namespace paceline::speculation {
 
 namespace {
 
-constexpr std::size_t max_followers = 32; ///< counted a token
+constexpr std::size_t max_followers = 32; ///< counted for each token
 constexpr std::size_t max_catch_up = 4096;
 
-/// What followed each token.
+/// Counts of the tokens that followed each token.
 using bigram_counts = std::unordered_map<token_id, token_ranking>;
 
 void count(bigram_counts& counts, std::span<const token_id> text, std::size_t from) {

@@ -20,8 +20,8 @@ bool chained_draft::add(draft_lane& lane, std::size_t vocab_size) {
   return true;
 }
 
-/// What is fed for `of` in a step: tokens of the context, then those chosen, and at last, while longer drafts
-/// go on, the context's newest again, whose cell is written with what it holds.
+/// Input of a step for `of`: tokens of the context, then the chosen tokens. Once it is complete and longer
+/// drafts continue, the context's newest token again, whose cell is overwritten with the same values.
 device::chain_row chained_draft::row_at(const member& of, std::uint32_t sequence, std::size_t step,
                                         std::size_t vocab_size) {
   const std::span<const token_id> context = of.lane->context;
@@ -33,7 +33,7 @@ device::chain_row chained_draft::row_at(const member& of, std::uint32_t sequence
   row.entry.slot = kv_slot{row.entry.position.value};
   row.entry.sequence = sequence;
   row.entry.token = token_id{-1};
-  if (at <= newest) { // as in every pass, a token that the vocabulary lacks is fed as token 0
+  if (at <= newest) { // like in a pass, a token that the vocabulary lacks is replaced by token 0
     const token_id token = context[first + at];
     row.entry.token = static_cast<std::uint32_t>(token.value) < vocab_size ? token : token_id{0};
   }
@@ -41,7 +41,7 @@ device::chain_row chained_draft::row_at(const member& of, std::uint32_t sequence
   return row;
 }
 
-/// The lane with the tokens that were chosen, as passes would have left it: all but the last have been fed.
+/// Sets the lane to the state after passes with the chosen tokens: all but the last have been fed.
 void chained_draft::take(const member& of, std::span<const device::chain_choice> chosen) {
   draft_lane& lane = *of.lane;
   for (const token_id token : lane.context.last(of.num_given)) lane.session->feed(token);
@@ -82,7 +82,8 @@ bool chained_draft::run(device::ops& ops, const model::language_model& model, mo
   try {
     if (!model.run_chain(ops, chain, kv)) return false;
   } catch (...) {
-    for (const member& one : members_) one.lane->session->forget_all(); // which cells were written is unknown
+    // It is unknown which cells were written.
+    for (const member& one : members_) one.lane->session->forget_all();
     throw;
   }
   for (std::size_t m = 0; m < members_.size(); ++m)

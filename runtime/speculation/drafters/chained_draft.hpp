@@ -10,27 +10,29 @@
 
 namespace paceline::speculation {
 
-/// Chains of several requests whose tokens the drafter's device chooses one after the other, in one go
-/// (runtime/device/op_chain.hpp): where tokens alone are wanted, and chosen as the device can.
+/// Drafts chains for several requests in one launch on the drafter's device, which chooses the tokens itself
+/// (runtime/device/op_chain.hpp). Used if only tokens are needed and the device supports the requests'
+/// sampling settings.
 class chained_draft {
  public:
-  /// Tokens of the context, the newest among them, that a chain feeds: with more, passes are better.
+  /// Largest number of context tokens, the newest included, that a chain feeds; for more, ordinary passes are
+  /// faster.
   static constexpr std::size_t most_given = 2;
 
-  /// Adds `lane`, whose session has settled; its draft is to have all levels of its bounds. False: its tokens
-  /// are not chosen by a device.
+  /// Adds `lane`, whose session must have settled; the draft gets all levels of its bounds. False if a device
+  /// cannot choose its tokens.
   bool add(draft_lane& lane, std::size_t vocab_size);
 
   std::size_t size() const noexcept { return members_.size(); }
-  /// The chain of all lanes that were added. `pass` runs it; false: nothing has been done.
+  /// Runs the chain of all lanes that were added; `pass` is one pass of it. False if nothing was done.
   bool run(device::ops& ops, const model::language_model& model, model::kv_storage& kv);
 
  private:
   struct member {
     draft_lane* lane;
-    std::vector<device::penalised_token> counts; ///< that the request's settings refer to
+    std::vector<device::penalised_token> counts; ///< the request's settings refer to them
     device::token_choice settings;
-    std::size_t num_given; ///< tokens of the context that are fed
+    std::size_t num_given; ///< context tokens that are fed
   };
 
   static device::chain_row row_at(const member& of, std::uint32_t sequence, std::size_t step,

@@ -4,9 +4,9 @@
 
 namespace paceline::speculation {
 
-/// Kind "copy" (Leviathan et al. 2023, section 3.6): reads on in the prompt behind the token it stands at.
-/// Where the output diverges it goes on behind the longest run of last tokens that the prompt has, one token
-/// at least.
+/// Kind "copy" (Leviathan et al. 2023, section 3.6): copies the prompt from the current place on. If the
+/// output diverges, the new place follows the longest run of last output tokens that occurs in the prompt, of
+/// at least one token.
 expected<std::unique_ptr<drafter>> make_copy_drafter(const drafter_parts& parts);
 
 } // namespace paceline::speculation

@@ -6,8 +6,8 @@
 
 namespace paceline::speculation {
 
-/// Tokens of the file that option `corpus` names: text, or decimal token ids between white space if its name
-/// ends in ".ids". Empty without the option. At most 256 MiB.
+/// Tokens of the file named by option `corpus`: text, or decimal token ids separated by whitespace if its
+/// name ends in ".ids". Empty if the option is not set. At most 256 MiB.
 expected<std::vector<token_id>> read_corpus(const drafter_parts& parts);
 
 } // namespace paceline::speculation

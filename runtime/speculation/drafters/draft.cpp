@@ -50,7 +50,7 @@ draft_distribution truncated_distribution(std::span<const float> scores) {
   for (const sampling::candidate& entry : best) total += static_cast<double>(portable_exp(entry.score));
   for (const sampling::candidate& entry : best) {
     const auto prob = static_cast<float>(static_cast<double>(portable_exp(entry.score)) / total);
-    if (prob <= 0.0F) break; // the rest is less likely still
+    if (prob <= 0.0F) break; // the following ones are no likelier
     result.tokens.push_back(entry.token);
     result.probs.push_back(prob);
   }

@@ -12,20 +12,21 @@
 
 namespace paceline::speculation {
 
-/// The distribution a draft token was really sampled from: at most 64 entries, descending probability, sum 1.
+/// The distribution from which a draft token was actually sampled: at most 64 entries, in descending
+/// probability, with sum 1.
 struct draft_distribution {
   static constexpr std::size_t max_entries = 64;
   std::vector<token_id> tokens;
-  std::vector<float> probs; ///< same length; draft_probs of the literature
+  std::vector<float> probs; ///< same length; the draft_probs of the literature
 };
 
-/// The truncated distribution of processed scores (sampling::pipeline): the likeliest `max_entries` at most.
+/// The distribution over the `max_entries` likeliest tokens of processed scores (sampling::pipeline).
 draft_distribution truncated_distribution(std::span<const float> scores);
 
-/// `noise_stream::place` of a draw at the `sibling`-th of the children of one node, `depth` levels below the
-/// last committed token's. A position that is drafted again in a later round lies less deep there, so its
-/// noise is new: what a rule has learnt about draft tokens behind the last one it kept (rule `block` reads
-/// them all) must not say anything about the next round's.
+/// `noise_stream::place` of the draw of the `sibling`-th child of a node `depth` levels below the last
+/// committed token. A position that is drafted again in a later round has a smaller depth there, so its noise
+/// is new. This is required: a rule may have read draft tokens behind the last one it kept (rule `block`
+/// reads all of them), and these must not carry information about the next round's draft.
 constexpr std::uint32_t draft_place(std::uint32_t depth, std::uint32_t sibling) noexcept {
   return depth << 8 | sibling;
 }
@@ -34,71 +35,73 @@ constexpr std::uint32_t draft_place(std::uint32_t depth, std::uint32_t sibling) 
 /// id.
 token_id draw(const draft_distribution& from, const noise_stream& noise);
 
-/// What a drafter set out to draft before it drew the first token. Of drawn tokens the only size that a
-/// choice among drafts may look at: where a chain ends may follow from the tokens that were drawn.
+/// The size that a drafter planned before it drew the first token. For drawn tokens, a choice among drafts
+/// may use this size only, because the actual end of a chain may depend on the drawn tokens.
 struct draft_plan {
-  std::uint32_t levels = 0; ///< 0: it does not say; then it is what it was asked for
+  std::uint32_t levels = 0; ///< 0: not reported, and then equal to what was requested
   std::uint32_t nodes = 0;
 };
 
-/// A row of the target's pass whose best tokens a drafter wants to know: computed, not verified, never
-/// committed (the window of lookahead decoding). It is no node of the draft's tree.
+/// A row of the target's pass whose best tokens a drafter wants to see. It is computed but neither verified
+/// nor committed (the window of lookahead decoding), and it is not a node of the draft tree.
 struct probe {
   token_id token;
-  std::int32_t parent = token_tree::root; ///< a row of the draft: nodes count first, then probes
+  std::int32_t parent = token_tree::root; ///< a row of the draft: nodes are numbered first, then probes
   std::uint32_t depth = 0;                ///< 0 below the root
 };
 
-/// What a drafter proposes for one request.
+/// A drafter's proposal for one request.
 struct draft {
   static constexpr std::uint32_t max_rows = 192; ///< nodes and probes of one request in a pass
 
-  std::uint32_t base_length = 0; ///< committed tokens (prompt included) it continues
+  std::uint32_t base_length = 0; ///< committed tokens (prompt included) that it continues
   token_tree tree = {};
-  /// One a node that is to be verified: what its token was drawn from, given its earlier siblings. Empty: all
-  /// were certain (one-hot).
+  /// For each node that is to be verified: the distribution from which its token was drawn, given its earlier
+  /// siblings. Empty: all tokens were certain (one-hot).
   std::vector<draft_distribution> probs = {};
   draft_plan plan = {};
-  /// How sure the drafter is of each node, 0 to 7, or empty: calibrated by what comes
-  /// (control/acceptance_model.hpp). Of sampled tokens no reader may use it under rule `rejection`.
+  /// The drafter's confidence in each node, 0 to 7, or empty; calibrated by outcomes
+  /// (control/acceptance_model.hpp). Under rule `rejection` it must not be used for sampled tokens.
   std::vector<std::uint8_t> signals = {};
   std::vector<probe> probes = {};
-  /// Of a chain, if they were asked for: at each node's place the likeliest other tokens, best first. Guesses
-  /// at what the target will say there instead.
+  /// For a chain, if requested: the other likeliest tokens at each node's position, best first. They are
+  /// guesses of what the target chooses instead.
   std::vector<std::vector<token_id>> alternates = {};
 
   std::uint32_t num_rows() const noexcept { return tree.size() + static_cast<std::uint32_t>(probes.size()); }
-  /// Adds a probe under the row `parent`, once the tree is complete. Returns its row.
+  /// Adds a probe under row `parent`; all nodes must have been added before. Returns its row.
   std::int32_t add_probe(token_id token, std::int32_t parent);
-  /// Rows from below the root down to `row`, itself included.
+  /// Rows from the root's child down to `row`, which is included.
   std::vector<std::int32_t> path_to(std::int32_t row) const;
-  /// Keeps `count` of its rows; probes go first.
+  /// Keeps the first `count` rows; probes are removed first.
   void truncate(std::uint32_t count);
 };
 
-/// The nodes with `keep` set, a set closed under ancestors, in their order; with them the probes below
-/// what stays, if any node does.
+/// The nodes with `keep` set, in their order; the set must be closed under ancestors. Probes are kept if
+/// their parents are, and if any node is.
 draft part_of(draft whole, const std::vector<bool>& keep);
 
-/// What the last round of a request decided. A drafter learns from it with the request's next task.
+/// The outcome of a request's last round. A drafter learns from it in the request's next task.
 struct round_feedback {
-  draft verified;                          ///< as the target saw it; maybe another drafter's
-  std::vector<std::int32_t> accepted_path; ///< its nodes that were kept, root first
-  std::uint32_t num_top = 0; ///< the drafter's `top_tokens` or, for another's sake, more; 0: not asked for
+  draft verified;                          ///< as the target verified it; possibly another drafter's
+  std::vector<std::int32_t> accepted_path; ///< accepted nodes, root first
+  /// At least the drafter's `top_tokens`, more if another drafter needs them; 0: not collected.
+  std::uint32_t num_top = 0;
   std::vector<token_id> top_tokens =
-      {}; ///< [1 + nodes + probes][num_top], best raw logit first; see `top_at`
+      {}; ///< [1 + nodes + probes][num_top], largest raw logit first; see `top_at`
 
-  /// The target's best tokens after `node` (`token_tree::root`: after the last committed token of then; from
-  /// the number of nodes on: after that probe). Empty if they were not asked for; tokens below 0 where the
-  /// row had fewer finite logits.
+  /// The target's best tokens after `node`: `token_tree::root` is the last token committed before that round;
+  /// numbers from the number of nodes on are probes. Empty if not collected; negative if the row had fewer
+  /// finite logits.
   std::span<const token_id> top_at(std::int32_t node) const noexcept {
     return std::span(top_tokens).subspan(static_cast<std::size_t>(node + 1) * num_top, num_top);
   }
 };
 
-/// Whether `proposal` can be verified: a valid tree of at most `max_depth` levels (its probes: of
-/// `max_probe_depth`, if that is more), `max_rows` rows, tokens of the vocabulary, and, if it has
-/// distributions, one a node, sane and able to produce the node's token. For drafts that come from elsewhere.
+/// Checks that `proposal` can be verified: a valid tree of at most `max_depth` levels (probes: at most
+/// `max_probe_depth` levels, if that is more), at most `max_rows` rows, and tokens of the vocabulary. If it
+/// has distributions, there must be one for each node, valid and containing the node's token. For drafts from
+/// outside the process.
 expected<void> validate_draft(const draft& proposal, std::uint32_t vocab_size, std::uint32_t max_depth,
                               std::uint32_t max_probe_depth = 0);
 

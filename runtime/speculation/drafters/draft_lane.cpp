@@ -26,14 +26,14 @@ void add_children(draft_lane& lane, std::int32_t parent, std::span<const samplin
   lane.branches.resize(lane.candidates.size(), draft_lane::not_fed);
 }
 
-/// Of a chain: what is ranked behind its token stays known as a guess.
+/// In a chain, tokens ranked after the chosen one are known as guesses.
 void keep_alternates(draft_lane& lane, std::vector<sampling::ranked_token>& ranked) {
   if (ranked.empty()) return;
   std::vector<token_id> others;
   for (std::size_t i = 1; i < ranked.size(); ++i) others.push_back(ranked[i].token);
   lane.alternates.push_back(std::move(others));
   ranked.resize(1);
-  ranked.front().weight = 1.0F; // the weight of an only child decides nothing
+  ranked.front().weight = 1.0F; // the weight of an only child has no effect
 }
 
 void rank_candidates(draft_lane& lane, bool chain, const logits_row& rows) {
@@ -81,8 +81,8 @@ void draw_candidates(draft_lane& lane, const tree_shape& shape, const logits_row
   };
   const bool independent = shape.kind == config::tree_kind::independent;
   for (std::size_t i = 0; i < lane.wanted.size(); ++i) {
-    // Siblings share the noise of their place, which orders them; cousins do, too: of their parents one is
-    // kept at most, which the children do not decide. Chains that are independent have their own.
+    // Siblings share the noise of their place, which orders them. Cousins share it, too: at most one of their
+    // parents is kept, and the children do not influence which. Independent chains have their own noise.
     const std::uint32_t count = lane.wanted[i].num_children;
     drawn_tokens drawn = independent ? draw_independently(
                                            from[i], [&](std::uint32_t k) { return noise_at(i + k); }, count)
@@ -156,7 +156,8 @@ void finish_draft(draft_lane& lane, const tree_shape& shape) {
   draft& result = lane.task->result;
   std::vector<std::int32_t> chosen(lane.candidates.size());
   if (lane.choice == token_choice::drawn)
-    std::iota(chosen.begin(), chosen.end(), 0); // to drop one for what it turned out to be would bias the law
+    // Dropping a node because of its token would bias the distribution.
+    std::iota(chosen.begin(), chosen.end(), 0);
   else
     chosen = chosen_nodes(shape, lane.candidates, lane.bounds);
   result.tree = tree_of(lane.candidates, chosen);

@@ -15,30 +15,28 @@ namespace paceline::speculation {
 
 /// How a model's row becomes draft tokens.
 enum class token_choice : std::uint8_t {
-  own_sample, ///< as the request would choose: by its noise, at temperature 0 by score; exact for rule
-              ///< coupled
+  own_sample, ///< as the request chooses: with its noise, at temperature 0 by score; for rule coupled
   likeliest,  ///< by score alone: a certain choice
-  drawn,      ///< with noise of purpose `draft`; reports what it drew from
-  own_best,   ///< the likeliest token of the drafter's own vocabulary, whatever the request asks for
+  drawn,      ///< with noise of purpose `draft`; reports the distribution
+  own_best,   ///< the likeliest token of the drafter's own vocabulary, independent of the request
 };
 
-/// The draft of one request while it is being made.
+/// One request's draft while it is being made.
 struct draft_lane {
   draft_task* task = nullptr;
   model_session* session = nullptr;
-  std::span<const token_id> context; ///< the request in the drafter's own vocabulary
+  std::span<const token_id> context; ///< the request's tokens in the drafter's own vocabulary
   tree_bounds bounds;                ///< depth 0: no draft
   std::size_t max_branches = 0;      ///< cells for draft tokens in the drafter's lease
   token_choice choice = token_choice::own_sample;
-  bool is_drafted = false; ///< nothing is left to do but to finish it
+  bool is_drafted = false; ///< only finishing is left to do
 
   candidate_tree candidates;
-  std::vector<std::int32_t> branches; ///< of each candidate, its branch in the session or `not_fed`
-  std::vector<draft_distribution> distributions; ///< of each candidate; choice `drawn` only
-  std::vector<expansion> wanted;                 ///< whose rows the next pass gives, in order
-  std::vector<token_id> guesses;                 ///< of a cascade: fed behind the newest token
-  std::vector<std::vector<token_id>>
-      alternates; ///< of each candidate of a chain, where the task asks for them
+  std::vector<std::int32_t> branches; ///< for each candidate its branch in the session, or `not_fed`
+  std::vector<draft_distribution> distributions; ///< of each candidate; for choice `drawn` only
+  std::vector<expansion> wanted;                 ///< candidates whose rows the next pass computes, in order
+  std::vector<token_id> guesses;                 ///< for a cascade: fed after the newest token
+  std::vector<std::vector<token_id>> alternates; ///< of each candidate of a chain, if the task asks for them
 
   static constexpr std::int32_t not_fed = -2;
 
@@ -47,27 +45,27 @@ struct draft_lane {
   }
 };
 
-/// Logits of the target's vocabulary (choice `own_best`: of the own one) at the i-th of `wanted`; scratch,
-/// valid until the next call.
+/// Logits over the target's vocabulary (for choice `own_best`: over the drafter's own) at the i-th of
+/// `wanted`; scratch memory, valid until the next call.
 using logits_row = std::function<std::span<float>(std::size_t index)>;
 
-/// Where the row behind `path`, draft tokens of the task, stands in its request.
+/// The context of the row after `path`, which consists of draft tokens of the task.
 sampling::row_context row_below(const draft_task& task, std::span<const token_id> path);
 
-/// Adds the children of all `wanted` from their rows. Rows without a finite score have none.
+/// Adds the children of all `wanted` from their rows. Rows without a finite score have no children.
 void add_candidates(draft_lane& lane, const tree_shape& shape, const logits_row& rows);
 
 /// Writes the finished draft to the task's result.
 void finish_draft(draft_lane& lane, const tree_shape& shape);
 
-/// `count` tokens drawn from `from` one after the other without replacement, and of each the distribution it
-/// was drawn from: `from` without the tokens before it. By one Gumbel variate a token, whose order is that
-/// law (Kool et al. 2019, section 2.2). Fewer if `from` has fewer.
+/// `count` tokens drawn from `from` one after another without replacement, with the distribution from which
+/// each was drawn: `from` without the earlier tokens. Uses one Gumbel variate for each token, whose order has
+/// this distribution (Kool et al. 2019, section 2.2). Fewer if `from` has fewer tokens.
 struct drawn_tokens {
   std::vector<sampling::ranked_token> tokens; ///< weights: probabilities in `from`
   std::vector<draft_distribution> distributions;
 };
-/// The same one by one, each from all of `from`, with the noise of a place of its own (`draft_place`).
+/// The same drawn independently, each from all of `from`, with the noise of its own place (`draft_place`).
 drawn_tokens draw_independently(const draft_distribution& from,
                                 const std::function<noise_stream(std::uint32_t sibling)>& noise,
                                 std::uint32_t count);

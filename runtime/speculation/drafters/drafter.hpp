@@ -21,23 +21,23 @@ class ops;
 
 namespace paceline::speculation {
 
-/// Where a drafter runs (design, section 3).
+/// Where a drafter runs.
 enum class placement : std::uint8_t {
-  in_line, ///< host code at the start of the verifier's own program ("inline" in configuration and replies)
-  in_pass, ///< extra rows or heads of the target's pass
-  worker,  ///< own model, own actor, own stream
+  in_line, ///< host code at the start of the verify program ("inline" in configuration and replies)
+  in_pass, ///< additional rows or heads of the target's pass
+  worker,  ///< its own model, actor and stream
 };
 
-/// What a drafter needs from the runtime. Constant.
+/// What a drafter needs from the runtime. Immutable.
 struct drafter_traits {
   std::string name; ///< as configured; also the metric label
   placement where = placement::in_line;
   std::vector<layer_index> taps; ///< target layers whose hidden states it reads
   std::uint32_t default_draft_length = 5;
-  std::uint32_t max_context = 0; ///< positions its own model can hold; 0 = no limit
-  /// The target's best tokens it wants to see of each row of a pass that verified its draft; see
-  /// `draft_task::last_round`. Costs a look at every logit of every row, so 0 unless the drafter learns from
-  /// it.
+  std::uint32_t max_context = 0; ///< positions that its own model can hold; 0 = no limit
+  /// Number of the target's best tokens that it wants to see for each row of a verified draft; see
+  /// `draft_task::last_round`. Each row then needs a scan over all logits, so it is 0 unless the drafter
+  /// learns from them.
   std::uint32_t top_tokens = 0;
   /// Its model is the first layers of the target: it takes over cells that the target has computed
   /// (`draft_task::target_cells`).
@@ -54,11 +54,11 @@ struct target_cells {
   std::uint32_t num_final = 0;           ///< leading cells that are final
 };
 
-/// One request as a drafter sees it while drafting. Views are valid during the call.
+/// One request, as a drafter sees it while drafting. Views are valid during the call.
 struct draft_task {
   request_id request;
-  std::span<const token_id> tokens;     ///< committed: prompt and output
-  const sampling::pipeline* sampling;   ///< the request's pipeline: draws with the target's own noise
+  std::span<const token_id> tokens;     ///< committed tokens: prompt and output
+  const sampling::pipeline* sampling;   ///< the request's pipeline; samples with the target's noise
   const sampling::token_counts* counts; ///< penalty counts of `tokens`
   std::uint32_t prompt_length = 0;
   /// If not 0: leading tokens that stay. The others are a hypothesis's (a beam search's, or a drafter's that
@@ -68,16 +68,18 @@ struct draft_task {
   /// them.
   std::uint32_t num_foreseen = 0;
   verification_rule rule = verification_rule::coupled;
-  /// Upper bound of the tree's depth; the caller has applied the overflow guard.
+  /// Upper bound of the tree's depth, already limited by what the request may still commit and what its
+  /// leases hold.
   std::uint32_t draft_length = 0;
-  length_rule lengths = length_rule::fixed; ///< a drafter that knows its entropy minds `entropy`
-  /// Upper bound of the tree's nodes, at least draft_length: what lies beyond has no cells and is dropped.
+  length_rule lengths = length_rule::fixed; ///< a drafter that knows its entropy applies rule `entropy`
+  /// Upper bound of the tree's nodes, at least draft_length. Further nodes would have no cells and are
+  /// dropped.
   std::uint32_t max_nodes = 0;
   std::uint32_t max_rows = 0; ///< upper bound of nodes and probes together, at least max_nodes
-  /// Upper bound of the probes' depth: positions left in the context. At least draft_length.
+  /// Upper bound of the probes' depth: the positions left in the context. At least draft_length.
   std::uint32_t max_probe_depth = 0;
-  /// Lease in the drafter's own pool, covering tokens + max_nodes; empty if it has none. Another lease
-  /// than last time needs a new session.
+  /// Lease in the drafter's own pool, for tokens + max_nodes positions; empty if it has no pool. If the lease
+  /// is not the previous one, a new session is required.
   std::span<const block_id> blocks;
   /// The target's cells of leading `tokens`, for a drafter that reads them. Nobody writes them, or gives
   /// their blocks to another request, before `propose` returns.
@@ -86,14 +88,15 @@ struct draft_task {
   /// row decided the newest token, which itself has not been through the target yet: it belongs to position
   /// tokens.size() - 2.
   std::span<const float> features;
-  /// What the last round that decided tokens of this request verified and kept; null before the first. It
-  /// need not have been this drafter's draft; `verified.base_length` says where it began. Handed again if no
-  /// round came between.
+  /// What the last round that decided tokens of this request verified and kept; null before the first. The
+  /// draft may be another drafter's; it began at `verified.base_length`. The same value is passed again if
+  /// there was no such round in between.
   const round_feedback* last_round = nullptr;
-  std::string_view tenant = {};              ///< what is remembered for one tenant must not reach another
+  std::string_view tenant = {}; ///< what is remembered for one tenant must not reach another tenant
   std::span<const token_id> prediction = {}; ///< the client's own draft of the output
-  std::uint32_t num_alternates = 0; ///< `draft::alternates` wanted a node, of a drafter that knows some
-  class drafter_session* session = nullptr; ///< what `open` made for this request
+  /// Number of `draft::alternates` wanted for each node, from drafters that have them.
+  std::uint32_t num_alternates = 0;
+  class drafter_session* session = nullptr; ///< the session that `open` made for this request
   draft result;                             ///< written by `propose`
 
   /// The tokens that a session may learn from for good.
@@ -108,31 +111,31 @@ struct draft_task {
   }
 };
 
-/// A request that is over, as its sessions are told.
+/// A request that has ended, as its sessions see it.
 struct ended_request {
-  std::span<const token_id> tokens; ///< committed: prompt and output
+  std::span<const token_id> tokens; ///< committed tokens: prompt and output
   std::uint32_t prompt_length = 0;
   std::string_view tenant;
 };
 
-/// What a drafter remembers of one request between rounds (an n-gram index, the length of its own KV). Dies
-/// with the request, so nothing of one request can reach another.
+/// What a drafter remembers of one request between rounds (an n-gram index, the length of its own KV). It is
+/// destroyed with the request, so nothing of one request can reach another.
 class drafter_session {
  public:
   virtual ~drafter_session() = default;
 
-  /// The request is over; what may be kept of it by tenant is kept now, the tokens of its last round
-  /// included. Called last, once, on whatever thread drops the request. Of a beam search `tokens` has the
-  /// best hypothesis, and the sessions of hypotheses are not told.
+  /// The request has ended; this is the time to store what may be kept for its tenant, the tokens of the last
+  /// round included. The last call, made once, on whatever thread releases the request. For a beam search
+  /// `tokens` is the best hypothesis, and the sessions of hypotheses are not called.
   virtual void end(const ended_request&) noexcept {}
 
-  /// A session that knows what this one knows, over cells with the same contents. Null: there is none, and
-  /// the drafter does not draft ahead of a verdict.
+  /// A copy of this session, over cells with the same contents. Null if the drafter does not support it; it
+  /// then never drafts before the verdict.
   virtual std::unique_ptr<drafter_session> clone() const { return nullptr; }
-  /// A clone went on in the same cells: only those of committed tokens are still this session's.
+  /// A clone continued in the same cells: only the cells of committed tokens still belong to this session.
   virtual void forget_draft() {}
-  /// Cells in use in the drafter's own pool, from the first on: of committed tokens, and of these and the
-  /// draft.
+  /// Number of cells used in the drafter's own pool: by committed tokens, and by these and the draft
+  /// together.
   struct cell_counts {
     std::uint32_t committed = 0;
     std::uint32_t all = 0;
@@ -140,33 +143,35 @@ class drafter_session {
   virtual cell_counts num_cells() const noexcept { return {}; }
 };
 
-/// Proposes draft tokens. One object a configured drafter; `propose` is called from one stream at a time.
+/// Proposes draft tokens. One object for each configured drafter; `propose` is called from one stream at a
+/// time.
 class drafter {
  public:
   virtual ~drafter() = default;
   virtual const drafter_traits& traits() const noexcept = 0;
 
-  /// Session for a request that starts (or restarts after a worker was lost).
+  /// A session for a request that starts, or restarts after a worker was lost.
   virtual std::unique_ptr<drafter_session> open(request_id request) = 0;
 
   /// Fills `result` of every task; an empty tree is a valid answer. Runs inside a program. `kv` is the
-  /// storage of the drafter's own pool, none if it has no model. A session may be behind `tokens` by any
-  /// amount (a new request, a restart, rounds drafted by another drafter): it catches up itself, at most
-  /// `max_catch_up` tokens a call, and returns an empty tree until it has.
+  /// storage of the drafter's own pool, null if it has no model. A session may lag behind `tokens` by any
+  /// amount (a new request, a restart, rounds drafted by another drafter). It catches up by at most
+  /// `max_catch_up` tokens a call and returns an empty tree until it has caught up.
   virtual void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) = 0;
 
-  /// Most nodes that a tree of `draft_length` levels has: what the target's lease must have cells for. A
-  /// chain's are its levels.
+  /// Largest number of nodes in a tree of `draft_length` levels, for which the target's lease must have
+  /// cells. For a chain it is the number of levels.
   virtual std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept { return draft_length; }
 
-  /// Most probes that a draft has: rows that the target computes for the drafter beside the tree's.
+  /// Largest number of probes in a draft: rows that the target computes for the drafter in addition to the
+  /// tree.
   virtual std::uint32_t max_probes() const noexcept { return 0; }
 
-  /// Most cells of its own pool, if it has one, that a draft of `draft_length` levels takes behind the
-  /// committed text: its lease is to reach so far.
+  /// Largest number of cells of its own pool that a draft of `draft_length` levels uses behind the committed
+  /// text; its lease covers them.
   virtual std::uint32_t own_positions(std::uint32_t draft_length) const noexcept { return draft_length; }
 
-  /// The drafter's own model, if it has one: decides the size of its pool's cells.
+  /// The drafter's own model, if it has one; it determines the cell size of its pool.
   virtual const model::language_model* own_model() const noexcept { return nullptr; }
 };
 

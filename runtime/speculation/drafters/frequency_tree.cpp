@@ -7,16 +7,15 @@ namespace paceline::speculation {
 
 namespace {
 
-/// A child that may be taken next: the continuations that agree with its path, as a range of their sorted
-/// list.
+/// A child that may be taken next: the continuations that start with its path, a range of the sorted list.
 struct branch {
   double probability = 0;
   std::size_t begin = 0;
   std::size_t end = 0;
-  std::uint32_t depth = 0; ///< of the token it adds
+  std::uint32_t depth = 0; ///< of its token
   std::int32_t parent = token_tree::root;
 
-  /// The queue's order: the likelier, then the one nearer to the root, then the lower tokens.
+  /// Order of the queue: likelier first, then nearer to the root, then lower tokens.
   friend bool operator<(const branch& a, const branch& b) noexcept {
     if (a.probability != b.probability) return a.probability < b.probability;
     if (a.depth != b.depth) return a.depth > b.depth;
@@ -31,11 +30,11 @@ scored_tree likely_tree(std::vector<std::vector<token_id>> sorted, double trust,
   scored_tree result;
   std::ranges::sort(sorted);
   std::priority_queue<branch> open;
-  // Adds the children of the node whose continuations are sorted[begin, end): one a token at `depth`.
+  // Adds the children of the node whose continuations are sorted[begin, end): one for each token at `depth`.
   const auto expand = [&](std::size_t begin, std::size_t end, std::uint32_t depth, std::int32_t parent,
                           double probability) {
     if (depth >= bounds.depth) return;
-    while (begin < end && sorted[begin].size() <= depth) ++begin; // ends here; those sort first
+    while (begin < end && sorted[begin].size() <= depth) ++begin; // continuations that end here come first
     for (std::size_t at = begin, next = begin; at < end; at = next) {
       while (next < end && sorted[next][depth] == sorted[at][depth]) ++next;
       const double share = static_cast<double>(next - at) / static_cast<double>(end - begin);

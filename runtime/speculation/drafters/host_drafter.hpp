@@ -10,8 +10,9 @@
 
 namespace paceline::speculation {
 
-/// What drafters of host code share: traits from options, a `Session` a request, one task at a time. A
-/// deriving class writes `open` and `draft_one`; the draft that one gets is empty and has the right base.
+/// Base of drafters that run as host code: traits from options, one `Session` for each request, one task at a
+/// time. A derived class implements `open` and `draft_one`, which receives an empty draft with the right base
+/// length.
 template <class Session>
 class host_drafter : public drafter {
  public:
@@ -23,7 +24,7 @@ class host_drafter : public drafter {
       PACELINE_CHECK(session != nullptr, "drafter " + traits_.name + " needs a session of its own");
       task.result = {.base_length = static_cast<std::uint32_t>(task.tokens.size())};
       if (!task.tokens.empty() && task.draft_length > 0) draft_one(task, *session, task.result);
-      task.result.plan = {chain_length(task), chain_length(task)}; // what is drawn by host code is a chain
+      task.result.plan = {chain_length(task), chain_length(task)}; // host code draws chains only
     }
   }
 
@@ -40,7 +41,7 @@ class host_drafter : public drafter {
 
 inline constexpr std::uint32_t longest_ngram = 32;
 
-/// `ngram_min` from `least` on, `ngram_max` from that on, both at most 32.
+/// Checks `least` <= `ngram_min` <= `ngram_max` <= 32.
 inline expected<void> check_ngram_lengths(const config::drafter_options& options, std::uint32_t least) {
   const std::string longest = std::to_string(longest_ngram);
   if (options.ngram_min < least || options.ngram_min > longest_ngram)

@@ -20,9 +20,9 @@ struct lookahead_session final : drafter_session {
   lookahead_window window;
   ngram_pool pool;
   bool filled = false;
-  std::size_t num_pooled = 0;             ///< places of the text whose n-gram is in the pool
+  std::size_t num_pooled = 0;             ///< positions of the text whose n-gram is in the pool
   std::uint32_t num_guesses = 0;          ///< made so far
-  std::optional<std::uint32_t> last_base; ///< of the draft that carried the window
+  std::optional<std::uint32_t> last_base; ///< of the draft that contained the window
 };
 
 class lookahead_drafter final : public host_drafter<lookahead_session> {
@@ -48,7 +48,7 @@ class lookahead_drafter final : public host_drafter<lookahead_session> {
 
  private:
   void draft_one(const draft_task& task, lookahead_session& session, draft& result) override {
-    // Guesses are tokens of the text: likelier than others, and no worse a start than any.
+    // Guesses are tokens of the text, because these are likelier than others.
     const auto guess = [&] {
       const noise_stream noise{.seed = task.request.value,
                                .position = token_position{session.num_guesses++},
@@ -80,7 +80,7 @@ class lookahead_drafter final : public host_drafter<lookahead_session> {
       session.pool.add(task.tokens.subspan(session.num_pooled++, ngram_length_));
     if (!task.last_round || !session.last_base) return;
     const round_feedback& round = *task.last_round;
-    // A draft that was cut for want of cells does not carry the whole window any more: its guesses stay.
+    // A draft that was truncated because cells were missing lacks part of the window: its guesses stay.
     if (round.verified.base_length != *session.last_base || round.num_top == 0 ||
         round.verified.probes.size() != session.window.num_rows())
       return;

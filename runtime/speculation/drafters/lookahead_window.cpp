@@ -61,7 +61,7 @@ void lookahead_window::advance(std::uint32_t num_committed,
     ngram.push_back(fresh[column]);
     if (next.value >= 0) report(ngram);
   }
-  // Level j + 1 continues level j: moving the levels up moves every column one position on.
+  // Level j + 1 continues level j, so moving the levels up moves every column by one position.
   std::rotate(levels_.begin(), levels_.begin() + 1, levels_.end());
   levels_.back() = std::move(fresh);
   const std::uint32_t num_passed = std::min(num_committed - std::min(num_committed, 1U), width_);

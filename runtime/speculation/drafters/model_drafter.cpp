@@ -16,7 +16,7 @@ using config::tree_kind;
 
 namespace {
 
-/// Own tokens for the text of one token of the target, at most so many more (retokenise).
+/// Limit for the additional own tokens that replace one token of the target (retokenise).
 constexpr std::uint32_t longer_text(std::uint32_t draft_length) {
   return draft_length + draft_length / 2 + 1;
 }
@@ -28,12 +28,12 @@ token_choice choice_of(const draft_task& task, const model_drafter_settings& set
   return task.weighs_probs() ? token_choice::drawn : token_choice::own_sample;
 }
 
-/// The request in the drafter's own vocabulary, the oldest part dropped where a lease of `room` cells would
-/// not hold it.
+/// The request in the drafter's own vocabulary. Its oldest part is dropped if a lease of `room` cells cannot
+/// hold it.
 std::span<const token_id> context_of(const draft_task& task, model_session& session,
                                      const vocabulary_bridge* bridge, std::uint64_t room) {
   if (bridge == nullptr) return task.tokens;
-  if (task.num_settled > 0) { // the text is another one than last time
+  if (task.num_settled > 0) { // the text differs from the previous one
     session.own_text.clear();
     session.num_translated = 0;
   }
@@ -42,7 +42,7 @@ std::span<const token_id> context_of(const draft_task& task, model_session& sess
   session.num_translated = task.tokens.size();
   auto& text = session.own_text;
   if (text.size() + task.draft_length > room) {
-    const std::uint64_t keep = room * 3 / 4; // so that it does not happen every round
+    const std::uint64_t keep = room * 3 / 4; // more than necessary, so that it does not happen in every round
     if (text.size() > keep) text.erase(text.begin(), text.end() - static_cast<std::ptrdiff_t>(keep));
   }
   return text;
@@ -50,11 +50,11 @@ std::span<const token_id> context_of(const draft_task& task, model_session& sess
 
 } // namespace
 
-/// Rows of one forward pass. Those with logits are grouped by lane, in the order of its `wanted`.
+/// Rows of one forward pass. Rows with logits are grouped by lane, in the order of its `wanted`.
 struct model_drafter::pass {
   struct lane_rows {
     std::size_t lane;
-    std::size_t first; ///< of its logits rows
+    std::size_t first; ///< first of its logits rows
   };
 
   std::vector<device::batch_entry> rows;
@@ -106,12 +106,13 @@ std::uint32_t model_drafter::own_positions(std::uint32_t draft_length) const noe
   const bool own_text = settings_.bridge && settings_.bridge->how() == vocabulary_bridge::method::retokenise;
   if (own_text) return longer_text(draft_length);
   if (settings_.shape.kind != tree_kind::dynamic) return max_nodes(draft_length);
-  // Of each level but the last the best are fed, whether or not they are among the nodes proposed in the end.
+  // In each level except the last, the best nodes are fed, whether or not they are among the nodes proposed
+  // in the end.
   return std::max(draft_length, settings_.shape.top_k * (draft_length - std::min(draft_length, 1U)));
 }
 
-/// Levels that fit the model's context and the lease: drafting d tokens feeds positions up to context + d
-/// - 2.
+/// Number of levels that fit the model's context and the lease: drafting d tokens feeds positions up to
+/// context + d - 2.
 draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage& kv) const {
   auto* const session = dynamic_cast<model_session*>(task.session);
   PACELINE_CHECK(session != nullptr, "a model drafter needs a session of its own");
@@ -140,8 +141,8 @@ void model_drafter::feed_context(draft_lane& lane, std::size_t lane_index, std::
   for (std::size_t i = 0; i < count; ++i) {
     const auto position = static_cast<std::uint32_t>(lane.session->cached().size());
     const token_id token = lane.context[position];
-    // A token that the own vocabulary lacks (the target's may be longer) is fed as token 0: worse drafts,
-    // right positions.
+    // A token that the own vocabulary lacks (the target's may be larger) is fed as token 0: drafts are worse,
+    // but positions are right.
     const bool known = static_cast<std::uint32_t>(token.value) < model_->info().vocab_size;
     next.rows.push_back({.token = known ? token : token_id{0},
                          .position = token_position{position},
@@ -151,7 +152,7 @@ void model_drafter::feed_context(draft_lane& lane, std::size_t lane_index, std::
   }
 }
 
-/// Feeds a draft token, whose row is wanted, below the branch `parent`.
+/// Feeds a draft token below the branch `parent`; its row of logits is wanted.
 void model_drafter::feed_branch(draft_lane& lane, std::size_t lane_index, token_id token, std::int32_t parent,
                                 pass& next) const {
   const kv_slot slot = lane.session->next_slot();
@@ -173,7 +174,7 @@ void model_drafter::feed_branch(draft_lane& lane, std::size_t lane_index, token_
   next.ask_for_logits(lane_index);
 }
 
-/// Makes the sessions' cells those of the contexts, as far as they go.
+/// Makes the sessions' cells agree with the contexts, as far as they match.
 void model_drafter::settle(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes) const {
   for (draft_lane& lane : lanes) {
     if (lane.bounds.depth == 0) continue;
@@ -185,7 +186,7 @@ void model_drafter::settle(device::ops& ops, model::kv_storage& kv, std::vector<
   if (settings_.reads_target_cells) take_target_cells(ops, kv, lanes);
 }
 
-/// Drafts in one go what the device can; the rest is left to passes.
+/// Makes the drafts that the device can make in one launch; the others are made by passes.
 void model_drafter::draft_chains(device::ops& ops, model::kv_storage& kv,
                                  std::vector<draft_lane>& lanes) const {
   const std::uint32_t vocab_size = model_->info().vocab_size;
@@ -267,7 +268,7 @@ void model_drafter::run(device::ops& ops, model::kv_storage& kv, std::vector<dra
     model_->forward(ops, {.rows = next.rows, .sequences = sequences, .paths = next.paths}, kv,
                     {.logit_rows = next.logit_rows, .logits = logits_, .taps = {}});
   } catch (...) {
-    for (const draft_lane& one : lanes) one.session->forget_all(); // which cells were written is unknown
+    for (const draft_lane& one : lanes) one.session->forget_all(); // it is unknown which cells were written
     throw;
   }
 }
@@ -282,8 +283,7 @@ std::span<float> model_drafter::scores_of(std::size_t logit_row) {
   return translated_;
 }
 
-/// Rule `entropy`: what the first row says of the drafter's certainty, before a token is drawn from it,
-/// bounds the levels.
+/// Rule `entropy`: the entropy of the first row limits the levels, before a token is drawn from it.
 void model_drafter::mind_entropy(draft_lane& lane, std::span<const float> scores) const {
   auto& lengths = lane.session->lengths;
   if (!lengths) lengths.emplace(1, settings_.entropy_smoothing);
@@ -291,8 +291,8 @@ void model_drafter::mind_entropy(draft_lane& lane, std::span<const float> scores
       std::min(lane.bounds.depth, lengths->next(normalised_entropy(scores), lane.task->draft_length));
 }
 
-/// What a lane's rows say. Behind the newest token there may be guesses: as long as they are what the model
-/// says, the row after them counts, too.
+/// Evaluates a lane's rows. Guesses may follow the newest token; as long as they equal the model's choice,
+/// the row after them is used, too.
 void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
   const auto rows = [&](std::size_t index) { return scores_of(first_row + index); };
   if (lane.task->lengths == length_rule::entropy && lane.candidates.empty()) mind_entropy(lane, rows(0));
@@ -305,7 +305,7 @@ void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
     lane.branches.back() = newest;
     lane.wanted = {{newest, 1}};
     add_candidates(lane, settings_.shape, [&](std::size_t) { return scores_of(first_row + right + 1); });
-    if (lane.candidates.size() == static_cast<std::size_t>(newest) + 1) break; // a hopeless row
+    if (lane.candidates.size() == static_cast<std::size_t>(newest) + 1) break; // a row without finite logits
   }
   if (!lane.guesses.empty()) { // as many draft tokens are fed as have a successor
     lane.session->keep_branches(lane.session->num_branches() - (lane.guesses.size() - right));

@@ -13,31 +13,32 @@
 
 namespace paceline::speculation {
 
-/// How a drafter with a model drafts. Constant.
+/// How a drafter with a model drafts. Immutable.
 struct model_drafter_settings {
   tree_shape shape = {};
-  std::uint32_t max_tree_nodes = token_tree::max_nodes; ///< budget of trees that are not chains
-  float entropy_smoothing = 0.5F;                       ///< by rule `entropy`
-  bool greedy = false; ///< draft tokens are the likeliest, whatever the request
+  std::uint32_t max_tree_nodes = token_tree::max_nodes; ///< budget of trees other than chains
+  float entropy_smoothing = 0.5F;                       ///< for rule `entropy`
+  bool greedy = false;                                  ///< draft the likeliest tokens, whatever the request
   std::shared_ptr<const vocabulary_bridge> bridge = {}; ///< null: the vocabulary is the target's
   std::shared_ptr<drafter> inner =
       {};                          ///< of a cascade: what guesses draft tokens; in-line, of certain tokens
   bool reads_target_cells = false; ///< as in `drafter_traits`
 };
 
-/// A model writes the draft, level by level, all requests of the batch together in one pass a level. Runs on
-/// its own worker and stream with a KV pool of its own. Kinds "model" (a smaller model), "self" (layers of
-/// the target) and "cascade" (a smaller model that is itself drafted for).
+/// A model writes the draft level by level, with one pass a level for all requests of the batch. Runs on its
+/// own worker and stream with its own KV pool. Kinds "model" (a smaller model), "self" (layers of the target)
+/// and "cascade" (a smaller model that is itself drafted for).
 ///
-/// Rule `coupled`: draft tokens are the request's own sample (target noise) from this model's row, processed
-/// by the request's pipeline, and its runners-up: where both models agree on the distribution they agree on
-/// the token. Chains of them are made in one go where the device can (chained_draft.hpp). Other rules: drawn
-/// with noise of purpose `draft`, siblings without replacement, from the processed distribution truncated to
-/// 64 entries, which is reported; the shape of the tree depends on what was known before a token was drawn
-/// only. With `greedy`, the likeliest tokens under any rule.
+/// Rule `coupled`: draft tokens are the request's own sample (with the target's noise) from this model's row,
+/// processed by the request's pipeline, and the runners-up: if both models agree on the distribution, they
+/// agree on the token. Chains of these are made in one launch if the device supports it (chained_draft.hpp).
+/// Other rules: tokens are drawn with noise of purpose `draft`, siblings without replacement, from the
+/// processed distribution truncated to 64 entries, which is reported; the shape of the tree depends only on
+/// what was known before a token was drawn. With `greedy`, the likeliest tokens under any rule.
 class model_drafter final : public drafter {
  public:
-  /// Tokens a call may run to catch up with the committed ones (prompts of new requests), over all tasks.
+  /// Tokens that one call may compute to catch up with the committed ones (prompts of new requests), over all
+  /// tasks.
   static constexpr std::uint32_t max_catch_up = 512;
 
   model_drafter(const config::drafter_options& options,
@@ -77,7 +78,7 @@ class model_drafter final : public drafter {
   std::vector<float> translated_; ///< a row of the target's vocabulary
 };
 
-/// Needs `own_model`; fails without it.
+/// Needs `own_model`; error without it.
 expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts);
 
 /// Kind "cascade": the model's own draft tokens, in fewer passes: another drafter (option `inner`: an n-gram

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-// From the configuration to drafters with a model.
+// Creates drafters with a model from the configuration.
 
 namespace paceline::speculation {
 

@@ -51,7 +51,7 @@ std::vector<device::kv_copy> model_session::settle(std::span<const token_id> con
     at = static_cast<std::int32_t>(next - branches_.begin());
     const std::uint32_t from = base + static_cast<std::uint32_t>(at);
     const auto to = static_cast<std::uint32_t>(cached_.size());
-    if (from != to) // parents come first, so a cell is read before a later one is moved over it
+    if (from != to) // parents come first, so a cell is read before it is overwritten
       moves.push_back({.from_block = blocks[from / block_size],
                        .from_offset = from % block_size,
                        .to_block = blocks[to / block_size],

@@ -33,7 +33,7 @@ class guess_length {
  private:
   static constexpr std::uint32_t patience = 4, rounds_a_look = 8;
   std::uint32_t length_ = 4;
-  std::uint32_t num_misses_ = 0; ///< guesses in a row of which none was right
+  std::uint32_t num_misses_ = 0; ///< consecutive guesses of which none was right
 };
 
 /// What the drafter's own pool holds of one request.
@@ -49,24 +49,24 @@ class model_session final : public drafter_session {
     return kv_slot{static_cast<std::uint32_t>(cached_.size() + branches_.size())};
   }
 
-  /// A token of the context is fed to the next slot. There are no branches.
+  /// A token of the context is fed to the next slot. There must be no branches.
   void feed(token_id token);
   /// A draft token is fed to the next slot; `parent` is a branch's number or `token_tree::root`.
   std::int32_t feed_branch(token_id token, std::int32_t parent);
-  /// Forgets branches from number `count` on.
+  /// Forgets the branches from number `count` on.
   void keep_branches(std::size_t count) { branches_.resize(std::min(count, branches_.size())); }
-  /// Slots of the branches from the root to `branch`, included; empty if slots and positions agree on the
-  /// way.
+  /// Slots of the branches from the root to `branch`, which is included; empty if slots and positions are
+  /// equal along the path.
   std::vector<kv_slot> path_to(std::int32_t branch) const;
 
   /// Makes the cells those of `context`: keeps the leading cells that are, and of the branches those that it
   /// went along, moved to their place. Returns the moves, to be carried out in order before the next pass.
   std::vector<device::kv_copy> settle(std::span<const token_id> context, std::span<const block_id> blocks,
                                       std::uint32_t block_size);
-  /// The context so far may be another one next time, but for its first `num_settled` tokens.
+  /// The context may change until the next call, except for its first `num_settled` tokens.
   void doubt_beyond(std::size_t num_settled) noexcept { num_agreed_ = std::min(num_agreed_, num_settled); }
 
-  /// Which cells were written is unknown.
+  /// It is unknown which cells were written.
   void forget_all();
 
   std::unique_ptr<drafter_session> clone() const override { return std::make_unique<model_session>(*this); }
@@ -93,7 +93,7 @@ class model_session final : public drafter_session {
   };
 
   std::vector<token_id> cached_;
-  std::size_t num_agreed_ = 0; ///< leading tokens known to be committed; those never change
+  std::size_t num_agreed_ = 0; ///< leading tokens known to be committed, which never change
   std::vector<branch> branches_;
 };
 

@@ -12,12 +12,12 @@ namespace paceline::speculation {
 
 namespace {
 
-constexpr std::size_t max_followers = 8; ///< counted a context
+constexpr std::size_t max_followers = 8; ///< counted for each context
 constexpr std::size_t max_catch_up = 2048;
-/// Contexts kept; a store that is full learns the followers of known contexts only.
+/// Limit for stored contexts; a full store only counts followers of known contexts.
 constexpr std::size_t max_contexts = std::size_t{1} << 20U;
 
-/// Which token follows which contexts of min_length to max_length tokens.
+/// Counts the tokens that follow contexts of min_length to max_length tokens.
 class ngram_store {
  public:
   ngram_store(std::uint32_t min_length, std::uint32_t max_length)
@@ -44,8 +44,8 @@ class ngram_store {
   }
 
  private:
-  /// Calls `visit` with a key of every suffix of `context`, the shortest first. Two suffixes of one key (64
-  /// bits) would make worse drafts, nothing else.
+  /// Calls `visit` with a key of every suffix of `context`, the shortest first. If two suffixes had the same
+  /// 64-bit key, drafts would be worse, but nothing else would be wrong.
   template <class Visit>
   void for_contexts(std::span<const token_id> context, Visit visit) const {
     std::uint64_t key = 0;
@@ -99,7 +99,7 @@ class nasd_drafter final : public host_drafter<nasd_session> {
     }
   }
 
-  /// Teaches the target's best tokens at every row of the last round, rejected branches too.
+  /// Learns the target's best tokens at every row of the last round, including rejected branches.
   void learn(const draft_task& task, const round_feedback& round, nasd_session& session) const {
     if (session.last_base == round.verified.base_length || round.num_top == 0) return;
     session.last_base = round.verified.base_length;
@@ -118,7 +118,7 @@ class nasd_drafter final : public host_drafter<nasd_session> {
     }
   }
 
-  /// The end of a text, as far as contexts reach.
+  /// The end of a text, limited to the length of contexts.
   std::span<const token_id> tail(std::span<const token_id> text) const {
     return text.last(std::min<std::size_t>(text.size(), max_context_));
   }

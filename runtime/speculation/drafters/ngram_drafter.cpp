@@ -17,9 +17,10 @@ namespace {
 constexpr std::array<float, 8> first_acceptance{0, 0.3F, 0.5F, 0.73F, 0.92F, 0.98F, 0.98F, 0.98F};
 
 constexpr std::size_t longest_signal = 64;
-/// Tokens indexed a call and session (about half a millisecond): a long prompt is learnt over several rounds.
+/// Tokens indexed per call and session (about half a millisecond), so that a long prompt is learnt over
+/// several rounds.
 constexpr std::size_t max_catch_up = 4096;
-/// Earlier occurrences looked at for several candidates.
+/// Earlier occurrences examined when several candidates are wanted.
 constexpr std::size_t max_occurrences = 64;
 
 struct ngram_session final : drafter_session {
@@ -27,10 +28,10 @@ struct ngram_session final : drafter_session {
   ngram_index index;
 };
 
-/// A distinct continuation and what speaks for it.
+/// A distinct continuation and its evidence.
 struct candidate_path {
   std::vector<token_id> tokens;
-  std::uint32_t match = 0; ///< longest agreement before it
+  std::uint32_t match = 0; ///< longest match before it
   std::uint32_t count = 0; ///< occurrences
 };
 
@@ -74,8 +75,8 @@ class ngram_drafter final : public host_drafter<ngram_session> {
     }
   }
 
-  /// The best `most` distinct continuations. First the one a single candidate would be; then the longer
-  /// agreement, the more frequent, the more recent.
+  /// The best `most` distinct continuations. The first is the one that a single candidate would be; the
+  /// others are ordered by the length of the match, then frequency, then recency.
   std::vector<candidate_path> candidates(std::span<const token_id> text, const ngram_index& index,
                                          std::uint32_t length, std::uint32_t most) const {
     std::vector<occurrence> places;
@@ -97,7 +98,7 @@ class ngram_drafter final : public host_drafter<ngram_session> {
     return paths;
   }
 
-  /// Tokens before `start` that are the text's last ones: the longer, the surer.
+  /// The number of tokens before `start` that equal the end of the text: longer matches are more reliable.
   static std::size_t match_length(std::span<const token_id> text, std::size_t start) {
     std::size_t length = 0;
     while (length < start && length < longest_signal &&

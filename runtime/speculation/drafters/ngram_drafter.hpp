@@ -4,9 +4,9 @@
 
 namespace paceline::speculation {
 
-/// Kind "ngram" (prompt lookup): finds the longest suffix of prompt and output that occurred before and
-/// proposes what followed it the last time; with `candidates` > 1 several distinct continuations as a tree.
-/// No weights, no device; runs inline.
+/// Kind "ngram" (prompt lookup, Saxena 2023): finds the longest suffix of prompt and output that occurred
+/// before and proposes what followed its last occurrence; with `candidates` > 1 several distinct
+/// continuations as a tree. Needs no weights and no device; runs inline.
 expected<std::unique_ptr<drafter>> make_ngram_drafter(const drafter_parts& parts);
 
 } // namespace paceline::speculation

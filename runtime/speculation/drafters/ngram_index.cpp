@@ -10,8 +10,8 @@ namespace paceline::speculation {
 
 namespace {
 
-/// Hash of an n-gram read backwards, one token at a time, so that all lengths ending at one place share the
-/// work. The finaliser is SplitMix64's.
+/// Hash of an n-gram read backwards, one token at a time, so that all lengths that end at one position share
+/// the work. The finaliser is SplitMix64's.
 std::uint64_t extend_hash(std::uint64_t hash, token_id token) noexcept {
   std::uint64_t z = hash * 0x9E3779B97F4A7C15ULL + static_cast<std::uint32_t>(token.value) + 1;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -19,7 +19,7 @@ std::uint64_t extend_hash(std::uint64_t hash, token_id token) noexcept {
   return z ^ (z >> 31);
 }
 
-/// Calls `visit(level, hash)` for each of `lengths` that the first `end` tokens of `text` have a suffix of.
+/// Calls `visit(level, hash)` for each of `lengths` for which the first `end` tokens of `text` have a suffix.
 template <class Visit>
 void for_suffixes(std::span<const token_id> text, std::size_t end, std::span<const std::uint32_t> lengths,
                   Visit visit) {
@@ -31,7 +31,7 @@ void for_suffixes(std::span<const token_id> text, std::size_t end, std::span<con
   }
 }
 
-/// Tokens, at most `limit`, on which the first `a_end` tokens of `a` and all of `b` agree at their ends.
+/// Length, at most `limit`, of the common suffix of the first `a_end` tokens of `a` and all of `b`.
 std::uint32_t agreement(std::span<const token_id> a, std::size_t a_end, std::span<const token_id> b,
                         std::uint32_t limit) noexcept {
   const std::size_t most = std::min<std::size_t>({a_end, b.size(), limit});
@@ -57,7 +57,7 @@ ngram_index::ngram_index(std::vector<std::uint32_t> lengths)
 
 bool ngram_index::extend(std::span<const token_id> text, std::size_t max_tokens) {
   const std::size_t indexable = text.empty() ? 0 : text.size() - 1;
-  if (num_indexed_ > indexable) { // a shorter text is another text
+  if (num_indexed_ > indexable) { // a shorter text means a different text
     next_.clear();
     for (auto& positions : earlier_) positions.clear();
     num_indexed_ = 0;
@@ -82,7 +82,7 @@ std::optional<std::size_t> ngram_index::continuation(std::span<const token_id> t
     const auto place = next_.find(hash);
     if (place == next_.end()) return false; // no longer suffix can occur either
     if (agreement(text, place->second, text, lengths_[level]) < lengths_[level])
-      return false; // another n-gram of the same hash
+      return false; // another n-gram with the same hash
     found = place->second;
     return true;
   });
@@ -99,16 +99,17 @@ void ngram_index::find(std::span<const token_id> text, std::span<const token_id>
     if (place != next_.end()) starts.push_back(place->second);
     return place != next_.end();
   });
-  // Short suffixes meet again what longer ones have found; the looks are bounded, not only the finds.
+  // Short suffixes find again what longer ones have found, so the number of examined occurrences is limited,
+  // not only that of results.
   std::size_t num_looks = max_looks;
   const std::uint32_t longest = std::max(max_length, lengths_.back());
-  std::uint32_t found_from = longest + 1; // occurrences that agree this far are in `out`
+  std::uint32_t found_from = longest + 1; // occurrences with at least this match are in `out`
   for (std::size_t level = starts.size(); level-- > 0 && out.size() < max_count;) {
-    // All that share this suffix: those that agree in more tokens may be anywhere among them.
+    // All occurrences of this suffix; longer matches may be anywhere among them.
     for (std::uint32_t next = starts[level]; next != 0 && num_looks > 0;
          next = earlier_[level][next - 1], --num_looks) {
       const std::uint32_t length = agreement(text, next, query, longest);
-      if (length < lengths_[level]) break; // another n-gram of the same hash
+      if (length < lengths_[level]) break; // another n-gram with the same hash
       if (length < found_from) out.push_back({next, std::min(length, max_length)});
     }
     found_from = std::min(found_from, lengths_[level]);

@@ -4,7 +4,7 @@
 
 namespace paceline::speculation {
 
-/// Kind "none": proposes nothing, so that every round is plain decoding. The control arm of every comparison.
+/// Kind "none": proposes nothing, so that every round is plain decoding. The baseline of every comparison.
 expected<std::unique_ptr<drafter>> make_no_drafter(const drafter_parts& parts);
 
 } // namespace paceline::speculation

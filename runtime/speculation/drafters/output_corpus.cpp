@@ -8,7 +8,7 @@ namespace paceline::speculation {
 namespace {
 
 constexpr token_id separator{-1};
-/// What may wait for `collect`: a drafter that is not used any more must not collect outputs for ever.
+/// Limit for what waits for `collect`, in case a drafter is not used any more.
 constexpr std::size_t max_inbox_tokens = 1U << 20U;
 
 } // namespace

@@ -16,22 +16,22 @@
 
 namespace paceline::speculation {
 
-/// Outputs of one tenant's earlier requests, indexed. Bounded: when the younger half is full the older one is
-/// forgotten as a whole.
+/// An index of the outputs of one tenant's earlier requests, of bounded size: when the newer half is full,
+/// the older half is dropped.
 class tenant_corpus {
  public:
   tenant_corpus(std::size_t max_tokens, const ngram_index& empty);
 
-  /// Remembers an output (its end, if it is longer than half of what is kept).
+  /// Stores an output, or only its end if it is longer than half of the capacity.
   void add(std::span<const token_id> output);
-  /// Indexes at most `max_tokens` of what was added.
+  /// Indexes at most `max_tokens` of the stored tokens.
   void index(std::size_t max_tokens);
 
   struct half {
-    std::vector<token_id> text; ///< outputs, each followed by the token -1, which no query has
+    std::vector<token_id> text; ///< outputs, each followed by token -1, which occurs in no query
     ngram_index index;
   };
-  /// The younger half first.
+  /// The newer half first.
   std::span<const half> halves() const noexcept { return halves_; }
   std::size_t num_tokens() const noexcept { return halves_[0].text.size() + halves_[1].text.size(); }
 
@@ -41,20 +41,22 @@ class tenant_corpus {
   std::array<half, 2> halves_;
 };
 
-/// The corpora of all tenants. Invariant: what one tenant's requests wrote is found under that tenant alone.
+/// The corpora of all tenants. Invariant: text of one tenant's requests is found under that tenant only.
 ///
-/// Threads: sessions end wherever their request does and hand in what it wrote (`remember`); everything else
-/// belongs to the drafter's own stream, which takes that over with `collect` and never waits for the lock.
+/// Threads: a session may end on any thread and calls `remember` there. All other functions are called by the
+/// drafter's own stream, which fetches the outputs with `collect` and never waits for the lock.
 class output_corpus {
  public:
-  /// `max_tokens` a tenant; at most `max_tenants` of them, the one that asked least recently is forgotten.
+  /// `max_tokens` for each tenant and at most `max_tenants` tenants; the least recently used tenant is
+  /// dropped first.
   output_corpus(std::size_t max_tokens, std::size_t max_tenants, const ngram_index& empty);
 
-  /// Any thread.
+  /// Callable on any thread.
   void remember(std::string tenant, std::vector<token_id> output);
-  /// Takes over what was remembered since; leaves it for the next time if someone is remembering just now.
+  /// Fetches the outputs remembered since the last call, or leaves them for the next call if the lock is
+  /// taken.
   void collect();
-  /// What is known of `tenant`; null if nothing is.
+  /// The corpus of `tenant`; null if there is none.
   tenant_corpus* find(std::string_view tenant);
 
   std::size_t num_tenants() const noexcept { return tenants_.size(); }
@@ -81,8 +83,8 @@ class output_corpus {
   std::unordered_map<std::string, entry, text_hash, std::equal_to<>> tenants_;
 
   std::mutex inbox_mutex_;
-  std::vector<finished> inbox_;  ///< guarded; bounded by max_inbox_tokens
-  std::size_t inbox_tokens_ = 0; ///< guarded
+  std::vector<finished> inbox_;  ///< guarded by the lock; bounded by max_inbox_tokens
+  std::size_t inbox_tokens_ = 0; ///< guarded by the lock
 };
 
 } // namespace paceline::speculation

@@ -9,12 +9,12 @@
 
 namespace paceline::speculation {
 
-/// Levels that the draft of `task` may have.
+/// Largest number of levels for the draft of `task`.
 inline std::uint32_t chain_length(const draft_task& task) noexcept {
   return std::min(task.draft_length, token_tree::max_nodes);
 }
 
-/// Nodes that the draft of `task` may have.
+/// Largest number of nodes for the draft of `task`.
 inline std::uint32_t node_budget(const draft_task& task) noexcept {
   return std::min(std::max(task.max_nodes, task.draft_length), token_tree::max_nodes);
 }
@@ -37,9 +37,9 @@ inline std::int32_t add_path(token_tree& tree, std::span<const token_id> tokens,
   return node;
 }
 
-/// Adds to the chain `result` a token drawn from `from`: the likeliest for a greedy request; under a
-/// rule that weighs probabilities one drawn with noise of its own, and the distribution with it; else one
-/// drawn with the noise the target will draw with, so that equal distributions give equal tokens.
+/// Appends one token from `from` to the chain `result`. For a greedy request it is the likeliest. Under a
+/// rule that compares probabilities it is drawn with the drafter's noise and reported with its distribution.
+/// Otherwise it is drawn with the target's noise, so that equal distributions give equal tokens.
 token_id extend_chain(const draft_task& task, draft_distribution from, draft& result);
 
 } // namespace paceline::speculation

@@ -11,19 +11,19 @@ namespace paceline::speculation {
 
 namespace {
 
-/// Tokens of the prediction indexed a call.
+/// Tokens of the prediction indexed per call.
 constexpr std::size_t max_catch_up = 4096;
 constexpr std::size_t max_places = 64;
-/// Longest run compared when the place is looked for; one token alone says nothing.
+/// Longest match that is compared to find the position; a single token is no evidence.
 constexpr std::uint32_t longest_run = 32;
-/// Where little agreed so far (the start, a place just found again) less is proposed.
+/// Limit while little has agreed (at the start, or at a position just found again).
 constexpr std::size_t first_levels = 4;
 constexpr std::size_t levels_per_agreed = 4;
-/// Where nothing agreed yet: the client's word at the start, and what is tried behind a divergence.
+/// Signals while nothing has agreed: at the start, and for the attempt after a divergence.
 constexpr std::uint8_t signal_at_start = 4, signal_of_a_try = 1;
 
 struct prediction_session final : drafter_session {
-  ngram_index index{{2, 4, 8, 16, 32}}; ///< of the prediction; filled when the place was lost
+  ngram_index index{{2, 4, 8, 16, 32}}; ///< of the prediction; built when the position was lost
   prediction_cursor cursor;
 };
 
@@ -58,7 +58,7 @@ class prediction_drafter final : public host_drafter<prediction_session> {
     result.signals.assign(result.tree.size(), signal_of(cursor.num_agreed(), output.empty()));
   }
 
-  /// The longer it has agreed, the surer.
+  /// Longer agreement gives a higher score.
   static std::uint8_t signal_of(std::size_t num_agreed, bool at_start) {
     if (num_agreed == 0) return at_start ? signal_at_start : signal_of_a_try;
     return static_cast<std::uint8_t>(
@@ -78,7 +78,7 @@ void prediction_cursor::follow(std::span<const token_id> prediction, std::span<c
     }
     const bool was_sure = place_ && !guessed_;
     num_agreed_ = 0;
-    if (was_sure) { // one token may have been replaced by another: worth one try
+    if (was_sure) { // one token may have been replaced: worth one attempt
       lost_at_ = *place_;
       place_ = std::min(*place_ + 1, prediction.size());
       guessed_ = true;
@@ -91,7 +91,8 @@ void prediction_cursor::follow(std::span<const token_id> prediction, std::span<c
 
 void prediction_cursor::find_again(std::span<const token_id> prediction, std::span<const occurrence> found) {
   if (found.empty()) return;
-  // Edits go forward: of equally good places the nearest behind the divergence, else the nearest before it.
+  // Edits move forward: of equally good positions the nearest after the divergence, otherwise the nearest
+  // before it.
   const auto distance = [&](const occurrence& at) {
     return at.next >= lost_at_ ? at.next - lost_at_ : prediction.size() + (lost_at_ - at.next);
   };

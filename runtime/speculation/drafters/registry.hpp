@@ -16,36 +16,36 @@
 
 namespace paceline::speculation {
 
-/// What a drafter is made from.
+/// The parts from which a drafter is made.
 struct drafter_parts {
   config::drafter_options options;
   /// Loaded from `options.path` by the caller; null for kinds without a model of their own.
   std::shared_ptr<const model::language_model> own_model = {};
-  std::uint32_t target_vocab_size = 0;                      ///< draft tokens lie below it
-  std::shared_ptr<const model::language_model> target = {}; ///< for kinds that run parts of it
-  /// Both needed where the drafter's vocabulary is another than the target's; null otherwise.
+  std::uint32_t target_vocab_size = 0;                      ///< draft tokens are below it
+  std::shared_ptr<const model::language_model> target = {}; ///< for kinds that run some of its layers
+  /// Both are set if the drafter's vocabulary differs from the target's; null otherwise.
   std::shared_ptr<const tokenizer::tokenizer> own_vocabulary = {};
   std::shared_ptr<const tokenizer::tokenizer> target_vocabulary = {};
-  /// Text to tokens of the target's vocabulary; empty where there is no tokenizer.
+  /// Converts text to tokens of the target's vocabulary; empty if there is no tokenizer.
   std::function<expected<std::vector<token_id>>(std::string_view text)> encode = {};
   /// Makes a drafter that this one has for itself, of the same registry, which sets it.
   std::function<expected<std::unique_ptr<drafter>>(const drafter_parts& parts)> make_another = {};
 };
 
-/// "drafter "lookup": " in front of what is wrong with an option.
+/// Prefixes an error about an option with "drafter "lookup": ".
 inline error bad_option(const config::drafter_options& options, const std::string& rule) {
   return {errc::invalid_argument, "drafter \"" + options.name + "\": " + rule};
 }
 
 using drafter_factory = std::function<expected<std::unique_ptr<drafter>>(const drafter_parts&)>;
 
-/// Kinds of drafters by the name they have in the configuration.
+/// The kinds of drafters by their name in the configuration.
 class drafter_registry {
  public:
-  /// The kinds this build offers. A new one is a file and a line in registry.cpp.
+  /// The kinds that this build supports. A new kind needs a file and a line in registry.cpp.
   static drafter_registry with_built_in();
 
-  /// Adds a kind or replaces one.
+  /// Adds or replaces a kind.
   void add(std::string kind, drafter_factory factory);
   expected<std::unique_ptr<drafter>> make(const drafter_parts& parts) const;
   std::vector<std::string> kinds() const; ///< sorted

@@ -18,23 +18,23 @@ constexpr std::array<float, 8> first_acceptance{0.06F, 0.11F, 0.2F, 0.33F, 0.49F
 
 /// Tokens indexed a call, of the request's text and of the corpus each (about half a millisecond).
 constexpr std::size_t max_catch_up = 4096;
-/// Earlier occurrences looked at, of each text.
+/// Earlier occurrences examined in each text.
 constexpr std::size_t max_occurrences = 64;
-/// A short agreement says little about what comes far behind it: levels proposed a token that agreed (the
-/// paper's maximum speculation factor).
+/// A short match predicts little about later tokens: number of levels proposed for each matching token (the
+/// maximum speculation factor of the paper).
 constexpr std::uint32_t levels_per_token = 2;
 
 struct suffix_session final : drafter_session {
   suffix_session(const ngram_index& empty, std::shared_ptr<output_corpus> all)
       : index(empty), corpus(std::move(all)) {}
 
-  /// What the request wrote is there for the tenant's next ones.
+  /// Adds the request's output to the corpus of its tenant.
   void end(const ended_request& request) noexcept override {
     try {
       const auto output =
           request.tokens.subspan(std::min<std::size_t>(request.prompt_length, request.tokens.size()));
       corpus->remember(std::string(request.tenant), {output.begin(), output.end()});
-    } catch (const std::bad_alloc&) { // then it is not remembered
+    } catch (const std::bad_alloc&) { // without memory, it is not remembered
     }
   }
 
@@ -42,11 +42,11 @@ struct suffix_session final : drafter_session {
   std::shared_ptr<output_corpus> corpus;
 };
 
-/// A text with the places in it that agree with the end of the request's.
+/// A text with the positions in it that match the end of the request's text.
 struct source {
   std::span<const token_id> text;
   std::vector<occurrence> places;
-  bool growing = false; ///< the request's own: a continuation that runs into its end repeats with that period
+  bool growing = false; ///< the request's own text: a continuation that reaches its end repeats periodically
 };
 
 class suffix_drafter final : public host_drafter<suffix_session> {
@@ -101,12 +101,12 @@ class suffix_drafter final : public host_drafter<suffix_session> {
     result.signals = std::move(best.signals);
   }
 
-  /// Of the trees of all occurrences that agree in at least so many tokens, the one that promises most.
+  /// Of the trees for each minimal length of the match, the one with the highest expected number of tokens.
   scored_tree best_tree(std::span<const source> sources, const tree_bounds& bounds) const {
     scored_tree best;
     std::uint32_t at_least = longest_ + 1;
     for (;;) {
-      std::uint32_t next = 0; // the longest agreement that was not tried yet
+      std::uint32_t next = 0; // the longest match that was not tried yet
       for (const source& from : sources)
         for (const occurrence& place : from.places)
           if (place.length < at_least) next = std::max(next, place.length);
@@ -114,7 +114,7 @@ class suffix_drafter final : public host_drafter<suffix_session> {
       at_least = next;
       scored_tree one = tree_of(sources, at_least, bounds);
       if (one.score > best.score) best = std::move(one);
-      at_least = std::min(at_least, (at_least + 1) / 2 + 1); // the next shorter by half is enough
+      at_least = std::min(at_least, (at_least + 1) / 2 + 1); // the next length is at most about half
     }
   }
 
@@ -129,8 +129,7 @@ class suffix_drafter final : public host_drafter<suffix_session> {
         rest.erase(std::ranges::find_if(rest, [](token_id token) { return token.value < 0; }), rest.end());
         if (!rest.empty()) continuations.push_back(std::move(rest));
       }
-    // As sure as that many observations of which one more went another way; each token that agreed counts as
-    // one.
+    // Confidence as if one further observation had disagreed; each matching token counts as an observation.
     const double evidence = static_cast<double>(continuations.size()) + at_least - 1;
     return likely_tree(std::move(continuations), evidence / (evidence + 1), bounds, min_probability_);
   }

@@ -4,10 +4,10 @@
 
 namespace paceline::speculation {
 
-/// Kind "synthetic": right as often as option `acceptance` says, for tests and benches. What is right it
-/// reads from the request's `prediction`, which must be the output itself (of an earlier run with the same
-/// seed), from its first token on; wrong tokens are the right one's neighbours. Proposes nothing behind the
-/// end of the prediction.
+/// Kind "synthetic": right with the probability set by option `acceptance`, for tests and benches. It reads
+/// the right tokens from the request's `prediction`, which must be the whole output of an earlier run with
+/// the same seed. A wrong token is the right id plus one. Proposes nothing beyond the end of the
+/// prediction.
 expected<std::unique_ptr<drafter>> make_synthetic_drafter(const drafter_parts& parts);
 
 } // namespace paceline::speculation

@@ -9,19 +9,18 @@
 
 namespace paceline::speculation {
 
-/// Counts of tokens, of which a bounded number is kept (Space-Saving, Metwally et al. 2005): when all places
-/// are taken a new token gets that of the rarest and its count, so that a frequent one is never missed for
-/// long.
+/// Counts a bounded number of tokens (Space-Saving, Metwally et al. 2005): when all entries are used, a new
+/// token replaces the rarest one and inherits its count, so a frequent token is soon counted.
 class token_ranking {
  public:
   void add(token_id token, std::uint32_t weight, std::size_t max_tokens);
 
   bool empty() const noexcept { return entries_.empty(); }
-  /// The most frequent token, of equals the lowest. Needs one.
+  /// The most frequent token; the lowest id among equals. Must not be empty.
   token_id best() const;
   /// Adds the counts of `other`.
   void add_all(const token_ranking& other, std::size_t max_tokens);
-  /// The most frequent tokens (64 at most) in proportion to their counts.
+  /// The most frequent tokens, at most 64, in proportion to their counts.
   draft_distribution distribution() const;
 
  private:
@@ -32,7 +31,7 @@ class token_ranking {
   static bool before(const entry& a, const entry& b) noexcept {
     return a.count > b.count || (a.count == b.count && a.token < b.token);
   }
-  std::vector<entry> entries_; ///< in no order
+  std::vector<entry> entries_; ///< unordered
 };
 
 } // namespace paceline::speculation

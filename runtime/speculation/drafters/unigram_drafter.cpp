@@ -11,7 +11,7 @@ namespace paceline::speculation {
 
 namespace {
 
-/// Counters; four times the entries of a distribution, so that the frequent ones are counted well.
+/// Four times as many counters as entries of a distribution, so that frequent tokens are counted well.
 constexpr std::size_t max_tokens = 256;
 constexpr std::size_t max_catch_up = 4096;
 

@@ -13,7 +13,7 @@ namespace paceline::speculation {
 namespace {
 
 constexpr std::int32_t none = -1;
-/// Tokens at the end of a text that are split anew when it goes on.
+/// Tokens at the end of a text that are tokenised again when the text continues.
 constexpr std::size_t look_behind = 8;
 constexpr tokenizer::encode_options plain{.add_special = false, .parse_special = false};
 
@@ -55,7 +55,7 @@ void vocabulary_bridge::find_shared() {
   }
   own_of_target_.assign(target_vocab_size_, none);
   const auto target_size = std::min<std::size_t>(target_->size(), target_vocab_size_);
-  std::vector<bool> taken(own_size); // two target tokens of the same bytes: the lower one has them
+  std::vector<bool> taken(own_size); // of two target tokens with the same bytes, the lower one has them
   const auto share = [&](token_id own, token_id target) {
     own_of_target_[static_cast<std::size_t>(target.value)] = own.value;
     if (taken[static_cast<std::size_t>(own.value)]) return;
@@ -69,7 +69,7 @@ void vocabulary_bridge::find_shared() {
     const auto& own = control ? own_controls : own_texts;
     if (const auto same = own.find(target_->piece(token)); same != own.end()) share(same->second, token);
   }
-  // Both end a generation: the same meaning in other bytes.
+  // Both end a generation: the same meaning with different bytes.
   if (own_->eos() && target_->eos() && static_cast<std::size_t>(own_->eos()->value) < own_size &&
       static_cast<std::size_t>(target_->eos()->value) < target_size &&
       own_token(*target_->eos()).value == none)
@@ -77,7 +77,7 @@ void vocabulary_bridge::find_shared() {
   std::sort(shared_.begin(), shared_.end(), [](const pair& a, const pair& b) { return a.own < b.own; });
 }
 
-/// Whether the drafter reads it as text: a control token that both have is a token of its own.
+/// Whether the drafter reads it as text: a control token in both vocabularies stays a token.
 bool vocabulary_bridge::has_text(token_id target) const {
   if (target == target_->bos()) return false;
   if (is_control(*target_, target)) return own_token(target).value == none;
@@ -91,8 +91,8 @@ std::string vocabulary_bridge::text_of(std::span<const token_id> target) const {
   return text;
 }
 
-/// Appends the target's tokens to `own`, which has the first `num_bytes_known` bytes of their text already:
-/// text is split from control token to control token.
+/// Appends the target's tokens to `own`, which already covers the first `num_bytes_known` bytes of their
+/// text: the text between control tokens is tokenised piece by piece.
 void vocabulary_bridge::append(std::vector<token_id>& own, std::span<const token_id> target,
                                std::size_t num_bytes_known) const {
   std::string text;
@@ -156,7 +156,7 @@ void vocabulary_bridge::translate(std::span<const float> own, std::span<float> t
 std::vector<token_id> vocabulary_bridge::target_tokens(std::span<const token_id> committed,
                                                        std::span<const token_id> drafted) const {
   std::string text;
-  std::optional<token_id> end; // a control token ends the draft: what would follow is another turn
+  std::optional<token_id> end; // a control token ends the draft: the next turn would follow
   for (const token_id token : drafted) {
     if (is_text(*own_, token)) {
       text += own_->piece(token);
@@ -171,11 +171,11 @@ std::vector<token_id> vocabulary_bridge::target_tokens(std::span<const token_id>
   return tokens;
 }
 
-/// The target's tokens of `text` behind `committed`.
+/// The target's tokens of `text` after `committed`.
 std::vector<token_id> vocabulary_bridge::tokens_behind(std::span<const token_id> committed,
                                                        std::string_view text) const {
   if (text.empty()) return {};
-  // The longest end of the committed tokens that is split as it was, with the draft behind it.
+  // The longest end of the committed tokens whose tokenisation does not change with the draft appended.
   for (std::size_t count = std::min(look_behind, committed.size());; --count) {
     const std::span<const token_id> before = committed.last(count);
     auto tokens = target_->encode(text_of(before).append(text), plain);

@@ -15,23 +15,22 @@
 
 namespace paceline::speculation {
 
-/// What stands between a drafter's vocabulary and another one of its target.
+/// Translates between the vocabulary of a drafter and a different one of its target.
 ///
-/// `intersection` (token-level intersection, Timor et al. 2025, algorithm 4): the drafter may say tokens that
-/// both vocabularies have, that is, of the same bytes; its scores are moved to the target's ids, all other
-/// tokens have none. What the target says is spelled token by token in the drafter's vocabulary.
-/// `retokenise` (universal assisted generation): text goes to and fro; the drafter reads and writes its own
-/// tokens, and its text is tokenised for the target.
+/// `intersection` (token-level intersection, Timor et al. 2025, algorithm 4): the drafter may propose tokens
+/// that both vocabularies have, that is, with the same bytes. Its scores are moved to the target's ids; all
+/// other tokens have none. The target's tokens are spelled one by one in the drafter's vocabulary.
+/// `retokenise` (universal assisted generation): text is exchanged; the drafter reads and writes its own
+/// tokens, and its text is tokenized for the target.
 ///
-/// Control tokens (the roles of a chat) that both vocabularies spell alike are one token in both, and so are
-/// the tokens that end a generation. Others of the target the drafter reads as text, but for the one that
-/// begins a text: the drafter has its own.
+/// Control tokens (such as the roles of a chat) with the same spelling in both vocabularies are translated to
+/// each other, and so are the tokens that end a generation. The drafter reads the target's other control
+/// tokens as text, except the one that begins a text, for which it has its own.
 class vocabulary_bridge {
  public:
   enum class method : std::uint8_t { intersection, retokenise };
 
-  /// Fails if they have no text token in common
-  /// (`intersection`).
+  /// Error if they have no text token in common (`intersection`).
   static expected<std::shared_ptr<const vocabulary_bridge>>
   make(method how, std::shared_ptr<const tokenizer::tokenizer> own,
        std::shared_ptr<const tokenizer::tokenizer> target, std::uint32_t own_vocab_size,
@@ -40,17 +39,17 @@ class vocabulary_bridge {
   method how() const noexcept { return how_; }
   std::size_t num_shared() const noexcept { return shared_.size(); }
 
-  /// Continues `own`, the text of the target's tokens before `first` in the own vocabulary, by the text of
-  /// the others of `committed`. `retokenise` takes the last few own tokens back, since what follows decides
-  /// how a word is split.
+  /// Extends `own`, the translation of the target's tokens before `first`, by the remaining tokens of
+  /// `committed`. `retokenise` replaces the last few own tokens, because the text that follows changes how a
+  /// word is split.
   void extend(std::vector<token_id>& own, std::span<const token_id> committed, std::size_t first) const;
 
-  /// The own token of a draft token of the target; `intersection`.
+  /// The drafter's token for a draft token of the target; `intersection`.
   token_id own_token(token_id target) const noexcept;
-  /// Scores of the own vocabulary as scores of the target's.
+  /// Converts scores over the drafter's vocabulary to scores over the target's.
   void translate(std::span<const float> own, std::span<float> target) const noexcept;
 
-  /// The target's tokens for the text of `drafted` own tokens behind `committed`; `retokenise`.
+  /// The target's tokens for the text of the drafter's tokens `drafted` after `committed`; `retokenise`.
   std::vector<token_id> target_tokens(std::span<const token_id> committed,
                                       std::span<const token_id> drafted) const;
 
@@ -73,7 +72,8 @@ class vocabulary_bridge {
   std::shared_ptr<const tokenizer::tokenizer> target_;
   std::uint32_t own_vocab_size_ = 0;
   std::uint32_t target_vocab_size_ = 0;
-  std::vector<pair> shared_;                ///< ascending by the own token; of equal ones the lowest target
+  /// Ascending by the drafter's token; among equal ones only the lowest target token.
+  std::vector<pair> shared_;
   std::vector<std::int32_t> own_of_target_; ///< -1: none
 };
 

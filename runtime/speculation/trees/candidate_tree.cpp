@@ -10,7 +10,7 @@ namespace paceline::speculation {
 
 namespace {
 
-/// A weight of 0 is a rounding error: the token was worth proposing.
+/// A weight of 0 is a rounding error, because the token was proposed.
 double log_weight(float weight) {
   const auto bounded = static_cast<double>(std::clamp(weight, std::numeric_limits<float>::min(), 1.0F));
   return std::min(portable_log(bounded), 0.0);

@@ -14,17 +14,18 @@ namespace paceline::speculation {
 /// A token that may become a node of a draft tree.
 struct tree_candidate {
   token_id token;
-  std::int32_t parent = token_tree::root; ///< index, or `token_tree::root`
+  std::int32_t parent = token_tree::root; ///< index of a candidate, or `token_tree::root`
   std::uint32_t depth = 0;                ///< 0 for children of the root
   std::uint32_t rank = 0;                 ///< among its siblings, 0 = best
-  double confidence = 0; ///< logarithm of the product of the weights on the path from the root; <= parent's
+  /// Logarithm of the product of the weights on the path from the root; at most the parent's.
+  double confidence = 0;
 };
 
-/// What a drafter considered in one round, more than it proposes: grown from the root by whole sets of
-/// siblings, so parents stand before children and siblings side by side, best first.
+/// All tokens that a drafter considered in one round, more than it proposes. The tree grows from the root by
+/// complete sets of siblings, so parents precede children, and siblings are adjacent, best first.
 class candidate_tree {
  public:
-  /// Adds the children of `parent`, best first; a weight counts as at most 1. Returns the first one's index.
+  /// Adds the children of `parent`, best first; weights are limited to 1. Returns the index of the first.
   std::int32_t add_children(std::int32_t parent, std::span<const sampling::ranked_token> children);
   void clear() noexcept { nodes_.clear(); }
 
@@ -37,7 +38,7 @@ class candidate_tree {
   double confidence(std::int32_t node) const noexcept {
     return node == token_tree::root ? 0 : (*this)[node].confidence;
   }
-  /// Candidates of one depth, ascending. A level is complete before the next one begins.
+  /// Candidates of one depth, ascending. A level must be complete before the next one begins.
   std::vector<std::int32_t> level(std::uint32_t depth) const;
   /// The tokens from the root's child to `node`.
   std::vector<token_id> path_tokens(std::int32_t node) const;
@@ -46,12 +47,12 @@ class candidate_tree {
   std::vector<tree_candidate> nodes_;
 };
 
-/// Indices of the `count` most confident of `nodes`, ascending; ties to the lower index. Of all nodes of a
-/// tree, the most confident ones contain their ancestors, since confidence falls along a path.
+/// Indices of the `count` most confident of `nodes`, ascending; ties to the lower index. Confidence falls
+/// along a path, so the most confident nodes of a whole tree include their ancestors.
 std::vector<std::int32_t> most_confident(const candidate_tree& candidates,
                                          std::span<const std::int32_t> nodes, std::size_t count);
 
-/// The draft tree of `chosen` candidates (ascending, with each its parent).
+/// The draft tree of the `chosen` candidates, which must be ascending and include their parents.
 token_tree tree_of(const candidate_tree& candidates, std::span<const std::int32_t> chosen);
 
 } // namespace paceline::speculation

@@ -10,14 +10,15 @@
 
 namespace paceline::speculation {
 
-/// Draft tokens of one request and round, as a tree rooted in the last committed token (which is not a node).
-/// A chain is the degenerate case. Nodes are in topological order: a parent stands before its children;
-/// siblings in order of preference. At most 64 nodes, so that a node's ancestors are one machine word.
-/// Siblings may have equal tokens, each with a branch of its own: independent draws of one position do (rule
-/// `rejection` tries each of them; rule `coupled` follows all that are right).
+/// Draft tokens of one request and round, as a tree rooted in the last committed token, which is not a node.
+/// A chain is a special case. Nodes are in topological order: parents precede children, and siblings are in
+/// order of preference. At most 64 nodes, so that a node's ancestors fit into one machine word. Siblings may
+/// have equal tokens, each with its own branch, from independent draws of one position: rule `rejection`
+/// tries each of them, and rule `coupled` follows all that are right.
 ///
-/// Invariant (`valid()`): the three arrays are equally long; parents[i] < i or none; depths[i] = depth of the
-/// parent + 1, 0 for children of the root; ancestors[i] = bits of the path from the root to i, i included.
+/// Invariant (`valid()`): the arrays are equally long; parents[i] < i, or `root`; depths[i] = depth of the
+/// parent + 1, or 0 for children of the root; ancestors[i] has a bit for each node on the path from the root
+/// to i, which is included.
 class token_tree {
  public:
   static constexpr std::int32_t root = -1;

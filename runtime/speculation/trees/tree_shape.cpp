@@ -29,7 +29,7 @@ std::vector<std::uint32_t> ranks_to(const candidate_tree& candidates, std::int32
   return ranks;
 }
 
-/// The part of a template that fits.
+/// The part of a template that fits the limits.
 tree_template within(const tree_template& paths, const tree_bounds& bounds) {
   tree_template fitting;
   for (const auto& path : paths)
@@ -47,7 +47,7 @@ std::uint32_t num_children(const tree_shape& shape, const tree_bounds& bounds,
   return count;
 }
 
-/// Candidates of the last level that may go on.
+/// Candidates of the last level that may be extended.
 std::vector<std::int32_t> frontier(const tree_shape& shape, const candidate_tree& candidates,
                                    const tree_bounds& bounds, std::uint32_t depth) {
   if (depth == 0) return {token_tree::root};

@@ -5,7 +5,7 @@ namespace paceline::speculation {
 
 namespace {
 
-/// The place below the first draft tokens of a chain.
+/// A position of a chain, below its first draft tokens.
 struct place {
   double joint = 1.0; ///< of those tokens
   remaining_target rest;
@@ -19,7 +19,7 @@ struct place {
 struct block {
   std::vector<place> places; ///< above each draft token
   double joint = 1.0;        ///< of all of them
-  bool hopeless = false;     ///< the chain was cut at a row without finite logits
+  bool hopeless = false;     ///< the chain was truncated at a row without finite logits
 };
 
 block read_block(const draft& proposal, const verification_context& context, const target_row& rows) {
@@ -43,12 +43,13 @@ block read_block(const draft& proposal, const verification_context& context, con
 
 verdict verify_block(const draft& proposal, const verification_context& context, const target_row& rows,
                      dice& dice) {
-  // Of certain tokens each run's probability is the product of its tokens': nothing is gained by waiting.
+  // For draft tokens of probability 1, each prefix has the product of its tokens' probabilities: block
+  // verification gains nothing.
   if (!proposal.tree.is_chain() || proposal.probs.empty())
     return verify_rejection(proposal, context, rows, dice);
   block chain = read_block(proposal, context, rows);
   const std::size_t length = chain.places.size();
-  // Of all runs whose decision is to keep them the longest counts, so shorter ones need none.
+  // The longest prefix whose decision is to keep it counts, so shorter ones need no decision.
   std::size_t kept = length;
   for (; kept > 0; --kept) {
     const double keep = kept == length

@@ -7,18 +7,19 @@
 
 namespace paceline::speculation {
 
-/// The random decisions of a verification, other than the target's own samples. An interface so that tests
-/// can enumerate every outcome with its probability.
+/// The random decisions of a verification, except the target's own samples. An interface, so that tests can
+/// enumerate all outcomes with their probabilities.
 class dice {
  public:
   virtual ~dice() = default;
-  /// True with `probability`. Position and place (`draft_place`) are those of the draft token it is about.
+  /// True with `probability`. `position` and `place` (`draft_place`) are those of the draft token to decide
+  /// on.
   virtual bool keeps(double probability, token_position position, std::uint32_t place) = 0;
-  /// The token recovered at `position`, drawn from what is left of the target. May overwrite its row.
+  /// The token recovered at `position`, drawn from the remaining target distribution. May overwrite its row.
   virtual token_id recovers(remaining_target& rest, token_position position) = 0;
 };
 
-/// The request's own: Philox purposes `accept` and `residual`.
+/// Decisions by the request's noise: Philox purposes `accept` and `residual`.
 class request_dice final : public dice {
  public:
   explicit request_dice(const sampling::pipeline& sampling) noexcept : sampling_(&sampling) {}

@@ -10,8 +10,8 @@ token_id token_of(const draft& proposal, std::int32_t node) {
   return proposal.tree.tokens()[static_cast<std::size_t>(node)];
 }
 
-/// Tries the children of one place in turn. The one that was kept, or none: `rest` is then what the recovered
-/// token is drawn from.
+/// Tries the children of one place in turn. Returns the kept one, or none; then the recovered token is drawn
+/// from `rest`.
 std::optional<std::int32_t> try_siblings(const draft& proposal, std::span<const std::int32_t> siblings,
                                          remaining_target& rest, token_position position, dice& dice,
                                          const rejection_terms& terms) {

@@ -12,7 +12,8 @@ namespace paceline::speculation {
 namespace {
 
 constexpr float certain = 1.0F;
-/// Share of a row's mass below which a residual is rounding error: probabilities carry floats' 24 bits.
+/// Share of a row's mass below which a residual is rounding error, because probabilities have the 24 bits of
+/// floats.
 constexpr double smallest_mass = 1e-12;
 
 } // namespace

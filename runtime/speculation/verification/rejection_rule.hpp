@@ -9,12 +9,11 @@
 #include <vector>
 
 /// The arithmetic of speculative sampling for one token (Leviathan et al. 2023, section 2.3 and appendix
-/// A.1). A token drawn from draft_probs is
-///   kept with        accept_probability(target_prob, draft_prob),
-///   else replaced by a draw in proportion to residual_weight(target_prob, draft_prob).
-/// Then every token's total probability is its target_prob. The replacement may itself be drawn by the same
-/// means, from another draft token, with the residual in the target's place (SpecInfer, Miao et al. 2024,
-/// "multi-step speculative sampling"): that is how siblings of a tree are tried in turn.
+/// A.1). A token drawn from draft_probs is kept with probability accept_probability(target_prob, draft_prob);
+/// otherwise it is replaced by a draw in proportion to residual_weight(target_prob, draft_prob). The total
+/// probability of every token is then its target_prob. The replacement may be drawn in the same way from
+/// another draft token, with the residual as the target. This is how the siblings in a tree are tried in turn
+/// (SpecInfer, Miao et al. 2024, "multi-step speculative sampling").
 namespace paceline::speculation {
 
 template <class Real>
@@ -27,8 +26,8 @@ constexpr Real residual_weight(Real target_prob, Real draft_prob) noexcept {
   return target_prob > draft_prob ? target_prob - draft_prob : Real{0};
 }
 
-/// A drafter's distribution at one node. Its stored probabilities are rescaled to sum to 1 exactly, since the
-/// token was drawn in proportion to the stored bits; a draft without distributions was certain of its token.
+/// A drafter's distribution at one node. The stored probabilities are rescaled to sum to 1 exactly, because
+/// the token was drawn in proportion to the stored values. A draft without distributions is one-hot.
 class draft_side {
  public:
   draft_side(const draft& proposal, std::int32_t node);
@@ -36,7 +35,7 @@ class draft_side {
   std::span<const token_id> tokens() const noexcept { return tokens_; }
   double prob(std::size_t entry) const noexcept { return static_cast<double>(probs_[entry]) * scale_; }
   double prob_of(token_id token) const noexcept; ///< 0 for tokens it does not list
-  /// prob_of the node's own token: positive, or the draft is none.
+  /// Probability of the node's own token; positive for a valid draft.
   double prob_of_drawn() const noexcept { return drawn_; }
 
  private:
@@ -46,11 +45,11 @@ class draft_side {
   double drawn_ = 1.0;
 };
 
-/// The target's distribution at one place, from which rejections take what draft tokens had their chance to
-/// cover. Weights that changed are kept in double beside the row: a drafter lists 64 tokens at most.
+/// The target's distribution at one position, reduced after each rejected draft token. Changed weights are
+/// stored in double precision beside the row; a drafter lists at most 64 tokens.
 class remaining_target {
  public:
-  /// `scores` is a processed row (sampling::pipeline::process) and must outlive this.
+  /// `scores` is a processed row (sampling::pipeline::process); it must outlive this object.
   explicit remaining_target(std::span<float> scores);
 
   double prob_of(token_id token) const { return weight_of(token) / total_; }
@@ -58,8 +57,8 @@ class remaining_target {
 
   /// Probability mass of max(0, probs - factor * draft_probs).
   double mass_beyond(const draft_side& from, double factor) const;
-  /// Becomes norm(max(0, probs - factor * draft_probs)). False if nothing is left, up to rounding: it then
-  /// stays as it is.
+  /// Replaces the distribution by norm(max(0, probs - factor * draft_probs)). False, without a change, if no
+  /// mass remains except rounding errors.
   bool keep_beyond(const draft_side& from, double factor);
 
   /// Writes the distribution into the row, as scores up to a constant.
@@ -73,7 +72,7 @@ class remaining_target {
   double weight_of(token_id token) const;
 
   std::span<float> scores_;
-  std::vector<reduced> reduced_; ///< weights that are no longer e^score
+  std::vector<reduced> reduced_; ///< weights that differ from e^score
   double total_;                 ///< of all weights
   double negligible_;            ///< a total below this is rounding error
 };

@@ -10,12 +10,13 @@ namespace paceline::speculation {
 
 namespace {
 
-/// Prepares a row and gives the least score that a token needs to be kept there; none if the row is hopeless.
+/// Prepares a row and returns the lowest score with which a token is kept there; none if the row has no
+/// finite logits.
 using row_threshold =
     std::function<std::optional<double>(std::span<float> row, const sampling::row_context& context)>;
 
-/// Every draft token is kept or not for itself; the deepest path of kept ones counts, of equally deep ones
-/// the first. The next token is the request's own sample of the last row.
+/// Decides about every draft token independently; the deepest path of kept tokens counts, and of equally deep
+/// ones the first. The next token is the request's own sample from the last row.
 verdict verify_by_threshold(const draft& proposal, const verification_context& context,
                             const target_row& rows, const row_threshold& threshold) {
   const token_tree& tree = proposal.tree;
@@ -65,7 +66,7 @@ verdict verify_by_threshold(const draft& proposal, const verification_context& c
   return result;
 }
 
-/// Entropy of a processed row whose weights sum to `total`, in nats.
+/// Entropy, in nats, of a processed row whose weights sum to `total`.
 double entropy(std::span<const float> scores, double total) {
   double sum = 0;
   for (const float score : scores)

@@ -15,16 +15,16 @@ namespace jinja {
 struct template_tree;
 }
 
-/// A chat template in Jinja2, ready to render. Renders what Python's jinja2 3.1 renders, in the configuration
-/// that `template_options` says, and fails where it raises. Copies share the parsed template; rendering
-/// changes nothing, so any number of threads may render at once.
+/// A parsed chat template in Jinja2. Renders the same text as Python's jinja2 3.1 in the configuration given
+/// by `template_options`, and fails where it raises an exception. Copies share the parsed template. Rendering
+/// does not change it, so any number of threads may render at the same time.
 class chat_template {
  public:
   /// Parses a template of at most 1 MiB. Errors name the template and the line.
   static expected<chat_template> parse(std::string_view source, template_options options = {});
 
-  /// The text for these variables. Nothing but the variables, the functions of `find_global` and jinja2's own
-  /// filters and tests is within reach of the template.
+  /// The text for these variables. The template can access only the variables, the functions of `find_global`
+  /// and jinja2's own filters and tests.
   expected<std::string> render(const boost::json::object& variables, const render_limits& limits = {}) const;
 
   const template_options& options() const noexcept { return options_; }

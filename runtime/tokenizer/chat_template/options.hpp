@@ -7,20 +7,20 @@
 
 namespace paceline::tokenizer {
 
-/// What `tojson` writes: json.dumps as Hugging Face transformers installs it, or jinja2's own filter, which
-/// sorts keys and escapes HTML.
+/// The output of `tojson`: that of json.dumps as Hugging Face transformers calls it, or of jinja2's own
+/// filter, which sorts keys and escapes HTML.
 enum class tojson_style { transformers, jinja2 };
 
 /// How a template is read and rendered. The defaults are those of transformers' `apply_chat_template`:
 /// ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True) with loop controls and generation
 /// blocks. `plain_jinja2()` gives those of `jinja2.Environment()`.
 struct template_options {
-  std::string name = "chat template"; ///< how errors name the template: a file or model
+  std::string name = "chat template"; ///< name of the template in errors: a file or model
   bool trim_blocks = true;            ///< drop the first newline after a block tag
-  bool lstrip_blocks = true;          ///< drop the blanks before a block tag that starts its line
+  bool lstrip_blocks = true;          ///< drop the blanks before a block tag at the start of a line
   bool keep_trailing_newline = false;
   bool loop_controls = true;     ///< {% break %} and {% continue %}
-  bool generation_blocks = true; ///< {% generation %}, which marks what the assistant wrote
+  bool generation_blocks = true; ///< {% generation %}, which marks the assistant's text
   bool chat_functions = true;    ///< raise_exception and strftime_now
   bool allow_mutation = false; ///< list.append, dict.update and the like; the immutable sandbox refuses them
   bool limit_ranges = true;    ///< the sandbox refuses range() above 100000 elements
@@ -37,7 +37,7 @@ struct template_options {
   }
 };
 
-/// Local time as strftime_now() sees it.
+/// Local time for strftime_now().
 struct wall_time {
   std::tm fields{};
   int microseconds = 0;
@@ -46,13 +46,13 @@ struct wall_time {
 /// The machine's local time.
 wall_time local_wall_time();
 
-/// What one rendering may use. Templates come with requests and model files: they are hostile input. Reaching
-/// a limit is `errc::resource_exhausted` with the template's line.
+/// Limits of one rendering. Templates come with requests and model files and are untrusted input. Reaching a
+/// limit gives `errc::resource_exhausted` with the template's line.
 struct render_limits {
-  std::size_t max_steps = 1'000'000; ///< evaluated nodes, loop turns and touched elements
-  int max_call_depth = 64;           ///< macros, callers and recursive loops inside each other
+  std::size_t max_steps = 1'000'000; ///< evaluated nodes, loop iterations and accessed elements
+  int max_call_depth = 64;           ///< nested macros, callers and recursive loops
   std::size_t max_output_bytes = 1U << 20;
-  std::size_t max_memory_bytes = 64U << 20; ///< everything the rendering makes, dropped or not
+  std::size_t max_memory_bytes = 64U << 20; ///< everything allocated by the rendering, also if no longer used
   std::function<wall_time()> clock = local_wall_time;
 };
 

@@ -7,10 +7,10 @@
 
 namespace paceline::tokenizer {
 
-/// Renders line by line: one JSON object of template variables a line in, the rendered text as one JSON
-/// string a line out. A line that fails gives {"error": {"code": ..., "message": ...}} in its place, and the
-/// rest goes on; empty lines are passed over. Returns how many lines failed: a program should exit non-zero
-/// unless none did.
+/// Renders line by line: each input line is a JSON object of template variables, each output line the
+/// rendered text as a JSON string. A line that fails gives {"error": {"code": ..., "message": ...}} instead,
+/// and the next lines are still rendered; empty lines are skipped. Returns the number of failed lines; a
+/// program should exit with an error unless it is 0.
 std::size_t render_jsonl(std::istream& in, std::ostream& out, const chat_template& rendered,
                          const render_limits& limits = {});
 

@@ -8,8 +8,8 @@ namespace paceline::tokenizer {
 
 namespace {
 
-/// What a request's own arguments may not replace: the variables the server fills in, and the functions of
-/// templates.
+/// Names that a request's own arguments must not replace: the variables set by the server, and the functions
+/// of templates.
 bool is_reserved(std::string_view name) {
   static constexpr std::string_view reserved[] = {
       "messages",     "tools",         "documents", "add_generation_prompt",

@@ -10,7 +10,7 @@
 
 namespace paceline::tokenizer {
 
-/// What a chat request says that its model's template may use.
+/// The part of a chat request that the model's template may use.
 struct chat_request {
   boost::json::array messages;
   std::optional<boost::json::array> tools;
@@ -19,14 +19,14 @@ struct chat_request {
   boost::json::object template_arguments; ///< `chat_template_kwargs`: enable_thinking and the like
 };
 
-/// Spellings of special tokens that templates refer to; those the vocabulary lacks are left out.
+/// Spellings of special tokens for templates; those that the vocabulary lacks are omitted.
 struct special_spellings {
   std::optional<std::string> bos, eos, pad, unk;
 };
 
-/// The variables of transformers' `apply_chat_template`: messages, tools, documents (None when there are
-/// none), add_generation_prompt, bos_token, eos_token, pad_token, unk_token, and the request's own. Fails
-/// when the request's own would replace one of the others.
+/// The variables of transformers' `apply_chat_template`: messages, tools, documents (None if there are none),
+/// add_generation_prompt, bos_token, eos_token, pad_token, unk_token, and the request's own arguments. Fails
+/// if one of the request's own would replace one of the others.
 expected<boost::json::object> request_variables(chat_request request, const special_spellings& spellings);
 
 } // namespace paceline::tokenizer

@@ -15,9 +15,9 @@ namespace paceline::tokenizer {
 
 inline constexpr std::uint32_t max_json_tokens = 1U << 24;
 
-/// What member "model" says about its tokens.
+/// The tokens in member "model".
 struct model_vocabulary {
-  std::vector<std::string> spellings; ///< by id; ids the file skips are empty
+  std::vector<std::string> spellings; ///< by id; empty for ids that the file skips
   std::vector<double> scores;         ///< of a Unigram model, by id
   std::optional<token_id> unknown;
 };
@@ -25,7 +25,7 @@ struct model_vocabulary {
 /// Reads the tokens of a BPE or Unigram model; others are refused by name.
 model_vocabulary read_model_vocabulary(const json_node& model);
 
-/// The model over its own tokens, which need not have the added ones. None when an error is recorded.
+/// The model over its own tokens, which need not include the added ones. nullopt after an error.
 std::optional<tokenizer_parts::model_variant> make_model(const json_node& model,
                                                          const model_vocabulary& vocabulary);
 

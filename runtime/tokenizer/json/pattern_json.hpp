@@ -9,8 +9,7 @@
 
 namespace paceline::tokenizer {
 
-/// {"String": literal} or {"Regex": pattern}, as tokenizer.json writes what to look for. None: an error is
-/// recorded.
+/// Reads {"String": literal} or {"Regex": pattern}, the patterns of tokenizer.json. nullopt after an error.
 std::optional<std::variant<regex, std::string>> read_pattern(const json_node& node);
 
 } // namespace paceline::tokenizer

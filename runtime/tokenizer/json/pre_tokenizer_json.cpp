@@ -10,7 +10,7 @@ namespace paceline::tokenizer {
 
 namespace {
 
-/// Punctuation of ASCII and of Unicode 8, which is as far as the table goes that these files were made with.
+/// Punctuation of ASCII and of Unicode 8, the version of the table that was used to make these files.
 constexpr std::string_view punctuation =
     R"((?![\x{61d}\x{9fd}\x{a76}\x{c77}\x{c84}\x{1b7d}\x{1b7e}\x{2e43}-\x{2e5d}\x{10ead}\x{10f55}-\x{10f59})"
     R"(\x{10f86}-\x{10f89}\x{1144b}-\x{1144f}\x{1145a}-\x{1145d}\x{11660}-\x{1166c}\x{116b9}\x{1183b})"
@@ -21,8 +21,8 @@ constexpr std::string_view punctuation =
 constexpr std::string_view byte_level_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-/// "\w+|[^\w\s]+" in the sense of Rust's pattern engine, which runs the pre-tokenizer Whitespace: its \w has
-/// joiners and not the numbers of Latin-1.
+/// "\w+|[^\w\s]+" with the meaning of Rust's regex engine, which the pre-tokenizer Whitespace uses: its \w
+/// includes joiners but not the numbers of Latin-1.
 constexpr std::string_view rust_words =
     R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\s]+)";
 

@@ -20,7 +20,7 @@ namespace {
 /// One element of "added_tokens".
 struct added_entry {
   added_token token;
-  bool normalized = false; ///< looked for in normalized text
+  bool normalized = false; ///< searched in normalized text
 };
 
 std::vector<added_entry> read_added_tokens(const json_node& node) {
@@ -41,7 +41,7 @@ std::vector<added_entry> read_added_tokens(const json_node& node) {
   return entries;
 }
 
-/// Spellings by id of the model's vocabulary and the added tokens; ids that neither names are empty.
+/// Spellings by id, of the model's vocabulary and the added tokens; unused ids are empty.
 std::vector<std::string> collect_spellings(const json_node& root, const model_vocabulary& vocabulary,
                                            const std::vector<added_entry>& added) {
   std::vector<std::string> spellings = vocabulary.spellings;
@@ -69,7 +69,7 @@ void set_types_and_pieces(const decoder_rules& decoder, const std::vector<added_
         token.special ? token_type::control : token_type::user_defined;
 }
 
-/// Finds added tokens in raw or normalized text, as each wants; raw text is searched first even where nothing
+/// Finds added tokens in raw or normalized text, as each requires. Raw text is searched first even if nothing
 /// is normalized.
 expected<void> set_added_tokens(const std::vector<added_entry>& added, tokenizer_parts& parts) {
   std::vector<added_token> raw;
@@ -91,7 +91,7 @@ expected<void> set_added_tokens(const std::vector<added_entry>& added, tokenizer
   return {};
 }
 
-/// Puts `id` at the front or back of `ids`, or takes it away, as `wanted` says; none leaves `ids` alone.
+/// Adds `id` at the front or back of `ids`, or removes it, according to `wanted`; none keeps `ids`.
 void settle(std::vector<token_id>& ids, std::optional<token_id> id, std::optional<bool> wanted, bool front) {
   if (!id || !wanted) return;
   const bool there = std::find(ids.begin(), ids.end(), *id) != ids.end();

@@ -16,13 +16,13 @@
 
 namespace paceline::tokenizer {
 
-/// How a BPE vocabulary treats what its merges do not settle.
+/// Options of a BPE vocabulary.
 struct bpe_rules {
-  bool ignore_merges = false;        ///< a word that is an entry is that entry, merges or not (Llama 3)
-  bool whole_newlines = false;       ///< the same for words of newlines only (Gemma 4)
-  bool byte_fallback = false;        ///< a character without entry becomes its bytes' "<0xHH>" entries
-  bool fuse_unknown = false;         ///< a run of unknown characters is one `unknown`
-  std::optional<token_id> unknown{}; ///< none: unknown characters vanish, as in llama.cpp
+  bool ignore_merges = false;  ///< a word that is an entry becomes that entry whatever the merges (Llama 3)
+  bool whole_newlines = false; ///< the same, only for words of newlines (Gemma 4)
+  bool byte_fallback = false;  ///< a character without entry becomes the "<0xHH>" entries of its bytes
+  bool fuse_unknown = false;   ///< a run of unknown characters is one `unknown`
+  std::optional<token_id> unknown{}; ///< nullopt: unknown characters are dropped, as in llama.cpp
 };
 
 /// Byte-pair encoding of one word by ranked merges (Sennrich et al. 2016): the adjacent pair of lowest rank
@@ -31,14 +31,14 @@ class bpe_model {
  public:
   using workspace = merge_list;
 
-  /// `tokens` are the vocabulary's; `merges` in rank order. A merge of or into a spelling that is no token is
-  /// kept: its result is spelt by smaller tokens at the end.
+  /// `tokens` are the vocabulary's; `merges` are in rank order. Merges that involve a spelling without a
+  /// token are kept; such a result is finally spelled by smaller tokens.
   bpe_model(std::shared_ptr<const token_table> tokens,
             const std::vector<std::pair<std::string, std::string>>& merges, bpe_rules rules);
 
   /// Appends the tokens of `word`: well-formed UTF-8, in the vocabulary's own spelling (byte-level or plain).
   void encode(std::string_view word, workspace& work, std::vector<token_id>& out) const;
-  /// Whether every text of byte-level spelling has tokens: nothing is unknown, nothing vanishes.
+  /// True if every text in byte-level spelling can be encoded without unknown or dropped characters.
   bool spells_all_bytes() const;
 
  private:
@@ -50,7 +50,7 @@ class bpe_model {
   }
 
   std::shared_ptr<const token_table> tokens_;
-  token_table extra_symbols_; ///< spellings in merges only; ids continue those of tokens_
+  token_table extra_symbols_; ///< spellings that occur in merges only; ids continue those of tokens_
   merge_table merges_;
   std::vector<std::int32_t> short_characters_;       ///< symbol by code point below U+0800
   std::vector<std::optional<token_id>> byte_tokens_; ///< by byte, with byte_fallback

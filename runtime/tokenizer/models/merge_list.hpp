@@ -7,23 +7,22 @@
 
 namespace paceline::tokenizer {
 
-/// A word while its neighbours are being merged: symbols in a linked list, and the merges that are possible
-/// between them in a heap. O(n log n) in the number of symbols. The scratch memory is one thread's, reused
-/// from word to word.
+/// A word during merging: a linked list of symbols, and a heap of the possible merges between neighbours. O(n
+/// log n) in the number of symbols. The scratch memory belongs to one thread and is reused for each word.
 class merge_list {
  public:
   static constexpr std::uint32_t no_node = 0xffffffff;
 
   struct node {
-    std::int32_t symbol; ///< of the model; its meaning is the model's
+    std::int32_t symbol; ///< defined by the model
     std::uint32_t begin; ///< bytes into the word
     std::uint32_t bytes; ///< 0: absorbed by its left neighbour
     std::uint32_t previous;
     std::uint32_t next;
   };
-  /// What two neighbours would become.
+  /// The symbol that two neighbours would become.
   struct merge {
-    std::uint32_t priority; ///< lowest first; of equal ones the leftmost
+    std::uint32_t priority; ///< lowest first; among equal ones the leftmost
     std::int32_t symbol;
   };
 
@@ -36,7 +35,7 @@ class merge_list {
                       index == 0 ? no_node : index - 1, no_node});
   }
 
-  /// Merges until nothing merges any more. `find(left, right)` gives the optional merge of two neighbouring
+  /// Merges until no merge is possible. `find(left, right)` returns the optional merge of two neighbouring
   /// nodes.
   template <class Find>
   void merge_all(Find&& find) {
@@ -48,7 +47,8 @@ class merge_list {
       const candidate best = heap_.back();
       heap_.pop_back();
       node& left = nodes_[best.left];
-      // Nodes only grow or vanish: the pair is as it was found iff both live and their bytes still add up.
+      // Nodes only grow or disappear: the pair is unchanged iff both exist and their total length is the
+      // same.
       if (left.bytes == 0 || left.next == no_node) continue;
       node& right = nodes_[left.next];
       if (left.bytes + right.bytes != best.bytes) continue;
@@ -62,7 +62,7 @@ class merge_list {
     }
   }
 
-  /// Calls `visit(node)` for what is left, in order.
+  /// Calls `visit(node)` for the remaining nodes, in order.
   template <class Visit>
   void for_each(Visit&& visit) const {
     if (nodes_.empty()) return;

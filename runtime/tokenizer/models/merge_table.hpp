@@ -6,8 +6,8 @@
 
 namespace paceline::tokenizer {
 
-/// Merges of a BPE vocabulary by their two sides: an open-addressing hash, filled once, then read by any
-/// thread.
+/// The merges of a BPE vocabulary by their two sides, in an open-addressing hash table: filled once, then
+/// readable by any thread.
 class merge_table {
  public:
   struct merge {
@@ -19,10 +19,10 @@ class merge_table {
   merge_table() : merge_table(0) {}
   explicit merge_table(std::size_t num_merges);
 
-  /// Keeps the first of equal sides.
+  /// Keeps the first of several entries with the same sides.
   void insert(std::int32_t left, std::int32_t right, std::uint32_t rank, std::int32_t result) noexcept;
 
-  /// None (nullptr) when the two do not merge. Negative symbols never do.
+  /// Null if the two do not merge. Negative symbols never do.
   const merge* find(std::int32_t left, std::int32_t right) const noexcept {
     if (left < 0 || right < 0) return nullptr;
     const std::uint64_t sides = pack(left, right);

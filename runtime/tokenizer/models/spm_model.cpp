@@ -45,7 +45,7 @@ void spm_model::encode(std::string_view text, merge_list& work, std::vector<toke
 }
 
 std::size_t spm_model::end_of_stretch(std::string_view text, std::size_t begin) const {
-  constexpr std::size_t fewest_bytes = 64; // a stretch costs a call; what is shorter is not worth one
+  constexpr std::size_t fewest_bytes = 64; // a stretch costs a call, which shorter ones are not worth
   std::size_t previous = begin;
   std::size_t at = begin + utf8_length(text[begin]);
   while (at < text.size()) {
@@ -91,7 +91,7 @@ void spm_model::emit(std::string_view spelling, std::vector<token_id>& out) cons
       out.push_back(*token);
     } else if (unknown_) {
       out.push_back(*unknown_);
-      return; // one unknown a character, not a byte
+      return; // one unknown token per character, not per byte
     }
   }
 }

@@ -13,16 +13,16 @@
 
 namespace paceline::tokenizer {
 
-/// SentencePiece's BPE: of all adjacent pairs whose concatenation is an entry, the one of highest score is
-/// merged first. What no entry has side by side is never merged, so that a text is encoded in stretches
-/// between such places, with the same result. Characters without entry become their bytes' "<0xHH>" entries.
-/// Const and thread-safe.
+/// SentencePiece's BPE: of all adjacent pairs whose concatenation is an entry, the one with the highest score
+/// is merged first. Characters that are adjacent in no entry are never merged; so the text is encoded in
+/// separate stretches between such places, with the same result. Characters without an entry become the
+/// "<0xHH>" entries of their bytes. Const and thread-safe.
 class spm_model {
  public:
   using workspace = merge_list;
 
-  /// `scores` has one finite value a token, or is empty (all equal). `unknown` stands for what not even bytes
-  /// spell.
+  /// `scores` has one finite value for each token, or is empty (all equal). `unknown` replaces what cannot be
+  /// spelled even by bytes.
   spm_model(std::shared_ptr<const token_table> tokens, const std::vector<float>& scores,
             std::optional<token_id> unknown);
 
@@ -30,18 +30,18 @@ class spm_model {
   /// Stops once `out` has more than `max_tokens`.
   void encode(std::string_view text, workspace& work, std::vector<token_id>& out,
               std::size_t max_tokens = static_cast<std::size_t>(-1)) const;
-  /// Whether every text has tokens: nothing is unknown, nothing vanishes.
+  /// True if every text can be encoded without unknown or dropped characters.
   bool spells_all_bytes() const;
 
  private:
-  /// Where a stretch that begins at `begin` may end so that no token crosses its end.
+  /// End of a stretch that begins at `begin`, chosen so that no token crosses it.
   std::size_t end_of_stretch(std::string_view text, std::size_t begin) const;
   void encode_stretch(std::string_view text, workspace& work, std::vector<token_id>& out) const;
   void emit(std::string_view spelling, std::vector<token_id>& out) const;
 
   std::shared_ptr<const token_table> tokens_;
   token_neighbours neighbours_;
-  std::vector<std::uint32_t> priorities_;            ///< by token: the order of descending scores as numbers
+  std::vector<std::uint32_t> priorities_;            ///< by token: the rank by descending score
   std::vector<std::optional<token_id>> byte_tokens_; ///< by byte
   std::optional<token_id> unknown_;
 };

@@ -10,7 +10,7 @@ namespace paceline::tokenizer {
 
 namespace {
 
-constexpr double unknown_penalty = 10.0; ///< below the worst entry, as SentencePiece has it
+constexpr double unknown_penalty = 10.0; ///< below the worst entry, as in SentencePiece
 
 } // namespace
 
@@ -29,7 +29,7 @@ void unigram_model::encode(std::string_view word, workspace& work, std::vector<t
   auto& path = work.path;
   path.clear();
   for (std::size_t end = word.size(); end > 0; end = work.best[end].begin) path.push_back(work.best[end]);
-  // path[i] ends where path[i - 1] begins; the last one begins the word.
+  // path[i] ends where path[i - 1] begins; the last element begins the word.
   for (std::size_t i = path.size(); i-- > 0;) {
     const std::size_t begin = path[i].begin;
     if (token_id{path[i].token} != unknown_) {

@@ -10,23 +10,24 @@
 
 namespace paceline::tokenizer {
 
-/// SentencePiece's unigram model (Kudo 2018): the split of a word whose entries' log-probabilities add up
-/// highest (Viterbi). Time is linear in the word times the longest entry. Const and thread-safe.
+/// SentencePiece's unigram model (Kudo 2018): the segmentation of a word with the highest sum of
+/// log-probabilities (Viterbi). Time is proportional to the word's length times the longest entry's. Const
+/// and thread-safe.
 class unigram_model {
  public:
   /// Scratch memory of one thread, reused from word to word.
   struct workspace {
     struct arrival {
       double score;
-      std::int32_t token;  ///< that ends here; -1: nothing does
+      std::int32_t token;  ///< the token that ends here; -1: none
       std::uint32_t begin; ///< where that token begins
     };
     std::vector<arrival> best; ///< by byte
     std::vector<arrival> path;
   };
 
-  /// `scores` has one finite value a token. With `byte_fallback`, unknown characters become "<0xHH>" entries
-  /// if all their bytes have one; a run of unknown characters is one `unknown`.
+  /// `scores` has one finite value for each token. With `byte_fallback`, unknown characters become "<0xHH>"
+  /// entries if all their bytes have one; a run of unknown characters is one `unknown`.
   unigram_model(std::shared_ptr<const token_table> tokens, std::vector<double> scores, token_id unknown,
                 bool byte_fallback);
 

@@ -15,12 +15,12 @@ using patterns = std::span<const std::string_view>;
 #define SYMBOLS_AND_NEWLINES R"( ?[^\s\p{L}\p{N}]+[\r\n]*)"
 #define SPACES R"(\s*[\r\n]+|\s+(?!\S)|\s+)"
 #define CONTRACTIONS R"('(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))"
-// Words that begin a new one at a capital after a small letter.
+// Words in which a capital after a small letter begins a new word.
 #define UPPER R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
 #define LOWER R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
 #define CASED_WORDS(suffix)                                                                                  \
   R"([^\r\n\p{L}\p{N}]?)" UPPER "*" LOWER "+" suffix R"(|[^\r\n\p{L}\p{N}]?)" UPPER "+" LOWER "*" suffix
-// The same without Han characters: classes of everything that is not in them.
+// The same without Han characters, by classes of everything else.
 #define UPPER_NOT_HAN R"([^\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C}\p{Han}])"
 #define LOWER_NOT_HAN R"([^\p{Lu}\p{Lt}\p{N}\p{P}\p{S}\p{Z}\p{C}\p{Han}])"
 #define ASCII_PUNCTUATION_WORDS R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"
@@ -108,7 +108,7 @@ constexpr std::string_view afmoe_patterns[] = {
 constexpr std::string_view newline_runs = R"([^\n]+|[\n]+)";
 constexpr std::string_view newline_patterns[] = {newline_runs};
 constexpr std::string_view laguna_patterns[] = {newline_runs, qwen2};
-// Possessive: what the inner loops take they never give back, and a long word needs no backtracking memory.
+// Possessive: the inner loops never give characters back, so a long word needs no memory for backtracking.
 constexpr std::string_view exaone_moe_patterns[] = {
     CONTRACTIONS
     R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*+(?: \p{L}\p{M}*+)*+)++|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?)"
@@ -145,7 +145,7 @@ struct named_family {
 
 constexpr named_family families[] = {
     {"default", plain(default_patterns)},
-    // GPT-2's pattern as it is
+    // GPT-2's pattern, unchanged
     {"gpt-2", plain(gpt2_patterns)},
     {"phi-2", plain(gpt2_patterns)},
     {"mpt", plain(gpt2_patterns)},
@@ -221,7 +221,7 @@ constexpr named_family families[] = {
     {"cohere2moe", plain(tiny_aya_patterns)},
     {"kimi-k2", plain(kimi_patterns)},
     {"youtu", whole_words(youtu_patterns, false)},
-    // several splits, each inside the pieces of the last
+    // several splits, each applied to the pieces of the previous one
     {"falcon", plain(falcon_patterns)},
     {"deepseek-llm", plain(deepseek_llm_patterns)},
     {"deepseek-coder", plain(deepseek_coder_patterns)},

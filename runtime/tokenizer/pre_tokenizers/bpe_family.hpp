@@ -7,21 +7,20 @@
 
 namespace paceline::tokenizer {
 
-/// What GGUF's tokenizer.ggml.pre says about a BPE vocabulary: the name stands for patterns and habits that
-/// the file itself does not hold.
+/// What GGUF's tokenizer.ggml.pre says about a BPE vocabulary: the name implies patterns and settings that
+/// the file does not contain.
 struct bpe_family {
   std::span<const std::string_view>
-      patterns;               ///< splits, one after the other, each inside the pieces of the last
+      patterns;               ///< splits, applied one after the other to the pieces of the previous one
   bool ignore_merges = false; ///< a word that is a token is that token
-  bool add_bos = false;       ///< when the file does not say
+  bool add_bos = false;       ///< if the file does not say
   bool spm_spelling =
       false; ///< plain text with U+2581 for spaces and byte fallback instead of byte-level spelling
-  bool group_digits =
-      false; ///< runs of digits are cut into groups of three from the right before anything else
+  bool group_digits = false; ///< first divides runs of digits into groups of three from the right
 };
 
-/// The family called `pre`; empty means "default". An unknown name is errc::unsupported: a guess would give
-/// other tokens than the model was trained on.
+/// The family called `pre`; an empty name means "default". An unknown name gives errc::unsupported, because a
+/// guess would give tokens on which the model was not trained.
 expected<bpe_family> find_bpe_family(std::string_view pre);
 
 /// Every known name.

@@ -62,7 +62,7 @@ class translator {
   void refuse(std::string_view why) {
     if (refusal_.empty()) refusal_ = why;
   }
-  /// The next `length` characters, read.
+  /// Consumes and returns the next `length` characters.
   std::string_view take(std::size_t length) {
     const std::string_view taken = rest().substr(0, length);
     at_ += taken.size();
@@ -161,7 +161,7 @@ class translator {
     return read_set(single) ? single.pattern() : read_character();
   }
 
-  /// An escape that stands for one character, or that both engines read alike.
+  /// An escape for one character, or one that both engines interpret alike.
   std::string read_character() {
     const std::string_view both = take(2);
     if (both.size() < 2) {
@@ -235,7 +235,7 @@ class translator {
     out.add(members, negated);
   }
 
-  /// A class from its opening bracket on.
+  /// A class, from its opening bracket.
   std::string read_class(int depth) {
     take(1);
     if (depth == max_nested_classes) refuse("more than 16 classes inside each other are not supported");
@@ -282,8 +282,8 @@ class translator {
   std::string_view pattern_;
   std::size_t at_ = 0;
   std::string out_;
-  std::size_t atom_ = 0;            ///< where what a quantifier repeats begins in out_
-  std::vector<std::size_t> groups_; ///< where the open groups begin in out_
+  std::size_t atom_ = 0;            ///< start in out_ of what a quantifier repeats
+  std::vector<std::size_t> groups_; ///< starts in out_ of the open groups
   std::string refusal_;
 };
 

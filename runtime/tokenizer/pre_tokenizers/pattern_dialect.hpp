@@ -7,13 +7,13 @@
 
 namespace paceline::tokenizer {
 
-/// A pattern of Oniguruma's Ruby syntax, which tokenizer files are written in, in PCRE2's syntax (10.42, with
-/// UTF, UCP and MULTILINE). What differs between the two:
+/// Translates a pattern from Oniguruma's Ruby syntax, which tokenizer files use, to PCRE2's syntax (10.42,
+/// with UTF, UCP and MULTILINE). The differences:
 ///   - members of \s, \w, \b, \h, \v, POSIX classes and properties (a script's name means Script, not
 ///     Script_Extensions; general categories have long names);
 ///   - classes within classes and their intersections, which PCRE2 spells with lookahead;
 ///   - "{n,m}+" and "{n}?" repeat the interval, "{,m}" begins at 0, (?m) lets dots match newlines.
-/// The error (errc::unsupported) gives the pattern and what is not offered.
+/// The error (errc::unsupported) contains the pattern and the unsupported part.
 expected<std::string> pcre2_pattern(std::string_view pattern);
 
 } // namespace paceline::tokenizer

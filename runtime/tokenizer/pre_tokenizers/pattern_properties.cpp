@@ -7,7 +7,7 @@ namespace paceline::tokenizer {
 
 namespace {
 
-/// Names are without blanks, in small letters.
+/// Names without blanks, in lower case.
 struct named_members {
   std::string_view name;
   std::string_view members;
@@ -68,7 +68,7 @@ constexpr named_members general_categories[] = {
     {"unassigned", R"(\p{Cn})"},
 };
 
-/// Long names that both engines read alike.
+/// Long names with the same meaning in both engines.
 constexpr std::string_view shared_names[] = {
     "any",
     "alphabetic",

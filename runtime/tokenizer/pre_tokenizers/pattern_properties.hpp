@@ -5,23 +5,23 @@
 
 namespace paceline::tokenizer {
 
-// Sets of characters as Oniguruma has them, written as members of a PCRE2 class.
+// Oniguruma's sets of characters, written as members of a PCRE2 class.
 
-// PCRE2's \s adds U+180E; its \w has other numbers and no marks.
+// PCRE2's \s adds U+180E; its \w differs in numbers and has no marks.
 inline constexpr std::string_view space_members =
     R"(\t-\r\x20\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 inline constexpr std::string_view word_members = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
-/// Outside classes \w and \b know the numbers of Latin-1 too.
+/// Outside classes \w and \b include the numbers of Latin-1, too.
 inline constexpr std::string_view bare_word_members =
     R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\xb2\xb3\xb9\xbc-\xbe)";
 inline constexpr std::string_view digit_members = R"(\p{Nd})";
 inline constexpr std::string_view hex_digit_members = "0-9a-fA-F";
 
-/// Of [:name:]; empty for an unknown name.
+/// Members of [:name:]; empty for an unknown name.
 std::string_view posix_class_members(std::string_view name) noexcept;
 
-/// Of \p{name}: a POSIX class, a general category by its short or long name, a binary property, or else a
-/// script, which means Script and not Script_Extensions. Empty for what cannot be a name.
+/// Members of \p{name}: a POSIX class, a general category by its short or long name, a binary property, or
+/// else a script (Script, not Script_Extensions). Empty for an invalid name.
 std::string property_members(std::string_view name);
 
 } // namespace paceline::tokenizer

@@ -11,28 +11,28 @@
 
 namespace paceline::tokenizer {
 
-/// Puts `prefix` before every piece that does not begin with it.
+/// Adds `prefix` before every piece that does not begin with it.
 struct prefix_step {
   std::string prefix;
-  bool first_only = false; ///< only before a piece that begins the whole input
+  bool first_only = false; ///< only before the piece at the start of the input
 };
 
-/// Puts `to` for `from` everywhere (" " to U+2581).
+/// Replaces `from` by `to` everywhere (" " by U+2581).
 struct substitute_step {
   std::string from, to;
 };
 
-/// Spells bytes in the alphabet of byte-level BPE.
+/// Spells bytes in the byte-level BPE alphabet.
 struct byte_spelling_step {};
 
-/// Cuts normalized text into the words a model encodes one by one. Const calls from any thread.
+/// Divides normalized text into words, which a model encodes separately. Thread-safe when const.
 class pre_tokenizer {
  public:
   using step = std::variant<splitter, prefix_step, substitute_step, byte_spelling_step>;
 
   void add(step next) { steps_.push_back(std::move(next)); }
 
-  /// `begins_input`: nothing, not even a special token, stands before the text.
+  /// `begins_input`: nothing precedes the text, not even a special token.
   expected<void> apply(text_pieces& pieces, bool begins_input, regex::scratch& work) const;
 
  private:

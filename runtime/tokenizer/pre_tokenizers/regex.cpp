@@ -14,9 +14,9 @@ namespace paceline::tokenizer {
 
 namespace {
 
-constexpr std::uint32_t max_steps = 50'000'000; ///< of one search: seconds, not minutes
+constexpr std::uint32_t max_steps = 50'000'000; ///< of one search: limits it to seconds
 constexpr std::uint32_t max_heap_kib =
-    256 * 1024; ///< of the interpreter, where the compiled code's stack ends
+    256 * 1024; ///< of the interpreter, used when the stack of compiled code is exhausted
 constexpr std::size_t first_stack_bytes = 32 * 1024; ///< of compiled code
 constexpr std::size_t max_stack_bytes = 8 * 1024 * 1024;
 
@@ -28,9 +28,9 @@ error unsupported(std::string_view pattern, std::string_view why) {
 std::uint32_t avoided_optimizations(std::string_view pattern) noexcept {
   const auto has = [&](std::string_view part) { return pattern.find(part) != std::string_view::npos; };
   std::uint32_t avoided = 0;
-  // What a lookahead sees is taken for read already: no "(?=a)1*a" is found in "a".
+  // What a lookahead sees counts as consumed: "(?=a)1*a" is not found in "a".
   if (has("(?=")) avoided |= PCRE2_NO_START_OPTIMIZE;
-  // A possessive group is taken for one that must match: no "\D*(1)?+^b" is found in "a\nb".
+  // A possessive group counts as required: "\D*(1)?+^b" is not found in "a\nb".
   if (has(")?+") || has(")*+")) avoided |= PCRE2_NO_AUTO_POSSESS;
   return avoided;
 }
@@ -93,7 +93,7 @@ expected<regex> regex::compile(std::string_view pattern) {
   result.code_ = std::shared_ptr<const void>(compiled, [](const void* p) {
     pcre2_code_free(const_cast<pcre2_code*>(static_cast<const pcre2_code*>(p)));
   });
-  // Without a just-in-time compiler for this machine the interpreter runs the pattern: slower, same matches.
+  // Without a just-in-time compiler for this machine, the interpreter is used: slower, with the same matches.
   pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
   return result;
 }

@@ -18,12 +18,11 @@ struct text_range {
   friend bool operator==(const text_range&, const text_range&) = default;
 };
 
-/// A compiled pattern over well-formed UTF-8, in the dialect tokenizer files are written in (Oniguruma's Ruby
-/// syntax: Unicode classes, `^` and `$` at lines), run by PCRE2's just-in-time compiler. Const calls from any
-/// thread.
+/// A compiled pattern over well-formed UTF-8, in the dialect of tokenizer files (Oniguruma's Ruby syntax:
+/// Unicode classes, `^` and `$` at lines), run by PCRE2's just-in-time compiler. Thread-safe when const.
 class regex {
  public:
-  /// What one thread needs while matching; one serves any number of patterns, one after the other.
+  /// Scratch memory of one thread for matching; may be used with any number of patterns in turn.
   class scratch {
    public:
     scratch();
@@ -37,14 +36,14 @@ class regex {
     std::unique_ptr<state> state_;
   };
 
-  /// Fails (errc::unsupported) with the pattern and the reason when the engine cannot run it as it is meant.
+  /// Error: errc::unsupported, with pattern and reason, if the engine cannot run it with the same meaning.
   static expected<regex> compile(std::string_view pattern);
 
-  /// The leftmost match in `text` that begins at `from` or later; `text` is all that anchors and lookarounds
-  /// see. Fails (errc::resource_exhausted) when the search takes more steps than a fair one does.
+  /// The leftmost match in `text` that begins at `from` or later; anchors and lookarounds see `text` only.
+  /// Error: errc::resource_exhausted if the search exceeds the step limit.
   expected<std::optional<text_range>> find(std::string_view text, std::size_t from, scratch& work) const;
 
-  /// Every match, left to right. An empty one right behind another does not count.
+  /// All matches from left to right. An empty match directly after another match does not count.
   expected<std::vector<text_range>> find_all(std::string_view text, scratch& work) const;
 
   const std::string& pattern() const noexcept { return pattern_; }

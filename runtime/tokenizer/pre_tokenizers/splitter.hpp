@@ -12,26 +12,27 @@
 
 namespace paceline::tokenizer {
 
-/// Groups of three digits from the right of each run: 1234567 -> 1|234|567. The patterns that files spell it
-/// with take quadratic time on a long run.
+/// Groups of three digits from the right of each run: 1234567 -> 1|234|567. The equivalent patterns in files
+/// take quadratic time on a long run.
 struct digit_groups {
-  /// Tiny Aya's "\d{1,3}(?=(?:\d{3})*\b)": a run that a letter follows is not grouped.
+  /// Tiny Aya's "\d{1,3}(?=(?:\d{3})*\b)": a run followed by a letter is not grouped.
   bool needs_word_boundary = false;
 };
 
-/// The spaces a line ends with: "\s+$", which takes quadratic time on spaces that something follows.
+/// Spaces at the end of a line: "\s+$", which takes quadratic time on spaces that are followed by something
+/// else.
 struct line_end_spaces {};
 
-/// What a split does with the parts that match, in the words of tokenizer.json.
+/// What a split does with matching parts, in the terms of tokenizer.json.
 enum class split_behavior : std::uint8_t {
   removed,
   isolated,
   merged_with_previous,
   merged_with_next,
-  contiguous, ///< neighbours that both match are one
+  contiguous, ///< adjacent matches become one
 };
 
-/// One way to cut pieces into smaller ones.
+/// A rule that divides pieces into smaller ones.
 class splitter {
  public:
   using matcher = std::variant<regex, std::string, digit_groups, line_end_spaces>;
@@ -39,16 +40,16 @@ class splitter {
   explicit splitter(matcher what, split_behavior behavior = split_behavior::isolated, bool invert = false)
       : what_(std::move(what)), behavior_(behavior), invert_(invert) {}
 
-  /// For a pattern of a tokenizer file; those known to be slow get their linear equals.
+  /// The splitter of a pattern in a tokenizer file; known slow patterns are replaced by linear equivalents.
   static expected<splitter> from_pattern(std::string_view pattern,
                                          split_behavior behavior = split_behavior::isolated,
                                          bool invert = false);
 
-  /// Cuts every piece by itself: no match sees beyond its piece.
+  /// Divides every piece separately: a match does not see beyond its piece.
   expected<void> apply(text_pieces& pieces, regex::scratch& work) const;
 
  private:
-  /// A part of a piece: what matched, or what lies between.
+  /// A part of a piece: a match, or the text between matches.
   struct part {
     text_range range;
     bool matches;
@@ -59,7 +60,7 @@ class splitter {
 
   matcher what_;
   split_behavior behavior_;
-  bool invert_; ///< what lies between is what matches
+  bool invert_; ///< the text between matches counts as the match
 };
 
 } // namespace paceline::tokenizer

@@ -8,7 +8,7 @@
 
 namespace paceline::tokenizer {
 
-/// A text cut into words. Ranges ascend, do not overlap and are not empty; what lies between them was
+/// A text divided into words. Ranges are ascending, disjoint and not empty; the text between them was
 /// removed.
 struct text_pieces {
   std::string text; ///< well-formed UTF-8

@@ -7,20 +7,20 @@
 
 namespace paceline::tokenizer {
 
-/// The alphabet of byte-level BPE (Radford et al. 2019): every byte is spelt as one printable character, so
-/// that vocabularies are text. Printable Latin-1 bytes stand for themselves; the other 68 are U+0100 and up,
-/// in order.
+/// The alphabet of byte-level BPE (Radford et al. 2019): every byte is spelled as one printable character, so
+/// that vocabularies are text. Printable Latin-1 bytes are spelled as themselves; the other 68 are U+0100 and
+/// up, in order.
 
 /// Appends the spelling of `bytes`.
 void append_byte_spelling(std::string& out, std::string_view bytes);
 
-/// The byte spelt by a character; none when it is not in the alphabet.
+/// The byte that a character spells; nullopt if it is not in the alphabet.
 std::optional<std::uint8_t> spelt_byte(char32_t character) noexcept;
 
-/// The bytes that `spelling` (UTF-8) stands for; none when a character of it is not in the alphabet.
+/// The bytes that `spelling` (UTF-8) spells; nullopt if one of its characters is not in the alphabet.
 std::optional<std::string> spelt_bytes(std::string_view spelling);
 
-/// The byte that "<0xHH>" names; none for any other spelling.
+/// The byte named by "<0xHH>"; nullopt for any other spelling.
 std::optional<std::uint8_t> hex_spelt_byte(std::string_view spelling) noexcept;
 
 /// "<0xHH>".

@@ -2,15 +2,15 @@
 
 namespace paceline::tokenizer {
 
-/// Unicode's properties of one code point, as patterns of tokenizer files mean them.
+/// Unicode properties of one code point, as defined for patterns of tokenizer files.
 bool is_number(char32_t code_point) noexcept;        ///< \p{N}
 bool is_decimal_digit(char32_t code_point) noexcept; ///< \p{Nd}
 bool is_mark(char32_t code_point) noexcept;          ///< \p{M}
 bool is_space(char32_t code_point) noexcept;         ///< \s: the White_Space property
 
-/// \w in Unicode's sense (UTS 18) and Rust's: alphabetic, marks, decimal digits, connectors, joiners.
+/// w as defined by Unicode (UTS 18) and Rust: alphabetic, marks, decimal digits, connectors, joiners.
 bool is_word_character(char32_t code_point) noexcept;
-/// \w in Oniguruma's: the numbers of Latin-1 too, no joiners.
+/// w as defined by Oniguruma: with the numbers of Latin-1, without joiners.
 bool is_oniguruma_word_character(char32_t code_point) noexcept;
 
 } // namespace paceline::tokenizer

@@ -2,10 +2,10 @@
 
 namespace paceline::tokenizer {
 
-// The normalizers of tokenizer files were made with Unicode 9's tables, and files mean what those say.
+// The normalizers of tokenizer files were made with Unicode 9's tables and must behave like these.
 
-/// Marks and characters with a decomposition that came later: to these normalizers they are letters like any
-/// other, which neither move nor combine.
+/// Marks and characters with decompositions that were added after Unicode 9: these normalizers treat them as
+/// ordinary letters, which are neither reordered nor combined.
 bool is_younger_than_normalizers(char32_t code_point) noexcept;
 
 /// \p{M} of Unicode 9.

@@ -5,7 +5,7 @@
 
 namespace paceline::tokenizer {
 
-/// What SentencePiece writes for a space: U+2581.
+/// SentencePiece's spelling of a space: U+2581.
 inline constexpr std::string_view space_mark = "\xe2\x96\x81";
 
 /// Appends `text` with every `from` (leftmost first, not empty) replaced by `to`.

@@ -8,7 +8,7 @@
 
 namespace paceline::tokenizer {
 
-/// Many short strings in one arena: 4 bytes each besides their own. Together at most 4 GiB.
+/// Many short strings in one buffer, with an overhead of 4 bytes each. At most 4 GiB in total.
 class string_list {
  public:
   void reserve(std::size_t num_strings, std::size_t num_bytes);

@@ -8,18 +8,18 @@
 
 namespace paceline::tokenizer {
 
-/// How long the tokens of a vocabulary are that have certain bytes in them, which says how few tokens a text
-/// can have before anybody merges it. Const and thread-safe.
+/// The lengths of the vocabulary's tokens that contain certain bytes. They give a lower bound of the number
+/// of tokens in a text without tokenizing it. Const and thread-safe.
 class token_lengths {
  public:
   token_lengths() = default;
   explicit token_lengths(const token_table& tokens);
 
-  /// No way to cut `text` into tokens has fewer. 0 where nothing is known.
+  /// A lower bound of the number of tokens in any segmentation of `text`. 0 if nothing is known.
   ///
-  /// A byte in a token of n bytes counts 1 / (the longest token that has this byte), at most 1 / n: a token
-  /// counts at most 1. A pair of neighbours counts likewise: n - 1 pairs inside a token count less than 1,
-  /// and the pair between two tokens at most 1 / 2.
+  /// Each byte counts 1 / (length of the longest token that contains it), which in a token of n bytes is at
+  /// most 1 / n, so a token counts at most 1. Pairs of neighbouring bytes count likewise: the n - 1 pairs
+  /// inside a token count less than 1, and the pair between two tokens at most 1 / 2.
   std::size_t fewest_tokens(std::string_view text) const;
 
  private:
@@ -27,18 +27,18 @@ class token_lengths {
   std::vector<float> of_pair_; ///< by 256 * first + second
 };
 
-/// Which characters stand beside each other inside tokens. Where two do not, no merge ever crosses. Const and
-/// thread-safe.
+/// Which characters are adjacent inside tokens. No merge crosses a place between two characters that never
+/// are. Const and thread-safe.
 class token_neighbours {
  public:
   token_neighbours() = default;
   explicit token_neighbours(const token_table& tokens);
 
-  /// False: no token has `left` right before `right`; both are the bytes of one character.
+  /// False if no token has `left` directly before `right`; both are the bytes of one character.
   bool may_touch(std::string_view left, std::string_view right) const noexcept;
 
  private:
-  std::vector<bool> seen_; ///< by hash of the pair; two pairs of one hash are taken for one
+  std::vector<bool> seen_; ///< by hash of the pair; pairs with equal hashes are not distinguished
 };
 
 } // namespace paceline::tokenizer

@@ -12,21 +12,21 @@
 
 namespace paceline::tokenizer {
 
-/// Spellings by id, and ids by spelling in an open-addressing hash. Const calls from any thread.
+/// Spellings by id, and ids by spelling in an open-addressing hash table. Thread-safe when const.
 class token_table {
  public:
   token_table() = default;
-  /// Ids are indices. Of equal spellings the last id is found. An empty spelling keeps its id and is never
-  /// found. `spellings` hold at most 4 GiB together (a file's size check sees to it).
+  /// Ids are indices. For equal spellings the last id is found. An empty spelling has an id and is never
+  /// found. `spellings` hold at most 4 GiB in total (ensured by the file's size check).
   explicit token_table(const std::vector<std::string>& spellings);
 
   std::size_t size() const noexcept { return spellings_.size(); }
-  /// Of an id below size().
+  /// `id` must be below size().
   std::string_view operator[](token_id id) const noexcept {
     return spellings_[static_cast<std::size_t>(id.value)];
   }
   std::optional<token_id> find(std::string_view spelling) const noexcept;
-  /// The id of `spelling`, which is added if it is new.
+  /// The id of `spelling`, which is added if it is not in the table.
   token_id intern(std::string_view spelling);
   std::size_t longest_bytes() const noexcept { return longest_bytes_; }
 

@@ -1,5 +1,5 @@
-// Kernels that start before the one ahead has ended: which launches do, that it changes nothing where kernels
-// wait for their turn, and that the emulation shows it where they do not.
+// Kernels that start before the previous one has ended: which launches do, that nothing changes if kernels
+// wait for their turn, and that the emulation detects it if they do not.
 #include "gpu/emulation/emulated_runtime.hpp"
 #include "gpu/emulation/thread_block.hpp"
 #include "gpu/kernels/streamed_params.hpp"
@@ -17,7 +17,7 @@
 namespace paceline::gpu::emulation {
 namespace {
 
-constexpr std::uint32_t num_values = 150; // the last threads of the last block have none
+constexpr std::uint32_t num_values = 150; // the last threads of the last block have no value
 constexpr launch_shape shape{3, 1, 64, 64 * 16};
 constexpr std::size_t bytes = std::size_t{num_values} * 16;
 constexpr std::uint64_t num_seeds = 20;
@@ -42,7 +42,7 @@ class turns_on_gpu {
     const auto said = params(from, to, how);
     graph.add({kernel_id::probe_turns, shape, &said, sizeof said});
   }
-  /// Whether all values there are `expected`.
+  /// Whether all values at a place are `expected`.
   bool holds(std::size_t at, float expected) {
     queue.copy_out(host_.data(), places_.data() + at * bytes, bytes);
     const auto* const values = reinterpret_cast<const float*>(host_.data());
@@ -62,7 +62,7 @@ class turns_on_gpu {
 
 constexpr std::size_t num_in_chain = 6;
 
-/// Whether a value comes through a chain of launches, to and fro between two places, as it must.
+/// Whether a value passes correctly through a chain of launches, back and forth between two places.
 bool chain_is_right(emulated_runtime& runtime, probe_turn how, bool as_graph,
                     launch_start earliest = launch_start::early) {
   turns_on_gpu data(runtime, earliest);
@@ -125,7 +125,7 @@ TEST(early_launches, begin_before_kernels_further_ahead_have_ended) {
     emulated_runtime runtime(seed);
     turns_on_gpu data(runtime);
     data.launch(0, 1, probe_turn::in_turn);
-    data.launch(2, 2, probe_turn::in_turn); // has to do with neither
+    data.launch(2, 2, probe_turn::in_turn); // independent of both
     data.launch(1, 3, probe_turn::reads_early);
     num_wrong += data.holds(3, 2) ? 0 : 1;
     EXPECT_TRUE(data.holds(1, 1) && data.holds(2, 1));
@@ -216,7 +216,7 @@ TEST(early_launches, have_ended_when_memory_is_given_back) {
   params.from = reinterpret_cast<const float*>(from->data());
   data.queue.launch(kernel_id::probe_turns, shape, &params, sizeof params);
   from.reset();
-  const memory again(data.on, memory_kind::on_device, bytes); // the same place, and NaN
+  const memory again(data.on, memory_kind::on_device, bytes); // the same place, filled with NaN
   EXPECT_EQ(reinterpret_cast<const float*>(again.data()), params.from);
   EXPECT_TRUE(data.holds(1, 1));
 }

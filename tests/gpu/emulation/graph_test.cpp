@@ -1,5 +1,4 @@
-// What the emulation says that a graph is: the rules that a real one has, broken where a bug would break
-// them.
+// The rules of graphs on the emulation: those of real graphs, with violations that bugs would cause.
 #include "gpu/emulation/emulated_runtime.hpp"
 #include "gpu/owners.hpp"
 
@@ -15,7 +14,7 @@ namespace {
 constexpr std::uint32_t count = 8;
 constexpr std::size_t bytes = count * sizeof(float);
 
-/// Commands are done when asked for.
+/// Commands complete when issued.
 class late_runtime final : public emulated_runtime {
  public:
   void do_all() {
@@ -73,7 +72,7 @@ class emulated_graphs : public ::testing::Test {
 };
 
 TEST_F(emulated_graphs, take_params_when_they_are_added_and_nodes_when_they_are_instantiated) {
-  params_.width = 0; // as if the struct were used for something else
+  params_.width = 0; // as if the struct had another use
   ASSERT_EQ(runtime_.make_executable(executable_, graph_), 0);
   raw_node late = nullptr;
   params_.width = count;

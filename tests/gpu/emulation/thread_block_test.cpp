@@ -18,7 +18,7 @@ constexpr std::uint32_t num_threads = 128;
 
 float* shared() { return static_cast<float*>(this_thread().shared); }
 
-/// Every thread writes, then reads its right neighbour's value; as often as asked, with or without barriers.
+/// Every thread writes a value, then reads its right neighbour's; repeated, with or without barriers.
 std::vector<float> pass_around(std::uint64_t seed, std::uint32_t rounds, bool before_reading,
                                bool before_writing) {
   std::vector<float> seen(num_threads);
@@ -136,8 +136,8 @@ TEST(thread_block, lanes_lay_out_values_for_their_warp) {
 
 constexpr std::size_t copy_bytes = 16;
 
-/// What a lane sees where its neighbour copies to: after waiting for all groups but `rest`, and a barrier or
-/// none.
+/// What a lane sees of its neighbour's copies, after waiting for all groups except `rest`, with or without a
+/// barrier.
 std::vector<float> copied_by_neighbours(std::uint64_t seed, std::size_t rest, bool with_barrier) {
   alignas(copy_bytes) static float source[2][32 * 4];
   for (int i = 0; i < 128; ++i)
@@ -209,7 +209,7 @@ TEST(thread_block, what_a_thread_throws_comes_out) {
   EXPECT_EQ(pass_around(1, 2, true, true), passed_around(2)) << "and leaves nothing behind";
 }
 
-/// Blocks that run together each write a value, then read that of the next block; as often as asked.
+/// Blocks that run together: each writes a value, then reads that of the next block; repeated.
 std::vector<int> pass_along(std::uint64_t seed, std::uint32_t num_blocks, std::uint32_t rounds,
                             bool before_reading, bool before_writing) {
   std::vector<int> values(num_blocks), seen(num_blocks);
@@ -277,10 +277,10 @@ TEST(thread_block, a_grid_is_as_many_blocks_as_are_counted) {
   }
 }
 
-/// Blocks, threads and what happened in them.
+/// Blocks, threads and a log of their events.
 struct turn_log {
   std::uint32_t num_begun = 0, num_ended = 0;
-  bool is_ahead = true; ///< the kernel ahead has not ended
+  bool is_ahead = true; ///< the preceding kernel has not ended
 };
 
 TEST(thread_block, blocks_that_start_early_stop_where_they_wait_for_the_kernel_ahead) {
@@ -290,7 +290,7 @@ TEST(thread_block, blocks_that_start_early_stop_where_they_wait_for_the_kernel_a
       const std::uint32_t self = this_thread().index;
       ++log.num_begun;
       shared()[self] = static_cast<float>(self);
-      if (self < 32) wait_for_previous(); // the others are at a barrier meanwhile
+      if (self < 32) wait_for_previous(); // meanwhile the others are at a barrier
       wait_for_block();
       EXPECT_FALSE(log.is_ahead);
       if (self >= 32) wait_for_previous();
@@ -338,7 +338,7 @@ TEST(thread_block, copies_begun_early_are_of_what_lay_there_and_arrive_late) {
       source[1] = shared()[0];
     });
     run.start_early(num_early);
-    source[0] = 2; // by the kernel ahead
+    source[0] = 2; // written by the preceding kernel
     run.finish();
     EXPECT_EQ(source[1], num_early == 1 ? 1 : 2);
   }

@@ -1,4 +1,4 @@
-// What holds of products in every arithmetic of a GPU, and of embedding, which has but one.
+// Properties of products in every arithmetic of a GPU, and of embedding, which has only one.
 #include "runtime/base/check.hpp"
 #include "runtime/device/op_embed.hpp"
 #include "runtime/device/op_matmul.hpp"
@@ -21,7 +21,8 @@ class any_matmul : public product_test, public testing::WithParamInterface<arith
  protected:
   any_matmul() : product_test(GetParam()) {}
 
-  static constexpr std::uint32_t num_rows = 70; ///< more than strict mode reads weights once for
+  /// More rows than strict mode multiplies while reading weights once.
+  static constexpr std::uint32_t num_rows = 70;
 };
 
 TEST_P(any_matmul, a_row_that_is_not_finite_spoils_itself_only) {

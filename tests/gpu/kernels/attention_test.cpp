@@ -1,5 +1,4 @@
-// Attention and KV cells of a GPU against the reference: equal to the bit, over trees, windows, groups and
-// types.
+// Attention and KV cells of a GPU have the bits of the reference, over trees, windows, groups and types.
 #include "tests/gpu/kernels/kv_pools.hpp"
 #include "tests/support/tensor_compare.hpp"
 
@@ -41,8 +40,8 @@ TEST_F(gpu_attention, kv_write_equals_the_reference) {
     x[2 * stride + 1] = std::numeric_limits<float>::max(); // bfloat16 rounds it to infinity
     x[2 * stride + 2] = 1e-42F;                            // subnormal everywhere
     for (std::uint32_t d = 0; d < c.head_dim; ++d) {
-      x[3 * stride + d] = 0x1.fp-101F;                            // below what codes are made of
-      x[3 * stride + of_values + d] = d == 1 ? -0x1p-100F : 0.0F; // the least that are
+      x[3 * stride + d] = 0x1.fp-101F;                            // below the range of codes
+      x[3 * stride + of_values + d] = d == 1 ? -0x1p-100F : 0.0F; // the smallest in the range
     }
     two_pools pools(c, 40);
     const device::kv_layer layer = there(pools);
@@ -62,15 +61,15 @@ TEST_F(gpu_attention, kv_copy_moves_cells_of_every_type_in_order) {
     two_pools pools(c, 8);
     fill(pools, paged, c);
     const device::kv_layer layer = there(pools);
-    // The last cells of a block to the first of another, those one further, and some within a block over
-    // themselves.
+    // Copies: the last cells of a block to the first of another, cells further on, and overlapping ones
+    // within a block.
     std::vector<device::kv_copy> copies{
         paged.copy_of(0, 1, c.block_size), paged.copy_of(0, c.block_size, 2 * c.block_size + 1),
         paged.copy_of(0, 2 * c.block_size, 2 * c.block_size + 1), paged.copy_of(0, 1, 0)};
     for (auto& copy : copies) copy.num_cells = c.block_size - 1;
     for (const auto& copy : copies) {
       const two_pools before = pools;
-      for (std::uint32_t i = 0; i < copy.num_cells; ++i) { // as if through a buffer
+      for (std::uint32_t i = 0; i < copy.num_cells; ++i) { // with the result of a copy through a buffer
         const auto move = [&](std::vector<std::byte>& to, const std::vector<std::byte>& from, auto index,
                               std::size_t size) {
           std::memcpy(&to[index(copy.to_block, copy.to_offset + i) * size],

@@ -1,5 +1,5 @@
-// Tokens that a GPU chooses against the host's: the pipeline's choices, rule `coupled`'s verdicts, to the
-// bit.
+// Tokens that a GPU chooses are those of the host, bit for bit: the pipeline's choices, and the verdicts of
+// rule `coupled`.
 #include "runtime/base/check.hpp"
 #include "runtime/device/op_choose.hpp"
 #include "runtime/speculation/verification/verification.hpp"
@@ -26,7 +26,7 @@ struct choosing_case {
   std::uint32_t output_length = 0;
   token_position position;
   speculation::draft proposal;
-  std::vector<std::vector<float>> rows; ///< the root's, then those of the nodes
+  std::vector<std::vector<float>> rows; ///< the root's row, then those of the nodes
 };
 
 class gpu_choose : public gpu_test {
@@ -88,7 +88,8 @@ class gpu_choose : public gpu_test {
         [&](std::int32_t node) { return std::span(rows[static_cast<std::size_t>(node + 1)]); });
   }
 
-  /// Adds nodes, so that most are accepted: what would be chosen, beside what would not, some of it twice.
+  /// Adds nodes so that most are accepted: tokens that would be chosen, others beside them, and some
+  /// duplicates.
   void grow_draft(choosing_case& c, std::uint32_t vocab_size, std::uint32_t num_levels) {
     const auto add = [&](token_id token, std::int32_t parent) {
       if (c.proposal.tree.size() >= 40) return;
@@ -106,7 +107,7 @@ class gpu_choose : public gpu_test {
     }
   }
 
-  /// What the GPU chooses for all cases at once.
+  /// The GPU's choices for all cases at once.
   std::vector<device::chosen_run> chosen_on_gpu(std::span<const choosing_case> cases,
                                                 std::uint32_t vocab_size) {
     std::vector<float> logits;
@@ -166,7 +167,7 @@ TEST_F(gpu_choose, the_tokens_and_verdicts_are_those_of_the_host) {
 }
 
 TEST_F(gpu_choose, penalties_grow_along_a_draft) {
-  // The same token is best everywhere until it has been said often enough.
+  // The same token is best everywhere, until its penalties exceed its lead.
   choosing_case c;
   c.params.temperature = 0;
   c.params.presence_penalty = 0.5F;
@@ -191,7 +192,7 @@ TEST_F(gpu_choose, minimum_length_is_counted_along_a_draft) {
   EXPECT_EQ(chosen[0].next, token_id{1}) << "the third token may be the end";
 }
 
-/// Rows that are hard to cut at a rank: ties, disorder, little that counts.
+/// Rows that are hard to cut at a rank: ties, random order, few tokens with weight.
 enum class cut_row {
   all_equal,
   two_values,
@@ -284,9 +285,9 @@ TEST_F(gpu_choose, of_equal_tokens_those_of_the_lowest_ids_are_kept) {
 }
 
 TEST_F(gpu_choose, weights_are_added_in_double_from_the_likeliest_down) {
-  // Two tokens and sixty light ones, half of whose total is one token, or a little more. The lightest are
-  // lost beside the first two, each by itself and so all in this order; the others would be in single
-  // precision.
+  // Two tokens and sixty light ones; half of the total weight is one token, or a little more. Each of the
+  // lightest is lost when added to the first two, so all are lost in this order; in single precision the
+  // others would be lost, too.
   for (const float light : {-36.7F, -20.0F}) {
     std::vector<choosing_case> cases(20);
     for (auto& c : cases) {

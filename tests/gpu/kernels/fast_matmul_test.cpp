@@ -1,5 +1,5 @@
-// Products of fast mode (gpu/kernels/sixteen_bit.hpp): of more than 64 rows within the bound of theirs.
-// Those of fewer are strict mode's to the bit (tests/gpu/blas_products_test.cpp).
+// Products of fast mode (gpu/kernels/sixteen_bit.hpp): with more than 64 rows, within their error bound. With
+// fewer rows they have the bits of strict mode (tests/gpu/blas_products_test.cpp).
 #include "gpu/blas_products.hpp"
 #include "runtime/cpu/matmul_reference.hpp"
 #include "runtime/device/float16.hpp"
@@ -36,7 +36,7 @@ TEST_F(fast_matmul, keeps_to_the_bounds_of_its_contract_for_every_type_and_size)
 }
 
 TEST_F(fast_matmul, weights_of_16_bits_are_not_rounded) {
-  // Sums of integers that fit float32 are the same in any order.
+  // Sums of integers that fit float32 are exact in any order.
   for (const tensor_type type : {tensor_type::f16, tensor_type::bf16}) {
     stored_tensor tensor = random_tensor(type, 21, 96, random_);
     std::vector<float> weights(21 * 96), x(70 * 96);

@@ -1,5 +1,5 @@
-// A gated product of a GPU's 16-bit arithmetic: the bits of the norm, the two products and the gate
-// one after the other.
+// A gated product of a GPU's 16-bit arithmetic has the bits of the norm, the two products and the gate as
+// separate ops.
 #include "gpu/split_columns.hpp"
 #include "runtime/device/op_gated_matmul.hpp"
 #include "runtime/device/op_matmul.hpp"
@@ -24,14 +24,14 @@ class gated_matmul : public gpu_test {
  protected:
   gated_matmul() : gpu_test(arithmetic::sixteen_bit) {}
 
-  /// Two matrices and what is multiplied with them.
+  /// Two matrices and their input.
   struct layer {
     std::unique_ptr<const device::matrix> gate, up;
     std::vector<float> x;
     std::uint32_t num_rows = 0, width = 0, num_cols = 0;
     device::activation act = device::activation::silu;
     float* norm = nullptr;   ///< weights; null: none
-    float* normed = nullptr; ///< room for what lies between
+    float* normed = nullptr; ///< memory for intermediate values
   };
   layer make_layer(tensor_type of_gate, tensor_type of_up, std::uint32_t num_rows, std::uint32_t width,
                    std::uint32_t num_cols) {
@@ -43,7 +43,7 @@ class gated_matmul : public gpu_test {
             num_cols,
             random_() % 2 == 0 ? device::activation::silu : device::activation::gelu_tanh};
   }
-  /// The same layer behind a norm.
+  /// The same layer after a norm.
   layer normed(layer of) {
     of.norm = upload(values(of.num_cols));
     of.normed = upload(std::vector<float>(std::size_t{of.num_rows} * of.num_cols, guard));
@@ -68,7 +68,7 @@ class gated_matmul : public gpu_test {
     return download(out, std::size_t{of.num_rows} * of.width);
   }
 
-  /// Rows of the result lie three values apart. `products` tells what became of the products' memory.
+  /// Rows of the result are three values apart. `products` tells what happened to the products' memory.
   std::vector<float> at_once(const layer& of, std::vector<float>* products = nullptr) {
     const std::size_t stride = of.width + 3, num_products = 2 * std::size_t{of.num_rows} * of.width;
     float* const between = upload(std::vector<float>(num_products, guard));
@@ -130,7 +130,7 @@ TEST_F(gated_matmul, equals_them_behind_a_norm_whose_rows_stay_out_of_memory) {
   for (const auto& [type, num_cols] : {std::pair(tensor_type::q4_k, 768U), std::pair(tensor_type::q4_1, 96U),
                                        std::pair(tensor_type::bf16, 4200U)}) {
     for (const std::uint32_t num_rows : {1U, 11U, 70U}) {
-      if (num_rows > 1 && num_cols > 1000) continue; // many seconds on the emulation
+      if (num_rows > 1 && num_cols > 1000) continue; // takes many seconds on the emulation
       const layer of = normed(make_layer(type, type, num_rows, 37, num_cols));
       const auto actual = at_once(of);
       for (const float value : download(of.normed, std::size_t{num_rows} * num_cols)) ASSERT_EQ(value, guard);

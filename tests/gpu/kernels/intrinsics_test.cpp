@@ -1,6 +1,5 @@
-// Each intrinsic of gpu/kernels/intrinsics.cuh against what its comment says: on the emulation its model, and
-// where there is a GPU the instruction. So kernels proven on the one are right on the other as far as these
-// agree.
+// Each intrinsic of gpu/kernels/intrinsics.cuh against its comment: the model on the emulation, and the
+// instruction on a GPU. If both agree, kernels that are correct on the emulation are correct on a GPU.
 #include "gpu/kernels/streamed_params.hpp"
 #include "gpu/owners.hpp"
 #include "gpu/step_graph.hpp"
@@ -18,7 +17,7 @@ using matrix_a = std::array<std::array<float, 16>, 16>;
 using matrix_b = std::array<std::array<float, 8>, 16>;
 using matrix_c = std::array<std::array<float, 8>, 16>;
 
-/// Two values, which float16 has, as the word that holds both.
+/// Two values, exact in float16, as the word that holds both.
 std::uint32_t pair_of(float low, float high) {
   return device::f16_of_float(low) | std::uint32_t{device::f16_of_float(high)} << 16;
 }
@@ -81,13 +80,13 @@ class intrinsics : public gpu_test {
     return out;
   }
 
-  /// A factor's magnitude where the core decides how far terms are added up.
+  /// The magnitude of a factor with which the core decides how many bits of a sum are kept.
   static double counted(float factor) { return std::max(double{std::fabs(factor)}, 0x1p-14); }
   /// Integers below `bound`.
   auto integers(int bound) {
     return [this, bound] { return static_cast<float>(static_cast<int>(random_() % (2 * bound)) - bound); };
   }
-  /// Values of all magnitudes, as float16 has them.
+  /// Values of all magnitudes of float16.
   auto halves() {
     return [this] {
       const auto bits = static_cast<std::uint16_t>(random_() & 0xffffU);

@@ -1,5 +1,5 @@
-// Ops of a GPU's 16-bit arithmetic as graphs: the bits that they have without, when all has changed that may
-// change between launches of one graph.
+// Ops of a GPU's 16-bit arithmetic as graphs have the same bits as without graphs, with all changes that are
+// allowed between launches of one graph.
 #include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_gated_matmul.hpp"
@@ -26,19 +26,19 @@ class kernels_in_graphs : public kv_pool_test {
  protected:
   kernels_in_graphs() : kv_pool_test(arithmetic::sixteen_bit) {}
 
-  /// An op with arguments, and where its results are.
+  /// An op with arguments, and the place of its results.
   struct prepared {
     std::function<void(device::ops&)> op;
     const float* out;
     std::size_t size;
   };
-  /// What attention is over.
+  /// The inputs of attention.
   struct attended {
     explicit attended(test::paged_sequences sequences) : paged(std::move(sequences)) {}
     test::paged_sequences paged;
     std::vector<device::batch_entry> rows;
   };
-  /// The op for the `time`th time: always the same launches, over memory of its own.
+  /// The op for the `time`th time: always the same launches, with memory of its own.
   using preparation = std::function<prepared(std::uint32_t time)>;
 
   void expect_the_same_bits(const preparation& prepare) {
@@ -49,7 +49,7 @@ class kernels_in_graphs : public kv_pool_test {
     for (std::uint32_t time = 0; time < 5; ++time) {
       random_.seed(time);
       const prepared direct = prepare(time);
-      // What is noted between ops over many rows is issued directly, also where memory grows meanwhile.
+      // Commands between ops over many rows are issued directly, even if memory grows meanwhile.
       EXPECT_EQ(num_graphs_of([&](device::ops& ops) { many_rows(ops), direct.op(ops), many_rows(ops); }), 0U);
       const auto expected = download(direct.out, direct.size);
       random_.seed(time);
@@ -59,7 +59,7 @@ class kernels_in_graphs : public kv_pool_test {
     }
   }
 
-  /// Graphs that a program is launched as; what is expected of it where nobody counts.
+  /// Number of graphs that a program is launched as; the expected number where none is counted.
   std::uint32_t num_graphs_of(const std::function<void(device::ops&)>& program) {
     const auto before = num_graph_launches();
     expected_graphs_ = before ? 1 : 0;
@@ -126,7 +126,7 @@ class kernels_in_graphs : public kv_pool_test {
     return {[=](device::ops& ops) { ops.add_normed(args); }, args.hidden, size};
   }
 
-  /// Queries; the keys and values among them go to cells nobody reads here.
+  /// Queries; the keys and values among them go to cells that are not read.
   prepared qkv(std::uint32_t num_rows, std::uint32_t num_cols) {
     constexpr std::uint32_t head_dim = 32, num_heads = 4;
     const attention_case c{num_heads, 1, head_dim, 16, kv_type::bf16, 0, 0};
@@ -164,7 +164,7 @@ class kernels_in_graphs : public kv_pool_test {
 };
 
 TEST_F(kernels_in_graphs, attention_of_other_lengths_and_windows) {
-  // Four splits, or three in the place of four.
+  // Four splits, or three instead of four.
   constexpr std::uint32_t lengths[] = {400, 290, 390, 300, 500};
   expect_the_same_bits([&](std::uint32_t time) {
     return attention(lengths[time], 3, time == 4 ? 300 : time % 2 == 0 ? 0 : 200);

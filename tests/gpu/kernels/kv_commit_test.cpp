@@ -1,5 +1,5 @@
-// Cells of accepted paths brought in line by a GPU and by the CPU device, against copies through a buffer:
-// equal to the bit, and nothing else touched.
+// Moving the cells of accepted paths, on a GPU and on the CPU device, against copies through a buffer: same
+// bits, and nothing else is changed.
 #include "runtime/cpu/cpu_device.hpp"
 #include "runtime/device/op_kv_commit.hpp"
 #include "tests/gpu/kernels/kv_pools.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t num_blocks = 70, num_layers = 3;
 
-/// A draft over a sequence of its own, and which of its nodes was chosen.
+/// A draft over a sequence of its own, and the chosen node.
 struct drafted_path {
   std::uint32_t base = 0;
   std::vector<std::int32_t> parents;
@@ -33,20 +33,20 @@ drafted_path chain_of(std::uint32_t base, std::int32_t length, std::int32_t plac
   return draft;
 }
 
-/// `width` siblings a level, of which the last one goes on: sources and destinations lie over each other.
+/// `width` siblings per level, of which the last one has children; sources and destinations overlap.
 drafted_path ladder_of(std::uint32_t base, std::int32_t width, std::int32_t num_levels) {
   drafted_path draft{base, {}, width * num_levels - 1};
   for (std::int32_t n = 0; n < width * num_levels; ++n) draft.parents.push_back(n / width * width - 1);
   return draft;
 }
 
-/// The op's arguments but for the layers and what was chosen, and the memory they refer to.
+/// The op's arguments except for the layers and the choice, and the memory that they refer to.
 struct prepared_commit {
   prepared_commit(std::span<const drafted_path> paths, std::uint32_t block_size, std::uint32_t seed)
       : drafts(paths.begin(), paths.end()), paged(block_size, num_blocks, seed) {
     std::vector<std::uint32_t> numbers(drafts.size());
     std::iota(numbers.begin(), numbers.end(), 0U);
-    std::ranges::reverse(numbers); // which choice is whose is said, not guessed
+    std::ranges::reverse(numbers); // choices are identified by number, not by order
     chosen.resize(drafts.size());
     for (std::size_t i = 0; i < drafts.size(); ++i) {
       const auto size = static_cast<std::uint32_t>(drafts[i].parents.size());
@@ -69,7 +69,7 @@ class gpu_kv_commit : public kv_pool_test {
  protected:
   gpu_kv_commit() : kv_pool_test(arithmetic::reference) {}
 
-  /// Trees of every form, that fit `num_blocks` together.
+  /// Trees of all shapes that together fit `num_blocks`.
   std::vector<drafted_path> any_drafts(std::uint32_t block_size) {
     std::vector<drafted_path> all{ladder_of(block_size - 1, 2, 3), chain_of(block_size - 2, 4, 2),
                                   ladder_of(2 * block_size + 1, 3, 4), ladder_of(1, 1, 5)};
@@ -77,7 +77,7 @@ class gpu_kv_commit : public kv_pool_test {
     for (std::uint32_t i = 0; i < 4; ++i) {
       drafted_path draft{static_cast<std::uint32_t>(random_() % (2 * block_size)), {}, -1};
       const auto size = 1 + static_cast<std::int32_t>(random_() % 20);
-      for (std::int32_t n = 0; n < size; ++n) // deep rather than bushy
+      for (std::int32_t n = 0; n < size; ++n) // prefers depth to width
         draft.parents.push_back(std::max(-1, n - 1 - static_cast<std::int32_t>(random_() % 3)));
       draft.place = size - 1 - static_cast<std::int32_t>(random_() % 2);
       all.push_back(std::move(draft));
@@ -91,7 +91,7 @@ class gpu_kv_commit : public kv_pool_test {
     return pools;
   }
 
-  /// What is to become of `pools`.
+  /// The expected contents of `pools`.
   static void carry_out(const prepared_commit& commit, std::vector<two_pools>& pools) {
     for (two_pools& pool : pools) {
       two_pools before = pool;
@@ -134,7 +134,7 @@ TEST_F(gpu_kv_commit, moves_accepted_cells_as_through_a_buffer_and_no_others) {
 TEST_F(gpu_kv_commit, moves_paths_of_the_largest_drafts) {
   constexpr auto most = static_cast<std::int32_t>(device::max_draft_nodes);
   drafted_path fan{7, std::vector<std::int32_t>(device::max_draft_nodes, -1), most - 1};
-  drafted_path behind = chain_of(3, most, most - 1); // a path of 63 nodes, each one further
+  drafted_path behind = chain_of(3, most, most - 1); // a path of 63 nodes, each moved by one
   behind.parents[1] = -1;
   const std::vector drafts{ladder_of(3, 2, most / 2), chain_of(0, most, most - 1), std::move(fan), behind};
   expect_on_gpu(drafts, {2, 2, 20, 16, kv_type::f16, 0, 0});
@@ -176,7 +176,7 @@ TEST_F(gpu_kv_commit, is_made_of_copies_on_the_cpu) {
 }
 
 TEST_F(gpu_kv_commit, takes_the_place_from_what_the_device_has_just_chosen) {
-  // Token 1 is best in every row; the ladder's last siblings have it, and so the whole path is accepted.
+  // Token 1 is best in every row, and the ladder's last siblings have it, so the whole path is accepted.
   const attention_case c{2, 2, 20, 4, kv_type::f16, 0, 0};
   prepared_commit commit(std::vector{ladder_of(6, 2, 3), ladder_of(2, 3, 2)}, c.block_size, random_());
   auto pools = full_pools(commit, c);

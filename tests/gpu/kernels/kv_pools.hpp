@@ -11,8 +11,8 @@ namespace paceline::gpu {
 
 using test::attention_case;
 
-/// A pool of NaN on the host, and the same on the GPU. Arrays are whole floats, so that they can be
-/// downloaded.
+/// A pool filled with NaN on the host, and a copy on the GPU. Arrays consist of whole floats, so that they
+/// can be downloaded.
 class two_pools {
  public:
   two_pools(const attention_case& c, std::uint32_t num_blocks)
@@ -23,7 +23,7 @@ class two_pools {
                                 std::numeric_limits<float>::quiet_NaN()),
         shape_{nullptr, nullptr, c.type, num_blocks, c.block_size, c.num_kv_heads, c.head_dim} {}
 
-  /// Of a copy, the copy's arrays.
+  /// The arrays of a copied pool.
   device::kv_layer here() {
     device::kv_layer layer = shape_;
     layer.keys = keys_.data();
@@ -42,12 +42,12 @@ class two_pools {
   device::kv_layer shape_;
 };
 
-/// Tests of what works on KV pools.
+/// Base of tests for ops on KV pools.
 class kv_pool_test : public gpu_test {
  protected:
   explicit kv_pool_test(arithmetic products) : gpu_test(products) {}
 
-  /// The layer of `pools` with the GPU's copies of its arrays as they are now.
+  /// The layer of `pools` with the current contents of the GPU's arrays.
   device::kv_layer there(two_pools& pools) {
     device::kv_layer layer = pools.here();
     layer.keys = upload(pools.keys());
@@ -65,7 +65,7 @@ class kv_pool_test : public gpu_test {
     EXPECT_EQ(std::memcmp(scales.data(), pools.scales().data(), scales.size() * sizeof(float)), 0) << c;
   }
 
-  /// Random keys and values in every slot of every sequence.
+  /// Fills every slot of every sequence with random keys and values.
   void fill(two_pools& pools, test::paged_sequences& paged, const attention_case& c) {
     const std::size_t stride = std::size_t{c.num_kv_heads} * c.head_dim;
     for (std::uint32_t s = 0; s < paged.num_sequences(); ++s) {

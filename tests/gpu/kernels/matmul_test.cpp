@@ -1,4 +1,4 @@
-// Products of a GPU against the definition: equal to the bit for every type, width and number of rows.
+// Products of a GPU have the bits of the definition, for every type, width and number of rows.
 #include "runtime/base/check.hpp"
 #include "runtime/cpu/matmul_reference.hpp"
 #include "runtime/device/op_embed.hpp"
@@ -21,7 +21,7 @@ using testing_support::stored_tensor;
 
 class gpu_matmul : public product_test {
  protected:
-  /// Rows as a model makes them: of differing sizes, with outliers, zero blocks and tiny ones.
+  /// Rows similar to those of models: with different magnitudes, outliers, zero blocks and tiny ones.
   std::vector<float> activations(std::size_t num_rows, std::size_t num_cols) {
     auto x = values(num_rows * num_cols);
     for (std::size_t r = 0; r < num_rows; ++r) {

@@ -13,17 +13,17 @@
 
 namespace paceline::gpu {
 
-/// What memory holds that nobody is to write.
+/// Value of memory that must not be written.
 inline constexpr float guard = 12345.678F;
 
-/// Formats of weights that are streamed.
+/// Weight formats with streamed products.
 inline constexpr device::tensor_type streamed_types[] = {
     device::tensor_type::q4_0,   device::tensor_type::q4_1, device::tensor_type::q4_k,
     device::tensor_type::q5_0,   device::tensor_type::q5_k, device::tensor_type::q6_k,
     device::tensor_type::q8_0,   device::tensor_type::f16,  device::tensor_type::bf16,
     device::tensor_type::f8_e4m3};
 
-/// BF16 weights of which every other row is times `size`.
+/// BF16 weights with every other row multiplied by `size`.
 inline testing_support::stored_tensor uneven_rows(testing_support::stored_tensor tensor, float size) {
   for (std::size_t i = 0; i < tensor.bytes.size(); i += 2) {
     std::uint16_t bits = 0;
@@ -36,12 +36,12 @@ inline testing_support::stored_tensor uneven_rows(testing_support::stored_tensor
   return tensor;
 }
 
-/// Products, in any arithmetic.
+/// Base of tests for products, in any arithmetic.
 class product_test : public gpu_test {
  protected:
   using gpu_test::gpu_test;
 
-  /// Rows of differing sizes, with outliers and zeros.
+  /// Rows of different magnitudes, with outliers and zeros.
   std::vector<float> rows(std::size_t num_rows, std::size_t num_cols) {
     auto x = values(num_rows * num_cols);
     for (std::size_t r = 0; r < num_rows; ++r) {
@@ -53,7 +53,7 @@ class product_test : public gpu_test {
     return x;
   }
 
-  /// y[num_rows][N]; rows of y lie three values apart, which must stay as they are.
+  /// y[num_rows][N]; rows of y are separated by three values, which must not change.
   std::vector<float> product(const device::matrix& weights, const std::vector<float>& x,
                              const std::vector<float>& bias = {}, float before = guard, bool add = false,
                              bool two_planes = false) {
@@ -74,8 +74,8 @@ class product_test : public gpu_test {
     return out;
   }
 
-  /// Whether the product of `tensor` and the finite rows `x` keeps to the bounds of its contract; not of
-  /// `arithmetic::reference`, which has none.
+  /// True if the product of `tensor` and the finite rows `x` is within the bounds of its contract; not for
+  /// `arithmetic::reference`, which is exact.
   void expect_near(const testing_support::stored_tensor& tensor, const std::vector<float>& x) {
     const auto num_rows = static_cast<std::uint32_t>(x.size() / tensor.num_cols);
     const auto expected = products_ == arithmetic::fast ? fast_reference(tensor.view(), x, num_rows)
@@ -84,7 +84,7 @@ class product_test : public gpu_test {
     ASSERT_EQ(actual.size(), expected.size());
     for (std::size_t i = 0; i < actual.size(); ++i) {
       const double error = std::fabs(actual[i] - expected[i].value);
-      ASSERT_TRUE(error <= expected[i].bound) // a NaN is not
+      ASSERT_TRUE(error <= expected[i].bound) // false for NaN
           << device::traits_of(tensor.type)->name << " of " << tensor.num_rows << " x " << tensor.num_cols
           << ", row " << i / tensor.num_rows << " of " << num_rows << ", output " << i % tensor.num_rows
           << ": " << actual[i] << " is " << error << " off " << expected[i].value << ", more than "

@@ -1,5 +1,5 @@
-// What attention is given, in a GPU's 16-bit arithmetic: the bits of norm, products, QK norm, rotation and
-// writing to cells one after the other.
+// The inputs of attention in a GPU's 16-bit arithmetic have the bits of norm, products, QK norm, rotation and
+// cell writes as separate ops.
 #include "gpu/split_columns.hpp"
 #include "runtime/device/op_matmul.hpp"
 #include "runtime/device/op_qkv.hpp"
@@ -18,14 +18,14 @@ using testing_support::same_bits;
 constexpr float guard = 12345.678F;
 constexpr std::uint32_t block_size = 16;
 
-/// A layer's shape and what there is of it.
+/// A layer's shape and its optional parts.
 struct shape {
   std::uint32_t num_heads = 6, num_kv_heads = 2, head_dim = 32, num_cols = 256;
   std::uint32_t num_rows = 5;
   tensor_type type = tensor_type::q4_0, type_of_values = tensor_type::q4_0;
   kv_type cells = kv_type::f16;
   device::rope_layout layout = device::rope_layout::half_split;
-  std::uint32_t num_unrotated = 0; ///< values of a head
+  std::uint32_t num_unrotated = 0; ///< values per head
   bool has_norm = true, has_bias = false, has_head_norm = false;
 };
 
@@ -40,7 +40,7 @@ class qkv : public kv_pool_test {
  protected:
   qkv() : kv_pool_test(arithmetic::sixteen_bit) {}
 
-  /// Weights, rows and where the rows go.
+  /// Weights, rows, and the destinations of the rows.
   struct layer {
     explicit layer(const shape& s, std::uint32_t seed) : of(s), paged(block_size, 16, seed) {}
     shape of;
@@ -82,7 +82,7 @@ class qkv : public kv_pool_test {
     return out;
   }
 
-  /// What an op made: queries, and the pool.
+  /// Results of an op: queries, and the pool.
   struct made {
     std::vector<float> queries, normed;
     std::vector<std::byte> keys, values, scales;
@@ -114,7 +114,7 @@ class qkv : public kv_pool_test {
     return out;
   }
 
-  /// By the ops that stand in the contract, in their order.
+  /// Computed by the ops of the contract, in its order.
   made one_after_the_other(const layer& of) {
     return make(of, [&](device::ops& ops, const device::qkv_args& a) {
       const std::uint32_t num_rows = a.num_rows(), head_dim = a.cells.head_dim, num_kv = a.cells.num_heads;
@@ -211,7 +211,7 @@ TEST_F(qkv, takes_one_kernel_before_the_products_and_one_behind) {
   for (const float value : got.normed) ASSERT_EQ(value, guard) << "normed rows went to memory";
 }
 
-/// A row of NaN must not stand in its neighbours' way.
+/// A row of NaN must not affect its neighbours.
 TEST_F(qkv, keeps_a_row_that_is_not_finite_to_itself) {
   const shape s{.num_rows = 4, .cells = kv_type::q8};
   layer of = make_layer(s);

@@ -1,5 +1,4 @@
-// Ops of a GPU that work row by row, against the reference: equal to the bit, and nothing written beside the
-// outputs.
+// Row ops of a GPU have the bits of the reference, and write only their outputs.
 #include "runtime/cpu/row_kernels.hpp"
 #include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_elementwise.hpp"

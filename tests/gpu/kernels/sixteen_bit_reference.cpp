@@ -17,15 +17,16 @@ namespace {
 struct exact_row {
   std::vector<double> products;
   std::vector<double> mins;
-  std::vector<double> least; ///< what the tensor core takes products to be at least: its factor is then 2^-14
+  /// Lower bound that the tensor core assumes for a product: its factor is then 2^-14.
+  std::vector<double> least;
 };
 
 constexpr double least_factor = 0x1p-14;
 
-/// Magnitude of a factor as the core takes it where it decides how far terms are added up.
+/// The magnitude of a factor with which the core decides how many bits of a sum are kept.
 double counted(double value, double least) { return value == 0 ? 0 : std::max(std::fabs(value), least); }
 
-/// What brings a row's largest magnitude to float16's end.
+/// The factor that brings a row's largest magnitude to the upper end of float16.
 double multiplier_of(std::span<const double> row) {
   double largest = 0;
   for (const double v : row) largest = std::max(largest, std::fabs(v));
@@ -75,10 +76,10 @@ exact_row row_of(const device::tensor_view& weights, std::size_t row) {
   return out;
 }
 
-/// A row of x as the device has it: float16 times a power of two.
+/// A row of x in the device's form: float16 times a power of two.
 struct activations {
   std::vector<double> values;
-  double least = 0; ///< what the tensor core takes a value to be at least
+  double least = 0; ///< lower bound that the tensor core assumes for a value
 
   explicit activations(std::span<const float> x) {
     float largest = 0;

@@ -11,17 +11,17 @@
 namespace paceline::gpu {
 namespace {
 
-constexpr double unit = 0x1p-24; ///< of one rounding
+constexpr double unit = 0x1p-24; ///< of one rounding error
 /// exp and tanh of the devices, relative: 1.1 and 1.4 units in the last place
 /// (runtime/device/math_constants.hpp).
 constexpr double of_exp = 2.2 * unit, of_tanh = 2.8 * unit;
-/// What an exponential that is taken for 0 may have been.
+/// Upper bound of an exponential that is treated as 0.
 constexpr double vanished = 1.3e-38;
 
-/// `n` roundings, one upon the other.
+/// `n` successive roundings.
 double roundings(double n) { return n * unit / (1 - n * unit); }
 
-/// A position as one head sees it: what is stored, without the scales.
+/// A position for one head: the stored values, without scales.
 struct seen_cell {
   std::uint32_t position;
   std::vector<float> key, value;
@@ -124,7 +124,7 @@ std::vector<float> by_contract(const device::attention_args& args, const float* 
   return total.acc;
 }
 
-/// A score in double precision, and how far the contract's may be from it.
+/// A score in double precision, and the error bound of the contract's score.
 struct exact_score {
   double value;
   double error;

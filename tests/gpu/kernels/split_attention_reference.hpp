@@ -8,12 +8,12 @@ namespace paceline::gpu {
 
 /// One head of one row.
 struct attended_head {
-  std::vector<float> out;     ///< by the contract of gpu/kernels/split_attention_params.hpp, step for step
+  std::vector<float> out;     ///< by the contract of gpu/kernels/split_attention_params.hpp, step by step
   std::vector<double> exact;  ///< softmax and sums of the stored values, in double precision
-  std::vector<double> bounds; ///< what the contract's roundings may come to at most
+  std::vector<double> bounds; ///< largest deviation that the contract's roundings may cause
 };
 
-/// Attention of row `row` and query head `head`; all arrays of `args` are the host's.
+/// Attention of row `row` and query head `head`; all arrays of `args` are in host memory.
 attended_head split_attention_reference(const device::attention_args& args, std::uint32_t row,
                                         std::uint32_t head);
 

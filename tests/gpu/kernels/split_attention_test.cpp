@@ -1,5 +1,5 @@
-// Attention of a GPU's 16-bit arithmetic (gpu/kernels/split_attention_params.hpp): the bits of its contract,
-// row by row, whatever a row is computed with; and within derived bounds of exact attention.
+// Attention of a GPU's 16-bit arithmetic (gpu/kernels/split_attention_params.hpp) has the bits of its
+// contract, row by row, for any other rows in the pass, and is within derived bounds of exact attention.
 #include "gpu/split_attention.hpp"
 #include "tests/gpu/kernels/kv_pools.hpp"
 #include "tests/gpu/kernels/split_attention_reference.hpp"
@@ -29,8 +29,8 @@ class gpu_split_attention : public kv_pool_test {
  protected:
   gpu_split_attention() : kv_pool_test(arithmetic::sixteen_bit) {}
 
-  /// Rows of any kind near where splits meet: one sequence's last, another's first, a prompt over a split's
-  /// end, a tree over one, and a path longer than tiles of several rows take.
+  /// Rows of all kinds near borders of splits: the last of one sequence and the first of another, a prompt
+  /// across the end of a split, a tree across one, and a path longer than tiles of several rows allow.
   static std::vector<device::batch_entry> all_kinds_of_rows(test::paged_sequences& paged,
                                                             std::uint32_t length) {
     std::vector<std::int32_t> chain(70);
@@ -130,7 +130,7 @@ TEST_F(gpu_split_attention, bounds_are_of_the_size_of_roundings) {
   inputs in = make_inputs(batch, pools, c);
   std::ranges::generate(in.queries, [&] { return normal(random_); });
   const auto head = split_attention_reference(in.here, 0, 1);
-  // Chains of 132 roundings of 6e-8, of values of about 1, and as much again for scores and for the sum.
+  // Chains of 132 roundings of 6e-8, of values of about 1; the same again for scores and for the sum.
   EXPECT_LE(*std::ranges::max_element(head.bounds), 1e-4);
 }
 
@@ -165,7 +165,7 @@ TEST_F(gpu_split_attention, a_cell_that_is_not_seen_may_hold_anything) {
   const auto rows = paged.tree_rows(0, 125, {-1, 0, 0, 2, 1, 3});
   const auto batch = paged.batch(rows);
   const device::kv_layer layer = pools.here();
-  const auto spoilt = paged.copy_of(0, 127, 127); // node 2, which nodes 3 and 5 descend from
+  const auto spoilt = paged.copy_of(0, 127, 127); // node 2, the ancestor of nodes 3 and 5
   for (std::uint32_t d = 0; d < c.head_dim; ++d) {
     static_cast<float*>(layer.keys)[layer.key_index(spoilt.from_block, 0, spoilt.from_offset, d)] =
         std::numeric_limits<float>::quiet_NaN();
@@ -215,7 +215,7 @@ TEST_F(gpu_split_attention, slices_of_little_memory_give_the_same_bits) {
   step_queue steps(queue);
   split_attention poor(steps, 1);
   const auto expected = contract_of(in);
-  // While memory grows, as commands, as a graph, and as that graph changed.
+  // While memory grows, as commands, as a graph, and as an updated graph.
   for (int time = 0; time < 4; ++time) {
     args.out = upload(in.out);
     poor.attend(args, tiles, tiles_there, view);

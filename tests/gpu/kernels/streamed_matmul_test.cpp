@@ -1,5 +1,5 @@
-// Products with activations of 16 bits (gpu/kernels/sixteen_bit.hpp): near the exact sums of their contract,
-// and for each row the same to the bit whatever it is computed with.
+// Products with 16-bit activations (gpu/kernels/sixteen_bit.hpp) are near the exact sums of their contract,
+// and each row has the same bits for any other rows in the product.
 #include "gpu/kernels/streamed_layout.hpp"
 #include "gpu/split_columns.hpp"
 #include "runtime/base/check.hpp"
@@ -59,7 +59,7 @@ TEST_F(streamed_matmul, keeps_to_the_bounds_for_several_blocks_of_rows_and_split
       expect_near(random_tensor(tensor_type::q4_0, 130, num_cols, random_), rows(2, num_cols)));
 }
 
-/// Slots of tiles and headers come round several times.
+/// The slots of tiles and headers are reused several times.
 TEST_F(streamed_matmul, keeps_to_the_bounds_where_a_split_is_much_longer_than_what_is_under_way) {
   const std::uint32_t num_cols = 1025 * split_cols; // five units a split
   ASSERT_EQ(split_columns(3, num_cols).tiles_of_split, 20U);
@@ -69,14 +69,14 @@ TEST_F(streamed_matmul, keeps_to_the_bounds_where_a_split_is_much_longer_than_wh
   }
 }
 
-/// Codes and scales of 0 and 1, no minima: of an outlier among the activations the core must not make more
-/// than it is, for what it adds up is cut off below that.
+/// Codes and scales of 0 and 1, no minima. The core must not overestimate an outlier among the activations,
+/// because it cuts off the sum below a level relative to it.
 TEST_F(streamed_matmul, small_weights_beside_an_outlier_are_as_exact_as_others) {
   for (const tensor_type type : {tensor_type::q4_k, tensor_type::q5_k}) {
     stored_tensor tensor = random_tensor(type, 40, 256, random_);
     const std::size_t block_bytes = device::traits_of(type)->block_bytes;
     for (std::size_t at = 0; at < tensor.bytes.size(); ++at) {
-      constexpr std::size_t scales = 4, fields = 12; // behind two float16, of scales and minima
+      constexpr std::size_t scales = 4, fields = 12; // after two float16, of scales and minima
       const std::size_t in_block = at % block_bytes;
       if (in_block < scales) continue;
       const bool has_scales = in_block < scales + 4 || (in_block >= scales + 8 && in_block < scales + fields);
@@ -134,7 +134,7 @@ TEST_F(streamed_matmul, a_rows_result_does_not_depend_on_its_company_or_its_plac
 TEST_F(streamed_matmul, a_weight_that_is_not_finite_spoils_its_output_only) {
   for (const tensor_type type : {tensor_type::f16, tensor_type::bf16}) {
     stored_tensor tensor = random_tensor(type, 40, 96, random_);
-    const auto x = rows(3, 96); // the last row is zeros, and zero times infinity is not a number
+    const auto x = rows(3, 96); // the last row is zeros: zero times infinity is NaN
     const auto clean = product(*pack(tensor), x);
     const std::uint16_t infinity = type == tensor_type::f16 ? 0x7c00 : 0x7f80;
     const std::uint16_t not_a_number = infinity | 0x40;

@@ -246,7 +246,7 @@ TEST(resolve, a_predictions_tokens_must_be_in_the_vocabulary) {
 TEST(resolve, of_a_prediction_only_what_the_context_holds_is_kept) {
   auto fields = parse("")->fields;
   fields.prediction_tokens = std::vector<token_id>(100'000, token_id{7});
-  fields.prediction_tokens.edit().back() = token_id{100}; // checked all the same
+  fields.prediction_tokens.edit().back() = token_id{100}; // checked nevertheless
   EXPECT_EQ(keep_usable_prediction(fields, model)->param, "prediction.content");
   fields.prediction_tokens.edit().back() = token_id{7};
   EXPECT_FALSE(keep_usable_prediction(fields, model));

@@ -192,7 +192,7 @@ TEST(response_narrator, pieces_of_an_event_are_its_text) {
         joined += piece;
       }
       EXPECT_EQ(joined, "data: " + whole + "\n\n");
-      EXPECT_LE(largest, size + (32U << 10U)); // a step more, escaped
+      EXPECT_LE(largest, size + (32U << 10U)); // one step more, escaped
     }
   }
 }

@@ -21,7 +21,7 @@ TEST(shared_list, who_edits_a_shared_one_edits_a_copy) {
   EXPECT_EQ(list, (std::vector{1, 2, 3}));
   EXPECT_EQ(copy, (std::vector{1, 2}));
   const auto* before = list.data();
-  list.edit()[0] = 7; // nobody else's any more
+  list.edit()[0] = 7; // not shared any more
   EXPECT_EQ(list.data(), before);
 }
 

@@ -57,8 +57,7 @@ TEST(cpu_stream, waits_for_its_fences_without_holding_up_another_stream) {
   gate ready;
   std::atomic<bool> ran{false};
   const fence waiting = blocked->submit("needs the gate", {ready.opened}, [&](ops&) { ran = true; });
-  free->submit("independent", {}, [](ops&) {})
-      .wait(); // same partition, submitted later, and yet it completes
+  free->submit("independent", {}, [](ops&) {}).wait(); // same partition, submitted later, but it completes
   EXPECT_FALSE(ran);
   EXPECT_FALSE(waiting.passed());
   EXPECT_EQ(blocked->completed(), 0U);
@@ -121,7 +120,7 @@ TEST(cpu_stream, partitions_compute_at_the_same_time) {
   auto a = device->make_stream("a", 0);
   auto b = device->make_stream("b", 1);
   std::promise<void> from_a, from_b;
-  // Each program waits for the other: on one partition this would never end.
+  // Each program waits for the other: on one partition this would deadlock.
   const fence done_a = a->submit("a", {}, [&](ops&) {
     from_a.set_value();
     from_b.get_future().wait();
@@ -210,7 +209,7 @@ TEST(cpu_stream, counts_work_before_its_actions_run) {
   EXPECT_EQ(seen.get_future().get(), 2U);
 }
 
-/// A partition whose members stay awake for `spin`, or park at once.
+/// A partition whose members spin for `spin`, or park at once.
 std::unique_ptr<cpu_device> device_with_spin(std::uint32_t num_threads, std::chrono::microseconds spin) {
   cpu_device_options opts;
   opts.partitions.resize(1);
@@ -244,7 +243,7 @@ TEST(cpu_stream, an_end_is_told_while_the_next_program_runs) {
       auto stream = device->make_stream("target", 0);
       for (int round = 0; round < 50; ++round) {
         std::promise<void> told;
-        gate both_wait; // neither runs before both are there
+        gate both_wait; // each waits until both run
         auto first = stream->submit("first", {both_wait.opened}, [](ops&) {});
         first.when_passed([&] { told.set_value(); });
         auto second = stream->submit("second", {}, [&](ops&) { told.get_future().wait(); });

@@ -1,4 +1,5 @@
-// Every kernel level against the definition: equal to the bit, in every company of rows, threads and chunks.
+// Every kernel level has the bits of the definition, with any other rows and any division into threads and
+// chunks.
 #include "runtime/cpu/matmul.hpp"
 
 #include "runtime/base/check.hpp"
@@ -53,7 +54,8 @@ class matmul : public testing::TestWithParam<tested_level> {
 
   const matmul_kernels& kernels() const { return GetParam().kernels(); }
 
-  /// Rows as a model makes them: normal values of differing sizes, outliers, zero blocks, tiny ones.
+  /// Rows similar to those of models: normal values of different magnitudes, outliers, zero blocks, tiny
+  /// ones.
   std::vector<float> activations(std::size_t num_rows, std::size_t num_cols) {
     std::normal_distribution<float> normal;
     std::vector<float> x(num_rows * num_cols);
@@ -139,7 +141,7 @@ TEST_P(matmul, parts_of_a_tile_in_order_bring_the_bits_of_the_whole) {
       for (std::uint32_t r = 0; r < n; ++r)
         kernels().quantise(x.data() + std::size_t{r} * num_cols, num_blocks, panel.data() + r, n);
       alignas(64) float whole[max_kernel_rows * tile_rows], in_parts[max_kernel_rows * tile_rows];
-      std::fill(std::begin(whole), std::end(whole), 7.0F); // of no account: each begins the tile
+      std::fill(std::begin(whole), std::end(whole), 7.0F); // irrelevant: each overwrites the tile
       std::fill(std::begin(in_parts), std::end(in_parts), -3.0F);
       by_rows[n - 1]({tile, num_blocks, 0, num_blocks}, panel.data(), whole);
       for (const auto& [begin, end] : {std::pair{0U, 8U}, {8U, 24U}})
@@ -268,7 +270,7 @@ TEST_P(matmul, serves_several_matrices_with_bias_residual_and_strides) {
       const std::size_t row = at / stride, n = at % stride;
       const float before = y[i].data()[at] = static_cast<float>(at);
       if (n >= num_outputs[i]) {
-        expected[i][at] = before; // between rows: left alone
+        expected[i][at] = before; // between rows: unchanged
         continue;
       }
       float value = plain[row * num_outputs[i] + n];

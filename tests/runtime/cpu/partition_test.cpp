@@ -37,7 +37,7 @@ void compute_a_loop(ops& on, std::span<float> values) {
   on.add(args);
 }
 constexpr std::size_t loop_values = 16384;
-constexpr int loops_without_hope = 200000; // so that a test fails instead of hanging
+constexpr int loops_without_hope = 200000; // so that a failing test does not hang
 
 TEST(partition, a_program_stands_aside_for_another_tenants_between_two_loops) {
   auto device = device_of(2);
@@ -113,7 +113,7 @@ TEST(partition, tenants_that_always_have_work_all_get_on) {
           device->make_stream("tenant", 0, {static_cast<stream_priority>(t % 2), device::tenant_id{t}, {}});
     std::array<device::stream*, num_tenants> handles{};
     std::ranges::transform(streams, handles.begin(), [](const auto& stream) { return stream.get(); });
-    // Each program submits the next one before it ends, so the device has always work of every tenant.
+    // Each program submits the next one before it ends, so the device always has work of every tenant.
     std::function<void(std::uint32_t)> submit = [&](std::uint32_t t) {
       handles[t]->submit("step", {}, [&, t](ops& o) {
         const auto values = o.scratch(loop_values);

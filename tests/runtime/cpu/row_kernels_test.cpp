@@ -119,8 +119,8 @@ TEST_P(row_kernels_test, kv_write_equals_the_reference) {
     x[2 * stride + 2] = 1e-42F;                            // subnormal everywhere
     x[2 * stride + of_values] = -std::numeric_limits<float>::max();
     for (std::uint32_t d = 0; d < c.head_dim; ++d) {
-      x[3 * stride + d] = 0x1.fp-101F;                            // below what codes are made of
-      x[3 * stride + of_values + d] = d == 1 ? -0x1p-100F : 0.0F; // the least that are
+      x[3 * stride + d] = 0x1.fp-101F;                            // below the range of codes
+      x[3 * stride + of_values + d] = d == 1 ? -0x1p-100F : 0.0F; // the smallest in the range
     }
     poisoned_pool expected(c, 40), pool(c, 40);
     const auto batch = paged.batch(written);
@@ -152,7 +152,7 @@ TEST(kv_copy, moves_cells_of_every_type_with_their_scales) {
     for (const auto* pool : {&one_by_one, &at_once})
       reference_row_kernels().kv_write({&batch, pool->layer, x.data(), x.data(), stride},
                                        {0, static_cast<std::uint32_t>(rows.size())});
-    const std::uint32_t num_cells = c.block_size - 1; // the last ones of a block to the first of another
+    const std::uint32_t num_cells = c.block_size - 1; // the last cells of a block to the first of another
     for (std::uint32_t i = 0; i < num_cells; ++i)
       paged.copy_cell(one_by_one.layer, 0, 1 + i, c.block_size + i);
     device::kv_copy copy = paged.copy_of(0, 1, c.block_size);

@@ -45,10 +45,10 @@ TEST(thread_team, loops_back_to_back_do_not_mix) {
 }
 
 TEST(thread_team, wakes_members_that_have_parked) {
-  thread_team team(team_of(3, 0us)); // members park at once, and so does the caller
+  thread_team team(team_of(3, 0us)); // members and the caller park at once
   for (std::uint32_t loop = 1; loop <= 300; ++loop) {
     std::atomic<std::uint32_t> num_inside{0};
-    team.parallel_for(3, [&](std::uint32_t, std::uint32_t) { // ends only if three members come
+    team.parallel_for(3, [&](std::uint32_t, std::uint32_t) { // ends only if three members participate
       ++num_inside;
       while (num_inside < 3) std::this_thread::yield();
     });

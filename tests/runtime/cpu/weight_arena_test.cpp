@@ -23,7 +23,7 @@ TEST(weight_arena, pieces_are_zeroed_aligned_and_apart) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const std::span<std::byte> bytes(pieces[i].get(), sizes[i]);
     EXPECT_TRUE(std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{}; })) << "piece " << i;
-    std::ranges::fill(bytes, std::byte{0xff}); // what overlaps it later is not zero
+    std::ranges::fill(bytes, std::byte{0xff}); // so that an overlap would be visible
   }
 }
 

@@ -20,18 +20,19 @@ using std::chrono::nanoseconds;
 
 constexpr tenant_id a{1}, b{2}, c{3};
 
-/// A device in virtual time that computes what a turn_order says. Between two of its parallel loops, `loop`
-/// apart, a program may stand aside.
+/// A device in virtual time that follows a turn_order. A program may yield between two of its parallel loops,
+/// which are `loop` apart.
 class shared_device {
  public:
   struct stream {
     tenant_id tenant;
     stream_priority priority = stream_priority::normal;
     std::deque<std::pair<std::uint64_t, nanoseconds>>
-        programs; ///< order of submission, and time they compute
+        programs; ///< in the order of submission, and their computing time
     nanoseconds last{};
     std::uint32_t num_run = 0;
-    std::uint32_t num_overtaken = 0; ///< times that a younger program of the tenant ran before its first one
+    /// Number of times that a younger program of the tenant ran before its first one.
+    std::uint32_t num_overtaken = 0;
   };
 
   explicit shared_device(nanoseconds loop = 100us) : loop_(loop) {}
@@ -50,11 +51,11 @@ class shared_device {
     turns_.enter(s.tenant, now());
   }
 
-  /// Gives a client's answer when a program ends: more programs.
+  /// Returns a client's reaction to the end of a program: more programs.
   std::function<void(std::size_t stream)> on_end = [](std::size_t) {};
   std::function<void()> on_loop = [] {};
 
-  /// Computes until `end`; a time without work passes in steps of a loop.
+  /// Computes until `end`; idle time advances in steps of a loop.
   void run_until(nanoseconds end) {
     while (time_ < end) {
       on_loop();
@@ -68,7 +69,7 @@ class shared_device {
   }
   std::uint32_t num_streams() const { return static_cast<std::uint32_t>(streams_.size()); }
   const stream& at(std::size_t stream) const { return streams_[stream]; }
-  /// Longest time in which the tenant had work and did not compute.
+  /// Longest time during which the tenant had work and did not compute.
   nanoseconds longest_wait(tenant_id tenant) const {
     const auto at = longest_wait_.find(tenant);
     return at == longest_wait_.end() ? nanoseconds{} : at->second;
@@ -81,7 +82,7 @@ class shared_device {
   }
   const turn_order& turns() const { return turns_; }
   nanoseconds spread() const { return spread_; }
-  /// Most younger programs of its own tenant that ran before a program that was ready.
+  /// Largest number of its own tenant's younger programs that ran before a ready program.
   std::uint32_t most_overtaken() const { return most_overtaken_; }
   const std::vector<tenant_id>& order() const { return order_; }
 
@@ -222,7 +223,7 @@ TEST(turn_order, tenants_whose_rounds_are_drafts_and_verifications_share_the_tim
         if (stream == m.verify) m.resume_at = device.time() + m.pause;
       }
     };
-    device.on_loop = [&] { // a host's messages lie between a verification and the next draft
+    device.on_loop = [&] { // a host's messages take time between a verification and the next draft
       for (auto& m : members)
         if (m.resume_at >= 0ns && device.time() >= m.resume_at) {
           m.resume_at = -1ns;
@@ -237,15 +238,14 @@ TEST(turn_order, tenants_whose_rounds_are_drafts_and_verifications_share_the_tim
 }
 
 /// Two groups of one model: plain rounds, and rounds whose drafts compute. Another model's rounds are short
-/// and always ready, so that the plain group's next round is ready whenever the first model's turn comes
-/// again.
+/// and always ready, so the plain group's next round is ready whenever the first model's turn comes.
 TEST(turn_order, a_draft_is_not_behind_every_round_of_its_own_model) {
   shared_device device;
   const auto rounds = device.add_stream(a), draft = device.add_stream(a, stream_priority::low),
              of_b = device.add_stream(b);
   auto resume_at = -1ns;
   device.on_end = [&](std::size_t stream) {
-    if (stream == rounds) resume_at = device.time() + 200us; // a host's messages lie between two rounds
+    if (stream == rounds) resume_at = device.time() + 200us; // a host's messages take time between two rounds
     if (stream == draft) device.submit(draft, 3ms);
     if (stream == of_b) device.submit(of_b, 2ms);
   };
@@ -366,7 +366,7 @@ TEST(turn_order, no_tenant_falls_behind_whatever_the_others_submit) {
     device.on_end = [&](std::size_t stream) {
       if (device.at(stream).tenant == tenant_id{1}) device.submit(stream, length());
     };
-    device.on_loop = [&] { // the others come and go as they like
+    device.on_loop = [&] { // the others arrive and leave at random
       if (below(20) == 0)
         for (auto n = below(4); n > 0; --n)
           if (const auto stream = below(device.num_streams());

@@ -22,7 +22,7 @@ void* allocate(std::size_t size) {
 
 } // namespace
 
-// Replaced for the whole test program: the pool manager uses no other memory.
+// Replaced for the whole test program; the pool manager uses only this memory.
 void* operator new(std::size_t size) { return allocate(size); }
 void* operator new[](std::size_t size) { return allocate(size); }
 void operator delete(void* memory) noexcept { std::free(memory); }
@@ -33,12 +33,12 @@ void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); 
 namespace paceline::kv {
 namespace {
 
-/// A life of requests that share a prefix, and of one that needs all memory, one command a step.
+/// Runs requests that share a prefix, and one that needs all memory, one command per step.
 std::vector<std::function<bool(pool_manager&)>> script() {
   static constexpr pool_id pool{0};
   static constexpr stream_id stream{1};
   static const std::vector<token_id> prompt(9, token_id{3});
-  static const std::string salt(100, 's'); // too long for a string without memory of its own
+  static const std::string salt(100, 's'); // longer than a string's internal buffer
   static std::array<lease_key, 5> keys;    // by request
   const auto acquire = [](pool_manager& m, std::uint64_t request, const acquire_options& options) {
     const auto answer = m.acquire(pool, request_id{request}, options);

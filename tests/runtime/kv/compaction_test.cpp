@@ -12,13 +12,13 @@ namespace {
 const std::vector<block_id> blocks{block_id{7}, block_id{2}, block_id{5}};
 constexpr std::uint32_t block_size = 4;
 
-/// What the table's slots hold after `copies`, when slot s held s before.
+/// Contents of the table's slots after `copies`, if slot s held s before.
 std::vector<std::uint32_t> carried_out(std::span<const device::kv_copy> copies) {
   std::vector<std::uint32_t> cells(8 * block_size);
   for (std::uint32_t s = 0; s < blocks.size() * block_size; ++s)
     cells[blocks[s / block_size].value * block_size + s % block_size] = s;
   for (const auto& c : copies) {
-    // As a device may: all cells of one copy at once.
+    // Like a device: all cells of one copy at once.
     const auto before = cells;
     for (std::uint32_t i = 0; i < c.num_cells; ++i)
       cells[c.to_block.value * block_size + c.to_offset + i] =

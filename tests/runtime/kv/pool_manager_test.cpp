@@ -163,7 +163,8 @@ TEST_F(pool_manager_test, the_source_of_a_copy_stays_until_the_copy_is_proven_do
 TEST_F(pool_manager_test, drafts_never_reach_the_prefix_cache) {
   const auto a = start(1, tokens(10, 6), 16);
   ASSERT_TRUE(manager.commit(a.key, {}, 6));
-  // Eight slots hold computed cells by now, but only six committed tokens: the second block is not full.
+  // Eight slots hold computed cells, but there are only six committed tokens, so the second block is not
+  // full.
   const auto b = start(2, tokens(10, 9), 12);
   EXPECT_EQ(b.length, 4U);
 }
@@ -174,8 +175,8 @@ TEST_F(pool_manager_test, a_request_gets_its_whole_pool_beside_a_cached_copy_of_
   ASSERT_TRUE(manager.commit(first.key, std::span(text).subspan(2), 31));
   ASSERT_TRUE(manager.release(first.key, {}));
   ASSERT_EQ(manager.usage(pool).num_cached, 7U);
-  // The prompt is shorter than a block, so all is computed again, a block at a time, with a look-ahead of
-  // two.
+  // The prompt is shorter than a block, so everything is computed again, one block at a time, with a
+  // look-ahead of two.
   auto again = start(2, std::vector(text.begin(), text.begin() + 2), 3);
   for (std::uint32_t length = 3; length < 32; ++length) {
     const auto grown = manager.reserve(again.key, std::min(length + 2, 32U));
@@ -185,7 +186,7 @@ TEST_F(pool_manager_test, a_request_gets_its_whole_pool_beside_a_cached_copy_of_
     ASSERT_TRUE(manager.check_invariants()) << length;
   }
   EXPECT_EQ(again.blocks.size(), 8U);
-  // What left the index for room is in it again, from the request's own blocks.
+  // Blocks that were evicted from the index are in it again, from the request's own blocks.
   ASSERT_TRUE(manager.commit(again.key, std::span(text).subspan(31, 1), 31));
   ASSERT_TRUE(manager.release(again.key, {}));
   EXPECT_EQ(start(3, text, 32).length, 28U);
@@ -194,7 +195,7 @@ TEST_F(pool_manager_test, a_request_gets_its_whole_pool_beside_a_cached_copy_of_
 TEST_F(pool_manager_test, an_idle_copy_above_blocks_in_use_can_be_evicted) {
   const auto text = tokens(10, 16);
   const auto a = start(1, text, 16);
-  const auto b = start(2, text, 16); // at the same time: nothing is there to share yet
+  const auto b = start(2, text, 16); // at the same time: nothing can be shared yet
   ASSERT_TRUE(manager.commit(a.key, {}, 4));
   ASSERT_TRUE(
       manager.commit(b.key, {}, 16)); // its first block has the content of a's, its others are the index's
@@ -215,7 +216,7 @@ TEST_F(pool_manager_test, without_room_for_the_source_of_a_copy_its_cells_are_co
   const auto a = start(1, prompt, 28);
   ASSERT_TRUE(manager.commit(a.key, {}, 28));
   ASSERT_TRUE(manager.release(a.key, {}));
-  const auto b = start(2, prompt, 32); // six blocks shared, two new: the pool has no block beside them
+  const auto b = start(2, prompt, 32); // six blocks shared, two new: the pool has no others
   EXPECT_EQ(b.blocks.size(), 8U);
   EXPECT_EQ(b.length, 24U);
   EXPECT_TRUE(copies.empty());
@@ -246,7 +247,7 @@ TEST(pool_manager_spaces, lend_each_other_nothing) {
   EXPECT_TRUE(ask(small, 1, 4));
   EXPECT_EQ(manager.available_blocks(second), 1U);
   EXPECT_EQ(ask(second, 1, 8).error().code(), errc::pool_full);
-  // Cached prefixes give way to pools of their own space, and to no other.
+  // Cached prefixes are evicted for pools of their own space only.
   ASSERT_TRUE(manager.commit(kept->lease.key, {}, 12));
   ASSERT_TRUE(manager.release(kept->lease.key, {}));
   EXPECT_EQ(ask(small, 2, 4).error().code(), errc::pool_full);

@@ -10,9 +10,9 @@
 namespace paceline::kv {
 namespace {
 
-/// Random commands on one or two pools, under one budget or each in a space of its own, against shadow
-/// devices. After every command the invariants hold and every final cell of every request has the content its
-/// committed tokens demand.
+/// Random commands on one or two pools, under one budget or each in a space of its own, compared with shadow
+/// devices. After every command the invariants hold, and every final cell of every request has the content
+/// that its committed tokens require.
 class random_run {
  public:
   explicit random_run(std::uint64_t seed) : random_(seed) {
@@ -30,7 +30,7 @@ class random_run {
                     .separate_origins = below(2) == 0};
       c.min_blocks = below(c.num_blocks / 2);
       c.space = i % static_cast<std::uint32_t>(budgets.size());
-      // At least the rounded-up minima; about half of what all pools together could use.
+      // At least the minima, rounded up; about half of what all pools together could use.
       budgets[c.space] +=
           (c.min_blocks + c.slab_blocks) * c.block_bytes + below(c.num_blocks) * c.block_bytes;
       configs.push_back(c);
@@ -42,7 +42,7 @@ class random_run {
     }
   }
 
-  /// Runs `num` commands and winds up; the first broken rule, if any.
+  /// Runs `num` commands and then releases everything; returns the first broken rule, if any.
   std::optional<std::string> run(std::uint32_t num) try {
     for (std::uint32_t i = 0; i < num; ++i) {
       command();
@@ -66,7 +66,7 @@ class random_run {
     std::vector<token_id> tokens;
     std::uint32_t num_prompt_tokens;
     std::uint32_t length;
-    std::uint64_t copied_at; ///< its first cells are there once this program has run
+    std::uint64_t copied_at; ///< its first cells are valid once this program has run
     std::string salt;
     std::vector<std::uint64_t> contents; ///< of final slots
     std::optional<pass> running;
@@ -79,7 +79,7 @@ class random_run {
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
   shadow_device& device_of(const live_request& r) { return devices_[r.key.pool.value]; }
   std::uint32_t block_size(const live_request& r) const { return manager_->config(r.key.pool).block_size; }
-  /// In the budget of its space: pools open their accounts in order.
+  /// In the budget of its space; pools register in order.
   std::size_t account_of(pool_id pool) const {
     std::size_t account = 0;
     for (std::uint32_t i = 0; i < pool.value; ++i)
@@ -95,8 +95,8 @@ class random_run {
   void fail(std::string what) {
     if (!problem_) problem_ = std::move(what);
   }
-  /// An answer to a command that may find the pool full but nothing worse. A pool alone with its budget is
-  /// full only when free and cached blocks are fewer than it wants.
+  /// An answer to a command that may only fail because the pool is full. A pool that is alone in its budget
+  /// is full only if free and cached blocks are fewer than requested.
   template <class T>
   bool granted(const expected<T>& answer, pool_id pool, std::uint64_t num_wanted) {
     if (!answer && answer.error().code() == errc::pool_full && manager_->num_pools() == 1 &&
@@ -147,7 +147,7 @@ class random_run {
     live_request r;
     r.key.pool = pool_id{below(manager_->num_pools())};
     r.salt = below(3) == 0 ? "other" : "";
-    // Two tokens only, in long runs: prefixes meet often.
+    // Only two tokens, in long runs, so that many prefixes are equal.
     const auto num = 1 + below(below(2) == 0 ? 6 : 40);
     auto token = token_id{static_cast<std::int32_t>(below(2))};
     for (std::uint32_t i = 0; i < num; ++i) {
@@ -207,7 +207,7 @@ class random_run {
     r.running = std::move(p);
   }
 
-  /// Commits what a completed pass verified: known tokens, accepted drafts, and one token more.
+  /// Commits the result of a completed pass: known tokens, accepted drafts, and one more token.
   void finish(live_request& r) {
     if (device_of(r).completed() < r.running->sequence) return advance(r.key.pool.value, 1);
     const auto& p = *r.running;
@@ -227,7 +227,7 @@ class random_run {
   }
 
   void rollback(live_request& r) {
-    // A pass under way keeps its slots; the work it was enqueued with may still touch those that go.
+    // A running pass keeps its slots: the work enqueued with it may still use those that are released.
     const auto keep =
         r.length + (r.running ? static_cast<std::uint32_t>(r.running->tokens.size()) : below(4));
     must(manager_->rollback(r.key, keep, now(r)));
@@ -235,13 +235,13 @@ class random_run {
     if (num_kept < r.blocks.size()) r.blocks.resize(num_kept);
   }
 
-  /// One more of a live request's first tokens, as the choices of one prompt are: what is in the cache of
-  /// them has two tables, or more.
+  /// A further request with a live request's first tokens, like the choices of one prompt, so that cached
+  /// blocks are in two or more tables.
   void share(const live_request& other) {
     live_request r;
     r.key = {other.key.pool, request_id{++last_request_}, {}};
     r.salt = other.salt;
-    // Mostly whole blocks that are final, hence all cached: then the last one is copied.
+    // Mostly whole blocks that are final, so all are cached and the last one is copied.
     const auto num_full = other.length / block_size(other);
     const auto num = num_full > 0 && below(4) != 0
                          ? (1 + below(num_full)) * block_size(other)
@@ -249,13 +249,13 @@ class random_run {
     r.tokens.assign(other.tokens.begin(), other.tokens.begin() + num);
     r.num_prompt_tokens = std::min(other.num_prompt_tokens, num);
     if (!open(std::move(r)) || below(2) == 0) return;
-    // A commit without a pass: it proves no copy done.
+    // A commit without a pass does not show that copies are complete.
     auto& opened = requests_.back();
     opened.tokens.push_back(token_id{static_cast<std::int32_t>(below(2))});
     must(manager_->commit(opened.key, std::span(opened.tokens).last(1), opened.length));
   }
 
-  /// A short-lived request that wants a little more than what is free, so that cached blocks have to go.
+  /// A short request for slightly more than what is free, so that cached blocks must be evicted.
   void crowd(pool_id pool) {
     const auto& config = manager_->config(pool);
     const auto usage = manager_->usage(pool);
@@ -265,7 +265,7 @@ class random_run {
     if (const auto key = take(pool, num_blocks)) must(manager_->release(*key, {}));
   }
 
-  /// Opens a table that shares nothing and never computes anything; none if it is refused.
+  /// Opens a table that shares nothing and never computes; none if it is refused.
   std::optional<lease_key> take(pool_id pool, std::uint32_t num_blocks) {
     const std::vector tokens{token_id{0}};
     const auto answer = manager_->acquire(pool, request_id{++last_request_},
@@ -343,7 +343,7 @@ class random_run {
     check();
   }
 
-  /// Takes blocks one by one until no prefix of an idle pool is left in the cache, and returns them.
+  /// Takes blocks one by one until the cache of idle pools is empty, and returns them.
   void evict_all(pool_id pool) {
     std::vector<lease_key> taken;
     while (manager_->usage(pool).num_cached > 0 && !problem_) {

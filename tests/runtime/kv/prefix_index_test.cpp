@@ -13,7 +13,7 @@ using node_ref = prefix_index::node_ref;
 
 std::vector<token_id> pair(std::int32_t a, std::int32_t b) { return {token_id{a}, token_id{b}}; }
 
-/// Blocks of two tokens, all under one hash: only the content itself can tell them apart.
+/// Blocks of two tokens, all with the same hash, so that only their content distinguishes them.
 class prefix_index_test : public testing::Test {
  protected:
   node_ref add(node_ref parent, const std::vector<token_id>& tokens, std::uint32_t block,
@@ -67,7 +67,7 @@ TEST_F(prefix_index_test, leaves_in_use_give_way_for_the_idle_block_above_them) 
   const auto left = add(root, pair(3, 4), 1);
   add(root, pair(5, 6), 2);
   add(left, pair(7, 8), 3);
-  index.set_idle(block_id{0}, true); // its content is there twice: who uses blocks 1 to 3 has its own copy
+  index.set_idle(block_id{0}, true); // its content exists twice: the user of blocks 1 to 3 has its own copy
   std::vector<block_id> order;
   while (const auto block = index.evict()) order.push_back(*block);
   ASSERT_EQ(order.size(), 4U);

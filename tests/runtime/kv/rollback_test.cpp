@@ -8,7 +8,7 @@
 namespace paceline::kv {
 namespace {
 
-/// One round after `length` final slots: `num_drafts` drafts, of which the first `num_accepted` are kept.
+/// One round after `length` final slots, with `num_drafts` drafts of which the first `num_accepted` are kept.
 struct round_case {
   std::uint32_t length;
   std::uint32_t num_drafts;
@@ -40,7 +40,7 @@ std::uint64_t content_of(std::span<const token_id> tokens) {
   return content;
 }
 
-/// Nothing if the round leaves the request exactly where plain decoding would have.
+/// Empty if the round leaves the request in the state that plain decoding would have reached.
 std::optional<std::string> play(const round_case& c) {
   const auto num_blocks = (c.length + c.num_drafts + 1) / c.block_size + 2;
   pool_manager manager(num_blocks, make_block_hasher());
@@ -51,14 +51,14 @@ std::optional<std::string> play(const round_case& c) {
                                        .slab_blocks = 1});
   shadow_device device(num_blocks, c.block_size);
 
-  // A prompt whose last token, like the recovered one of any round, has no cell yet.
+  // A prompt whose last token has no cell yet, like the recovered token of any round.
   auto tokens = sequence(c.length + 1);
   auto l = manager.acquire(pool, request_id{1}, {tokens, c.length, {}, c.length + 1 + c.num_drafts})->lease;
   device.lease_fresh(l.blocks);
   compute(device, l, std::span(tokens).first(c.length), 0, 1);
   if (!manager.commit(l.key, {}, c.length)) return "the prompt was not committed";
 
-  // The round: the token without cell, then drafts; one recovered or bonus token ends it.
+  // The round: the token without a cell, then drafts; one recovered or bonus token is last.
   auto rows = std::vector{tokens.back()};
   for (const auto draft : sequence(c.num_drafts, 1000)) rows.push_back(draft);
   compute(device, l, rows, c.length, content_of(std::span(tokens).first(c.length)));
@@ -75,7 +75,8 @@ std::optional<std::string> play(const round_case& c) {
   if (l.blocks.size() != needed) return "holds " + std::to_string(l.blocks.size()) + " blocks";
   if (manager.usage(pool).num_active != needed) return "blocks of rejected tokens were not returned";
 
-  // Replay: the recovered token is computed in its turn; every cell equals that of a run without drafts.
+  // Replay: the recovered token is computed in the next round; every cell equals that of a run without
+  // drafts.
   {
     const auto slot = length;
     const auto longer = manager.reserve(l.key, slot + 1);

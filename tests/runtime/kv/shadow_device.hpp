@@ -11,17 +11,17 @@
 
 namespace paceline::kv {
 
-/// What a cell must hold: a fingerprint of everything its keys and values depend on, so that a cell of
-/// another prefix, tenant or request can never pass for the right one.
+/// The expected content of a cell: a fingerprint of everything on which its keys and values depend, so that a
+/// cell of another prefix, tenant or request never equals the right one.
 inline std::uint64_t next_content(std::uint64_t before, token_id token, bool as_prompt) {
   auto h = before + static_cast<std::uint64_t>(token.value) * 2 + (as_prompt ? 1 : 0) + 0x9E37'79B9'7F4A'7C15;
   h = (h ^ (h >> 30)) * 0xBF58'476D'1CE4'E5B9;
   return h ^ (h >> 31);
 }
 
-/// Memory and stream of one pool: programs write and copy cells, and run only when the stream gets to them,
-/// long after the pool manager has moved on. Fresh blocks are poisoned, and a block that is leased afresh
-/// while a program still waits to touch it is an error.
+/// Memory and stream of one pool. Programs write and copy cells and run only when the stream reaches them,
+/// long after the pool manager has continued. Newly leased blocks are filled with invalid values. Leasing a
+/// block while a program still waits to use it is an error.
 class shadow_device {
  public:
   static constexpr std::uint64_t poison = 0xDEAD'DEAD'DEAD'DEAD;
@@ -44,7 +44,7 @@ class shadow_device {
     return std::uint64_t{blocks[slot / block_size_].value} * block_size_ + slot % block_size_;
   }
 
-  /// The pool manager has just leased `blocks` afresh. An answer is an error.
+  /// The pool manager has leased `blocks`. Returns an error if there is one.
   std::optional<std::string> lease_fresh(std::span<const block_id> blocks) {
     for (const auto block : blocks) {
       if (num_pending_[block.value] > 0)
@@ -92,7 +92,7 @@ class shadow_device {
 
   std::uint32_t block_size_;
   std::vector<std::uint64_t> cells_;
-  std::vector<std::int32_t> num_pending_; ///< by block: programs waiting to touch it
+  std::vector<std::int32_t> num_pending_; ///< by block: number of programs that wait to use it
   std::deque<program> programs_;
   std::uint64_t submitted_ = 0;
   std::uint64_t completed_ = 0;

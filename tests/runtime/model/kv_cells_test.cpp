@@ -23,7 +23,7 @@ std::unique_ptr<cpu::cpu_device> one_core() {
   return *std::move(device);
 }
 
-/// Whether the page of `at` has memory behind it.
+/// Whether the page of `at` is resident.
 bool is_resident(const void* at) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   unsigned char resident = 0;
@@ -51,7 +51,7 @@ TEST(kv_cells, a_block_touches_one_huge_page_for_all_its_layers) {
   const auto device = one_core();
   for (const kv_type type : {kv_type::f16, kv_type::q8}) {
     const kv_cells cells({num_layers, 2, 64, type}, num_blocks, block_size, device->buffers());
-    // Its values and its scales; each may lie across the border between two pages.
+    // Its values and its scales; each may cross a page boundary.
     const std::size_t most = traits_of(type).scale_bytes == 0 ? 2 : 4;
     for (std::uint32_t b = 0; b < num_blocks; ++b) {
       std::set<std::uintptr_t> pages;

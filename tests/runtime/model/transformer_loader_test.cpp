@@ -18,7 +18,7 @@
 namespace paceline::model {
 namespace {
 
-/// A device's memory whose `fail_at`-th packing fails; it counts the matrices alive.
+/// A device memory whose `fail_at`-th packing fails; it counts the live matrices.
 class failing_memory final : public device::weight_memory, public device::buffer_memory {
  public:
   explicit failing_memory(cpu::cpu_device& device) : device_(device) {}
@@ -106,7 +106,7 @@ TEST_F(transformer_loader_test, codes_and_scales_of_fp8_come_together_and_count_
   }
 }
 
-/// Logits of ten positions of the model in `directory`, so many rows a pass.
+/// Logits of ten positions of the model in `directory`, with this number of rows per pass.
 std::vector<float> logits_of(const std::filesystem::path& directory, cpu::cpu_device& device,
                              std::uint32_t at_a_time) {
   const auto opened = *open_model(directory);
@@ -168,7 +168,7 @@ TEST_F(transformer_loader_test, a_failure_of_any_tensor_is_reported_by_its_name)
   ASSERT_FALSE(load(options));
 }
 
-/// Cuts the file short while the weights of the model at `path` are read, at the `at`-th report of progress.
+/// Truncates the file while the weights of the model at `path` are read, at the `at`-th report of progress.
 expected<std::unique_ptr<transformer>> load_while_cut(const std::filesystem::path& path,
                                                       const std::filesystem::path& file,
                                                       cpu::cpu_device& device, std::uint32_t at) {

@@ -1,4 +1,4 @@
-// Some layers of a model: the same bits as a file that has only these.
+// A part of a model's layers gives the bits of a file with only these layers.
 #include "runtime/base/check.hpp"
 #include "runtime/model/transformer.hpp"
 
@@ -86,7 +86,7 @@ TEST_P(transformer_part_test, equals_a_model_that_has_no_other_layers) {
   const auto whole_bytes = whole_file.build();
   cpu_model whole = load(whole_bytes);
   std::vector<std::vector<std::uint32_t>> choices{{0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}};
-  // In gemma3 a layer's number decides whether it sees everything.
+  // In gemma3 a layer's number determines whether it attends to all positions.
   if (options.arch != architecture::gemma3) choices.insert(choices.end(), {{3}, {0, 3}, {0, 2, 3}});
   for (const auto& layers : choices) {
     SCOPED_TRACE(testing::PrintToString(layers));

@@ -1,5 +1,5 @@
-// The forward pass of every architecture on tiny models: right against a double-precision decoder, and the
-// same bits however the same rows are cut into passes.
+// The forward pass of every architecture on tiny models: near a double-precision decoder, and with the same
+// bits however the same rows are divided into passes.
 #include "runtime/model/transformer.hpp"
 
 #include "runtime/model/loader/gguf_model.hpp"
@@ -54,7 +54,7 @@ class runner {
       : model_(model), paged(block_size, num_blocks, seed), kv(model.make_kv(num_blocks, block_size)) {
     std::vector<block_id> all;
     for (std::uint32_t b = 0; b < num_blocks; ++b) all.emplace_back(b);
-    kv->poison(all); // a cell read before it was written shows
+    kv->poison(all); // makes reads of unwritten cells visible
   }
 
   /// Runs `rows`; returns their logits.
@@ -110,7 +110,7 @@ class runner {
   std::unique_ptr<model::kv_storage> kv;
 };
 
-/// What every other way of computing the same rows must equal.
+/// The result that every other way to compute the same rows must equal.
 struct truth {
   std::vector<float> logits;
   std::vector<std::vector<std::byte>> cells;
@@ -159,9 +159,9 @@ class transformer_test : public testing::TestWithParam<std::tuple<architecture, 
   }
 };
 
-/// How far logits may be from exact ones, beside the largest of them. f32: chains of up to 96 roundings of
-/// 2^-24 in each of some twenty steps. The others: the rounding of a key or value, beside the largest of its
-/// head, in each of the three layers, of which attention averages some away, and as much again.
+/// Error bound of logits, relative to the largest exact logit. f32: chains of up to 96 roundings of 2^-24 in
+/// each of about twenty steps. Others: the rounding of a key or value relative to the largest of its head, in
+/// each of the three layers, reduced by attention's averaging, plus the same again.
 double rounding_of(kv_type type) {
   switch (type) {
   case kv_type::f32:
@@ -294,7 +294,7 @@ TEST_P(transformer_test, tree_rows_equal_the_chains_of_their_paths_before_and_af
           << "node " << i;
       EXPECT_EQ(run.cell(0, base + static_cast<std::uint32_t>(i)), expected.cells.back()) << "node " << i;
     }
-    // Node 8 is accepted: 0, 3, 5, 7, 8 move to base .. base + 4, and decoding goes on behind them.
+    // Node 8 is accepted: 0, 3, 5, 7, 8 move to base .. base + 4, and decoding continues after them.
     const std::uint32_t accepted[] = {0, 3, 5, 7, 8};
     std::vector<device::kv_copy> copies;
     for (std::uint32_t i = 0; i < 5; ++i)
@@ -343,7 +343,7 @@ TEST_P(transformer_test, taps_and_wanted_rows_change_nothing_else) {
   for (std::uint32_t l = 0; l <= info.num_layers; ++l) taps.push_back({layer_index{l}, hidden[l]});
   EXPECT_TRUE(same_bits(tapped.run(tapped.rows(0, tokens, 0, 9), taps), expected));
   for (std::uint32_t l = 0; l < info.num_layers; ++l) EXPECT_FALSE(same_bits(hidden[l], hidden[l + 1]));
-  // Taps of a row alone are those it has among others.
+  // The taps of a row do not depend on other rows.
   runner alone(model, 16, 4, 3);
   alone.paged.add_sequence(9);
   for (std::uint32_t p = 0; p < 9; ++p) {

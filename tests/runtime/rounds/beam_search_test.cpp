@@ -46,7 +46,7 @@ class session_maker final : public speculation::drafter {
 constexpr std::uint32_t vocab = 4;
 constexpr std::uint32_t prompt_length = 3;
 
-/// A search driven without a model: what comes after a path is written down.
+/// A search without a model: the distributions after each path are given.
 class search {
  public:
   search(std::uint32_t width, std::uint32_t max_output, stop_params stop = {})
@@ -57,7 +57,7 @@ class search {
   std::map<std::string, std::vector<float>> probs;
   const text_output* text = nullptr;
   std::uint32_t num_slots = 100;
-  std::vector<std::string> asked; ///< paths whose rows were looked at
+  std::vector<std::string> asked; ///< paths whose rows were requested
 
   beam_search::progress round(std::vector<std::pair<std::uint32_t, speculation::token_tree>> drafts = {}) {
     if (!beams_.prompt_is_computed()) {

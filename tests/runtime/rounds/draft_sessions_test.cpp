@@ -1,4 +1,4 @@
-// What drafters keep of requests and of hypotheses: who gets which session, and when one is told the end.
+// The sessions of drafters for requests and hypotheses: who gets which session, and when its end is reported.
 #include "runtime/rounds/draft_sessions.hpp"
 
 #include "runtime/rounds/admit.hpp"
@@ -26,7 +26,7 @@ text tokens(std::initializer_list<int> ids) {
   return out;
 }
 
-/// Knows which of its sessions are open and what the others were told at their end.
+/// Records which of its sessions are open, and what the others were told at their end.
 class remembering_drafter final : public speculation::drafter {
  public:
   const speculation::drafter_traits& traits() const noexcept override { return traits_; }

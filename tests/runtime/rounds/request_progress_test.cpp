@@ -1,4 +1,4 @@
-// A request in its three parts: what its log says while verify programs write it.
+// The three parts of a request: what its log shows while verify programs write it.
 #include "runtime/rounds/request_progress.hpp"
 
 #include "runtime/rounds/admit.hpp"

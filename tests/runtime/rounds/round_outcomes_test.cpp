@@ -1,4 +1,4 @@
-// What a round makes of its rows: failures of the model, and drafts behind the end of a request.
+// The outcomes of a round: failures of the model, and drafts beyond the end of a request.
 #include "tests/runtime/rounds/rounds.hpp"
 
 #include "tests/support/test_drafters.hpp"
@@ -28,7 +28,7 @@ generation_request greedy_request() {
   return r;
 }
 
-/// The token that the target says after `context`.
+/// The target's token after `context`.
 token_id best_after(const model::hash_model& target, std::span<const token_id> context) {
   const auto logits = target.logits_after(context);
   return token_id{static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin())};
@@ -171,7 +171,7 @@ TEST(in_line_drafter, that_has_drafted_since_it_failed_rests_as_short_as_at_firs
 
 INSTANTIATE_TEST_SUITE_P(alone_and_of_auto, an_in_line_drafter_that_fails, testing::Bool());
 
-/// Text whose tokens take time.
+/// A text whose tokens take time.
 class slow_text final : public text_output {
  public:
   explicit slow_text(test::virtual_clock& time) : time_(&time) {}

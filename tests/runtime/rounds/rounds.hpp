@@ -20,7 +20,7 @@ namespace paceline::rounds::test_support {
 
 using namespace scheduling;
 
-/// Makes passes take virtual time, and spoils rows on demand.
+/// Makes passes take virtual time, and replaces logits by NaN on demand.
 class metered_model final : public model::language_model {
  public:
   using cost = std::function<std::chrono::nanoseconds(std::size_t rows)>;
@@ -42,7 +42,7 @@ class metered_model final : public model::language_model {
                           std::numeric_limits<float>::quiet_NaN());
     time_->spend(cost_(batch.rows.size()));
   }
-  std::optional<token_position> without_logits; ///< rows there have none but NaN
+  std::optional<token_position> without_logits; ///< position of rows whose logits are NaN
 
  private:
   model::hash_model inner_;
@@ -51,7 +51,7 @@ class metered_model final : public model::language_model {
 };
 
 /// Rounds without scheduler, pool and actors: every request has its memory from the start and takes part in
-/// each round. Drafters are in-line or in-pass ones, numbered from 1; "auto" comes behind them.
+/// each round. Drafters are in-line or in-pass ones, numbered from 1, followed by "auto".
 class lone_rounds {
  public:
   lone_rounds(const model::hash_model_config& config, metered_model::cost cost,
@@ -84,7 +84,7 @@ class lone_rounds {
     wanted_.push_back({drafter, draft_length});
   }
 
-  /// Until all requests have ended. Returns the time it took; failures and refused drafts are counted in
+  /// Runs until all requests have ended. Returns the time it took; failures and refused drafts are counted in
   /// `num_wrong`.
   std::chrono::nanoseconds run() {
     test::no_ops ops;
@@ -122,7 +122,7 @@ class lone_rounds {
   std::vector<token_event> events; ///< of all rounds
 
   const committed_log& request(std::size_t i) const { return *plan_.items.at(i).request.log; }
-  /// The requests are over: forgets them.
+  /// Forgets the requests, which have ended.
   void forget() { plan_.items.clear(); }
 
  private:

@@ -71,7 +71,7 @@ generation_request request_number(std::uint32_t n, float temperature) {
   return r;
 }
 
-/// What drafter 2 hears; drafter 1 is `ngram`, 3 "auto".
+/// The reports to drafter 2; drafter 1 is `ngram`, 3 is "auto".
 listening_drafter::heard listen(std::span<const generation_request> requests, drafter_index drafter,
                                 std::vector<std::vector<token_id>>& texts) {
   const auto out = std::make_shared<listening_drafter::heard>();

@@ -132,7 +132,7 @@ TEST(pipeline, choosing_at_once_equals_processing_then_sampling) {
 }
 
 TEST(pipeline, a_sample_does_not_depend_on_truncation_that_spares_it) {
-  // Noise belongs to token ids, not to ranks: removing losers changes nothing.
+  // Noise belongs to token ids, not to ranks: removing tokens that are not chosen changes nothing.
   std::mt19937 engine(3);
   std::normal_distribution<float> normal(0, 2);
   for (int trial = 0; trial < 500; ++trial) {
@@ -186,7 +186,7 @@ TEST(pipeline, a_row_without_a_finite_logit_is_reported_and_gives_the_lowest_id)
       EXPECT_FALSE(sampling.process(again, {}));
       EXPECT_EQ(sampling.sample(again, {}), token_id{0});
     }
-  // Also when the minimum length removes all there is.
+  // Also if the minimum length removes all candidates.
   std::vector<float> only_end{1.0F};
   EXPECT_TRUE(pipeline({}, {.min_tokens = 1, .eos_ids = {token_id{0}}}).choose(only_end, {}).hopeless);
 }

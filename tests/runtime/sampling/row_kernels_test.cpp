@@ -130,7 +130,7 @@ TEST(row_kernels, sums_are_accurate_and_depend_on_values_and_length_alone) {
 }
 
 TEST(row_kernels, vector_loops_and_scalar_code_agree_to_the_bit) {
-  // The exponential inside the vector loop against a call for one element at a time.
+  // The exponential in the vector loop against a call for each element.
   std::mt19937 engine(6);
   std::uniform_real_distribution<float> uniform(-90, 0);
   for (int trial = 0; trial < 2000; ++trial) {

@@ -10,8 +10,8 @@
 namespace paceline::sampling {
 namespace {
 
-/// The request's samples over a million positions, of one row, against the distribution the slow twin
-/// computes.
+/// The request's samples from one row at a million positions, against the distribution computed by the slow
+/// version.
 test::goodness_of_fit fit_of(const std::vector<float>& logits, const sampling_params& params) {
   constexpr std::uint32_t num_samples = 1000000;
   const pipeline sampling(params, {});
@@ -42,7 +42,7 @@ TEST(sampling_law, samples_follow_the_processed_distribution) {
 }
 
 TEST(sampling_law, neighbouring_seeds_are_independent) {
-  // Joint law of the samples of seeds s and s + 1 at one position: the product of two laws.
+  // Joint distribution of the samples of seeds s and s + 1 at one position: the product of two distributions.
   const std::vector<float> logits{0.5F, 0.0F, -0.5F, -1.0F};
   const auto probs = test::process(logits, {}, {}, {}, 0).probs;
   std::vector<std::uint64_t> counts(16);

@@ -61,8 +61,8 @@ TEST(truncation, top_p_keeps_the_token_that_reaches_it) {
   EXPECT_EQ(ids_of(kept), (std::vector{0})) << "at least one";
 }
 
-/// Wide rows of every kind against a full sort: peaks over a bell, flat ones, and those whose sample of the
-/// tail misleads (of 64 chunks the first is the lightest, or the heaviest).
+/// Wide rows of every kind against a full sort: peaks over a bell, flat rows, and rows whose sample of the
+/// tail is misleading (of 64 chunks the first is the lightest, or the heaviest).
 TEST(truncation, top_p_keeps_the_shortest_leading_run_of_wide_rows) {
   std::mt19937 engine(37);
   std::normal_distribution<float> bell(0.0F, 2.5F);
@@ -95,7 +95,7 @@ TEST(truncation, top_p_keeps_the_shortest_leading_run_of_wide_rows) {
       std::vector<candidate> kept;
       truncate(logits, {.top_p = top_p}, kept);
       std::sort(kept.begin(), kept.end(), likelier);
-      // Sums in single-precision weights may end a token or two in ten thousand earlier or later.
+      // Sums of single-precision weights may end one or two tokens in ten thousand earlier or later.
       ASSERT_NEAR(static_cast<double>(kept.size()), static_cast<double>(count),
                   1 + 2e-4 * static_cast<double>(count))
           << top_p;
@@ -106,7 +106,7 @@ TEST(truncation, top_p_keeps_the_shortest_leading_run_of_wide_rows) {
   }
 }
 
-/// The rule that devices follow, once more: all tokens sorted, sums from the front.
+/// The devices' rule, implemented again: all tokens sorted, sums from the front.
 std::vector<candidate> kept_of_few(const std::vector<float>& scores, std::size_t top_k, float top_p) {
   std::vector<candidate> sorted;
   for (std::size_t i = 0; i < scores.size(); ++i)
@@ -143,8 +143,8 @@ TEST(truncation, top_p_behind_a_small_top_k_is_exact_to_the_token) {
 }
 
 TEST(truncation, top_p_behind_a_small_top_k_sums_from_the_likeliest_down) {
-  // Sixty weights that each are lost beside the first two, and together are not: half of the total is one
-  // token in this order, and a little more in any that adds some of them up before.
+  // Sixty weights, each lost when added to the first two, but not their sum: half of the total is one token
+  // in this order, and slightly more in any order that first adds some of them together.
   std::vector<float> scores(62, -36.7F);
   scores[7] = scores[30] = 0;
   std::vector<candidate> kept;

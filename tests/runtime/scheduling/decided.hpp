@@ -8,13 +8,13 @@
 #include <optional>
 #include <variant>
 
-/// A scheduler's decisions, and the answers that a pool and a device would give to them.
+/// Helpers for a scheduler's decisions, and the answers of a pool and a device.
 namespace paceline::scheduling::test_support {
 
 inline constexpr time_point start{std::chrono::hours(1)};
 inline constexpr request_id first_request{1};
 
-/// A request that no program will see.
+/// A request that no program will use.
 inline admitted_request admitted(request_id id, generation_request request) {
   auto terms = std::make_shared<const request_terms>(id, std::move(request), 64, start);
   auto log = std::make_shared<const committed_log>(terms);
@@ -28,7 +28,7 @@ inline admitted_request make_request(request_id id, std::uint32_t prompt_length,
   return admitted(id, std::move(request));
 }
 
-/// A drafter with a pool of its own is number 1.
+/// Options in which drafter number 1 has a pool of its own.
 inline scheduler_options small_options() {
   scheduler_options options;
   options.block_size = 4;
@@ -38,7 +38,7 @@ inline scheduler_options small_options() {
   return options;
 }
 
-/// The last command of one kind.
+/// The last command of one type.
 template <class Command>
 std::optional<Command> last(const decisions& d) {
   for (auto c = d.pool.rbegin(); c != d.pool.rend(); ++c)
@@ -53,7 +53,7 @@ inline lease_event grant(request_id request, pool_number pool, std::uint64_t tic
   return answer;
 }
 
-/// What the device did with a round that computed a prompt and committed one token.
+/// The device's result of a round that computed a prompt and committed one token.
 inline round_result done(const round_plan& plan, std::uint32_t num_rows, std::uint32_t length) {
   round_result result;
   result.round = plan.round;

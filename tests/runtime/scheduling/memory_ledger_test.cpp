@@ -20,7 +20,7 @@ lease_event refusal(request_id request, std::uint64_t ticket, pool_number pool =
   return {request, pool, ticket, false, {}, 0, {}};
 }
 
-/// A request of `length` tokens whose trees want 24 positions more, its chains 8, a token a round 2.
+/// A request of `length` tokens; its trees need 24 more positions, its chains 8, and one token per round 2.
 memory_use use_at(std::uint32_t length, std::uint32_t num_in_flight = 0) {
   memory_use use;
   use.num_in_flight = num_in_flight;
@@ -34,7 +34,7 @@ class memory_ledger_test : public testing::Test {
  protected:
   void TearDown() override { EXPECT_EQ(ledger.check_invariants(), ""); }
 
-  /// The last command of one kind since this was asked last.
+  /// The last command of one kind since the previous call.
   template <class Command>
   std::optional<Command> said() {
     std::optional<Command> found;
@@ -56,7 +56,7 @@ class memory_ledger_test : public testing::Test {
     ASSERT_EQ(ledger.take(grant(request, target_pool, ticket, num_blocks), commands), answer::granted);
     ledger.tell(request, use_at(length));
   }
-  /// What it asks for in the target's pool, 0 for nothing; the answer is `granted` blocks, or none.
+  /// Its request in the target's pool, 0 for none; the answer is `granted` blocks, or none.
   std::uint32_t ask(request_id request, std::uint32_t granted = 0) {
     ledger.want(request, look_ahead::plain, commands);
     const auto asked = said<reserve_command>();
@@ -66,7 +66,7 @@ class memory_ledger_test : public testing::Test {
                 commands);
     return asked->num_positions;
   }
-  /// Three holders of four blocks each; the oldest stands still, and the pool refused it a token.
+  /// Three holders of four blocks each; the oldest is blocked, because the pool refused it a token.
   void three_of_whom_the_oldest_starves() {
     for (auto id : {oldest, middle, youngest}) begin(id, 4, 8);
     ledger.tell(oldest, use_at(17));

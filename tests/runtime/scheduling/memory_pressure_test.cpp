@@ -13,7 +13,7 @@ using namespace test_support;
 
 constexpr request_id needy{1}, other{2};
 
-/// Two requests that decode: the first lacks blocks, the second gets what it asks for.
+/// Two requests that decode: the first lacks blocks, the second gets what it requests.
 class memory_pressure : public testing::Test {
  protected:
   void SetUp() override {
@@ -25,7 +25,7 @@ class memory_pressure : public testing::Test {
       take(state_.on_leases({grant(id, target_pool, asked->ticket, num_blocks)}, false, start));
     }
   }
-  /// The pool answers at once: it refuses the needy one unless `generous_`.
+  /// The pool answers at once: it refuses the first request unless `generous_`.
   void take(decisions d) {
     for (auto& plan : d.rounds) in_flight_.push_back(std::move(plan));
     for (const auto& command : d.pool) {
@@ -38,7 +38,7 @@ class memory_pressure : public testing::Test {
             false, start));
     }
   }
-  /// The oldest round in flight comes back, each request with a token more.
+  /// The oldest round in flight returns, with one more token for each request.
   void report() {
     ASSERT_FALSE(in_flight_.empty());
     const auto plan = std::move(in_flight_.front());
@@ -56,7 +56,7 @@ class memory_pressure : public testing::Test {
     take(state_.on_round_done(result, start));
     ASSERT_EQ(state_.check_invariants(), "");
   }
-  /// The needy one was refused: the other one leaves once its rounds are done.
+  /// The first request was refused: the second is preempted when its rounds are done.
   void report_until_one_gives_way() {
     for (int i = 0; i < 20 && state_.describe().find("gives way") == std::string::npos; ++i) report();
     ASSERT_NE(state_.describe().find("gives way"), std::string::npos);
@@ -78,7 +78,7 @@ class memory_pressure : public testing::Test {
 TEST_F(memory_pressure, news_of_blocks_that_do_not_suffice_does_not_save_who_gives_way) {
   for (int i = 0; i < 20 && !released_; ++i) {
     report();
-    take(state_.on_leases({}, true, start)); // another model's request gave some back: too few
+    take(state_.on_leases({}, true, start)); // another model's request released some, but too few
   }
   EXPECT_TRUE(released_) << "the needy one starves";
 }
@@ -96,8 +96,8 @@ TEST_F(memory_pressure, who_gives_way_stays_when_the_needy_one_has_got_its_block
 
 TEST_F(memory_pressure, one_gives_way_at_a_time) {
   take(state_.cancel(other, start));
-  report();                                 // the other one goes
-  for (const std::uint64_t id : {3U, 4U}) { // and two come that stand still behind their first token
+  report();                                 // the other one is preempted
+  for (const std::uint64_t id : {3U, 4U}) { // and two arrive that are blocked after their first token
     const auto asked =
         last<acquire_command>(state_.submit(make_request(request_id{id}, 8, 40), plain_decoding, 1, start));
     ASSERT_TRUE(asked);
@@ -107,7 +107,7 @@ TEST_F(memory_pressure, one_gives_way_at_a_time) {
   while (!in_flight_.empty() && state_.counters().num_preemptions == 0) report();
   EXPECT_EQ(state_.counters().num_preemptions, 1U) << state_.describe();
   generous_ = true;
-  take(state_.on_leases({}, true, start)); // what came back suffices
+  take(state_.on_leases({}, true, start)); // enough blocks were released
   for (int i = 0; i < 4; ++i) report();
   EXPECT_EQ(state_.counters().num_preemptions, 1U) << state_.describe();
 }

@@ -68,7 +68,8 @@ TEST(overlap_choice, tries_again_for_a_batch_of_another_size_that_stays) {
 
 TEST(overlap_choice, does_not_mix_batches_of_two_sizes_in_one_trial) {
   overlap_choice choice({ahead_mode::off, ahead_mode::ahead});
-  for (int i = 0; i < 200; ++i) { // a round of four is twice as long; a mode would seem slow for what it met
+  // A round of four takes twice as long; a mode must not be judged by the batch sizes it met.
+  for (int i = 0; i < 200; ++i) {
     const bool four = choice.mode() == ahead_mode::ahead ? i % 2 == 0 : i % 5 == 0;
     choice.observe(choice.mode(), four ? 4 : 1,
                    microseconds((four ? 200 : 100) - (choice.mode() == ahead_mode::ahead ? 10 : 0)));

@@ -12,8 +12,8 @@
 
 namespace paceline::scheduling::test_support {
 
-/// A scheduler beside a pool and a device that do at once, or when told, what it decides. Its requests decode
-/// plainly; what they committed before a preemption is forgotten, as no program writes their logs.
+/// A scheduler with a pool and a device that carry out its decisions at once, or when told. Its requests
+/// decode plainly. Tokens committed before a preemption are forgotten, because no program writes the logs.
 class played_scheduler {
  public:
   explicit played_scheduler(scheduler_options options) : state(std::move(options)) {}
@@ -35,12 +35,12 @@ class played_scheduler {
   }
   void grant(request_id id, std::uint64_t tokens) { take(state.grant(id, tokens, now)); }
   void cancel(request_id id) { take(state.cancel(id, now)); }
-  /// So much later.
+  /// Advances the time.
   void wait(std::chrono::nanoseconds time) {
     now += time;
     take(state.on_tick(now, [this](request_id id) { return !without_session.contains(id); }));
   }
-  /// The oldest round in flight comes back.
+  /// Reports the oldest round in flight.
   void report() {
     ASSERT_FALSE(in_flight.empty());
     const auto plan = std::move(in_flight.front());
@@ -57,7 +57,7 @@ class played_scheduler {
   void report_all() {
     while (!in_flight.empty()) report();
   }
-  /// The pool's answers to what it has been asked for and has not answered, in one message.
+  /// Sends the pool's answers to all unanswered questions, in one message.
   decisions answer_all() {
     auto answers = std::exchange(unanswered, {});
     return state.on_leases(answers, false, now);
@@ -76,18 +76,18 @@ class played_scheduler {
     }
     if (answers_at_once && !unanswered.empty()) take(answer_all());
   }
-  /// Requests in the order in which they got their first leases, since this was asked last.
+  /// Requests in the order of their first leases since the last call.
   std::vector<request_id> admitted_since() { return std::exchange(admitted_, {}); }
 
   scheduler_state state;
   time_point now = start;
   bool answers_at_once = true;
-  bool full = false;           ///< the pool refuses
-  bool scores_prompts = false; ///< of requests submitted from now on
+  bool full = false;           ///< the pool refuses requests
+  bool scores_prompts = false; ///< for requests submitted from now on
   std::deque<round_plan> in_flight;
   std::vector<lease_event> unanswered;
   std::vector<request_id> released;
-  std::set<request_id> without_session; ///< their clients are gone
+  std::set<request_id> without_session; ///< requests whose clients have left
 
  private:
   lease_event answer(request_id id, std::uint64_t ticket, std::uint32_t num_positions) const {

@@ -136,7 +136,7 @@ TEST(scheduler_queue, one_shortage_of_blocks_costs_one_stream_its_place_at_a_tim
   play.submit(plenty);
   play.wait(stall);
   EXPECT_EQ(play.released, requests{slow});
-  play.grant(slow, 2); // it has as much already: no news of blocks
+  play.grant(slow, 2); // it has enough credit already: nothing is reported about blocks
   EXPECT_EQ(play.released, requests{slow}) << "whether its blocks suffice is not known yet";
   play.wait(moment);
   EXPECT_EQ(play.released, (requests{slow, slower}));

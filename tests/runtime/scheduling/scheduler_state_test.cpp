@@ -29,7 +29,7 @@ TEST(scheduler_state_test, a_lost_round_is_planned_again_with_its_copies) {
   EXPECT_EQ(state.check_invariants(), "");
 }
 
-/// Sessions cancel what they leave; a cancellation that is lost with its scheduler comes never again.
+/// Sessions cancel requests that they leave; a cancellation lost with its scheduler is not repeated.
 TEST(scheduler_state_test, a_request_that_nobody_waits_for_is_cancelled) {
   auto options = small_options();
   options.max_running = 1;
@@ -88,7 +88,7 @@ TEST(scheduler_state_test, counts_rounds_in_which_a_worker_drafted_for_all_after
   report(4, {draft(1, true)});  // the drafter read it
   report(4, {draft(0, false)}); // its draft was ready
   report(4, {});
-  report(4, {draft(1, false), draft(1, false)}); // whose time was it?
+  report(4, {draft(1, false), draft(1, false)}); // the drafting time cannot be attributed
   report(4, {draft(1, false)});
   report(4, {draft(1, false)});
   const auto& counted = state.counters().drafted_by_requests;
@@ -110,7 +110,7 @@ TEST(scheduler_state_test, a_model_out_of_service_gives_its_memory_back) {
   EXPECT_TRUE(alive->requests.empty());
 }
 
-/// A scheduler whose drafter proposes three siblings a level, with one request about to decode.
+/// A scheduler whose drafter proposes three siblings per level, with one request that is about to decode.
 class tree_scheduling : public testing::Test {
  protected:
   static scheduler_options options() {
@@ -187,8 +187,8 @@ TEST_F(tree_scheduling, what_trees_hold_goes_back_for_a_newcomer) {
   EXPECT_EQ(again->num_positions, 8U + 1 + 4);
 }
 
-/// Positions asked for in the drafter's pool by a request that searches with `width` hypotheses (0: one
-/// text), if a draft takes `own` cells there (0: one a level).
+/// Positions requested in the drafter's pool by a request that searches with `width` hypotheses (0: no
+/// search), if a draft takes `own` cells there (0: one per level).
 std::uint32_t drafter_positions(std::uint32_t width, ahead_mode overlap, std::uint32_t own = 0) {
   auto options = small_options();
   options.overlap = {overlap};

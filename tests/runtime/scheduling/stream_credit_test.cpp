@@ -13,7 +13,7 @@ constexpr std::uint32_t draft_length = 4;
 constexpr std::uint32_t prompt_length = 8;
 
 /// One request with an in-line drafter whose drafts are all rejected: every round commits one token. Two
-/// rounds are in flight all the time.
+/// rounds are always in flight.
 class rejected_drafts : public testing::Test {
  protected:
   static scheduler_options options() {
@@ -32,7 +32,7 @@ class rejected_drafts : public testing::Test {
         {grant(first_request, target_pool, asked->ticket, blocks_for(asked->num_positions))}, false, start));
     report();
   }
-  /// The oldest round in flight comes back.
+  /// The oldest round in flight returns.
   void report() {
     ASSERT_FALSE(in_flight_.empty());
     const auto plan = std::move(in_flight_.front());
@@ -44,7 +44,7 @@ class rejected_drafts : public testing::Test {
     take(state_.on_round_done(result, start));
     ASSERT_EQ(state_.check_invariants(), "");
   }
-  /// Grants every lease that is asked for.
+  /// Grants every requested lease.
   void take(decisions d) {
     for (auto& plan : d.rounds) in_flight_.push_back(std::move(plan));
     if (const auto back = last<rollback_command>(d)) num_leased_ = back->num_positions;
@@ -67,7 +67,7 @@ TEST_F(rejected_drafts, spend_no_credit) {
   constexpr std::uint32_t window = 3 * (draft_length + 1);
   begin(window);
   while (num_output() < 30) {
-    take(state_.grant(first_request, window + num_output(), start)); // the client reads along
+    take(state_.grant(first_request, window + num_output(), start)); // the client reads continuously
     ASSERT_EQ(in_flight_.size(), 2U) << "after " << num_output();
     for (const auto& plan : in_flight_) EXPECT_EQ(plan.items.at(0).draft_length, draft_length);
     report();
@@ -91,7 +91,7 @@ TEST_F(rejected_drafts, go_on_with_the_credit_of_a_request_that_is_submitted_aga
   begin(12);
   while (!in_flight_.empty()) report();
   ASSERT_EQ(num_output(), 12U);
-  // A grant was lost with the scheduler before; the session submits again, with all it has granted.
+  // A grant was lost with the previous scheduler; the session submits again, with all credit it has granted.
   take(state_.submit(make_request(first_request, prompt_length, 48), drafter_index{1}, 20, start));
   while (!in_flight_.empty()) report();
   EXPECT_EQ(num_output(), 20U);
@@ -118,7 +118,7 @@ class scored_prompt : public testing::Test {
     o.max_running = 1;
     return o;
   }
-  /// Rows of the rounds in flight, which come back.
+  /// Rows of the rounds in flight, which return.
   std::uint32_t rows() {
     std::uint32_t sum = 0;
     for (; !play.in_flight.empty(); play.report())
@@ -130,7 +130,7 @@ class scored_prompt : public testing::Test {
   played_scheduler play{options()};
 };
 
-/// It gives way to another request while its round is lost: its client has seen no score and grants no more.
+/// It is preempted while its round is lost: its client has seen no score and grants no more.
 TEST(stream_credit, scores_of_a_round_that_never_ran_are_not_spent) {
   auto options = small_options();
   options.max_running = 2;

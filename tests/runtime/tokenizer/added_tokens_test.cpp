@@ -17,7 +17,7 @@ added_token token(int id, std::string spelling, bool special = false) {
   return out;
 }
 
-/// Texts as they are, tokens as "#id".
+/// Plain texts unchanged, tokens as "#id".
 std::vector<std::string> split(const added_tokens& tokens, std::string_view text, bool parse_special = true) {
   std::vector<std::string> out;
   for (const auto& segment : tokens.split(text, parse_special))
@@ -103,7 +103,7 @@ TEST(added_tokens, splitting_by_length_equals_splitting_token_by_token) {
     }
     std::string text;
     for (auto n = random() % 20; n > 0; --n) text.push_back(static_cast<char>('a' + random() % 3));
-    // The definition, on text where what was found is blanked out by digits: longest first, equal ones by id.
+    // The definition, on text in which matches are replaced by digits: longest first, equal ones by id.
     auto by_length = list;
     std::sort(by_length.begin(), by_length.end(), [](const auto& a, const auto& b) {
       return a.spelling.size() != b.spelling.size() ? a.spelling.size() > b.spelling.size() : a.id < b.id;

@@ -23,7 +23,7 @@ tokenizer spm() {
       test::make_vocabulary(test::tiny_spm{.pieces = {{" ", -1}, {" a", -1}, {"  ", -1}, {"é", -1}}})));
 }
 
-/// Increments put together, after checking each.
+/// The concatenated increments, after checking each.
 std::string in_steps(const tokenizer& t, const std::vector<token_id>& tokens, decode_options options = {}) {
   incremental_decoder decoder(t, options);
   std::string out;

@@ -172,7 +172,7 @@ TEST(tokenizer, any_bytes_are_read_as_their_replaced_text) {
   }
 }
 
-/// Runs `body` on a thread with little stack.
+/// Runs `body` on a thread with a small stack.
 template <class Body>
 void with_small_stack(Body body) {
   pthread_attr_t attributes;
@@ -216,7 +216,7 @@ TEST(tokenizer, one_value_serves_several_threads) {
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
 }
 
-/// Texts that are hard in one way each, of about `size` bytes.
+/// Texts of about `size` bytes, each difficult in one way.
 std::vector<std::string> long_texts(std::size_t size) {
   std::mt19937 random(7);
   std::vector<std::string> texts;

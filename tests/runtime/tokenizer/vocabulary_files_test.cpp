@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-// Vocabularies of real models with texts and the ids their own tokenizers give for them:
-// deploy/tokenizer_vocabularies.sh gets them into .cache/tokenizer_vocabularies; PACELINE_TOKENIZER_DIR names
-// another directory.
+// Vocabularies of real models, with texts and the ids of their own tokenizers.
+// deploy/tokenizer_vocabularies.sh downloads them into .cache/tokenizer_vocabularies; PACELINE_TOKENIZER_DIR
+// names another directory.
 namespace paceline::tokenizer {
 namespace {
 
@@ -22,7 +22,7 @@ std::filesystem::path directory() {
   return named != nullptr ? named : PACELINE_SOURCE_DIR "/.cache/tokenizer_vocabularies";
 }
 
-/// Files that have texts beside them.
+/// Files that come with texts.
 std::vector<std::filesystem::path> vocabulary_files() {
   std::vector<std::filesystem::path> files;
   std::error_code code;

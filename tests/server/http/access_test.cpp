@@ -109,7 +109,7 @@ TEST(access, hosts_and_origins_follow_the_table) {
       {"box.lan:8001", "", true, {"box.lan:8000"}, {}, false, true},
       {"box.lan", "", false, {}, {}, true, true},
       {"box.lan", "", false, {"other.lan"}, {}, false, true},
-      {"localhost:8000", "", false, {"other.lan"}, {}, true, true}, // whoever can send it is on this machine
+      {"localhost:8000", "", false, {"other.lan"}, {}, true, true}, // the sender is on this machine
       {"127.0.0.1", "", false, {"other.lan"}, {}, true, true},
       {"127.evil.com", "", false, {"other.lan"}, {}, false, true},
       {"box.lan", "http://box.lan", false, {}, {}, true, true},

@@ -116,7 +116,7 @@ TEST(request_head, gives_every_framing_case_its_status) {
 
 TEST(request_head, decides_alike_whatever_the_pieces_the_bytes_arrive_in) {
   for (const auto& item : framing_cases()) {
-    if (item.bytes.size() > 6000) continue; // the long ones say nothing new here, and cost a second
+    if (item.bytes.size() > 6000) continue; // the long ones add nothing here, and take a second
     int status = 1;
     for (std::size_t size = 0; size <= item.bytes.size() && status == 1; ++size)
       status = status_of(parse(std::string_view(item.bytes).substr(0, size)));

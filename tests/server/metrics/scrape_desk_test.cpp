@@ -7,7 +7,7 @@
 namespace paceline::server {
 namespace {
 
-/// Jobs that run when the test says so.
+/// Jobs that run when the test calls them.
 class held_jobs final : public job_pool {
  public:
   bool closed = false;

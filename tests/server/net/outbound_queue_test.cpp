@@ -92,7 +92,7 @@ TEST(outbound_queue, holds_back_requests_while_output_waits) {
   EXPECT_TRUE(small.holds_back_requests()) << "never later than congestion";
 }
 
-/// Gives `count` pieces of one letter, and reads something that it may share.
+/// Provides `count` pieces of one letter each, and holds a text that it may share with others.
 class letters final : public wire::text_source {
  public:
   explicit letters(std::size_t count, std::shared_ptr<std::string> read = {})
@@ -110,7 +110,7 @@ class letters final : public wire::text_source {
   std::shared_ptr<std::string> read_;
 };
 
-/// Writes the next slice; what is held then.
+/// Writes the next slice; returns the bytes held afterwards.
 std::size_t held_after_a_write(outbound_queue& queue) {
   queue.written(queue.next_bytes().size());
   return queue.held_bytes();

@@ -60,7 +60,7 @@ TEST(output_budget, the_client_that_takes_least_gives_way) {
   for (int i = 0; i < 10; ++i) {
     f.now += 1s;
     trickling->hold(300 * kib, 10);
-    honest->hold(500 * kib, 100 * kib); // a large reply: as much is made as was taken
+    honest->hold(500 * kib, 100 * kib); // a large reply, made at the rate at which it is read
   }
   const auto fresh = f.open("fresh");
   fresh->hold(200 * kib);
@@ -81,7 +81,7 @@ TEST(output_budget, a_client_of_the_tenant_with_most_gives_way) {
   slow->hold(300 * kib);
   for (int i = 0; i < 10; ++i) {
     f.now += 1s;
-    quick->hold(300 * kib, 100 * kib); // the others take nothing
+    quick->hold(300 * kib, 100 * kib); // the others read nothing
   }
   const auto next = f.open("next", "another key");
   next->hold(100 * kib);
@@ -109,7 +109,7 @@ TEST(output_budget, of_two_that_take_nothing_the_larger_gives_way) {
   const auto large = f.open("large");
   small->hold(100 * kib);
   f.now += 1s;
-  large->hold(800 * kib); // last, and so with more to its credit until both have none
+  large->hold(800 * kib); // last, so it keeps more credit until both have none
   f.now += 1min;
   const auto fresh = f.open("fresh");
   fresh->hold(200 * kib);

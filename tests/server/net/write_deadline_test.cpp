@@ -58,7 +58,7 @@ TEST(write_deadline, begins_anew_with_new_output) {
 TEST(write_deadline, a_count_that_goes_back_is_no_progress) {
   write_deadline deadline(30s, 1024);
   deadline.begin(begin, 1000);
-  ASSERT_TRUE(deadline.observe(begin + 1s, 0)); // the kernel did not say
+  ASSERT_TRUE(deadline.observe(begin + 1s, 0)); // the kernel did not report it
   ASSERT_TRUE(deadline.observe(begin + 2s, 1000));
   EXPECT_EQ(deadline.expiry(), begin + 30s);
 }

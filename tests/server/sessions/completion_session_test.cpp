@@ -69,7 +69,7 @@ TEST(completion_session, gives_each_prompt_its_choices_in_order) {
     EXPECT_EQ(choices[i].at("index").to_number<std::size_t>(), i);
     EXPECT_EQ(choices[i].at("text").as_string(), std::to_string(i + 1));
   }
-  EXPECT_EQ(c.reply().at("usage").at("prompt_tokens").as_int64(), 4); // BOS and a letter, once a prompt
+  EXPECT_EQ(c.reply().at("usage").at("prompt_tokens").as_int64(), 4); // BOS and a letter for each prompt
   EXPECT_FALSE(c.reply().contains("metrics"));
 }
 
@@ -150,7 +150,7 @@ TEST(completion_session, a_client_that_leaves_cancels_its_generation) {
   c.session->on_disconnect();
   EXPECT_TRUE(c.submitted().cancelled);
   EXPECT_EQ(c.edge.metrics.disconnect_cancels, 1U);
-  c.end(finish_reason::cancelled); // late events meet nobody
+  c.end(finish_reason::cancelled); // late events have no receiver
   EXPECT_EQ(c.edge.metrics.open_requests, 0U);
 }
 
@@ -247,7 +247,7 @@ TEST(completion_session, measures_the_way_from_commit_to_write) {
   c.edge.now += std::chrono::seconds(1);
   committed(std::chrono::milliseconds(2));
   c.channel->full = true;
-  committed(std::chrono::milliseconds(300)); // waits for the client, which is none of ours
+  committed(std::chrono::milliseconds(300)); // waits for the client, which is not counted
   const auto& delays = c.edge.metrics.of("bytes").commit_to_write;
   EXPECT_EQ(delays.cumulative().back(), 1U);
   EXPECT_DOUBLE_EQ(delays.sum(), 0.002);

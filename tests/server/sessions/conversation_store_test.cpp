@@ -39,7 +39,7 @@ TEST(conversation_store, gives_way_to_other_connections_the_longest_unused_first
   conversation_store other(100, 1 << 20, shared, "");
   one.put("a", turn(4000));
   one.put("b", turn(4000));
-  EXPECT_TRUE(one.find("a")); // "b" is now the longest unused
+  EXPECT_TRUE(one.find("a")); // "b" is now the least recently used
   other.put("c", turn(4000));
   EXPECT_LE(shared->num_bytes(), 10'000U);
   EXPECT_FALSE(one.find("b"));

@@ -7,7 +7,7 @@
 namespace paceline::server {
 namespace {
 
-/// All of a reply, made in pieces of `num_bytes`.
+/// A complete reply, made in pieces of `num_bytes`.
 std::string whole(const wire::parsed<std::unique_ptr<wire::text_source>>& made, std::size_t num_bytes = 1) {
   std::string text;
   for (const auto& source = *made; !source->at_end();) {

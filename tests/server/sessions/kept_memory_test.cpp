@@ -25,7 +25,7 @@ TEST(kept_memory, evicts_what_rests_the_longest_first) {
   const auto b = s.keep('b', 40);
   a->rest();
   b->rest();
-  a->rest(); // used once more
+  a->rest(); // used again
   const auto c = s.keep('c', 40);
   EXPECT_EQ(s.evicted, "");
   EXPECT_TRUE(s.memory->make_room());
@@ -44,7 +44,7 @@ TEST(kept_memory, evicts_what_the_tenant_with_most_has_left) {
   for (const auto& one : {a, b, c, d}) one->rest();
   EXPECT_TRUE(s.memory->make_room());
   EXPECT_EQ(s.evicted, "b");
-  const auto e = s.keep('e', 60, "greedy"); // in use: what it has left goes, then that of the next
+  const auto e = s.keep('e', 60, "greedy"); // in use: older entries are evicted instead
   EXPECT_TRUE(s.memory->make_room());
   EXPECT_EQ(s.evicted, "bcd");
   EXPECT_TRUE(a->wake());
@@ -68,7 +68,7 @@ TEST(kept_memory, counts_an_evicted_one_no_more) {
   auto a = s.keep('a', 150);
   a->rest();
   EXPECT_TRUE(s.memory->make_room());
-  a->resize(200); // its owner has yet to hear of it
+  a->resize(200); // its owner has not been told yet
   a->rest();
   EXPECT_EQ(s.memory->num_bytes(), 0U);
   EXPECT_TRUE(s.memory->make_room());

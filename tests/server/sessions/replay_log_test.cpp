@@ -74,7 +74,7 @@ TEST(replay_log, a_new_reader_takes_over) {
   EXPECT_EQ(woken, 1);
   EXPECT_TRUE(log.take(*first, 100).replaced);
   EXPECT_FALSE(log.take(*second, 100).replaced);
-  log.detach(*first, time_point{}); // not the reader any more: nothing happens
+  log.detach(*first, time_point{}); // it is not the reader any more: nothing happens
   EXPECT_FALSE(log.unread_since());
   log.detach(*second, time_point{});
   EXPECT_TRUE(log.unread_since());

@@ -51,7 +51,7 @@ class recorded_place final : public body_place {
   bool begin_use() override { return !wanted_back; }
 };
 
-/// A message with the memory and the place of its own that a large one has.
+/// A message with its own memory and place, like a large one.
 struct counted_message {
   std::shared_ptr<std::string> text;
   std::shared_ptr<recorded_place> place = std::make_shared<recorded_place>();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t max_format_bytes = 4096;
 
-/// What Python answers itself: microseconds, and nothing for the zone of a time that has none.
+/// Handled by Python itself: microseconds, and an empty zone for times without one.
 std::string with_own_directives(std::string_view format, const wall_time& time) {
   std::string out;
   for (std::size_t at = 0; at < format.size(); ++at) {
@@ -32,7 +32,7 @@ std::string with_own_directives(std::string_view format, const wall_time& time) 
   return out;
 }
 
-/// glibc takes a width, as in %100000d; a template has no use for one that long.
+/// glibc accepts a width, as in %100000d, which templates do not need.
 void refuse_widths(std::string_view format) {
   int digits = 0;
   for (const char c : format) {
@@ -46,7 +46,7 @@ void refuse_widths(std::string_view format) {
 std::string date_text(std::string_view format, const wall_time& time) {
   if (format.size() > max_format_bytes) fail_limit("a date format above 4096 bytes is not offered");
   refuse_widths(format);
-  // The blank tells an empty result, as of "%p" in some locales, from a buffer that is too small.
+  // The blank distinguishes an empty result, as of "%p" in some locales, from a buffer that is too small.
   const std::string full = with_own_directives(format, time) + " ";
   if (full.find('\0') != std::string::npos) fail("embedded null character");
   std::string out(64 * full.size() + 256, '\0');

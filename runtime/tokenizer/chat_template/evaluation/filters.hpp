@@ -13,7 +13,7 @@ struct filter_entry {
   native_method call = nullptr;
 };
 
-/// Null when jinja2 has no such filter. The closed list of what a template can call by name.
+/// Null if jinja2 has no such filter. These are the only filters that a template can call.
 const filter_entry* find_filter(std::string_view name);
 
 std::span<const filter_entry> text_filters();

@@ -16,7 +16,7 @@ constexpr wide_int max_range = 100000;
 value range(runtime& rt, const call_arguments& arguments) {
   const auto bound = bind("range", arguments, {"", "", ""}, 1);
   auto& made = rt.memory.make<range_object>();
-  // Bounds of 64 bits, so that sizes and positions cannot wrap.
+  // 64-bit bounds, so that sizes and positions cannot wrap.
   const auto bounded = [&](std::size_t i, wide_int fallback) {
     const wide_int number = bound.integer(rt, i, fallback);
     if (number != clamp_to_int64(number)) fail("range() bounds are limited to 64 bits");

@@ -7,9 +7,8 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// The functions every template sees, under a variable of the same name: range, dict, namespace, cycler,
-/// joiner, and with `chat_functions` raise_exception and strftime_now. Nothing of the host is within reach of
-/// them.
+/// The functions that every template can call, by the name of their variable: range, dict, namespace, cycler,
+/// joiner, and with `chat_functions` raise_exception and strftime_now. They give no access to the host.
 std::optional<value> find_global(runtime& rt, std::string_view name);
 
 } // namespace paceline::tokenizer::jinja

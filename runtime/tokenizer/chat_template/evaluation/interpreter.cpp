@@ -50,7 +50,7 @@ void interpreter::write(std::string_view text) {
   *out_ += text;
 }
 
-/// What a {% call %} or {% filter %} yields is joined as it is: it must be text already.
+/// The result of a {% call %} or {% filter %} is joined without conversion: it must be text already.
 void interpreter::write_text_only(const value& v) {
   if (!v.is_string()) fail("expected str instance, " + std::string(type_name(v)) + " found");
   write(v.text());

@@ -10,7 +10,8 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// The slots of a running function of the template; macros keep those they were defined in.
+/// The variable slots of a running function of the template; a macro keeps those of the function in which it
+/// was defined.
 struct activation final : object {
   std::vector<value> slots;
   activation* outer = nullptr;
@@ -23,15 +24,15 @@ struct macro_object final : object {
   std::optional<value> attribute(runtime& rt, std::string_view name) override;
 };
 
-/// Renders a parsed template once. Its recursion is bounded: by the parser for the tree, by `max_call_depth`
-/// for calls, by `max_levels` for both together, so that a thread's stack is never exhausted.
+/// Renders a parsed template once. Recursion is limited, by the parser for the tree, by `max_call_depth` for
+/// calls, and by `max_levels` for both together, so the stack cannot overflow.
 class interpreter {
  public:
-  /// `variables` and `tree` outlive the interpreter.
+  /// `variables` and `tree` must outlive the interpreter.
   interpreter(const template_tree& tree, runtime& rt, const dict_object& variables)
       : tree_(tree), rt_(rt), variables_(variables) {}
 
-  /// Throws `failure`; `line()` tells where it stood.
+  /// Throws `failure`; `line()` is then the line of the failure.
   std::string run();
   int line() const { return line_; }
 
@@ -104,7 +105,7 @@ class interpreter {
   value& slot(const variable& where);
   value resolve(std::string_view name);
 
-  /// Runs `body` with its output caught.
+  /// Runs `body` and captures its output.
   template <class Body>
   std::string captured(Body body);
   /// Runs `body` in a new activation of `frame`, inside `closure`.
@@ -116,9 +117,9 @@ class interpreter {
   const template_tree& tree_;
   runtime& rt_;
   const dict_object& variables_;
-  dict_object* exported_ = nullptr;           ///< what the top level has set, for blocks
-  const dict_object* block_locals_ = nullptr; ///< what a scoped block sees of its place
-  const value* block_text_ = nullptr;         ///< what a filter without an operand applies to
+  dict_object* exported_ = nullptr;           ///< variables set at the top level, for blocks
+  const dict_object* block_locals_ = nullptr; ///< the variables that a scoped block can see
+  const value* block_text_ = nullptr;         ///< the text to which a filter without an operand applies
   activation* here_ = nullptr;
   std::string output_;
   std::string* out_ = &output_;

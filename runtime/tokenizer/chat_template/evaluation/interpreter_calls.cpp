@@ -21,7 +21,7 @@ class plain_source final : public item_source {
   cursor walk_;
 };
 
-/// Cuts the source off when its loop ends: `loop` may outlive it in a namespace.
+/// Disconnects the source when its loop ends, because `loop` may outlive it in a namespace.
 class source_guard {
  public:
   explicit source_guard(loop_object& loop) : loop_(loop) {}
@@ -41,7 +41,8 @@ value given_or(const call_arguments& arguments, std::string_view name, const val
 
 } // namespace
 
-/// The items that pass a loop's `if`, tested when they are asked for: the test sees what the body did before.
+/// The items that pass a loop's `if`. The condition is evaluated when an item is needed, so it sees the
+/// effects of the body before.
 class filtered_source final : public item_source {
  public:
   filtered_source(interpreter& owner, const for_statement& node, const value& iterable, activation* closure)
@@ -111,10 +112,10 @@ interpreter::flow interpreter::run_loop(const for_statement& node, const value& 
     loop.source = &filtered.emplace(*this, node, iterable, test_closure);
   } else {
     loop.source = &plain.emplace(rt_, iterable);
-    if (!iterable.is_string()) loop.length = length_of(rt_, iterable); // of text: counted when asked for
+    if (!iterable.is_string()) loop.length = length_of(rt_, iterable); // for text, counted when needed
   }
   const source_guard guard(loop);
-  bool finished_one = false; // jinja2 runs the else part unless some turn reached the end of the body
+  bool finished_one = false; // jinja2 runs the else part unless an iteration reached the end of the body
   while (loop.advance(rt_)) {
     assign(node.loop_target, loop.current);
     here_->slots[static_cast<std::size_t>(node.loop_slot)] = value::of_object(value_type::loop, &loop);
@@ -185,8 +186,8 @@ value interpreter::call(const value& callee, const call_arguments& arguments) {
   }
 }
 
-/// Matches arguments as jinja2's macros do: by position, then by name, then `caller`, and what is left over
-/// only if the body uses `kwargs` and `varargs`.
+/// Matches arguments like jinja2's macros: by position, then by name, then `caller`; the remaining ones only
+/// if the body uses `kwargs` and `varargs`.
 value interpreter::call_macro(const value& callee, const call_arguments& arguments) {
   const auto& macro = callee.as<macro_object>();
   const macro_body& body = *macro.body;

@@ -9,7 +9,7 @@ namespace paceline::tokenizer::jinja {
 
 struct activation;
 
-/// Where a loop gets its items: all of an iterable's, or those its `if` lets pass, asked one at a time.
+/// The items of a loop: all of an iterable, or those that satisfy the loop's `if`, produced one at a time.
 struct item_source {
   item_source() = default;
   item_source(const item_source&) = delete;
@@ -20,13 +20,13 @@ struct item_source {
 
 /// The variable `loop`.
 struct loop_object final : object {
-  item_source* source = nullptr;            ///< null once the loop is over
-  std::optional<wide_int> length;           ///< known from the start, or counted when first asked for
+  item_source* source = nullptr;            ///< null once the loop has ended
+  std::optional<wide_int> length;           ///< known from the start, or counted at the first use
   const for_statement* recursive = nullptr; ///< what loop(...) renders again
   activation* closure = nullptr;            ///< where the recursive loop was defined
   wide_int depth0 = 0, index0 = -1;
   value before, current;
-  std::vector<value> ahead; ///< items taken from the source before their turn, last one first
+  std::vector<value> ahead; ///< items that were read ahead from the source, last one first
   std::vector<value> last_changed;
   bool changed_once = false;
 

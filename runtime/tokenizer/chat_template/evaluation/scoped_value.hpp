@@ -4,7 +4,7 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Sets a variable for as long as it lives, then puts the old value back.
+/// Sets a variable during its lifetime and then restores the old value.
 template <class T>
 class scoped_value {
  public:

@@ -5,12 +5,12 @@
 #include "runtime/tokenizer/chat_template/python/iteration.hpp"
 #include "runtime/tokenizer/chat_template/python/operators.hpp"
 
-/// Filters that Python writes as generators: their result is consumed by one pass and is always true.
+/// Filters that are generators in Python: their result can be iterated once and is always true.
 namespace paceline::tokenizer::jinja {
 
 namespace {
 
-/// Runs `produce(items)`; an error ends the items and is raised where the consumer meets it.
+/// Runs `produce(items)`; an error ends the items and is raised when the consumer reaches it.
 template <class Produce>
 value generated(runtime& rt, Produce produce) {
   const value made = rt.memory.iterator({});
@@ -22,7 +22,7 @@ value generated(runtime& rt, Produce produce) {
   try {
     produce(emit);
   } catch (const failure& met) {
-    if (met.code != errc::invalid_argument) throw; // limits hold at once
+    if (met.code != errc::invalid_argument) throw; // limits apply at once
     iterator.pending = met;
   }
   return made;

@@ -50,7 +50,7 @@ value reverse(runtime& rt, const value& v, const call_arguments& arguments) {
                           : rt.memory.list(std::move(items));
 }
 
-/// Keys of a sort by several attributes, as lists that compare one after the other.
+/// Keys of a sort by several attributes, as lists, which compare element by element.
 std::vector<value> sort_keys(runtime& rt, const std::vector<value>& items, const value& attribute,
                              bool case_sensitive) {
   std::vector<attribute_path> paths;

@@ -101,7 +101,7 @@ bool is_same(runtime& rt, const value& v, const call_arguments& arguments) {
   return identical(rt, v, bound[0]);
 }
 
-/// lower, upper: asks the text of any value.
+/// lower, upper: apply to the text of any value.
 bool ask_text(runtime& rt, const value& v, std::string_view method) {
   const value text = v.is_string() ? v : rt.memory.keep(str(rt, v));
   const auto found = own_attribute(rt, text, method);

@@ -9,7 +9,7 @@
 #include "runtime/tokenizer/chat_template/python/printing.hpp"
 #include "runtime/tokenizer/chat_template/python/unicode.hpp"
 
-/// Filters that make text of their operand.
+/// Filters that convert their operand to text.
 namespace paceline::tokenizer::jinja {
 
 namespace {

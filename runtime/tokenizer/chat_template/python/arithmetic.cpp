@@ -159,7 +159,7 @@ value joined_lists(runtime& rt, const value& a, const value& b) {
   return a.is(value_type::list) ? rt.memory.list(std::move(items)) : rt.memory.tuple(std::move(items));
 }
 
-/// `count` that cannot make `count * unit` wrap; what is too much for it is too much for any budget.
+/// `count`, limited so that `count * unit` cannot wrap; the limit exceeds any budget.
 std::size_t repetitions(runtime& rt, const value& v, std::size_t unit) {
   const wide_int count = v.integer();
   if (count <= 0 || unit == 0) return 0;

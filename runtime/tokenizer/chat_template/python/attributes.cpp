@@ -53,7 +53,7 @@ std::optional<value> namespace_attribute(runtime& rt, const value& self, std::st
   return *found;
 }
 
-/// Attributes every Python object has. The sandbox hides them, and with them a dict's items of the same name.
+/// Attributes of every Python object. The sandbox hides them, and with them a dict's items of the same name.
 bool is_hidden(std::string_view name) {
   static constexpr std::string_view hidden[] = {
       "__class__",   "__contains__", "__delattr__",   "__delitem__",     "__dir__",
@@ -232,7 +232,7 @@ value get_slice(runtime& rt, const value& object, const value& start, const valu
   const std::int64_t first =
       start.is_none() ? (forward ? 0 : length - 1) : clamped(slice_index(rt, start, 0));
   const std::int64_t last = stop.is_none() ? (forward ? length : -1) : clamped(slice_index(rt, stop, 0));
-  // A stride beyond the length reaches one element, as any other such stride does; sums cannot wrap then.
+  // A stride beyond the length reaches one element, so larger ones are reduced to prevent overflow.
   const std::int64_t bounded = std::clamp(stride, -length - 1, length + 1);
   if (object.is_string()) return slice_of_text(rt, object, first, last, bounded);
   if (object.is(value_type::range)) return slice_of_range(rt, object.as<range_object>(), first, last, stride);

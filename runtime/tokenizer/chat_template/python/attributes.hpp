@@ -11,9 +11,9 @@ namespace paceline::tokenizer::jinja {
 value get_attribute(runtime& rt, const value& object, std::string_view name);
 /// `obj[key]` in a template: an item, else a method or attribute, else undefined.
 value get_item(runtime& rt, const value& object, const value& key);
-/// `obj[start:stop:step]`; none for what is left out.
+/// `obj[start:stop:step]`; None for omitted parts.
 value get_slice(runtime& rt, const value& object, const value& start, const value& stop, const value& step);
-/// The method or attribute alone, without looking for items; nothing when there is none.
+/// The method or attribute only, without looking for items; nullopt if there is none.
 std::optional<value> own_attribute(runtime& rt, const value& object, std::string_view name);
 
 } // namespace paceline::tokenizer::jinja

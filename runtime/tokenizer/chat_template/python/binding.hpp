@@ -9,7 +9,7 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Arguments matched with the parameters of a native function, method, filter or test.
+/// Arguments matched to the parameters of a native function, method, filter or test.
 class bound_arguments {
  public:
   static constexpr std::size_t max_parameters = 6;
@@ -20,9 +20,9 @@ class bound_arguments {
   /// The text of a string argument, or `fallback` when it was not given.
   std::string_view text(runtime& rt, std::size_t i, std::string_view fallback = {}) const;
   wide_int integer(runtime& rt, std::size_t i, wide_int fallback = 0) const;
-  /// As an `if` would see it.
+  /// The truth value of the argument.
   bool flag(runtime& rt, std::size_t i, bool fallback = false) const;
-  /// Given, and not None.
+  /// True if the argument was given and is not None.
   bool has(std::size_t i) const { return given(i) && !values_[i].is_none(); }
 
  private:
@@ -36,7 +36,7 @@ class bound_arguments {
 bound_arguments bind(std::string_view function, const call_arguments& arguments,
                      std::initializer_list<std::string_view> parameters, std::size_t num_required = 0);
 
-/// An integer clamped to what fits a signed 64-bit number, for positions and counts.
+/// An integer clamped to the range of a signed 64-bit number, for positions and counts.
 std::int64_t clamp_to_int64(wide_int number) noexcept;
 
 } // namespace paceline::tokenizer::jinja

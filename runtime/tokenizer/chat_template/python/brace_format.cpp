@@ -66,7 +66,7 @@ class brace_formatter {
   }
 
  private:
-  /// `at` stands behind the opening brace and ends behind the closing one.
+  /// `at` is after the opening brace, and is moved after the closing one.
   static replacement_field parse_field(std::string_view text, std::size_t& at) {
     if (at >= text.size()) fail("Single '{' encountered in format string");
     replacement_field field;

@@ -7,13 +7,13 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Ends parsing or rendering, as an exception does in Python. It never leaves this folder: `chat_template`
-/// turns it into an `error` value. An exception inside, because nearly every expression of a template can
-/// fail at any depth.
+/// Ends parsing or rendering, like an exception in Python. Never leaves this folder: `chat_template` converts
+/// it to an `error` value. It is an exception because nearly every expression of a template can fail, at any
+/// depth.
 struct failure {
   errc code = errc::invalid_argument;
   std::string message;
-  int line = 0; ///< 0: wherever the interpreter stands
+  int line = 0; ///< 0: the interpreter's current line
 };
 
 [[noreturn]] inline void fail(std::string message) {
@@ -24,7 +24,7 @@ struct failure {
   throw failure{errc::invalid_argument, std::move(message), line};
 }
 
-/// One of the limits on hostile templates was reached.
+/// A limit on untrusted templates was reached.
 [[noreturn]] inline void fail_limit(std::string message) {
   throw failure{errc::resource_exhausted, std::move(message), 0};
 }

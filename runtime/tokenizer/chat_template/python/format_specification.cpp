@@ -100,8 +100,7 @@ std::string grouped(std::string_view digits, char separator, std::size_t group) 
   return out;
 }
 
-/// `digits`: the part before the point, `rest` what follows; `sign` and `prefix` stand before the padding of
-/// '='.
+/// `digits`: the part before the point; `rest`: what follows; `sign` and `prefix` precede the padding of '='.
 std::string assemble(const specification& spec, const std::string& sign, std::string digits,
                      const std::string& rest) {
   const bool inner = spec.align == '=' || spec.align == '0';

@@ -10,22 +10,22 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Everything one rendering makes, and the budget it may spend. Nothing is freed before the end; a template
-/// is a short program, and its budget bounds what it can pile up. Not thread-safe: one heap per rendering.
+/// Everything that one rendering allocates, with its budget. Nothing is freed before the end; a template is a
+/// short program, and the budget limits its memory. Not thread-safe: one heap for each rendering.
 class heap {
  public:
   heap(std::size_t max_steps, std::size_t max_bytes) : steps_left_(max_steps), bytes_left_(max_bytes) {}
 
-  /// One evaluated node, loop turn or element costs one step.
+  /// One evaluated node, loop iteration or element costs one step.
   void step(std::size_t count = 1) {
     if (count > steps_left_) out_of_steps();
     steps_left_ -= count;
   }
-  /// Looking through text costs a step per KiB, so that no operation is much dearer than what it pays.
+  /// Scanning text costs one step for each KiB, so that no operation is much more expensive than its steps.
   void scan(std::size_t num_bytes) { step(1 + num_bytes / 1024); }
 
-  /// Fails unless `num_bytes` more may be allocated. To be called before building anything of a size that a
-  /// template chooses; the amount is charged when the result is kept.
+  /// Fails unless `num_bytes` more may be allocated. Must be called before building anything whose size
+  /// depends on the template; the amount is charged when the result is kept.
   void require(std::size_t num_bytes) const {
     if (num_bytes > bytes_left_) out_of_memory();
   }
@@ -58,7 +58,8 @@ class heap {
   [[noreturn]] static void out_of_memory();
 
   std::size_t steps_left_, bytes_left_;
-  std::deque<std::string> strings_; ///< a deque: short strings live inside their element, which must not move
+  /// A deque, because short strings are stored inside their element, which must not move.
+  std::deque<std::string> strings_;
   std::vector<std::unique_ptr<object>> objects_;
 };
 

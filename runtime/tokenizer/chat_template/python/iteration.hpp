@@ -6,8 +6,8 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Python's iter(): walks a value element by element. Elements are taken when asked for, so a loop sees what
-/// its body did to the list.
+/// Python's iter(): iterates over the elements of a value. Elements are read when they are requested, so a
+/// loop sees changes that its body makes to the list.
 class cursor {
  public:
   /// Fails when `v` is not iterable.

@@ -11,12 +11,12 @@ namespace paceline::tokenizer::jinja {
 struct json_style {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  std::optional<std::string> indent; ///< one level of it; none: everything on one line
+  std::optional<std::string> indent; ///< one level of indentation; nullopt: everything on one line
   std::string item_separator = ", ";
   std::string key_separator = ": ";
 };
 
-/// json.dumps(v): fails for what it cannot serialize.
+/// json.dumps(v); fails for values that cannot be serialized.
 std::string json_text(runtime& rt, const value& v, const json_style& style);
 
 } // namespace paceline::tokenizer::jinja

@@ -7,8 +7,8 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// The Python value that json.loads makes of it. Text is viewed, not copied: `json` outlives the rendering.
-/// What the variables take is not charged to the template's budget.
+/// The Python value that json.loads gives for `json`. Text is not copied: `json` must outlive the rendering.
+/// The variables' memory is not charged to the template's budget.
 value value_of(runtime& rt, const boost::json::value& json);
 value value_of(runtime& rt, const boost::json::object& json);
 

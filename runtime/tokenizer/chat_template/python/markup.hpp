@@ -6,7 +6,7 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// markupsafe's escape(): markup as it is, everything else with & < > ' " replaced.
+/// markupsafe's escape(): leaves markup unchanged and replaces & < > ' " in everything else.
 std::string escaped(runtime& rt, const value& v);
 
 } // namespace paceline::tokenizer::jinja

@@ -21,7 +21,7 @@ std::span<const method_entry> dict_methods();
 std::span<const method_entry> number_methods();
 std::span<const method_entry> range_methods();
 
-/// `self.name`, ready to be called.
+/// `self.name` as a callable value.
 value bound_method(runtime& rt, const value& self, std::string_view name, native_method call);
 /// dict.update(source): from a dict, or from an iterable of pairs.
 void update_dict(runtime& rt, dict_object& dict, const value& source);

@@ -27,7 +27,7 @@ int base_of_letter(char c) {
   }
 }
 
-/// Removes underscores that stand between digits; nothing when one stands elsewhere.
+/// Removes underscores between digits; none if there is one elsewhere.
 std::optional<std::string> without_underscores(std::string_view text) {
   std::string digits;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -125,7 +125,7 @@ double rounded(double number, wide_int precision) {
 
 wide_int rounded(wide_int number, wide_int precision) {
   if (precision >= 0) return number;
-  if (precision < -37) return 0; // no 128-bit integer is as large as half of that unit, nearly
+  if (precision < -37) return 0; // a unit of 10^38 or more; nearly all numbers are below half of it
   wide_int unit = 1;
   for (wide_int i = 0; i > precision; --i) unit *= 10;
   wide_int rest = number % unit;

@@ -8,7 +8,7 @@ namespace paceline::tokenizer::jinja {
 
 namespace {
 
-/// Up to here a scan is faster than an index.
+/// Up to this size a scan is faster than an index.
 constexpr std::size_t max_unindexed = 8;
 constexpr std::size_t npos = static_cast<std::size_t>(-1);
 
@@ -71,7 +71,7 @@ std::size_t dict_object::position(runtime& rt, const value& key) const {
     });
     return found == last ? npos : found->second;
   }
-  if (!key.is_string()) (void)hash_of(rt, key); // fails for what no dict can look up
+  if (!key.is_string()) (void)hash_of(rt, key); // fails for types that a dict cannot look up
   for (std::size_t at = 0; at < entries_.size(); ++at)
     if (identical(rt, entries_[at].first, key) || equal(rt, entries_[at].first, key)) return at;
   return npos;

@@ -14,7 +14,7 @@ namespace paceline::tokenizer::jinja {
 
 class runtime;
 
-/// Whatever a value points to. The heap of a render owns all of them.
+/// Anything that a value can point to. Owned by the heap of a rendering.
 struct object {
   object() = default;
   object(const object&) = delete;
@@ -22,23 +22,23 @@ struct object {
   virtual ~object() = default;
   /// str() and repr() of the types that print as a description.
   virtual std::string describe(runtime&) { return "<object>"; }
-  /// Attributes of the types that have their own, by name.
+  /// An attribute, for types that have attributes.
   virtual std::optional<value> attribute(runtime&, std::string_view) { return std::nullopt; }
 };
 
 /// A list or a tuple.
 struct list_object final : object {
   std::vector<value> items;
-  bool is_group = false; ///< a tuple of the filter groupby: its parts are also `.grouper` and `.list`
+  bool is_group = false; ///< a tuple from the filter groupby: its parts are also `.grouper` and `.list`
 };
 
-/// A dict: entries in order of insertion, found by a linear scan while they are few and by hash otherwise.
+/// A dict: entries in order of insertion, found by a linear scan while there are few and by hash otherwise.
 struct dict_object final : object {
   using entry = std::pair<value, value>;
 
   const std::vector<entry>& entries() const noexcept { return entries_; }
   std::size_t size() const noexcept { return entries_.size(); }
-  /// Keys must be hashable, as Python has it: unhashable ones fail.
+  /// Keys must be hashable, as in Python; others fail.
   const value* find(runtime& rt, const value& key) const;
   const value* find(runtime& rt, std::string_view key) const { return find(rt, value::of_text(key)); }
   void set(runtime& rt, const value& key, const value& item);
@@ -50,7 +50,7 @@ struct dict_object final : object {
   void index_all(runtime& rt);
 
   std::vector<entry> entries_;
-  std::unordered_multimap<std::size_t, std::size_t> index_; ///< hash -> position, once there are many
+  std::unordered_multimap<std::size_t, std::size_t> index_; ///< hash -> position; used for large dicts
 };
 
 struct dict_view_object final : object {
@@ -67,8 +67,8 @@ struct range_object final : object {
   }
 };
 
-/// A generator whose items were computed when it was made. An error met on the way is raised when the
-/// consumer gets there, as Python's lazy ones do.
+/// A generator whose items were computed when it was created. An error found then is raised when the consumer
+/// reaches it, as with Python's lazy generators.
 struct iterator_object final : object {
   std::string_view type_name = "generator";
   std::vector<value> items;
@@ -95,7 +95,7 @@ struct joiner_object final : object {
   std::optional<value> attribute(runtime& rt, std::string_view name) override;
 };
 
-/// Arguments of a call, filter or test as given: by position, then by name in the order written.
+/// Arguments of a call, filter or test as given: positional ones, then named ones in order.
 struct call_arguments {
   std::vector<value> positional;
   std::vector<std::pair<std::string_view, value>> named;

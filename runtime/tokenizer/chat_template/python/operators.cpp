@@ -222,7 +222,7 @@ bool less(runtime& rt, const value& a, const value& b, std::string_view symbol) 
   if (a.is_number() && b.is_number()) return order_of(a, b) == order::less;
   if (a.is_string() && b.is_string()) {
     rt.memory.scan(std::min(a.text().size(), b.text().size()));
-    return a.text() < b.text(); // bytes of UTF-8 sort as their code points do
+    return a.text() < b.text(); // UTF-8 bytes have the order of code points
   }
   if (same_sequence_type(a, b)) {
     const nesting_guard guard(rt);

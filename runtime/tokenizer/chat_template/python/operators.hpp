@@ -4,7 +4,7 @@
 
 #include <optional>
 
-/// Python's operators over values. All fail as Python raises TypeError, ZeroDivisionError and so on.
+/// Python's operators over values. They fail where Python raises TypeError, ZeroDivisionError and so on.
 namespace paceline::tokenizer::jinja {
 
 enum class binary_operator : std::uint8_t { add, subtract, multiply, divide, floor_divide, modulo, power };
@@ -21,7 +21,7 @@ enum class comparison : std::uint8_t {
 
 bool truth(runtime& rt, const value& v);
 bool equal(runtime& rt, const value& a, const value& b);
-/// Python's `is`, with equal strings and numbers of one type taken for the same object.
+/// Python's `is`; equal strings and equal numbers of one type count as the same object.
 bool identical(runtime& rt, const value& a, const value& b);
 bool less(runtime& rt, const value& a, const value& b, std::string_view symbol = "<");
 bool contains(runtime& rt, const value& container, const value& item);
@@ -31,16 +31,16 @@ value binary(runtime& rt, binary_operator op, const value& a, const value& b);
 value negate(const value& v);
 value plus(const value& v);
 
-/// Fails for values Python cannot hash.
+/// Fails for values that are not hashable in Python.
 std::size_t hash_of(runtime& rt, const value& v);
-/// len(v), or nothing for a type that has none.
+/// len(v), or nullopt for a type that has none.
 std::optional<wide_int> length_of(runtime& rt, const value& v);
 
 /// Fails with Python's message when `v` is undefined.
 void require_defined(runtime& rt, const value& v);
 std::string undefined_message(runtime& rt, const value& v);
 
-/// The number as a double; for `is_number()` values.
+/// The number as a double; `v.is_number()` must hold.
 double as_real(const value& v) noexcept;
 /// An index, count or width: an int or bool, else a failure that names `what`.
 wide_int require_integer(runtime& rt, const value& v, std::string_view what);

@@ -9,12 +9,12 @@ namespace paceline::tokenizer::jinja {
 std::string integer_text(wide_int number);
 /// repr(float): the shortest digits that read back as the same number.
 std::string real_text(double number);
-/// Exactly `precision` digits after the point.
+/// Exactly `precision` digits after the decimal point.
 std::string fixed_text(double number, int precision);
-/// `precision` digits after the first, then an exponent of two digits or more.
+/// `precision` digits after the first one, then an exponent of at least two digits.
 std::string scientific_text(double number, int precision);
 
-/// str(v) and repr(v), appended. Fail when the budget for memory cannot hold the result.
+/// Appends str(v) and repr(v). Fail if the result exceeds the memory budget.
 void append_str(runtime& rt, std::string& out, const value& v);
 void append_repr(runtime& rt, std::string& out, const value& v);
 std::string str(runtime& rt, const value& v);

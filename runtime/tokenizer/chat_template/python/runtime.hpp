@@ -5,7 +5,7 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// What every operation of one rendering shares.
+/// State that all operations of one rendering share.
 class runtime {
  public:
   runtime(const template_options& chosen, const render_limits& allowed)
@@ -20,7 +20,7 @@ class runtime {
   int nesting_ = 0;
 };
 
-/// Counts how deep an operation stands in nested data; templates can nest values without end.
+/// Counts the nesting depth of an operation; templates can nest values arbitrarily deep.
 class nesting_guard {
  public:
   explicit nesting_guard(runtime& rt) : rt_(rt) {

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-/// Methods of str that make another text. The results of markup's methods are markup.
+/// Methods of str that return another text. The results of markup's methods are markup.
 namespace paceline::tokenizer::jinja {
 
 namespace {
@@ -18,7 +18,7 @@ template <std::string (*map)(std::string_view)>
 value mapped(runtime& rt, const value& self, const call_arguments& arguments) {
   (void)bind("the method", arguments, {});
   rt.memory.scan(self.text().size());
-  rt.memory.require(3 * self.text().size()); // one character becomes three at most
+  rt.memory.require(3 * self.text().size()); // one character becomes at most three
   return rt.memory.keep(map(self.text()), self.markup());
 }
 

@@ -5,16 +5,16 @@
 
 #include <algorithm>
 
-/// Methods of str that look for something, take the text apart or ask what it is made of.
+/// Methods of str that search, split or classify.
 namespace paceline::tokenizer::jinja {
 
 namespace {
 
-/// The part of a text that a search with `start` and `stop` looks at.
+/// The part of a text that a search with `start` and `stop` covers.
 struct search_range {
   std::string_view text;
   std::int64_t first_character = 0;
-  bool valid = true; ///< false: start lies behind the end, where not even "" is found
+  bool valid = true; ///< false: start is after the end, where not even "" is found
 };
 
 search_range range_of(runtime& rt, const value& self, const bound_arguments& bound) {

@@ -48,8 +48,8 @@ void append_title(std::string& out, char32_t c) {
 
 bool is_cased(char32_t c) { return is_upper(c) || is_lower(c) || is_title(c); }
 
-/// Characters that a search for the neighbouring letter skips (Unicode's Case_Ignorable, the part of it in
-/// use).
+/// Characters that are skipped when looking for the neighbouring letter (the commonly used part of Unicode's
+/// Case_Ignorable).
 bool is_case_ignorable(char32_t c) {
   const auto kind = category(c);
   return c == '\'' || c == '.' || c == ':' || c == '^' || c == '`' || c == 0xb7 || c == 0x2019 ||
@@ -57,7 +57,7 @@ bool is_case_ignorable(char32_t c) {
          kind == UTF8PROC_CATEGORY_LM || kind == UTF8PROC_CATEGORY_SK;
 }
 
-/// A capital sigma at the end of a word: after a letter, before none.
+/// A capital sigma at the end of a word: after a letter, and not before one.
 bool is_final_sigma(std::string_view text, std::size_t at, std::size_t size) {
   bool letter_before = false;
   for (std::size_t end = at; end > 0;) {

@@ -5,8 +5,7 @@
 #include <string_view>
 #include <vector>
 
-/// Text as Python's str sees it, over UTF-8. A byte that is no UTF-8 counts as one character and is kept as
-/// it is.
+/// Text as in Python's str, stored as UTF-8. A byte that is not UTF-8 counts as one character and is kept.
 namespace paceline::tokenizer::jinja {
 
 struct character {
@@ -20,7 +19,7 @@ character character_before(std::string_view text, std::size_t end) noexcept;
 
 bool is_ascii(std::string_view text) noexcept;
 std::size_t num_characters(std::string_view text) noexcept;
-/// Byte position of character `index`, or the size of `text` when it has no more.
+/// Byte position of character `index`, or the size of `text` if it has fewer characters.
 std::size_t byte_offset(std::string_view text, std::size_t index) noexcept;
 
 /// Calls `visit(character, byte position)` for each.

@@ -6,12 +6,12 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Integers are 128 bits wide: all of JSON's 64-bit numbers, signed or not, and their sums and products fit.
-/// Python's have no limit; ours report an overflow.
+/// Integers have 128 bits: enough for all of JSON's 64-bit numbers, signed or not, and their sums and
+/// products. Python's integers are unlimited; here an overflow is reported.
 __extension__ using wide_int = __int128;
 
 enum class value_type : std::uint8_t {
-  missing, ///< internal: a variable that was never set; no template can hold one
+  missing, ///< internal: a variable that was never set; templates cannot see it
   undefined,
   none,
   boolean,
@@ -23,7 +23,7 @@ enum class value_type : std::uint8_t {
   dict,
   dict_view, ///< dict.keys(), .values(), .items()
   range,
-  iterator, ///< Python's generators and reversed(): consumed by one pass
+  iterator, ///< Python's generators and reversed(): can be iterated once
   name_space,
   function,
   method,
@@ -35,16 +35,16 @@ enum class value_type : std::uint8_t {
   template_reference, ///< the variable `self`
 };
 
-/// Why an undefined value is undefined; decides the message when it is used.
+/// Why a value is undefined; selects the message when it is used.
 enum class undefined_reason : std::uint8_t { variable, attribute, unsafe_attribute, described };
 
 struct object;
 struct list_object;
 struct dict_object;
 
-/// A Python value: 32 bytes, copied freely. Text and objects are views into the render's heap, the template
-/// or the caller's variables, all of which live until the rendering ends; so values own nothing and cycles
-/// cannot leak.
+/// A Python value: 32 bytes, cheap to copy. Text and objects are views into the rendering's heap, the
+/// template or the caller's variables, all of which live until the rendering ends. So values own nothing, and
+/// cycles cannot leak.
 class value {
  public:
   value() noexcept : integer_(0) {}
@@ -65,7 +65,7 @@ class value {
     v.real_ = number;
     return v;
   }
-  /// `markup`: a string of markupsafe, as the filters `safe` and `escape` make.
+  /// `markup`: a string of markupsafe, as made by the filters `safe` and `escape`.
   static value of_text(std::string_view text, bool markup = false) noexcept {
     value v(value_type::string);
     v.markup_ = markup;
@@ -77,8 +77,8 @@ class value {
     v.object_ = held;
     return v;
   }
-  /// `text` is the name looked up, or the whole message for `described`; `owner` the type it was looked up
-  /// in.
+  /// `text` is the name that was looked up, or the whole message for `described`; `owner` is the type in
+  /// which it was looked up.
   static value undefined(undefined_reason reason, std::string_view text,
                          value_type owner = value_type::missing) noexcept {
     value v(value_type::undefined);
@@ -133,7 +133,7 @@ class value {
   };
 };
 
-/// Python's name of the type, as error messages have it: "str", "NoneType".
+/// Python's name of the type in error messages: "str", "NoneType".
 std::string_view type_name(const value& v) noexcept;
 
 } // namespace paceline::tokenizer::jinja

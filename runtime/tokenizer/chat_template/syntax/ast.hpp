@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-/// A parsed template. The parser makes the tree, `resolve_names` fills in where every name lives, and the
-/// interpreter walks it without changing it, so one tree serves many renderings at once.
+/// A parsed template. The parser builds the tree, `resolve_names` determines the variable of each name, and
+/// the interpreter walks it without changing it, so one tree can be rendered many times at once.
 namespace paceline::tokenizer::jinja {
 
 struct expression;
@@ -19,7 +19,7 @@ struct test_entry;
 using expression_ptr = std::unique_ptr<expression>;
 using block = std::vector<std::unique_ptr<statement>>;
 
-/// Where a variable lives: `hops` functions further out than the one that runs, in slot `slot`.
+/// Location of a variable: slot `slot` of the function that is `hops` levels outside the running one.
 struct variable {
   int hops = 0;
   int slot = -1;
@@ -28,7 +28,7 @@ struct variable {
 // ---- expressions
 
 struct constant {
-  value number;     ///< for all but strings
+  value number;     ///< for all types except strings
   std::string text; ///< for strings
   bool is_text = false;
 };
@@ -44,7 +44,7 @@ struct item_expression {
   expression_ptr object, key;
 };
 struct slice_expression {
-  expression_ptr object, start, stop, step; ///< null: left out
+  expression_ptr object, start, stop, step; ///< null: omitted
 };
 struct argument_list {
   std::vector<expression_ptr> positional;
@@ -59,13 +59,13 @@ struct filter_expression {
   expression_ptr operand; ///< null: the text of the enclosing {% filter %} or {% set %} block
   std::string name;
   argument_list arguments;
-  const filter_entry* entry = nullptr; ///< null: no such filter, an error when it is reached
+  const filter_entry* entry = nullptr; ///< null: no such filter, which is an error when it is evaluated
 };
 struct test_expression {
   expression_ptr operand;
   std::string name;
   argument_list arguments;
-  const test_entry* entry = nullptr; ///< null: no such test, an error when it is reached
+  const test_entry* entry = nullptr; ///< null: no such test, which is an error when it is evaluated
 };
 enum class unary_operator : std::uint8_t { negate, plus, logical_not };
 struct unary_expression {
@@ -80,7 +80,7 @@ struct binary_chain {
 struct concatenation {
   std::vector<expression_ptr> parts;
 };
-/// a < b <= c: every operand is evaluated once at most.
+/// a < b <= c: every operand is evaluated at most once.
 struct comparison_chain {
   expression_ptr first;
   std::vector<std::pair<comparison, expression_ptr>> rest;
@@ -102,7 +102,7 @@ struct dict_expression {
 
 struct expression {
   int line = 0;
-  int height = 1; ///< levels of expressions below and including this one
+  int height = 1; ///< levels of expressions from this one down
   std::variant<constant, name_expression, attribute_expression, item_expression, slice_expression,
                call_expression, filter_expression, test_expression, unary_expression, binary_chain,
                concatenation, comparison_chain, logical_chain, conditional_expression, sequence_expression,
@@ -110,12 +110,12 @@ struct expression {
       node;
 };
 
-// ---- what the name resolution leaves behind
+// ---- results of the name resolution
 
 enum class load_action : std::uint8_t {
   resolve,   ///< look the name up in the template's variables
-  alias,     ///< copy the variable of that name of an outer scope
-  undefined, ///< nothing yet
+  alias,     ///< copy the variable of that name from an outer scope
+  undefined, ///< no value yet
 };
 struct load {
   int slot = -1;
@@ -123,13 +123,13 @@ struct load {
   std::string name;
   variable source;
 };
-/// What entering a scope does to the slots of the running function.
+/// Changes to the slots of the running function on entering a scope.
 struct scope_entry {
   std::vector<load> loads;
-  std::vector<int> owned_slots; ///< forgotten when the scope is left
+  std::vector<int> owned_slots; ///< cleared when the scope is left
 };
-/// A unit with slots of its own: the template, a macro, a call block, a recursive loop, the test of a loop, a
-/// block.
+/// A unit with slots of its own: the template, a macro, a call block, a recursive loop, the condition of a
+/// loop, a block.
 struct function_frame {
   int num_slots = 0;
 };
@@ -144,18 +144,18 @@ struct target {
   variable where;
   std::string attribute;
   std::vector<target> parts;
-  bool exported = false; ///< set at the top level: visible in blocks
+  bool exported = false; ///< set at the top level, and so visible in blocks
 };
 
 struct output_part {
-  std::string text; ///< literal text when there is no expression
+  std::string text; ///< literal text if there is no expression
   expression_ptr shown;
 };
 struct output_statement {
   std::vector<output_part> parts;
 };
 struct for_statement {
-  target loop_target, test_target; ///< the same names, in the body's and in the test's scope
+  target loop_target, test_target; ///< the same names, in the scope of the body and in that of the test
   expression_ptr iterable, test;   ///< `test` may be null
   block body, otherwise;
   bool recursive = false;
@@ -173,14 +173,14 @@ struct parameter {
   int line = 0;
   int slot = -1;
 };
-/// What {% macro %}, {% call %} and {% generation %} have in common: a body with parameters.
+/// The common part of {% macro %}, {% call %} and {% generation %}: a body with parameters.
 struct macro_body {
   std::string name;
   std::vector<parameter> parameters;
   block body;
   function_frame frame;
   scope_entry scope;
-  int caller_slot = -1, kwargs_slot = -1, varargs_slot = -1; ///< -1: the body does not use it
+  int caller_slot = -1, kwargs_slot = -1, varargs_slot = -1; ///< -1: not used by the body
   bool explicit_caller = false;
 };
 struct macro_statement {
@@ -221,7 +221,7 @@ struct block_statement {
   function_frame frame;
   scope_entry scope;
   int self_slot = -1;
-  std::vector<std::pair<std::string, variable>> visible; ///< for a scoped block: the names it sees
+  std::vector<std::pair<std::string, variable>> visible; ///< for a scoped block: the names it can see
 };
 struct break_statement {};
 struct continue_statement {};

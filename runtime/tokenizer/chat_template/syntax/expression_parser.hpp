@@ -10,8 +10,8 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// Recursive descent over the tokens of a template: the part for expressions. Nesting is bounded, so no
-/// template can exhaust the stack, here or in anything that walks the tree later.
+/// A recursive descent parser for the expressions of a template. Nesting is limited, so no template can
+/// overflow the stack, here or when the tree is walked later.
 class expression_parser {
  public:
   /// Levels of brackets and blocks in the source, and of nodes in an expression.
@@ -34,14 +34,14 @@ class expression_parser {
 
   enum class conditionals : bool { not_allowed, allowed };
   expression_ptr parse_expression(conditionals allowed = conditionals::allowed);
-  /// One expression, or a tuple when commas follow. `end_word`: a name that ends a tuple.
+  /// One expression, or a tuple if commas follow. `end_word` is a name that ends a tuple.
   expression_ptr parse_tuple(conditionals allowed = conditionals::allowed, std::string_view end_word = {},
                              bool in_parentheses = false);
   expression_ptr parse_primary();
-  /// Filters behind a "|"; with `start_inline` the first one stands without it. Null when there are none.
+  /// Filters after a "|"; with `start_inline` the first one has no "|". Null if there are none.
   expression_ptr parse_filters(expression_ptr operand, bool start_inline = false);
 
-  /// Counts levels while it lives.
+  /// Counts one level during its lifetime.
   class level {
    public:
     explicit level(expression_parser& parser);

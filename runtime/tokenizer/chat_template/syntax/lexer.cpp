@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t npos = std::string_view::npos;
 
-/// One kind of line break, and no break at the very end unless it is to be kept.
+/// Normalises line breaks, and removes one at the very end unless it is to be kept.
 std::string normalized_newlines(std::string_view source, bool keep_trailing_newline) {
   std::string text;
   text.reserve(source.size());
@@ -48,7 +48,7 @@ class lexer {
     return tokens_.back();
   }
 
-  /// Moves on to `to`, counting lines.
+  /// Advances to `to` and counts lines.
   void advance(std::size_t to) {
     line_ += static_cast<int>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(at_),
                                          text_.begin() + static_cast<std::ptrdiff_t>(to), '\n'));
@@ -60,7 +60,7 @@ class lexer {
     return text_.size() - without_leading_blanks(text_.substr(from)).size();
   }
 
-  /// The text before a tag, as the sign behind the tag's opening and lstrip_blocks leave it.
+  /// The text before a tag, after applying the sign in the tag's opening and lstrip_blocks.
   std::string_view trimmed_data(std::string_view data, char sign, bool is_variable) const {
     if (sign == '-') return without_trailing_blanks(data);
     if (sign == '+' || !options_.lstrip_blocks || is_variable) return data;
@@ -103,13 +103,13 @@ class lexer {
   }
 
   void read_comment() {
-    if (at_ >= text_.size()) return; // jinja2 lets a comment that opens at the very end pass
+    if (at_ >= text_.size()) return; // jinja2 accepts a comment that opens at the very end
     const std::size_t close = text_.find("#}", at_);
     if (close == npos) fail_at(line_, "missing end of comment tag");
     finish_block_tag(close, close > at_ ? text_[close - 1] : '\0');
   }
 
-  /// Steps over "%}" or "#}" at `close` and over what its sign or trim_blocks drops behind it.
+  /// Skips "%}" or "#}" at `close`, and the text that its sign or trim_blocks removes.
   void finish_block_tag(std::size_t close, char sign) {
     std::size_t after = close + 2;
     if (sign == '-')
@@ -119,7 +119,7 @@ class lexer {
     advance(after);
   }
 
-  /// At "{%": reads a whole raw block when it is one.
+  /// At "{%": reads a whole raw block if it is one.
   bool read_raw() {
     std::size_t at = skip_blanks(at_ + 2 + (sign_at(text_, at_ + 2) != 0 ? 1 : 0));
     if (!text_.substr(at).starts_with("raw")) return false;
@@ -148,7 +148,7 @@ class lexer {
     return true;
   }
 
-  /// Behind "{{" or "{%": reads to the closing of the tag.
+  /// After "{{" or "{%": reads up to the end of the tag.
   void read_tag(bool is_variable, int line) {
     add(is_variable ? token_kind::variable_begin : token_kind::block_begin).line = line;
     std::string brackets;

@@ -26,7 +26,7 @@ enum class token_kind : std::uint8_t {
 struct token {
   token_kind kind = token_kind::end;
   int line = 1;
-  std::string text; ///< data and strings: the text meant, escapes resolved
+  std::string text; ///< for data and strings: the text with escapes resolved
   wide_int integer = 0;
   double real = 0;
 
@@ -34,11 +34,11 @@ struct token {
   bool is_name(std::string_view word) const { return kind == token_kind::name && text == word; }
 };
 
-/// Splits a template as jinja2's lexer does, comments dropped and white space control applied; ends with
-/// `end`. Fails with the line of what it cannot read.
+/// Splits a template like jinja2's lexer, without comments and with whitespace control applied; the last
+/// token is `end`. Fails with the line of invalid text.
 std::vector<token> tokenize(std::string_view source, const template_options& options);
 
-/// How error messages name a token.
+/// The name of a token in error messages.
 std::string describe(const token& t);
 
 } // namespace paceline::tokenizer::jinja

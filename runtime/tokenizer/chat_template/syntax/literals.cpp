@@ -121,7 +121,7 @@ double parse_real(std::string_view spelling) {
   double number = 0;
   const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (result.ec != std::errc::result_out_of_range) return number;
-  // Too large is infinite, too small is zero; a negative exponent tells which.
+  // Too large values become infinite, too small ones zero; a negative exponent tells which.
   return digits.find('-') == std::string::npos ? std::numeric_limits<double>::infinity() : 0.0;
 }
 

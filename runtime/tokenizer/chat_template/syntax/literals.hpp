@@ -7,14 +7,14 @@
 #include <string>
 #include <string_view>
 
-/// Spellings of numbers and strings in a template: Python's, with "_" between digits.
+/// Numbers and strings in a template, spelled as in Python, with "_" between digits.
 namespace paceline::tokenizer::jinja {
 
-/// End of the number that starts at `at`, or `at` when it is not a float (integer).
+/// End of the number that starts at `at`, or `at` if it is not a float (integer).
 std::size_t end_of_real(std::string_view text, std::size_t at);
 std::size_t end_of_integer(std::string_view text, std::size_t at);
 double parse_real(std::string_view spelling);
-/// Nothing when it does not fit.
+/// nullopt if it is out of range.
 std::optional<wide_int> parse_integer(std::string_view spelling);
 /// The text between quotes with its escapes resolved.
 expected<std::string> unescaped(std::string_view spelling);

@@ -10,7 +10,7 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// A node of the tree, with its height; fails when that is more than anything walking the tree may recurse.
+/// Makes a node with its height; fails if the height exceeds what tree walks may recurse.
 template <class Node>
 expression_ptr make(int line, Node node) {
   auto made = std::make_unique<expression>();

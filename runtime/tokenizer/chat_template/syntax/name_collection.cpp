@@ -60,8 +60,7 @@ void collect_statement(const statement& s, scope_names& names) {
              s.node);
 }
 
-/// Searches in the order in which jinja2 looks at the parts of a statement: a declaration hides what comes
-/// after it.
+/// Searches the parts of a statement in jinja2's order: a declaration hides the names after it.
 class undeclared_search {
  public:
   explicit undeclared_search(std::initializer_list<const char*> wanted)

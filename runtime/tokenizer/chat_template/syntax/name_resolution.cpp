@@ -10,7 +10,7 @@ namespace paceline::tokenizer::jinja {
 
 namespace {
 
-/// The surroundings of a statement.
+/// The context of a statement.
 struct surroundings {
   scope_names& names;
   bool conditional = false; ///< directly in an `if`: unknown filters fail when reached, not when parsed
@@ -111,7 +111,7 @@ class resolver {
     node.frame.num_slots = static_cast<int>(own.slots.size());
   }
 
-  /// The test of a loop runs as a function of its own, between the iterable and the body.
+  /// The test of a loop runs as a separate function, between the iterable and the body.
   void resolve_loop_test(for_statement& node, const surroundings& around) {
     function_scope function{around.names.function().depth + 1, {}};
     scope_names names(&around.names, function);
@@ -139,7 +139,7 @@ class resolver {
     macro.frame.num_slots = static_cast<int>(function.slots.size());
   }
 
-  /// `caller`, `kwargs` and `varargs` exist in a macro whose body mentions them.
+  /// `caller`, `kwargs` and `varargs` exist in a macro whose body uses them.
   static void declare_special_names(macro_body& macro, int line, scope_names& names) {
     const auto used = undeclared_names(macro.body, {"caller", "kwargs", "varargs"});
     bool takes_kwargs = false, takes_varargs = false;

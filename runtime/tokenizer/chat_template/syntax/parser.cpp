@@ -12,8 +12,8 @@ namespace {
 
 using words = std::initializer_list<std::string_view>;
 
-/// Tags of jinja2 that reach for other templates or change how output is escaped. A chat template stands
-/// alone.
+/// Tags of jinja2 that load other templates or change the escaping of output. A chat template is a single
+/// file.
 bool is_refused_tag(std::string_view tag) {
   static constexpr std::string_view refused[] = {"include", "import", "from", "extends", "autoescape"};
   return std::find(std::begin(refused), std::end(refused), tag) != std::end(refused);
@@ -37,7 +37,7 @@ class statement_parser : public expression_parser {
   }
 
  private:
-  /// Statements and text up to a tag named in `ends`; the parser stands on that name then.
+  /// Statements and text up to a tag named in `ends`; the parser is then at that name.
   block parse_block(words ends) {
     block body;
     output_statement output;
@@ -78,7 +78,7 @@ class statement_parser : public expression_parser {
     }
   }
 
-  /// The body behind a tag's own words, to one of `ends`.
+  /// The body after a tag's own words, up to one of `ends`.
   block parse_body(words ends) {
     const level nested(*this);
     (void)skip_op(":");
@@ -86,7 +86,7 @@ class statement_parser : public expression_parser {
     return parse_block(ends);
   }
 
-  /// A body that only `end` closes; steps over that name.
+  /// A body that only `end` closes; skips that name.
   block parse_whole_body(std::string_view end) {
     block body = parse_body({end});
     next();
@@ -268,7 +268,7 @@ class statement_parser : public expression_parser {
     blocks_.push_back(&add(body, line, std::move(node)));
   }
 
-  /// What a value is assigned to. `end_word`: the name that ends a tuple of targets.
+  /// The target of an assignment. `end_word`: the name that ends a tuple of targets.
   target parse_target(bool with_namespace, std::string_view end_word) {
     const level nested(*this);
     target tuple;

@@ -10,10 +10,10 @@
 
 namespace paceline::tokenizer::jinja {
 
-/// A function of the template while its names are resolved. Scopes of one nesting level share the slot of a
+/// A function of the template during name resolution. Scopes of the same nesting level share the slot of a
 /// name.
 struct function_scope {
-  int depth = 0; ///< functions around it
+  int depth = 0; ///< number of enclosing functions
   std::map<std::pair<int, std::string>, int> slots;
 
   int slot_of(int level, const std::string& name) {
@@ -38,16 +38,16 @@ class scope_names {
   int declare_parameter(const std::string& name);
   void store(const std::string& name);
   void load(const std::string& name);
-  /// After an `if`: what its branches did, each starting from a copy of this.
+  /// After an `if`: merges the effects of its branches, each of which started with a copy of this object.
   void merge_branches(std::initializer_list<const scope_names*> branches);
 
-  /// What entering the scope does.
+  /// The changes on entering the scope.
   scope_entry entry() const;
-  /// The variable a name means to code that runs in `from`.
+  /// The variable of a name for code that runs in `from`.
   static variable seen_from(const function_scope& from, const binding& bound) {
     return {from.depth - bound.function->depth, bound.slot};
   }
-  /// Every name stored in this scope or around it, as code here sees them.
+  /// Every name stored in this scope or an enclosing one, as seen from here.
   std::vector<std::pair<std::string, variable>> stored_names() const;
 
  private:
@@ -62,7 +62,7 @@ class scope_names {
   function_scope* function_;
   int level_;
   std::map<std::string, binding> references_;
-  std::map<std::string, std::optional<load_record>> loads_; ///< nothing: a parameter, set by whoever enters
+  std::map<std::string, std::optional<load_record>> loads_; ///< nullopt: a parameter, set by the caller
   std::set<std::string> stores_;
 };
 

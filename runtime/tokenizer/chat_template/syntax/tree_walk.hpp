@@ -11,7 +11,7 @@ struct overloaded : Handlers... {
 template <class... Handlers>
 overloaded(Handlers...) -> overloaded<Handlers...>;
 
-/// Calls `visit(expression&)` for each argument that is there.
+/// Calls `visit(expression&)` for each given argument.
 template <class Arguments, class Visit>
 void for_each_argument(Arguments& arguments, Visit visit) {
   for (auto& argument : arguments.positional) visit(*argument);

@@ -16,10 +16,10 @@
 namespace paceline::model {
 namespace {
 
-/// What an allocation may have in any case: error texts, objects of fixed size.
+/// An allocation that is always allowed: error texts, objects of fixed size.
 constexpr std::size_t small_allocation = 4096;
 
-/// Bytes in memory of exactly their size, so that AddressSanitizer sees the first one read behind them.
+/// Bytes in memory of exactly their size, so that AddressSanitizer detects a read of one byte more.
 class exact_copy {
  public:
   explicit exact_copy(std::span<const std::byte> bytes)
@@ -36,7 +36,7 @@ class exact_copy {
   std::size_t size_;
 };
 
-/// Sum over all bytes that `weights` hands out: reads every one of them.
+/// Sum over all bytes of `weights`, to read every one of them.
 unsigned touch(const weights_source& weights) {
   unsigned sum = 0;
   for (std::size_t i = 0; i < num_tensor_roles; ++i) {
@@ -49,7 +49,7 @@ unsigned touch(const weights_source& weights) {
   return sum;
 }
 
-/// Opens a GGUF file as far as it goes. True when all of it opened. `Deep` also reads every weight.
+/// Opens a GGUF file as far as possible. True if all of it opened. `Deep` also reads every weight.
 bool open_gguf(std::span<const std::byte> bytes, bool deep) {
   const exact_copy file_bytes(bytes);
   test::reset_largest_allocation();
@@ -69,8 +69,8 @@ bool open_gguf(std::span<const std::byte> bytes, bool deep) {
   return vocabulary.has_value();
 }
 
-/// The smallest model of a family: one layer, and few vocabulary entries, as each would be corrupted like the
-/// others.
+/// The smallest model of a family: one layer and few vocabulary entries, because corrupting more of them adds
+/// nothing.
 test::gguf_builder smallest_gguf(architecture arch) {
   auto builder = test::make_tiny_gguf({.arch = arch,
                                        .type = device::tensor_type::q8_0,
@@ -98,7 +98,7 @@ class corrupted_gguf : public testing::TestWithParam<architecture> {};
 TEST_P(corrupted_gguf, a_file_cut_short_anywhere_is_refused) {
   const auto bytes = smallest_gguf(GetParam()).build();
   ASSERT_TRUE(open_gguf(bytes, true));
-  // The padding behind the last tensor belongs to nothing.
+  // The padding after the last tensor is unused.
   const auto data_end = bytes.size() - 31;
   for (std::size_t size = 0; size < data_end; ++size)
     ASSERT_FALSE(open_gguf(std::span(bytes).first(size), true)) << "of " << size << " bytes";
@@ -113,7 +113,7 @@ TEST_P(corrupted_gguf, no_byte_before_the_data_can_break_the_process) {
     for (const unsigned value :
          {0x00U, 0x01U, 0x7fU, 0x80U, 0xfeU, 0xffU, std::to_integer<unsigned>(original) ^ 0x10U}) {
       bytes[at] = static_cast<std::byte>(value);
-      // Values read in full only now and then: what is read does not depend on the byte, and reading is slow.
+      // All values are read only at times: this does not depend on the corrupted byte, and is slow.
       num_opened += open_gguf(bytes, at % 64 == 0) ? 1 : 0;
     }
     bytes[at] = original;

@@ -34,7 +34,7 @@ std::string refusal(const std::string& section) {
   return found ? "was accepted" : found.error().message();
 }
 
-/// A group of compressed tensors whose weights have these members.
+/// A group of compressed tensors with these members for its weights.
 std::string group(const std::string& weights) { return R"({"weights":{)" + weights + "}}"; }
 std::string compressed(const std::string& groups, const std::string& more = "") {
   return R"({"quant_method":"compressed-tensors",)" + more + R"("config_groups":{)" + groups + "}}";
@@ -196,7 +196,7 @@ class fp8_directories : public testing::TestWithParam<fp8_scales> {
     const auto read = weights();
     return read ? "was accepted" : read.error().message();
   }
-  /// A config that is that of the directory but for its quantization_config.
+  /// The directory's config with another quantization_config.
   void write_config(const std::string& section) const {
     std::string text = test::tiny_hf_config(options);
     write_text(directory_ / "config.json", text.insert(1, R"("quantization_config":)" + section + ","));
@@ -250,7 +250,7 @@ TEST_P(fp8_directories, need_what_says_how_they_are_scaled) {
   EXPECT_THAT(problem(), HasSubstr("proj.weight_scale")) << "scales of another kind";
 }
 
-/// A directory with one more, or one less, tensor.
+/// A directory with one tensor more or less.
 void write_changed(const std::filesystem::path& directory, std::string_view left_out,
                    std::string_view added) {
   const auto file = *safetensors_file::open(directory / "model.safetensors");

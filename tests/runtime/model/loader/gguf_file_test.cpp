@@ -17,7 +17,7 @@ using device::tensor_type;
 using test::gguf_builder;
 using testing::HasSubstr;
 
-/// Why `file` cannot be parsed; a text that no test expects when it can.
+/// The error of parsing `file`, or a text that no test expects if there is none.
 error parse_error(const std::vector<std::byte>& bytes) {
   const auto file = gguf_file::parse(bytes, "x.gguf");
   return file ? error(errc::internal, "was accepted") : file.error();

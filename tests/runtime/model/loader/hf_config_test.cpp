@@ -155,7 +155,7 @@ TEST(hf_config, a_wrong_value_is_named) {
       text.replace(at, text.find(',', at) - at, value);
       text += R"("rms_norm_eps":1e-5})";
       const auto object = parse_json_object(text, "config.json");
-      if (!object) continue; // 1e400 is no number for the parser either
+      if (!object) continue; // the parser does not accept 1e400 either
       const auto config = read_hf_config(*object, "config.json");
       ASSERT_FALSE(config) << key << " " << value;
       EXPECT_THAT(config.error().message(), HasSubstr("config.json"));

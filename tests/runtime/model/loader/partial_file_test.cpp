@@ -79,7 +79,7 @@ TEST_F(partial_file_test, a_file_cut_short_gives_what_is_left_and_an_error_that_
     EXPECT_EQ(failed.error().code(), errc::invalid_file);
     EXPECT_NE(failed.error().message().find(path_.string() + ": was cut short"), std::string::npos);
   }
-  std::filesystem::remove(path_); // as a file replaced by renaming: what is open is whole
+  std::filesystem::remove(path_); // like a file replaced by renaming: the open file stays complete
   EXPECT_TRUE(file->read(file->bytes().first(4096)));
 }
 

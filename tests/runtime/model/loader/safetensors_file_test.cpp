@@ -23,7 +23,7 @@ std::string problem(const std::vector<std::byte>& file) {
   return parsed ? "was accepted" : parsed.error().message();
 }
 
-/// Why a file with this header and so many bytes of data is refused.
+/// The error for a file with this header and this number of data bytes.
 std::string problem(std::string_view header, std::size_t num_bytes) {
   return problem(safetensors_builder::build_raw(header, bytes(num_bytes)));
 }
@@ -94,7 +94,7 @@ TEST(safetensors_file, the_members_of_a_tensor_are_strict) {
   };
   EXPECT_EQ(with("\"F32\"", "[1]", "[0,4]"), "was accepted");
   EXPECT_EQ(with("\"F32\"", "[]", "[0,4]"), "was accepted");
-  // Each of these would be accepted if what is wrong were passed over.
+  // Each of these would be accepted if its error were ignored.
   for (const auto* shape : {"[1.0]", "[null]", "[true]", "[\"1\"]", "[{}]", "[[]]", "[-1]", "[1e0]", "{}",
                             "\"F32\"", "1", "null", "true", "[18446744073709551615]", "[1,1,1,1,1]"})
     EXPECT_NE(with("\"F32\"", shape, "[0,4]"), "was accepted") << shape;

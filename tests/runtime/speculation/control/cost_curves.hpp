@@ -8,7 +8,7 @@
 
 namespace paceline::speculation {
 
-/// `shape(rows)`, well known up to 64 rows.
+/// The curve `shape(rows)`, well measured up to 64 rows.
 template <class Shape>
 pass_cost curve(Shape shape) {
   pass_cost cost;
@@ -17,7 +17,7 @@ pass_cost curve(Shape shape) {
   return cost;
 }
 
-/// A curve that costs `slope` a row.
+/// A curve with the cost `slope` for each further row.
 inline pass_cost straight(double slope) {
   return curve([slope](std::uint32_t rows) { return 1 + slope * (rows - 1); });
 }

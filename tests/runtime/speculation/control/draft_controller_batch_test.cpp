@@ -1,4 +1,4 @@
-// The controller over batches in virtual time, on a machine that others use as well.
+// The controller with batches in virtual time, on a machine with other load.
 #include "runtime/speculation/control/draft_controller.hpp"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ namespace {
 constexpr std::uint32_t num_tokens = 48; ///< of a request
 constexpr std::uint32_t num_levels = 6;  ///< of a draft
 
-/// What a machine adds to the times of passes: scatter, minutes in which others take a share of it, single
-/// passes that were interrupted.
+/// Disturbances of the times of passes: scatter, minutes in which other processes take a share of the
+/// machine, single interrupted passes.
 class neighbours {
  public:
   explicit neighbours(std::uint64_t seed) : random_(seed) {}
@@ -30,7 +30,7 @@ class neighbours {
   double pace_ = 1.0;
 };
 
-/// A request whose drafts say truly how good they are: nearly always right now and then, mostly seldom.
+/// A request whose drafts have correct confidences: nearly always right at times, but mostly rarely.
 struct request {
   std::mt19937_64 random;
   std::vector<token_id> tokens = {};
@@ -53,7 +53,8 @@ struct request {
     return made;
   }
 
-  /// `num_drafted` tokens were verified: of the first `num_right` those come that were drafted.
+  /// Processes a round in which `num_drafted` tokens were verified: the drafted tokens came for the first
+  /// `num_right`.
   void commit(std::uint32_t num_drafted) {
     for (std::uint32_t i = std::min(num_drafted, num_right); i > 0; --i)
       tokens.emplace_back(static_cast<std::int32_t>(tokens.size()));
@@ -63,12 +64,12 @@ struct request {
 };
 
 struct outcome {
-  double time = 0; ///< passes over one row
+  double time = 0; ///< in passes over one row
   double num_tokens = 0;
 };
 
-/// `num_requests` requests, `batch` at a time; one that ends makes room for the next. Until a place stays
-/// free.
+/// Runs `num_requests` requests, `batch` at a time, each replaced when it ends, until there is none to
+/// replace it.
 template <class Curve>
 outcome serve(draft_controller& controller, std::uint32_t num_requests, std::uint32_t batch,
               std::uint64_t seed, neighbours& disturbance, const Curve& curve) {
@@ -103,8 +104,8 @@ outcome serve(draft_controller& controller, std::uint32_t num_requests, std::uin
   }
 }
 
-/// A row more of a batch costs about what a token of it is worth: there is next to nothing to gain, and much
-/// to lose by taking noise for bargains. One engine of ten may be unlucky by more than two percent.
+/// One more row costs about as much as its token is worth: there is almost nothing to gain, but much to lose
+/// by treating noise as cheap sizes. One engine of ten may lose more than two percent.
 TEST(draft_controller_batch, is_not_slower_than_plain_decoding_where_times_are_noisy) {
   for (const double slope : {0.25, 0.37, 0.6, 1.0}) {
     const auto curve = [&](std::uint32_t rows) { return 1 + slope * (rows - 1); };

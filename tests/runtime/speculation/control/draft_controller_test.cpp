@@ -1,4 +1,4 @@
-// The controller replayed over recorded drafts in virtual time, against every fixed draft length.
+// Replays the controller over recorded drafts in virtual time, against every fixed draft length.
 #include "runtime/speculation/control/draft_controller.hpp"
 
 #include "tests/runtime/speculation/control/cost_curves.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t most_levels = 16;
 
-/// What would be drafted at every place of one request's output, and whether it would be right.
+/// The draft at every position of one request's output, and whether it is right.
 struct recording {
   std::vector<token_id> tokens;
   std::vector<std::uint32_t> num_right; ///< [position]: leading draft tokens that are right
@@ -111,7 +111,7 @@ std::vector<scenario> scenarios() {
     for (const double a : {0.0, 0.1, 0.3, 0.5, 0.7, 0.85, 0.97})
       all.push_back({name, [a](std::size_t) { return a; }, cost});
     all.push_back(
-        {name, [](std::size_t i) { return i / 150 % 2 == 0 ? 0.95 : 0.05; }, cost}); // copies, then writes
+        {name, [](std::size_t i) { return i / 150 % 2 == 0 ? 0.95 : 0.05; }, cost}); // copies, then new text
   }
   return all;
 }
@@ -120,7 +120,7 @@ std::string describe(const scenario& s) {
   return std::string(s.name) + ", acceptance " + std::to_string(s.acceptance(0));
 }
 
-/// Over several engines: what noise makes one of them believe at first is luck.
+/// Over several engines, because one of them may have bad luck with noise at first.
 TEST(draft_controller, stays_within_two_percent_of_the_best_fixed_length) {
   constexpr std::uint64_t num_engines = 4, num_requests = 40;
   for (const auto& s : scenarios()) {
@@ -142,7 +142,8 @@ TEST(draft_controller, stays_within_two_percent_of_the_best_fixed_length) {
   }
 }
 
-/// From nothing known, a whole request costs at most two passes more than the best fixed length does.
+/// With an untrained controller, a whole request costs at most two passes more than with the best fixed
+/// length.
 TEST(draft_controller, starts_up_at_the_price_of_two_target_steps) {
   for (const auto& s : scenarios()) {
     double regret = 0;
@@ -153,7 +154,7 @@ TEST(draft_controller, starts_up_at_the_price_of_two_target_steps) {
       controller.calibrate(timed_at_load(s.cost, 1e6, noise));
       const recording r = record(1000 + request, 120, s.acceptance);
       double best = replay_fixed(r, 0, s.cost).time;
-      if (s.acceptance(0) > 0.3) continue; // there it gains: the test above
+      if (s.acceptance(0) > 0.3) continue; // it gains there: see the test above
       regret += replay_auto(controller, r, s.cost, noise).time - best;
     }
     EXPECT_LE(regret / num_requests, 2.0) << describe(s);
@@ -175,7 +176,7 @@ TEST(draft_controller, uses_signals_that_tell_good_drafts_from_bad_ones) {
 TEST(draft_controller, scores_drafts_that_were_not_verified) {
   draft_controller controller(1);
   std::mt19937_64 noise(1);
-  // Drafting cannot pay here, whatever is accepted; then it suddenly does.
+  // Drafting cannot pay at first, whatever is accepted; then it suddenly does.
   const recording good = record(5, 400, [](std::size_t) { return 0.9; });
   const auto before = replay_auto(controller, good, plain_only, noise);
   EXPECT_NEAR(before.time, 400, 8);
@@ -194,7 +195,7 @@ TEST(draft_controller, chooses_the_drafter_that_is_right_here) {
   draft_controller controller(2);
   const recording bad = record(1, 800, [](std::size_t) { return 0.05; });
   recording good = record(2, 800, [](std::size_t) { return 0.9; });
-  good.tokens = bad.tokens; // the same output, better foreseen
+  good.tokens = bad.tokens; // the same output with better drafts
   draft_history history;
   std::uint32_t num_good = 0, num_rounds = 0;
   for (std::size_t at = 0; at + most_levels < bad.tokens.size();) {
@@ -213,7 +214,8 @@ TEST(draft_controller, chooses_the_drafter_that_is_right_here) {
   EXPECT_GT(num_good, num_rounds * 9 / 10);
 }
 
-/// The second of two siblings is right as often as the first, which is seldom wrong: it is worth little.
+/// The second of two siblings is right as often as the first, but the first is rarely wrong, so the second is
+/// worth little.
 TEST(draft_controller, counts_what_earlier_siblings_leave) {
   draft_controller controller(1);
   for (int i = 0; i < 300; ++i)
@@ -231,7 +233,7 @@ TEST(draft_controller, counts_what_earlier_siblings_leave) {
     controller.choose(lanes, {});
     num_nodes = lanes[0].chosen.tree.size();
     controller.observe(1 + num_nodes, 1e6 * (1 + 0.3 * num_nodes));
-    // The first is right in 8 of 10; of the others the second in 8 of 10.
+    // The first is right in 8 of 10 cases, the second in 8 of 10 of the others.
     const std::vector<token_id> came{token_id{i % 10 < 8 ? 1 : i % 50 < 48 ? 2 : 3}};
     controller.learn(history, came);
   }
@@ -248,7 +250,7 @@ TEST(draft_controller, counts_what_earlier_siblings_leave) {
   EXPECT_LT(with_second, 15U) << "0.16 tokens for 0.3 passes";
 }
 
-/// What was drawn says nothing: of two drafts of one plan the same levels are kept.
+/// The choice does not depend on drawn tokens: of two drafts with one plan the same levels are kept.
 TEST(draft_controller, decides_on_the_plan_of_drawn_tokens) {
   const auto drawn = [](std::uint32_t num_levels) {
     draft made{.base_length = 0};
@@ -276,7 +278,7 @@ TEST(draft_controller, decides_on_the_plan_of_drawn_tokens) {
     EXPECT_GE(num_levels, 1U);
     EXPECT_EQ(lanes[0].chosen.tree.size(), std::min(first, num_levels));
   }
-  // Levels that were planned and not reached count as wrong.
+  // Planned levels that were not reached count as wrong.
   for (int i = 0; i < 200; ++i) {
     draft_history history;
     controller.learn(history, {});
@@ -296,7 +298,7 @@ TEST(draft_controller, decides_on_the_plan_of_drawn_tokens) {
   EXPECT_LE(lanes[0].chosen.tree.size(), 3U) << "two, and now and then one more to see";
 }
 
-/// Beside a chunk of a prompt a draft is worth what a further row costs.
+/// Beside a chunk of a prompt, the cost of a draft token is that of one more row.
 TEST(draft_controller, drafts_beside_rows_of_prompts) {
   const auto chosen = [](double slope, double acceptance) {
     draft_controller controller(1);

@@ -62,7 +62,7 @@ TEST(draft_length, is_the_one_of_the_largest_expected_speed_up_by_rule_optimal) 
     }
 }
 
-/// Rows of all requests are in the pass: where each costs as much as in a pass over many, few pay.
+/// The pass has rows of all requests: if each row costs as much as in a large pass, few tokens pay.
 TEST(draft_length, is_shorter_in_a_batch_by_rule_optimal) {
   const auto cost =
       curve([](std::uint32_t rows) { return rows <= 8 ? 1.0 + 0.02 * (rows - 1) : 0.15 * rows; });
@@ -73,7 +73,7 @@ TEST(draft_length, is_shorter_in_a_batch_by_rule_optimal) {
   EXPECT_LT(together.next(cost, 0, 8), 3U);
 }
 
-/// Rule `heuristic` on trees: a draft is kept whole if one of its paths is.
+/// Rule `heuristic` with trees: a draft counts as fully accepted if one of its paths is.
 TEST(draft_length, compares_what_was_kept_with_the_levels) {
   draft_length length(length_rule::heuristic, 6);
   const auto cost = straight(1);
@@ -102,7 +102,7 @@ TEST(entropy_length, is_short_where_the_drafter_is_unsure) {
   EXPECT_EQ(smooth.next(1, 9), 7U) << "a quarter of the way";
 }
 
-/// A round near the end of the context, or short of memory, drafts little; the next one need not.
+/// Near the end of the context, or without memory, a round drafts little; this must not affect the next one.
 TEST(entropy_length, minds_the_bound_of_each_round) {
   entropy_length length(1, 0);
   EXPECT_EQ(length.next(0, 2), 2U);

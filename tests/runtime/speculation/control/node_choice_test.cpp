@@ -62,7 +62,7 @@ TEST(node_choice, drafts_beside_a_prompt_as_without_it) {
 }
 
 TEST(node_choice, knows_that_rows_beside_a_prompt_cost_more) {
-  // Eight rows for the price of one, then by the row: a prompt has used up what was free.
+  // Eight rows for the price of one, then a price per row: a prompt has used up the free rows.
   pass_cost cost;
   for (int i = 0; i < 300; ++i)
     for (std::uint32_t rows = 1; rows <= 64; ++rows)
@@ -73,7 +73,7 @@ TEST(node_choice, knows_that_rows_beside_a_prompt_cost_more) {
 }
 
 TEST(node_choice, shrinks_to_nothing_as_the_batch_grows) {
-  // Free up to eight rows, then by the row: the curve of a machine that multiplies slowly.
+  // Free up to eight rows, then a price per row: the curve of a machine with slow multiplication.
   pass_cost cost;
   for (int i = 0; i < 300; ++i)
     for (std::uint32_t rows = 1; rows <= 40; ++rows) cost.observe(rows, 1e6 * (rows <= 8 ? 1.0 : rows / 8.0));
@@ -92,7 +92,7 @@ TEST(node_choice, shrinks_to_nothing_as_the_batch_grows) {
   }
 }
 
-/// Against every set of nodes that is closed under ancestors.
+/// Compared with every set of nodes that is closed under ancestors.
 TEST(node_choice, is_the_best_of_all_closed_sets) {
   std::mt19937_64 random(20261121);
   std::uniform_real_distribution<double> uniform;

@@ -65,7 +65,7 @@ TEST(pass_cost, forgets_what_has_not_been_seen_for_long) {
   pass_cost cost;
   cost.observe(1, 4e6);
   const double first_idea = cost.ratio(6);
-  for (int i = 0; i < 20; ++i) cost.observe(6, 40e6); // a bad minute
+  for (int i = 0; i < 20; ++i) cost.observe(6, 40e6); // a disturbed minute
   EXPECT_GT(cost.ratio(6), 1.5 * first_idea);
   for (int i = 0; i < 5000; ++i) cost.observe(1, 4e6);
   EXPECT_EQ(cost.ratio(6), first_idea);

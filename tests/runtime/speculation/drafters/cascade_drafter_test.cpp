@@ -90,7 +90,7 @@ TEST(cascade_drafter, right_guesses_save_passes) {
   EXPECT_LT(num_passes_of(*helped) * 2, num_passes_of(*alone)) << "a cycle of tokens is guessed at once";
 }
 
-/// Rows that the guesses cost where the text does not repeat as they assume.
+/// Number of rows spent on guesses where the text does not repeat.
 TEST(cascade_drafter, wrong_guesses_get_few) {
   const model::hash_model_config config{.vocab_size = vocab}; // every token depends on all before it
   auto alone = std::make_shared<counted_model>(config);

@@ -12,11 +12,10 @@
 #include <stdexcept>
 #include <vector>
 
-/// One request and a drafter with a model, without a target: tests commit what they like.
+/// One request and a drafter with a model, without a target: the tests choose what is committed.
 namespace paceline::speculation::test_support {
 
-/// Counts rows and remembers none of its callers' mistakes: a hash model that reports its passes and can fail
-/// one.
+/// A hash model that counts rows, reports its passes, and can fail one.
 class counted_model final : public model::language_model {
  public:
   explicit counted_model(const model::hash_model_config& config) : model_(config) {}

@@ -78,7 +78,7 @@ TEST(lookahead_window, completes_an_n_gram_a_column_and_moves_on) {
   carrier.tree.add(token_id{1}, token_tree::root); // a node before the window
   window.add_to(carrier);
   paths ngrams;
-  const auto say = [&](std::uint32_t row) { // the target's answer says which token it continues
+  const auto say = [&](std::uint32_t row) { // the target's answer encodes which token it continues
     return token_id{100 + carrier.probes[row].token.value};
   };
   const auto report = [&](std::span<const token_id> ngram) { ngrams.push_back(values_of(ngram)); };
@@ -133,7 +133,7 @@ TEST(lookahead_drafter, n_grams_that_the_target_completed_are_verified_when_thei
   request.last_round = round_feedback{
       .verified = first, .accepted_path = {}, .num_top = 1, .top_tokens = tokens_of({3, 40, 41, 50, 51})};
   const auto tokens = tokens_of_probes(first);
-  const auto next = request.propose({1, 2, tokens[0]}, 4); // the window's first guess was written
+  const auto next = request.propose({1, 2, tokens[0]}, 4); // the window's first guess was committed
   const auto verified = drafted_request::paths_of(next.tree);
   EXPECT_NE(std::ranges::find(verified, ids{tokens[2], 50}), verified.end());
   EXPECT_EQ(tokens_of_probes(next), (ids{tokens[2], tokens[3], 50, 51})) << "the levels moved up";
@@ -170,7 +170,7 @@ TEST(lookahead_drafter, holds_a_window_of_15_by_5_beside_15_guesses) {
   EXPECT_EQ(drafter->max_probes(), 60U);
   drafted_request request(*drafter);
   ids text;
-  for (std::int32_t i = 0; i < 15; ++i) // a token with fifteen ways on
+  for (std::int32_t i = 0; i < 15; ++i) // a token with fifteen continuations
     for (const std::int32_t token : {1, 100 + i, 200 + i, 300 + i, 400 + i}) text.push_back(token);
   text.push_back(1);
   const auto draft = request.propose(text, 4);

@@ -84,7 +84,7 @@ class model_drafter_test : public testing::Test {
     return {proposal.tree.tokens().begin(), proposal.tree.tokens().end()};
   }
 
-  /// What the drafter ought to say, from the tokens alone.
+  /// The expected draft, computed from the tokens alone.
   std::vector<token_id> expected_draft(const request& one) {
     const model::hash_model oracle({.vocab_size = own->info().vocab_size});
     std::vector<token_id> path;

@@ -35,7 +35,7 @@ std::unique_ptr<drafter> make_drafter(tree_kind kind, std::shared_ptr<const mode
   return drafter_registry::with_built_in().make(parts).value();
 }
 
-/// The tree that a drafter ought to propose, from the tokens alone.
+/// The expected tree, computed from the tokens alone.
 token_tree expected_tree(const drafted_request& one, const tree_shape& shape, std::uint32_t nodes,
                          bool greedy) {
   const model::hash_model oracle({.vocab_size = vocab});
@@ -62,8 +62,8 @@ bool same(const token_tree& a, const token_tree& b) {
          std::equal(a.parents().begin(), a.parents().end(), b.parents().begin(), b.parents().end());
 }
 
-/// Whatever part of a tree is committed, the next one is made from the right cells: a wrong cell would give
-/// another tree, since a hash model reads all of them.
+/// Whatever part of a tree is committed, the next tree is computed from the right cells: a hash model reads
+/// all of them, so a wrong cell would change the tree.
 TEST(model_tree, every_tree_is_that_of_the_tokens_alone) {
   std::mt19937_64 random(21);
   for (const tree_kind kind : tree_kinds)
@@ -97,7 +97,7 @@ TEST(model_tree, what_is_committed_is_not_computed_again) {
   const draft proposal = one.propose(); // 3 nodes, below each 1, and so on
   EXPECT_EQ(own->rows_of_passes, (std::vector<std::size_t>{9, 3, 3, 3}));
   ASSERT_EQ(proposal.tree.size(), 12U);
-  // Along the third branch: its cells lie between others'.
+  // Along the third branch, whose cells are between those of others.
   const auto leaf = static_cast<std::int32_t>(proposal.tree.size()) - 1;
   std::vector<token_id> path;
   for (const std::int32_t node : proposal.tree.path_to(leaf))
@@ -173,7 +173,8 @@ TEST(model_tree, under_rejection_every_node_reports_what_it_was_drawn_from) {
   }
 }
 
-/// Chains of one position: as many as asked for, of their own noise, and now and then two that begin alike.
+/// Chains from one position: the requested number, with independent noise; sometimes two have the same first
+/// token.
 TEST(model_tree, independent_chains_share_the_root_only) {
   auto own = std::make_shared<counted_model>(model::hash_model_config{.vocab_size = vocab});
   const auto made = make_drafter(tree_kind::independent, own, 64);
@@ -190,7 +191,7 @@ TEST(model_tree, independent_chains_share_the_root_only) {
     for (std::int32_t node = 0; node < static_cast<std::int32_t>(tree.size()); ++node)
       EXPECT_LE(tree.children(node).size(), 1U);
     if (tree.tokens()[0] != tree.tokens()[1]) continue;
-    ++num_alike; // what follows is drawn anew
+    ++num_alike; // the following tokens are drawn independently
     const auto below = [&](std::int32_t node) {
       return tree.tokens()[static_cast<std::size_t>(tree.children(node).front())];
     };
@@ -234,8 +235,8 @@ TEST(model_tree, siblings_are_drawn_without_replacement_in_the_law_of_their_orde
     }
 }
 
-/// The shape must not tell what was drawn: for a fixed context, how many children a node of the first level
-/// has may depend on that node, never on the children's own tokens.
+/// The shape must not depend on what was drawn: for a fixed context, the number of children of a node of the
+/// first level may depend on that node, but not on the children's own tokens.
 TEST(model_tree, drawn_children_follow_their_distribution_whatever_the_shape) {
   for (const tree_kind kind : {tree_kind::dynamic, tree_kind::optimal}) {
     SCOPED_TRACE(static_cast<int>(kind));
@@ -249,7 +250,7 @@ TEST(model_tree, drawn_children_follow_their_distribution_whatever_the_shape) {
     parts.options.tree_top_k = 2;
     parts.options.max_tree_nodes = 7;
     const auto made = drafter_registry::with_built_in().make(parts).value();
-    // Conditional on the first level's first token, the first child's law is the model's.
+    // Given the first level's first token, the first child has the model's distribution.
     std::map<std::int32_t, std::map<std::int32_t, double>> seen;
     std::map<std::int32_t, double> totals;
     for (std::uint64_t seed = 0; seed < 20000; ++seed) {
@@ -281,8 +282,8 @@ TEST(model_tree, drawn_children_follow_their_distribution_whatever_the_shape) {
   }
 }
 
-/// Drafts that are drawn, verified by rule `rejection`: the first two tokens have the target's law. To drop
-/// drawn nodes for what they turned out to be (re-ranking) would break it.
+/// Drafts that are drawn, and verified by rule `rejection`: the first two tokens have the target's
+/// distribution. Dropping drawn nodes because of their tokens (re-ranking) would change it.
 TEST(model_tree, drawn_trees_leave_the_targets_law_to_rule_rejection) {
   constexpr std::uint32_t small = 5;
   constexpr std::uint64_t num_draws = 30000;
@@ -318,7 +319,7 @@ TEST(model_tree, drawn_trees_leave_the_targets_law_to_rule_rejection) {
       for (const std::int32_t node : decided.accepted_path)
         committed.push_back(proposal.tree.tokens()[static_cast<std::size_t>(node)]);
       committed.push_back(decided.next);
-      if (committed.size() < 2) { // the next round's, without a draft
+      if (committed.size() < 2) { // that of the next round, without a draft
         auto logits = one.logits_below(target, committed);
         committed.push_back(one.pipeline.process_and_sample(logits, one.row_below(committed)));
       }
@@ -348,7 +349,7 @@ TEST(model_tree, drawn_trees_leave_the_targets_law_to_rule_rejection) {
 TEST(model_tree, decoding_with_trees_gives_the_tokens_of_plain_decoding) {
   const model::hash_model target({.vocab_size = vocab});
   for (const tree_kind kind : tree_kinds)
-    for (const std::uint64_t salt : {0, 3}) // the same model, another one
+    for (const std::uint64_t salt : {0, 3}) // the same model, and another one
       for (const float temperature : {0.0F, 1.0F}) {
         SCOPED_TRACE(::testing::Message() << static_cast<int>(kind) << " " << salt << " " << temperature);
         const auto made = make_drafter(kind, std::make_shared<model::hash_model>(model::hash_model_config{
@@ -364,7 +365,7 @@ TEST(model_tree, decoding_with_trees_gives_the_tokens_of_plain_decoding) {
         const auto outputs = test::decode_speculatively(target, *made, requests);
         for (std::size_t i = 0; i < requests.size(); ++i) {
           EXPECT_EQ(outputs[i].tokens, test::decode_plainly(target, requests[i]));
-          // The target's own token leads every ranking of the same model, so that some path goes all the way.
+          // The target's own token is ranked first by the same model, so some path is fully accepted.
           if (salt == 0 && kind == tree_kind::fixed) {
             EXPECT_LE(outputs[i].num_rounds, 40U / 5 + 3) << "four levels and a bonus token a round";
           }

@@ -31,7 +31,7 @@ TEST(nasd_drafter, asks_for_the_targets_best_tokens) {
   EXPECT_EQ(built_in(nasd_options())->traits().top_tokens, 2U);
 }
 
-/// What the target said after the text {1, 2} and the draft's nodes.
+/// The target's best tokens after the text {1, 2} and the draft's nodes.
 round_feedback said(std::uint32_t base, const ids& chain, const ids& top) {
   round_feedback round;
   round.verified.base_length = base;

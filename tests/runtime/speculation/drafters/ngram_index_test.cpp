@@ -86,7 +86,7 @@ TEST(ngram_index, finds_every_place_with_the_length_of_its_agreement) {
   }
 }
 
-/// A short suffix occurs all the time; a longer agreement lies far back among its occurrences.
+/// A short suffix is frequent; a longer match is far back among its occurrences.
 TEST(ngram_index, finds_the_longest_agreement_behind_many_shorter_ones) {
   ngram_index index(std::vector<std::uint32_t>{1, 2, 4});
   std::vector<token_id> text{token_id{9}, token_id{1}, token_id{2}, token_id{7}};

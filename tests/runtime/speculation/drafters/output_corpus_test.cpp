@@ -15,7 +15,7 @@ using test::tokens_of;
 
 ngram_index empty_index() { return ngram_index(std::vector<std::uint32_t>{1, 2}); }
 
-/// What followed `query` in a tenant's earlier outputs.
+/// Continuations of `query` in a tenant's earlier outputs.
 ids continuations(output_corpus& all, const std::string& tenant, const ids& query) {
   ids found;
   auto* const corpus = all.find(tenant);

@@ -17,7 +17,7 @@ ids chain_after(const ids& text, const std::string& kind, std::uint32_t length) 
   return drafted_request(*drafter).chain(text, length);
 }
 
-/// Share of tokens at each place of many drafts with different seeds.
+/// Share of tokens at each level of many drafts with different seeds.
 std::map<std::int32_t, double> shares(drafter& from, const ids& text, verification_rule rule) {
   constexpr int num_trials = 4000;
   std::map<std::int32_t, double> result;
@@ -157,7 +157,8 @@ TEST(copy_drafter, never_copies_from_the_output) {
   EXPECT_EQ(request.chain({1, 2, 7, 8, 7}, 3), ids{});
 }
 
-/// The draw among what it chose is the request's own noise, which must not have chosen it, too.
+/// The request's own noise draws among the drafter's candidates, so the drafter must choose them with other
+/// noise.
 TEST(random_drafter, chooses_by_other_noise_than_a_request_with_its_seed) {
   auto options = options_of("x", "random");
   options.seed = 5;

@@ -132,14 +132,15 @@ TEST(vocabulary_bridge, drafted_text_becomes_the_tokens_that_the_target_would_us
   const auto bridge = bridge_of(method::retokenise, own, target);
   const auto committed = spelled(target, "x the");
   EXPECT_EQ(bridge->target_tokens(committed, spelled(own, " the th")), spelled(target, " the th"));
-  // The draft would change how the last word is split: it goes on behind the committed tokens all the same.
+  // The draft would change the tokenisation of the last word; it nevertheless continues after the committed
+  // tokens.
   const auto half = spelled(target, "x t");
   EXPECT_EQ(text(target, bridge->target_tokens(half, spelled(own, "he"))), "he");
   EXPECT_TRUE(bridge->target_tokens(committed, {}).empty());
   EXPECT_EQ(text(target, bridge->target_tokens({}, spelled(own, "the"))), "the");
 }
 
-/// The roles of a chat: "<user>" is a token of both, "<bot>" of the target only.
+/// The roles of a chat: "<user>" is a token in both vocabularies, "<bot>" only in the target's.
 struct chat {
   shared_vocabulary own = make(test::make_vocabulary(
       test::tiny_spm{.pieces = {{"t", -1}, {"h", -2}, {"e", -3}, {"th", -4}, {"the", -5}, {" ", -6}},
@@ -202,7 +203,7 @@ TEST(vocabulary_bridge, vocabularies_with_nothing_in_common_are_refused) {
 }
 
 drafter_parts parts_for(const shared_vocabulary& own, const shared_vocabulary& target, bool right) {
-  // The drafter is the target itself under its own vocabulary's ids, or another model.
+  // The drafter is the target with its own vocabulary's ids, or another model.
   const auto bridge = bridge_of(method::intersection, own, target);
   std::vector<std::int32_t> inner(own->size(), -1);
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(target->size()); ++id)
@@ -217,7 +218,7 @@ drafter_parts parts_for(const shared_vocabulary& own, const shared_vocabulary& t
   return parts;
 }
 
-/// Exactness under both ways, and full acceptance where the drafter is the target in other words.
+/// Exactness with both methods, and full acceptance if the drafter is the target with another vocabulary.
 TEST(vocabulary_bridge, drafts_across_vocabularies_are_exact) {
   const auto own = own_vocabulary();
   const auto target = target_vocabulary();
@@ -254,7 +255,7 @@ TEST(vocabulary_bridge, drafts_across_vocabularies_are_exact) {
         }
 }
 
-/// Where the own text is longer than the lease, its end is enough.
+/// If the drafter's own text is longer than the lease, its end suffices.
 TEST(vocabulary_bridge, a_long_text_keeps_its_end_within_the_lease) {
   const auto own = make(test::make_vocabulary(test::tiny_spm{}));
   const auto target = target_vocabulary(); // " the" is one token here, four there

@@ -17,7 +17,7 @@ using sampling::ranked_token;
 /// The drafter's tokens below a path, best first.
 using oracle = std::function<std::vector<ranked_token>(const std::vector<token_id>& path)>;
 
-/// Grows a tree as a drafter does.
+/// Grows a tree in the way of a drafter.
 candidate_tree grow(const tree_shape& shape, const tree_bounds& bounds, const oracle& next,
                     std::vector<std::vector<expansion>>* expanded = nullptr) {
   candidate_tree candidates;
@@ -59,7 +59,7 @@ double expected_accepted(const candidate_tree& candidates, const std::vector<std
   return sum;
 }
 
-/// The largest sum of path probabilities of any tree of at most `nodes` nodes, by trying all ways to share
+/// The largest sum of path probabilities of any tree with at most `nodes` nodes, by trying all divisions of
 /// the nodes among the children of each place.
 double best_of_all_trees(const oracle& next, std::uint32_t depth, std::uint32_t nodes, double above,
                          std::vector<token_id>& path) {
@@ -135,7 +135,7 @@ TEST(tree_shape, chosen_trees_are_closed_and_within_bounds_whatever_the_probabil
 }
 
 TEST(tree_shape, a_dynamic_tree_expands_the_most_confident_nodes_of_a_level_and_reranks_all) {
-  // Below "1" everything is sure, below "2" and "3" nothing.
+  // Below "1" all children are certain, below "2" and "3" there are none.
   const oracle next = [](const std::vector<token_id>& path) {
     if (path.empty())
       return std::vector<ranked_token>{{token_id{1}, 0.5F}, {token_id{2}, 0.3F}, {token_id{3}, 0.2F}};

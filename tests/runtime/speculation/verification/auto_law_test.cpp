@@ -1,5 +1,5 @@
-// The controller's choices under rules that weigh probabilities: what is committed has the target's joint
-// law, though where drafts end follows from the tokens that were drawn. PACELINE_LAW_SAMPLES=1000000 for
+// The controller's choices with rules that use probabilities: committed tokens have the target's joint
+// distribution, although the ends of drafts depend on the drawn tokens. PACELINE_LAW_SAMPLES=1000000 for
 // docs/figures.md.
 #include "runtime/speculation/control/draft_controller.hpp"
 #include "runtime/speculation/drafters/draft_lane.hpp"
@@ -14,8 +14,8 @@ namespace {
 
 using namespace test_support;
 
-/// Draws from one law at every place. A branch ends behind token 0: how deep a draft is, and how many nodes
-/// it has, follows from what was drawn.
+/// Draws from the same distribution at every place. A branch ends after token 0, so the depth and size of a
+/// draft depend on the drawn tokens.
 struct trap_drafter {
   std::vector<float> law;
   std::uint32_t num_levels = 3, num_children = 1; ///< of the root; others have one
@@ -56,15 +56,15 @@ struct law_case {
 
 void PrintTo(const law_case& one, std::ostream* out) { *out << one.name; }
 
-/// Where every second row is free, a draft that looks short does not pay and one that looks long does. Rows
-/// are cheap and dear in turn, so that there is something to choose.
+/// Every second row is free, so a draft that seems short does not pay, and one that seems long does. Rows are
+/// cheap and expensive in turn, so that there is a choice.
 double cost_of(std::uint32_t rows, std::uint64_t round) {
   return 1 + (round / 2000 % 2 == 0 ? 0.4 : 0.8) * (rows / 2);
 }
 
 class auto_law : public testing::TestWithParam<law_case> {
  protected:
-  /// Which part of one of the proposals is verified.
+  /// The part of one of the proposals that is verified.
   using chooser = std::function<draft(draft_history& history, const std::vector<token_id>& tokens,
                                       std::vector<draft> proposals)>;
 
@@ -121,7 +121,7 @@ TEST_P(auto_law, is_the_targets_with_the_controllers_choice) {
   EXPECT_GT(num_of[1], 500U);
 }
 
-/// A choice by what was drawn: the deeper draft, and none that looks too short to pay.
+/// A choice that depends on the drawn tokens: the deeper draft, and none that seems too short to pay.
 TEST_P(auto_law, is_another_one_if_realised_lengths_are_looked_at) {
   const auto choose = [](draft_history&, const std::vector<token_id>&, std::vector<draft> proposals) {
     const auto best =

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-/// Speculative decoding against plain decoding, feature by feature (E8): the hash model's cells tell on every
-/// wrong slot, the drafters range from always right to always wrong.
+/// Speculative decoding against plain decoding, feature by feature. The hash model's cells reveal every wrong
+/// slot; drafters range from always right to always wrong.
 namespace paceline::speculation {
 namespace {
 
@@ -114,7 +114,7 @@ TEST(differential, every_drafter_leaves_every_request_its_plain_tokens) {
     for (std::size_t d = 0; d < drafters.size(); ++d) {
       const auto outputs = test::decode_speculatively(*target, *drafters[d].second, requests);
       for (std::size_t i = 0; i < requests.size(); ++i) {
-        // The last round may commit past the limit, where the engine would cut.
+        // The last round may commit beyond the limit, where the engine would stop.
         auto tokens = outputs[i].tokens;
         ASSERT_GE(tokens.size(), expected[i].size());
         tokens.resize(expected[i].size());

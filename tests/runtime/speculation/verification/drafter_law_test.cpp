@@ -1,8 +1,8 @@
 #include "tests/runtime/speculation/verification/markov_law.hpp"
 #include "tests/support/draft_tasks.hpp"
 
-/// Real drafters under rules that weigh their probabilities: what is committed has the target's joint law,
-/// whether the text they learn from is like what the target says or its opposite.
+/// Real drafters with rules that use their probabilities: committed tokens have the target's joint
+/// distribution, whether the text that the drafters learn from is similar to the target's or the opposite.
 /// PACELINE_LAW_SAMPLES=1000000 for docs/figures.md.
 namespace paceline::speculation {
 namespace {
@@ -22,7 +22,7 @@ std::string name_of(const law_case& one) {
          (one.rule == verification_rule::block ? "_by_block" : "");
 }
 
-/// A text that goes on as the target likes best, or least.
+/// A text of the target's likeliest, or least likely, tokens.
 std::vector<token_id> prompt_of(const law_case& one) {
   return test::tokens_of(one.opposed ? test::ids{3, 3, 3, 0, 2, 1, 0, 2, 1, 0, 2, 1, 0}
                                      : test::ids{1, 1, 1, 3, 0, 0, 2, 2, 3, 0, 0, 0});

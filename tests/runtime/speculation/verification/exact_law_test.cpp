@@ -11,15 +11,16 @@
 #include <set>
 #include <vector>
 
-/// The law of what a round commits, by enumeration of every draft and every decision with its probability, in
-/// double: exact, not sampled. Sampling is tested by verification_law_test.cpp.
+/// The distribution of a round's committed tokens, by enumeration of every draft and every decision with its
+/// probability in double precision: exact, not sampled. verification_law_test.cpp tests with samples.
 namespace paceline::speculation {
 namespace {
 
 constexpr std::size_t vocab = 3;
 using path = std::vector<token_id>;
 
-/// A model over a vocabulary of three: other logits after every context, some impossible, some likely.
+/// A model with a vocabulary of three: different logits after every context, some tokens impossible, some
+/// likely.
 class random_model {
  public:
   random_model(std::uint32_t seed, float sharpness) : seed_(seed), sharpness_(sharpness) {}
@@ -40,7 +41,7 @@ class random_model {
   float sharpness_;
 };
 
-/// How siblings come about.
+/// How siblings are chosen.
 enum class siblings { replaced, distinct, of_several_drafters, certain };
 
 struct setting {
@@ -49,7 +50,7 @@ struct setting {
   sampling_params params = {};
 };
 
-/// One target, one drafter, one shape of trees.
+/// One target, one drafter, one tree shape.
 class world {
  public:
   world(setting chosen, std::uint32_t seed)
@@ -64,7 +65,7 @@ class world {
 
   const sampling::pipeline& pipeline() const { return pipeline_; }
 
-  /// The target's probabilities after `context`, as plain decoding has them.
+  /// The target's probabilities after `context` in plain decoding.
   std::vector<double> target_probs(const path& context) const {
     sampling::token_counts counts = counts_;
     for (const token_id token : context) counts.add_output(token);
@@ -79,7 +80,7 @@ class world {
     return probs;
   }
 
-  /// Of the first draft token.
+  /// For the first draft token.
   std::vector<double> draft_probs() const {
     draft first;
     first.probs.push_back(distribution(first, token_tree::root));
@@ -92,8 +93,8 @@ class world {
 
   using rule = std::function<verdict(const draft&, const verification_context&, const target_row&, dice&)>;
 
-  /// Probability of every run of tokens of the tree's levels and one more, last token first in the index;
-  /// what a round leaves open is filled up by the target.
+  /// Probability of every sequence of as many tokens as the tree has levels, plus one; the last token is
+  /// first in the index. The target's distribution completes sequences that a round leaves shorter.
   std::vector<double> law(const rule& decide) {
     law_.assign(power(vocab, num_levels_), 0.0);
     expected_accepted_ = 0;
@@ -121,7 +122,7 @@ class world {
     return context;
   }
 
-  /// What the next node is drawn from, given the nodes before it.
+  /// The distribution from which the next node is drawn, given the nodes before it.
   draft_distribution distribution(const draft& so_far, std::int32_t parent) const {
     const auto earlier = so_far.tree.children(parent);
     const bool several = chosen_.kind == siblings::of_several_drafters;
@@ -141,7 +142,7 @@ class world {
     const std::size_t node = so_far.tree.size();
     if (node == chosen_.parents.size()) return play(so_far, probability, decide);
     const std::int32_t parent = chosen_.parents[node];
-    if (chosen_.kind == siblings::certain) { // any fixed choice: one that leaves room for a duplicate
+    if (chosen_.kind == siblings::certain) { // any fixed choice; this one allows a duplicate
       draft next = so_far;
       next.tree.add(token_id{static_cast<std::int32_t>((node * 5 + 1) % vocab)}, parent);
       return draft_on(next, probability, decide);

@@ -13,21 +13,21 @@
 #include <string>
 #include <vector>
 
-/// Rounds over a target that is a Markov chain, and the joint law of the tokens they are to commit.
+/// Rounds with a Markov chain as target, and the joint distribution of the tokens they must commit.
 namespace paceline::speculation::test_support {
 
 using row = std::vector<float>;
 
-/// A Markov chain over four tokens: row t are the logits after token t.
+/// A Markov chain over four tokens: row t has the logits after token t.
 using markov = std::vector<row>;
 
 inline const markov target_chain{{1.0F, 0.2F, -0.5F, 0.1F},
                                  {-0.3F, 0.9F, 0.0F, 0.4F},
                                  {0.0F, -0.8F, 0.7F, 0.6F},
                                  {0.5F, 0.3F, -0.2F, -1.0F}};
-constexpr std::size_t num_tokens = 4; ///< tokens a sample, so 256 cells
+constexpr std::size_t num_tokens = 4; ///< tokens in a sample, which gives 256 cells
 
-/// The joint law of the tokens after `prompt`, by enumeration with the slow twin of the pipeline.
+/// The joint distribution of the tokens after `prompt`, by enumeration with the reference pipeline.
 inline std::vector<double> joint_law(const sampling_params& params, const std::vector<token_id>& prompt) {
   std::vector<double> law(256, 1.0);
   for (std::size_t cell = 0; cell < law.size(); ++cell) {
@@ -42,7 +42,7 @@ inline std::vector<double> joint_law(const sampling_params& params, const std::v
   return law;
 }
 
-/// Draft tokens that could have been kept, and those that were.
+/// Number of draft tokens that could have been kept, and of those that were.
 struct tally {
   std::uint64_t offered = 0, kept = 0;
   double rate() const { return static_cast<double>(kept) / static_cast<double>(offered); }
@@ -52,7 +52,7 @@ struct tally {
 using proposer = std::function<draft(const sampling::pipeline& sampling, const std::vector<token_id>& tokens,
                                      const sampling::token_counts& counts)>;
 
-/// One sample of `num_tokens` tokens after `prompt`, by rounds of draft and verdict: its cell.
+/// One sample of `num_tokens` tokens after `prompt`, by rounds of draft and verdict. Returns its cell.
 inline std::size_t speculate(verification_rule rule, const sampling::pipeline& sampling,
                              const std::vector<token_id>& prompt, const proposer& propose,
                              tally& acceptance) {
@@ -91,7 +91,7 @@ inline std::size_t speculate(verification_rule rule, const sampling::pipeline& s
   return cell;
 }
 
-/// Says what counts came to, and that they follow the law.
+/// Prints the statistics of the counts, and expects them to fit the distribution.
 inline void expect_fit(const std::string& name, std::span<const std::uint64_t> counts,
                        std::span<const double> law, double acceptance) {
   const auto fit = test::compare(counts, law);

@@ -13,7 +13,7 @@
 namespace paceline::speculation {
 namespace {
 
-/// Random distributions of every awkward kind: zeros, one-hot, nearly equal, tiny tails.
+/// Random distributions with difficult cases: zeros, one-hot, nearly equal, tiny tails.
 std::vector<double> random_probs(std::mt19937_64& engine, std::size_t size) {
   std::uniform_real_distribution<double> uniform(0, 1);
   std::vector<double> probs(size, 0.0);
@@ -79,8 +79,8 @@ TEST(rejection_rule, gives_exactly_the_target_distribution_whatever_the_draft) {
   EXPECT_LE(worst_float, 2e-6);
 }
 
-/// The same identity on what verification really computes: processed scores, a truncated draft distribution,
-/// the residual written into the row.
+/// The same identity for what verification actually computes: processed scores, a truncated draft
+/// distribution, and the residual written into the row.
 TEST(rejection_rule, the_row_arithmetic_gives_the_target_distribution_too) {
   std::mt19937_64 engine(2);
   SCOPED_TRACE("seed 2");

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-/// Rule `rejection` has the target's law: chi-square and total variation (E2), joint law of several tokens
-/// (E3), with draft, acceptance and residual noise from the production streams of one request (E4).
+/// Rule `rejection` has the target's distribution: chi-square and total variation, and the joint distribution
+/// of several tokens, with draft, acceptance and residual noise from the production streams of one request.
 /// PACELINE_LAW_SAMPLES=1000000 for docs/figures.md.
 namespace paceline::speculation {
 namespace {
 
 using namespace test_support;
 
-/// Where a draft token comes from in one configuration.
+/// The source of a draft token in one configuration.
 enum class draft_kind { soft, certain };
 
 struct law_case {
@@ -23,7 +23,7 @@ struct law_case {
   sampling_params params;       ///< of the request
   sampling_params draft_params; ///< how the drafter processes its row
   draft_kind kind = draft_kind::soft;
-  double min_acceptance = 0; ///< the case is what it says it is
+  double min_acceptance = 0; ///< to check that the case tests what it should
   double max_acceptance = 1;
 };
 
@@ -90,7 +90,7 @@ TEST_P(one_step, follows_the_targets_distribution) {
 
   std::vector<std::uint64_t> counts(one.target.size());
   std::uint64_t accepted = 0;
-  row scratch; // one row a round is enough: of rule `rejection` the bonus row comes last
+  row scratch; // one row per round is enough: rule `rejection` reads the bonus row last
   const target_row rows = [&](std::int32_t) {
     scratch = one.target;
     return std::span<float>(scratch);
@@ -116,7 +116,7 @@ TEST_P(one_step, follows_the_targets_distribution) {
 INSTANTIATE_TEST_SUITE_P(verification_law, one_step, testing::ValuesIn(law_cases()),
                          [](const auto& instance) { return instance.param.name; });
 
-/// How a draft's tokens come about.
+/// How a draft's tokens are drawn.
 enum class drawing {
   replaced, ///< siblings are independent draws: equal ones occur
   distinct, ///< siblings are drawn without replacement
@@ -129,16 +129,16 @@ struct joint_case {
   std::vector<std::int32_t> parents = {-1}; ///< of the draft's nodes
   verification_rule rule = verification_rule::rejection;
   drawing kind = drawing::replaced;
-  bool opposed = false; ///< the drafter likes least what the target likes most
+  bool opposed = false; ///< the drafter's order is the reverse of the target's
   sampling_params params = {};
 
-  /// A million tokens, four a sample. Of small drafts that oppose the target, where a wrong residual shows
-  /// most, a million samples.
+  /// A million tokens, four per sample. For small drafts that are opposed to the target, where a wrong
+  /// residual has the most effect, a million samples.
   [[nodiscard]] std::uint64_t num_samples() const {
     return test::num_law_samples(opposed && parents.size() <= 3 ? 1'000'000 : 250'000);
   }
-  /// Acceptance above it would not try the residuals. Three tokens of four without repetition, or penalised,
-  /// are seldom all wrong.
+  /// With a higher acceptance the residuals would not be tested. Three of four tokens without repetition, or
+  /// with penalties, are rarely all wrong.
   [[nodiscard]] double most_accepted() const {
     if (!opposed) return 0.95;
     return kind == drawing::distinct || params.repetition_penalty != 1 ? 0.85 : 0.75;
@@ -182,7 +182,8 @@ std::vector<joint_case> joint_cases() {
       {"block_certain", three, block, certain, false, {}},
       {"tree_by_block", tree, block, soft, true, cut},
   };
-  // Every kind of siblings in every shape of trees, with a drafter that is near and one that is opposed.
+  // Every kind of siblings in every tree shape, with a drafter that is close to the target and one that is
+  // opposed.
   const std::pair<const char*, std::vector<std::int32_t>> shapes[] = {
       {"proposals", proposals}, {"tree", tree}, {"late_sibling", late}};
   const std::pair<const char*, drawing> kinds[] = {
@@ -205,7 +206,7 @@ std::vector<joint_case> joint_cases() {
 
 void PrintTo(const joint_case& one, std::ostream* out) { *out << one.name; }
 
-/// The drafter's logits behind `last`; of `several` the odd siblings come from one that thinks otherwise.
+/// The drafter's logits after `last`; for `several`, those of the odd siblings come from a different drafter.
 row drafted_row(const joint_case& one, token_id last, std::size_t sibling) {
   const bool other = one.kind == drawing::several && sibling % 2 == 1;
   row scores = one.opposed != other ? target_chain[static_cast<std::size_t>(last.value)]
@@ -215,7 +216,7 @@ row drafted_row(const joint_case& one, token_id last, std::size_t sibling) {
   return scores;
 }
 
-/// `from` without the tokens of the siblings that are there.
+/// `from` without the tokens of the existing siblings.
 draft_distribution without_siblings(draft_distribution from, const token_tree& tree, std::int32_t parent) {
   for (const std::int32_t sibling : tree.children(parent)) {
     const auto at = std::ranges::find(from.tokens, tree.tokens()[static_cast<std::size_t>(sibling)]);

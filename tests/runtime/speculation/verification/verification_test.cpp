@@ -20,7 +20,7 @@ class table {
       : rows_(num_nodes + 1, std::vector<float>(vocab, 0.0F)), asked(num_nodes + 1) {}
 
   std::vector<float>& operator[](std::int32_t node) { return rows_[static_cast<std::size_t>(node + 1)]; }
-  /// Makes `token` the likeliest at `node` by far.
+  /// Makes `token` by far the likeliest at `node`.
   void prefer(std::int32_t node, std::int32_t token) {
     (*this)[node][static_cast<std::size_t>(token)] = 60.0F;
   }

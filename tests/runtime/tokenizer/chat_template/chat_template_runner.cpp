@@ -1,5 +1,5 @@
-// Renders what the tests ask for: one JSON object {"template", "variables", "options"} a line in, {"text"} or
-// {"error"} a line out. The clock stands still.
+// Renders the tests' requests: one JSON object {"template", "variables", "options"} per line in, {"text"} or
+// {"error"} per line out. The clock is fixed.
 #include "runtime/tokenizer/chat_template/chat_template.hpp"
 #include "runtime/tokenizer/chat_template/exact_json.hpp"
 

@@ -1,4 +1,4 @@
-// Templates come with requests and with files from strangers: each of these must end in one clear error.
+// Templates may come from untrusted requests and files: each of these must end in one clear error.
 #include "runtime/tokenizer/chat_template/chat_template.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ std::string repeated(const std::string& part, std::size_t count) {
   return text;
 }
 
-/// The error of parsing or else of rendering `source`; an empty message when both succeed.
+/// The error of parsing or rendering `source`; an empty message if both succeed.
 error outcome(const std::string& source, const render_limits& limits = {}, template_options options = {}) {
   auto parsed = chat_template::parse(source, std::move(options));
   if (!parsed) return std::move(parsed).error();
@@ -158,7 +158,7 @@ TEST(template_limits, data_nested_by_the_template_is_compared_printed_and_hashed
     EXPECT_EQ(outcome(begin + "{% set ns.v = [ns.v] %}{% set ns.w = (ns.w,) %}{% endfor %}" + use).code(),
               errc::resource_exhausted)
         << use;
-  // Shared parts: short to make, endless to walk.
+  // Shared parts: quick to create, but exponentially many to visit.
   const std::string shared =
       "{% set ns = namespace(v=[1], w=(1,)) %}{% for i in range(60) %}{% set ns.v = [ns.v, ns.v] %}"
       "{% set ns.w = (ns.w, ns.w) %}{% endfor %}";

@@ -16,7 +16,7 @@ namespace {
 using boost::json::object;
 using boost::json::value;
 
-// A byte-level BPE as Llama 3's files are, in small.
+// A small byte-level BPE in the form of Llama 3's files.
 constexpr std::string_view byte_level_file = R"({
   "added_tokens": [
     {"id": 12, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true},
@@ -35,7 +35,7 @@ constexpr std::string_view byte_level_file = R"({
     "merges": ["a b", ["Ġ", "ab"], "Ã ©"]}
 })";
 
-// SentencePiece's BPE as Llama 2's files are.
+// SentencePiece's BPE in the form of Llama 2's files.
 constexpr std::string_view spm_file = R"({
   "added_tokens": [{"id": 0, "content": "<unk>", "special": true, "normalized": false},
                    {"id": 1, "content": "</s>", "special": true, "normalized": false}],
@@ -177,7 +177,7 @@ TEST(tokenizer_json, components_that_are_not_offered_are_refused_by_name) {
 }
 
 TEST(tokenizer_json, an_added_token_is_none_of_the_models) {
-  // "b" has no merge and is found as an added token only, never by the model.
+  // "b" has no merge: it is found only as an added token, not by the model.
   const tokenizer t =
       read(R"({"model": {"type": "BPE", "vocab": {"a": 0, "?": 1}, "merges": [], "unk_token": "?"},
     "added_tokens": [{"id": 2, "content": "b", "special": true, "normalized": false}]})");

@@ -29,7 +29,7 @@ std::shared_ptr<const token_table> table(const std::vector<std::string>& spellin
   return std::make_shared<const token_table>(spellings);
 }
 
-/// The definition: again and again, of all adjacent pairs, merge the leftmost of lowest rank.
+/// The definition: repeatedly merge the leftmost adjacent pair of the lowest rank.
 std::vector<std::string>
 merge_by_definition(std::vector<std::string> symbols,
                     const std::map<std::pair<std::string, std::string>, int>& ranks) {

@@ -64,11 +64,11 @@ TEST(bpe_family, names_split_words_as_their_models_were_trained) {
 }
 
 TEST(bpe_family, no_text_is_lost_and_long_runs_take_no_time) {
-  // Each run would take minutes if some pattern needed quadratic time for it.
+  // Each run would take minutes if a pattern needed quadratic time.
   const strings runs = {
       "a",  "A",   "1",  " ", "\n", "!", "'", "é", "漢", "\xcc\x81", "\xe0\xa4\x95\xe0\xa5\x8d",
       "a ", " \n", "1 ", "aA"};
-  std::map<const void*, std::string_view> distinct; // families that share patterns are tried once
+  std::map<const void*, std::string_view> distinct; // families that share patterns are tested once
   for (const auto name : bpe_family_names()) distinct.emplace(find_bpe_family(name)->patterns.data(), name);
   for (const auto& [data, name] : distinct) {
     const auto splitters = splitters_of(name);
