@@ -5,6 +5,7 @@
 #include "engine/actor_answers.hpp"
 #include "engine/counters.hpp"
 #include "engine/faults.hpp"
+#include "engine/job_sharing.hpp"
 #include "engine/memory_plan.hpp"
 #include "engine/model_unit.hpp"
 #include "engine/probe.hpp"
@@ -16,6 +17,7 @@
 #include "runtime/sampling/request_validation.hpp"
 
 #include <caf/all.hpp>
+#include <caf/scheduler/coordinator.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -39,7 +41,10 @@ class own_configuration final : public caf::actor_system_config {
   explicit own_configuration(std::uint32_t threads) {
     engine::prepare(*this);
     add_thread_hook<short_turns>();
-    set("scheduler.policy", caf::atom("sharing")); // "stealing" polls: it burns cores and wakes late
+    // CAF's own policies: "stealing" polls, burns cores and wakes late; "sharing" wakes under a lock.
+    module_factories.push_back([](caf::actor_system& system) -> caf::actor_system::module* {
+      return new caf::scheduler::coordinator<job_sharing<>>(system);
+    });
     set("scheduler.max-threads", static_cast<std::size_t>(std::max(threads, 1U)));
     set("scheduler.max-throughput", std::size_t{50});
   }
