@@ -98,6 +98,11 @@ def echo(tokens=0, choices=1):
     return json.dumps({"prompt": "lorem ipsum " * 2600, "echo": True, "logprobs": 5, "max_tokens": tokens, "n": choices, "ignore_eos": True}).encode()
 
 
+def many_prompts(count):
+    """A whole reply that keeps more than one prompt's scores."""
+    return json.dumps({"prompt": ["lorem ipsum " * 660] * count, "echo": True, "logprobs": 5, "max_tokens": 0}).encode()
+
+
 def ids():
     return ('{"tokens":[%s]}' % ZEROS).encode()
 
@@ -181,6 +186,7 @@ def main():
         lines.append(measure_memory(program, "hash", "the same, resumable", "/v1/responses", response(stream=True, paceline={"resumable": True})))
         lines.append(measure_memory(program, "hash", "echo of 31,000 characters, scored", "/v1/completions", echo()))
         lines.append(measure_memory(program, "hash", "the same, 128 choices of 16 tokens", "/v1/completions", echo(16, 128)))
+        lines.append(measure_memory(program, "hash", "128 prompts of 8,000 characters, scored", "/v1/completions", many_prompts(128)))
         lines.append(measure_memory(program, "hash", "8 MiB of ids to detokenize", "/detokenize", ids()))
         lines.append(measure_memory(program, "hash", "7 MiB of text to tokenize", "/tokenize", prompt()))
         for where in ("/tokenize", "/v1/completions"):
