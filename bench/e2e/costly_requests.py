@@ -84,6 +84,11 @@ def prompt():
     return ('{"prompt":"%s","max_tokens":1}' % ("lorem ipsum dolor " * (7 * MIB // 18))).encode()
 
 
+def spaces():
+    """One word, of which a vocabulary may have long tokens."""
+    return json.dumps({"prompt": " " * BODY, "max_tokens": 1}).encode()
+
+
 def response(**fields):
     return json.dumps({"input": "x", "top_logprobs": 20, "ignore_eos": True, "max_output_tokens": 30000} | fields).encode()
 
@@ -91,6 +96,11 @@ def response(**fields):
 def echo(tokens=0, choices=1):
     """A long prompt whose reply has the scores of each of its tokens."""
     return json.dumps({"prompt": "lorem ipsum " * 2600, "echo": True, "logprobs": 5, "max_tokens": tokens, "n": choices, "ignore_eos": True}).encode()
+
+
+def many_prompts(count):
+    """A whole reply that keeps more than one prompt's scores."""
+    return json.dumps({"prompt": ["lorem ipsum " * 660] * count, "echo": True, "logprobs": 5, "max_tokens": 0}).encode()
 
 
 def ids():
@@ -176,8 +186,11 @@ def main():
         lines.append(measure_memory(program, "hash", "the same, resumable", "/v1/responses", response(stream=True, paceline={"resumable": True})))
         lines.append(measure_memory(program, "hash", "echo of 31,000 characters, scored", "/v1/completions", echo()))
         lines.append(measure_memory(program, "hash", "the same, 128 choices of 16 tokens", "/v1/completions", echo(16, 128)))
+        lines.append(measure_memory(program, "hash", "128 prompts of 8,000 characters, scored", "/v1/completions", many_prompts(128)))
         lines.append(measure_memory(program, "hash", "8 MiB of ids to detokenize", "/detokenize", ids()))
         lines.append(measure_memory(program, "hash", "7 MiB of text to tokenize", "/tokenize", prompt()))
+        for where in ("/tokenize", "/v1/completions"):
+            lines.append(measure_memory(program, asked.model, f"8 MiB of spaces to {where}", where, spaces()))
         lines.append(measure_unread(program, "hash", asked.tokens, 5))
         lines += measure_latency(program, asked.model, 12)
     if asked.out:

@@ -7,7 +7,8 @@ A client per model streams one chat reply after the other (SSE), each with its o
 busy alone, both are, and the second one alone, for a window of so many seconds each; a window begins when all its streams
 have begun. Speeds are tokens per second by the client's clock, prompts and pauses between requests included; device time
 is what /metrics says that each model's target and drafter computed. Prints JSON, and writes it with --out: of each pair the share of its lone speed
-that a model has beside the other (both lone windows are of the same pair), the share of the device's time, and medians.
+that a model has beside the other (both lone windows are of the same pair), the share of the device's time, and medians. Ends with 1 if a
+model has less than 0.42 of its lone speed, not 45 to 55 % of the device's time, or drafts that never run.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from pathlib import Path
 import bench_daemon
 
 NAMES = ("first", "second")
+LEAST_SPEED, SHARES = 0.42, (0.45, 0.55)
 SHORT_KINDS = ("qa", "math_reasoning", "mt_bench", "code", "code_edit")
 
 
@@ -153,6 +155,19 @@ def compare(alone: dict, shared: dict) -> dict:
     }
 
 
+def missed(medians: dict, drafts: bool) -> list:
+    """What is short of its bound, in words."""
+    out = []
+    for name, model in medians.items():
+        if model["of_lone_speed"] < LEAST_SPEED:
+            out.append(f"{name} has {model['of_lone_speed']} of its lone speed")
+        if not SHARES[0] <= model["device_share"] <= SHARES[1]:
+            out.append(f"{name} has {model['device_share']} of the device's time")
+        if drafts and model["draft_seconds"] == 0:
+            out.append(f"the drafts of {name} never run")
+    return out
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="build/release/bin/paceline")
@@ -189,14 +204,15 @@ def main() -> int:
     medians = {
         name: {key: round(statistics.median(pair[name][key] for pair in pairs), 3) for key in pairs[0][name]} for name in NAMES
     }
-    report = json.dumps({"bench": "two_models", "models": [arguments.first.name, arguments.second.name],
+    short = missed(medians, arguments.drafter == "own")
+    report = json.dumps({"bench": "two_models", "verdict": "short" if short else "pass", "missed": short, "models": [arguments.first.name, arguments.second.name],
                       "drafters": [Path(arguments.first_drafter).name, Path(arguments.second_drafter).name] if arguments.drafter == "own" else "none",
                       "threads": arguments.threads, "draft_length": arguments.draft_length, "tokens": arguments.tokens, "seconds": arguments.seconds,
                       "load": (load_before, os.getloadavg()[0]), "medians": medians, "pairs": pairs})  # fmt: skip
     print(report)
     if arguments.out:
         arguments.out.write_text(report + "\n")
-    return 0
+    return int(bool(short))
 
 
 if __name__ == "__main__":

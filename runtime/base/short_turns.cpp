@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace paceline {
@@ -33,7 +34,10 @@ void prefer_short_turns() noexcept {
   if (!read(mine) || mine.policy != SCHED_OTHER) return; // another policy was chosen for the thread
   mine.size = sizeof(mine);
   mine.runtime = static_cast<std::uint64_t>(short_turn.count());
-  (void)syscall(SYS_sched_setattr, 0, &mine, 0U); // not required: without it all goes on as before
+  auto heavier = mine;
+  heavier.nice = std::max(mine.nice - short_turn_niceness, -20);
+  // Neither is required: without the privilege or the kernel's support everything works as before.
+  if (syscall(SYS_sched_setattr, 0, &heavier, 0U) != 0) (void)syscall(SYS_sched_setattr, 0, &mine, 0U);
 }
 
 std::chrono::nanoseconds preferred_turn() noexcept {

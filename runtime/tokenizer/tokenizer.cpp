@@ -21,7 +21,8 @@ bool is_special_type(token_type type) noexcept {
   return type == token_type::control || type == token_type::unknown;
 }
 
-/// Words above this are looked at before they are merged: merging takes 36 bytes a character.
+/// Words above this are looked at before they are merged, which takes longer than to see that they are too
+/// long.
 constexpr std::size_t long_word_bytes = 64U << 10U;
 /// Number of bytes at the end of a prefix whose words may still change: patterns look ahead by a character or
 /// two.
@@ -60,10 +61,10 @@ struct stretch_encoder {
   template <class Model>
   void encode_word(const Model& model, std::string_view word, typename Model::workspace& scratch) const {
     if (word.size() > long_word_bytes && full_after(word)) return encode_beginning(model, word, scratch);
-    if constexpr (std::is_same_v<Model, spm_model>)
-      model.encode(word, scratch, out, max_tokens);
-    else
+    if constexpr (std::is_same_v<Model, unigram_model>)
       model.encode(word, scratch, out);
+    else
+      model.encode(word, scratch, out, max_tokens);
   }
 
   /// Whether `word` has more tokens than allowed, whatever its tokens are.

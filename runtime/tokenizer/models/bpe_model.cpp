@@ -1,6 +1,7 @@
 #include "runtime/tokenizer/models/bpe_model.hpp"
 
 #include "runtime/base/utf8.hpp"
+#include "runtime/tokenizer/models/merge_in_windows.hpp"
 #include "runtime/tokenizer/text/byte_alphabet.hpp"
 
 #include <algorithm>
@@ -43,32 +44,41 @@ bpe_model::bpe_model(std::shared_ptr<const token_table> tokens,
       byte_tokens_.push_back(tokens_->find(hex_byte_spelling(static_cast<std::uint8_t>(byte))));
 }
 
-void bpe_model::encode(std::string_view word, merge_list& work, std::vector<token_id>& out) const {
+void bpe_model::encode(std::string_view word, merge_list& work, std::vector<token_id>& out,
+                       std::size_t max_tokens) const {
   if (rules_.ignore_merges || (rules_.whole_newlines && word.find_first_not_of('\n') == word.npos)) {
     if (const auto token = tokens_->find(word)) {
       out.push_back(*token);
       return;
     }
   }
-  work.clear();
-  for (std::size_t at = 0; at < word.size();) {
-    const utf8_unit unit = read_utf8(word, at);
-    work.append(symbol_of_character(word.substr(at, unit.num_bytes), unit.code_point), at, unit.num_bytes);
-    at += unit.num_bytes;
-  }
-  work.merge_all([this](const auto& left, const auto& right) -> std::optional<merge_list::merge> {
+  const auto append = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t at = begin; at < end;) {
+      const utf8_unit unit = read_utf8(word, at);
+      work.append(symbol_of_character(word.substr(at, unit.num_bytes), unit.code_point), at, unit.num_bytes);
+      at += unit.num_bytes;
+    }
+  };
+  const auto find = [this](const auto& left, const auto& right) -> std::optional<merge_list::merge> {
     const auto* merge = merges_.find(left.symbol, right.symbol);
     if (merge == nullptr) return std::nullopt;
     return merge_list::merge{merge->rank, merge->result};
-  });
+  };
+  const auto before = out.size();
   bool after_unknown = false; // within this word: runs are not fused across words
-  work.for_each([&](const auto& node) {
-    const std::size_t before = out.size();
+  const auto visit = [&](const merge_list::node& node) {
+    const std::size_t so_far = out.size();
     emit(word.substr(node.begin, node.bytes), node.symbol, out);
-    const bool is_unknown = rules_.unknown && out.size() == before + 1 && out.back() == *rules_.unknown;
+    const bool is_unknown = rules_.unknown && out.size() == so_far + 1 && out.back() == *rules_.unknown;
     if (is_unknown && after_unknown && rules_.fuse_unknown) out.pop_back();
     after_unknown = is_unknown;
-  });
+    return out.size() <= max_tokens;
+  };
+  const auto restart = [&] {
+    out.resize(before);
+    after_unknown = false;
+  };
+  merge_in_windows(word, work, append, find, visit, restart);
 }
 
 bool bpe_model::spells_all_bytes() const {

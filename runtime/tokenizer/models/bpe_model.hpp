@@ -37,7 +37,9 @@ class bpe_model {
             const std::vector<std::pair<std::string, std::string>>& merges, bpe_rules rules);
 
   /// Appends the tokens of `word`: well-formed UTF-8, in the vocabulary's own spelling (byte-level or plain).
-  void encode(std::string_view word, workspace& work, std::vector<token_id>& out) const;
+  /// Stops once `out` has more than `max_tokens`.
+  void encode(std::string_view word, workspace& work, std::vector<token_id>& out,
+              std::size_t max_tokens = static_cast<std::size_t>(-1)) const;
   /// True if every text in byte-level spelling can be encoded without unknown or dropped characters.
   bool spells_all_bytes() const;
 

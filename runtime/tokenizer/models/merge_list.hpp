@@ -8,10 +8,15 @@
 namespace paceline::tokenizer {
 
 /// A word during merging: a linked list of symbols, and a heap of the possible merges between neighbours. O(n
-/// log n) in the number of symbols. The scratch memory belongs to one thread and is reused for each word.
+/// log n) in the number of symbols. The scratch memory, 36 bytes a symbol, belongs to one thread and is
+/// reused for each word.
 class merge_list {
  public:
   static constexpr std::uint32_t no_node = 0xffffffff;
+  static constexpr std::size_t default_window_bytes = 64U << 10U;
+
+  /// What is longer is merged in windows of so many bytes (`merge_in_windows`).
+  explicit merge_list(std::size_t window_bytes = default_window_bytes) : window_bytes_(window_bytes) {}
 
   struct node {
     std::int32_t symbol; ///< defined by the model
@@ -62,11 +67,18 @@ class merge_list {
     }
   }
 
-  /// Calls `visit(node)` for the remaining nodes, in order.
+  /// Calls `visit(node)` for the remaining nodes, in order, until it returns false.
   template <class Visit>
   void for_each(Visit&& visit) const {
     if (nodes_.empty()) return;
-    for (std::uint32_t i = 0; i != no_node; i = nodes_[i].next) visit(nodes_[i]);
+    for (std::uint32_t i = 0; i != no_node && visit(nodes_[i]); i = nodes_[i].next) {
+    }
+  }
+
+  std::size_t window_bytes() const noexcept { return window_bytes_; }
+  /// The memory that is kept from word to word.
+  std::size_t num_bytes() const noexcept {
+    return nodes_.capacity() * sizeof(node) + heap_.capacity() * sizeof(candidate);
   }
 
  private:
@@ -90,6 +102,7 @@ class merge_list {
     return what.has_value();
   }
 
+  std::size_t window_bytes_;
   std::vector<node> nodes_;
   std::vector<candidate> heap_;
 };

@@ -1,6 +1,7 @@
 #include "runtime/tokenizer/models/spm_model.hpp"
 
 #include "runtime/base/utf8.hpp"
+#include "runtime/tokenizer/models/merge_in_windows.hpp"
 #include "runtime/tokenizer/text/byte_alphabet.hpp"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ void spm_model::encode(std::string_view text, merge_list& work, std::vector<toke
                        std::size_t max_tokens) const {
   for (std::size_t begin = 0; begin < text.size() && out.size() <= max_tokens;) {
     const auto end = end_of_stretch(text, begin);
-    encode_stretch(text.substr(begin, end - begin), work, out);
+    encode_stretch(text.substr(begin, end - begin), work, out, max_tokens);
     begin = end;
   }
 }
@@ -64,21 +65,28 @@ bool spm_model::spells_all_bytes() const {
                      [](const auto& token) { return token.has_value(); });
 }
 
-void spm_model::encode_stretch(std::string_view text, merge_list& work, std::vector<token_id>& out) const {
-  work.clear();
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = utf8_length(text[at]);
-    work.append(0, at, length); // what a node is follows from its spelling alone
-    at += length;
-  }
-  work.merge_all([&](const auto& left, const auto& right) -> std::optional<merge_list::merge> {
+void spm_model::encode_stretch(std::string_view text, merge_list& work, std::vector<token_id>& out,
+                               std::size_t max_tokens) const {
+  const auto append = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t at = begin; at < end;) {
+      const std::size_t length = utf8_length(text[at]);
+      work.append(0, at, length); // what a node is follows from its spelling alone
+      at += length;
+    }
+  };
+  const auto find = [&](const auto& left, const auto& right) -> std::optional<merge_list::merge> {
     const std::size_t bytes = left.bytes + right.bytes;
     if (bytes > tokens_->longest_bytes()) return std::nullopt;
     const auto token = tokens_->find(text.substr(left.begin, bytes));
     if (!token) return std::nullopt;
     return merge_list::merge{priorities_[static_cast<std::size_t>(token->value)], 0};
-  });
-  work.for_each([&](const auto& node) { emit(text.substr(node.begin, node.bytes), out); });
+  };
+  const auto before = out.size();
+  const auto visit = [&](const merge_list::node& node) {
+    emit(text.substr(node.begin, node.bytes), out);
+    return out.size() <= max_tokens;
+  };
+  merge_in_windows(text, work, append, find, visit, [&] { out.resize(before); });
 }
 
 void spm_model::emit(std::string_view spelling, std::vector<token_id>& out) const {

@@ -36,7 +36,8 @@ class spm_model {
  private:
   /// End of a stretch that begins at `begin`, chosen so that no token crosses it.
   std::size_t end_of_stretch(std::string_view text, std::size_t begin) const;
-  void encode_stretch(std::string_view text, workspace& work, std::vector<token_id>& out) const;
+  void encode_stretch(std::string_view text, workspace& work, std::vector<token_id>& out,
+                      std::size_t max_tokens) const;
   void emit(std::string_view spelling, std::vector<token_id>& out) const;
 
   std::shared_ptr<const token_table> tokens_;

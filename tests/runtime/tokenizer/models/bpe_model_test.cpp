@@ -12,8 +12,9 @@ namespace {
 
 using merges = std::vector<std::pair<std::string, std::string>>;
 
-std::vector<token_id> encode(const bpe_model& model, std::string_view word) {
-  bpe_model::workspace work;
+std::vector<token_id> encode(const bpe_model& model, std::string_view word,
+                             std::size_t window_bytes = merge_list::default_window_bytes) {
+  bpe_model::workspace work(window_bytes);
   std::vector<token_id> out;
   model.encode(word, work, out);
   return out;
@@ -79,12 +80,46 @@ TEST(bpe_model, equals_its_definition_on_random_vocabularies) {
       std::string word;
       for (auto n = 1 + random() % 24; n > 0; --n) characters.push_back(tokens[random() % 4]);
       for (const auto& character : characters) word += character;
-      std::vector<std::string> got;
-      for (const token_id id : encode(model, word)) got.push_back(tokens[static_cast<std::size_t>(id.value)]);
-      ASSERT_EQ(got, merge_by_definition(characters, ranks))
-          << "seed " << seed << ", round " << round << ", \"" << word << '"';
+      for (const std::size_t window : {4, 7, 16, 4096}) {
+        std::vector<std::string> got;
+        for (const token_id id : encode(model, word, window))
+          got.push_back(tokens[static_cast<std::size_t>(id.value)]);
+        ASSERT_EQ(got, merge_by_definition(characters, ranks))
+            << "seed " << seed << ", round " << round << ", \"" << word << "\", windows of " << window;
+      }
     }
   }
+}
+
+TEST(bpe_model, windows_grow_where_the_end_of_a_word_decides_about_its_beginning) {
+  // Each pair merges before the one on its left: which of two letters pair depends on the last one.
+  std::vector<std::string> tokens;
+  for (char c = 'a'; c <= 'z'; ++c) tokens.emplace_back(1, c);
+  merges rules;
+  for (char c = 'y'; c >= 'a'; --c) {
+    rules.emplace_back(std::string(1, c), std::string(1, static_cast<char>(c + 1)));
+    tokens.push_back(rules.back().first + rules.back().second);
+  }
+  const bpe_model model(table(tokens), rules, {});
+  const std::string alphabet = "abcdefghijklmnopqrstuvwxyz";
+  for (std::size_t length = 2; length <= alphabet.size(); ++length)
+    for (std::size_t window = 4; window < 32; ++window)
+      ASSERT_EQ(encode(model, alphabet.substr(0, length), window),
+                encode(model, alphabet.substr(0, length), 4096))
+          << length << " letters in windows of " << window;
+}
+
+TEST(bpe_model, a_long_word_takes_the_memory_of_a_window_and_ends_when_it_has_enough) {
+  const auto tokens = table({"a", "b", "aa", "ab"});
+  const bpe_model model(tokens, {{"a", "a"}, {"a", "b"}}, {});
+  bpe_model::workspace work;
+  std::vector<token_id> out;
+  model.encode(std::string(std::size_t{4} << 20U, 'a'), work, out);
+  EXPECT_EQ(out, std::vector(std::size_t{2} << 20U, token_id{2}));
+  EXPECT_LT(work.num_bytes(), std::size_t{4} << 20U);
+  out.clear();
+  model.encode(std::string(std::size_t{4} << 20U, 'b'), work, out, 10);
+  EXPECT_EQ(out, std::vector(11, token_id{1}));
 }
 
 TEST(bpe_model, a_merge_into_no_token_is_spelt_by_characters) {

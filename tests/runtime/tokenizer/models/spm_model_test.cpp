@@ -10,8 +10,9 @@
 namespace paceline::tokenizer {
 namespace {
 
-std::vector<token_id> encode(const spm_model& model, std::string_view text) {
-  spm_model::workspace work;
+std::vector<token_id> encode(const spm_model& model, std::string_view text,
+                             std::size_t window_bytes = merge_list::default_window_bytes) {
+  spm_model::workspace work(window_bytes);
   std::vector<token_id> out;
   model.encode(text, work, out);
   return out;
@@ -55,11 +56,27 @@ TEST(spm_model, equals_its_definition_on_random_vocabularies) {
         symbols[best] += symbols[best + 1];
         symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
       }
-      std::vector<std::string> got;
-      for (const token_id id : encode(model, text)) got.push_back(tokens[static_cast<std::size_t>(id.value)]);
-      ASSERT_EQ(got, symbols) << "seed " << seed << ", round " << round << ", \"" << text << '"';
+      for (const std::size_t window : {4, 7, 16, 4096}) {
+        std::vector<std::string> got;
+        for (const token_id id : encode(model, text, window))
+          got.push_back(tokens[static_cast<std::size_t>(id.value)]);
+        ASSERT_EQ(got, symbols) << "seed " << seed << ", round " << round << ", \"" << text
+                                << "\", windows of " << window;
+      }
     }
   }
+}
+
+TEST(spm_model, a_long_run_takes_the_memory_of_a_window) {
+  const spm_model model(std::make_shared<const token_table>(std::vector<std::string>{"▁", "▁▁", "▁▁▁▁"}), {},
+                        std::nullopt);
+  spm_model::workspace work;
+  std::vector<token_id> out;
+  std::string text;
+  for (int i = 0; i < 1 << 20; ++i) text += "▁";
+  model.encode(text, work, out);
+  EXPECT_EQ(out, std::vector(std::size_t{1} << 18U, token_id{2}));
+  EXPECT_LT(work.num_bytes(), std::size_t{4} << 20U);
 }
 
 TEST(spm_model, characters_without_entry_become_bytes) {
