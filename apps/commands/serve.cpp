@@ -7,6 +7,7 @@
 #include "config/drafters.hpp"
 #include "config/load.hpp"
 #include "engine/engine.hpp"
+#include "engine/served_model.hpp"
 #include "server/fault_log.hpp"
 #include "server/server.hpp"
 

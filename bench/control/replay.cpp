@@ -1,19 +1,25 @@
-// Replays recorded texts through real in-line drafters in virtual time: what "auto" would have taken, and
-// what every fixed setting. Tokens do not depend on speculation, so one recording serves all settings.
-//
-// Each line of the recording is {"workload", "temperature", "prompt": [ids], "output": [ids]}.
+// Replays recorded texts through the real in-line drafters in virtual time: what "auto" takes, and what every
+// fixed setting takes. Tokens do not depend on speculation, so one recording (record.py) serves all settings,
+// and the figures have no noise of a machine. Drafting is charged with the processor time that it takes here.
 #include "runtime/device/ops.hpp"
 #include "runtime/speculation/control/draft_controller.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cmath>
+#include <cstdio>
 #include <ctime>
 #include <fstream>
-#include <iostream>
+#include <iterator>
 #include <map>
-#include <random>
+#include <memory>
+#include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -22,345 +28,236 @@ using namespace paceline::speculation;
 namespace json = boost::json;
 
 struct text {
-  std::string workload;
-  int temperature = 0;
   std::vector<token_id> tokens;
   std::uint32_t prompt_length = 0;
 };
+using group_key = std::pair<std::string, int>; ///< workload, temperature
 
-std::vector<token_id> ids(const json::value& v) {
-  std::vector<token_id> out;
-  for (const auto& x : v.as_array()) out.emplace_back(x.to_number<std::int32_t>());
-  return out;
-}
-
-std::vector<text> load(const char* path, std::size_t max_output) {
-  std::vector<text> all;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    const auto v = json::parse(line);
-    text t;
-    t.workload = v.at("workload").as_string().c_str();
-    t.temperature = v.at("temperature").to_number<int>();
-    t.tokens = ids(v.at("prompt"));
-    t.prompt_length = static_cast<std::uint32_t>(t.tokens.size());
-    auto out = ids(v.at("output"));
-    if (out.size() > max_output) out.resize(max_output);
-    t.tokens.insert(t.tokens.end(), out.begin(), out.end());
-    if (out.size() > 2) all.push_back(std::move(t));
+/// V(T) of a model: nanoseconds of a pass by its number of rows, straight between those that were measured.
+class curve {
+ public:
+  /// Of `paceline bench cost --json`.
+  explicit curve(const json::value& measured) {
+    for (const auto& pass : measured.at("passes").as_array())
+      points_.push_back({pass.at("rows").to_number<std::uint32_t>(),
+                         1e9 * pass.at("seconds").at("median").to_number<double>()});
+    if (points_.size() < 2) throw std::runtime_error("two sizes of pass are needed at least");
   }
-  return all;
-}
-
-struct curve {
-  std::vector<std::pair<double, double>> points;
-  double v1 = 1;
-  double operator()(double rows) const {
-    for (std::size_t i = 1; i < points.size(); ++i)
-      if (rows <= points[i].first || i + 1 == points.size()) {
-        const auto [x0, y0] = points[i - 1];
-        const auto [x1, y1] = points[i];
-        return y0 + (y1 - y0) * (rows - x0) / (x1 - x0);
-      }
-    return 1;
+  double operator()(std::uint32_t rows) const {
+    std::size_t above = 1;
+    while (above + 1 < points_.size() && points_[above].rows < rows) ++above;
+    const auto &low = points_[above - 1], &high = points_[above];
+    const double slope = (high.nanoseconds - low.nanoseconds) / (high.rows - low.rows);
+    return low.nanoseconds + slope * (static_cast<double>(rows) - low.rows);
   }
+  const std::vector<pass_time>& points() const { return points_; }
+
+ private:
+  std::vector<pass_time> points_;
 };
 
-const curve qwen{{{1, 1},
-                  {2, 1.07},
-                  {3, 1.15},
-                  {4, 1.19},
-                  {5, 1.22},
-                  {6, 1.30},
-                  {7, 1.38},
-                  {8, 1.45},
-                  {9, 1.75},
-                  {10, 1.9},
-                  {12, 2.1},
-                  {14, 2.3},
-                  {16, 2.45},
-                  {17, 2.75},
-                  {24, 3.6},
-                  {32, 4.6}},
-                 14.5e6};
-const curve smol{{{1, 1},
-                  {2, 1.06},
-                  {3, 1.13},
-                  {4, 1.21},
-                  {5, 1.28},
-                  {6, 1.37},
-                  {7, 1.48},
-                  {8, 1.59},
-                  {9, 1.8},
-                  {10, 1.97},
-                  {12, 2.3},
-                  {14, 2.55},
-                  {16, 2.85},
-                  {17, 3.1},
-                  {24, 4.2},
-                  {32, 5.5}},
-                 3.0e6};
+std::map<group_key, std::vector<text>> read_texts(const std::string& path, std::size_t most_tokens) {
+  std::map<group_key, std::vector<text>> groups;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto record = json::parse(line);
+    text one;
+    const auto add = [&](const char* key, std::size_t most) {
+      for (const auto& id : record.at(key).as_array())
+        if (most-- > 0)
+          one.tokens.emplace_back(id.to_number<std::int32_t>());
+        else
+          break;
+    };
+    add("prompt", static_cast<std::size_t>(-1));
+    one.prompt_length = static_cast<std::uint32_t>(one.tokens.size());
+    add("output", most_tokens);
+    if (one.tokens.size() < one.prompt_length + 3) continue;
+    groups[{record.at("workload").as_string().c_str(), record.at("temperature").to_number<int>()}].push_back(
+        std::move(one));
+  }
+  return groups;
+}
 
 struct no_ops final : device::ops {
   std::string_view level() const noexcept override { return "none"; }
 };
 
-double cpu_ns() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return 1e9 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec);
+double processor_time() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
 }
 
-const sampling::pipeline& greedy() {
-  static const sampling::pipeline p(sampling_params{}, {});
-  return p;
+std::unique_ptr<drafter> made(const std::string& kind) {
+  config::drafter_options options;
+  options.name = options.kind = kind;
+  options.corpus_tokens = 0; // earlier replies are not drafted from: settings would help each other
+  auto result = drafter_registry::with_built_in().make(
+      {.options = options, .own_model = nullptr, .target_vocab_size = 1U << 20U});
+  if (!result) throw std::runtime_error(result.error().message());
+  return *std::move(result);
 }
 
-/// One drafter and its session with one text.
-struct seat {
-  drafter* d = nullptr;
-  std::unique_ptr<drafter_session> session;
-  draft propose(const text& t, std::uint32_t at, std::uint32_t length, std::uint32_t nodes, double& spent) {
+/// A drafter with its session of one text.
+class seat {
+ public:
+  explicit seat(drafter& from) : drafter_(&from), session_(from.open(request_id{1})) {}
+
+  draft propose(const text& of, std::uint32_t at, std::uint32_t length) {
+    static const sampling::pipeline greedy(sampling_params{}, {});
     draft_task task{};
     task.request = request_id{1};
-    task.tokens = std::span(t.tokens).first(at);
-    task.sampling = &greedy();
-    task.prompt_length = t.prompt_length;
-    task.rule = verification_rule::coupled;
+    task.tokens = std::span(of.tokens).first(at);
+    task.sampling = &greedy;
+    task.prompt_length = of.prompt_length;
     task.draft_length = length;
-    task.max_nodes = nodes;
-    task.max_rows = 192;
-    task.max_probe_depth = 64;
-    task.tenant = "t";
-    task.session = session.get();
-    task.result.base_length = at;
+    task.max_nodes = task.max_rows = 2 * length;
+    task.max_probe_depth = length;
+    task.session = session_.get();
     no_ops ops;
-    const double before = cpu_ns();
-    d->propose(ops, nullptr, {&task, 1});
-    spent += cpu_ns() - before;
+    drafter_->propose(ops, nullptr, {&task, 1});
     return std::move(task.result);
   }
+
+ private:
+  drafter* drafter_;
+  std::unique_ptr<drafter_session> session_;
 };
 
-std::unique_ptr<drafter> make(const char* kind, std::uint32_t corpus_tokens) {
-  config::drafter_options o;
-  o.name = o.kind = kind;
-  o.corpus_tokens = corpus_tokens;
-  auto made = drafter_registry::with_built_in().make(
-      {.options = o, .own_model = nullptr, .target_vocab_size = 200000});
-  if (!made) throw std::runtime_error(made.error().message());
-  return *std::move(made);
-}
-
-std::map<std::tuple<std::size_t, int, int, int>, std::pair<double, double>> g_counts;
-const bool g_counting = std::getenv("COUNTS") != nullptr;
-void count(std::size_t candidate, const draft& made, const text& t, std::uint32_t at) {
-  std::int32_t node = token_tree::root;
-  for (std::uint32_t d = 0; at + d < t.tokens.size(); ++d) {
-    int rank = 0;
-    bool found = false;
-    for (std::uint32_t n = static_cast<std::uint32_t>(node + 1); n < made.tree.size(); ++n) {
-      if (made.tree.parents()[n] != node) continue;
-      const bool right = made.tree.tokens()[n] == t.tokens[at + d];
-      auto& c = g_counts[{candidate, made.signals[n],
-                          d == 0  ? 0
-                          : d < 2 ? 1
-                          : d < 4 ? 2
-                          : d < 8 ? 3
-                                  : 4,
-                          std::min(rank, 2)}];
-      c.first += right;
-      c.second += 1;
-      ++rank;
-      if (right) {
-        node = static_cast<std::int32_t>(n);
-        found = true;
-        break;
-      }
-    }
-    if (!found) return;
-  }
-}
-
-std::uint32_t accepted(const draft& made, const text& t, std::uint32_t at) {
-  std::int32_t node = token_tree::root;
+/// Draft tokens of `tree` that `of` has from position `at` on; the last token of a round is the target's.
+std::uint32_t num_right(const token_tree& tree, const text& of, std::uint32_t at) {
   std::uint32_t right = 0;
-  while (at + right + 1 < t.tokens.size()) {
-    const auto next = made.tree.child(node, t.tokens[at + right]);
+  for (std::int32_t node = token_tree::root; at + right + 1 < of.tokens.size(); ++right) {
+    const auto next = tree.child(node, of.tokens[at + right]);
     if (!next) break;
     node = *next;
-    ++right;
   }
   return right;
 }
 
-struct result {
-  double ns = 0, drafting = 0;
-  std::uint32_t rounds = 0, drafted = 0, kept = 0;
-};
-
-struct machine {
-  const curve* v;
-  std::mt19937_64 random{1};
-  double scatter = 0.03;
-  double pass(double rows, double& charged) {
-    charged = (*v)(rows)*v->v1; // without noise: arms are compared
-    return charged * std::lognormal_distribution<double>(0, scatter)(random);
+/// Nanoseconds of one reply: `round(at, left)` drafts behind position `at`, at most `left` tokens, and gives
+/// the tree that is verified.
+template <class Round>
+double replay(const text& of, const curve& cost, const Round& round) {
+  double taken = 0;
+  for (auto at = of.prompt_length + 1; at < of.tokens.size();) {
+    const auto left = static_cast<std::uint32_t>(of.tokens.size() - at - 1);
+    const double before = processor_time();
+    const token_tree tree = left > 0 ? round(at, left) : token_tree{};
+    taken += processor_time() - before + cost(1 + tree.size());
+    at += num_right(tree, of, at) + 1;
   }
-};
-
-result fixed(const text& t, drafter* d, std::uint32_t length, machine& m) {
-  result r;
-  seat s{d, d ? d->open(request_id{1}) : nullptr};
-  for (auto at = t.prompt_length + 1; at < t.tokens.size();) {
-    draft made;
-    const auto left = static_cast<std::uint32_t>(t.tokens.size() - at - 1);
-    if (d && left > 0)
-      made = s.propose(t, at, std::min(length, left), 2 * std::min(length, left), r.drafting);
-    double charged = 0;
-    m.pass(1 + made.tree.size(), charged);
-    r.ns += charged;
-    const auto right = accepted(made, t, at);
-    r.drafted += made.tree.size();
-    r.kept += right;
-    ++r.rounds;
-    at += right + 1;
-  }
-  r.ns += r.drafting;
-  return r;
+  return taken;
 }
 
-result automatic(const text& t, std::vector<drafter*>& ds, draft_controller& c, machine& m, bool verbose) {
-  result r;
+double replay_fixed(const text& of, const curve& cost, const std::string& kind, std::uint32_t length) {
+  if (length == 0) return replay(of, cost, [](auto, auto) { return token_tree{}; });
+  const auto from = made(kind);
+  seat one(*from);
+  return replay(of, cost, [&](std::uint32_t at, std::uint32_t left) {
+    return one.propose(of, at, std::min(length, left)).tree;
+  });
+}
+
+const std::vector<std::string> candidates{"ngram", "suffix"};
+
+draft_controller begun(const curve& cost) {
+  std::vector<acceptance_table::prior> priors;
+  for (const auto& kind : candidates) priors.push_back(made(kind)->traits().first_acceptance);
+  draft_controller controller(priors, static_cast<std::uint32_t>(priors.size()));
+  controller.calibrate(cost.points());
+  return controller;
+}
+
+double replay_auto(const text& of, const curve& cost, draft_controller& controller) {
+  constexpr std::uint32_t most_levels = 16; // config::model_options::auto_draft_length
+  std::vector<std::unique_ptr<drafter>> drafters;
   std::vector<seat> seats;
-  for (auto* d : ds) seats.push_back({d, d->open(request_id{1})});
+  for (const auto& kind : candidates) seats.emplace_back(*drafters.emplace_back(made(kind)));
   draft_history history;
-  for (auto at = t.prompt_length + 1; at < t.tokens.size();) {
-    const auto left = static_cast<std::uint32_t>(t.tokens.size() - at - 1);
-    const double before = cpu_ns();
-    c.learn(history, std::span(t.tokens).first(at));
+  return replay(of, cost, [&](std::uint32_t at, std::uint32_t left) {
+    controller.learn(history, std::span(of.tokens).first(at));
     std::vector<draft_controller::request_choice> one(1);
     one[0].history = &history;
     one[0].proposals.resize(seats.size());
-    for (std::uint32_t k = 0; left > 0 && k < seats.size(); ++k) {
-      if (!c.asks(history, k)) continue;
-      double spent = 0;
-      one[0].proposals[k] = seats[k].propose(t, at, std::min(16U, left), 32, spent);
-      c.observe_proposing(k, 1, spent);
-      if (g_counting) count(k, one[0].proposals[k], t, at);
+    for (std::uint32_t c = 0; c < seats.size(); ++c) {
+      if (!controller.asks(history, c)) continue;
+      const double before = processor_time();
+      one[0].proposals[c] = seats[c].propose(of, at, std::min(most_levels, left));
+      controller.observe_proposing(c, 1, processor_time() - before);
     }
-    if (left > 0) c.choose(one, {});
-    r.drafting += cpu_ns() - before;
-    const auto& made = one[0].chosen;
-    double charged = 0;
-    const double seen = m.pass(1 + made.tree.size(), charged);
-    c.observe(1 + made.tree.size(), seen);
-    r.ns += charged;
-    const auto right = accepted(made, t, at);
-    if (verbose)
-      std::printf("  at %u cand %u drafted %u right %u\n", at - t.prompt_length, one[0].candidate,
-                  made.tree.size(), right);
-    r.drafted += made.tree.size();
-    r.kept += right;
-    ++r.rounds;
-    at += right + 1;
+    controller.choose(one, {});
+    const auto rows = 1 + one[0].chosen.tree.size();
+    controller.observe(rows, cost(rows));
+    return std::move(one[0].chosen.tree);
+  });
+}
+
+struct setting {
+  std::string kind;
+  std::uint32_t length;
+};
+const std::vector<setting> settings{{"", 0}, {"ngram", 2}, {"ngram", 5}, {"ngram", 8}, {"suffix", 5}};
+
+double quantile(std::vector<double> values, double share) {
+  std::ranges::sort(values);
+  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+/// The setting that is fastest on the texts whose number has the other parity: chosen on other prompts.
+std::size_t best_elsewhere(const std::vector<std::vector<double>>& taken, std::size_t text_number) {
+  std::vector<double> sums(taken.size());
+  for (std::size_t s = 0; s < taken.size(); ++s)
+    for (std::size_t i = 0; i < taken[s].size(); ++i)
+      if (i % 2 != text_number % 2) sums[s] += std::log(taken[s][i] / taken[0][i]);
+  return static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin());
+}
+
+void replay_group(const group_key& key, const std::vector<text>& texts, const curve& cost, bool cold,
+                  draft_controller& warm) {
+  std::vector<std::vector<double>> taken(settings.size());
+  std::vector<double> automatic, to_best, to_plain;
+  for (const auto& of : texts) {
+    for (std::size_t s = 0; s < settings.size(); ++s)
+      taken[s].push_back(replay_fixed(of, cost, settings[s].kind, settings[s].length));
+    draft_controller fresh = begun(cost);
+    automatic.push_back(replay_auto(of, cost, cold ? fresh : warm));
   }
-  r.ns += r.drafting;
-  return r;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    to_best.push_back(taken[best_elsewhere(taken, i)][i] / automatic[i]);
+    to_plain.push_back(taken[0][i] / automatic[i]);
+  }
+  const auto& [kind, length] = settings[best_elsewhere(taken, 0)];
+  std::printf("%-14s %11d %5zu  %-7s %2u  %6.3f %6.3f  %6.3f %6.3f\n", key.first.c_str(), key.second,
+              texts.size(), length == 0 ? "plain" : kind.c_str(), length, quantile(to_best, 0.5),
+              quantile(to_best, 0.1), quantile(to_plain, 0.5), quantile(to_plain, 0.1));
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
-  const std::string file = argv[1];
-  const bool is_qwen = file.find("qwen") != std::string::npos;
-  const std::size_t max_output = argc > 2 ? std::stoul(argv[2]) : 200;
-  const bool cold = argc > 3 && std::string(argv[3]) == "cold";
-  const bool verbose = argc > 4;
-  const auto texts = load(argv[1], max_output);
-  std::map<std::pair<std::string, int>, std::vector<const text*>> groups;
-  for (const auto& t : texts) groups[{t.workload, t.temperature}].push_back(&t);
-  machine m{is_qwen ? &qwen : &smol};
-  const auto make_controller = [&](std::uint64_t seed) {
-    std::vector<acceptance_table::prior> priors;
-    for (const char* kind : {"ngram", "suffix"}) priors.push_back(make(kind, 0)->traits().first_acceptance);
-    draft_controller c(priors, 2);
-    std::mt19937_64 random(seed);
-    std::lognormal_distribution<double> scatter(0, 0.02);
-    std::vector<pass_time> times;
-    for (std::uint32_t r : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 24, 32})
-      times.push_back({r, m.v->v1 * (*m.v)(r)*scatter(random)});
-    c.calibrate(times);
-    return c;
-  };
-  // Warm: the controller has seen one request of every workload, and the groups come one after another.
-  draft_controller warm = make_controller(7);
-  for (auto& [key, group] : groups) {
-    struct arm {
-      std::string name;
-      const char* kind;
-      std::uint32_t length;
-      std::vector<result> results;
-    };
-    std::vector<arm> arms{{"plain", nullptr, 0, {}},
-                          {"ngram2", "ngram", 2, {}},
-                          {"ngram5", "ngram", 5, {}},
-                          {"ngram8", "ngram", 8, {}},
-                          {"suffix5", "suffix", 5, {}}};
-    std::vector<result> autos;
-    for (const auto* t : group) {
-      for (auto& a : arms) {
-        auto d = a.kind ? make(a.kind, 0) : nullptr;
-        a.results.push_back(fixed(*t, d.get(), a.length, m));
-      }
-      auto n = make("ngram", 0), s = make("suffix", 0);
-      std::vector<drafter*> ds{n.get(), s.get()};
-      draft_controller fresh = make_controller(t->tokens.size());
-      if (verbose) std::printf("text %zu tokens\n", t->tokens.size() - t->prompt_length);
-      autos.push_back(automatic(*t, ds, cold ? fresh : warm, m, verbose));
-    }
-    // The best fixed arm is chosen on odd texts for even ones and the other way round.
-    std::vector<double> ratios, against_plain;
-    std::string chosen[2];
-    for (std::size_t half = 0; half < 2; ++half) {
-      std::size_t best = 0;
-      double least = 1e300;
-      for (std::size_t a = 0; a < arms.size(); ++a) {
-        double sum = 0; // of logarithms: each text counts the same
-        for (std::size_t i = 0; i < group.size(); ++i)
-          if (i % 2 != half) sum += std::log(arms[a].results[i].ns / arms[0].results[i].ns);
-        if (sum < least) least = sum, best = a;
-      }
-      chosen[half] = arms[best].name;
-      for (std::size_t i = half; i < group.size(); i += 2) {
-        ratios.push_back(arms[best].results[i].ns / autos[i].ns);
-        against_plain.push_back(arms[0].results[i].ns / autos[i].ns);
-      }
-    }
-    std::ranges::sort(ratios);
-    std::ranges::sort(against_plain);
-    const auto q = [](const std::vector<double>& v, double p) {
-      return v[static_cast<std::size_t>(p * static_cast<double>(v.size() - 1))];
-    };
-    double drafting = 0, rounds = 0;
-    for (auto& a : autos) drafting += a.drafting, rounds += a.rounds;
+  CLI::App app("Replays recorded texts with drafter auto and with fixed settings, in virtual time");
+  std::string texts, costs;
+  std::size_t most_tokens = 200;
+  bool cold = false;
+  app.add_option("texts", texts, "recording of record.py")->required()->check(CLI::ExistingFile);
+  app.add_option("costs", costs, "output of `paceline bench cost --json`")
+      ->required()
+      ->check(CLI::ExistingFile);
+  app.add_option("--tokens", most_tokens, "of a reply, at most");
+  app.add_flag("--cold", cold, "each reply is the first one of its engine");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    std::ifstream file(costs);
+    const curve cost(json::parse(std::string{std::istreambuf_iterator<char>(file), {}}));
+    draft_controller warm = begun(cost);
     std::printf(
-        "%-14s t%d n=%zu best %s/%s | auto/best median %.3f p10 %.3f | auto/plain median %.3f p10 %.3f worst %.3f | draft us/round %.1f |",
-        key.first.c_str(), key.second, group.size(), chosen[0].c_str(), chosen[1].c_str(), q(ratios, .5),
-        q(ratios, .1), q(against_plain, .5), q(against_plain, .1), against_plain.front(),
-        drafting / rounds / 1e3);
-    for (auto& a : arms) {
-      std::vector<double> s;
-      for (std::size_t i = 0; i < group.size(); ++i) s.push_back(arms[0].results[i].ns / a.results[i].ns);
-      std::ranges::sort(s);
-      std::printf(" %s %.2f", a.name.c_str(), q(s, .5));
-    }
-    std::printf("\n");
+        "workload       temperature texts  best fixed  auto/best: median, tenth  auto/plain: the same\n");
+    for (const auto& [key, group] : read_texts(texts, most_tokens))
+      replay_group(key, group, cost, cold, warm);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
   }
-  if (std::getenv("COUNTS"))
-    for (const auto& [k, c] : g_counts) {
-      const auto [cand, sig, depth, rank] = k;
-      std::printf("cand %zu signal %d depth %d rank %d: %.3f of %.0f\n", cand, sig, depth, rank,
-                  c.first / c.second, c.second);
-    }
 }

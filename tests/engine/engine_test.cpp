@@ -75,6 +75,21 @@ TEST(engine, a_model_that_lists_no_drafters_drafts_where_it_pays) {
   EXPECT_GT(accepted, 100U);
 }
 
+TEST(engine, times_the_passes_of_a_model_that_may_be_drafted_for) {
+  auto options = hash_engine();
+  auto engine = engine::start(options);
+  ASSERT_TRUE(engine) << engine.error().message();
+  const auto& times = (*engine)->models().front()->pass_times();
+  ASSERT_GE(times.size(), 8U);
+  EXPECT_EQ(times.front().rows, 1U);
+  for (std::size_t i = 1; i < times.size(); ++i) EXPECT_GT(times[i].rows, times[i - 1].rows);
+  for (const auto& one : times) EXPECT_GT(one.nanoseconds, 0) << one.rows;
+  options.pass_timing = {};
+  engine = engine::start(options);
+  ASSERT_TRUE(engine) << engine.error().message();
+  EXPECT_TRUE((*engine)->models().front()->pass_times().empty());
+}
+
 /// "auto" chooses among a client's draft and the others: a useless one does not exclude the others.
 TEST(engine, auto_weighs_a_prediction_against_other_drafters) {
   auto options = hash_engine();
