@@ -29,7 +29,8 @@ struct usage {
 void add(usage& total, const token_event& last, std::uint32_t prompt_tokens, std::uint32_t completion_tokens,
          bool count_prompt);
 
-/// Times of one choice and the effect of speculation on it; printed for requests of a single sequence.
+/// Times of one choice and the effect of speculation on it. They are printed only for requests with a single
+/// choice.
 struct generation_metrics {
   request_timings timings;
   std::uint32_t prompt_tokens = 0;
@@ -56,16 +57,16 @@ struct token_score {
 /// Writes OpenAI's legacy arrays; `text_offset` counts characters from `first_offset`.
 void write_legacy_logprobs(json_writer& out, const std::vector<token_score>& scores,
                            std::size_t first_offset);
-/// One element of its "top_logprobs".
+/// One element of the legacy "top_logprobs".
 void write_legacy_top(json_writer& out, const token_score& score);
-/// {"token","logprob","bytes","top_logprobs"}, and an array of them, for chat and responses.
+/// Writes {"token","logprob","bytes","top_logprobs"}, or an array of such objects, for chat and responses.
 void write_token_score(json_writer& out, const token_score& score);
 void write_token_scores(json_writer& out, const std::vector<token_score>& scores);
 
-/// {"round","base_length","draft_tokens","parents","num_accepted","bonus"}
+/// Writes {"round","base_length","draft_tokens","parents","num_accepted","bonus"}
 void write_round(json_writer& out, const round_trace& round);
 
-/// An array of token ids.
+/// Writes an array of token ids.
 void write_tokens(json_writer& out, const std::vector<token_id>& tokens);
 
 /// "stop", "length", "abort" (cancelled) or "error"; empty for none.

@@ -19,15 +19,15 @@ inline constexpr std::uint32_t attention_split = 128;
 ///
 /// For one row and head, in float32:
 /// - score of position j: a chain of fused multiply-adds over d = 0, 1, ..., starting at 0; then, with a q8
-///   pool whose codes these are, times j's key scale; then times `scale`; then, with a soft cap, cap *
+///   pool (the keys are int8 codes), times j's key scale; then times `scale`; then, with a soft cap, cap *
 ///   tanh(score * (1 / cap)).
-/// - splits: positions are cut at multiples of `attention_split`. Within one, m = max of the scores; p_j =
-/// exp(score - m);
+/// - splits: positions are cut at multiples of `attention_split`. In each split, m = max of the scores;
+///   p_j = exp(score - m);
 ///   s = sum of p_j in 16 lanes, lane = j mod 16, positions in order, lanes added in halves (8, 4, 2, 1);
 ///   acc[d] = chain of fused multiply-adds p_j * value_j[d] in order of j, starting at 0; with a q8 pool of
 ///   (p_j * j's value scale) * code_j[d], the product in brackets rounded.
-/// - merge in order of the splits, the first taken as it is: M = max(m, m'), a = exp(m - M), b = exp(m' - M),
-///   s = fma(s, a, s' * b), acc[d] = fma(acc[d], a, acc'[d] * b).
+/// - merge: splits are merged in order, beginning with the values of the first one: M = max(m, m'),
+///   a = exp(m - M), b = exp(m' - M), s = fma(s, a, s' * b), acc[d] = fma(acc[d], a, acc'[d] * b).
 /// - out[d] = acc[d] / s.
 /// exp and tanh are those of runtime/device/scalar_math.hpp. So a row's result depends only on the values it
 /// sees, in order of position, and not on slots, blocks, other rows or threads.

@@ -29,11 +29,11 @@ struct waiting_program {
 /// time, plus the amount by which it was moved ahead when it became busy. Invariants, with E the longest
 /// program:
 /// - The service of a busy tenant is never more than 2 E + `most_owed` above that of another one. So of two
-/// tenants that stay busy, neither computes more than 4 E + 2 `most_owed` longer than the other over any
-/// period. This also bounds how long a ready program waits for each other tenant, whatever that tenant
-/// submits.
-/// - A tenant that is new, or was not busy for longer than `short_pause`, starts with the service of the
-/// tenant that is furthest behind. So a pause earns no claim on time that others computed meanwhile.
+///   tenants that stay busy, neither computes more than 4 E + 2 `most_owed` longer than the other over any
+///   period. This also bounds how long a ready program waits for each other tenant, whatever that tenant
+///   submits.
+/// - A tenant that is new, or was not busy for longer than `short_pause`, starts with the least service of
+///   the busy tenants. So it gets no additional time for its pause.
 ///
 /// Data and decisions only: no threads, no clock. Not thread-safe.
 class turn_order {
@@ -41,6 +41,7 @@ class turn_order {
   /// A client's round trip: the device may have no work of a tenant between two programs of one of its
   /// requests.
   static constexpr std::chrono::milliseconds short_pause{50};
+  /// After a pause of at most `short_pause`, a tenant may be this far below the least service of the others.
   static constexpr std::chrono::milliseconds most_owed{100};
 
   /// Adds or removes a stream of the tenant. Without streams the tenant is forgotten.
@@ -57,8 +58,9 @@ class turn_order {
   /// Index of the program that runs next; nullopt if there is none, or if the running one continues. `begun`
   /// has the tenants whose programs have begun: the running one last, the others paused for it.
   ///
-  /// A running program pauses for one that is expected to end before its tenant has computed as long as any
-  /// of `begun`. The paused programs continue only after it ends, and must not have fallen behind by then.
+  /// A running program pauses for one after which its tenant is expected to have less service than each
+  /// tenant in `begun`. The paused programs continue only after it ends, and must not have fallen behind by
+  /// then.
   std::optional<std::size_t> next(std::span<const waiting_program> waiting,
                                   std::span<const tenant_id> begun = {}) const;
 

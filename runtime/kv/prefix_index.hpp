@@ -14,9 +14,9 @@
 
 namespace paceline::kv {
 
-/// The full blocks of committed tokens, as a forest: a node is one block, identified by its tokens and its
-/// parent; a root belongs to one salt. A lookup uses hashes and then compares tokens, salt and parent, so
-/// equal hashes cannot mix up two prompts.
+/// The full blocks of committed tokens, as a forest. A node is one block, identified by its tokens,
+/// `num_prompt_cells` (see block_hash.hpp) and its parent. A root belongs to one salt. A lookup uses hashes
+/// and then compares tokens, salt and parent, so equal hashes cannot mix up two prompts.
 ///
 /// Stores block ids only. The caller counts the index as one owner of each block in it, and reports blocks
 /// without other owners (`set_idle`), which can be evicted: leaves first, least recently used first. Every
@@ -26,8 +26,8 @@ namespace paceline::kv {
 /// The constructor allocates all memory, so later calls cannot run out of it.
 class prefix_index {
  public:
-  /// A reference to a node that detects if its block was evicted and reused. The default value is the
-  /// position before the first block.
+  /// A reference to a node. It detects whether the node's block was evicted and reused. The default value is
+  /// the position before the first block.
   struct node_ref {
     block_id block;
     std::uint64_t serial = 0; ///< 0: no node

@@ -26,9 +26,9 @@ enum class vocabulary_kind : std::uint8_t {
   spm, ///< SentencePiece BPE by score, with byte fallback (GGUF "llama")
 };
 
-/// A vocabulary as read from a file, independent of its format: model/loader fills it from GGUF metadata and
-/// checks the sizes: `scores` and `types` are empty or as long as `tokens`, and special ids are below that
-/// length.
+/// A vocabulary as read from a file, independent of the file's format. runtime/model/loader fills it from
+/// GGUF metadata. It also checks that `scores` and `types` are empty or as long as `tokens`, and that special
+/// ids are below that length.
 struct vocabulary_data {
   vocabulary_kind kind = vocabulary_kind::bpe;
   std::string model_name;          ///< GGUF's general.name, from which some settings follow; may be empty

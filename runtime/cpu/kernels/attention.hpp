@@ -64,7 +64,7 @@ class unit_attention {
     return device::first_visible(args_, entry(row).position);
   }
   std::uint32_t end_position(std::uint32_t row) const { return entry(row).position.value + 1; }
-  /// Positions below it are in the slot of the same number.
+  /// Positions below it are in the slot of the same number, later ones in the slots of the row's path.
   std::uint32_t linear_end(std::uint32_t row) const { return end_position(row) - entry(row).path_length; }
 
   /// Stores the queries by dimension, with the queries adjacent, so that one pointer serves a tile.

@@ -50,9 +50,8 @@ double oracle_speed_up(std::span<const std::uint64_t> histogram, double draft_co
 /// Factor by which rounds get shorter when the next draft is made while this one is verified. Times in any
 /// unit:
 ///   verify, draft = of a pass of the target and of a whole draft, one after the other and then together;
-///   ready         = probability that the draft made in advance is the one that is needed: acceptance^(length
-///   + 1) at
-///                   least, if only "everything is accepted" is foreseen;
+///   ready         = probability that the draft made in advance is the one that is needed. If only the
+///                   outcome "everything is accepted" is foreseen, it is at least acceptance^(length + 1);
 ///   gap           = between the two, when neither computes, without overlap.
 /// Otherwise the next draft begins after the verdict.
 double overlap_gain(double verify, double draft, double verify_beside, double draft_beside, double ready,

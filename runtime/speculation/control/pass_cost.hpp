@@ -12,33 +12,36 @@ struct pass_time {
   double nanoseconds = 0;
 };
 
-/// V(T) of the literature: what a target pass over T rows costs beside one over a single row. Measured when
-/// the model is loaded (`calibrate`), then corrected by the passes as they run. Two things are told apart:
-/// how fast the machine is in these minutes (followed quickly, from every pass) and the shape of the curve
-/// (followed slowly, per number of rows). A size that has not run for a while returns to its measured ratio.
-/// Sizes that were never measured lie between their neighbours, beyond the last one on a straight line.
+/// V(T): the time of a target pass over T rows, relative to a pass over one row. It is measured when the
+/// model is loaded (`calibrate`) and then corrected by the passes that run. Two quantities are estimated
+/// separately: the current speed of the machine (updated quickly, by every pass) and the shape of the curve
+/// (updated slowly, for each number of rows). If no pass over a number of rows has run for some time, its
+/// estimate returns to the ratio measured at load. Numbers of rows that were never measured are interpolated
+/// linearly between their neighbours, and extrapolated beyond the last one.
 ///
-/// A Kalman filter over logarithms of times, without covariances: a difference from the expected time is
-/// attributed to the shape and to the machine in proportion to the uncertainty of each, and has less weight
-/// if it is an outlier.
+/// The estimator is a Kalman filter over logarithms of times, without covariances. A difference from the
+/// expected time is attributed to the shape and to the machine in proportion to the uncertainty of each, and
+/// has less weight if it is an outlier.
 ///
 /// Not thread-safe.
 class pass_cost {
  public:
-  static constexpr std::uint32_t max_rows = 128; ///< larger passes are extrapolated by row
+  static constexpr std::uint32_t max_rows = 128; ///< the cost of larger passes is extrapolated
 
   pass_cost() noexcept { draw_curve(); }
 
-  /// Starts from these times, among them one of a single row. Nothing was observed before.
+  /// Sets the initial times, which must include one of a single row. Must be called before `observe`.
   void calibrate(std::span<const pass_time> measured) noexcept;
   /// A pass over `rows` >= 1 rows took `nanoseconds`.
   void observe(std::uint32_t rows, double nanoseconds) noexcept;
 
-  /// V(rows) / V(1), at least 1 and never falling with `rows`.
+  /// V(rows), at least 1. Never falls with `rows`.
   double ratio(std::uint32_t rows) const noexcept;
-  /// Whether the cost of so many rows was measured, at load or by a pass not too long ago.
+  /// Whether the cost of so many rows was measured, at load or by one of the last few thousand passes. True
+  /// beyond `max_rows`.
   bool known(std::uint32_t rows) const noexcept;
-  /// Passes since the last one over so many rows; since the first one of all if there was none.
+  /// Number of passes since the last one over so many rows; the number of all passes if there was none. 0
+  /// beyond `max_rows`.
   std::uint64_t age(std::uint32_t rows) const noexcept {
     return rows > max_rows ? 0 : num_passes_ - points_[rows].last_seen;
   }
@@ -49,7 +52,7 @@ class pass_cost {
   struct point {
     double ratio = 0;
     double variance = 0; ///< of its logarithm
-    double at_load = 0;  ///< the ratio measured then; 0: it was not
+    double at_load = 0;  ///< the ratio measured when the model was loaded; 0: not measured
     std::uint32_t num_seen = 0;
     std::uint64_t last_seen = 0;
   };

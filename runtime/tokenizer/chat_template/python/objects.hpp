@@ -32,7 +32,8 @@ struct list_object final : object {
   bool is_group = false; ///< a tuple from the filter groupby: its parts are also `.grouper` and `.list`
 };
 
-/// A dict: entries in order of insertion, found by a linear scan while there are few and by hash otherwise.
+/// A dict: entries in order of insertion. A key is found by a linear scan in small dicts and by hash in large
+/// ones.
 struct dict_object final : object {
   using entry = std::pair<value, value>;
 
