@@ -42,7 +42,7 @@ expected<lone_model> lone_model::open(const model_choice& choice, std::uint32_t 
   made.kv_ = made.runs_->make_kv_storage(num_blocks, block_size);
   std::vector<block_id> blocks;
   for (std::uint32_t b = 0; b < num_blocks; ++b) blocks.emplace_back(b);
-  made.passes_ = std::make_unique<rounds::made_up_passes>(*made.runs_, *made.kv_, std::move(blocks));
+  made.passes_ = std::make_unique<model::made_up_passes>(*made.runs_, *made.kv_, std::move(blocks));
   made.stream_ = made.device_->make_stream("bench", 0);
   return made;
 }

@@ -2,8 +2,8 @@
 
 #include "apps/commands/options.hpp"
 #include "engine/device_set.hpp"
+#include "runtime/model/made_up_passes.hpp"
 #include "runtime/model/transformer.hpp"
-#include "runtime/rounds/pass_timing.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -28,7 +28,7 @@ class lone_model {
 
   // To be called inside a program:
 
-  /// See `rounds::made_up_passes::run`.
+  /// See `model::made_up_passes::run`.
   void pass(device::ops& ops, std::uint32_t begin, std::uint32_t end) const;
   /// A greedy draft of `length` tokens after the one at position `begin`. False if the device cannot make it
   /// in one launch, so that it was made by passes of one row.
@@ -45,8 +45,8 @@ class lone_model {
   bool is_on_gpu_ = false;
   std::unique_ptr<model::transformer> runs_;
   std::unique_ptr<model::kv_storage> kv_;
-  std::unique_ptr<rounds::made_up_passes> passes_; ///< over its one sequence
-  std::unique_ptr<device::stream> stream_;         ///< goes first
+  std::unique_ptr<model::made_up_passes> passes_; ///< over its one sequence
+  std::unique_ptr<device::stream> stream_;        ///< goes first
 };
 
 } // namespace paceline::apps::bench

@@ -41,7 +41,8 @@ class curve {
     for (const auto& pass : measured.at("passes").as_array())
       points_.push_back({pass.at("rows").to_number<std::uint32_t>(),
                          1e9 * pass.at("seconds").at("median").to_number<double>()});
-    if (points_.size() < 2) throw std::runtime_error("two sizes of pass are needed at least");
+    if (points_.size() < 2 || points_.front().rows != 1)
+      throw std::runtime_error("the costs of one row and of more are needed");
   }
   double operator()(std::uint32_t rows) const {
     std::size_t above = 1;
@@ -182,7 +183,7 @@ double replay_auto(const text& of, const curve& cost, draft_controller& controll
     one[0].history = &history;
     one[0].proposals.resize(seats.size());
     for (std::uint32_t c = 0; c < seats.size(); ++c) {
-      if (!controller.asks(history, c)) continue;
+      if (!controller.begin_call(history, c, 1)) continue;
       const double before = processor_time();
       one[0].proposals[c] = seats[c].propose(of, at, std::min(most_levels, left));
       controller.observe_proposing(c, 1, processor_time() - before);

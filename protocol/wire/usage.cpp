@@ -194,7 +194,7 @@ static void write_choice(json_writer& out, const draft_choice& choice) {
   for (const auto& option : choice.options)
     out.begin_object()
         .field("drafter", option.drafter)
-        .field("draft_tokens", option.num_tokens)
+        .field("num_draft_tokens", option.num_tokens)
         .field("expected_tokens", option.expected_tokens)
         .field("cost", option.cost)
         .end_object();

@@ -16,6 +16,8 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
   auto* drafter = drafter_at(item.drafter);
   if (!drafter || !part.beams->may_draft()) return;
   std::vector<speculation::draft> proposed;
+  const auto limit = limit_below_hypotheses(item, *part.beams, resources_.kv->block_size());
+  if (limit.length == 0) return; // nobody is asked, which says nothing of the drafter's health
   const auto where = drafter->traits().where;
   if (where == speculation::placement::in_line || where == speculation::placement::in_pass) {
     const auto open = [&](std::span<const std::vector<token_id>> outputs) {
@@ -33,7 +35,6 @@ void round_runner::propose_below_hypotheses(device::ops& ops, const round_plan& 
       if (batch && position < batch->beams.size() && !batch->beams[position].empty())
         proposed = std::move(batch->beams[position]);
   }
-  const auto limit = limit_below_hypotheses(item, *part.beams, resources_.kv->block_size());
   const auto vocab_size = resources_.target->info().vocab_size;
   for (std::uint32_t i = 0; i < std::min<std::size_t>(proposed.size(), part.beams->num_hypotheses()); ++i) {
     const auto length = item.request.log->length() + part.beams->output_of(i).size();

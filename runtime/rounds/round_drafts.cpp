@@ -133,18 +133,23 @@ void round_runner::propose_best(device::ops& ops, std::vector<batch_part>& parts
 void round_runner::ask_candidate(device::ops& ops, std::uint32_t candidate,
                                  std::span<batch_part* const> owners,
                                  std::span<speculation::draft_controller::request_choice> choices) {
+  if (rests_.rests(candidates_[candidate])) return;
+  const auto num_requests = static_cast<std::uint32_t>(owners.size());
   std::vector<batch_part*> asking;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < owners.size(); ++i)
-    if (controller_->asks(*choices[i].history, candidate)) {
+    if (controller_->begin_call(*choices[i].history, candidate, num_requests)) {
       asking.push_back(owners[i]);
       places.push_back(i);
     }
   if (asking.empty()) return;
   const device::stopwatch since_begin(ops, *resources_.time);
   auto drafts = propose(ops, candidates_[candidate], asking);
-  controller_->observe_proposing(candidate, static_cast<std::uint32_t>(asking.size()),
-                                 static_cast<double>(since_begin.elapsed().count()));
+  const bool in_full = !rests_.rests(candidates_[candidate]) && // it has not failed
+                       std::ranges::none_of(drafts, &speculation::draft::catching_up);
+  if (in_full)
+    controller_->observe_proposing(candidate, static_cast<std::uint32_t>(asking.size()),
+                                   static_cast<double>(since_begin.elapsed().count()));
   for (std::size_t i = 0; i < drafts.size(); ++i)
     choices[places[i]].proposals[candidate] = std::move(drafts[i]);
 }

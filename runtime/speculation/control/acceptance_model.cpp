@@ -33,6 +33,10 @@ constexpr double prior_weight = 8, odds_by_depth = 0.5;
 
 } // namespace
 
+acceptance_table::acceptance_table(const prior& first) noexcept : first_(first) {
+  for (float& share : first_) share = share > 0 ? std::min(share, 0.999F) : 0; // not a number: not known
+}
+
 std::uint32_t acceptance_table::depth_group(std::uint32_t depth) noexcept {
   return std::min<std::uint32_t>(static_cast<std::uint32_t>(std::bit_width(depth)), num_depths - 1);
 }

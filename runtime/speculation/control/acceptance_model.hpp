@@ -25,7 +25,7 @@ class acceptance_table {
   /// By signal: what is thought of first draft tokens before any was counted; 0 = nothing is known.
   using prior = std::array<float, num_signals>;
 
-  explicit acceptance_table(const prior& first = {}) noexcept : first_(first) {}
+  explicit acceptance_table(const prior& first = {}) noexcept;
   void count(node_place at, bool right) noexcept;
   double probability(node_place at) const noexcept; ///< in (0, 1)
   /// The same, where `guess` is used until there are observations.

@@ -25,7 +25,7 @@ std::vector<double> draft_controller::chain_reach(std::uint32_t candidate, const
   double probability = 0.5;
   for (std::uint32_t depth = 0; depth < length; ++depth) {
     probability = table.probability(place_of_level(depth), probability);
-    reach.push_back((reach.empty() ? 1.0 : reach.back()) * request.bias_[candidate].apply(probability));
+    reach.push_back((reach.empty() ? 1.0 : reach.back()) * request.bias_[candidate].at_least(probability));
   }
   return reach;
 }
@@ -37,10 +37,10 @@ draft_controller::advice draft_controller::advise(std::span<const draft_history*
   if (first_asked_ == tables_.size() || row == 0 || requests.empty() ||
       !std::ranges::all_of(requests, learnt))
     return {};
-  double best = 0; // what drafts that are there anyway promise
-  for (const auto* one : requests) best += one->rate_ / static_cast<double>(requests.size());
-  best *= 1 + margin;
   const auto num_requests = static_cast<std::uint32_t>(requests.size());
+  double best = 0; // tokens per pass over one row that in-line drafts promise
+  for (const auto* one : requests) best += one->rate_ / cost_.ratio(num_requests);
+  best *= 1 + margin;
   const std::uint32_t num_rows = num_others + num_requests;
   advice out;
   for (std::uint32_t c = first_asked_; c < tables_.size(); ++c) {

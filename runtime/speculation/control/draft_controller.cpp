@@ -14,10 +14,10 @@ constexpr std::size_t max_open = 8; ///< drafts of one request that are scored a
 constexpr double plain_share = 0.005;
 constexpr double fewest_between_plain = 4; ///< passes
 
-/// An in-line candidate whose call takes more than this share of a pass is asked less often once so many of
-/// its drafts in a row were not taken.
-constexpr double dear_share = 0.001;
-constexpr std::uint32_t patience = 4, most_skipped = 16;
+/// Calls of in-line candidates that take at most this share of a pass are made in every round. Others are
+/// made less often after so many in vain, at least once in `most_skipped` rounds.
+constexpr double cheap_share = 0.001;
+constexpr std::uint32_t patience = 4, most_skipped = 64;
 
 constexpr double rate_memory = 0.9; ///< of what drafts promise, a round
 
@@ -171,7 +171,8 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
                              std::vector<double>& reach, double& probes) {
   draft_history& history = *one.history;
   history.bias_.resize(tables_.size());
-  double best = 0, promised = best_of({}, num_requests, cost_, 0).rate;
+  const double plain = best_of({}, num_requests, cost_, 0).rate;
+  double best = 0, promised = plain;
   for (std::uint32_t c = 0; c < one.proposals.size(); ++c) {
     draft& proposal = one.proposals[c];
     if (proposal.tree.empty()) continue;
@@ -197,7 +198,8 @@ void draft_controller::weigh(request_choice& one, const pass_load& load, std::ui
     if (history.open_.size() >= max_open) history.open_.erase(history.open_.begin());
     history.open_.push_back(std::move(known));
   }
-  history.rate_ = history.rate_ == 0 ? promised : rate_memory * history.rate_ + (1 - rate_memory) * promised;
+  const double gain = promised / plain; // a batch may be of another size by the next round
+  history.rate_ = history.rate_ == 0 ? gain : rate_memory * history.rate_ + (1 - rate_memory) * gain;
 }
 
 void draft_controller::choose(std::span<request_choice> requests, const pass_load& load) {
@@ -206,13 +208,14 @@ void draft_controller::choose(std::span<request_choice> requests, const pass_loa
   for (std::size_t l = 0; l < requests.size(); ++l)
     weigh(requests[l], load, static_cast<std::uint32_t>(requests.size()), reach[l], probes[l]);
   pass_load together = load;
-  for (std::size_t l = 0; l < requests.size(); ++l) // a draft that its probes make too dear is none
+  for (std::size_t l = 0; l < requests.size(); ++l) // a draft that its probes make too expensive is none
     if (probes[l] > 0 && pays_for_probes(reach[l], load, probes[l]))
       together.drafting += probes[l];
     else if (probes[l] > 0)
       reach[l].clear();
   const node_choice joint = choose_nodes(reach, together, cost_, margin);
   const bool plain = wants_plain_round(joint, load);
+  if (load.num_rows == load.num_requests) since_plain_ = plain || joint.num_nodes == 0 ? 0 : since_plain_ + 1;
   for (std::size_t l = 0; l < requests.size(); ++l) {
     request_choice& one = requests[l];
     one.plain_to_measure = plain;
@@ -221,7 +224,7 @@ void draft_controller::choose(std::span<request_choice> requests, const pass_loa
       const auto keep = kept_of(proposal, joint.keep[l]);
       one.chosen = part_of(std::move(proposal), keep);
     }
-    note_taken(one);
+    note_calls(one, load);
   }
 }
 
@@ -232,30 +235,47 @@ bool draft_controller::wants_plain_round(const node_choice& best, const pass_loa
   if (!cost_.known(load.num_rows)) return true;
   const double plain = load.num_requests / cost_.ratio(load.num_requests);
   const double gain = best.tokens / best.cost / plain - 1;
-  return static_cast<double>(cost_.age(load.num_rows)) > std::max(fewest_between_plain, gain / plain_share);
+  return static_cast<double>(since_plain_) > std::max(fewest_between_plain, gain / plain_share);
 }
 
-bool draft_controller::asks(draft_history& history, std::uint32_t candidate) const {
-  history.attention_.resize(tables_.size());
-  auto& one = history.attention_[candidate];
+/// What a call of candidate `candidate` for each of so many requests takes of their pass.
+double draft_controller::share_of_pass(std::uint32_t candidate, std::uint32_t num_requests) const {
+  const double pass = cost_.time(num_requests);
+  return pass > 0 ? proposing_[candidate].nanoseconds * num_requests / pass : 0;
+}
+
+bool draft_controller::begin_call(draft_history& history, std::uint32_t candidate,
+                                  std::uint32_t num_requests) const {
+  history.calls_.resize(tables_.size());
+  auto& one = history.calls_[candidate];
   one.asked = one.num_to_skip == 0;
   if (!one.asked) {
     --one.num_to_skip;
     return false;
   }
-  const double share = cost_.time(1) > 0 ? proposing_[candidate].nanoseconds / cost_.time(1) : 0;
-  const auto dear = static_cast<std::uint32_t>(std::min<double>(most_skipped, share / dear_share));
-  one.num_to_skip = std::min(dear, one.num_passed_over / patience);
+  if (one.num_vain < patience) return true;
+  const double share = share_of_pass(candidate, num_requests);
+  const auto most = static_cast<std::uint32_t>(std::min<double>(most_skipped, share / cheap_share));
+  one.num_to_skip = std::min(most, 1U << std::min(one.num_vain - patience, 16U));
   return true;
 }
 
-void draft_controller::note_taken(request_choice& one) const {
-  auto& attention = one.history->attention_;
-  for (std::uint32_t c = 0; c < attention.size(); ++c) {
-    if (!attention[c].asked) continue;
+/// A call was in vain if its draft was not taken, or gained less than the call took.
+void draft_controller::note_calls(request_choice& one, const pass_load& load) const {
+  const auto rate_of = [&](const option& o) { return (load.num_requests - 1 + o.tokens) / o.cost; };
+  double next_best = load.num_requests / cost_.ratio(load.num_requests), chosen = 0;
+  for (const auto& o : one.options)
+    if (o.candidate == one.candidate)
+      chosen = rate_of(o);
+    else
+      next_best = std::max(next_best, rate_of(o));
+  auto& calls = one.history->calls_;
+  for (std::uint32_t c = 0; c < calls.size(); ++c) {
+    if (!calls[c].asked || one.proposals[c].catching_up) continue;
     const bool taken = !one.chosen.tree.empty() && one.candidate == c;
-    if (taken) attention[c].num_to_skip = 0;
-    attention[c].num_passed_over = taken ? 0 : attention[c].num_passed_over + 1;
+    const bool pays = taken && chosen > next_best * (1 + share_of_pass(c, load.num_requests));
+    if (pays) calls[c].num_to_skip = 0;
+    calls[c].num_vain = pays ? 0 : calls[c].num_vain + 1;
   }
 }
 

@@ -26,17 +26,17 @@ class draft_history {
     std::uint32_t num_right = 0; ///< number of levels down to `at`
   };
   /// Of an in-line candidate: how its drafts fare with this request.
-  struct attention {
-    bool asked = false;                ///< in this round
-    std::uint32_t num_passed_over = 0; ///< drafts in a row that were not taken
-    std::uint32_t num_to_skip = 0;     ///< rounds in which it is not asked
+  struct call_record {
+    bool asked = false;            ///< in this round
+    std::uint32_t num_vain = 0;    ///< calls in a row whose drafts were not worth their time
+    std::uint32_t num_to_skip = 0; ///< rounds in which it is not asked
   };
-  std::vector<proposal> open_;       ///< oldest first
-  std::vector<request_bias> bias_;   ///< one a candidate
-  std::vector<attention> attention_; ///< likewise
-  bool draws_ = false;               ///< its drafts are drawn
-  double rate_ =
-      0; ///< recent expected tokens per pass over one row from drafts that are made anyway; 0: unknown
+  std::vector<proposal> open_;     ///< oldest first
+  std::vector<request_bias> bias_; ///< one a candidate
+  std::vector<call_record> calls_; ///< likewise
+  bool draws_ = false;             ///< its drafts are drawn
+  /// By how much in-line drafts have promised to be faster than plain decoding, of late; 0: not known.
+  double rate_ = 0;
 };
 
 /// Chooses, per request and round, the drafter and the part of its draft that is worth verifying: the most
@@ -85,8 +85,9 @@ class draft_controller {
   void choose(std::span<request_choice> requests, const pass_load& load);
   /// Starts with these times of passes, measured when the model was loaded.
   void calibrate(std::span<const pass_time> measured) noexcept { cost_.calibrate(measured); }
-  /// Whether in-line candidate `candidate` is to propose for this request in the round that begins.
-  bool asks(draft_history& history, std::uint32_t candidate) const;
+  /// Whether in-line candidate `candidate` is to propose for this request in the round that begins, which has
+  /// `num_requests`. Called once a round.
+  bool begin_call(draft_history& history, std::uint32_t candidate, std::uint32_t num_requests) const;
   /// A call of an in-line candidate for `num_requests` requests took so long.
   void observe_proposing(std::uint32_t candidate, std::uint32_t num_requests, double nanoseconds) noexcept;
   /// A pass over `num_rows` rows, none of them of a prompt, took so long.
@@ -117,7 +118,8 @@ class draft_controller {
   bool wants_plain_round(const node_choice& best, const pass_load& load) const;
   void weigh(request_choice& one, const pass_load& load, std::uint32_t num_requests,
              std::vector<double>& reach, double& probes);
-  void note_taken(request_choice& one) const;
+  double share_of_pass(std::uint32_t candidate, std::uint32_t num_requests) const;
+  void note_calls(request_choice& one, const pass_load& load) const;
   advice look(std::size_t num_requests, double row);
   std::vector<double> reach_of(const draft& proposal, const draft_history::proposal& known,
                                const request_bias& bias) const;
@@ -150,6 +152,7 @@ class draft_controller {
   std::uint64_t num_looks_ = 0;
   std::uint32_t look_rounds_ = 0; ///< rounds left in which candidate `next_look_` is asked for exploration
   double since_look_ = 0;         ///< nanoseconds of passes
+  std::uint64_t since_plain_ = 0; ///< choices since the last one for plain decoding
 };
 
 } // namespace paceline::speculation

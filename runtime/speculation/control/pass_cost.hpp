@@ -40,11 +40,6 @@ class pass_cost {
   /// Whether the cost of so many rows was measured, at load or by one of the last few thousand passes. True
   /// beyond `max_rows`.
   bool known(std::uint32_t rows) const noexcept;
-  /// Number of passes since the last one over so many rows; the number of all passes if there was none. 0
-  /// beyond `max_rows`.
-  std::uint64_t age(std::uint32_t rows) const noexcept {
-    return rows > max_rows ? 0 : num_passes_ - points_[rows].last_seen;
-  }
   /// Nanoseconds expected of a pass over `rows` rows; 0 before the first one was observed.
   double time(std::uint32_t rows) const noexcept { return scale_ * ratio(rows); }
 

@@ -63,6 +63,7 @@ struct draft {
   /// The drafter's confidence in each node, 0 to 7, or empty; calibrated by outcomes
   /// (control/acceptance_model.hpp). Under rule `rejection` it must not be used for sampled tokens.
   std::vector<std::uint8_t> signals = {};
+  bool catching_up = false; ///< it is empty because the drafter is still reading the text
   std::vector<probe> probes = {};
   /// For a chain, if requested: the other likeliest tokens at each node's position, best first. They are
   /// guesses of what the target chooses instead.

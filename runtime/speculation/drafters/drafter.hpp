@@ -156,7 +156,8 @@ class drafter {
   /// Fills `result` of every task; an empty tree is a valid answer. Runs inside a program. `kv` is the
   /// storage of the drafter's own pool, null if it has no model. A session may lag behind `tokens` by any
   /// amount (a new request, a restart, rounds drafted by another drafter). It catches up by at most
-  /// `max_catch_up` tokens a call and returns an empty tree until it has caught up.
+  /// `max_catch_up` tokens a call and returns an empty tree until it has caught up. Cells copied from the
+  /// target (`draft_task::target_cells`) have a limit of their own.
   virtual void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) = 0;
 
   /// Largest number of nodes in a tree of `draft_length` levels, for which the target's lease must have

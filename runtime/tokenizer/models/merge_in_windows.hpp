@@ -20,7 +20,8 @@ namespace paceline::tokenizer {
 /// word is merged anew with windows of twice the length, at last as a whole.
 ///
 /// `append(begin, end)` gives `work` the characters of these bytes; `find`: see `merge_list::merge_all`;
-/// `visit(node)` is called in order, until it says false.
+/// `visit(node)` is called in order, until it says false: then later windows, which might have led to a
+/// restart, are not looked at.
 template <class Append, class Find, class Visit, class Restart>
 void merge_in_windows(std::string_view word, merge_list& work, Append append, Find find, Visit visit,
                       Restart restart) {

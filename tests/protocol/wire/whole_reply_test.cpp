@@ -211,7 +211,7 @@ TEST(round_log, gives_back_what_was_appended) {
   log.append(first);
   log.append(second);
   round_log::reader reader(log);
-  for (const auto* expected : {&first, &second}) {
+  for (const round_trace* expected : {&first, static_cast<const round_trace*>(&second)}) {
     const auto round = reader.next();
     EXPECT_EQ(round.round, expected->round);
     EXPECT_EQ(round.base_length, expected->base_length);

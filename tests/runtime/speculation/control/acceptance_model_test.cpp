@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <random>
 
 namespace paceline::speculation {
@@ -90,6 +92,14 @@ TEST(acceptance_table, forgets_the_record_where_the_drafter_does_otherwise) {
   acceptance_table table({0, 0.9F});
   for (int i = 0; i < 100; ++i) table.count({.signal = 1}, i % 10 == 0);
   EXPECT_LT(table.probability({.signal = 1}), 0.2);
+}
+
+TEST(acceptance_table, bears_a_record_that_is_none) {
+  const acceptance_table table({1.0F, 7.0F, std::nanf(""), -1.0F});
+  for (std::uint8_t signal = 0; signal < 4; ++signal) {
+    EXPECT_GT(table.probability({.signal = signal, .depth = 9}), 0.0);
+    EXPECT_LT(table.probability({.signal = signal, .depth = 9}), 1.0);
+  }
 }
 
 } // namespace

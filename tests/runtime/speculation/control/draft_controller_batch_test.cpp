@@ -1,6 +1,8 @@
 // The controller with batches in virtual time, on a machine with other load.
 #include "runtime/speculation/control/draft_controller.hpp"
 
+#include "tests/runtime/speculation/control/cost_curves.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -113,6 +115,8 @@ TEST(draft_controller_batch, is_not_slower_than_plain_decoding_where_times_are_n
     std::vector<double> ratios;
     for (std::uint32_t engine = 0; engine < num_engines; ++engine) {
       draft_controller controller(1);
+      std::mt19937_64 noise(engine);
+      if (engine % 2 == 0) controller.calibrate(timed_at_load(curve, 1e6, noise)); // others learn it
       neighbours disturbance(engine);
       const outcome done = serve(controller, num_requests, batch, engine, disturbance, curve);
       ratios.push_back(done.time / done.num_tokens * batch / curve(batch));

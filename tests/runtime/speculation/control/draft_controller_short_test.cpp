@@ -105,7 +105,7 @@ double replay_auto(draft_controller& controller, const reply& r, std::span<const
     one[0].history = &history;
     one[0].proposals.resize(candidates.size());
     for (std::uint32_t c = 0; c < candidates.size(); ++c) {
-      if (!controller.asks(history, c)) continue;
+      if (!controller.begin_call(history, c, 1)) continue;
       one[0].proposals[c] = r.propose(c, at);
       time += candidates[c].cost;
       controller.observe_proposing(c, 1, candidates[c].cost * pass_ns);

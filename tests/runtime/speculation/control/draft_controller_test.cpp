@@ -367,7 +367,7 @@ std::uint32_t times_asked(double share) {
     std::vector<draft_controller::request_choice> one(1);
     one[0].history = &history;
     one[0].proposals.resize(1);
-    if (controller.asks(history, 0)) {
+    if (controller.begin_call(history, 0, 1)) {
       ++num_asked;
       one[0].proposals[0] = wrong.propose(at);
       controller.observe_proposing(0, 1, share * 1e6);
@@ -377,14 +377,14 @@ std::uint32_t times_asked(double share) {
   return num_asked;
 }
 
-TEST(draft_controller, asks_hopeless_candidates_the_more_seldom_the_more_they_cost) {
+TEST(draft_controller, calls_hopeless_candidates_the_more_seldom_the_more_they_cost) {
   EXPECT_EQ(times_asked(0.0005), 100U);
   EXPECT_LT(times_asked(0.005), 45U);
   EXPECT_LT(times_asked(0.05), 30U);
   EXPECT_GE(times_asked(0.05), 8U) << "texts change";
 }
 
-TEST(draft_controller, asks_a_dear_candidate_in_every_round_while_its_drafts_are_taken) {
+TEST(draft_controller, calls_an_expensive_candidate_in_every_round_while_its_drafts_are_taken) {
   draft_controller controller(1);
   std::mt19937_64 noise(1);
   controller.calibrate(timed_at_load(bandwidth_bound, 1e6, noise));
@@ -394,7 +394,7 @@ TEST(draft_controller, asks_a_dear_candidate_in_every_round_while_its_drafts_are
     controller.learn(history, std::span(right.tokens).first(at));
     std::vector<draft_controller::request_choice> one(1);
     one[0].history = &history;
-    ASSERT_TRUE(controller.asks(history, 0)) << at;
+    ASSERT_TRUE(controller.begin_call(history, 0, 1)) << at;
     controller.observe_proposing(0, 1, 0.05e6);
     one[0].proposals.push_back(right.propose(at));
     controller.choose(one, {});
