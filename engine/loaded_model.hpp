@@ -31,11 +31,11 @@ class loaded_model final : public served_model {
   const std::vector<std::string>& drafters() const noexcept override { return drafters_; }
   verification_rule default_rule() const noexcept override { return default_rule_; }
   std::uint32_t max_requests() const noexcept override { return max_requests_; }
-  const std::vector<speculation::pass_time>& pass_times() const noexcept override { return pass_times_; }
+  const std::vector<pass_time>& pass_times() const noexcept override { return pass_times_; }
 
   const std::shared_ptr<const model::language_model>& runs() const noexcept { return runs_; }
   void set_drafters(std::vector<std::string> names) { drafters_ = std::move(names); }
-  void set_pass_times(std::vector<speculation::pass_time> times) { pass_times_ = std::move(times); }
+  void set_pass_times(std::vector<pass_time> times) { pass_times_ = std::move(times); }
 
  private:
   loaded_model();
@@ -53,7 +53,7 @@ class loaded_model final : public served_model {
   std::vector<std::string> drafters_;
   verification_rule default_rule_ = verification_rule::coupled;
   std::uint32_t max_requests_ = 0;
-  std::vector<speculation::pass_time> pass_times_;
+  std::vector<pass_time> pass_times_;
 };
 
 /// A drafter's own model, with its vocabulary.

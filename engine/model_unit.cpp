@@ -153,8 +153,7 @@ void model_unit::assemble(const config::engine_options& engine, const clock& tim
 }
 
 /// Nothing else runs on the device yet, and the blocks of the pool are nobody's.
-std::vector<speculation::pass_time> model_unit::time_passes(std::chrono::nanoseconds budget,
-                                                            const clock& time) const {
+std::vector<pass_time> model_unit::time_passes(std::chrono::nanoseconds budget, const clock& time) const {
   const bool any_drafter = std::ranges::any_of(drafters, [](const auto& d) { return d.drafter != nullptr; });
   if (!any_drafter || budget.count() == 0) return {};
   const auto stream =

@@ -77,7 +77,7 @@ struct model_unit {
   std::unique_ptr<actors::model_assembly> states; ///< drains the streams before anything else is destroyed
 
  private:
-  std::vector<speculation::pass_time> time_passes(std::chrono::nanoseconds budget, const clock& time) const;
+  std::vector<pass_time> time_passes(std::chrono::nanoseconds budget, const clock& time) const;
   scheduling::scheduler_options limits_of(const config::engine_options& engine,
                                           std::uint32_t num_blocks) const;
   actors::drafter_seat seat_of(const drafter_unit& d) const;

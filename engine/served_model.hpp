@@ -2,8 +2,8 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/base/pass_time.hpp"
 #include "runtime/base/request.hpp"
-#include "runtime/speculation/control/pass_cost.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -43,7 +43,7 @@ class served_model {
   /// Requests that may run or wait at the same time; further ones end with errc::queue_full.
   virtual std::uint32_t max_requests() const noexcept = 0;
   /// What passes took when the model was loaded, by rising number of rows; empty: they were not timed.
-  virtual const std::vector<speculation::pass_time>& pass_times() const noexcept = 0;
+  virtual const std::vector<pass_time>& pass_times() const noexcept = 0;
 };
 
 } // namespace paceline

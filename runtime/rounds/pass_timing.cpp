@@ -34,9 +34,9 @@ std::optional<std::chrono::nanoseconds> time_pass(device::stream& stream, model:
 
 } // namespace
 
-std::vector<speculation::pass_time> time_passes(device::stream& stream, const model::language_model& model,
-                                                model::kv_storage& kv, const clock& time,
-                                                std::chrono::nanoseconds budget) {
+std::vector<pass_time> time_passes(device::stream& stream, const model::language_model& model,
+                                   model::kv_storage& kv, const clock& time,
+                                   std::chrono::nanoseconds budget) {
   std::vector<block_id> blocks;
   for (std::uint32_t b = 0; b < kv.num_blocks() && b * kv.block_size() < std::ranges::max(sizes); ++b)
     blocks.emplace_back(b);
@@ -58,7 +58,7 @@ std::vector<speculation::pass_time> time_passes(device::stream& stream, const mo
     for (const auto rows : sizes)
       if (goes_on && rows <= room && (rows <= largest_repeated || repeat < repeats_of_large))
         goes_on = measure(rows);
-  std::vector<speculation::pass_time> times;
+  std::vector<pass_time> times;
   for (const auto& [rows, nanoseconds] : least) times.push_back({rows, nanoseconds});
   return times;
 }

@@ -27,7 +27,7 @@ struct round_resources {
   const clock* time = nullptr;
   /// "auto", if it exists: for its items the controller chooses among the drafters in every round.
   std::optional<drafter_index> automatic = {};
-  std::vector<speculation::pass_time> pass_times = {}; ///< of the target, measured at load
+  std::vector<pass_time> pass_times = {}; ///< of the target, measured at load
 };
 
 /// The verify program of a round: drafts of in-line drafters, one pass of the target over all rows,

@@ -54,9 +54,9 @@ struct scheduler_options {
   bool prefix_cache = true;
   std::chrono::nanoseconds max_gap{std::chrono::milliseconds(200)};
   std::chrono::nanoseconds round_timeout{
-      std::chrono::minutes(5)};                        ///< a round that takes longer lost its device
-  std::vector<drafter_slot> drafters;                  ///< by index, `plain_decoding` first
-  std::vector<speculation::pass_time> pass_times = {}; ///< of the target, measured at load
+      std::chrono::minutes(5)};           ///< a round that takes longer lost its device
+  std::vector<drafter_slot> drafters;     ///< by index, `plain_decoding` first
+  std::vector<pass_time> pass_times = {}; ///< of the target, measured at load
 };
 
 /// Actions that an input causes.

@@ -117,12 +117,16 @@ void exactness_grid::run(std::uint32_t length, float temperature, std::uint32_t 
   options.shuffle = true;
   set_overlap(options, param.how);
   options.target = small_target();
-  if (param.drafter.starts_with("auto")) options.auto_draft_length = length;
+  if (param.drafter.starts_with("auto")) {
+    options.auto_draft_length = length;
+    options.target_cost = expensive_rows; // so that it matters who drafts
+  }
   auto num_wanted = std::make_shared<std::uint64_t>();
   simulation sim(options, drafters_of(param, length, num_wanted));
   std::vector<generation_request> requests;
   for (std::uint32_t n = 0; n < concurrency; ++n) {
-    requests.push_back(request_number(n, temperature));
+    // "auto" begins with the record that its drafters have on other texts: time to find out.
+    requests.push_back(request_number(n, temperature, param.drafter.starts_with("auto") ? 48 : 24));
     if (param.drafter == "prediction" || param.drafter == "synthetic")
       requests.back().prediction = nearly(decode_plainly(sim.target(), requests.back()));
     sim.submit(requests.back(), param.drafter == "none"

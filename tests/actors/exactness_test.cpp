@@ -108,6 +108,7 @@ TEST(exactness, tokens_stay_the_same_by_every_length_rule) {
         options.target = small_target();
         options.seed = concurrency;
         options.shuffle = true;
+        options.target_cost = expensive_rows;
         std::vector<simulated_drafter> drafters;
         drafters.push_back({drafter_called(name, small_target()), 6, 0});
         simulation sim(options, std::move(drafters));

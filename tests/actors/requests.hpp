@@ -8,6 +8,7 @@
 
 #include "runtime/speculation/drafters/registry.hpp"
 
+#include <chrono>
 #include <random>
 
 namespace paceline::test {
@@ -26,6 +27,11 @@ inline generation_request request_number(std::uint32_t n, float temperature, std
   return r;
 }
 
+/// A target each of whose rows costs a third of a pass: it matters which drafts are verified.
+inline std::chrono::nanoseconds expensive_rows(std::uint64_t rows) {
+  return std::chrono::microseconds(2000 + 1000 * rows);
+}
+
 /// A beam search; a different one for every `n`. Every other one has tokens that end it.
 inline generation_request search_number(std::uint32_t n, std::uint32_t width, std::uint32_t max_tokens = 16) {
   auto r = request_number(n, 1.0F, max_tokens);
@@ -41,8 +47,8 @@ inline generation_request search_number(std::uint32_t n, std::uint32_t width, st
   return r;
 }
 
-/// The drafters of the exactness grid by name; see the "always wrong" and "always right" ones.
-/// `num_wanted` counts the nodes that "tree" would propose if it had cells for all.
+/// The drafters of the exactness grid by name. `num_wanted` counts the nodes that "tree" would propose if it
+/// had cells for all.
 inline std::unique_ptr<speculation::drafter>
 drafter_called(const std::string& name, const model::hash_model_config& target,
                std::shared_ptr<std::uint64_t> num_wanted = std::make_shared<std::uint64_t>()) {

@@ -271,7 +271,7 @@ void draft_controller::note_calls(request_choice& one, const pass_load& load) co
       next_best = std::max(next_best, rate_of(o));
   auto& calls = one.history->calls_;
   for (std::uint32_t c = 0; c < calls.size(); ++c) {
-    if (!calls[c].asked || one.proposals[c].catching_up) continue;
+    if (!std::exchange(calls[c].asked, false) || one.proposals[c].catching_up) continue;
     const bool taken = !one.chosen.tree.empty() && one.candidate == c;
     const bool pays = taken && chosen > next_best * (1 + share_of_pass(c, load.num_requests));
     if (pays) calls[c].num_to_skip = 0;

@@ -1,16 +1,12 @@
 #pragma once
 
+#include "runtime/base/pass_time.hpp"
+
 #include <array>
 #include <cstdint>
 #include <span>
 
 namespace paceline::speculation {
-
-/// How long a pass over so many rows took.
-struct pass_time {
-  std::uint32_t rows = 0;
-  double nanoseconds = 0;
-};
 
 /// V(T): the time of a target pass over T rows, relative to a pass over one row. It is measured when the
 /// model is loaded (`calibrate`) and then corrected by the passes that run. Two quantities are estimated

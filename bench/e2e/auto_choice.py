@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Drafter `auto` beside fixed settings, streamed over HTTP, one request at a time, default configuration.
+
+    python3 bench/e2e/auto_choice.py --model qwen.gguf --workload code_edit.jsonl --workload mt_bench.jsonl --out auto.json
+
+Each prompt is asked once for every arm, in turn, each arm and temperature under a `cache_salt` of its own: plain decoding twice (their ratio is the
+noise), `ngram` at draft lengths 2, 5 and 8, `suffix` at 5, and `auto`. The clock is the client's, over the whole request. The best fixed setting is
+chosen on the prompts of odd number for those of even number, and the other way round. Files of several models are pooled with --pool.
+"""
+import argparse
+import http.client
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+import bench_daemon
+
+ARMS = {"plain": ("none", None), "plain again": ("none", None), "ngram/2": ("ngram", 2), "ngram/5": ("ngram", 5), "ngram/8": ("ngram", 8),
+        "suffix/5": ("suffix", 5), "auto": ("auto", None)}
+FIXED = [arm for arm in ARMS if arm not in ("auto", "plain again")]
+
+
+def seconds_of(connection, messages, arm, salt, temperature, tokens):
+    """How long the whole streamed request takes, and its text."""
+    drafter, length = ARMS[arm]
+    speculation = {"drafter": drafter} | ({"draft_length": length} if length else {})
+    body = {"messages": messages, "max_tokens": tokens, "temperature": temperature, "seed": 1, "stream": True, "cache_salt": salt,
+            "speculation": speculation}
+    begin = time.perf_counter()
+    connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+    reply = connection.getresponse()
+    data = reply.read()
+    taken = time.perf_counter() - begin
+    if reply.status != 200:
+        raise SystemExit(f"{arm}: {reply.status} {data[:200]}")
+    events = [json.loads(line[6:]) for line in data.splitlines() if line.startswith(b"data: {")]
+    return taken, "".join(choice["delta"].get("content") or "" for event in events for choice in event["choices"])
+
+
+def measure(arguments, port, workload, temperature, tokens):
+    connection = http.client.HTTPConnection(bench_daemon.HOST, port, timeout=600)
+    lines = [json.loads(line) for line in workload.read_text().splitlines()[:arguments.prompts]]
+    names = list(ARMS)
+    rows = []
+    for number, line in enumerate(lines):
+        turned = names[number % len(names):] + names[:number % len(names)]
+        row, texts = {}, set()
+        for arm in turned:
+            row[arm], text = seconds_of(connection, line["messages"], arm, f"{arm}/{temperature}/{tokens}", temperature, tokens)
+            texts.add(text)
+        if len(texts) != 1:
+            raise SystemExit(f"{workload.stem} {number}: the texts differ")
+        rows.append(row)
+    return {"workload": workload.stem, "temperature": temperature, "tokens": tokens, "seconds": rows}
+
+
+def ratios(run):
+    """Of each prompt: the best fixed setting over auto, plain over auto, plain over plain again."""
+    rows = run["seconds"]
+    out = {"best": [], "plain": [], "noise": []}
+    for number, row in enumerate(rows):
+        others = [r for i, r in enumerate(rows) if i % 2 != number % 2]
+        best = min(FIXED, key=lambda arm: statistics.median(r[arm] / r["plain"] for r in others))
+        out["best"].append(row[best] / row["auto"])
+        out["plain"].append(row["plain"] / row["auto"])
+        out["noise"].append(row["plain"] / row["plain again"])
+    return out
+
+
+def tell(name, parts):
+    def figures(key):
+        values = sorted(value for part in parts for value in part[key])
+        return f"{statistics.median(values):6.3f} {values[len(values) // 10]:6.3f}"
+    count = sum(len(part["best"]) for part in parts)
+    print(f"{name:<34} {count:>5}  {figures('best')}   {figures('plain')}   {figures('noise')}")
+
+
+def report(runs):
+    print(f"{'':<34} pairs  {'auto/best fixed':<15}  {'auto/plain':<15} {'plain/plain':<14} (median, tenth percentile)")
+    for run in runs:
+        tell(f"{run['model']} {run['workload']} t={run['temperature']} {run['tokens']}", [ratios(run)])
+    for workload in sorted({run["workload"] for run in runs}):
+        tell(f"{workload}, pooled", [ratios(run) for run in runs if run["workload"] == workload])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="build/release/bin/paceline")
+    parser.add_argument("--model", help="GGUF file")
+    parser.add_argument("--workload", action="append", type=pathlib.Path, default=[], help="JSON lines with `messages`")
+    parser.add_argument("--prompts", type=int, default=12, help="of each workload")
+    parser.add_argument("--tokens", type=int, nargs="+", default=[48])
+    parser.add_argument("--temperatures", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--pool", type=pathlib.Path, nargs="+", help="only report on files written before")
+    arguments = parser.parse_args()
+    if arguments.pool:
+        return report([run for path in arguments.pool for run in json.loads(path.read_text())])
+    runs = []
+    config = {"version": 1, "server": {"port": 0}, "models": [{"path": str(pathlib.Path(arguments.model).resolve())}]}
+    with tempfile.TemporaryDirectory() as folder:
+        process, port = bench_daemon.start(arguments.bin, config, folder)
+        try:
+            for tokens in arguments.tokens:
+                for workload in arguments.workload:
+                    for temperature in arguments.temperatures:
+                        run = measure(arguments, port, workload, temperature, tokens)
+                        runs.append({"model": pathlib.Path(arguments.model).stem} | run)
+                        tell(f"{workload.stem} t={temperature} {tokens}", [ratios(run)])
+                        sys.stdout.flush()
+        finally:
+            bench_daemon.stop(process)
+    report(runs)
+    if arguments.out:
+        arguments.out.write_text(json.dumps(runs))
+
+
+if __name__ == "__main__":
+    main()
