@@ -287,10 +287,10 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
 void declare_host_drafters(group_builder<drafter_options>& g) {
   using d = drafter_options;
   g.add(
-      "ngram_min", integers(1, 64), [](d & o) -> auto& { return o.ngram_min; },
+      "ngram_min", integers(1, 32), [](d & o) -> auto& { return o.ngram_min; },
       "Of kinds `ngram` and `nasd`: shortest run of tokens looked up (of `nasd` with the token that follows).");
   g.add(
-      "ngram_max", integers(1, 64), [](d & o) -> auto& { return o.ngram_max; },
+      "ngram_max", integers(1, 32), [](d & o) -> auto& { return o.ngram_max; },
       "Of kinds `ngram` and `nasd`: longest run of tokens looked up.");
   g.add(
       "candidates", integers(1, 16), [](d & o) -> auto& { return o.candidates; },
