@@ -96,4 +96,13 @@ struct poisoned_pool {
   device::kv_layer layer;
 };
 
+/// Equal to the bit, scales included.
+inline void expect_same_cells(const poisoned_pool& expected, const poisoned_pool& pool,
+                              const attention_case& c) {
+  EXPECT_EQ(expected.keys, pool.keys) << c;
+  EXPECT_EQ(expected.values, pool.values) << c;
+  EXPECT_TRUE(same_bits(expected.key_scales, pool.key_scales)) << c;
+  EXPECT_TRUE(same_bits(expected.value_scales, pool.value_scales)) << c;
+}
+
 } // namespace paceline::cpu

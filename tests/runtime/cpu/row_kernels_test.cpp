@@ -130,10 +130,7 @@ TEST_P(row_kernels_test, kv_write_equals_the_reference) {
     args.layer = pool.layer;
     fast().kv_write(args, {1, num_rows});
     fast().kv_write(args, {0, 1});
-    EXPECT_EQ(expected.keys, pool.keys) << c;
-    EXPECT_EQ(expected.values, pool.values) << c;
-    EXPECT_TRUE(same_bits(expected.key_scales, pool.key_scales)) << c;
-    EXPECT_TRUE(same_bits(expected.value_scales, pool.value_scales)) << c;
+    expect_same_cells(expected, pool, c);
   }
 }
 
@@ -158,10 +155,7 @@ TEST(kv_copy, moves_cells_of_every_type_with_their_scales) {
     device::kv_copy copy = paged.copy_of(0, 1, c.block_size);
     copy.num_cells = num_cells;
     runner.kv_copy({at_once.layer, {&copy, 1}});
-    EXPECT_EQ(one_by_one.keys, at_once.keys) << c;
-    EXPECT_EQ(one_by_one.values, at_once.values) << c;
-    EXPECT_TRUE(same_bits(one_by_one.key_scales, at_once.key_scales)) << c;
-    EXPECT_TRUE(same_bits(one_by_one.value_scales, at_once.value_scales)) << c;
+    expect_same_cells(one_by_one, at_once, c);
   }
 }
 
@@ -185,10 +179,7 @@ TEST(kv_copy, brings_cells_of_every_type_from_another_pool) {
       copies.back().num_cells = c.block_size;
     }
     runner.kv_copy({copied.layer, copies, &whole.layer});
-    EXPECT_EQ(whole.keys, copied.keys) << c;
-    EXPECT_EQ(whole.values, copied.values) << c;
-    EXPECT_TRUE(same_bits(whole.key_scales, copied.key_scales)) << c;
-    EXPECT_TRUE(same_bits(whole.value_scales, copied.value_scales)) << c;
+    expect_same_cells(whole, copied, c);
   }
 }
 
