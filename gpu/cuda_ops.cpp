@@ -353,6 +353,13 @@ void cuda_ops::gather(const device::gather_args& args) {
               gather_params{args.y, args.y_stride, args.x, args.x_stride, rows, args.width});
 }
 
+void cuda_ops::scatter(const device::scatter_args& args) {
+  launch_over(kernel_id::scatter, args.width, args.num_rows,
+              scatter_params{args.y, args.y_stride,
+                             send(std::span<const std::uint32_t>(args.rows, args.num_rows)), args.x,
+                             args.x_stride, args.width});
+}
+
 const device::chosen_run* cuda_ops::choose(const device::choose_args& args) {
   if (args.requests.empty()) return nullptr;
   const choice_batch batch(args);

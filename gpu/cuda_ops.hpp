@@ -45,6 +45,7 @@ class cuda_ops final : public device::ops {
   void glu(const device::glu_args& args) override;
   void add(const device::add_args& args) override;
   void gather(const device::gather_args& args) override;
+  void scatter(const device::scatter_args& args) override;
   bool can_choose() const noexcept override { return true; }
   const device::chosen_run* choose(const device::choose_args& args) override;
   void kv_commit(const device::kv_commit_args& args) override;

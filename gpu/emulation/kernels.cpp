@@ -45,6 +45,8 @@ void run_emulated_thread(kernel_id kernel, const void* params) {
     return run(&emulated::add);
   case kernel_id::gather:
     return run(&emulated::gather);
+  case kernel_id::scatter:
+    return run(&emulated::scatter);
   case kernel_id::kv_write:
     return run(&emulated::kv_write);
   case kernel_id::kv_copy:

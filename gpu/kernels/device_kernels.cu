@@ -42,6 +42,8 @@ const void* device_function(kernel_id kernel) noexcept {
     return address(&on_gpu::add);
   case kernel_id::gather:
     return address(&on_gpu::gather);
+  case kernel_id::scatter:
+    return address(&on_gpu::scatter);
   case kernel_id::kv_write:
     return address(&on_gpu::kv_write);
   case kernel_id::kv_copy:

@@ -25,6 +25,7 @@ enum class kernel_id : std::uint8_t {
   glu,
   add,
   gather,
+  scatter,
   kv_write,
   kv_copy,
   kv_commit,
@@ -227,6 +228,16 @@ struct gather_params {
   const float* x;
   std::size_t x_stride;
   const std::uint32_t* rows; ///< null: row k of x
+  std::uint32_t width;
+};
+
+/// One thread a value; grid (values of a row, rows).
+struct scatter_params {
+  float* y;
+  std::size_t y_stride;
+  const std::uint32_t* rows;
+  const float* x;
+  std::size_t x_stride;
   std::uint32_t width;
 };
 

@@ -121,4 +121,11 @@ PACELINE_KERNEL gather(gather_params p) {
   do_block(p, own_place());
 }
 
+PACELINE_KERNEL scatter(scatter_params p) {
+  begin_in_turn();
+  const std::uint32_t i = own_place().index_in_row();
+  if (i >= p.width) return;
+  p.y[p.rows[block_y()] * p.y_stride + i] = p.x[block_y() * p.x_stride + i];
+}
+
 } // namespace paceline::gpu::PACELINE_KERNEL_SPACE

@@ -36,6 +36,7 @@ class cpu_ops final : public device::ops {
   void glu(const device::glu_args& args) override { rows_.glu(args); }
   void add(const device::add_args& args) override { rows_.add(args); }
   void gather(const device::gather_args& args) override { rows_.gather(args); }
+  void scatter(const device::scatter_args& args) override { rows_.scatter(args); }
   std::span<float> scratch(std::size_t num_values) override;
 
  private:

@@ -127,6 +127,14 @@ void row_runner::gather(const device::gather_args& args) {
   });
 }
 
+void row_runner::scatter(const device::scatter_args& args) {
+  over_rows(args.num_rows, args.width, [&](row_range rows) {
+    for (std::uint32_t r = rows.begin; r < rows.end; ++r)
+      std::memcpy(args.y + args.rows[r] * args.y_stride, args.x + r * args.x_stride,
+                  args.width * sizeof(float));
+  });
+}
+
 void row_runner::kv_write(const device::kv_write_args& args) {
   PACELINE_CHECK(args.layer.head_dim <= device::max_head_dim,
                  "kv_write: head_dim " + std::to_string(args.layer.head_dim));

@@ -22,6 +22,7 @@ class row_runner {
   void glu(const device::glu_args& args);
   void add(const device::add_args& args);
   void gather(const device::gather_args& args);
+  void scatter(const device::scatter_args& args);
   void kv_write(const device::kv_write_args& args);
   void kv_copy(const device::kv_copy_args& args);
   void attention(const device::attention_args& args);

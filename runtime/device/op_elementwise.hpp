@@ -26,4 +26,15 @@ struct gather_args {
   std::uint32_t width = 0;
 };
 
+/// y[rows[k]][i] = x[k][i]: distributes rows. No number occurs twice in `rows`; `y` must not overlap `x`.
+struct scatter_args {
+  float* y = nullptr;
+  std::size_t y_stride = 0;
+  const std::uint32_t* rows = nullptr; ///< host memory, [num_rows]
+  const float* x = nullptr;            ///< [num_rows][width], rows `x_stride` values apart
+  std::size_t x_stride = 0;
+  std::uint32_t num_rows = 0;
+  std::uint32_t width = 0;
+};
+
 } // namespace paceline::device

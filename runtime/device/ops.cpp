@@ -71,6 +71,7 @@ void ops::attention(const attention_args&) { not_offered("attention"); }
 void ops::glu(const glu_args&) { not_offered("glu"); }
 void ops::add(const add_args&) { not_offered("add"); }
 void ops::gather(const gather_args&) { not_offered("gather"); }
+void ops::scatter(const scatter_args&) { not_offered("scatter"); }
 const chosen_run* ops::choose(const choose_args&) { not_offered("choose"); }
 bool ops::chain(const chain_args&, const std::function<void()>&) { not_offered("chain"); }
 std::span<float> ops::scratch(std::size_t) { not_offered("scratch"); }

@@ -28,6 +28,7 @@ struct qkv_args;
 struct rms_norm_args;
 struct rope_args;
 struct rope_table_args;
+struct scatter_args;
 
 /// The operations of a device, one virtual function for each op. Shapes, roundings and the reference of an op
 /// are documented in its contract header beside this one (`runtime/device/op_<name>.hpp`). The default
@@ -60,6 +61,7 @@ class ops {
   virtual void glu(const glu_args& args);
   virtual void add(const add_args& args);
   virtual void gather(const gather_args& args);
+  virtual void scatter(const scatter_args& args);
 
   /// True if `choose` is supported. Devices support it if the host cannot read logits cheaply.
   virtual bool can_choose() const noexcept { return false; }
