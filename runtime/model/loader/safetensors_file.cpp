@@ -18,7 +18,8 @@ constexpr std::uint64_t max_header_bytes = 100'000'000;
 
 /// Bytes implied by dtype and shape; nullopt if they exceed 64 bits.
 std::optional<std::uint64_t> implied_bytes(const safetensors_entry& entry) noexcept {
-  std::optional<std::uint64_t> bytes = bytes_of_value(entry.type);
+  std::optional<std::uint64_t> bytes =
+      entry.integer_bytes != 0 ? entry.integer_bytes : bytes_of_value(entry.type);
   for (std::uint32_t d = 0; d < entry.num_dims && bytes; ++d) bytes = checked_mul(*bytes, entry.shape[d]);
   return bytes;
 }
@@ -59,7 +60,7 @@ expected<safetensors_file> safetensors_file::parse(std::span<const std::byte> by
                      " bytes, which is not what dtype and shape imply");
     position = entry.end;
     file.tensors_.push_back({std::move(entry.name), entry.shape, entry.num_dims, entry.type,
-                             data.subspan(entry.begin, entry.end - entry.begin)});
+                             entry.integer_bytes, data.subspan(entry.begin, entry.end - entry.begin)});
   }
   if (position != data.size())
     return failure("tensor data must end with the file: " + std::to_string(data.size() - position) +

@@ -22,6 +22,7 @@ struct safetensors_tensor {
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1}; ///< outermost first, [num_dims]
   std::uint32_t num_dims = 0;
   device::tensor_type type = device::tensor_type::f32; ///< F32, F16, BF16, or F8_E4M3: codes without scales
+  std::uint8_t integer_bytes = 0; ///< not 0: integers of so many bytes, I64 or BOOL, instead
   std::span<const std::byte> data;
 };
 
@@ -30,8 +31,8 @@ struct safetensors_tensor {
 ///
 /// Rules in addition to the format's (each closes a vulnerability known from audits of loaders): a header of
 /// at most 100 MB that lies inside the file and begins with '{'; no key twice; dtypes F32, F16, BF16,
-/// F8_E4M3; at most 4 dimensions; each span exactly as long as dtype and shape imply; spans contiguous from 0
-/// to the end of the file, without gap or overlap.
+/// F8_E4M3, I64, BOOL; at most 4 dimensions; each span exactly as long as dtype and shape imply; spans
+/// contiguous from 0 to the end of the file, without gap or overlap.
 class safetensors_file {
  public:
   static expected<safetensors_file> open(const std::filesystem::path& path);

@@ -168,8 +168,12 @@ class header_handler {
       entry_.type = tensor_type::bf16;
     else if (name == "F8_E4M3")
       entry_.type = tensor_type::f8_e4m3;
+    else if (name == "I64")
+      entry_.integer_bytes = 8;
+    else if (name == "BOOL")
+      entry_.integer_bytes = 1;
     else
-      return refuse(ec, "has dtype " + quote(name) + "; supported are F32, F16, BF16 and F8_E4M3",
+      return refuse(ec, "has dtype " + quote(name) + "; supported are F32, F16, BF16, F8_E4M3, I64 and BOOL",
                     errc::unsupported);
     return true;
   }

@@ -19,6 +19,9 @@ struct safetensors_entry {
   std::uint64_t end = 0;
   std::uint32_t num_dims = 0;
   device::tensor_type type = device::tensor_type::f32;
+  /// Not 0: the values are integers of so many bytes (I64: 8, BOOL: 1), which are tables and no weights;
+  /// `type` then has no meaning.
+  std::uint8_t integer_bytes = 0;
 };
 
 /// Bytes of one value of a tensor in a safetensors file. For F8_E4M3 the value is a code; the scales are in

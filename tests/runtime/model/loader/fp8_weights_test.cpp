@@ -95,7 +95,7 @@ struct matrix_with_scales {
 
   matrix_with_scales(std::uint64_t rows, std::uint64_t cols, std::vector<std::uint64_t> shape) {
     codes.resize(rows * cols);
-    weight = {"w.weight", {rows, cols, 1, 1}, 2, tensor_type::f8_e4m3, codes};
+    weight = {"w.weight", {rows, cols, 1, 1}, 2, tensor_type::f8_e4m3, 0, codes};
     std::uint64_t num_scales = 1;
     scales.name = "w.weight_scale";
     for (const auto extent : shape) {

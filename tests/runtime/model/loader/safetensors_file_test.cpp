@@ -120,13 +120,23 @@ TEST(safetensors_file, nothing_occurs_twice) {
 }
 
 TEST(safetensors_file, dtypes_that_are_not_floats_are_refused_by_name) {
-  for (const auto* dtype : {"I64", "F64", "BOOL", "F8_E5M2", "f32", ""}) {
+  for (const auto* dtype : {"I32", "F64", "U8", "F8_E5M2", "f32", ""}) {
     const auto file = safetensors_builder().add("a", dtype, {1}, bytes(4)).build();
     const auto parsed = safetensors_file::parse(file, "x");
     ASSERT_FALSE(parsed);
     EXPECT_EQ(parsed.error().code(), errc::unsupported);
     EXPECT_THAT(parsed.error().message(), HasSubstr("tensor 'a' has dtype '" + std::string(dtype) + "'"));
   }
+}
+
+TEST(safetensors_file, integers_are_read_as_tables) {
+  const auto file =
+      safetensors_builder().add("d2t", "I64", {2}, bytes(16)).add("t2d", "BOOL", {3}, bytes(3)).build();
+  const auto parsed = safetensors_file::parse(file, "x");
+  ASSERT_TRUE(parsed) << parsed.error().message();
+  EXPECT_EQ(parsed->tensors()[0].integer_bytes, 8);
+  EXPECT_EQ(parsed->tensors()[1].integer_bytes, 1);
+  EXPECT_FALSE(safetensors_file::parse(safetensors_builder().add("d2t", "I64", {2}, bytes(8)).build(), "x"));
 }
 
 TEST(safetensors_file, spans_tile_the_data) {
