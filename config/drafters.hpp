@@ -11,4 +11,11 @@ namespace paceline::config {
 /// `prediction`, for requests that bring a draft, unless one is listed or its name is taken.
 std::vector<drafter_options> drafters_of(const model_options& model);
 
+/// Kinds that draft with a trained head, which is read from a directory.
+bool drafts_with_head(const std::string& kind);
+
+/// `options` with the defaults of its kind for what names none: the tree's shape and its nodes. EAGLE-2 and
+/// EAGLE-3 draft dynamic trees of 8 nodes, all others chains, with room for 64 nodes.
+drafter_options with_kind_defaults(drafter_options options);
+
 } // namespace paceline::config

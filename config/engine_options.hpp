@@ -21,7 +21,7 @@ enum class overlap_mode : std::uint8_t {
 };
 
 /// Shape of the drafts of a drafter with a model.
-enum class tree_kind : std::uint8_t { chain, fixed, dynamic, optimal, independent };
+enum class tree_kind : std::uint8_t { chain, fixed, dynamic, optimal, independent, by_kind };
 
 /// How such a drafter picks tokens for a request that samples: like the request, or always the likeliest.
 enum class draft_sampling : std::uint8_t { sampled, greedy };
@@ -31,14 +31,15 @@ enum class draft_vocabulary : std::uint8_t { same, intersection, retokenise };
 
 /// One drafter of one model.
 struct drafter_options {
-  std::string name;               ///< name in requests; unique within the model
-  std::string kind = "none";      ///< a key of the drafter registry
-  std::string path;               ///< kinds model, cascade: GGUF file or Hugging Face directory
+  std::string name;          ///< name in requests; unique within the model
+  std::string kind = "none"; ///< a key of the drafter registry
+  std::string path;          ///< kinds model, cascade: GGUF file or Hugging Face directory; heads: directory
   std::uint32_t draft_length = 5; ///< tokens per round if the request names no number
   paceline::length_rule length_rule = paceline::length_rule::fixed; ///< how the length adapts to acceptance
-  float entropy_smoothing = 0.5F;    ///< rule entropy: weight of earlier rounds, below 1
-  std::uint32_t max_tree_nodes = 64; ///< in a draft tree, over all branches; at least the draft length
-  tree_kind tree = tree_kind::chain; ///< for drafters with a model
+  float entropy_smoothing = 0.5F; ///< rule entropy: weight of earlier rounds, below 1
+  std::uint32_t max_tree_nodes =
+      0; ///< in a draft tree, over all branches; at least the draft length; 0: by kind
+  tree_kind tree = tree_kind::by_kind; ///< for drafters with a model or a head
   std::uint32_t tree_top_k = 4; ///< tree dynamic: nodes expanded in a level and children of each; static:
                                 ///< children at the first level; independent: chains
   std::vector<std::string> tree_paths; ///< tree static: nodes as paths of child ranks ("0", "0.0", "1");
@@ -47,12 +48,14 @@ struct drafter_options {
   draft_vocabulary vocabulary = draft_vocabulary::same;
   std::uint32_t layers = 0;             ///< kind self: the first layers run; 0 = half of them
   std::vector<std::string> skip_layers; ///< kind self: instead, the layers left out
-  std::string inner = "ngram";         ///< kind cascade: kind of the drafter that its model is drafted for by
-  std::uint32_t ngram_min = 2;         ///< kinds ngram, nasd: shortest suffix looked up
-  std::uint32_t ngram_max = 4;         ///< kinds ngram, nasd: longest
-  std::uint32_t candidates = 1;        ///< kind ngram: continuations tried, as a tree
-  std::uint32_t suffix_max = 32;       ///< kind suffix: last tokens compared at most
-  float min_probability = 0.1F;        ///< kind suffix: a path less likely by count is not proposed
+  double rope_theta = 0;                ///< heads: instead of their config's; 0 = none
+  std::vector<std::string> taps; ///< heads: instead of their config's: target layers after which they read
+  std::string inner = "ngram";   ///< kind cascade: kind of the drafter that its model is drafted for by
+  std::uint32_t ngram_min = 2;   ///< kinds ngram, nasd: shortest suffix looked up
+  std::uint32_t ngram_max = 4;   ///< kinds ngram, nasd: longest
+  std::uint32_t candidates = 1;  ///< kind ngram: continuations tried, as a tree
+  std::uint32_t suffix_max = 32; ///< kind suffix: last tokens compared at most
+  float min_probability = 0.1F;  ///< kind suffix: a path less likely by count is not proposed
   std::uint32_t corpus_tokens = 16384; ///< kind suffix: tokens of earlier outputs kept a tenant; 0 = none
   std::uint32_t corpus_tenants = 16;   ///< kind suffix: tenants kept, the least recently seen one goes first
   std::string corpus;                  ///< kinds unigram, bigram: file to count, text or (.ids) token ids

@@ -250,8 +250,10 @@ void declare_model(group_builder<model_options>& g) {
 void declare_drafting_models(group_builder<drafter_options>& g) {
   using d = drafter_options;
   g.add(
-      "tree", {"chain", "static", "dynamic", "optimal", "independent"}, [](d & o) -> auto& { return o.tree; },
-      "Of kinds `model` and `self`: shape of a draft. `static` is always the same tree; `dynamic` grows where "
+      "tree", {"chain", "static", "dynamic", "optimal", "independent", "by_kind"},
+      [](d & o) -> auto& { return o.tree; },
+      "Of drafters with a model or a head, except `cascade`: shape of a draft. `by_kind`: `dynamic` of `eagle2` and "
+      "`eagle3`, else `chain`. `static` is always the same tree; `dynamic` grows where "
       "the drafter is confident; `optimal` is the best tree of `max_tree_nodes` nodes by the drafter's "
       "probabilities; `independent` has `tree_top_k` chains that are drawn independently.");
   g.add(
@@ -276,6 +278,14 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
   g.add(
       "skip_layers", text_lists, [](d & o) -> auto& { return o.skip_layers; },
       "Of kind `self`: layers left out, by number from 0; all others run.");
+  g.add(
+      "rope_theta", numbers(0, 1e12), [](d & o) -> auto& { return o.rope_theta; },
+      "Of heads: base of the rotary positions instead of the one in their config.json, which some published heads "
+      "were not trained with; 0 = that one.");
+  g.add(
+      "taps", text_lists, [](d & o) -> auto& { return o.taps; },
+      "Of kind `eagle3`: the target's layers after which hidden states are read, by number from 0, instead of those "
+      "that its config.json names.");
   g.add(
       "inner", {"ngram", "suffix", "prediction", "unigram", "bigram", "copy", "random", "synthetic"},
       [](d & o) -> auto& { return o.inner; },
@@ -342,12 +352,13 @@ void declare_drafter(group_builder<drafter_options>& g) {
   g.add(
       "kind",
       {"none", "ngram", "suffix", "prediction", "unigram", "bigram", "copy", "random", "synthetic", "nasd",
-       "lookahead", "model", "self", "cascade"},
+       "lookahead", "model", "self", "cascade", "eagle", "eagle2", "eagle3"},
       [](d & o) -> auto& { return o.kind; },
       "Method by which it finds its tokens; `docs/adding_a_drafter.md` lists the kinds. `none` proposes nothing.");
   g.add(
       "path", texts, [](d & o) -> auto& { return o.path; },
-      "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory.");
+      "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory. Of heads (`eagle`, `eagle2`, `eagle3`): "
+      "directory with config.json and model.safetensors.");
   g.add(
       "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
       "Tokens proposed in a round if the request names no number.");
@@ -361,9 +372,10 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "entropy_smoothing", numbers(0, 1), [](d & o) -> auto& { return o.entropy_smoothing; },
       "Of rule `entropy`: weight of earlier rounds' entropy.");
   g.add(
-      "max_tree_nodes", integers(1, 64), [](d & o) -> auto& { return o.max_tree_nodes; },
+      "max_tree_nodes", integers(0, 64), [](d & o) -> auto& { return o.max_tree_nodes; },
       "Of drafters that propose trees: largest number of tokens verified in a round, over all branches. A tree "
-      "always has room for one branch of the draft length; if KV memory is short, it has no more.");
+      "always has room for one branch of the draft length; if KV memory is short, it has no more. 0 = 8 of dynamic "
+      "trees of `eagle2` and `eagle3`, else 64.");
   declare_drafting_models(g);
   declare_host_drafters(g);
   g.add(

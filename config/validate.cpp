@@ -63,19 +63,25 @@ class validator {
       fail(path + "name", "'none' stands for plain decoding");
     else if (!names.insert(d.name).second && d.name != "none")
       fail(path + "name", "another drafter of the model is called '" + d.name + "'");
-    const bool has_file = d.kind == "model" || d.kind == "cascade";
+    const bool has_model = d.kind == "model" || d.kind == "cascade", has_head = drafts_with_head(d.kind);
+    const bool has_file = has_model || has_head;
     if (has_file && d.path.empty()) fail(path + "path", "a drafter of kind " + d.kind + " needs a path");
     if (!has_file && !d.path.empty())
-      fail(path + "path", "only drafters of kinds model and cascade have a path");
+      fail(path + "path", "only drafters of kinds model and cascade, and heads, have a path");
     check_device(d.device, path + "device");
-    if (!has_file && d.device != "auto")
+    if (!has_model && d.device != "auto")
       fail(path + "device", "only drafters of kinds model and cascade have a device of their own");
-    if (d.tree != tree_kind::chain && d.kind != "model" && d.kind != "self")
-      fail(path + "tree", "only drafters of kinds model and self propose trees of a chosen shape");
+    if (!has_head && d.rope_theta != 0) fail(path + "rope_theta", "only heads have one");
+    if (!d.taps.empty() && d.kind != "eagle3")
+      fail(path + "taps", "only drafters of kind eagle3 choose them");
+    const bool has_tree = d.tree != tree_kind::chain && d.tree != tree_kind::by_kind;
+    if (has_tree && d.kind != "model" && d.kind != "self" && !has_head)
+      fail(path + "tree",
+           "only drafters of kinds model and self, and heads, propose trees of a chosen shape");
     if (!d.tree_paths.empty() && d.tree != tree_kind::fixed) fail(path + "tree_paths", "needs tree static");
     if (d.vocabulary != draft_vocabulary::same && d.kind != "model")
       fail(path + "vocabulary", "only drafters of kind model have a vocabulary of their own");
-    if (d.vocabulary == draft_vocabulary::retokenise && d.tree != tree_kind::chain)
+    if (d.vocabulary == draft_vocabulary::retokenise && has_tree)
       fail(path + "tree", "text that is tokenised anew is a chain");
     if (d.kind != "self" && (d.layers != 0 || !d.skip_layers.empty()))
       fail(path + "layers", "only drafters of kind self choose layers");

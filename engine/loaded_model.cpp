@@ -5,9 +5,12 @@
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/matrix.hpp"
 #include "runtime/model/hash_model.hpp"
+#include "runtime/model/heads/eagle_loader.hpp"
 #include "runtime/model/transformer_loader.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <string>
 #include <thread>
 
 namespace paceline {
@@ -111,6 +114,29 @@ expected<loaded_draft_model> load_draft_model(const config::drafter_options& opt
   if (!weights) return std::move(weights).error();
   return loaded_draft_model{*std::move(weights),
                             std::make_shared<const tokenizer::tokenizer>(*std::move(vocabulary))};
+}
+
+expected<std::shared_ptr<const model::draft_head>>
+load_draft_head(const config::drafter_options& options, const config::model_options& target_options,
+                const loaded_model& target, device::compute_device& device) {
+  auto of = std::dynamic_pointer_cast<const model::transformer>(target.runs());
+  if (!of)
+    return error{errc::unsupported,
+                 "a head cannot read a model of architecture " + target.info().architecture};
+  model::head_load_options load;
+  load.kv_type = target_options.kv_dtype;
+  load.overrides.rope_theta = options.rope_theta;
+  for (const auto& text : options.taps) {
+    std::uint32_t layer = 0;
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), layer);
+    if (failed != std::errc() || end != text.data() + text.size() || layer > of->info().num_layers)
+      return error{errc::invalid_argument, "taps: \"" + text + "\" is not a layer of the target, which has " +
+                                               std::to_string(of->info().num_layers)};
+    load.overrides.taps.push_back(layer_index{layer});
+  }
+  const auto version = options.kind == "eagle3" ? model::eagle_version::eagle3 : model::eagle_version::eagle;
+  return model::load_eagle_head(options.path, version, std::move(of), load, device.weights(),
+                                device.buffers());
 }
 
 } // namespace paceline

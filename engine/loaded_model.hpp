@@ -4,6 +4,7 @@
 #include "engine/engine.hpp"
 #include "engine/served_model.hpp"
 #include "runtime/device/compute_device.hpp"
+#include "runtime/model/heads/draft_head.hpp"
 #include "runtime/model/language_model.hpp"
 
 #include <functional>
@@ -68,5 +69,11 @@ expected<loaded_draft_model> load_draft_model(const config::drafter_options& opt
                                               const config::model_options& target_options,
                                               const loaded_model& target, device::compute_device& device,
                                               const std::function<void(const load_progress&)>& progress);
+
+/// Loads the head of a drafter that drafts with one, onto the target's device. The target must be a
+/// transformer.
+expected<std::shared_ptr<const model::draft_head>>
+load_draft_head(const config::drafter_options& options, const config::model_options& target_options,
+                const loaded_model& target, device::compute_device& device);
 
 } // namespace paceline

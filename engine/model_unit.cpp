@@ -6,6 +6,7 @@
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace paceline {
 
@@ -70,7 +71,11 @@ model_unit::load(const config::model_options& options, device_set& devices,
     speculation::drafter_parts parts{wanted};
     parts.target_vocab_size = unit->target->info().vocab_size;
     parts.target = unit->target->runs();
-    if (!wanted.path.empty()) {
+    if (config::drafts_with_head(wanted.kind)) {
+      auto head = load_draft_head(wanted, options, *unit->target, *made.device);
+      if (!head) return std::move(head).error().within("model " + options.name + ", drafter " + wanted.name);
+      parts.own_head = *std::move(head);
+    } else if (!wanted.path.empty()) {
       if (wanted.device != "auto") {
         const auto elsewhere = devices.get(wanted.device);
         if (!elsewhere)
@@ -107,22 +112,31 @@ bool model_unit::drafts_elsewhere() const {
       drafters, [&](const auto& d) { return d.is_worker() && (partition_of(d) != 0 || d.device != device); });
 }
 
+std::vector<layer_index> model_unit::taps() const {
+  std::vector<layer_index> all;
+  for (const auto& d : drafters)
+    if (d.drafter) std::ranges::copy(d.drafter->traits().taps, std::back_inserter(all));
+  std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
+  return all;
+}
+
 std::vector<pool_need> model_unit::pool_needs() const {
   std::vector<pool_need> needs;
-  const auto add = [&](const std::string& name, const model::language_model& model,
+  const auto add = [&](const std::string& name, const model::kv_model& model, std::size_t num_taps,
                        device::compute_device* where) {
     pool_need need;
     need.name = name;
     need.device = where;
-    need.cell_bytes = model.info().kv_bytes_per_token;
+    need.cell_bytes = model.cell_bytes(num_taps);
     need.least_blocks = blocks_for(context_length, options.block_size);
     need.wanted_blocks = need.least_blocks * std::max(options.max_running, 1U);
     needs.push_back(std::move(need));
   };
-  add(options.name, *target->runs(), device);
+  add(options.name, *target->runs(), taps().size(), device);
   for (const auto& d : drafters) {
     if (!d.drafter || !d.drafter->own_model()) continue;
-    add(options.name + "/" + d.options.name, *d.drafter->own_model(), d.device);
+    add(options.name + "/" + d.options.name, *d.drafter->own_model(), 0, d.device);
     const auto spare = scheduling::spare_blocks(d.options.draft_length, num_guesses, options.block_size);
     needs.back().wanted_blocks += spare * std::max(options.max_running, 1U);
   }
@@ -132,7 +146,7 @@ std::vector<pool_need> model_unit::pool_needs() const {
 void model_unit::assemble(const config::engine_options& engine, const clock& time,
                           const std::vector<kv::pool_config>& pools) {
   log = std::make_unique<activity>(time);
-  kv = target->runs()->make_kv_storage(pools.at(target_pool.value).num_blocks, options.block_size);
+  kv = target->runs()->make_kv_storage(pools.at(target_pool.value).num_blocks, options.block_size, taps());
   actors::model_materials materials;
   materials.target = target->runs().get();
   materials.kv = kv.get();

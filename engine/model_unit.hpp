@@ -39,6 +39,8 @@ struct model_unit {
 
   /// The pools it needs, by pool number.
   std::vector<pool_need> pool_needs() const;
+  /// The target's layers whose hidden states a drafter reads, ascending.
+  std::vector<layer_index> taps() const;
 
   /// Allocates KV memory for the blocks of its pools, and makes streams, programs and state machines.
   void assemble(const config::engine_options& engine, const clock& time,

@@ -27,14 +27,21 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 
 class hash_kv final : public kv_storage {
  public:
-  hash_kv(std::uint32_t num_blocks, std::uint32_t block_size)
-      : num_blocks_(num_blocks), block_size_(block_size), cells_(std::size_t{num_blocks} * block_size) {}
+  hash_kv(std::uint32_t num_blocks, std::uint32_t block_size, std::span<const layer_index> taps)
+      : num_blocks_(num_blocks), block_size_(block_size), cells_(std::size_t{num_blocks} * block_size),
+        feature_values_(cells_.size() * taps.size() * hidden_values) {
+    features_ = {feature_values_.data(), {taps.begin(), taps.end()}, hidden_values, num_blocks, block_size};
+  }
 
   std::uint32_t num_blocks() const noexcept override { return num_blocks_; }
   std::uint32_t block_size() const noexcept override { return block_size_; }
 
   void copy(device::ops& ops, std::span<const device::kv_copy> copies) override {
     copy_from(ops, *this, copies);
+    for (const auto& c : copies)
+      for (std::uint32_t i = 0; i < c.num_cells && !feature_values_.empty(); ++i)
+        std::ranges::copy(features_at(c.from_block.value * block_size_ + c.from_offset + i),
+                          features_at(c.to_block.value * block_size_ + c.to_offset + i).begin());
   }
 
   void copy_from(device::ops&, const kv_storage& from, std::span<const device::kv_copy> copies) override {
@@ -49,6 +56,16 @@ class hash_kv final : public kv_storage {
     for (auto b : blocks)
       std::fill_n(&at(std::uint64_t{b.value} * block_size_), block_size_,
                   cell{poison_pattern, poison_pattern});
+    for (auto b : blocks)
+      for (std::uint32_t i = 0; i < block_size_ && !feature_values_.empty(); ++i)
+        std::ranges::fill(features_at(b.value * block_size_ + i), std::numeric_limits<float>::quiet_NaN());
+  }
+
+  const feature_cells* features() const noexcept override {
+    return feature_values_.empty() ? nullptr : &features_;
+  }
+  std::span<float> features_at(std::uint64_t index) {
+    return std::span(feature_values_).subspan(checked(index) * features_.width(), features_.width());
   }
 
   cell& at(std::uint64_t index) { return cells_[checked(index)]; }
@@ -64,6 +81,8 @@ class hash_kv final : public kv_storage {
   std::uint32_t num_blocks_;
   std::uint32_t block_size_;
   std::vector<cell> cells_;
+  std::vector<float> feature_values_;
+  feature_cells features_;
 };
 
 /// Reads the cells of a context in position order.
@@ -124,9 +143,9 @@ hash_model::hash_model(const hash_model_config& config) : config_(config), num_r
   info_.kv_bytes_per_token = sizeof(cell);
 }
 
-std::unique_ptr<kv_storage> hash_model::make_kv_storage(std::uint32_t num_blocks,
-                                                        std::uint32_t block_size) const {
-  return std::make_unique<hash_kv>(num_blocks, block_size);
+std::unique_ptr<kv_storage> hash_model::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
+                                                        std::span<const layer_index> taps) const {
+  return std::make_unique<hash_kv>(num_blocks, block_size, taps);
 }
 
 std::unique_ptr<const language_model> hash_model::part_of(std::span<const std::uint32_t> layers) const {
@@ -162,6 +181,11 @@ void hash_model::forward(device::ops&, const device::row_batch& batch, kv_storag
     reader.visit(row.position.value, own);
 
     const std::uint64_t state = reader.state();
+    if (cells.features() != nullptr) {
+      const auto kept = cells.features_at(cell_of(sequence, row.slot, kv.block_size()));
+      for (std::size_t at = 0; at < kept.size(); at += hidden_values)
+        write_state(state, kept.subspan(at, hidden_values));
+    }
     for (const auto& t : outputs.taps) write_state(state, t.out.subspan(r * hidden_values, hidden_values));
     if (next_output < outputs.logit_rows.size() && outputs.logit_rows[next_output] == r)
       write_logits(state, outputs.logits.subspan(next_output++ * info_.vocab_size, info_.vocab_size));

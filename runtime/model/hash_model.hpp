@@ -24,15 +24,15 @@ struct hash_model_config {
 /// The KV cell of position i holds the token and a hash of tokens 0..i. A row reads every cell of its context
 /// through the block table, checks that they continue each other, and derives its logits from them. A stale
 /// block, a wrong slot, an off-by-one position or a cell of another request breaks the chain and gives
-/// different logits. Its hidden state (for taps, 4 values a row) is the same hash in 16-bit pieces, so a
-/// drafter that reads features can be right every time.
+/// different logits. Its hidden state (for taps, 4 values a row, the same after every layer) is the same hash
+/// in 16-bit pieces, so a drafter that reads features can be right every time.
 class hash_model final : public language_model {
  public:
   explicit hash_model(const hash_model_config& config);
 
   const model_info& info() const noexcept override { return info_; }
-  std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks,
-                                              std::uint32_t block_size) const override;
+  std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
+                                              std::span<const layer_index> taps = {}) const override;
   /// Gives the same logits as the whole model in (layers.size() of num_layers) of all contexts.
   std::unique_ptr<const language_model> part_of(std::span<const std::uint32_t> layers) const override;
   void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,

@@ -19,22 +19,26 @@ std::uint64_t size_product(std::uint64_t a, std::uint64_t b) {
 } // namespace
 
 kv_cells::kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_t block_size,
-                   device::buffer_memory& memory)
+                   device::buffer_memory& memory, const feature_shape& features)
     : num_blocks_(num_blocks), block_size_(block_size) {
   PACELINE_CHECK(num_blocks > 0 && block_size > 0, "a KV pool has at least one block of one cell");
   const kv_type_traits traits = traits_of(shape.type);
   const std::uint64_t all_heads = size_product(size_product(2, shape.num_layers), shape.num_heads);
   if (all_heads > std::numeric_limits<std::uint32_t>::max()) throw std::bad_alloc();
-  const auto make = [&](std::uint64_t bytes_per_head) {
-    block_array made{size_product(size_product(all_heads, block_size), bytes_per_head), nullptr};
+  const auto make = [&](std::uint64_t bytes_per_cell) {
+    block_array made{size_product(bytes_per_cell, block_size), nullptr};
     if (made.block_bytes == 0) return made;
     made.buffer = memory.allocate(size_product(made.block_bytes, num_blocks));
     made.buffer->fill(0, made.block_bytes,
                       std::byte{0}); // the first request need not wait for the first touch
     return made;
   };
-  values_ = make(size_product(shape.head_dim, traits.value_bytes));
-  scales_ = make(traits.scale_bytes);
+  values_ = make(size_product(all_heads, shape.head_dim * traits.value_bytes));
+  scales_ = make(size_product(all_heads, traits.scale_bytes));
+  features_ = {
+      nullptr, {features.taps.begin(), features.taps.end()}, features.hidden_size, num_blocks, block_size};
+  feature_values_ = make(features_.bytes_per_token());
+  if (feature_values_.buffer) features_.values = reinterpret_cast<float*>(feature_values_.buffer->data());
   const std::size_t layer_cells = std::size_t{shape.num_heads} * block_size; // in one block
   for (std::uint32_t l = 0; l < shape.num_layers; ++l) {
     device::kv_layer layer;
@@ -57,6 +61,7 @@ kv_cells::kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_
 void kv_cells::copy(device::ops& ops, std::span<const device::kv_copy> copies) {
   if (copies.empty()) return;
   for (const device::kv_layer& layer : layers_) ops.kv_copy({layer, copies});
+  if (features()) features_.copy(ops, copies);
 }
 
 void kv_cells::copy_from(device::ops& ops, const kv_storage& from, std::span<const device::kv_copy> copies) {
@@ -71,7 +76,7 @@ void kv_cells::poison(std::span<const block_id> blocks) {
   constexpr std::byte nan{0xff}; // all bits set is NaN in every float format, and so is a scale
   for (const block_id block : blocks) {
     PACELINE_CHECK(block.value < num_blocks_, "block " + to_string(block) + " is not of this pool");
-    for (const block_array* array : {&values_, &scales_})
+    for (const block_array* array : {&values_, &scales_, &feature_values_})
       if (array->buffer) array->buffer->fill(block.value * array->block_bytes, array->block_bytes, nan);
   }
 }

@@ -22,6 +22,12 @@ struct kv_shape {
   }
 };
 
+/// What a pool keeps of its rows' hidden states.
+struct feature_shape {
+  std::span<const layer_index> taps = {}; ///< empty: nothing
+  std::uint32_t hidden_size = 0;
+};
+
 /// Keys and values of a transformer, in the layout of `device::kv_layer`. Keys and values of all layers of a
 /// block are contiguous, and so are its scales if the type has them: the first use of a block touches memory
 /// in one place. With one array for each layer it would touch as many places as there are arrays; with huge
@@ -30,13 +36,16 @@ class kv_cells final : public kv_storage {
  public:
   /// Throws std::bad_alloc, also if the size exceeds 64 bits. `memory` must outlive the storage.
   kv_cells(const kv_shape& shape, std::uint32_t num_blocks, std::uint32_t block_size,
-           device::buffer_memory& memory);
+           device::buffer_memory& memory, const feature_shape& features = {});
 
   std::uint32_t num_blocks() const noexcept override { return num_blocks_; }
   std::uint32_t block_size() const noexcept override { return block_size_; }
   void copy(device::ops& ops, std::span<const device::kv_copy> copies) override;
   void copy_from(device::ops& ops, const kv_storage& from, std::span<const device::kv_copy> copies) override;
   void poison(std::span<const block_id> blocks) override;
+  const feature_cells* features() const noexcept override {
+    return feature_values_.buffer ? &features_ : nullptr;
+  }
 
   const device::kv_layer& layer(std::uint32_t index) const noexcept { return layers_[index]; }
   std::span<const device::kv_layer> layers() const noexcept { return layers_; }
@@ -50,9 +59,11 @@ class kv_cells final : public kv_storage {
     std::uint64_t block_bytes = 0;
     std::unique_ptr<device::buffer> buffer;
   };
-  block_array values_; ///< keys of layer 0, values of layer 0, keys of layer 1, ...
-  block_array scales_; ///< likewise; empty if the type has none
+  block_array values_;         ///< keys of layer 0, values of layer 0, keys of layer 1, ...
+  block_array scales_;         ///< likewise; empty if the type has none
+  block_array feature_values_; ///< likewise; empty without taps
   std::vector<device::kv_layer> layers_;
+  feature_cells features_;
 };
 
 } // namespace paceline::model

@@ -1,14 +1,12 @@
 #include "runtime/model/transformer.hpp"
 
 #include "runtime/base/check.hpp"
-#include "runtime/device/op_add_normed.hpp"
-#include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_chain.hpp"
 #include "runtime/device/op_elementwise.hpp"
 #include "runtime/device/op_embed.hpp"
-#include "runtime/device/op_gated_matmul.hpp"
-#include "runtime/device/op_qkv.hpp"
+#include "runtime/device/op_matmul.hpp"
 #include "runtime/device/op_rms_norm.hpp"
+#include "runtime/device/op_rope.hpp"
 #include "runtime/device/ops.hpp"
 
 #include <algorithm>
@@ -20,15 +18,6 @@
 namespace paceline::model {
 namespace {
 
-device::rope_layout layout_of(rope_layout layout) {
-  return layout == rope_layout::interleaved ? device::rope_layout::interleaved
-                                            : device::rope_layout::half_split;
-}
-
-device::activation activation_of(gate_activation activation) {
-  return activation == gate_activation::silu ? device::activation::silu : device::activation::gelu_tanh;
-}
-
 model_info describe(const model_config& config, const transformer_weights& weights, const kv_shape& kv,
                     std::span<const std::uint32_t> layers) {
   model_info info;
@@ -38,12 +27,7 @@ model_info describe(const model_config& config, const transformer_weights& weigh
   info.num_layers = static_cast<std::uint32_t>(layers.size());
   info.hidden_size = config.hidden_size;
   std::uint64_t layer_bytes = weights.vectors->size_bytes() / config.num_layers * layers.size();
-  for (const std::uint32_t number : layers) {
-    const layer_weights& layer = weights.layers[number];
-    for (const auto* matrix : {&layer.q, &layer.k, &layer.v, &layer.attention_output, &layer.ffn_gate,
-                               &layer.ffn_up, &layer.ffn_down})
-      layer_bytes += (*matrix)->size_bytes();
-  }
+  for (const std::uint32_t number : layers) layer_bytes += weights.layers[number].matrix_bytes();
   info.weights_bytes = layer_bytes + weights.token_embedding->size_bytes();
   if (weights.output) info.weights_bytes += weights.output->size_bytes();
   const std::uint64_t embedding_row = weights.token_embedding->size_bytes() / config.vocab_size;
@@ -51,28 +35,6 @@ model_info describe(const model_config& config, const transformer_weights& weigh
   info.kv_bytes_per_token = kv.bytes_per_token();
   info.logits_by_ops = true;
   return info;
-}
-
-/// Checks that every slot written or read by a row is in its sequence's blocks, and every block in the pool.
-void check_batch(const device::row_batch& batch, const kv_storage& kv) {
-  for (const device::sequence_kv& sequence : batch.sequences)
-    for (const block_id block : sequence.blocks)
-      PACELINE_CHECK(block.value < kv.num_blocks(), "block " + to_string(block) + " is not of the pool");
-  for (const device::batch_entry& row : batch.rows) {
-    PACELINE_CHECK(row.sequence < batch.sequences.size(), "row of sequence " + std::to_string(row.sequence));
-    const std::uint64_t num_slots =
-        batch.sequences[row.sequence].blocks.size() * std::uint64_t{kv.block_size()};
-    PACELINE_CHECK(row.slot.value < num_slots,
-                   "slot " + to_string(row.slot) + " is beyond the sequence's blocks");
-    PACELINE_CHECK(row.path_length <= row.position.value + std::uint64_t{1} &&
-                       row.path_begin <= batch.paths.size() &&
-                       row.path_length <= batch.paths.size() - row.path_begin,
-                   "path of the row at position " + to_string(row.position));
-    PACELINE_CHECK(row.position.value + std::uint64_t{1} - row.path_length <= num_slots,
-                   "position " + to_string(row.position) + " is beyond the sequence's blocks");
-    for (const kv_slot slot : batch.paths.subspan(row.path_begin, row.path_length))
-      PACELINE_CHECK(slot.value < num_slots, "slot " + to_string(slot) + " is beyond the sequence's blocks");
-  }
 }
 
 } // namespace
@@ -89,15 +51,22 @@ class transformer::pass {
   }
 
   void run() {
+    if (kv_.features()) cells_ = model::cells_of(batch_, kv_.block_size());
     embed();
     make_rope_tables();
+    decoder_layers layer_ops(ops_, batch_, config_, memory_);
     for (std::uint32_t l = 0; l < layers_.size(); ++l) {
-      attend(model_.weights_.layers[layers_[l]], config_.is_local(layers_[l]), kv_.layer(l));
-      feed_forward(model_.weights_.layers[layers_[l]]);
+      const layer_weights& weights = model_.weights_.layers[layers_[l]];
+      const bool local = config_.is_local(layers_[l]);
+      layer_ops.attend(
+          weights, {memory_.hidden, hidden_size_, weights.attention_norm},
+          {kv_.layer(l), local ? local_rope_table_ : rope_table_, local ? config_.sliding_window : 0});
+      layer_ops.feed_forward(weights);
       for (const tap& t : outputs_.taps)
         if (t.layer.value == l) copy_hidden(ops_.place_for(t.out));
+      keep_features(l, memory_.hidden);
     }
-    finish();
+    finish(layer_ops);
     ops_.deliver();
   }
 
@@ -107,11 +76,11 @@ class transformer::pass {
     constexpr std::size_t line = 16;
     const bool local = !model_.local_frequencies_.empty();
     const std::array<std::pair<float**, std::size_t>, 7> arrays{{
-        {&hidden_, hidden_size_},
-        {&normed_, hidden_size_},
-        {&qkv_, q_size_ + 2 * std::size_t{kv_size_}},
-        {&attended_, q_size_},
-        {&gate_up_, 2 * std::size_t{config_.ffn_size}},
+        {&memory_.hidden, hidden_size_},
+        {&memory_.normed, hidden_size_},
+        {&memory_.qkv, q_size_ + 2 * std::size_t{kv_size_}},
+        {&memory_.attended, q_size_},
+        {&memory_.gate_up, 2 * std::size_t{config_.ffn_size}},
         {&rope_table_, config_.head_dim},
         {&local_rope_table_, local ? config_.head_dim : 0},
     }};
@@ -130,8 +99,8 @@ class transformer::pass {
     std::vector<token_id> tokens;
     tokens.reserve(num_rows_);
     for (const device::batch_entry& row : batch_.rows) tokens.push_back(row.token);
-    ops_.embed(
-        {model_.weights_.token_embedding.get(), tokens, hidden_, hidden_size_, config_.embedding_scale});
+    ops_.embed({model_.weights_.token_embedding.get(), tokens, memory_.hidden, hidden_size_,
+                config_.embedding_scale});
   }
 
   void make_rope_tables() {
@@ -141,74 +110,33 @@ class transformer::pass {
         {batch_.rows, model_.local_frequencies_, config_.local_rope.scaling.magnitude, local_rope_table_});
   }
 
-  void norm(const float* x, float* y, const float* weight) {
-    ops_.rms_norm(
-        {x, hidden_size_, y, hidden_size_, weight, num_rows_, 1, hidden_size_, config_.norm_epsilon});
-  }
-
-  /// hidden += x * weights^T + bias, where the sum is first normed in families that do so.
-  void add_to_hidden(const float* x, std::size_t x_stride, const device::matrix& weights, const float* bias,
-                     const float* post_norm) {
-    const bool direct = post_norm == nullptr;
-    const std::array outputs{
-        device::matmul_output{&weights, direct ? hidden_ : normed_, hidden_size_, bias, direct}};
-    ops_.matmul({x, x_stride, num_rows_, weights.num_cols(), false, outputs});
-    if (!direct)
-      ops_.add_normed({normed_, hidden_size_, hidden_, hidden_size_, post_norm, num_rows_, hidden_size_,
-                       config_.norm_epsilon});
-  }
-
-  void attend(const layer_weights& weights, bool local, const device::kv_layer& cells) {
-    device::qkv_args qkv;
-    qkv.batch = &batch_;
-    qkv.x = hidden_;
-    qkv.x_stride = hidden_size_;
-    qkv.num_cols = hidden_size_;
-    qkv.norm = {weights.attention_norm, config_.norm_epsilon, normed_};
-    qkv.two_planes = weights.precise_attention_inputs;
-    qkv.q = {weights.q.get(), weights.q_bias, weights.q_norm};
-    qkv.k = {weights.k.get(), weights.k_bias, weights.k_norm};
-    qkv.v = {weights.v.get(), weights.v_bias};
-    qkv.num_heads = config_.num_heads;
-    qkv.head_epsilon = config_.norm_epsilon;
-    qkv.table = local ? local_rope_table_ : rope_table_;
-    qkv.num_pairs = config_.head_dim / 2;
-    qkv.layout = layout_of(config_.layout);
-    qkv.cells = cells;
-    qkv.out = qkv_;
-    ops_.qkv(qkv);
-    ops_.attention({&batch_, cells, qkv_, qkv.stride(), attended_, q_size_, config_.num_heads,
-                    config_.attention_scale, 0, local ? config_.sliding_window : 0});
-    add_to_hidden(attended_, q_size_, *weights.attention_output, weights.attention_output_bias,
-                  weights.post_attention_norm);
-  }
-
-  void feed_forward(const layer_weights& weights) {
-    const std::size_t stride = 2 * std::size_t{config_.ffn_size};
-    ops_.gated_matmul({hidden_,
-                       hidden_size_,
-                       num_rows_,
-                       hidden_size_,
-                       {weights.ffn_norm, config_.norm_epsilon, normed_},
-                       weights.precise_ffn_inputs,
-                       weights.ffn_gate.get(),
-                       weights.ffn_up.get(),
-                       gate_up_,
-                       gate_up_,
-                       stride,
-                       activation_of(config_.activation)});
-    add_to_hidden(gate_up_, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm);
-  }
-
   void copy_hidden(float* out) {
-    ops_.gather({out, hidden_size_, hidden_, hidden_size_, nullptr, num_rows_, hidden_size_});
+    ops_.gather({out, hidden_size_, memory_.hidden, hidden_size_, nullptr, num_rows_, hidden_size_});
   }
+
+  /// The hidden states of all rows after layer `layer`, for the drafters that read them.
+  void keep_features(std::uint32_t layer, const float* x) {
+    const feature_cells* const features = kv_.features();
+    if (features == nullptr) return;
+    for (std::size_t tap = 0; tap < features->taps.size(); ++tap)
+      if (features->taps[tap].value == layer) features->write(ops_, cells_, tap, x, hidden_size_);
+  }
+  bool keeps_final_features() const {
+    const feature_cells* const features = kv_.features();
+    return features != nullptr && std::ranges::count(features->taps, layer_index{num_layers()}) > 0;
+  }
+  std::uint32_t num_layers() const { return static_cast<std::uint32_t>(layers_.size()); }
 
   /// The final norm, for all rows if there is a tap, and for the wanted rows before the head.
-  void finish() {
+  void finish(decoder_layers& layer_ops) {
     const float* weight = model_.weights_.output_norm;
     for (const tap& t : outputs_.taps)
-      if (t.layer.value == layers_.size()) norm(hidden_, ops_.place_for(t.out), weight);
+      if (t.layer.value == layers_.size())
+        layer_ops.norm(memory_.hidden, ops_.place_for(t.out), weight, num_rows_);
+    if (keeps_final_features()) {
+      layer_ops.norm(memory_.hidden, memory_.normed, weight, num_rows_);
+      keep_features(num_layers(), memory_.normed);
+    }
     if (num_logit_rows() == 0) return;
     if (outputs_.choices == nullptr) {
       make_logits(outputs_.logit_rows, ops_.place_for(outputs_.logits));
@@ -232,12 +160,13 @@ class transformer::pass {
   /// Logits of some rows, after the final norm.
   void make_logits(std::span<const std::uint32_t> rows, float* out) {
     const auto wanted = static_cast<std::uint32_t>(rows.size());
-    ops_.gather({normed_, hidden_size_, hidden_, hidden_size_, rows.data(), wanted, hidden_size_});
-    ops_.rms_norm({normed_, hidden_size_, normed_, hidden_size_, model_.weights_.output_norm, wanted, 1,
-                   hidden_size_, config_.norm_epsilon});
+    ops_.gather(
+        {memory_.normed, hidden_size_, memory_.hidden, hidden_size_, rows.data(), wanted, hidden_size_});
+    ops_.rms_norm({memory_.normed, hidden_size_, memory_.normed, hidden_size_, model_.weights_.output_norm,
+                   wanted, 1, hidden_size_, config_.norm_epsilon});
     const std::array outputs{
         device::matmul_output{&model_.weights_.head(), out, config_.vocab_size, nullptr, false}};
-    ops_.matmul({normed_, hidden_size_, wanted, hidden_size_, false, outputs});
+    ops_.matmul({memory_.normed, hidden_size_, wanted, hidden_size_, false, outputs});
   }
 
   std::size_t num_logit_rows() const {
@@ -255,11 +184,8 @@ class transformer::pass {
   const std::uint32_t hidden_size_;
   const std::uint32_t q_size_;
   const std::uint32_t kv_size_;
-  float* hidden_ = nullptr;   ///< the residual stream
-  float* normed_ = nullptr;   ///< input of a product after a norm, or its output before one
-  float* qkv_ = nullptr;      ///< queries, keys and values, adjacent
-  float* attended_ = nullptr; ///< heads of the attention
-  float* gate_up_ = nullptr;  ///< gate and up, adjacent; the activated gate overwrites the gate
+  std::vector<std::uint32_t> cells_; ///< of the rows, if the pool keeps features
+  layer_memory memory_;
   float* rope_table_ = nullptr;
   float* logits_ = nullptr; ///< used if the device chooses tokens
   float* local_rope_table_ = nullptr;
@@ -276,9 +202,10 @@ transformer::transformer(model_config config, transformer_weights weights, pacel
     local_frequencies_ = rope_frequencies(config_.local_rope, config_.head_dim);
 }
 
-std::unique_ptr<kv_storage> transformer::make_kv_storage(std::uint32_t num_blocks,
-                                                         std::uint32_t block_size) const {
-  return std::make_unique<kv_cells>(shape_of(all_layers_), num_blocks, block_size, memory_);
+std::unique_ptr<kv_storage> transformer::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
+                                                         std::span<const layer_index> taps) const {
+  return std::make_unique<kv_cells>(shape_of(all_layers_), num_blocks, block_size, memory_,
+                                    feature_shape{taps, config_.hidden_size});
 }
 
 kv_shape transformer::shape_of(std::span<const std::uint32_t> layers) const {
@@ -357,9 +284,10 @@ class transformer::part final : public language_model {
   }
 
   const model_info& info() const noexcept override { return info_; }
-  std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks,
-                                              std::uint32_t block_size) const override {
-    return std::make_unique<kv_cells>(whole_.shape_of(layers_), num_blocks, block_size, whole_.memory_);
+  std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
+                                              std::span<const layer_index> taps) const override {
+    return std::make_unique<kv_cells>(whole_.shape_of(layers_), num_blocks, block_size, whole_.memory_,
+                                      feature_shape{taps, info_.hidden_size});
   }
   void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                const forward_outputs& outputs) const override {

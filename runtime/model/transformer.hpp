@@ -2,9 +2,7 @@
 
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/matrix.hpp"
-#include "runtime/device/op_glu.hpp"
-#include "runtime/device/op_matmul.hpp"
-#include "runtime/device/op_rope.hpp"
+#include "runtime/model/decoder_layer.hpp"
 #include "runtime/model/kv_cells.hpp"
 #include "runtime/model/language_model.hpp"
 #include "runtime/model/model_config.hpp"
@@ -15,24 +13,6 @@
 #include <vector>
 
 namespace paceline::model {
-
-/// A layer's weights on the device. Vectors point into the model's single buffer; absent ones are null.
-struct layer_weights {
-  std::unique_ptr<const device::matrix> q, k, v, attention_output, ffn_gate, ffn_up, ffn_down;
-  const float* attention_norm = nullptr;
-  const float* q_bias = nullptr;
-  const float* k_bias = nullptr;
-  const float* v_bias = nullptr;
-  const float* q_norm = nullptr;
-  const float* k_norm = nullptr;
-  const float* attention_output_bias = nullptr;
-  const float* post_attention_norm = nullptr;
-  const float* ffn_norm = nullptr;
-  const float* post_ffn_norm = nullptr;
-  /// Products of the rows after this norm use two planes: see norm_outliers.hpp.
-  bool precise_attention_inputs = false;
-  bool precise_ffn_inputs = false;
-};
 
 /// All weights of a decoder on the device.
 struct transformer_weights {
@@ -55,14 +35,15 @@ class transformer final : public language_model {
               device::buffer_memory& memory);
 
   const model_info& info() const noexcept override { return info_; }
-  std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks,
-                                              std::uint32_t block_size) const override;
+  std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
+                                              std::span<const layer_index> taps = {}) const override;
   std::unique_ptr<const language_model> part_of(std::span<const std::uint32_t> layers) const override;
   void forward(device::ops& ops, const device::row_batch& batch, kv_storage& kv,
                const forward_outputs& outputs) const override;
   bool run_chain(device::ops& ops, const device::chain_args& chain, kv_storage& kv) const override;
 
   const model_config& config() const noexcept { return config_; }
+  const transformer_weights& weights() const noexcept { return weights_; }
 
  private:
   class pass;

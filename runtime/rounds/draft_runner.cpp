@@ -14,7 +14,7 @@ draft_runner::draft_runner(speculation::drafter& drafter, drafter_index index, m
                            std::uint32_t target_block_size, std::uint32_t context_length, const clock& time,
                            std::uint32_t num_guesses, const model::kv_storage* target_kv)
     : drafter_(&drafter), index_(index), kv_(kv),
-      target_kv_(drafter.traits().reads_target_cells ? target_kv : nullptr),
+      target_kv_(drafter.traits().reads_target() ? target_kv : nullptr),
       target_block_size_(target_block_size), context_length_(context_length), time_(&time),
       num_guesses_(num_guesses), sessions_(drafter),
       foreseen_(drafter, index, sessions_, kv, target_block_size, context_length, num_guesses) {}

@@ -55,8 +55,6 @@ class request_progress {
   void count_verification(std::uint32_t num_draft, std::uint32_t num_accepted);
   /// What the round verified and kept, for the drafter of the next one.
   void keep_feedback(speculation::round_feedback feedback) { log_->last_round_ = std::move(feedback); }
-  /// The log's features, for writing.
-  std::vector<float>& features() noexcept { return log_->features_; }
   /// Ends the round and returns its event, which is empty (no tokens, no end) if the round only computed
   /// prompt rows.
   token_event end_round(std::optional<round_trace> trace, time_point now);

@@ -55,6 +55,8 @@ std::vector<speculation::draft> round_runner::propose(device::ops& ops, drafter_
     for (const auto* owner : owners) {
       auto* session = owner->item->request.progress->session(index, drafter);
       tasks.push_back(make_task(*owner->item, limit_of(*owner), session));
+      if (drafter.traits().reads_target())
+        tasks.back().target_cells = final_cells(*owner->item, resources_.kv);
     }
     drafter.propose(ops, nullptr, tasks);
     std::ranges::transform(tasks, drafts.begin(), [](auto& task) { return std::move(task.result); });

@@ -17,16 +17,10 @@ namespace paceline::rounds {
 using namespace scheduling; // plans, results and requests
 
 round_runner::round_runner(round_resources resources) : resources_(std::move(resources)) {
-  for (const auto* drafter : resources_.drafters)
-    if (drafter)
-      for (auto layer : drafter->traits().taps)
-        if (std::ranges::find(taps_, layer) == taps_.end()) taps_.push_back(layer);
-  tap_values_.resize(taps_.size());
   if (!resources_.automatic) return;
   const auto add_candidates = [&](speculation::placement where) {
     for (drafter_index d{1}; d.value < resources_.drafters.size(); ++d.value)
-      if (const auto* drafter = drafter_at(d);
-          drafter && drafter->traits().where == where && drafter->traits().taps.empty())
+      if (const auto* drafter = drafter_at(d); drafter && drafter->traits().where == where)
         candidates_.push_back(d);
   };
   add_candidates(speculation::placement::in_line);
@@ -83,7 +77,7 @@ void round_runner::run(device::ops& ops, const round_plan& plan,
       if (!part.item->copies.empty()) resources_.kv->copy(ops, part.item->copies);
       add_rows(ops, part);
     }
-    if (!rows_.empty()) run_pass(ops, parts);
+    if (!rows_.empty()) run_pass(ops);
     result.times.pass = since_begin.elapsed() - result.times.draft;
   } catch (const std::exception& e) {
     result.failure = error{errc::internal, std::string("round ") + to_string(plan.round) + ": " + e.what()};
@@ -199,18 +193,13 @@ void round_runner::add_probes(const batch_part& part, std::uint32_t sequence) {
   }
 }
 
-void round_runner::run_pass(device::ops& ops, const std::vector<batch_part>&) {
+void round_runner::run_pass(device::ops& ops) {
   const auto& info = resources_.target->info();
   logits_.resize(logit_rows_.size() * info.vocab_size);
-  std::vector<model::tap> taps;
-  for (std::size_t t = 0; t < taps_.size(); ++t) {
-    tap_values_[t].resize(rows_.size() * info.hidden_size);
-    taps.push_back({taps_[t], tap_values_[t]});
-  }
   chosen_.resize(choices_.size());
   const model::device_choices choices{choice_rows_, choices_, chosen_, drafted_};
   resources_.target->forward(ops, {rows_, sequences_, paths_}, *resources_.kv,
-                             {logit_rows_, logits_, taps, choices_.empty() ? nullptr : &choices});
+                             {logit_rows_, logits_, {}, choices_.empty() ? nullptr : &choices});
 }
 
 std::span<float> round_runner::logits_row(std::uint32_t index) {
@@ -289,7 +278,6 @@ void round_runner::decide(device::ops& ops, batch_part& part, item_result& done,
 
   const auto& tree = part.draft.tree;
   if (!tree.is_chain() && !part.choice) compact(ops, part, verdict); // otherwise the device has done it
-  keep_features(part, verdict);
 
   const auto logprob_of = [&](std::int32_t node, token_id token) -> std::optional<token_logprob> {
     if (!num_logprobs) return std::nullopt;
@@ -361,24 +349,6 @@ speculation::round_feedback round_runner::begin_feedback(const batch_part& part,
       feedback.top_tokens[std::size_t{row} * feedback.num_top + i] = best_[i].token;
   }
   return feedback;
-}
-
-void round_runner::keep_features(const batch_part& part, const speculation::verdict& verdict) {
-  auto* drafter = drafter_at(part.drafter);
-  if (!drafter || drafter->traits().taps.empty()) return;
-  const std::size_t hidden = resources_.target->info().hidden_size;
-  auto& out = part.item->request.progress->features();
-  out.clear();
-  const auto keep = [&](std::uint32_t row) {
-    for (auto layer : drafter->traits().taps) {
-      const auto t = static_cast<std::size_t>(std::ranges::find(taps_, layer) - taps_.begin());
-      const auto values = std::span(tap_values_[t]).subspan(row * hidden, hidden);
-      out.insert(out.end(), values.begin(), values.end());
-    }
-  };
-  const auto nodes = part.first_row + part.num_context;
-  keep(nodes - 1);
-  for (auto node : verdict.accepted_path) keep(nodes + static_cast<std::uint32_t>(node));
 }
 
 void round_runner::compact(device::ops& ops, const batch_part& part, const speculation::verdict& verdict) {

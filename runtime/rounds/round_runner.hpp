@@ -86,7 +86,7 @@ class round_runner {
   bool may_draft(const batch_part& part, drafter_index drafter) const;
   void add_rows(const device::ops& ops, batch_part& part);
   void add_probes(const batch_part& part, std::uint32_t sequence);
-  void run_pass(device::ops& ops, const std::vector<batch_part>& parts);
+  void run_pass(device::ops& ops);
   scheduling::item_result settle(device::ops& ops, batch_part& part, round_id round,
                                  std::vector<token_event>& events);
   void decide(device::ops& ops, batch_part& part, scheduling::item_result& done, round_trace& trace);
@@ -105,12 +105,10 @@ class round_runner {
   void add_beam_rows(batch_part& part, std::uint32_t sequence);
   void decide_beams(const batch_part& part, scheduling::item_result& done);
   void report_prompt_logprobs(const batch_part& part);
-  void keep_features(const batch_part& part, const speculation::verdict& verdict);
   void compact(device::ops& ops, const batch_part& part, const speculation::verdict& verdict);
   std::span<float> logits_row(std::uint32_t index);
 
   round_resources resources_;
-  std::vector<layer_index> taps_;         ///< union of the taps that the drafters read
   std::vector<drafter_index> candidates_; ///< drafters among which "auto" chooses: in-line ones, then workers
   std::uint32_t num_in_line_ = 0;         ///< of them
   std::optional<speculation::draft_controller> controller_;
@@ -130,7 +128,6 @@ class round_runner {
   std::vector<device::drafted_cells> drafted_;
   std::vector<float> raw_copy_;
   std::vector<sampling::candidate> best_;
-  std::vector<std::vector<float>> tap_values_; ///< [tap][rows * hidden]
 };
 
 } // namespace paceline::rounds

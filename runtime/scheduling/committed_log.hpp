@@ -54,9 +54,6 @@ class committed_log {
   const speculation::round_feedback* last_round() const noexcept {
     return last_round_ ? &*last_round_ : nullptr;
   }
-  /// Hidden states of the last verified rows, oldest first, from the taps of the drafter whose draft was
-  /// verified.
-  std::span<const float> features() const noexcept { return features_; }
   /// The request's beam search, null if it has none. Nothing is committed until the search has finished.
   const rounds::beam_search* beams() const noexcept { return beams_.get(); }
 
@@ -71,7 +68,6 @@ class committed_log {
   bool computed_ = false;
   std::uint32_t admission_ = 0;
   std::optional<speculation::round_feedback> last_round_;
-  std::vector<float> features_;
   std::shared_ptr<const rounds::beam_search> beams_;
 };
 

@@ -96,7 +96,7 @@ class slow_drafter final : public speculation::drafter {
       : inner_(std::move(inner)), time_(time), cost_(cost), cost_each_(cost_each) {}
   const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
   std::unique_ptr<speculation::drafter_session> open(request_id r) override { return inner_->open(r); }
-  const model::language_model* own_model() const noexcept override { return inner_->own_model(); }
+  const model::kv_model* own_model() const noexcept override { return inner_->own_model(); }
   std::uint32_t max_nodes(std::uint32_t length) const noexcept override { return inner_->max_nodes(length); }
   std::uint32_t own_positions(std::uint32_t length) const noexcept override {
     return inner_->own_positions(length);

@@ -28,9 +28,9 @@ class counted_layers final : public model::language_model {
   counted_layers(const model::hash_model_config& config, std::shared_ptr<watched> seen)
       : model_(config), seen_(std::move(seen)) {}
   const model::model_info& info() const noexcept override { return model_.info(); }
-  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t blocks,
-                                                     std::uint32_t size) const override {
-    return model_.make_kv_storage(blocks, size);
+  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t blocks, std::uint32_t size,
+                                                     std::span<const layer_index> taps = {}) const override {
+    return model_.make_kv_storage(blocks, size, taps);
   }
   void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
                const model::forward_outputs& outputs) const override {
@@ -48,8 +48,9 @@ class counted_layers final : public model::language_model {
 class watched_drafter final : public speculation::drafter {
  public:
   watched_drafter(const model::hash_model_config& target, std::shared_ptr<watched> seen, bool reads = true)
-      : inner_(options_of("self", "self"), std::make_shared<counted_layers>(target, seen), target.vocab_size,
-               speculation::model_drafter_settings{.reads_target_cells = reads}),
+      : inner_(options_of("self", "self"),
+               speculation::draft_network{.model = std::make_shared<counted_layers>(target, seen)},
+               target.vocab_size, speculation::model_drafter_settings{.reads_target_cells = reads}),
         oracle_(target), seen_(std::move(seen)) {}
   const speculation::drafter_traits& traits() const noexcept override { return inner_.traits(); }
   std::unique_ptr<speculation::drafter_session> open(request_id request) override {
@@ -59,7 +60,7 @@ class watched_drafter final : public speculation::drafter {
   std::uint32_t own_positions(std::uint32_t length) const noexcept override {
     return inner_.own_positions(length);
   }
-  const model::language_model* own_model() const noexcept override { return inner_.own_model(); }
+  const model::kv_model* own_model() const noexcept override { return inner_.own_model(); }
 
   void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
     inner_.propose(ops, kv, tasks);

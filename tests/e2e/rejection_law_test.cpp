@@ -42,9 +42,9 @@ class opposed_model final : public model::language_model {
  public:
   opposed_model() : target_(target_config()) {}
   const model::model_info& info() const noexcept override { return target_.info(); }
-  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t blocks,
-                                                     std::uint32_t size) const override {
-    return target_.make_kv_storage(blocks, size);
+  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t blocks, std::uint32_t size,
+                                                     std::span<const layer_index> taps = {}) const override {
+    return target_.make_kv_storage(blocks, size, taps);
   }
   void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
                const model::forward_outputs& outputs) const override {

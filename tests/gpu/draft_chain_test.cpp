@@ -30,9 +30,9 @@ class pass_by_pass final : public model::language_model {
  public:
   explicit pass_by_pass(const model::language_model& of) : of_(of) {}
   const model::model_info& info() const noexcept override { return of_.info(); }
-  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t num_blocks,
-                                                     std::uint32_t size) const override {
-    return of_.make_kv_storage(num_blocks, size);
+  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t size,
+                                                     std::span<const layer_index> taps = {}) const override {
+    return of_.make_kv_storage(num_blocks, size, taps);
   }
   void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
                const model::forward_outputs& outputs) const override {
@@ -114,7 +114,9 @@ class draft_chains : public gpu_test,
     speculation::model_drafter_settings settings;
     settings.greedy = greedy;
     one.drafter = std::make_unique<speculation::model_drafter>(
-        options, std::shared_ptr<const model::language_model>(std::shared_ptr<void>(), &of),
+        options,
+        speculation::draft_network{
+            .model = std::shared_ptr<const model::language_model>(std::shared_ptr<void>(), &of)},
         of.info().vocab_size, settings);
     one.kv = of.make_kv_storage(most_requests * blocks_each, block_size);
     one.sessions.clear();

@@ -20,9 +20,9 @@ class renamed_model final : public model::language_model {
   }
 
   const model::model_info& info() const noexcept override { return info_; }
-  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t num_blocks,
-                                                     std::uint32_t block_size) const override {
-    return inner_.make_kv_storage(num_blocks, block_size);
+  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
+                                                     std::span<const layer_index> taps = {}) const override {
+    return inner_.make_kv_storage(num_blocks, block_size, taps);
   }
   void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
                const model::forward_outputs& outputs) const override {

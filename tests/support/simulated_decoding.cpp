@@ -32,7 +32,7 @@ class sequence {
   std::uint32_t length() const { return static_cast<std::uint32_t>(tokens.size()); }
   std::uint32_t output_index() const { return static_cast<std::uint32_t>(output.tokens.size()); }
 
-  speculation::draft_task task(std::uint32_t default_length) const {
+  speculation::draft_task task(std::uint32_t default_length, const model::kv_storage& kv) const {
     const std::uint32_t remaining = request_->stop.max_tokens - output_index();
     speculation::draft_task task{};
     task.request = id_;
@@ -44,7 +44,7 @@ class sequence {
     task.draft_length = std::min(request_->speculation.draft_length.value_or(default_length), remaining - 1);
     task.max_nodes = token_tree::max_nodes;
     task.blocks = blocks;
-    task.features = features;
+    task.target_cells = {&kv, blocks, kv_length};
     task.session = session_.get();
     return task;
   }
@@ -94,7 +94,6 @@ class sequence {
   sampling::token_counts counts;
   std::vector<token_id> tokens;
   std::vector<block_id> blocks;
-  std::vector<float> features;
   std::uint32_t kv_length = 0;
   std::uint32_t root_row = 0;
   simulated_output output;
@@ -132,14 +131,11 @@ void verify_all(const model::hash_model& target, model::kv_storage& kv, std::spa
     sequences.push_back({.blocks = running[i]->blocks});
   }
   const std::size_t vocab = target.info().vocab_size;
-  const std::size_t hidden = target.info().hidden_size;
   std::vector<std::uint32_t> all_rows(rows.size());
   for (std::uint32_t i = 0; i < all_rows.size(); ++i) all_rows[i] = i;
   std::vector<float> logits(rows.size() * vocab);
-  std::vector<float> states(rows.size() * hidden);
-  const model::tap tap{.layer = layer_index{target.info().num_layers}, .out = states};
   target.forward(ops, {.rows = rows, .sequences = sequences, .paths = paths}, kv,
-                 {.logit_rows = all_rows, .logits = logits, .taps = {&tap, 1}});
+                 {.logit_rows = all_rows, .logits = logits, .taps = {}});
   for (std::size_t i = 0; i < running.size(); ++i) {
     sequence& one = *running[i];
     const auto row_of = [&](std::int32_t node) {
@@ -152,9 +148,6 @@ void verify_all(const model::hash_model& target, model::kv_storage& kv, std::spa
          .next_position = token_position{one.length()},
          .output_index = one.output_index()},
         [&](std::int32_t node) { return std::span(logits).subspan(row_of(node) * vocab, vocab); });
-    const std::int32_t last = verdict.accepted_path.empty() ? token_tree::root : verdict.accepted_path.back();
-    const auto state = std::span(states).subspan(row_of(last) * hidden, hidden);
-    one.features.assign(state.begin(), state.end());
     one.commit(tasks[i].result, verdict, ops, kv);
   }
 }
@@ -192,7 +185,7 @@ std::vector<simulated_output> decode_speculatively(const model::hash_model& targ
                                                 block_size +
                                             1);
   const auto num_blocks = blocks_each * static_cast<std::uint32_t>(requests.size());
-  const auto kv = target.make_kv_storage(num_blocks, block_size);
+  const auto kv = target.make_kv_storage(num_blocks, block_size, drafter.traits().taps);
   const auto draft_kv =
       drafter.own_model() == nullptr ? nullptr : drafter.own_model()->make_kv_storage(num_blocks, block_size);
   std::vector<std::unique_ptr<sequence>> sequences;
@@ -206,7 +199,7 @@ std::vector<simulated_output> decode_speculatively(const model::hash_model& targ
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       if (sequences[i]->done()) continue;
       running.push_back(sequences[i].get());
-      tasks.push_back(sequences[i]->task(drafter.traits().default_draft_length));
+      tasks.push_back(sequences[i]->task(drafter.traits().default_draft_length, *kv));
       rules.push_back(requests[i].speculation);
     }
     if (running.empty()) break;

@@ -5,6 +5,7 @@
 #include "runtime/scheduling/request_terms.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace paceline::test {
 
@@ -26,9 +27,9 @@ class metered_model final : public model::language_model {
                 std::function<std::chrono::nanoseconds(std::uint64_t)> cost)
       : inner_(inner), time_(time), cost_(std::move(cost)) {}
   const model::model_info& info() const noexcept override { return inner_.info(); }
-  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t blocks,
-                                                     std::uint32_t size) const override {
-    return inner_.make_kv_storage(blocks, size);
+  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t blocks, std::uint32_t size,
+                                                     std::span<const layer_index> taps = {}) const override {
+    return inner_.make_kv_storage(blocks, size, taps);
   }
   void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
                const model::forward_outputs& outputs) const override {
@@ -62,7 +63,7 @@ class placed_drafter final : public speculation::drafter {
   std::uint32_t own_positions(std::uint32_t draft_length) const noexcept override {
     return inner_->own_positions(draft_length);
   }
-  const model::language_model* own_model() const noexcept override { return inner_->own_model(); }
+  const model::kv_model* own_model() const noexcept override { return inner_->own_model(); }
 
  private:
   std::unique_ptr<speculation::drafter> inner_;
@@ -123,7 +124,10 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
     ids.push_back(pools_->add_pool(std::move(config)).value());
   };
   add_pool("target");
-  kv_ = metered_->make_kv_storage(options_.num_blocks, options_.block_size);
+  std::vector<layer_index> taps;
+  for (const auto& d : drafters_)
+    if (d.drafter) std::ranges::copy(d.drafter->traits().taps, std::back_inserter(taps));
+  kv_ = metered_->make_kv_storage(options_.num_blocks, options_.block_size, taps);
 
   actors::model_materials materials;
   materials.target = metered_.get();

@@ -135,10 +135,13 @@ class feature_drafter final : public simple_drafter {
 
  private:
   void draft_one(const draft_task& task, token_tree& tree) override {
-    const std::size_t width = target_->info().hidden_size;
-    if (task.features.size() < width) return;
-    const auto last = task.features.last(width);
-    std::vector<float> state(last.begin(), last.end());
+    const auto* const features = task.target_cells.features();
+    const auto known = static_cast<std::uint32_t>(task.tokens.size()) - 1; // the newest token has none yet
+    if (features == nullptr || task.target_cells.num_final < known || known == 0) return;
+    const std::size_t place = features->place_of(traits_.taps.front()) * features->hidden_size;
+    const float* const last =
+        features->values + task.target_cells.cell_at(known - 1) * features->width() + place;
+    std::vector<float> state(last, last + features->hidden_size);
     token_id token = task.tokens.back();
     const auto committed = static_cast<std::uint32_t>(task.tokens.size());
     while (tree.size() < task.draft_length) {

@@ -127,6 +127,15 @@ rope_config read_nested_rope(const json_node& fields, std::string_view key, doub
   return rope;
 }
 
+} // namespace
+
+rope_config read_hf_rope(const json_node& fields, double default_theta, std::uint32_t context_length) {
+  return read_nested_rope(fields, fields["rope_parameters"] ? "rope_parameters" : "rope_scaling",
+                          fields["rope_theta"].setting_or(default_theta), context_length);
+}
+
+namespace {
+
 void read_rope(const json_node& fields, const family& type, model_config& config) {
   const double theta = fields["rope_theta"].setting_or(type.default_theta);
   const double local_theta = fields["rope_local_base_freq"].setting_or(1e4);
@@ -137,8 +146,7 @@ void read_rope(const json_node& fields, const family& type, model_config& config
     config.rope = read_nested_rope(parameters, "full_attention", theta, config.context_length);
     config.local_rope = read_nested_rope(parameters, "sliding_attention", local_theta, config.context_length);
   } else {
-    config.rope = read_nested_rope(fields, parameters ? "rope_parameters" : "rope_scaling", theta,
-                                   config.context_length);
+    config.rope = read_hf_rope(fields, type.default_theta, config.context_length);
     // Gemma's local layers have their own base and no scaling; those of other families rotate like the other
     // layers.
     config.local_rope = config.rope;

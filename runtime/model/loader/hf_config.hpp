@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/base/expected.hpp"
+#include "runtime/base/json_node.hpp"
 #include "runtime/model/model_config.hpp"
 
 #include <boost/json/object.hpp>
@@ -15,5 +16,8 @@ namespace paceline::model {
 /// other than the language model's, are refused by name. Quantisation is read elsewhere
 /// (runtime/model/loader/fp8_weights.hpp).
 expected<model_config> read_hf_config(const boost::json::object& config, const std::string& file);
+
+/// The rotary settings of a config.json whose layers all have the same, or of a part of one.
+rope_config read_hf_rope(const json_node& fields, double default_theta, std::uint32_t context_length);
 
 } // namespace paceline::model

@@ -78,7 +78,9 @@ expected<std::vector<safetensors_file>> open_shards(const fs::path& directory) {
   return shards;
 }
 
-expected<std::vector<safetensors_file>> open_weights(const fs::path& directory) {
+} // namespace
+
+expected<std::vector<safetensors_file>> open_weight_files(const fs::path& directory) {
   std::error_code ignored; // a file that cannot be examined counts as absent
   if (fs::exists(directory / index_name, ignored)) return open_shards(directory);
   auto single = safetensors_file::open(directory / single_name);
@@ -87,6 +89,8 @@ expected<std::vector<safetensors_file>> open_weights(const fs::path& directory) 
   shards.push_back(std::move(single).value());
   return shards;
 }
+
+namespace {
 
 /// Ids that end a generation: generation_config.json lists more of them than config.json.
 expected<std::vector<token_id>> read_all_eos_ids(const fs::path& directory, const json::object& config,
@@ -124,7 +128,7 @@ expected<hf_directory> hf_directory::open(const fs::path& directory) {
   if (!eos_ids) return std::move(eos_ids).error();
   auto tokenizer = read_hf_tokenizer_settings(directory);
   if (!tokenizer) return std::move(tokenizer).error();
-  auto shards = open_weights(directory);
+  auto shards = open_weight_files(directory);
   if (!shards) return std::move(shards).error();
   return hf_directory{directory.string(),           std::move(config).value(),  *quantisation,
                       std::move(tokenizer).value(), std::move(eos_ids).value(), std::move(shards).value()};
@@ -205,6 +209,9 @@ expected<weights_source> read_hf_weights(const hf_directory& directory) {
     files.push_back(shard.from());
     for (const auto& tensor : shard.tensors()) {
       if (!named.contains(tensor.name)) continue;
+      if (tensor.integer_bytes != 0)
+        return error(errc::unsupported,
+                     shard.name() + ": tensor " + quote(tensor.name) + " holds no weights");
       if (tensor.num_dims < 1 || tensor.num_dims > 2)
         return error(errc::unsupported, shard.name() + ": tensor " + quote(tensor.name) +
                                             " must have 1 or 2 dimensions, has " +

@@ -32,6 +32,10 @@ struct hf_directory {
   std::uint64_t file_bytes() const noexcept; ///< of the shards
 };
 
+/// The files of a directory's weights: model.safetensors, or the shards listed in
+/// model.safetensors.index.json. Error: `not_found`, or the first one of a file.
+expected<std::vector<safetensors_file>> open_weight_files(const std::filesystem::path& directory);
+
 /// The weights of `directory`. The result shares the shards' files.
 expected<weights_source> read_hf_weights(const hf_directory& directory);
 

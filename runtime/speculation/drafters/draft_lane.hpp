@@ -28,6 +28,7 @@ struct draft_lane {
   std::span<const token_id> context; ///< the request's tokens in the drafter's own vocabulary
   tree_bounds bounds;                ///< depth 0: no draft
   std::size_t max_branches = 0;      ///< cells for draft tokens in the drafter's lease
+  std::uint32_t block_size = 0;      ///< of the drafter's pool
   token_choice choice = token_choice::own_sample;
   bool is_drafted = false; ///< only finishing is left to do
 
@@ -40,6 +41,11 @@ struct draft_lane {
 
   static constexpr std::int32_t not_fed = -2;
 
+  /// Index of a slot's cell in the drafter's pool.
+  std::uint32_t cell_at(std::int32_t slot) const noexcept {
+    const auto at = static_cast<std::uint32_t>(slot);
+    return task->blocks[at / block_size].value * block_size + at % block_size;
+  }
   std::uint32_t depth() const noexcept {
     return candidates.empty() ? 0 : candidates.nodes().back().depth + 1;
   }

@@ -32,7 +32,7 @@ enum class placement : std::uint8_t {
 struct drafter_traits {
   std::string name; ///< as configured; also the metric label
   placement where = placement::in_line;
-  std::vector<layer_index> taps; ///< target layers whose hidden states it reads
+  std::vector<layer_index> taps; ///< target layers whose hidden states it reads (`target_cells::features`)
   std::uint32_t default_draft_length = 5;
   std::uint32_t max_context = 0; ///< positions that its own model can hold; 0 = no limit
   /// Number of the target's best tokens that it wants to see for each row of a verified draft; see
@@ -45,6 +45,9 @@ struct drafter_traits {
   /// By signal (`draft::signals`): the share of first draft tokens that were right over the workloads of
   /// docs/auto.md. What `auto` expects until it has seen some. 0: not known.
   std::array<float, 8> first_acceptance = {};
+
+  /// Whether its tasks come with the target's cells.
+  bool reads_target() const noexcept { return reads_target_cells || !taps.empty(); }
 };
 
 /// What the target's pool holds of a request, as a drafter may read it.
@@ -52,6 +55,15 @@ struct target_cells {
   const model::kv_storage* kv = nullptr; ///< null: nothing may be read
   std::span<const block_id> blocks;      ///< the request's block table there
   std::uint32_t num_final = 0;           ///< leading cells that are final
+
+  /// Hidden states beside the cells; null if the target's pool keeps none, or nothing may be read.
+  const model::feature_cells* features() const noexcept { return kv == nullptr ? nullptr : kv->features(); }
+  /// Index of `position`'s cell in the features. The newest token's is not final: it has not been through the
+  /// target yet.
+  std::uint32_t cell_at(std::uint32_t position) const noexcept {
+    const std::uint32_t size = kv->block_size();
+    return blocks[position / size].value * size + position % size;
+  }
 };
 
 /// One request, as a drafter sees it while drafting. Views are valid during the call.
@@ -81,13 +93,9 @@ struct draft_task {
   /// Lease in the drafter's own pool, for tokens + max_nodes positions; empty if it has no pool. If the lease
   /// is not the previous one, a new session is required.
   std::span<const block_id> blocks;
-  /// The target's cells of leading `tokens`, for a drafter that reads them. Nobody writes them, or gives
-  /// their blocks to another request, before `propose` returns.
+  /// The target's cells of leading `tokens`, for a drafter that reads them or the features beside them.
+  /// Nobody writes them, or gives their blocks to another request, before `propose` returns.
   speculation::target_cells target_cells = {};
-  /// Of the requested taps, [rows][taps][hidden]: hidden states of the newest tokens that have one. The last
-  /// row decided the newest token, which itself has not been through the target yet: it belongs to position
-  /// tokens.size() - 2.
-  std::span<const float> features;
   /// What the last round that decided tokens of this request verified and kept; null before the first. The
   /// draft may be another drafter's; it began at `verified.base_length`. The same value is passed again if
   /// there was no such round in between.
@@ -173,7 +181,7 @@ class drafter {
   virtual std::uint32_t own_positions(std::uint32_t draft_length) const noexcept { return draft_length; }
 
   /// The drafter's own model, if it has one; it determines the cell size of its pool.
-  virtual const model::language_model* own_model() const noexcept { return nullptr; }
+  virtual const model::kv_model* own_model() const noexcept { return nullptr; }
 };
 
 } // namespace paceline::speculation

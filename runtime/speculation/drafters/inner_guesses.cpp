@@ -19,7 +19,7 @@ expected<std::shared_ptr<drafter>> make_inner_drafter(const drafter_parts& parts
   if (!made) return std::move(made).error();
   const drafter_traits& traits = (*made)->traits();
   const bool reads_the_target =
-      traits.where != placement::in_line || !traits.taps.empty() || traits.top_tokens > 0;
+      traits.where != placement::in_line || traits.reads_target() || traits.top_tokens > 0;
   if (reads_the_target || (*made)->own_model() != nullptr) return refusal();
   return std::shared_ptr<drafter>(*std::move(made));
 }

@@ -8,6 +8,7 @@
 #include "runtime/speculation/drafters/target_prefix.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace paceline::speculation {
@@ -61,8 +62,14 @@ struct model_drafter::pass {
   std::vector<kv_slot> paths;
   std::vector<std::uint32_t> logit_rows;
   std::vector<lane_rows> deciding;
+  /// Of a head, for each row: the cell whose hidden state it reads, in the target's pool for rows of the
+  /// text, in its own for rows of the draft. A pass has rows of one kind.
+  std::vector<std::uint32_t> feature_cells;
+  const model::feature_cells* features_of_target = nullptr;
 
   void clear() {
+    feature_cells.clear();
+    features_of_target = nullptr;
     rows.clear();
     paths.clear();
     logit_rows.clear();
@@ -74,16 +81,16 @@ struct model_drafter::pass {
   }
 };
 
-model_drafter::model_drafter(const config::drafter_options& options,
-                             std::shared_ptr<const model::language_model> own_model,
+model_drafter::model_drafter(const config::drafter_options& options, draft_network network,
                              std::uint32_t target_vocab_size, model_drafter_settings settings)
-    : model_(std::move(own_model)), target_vocab_size_(target_vocab_size), settings_(std::move(settings)) {
+    : network_(std::move(network)), target_vocab_size_(target_vocab_size), settings_(std::move(settings)) {
   traits_ = {.name = options.name,
              .where = placement::worker,
              .taps = {},
              .default_draft_length = options.draft_length,
-             .max_context = model_->info().context_length,
+             .max_context = network_.either().info().context_length,
              .reads_target_cells = settings_.reads_target_cells};
+  if (network_.head) traits_.taps = {network_.head->taps().begin(), network_.head->taps().end()};
 }
 
 std::unique_ptr<drafter_session> model_drafter::open(request_id request) {
@@ -111,6 +118,23 @@ std::uint32_t model_drafter::own_positions(std::uint32_t draft_length) const noe
   return std::max(draft_length, settings_.shape.top_k * (draft_length - std::min(draft_length, 1U)));
 }
 
+/// The request as the network reads it; empty if it cannot draft for it now. A head needs the target's hidden
+/// states of all tokens but the newest.
+std::span<const token_id> model_drafter::text_of(const draft_task& task, model_session& session,
+                                                 std::uint64_t room) const {
+  if (!network_.head) return context_of(task, session, settings_.bridge.get(), room);
+  const target_cells& there = task.target_cells;
+  if (task.tokens.empty() || there.features() == nullptr || there.num_final + 1 < task.tokens.size())
+    return {};
+  return task.tokens.subspan(1);
+}
+
+/// A token that the own vocabulary lacks (the target's may be larger) is fed as token 0: drafts are worse,
+/// but positions are right.
+token_id model_drafter::known(token_id token) const {
+  return static_cast<std::uint32_t>(token.value) < network_.num_tokens() ? token : token_id{0};
+}
+
 /// Number of levels that fit the model's context and the lease: drafting d tokens feeds positions up to
 /// context + d - 2.
 draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage& kv) const {
@@ -120,10 +144,11 @@ draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage& k
   draft_lane lane;
   lane.task = &task;
   lane.session = session;
+  lane.block_size = kv.block_size();
   lane.choice = choice_of(task, settings_);
   const std::uint64_t cells = std::uint64_t{task.blocks.size()} * kv.block_size();
   const std::uint64_t room = std::min<std::uint64_t>(traits_.max_context, cells);
-  lane.context = context_of(task, *session, settings_.bridge.get(), room);
+  lane.context = text_of(task, *session, room);
   const std::uint64_t length = lane.context.size();
   if (length == 0 || length > room || task.draft_length == 0) return lane;
   const std::uint32_t wanted =
@@ -141,13 +166,14 @@ void model_drafter::feed_context(draft_lane& lane, std::size_t lane_index, std::
   for (std::size_t i = 0; i < count; ++i) {
     const auto position = static_cast<std::uint32_t>(lane.session->cached().size());
     const token_id token = lane.context[position];
-    // A token that the own vocabulary lacks (the target's may be larger) is fed as token 0: drafts are worse,
-    // but positions are right.
-    const bool known = static_cast<std::uint32_t>(token.value) < model_->info().vocab_size;
-    next.rows.push_back({.token = known ? token : token_id{0},
+    next.rows.push_back({.token = known(token),
                          .position = token_position{position},
                          .slot = kv_slot{position},
                          .sequence = static_cast<std::uint32_t>(lane_index)});
+    if (network_.head) {
+      next.feature_cells.push_back(lane.task->target_cells.cell_at(position));
+      next.features_of_target = lane.task->target_cells.features();
+    }
     lane.session->feed(token);
   }
 }
@@ -156,8 +182,9 @@ void model_drafter::feed_context(draft_lane& lane, std::size_t lane_index, std::
 void model_drafter::feed_branch(draft_lane& lane, std::size_t lane_index, token_id token, std::int32_t parent,
                                 pass& next) const {
   const kv_slot slot = lane.session->next_slot();
+  const auto num_cached = static_cast<std::int32_t>(lane.session->cached().size());
   const std::vector<kv_slot> path = lane.session->path_to(lane.session->feed_branch(token, parent));
-  device::batch_entry row{.token = token,
+  device::batch_entry row{.token = known(token),
                           .position = token_position{slot.value},
                           .slot = slot,
                           .sequence = static_cast<std::uint32_t>(lane_index)};
@@ -168,8 +195,8 @@ void model_drafter::feed_branch(draft_lane& lane, std::size_t lane_index, token_
     row.path_length = static_cast<std::uint32_t>(path.size());
     next.paths.insert(next.paths.end(), path.begin(), path.end());
   }
-  const bool known = static_cast<std::uint32_t>(token.value) < model_->info().vocab_size;
-  if (!known) row.token = token_id{0};
+  if (network_.head)
+    next.feature_cells.push_back(lane.cell_at(num_cached + parent)); // -1: the newest token's
   next.rows.push_back(row);
   next.ask_for_logits(lane_index);
 }
@@ -178,9 +205,11 @@ void model_drafter::feed_branch(draft_lane& lane, std::size_t lane_index, token_
 void model_drafter::settle(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes) const {
   for (draft_lane& lane : lanes) {
     if (lane.bounds.depth == 0) continue;
-    const auto known = lane.context.first(lane.context.size() - 1); // the last row's logits are needed
+    const auto computed = lane.context.first(lane.context.size() - 1); // the last row's logits are needed
+    if (network_.head)
+      lane.session->forget_draft(); // accepted tokens are computed from the target's features
     if (lane.task->num_settled > 0) lane.session->doubt_beyond(settings_.bridge ? 0 : lane.task->num_settled);
-    const auto moves = lane.session->settle(known, lane.task->blocks, kv.block_size());
+    const auto moves = lane.session->settle(computed, lane.task->blocks, kv.block_size());
     if (!moves.empty()) kv.copy(ops, moves);
   }
   if (settings_.reads_target_cells) take_target_cells(ops, kv, lanes);
@@ -189,14 +218,15 @@ void model_drafter::settle(device::ops& ops, model::kv_storage& kv, std::vector<
 /// Makes the drafts that the device can make in one launch; the others are made by passes.
 void model_drafter::draft_chains(device::ops& ops, model::kv_storage& kv,
                                  std::vector<draft_lane>& lanes) const {
-  const std::uint32_t vocab_size = model_->info().vocab_size;
+  if (network_.head) return; // its rows read hidden states
+  const std::uint32_t vocab_size = network_.model->info().vocab_size;
   if (!ops.can_chain() || settings_.shape.kind != tree_kind::chain || settings_.bridge || settings_.inner ||
       vocab_size > target_vocab_size_)
     return;
   chained_draft chains;
   for (draft_lane& lane : lanes)
     if (lane.bounds.depth > 0) chains.add(lane, vocab_size);
-  if (chains.size() > 0 && chains.size() <= device::max_chain_rows) chains.run(ops, *model_, kv);
+  if (chains.size() > 0 && chains.size() <= device::max_chain_rows) chains.run(ops, *network_.model, kv);
 }
 
 /// Feeds what the sessions lack. Those that lack least go first, so that a long prompt does not stop running
@@ -263,10 +293,14 @@ void model_drafter::feed_level(device::ops& ops, draft_lane& lane, std::size_t l
 void model_drafter::run(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes, pass& next) {
   std::vector<device::sequence_kv> sequences;
   for (const draft_lane& one : lanes) sequences.push_back({.blocks = one.task->blocks});
-  logits_.resize(next.logit_rows.size() * model_->info().vocab_size);
+  logits_.resize(next.logit_rows.size() * network_.either().info().vocab_size);
+  const device::row_batch batch{.rows = next.rows, .sequences = sequences, .paths = next.paths};
   try {
-    model_->forward(ops, {.rows = next.rows, .sequences = sequences, .paths = next.paths}, kv,
-                    {.logit_rows = next.logit_rows, .logits = logits_, .taps = {}});
+    if (network_.head)
+      network_.head->forward(ops, batch, {next.features_of_target, next.feature_cells}, kv,
+                             {next.logit_rows, logits_});
+    else
+      network_.model->forward(ops, batch, kv, {.logit_rows = next.logit_rows, .logits = logits_, .taps = {}});
   } catch (...) {
     for (const draft_lane& one : lanes) one.session->forget_all(); // it is unknown which cells were written
     throw;
@@ -274,8 +308,14 @@ void model_drafter::run(device::ops& ops, model::kv_storage& kv, std::vector<dra
 }
 
 std::span<float> model_drafter::scores_of(std::size_t logit_row) {
-  const std::size_t width = model_->info().vocab_size;
+  const std::size_t width = network_.either().info().vocab_size;
   const auto own = std::span(logits_).subspan(logit_row * width, width);
+  if (network_.head && !network_.head->target_ids().empty()) {
+    const auto ids = network_.head->target_ids();
+    translated_.assign(target_vocab_size_, -std::numeric_limits<float>::infinity());
+    for (std::size_t i = 0; i < width; ++i) translated_[static_cast<std::size_t>(ids[i].value)] = own[i];
+    return translated_;
+  }
   if (!settings_.bridge) return own.first(std::min<std::size_t>(width, target_vocab_size_));
   if (settings_.bridge->how() == vocabulary_bridge::method::retokenise) return own;
   translated_.resize(target_vocab_size_);

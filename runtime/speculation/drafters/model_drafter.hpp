@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/model/heads/draft_head.hpp"
 #include "runtime/speculation/drafters/draft_lane.hpp"
 #include "runtime/speculation/drafters/registry.hpp"
 #include "runtime/speculation/drafters/vocabulary_bridge.hpp"
@@ -25,9 +26,26 @@ struct model_drafter_settings {
   bool reads_target_cells = false; ///< as in `drafter_traits`
 };
 
-/// A model writes the draft level by level, with one pass a level for all requests of the batch. Runs on its
-/// own worker and stream with its own KV pool. Kinds "model" (a smaller model), "self" (layers of the target)
-/// and "cascade" (a smaller model that is itself drafted for).
+/// The network that drafts: one of the two.
+struct draft_network {
+  std::shared_ptr<const model::language_model> model = {}; ///< reads tokens
+  std::shared_ptr<const model::draft_head> head = {};      ///< reads tokens and the target's hidden states
+
+  const model::kv_model& either() const noexcept {
+    return head ? static_cast<const model::kv_model&>(*head) : *model;
+  }
+  /// Tokens that it can be fed.
+  std::uint32_t num_tokens() const noexcept { return head ? head->num_embedded() : model->info().vocab_size; }
+};
+
+/// A model, or a head, writes the draft level by level, with one pass a level for all requests of the batch.
+/// Runs on its own worker and stream with its own KV pool. Kinds "model" (a smaller model), "self" (layers of
+/// the target), "cascade" (a smaller model that is itself drafted for), and "eagle", "eagle2", "eagle3"
+/// (heads).
+///
+/// A head's row i pairs token i + 1 with the target's hidden states of position i, so its text is the
+/// request's without the first token. Cells of draft tokens were computed from the head's own hidden states;
+/// those that are accepted are computed again from the target's.
 ///
 /// Rule `coupled`: draft tokens are the request's own sample (with the target's noise) from this model's row,
 /// processed by the request's pipeline, and the runners-up: if both models agree on the distribution, they
@@ -41,16 +59,15 @@ class model_drafter final : public drafter {
   /// tasks.
   static constexpr std::uint32_t max_catch_up = 512;
 
-  model_drafter(const config::drafter_options& options,
-                std::shared_ptr<const model::language_model> own_model, std::uint32_t target_vocab_size,
-                model_drafter_settings settings = {});
+  model_drafter(const config::drafter_options& options, draft_network network,
+                std::uint32_t target_vocab_size, model_drafter_settings settings = {});
 
   const drafter_traits& traits() const noexcept override { return traits_; }
   std::unique_ptr<drafter_session> open(request_id request) override;
   void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) override;
   std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override;
   std::uint32_t own_positions(std::uint32_t draft_length) const noexcept override;
-  const model::language_model* own_model() const noexcept override { return model_.get(); }
+  const model::kv_model* own_model() const noexcept override { return &network_.either(); }
 
  private:
   struct pass;
@@ -59,9 +76,11 @@ class model_drafter final : public drafter {
   void settle(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes) const;
   void draft_chains(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes) const;
   void plan_catch_up(device::ops& ops, std::vector<draft_lane>& lanes, pass& next) const;
+  std::span<const token_id> text_of(const draft_task& task, model_session& session, std::uint64_t room) const;
   void feed_context(draft_lane& lane, std::size_t lane_index, std::size_t count, pass& next) const;
   void feed_branch(draft_lane& lane, std::size_t lane_index, token_id token, std::int32_t parent,
                    pass& next) const;
+  token_id known(token_id token) const;
   void feed_guesses(device::ops& ops, draft_lane& lane, std::size_t lane_index, pass& next) const;
   void feed_level(device::ops& ops, draft_lane& lane, std::size_t lane_index, pass& next) const;
   void run(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes, pass& next);
@@ -70,7 +89,7 @@ class model_drafter final : public drafter {
   void mind_entropy(draft_lane& lane, std::span<const float> scores) const;
 
   drafter_traits traits_;
-  std::shared_ptr<const model::language_model> model_;
+  draft_network network_;
   std::uint32_t target_vocab_size_;
   model_drafter_settings settings_;
   // Scratch of one pass; `propose` is called from one stream at a time.
@@ -80,6 +99,9 @@ class model_drafter final : public drafter {
 
 /// Needs `own_model`; error without it.
 expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts);
+
+/// Kinds "eagle", "eagle2" and "eagle3": need `own_head`.
+expected<std::unique_ptr<drafter>> make_eagle_drafter(const drafter_parts& parts);
 
 /// Kind "cascade": the model's own draft tokens, in fewer passes: another drafter (option `inner`: an n-gram
 /// lookup or another in-line kind) guesses them, one pass computes the rows of several, and those up to the

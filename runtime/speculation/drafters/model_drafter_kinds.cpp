@@ -1,5 +1,6 @@
 #include "runtime/speculation/drafters/model_drafter.hpp"
 
+#include "config/drafters.hpp"
 #include "runtime/speculation/drafters/inner_guesses.hpp"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ using config::tree_kind;
 using own_model = std::shared_ptr<const model::language_model>;
 
 expected<model_drafter_settings> settings_of(const drafter_parts& parts) {
-  const config::drafter_options& options = parts.options;
+  const config::drafter_options options = config::with_kind_defaults(parts.options);
   model_drafter_settings settings{.max_tree_nodes = options.max_tree_nodes,
                                   .entropy_smoothing = options.entropy_smoothing,
                                   .greedy = options.token_choice == config::draft_sampling::greedy};
@@ -35,12 +36,12 @@ expected<model_drafter_settings> settings_of(const drafter_parts& parts) {
   return settings;
 }
 
-expected<std::unique_ptr<drafter>> make(const drafter_parts& parts, own_model model,
+expected<std::unique_ptr<drafter>> make(const drafter_parts& parts, const own_model& model,
                                         model_drafter_settings settings) {
   if (model == nullptr)
     return bad_option(parts.options, "kind " + parts.options.kind + " needs a model (path)");
   return std::unique_ptr<drafter>(std::make_unique<model_drafter>(
-      parts.options, std::move(model), parts.target_vocab_size, std::move(settings)));
+      parts.options, draft_network{.model = model}, parts.target_vocab_size, std::move(settings)));
 }
 
 /// The layers that a drafter of kind "self" runs.
@@ -79,7 +80,7 @@ expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts
     if (!parts.own_vocabulary || !parts.target_vocabulary)
       return bad_option(parts.options, "another vocabulary needs both models' tokenizers");
     const bool retokenise = vocabulary == draft_vocabulary::retokenise;
-    if (retokenise && parts.options.tree != tree_kind::chain)
+    if (retokenise && settings->shape.kind != tree_kind::chain)
       return bad_option(parts.options, "text that is tokenised anew is a chain");
     auto bridge = vocabulary_bridge::make(retokenise ? vocabulary_bridge::method::retokenise
                                                      : vocabulary_bridge::method::intersection,
@@ -91,10 +92,19 @@ expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts
   return make(parts, parts.own_model, *std::move(settings));
 }
 
+expected<std::unique_ptr<drafter>> make_eagle_drafter(const drafter_parts& parts) {
+  auto settings = settings_of(parts);
+  if (!settings) return std::move(settings).error();
+  if (parts.own_head == nullptr)
+    return bad_option(parts.options, "kind " + parts.options.kind + " needs a head (path)");
+  return std::unique_ptr<drafter>(std::make_unique<model_drafter>(
+      parts.options, draft_network{.head = parts.own_head}, parts.target_vocab_size, *std::move(settings)));
+}
+
 expected<std::unique_ptr<drafter>> make_cascade_drafter(const drafter_parts& parts) {
   auto settings = settings_of(parts);
   if (!settings) return std::move(settings).error();
-  if (parts.options.tree != tree_kind::chain) return bad_option(parts.options, "a cascade drafts chains");
+  if (settings->shape.kind != tree_kind::chain) return bad_option(parts.options, "a cascade drafts chains");
   if (parts.options.vocabulary != draft_vocabulary::same)
     return bad_option(parts.options, "a cascade needs the target's vocabulary");
   auto inner = make_inner_drafter(parts);

@@ -2,6 +2,7 @@
 
 #include "config/engine_options.hpp"
 #include "runtime/base/expected.hpp"
+#include "runtime/model/heads/draft_head.hpp"
 #include "runtime/model/language_model.hpp"
 #include "runtime/speculation/drafters/drafter.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
@@ -21,6 +22,8 @@ struct drafter_parts {
   config::drafter_options options;
   /// Loaded from `options.path` by the caller; null for kinds without a model of their own.
   std::shared_ptr<const model::language_model> own_model = {};
+  /// Loaded from `options.path` by the caller, for kinds that draft with a head.
+  std::shared_ptr<const model::draft_head> own_head = {};
   std::uint32_t target_vocab_size = 0;                      ///< draft tokens are below it
   std::shared_ptr<const model::language_model> target = {}; ///< for kinds that run some of its layers
   /// Both are set if the drafter's vocabulary differs from the target's; null otherwise.

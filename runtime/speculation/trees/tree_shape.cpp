@@ -54,6 +54,7 @@ std::vector<std::int32_t> frontier(const tree_shape& shape, const candidate_tree
   const std::vector<std::int32_t> last = candidates.level(depth - 1);
   switch (shape.kind) {
   case tree_kind::chain:
+  case tree_kind::by_kind:
     return most_confident(candidates, last, 1);
   case tree_kind::independent:
     return last;

@@ -52,9 +52,9 @@ class slow_model final : public model::language_model {
  public:
   slow_model(const model::language_model& inner, test::virtual_clock& time) : inner_(inner), time_(time) {}
   const model::model_info& info() const noexcept override { return inner_.info(); }
-  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t num_blocks,
-                                                     std::uint32_t block_size) const override {
-    return inner_.make_kv_storage(num_blocks, block_size);
+  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
+                                                     std::span<const layer_index> taps = {}) const override {
+    return inner_.make_kv_storage(num_blocks, block_size, taps);
   }
   void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
                const model::forward_outputs& outputs) const override {

@@ -28,9 +28,9 @@ class metered_model final : public model::language_model {
       : inner_(config), time_(&time), cost_(std::move(of_pass)) {}
   const model::hash_model& inner() const noexcept { return inner_; }
   const model::model_info& info() const noexcept override { return inner_.info(); }
-  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t blocks,
-                                                     std::uint32_t size) const override {
-    return inner_.make_kv_storage(blocks, size);
+  std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t blocks, std::uint32_t size,
+                                                     std::span<const layer_index> taps = {}) const override {
+    return inner_.make_kv_storage(blocks, size, taps);
   }
   void forward(device::ops& ops, const device::row_batch& batch, model::kv_storage& kv,
                const model::forward_outputs& outputs) const override {

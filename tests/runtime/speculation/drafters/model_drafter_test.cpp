@@ -21,7 +21,7 @@ class model_drafter_test : public testing::Test {
  protected:
   void use(const model::hash_model_config& config, std::uint32_t target_vocab = vocab) {
     own = std::make_shared<counted_model>(config);
-    drafter.emplace(test::options_of("small", "model"), own, target_vocab);
+    drafter.emplace(test::options_of("small", "model"), draft_network{.model = own}, target_vocab);
     kv = own->make_kv_storage(2000, block_size);
     next_block = 0;
   }

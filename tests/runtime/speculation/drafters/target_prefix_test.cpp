@@ -52,7 +52,7 @@ std::unique_ptr<model_drafter> drafter_over(std::shared_ptr<const model::languag
                                             config::tree_kind tree = config::tree_kind::chain) {
   const auto options = test::options_of("own layers", "self");
   return std::make_unique<model_drafter>(
-      options, std::move(model), vocab,
+      options, draft_network{.model = std::move(model)}, vocab,
       model_drafter_settings{.shape = {.kind = tree, .top_k = 3}, .reads_target_cells = reads});
 }
 

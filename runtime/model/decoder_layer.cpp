@@ -1,0 +1,82 @@
+#include "runtime/model/decoder_layer.hpp"
+
+#include "runtime/device/op_add_normed.hpp"
+#include "runtime/device/op_attention.hpp"
+#include "runtime/device/op_gated_matmul.hpp"
+#include "runtime/device/op_matmul.hpp"
+#include "runtime/device/op_qkv.hpp"
+#include "runtime/device/op_rms_norm.hpp"
+
+#include <array>
+
+namespace paceline::model {
+
+std::uint64_t layer_weights::matrix_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto* matrix : {&q, &k, &v, &attention_output, &ffn_gate, &ffn_up, &ffn_down})
+    bytes += (*matrix)->size_bytes();
+  return bytes;
+}
+
+void decoder_layers::norm(const float* x, float* y, const float* weight, std::uint32_t num_rows) {
+  const std::uint32_t width = config_.hidden_size;
+  ops_.rms_norm({x, width, y, width, weight, num_rows, 1, width, config_.norm_epsilon});
+}
+
+/// hidden += x * weights^T + bias, where the sum is first normed in families that do so.
+void decoder_layers::add_to_hidden(const float* x, std::size_t x_stride, const device::matrix& weights,
+                                   const float* bias, const float* post_norm) {
+  const bool direct = post_norm == nullptr;
+  const std::uint32_t width = config_.hidden_size;
+  const std::array outputs{
+      device::matmul_output{&weights, direct ? memory_.hidden : memory_.normed, width, bias, direct}};
+  ops_.matmul({x, x_stride, num_rows(), weights.num_cols(), false, outputs});
+  if (!direct)
+    ops_.add_normed(
+        {memory_.normed, width, memory_.hidden, width, post_norm, num_rows(), width, config_.norm_epsilon});
+}
+
+void decoder_layers::attend(const layer_weights& weights, const attention_input& input,
+                            const attention_view& view) {
+  device::qkv_args qkv;
+  qkv.batch = &batch_;
+  qkv.x = input.x;
+  qkv.x_stride = input.num_cols;
+  qkv.num_cols = input.num_cols;
+  qkv.norm = {input.norm, config_.norm_epsilon, memory_.normed};
+  qkv.two_planes = weights.precise_attention_inputs;
+  qkv.q = {weights.q.get(), weights.q_bias, weights.q_norm};
+  qkv.k = {weights.k.get(), weights.k_bias, weights.k_norm};
+  qkv.v = {weights.v.get(), weights.v_bias};
+  qkv.num_heads = config_.num_heads;
+  qkv.head_epsilon = config_.norm_epsilon;
+  qkv.table = view.rope_table;
+  qkv.num_pairs = config_.head_dim / 2;
+  qkv.layout = config_.layout;
+  qkv.cells = view.cells;
+  qkv.out = memory_.qkv;
+  ops_.qkv(qkv);
+  ops_.attention({&batch_, view.cells, memory_.qkv, qkv.stride(), memory_.attended, config_.q_size(),
+                  config_.num_heads, config_.attention_scale, 0, view.window});
+  add_to_hidden(memory_.attended, config_.q_size(), *weights.attention_output, weights.attention_output_bias,
+                weights.post_attention_norm);
+}
+
+void decoder_layers::feed_forward(const layer_weights& weights) {
+  const std::size_t stride = 2 * std::size_t{config_.ffn_size};
+  ops_.gated_matmul({memory_.hidden,
+                     config_.hidden_size,
+                     num_rows(),
+                     config_.hidden_size,
+                     {weights.ffn_norm, config_.norm_epsilon, memory_.normed},
+                     weights.precise_ffn_inputs,
+                     weights.ffn_gate.get(),
+                     weights.ffn_up.get(),
+                     memory_.gate_up,
+                     memory_.gate_up,
+                     stride,
+                     config_.activation});
+  add_to_hidden(memory_.gate_up, stride, *weights.ffn_down, nullptr, weights.post_ffn_norm);
+}
+
+} // namespace paceline::model

@@ -1,0 +1,83 @@
+#pragma once
+
+#include "runtime/device/matrix.hpp"
+#include "runtime/device/op_kv.hpp"
+#include "runtime/device/ops.hpp"
+#include "runtime/device/row_batch.hpp"
+#include "runtime/model/model_config.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace paceline::model {
+
+/// A layer's weights on the device. Vectors point into the model's single buffer; absent ones are null.
+struct layer_weights {
+  std::unique_ptr<const device::matrix> q, k, v, attention_output, ffn_gate, ffn_up, ffn_down;
+  const float* attention_norm = nullptr;
+  const float* q_bias = nullptr;
+  const float* k_bias = nullptr;
+  const float* v_bias = nullptr;
+  const float* q_norm = nullptr;
+  const float* k_norm = nullptr;
+  const float* attention_output_bias = nullptr;
+  const float* post_attention_norm = nullptr;
+  const float* ffn_norm = nullptr;
+  const float* post_ffn_norm = nullptr;
+  /// Products of the rows after this norm use two planes: see norm_outliers.hpp.
+  bool precise_attention_inputs = false;
+  bool precise_ffn_inputs = false;
+
+  std::uint64_t matrix_bytes() const noexcept;
+};
+
+/// Intermediate values of the rows of a pass, in the stream's scratch memory.
+struct layer_memory {
+  float* hidden = nullptr;   ///< [num_rows][hidden_size]: the residual stream
+  float* normed = nullptr;   ///< likewise: input of a product after a norm, or its output before one
+  float* qkv = nullptr;      ///< [num_rows][q_size + 2 * kv_size]: queries, keys and values, adjacent
+  float* attended = nullptr; ///< [num_rows][q_size]
+  float* gate_up = nullptr;  ///< [num_rows][2 * ffn_size]; the activated gate overwrites the gate
+};
+
+/// What the queries, keys and values of a layer are computed from.
+struct attention_input {
+  const float* x = nullptr; ///< [num_rows][num_cols], rows `num_cols` values apart
+  std::uint32_t num_cols = 0;
+  const float* norm = nullptr; ///< [num_cols], applied first; null: none
+};
+
+/// How the rows see each other in a layer.
+struct attention_view {
+  device::kv_layer cells;
+  const float* rope_table = nullptr; ///< from ops::rope_table
+  std::uint32_t window = 0;          ///< positions that a row sees; 0: all
+};
+
+/// The ops of decoder layers over the rows of one pass: for language models and for draft heads.
+class decoder_layers {
+ public:
+  decoder_layers(device::ops& ops, const device::row_batch& batch, const model_config& config,
+                 const layer_memory& memory)
+      : ops_(ops), batch_(batch), config_(config), memory_(memory) {}
+
+  /// hidden += attention(input).
+  void attend(const layer_weights& weights, const attention_input& input, const attention_view& view);
+  /// hidden += feed_forward(norm(hidden)).
+  void feed_forward(const layer_weights& weights);
+  /// y = norm of the rows `x`, both of hidden_size.
+  void norm(const float* x, float* y, const float* weight, std::uint32_t num_rows);
+
+ private:
+  void add_to_hidden(const float* x, std::size_t x_stride, const device::matrix& weights, const float* bias,
+                     const float* post_norm);
+  std::uint32_t num_rows() const noexcept { return static_cast<std::uint32_t>(batch_.rows.size()); }
+
+  device::ops& ops_;
+  const device::row_batch& batch_;
+  const model_config& config_;
+  const layer_memory memory_;
+};
+
+} // namespace paceline::model

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+#include "runtime/device/row_batch.hpp"
+#include "runtime/model/kv_model.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace paceline::model {
+
+/// The hidden states that a pass of a draft head reads: one vector for each row.
+struct head_features {
+  /// Features beside the target's cells, of which the head takes the vectors of its taps. Null: the head
+  /// reads what its own earlier rows gave, beside its own cells.
+  const feature_cells* of_target = nullptr;
+  std::span<const std::uint32_t> cells; ///< for each row, index of the cell there
+};
+
+/// The rows whose logits a pass of a draft head computes.
+struct head_outputs {
+  std::span<const std::uint32_t> logit_rows; ///< ascending
+  std::span<float> logits;                   ///< [logit_rows.size()][info().vocab_size]
+};
+
+/// A small network that drafts for one target: from a token and a hidden state it predicts the token after
+/// it. It keeps keys and values of its rows in a pool of its own, and beside them the hidden state that each
+/// row gave (`kv_storage::features`, one vector), which the next row of a draft reads in place of the
+/// target's. Embedding and LM head are its own or the target's.
+///
+/// Row i of a request pairs the target's features of position i with token i + 1, has position i, and
+/// predicts token i + 2 (docs/drafters.md). Constant after loading; row-invariant as `language_model` is.
+class draft_head : public kv_model {
+ public:
+  /// The target's layers whose hidden states it reads, in the order in which it wants them; the number of
+  /// layers: after the final norm.
+  virtual std::span<const layer_index> taps() const noexcept = 0;
+  /// The target's token for each token of the draft vocabulary, ascending; empty: the same ids.
+  virtual std::span<const token_id> target_ids() const noexcept = 0;
+  /// Tokens that it has an embedding for; larger ids must not be fed.
+  virtual std::uint32_t num_embedded() const noexcept = 0;
+
+  /// Runs `batch` inside a program: writes each row's keys, values and hidden state at its slot of `kv`, and
+  /// the logits of some rows, over the draft vocabulary, which the host may read when the call returns.
+  virtual void forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
+                       kv_storage& kv, const head_outputs& outputs) const = 0;
+};
+
+} // namespace paceline::model

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/model/model_config.hpp"
+
+#include <boost/json/object.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::model {
+
+/// Which network: EAGLE-1's, which EAGLE-2 shares (Li et al. 2024a, b), or EAGLE-3's (Li et al. 2025).
+enum class eagle_version : std::uint8_t { eagle, eagle3 };
+
+/// What a head must know of its target to be read.
+struct head_target {
+  std::uint32_t num_layers = 0;
+  std::uint32_t hidden_size = 0;
+  std::uint32_t vocab_size = 0;
+};
+
+/// Values that replace those of a head's config.json, for heads whose config is known to be wrong.
+struct head_overrides {
+  double rope_theta = 0;         ///< 0: none
+  std::vector<layer_index> taps; ///< empty: none
+};
+
+/// The config of an EAGLE head, in terms of the equations of eagle_head.hpp.
+struct eagle_config {
+  eagle_version version = eagle_version::eagle3;
+  model_config layer;                   ///< sizes of the head's layers; vocab_size: of its LM head
+  std::uint32_t vocab_size = 0;         ///< the target's tokens, as the config says
+  std::uint32_t target_hidden_size = 0; ///< values of one tapped vector
+  std::vector<layer_index> taps;        ///< in the order in which `fc` reads them
+  bool norm_before_residual = false;    ///< the first layer adds to the normed feature
+  bool norm_output = false;             ///< what is fed back has been through the final norm
+};
+
+/// Reads config.json of a head, called `file` in errors. Understands the flat layout of SafeAILab, SpecForge,
+/// AngelSlim and DeepSpec and the nested one of speculators. `num_layers` is the number of layers with
+/// tensors: some published configs state another number. Errors name file, field and, where the target
+/// disagrees, both values.
+expected<eagle_config> read_eagle_config(const boost::json::object& config, const std::string& file,
+                                         eagle_version version, std::uint32_t num_layers,
+                                         const head_target& target, const head_overrides& overrides);
+
+} // namespace paceline::model

@@ -1,0 +1,227 @@
+#include "runtime/model/heads/eagle_head.hpp"
+
+#include "runtime/base/check.hpp"
+#include "runtime/device/op_elementwise.hpp"
+#include "runtime/device/op_embed.hpp"
+#include "runtime/device/op_matmul.hpp"
+#include "runtime/device/op_rms_norm.hpp"
+#include "runtime/device/op_rope.hpp"
+#include "runtime/device/ops.hpp"
+#include "runtime/model/kv_cells.hpp"
+
+#include <array>
+#include <utility>
+
+namespace paceline::model {
+
+namespace {
+
+/// The one vector that a row leaves beside its cell.
+constexpr std::array own_taps{layer_index{0}};
+
+kv_shape shape_of(const model_config& layer, kv_type type) {
+  return {layer.num_layers, layer.num_kv_heads, layer.head_dim, type};
+}
+
+} // namespace
+
+/// One forward pass. The intermediate values of all rows are in one piece of the stream's scratch memory.
+class eagle_head::pass {
+ public:
+  pass(const eagle_head& head, device::ops& ops, const device::row_batch& batch,
+       const head_features& features, kv_cells& kv, const head_outputs& outputs)
+      : head_(head), config_(head.config_), weights_(*head.weights_), ops_(ops), batch_(batch),
+        features_(features), kv_(kv), outputs_(outputs),
+        num_rows_(static_cast<std::uint32_t>(batch.rows.size())), width_(config_.layer.hidden_size) {
+    take_memory();
+  }
+
+  void run() {
+    decoder_layers layers(ops_, batch_, config_.layer, memory_);
+    ops_.rope_table({batch_.rows, head_.frequencies_, config_.layer.rope.scaling.magnitude, rope_table_});
+    const attention_input first = config_.version == eagle_version::eagle3 ? read_eagle3() : read_eagle();
+    for (std::uint32_t l = 0; l < weights_.layers.size(); ++l) {
+      const layer_weights& layer = weights_.layers[l];
+      const attention_input input =
+          l == 0 ? first : attention_input{memory_.hidden, width_, layer.attention_norm};
+      layers.attend(layer, input, {kv_.layer(l), rope_table_, 0});
+      layers.feed_forward(layer);
+    }
+    feed_back(layers);
+    make_logits();
+    ops_.deliver();
+  }
+
+ private:
+  void take_memory() {
+    constexpr std::size_t line = 16;
+    const std::size_t pair = 2 * std::size_t{width_};
+    const std::array<std::pair<float**, std::size_t>, 8> arrays{{
+        {&memory_.hidden, width_},
+        {&memory_.normed, pair},
+        {&memory_.qkv, config_.layer.q_size() + 2 * std::size_t{config_.layer.kv_size()}},
+        {&memory_.attended, config_.layer.q_size()},
+        {&memory_.gate_up, 2 * std::size_t{config_.layer.ffn_size}},
+        {&rope_table_, config_.layer.head_dim},
+        {&pair_, pair},
+        {&tapped_, features_.of_target != nullptr ? num_tapped() : 0},
+    }};
+    std::size_t total = 0;
+    for (const auto& [array, width] : arrays) total += (num_rows_ * width + line - 1) / line * line;
+    float* next = ops_.scratch(total).data();
+    for (const auto& [array, width] : arrays) {
+      *array = next;
+      next += (num_rows_ * width + line - 1) / line * line;
+    }
+  }
+
+  std::size_t num_tapped() const { return config_.taps.size() * config_.target_hidden_size; }
+
+  /// Embeddings of the rows' tokens into `out`, rows `stride` values apart.
+  void embed(float* out, std::size_t stride) {
+    std::vector<token_id> tokens;
+    tokens.reserve(num_rows_);
+    for (const device::batch_entry& row : batch_.rows) tokens.push_back(row.token);
+    ops_.embed({&head_.embedding(), tokens, out, stride, 1});
+  }
+
+  void norm_in_place(float* x, std::size_t stride, const float* weight, std::uint32_t width) {
+    if (weight == nullptr) return;
+    ops_.rms_norm({x, stride, x, stride, weight, num_rows_, 1, width, config_.layer.norm_epsilon});
+  }
+
+  void project(const float* x, std::size_t width) {
+    const std::array outputs{
+        device::matmul_output{weights_.fc.get(), memory_.hidden, width_, weights_.fc_bias, false}};
+    ops_.matmul({x, width, num_rows_, static_cast<std::uint32_t>(width), false, outputs});
+  }
+
+  /// EAGLE: hidden = fc([embedding ; feature]), which is also what attention reads.
+  attention_input read_eagle() {
+    const std::size_t stride = 2 * std::size_t{width_};
+    embed(pair_, stride);
+    norm_in_place(pair_, stride, weights_.embedding_norm, width_);
+    if (features_.of_target != nullptr)
+      features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(config_.taps[0]),
+                                pair_ + width_, stride);
+    else
+      kv_.features()->read(ops_, features_.cells, 0, pair_ + width_, stride);
+    norm_in_place(pair_ + width_, stride, weights_.feature_norm, width_);
+    project(pair_, stride);
+    return {memory_.hidden, width_, weights_.layers[0].attention_norm};
+  }
+
+  /// EAGLE-3: hidden = g or norm(g); attention reads [norm(embedding) ; norm(g)].
+  attention_input read_eagle3() {
+    const std::size_t stride = 2 * std::size_t{width_};
+    if (features_.of_target != nullptr)
+      fuse_taps();
+    else
+      kv_.features()->read(ops_, features_.cells, 0, memory_.hidden, width_);
+    embed(pair_, stride);
+    norm_in_place(pair_, stride, weights_.embedding_norm, width_);
+    ops_.rms_norm({memory_.hidden, width_, pair_ + width_, stride, weights_.feature_norm, num_rows_, 1,
+                   width_, config_.layer.norm_epsilon});
+    if (config_.norm_before_residual)
+      ops_.gather({memory_.hidden, width_, pair_ + width_, stride, nullptr, num_rows_, width_});
+    return {pair_, 2 * width_, nullptr};
+  }
+
+  void fuse_taps() {
+    const std::size_t stride = num_tapped();
+    const std::uint32_t width = config_.target_hidden_size;
+    for (std::size_t t = 0; t < config_.taps.size(); ++t) {
+      float* const at = tapped_ + t * width;
+      features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(config_.taps[t]), at,
+                                stride);
+      if (!weights_.tap_norms.empty()) norm_in_place(at, stride, weights_.tap_norms[t], width);
+    }
+    norm_in_place(tapped_, stride, weights_.input_norm, static_cast<std::uint32_t>(stride));
+    project(tapped_, stride);
+  }
+
+  /// What the next rows of a draft read.
+  void feed_back(decoder_layers& layers) {
+    const float* out = memory_.hidden;
+    if (config_.norm_output) {
+      layers.norm(memory_.hidden, memory_.normed, weights_.output_norm, num_rows_);
+      out = memory_.normed;
+    }
+    kv_.features()->write(ops_, cells_of(batch_, kv_.block_size()), 0, out, width_);
+  }
+
+  void make_logits() {
+    const auto wanted = static_cast<std::uint32_t>(outputs_.logit_rows.size());
+    if (wanted == 0) return;
+    float* const rows = memory_.normed;
+    ops_.gather({rows, width_, memory_.hidden, width_, outputs_.logit_rows.data(), wanted, width_});
+    if (weights_.output_norm != nullptr)
+      ops_.rms_norm(
+          {rows, width_, rows, width_, weights_.output_norm, wanted, 1, width_, config_.layer.norm_epsilon});
+    const std::array outputs{device::matmul_output{&head_.lm_head(), ops_.place_for(outputs_.logits),
+                                                   head_.info_.vocab_size, nullptr, false}};
+    ops_.matmul({rows, width_, wanted, width_, false, outputs});
+  }
+
+  const eagle_head& head_;
+  const eagle_config& config_;
+  const eagle_weights& weights_;
+  device::ops& ops_;
+  const device::row_batch& batch_;
+  const head_features& features_;
+  kv_cells& kv_;
+  const head_outputs& outputs_;
+  const std::uint32_t num_rows_;
+  const std::uint32_t width_; ///< hidden size of the head
+  layer_memory memory_;
+  float* rope_table_ = nullptr;
+  float* pair_ = nullptr;   ///< embedding and feature, adjacent
+  float* tapped_ = nullptr; ///< the target's vectors of all taps, adjacent
+};
+
+eagle_head::eagle_head(eagle_config config, std::unique_ptr<eagle_weights> weights,
+                       std::shared_ptr<const transformer> target, std::vector<token_id> target_ids,
+                       paceline::kv_type kv_type, device::buffer_memory& memory)
+    : config_(std::move(config)), weights_(std::move(weights)), target_(std::move(target)),
+      target_ids_(std::move(target_ids)),
+      frequencies_(rope_frequencies(config_.layer.rope, config_.layer.head_dim)), kv_type_(kv_type),
+      memory_(memory) {
+  const model_config& layer = config_.layer;
+  info_.architecture = config_.version == eagle_version::eagle3 ? "eagle3" : "eagle";
+  info_.vocab_size = lm_head().num_rows();
+  info_.context_length = layer.context_length;
+  info_.num_layers = layer.num_layers;
+  info_.hidden_size = layer.hidden_size;
+  std::uint64_t bytes = weights_->vectors->size_bytes() + (weights_->fc ? weights_->fc->size_bytes() : 0);
+  for (const layer_weights& one : weights_->layers) bytes += one.matrix_bytes();
+  info_.bytes_per_token = bytes + lm_head().size_bytes() + embedding().size_bytes() / num_embedded();
+  info_.weights_bytes = bytes;
+  for (const auto* own : {&weights_->embedding, &weights_->lm_head})
+    if (*own) info_.weights_bytes += (*own)->size_bytes();
+  info_.kv_bytes_per_token =
+      shape_of(layer, kv_type).bytes_per_token() + layer.hidden_size * sizeof(float); // what is fed back
+  info_.logits_by_ops = true;
+}
+
+std::unique_ptr<kv_storage> eagle_head::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
+                                                        std::span<const layer_index> taps) const {
+  PACELINE_CHECK(taps.empty(), "nobody taps a draft head");
+  return std::make_unique<kv_cells>(shape_of(config_.layer, kv_type_), num_blocks, block_size, memory_,
+                                    feature_shape{own_taps, config_.layer.hidden_size});
+}
+
+void eagle_head::forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
+                         kv_storage& kv, const head_outputs& outputs) const {
+  auto* const cells = dynamic_cast<kv_cells*>(&kv);
+  PACELINE_CHECK(cells != nullptr && cells->features() != nullptr &&
+                     cells->num_layers() == config_.layer.num_layers,
+                 "the KV pool is of another model");
+  PACELINE_CHECK(features.cells.size() == batch.rows.size(), "one feature a row");
+  PACELINE_CHECK(outputs.logits.size() == outputs.logit_rows.size() * std::uint64_t{info_.vocab_size},
+                 "room for " + std::to_string(outputs.logits.size()) + " logits");
+  check_batch(batch, kv);
+  if (batch.rows.empty()) return;
+  pass(*this, ops, batch, features, *cells, outputs).run();
+}
+
+} // namespace paceline::model

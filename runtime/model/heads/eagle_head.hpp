@@ -1,0 +1,84 @@
+#pragma once
+
+#include "runtime/device/buffer.hpp"
+#include "runtime/device/matrix.hpp"
+#include "runtime/model/decoder_layer.hpp"
+#include "runtime/model/heads/draft_head.hpp"
+#include "runtime/model/heads/eagle_config.hpp"
+#include "runtime/model/transformer.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace paceline::model {
+
+/// An EAGLE head's weights on the device. Absent vectors are null.
+struct eagle_weights {
+  std::unique_ptr<const device::matrix>
+      fc; ///< EAGLE-3: [hidden][taps * target hidden]; EAGLE: [hidden][2 hidden]
+  const float* fc_bias = nullptr;
+  const float* input_norm = nullptr;               ///< over all taps, before `fc`
+  std::vector<const float*> tap_norms;             ///< for each tap, before `fc`; empty: none
+  const float* embedding_norm = nullptr;           ///< of the embedding, before it meets the feature
+  const float* feature_norm = nullptr;             ///< of the feature, likewise
+  const float* output_norm = nullptr;              ///< before the LM head
+  std::vector<layer_weights> layers;               ///< EAGLE-3: the first one reads two vectors
+  std::unique_ptr<const device::matrix> embedding; ///< null: the target's
+  std::unique_ptr<const device::matrix> lm_head;   ///< null: the target's
+  std::unique_ptr<device::buffer> vectors;         ///< memory of all vectors
+};
+
+/// The draft heads of EAGLE (Li et al. 2024, arXiv:2401.15077, section 4.1; EAGLE-2, arXiv:2406.16858, has
+/// the same network) and EAGLE-3 (Li et al. 2025, arXiv:2503.01840, section 3.1). For the row of feature f
+/// and token x, with e = embed(x):
+///
+///     EAGLE     g = fc([e ; f]) + bias          f: hidden state after the target's final norm
+///               o = layers(g)                   no norm before the first layer's attention
+///               logits = lm_head(o)             fed back: o
+///
+///     EAGLE-3   g = fc(f_low ; f_mid ; f_high)  in the first step of a draft; later g = what is fed back
+///               u = [norm(e) ; norm(g)]         input of the first layer's attention
+///               r = g + attention(u)            norm_before_residual: norm(g) + attention(u)
+///               o = layers(r + mlp(norm(r)))
+///               logits = lm_head(norm(o))       fed back: o, or norm(o) with norm_output
+///
+/// Attention is causal with rotary positions over the head's own cells.
+class eagle_head final : public draft_head {
+ public:
+  /// `target` owns what the head borrows; it may be null if embedding and LM head are the head's own.
+  /// `target_ids`: of the draft vocabulary, empty if it is the target's.
+  eagle_head(eagle_config config, std::unique_ptr<eagle_weights> weights,
+             std::shared_ptr<const transformer> target, std::vector<token_id> target_ids, kv_type kv_type,
+             device::buffer_memory& memory);
+
+  const model_info& info() const noexcept override { return info_; }
+  std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
+                                              std::span<const layer_index> taps = {}) const override;
+  std::span<const layer_index> taps() const noexcept override { return config_.taps; }
+  std::span<const token_id> target_ids() const noexcept override { return target_ids_; }
+  std::uint32_t num_embedded() const noexcept override { return embedding().num_rows(); }
+  void forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
+               kv_storage& kv, const head_outputs& outputs) const override;
+
+ private:
+  class pass;
+
+  const device::matrix& embedding() const noexcept {
+    return weights_->embedding ? *weights_->embedding : *target_->weights().token_embedding;
+  }
+  const device::matrix& lm_head() const noexcept {
+    return weights_->lm_head ? *weights_->lm_head : target_->weights().head();
+  }
+  std::size_t fc_inputs() const noexcept { return weights_->fc ? weights_->fc->num_cols() : 0; }
+
+  eagle_config config_;
+  std::unique_ptr<eagle_weights> weights_;
+  std::shared_ptr<const transformer> target_;
+  std::vector<token_id> target_ids_;
+  std::vector<double> frequencies_;
+  kv_type kv_type_;
+  device::buffer_memory& memory_;
+  model_info info_;
+};
+
+} // namespace paceline::model

@@ -1,0 +1,153 @@
+#include "runtime/model/heads/eagle_loader.hpp"
+
+#include "runtime/model/heads/eagle_head.hpp"
+#include "runtime/model/heads/head_tensors.hpp"
+#include "runtime/model/loader/json_text.hpp"
+
+#include <cctype>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace paceline::model {
+
+namespace {
+
+bool begins_with_number(std::string_view text) {
+  return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0;
+}
+
+/// The name in the form of speculators: "layers.0.self_attn.q_proj.weight", without "model.".
+std::string name_in_speculators(std::string_view name) {
+  if (name.starts_with("model.")) name.remove_prefix(6);
+  const auto moved = [&](std::string_view prefix, std::string_view to) {
+    return std::string(to) + std::string(name.substr(prefix.size()));
+  };
+  if (name.starts_with("midlayer."))
+    return begins_with_number(name.substr(9)) ? moved("midlayer.", "layers.")
+                                              : moved("midlayer.", "layers.0.");
+  if (name.starts_with("transformer.")) return moved("transformer.", "layers.0."); // speculators' first EAGLE
+  if (name.starts_with("fusion_fc.")) return moved("fusion_fc.", "fc.");
+  if (name.starts_with("pre_lm_head_layernorm.")) return moved("pre_lm_head_layernorm.", "norm.");
+  if (name == "hidden_states_layernorm.weight") return "layers.0.hidden_norm.weight";
+  if (name == "embedding_layernorm.weight") return "embedding_norm.weight";
+  return std::string(name);
+}
+
+/// Takes the tensors that both versions have.
+void take_common(head_tensors& tensors, const eagle_config& config, const head_target& target,
+                 eagle_weights& weights) {
+  const std::uint32_t width = config.layer.hidden_size;
+  if (tensors.has("embed_tokens.weight"))
+    weights.embedding = tensors.matrix("embed_tokens.weight", config.vocab_size, width);
+  else if (target.hidden_size != width)
+    tensors.refuse("embed_tokens.weight", "is missing: the target's has " +
+                                              std::to_string(target.hidden_size) +
+                                              " values a token, the head needs " + std::to_string(width));
+  if (tensors.has("lm_head.weight"))
+    weights.lm_head = tensors.matrix("lm_head.weight", config.layer.vocab_size, width);
+  else if (target.hidden_size != width)
+    tensors.refuse("lm_head.weight", "is missing: the target's reads " + std::to_string(target.hidden_size) +
+                                         " values, the head has " + std::to_string(width));
+  else if (config.layer.vocab_size != config.vocab_size)
+    tensors.refuse("lm_head.weight", "is missing: the draft vocabulary has " +
+                                         std::to_string(config.layer.vocab_size) + " tokens, the target's " +
+                                         std::to_string(config.vocab_size));
+  tensors.vector("fc.bias", width, weights.fc_bias, false);
+  for (const char* const unused : {"t2d", "verifier_norm.weight", "verifier_lm_head.weight"})
+    tensors.ignore(unused);
+}
+
+void take_eagle3(head_tensors& tensors, const eagle_config& config, eagle_weights& weights) {
+  const std::uint32_t width = config.layer.hidden_size, target_width = config.target_hidden_size;
+  const std::uint64_t num_tapped = std::uint64_t{config.taps.size()} * target_width;
+  weights.fc = tensors.matrix("fc.weight", width, num_tapped);
+  tensors.vector("input_norm.weight", num_tapped, weights.input_norm, false);
+  if (tensors.has("fc_norm.0.weight")) {
+    weights.tap_norms.resize(config.taps.size());
+    for (std::size_t t = 0; t < config.taps.size(); ++t)
+      tensors.vector("fc_norm." + std::to_string(t) + ".weight", target_width, weights.tap_norms[t]);
+  }
+  tensors.vector("layers.0.hidden_norm.weight", width, weights.feature_norm);
+  tensors.vector("layers.0.input_layernorm.weight", width, weights.embedding_norm);
+  tensors.layer("layers.0.", config.layer, 2 * width, weights.layers[0]);
+  for (std::uint32_t l = 1; l < config.layer.num_layers; ++l) {
+    const std::string prefix = "layers." + std::to_string(l) + ".";
+    if (tensors.has(prefix + "hidden_norm.weight")) // SGLang's and Model-Optimizer's name
+      tensors.vector(prefix + "hidden_norm.weight", width, weights.layers[l].attention_norm);
+    else if (!tensors.has(prefix + "input_layernorm.weight"))
+      tensors.refuse(prefix + "input_layernorm.weight", "is missing");
+    tensors.layer(prefix, config.layer, width, weights.layers[l]);
+  }
+  tensors.vector("norm.weight", width, weights.output_norm);
+}
+
+void take_eagle(head_tensors& tensors, const eagle_config& config, eagle_weights& weights) {
+  const std::uint32_t width = config.layer.hidden_size;
+  weights.fc = tensors.matrix("fc.weight", width, 2 * std::uint64_t{width});
+  tensors.vector("embedding_norm.weight", width, weights.embedding_norm, false);
+  tensors.vector("layers.0.hidden_norm.weight", width, weights.feature_norm, false);
+  for (std::uint32_t l = 0; l < config.layer.num_layers; ++l)
+    tensors.layer("layers." + std::to_string(l) + ".", config.layer, width, weights.layers[l]);
+  tensors.vector("norm.weight", width, weights.output_norm, false);
+}
+
+/// "d2t": what is to be added to a token of the draft vocabulary to give the target's. Absent: nothing.
+std::vector<token_id> take_target_ids(head_tensors& tensors, const eagle_config& config) {
+  if (!tensors.has("d2t")) {
+    if (config.layer.vocab_size != config.vocab_size) tensors.refuse("d2t", "is missing");
+    return {};
+  }
+  const std::vector<std::int64_t> offsets = tensors.integers("d2t", config.layer.vocab_size);
+  std::vector<token_id> ids;
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const std::int64_t id = offsets[i] < 0 ? -1 : static_cast<std::int64_t>(i) + offsets[i];
+    if (id < 0 || id >= config.vocab_size || (i > 0 && id <= ids.back().value)) {
+      tensors.refuse("d2t", "must give ascending ids below " + std::to_string(config.vocab_size) +
+                                ", token " + std::to_string(i) + " has the offset " +
+                                std::to_string(offsets[i]));
+      return {};
+    }
+    ids.push_back(token_id{static_cast<std::int32_t>(id)});
+  }
+  return ids;
+}
+
+} // namespace
+
+expected<std::shared_ptr<const draft_head>>
+load_eagle_head(const std::filesystem::path& directory, eagle_version version,
+                std::shared_ptr<const transformer> target, const head_load_options& options,
+                device::weight_memory& memory, device::buffer_memory& buffers) {
+  const auto config_path = directory / "config.json";
+  auto object = read_json_file(config_path);
+  if (!object) return std::move(object).error();
+  auto tensors = head_tensors::open(directory, name_in_speculators, memory);
+  if (!tensors) return std::move(tensors).error();
+  const model_info& of = target->info();
+  const head_target facts{of.num_layers, of.hidden_size, of.vocab_size};
+  if (tensors->num_layers() == 0)
+    return error(errc::invalid_file, directory.string() + ": no tensor \"midlayer.*\" or \"layers.0.*\"");
+  auto config = read_eagle_config(*object, config_path.string(), version, tensors->num_layers(), facts,
+                                  options.overrides);
+  if (!config) return std::move(config).error();
+  try {
+    auto weights = std::make_unique<eagle_weights>();
+    weights->layers.resize(config->layer.num_layers);
+    take_common(*tensors, *config, facts, *weights);
+    if (version == eagle_version::eagle3)
+      take_eagle3(*tensors, *config, *weights);
+    else
+      take_eagle(*tensors, *config, *weights);
+    auto ids = take_target_ids(*tensors, *config);
+    auto vectors = tensors->upload(buffers);
+    if (!vectors) return std::move(vectors).error();
+    weights->vectors = *std::move(vectors);
+    return std::shared_ptr<const draft_head>(std::make_shared<eagle_head>(
+        *std::move(config), std::move(weights), std::move(target), std::move(ids), options.kv_type, buffers));
+  } catch (const std::bad_alloc&) {
+    return error(errc::resource_exhausted, directory.string() + ": not enough memory");
+  }
+}
+
+} // namespace paceline::model

@@ -1,0 +1,179 @@
+#include "runtime/model/heads/head_tensors.hpp"
+
+#include "runtime/device/float16.hpp"
+#include "runtime/model/loader/hf_directory.hpp"
+#include "runtime/model/loader/quote.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace paceline::model {
+
+namespace {
+
+using device::tensor_type;
+
+std::string shape_of(const safetensors_tensor& tensor) {
+  std::string text;
+  for (std::uint32_t d = 0; d < tensor.num_dims; ++d) text += "[" + std::to_string(tensor.shape[d]) + "]";
+  return text.empty() ? "[]" : text;
+}
+
+/// Whether the tensor has `rows` times `cols` values; a vector has one row, and may be stored with leading
+/// dimensions of 1.
+bool has_shape(const safetensors_tensor& tensor, std::uint64_t rows, std::uint64_t cols) {
+  std::uint64_t leading = 1;
+  for (std::uint32_t d = 0; d + 1 < tensor.num_dims; ++d) leading *= tensor.shape[d];
+  return tensor.num_dims >= 1 && leading == rows && tensor.shape[tensor.num_dims - 1] == cols;
+}
+
+float float_at(const safetensors_tensor& tensor, std::size_t index) {
+  if (tensor.type == tensor_type::f32) {
+    float value;
+    std::memcpy(&value, tensor.data.data() + index * sizeof(value), sizeof(value));
+    return value;
+  }
+  std::uint16_t bits;
+  std::memcpy(&bits, tensor.data.data() + index * sizeof(bits), sizeof(bits));
+  return tensor.type == tensor_type::f16 ? device::float_of_f16(bits) : device::float_of_bf16(bits);
+}
+
+} // namespace
+
+expected<head_tensors> head_tensors::open(const std::filesystem::path& directory,
+                                          const name_of_tensor& name_of, device::weight_memory& weights) {
+  auto files = open_weight_files(directory);
+  if (!files) return std::move(files).error();
+  head_tensors made;
+  made.directory_ = directory.string();
+  made.files_ = *std::move(files);
+  made.weights_ = &weights;
+  for (const safetensors_file& file : made.files_)
+    for (const safetensors_tensor& tensor : file.tensors()) {
+      const bool is_new = made.tensors_.emplace(name_of(tensor.name), found_tensor{&file, &tensor}).second;
+      if (!is_new)
+        return error(errc::invalid_file, file.name() + ": tensor " + quote(tensor.name) + " occurs twice");
+    }
+  return made;
+}
+
+std::uint32_t head_tensors::num_layers() const {
+  std::uint32_t count = 0;
+  for (;; ++count) {
+    const std::string prefix = "layers." + std::to_string(count) + ".";
+    const auto first = tensors_.lower_bound(prefix);
+    if (first == tensors_.end() || !first->first.starts_with(prefix)) return count;
+  }
+}
+
+void head_tensors::refuse(const std::string& tensor, const std::string& rule) {
+  if (!failure_) failure_ = error(errc::invalid_file, directory_ + ": tensor " + quote(tensor) + " " + rule);
+}
+
+std::optional<head_tensors::found_tensor> head_tensors::take(const std::string& name, bool required,
+                                                             std::uint64_t rows, std::uint64_t cols) {
+  if (failure_) return std::nullopt;
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    if (required) refuse(name, "is missing");
+    return std::nullopt;
+  }
+  const found_tensor taken = found->second;
+  tensors_.erase(found);
+  if (!has_shape(*taken.tensor, rows, cols)) {
+    const std::string wanted =
+        (rows == 1 ? "" : "[" + std::to_string(rows) + "]") + "[" + std::to_string(cols) + "]";
+    refuse(taken.tensor->name, "must have the shape " + wanted + ", has " + shape_of(*taken.tensor));
+    return std::nullopt;
+  }
+  if (taken.file->from())
+    if (auto read = taken.file->from()->read(taken.tensor->data); !read) {
+      failure_ = std::move(read).error();
+      return std::nullopt;
+    }
+  return taken;
+}
+
+std::unique_ptr<const device::matrix> head_tensors::matrix(const std::string& name, std::uint64_t rows,
+                                                           std::uint64_t cols) {
+  const auto taken = take(name, true, rows, cols);
+  if (!taken) return nullptr;
+  const safetensors_tensor& tensor = *taken->tensor;
+  if (tensor.integer_bytes != 0 || tensor.type == tensor_type::f8_e4m3) {
+    refuse(tensor.name, "must be F32, F16 or BF16");
+    return nullptr;
+  }
+  auto packed = weights_->pack(tensor.name, {tensor.type, rows, cols, tensor.data});
+  if (taken->file->from()) taken->file->from()->release(tensor.data);
+  if (packed) return *std::move(packed);
+  failure_ = std::move(packed).error();
+  return nullptr;
+}
+
+void head_tensors::vector(const std::string& name, std::uint64_t size, const float*& to, bool required) {
+  const auto taken = take(name, required, 1, size);
+  if (!taken) return;
+  const safetensors_tensor& tensor = *taken->tensor;
+  if (tensor.integer_bytes != 0 || tensor.type == tensor_type::f8_e4m3)
+    return refuse(tensor.name, "must be F32, F16 or BF16");
+  std::vector<float> values(size);
+  for (std::size_t i = 0; i < size; ++i) values[i] = float_at(tensor, i);
+  vectors_.push_back({std::move(values), &to});
+}
+
+std::vector<std::int64_t> head_tensors::integers(const std::string& name, std::uint64_t size) {
+  const auto taken = take(name, true, 1, size);
+  if (!taken) return {};
+  if (taken->tensor->integer_bytes != sizeof(std::int64_t)) {
+    refuse(taken->tensor->name, "must be I64");
+    return {};
+  }
+  std::vector<std::int64_t> values(size);
+  std::memcpy(values.data(), taken->tensor->data.data(), size * sizeof(std::int64_t));
+  return values;
+}
+
+void head_tensors::layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
+                         layer_weights& to) {
+  const std::string attention = prefix + "self_attn.", mlp = prefix + "mlp.";
+  const std::uint32_t hidden = config.hidden_size;
+  to.q = matrix(attention + "q_proj.weight", config.q_size(), input_size);
+  to.k = matrix(attention + "k_proj.weight", config.kv_size(), input_size);
+  to.v = matrix(attention + "v_proj.weight", config.kv_size(), input_size);
+  to.attention_output = matrix(attention + "o_proj.weight", hidden, config.q_size());
+  to.ffn_gate = matrix(mlp + "gate_proj.weight", config.ffn_size, hidden);
+  to.ffn_up = matrix(mlp + "up_proj.weight", config.ffn_size, hidden);
+  to.ffn_down = matrix(mlp + "down_proj.weight", hidden, config.ffn_size);
+  vector(attention + "q_proj.bias", config.q_size(), to.q_bias, false);
+  vector(attention + "k_proj.bias", config.kv_size(), to.k_bias, false);
+  vector(attention + "v_proj.bias", config.kv_size(), to.v_bias, false);
+  vector(attention + "o_proj.bias", hidden, to.attention_output_bias, false);
+  vector(attention + "q_norm.weight", config.head_dim, to.q_norm, false);
+  vector(attention + "k_norm.weight", config.head_dim, to.k_norm, false);
+  vector(prefix + "input_layernorm.weight", hidden, to.attention_norm, false);
+  vector(prefix + "post_attention_layernorm.weight", hidden, to.ffn_norm);
+}
+
+expected<std::unique_ptr<device::buffer>> head_tensors::upload(device::buffer_memory& memory) {
+  if (!failure_ && !tensors_.empty())
+    refuse(tensors_.begin()->second.tensor->name, "has no meaning in a head of this kind");
+  if (failure_) return *failure_;
+  constexpr std::uint64_t line = 64;
+  const auto padded = [](const pending_vector& one) {
+    return (one.values.size() * sizeof(float) + line - 1) / line * line;
+  };
+  std::uint64_t total = 0;
+  for (const pending_vector& one : vectors_) total += padded(one);
+  auto buffer = memory.allocate(std::max(total, line));
+  std::uint64_t offset = 0;
+  for (const pending_vector& one : vectors_) {
+    buffer->upload(offset, std::as_bytes(std::span(one.values)));
+    *one.to = reinterpret_cast<const float*>(buffer->data() + offset);
+    offset += padded(one);
+  }
+  return buffer;
+}
+
+} // namespace paceline::model

@@ -1,0 +1,82 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/device/buffer.hpp"
+#include "runtime/device/matrix.hpp"
+#include "runtime/model/decoder_layer.hpp"
+#include "runtime/model/loader/safetensors_file.hpp"
+#include "runtime/model/model_config.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::model {
+
+/// Puts a tensor's name into the form that the loader asks for, whatever the dialect of the file.
+using name_of_tensor = std::function<std::string(std::string_view in_file)>;
+
+/// The tensors of a draft head's files, by name, taken one after another. What nobody has taken in the end is
+/// refused: it would change what the head computes.
+///
+/// Matrices are packed as stored. Vectors are collected and uploaded together by `upload`. The first error
+/// is kept, named after file and tensor; after one, everything that is taken is empty.
+class head_tensors {
+ public:
+  static expected<head_tensors> open(const std::filesystem::path& directory, const name_of_tensor& name_of,
+                                     device::weight_memory& weights);
+
+  bool has(const std::string& name) const { return tensors_.contains(name); }
+  /// Number of layers "layers.0.", "layers.1.", ... with tensors.
+  std::uint32_t num_layers() const;
+
+  /// A matrix of [rows][cols].
+  std::unique_ptr<const device::matrix> matrix(const std::string& name, std::uint64_t rows,
+                                               std::uint64_t cols);
+  /// A vector; `to` is set by `upload`. Left null if the tensor is absent and `required` is false.
+  void vector(const std::string& name, std::uint64_t size, const float*& to, bool required = true);
+  /// int64 values [size].
+  std::vector<std::int64_t> integers(const std::string& name, std::uint64_t size);
+  /// A tensor that is of no use.
+  void ignore(const std::string& name) { tensors_.erase(name); }
+
+  /// The tensors of a Llama-like layer, "PREFIXself_attn.q_proj.weight" and so on, whose queries, keys and
+  /// values read `input_size` values; biases, QK norm and the norm before attention (`attention_norm`) where
+  /// they are there. `to` is set by `upload`, too.
+  void layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
+             layer_weights& to);
+
+  /// Uploads the vectors, and refuses what was not taken. Error: the first one.
+  expected<std::unique_ptr<device::buffer>> upload(device::buffer_memory& memory);
+
+  void refuse(const std::string& tensor, const std::string& rule);
+
+ private:
+  struct pending_vector {
+    std::vector<float> values;
+    const float** to;
+  };
+  struct found_tensor {
+    const safetensors_file* file;
+    const safetensors_tensor* tensor;
+  };
+
+  std::optional<found_tensor> take(const std::string& name, bool required, std::uint64_t rows,
+                                   std::uint64_t cols);
+
+  std::string directory_;
+  std::vector<safetensors_file> files_;
+  std::map<std::string, found_tensor> tensors_;
+  std::vector<pending_vector> vectors_;
+  device::weight_memory* weights_ = nullptr;
+  std::optional<error> failure_;
+};
+
+} // namespace paceline::model
