@@ -53,6 +53,8 @@ void add_serve(CLI::App& app, int& code) {
       add_command<serve_options>(app, "serve", "Serve models over HTTP and WebSocket", &serve, code);
   c->add_option("--config", o->config, "YAML file; config/README.md lists every option");
   c->add_option("--model", o->model, "serve this model file (instead of, or over, the file's first model)");
+  c->add_option("--draft-head", o->draft_head,
+                "directory of a trained head (EAGLE) that drafts for the first model, beside ngram and suffix");
   c->add_option("--host", o->host, "address to listen on");
   c->add_option("--port", o->port, "port; 0 picks a free one and prints it");
   c->add_option("--threads", o->threads, "CPU threads; 0: all cores");

@@ -1,6 +1,7 @@
 #include "apps/commands/local_engine.hpp"
 
 #include "config/drafters.hpp"
+#include "runtime/model/heads/head_kind.hpp"
 #include "runtime/tokenizer/chat_template/chat_template.hpp"
 #include "runtime/tokenizer/chat_template/request_variables.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
@@ -18,28 +19,36 @@ namespace {
 
 /// The drafters to configure, each named after its kind: those that requests can name, and from which "auto"
 /// chooses.
-std::vector<config::drafter_options> drafters_for(const model_choice& choice) {
+/// `drafter`: the one that requests have by default.
+std::vector<config::drafter_options> drafters_for(const model_choice& choice, const std::string& drafter) {
   auto named = choice.further_drafters;
   named.push_back(choice.drafter);
   std::vector<config::drafter_options> all;
   if (std::ranges::find(named, "auto") != named.end()) all = config::drafters_of({});
-  if (!choice.draft_model.empty()) named.emplace_back("model");
+  named.push_back(drafter);
   for (const auto& kind : named) {
     if (kind == "auto" || kind == "none" || (kind == "model" && choice.draft_model.empty())) continue;
     if (std::ranges::find(all, kind, &config::drafter_options::name) != all.end()) continue;
     all.emplace_back();
     all.back().name = all.back().kind = kind;
   }
-  for (auto& drafter : all) {
-    if (drafter.kind == "model" || drafter.kind == "cascade")
-      drafter.path = choice.draft_model, drafter.device = choice.draft_device;
-    drafter.partition = choice.partitions - 1;
-    if (choice.draft_length) drafter.draft_length = *choice.draft_length;
+  for (auto& made : all) {
+    if (made.kind == "model" || made.kind == "cascade")
+      made.path = choice.draft_model, made.device = choice.draft_device;
+    if (config::drafts_with_head(made.kind)) made.path = choice.draft_head;
+    made.partition = choice.partitions - 1;
+    if (choice.draft_length) made.draft_length = *choice.draft_length;
   }
   return all;
 }
 
-config::engine_options options_for(const model_choice& choice) {
+/// The drafter of requests that name none.
+expected<std::string> default_drafter(const model_choice& choice) {
+  if (!choice.draft_head.empty()) return model::kind_of_head(choice.draft_head);
+  return choice.draft_model.empty() ? choice.drafter : std::string("model");
+}
+
+config::engine_options options_for(const model_choice& choice, const std::string& drafter) {
   config::engine_options options;
   config::model_options model;
   model.name = "default";
@@ -52,8 +61,8 @@ config::engine_options options_for(const model_choice& choice) {
     model.kind = "hash";
   else
     model.path = choice.model;
-  model.drafters = drafters_for(choice);
-  model.default_drafter = choice.draft_model.empty() ? choice.drafter : "model";
+  model.drafters = drafters_for(choice, drafter);
+  model.default_drafter = drafter;
   options.models.push_back(std::move(model));
   options.threads = choice.threads;
   options.partitions = choice.partitions;
@@ -71,7 +80,10 @@ void show_progress(const load_progress& p) {
 } // namespace
 
 expected<std::unique_ptr<engine>> start_local(const model_choice& choice, bool quiet) {
-  return quiet ? engine::start(options_for(choice)) : engine::start(options_for(choice), show_progress);
+  auto drafter = default_drafter(choice);
+  if (!drafter) return std::move(drafter).error();
+  auto options = options_for(choice, *drafter);
+  return quiet ? engine::start(std::move(options)) : engine::start(std::move(options), show_progress);
 }
 
 generated generate(engine& runtime, generation_request request,

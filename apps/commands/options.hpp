@@ -23,11 +23,13 @@ struct model_choice {
   std::string drafter = "auto";                   ///< auto, none, or a kind of drafter
   std::vector<std::string> further_drafters = {}; ///< more drafters, which requests may name (bench)
   std::string draft_model;                        ///< path of a drafter's model; implies `model`
+  std::string draft_head;            ///< directory of a trained head; implies its kind
   std::string draft_device = "auto"; ///< for the drafter's model: auto (the target's), cpu or cuda:N
   std::optional<std::uint32_t> draft_length = {}; ///< nullopt: the drafter decides
   std::uint32_t partitions = 1;  ///< groups of cores; with two, drafting models run on the second
   std::uint32_t max_running = 1; ///< requests at the same time
 
+  bool brings_drafter() const noexcept { return !draft_model.empty() || !draft_head.empty(); }
   std::uint32_t num_threads() const noexcept {
     return threads != 0 ? threads : std::max(std::thread::hardware_concurrency(), 1U);
   }
@@ -59,6 +61,7 @@ struct run_options {
 struct serve_options {
   std::optional<std::string> config;
   std::optional<std::string> model;
+  std::optional<std::string> draft_head;
   std::optional<std::string> host;
   std::optional<std::uint16_t> port;
   std::optional<std::string> threads;

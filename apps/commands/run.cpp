@@ -52,7 +52,7 @@ generation_request make_request(const run_options& options, std::vector<token_id
   r.stop.max_tokens = options.max_tokens;
   r.stop.stop_strings = options.stop;
   r.stop.ignore_eos = options.ignore_eos;
-  if (options.choice.draft_model.empty()) r.speculation.drafter = options.choice.drafter;
+  if (!options.choice.brings_drafter()) r.speculation.drafter = options.choice.drafter;
   r.speculation.draft_length = options.choice.draft_length;
   r.speculation.rule = options.rule;
   r.speculation.lenience = options.lenience.value_or(r.speculation.lenience);

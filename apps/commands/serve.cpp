@@ -8,6 +8,7 @@
 #include "config/load.hpp"
 #include "engine/engine.hpp"
 #include "engine/served_model.hpp"
+#include "runtime/model/heads/head_kind.hpp"
 #include "server/fault_log.hpp"
 #include "server/server.hpp"
 
@@ -40,6 +41,18 @@ expected<std::vector<config::assignment>> overrides_of(const serve_options& opti
     } else {
       out.emplace_back("models.0.path", *options.model);
       out.emplace_back("models.0.name", std::filesystem::path(*options.model).stem().string());
+    }
+  }
+  if (options.draft_head) {
+    auto kind = model::kind_of_head(*options.draft_head);
+    if (!kind) return std::move(kind).error();
+    out.emplace_back("models.0.drafters.0.name", *kind);
+    out.emplace_back("models.0.drafters.0.kind", *kind);
+    out.emplace_back("models.0.drafters.0.path", *options.draft_head);
+    for (const std::string in_line : {"ngram", "suffix"}) { // what `auto` has beside it
+      const std::string at = in_line == "ngram" ? "1" : "2";
+      out.emplace_back("models.0.drafters." + at + ".name", in_line);
+      out.emplace_back("models.0.drafters." + at + ".kind", in_line);
     }
   }
   if (options.host) out.emplace_back("server.host", *options.host);

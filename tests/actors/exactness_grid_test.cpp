@@ -75,7 +75,7 @@ struct run_figures {
 /// What a drafter's name promises of its drafts.
 void expect_drafts_as_named(const grid_case& param, const run_figures& run) {
   if (param.drafter == "always_right" || param.drafter == "model" || param.drafter == "feature" ||
-      param.drafter == "model_foreign") {
+      param.drafter == "model_foreign" || param.drafter == "head") {
     ASSERT_GT(run.drafted, 0U);
     ASSERT_EQ(run.accepted, run.drafted);
   }
@@ -94,7 +94,7 @@ void expect_drafts_as_named(const grid_case& param, const run_figures& run) {
   if (std::ranges::find(proposing, std::string_view(param.drafter)) != proposing.end()) {
     ASSERT_GT(run.drafted, 0U);
   }
-  if (param.drafter == "prediction" || param.drafter == "synthetic") {
+  if (param.drafter == "prediction" || param.drafter == "synthetic" || param.drafter == "head_dynamic") {
     ASSERT_GT(run.accepted, 0U);
   }
   if (param.drafter == "tree") {
@@ -173,7 +173,8 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
   EXPECT_EQ(by_workers_ > 0, param.drafter == "auto_of_workers");
   const bool in_advance = param.how == overlapped::ahead || param.how == overlapped::outcomes;
   const bool waits =
-      param.drafter == "feature" || param.drafter == "suffix"; // needs the verdict's rows; has no clone
+      param.drafter == "feature" || param.drafter == "head" || // need the verdict's rows
+      param.drafter == "suffix";                               // has no clone
   EXPECT_EQ(num_foreseen_ > 0, in_advance && !waits);
 }
 
@@ -204,7 +205,10 @@ INSTANTIATE_TEST_SUITE_P(
         grid_case{"self_dynamic", true, overlapped::groups}, grid_case{"cascade", true},
         grid_case{"cascade", true, overlapped::groups}, grid_case{"model_foreign", true},
         grid_case{"model_foreign_other_dynamic", true, overlapped::groups},
-        grid_case{"model_foreign_text", true}, grid_case{"model_foreign_text", true, overlapped::groups}),
+        grid_case{"model_foreign_text", true}, grid_case{"model_foreign_text", true, overlapped::groups},
+        grid_case{"head", true}, grid_case{"head", true, overlapped::groups}, grid_case{"head_dynamic", true},
+        grid_case{"head_dynamic", true, overlapped::groups}, grid_case{"head_other", true},
+        grid_case{"head_other_dynamic", true, overlapped::groups}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -220,6 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
         grid_case{"model_static", true, overlapped::outcomes}, grid_case{"self", true, overlapped::outcomes},
         grid_case{"cascade", true, overlapped::ahead}, grid_case{"cascade", true, overlapped::outcomes},
         grid_case{"tree", true, overlapped::ahead}, grid_case{"feature", true, overlapped::ahead},
+        grid_case{"head", true, overlapped::ahead},
         grid_case{"suffix", true, overlapped::outcomes},
         grid_case{"model_foreign", true, overlapped::outcomes},
         grid_case{"model_foreign_text", true, overlapped::outcomes},

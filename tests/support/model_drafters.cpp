@@ -1,5 +1,6 @@
 #include "tests/support/model_drafters.hpp"
 
+#include "tests/support/hash_head.hpp"
 #include "tests/support/renamed_model.hpp"
 #include "tests/support/test_drafters.hpp"
 #include "tests/support/tiny_vocabulary.hpp"
@@ -11,7 +12,7 @@ namespace paceline::test {
 speculation::drafter_parts model_drafter_parts(const std::string& name, model::hash_model_config target) {
   const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
   speculation::drafter_parts parts;
-  parts.options = options_of(name, has("self") ? "self" : has("cascade") ? "cascade" : "model");
+  parts.options = options_of(name, has("self") ? "self" : has("cascade") ? "cascade" : has("head") ? "eagle3" : "model");
   parts.target_vocab_size = target.vocab_size;
   parts.options.max_tree_nodes = 12;
   parts.options.tree_top_k = 3;
@@ -19,6 +20,11 @@ speculation::drafter_parts model_drafter_parts(const std::string& name, model::h
   if (has("dynamic")) parts.options.tree = config::tree_kind::dynamic;
   if (has("optimal")) parts.options.tree = config::tree_kind::optimal;
   if (has("greedy")) parts.options.token_choice = config::draft_sampling::greedy;
+  if (has("head")) {
+    if (!has("dynamic")) parts.options.tree = config::tree_kind::chain;
+    parts.own_head = std::make_shared<hash_head>(target, has("other") ? 5 : 0);
+    return parts;
+  }
   target.num_layers = 4;
   if (has("self")) {
     parts.target = std::make_shared<model::hash_model>(target);

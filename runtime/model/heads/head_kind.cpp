@@ -1,0 +1,25 @@
+#include "runtime/model/heads/head_kind.hpp"
+
+#include "runtime/model/loader/hf_directory.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace paceline::model {
+
+expected<std::string> kind_of_head(const std::filesystem::path& directory) {
+  const auto files = open_weight_files(directory);
+  if (!files) return files.error();
+  const auto has = [&](std::string_view end) {
+    return std::ranges::any_of(*files, [&](const safetensors_file& file) {
+      return std::ranges::any_of(file.tensors(), [&](const auto& tensor) { return tensor.name.ends_with(end); });
+    });
+  };
+  if (has("mask_hidden") || has("mask_rep"))
+    return error(errc::unsupported, directory.string() + ": heads that draft in parallel are not supported");
+  if (has("fc.weight") && has("hidden_norm.weight")) return std::string("eagle3");
+  if (has("fc.weight") || has("fusion_fc.weight")) return std::string("eagle2");
+  return error(errc::unsupported, directory.string() + ": no draft head of a known kind");
+}
+
+} // namespace paceline::model
