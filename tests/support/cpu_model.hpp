@@ -29,6 +29,7 @@ class cpu_model {
   }
   void forward(const device::row_batch& batch, model::kv_storage& kv, const model::forward_outputs& outputs);
   void run(const device::program& work);
+  cpu::cpu_device& device() noexcept { return *device_; }
 
  private:
   std::unique_ptr<cpu::cpu_device> device_;

@@ -128,6 +128,11 @@ load_eagle_head(const std::filesystem::path& directory, eagle_version version,
   const head_target facts{of.num_layers, of.hidden_size, of.vocab_size};
   if (tensors->num_layers() == 0)
     return error(errc::invalid_file, directory.string() + ": no tensor \"midlayer.*\" or \"layers.0.*\"");
+  const bool is_eagle3 =
+      tensors->has("layers.0.hidden_norm.weight") && tensors->has("layers.0.input_layernorm.weight");
+  if (version == eagle_version::eagle && is_eagle3)
+    return error(errc::invalid_argument,
+                 directory.string() + ": is a head of EAGLE-3, the kind is not eagle3");
   auto config = read_eagle_config(*object, config_path.string(), version, tensors->num_layers(), facts,
                                   options.overrides);
   if (!config) return std::move(config).error();

@@ -1,0 +1,103 @@
+#include "tests/support/tiny_head.hpp"
+
+#include "tests/support/tiny_hf_model.hpp"
+
+#include <boost/json/serialize.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <span>
+#include <utility>
+
+namespace paceline::test {
+
+namespace {
+
+constexpr std::uint64_t num_heads = 4, num_kv_heads = 2, head_dim = 8, ffn_size = 48;
+
+boost::json::object config_of(std::uint32_t hidden, std::uint32_t vocab) {
+  return {{"architectures", {"LlamaForCausalLMEagle3"}},
+          {"hidden_size", hidden},
+          {"intermediate_size", ffn_size},
+          {"num_attention_heads", num_heads},
+          {"num_key_value_heads", num_kv_heads},
+          {"head_dim", head_dim},
+          {"num_hidden_layers", 40}, // as a published file says; there is one
+          {"rms_norm_eps", 1e-5},
+          {"max_position_embeddings", 64},
+          {"vocab_size", vocab}};
+}
+
+std::vector<std::byte> bytes_of(const tiny_head::tensor& tensor) {
+  const auto from = tensor.integers.empty() ? std::as_bytes(std::span(tensor.values))
+                                            : std::as_bytes(std::span(tensor.integers));
+  return {from.begin(), from.end()};
+}
+
+} // namespace
+
+void tiny_head::add(const std::string& name, std::vector<std::uint64_t> shape) {
+  std::uint64_t size = 1;
+  for (const std::uint64_t dim : shape) size *= dim;
+  const bool is_norm = name.find("norm") != std::string::npos;
+  std::mt19937_64 random(std::hash<std::string>{}(name));
+  std::normal_distribution<float> normal(is_norm ? 1.0F : 0.0F, 0.2F);
+  tensor made{std::move(shape), std::vector<float>(size)};
+  for (float& value : made.values) value = normal(random);
+  tensors[name] = std::move(made);
+}
+
+void tiny_head::rename(const std::string& from, const std::string& to) {
+  auto node = tensors.extract(from);
+  node.key() = to;
+  tensors.insert(std::move(node));
+}
+
+void tiny_head::add_layer(const std::string& prefix, std::uint64_t hidden, std::uint64_t inputs) {
+  add(prefix + "self_attn.q_proj.weight", {num_heads * head_dim, inputs});
+  add(prefix + "self_attn.k_proj.weight", {num_kv_heads * head_dim, inputs});
+  add(prefix + "self_attn.v_proj.weight", {num_kv_heads * head_dim, inputs});
+  add(prefix + "self_attn.o_proj.weight", {hidden, num_heads * head_dim});
+  add(prefix + "post_attention_layernorm.weight", {hidden});
+  add(prefix + "mlp.gate_proj.weight", {ffn_size, hidden});
+  add(prefix + "mlp.up_proj.weight", {ffn_size, hidden});
+  add(prefix + "mlp.down_proj.weight", {hidden, ffn_size});
+}
+
+tiny_head tiny_head::eagle3(std::uint32_t hidden, std::uint32_t target_hidden, std::uint32_t vocab,
+                            std::uint32_t draft_vocab) {
+  tiny_head made;
+  made.config = config_of(hidden, vocab);
+  made.config["draft_vocab_size"] = draft_vocab;
+  made.add("fc.weight", {hidden, std::uint64_t{3} * target_hidden});
+  made.add("midlayer.input_layernorm.weight", {hidden});
+  made.add("midlayer.hidden_norm.weight", {hidden});
+  made.add_layer("midlayer.", hidden, std::uint64_t{2} * hidden);
+  made.add("norm.weight", {hidden});
+  made.add("lm_head.weight", {draft_vocab, hidden});
+  tensor offsets{{draft_vocab}, {}, {}};
+  for (std::int64_t i = 0; i < draft_vocab; ++i) offsets.integers.push_back(i); // token 2 i
+  made.tensors["d2t"] = std::move(offsets);
+  return made;
+}
+
+tiny_head tiny_head::eagle(std::uint32_t hidden, std::uint32_t vocab) {
+  tiny_head made;
+  made.config = config_of(hidden, vocab);
+  made.add("fc.weight", {hidden, std::uint64_t{2} * hidden});
+  made.add("fc.bias", {hidden});
+  made.add_layer("layers.0.", hidden, hidden);
+  return made;
+}
+
+void tiny_head::write(const std::filesystem::path& directory) const {
+  safetensors_builder file;
+  for (const auto& [name, one] : tensors)
+    file.add(name, one.integers.empty() ? "F32" : "I64", one.shape, bytes_of(one));
+  write_bytes(directory / "model.safetensors", file.build());
+  write_text(directory / "config.json", boost::json::serialize(config));
+}
+
+} // namespace paceline::test
