@@ -204,7 +204,7 @@ struct rope_params {
 /// One thread a value; grid (values of a row, rows).
 struct glu_params {
   const float* gate;
-  const float* up;
+  const float* up; ///< null: the activation alone
   std::size_t stride;
   float* out;
   std::size_t out_stride;

@@ -94,8 +94,8 @@ PACELINE_KERNEL rope(rope_params p) {
 PACELINE_DEVICE void do_block(const glu_params& p, grid_place block) {
   const std::uint32_t i = block.index_in_row();
   if (i >= p.width) return;
-  p.out[block.y * p.out_stride + i] =
-      activate(p.act, p.gate[block.y * p.stride + i]) * p.up[block.y * p.stride + i];
+  const float active = activate(p.act, p.gate[block.y * p.stride + i]);
+  p.out[block.y * p.out_stride + i] = p.up != nullptr ? active * p.up[block.y * p.stride + i] : active;
 }
 PACELINE_KERNEL glu(glu_params p) {
   begin_in_turn();

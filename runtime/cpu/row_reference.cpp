@@ -61,6 +61,9 @@ void rope(const device::rope_args& args, row_range rows) {
 
 float activate(activation act, float x) {
   if (act == activation::silu) return x / (1.0F + exp_reference(-x));
+  if (act == activation::sigmoid) return 1.0F / (1.0F + exp_reference(-x));
+  if (act == activation::relu) return x < 0.0F ? 0.0F : x;
+  if (act == activation::gelu_erf) return device::gelu_erf_reference(x);
   using c = device::gelu_constants;
   const float u = (x * c::twice_root_two_over_pi) * std::fma(c::cubic, x * x, 1.0F);
   return x / (1.0F + exp_reference(-u));
@@ -69,9 +72,12 @@ float activate(activation act, float x) {
 void glu(const device::glu_args& args, row_range rows) {
   for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
     const float* gate = args.gate + r * args.stride;
-    const float* up = args.up + r * args.stride;
+    const float* up = args.up != nullptr ? args.up + r * args.stride : nullptr;
     float* out = args.out + r * args.out_stride;
-    for (std::uint32_t i = 0; i < args.width; ++i) out[i] = activate(args.act, gate[i]) * up[i];
+    for (std::uint32_t i = 0; i < args.width; ++i) {
+      const float active = activate(args.act, gate[i]);
+      out[i] = args.up != nullptr ? active * up[i] : active;
+    }
   }
 }
 

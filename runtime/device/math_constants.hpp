@@ -29,6 +29,11 @@ struct tanh_constants {
 struct gelu_constants {
   static constexpr float twice_root_two_over_pi = 1.5957691216F;
   static constexpr float cubic = 0.044715F;
+  static constexpr float root_half = 0.70710678F;
+  /// erfc(z) = ((((e4 t + e3) t + e2) t + e1) t + e0) t exp(-z^2), t = 1 / (1 + scale z), within 1.5e-7
+  /// (Abramowitz and Stegun, 7.1.26).
+  static constexpr float scale = 0.3275911F;
+  static constexpr float e[5] = {0.254829592F, -0.284496736F, 1.421413741F, -1.453152027F, 1.061405429F};
 };
 
 } // namespace paceline::device

@@ -38,4 +38,15 @@ constexpr float tanh_reference(float x) {
   return std::copysign(magnitude, x);
 }
 
+/// GELU by the error function, on every device.
+constexpr float gelu_erf_reference(float x) {
+  using c = gelu_constants;
+  const float z = std::fabs(x) * c::root_half;
+  const float t = 1.0F / std::fma(c::scale, z, 1.0F);
+  constexpr float e0 = c::e[0], e1 = c::e[1], e2 = c::e[2], e3 = c::e[3], e4 = c::e[4];
+  const float p = std::fma(std::fma(std::fma(std::fma(e4, t, e3), t, e2), t, e1), t, e0);
+  const float q = ((p * t) * exp_reference(-(z * z))) * 0.5F;
+  return x * (x < 0.0F ? q : 1.0F - q);
+}
+
 } // namespace paceline::device

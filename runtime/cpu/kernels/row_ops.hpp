@@ -109,8 +109,24 @@ void rope(const device::rope_args& args, row_range rows) {
 }
 
 template <class V>
+typename V::vec gelu_erf(typename V::vec x) {
+  using c = device::gelu_constants;
+  const auto one = V::set1(1.0F), sign = V::set1(-0.0F);
+  const auto z = V::mul(V::bits_xor(x, V::bits_and(x, sign)), V::set1(c::root_half));
+  const auto t = V::div(one, V::fma(V::set1(c::scale), z, one));
+  auto p = V::set1(c::e[4]);
+  for (int i = 3; i >= 0; --i) p = V::fma(p, t, V::set1(c::e[i]));
+  const auto q = V::mul(V::mul(V::mul(p, t), exp<V>(V::bits_xor(V::mul(z, z), sign))), V::set1(0.5F));
+  return V::mul(x, V::select_less(x, V::zero(), q, V::sub(one, q)));
+}
+
+template <class V>
 typename V::vec activate(device::activation act, typename V::vec x) {
+  if (act == device::activation::gelu_erf) return gelu_erf<V>(x);
+  if (act == device::activation::relu) return V::select_less(x, V::zero(), V::zero(), x);
   const auto one = V::set1(1.0F);
+  if (act == device::activation::sigmoid)
+    return V::div(one, V::add(one, exp<V>(V::bits_xor(x, V::set1(-0.0F)))));
   auto u = x;
   if (act == device::activation::gelu_tanh) {
     using c = device::gelu_constants;
@@ -121,7 +137,20 @@ typename V::vec activate(device::activation act, typename V::vec x) {
 }
 
 template <class V>
+void activate_rows(const device::glu_args& args, row_range rows) {
+  for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
+    const float* x = args.gate + r * args.stride;
+    float* out = args.out + r * args.out_stride;
+    std::uint32_t i = 0;
+    for (; i + V::lanes <= args.width; i += V::lanes) V::store(out + i, activate<V>(args.act, V::load(x + i)));
+    if (const std::uint32_t rest = args.width - i; rest != 0)
+      V::store_partial(out + i, activate<V>(args.act, V::load_partial(x + i, rest)), rest);
+  }
+}
+
+template <class V>
 void glu(const device::glu_args& args, row_range rows) {
+  if (args.up == nullptr) return activate_rows<V>(args, rows);
   for (std::uint32_t r = rows.begin; r < rows.end; ++r) {
     const float* gate = args.gate + r * args.stride;
     const float* up = args.up + r * args.stride;

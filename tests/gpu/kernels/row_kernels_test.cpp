@@ -21,6 +21,10 @@ class gpu_row_kernels : public gpu_test {
   const cpu::row_kernels& reference() const { return cpu::reference_row_kernels(); }
 };
 
+constexpr device::activation every_activation[] = {device::activation::silu, device::activation::gelu_tanh,
+                                                   device::activation::gelu_erf, device::activation::sigmoid,
+                                                   device::activation::relu};
+
 TEST_F(gpu_row_kernels, rms_norm_equals_the_reference) {
   for (std::uint32_t width : {1U, 7U, 16U, 33U, 64U, 100U, 576U, 2051U}) {
     for (std::uint32_t parts : {1U, 3U}) {
@@ -100,7 +104,7 @@ TEST_F(gpu_row_kernels, rope_table_has_the_hosts_angles) {
 }
 
 TEST_F(gpu_row_kernels, glu_equals_the_reference_for_every_size_of_gate) {
-  for (auto act : {device::activation::silu, device::activation::gelu_tanh}) {
+  for (auto act : every_activation) {
     for (std::uint32_t width : {1U, 50U, 1536U}) {
       for (float deviation : {0.01F, 1.0F, 30.0F, 1e20F}) {
         const std::size_t stride = 2 * std::size_t{width} + 1;
@@ -113,6 +117,11 @@ TEST_F(gpu_row_kernels, glu_equals_the_reference_for_every_size_of_gate) {
         args.out = upload(std::vector<float>(2 * (width + 2), guard));
         run([&](device::ops& ops) { ops.glu(args); });
         EXPECT_TRUE(same_bits(expected, download(args.out, expected.size()))) << width << ", " << deviation;
+        run([&](device::ops& ops) { // the activation alone
+          ops.glu({args.gate, nullptr, stride, args.out, width + 2, 2, width, act});
+        });
+        reference().glu({x.data(), nullptr, stride, expected.data(), width + 2, 2, width, act}, {0, 2});
+        EXPECT_TRUE(same_bits(expected, download(args.out, expected.size()))) << width << ", " << deviation;
       }
     }
   }
@@ -122,7 +131,7 @@ TEST_F(gpu_row_kernels, glu_of_special_gates_equals_the_reference) {
   const auto gate = test::special_gates();
   const std::vector<float> up(gate.size(), 1.0F);
   const auto width = static_cast<std::uint32_t>(gate.size());
-  for (auto act : {device::activation::silu, device::activation::gelu_tanh}) {
+  for (auto act : every_activation) {
     std::vector<float> expected(width);
     device::glu_args args{gate.data(), up.data(), width, expected.data(), width, 1, width, act};
     reference().glu(args, {0, 1});

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -17,6 +18,10 @@
 
 namespace paceline::cpu {
 namespace {
+
+constexpr device::activation every_activation[] = {device::activation::silu, device::activation::gelu_tanh,
+                                                   device::activation::gelu_erf, device::activation::sigmoid,
+                                                   device::activation::relu};
 
 TEST_P(row_kernels_test, rms_norm_equals_the_reference) {
   for (std::uint32_t width : {1U, 7U, 16U, 33U, 64U, 100U, 576U, 2051U}) {
@@ -66,7 +71,7 @@ TEST_P(row_kernels_test, rope_equals_the_reference) {
 }
 
 TEST_P(row_kernels_test, glu_equals_the_reference_for_every_size_of_gate) {
-  for (auto act : {device::activation::silu, device::activation::gelu_tanh}) {
+  for (auto act : every_activation) {
     for (std::uint32_t width : {1U, 15U, 16U, 50U, 1536U}) {
       for (float deviation : {0.01F, 1.0F, 30.0F, 1e20F}) {
         const std::size_t stride = 2 * std::size_t{width} + 1;
@@ -79,7 +84,28 @@ TEST_P(row_kernels_test, glu_equals_the_reference_for_every_size_of_gate) {
         fast().glu(args, {0, 1});
         fast().glu(args, {1, 2});
         EXPECT_TRUE(same_bits(expected, out)) << "width " << width << " deviation " << deviation;
+        args.up = nullptr; // the activation alone
+        fast().glu(args, {0, 2});
+        args.out = expected.data();
+        reference().glu(args, {0, 2});
+        EXPECT_TRUE(same_bits(expected, out)) << "width " << width << " deviation " << deviation;
       }
+    }
+  }
+}
+
+TEST_P(row_kernels_test, activations_are_near_their_definitions) {
+  for (int step = -800; step <= 800; ++step) {
+    const float x = static_cast<float>(step) / 100;
+    const double wide = x;
+    const std::pair<device::activation, double> cases[] = {
+        {device::activation::gelu_erf, 0.5 * wide * (1 + std::erf(wide / std::sqrt(2.0)))},
+        {device::activation::sigmoid, 1 / (1 + std::exp(-wide))},
+        {device::activation::relu, std::max(wide, 0.0)}};
+    for (const auto& [act, expected] : cases) {
+      float out = 0;
+      fast().glu({&x, nullptr, 1, &out, 1, 1, 1, act}, {0, 1});
+      EXPECT_NEAR(out, expected, 1e-6) << x;
     }
   }
 }
@@ -88,7 +114,7 @@ TEST_P(row_kernels_test, glu_of_special_gates_equals_the_reference) {
   const auto gate = test::special_gates();
   const std::vector<float> up(gate.size(), 1.0F);
   const auto width = static_cast<std::uint32_t>(gate.size());
-  for (auto act : {device::activation::silu, device::activation::gelu_tanh}) {
+  for (auto act : every_activation) {
     std::vector<float> expected(width), out(width);
     device::glu_args args{gate.data(), up.data(), width, expected.data(), width, 1, width, act};
     reference().glu(args, {0, 1});
