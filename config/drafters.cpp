@@ -1,6 +1,9 @@
 #include "config/drafters.hpp"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <string_view>
 
 namespace paceline::config {
 
@@ -8,6 +11,10 @@ namespace {
 
 /// Levels per round of the client's own draft: such drafts are right for long stretches or not at all.
 constexpr std::uint32_t prediction_length = 16;
+
+/// Medusa's tree for any model, in falling order of what its nodes gain (mc_sim_7b_63 of the published code).
+constexpr std::array<const char*, 63> general_medusa_tree = {
+    "0", "0.0", "1", "0.1", "2", "0.0.0", "1.0", "0.2", "3", "0.3", "4", "0.4", "2.0", "0.5", "0.0.1", "5", "0.6", "6", "0.7", "0.1.0", "1.1", "7", "0.8", "0.0.2", "3.0", "0.9", "8", "9", "1.0.0", "0.2.0", "1.2", "0.0.3", "4.0", "2.1", "0.0.4", "0.0.5", "0.0.0.0", "0.1.1", "0.0.6", "0.3.0", "5.0", "1.3", "0.0.7", "0.0.8", "0.0.9", "6.0", "0.4.0", "1.4", "7.0", "0.1.2", "2.0.0", "3.1", "2.2", "8.0", "0.5.0", "1.5", "1.0.1", "0.2.1", "9.0", "0.6.0", "0.0.0.1", "1.6", "0.7.0"};
 
 drafter_options called_as_its_kind(const char* kind) {
   drafter_options made;
@@ -18,12 +25,17 @@ drafter_options called_as_its_kind(const char* kind) {
 } // namespace
 
 bool drafts_with_head(const std::string& kind) {
-  return kind == "eagle" || kind == "eagle2" || kind == "eagle3";
+  constexpr std::string_view kinds[] = {"eagle", "eagle2", "eagle3", "medusa", "blockwise"};
+  return std::ranges::find(kinds, kind) != std::end(kinds);
 }
 
 drafter_options with_kind_defaults(drafter_options options) {
   const bool grows_trees = options.kind == "eagle2" || options.kind == "eagle3";
-  if (options.tree == tree_kind::by_kind) options.tree = grows_trees ? tree_kind::dynamic : tree_kind::chain;
+  const bool has_template = options.kind == "medusa";
+  if (options.tree == tree_kind::by_kind)
+    options.tree = grows_trees ? tree_kind::dynamic : has_template ? tree_kind::fixed : tree_kind::chain;
+  if (has_template && options.tree == tree_kind::fixed && options.tree_paths.empty())
+    options.tree_paths = {general_medusa_tree.begin(), general_medusa_tree.end()};
   if (options.max_tree_nodes == 0)
     options.max_tree_nodes =
         grows_trees && options.tree == tree_kind::dynamic ? std::max(8U, options.draft_length) : 64;

@@ -5,7 +5,7 @@
 #include "runtime/device/buffer.hpp"
 #include "runtime/device/matrix.hpp"
 #include "runtime/model/hash_model.hpp"
-#include "runtime/model/heads/eagle_loader.hpp"
+#include "runtime/model/heads/head_loader.hpp"
 #include "runtime/model/transformer_loader.hpp"
 
 #include <algorithm>
@@ -134,8 +134,7 @@ load_draft_head(const config::drafter_options& options, const config::model_opti
                                                std::to_string(of->info().num_layers)};
     load.overrides.taps.push_back(layer_index{layer});
   }
-  const auto version = options.kind == "eagle3" ? model::eagle_version::eagle3 : model::eagle_version::eagle;
-  return model::load_eagle_head(options.path, version, std::move(of), load, device.weights(),
+  return model::load_draft_head(options.kind, options.path, std::move(of), load, device.weights(),
                                 device.buffers());
 }
 

@@ -30,11 +30,11 @@ std::unique_ptr<model::kv_storage> hash_head::make_kv_storage(std::uint32_t num_
 }
 
 void hash_head::forward(device::ops&, const device::row_batch& batch, const model::head_features& features,
-                        model::kv_storage& kv, const model::head_outputs& outputs) const {
-  const model::feature_cells& own = *kv.features();
+                        model::kv_storage* kv, const model::head_outputs& outputs) const {
+  const model::feature_cells& own = *kv->features();
   const model::feature_cells& from = features.of_target != nullptr ? *features.of_target : own;
   const std::size_t place = features.of_target != nullptr ? from.place_of(taps_[0]) * from.hidden_size : 0;
-  const std::vector<std::uint32_t> cells = model::cells_of(batch, kv.block_size());
+  const std::vector<std::uint32_t> cells = model::cells_of(batch, kv->block_size());
   std::size_t next_output = 0;
   for (std::size_t r = 0; r < batch.rows.size(); ++r) {
     const float* const read = from.values + features.cells[r] * from.width() + place;

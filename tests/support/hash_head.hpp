@@ -23,7 +23,7 @@ class hash_head final : public model::draft_head {
   std::span<const token_id> target_ids() const noexcept override { return {}; }
   std::uint32_t num_embedded() const noexcept override { return info_.vocab_size; }
   void forward(device::ops& ops, const device::row_batch& batch, const model::head_features& features,
-               model::kv_storage& kv, const model::head_outputs& outputs) const override;
+               model::kv_storage* kv, const model::head_outputs& outputs) const override;
 
  private:
   model::hash_model states_; ///< the target

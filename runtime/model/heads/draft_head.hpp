@@ -15,12 +15,26 @@ struct head_features {
   /// reads what its own earlier rows gave, beside its own cells.
   const feature_cells* of_target = nullptr;
   std::span<const std::uint32_t> cells; ///< for each row, index of the cell there
+  /// For each row, how many levels it lies below the text: 0 for rows of the text.
+  std::span<const std::uint32_t> levels = {};
 };
 
 /// The rows whose logits a pass of a draft head computes.
 struct head_outputs {
   std::span<const std::uint32_t> logit_rows; ///< ascending
-  std::span<float> logits;                   ///< [logit_rows.size()][info().vocab_size]
+  /// [logit_rows.size()][info().vocab_size]; of parallel heads [logit_rows.size()][max_levels][vocab_size].
+  std::span<float> logits;
+};
+
+/// How a head drafts. Constant.
+struct head_traits {
+  std::uint32_t max_levels = token_limit; ///< levels that it can draft
+  bool is_parallel = false; ///< a row of the text gives the logits of all levels, whatever tokens they get
+  bool has_cells = true;    ///< keeps something for each row, in a pool of its own
+  /// Rows read the cells of rows before them. Else only the newest token of a text is run.
+  bool reads_context = true;
+
+  static constexpr std::uint32_t token_limit = 64;
 };
 
 /// A small network that drafts for one target: from a token and a hidden state it predicts the token after
@@ -32,6 +46,7 @@ struct head_outputs {
 /// predicts token i + 2 (docs/drafters.md). Constant after loading; row-invariant as `language_model` is.
 class draft_head : public kv_model {
  public:
+  virtual head_traits traits() const noexcept { return {}; }
   /// The target's layers whose hidden states it reads, in the order in which it wants them; the number of
   /// layers: after the final norm.
   virtual std::span<const layer_index> taps() const noexcept = 0;
@@ -42,8 +57,9 @@ class draft_head : public kv_model {
 
   /// Runs `batch` inside a program: writes each row's keys, values and hidden state at its slot of `kv`, and
   /// the logits of some rows, over the draft vocabulary, which the host may read when the call returns.
+  /// `kv` is null if it has no cells.
   virtual void forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
-                       kv_storage& kv, const head_outputs& outputs) const = 0;
+                       kv_storage* kv, const head_outputs& outputs) const = 0;
 };
 
 } // namespace paceline::model

@@ -211,15 +211,15 @@ std::unique_ptr<kv_storage> eagle_head::make_kv_storage(std::uint32_t num_blocks
 }
 
 void eagle_head::forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
-                         kv_storage& kv, const head_outputs& outputs) const {
-  auto* const cells = dynamic_cast<kv_cells*>(&kv);
+                         kv_storage* kv, const head_outputs& outputs) const {
+  auto* const cells = dynamic_cast<kv_cells*>(kv);
   PACELINE_CHECK(cells != nullptr && cells->features() != nullptr &&
                      cells->num_layers() == config_.layer.num_layers,
                  "the KV pool is of another model");
   PACELINE_CHECK(features.cells.size() == batch.rows.size(), "one feature a row");
   PACELINE_CHECK(outputs.logits.size() == outputs.logit_rows.size() * std::uint64_t{info_.vocab_size},
                  "room for " + std::to_string(outputs.logits.size()) + " logits");
-  check_batch(batch, kv);
+  check_batch(batch, *kv);
   if (batch.rows.empty()) return;
   pass(*this, ops, batch, features, *cells, outputs).run();
 }

@@ -58,7 +58,7 @@ class eagle_head final : public draft_head {
   std::span<const token_id> target_ids() const noexcept override { return target_ids_; }
   std::uint32_t num_embedded() const noexcept override { return embedding().num_rows(); }
   void forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
-               kv_storage& kv, const head_outputs& outputs) const override;
+               kv_storage* kv, const head_outputs& outputs) const override;
 
  private:
   class pass;

@@ -1,4 +1,4 @@
-#include "runtime/model/heads/eagle_loader.hpp"
+#include "runtime/model/heads/head_loader.hpp"
 
 #include "runtime/model/heads/eagle_head.hpp"
 #include "runtime/model/heads/head_tensors.hpp"

@@ -16,7 +16,9 @@ expected<std::string> kind_of_head(const std::filesystem::path& directory) {
     });
   };
   if (has("mask_hidden") || has("mask_rep"))
-    return error(errc::unsupported, directory.string() + ": heads that draft in parallel are not supported");
+    return error(errc::unsupported, directory.string() + ": heads with mask rows are not supported");
+  if (has("0.0.linear.weight") || has("blocks.0.layers.0.weight")) return std::string("medusa");
+  if (has("hidden.weight") && has("output.weight")) return std::string("blockwise");
   if (has("fc.weight") && has("hidden_norm.weight")) return std::string("eagle3");
   if (has("fc.weight") || has("fusion_fc.weight")) return std::string("eagle2");
   return error(errc::unsupported, directory.string() + ": no draft head of a known kind");

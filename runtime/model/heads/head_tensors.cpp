@@ -59,6 +59,11 @@ expected<head_tensors> head_tensors::open(const std::filesystem::path& directory
   return made;
 }
 
+std::uint64_t head_tensors::num_rows(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() || found->second.tensor->num_dims != 2 ? 0 : found->second.tensor->shape[0];
+}
+
 std::uint32_t head_tensors::num_layers() const {
   std::uint32_t count = 0;
   for (;; ++count) {

@@ -34,6 +34,8 @@ class head_tensors {
                                      device::weight_memory& weights);
 
   bool has(const std::string& name) const { return tensors_.contains(name); }
+  /// Rows of a tensor of two dimensions; 0 if there is none.
+  std::uint64_t num_rows(const std::string& name) const;
   /// Number of layers "layers.0.", "layers.1.", ... with tensors.
   std::uint32_t num_layers() const;
 

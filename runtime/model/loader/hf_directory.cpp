@@ -78,12 +78,25 @@ expected<std::vector<safetensors_file>> open_shards(const fs::path& directory) {
   return shards;
 }
 
+/// The only .safetensors file of a directory, as draft heads have it; else the usual name.
+fs::path only_file(const fs::path& directory) {
+  std::error_code failed;
+  fs::path found;
+  for (const auto& entry : fs::directory_iterator(directory, failed)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    if (!found.empty()) return single_name;
+    found = entry.path().filename();
+  }
+  return found.empty() ? fs::path(single_name) : found;
+}
+
 } // namespace
 
 expected<std::vector<safetensors_file>> open_weight_files(const fs::path& directory) {
   std::error_code ignored; // a file that cannot be examined counts as absent
   if (fs::exists(directory / index_name, ignored)) return open_shards(directory);
-  auto single = safetensors_file::open(directory / single_name);
+  const auto name = fs::exists(directory / single_name, ignored) ? fs::path(single_name) : only_file(directory);
+  auto single = safetensors_file::open(directory / name);
   if (!single) return std::move(single).error();
   std::vector<safetensors_file> shards;
   shards.push_back(std::move(single).value());

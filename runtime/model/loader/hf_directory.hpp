@@ -32,8 +32,8 @@ struct hf_directory {
   std::uint64_t file_bytes() const noexcept; ///< of the shards
 };
 
-/// The files of a directory's weights: model.safetensors, or the shards listed in
-/// model.safetensors.index.json. Error: `not_found`, or the first one of a file.
+/// The files of a directory's weights: the shards listed in model.safetensors.index.json, or
+/// model.safetensors, or the only .safetensors file there is. Error: `not_found`, or the first one of a file.
 expected<std::vector<safetensors_file>> open_weight_files(const std::filesystem::path& directory);
 
 /// The weights of `directory`. The result shares the shards' files.

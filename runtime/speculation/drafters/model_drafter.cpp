@@ -65,10 +65,12 @@ struct model_drafter::pass {
   /// Of a head, for each row: the cell whose hidden state it reads, in the target's pool for rows of the
   /// text, in its own for rows of the draft. A pass has rows of one kind.
   std::vector<std::uint32_t> feature_cells;
+  std::vector<std::uint32_t> levels; ///< of a head, for each row: how far below the text
   const model::feature_cells* features_of_target = nullptr;
 
   void clear() {
     feature_cells.clear();
+    levels.clear();
     features_of_target = nullptr;
     rows.clear();
     paths.clear();
@@ -137,16 +139,17 @@ token_id model_drafter::known(token_id token) const {
 
 /// Number of levels that fit the model's context and the lease: drafting d tokens feeds positions up to
 /// context + d - 2.
-draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage& kv) const {
+draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage* kv) const {
   auto* const session = dynamic_cast<model_session*>(task.session);
   PACELINE_CHECK(session != nullptr, "a model drafter needs a session of its own");
   task.result = {.base_length = static_cast<std::uint32_t>(task.tokens.size())};
   draft_lane lane;
   lane.task = &task;
   lane.session = session;
-  lane.block_size = kv.block_size();
+  lane.block_size = kv != nullptr ? kv->block_size() : 1;
   lane.choice = choice_of(task, settings_);
-  const std::uint64_t cells = std::uint64_t{task.blocks.size()} * kv.block_size();
+  const std::uint64_t cells =
+      kv != nullptr ? std::uint64_t{task.blocks.size()} * kv->block_size() : std::uint64_t{traits_.max_context} + 1;
   const std::uint64_t room = std::min<std::uint64_t>(traits_.max_context, cells);
   lane.context = text_of(task, *session, room);
   const std::uint64_t length = lane.context.size();
@@ -154,7 +157,7 @@ draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage& k
   const std::uint32_t wanted =
       lane.choice == token_choice::own_best ? longer_text(task.draft_length) : task.draft_length;
   const auto depth =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>({wanted, room - length + 1, token_tree::max_nodes}));
+      static_cast<std::uint32_t>(std::min<std::uint64_t>({wanted, room - length + 1, network_.traits().max_levels}));
   const std::uint32_t nodes = std::min(task.max_nodes, max_nodes(task.draft_length));
   lane.bounds = {.depth = depth, .nodes = std::clamp(nodes, depth, token_tree::max_nodes)};
   lane.max_branches = cells - length;
@@ -171,6 +174,7 @@ void model_drafter::feed_context(draft_lane& lane, std::size_t lane_index, std::
                          .slot = kv_slot{position},
                          .sequence = static_cast<std::uint32_t>(lane_index)});
     if (network_.head) {
+      next.levels.push_back(0);
       next.feature_cells.push_back(lane.task->target_cells.cell_at(position));
       next.features_of_target = lane.task->target_cells.features();
     }
@@ -195,30 +199,34 @@ void model_drafter::feed_branch(draft_lane& lane, std::size_t lane_index, token_
     row.path_length = static_cast<std::uint32_t>(path.size());
     next.paths.insert(next.paths.end(), path.begin(), path.end());
   }
-  if (network_.head)
+  if (network_.head) {
+    next.levels.push_back(row.position.value + 1 - static_cast<std::uint32_t>(num_cached));
     next.feature_cells.push_back(lane.cell_at(num_cached + parent)); // -1: the newest token's
+  }
   next.rows.push_back(row);
   next.ask_for_logits(lane_index);
 }
 
 /// Makes the sessions' cells agree with the contexts, as far as they match.
-void model_drafter::settle(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes) const {
+void model_drafter::settle(device::ops& ops, model::kv_storage* kv, std::vector<draft_lane>& lanes) const {
   for (draft_lane& lane : lanes) {
     if (lane.bounds.depth == 0) continue;
     const auto computed = lane.context.first(lane.context.size() - 1); // the last row's logits are needed
     if (network_.head)
       lane.session->forget_draft(); // accepted tokens are computed from the target's features
     if (lane.task->num_settled > 0) lane.session->doubt_beyond(settings_.bridge ? 0 : lane.task->num_settled);
-    const auto moves = lane.session->settle(computed, lane.task->blocks, kv.block_size());
-    if (!moves.empty()) kv.copy(ops, moves);
+    const auto moves = lane.session->settle(computed, lane.task->blocks, lane.block_size);
+    if (!moves.empty()) kv->copy(ops, moves);
+    if (!network_.traits().reads_context) // rows of earlier tokens are not needed
+      while (lane.session->cached().size() < computed.size())
+        lane.session->feed(computed[lane.session->cached().size()]);
   }
-  if (settings_.reads_target_cells) take_target_cells(ops, kv, lanes);
+  if (settings_.reads_target_cells) take_target_cells(ops, *kv, lanes);
 }
 
 /// Makes the drafts that the device can make in one launch; the others are made by passes.
 void model_drafter::draft_chains(device::ops& ops, model::kv_storage& kv,
                                  std::vector<draft_lane>& lanes) const {
-  if (network_.head) return; // its rows read hidden states
   const std::uint32_t vocab_size = network_.model->info().vocab_size;
   if (!ops.can_chain() || settings_.shape.kind != tree_kind::chain || settings_.bridge || settings_.inner ||
       vocab_size > target_vocab_size_)
@@ -290,17 +298,19 @@ void model_drafter::feed_level(device::ops& ops, draft_lane& lane, std::size_t l
   if (!lane.wanted.empty()) feed_guesses(ops, lane, lane_index, next);
 }
 
-void model_drafter::run(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes, pass& next) {
+void model_drafter::run(device::ops& ops, model::kv_storage* kv, std::vector<draft_lane>& lanes, pass& next) {
   std::vector<device::sequence_kv> sequences;
   for (const draft_lane& one : lanes) sequences.push_back({.blocks = one.task->blocks});
-  logits_.resize(next.logit_rows.size() * network_.either().info().vocab_size);
+  const model::head_traits network = network_.traits();
+  logits_.resize(next.logit_rows.size() * network_.either().info().vocab_size *
+                 (network.is_parallel ? network.max_levels : 1));
   const device::row_batch batch{.rows = next.rows, .sequences = sequences, .paths = next.paths};
   try {
     if (network_.head)
-      network_.head->forward(ops, batch, {next.features_of_target, next.feature_cells}, kv,
+      network_.head->forward(ops, batch, {next.features_of_target, next.feature_cells, next.levels}, kv,
                              {next.logit_rows, logits_});
     else
-      network_.model->forward(ops, batch, kv, {.logit_rows = next.logit_rows, .logits = logits_, .taps = {}});
+      network_.model->forward(ops, batch, *kv, {.logit_rows = next.logit_rows, .logits = logits_, .taps = {}});
   } catch (...) {
     for (const draft_lane& one : lanes) one.session->forget_all(); // it is unknown which cells were written
     throw;
@@ -355,19 +365,38 @@ void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
   lane.guesses.clear();
 }
 
+/// Evaluates the row of a head that drafts all levels at once: nodes of a level differ in their parents only.
+void model_drafter::take_parallel_rows(draft_lane& lane, std::size_t first_row) {
+  std::vector<float> scores;
+  for (std::uint32_t level = 0; level < lane.bounds.depth; ++level) {
+    lane.wanted = next_expansions(settings_.shape, lane.candidates, lane.bounds, level);
+    const auto row = scores_of(first_row * network_.traits().max_levels + level);
+    if (level == 0 && lane.task->lengths == length_rule::entropy) mind_entropy(lane, row);
+    add_candidates(lane, settings_.shape, [&](std::size_t) {
+      scores.assign(row.begin(), row.end()); // ranking changes them
+      return std::span(scores);
+    });
+    if (lane.depth() == level) break; // no finite score
+  }
+}
+
 void model_drafter::propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) {
-  PACELINE_CHECK(kv != nullptr, "a model drafter needs a pool");
+  PACELINE_CHECK(kv != nullptr || own_model() == nullptr, "a model drafter needs a pool");
   std::vector<draft_lane> lanes;
-  for (draft_task& task : tasks) lanes.push_back(open_lane(task, *kv));
+  for (draft_task& task : tasks) lanes.push_back(open_lane(task, kv));
   pass next;
-  settle(ops, *kv, lanes);
-  draft_chains(ops, *kv, lanes);
+  settle(ops, kv, lanes);
+  if (network_.model) draft_chains(ops, *kv, lanes);
   plan_catch_up(ops, lanes, next);
   while (!next.rows.empty()) {
-    run(ops, *kv, lanes, next);
+    run(ops, kv, lanes, next);
     const auto deciding = std::move(next.deciding);
     next.clear();
     for (const auto& [lane, first] : deciding) {
+      if (network_.traits().is_parallel) {
+        take_parallel_rows(lanes[lane], first);
+        continue;
+      }
       const std::uint32_t depth = lanes[lane].depth();
       take_rows(lanes[lane], first);
       if (lanes[lane].depth() > depth) feed_level(ops, lanes[lane], lane, next);

@@ -34,14 +34,16 @@ struct draft_network {
   const model::kv_model& either() const noexcept {
     return head ? static_cast<const model::kv_model&>(*head) : *model;
   }
+  /// A model drafts as a head without limits.
+  model::head_traits traits() const noexcept { return head ? head->traits() : model::head_traits{}; }
   /// Tokens that it can be fed.
   std::uint32_t num_tokens() const noexcept { return head ? head->num_embedded() : model->info().vocab_size; }
 };
 
 /// A model, or a head, writes the draft level by level, with one pass a level for all requests of the batch.
 /// Runs on its own worker and stream with its own KV pool. Kinds "model" (a smaller model), "self" (layers of
-/// the target), "cascade" (a smaller model that is itself drafted for), and "eagle", "eagle2", "eagle3"
-/// (heads).
+/// the target), "cascade" (a smaller model that is itself drafted for), and those with heads: "eagle",
+/// "eagle2", "eagle3", "medusa", "blockwise".
 ///
 /// A head's row i pairs token i + 1 with the target's hidden states of position i, so its text is the
 /// request's without the first token. Cells of draft tokens were computed from the head's own hidden states;
@@ -67,13 +69,15 @@ class model_drafter final : public drafter {
   void propose(device::ops& ops, model::kv_storage* kv, std::span<draft_task> tasks) override;
   std::uint32_t max_nodes(std::uint32_t draft_length) const noexcept override;
   std::uint32_t own_positions(std::uint32_t draft_length) const noexcept override;
-  const model::kv_model* own_model() const noexcept override { return &network_.either(); }
+  const model::kv_model* own_model() const noexcept override {
+    return network_.traits().has_cells ? &network_.either() : nullptr;
+  }
 
  private:
   struct pass;
 
-  draft_lane open_lane(draft_task& task, const model::kv_storage& kv) const;
-  void settle(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes) const;
+  draft_lane open_lane(draft_task& task, const model::kv_storage* kv) const;
+  void settle(device::ops& ops, model::kv_storage* kv, std::vector<draft_lane>& lanes) const;
   void draft_chains(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes) const;
   void plan_catch_up(device::ops& ops, std::vector<draft_lane>& lanes, pass& next) const;
   std::span<const token_id> text_of(const draft_task& task, model_session& session, std::uint64_t room) const;
@@ -83,7 +87,8 @@ class model_drafter final : public drafter {
   token_id known(token_id token) const;
   void feed_guesses(device::ops& ops, draft_lane& lane, std::size_t lane_index, pass& next) const;
   void feed_level(device::ops& ops, draft_lane& lane, std::size_t lane_index, pass& next) const;
-  void run(device::ops& ops, model::kv_storage& kv, std::vector<draft_lane>& lanes, pass& next);
+  void run(device::ops& ops, model::kv_storage* kv, std::vector<draft_lane>& lanes, pass& next);
+  void take_parallel_rows(draft_lane& lane, std::size_t first_row);
   std::span<float> scores_of(std::size_t logit_row);
   void take_rows(draft_lane& lane, std::size_t first_row);
   void mind_entropy(draft_lane& lane, std::span<const float> scores) const;
@@ -100,8 +105,8 @@ class model_drafter final : public drafter {
 /// Needs `own_model`; error without it.
 expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts);
 
-/// Kinds "eagle", "eagle2" and "eagle3": need `own_head`.
-expected<std::unique_ptr<drafter>> make_eagle_drafter(const drafter_parts& parts);
+/// Kinds that draft with a trained head: need `own_head`.
+expected<std::unique_ptr<drafter>> make_head_drafter(const drafter_parts& parts);
 
 /// Kind "cascade": the model's own draft tokens, in fewer passes: another drafter (option `inner`: an n-gram
 /// lookup or another in-line kind) guesses them, one pass computes the rows of several, and those up to the

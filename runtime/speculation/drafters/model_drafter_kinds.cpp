@@ -92,7 +92,7 @@ expected<std::unique_ptr<drafter>> make_model_drafter(const drafter_parts& parts
   return make(parts, parts.own_model, *std::move(settings));
 }
 
-expected<std::unique_ptr<drafter>> make_eagle_drafter(const drafter_parts& parts) {
+expected<std::unique_ptr<drafter>> make_head_drafter(const drafter_parts& parts) {
   auto settings = settings_of(parts);
   if (!settings) return std::move(settings).error();
   if (parts.own_head == nullptr)

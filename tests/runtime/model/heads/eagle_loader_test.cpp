@@ -1,6 +1,6 @@
 // EAGLE heads from their published layouts: what is read, what is refused and how, and passes whose rows do
 // not depend on their company. tests/e2e/head_parity.py compares the numbers with a reference.
-#include "runtime/model/heads/eagle_loader.hpp"
+#include "runtime/model/heads/head_loader.hpp"
 
 #include "runtime/model/heads/head_kind.hpp"
 #include "runtime/model/kv_cells.hpp"
@@ -176,7 +176,7 @@ class head_pass_test : public eagle_loader_test, public ::testing::WithParamInte
     }
     std::vector<float> logits(rows.size() * head_->info().vocab_size);
     target_->run([&](device::ops& ops) {
-      head_->forward(ops, paged_.batch(rows), {target_kv_->features(), cells}, *kv_, {all, logits});
+      head_->forward(ops, paged_.batch(rows), {target_kv_->features(), cells}, kv_.get(), {all, logits});
     });
     return logits;
   }
@@ -208,7 +208,7 @@ TEST_P(head_pass_test, a_row_of_the_draft_reads_what_the_row_above_gave) {
     const std::vector<std::uint32_t> cells{at.from_block.value * 4 + at.from_offset}, all{0};
     std::vector<float> logits(head_->info().vocab_size);
     target_->run([&](device::ops& ops) {
-      head_->forward(ops, paged_.batch(rows), {nullptr, cells}, *kv_, {all, logits});
+      head_->forward(ops, paged_.batch(rows), {nullptr, cells}, kv_.get(), {all, logits});
     });
     return logits;
   };

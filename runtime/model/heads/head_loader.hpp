@@ -1,0 +1,44 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/device/buffer.hpp"
+#include "runtime/device/matrix.hpp"
+#include "runtime/model/heads/draft_head.hpp"
+#include "runtime/model/heads/eagle_config.hpp"
+#include "runtime/model/transformer.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace paceline::model {
+
+/// How a head is loaded.
+struct head_load_options {
+  paceline::kv_type kv_type = paceline::kv_type::f16; ///< of its KV pool
+  head_overrides overrides;
+};
+
+/// Loads the head of a drafter of kind `kind` ("eagle", "eagle2", "eagle3", "medusa", "blockwise") from a
+/// directory in a published layout, for the target that it was trained for. What does not fit the target is
+/// refused by file, field or tensor, and both values; so is a tensor that has no meaning. `buffers` must
+/// outlive the head. docs/drafters.md describes the layouts.
+expected<std::shared_ptr<const draft_head>>
+load_draft_head(const std::string& kind, const std::filesystem::path& directory,
+                std::shared_ptr<const transformer> target, const head_load_options& options,
+                device::weight_memory& weights, device::buffer_memory& buffers);
+
+/// EAGLE: config.json with model.safetensors. Dialects: SafeAILab, SpecForge and AngelSlim ("midlayer."),
+/// speculators and DeepSpec ("layers.0."); names may begin with "model.".
+expected<std::shared_ptr<const draft_head>>
+load_eagle_head(const std::filesystem::path& directory, eagle_version version,
+                std::shared_ptr<const transformer> target, const head_load_options& options,
+                device::weight_memory& weights, device::buffer_memory& buffers);
+
+/// Medusa, in the layout of FasterDecoding ("0.0.linear.weight") or vLLM ("blocks.0.layers.0.weight",
+/// "token_map"), and blockwise heads ("hidden.weight", "output.weight").
+expected<std::shared_ptr<const draft_head>>
+load_medusa_head(const std::filesystem::path& directory, std::shared_ptr<const transformer> target,
+                 device::weight_memory& weights, device::buffer_memory& buffers);
+
+} // namespace paceline::model

@@ -1,0 +1,98 @@
+#include "runtime/model/heads/medusa_head.hpp"
+
+#include "runtime/base/check.hpp"
+#include "runtime/device/op_elementwise.hpp"
+#include "runtime/device/op_glu.hpp"
+#include "runtime/device/op_matmul.hpp"
+#include "runtime/device/ops.hpp"
+
+#include <array>
+#include <utility>
+
+namespace paceline::model {
+
+namespace {
+
+/// y = x * weights^T + bias for rows that lie `stride` values apart, or y += that.
+void product(device::ops& ops, const float* x, std::size_t x_stride, std::uint32_t num_rows,
+             const device::matrix& weights, const float* bias, float* y, std::size_t y_stride, bool add = false) {
+  const std::array outputs{device::matmul_output{&weights, y, y_stride, bias, add}};
+  ops.matmul({x, x_stride, num_rows, weights.num_cols(), false, outputs});
+}
+
+void activate(device::ops& ops, float* x, std::size_t width, std::uint32_t num_rows, device::activation act) {
+  ops.glu({x, nullptr, width, x, width, num_rows, static_cast<std::uint32_t>(width), act});
+}
+
+} // namespace
+
+medusa_head::medusa_head(std::uint32_t num_heads, std::unique_ptr<medusa_weights> weights,
+                         std::shared_ptr<const transformer> target, std::vector<token_id> target_ids)
+    : num_heads_(num_heads), weights_(std::move(weights)), target_(std::move(target)),
+      target_ids_(std::move(target_ids)), tap_{target_->info().num_layers} {
+  info_.architecture = weights_->heads.empty() ? "blockwise" : "medusa";
+  info_.vocab_size = lm_head(0).num_rows();
+  info_.context_length = target_->info().context_length;
+  info_.num_layers = num_heads;
+  info_.hidden_size = target_->info().hidden_size;
+  info_.weights_bytes = bytes_of_heads();
+  info_.bytes_per_token = bytes_of_heads();
+  for (const auto& own : weights_->lm_heads) info_.weights_bytes += own->size_bytes();
+  for (std::uint32_t i = 0; i < num_heads; ++i) info_.bytes_per_token += lm_head(i).size_bytes();
+  info_.logits_by_ops = true;
+}
+
+std::uint64_t medusa_head::bytes_of_heads() const noexcept {
+  std::uint64_t bytes = weights_->vectors->size_bytes();
+  for (const auto& head : weights_->heads)
+    for (const auto& layer : head) bytes += layer.linear->size_bytes();
+  for (const auto* block : {&weights_->block_in, &weights_->block_out})
+    if (*block) bytes += (*block)->size_bytes();
+  return bytes;
+}
+
+std::unique_ptr<kv_storage> medusa_head::make_kv_storage(std::uint32_t, std::uint32_t,
+                                                         std::span<const layer_index>) const {
+  PACELINE_CHECK(false, "heads without cells have no pool");
+}
+
+void medusa_head::forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
+                          kv_storage*, const head_outputs& outputs) const {
+  const auto num_rows = static_cast<std::uint32_t>(batch.rows.size());
+  const std::size_t width = info_.hidden_size, vocab = info_.vocab_size;
+  PACELINE_CHECK(features.of_target != nullptr && features.cells.size() == num_rows, "one feature a row");
+  PACELINE_CHECK(outputs.logit_rows.size() == num_rows &&
+                     outputs.logits.size() == std::uint64_t{num_rows} * num_heads_ * vocab,
+                 "logits of every row, for every level");
+  if (num_rows == 0) return;
+  const bool is_block = weights_->heads.empty();
+  const std::size_t inner = is_block ? weights_->block_in->num_rows() : width;
+  const std::size_t stride = is_block ? num_heads_ * width : width;
+  float* const state = ops.scratch(num_rows * (width + inner + stride)).data();
+  float* const between = state + num_rows * width;
+  float* const vectors = between + num_rows * inner; // [num_rows][stride]
+  features.of_target->read(ops, features.cells, features.of_target->place_of(tap_), state, width);
+  if (is_block) {
+    for (std::uint32_t i = 0; i < num_heads_; ++i)
+      ops.gather({vectors + i * width, stride, state, width, nullptr, num_rows, info_.hidden_size});
+    product(ops, state, width, num_rows, *weights_->block_in, weights_->block_in_bias, between, inner);
+    activate(ops, between, inner, num_rows, device::activation::relu);
+    product(ops, between, inner, num_rows, *weights_->block_out, weights_->block_out_bias, vectors, stride, true);
+  }
+  float* const logits = ops.place_for(outputs.logits);
+  for (std::uint32_t i = 0; i < num_heads_; ++i) {
+    const float* vector = vectors + (is_block ? i * width : 0);
+    if (!is_block) {
+      ops.gather({vectors, width, state, width, nullptr, num_rows, info_.hidden_size});
+      for (const medusa_weights::layer& layer : weights_->heads[i]) {
+        product(ops, vectors, width, num_rows, *layer.linear, layer.bias, between, width);
+        activate(ops, between, width, num_rows, device::activation::silu);
+        ops.add({vectors, width, between, width, num_rows, info_.hidden_size});
+      }
+    }
+    product(ops, vector, stride, num_rows, lm_head(i), nullptr, logits + i * vocab, num_heads_ * vocab);
+  }
+  ops.deliver();
+}
+
+} // namespace paceline::model
