@@ -25,13 +25,13 @@ drafter_options called_as_its_kind(const char* kind) {
 } // namespace
 
 bool drafts_with_head(const std::string& kind) {
-  constexpr std::string_view kinds[] = {"eagle", "eagle2", "eagle3", "medusa", "blockwise"};
+  constexpr std::string_view kinds[] = {"eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp", "hydra", "mlp_speculator"};
   return std::ranges::find(kinds, kind) != std::end(kinds);
 }
 
 drafter_options with_kind_defaults(drafter_options options) {
   const bool grows_trees = options.kind == "eagle2" || options.kind == "eagle3";
-  const bool has_template = options.kind == "medusa";
+  const bool has_template = options.kind == "medusa" || options.kind == "hydra";
   if (options.tree == tree_kind::by_kind)
     options.tree = grows_trees ? tree_kind::dynamic : has_template ? tree_kind::fixed : tree_kind::chain;
   if (has_template && options.tree == tree_kind::fixed && options.tree_paths.empty())

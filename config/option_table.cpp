@@ -253,7 +253,7 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
       "tree", {"chain", "static", "dynamic", "optimal", "independent", "by_kind"},
       [](d & o) -> auto& { return o.tree; },
       "Of drafters with a model or a head, except `cascade`: shape of a draft. `by_kind`: `dynamic` of `eagle2` and "
-      "`eagle3`, `static` of `medusa`, else `chain`. `static` is always the same tree; `dynamic` grows where "
+      "`eagle3`, `static` of `medusa` and `hydra`, else `chain`. `static` is always the same tree; `dynamic` grows where "
       "the drafter is confident; `optimal` is the best tree of `max_tree_nodes` nodes by the drafter's "
       "probabilities; `independent` has `tree_top_k` chains that are drawn independently.");
   g.add(
@@ -352,13 +352,14 @@ void declare_drafter(group_builder<drafter_options>& g) {
   g.add(
       "kind",
       {"none", "ngram", "suffix", "prediction", "unigram", "bigram", "copy", "random", "synthetic", "nasd",
-       "lookahead", "model", "self", "cascade", "eagle", "eagle2", "eagle3", "medusa", "blockwise"},
+       "lookahead", "model", "self", "cascade", "eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp", "hydra",
+       "mlp_speculator"},
       [](d & o) -> auto& { return o.kind; },
       "Method by which it finds its tokens; `docs/adding_a_drafter.md` lists the kinds. `none` proposes nothing.");
   g.add(
       "path", texts, [](d & o) -> auto& { return o.path; },
       "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory. Of trained heads (`eagle`, `eagle2`, "
-      "`eagle3`, `medusa`, `blockwise`): directory with their files; `docs/drafters.md` describes them.");
+      "`eagle3`, `medusa`, `blockwise`, `mtp`, `hydra`, `mlp_speculator`): directory with their files; `docs/drafters.md` describes them.");
   g.add(
       "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
       "Tokens proposed in a round if the request names no number.");

@@ -3,6 +3,7 @@
 #include "runtime/device/op_add_normed.hpp"
 #include "runtime/device/op_attention.hpp"
 #include "runtime/device/op_gated_matmul.hpp"
+#include "runtime/device/op_glu.hpp"
 #include "runtime/device/op_matmul.hpp"
 #include "runtime/device/op_qkv.hpp"
 #include "runtime/device/op_rms_norm.hpp"
@@ -15,6 +16,7 @@ std::uint64_t layer_weights::matrix_bytes() const noexcept {
   std::uint64_t bytes = 0;
   for (const auto* matrix : {&q, &k, &v, &attention_output, &ffn_gate, &ffn_up, &ffn_down})
     bytes += (*matrix)->size_bytes();
+  if (attention_gate) bytes += attention_gate->size_bytes();
   return bytes;
 }
 
@@ -44,6 +46,14 @@ void decoder_layers::attend(const layer_weights& weights, const attention_input&
   qkv.x_stride = input.num_cols;
   qkv.num_cols = input.num_cols;
   qkv.norm = {input.norm, config_.norm_epsilon, memory_.normed};
+  if (weights.attention_gate) {
+    norm(input.x, memory_.normed, input.norm, num_rows());
+    const std::array gates{
+        device::matmul_output{weights.attention_gate.get(), memory_.gates, config_.q_size(), nullptr, false}};
+    ops_.matmul({memory_.normed, input.num_cols, num_rows(), input.num_cols, false, gates});
+    qkv.x = memory_.normed;
+    qkv.norm = {};
+  }
   qkv.two_planes = weights.precise_attention_inputs;
   qkv.q = {weights.q.get(), weights.q_bias, weights.q_norm};
   qkv.k = {weights.k.get(), weights.k_bias, weights.k_norm};
@@ -51,13 +61,16 @@ void decoder_layers::attend(const layer_weights& weights, const attention_input&
   qkv.num_heads = config_.num_heads;
   qkv.head_epsilon = config_.norm_epsilon;
   qkv.table = view.rope_table;
-  qkv.num_pairs = config_.head_dim / 2;
+  qkv.num_pairs = config_.num_rotated() / 2;
   qkv.layout = config_.layout;
   qkv.cells = view.cells;
   qkv.out = memory_.qkv;
   ops_.qkv(qkv);
   ops_.attention({&batch_, view.cells, memory_.qkv, qkv.stride(), memory_.attended, config_.q_size(),
                   config_.num_heads, config_.attention_scale, 0, view.window});
+  if (weights.attention_gate)
+    ops_.glu({memory_.gates, memory_.attended, config_.q_size(), memory_.attended, config_.q_size(), num_rows(),
+              config_.q_size(), device::activation::sigmoid});
   add_to_hidden(memory_.attended, config_.q_size(), *weights.attention_output, weights.attention_output_bias,
                 weights.post_attention_norm);
 }

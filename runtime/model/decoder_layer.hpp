@@ -15,6 +15,8 @@ namespace paceline::model {
 /// A layer's weights on the device. Vectors point into the model's single buffer; absent ones are null.
 struct layer_weights {
   std::unique_ptr<const device::matrix> q, k, v, attention_output, ffn_gate, ffn_up, ffn_down;
+  /// [q_size][hidden]: the attention's output is multiplied by sigmoid(gate * normed input); null: it is not.
+  std::unique_ptr<const device::matrix> attention_gate;
   const float* attention_norm = nullptr;
   const float* q_bias = nullptr;
   const float* k_bias = nullptr;
@@ -38,6 +40,7 @@ struct layer_memory {
   float* normed = nullptr;   ///< likewise: input of a product after a norm, or its output before one
   float* qkv = nullptr;      ///< [num_rows][q_size + 2 * kv_size]: queries, keys and values, adjacent
   float* attended = nullptr; ///< [num_rows][q_size]
+  float* gates = nullptr;    ///< likewise; for layers with `attention_gate`
   float* gate_up = nullptr;  ///< [num_rows][2 * ffn_size]; the activated gate overwrites the gate
 };
 

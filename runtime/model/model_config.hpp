@@ -75,7 +75,8 @@ struct model_config {
   std::uint32_t num_layers = 0;
   std::uint32_t num_heads = 0; ///< query heads; a multiple of num_kv_heads
   std::uint32_t num_kv_heads = 0;
-  std::uint32_t head_dim = 0; ///< values of one head of Q, K and V; even
+  std::uint32_t head_dim = 0;   ///< values of one head of Q, K and V; even
+  std::uint32_t rotary_dim = 0; ///< leading ones that are rotated; even; 0: all
   std::uint32_t ffn_size = 0; ///< values between gate/up and down
   float norm_epsilon = 0;     ///< of every RMS norm
   gate_activation activation = gate_activation::silu;
@@ -93,6 +94,7 @@ struct model_config {
   bool qk_norm = false;    ///< RMS norm over each head of Q and K, before the rotation
   bool post_norms = false; ///< norms after attention and after the feed-forward block too (gemma3)
 
+  std::uint32_t num_rotated() const noexcept { return rotary_dim != 0 ? rotary_dim : head_dim; }
   std::uint32_t q_size() const noexcept { return num_heads * head_dim; }
   std::uint32_t kv_size() const noexcept { return num_kv_heads * head_dim; }
   bool is_local(std::uint32_t layer) const noexcept { return sliding_window != 0 && local_layers[layer]; }

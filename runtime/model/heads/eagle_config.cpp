@@ -116,6 +116,7 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   const json_node& layer = nested ? nested : root;
   eagle_config config;
   config.version = version;
+  config.name = version == eagle_version::eagle3 ? "eagle3" : "eagle";
   refuse_unsupported(root, layer);
   read_sizes(root, layer, config);
   config.layer.num_layers = num_layers;
@@ -125,6 +126,11 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   config.layer.local_rope = config.layer.rope;
   config.norm_before_residual = root["norm_before_residual"].flag_or(false);
   config.norm_output = root["norm_output"].flag_or(false);
+  const double rotated = layer["partial_rotary_factor"].setting_or(
+      layer["rope_parameters"]["partial_rotary_factor"].setting_or(1));
+  if (!(rotated > 0 && rotated <= 1)) layer["partial_rotary_factor"].refuse("must be above 0 and at most 1");
+  if (rotated < 1)
+    config.layer.rotary_dim = static_cast<std::uint32_t>(rotated * config.layer.head_dim) / 2 * 2;
   if (overrides.taps.empty())
     read_taps(root, config, target);
   else

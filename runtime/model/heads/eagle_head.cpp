@@ -56,11 +56,12 @@ class eagle_head::pass {
   void take_memory() {
     constexpr std::size_t line = 16;
     const std::size_t pair = 2 * std::size_t{width_};
-    const std::array<std::pair<float**, std::size_t>, 8> arrays{{
+    const std::array<std::pair<float**, std::size_t>, 9> arrays{{
         {&memory_.hidden, width_},
         {&memory_.normed, pair},
         {&memory_.qkv, config_.layer.q_size() + 2 * std::size_t{config_.layer.kv_size()}},
         {&memory_.attended, config_.layer.q_size()},
+        {&memory_.gates, is_gated() ? config_.layer.q_size() : 0},
         {&memory_.gate_up, 2 * std::size_t{config_.layer.ffn_size}},
         {&rope_table_, config_.layer.head_dim},
         {&pair_, pair},
@@ -75,6 +76,7 @@ class eagle_head::pass {
     }
   }
 
+  bool is_gated() const { return weights_.layers.front().attention_gate != nullptr; }
   std::size_t num_tapped() const { return config_.taps.size() * config_.target_hidden_size; }
 
   /// Embeddings of the rows' tokens into `out`, rows `stride` values apart.
@@ -99,14 +101,16 @@ class eagle_head::pass {
   /// EAGLE: hidden = fc([embedding ; feature]), which is also what attention reads.
   attention_input read_eagle() {
     const std::size_t stride = 2 * std::size_t{width_};
-    embed(pair_, stride);
-    norm_in_place(pair_, stride, weights_.embedding_norm, width_);
+    float* const feature = config_.hidden_first ? pair_ : pair_ + width_;
+    float* const embedding = config_.hidden_first ? pair_ + width_ : pair_;
+    embed(embedding, stride);
+    norm_in_place(embedding, stride, weights_.embedding_norm, width_);
     if (features_.of_target != nullptr)
-      features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(config_.taps[0]),
-                                pair_ + width_, stride);
+      features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(config_.taps[0]), feature,
+                                stride);
     else
-      kv_.features()->read(ops_, features_.cells, 0, pair_ + width_, stride);
-    norm_in_place(pair_ + width_, stride, weights_.feature_norm, width_);
+      kv_.features()->read(ops_, features_.cells, 0, feature, stride);
+    norm_in_place(feature, stride, weights_.feature_norm, width_);
     project(pair_, stride);
     return {memory_.hidden, width_, weights_.layers[0].attention_norm};
   }
@@ -184,10 +188,10 @@ eagle_head::eagle_head(eagle_config config, std::unique_ptr<eagle_weights> weigh
                        paceline::kv_type kv_type, device::buffer_memory& memory)
     : config_(std::move(config)), weights_(std::move(weights)), target_(std::move(target)),
       target_ids_(std::move(target_ids)),
-      frequencies_(rope_frequencies(config_.layer.rope, config_.layer.head_dim)), kv_type_(kv_type),
+      frequencies_(rope_frequencies(config_.layer.rope, config_.layer.num_rotated())), kv_type_(kv_type),
       memory_(memory) {
   const model_config& layer = config_.layer;
-  info_.architecture = config_.version == eagle_version::eagle3 ? "eagle3" : "eagle";
+  info_.architecture = config_.name;
   info_.vocab_size = lm_head().num_rows();
   info_.context_length = layer.context_length;
   info_.num_layers = layer.num_layers;

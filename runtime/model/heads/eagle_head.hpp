@@ -36,6 +36,10 @@ struct eagle_weights {
 ///               o = layers(g)                   no norm before the first layer's attention
 ///               logits = lm_head(o)             fed back: o
 ///
+///     MTP       as EAGLE with g = fc([norm(e) ; norm(f)]), or the other order, a norm before the first
+///               layer's attention, and logits = lm_head(norm(o)); fed back: norm(o), or o (DeepSeek-V3,
+///               arXiv:2412.19437, section 2.2)
+///
 ///     EAGLE-3   g = fc(f_low ; f_mid ; f_high)  in the first step of a draft; later g = what is fed back
 ///               u = [norm(e) ; norm(g)]         input of the first layer's attention
 ///               r = g + attention(u)            norm_before_residual: norm(g) + attention(u)

@@ -18,7 +18,11 @@ expected<std::string> kind_of_head(const std::filesystem::path& directory) {
   if (has("mask_hidden") || has("mask_rep"))
     return error(errc::unsupported, directory.string() + ": heads with mask rows are not supported");
   if (has("0.0.linear.weight") || has("blocks.0.layers.0.weight")) return std::string("medusa");
+  if (has("hydra_lm_head.0.weight") || has("hydra_lm_head.0.1.weight")) return std::string("hydra");
+  if (has("emb.0.weight") && has("proj.0.weight")) return std::string("mlp_speculator");
   if (has("hidden.weight") && has("output.weight")) return std::string("blockwise");
+  for (const std::string_view module : {"pre_fc_norm_hidden.weight", "hidden_layernorm.weight", "hnorm.weight"})
+    if (has(module)) return std::string("mtp");
   if (has("fc.weight") && has("hidden_norm.weight")) return std::string("eagle3");
   if (has("fc.weight") || has("fusion_fc.weight")) return std::string("eagle2");
   return error(errc::unsupported, directory.string() + ": no draft head of a known kind");

@@ -12,6 +12,9 @@ load_draft_head(const std::string& kind, const std::filesystem::path& directory,
     return load_eagle_head(directory, eagle_version::eagle, std::move(target), options, weights, buffers);
   if (kind == "eagle3")
     return load_eagle_head(directory, eagle_version::eagle3, std::move(target), options, weights, buffers);
+  if (kind == "mtp") return load_mtp_head(directory, std::move(target), options, weights, buffers);
+  if (kind == "hydra" || kind == "mlp_speculator")
+    return load_chained_head(directory, kind, std::move(target), options, weights, buffers);
   if (kind == "medusa" || kind == "blockwise")
     return load_medusa_head(directory, std::move(target), weights, buffers);
   return error(errc::invalid_argument, "kind " + kind + " drafts without a head");

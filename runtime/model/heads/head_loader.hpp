@@ -19,7 +19,8 @@ struct head_load_options {
   head_overrides overrides;
 };
 
-/// Loads the head of a drafter of kind `kind` ("eagle", "eagle2", "eagle3", "medusa", "blockwise") from a
+/// Loads the head of a drafter of kind `kind` ("eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp", "hydra",
+/// "mlp_speculator") from a
 /// directory in a published layout, for the target that it was trained for. What does not fit the target is
 /// refused by file, field or tensor, and both values; so is a tensor that has no meaning. `buffers` must
 /// outlive the head. docs/drafters.md describes the layouts.
@@ -34,6 +35,20 @@ expected<std::shared_ptr<const draft_head>>
 load_eagle_head(const std::filesystem::path& directory, eagle_version version,
                 std::shared_ptr<const transformer> target, const head_load_options& options,
                 device::weight_memory& weights, device::buffer_memory& buffers);
+
+/// Multi-token-prediction modules, from the target's own checkpoint or a file of their own: MiMo, Qwen3-Next
+/// and Qwen3.5, speculators, and DeepSeek's names over a dense layer. The other tensors of the checkpoint are
+/// not read.
+expected<std::shared_ptr<const draft_head>>
+load_mtp_head(const std::filesystem::path& directory, std::shared_ptr<const transformer> target,
+              const head_load_options& options, device::weight_memory& weights, device::buffer_memory& buffers);
+
+/// Hydra and Hydra++ (kind "hydra": "hydra_mlp.", "hydra_lm_head.", "prefix_embeding_layer.") and IBM's MLP
+/// speculators (kind "mlp_speculator": "emb.", "proj.", "head.", "ln.").
+expected<std::shared_ptr<const draft_head>>
+load_chained_head(const std::filesystem::path& directory, const std::string& kind,
+                  std::shared_ptr<const transformer> target, const head_load_options& options,
+                  device::weight_memory& weights, device::buffer_memory& buffers);
 
 /// Medusa, in the layout of FasterDecoding ("0.0.linear.weight") or vLLM ("blocks.0.layers.0.weight",
 /// "token_map"), and blockwise heads ("hidden.weight", "output.weight").

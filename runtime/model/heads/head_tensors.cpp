@@ -52,6 +52,7 @@ expected<head_tensors> head_tensors::open(const std::filesystem::path& directory
   made.weights_ = &weights;
   for (const safetensors_file& file : made.files_)
     for (const safetensors_tensor& tensor : file.tensors()) {
+      if (name_of(tensor.name).empty()) continue;
       const bool is_new = made.tensors_.emplace(name_of(tensor.name), found_tensor{&file, &tensor}).second;
       if (!is_new)
         return error(errc::invalid_file, file.name() + ": tensor " + quote(tensor.name) + " occurs twice");
@@ -124,8 +125,36 @@ void head_tensors::vector(const std::string& name, std::uint64_t size, const flo
   if (tensor.integer_bytes != 0 || tensor.type == tensor_type::f8_e4m3)
     return refuse(tensor.name, "must be F32, F16 or BF16");
   std::vector<float> values(size);
-  for (std::size_t i = 0; i < size; ++i) values[i] = float_at(tensor, i);
+  const float offset = name.find("norm") != std::string::npos ? norm_offset_ : 0;
+  for (std::size_t i = 0; i < size; ++i) values[i] = float_at(tensor, i) + offset;
   vectors_.push_back({std::move(values), &to});
+}
+
+void head_tensors::constant(std::uint64_t size, float value, const float*& to) {
+  vectors_.push_back({std::vector<float>(size, value), &to});
+}
+
+void head_tensors::gated_queries(const std::string& name, const model_config& config, std::uint64_t cols,
+                                 layer_weights& to) {
+  const auto taken = take(name, true, std::uint64_t{2} * config.q_size(), cols);
+  if (!taken) return;
+  const safetensors_tensor& tensor = *taken->tensor;
+  if (tensor.integer_bytes != 0 || tensor.type == tensor_type::f8_e4m3)
+    return refuse(tensor.name, "must be F32, F16 or BF16");
+  const std::size_t head_bytes = tensor.data.size() / 2 / config.num_heads;
+  for (const bool is_gate : {false, true}) {
+    std::vector<std::byte> rows;
+    for (std::uint32_t h = 0; h < config.num_heads; ++h) {
+      const auto part = tensor.data.subspan((2 * h + (is_gate ? 1 : 0)) * head_bytes, head_bytes);
+      rows.insert(rows.end(), part.begin(), part.end());
+    }
+    auto packed = weights_->pack(tensor.name, {tensor.type, config.q_size(), cols, rows});
+    if (!packed) {
+      failure_ = std::move(packed).error();
+      return;
+    }
+    (is_gate ? to.attention_gate : to.q) = *std::move(packed);
+  }
 }
 
 std::vector<std::int64_t> head_tensors::integers(const std::string& name, std::uint64_t size) {
@@ -144,7 +173,11 @@ void head_tensors::layer(const std::string& prefix, const model_config& config, 
                          layer_weights& to) {
   const std::string attention = prefix + "self_attn.", mlp = prefix + "mlp.";
   const std::uint32_t hidden = config.hidden_size;
-  to.q = matrix(attention + "q_proj.weight", config.q_size(), input_size);
+  const bool is_gated = num_rows(attention + "q_proj.weight") == std::uint64_t{2} * config.q_size();
+  if (is_gated)
+    gated_queries(attention + "q_proj.weight", config, input_size, to);
+  else
+    to.q = matrix(attention + "q_proj.weight", config.q_size(), input_size);
   to.k = matrix(attention + "k_proj.weight", config.kv_size(), input_size);
   to.v = matrix(attention + "v_proj.weight", config.kv_size(), input_size);
   to.attention_output = matrix(attention + "o_proj.weight", hidden, config.q_size());

@@ -20,7 +20,8 @@
 
 namespace paceline::model {
 
-/// Puts a tensor's name into the form that the loader asks for, whatever the dialect of the file.
+/// Puts a tensor's name into the form that the loader asks for, whatever the dialect of the file. Empty: the
+/// tensor is of another part of the checkpoint.
 using name_of_tensor = std::function<std::string(std::string_view in_file)>;
 
 /// The tensors of a draft head's files, by name, taken one after another. What nobody has taken in the end is
@@ -44,6 +45,13 @@ class head_tensors {
                                                std::uint64_t cols);
   /// A vector; `to` is set by `upload`. Left null if the tensor is absent and `required` is false.
   void vector(const std::string& name, std::uint64_t size, const float*& to, bool required = true);
+  /// A vector of `size` equal values.
+  void constant(std::uint64_t size, float value, const float*& to);
+  /// Norms in the file hold the factor minus this: added to every vector whose name has "norm".
+  void set_norm_offset(float offset) { norm_offset_ = offset; }
+  /// The query projection of an attention with an output gate, [2 * q_size][cols]: for each head the rows of
+  /// the query, then those of the gate.
+  void gated_queries(const std::string& name, const model_config& config, std::uint64_t cols, layer_weights& to);
   /// int64 values [size].
   std::vector<std::int64_t> integers(const std::string& name, std::uint64_t size);
   /// A tensor that is of no use.
@@ -78,6 +86,7 @@ class head_tensors {
   std::map<std::string, found_tensor> tensors_;
   std::vector<pending_vector> vectors_;
   device::weight_memory* weights_ = nullptr;
+  float norm_offset_ = 0;
   std::optional<error> failure_;
 };
 

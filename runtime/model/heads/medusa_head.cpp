@@ -2,29 +2,11 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/device/op_elementwise.hpp"
-#include "runtime/device/op_glu.hpp"
-#include "runtime/device/op_matmul.hpp"
-#include "runtime/device/ops.hpp"
+#include "runtime/model/heads/head_ops.hpp"
 
-#include <array>
 #include <utility>
 
 namespace paceline::model {
-
-namespace {
-
-/// y = x * weights^T + bias for rows that lie `stride` values apart, or y += that.
-void product(device::ops& ops, const float* x, std::size_t x_stride, std::uint32_t num_rows,
-             const device::matrix& weights, const float* bias, float* y, std::size_t y_stride, bool add = false) {
-  const std::array outputs{device::matmul_output{&weights, y, y_stride, bias, add}};
-  ops.matmul({x, x_stride, num_rows, weights.num_cols(), false, outputs});
-}
-
-void activate(device::ops& ops, float* x, std::size_t width, std::uint32_t num_rows, device::activation act) {
-  ops.glu({x, nullptr, width, x, width, num_rows, static_cast<std::uint32_t>(width), act});
-}
-
-} // namespace
 
 medusa_head::medusa_head(std::uint32_t num_heads, std::unique_ptr<medusa_weights> weights,
                          std::shared_ptr<const transformer> target, std::vector<token_id> target_ids)
@@ -75,22 +57,22 @@ void medusa_head::forward(device::ops& ops, const device::row_batch& batch, cons
   if (is_block) {
     for (std::uint32_t i = 0; i < num_heads_; ++i)
       ops.gather({vectors + i * width, stride, state, width, nullptr, num_rows, info_.hidden_size});
-    product(ops, state, width, num_rows, *weights_->block_in, weights_->block_in_bias, between, inner);
-    activate(ops, between, inner, num_rows, device::activation::relu);
-    product(ops, between, inner, num_rows, *weights_->block_out, weights_->block_out_bias, vectors, stride, true);
+    product(ops, {state, width}, num_rows, *weights_->block_in, weights_->block_in_bias, {between, inner});
+    activate(ops, {between, inner}, static_cast<std::uint32_t>(inner), num_rows, device::activation::relu);
+    product(ops, {between, inner}, num_rows, *weights_->block_out, weights_->block_out_bias, {vectors, stride}, true);
   }
   float* const logits = ops.place_for(outputs.logits);
   for (std::uint32_t i = 0; i < num_heads_; ++i) {
-    const float* vector = vectors + (is_block ? i * width : 0);
+    float* const vector = vectors + (is_block ? i * width : 0);
     if (!is_block) {
       ops.gather({vectors, width, state, width, nullptr, num_rows, info_.hidden_size});
       for (const medusa_weights::layer& layer : weights_->heads[i]) {
-        product(ops, vectors, width, num_rows, *layer.linear, layer.bias, between, width);
-        activate(ops, between, width, num_rows, device::activation::silu);
+        product(ops, {vectors, width}, num_rows, *layer.linear, layer.bias, {between, width});
+        activate(ops, {between, width}, info_.hidden_size, num_rows, device::activation::silu);
         ops.add({vectors, width, between, width, num_rows, info_.hidden_size});
       }
     }
-    product(ops, vector, stride, num_rows, lm_head(i), nullptr, logits + i * vocab, num_heads_ * vocab);
+    product(ops, {vector, stride}, num_rows, lm_head(i), nullptr, {logits + i * vocab, num_heads_ * vocab});
   }
   ops.deliver();
 }

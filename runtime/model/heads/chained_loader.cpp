@@ -1,0 +1,161 @@
+#include "runtime/base/json_node.hpp"
+#include "runtime/model/heads/chained_head.hpp"
+#include "runtime/model/heads/head_loader.hpp"
+#include "runtime/model/heads/head_tensors.hpp"
+#include "runtime/model/loader/json_text.hpp"
+
+#include <cmath>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace paceline::model {
+
+namespace {
+
+/// What both kinds are loaded with.
+struct chained_parts {
+  head_tensors& tensors;
+  chained_weights& weights;
+
+  /// A matrix that the weights own.
+  const device::matrix* own(const std::string& name, std::uint64_t rows, std::uint64_t cols) {
+    auto made = tensors.matrix(name, rows, cols);
+    if (!made) return nullptr;
+    weights.matrices.push_back(std::move(made));
+    return weights.matrices.back().get();
+  }
+};
+
+std::string without_prefix(std::string_view name) {
+  for (const std::string_view prefix : {"speculator.", "hydra_head.", "model."})
+    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  return std::string(name);
+}
+
+/// The layers of Hydra's head `head`: the first reads all tokens so far. With dropout in the module (Hydra++)
+/// the indices are odd: "1.", "3.".
+void take_hydra_level(chained_parts parts, std::uint32_t head, std::uint32_t hidden, std::uint32_t vocab,
+                      bool has_dropout, chained_level& level) {
+  head_tensors& tensors = parts.tensors;
+  const std::string mlp = "hydra_mlp." + std::to_string(head) + ".";
+  const auto index = [&](std::uint32_t layer) { return std::to_string(has_dropout ? 2 * layer + 1 : layer) + "."; };
+  std::uint32_t num_layers = 0;
+  while (tensors.has(mlp + index(num_layers) + "linear.weight")) ++num_layers;
+  level.linear.resize(num_layers);
+  level.linear_bias.resize(num_layers);
+  const std::uint64_t inputs = std::uint64_t{head + 2} * hidden;
+  for (std::uint32_t j = 0; j < num_layers; ++j) {
+    level.linear[j] = parts.own(mlp + index(j) + "linear.weight", hidden, j == 0 ? inputs : hidden);
+    tensors.vector(mlp + index(j) + "linear.bias", hidden, level.linear_bias[j], false);
+  }
+  level.residual = parts.own(mlp + index(0) + "res_connection.weight", hidden, inputs);
+  tensors.vector(mlp + index(0) + "res_connection.bias", hidden, level.residual_bias, false);
+  const std::string lm_head = "hydra_lm_head." + std::to_string(head) + (has_dropout ? ".1." : ".");
+  level.lm_head = parts.own(lm_head + "weight", vocab, hidden);
+  tensors.vector(lm_head + "bias", vocab, level.lm_head_bias, false);
+}
+
+void take_hydra(chained_parts parts, const transformer& target, chained_config& config) {
+  head_tensors& tensors = parts.tensors;
+  const std::uint32_t hidden = target.info().hidden_size, vocab = target.info().vocab_size;
+  const bool has_dropout = !tensors.has("hydra_mlp.0.0.linear.weight");
+  const std::string first = has_dropout ? ".1.linear.weight" : ".0.linear.weight";
+  std::uint32_t num_heads = 0;
+  while (tensors.has("hydra_mlp." + std::to_string(num_heads) + first)) ++num_heads;
+  if (num_heads == 0) return tensors.refuse("hydra_mlp.0" + first, "is missing");
+  parts.weights.levels.resize(num_heads);
+  for (std::uint32_t i = 0; i < num_heads; ++i)
+    take_hydra_level(parts, i, hidden, vocab, has_dropout, parts.weights.levels[i]);
+  const std::string prefix = "prefix_embeding_layer."; // spelt so in the files
+  if (!tensors.has(prefix + "norm.weight")) return;
+  config.layer = target.config();
+  parts.weights.prefix.emplace();
+  tensors.ignore(prefix + "embed_tokens.weight");
+  tensors.layer(prefix + "layers.0.", config.layer, hidden, *parts.weights.prefix);
+  tensors.vector(prefix + "norm.weight", hidden, parts.weights.prefix_norm);
+}
+
+void take_speculator(chained_parts parts, const json_node& fields, const transformer& target,
+                     chained_config& config) {
+  head_tensors& tensors = parts.tensors;
+  chained_weights& weights = parts.weights;
+  const std::uint32_t hidden = target.info().hidden_size, num_levels = fields["n_predict"].uint();
+  const std::uint32_t vocab = fields["vocab_size"].uint_or(target.info().vocab_size);
+  const std::uint32_t inner = fields["inner_dim"].uint_or(0) != 0 ? fields["inner_dim"].uint() : hidden;
+  if (fields["emb_dim"].uint_or(hidden) != hidden)
+    fields["emb_dim"].refuse("is " + std::to_string(fields["emb_dim"].uint()) + ", the target's hidden size is " +
+                             std::to_string(hidden));
+  if (vocab > target.info().vocab_size)
+    fields["vocab_size"].refuse("is " + std::to_string(vocab) + ", the target's is " +
+                                std::to_string(target.info().vocab_size));
+  if (num_levels == 0 || num_levels > head_traits::token_limit) fields["n_predict"].refuse("must be 1 to 64");
+  if (fields.failed()) return;
+  config.inner_size = inner;
+  const double state_weight = std::pow(0.5, 0.5 / num_levels);
+  weights.embedding_scale =
+      static_cast<float>(std::sqrt((1 - state_weight * state_weight) * inner / 2) / state_weight);
+  if (fields["scale_input"].flag_or(false))
+    tensors.constant(hidden, static_cast<float>(1 / std::sqrt(2.0)), weights.input_norm);
+  weights.levels.resize(num_levels);
+  for (std::uint32_t i = 0; i < num_levels; ++i) { // of tied weights a level has those of the one before
+    chained_level& level = weights.levels[i];
+    if (i > 0) level = weights.levels[i - 1];
+    const std::string at = std::to_string(i) + ".";
+    if (i == 0 || tensors.has("emb." + at + "weight")) level.embedding = parts.own("emb." + at + "weight", vocab, inner);
+    if (i == 0 || tensors.has("proj." + at + "weight"))
+      level.linear = {parts.own("proj." + at + "weight", inner, i == 0 ? hidden : inner)};
+    if (i == 0 || tensors.has("head." + at + "weight")) level.lm_head = parts.own("head." + at + "weight", vocab, inner);
+    const std::string ln = tensors.has("ln." + at + "weight") ? "ln." + at : "";
+    if (i == 0 && ln.empty()) tensors.refuse("ln.0.weight", "is missing");
+    level.norm = level.norm_bias = nullptr; // set when the vectors are uploaded
+    if (!ln.empty()) {
+      tensors.vector(ln + "weight", inner, level.norm);
+      tensors.vector(ln + "bias", inner, level.norm_bias);
+    }
+  }
+  if (num_levels > 1 && hidden != inner && weights.levels[1].linear == weights.levels[0].linear)
+    tensors.refuse("proj.1.weight", "is missing");
+}
+
+} // namespace
+
+expected<std::shared_ptr<const draft_head>>
+load_chained_head(const std::filesystem::path& directory, const std::string& kind,
+                  std::shared_ptr<const transformer> target, const head_load_options& options,
+                  device::weight_memory& memory, device::buffer_memory& buffers) {
+  auto tensors = head_tensors::open(directory, without_prefix, memory);
+  if (!tensors) return std::move(tensors).error();
+  try {
+    auto weights = std::make_unique<chained_weights>();
+    chained_config config;
+    config.kind = kind == "hydra" ? chained_kind::hydra : chained_kind::mlp_speculator;
+    if (config.kind == chained_kind::hydra) {
+      take_hydra({*tensors, *weights}, *target, config);
+    } else {
+      const auto config_path = directory / "config.json";
+      auto object = read_json_file(config_path);
+      if (!object) return std::move(object).error();
+      std::optional<error> failure;
+      take_speculator({*tensors, *weights}, json_node(*object, config_path.string(), failure, json_node::naming::key),
+                      *target, config);
+      if (failure) return *failure;
+      config.layer.norm_epsilon = 1e-6F; // of the published module
+    }
+    config.layer.hidden_size = target->info().hidden_size;
+    auto vectors = tensors->upload(buffers);
+    if (!vectors) return std::move(vectors).error();
+    weights->vectors = *std::move(vectors);
+    for (std::size_t i = 1; i < weights->levels.size(); ++i) // tied norms
+      if (config.kind == chained_kind::mlp_speculator && weights->levels[i].norm == nullptr) {
+        weights->levels[i].norm = weights->levels[i - 1].norm;
+        weights->levels[i].norm_bias = weights->levels[i - 1].norm_bias;
+      }
+    return std::shared_ptr<const draft_head>(std::make_shared<chained_head>(
+        std::move(config), std::move(weights), std::move(target), options.kv_type, buffers));
+  } catch (const std::bad_alloc&) {
+    return error(errc::resource_exhausted, directory.string() + ": not enough memory");
+  }
+}
+
+} // namespace paceline::model
