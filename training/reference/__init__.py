@@ -1,4 +1,4 @@
-"""References in PyTorch, float32, written from the equations of docs/drafters.md: what the engine's learned drafters must compute.
+"""References in PyTorch, float32, written from the equations: what the engine's learned drafters must compute.
 
     targets.py     small random targets: their directories, hidden states after each layer, logits
     head_shape.py  the numbers of an EAGLE head, and where its features come from

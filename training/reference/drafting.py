@@ -1,7 +1,7 @@
 """Drafts of an EAGLE head: the greedy chain, and the dynamic tree of EAGLE-2 (Li et al. 2024, section 4).
 
-Levels and nodes are counted as in the engine's configuration: `draft_length` levels, at most `max_tree_nodes` drafted nodes,
-`tree_top_k` nodes expanded in a level and children of each.
+Levels and nodes are counted as in the engine's configuration: `draft_length` levels, at most `max_tree_nodes` drafted
+nodes, `tree_top_k` nodes expanded in a level and children of each.
 """
 import dataclasses
 
@@ -14,7 +14,7 @@ ROOT = -1
 
 @dataclasses.dataclass(frozen=True)
 class Draft:
-    """Nodes in the order of the engine: parents precede children. `margin`: by how much the closest decision was made."""
+    """Nodes in the order of the engine, parents first. `margin`: by how much the closest decision was made."""
 
     tokens: list
     parents: list  # indices of nodes, or ROOT
@@ -68,7 +68,8 @@ class Candidates:
 
     def most_confident(self, nodes, count):
         """The best `count` of `nodes`, ascending."""
-        chosen, gap = best(torch.tensor([self.scores[node] for node in nodes], dtype=torch.float64), min(count, len(nodes)))
+        scores = torch.tensor([self.scores[node] for node in nodes], dtype=torch.float64)
+        chosen, gap = best(scores, min(count, len(nodes)))
         self.margin = min(self.margin, gap)
         return sorted(nodes[one] for one in chosen)
 
@@ -85,11 +86,11 @@ class Conventions:
 
     first_draft_position: int = 0  # added to the position of every draft row
     token_of_row: int = 1          # row i holds token i + 1
-    feeds_back_input: bool = False # a draft row gets its parent's feature instead of its parent's output
+    feeds_back_input: bool = False  # a draft row gets its parent's feature instead of its parent's output
 
 
 class Drafting:
-    """A head over the text of one request: its committed rows are computed once, each round drafts behind a prefix of them."""
+    """A head over one request's text: its committed rows are computed once, rounds draft behind a prefix of them."""
 
     def __init__(self, head, features, tokens, conventions=Conventions()):
         """features [n, T * Ht] of the positions 0 .. n - 1 of `tokens`, of which there are at least n + 1."""

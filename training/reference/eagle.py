@@ -1,8 +1,8 @@
 """The heads of EAGLE-1, EAGLE-2 and EAGLE-3 (Li et al. 2024, 2024, 2025), forward only.
 
-Row i pairs the target's feature of position i with token i + 1, stands at position i, and predicts token i + 2. A draft row
-pairs the head's own output with a drafted token. Names of parameters are those of published files; EAGLE-3's first layer is
-`layers.0` here and `midlayer` in some of them.
+Row i pairs the target's feature of position i with token i + 1, stands at position i, and predicts token i + 2. A draft
+row pairs the head's own output with a drafted token. Names of parameters are those of published files; EAGLE-3's first
+layer is `layers.0` here and `midlayer` in some of them.
 """
 import dataclasses
 
@@ -96,9 +96,9 @@ class WideLayer(nn.Module):
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """What a pass over rows leaves: `logits` over the draft vocabulary, `fed_back` as the next row's feature, keys and values."""
+    """What a pass over rows leaves. `fed_back` is the next row's feature."""
 
-    logits: torch.Tensor    # [R, Vd]
+    logits: torch.Tensor    # [R, Vd], over the draft vocabulary
     fed_back: torch.Tensor  # [R, H]
     cache: list             # for each layer keys and values [C + R, K, D]
 

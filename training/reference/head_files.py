@@ -1,7 +1,7 @@
 """The published directories of EAGLE heads: config.json and model.safetensors, written and read.
 
-Dialects: `eagle` (SafeAILab's EAGLE-1 and EAGLE-2), and of EAGLE-3 `reference` (SafeAILab, SpecForge: flat, `midlayer.`),
-`speculators` (nested, `layers.0.`) and `deepspec` (flat fields of Qwen3, `layers.0.`).
+Dialects: `eagle` (SafeAILab's EAGLE-1 and EAGLE-2), and of EAGLE-3 `reference` (SafeAILab, SpecForge: flat,
+`midlayer.`), `speculators` (nested, `layers.0.`) and `deepspec` (flat fields of Qwen3, `layers.0.`).
 """
 import json
 from pathlib import Path
@@ -60,7 +60,8 @@ def deepspec_config(shape, num_target_layers):
 
 
 def eagle_config(shape, _num_target_layers):
-    return layer_fields(shape) | {"architectures": ["LlamaForCausalLM"], "bias": shape.fc_bias, "qkv_bias": shape.qkv_bias}
+    return layer_fields(shape) | {"architectures": ["LlamaForCausalLM"], "bias": shape.fc_bias,
+                                  "qkv_bias": shape.qkv_bias}
 
 
 def save(head, directory, dialect, num_target_layers):
@@ -115,7 +116,8 @@ def shape_in(fields, tensors, family, num_target_layers, target_hidden_size):
         draft_vocab_size=len(tensors["d2t"]) if has_map else 0, rms_norm_eps=layer.get("rms_norm_eps", 1e-6),
         rope_theta=rope_theta_in(layer), qkv_bias="layers.0.self_attn.q_proj.bias" in tensors,
         output_bias="layers.0.self_attn.o_proj.bias" in tensors, fc_bias="fc.bias" in tensors,
-        qk_norm="layers.0.self_attn.q_norm.weight" in tensors, norm_before_residual=fields.get("norm_before_residual", False),
+        qk_norm="layers.0.self_attn.q_norm.weight" in tensors,
+        norm_before_residual=fields.get("norm_before_residual", False),
         norm_before_fc="input_norm.weight" in tensors, fc_norm="fc_norm.0.weight" in tensors,
         norm_output=fields.get("norm_output", False), own_embedding="embed_tokens.weight" in tensors,
         own_lm_head="lm_head.weight" in tensors)

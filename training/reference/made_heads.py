@@ -1,4 +1,4 @@
-"""Random heads of every dialect, and mutants: heads and conventions with one known mistake, which a comparison must catch."""
+"""Random heads of every dialect, and mutants: heads and conventions with one mistake, which a comparison must catch."""
 import copy
 import dataclasses
 import math
@@ -21,8 +21,8 @@ KINDS = {
     "reference-bias": ("reference", {"qkv_bias": True, "output_bias": True, "draft_vocab_size": 200}),
     "reference-taps": ("reference", {"draft_vocab_size": 200, "taps": (0, 2, 4, 6)}),
     "speculators": ("speculators", {"draft_vocab_size": 200, "norm_before_residual": True}),
-    "speculators-3.1": ("speculators", {"draft_vocab_size": 200, "fc_norm": True, "norm_output": True, "own_embedding": True,
-                                        "norm_before_residual": True}),
+    "speculators-3.1": ("speculators", {"draft_vocab_size": 200, "fc_norm": True, "norm_output": True,
+                                        "own_embedding": True, "norm_before_residual": True}),
     "speculators-norm-before-fc": ("speculators", {"draft_vocab_size": 200, "norm_before_fc": True, "taps": (0, 5)}),
     "speculators-two-layers": ("speculators", {"draft_vocab_size": 200, "num_layers": 2, "qk_norm": True}),
     "deepspec": ("deepspec", {"qk_norm": True, "own_embedding": True, "taps": (0, 2, 3, 5, 6)}),
@@ -108,7 +108,8 @@ MUTANT_HEADS = {
     "taps": (lambda shape: True, with_taps_shifted),
     "tap_order": (lambda shape: len(shape.taps) > 1, lambda head: with_shape(head, taps=head.shape.taps[::-1])),
     "concat_order": (lambda shape: True, with_halves_swapped),
-    "feedback_norm": (lambda shape: shape.is_eagle3, lambda head: with_shape(head, norm_output=not head.shape.norm_output)),
+    "feedback_norm": (lambda shape: shape.is_eagle3,
+                      lambda head: with_shape(head, norm_output=not head.shape.norm_output)),
     "residual": (lambda shape: shape.is_eagle3, with_residual_swapped),
     "d2t": (lambda shape: shape.draft_vocab_size > 0, with_ids_in_map),
 }
