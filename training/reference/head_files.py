@@ -1,0 +1,135 @@
+"""The published directories of EAGLE heads: config.json and model.safetensors, written and read.
+
+Dialects: `eagle` (SafeAILab's EAGLE-1 and EAGLE-2), and of EAGLE-3 `reference` (SafeAILab, SpecForge: flat,
+`midlayer.`), `speculators` (nested, `layers.0.`) and `deepspec` (flat fields of Qwen3, `layers.0.`).
+"""
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from training.reference.eagle import EagleHead
+from training.reference.head_shape import HeadShape, default_taps
+
+DIALECTS = ("eagle", "reference", "speculators", "deepspec")
+
+
+def layer_fields(shape):
+    """The fields that a decoder layer of transformers has."""
+    return {"model_type": "qwen3" if shape.qk_norm else "llama", "hidden_size": shape.hidden_size,
+            "intermediate_size": shape.intermediate_size, "num_hidden_layers": shape.num_layers,
+            "num_attention_heads": shape.num_heads, "num_key_value_heads": shape.num_kv_heads,
+            "head_dim": shape.head_dim, "rms_norm_eps": shape.rms_norm_eps, "rope_theta": shape.rope_theta,
+            "vocab_size": shape.vocab_size, "hidden_act": "silu", "max_position_embeddings": 2048,
+            "attention_bias": shape.qkv_bias and shape.output_bias, "tie_word_embeddings": False,
+            "torch_dtype": "float32"}
+
+
+def flat_config(shape, num_target_layers):
+    fields = layer_fields(shape) | {"architectures": ["LlamaForCausalLMEagle3"]}
+    if shape.qkv_bias and not shape.output_bias:
+        fields["qkv_bias"] = True
+    if shape.draft_vocab_size:
+        fields["draft_vocab_size"] = shape.draft_vocab_size
+    if shape.target_hidden_size != shape.hidden_size:
+        fields["target_hidden_size"] = shape.target_hidden_size
+    if shape.taps != default_taps(num_target_layers):  # as Model-Optimizer has it: outputs of layers
+        fields["eagle_config"] = {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": list(shape.taps)}
+    return fields
+
+
+def speculators_config(shape, num_target_layers):
+    is_default = shape.taps == default_taps(num_target_layers)
+    inputs_of_layers = None if is_default else [tap + 1 for tap in shape.taps]
+    return {"speculators_model_type": "eagle3", "architectures": ["Eagle3Speculator"], "speculators_version": "0.3.0",
+            "speculators_config": {"algorithm": "eagle3", "default_proposal_method": "greedy",
+                                   "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": 5}],
+                                   "verifier": {"name_or_path": "target", "architectures": []}},
+            "transformer_layer_config": layer_fields(shape), "draft_vocab_size": shape.num_drafted,
+            "target_hidden_size": shape.target_hidden_size, "norm_before_residual": shape.norm_before_residual,
+            "eagle_aux_hidden_state_layer_ids": inputs_of_layers, "norm_before_fc": shape.norm_before_fc,
+            "fc_norm": shape.fc_norm, "norm_output": shape.norm_output, "embed_requires_grad": shape.own_embedding,
+            "tie_word_embeddings": False, "torch_dtype": "float32"}
+
+
+def deepspec_config(shape, num_target_layers):
+    return layer_fields(shape) | {"architectures": ["Qwen3Eagle3Model"], "target_layer_ids": list(shape.taps),
+                                  "num_target_layers": num_target_layers, "draft_num_hidden_layers": shape.num_layers,
+                                  "ttt_length": 7}
+
+
+def eagle_config(shape, _num_target_layers):
+    return layer_fields(shape) | {"architectures": ["LlamaForCausalLM"], "bias": shape.fc_bias,
+                                  "qkv_bias": shape.qkv_bias}
+
+
+def save(head, directory, dialect, num_target_layers):
+    """Writes a head. Its shape must be one that the dialect can say."""
+    shape = head.shape
+    make_config = {"eagle": eagle_config, "reference": flat_config, "speculators": speculators_config,
+                   "deepspec": deepspec_config}[dialect]
+    tensors = {name: value.detach().contiguous().clone() for name, value in head.state_dict().items()}
+    if dialect == "reference":
+        tensors = {name.replace("layers.0.", "midlayer."): value for name, value in tensors.items()}
+    if shape.draft_vocab_size:
+        is_drafted = torch.zeros(shape.vocab_size, dtype=torch.bool)
+        is_drafted[head.target_ids(torch.arange(shape.draft_vocab_size))] = True
+        tensors["t2d"] = is_drafted
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config.json").write_text(json.dumps(make_config(shape, num_target_layers), indent=1))
+    save_file(tensors, directory / "model.safetensors", {"format": "pt"})
+
+
+def taps_in(fields, num_target_layers):
+    """Taps of an EAGLE-3 head, of whatever dialect."""
+    nested = fields.get("eagle_config") or {}
+    if fields.get("target_layer_ids") is not None:
+        return tuple(fields["target_layer_ids"])
+    if nested.get("eagle_aux_hidden_state_layer_ids") is not None:
+        return tuple(nested["eagle_aux_hidden_state_layer_ids"])
+    if fields.get("eagle_aux_hidden_state_layer_ids") is not None:
+        return tuple(layer - 1 for layer in fields["eagle_aux_hidden_state_layer_ids"])
+    return default_taps(num_target_layers)
+
+
+def rope_theta_in(layer):
+    for place in (layer, layer.get("rope_parameters") or {}, layer.get("rope_scaling") or {}):
+        if place.get("rope_theta") is not None:
+            return place["rope_theta"]
+    return 10000.0
+
+
+def shape_in(fields, tensors, family, num_target_layers, target_hidden_size):
+    """The shape that a config and the tensors beside it describe; what tensors show is read from them."""
+    layer = fields.get("transformer_layer_config") or fields
+    width, heads = layer["hidden_size"], layer["num_attention_heads"]
+    is_eagle3 = family == "eagle3"
+    has_map = is_eagle3 and "d2t" in tensors
+    numbers = {name.split(".")[1] for name in tensors if name.startswith("layers.")}
+    return HeadShape(
+        family=family, taps=taps_in(fields, num_target_layers) if is_eagle3 else (num_target_layers,),
+        vocab_size=layer["vocab_size"], hidden_size=width, target_hidden_size=target_hidden_size,
+        intermediate_size=layer["intermediate_size"], num_layers=len(numbers), num_heads=heads,
+        num_kv_heads=layer.get("num_key_value_heads", heads), head_dim=layer.get("head_dim") or width // heads,
+        draft_vocab_size=len(tensors["d2t"]) if has_map else 0, rms_norm_eps=layer.get("rms_norm_eps", 1e-6),
+        rope_theta=rope_theta_in(layer), qkv_bias="layers.0.self_attn.q_proj.bias" in tensors,
+        output_bias="layers.0.self_attn.o_proj.bias" in tensors, fc_bias="fc.bias" in tensors,
+        qk_norm="layers.0.self_attn.q_norm.weight" in tensors,
+        norm_before_residual=fields.get("norm_before_residual", False),
+        norm_before_fc="input_norm.weight" in tensors, fc_norm="fc_norm.0.weight" in tensors,
+        norm_output=fields.get("norm_output", False), own_embedding="embed_tokens.weight" in tensors,
+        own_lm_head="lm_head.weight" in tensors)
+
+
+def load(directory, family, target):
+    """A head out of a directory, with the target's embedding and LM head where it has none."""
+    fields = json.loads((Path(directory) / "config.json").read_text())
+    tensors = {name.removeprefix("model.").replace("midlayer.", "layers.0."): value
+               for name, value in load_file(Path(directory) / "model.safetensors").items()}
+    layers, width = target.shape.num_hidden_layers, target.shape.hidden_size
+    head = EagleHead(shape_in(fields, tensors, family, layers, width))
+    tensors.pop("t2d", None)
+    head.load_state_dict({name: value if name == "d2t" else value.float() for name, value in tensors.items()})
+    return head.borrow(target.embedding, target.lm_head)

@@ -1,0 +1,202 @@
+"""Small random targets of the architectures that run here, as Hugging Face directories, and their forward pass.
+
+The pass is written out instead of taken from `transformers`, so that the tests need no more than torch and safetensors.
+tests/training/reference_test.py compares it with `transformers` where that is installed.
+"""
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from training.reference.layers import attend, causal, rms_norm, rotate
+
+ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM",
+                 "gemma3_text": "Gemma3ForCausalLM"}
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetShape:
+    """Named like the fields of config.json. With eight layers the default taps of EAGLE-3 (1, 3, 4) are distinct."""
+
+    model_type: str = "llama"
+    vocab_size: int = 384
+    hidden_size: int = 64
+    intermediate_size: int = 160
+    num_hidden_layers: int = 8
+    num_attention_heads: int = 4
+    num_key_value_heads: int = 2
+    head_dim: int = 16
+    rms_norm_eps: float = 1e-6
+    rope_theta: float = 50000.0
+    rope_local_base_freq: float = 10000.0  # gemma3: of layers with a window
+    sliding_window: int = 24               # gemma3
+    sliding_window_pattern: int = 3        # gemma3: every so many layers one without a window
+    query_pre_attn_scalar: int = 20         # gemma3
+    max_position_embeddings: int = 2048
+    tie_word_embeddings: bool = False
+
+    @property
+    def is_gemma(self):
+        return self.model_type == "gemma3_text"
+
+    def is_local(self, layer):
+        return self.is_gemma and (layer + 1) % self.sliding_window_pattern != 0
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetPass:
+    """taps[L]: the residual stream after layer L, [n, H]; taps[N]: after the final norm. logits [n, V]."""
+
+    taps: list
+    logits: torch.Tensor
+
+    def features(self, taps):
+        """[n, T * H]: the tapped states side by side, in the order of `taps`."""
+        return torch.cat([self.taps[tap] for tap in taps], dim=-1)
+
+
+class Target:
+    """A target's shape and its weights under their Hugging Face names."""
+
+    def __init__(self, shape, weights):
+        self.shape, self.weights = shape, weights
+
+    @property
+    def embedding(self):
+        return self.weights["model.embed_tokens.weight"]
+
+    @property
+    def lm_head(self):
+        return self.embedding if self.shape.tie_word_embeddings else self.weights["lm_head.weight"]
+
+    @torch.no_grad()
+    def forward(self, tokens):
+        """One causal pass over all tokens."""
+        shape = self.shape
+        hidden = self.embedding[torch.tensor(tokens)]
+        if shape.is_gemma:
+            hidden = hidden * math.sqrt(shape.hidden_size)
+        taps = []
+        for layer in range(shape.num_hidden_layers):
+            hidden = self._layer(layer, hidden)
+            taps.append(hidden)
+        taps.append(self._norm("model.norm", hidden))
+        return TargetPass(taps, taps[-1] @ self.lm_head.T)
+
+    def _norm(self, name, x):
+        weight = self.weights[name + ".weight"]
+        return rms_norm(x, 1 + weight if self.shape.is_gemma else weight, self.shape.rms_norm_eps)
+
+    def _linear(self, name, x):
+        return torch.nn.functional.linear(x, self.weights[name + ".weight"], self.weights.get(name + ".bias"))
+
+    def _layer(self, layer, hidden):
+        name, gemma = f"model.layers.{layer}.", self.shape.is_gemma
+        attended = self._attention(layer, self._norm(name + "input_layernorm", hidden))
+        if gemma:
+            attended = self._norm(name + "post_attention_layernorm", attended)
+        hidden = hidden + attended
+        x = self._norm(name + ("pre_feedforward_layernorm" if gemma else "post_attention_layernorm"), hidden)
+        gate = self._linear(name + "mlp.gate_proj", x)
+        gate = torch.nn.functional.gelu(gate, approximate="tanh") if gemma else torch.nn.functional.silu(gate)
+        x = self._linear(name + "mlp.down_proj", gate * self._linear(name + "mlp.up_proj", x))
+        return hidden + (self._norm(name + "post_feedforward_layernorm", x) if gemma else x)
+
+    def _attention(self, layer, x):
+        shape, name = self.shape, f"model.layers.{layer}.self_attn."
+        query, key, value = (self._linear(name + part, x).unflatten(-1, (-1, shape.head_dim))
+                             for part in ("q_proj", "k_proj", "v_proj"))
+        if name + "q_norm.weight" in self.weights:
+            query, key = self._norm(name + "q_norm", query), self._norm(name + "k_norm", key)
+        positions = torch.arange(len(x))
+        theta = shape.rope_local_base_freq if shape.is_local(layer) else shape.rope_theta
+        visible = causal(len(x))
+        if shape.is_local(layer):
+            visible = visible & (positions[:, None] - positions < shape.sliding_window)
+        scale = (shape.query_pre_attn_scalar if shape.is_gemma else shape.head_dim) ** -0.5
+        attended = attend(rotate(query, positions, theta), rotate(key, positions, theta), value, visible, scale)
+        return self._linear(name + "o_proj", attended)
+
+    def save(self, directory):
+        """config.json, model.safetensors and a tokenizer.json in which token i is the word `t<i> `."""
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "config.json").write_text(json.dumps(config_of(self.shape), indent=1))
+        save_file(self.weights, directory / "model.safetensors", {"format": "pt"})
+        vocabulary = {f"t{token}\u0120": token for token in range(self.shape.vocab_size)}
+        (directory / "tokenizer.json").write_text(json.dumps({
+            "normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+            "post_processor": None, "decoder": {"type": "ByteLevel"},
+            "model": {"type": "BPE", "vocab": vocabulary, "merges": []}}))
+
+
+def config_of(shape):
+    fields = dataclasses.asdict(shape)
+    if shape.is_gemma:
+        fields["hidden_activation"] = "gelu_pytorch_tanh"
+        fields["layer_types"] = ["sliding_attention" if shape.is_local(layer) else "full_attention"
+                                 for layer in range(shape.num_hidden_layers)]
+    else:
+        fields["hidden_act"] = "silu"
+        for only_gemma in ("rope_local_base_freq", "sliding_window", "sliding_window_pattern", "query_pre_attn_scalar"):
+            del fields[only_gemma]
+    return fields | {"architectures": [ARCHITECTURES[shape.model_type]], "torch_dtype": "float32",
+                     "bos_token_id": 0, "eos_token_id": 1}
+
+
+def load(directory):
+    """A target of this module's making."""
+    fields = json.loads((Path(directory) / "config.json").read_text())
+    known = {field.name for field in dataclasses.fields(TargetShape)}
+    return Target(TargetShape(**{name: value for name, value in fields.items() if name in known}),
+                  load_file(Path(directory) / "model.safetensors"))
+
+
+def random_target(shape, seed):
+    """Weights large enough that every layer moves the residual stream and that the likeliest token varies."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(std, *size):
+        return torch.randn(*size, generator=generator) * std
+
+    def matrix(num_out, num_in):
+        return normal(1.5 / math.sqrt(num_in), num_out, num_in)
+
+    def norm(size):  # of gemma3 stored less 1: its norms double, so that the layers outweigh the scaled embedding
+        return normal(0.1, size) + 1.0
+
+    embedding_std = 0.15 if shape.is_gemma else 0.3
+    width, queries = shape.hidden_size, shape.num_attention_heads * shape.head_dim
+    keys = shape.num_key_value_heads * shape.head_dim
+    weights = {"model.embed_tokens.weight": normal(embedding_std, shape.vocab_size, width),
+               "model.norm.weight": norm(width)}
+    if not shape.tie_word_embeddings:
+        weights["lm_head.weight"] = normal(embedding_std, shape.vocab_size, width)
+    for layer in range(shape.num_hidden_layers):
+        name = f"model.layers.{layer}."
+        norms = ["input_layernorm", "post_attention_layernorm"]
+        if shape.is_gemma:
+            norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
+        weights |= {f"{name}{one}.weight": norm(width) for one in norms}
+        attention = name + "self_attn."
+        if shape.model_type in ("qwen3", "gemma3_text"):
+            weights |= {f"{attention}{one}_norm.weight": norm(shape.head_dim) for one in "qk"}
+        for part, rows in (("q", queries), ("k", keys), ("v", keys)):
+            weights[f"{attention}{part}_proj.weight"] = matrix(rows, width)
+            if shape.model_type == "qwen2":
+                weights[f"{attention}{part}_proj.bias"] = normal(0.2, rows)
+        weights[attention + "o_proj.weight"] = matrix(width, queries)
+        weights |= {f"{name}mlp.{part}_proj.weight": matrix(shape.intermediate_size, width) for part in ("gate", "up")}
+        weights[name + "mlp.down_proj.weight"] = matrix(width, shape.intermediate_size)
+    return Target(shape, weights)
+
+
+def greedy_text(target, prompt, num_tokens):
+    """The prompt and what the target says likeliest comes next."""
+    tokens = list(prompt)
+    for _ in range(num_tokens):
+        tokens.append(int(target.forward(tokens).logits[-1].argmax()))
+    return tokens
