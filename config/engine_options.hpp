@@ -29,6 +29,9 @@ enum class draft_sampling : std::uint8_t { sampled, greedy };
 /// How a drafter's own vocabulary is translated to the target's.
 enum class draft_vocabulary : std::uint8_t { same, intersection, retokenise };
 
+/// Which half of the input of an MTP module's projection comes first.
+enum class mtp_concat : std::uint8_t { by_file, embedding_first, hidden_first };
+
 /// One drafter of one model.
 struct drafter_options {
   std::string name;          ///< name in requests; unique within the model
@@ -46,9 +49,10 @@ struct drafter_options {
                                        ///< empty = made from tree_top_k
   draft_sampling token_choice = draft_sampling::sampled;
   draft_vocabulary vocabulary = draft_vocabulary::same;
-  std::uint32_t layers = 0;             ///< kind self: the first layers run; 0 = half of them
-  std::vector<std::string> skip_layers; ///< kind self: instead, the layers left out
-  double rope_theta = 0;                ///< heads: instead of their config's; 0 = none
+  std::uint32_t layers = 0;                   ///< kind self: the first layers run; 0 = half of them
+  std::vector<std::string> skip_layers;       ///< kind self: instead, the layers left out
+  double rope_theta = 0;                      ///< heads: instead of their config's; 0 = none
+  mtp_concat mtp_order = mtp_concat::by_file; ///< kind mtp: order of the projection's input
   std::vector<std::string> taps; ///< heads: instead of their config's: target layers after which they read
   std::string inner = "ngram";   ///< kind cascade: kind of the drafter that its model is drafted for by
   std::uint32_t ngram_min = 2;   ///< kinds ngram, nasd: shortest suffix looked up

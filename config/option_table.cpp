@@ -283,6 +283,9 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
       "Of heads: base of the rotary positions instead of the one in their config.json, which some published heads "
       "were not trained with; 0 = that one.");
   g.add(
+      "mtp_order", {"by_file", "embedding_first", "hidden_first"}, [](d & o) -> auto& { return o.mtp_order; },
+      "Of kind `mtp`: which half of its projection's input comes first, instead of what the family of its file has.");
+  g.add(
       "taps", text_lists, [](d & o) -> auto& { return o.taps; },
       "Of kind `eagle3`: the target's layers after which hidden states are read, by number from 0, instead of those "
       "that its config.json names.");
@@ -351,9 +354,9 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "name", texts, [](d & o) -> auto& { return o.name; }, "Name in requests; unique within the model.");
   g.add(
       "kind",
-      {"none", "ngram", "suffix", "prediction", "unigram", "bigram", "copy", "random", "synthetic", "nasd",
-       "lookahead", "model", "self", "cascade", "eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp", "hydra",
-       "mlp_speculator"},
+      {"none",      "ngram",  "suffix",    "prediction", "unigram", "bigram",        "copy",  "random",
+       "synthetic", "nasd",   "lookahead", "model",      "self",    "cascade",       "eagle", "eagle2",
+       "eagle3",    "medusa", "blockwise", "mtp",        "hydra",   "mlp_speculator"},
       [](d & o) -> auto& { return o.kind; },
       "Method by which it finds its tokens; `docs/adding_a_drafter.md` lists the kinds. `none` proposes nothing.");
   g.add(

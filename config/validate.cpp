@@ -72,6 +72,8 @@ class validator {
     if (!has_model && d.device != "auto")
       fail(path + "device", "only drafters of kinds model and cascade have a device of their own");
     if (!has_head && d.rope_theta != 0) fail(path + "rope_theta", "only heads have one");
+    if (d.mtp_order != mtp_concat::by_file && d.kind != "mtp")
+      fail(path + "mtp_order", "only drafters of kind mtp have one");
     if (!d.taps.empty() && d.kind != "eagle3")
       fail(path + "taps", "only drafters of kind eagle3 choose them");
     const bool has_tree = d.tree != tree_kind::chain && d.tree != tree_kind::by_kind;

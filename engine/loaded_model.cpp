@@ -126,6 +126,8 @@ load_draft_head(const config::drafter_options& options, const config::model_opti
   model::head_load_options load;
   load.kv_type = target_options.kv_dtype;
   load.overrides.rope_theta = options.rope_theta;
+  if (options.mtp_order != config::mtp_concat::by_file)
+    load.overrides.hidden_first = options.mtp_order == config::mtp_concat::hidden_first;
   for (const auto& text : options.taps) {
     std::uint32_t layer = 0;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), layer);

@@ -194,15 +194,16 @@ def run_case(case, arguments, folder):
     head, dialect = made_heads.random_head(case.head, target, arguments.seed + 1)
     target.save(folder / "target")
     head_files.save(head, folder / "head", dialect, shape.num_hidden_layers)
-    overrides = dict(one.split("=", 1) for one in arguments.set)
-    config = parity_requests.config_of(folder / "target", folder / "head", case.kind, case.drafter_options, overrides)
+    config = parity_requests.config_of(folder / "target", folder / "head", case.kind, case.drafter_options)
     generator = torch.Generator().manual_seed(arguments.seed)
     lenience = lenience_for(target, 0.65 if case.tree == "chain" else 0.4, generator)
-    client = parity_requests.Client(arguments.bin, config, folder)
+    client = parity_requests.Client(arguments.bin, config, folder, arguments.set)
     try:
         answers = parity_requests.ask_everything(
             client, lambda count: torch.randint(0, shape.vocab_size, (count,), generator=generator).tolist(), lenience,
             arguments.tokens, case.with_auto)
+        if arguments.set:
+            print(f"{client.preemptions()} requests were preempted")
     finally:
         client.stop()
     return target, head, answers

@@ -28,17 +28,13 @@ class Answer:
         return self.prompt + self.output
 
 
-def config_of(target_path, head_path, kind, shape, overrides):
-    """The daemon's file. `shape`: options of the drafter; `overrides`: section.option of the daemon -> value."""
+def config_of(target_path, head_path, kind, shape):
+    """The daemon's file. `shape`: options of the drafter."""
     drafter = {"name": DRAFTER, "kind": kind, "path": str(head_path)} | shape
     model = {"path": str(target_path), "kv": {"dtype": "f32"}, "default_drafter": DRAFTER,
              "drafters": [drafter, {"name": "ngram", "kind": "ngram"}]}
-    config = {"version": 1, "server": {"port": 0}, "scheduler": {"pass_timing": 0}, "engine": {"threads": 1},
-              "logging": {"level": "warning"}, "models": [model]}
-    for path, value in overrides.items():
-        section, option = path.split(".", 1)
-        config.setdefault(section, {})[option] = value
-    return config
+    return {"version": 1, "server": {"port": 0}, "scheduler": {"pass_timing": 0}, "engine": {"threads": 1},
+            "logging": {"level": "warning"}, "models": [model]}
 
 
 def body_of(prompt, salt, lenience, drafter, max_tokens):
@@ -51,11 +47,19 @@ def body_of(prompt, salt, lenience, drafter, max_tokens):
 class Client:
     """A running daemon and what is asked of it."""
 
-    def __init__(self, program, config, folder):
-        self.process, self.port = bench_daemon.start(program, config, folder)
+    def __init__(self, program, config, folder, settings=()):
+        """`settings`: further ones, as "engine.memory_budget=2MiB"."""
+        flags = [flag for one in settings for flag in ("--set", one)]
+        self.process, self.port = bench_daemon.start_command([program, "serve"], config, folder, flags)
 
     def stop(self):
         bench_daemon.stop(self.process)
+
+    def preemptions(self):
+        """Requests that were set back for lack of memory so far."""
+        with urllib.request.urlopen(f"http://{bench_daemon.HOST}:{self.port}/metrics") as reply:
+            lines = reply.read().decode().splitlines()
+        return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines if line.startswith("paceline_preemptions_total"))
 
     def ask(self, body):
         request = urllib.request.Request(f"http://{bench_daemon.HOST}:{self.port}/v1/completions",

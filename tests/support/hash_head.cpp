@@ -44,8 +44,8 @@ void hash_head::forward(device::ops&, const device::row_batch& batch, const mode
     std::ranges::copy(state, own.values + cells[r] * own.width());
     if (next_output == outputs.logit_rows.size() || outputs.logit_rows[next_output] != r) continue;
     const std::vector<float> logits = logits_.logits_of_state(state);
-    std::ranges::copy(logits, outputs.logits.begin() +
-                                  static_cast<std::ptrdiff_t>(next_output++ * info_.vocab_size));
+    std::ranges::copy(logits,
+                      outputs.logits.begin() + static_cast<std::ptrdiff_t>(next_output++ * info_.vocab_size));
   }
 }
 

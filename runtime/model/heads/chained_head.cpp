@@ -30,13 +30,14 @@ class chained_head::pass {
   pass(const chained_head& head, device::ops& ops, const device::row_batch& batch,
        const head_features& features, kv_cells& kv, const head_outputs& outputs)
       : head_(head), weights_(*head.weights_), ops_(ops), batch_(batch), features_(features), kv_(kv),
-        outputs_(outputs), num_rows_(static_cast<std::uint32_t>(batch.rows.size())), level_(features.levels[0]),
-        hidden_(head.config_.layer.hidden_size) {}
+        outputs_(outputs), num_rows_(static_cast<std::uint32_t>(batch.rows.size())),
+        level_(features.levels[0]), hidden_(head.config_.layer.hidden_size) {}
 
   void run() {
     take_memory();
     const chained_level& level = weights_.levels[level_];
-    const float* const out = head_.config_.kind == chained_kind::hydra ? run_hydra(level) : run_speculator(level);
+    const float* const out =
+        head_.config_.kind == chained_kind::hydra ? run_hydra(level) : run_speculator(level);
     kv_.features()->write(ops_, cells_of(batch_, kv_.block_size()), 0, kept_.at, kept_.stride);
     make_logits(level, out);
     ops_.deliver();
@@ -72,7 +73,8 @@ class chained_head::pass {
   bool reads_prefix() const { return weights_.prefix.has_value() && features_.of_target != nullptr; }
 
   void read_target(const value_rows& to) {
-    features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(head_.tap_), to.at, to.stride);
+    features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(head_.tap_), to.at,
+                              to.stride);
   }
 
   void embed(const device::matrix& table, const value_rows& to, float scale) {
@@ -90,8 +92,8 @@ class chained_head::pass {
     decoder_layers layers(ops_, batch_, config, layer_);
     layers.attend(layer, {layer_.hidden, hidden_, layer.attention_norm}, {kv_.layer(0), rope_table_, 0});
     layers.feed_forward(layer);
-    ops_.rms_norm({layer_.hidden, hidden_, kept_.at, kept_.stride, weights_.prefix_norm, num_rows_, 1, hidden_,
-                   config.norm_epsilon});
+    ops_.rms_norm({layer_.hidden, hidden_, kept_.at, kept_.stride, weights_.prefix_norm, num_rows_, 1,
+                   hidden_, config.norm_epsilon});
   }
 
   const float* run_hydra(const chained_level& level) {
@@ -119,8 +121,8 @@ class chained_head::pass {
     else
       kv_.features()->read(ops_, features_.cells, 0, state_.at, state_.stride);
     if (features_.of_target != nullptr && weights_.input_norm != nullptr)
-      ops_.rms_norm({state_.at, state_.stride, state_.at, state_.stride, weights_.input_norm, num_rows_, 1, hidden_,
-                     epsilon});
+      ops_.rms_norm({state_.at, state_.stride, state_.at, state_.stride, weights_.input_norm, num_rows_, 1,
+                     hidden_, epsilon});
     product(ops_, state_, num_rows_, *level.linear[0], nullptr, kept_);
     embed(*level.embedding, more_, weights_.embedding_scale);
     ops_.add({kept_.at, kept_.stride, more_.at, more_.stride, num_rows_, inner});
@@ -160,8 +162,8 @@ class chained_head::pass {
 chained_head::chained_head(chained_config config, std::unique_ptr<chained_weights> weights,
                            std::shared_ptr<const transformer> target, paceline::kv_type kv_type,
                            device::buffer_memory& memory)
-    : config_(std::move(config)), weights_(std::move(weights)), target_(std::move(target)),
-      tap_{target_->info().num_layers}, kv_type_(kv_type), memory_(memory) {
+    : config_(std::move(config)), weights_(std::move(weights)),
+      target_(std::move(target)), tap_{target_->info().num_layers}, kv_type_(kv_type), memory_(memory) {
   if (weights_->prefix) frequencies_ = rope_frequencies(config_.layer.rope, config_.layer.head_dim);
   info_.architecture = config_.kind == chained_kind::hydra ? "hydra" : "mlp_speculator";
   info_.vocab_size = weights_->levels.front().lm_head->num_rows();
@@ -171,7 +173,8 @@ chained_head::chained_head(chained_config config, std::unique_ptr<chained_weight
   for (const auto& own : weights_->matrices) info_.weights_bytes += own->size_bytes();
   if (weights_->prefix) info_.weights_bytes += weights_->prefix->matrix_bytes();
   info_.bytes_per_token = info_.weights_bytes / num_levels();
-  info_.kv_bytes_per_token = shape_of(config_, *weights_, kv_type).bytes_per_token() + kept_size() * sizeof(float);
+  info_.kv_bytes_per_token =
+      shape_of(config_, *weights_, kv_type).bytes_per_token() + kept_size() * sizeof(float);
   info_.logits_by_ops = true;
 }
 

@@ -63,7 +63,9 @@ class chained_head final : public draft_head {
 
   const model_info& info() const noexcept override { return info_; }
   head_traits traits() const noexcept override {
-    return {.max_levels = num_levels(), .is_parallel = false, .has_cells = true,
+    return {.max_levels = num_levels(),
+            .is_parallel = false,
+            .has_cells = true,
             .reads_context = weights_->prefix.has_value()};
   }
   std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,

@@ -39,7 +39,9 @@ void take_hydra_level(chained_parts parts, std::uint32_t head, std::uint32_t hid
                       bool has_dropout, chained_level& level) {
   head_tensors& tensors = parts.tensors;
   const std::string mlp = "hydra_mlp." + std::to_string(head) + ".";
-  const auto index = [&](std::uint32_t layer) { return std::to_string(has_dropout ? 2 * layer + 1 : layer) + "."; };
+  const auto index = [&](std::uint32_t layer) {
+    return std::to_string(has_dropout ? 2 * layer + 1 : layer) + ".";
+  };
   std::uint32_t num_layers = 0;
   while (tensors.has(mlp + index(num_layers) + "linear.weight")) ++num_layers;
   level.linear.resize(num_layers);
@@ -84,8 +86,8 @@ void take_speculator(chained_parts parts, const json_node& fields, const transfo
   const std::uint32_t vocab = fields["vocab_size"].uint_or(target.info().vocab_size);
   const std::uint32_t inner = fields["inner_dim"].uint_or(0) != 0 ? fields["inner_dim"].uint() : hidden;
   if (fields["emb_dim"].uint_or(hidden) != hidden)
-    fields["emb_dim"].refuse("is " + std::to_string(fields["emb_dim"].uint()) + ", the target's hidden size is " +
-                             std::to_string(hidden));
+    fields["emb_dim"].refuse("is " + std::to_string(fields["emb_dim"].uint()) +
+                             ", the target's hidden size is " + std::to_string(hidden));
   if (vocab > target.info().vocab_size)
     fields["vocab_size"].refuse("is " + std::to_string(vocab) + ", the target's is " +
                                 std::to_string(target.info().vocab_size));
@@ -102,10 +104,12 @@ void take_speculator(chained_parts parts, const json_node& fields, const transfo
     chained_level& level = weights.levels[i];
     if (i > 0) level = weights.levels[i - 1];
     const std::string at = std::to_string(i) + ".";
-    if (i == 0 || tensors.has("emb." + at + "weight")) level.embedding = parts.own("emb." + at + "weight", vocab, inner);
+    if (i == 0 || tensors.has("emb." + at + "weight"))
+      level.embedding = parts.own("emb." + at + "weight", vocab, inner);
     if (i == 0 || tensors.has("proj." + at + "weight"))
       level.linear = {parts.own("proj." + at + "weight", inner, i == 0 ? hidden : inner)};
-    if (i == 0 || tensors.has("head." + at + "weight")) level.lm_head = parts.own("head." + at + "weight", vocab, inner);
+    if (i == 0 || tensors.has("head." + at + "weight"))
+      level.lm_head = parts.own("head." + at + "weight", vocab, inner);
     const std::string ln = tensors.has("ln." + at + "weight") ? "ln." + at : "";
     if (i == 0 && ln.empty()) tensors.refuse("ln.0.weight", "is missing");
     level.norm = level.norm_bias = nullptr; // set when the vectors are uploaded
@@ -137,8 +141,9 @@ load_chained_head(const std::filesystem::path& directory, const std::string& kin
       auto object = read_json_file(config_path);
       if (!object) return std::move(object).error();
       std::optional<error> failure;
-      take_speculator({*tensors, *weights}, json_node(*object, config_path.string(), failure, json_node::naming::key),
-                      *target, config);
+      take_speculator({*tensors, *weights},
+                      json_node(*object, config_path.string(), failure, json_node::naming::key), *target,
+                      config);
       if (failure) return *failure;
       config.layer.norm_epsilon = 1e-6F; // of the published module
     }

@@ -13,8 +13,8 @@
 
 namespace paceline::model {
 
-/// Which network: EAGLE-1's, which EAGLE-2 shares (Li et al. 2024a, b) and of which MTP modules are a variant,
-/// or EAGLE-3's (Li et al. 2025).
+/// Which network: EAGLE-1's, which EAGLE-2 shares (Li et al. 2024a, b) and of which MTP modules are a
+/// variant, or EAGLE-3's (Li et al. 2025).
 enum class eagle_version : std::uint8_t { eagle, eagle3 };
 
 /// What a head must know of its target to be read.
@@ -26,7 +26,7 @@ struct head_target {
 
 /// Values that replace those of a head's config.json, for heads whose config is known to be wrong.
 struct head_overrides {
-  double rope_theta = 0;         ///< 0: none
+  double rope_theta = 0; ///< 0: none
   std::optional<bool> hidden_first = {};
   std::vector<layer_index> taps; ///< empty: none
 };
@@ -34,14 +34,15 @@ struct head_overrides {
 /// The config of an EAGLE head, in terms of the equations of eagle_head.hpp.
 struct eagle_config {
   eagle_version version = eagle_version::eagle3;
-  std::string name = "eagle3"; ///< "eagle", "eagle3", "mtp"
+  std::string name = "eagle3";          ///< "eagle", "eagle3", "mtp"
   model_config layer;                   ///< sizes of the head's layers; vocab_size: of its LM head
   std::uint32_t vocab_size = 0;         ///< the target's tokens, as the config says
   std::uint32_t target_hidden_size = 0; ///< values of one tapped vector
   std::vector<layer_index> taps;        ///< in the order in which `fc` reads them
   bool norm_before_residual = false;    ///< the first layer adds to the normed feature
   bool norm_output = false;             ///< what is fed back has been through the final norm
-  bool hidden_first = false; ///< EAGLE, MTP: `fc` reads [feature ; embedding] instead of [embedding ; feature]
+  bool hidden_first =
+      false; ///< EAGLE, MTP: `fc` reads [feature ; embedding] instead of [embedding ; feature]
 };
 
 /// Reads config.json of a head, called `file` in errors. Understands the flat layout of SafeAILab, SpecForge,

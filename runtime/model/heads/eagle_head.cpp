@@ -106,8 +106,8 @@ class eagle_head::pass {
     embed(embedding, stride);
     norm_in_place(embedding, stride, weights_.embedding_norm, width_);
     if (features_.of_target != nullptr)
-      features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(config_.taps[0]), feature,
-                                stride);
+      features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(config_.taps[0]),
+                                feature, stride);
     else
       kv_.features()->read(ops_, features_.cells, 0, feature, stride);
     norm_in_place(feature, stride, weights_.feature_norm, width_);

@@ -12,7 +12,8 @@ expected<std::string> kind_of_head(const std::filesystem::path& directory) {
   if (!files) return files.error();
   const auto has = [&](std::string_view end) {
     return std::ranges::any_of(*files, [&](const safetensors_file& file) {
-      return std::ranges::any_of(file.tensors(), [&](const auto& tensor) { return tensor.name.ends_with(end); });
+      return std::ranges::any_of(file.tensors(),
+                                 [&](const auto& tensor) { return tensor.name.ends_with(end); });
     });
   };
   if (has("mask_hidden") || has("mask_rep"))
@@ -21,7 +22,8 @@ expected<std::string> kind_of_head(const std::filesystem::path& directory) {
   if (has("hydra_lm_head.0.weight") || has("hydra_lm_head.0.1.weight")) return std::string("hydra");
   if (has("emb.0.weight") && has("proj.0.weight")) return std::string("mlp_speculator");
   if (has("hidden.weight") && has("output.weight")) return std::string("blockwise");
-  for (const std::string_view module : {"pre_fc_norm_hidden.weight", "hidden_layernorm.weight", "hnorm.weight"})
+  for (const std::string_view module :
+       {"pre_fc_norm_hidden.weight", "hidden_layernorm.weight", "hnorm.weight"})
     if (has(module)) return std::string("mtp");
   if (has("fc.weight") && has("hidden_norm.weight")) return std::string("eagle3");
   if (has("fc.weight") || has("fusion_fc.weight")) return std::string("eagle2");

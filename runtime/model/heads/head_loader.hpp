@@ -19,11 +19,10 @@ struct head_load_options {
   head_overrides overrides;
 };
 
-/// Loads the head of a drafter of kind `kind` ("eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp", "hydra",
-/// "mlp_speculator") from a
-/// directory in a published layout, for the target that it was trained for. What does not fit the target is
-/// refused by file, field or tensor, and both values; so is a tensor that has no meaning. `buffers` must
-/// outlive the head. docs/drafters.md describes the layouts.
+/// Loads the head of a drafter of kind `kind` ("eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp",
+/// "hydra", "mlp_speculator") from a directory in a published layout, for the target that it was trained for.
+/// What does not fit the target is refused by file, field or tensor, and both values; so is a tensor that has
+/// no meaning. `buffers` must outlive the head. docs/drafters.md describes the layouts.
 expected<std::shared_ptr<const draft_head>>
 load_draft_head(const std::string& kind, const std::filesystem::path& directory,
                 std::shared_ptr<const transformer> target, const head_load_options& options,
@@ -39,9 +38,11 @@ load_eagle_head(const std::filesystem::path& directory, eagle_version version,
 /// Multi-token-prediction modules, from the target's own checkpoint or a file of their own: MiMo, Qwen3-Next
 /// and Qwen3.5, speculators, and DeepSeek's names over a dense layer. The other tensors of the checkpoint are
 /// not read.
-expected<std::shared_ptr<const draft_head>>
-load_mtp_head(const std::filesystem::path& directory, std::shared_ptr<const transformer> target,
-              const head_load_options& options, device::weight_memory& weights, device::buffer_memory& buffers);
+expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem::path& directory,
+                                                          std::shared_ptr<const transformer> target,
+                                                          const head_load_options& options,
+                                                          device::weight_memory& weights,
+                                                          device::buffer_memory& buffers);
 
 /// Hydra and Hydra++ (kind "hydra": "hydra_mlp.", "hydra_lm_head.", "prefix_embeding_layer.") and IBM's MLP
 /// speculators (kind "mlp_speculator": "emb.", "proj.", "head.", "ln.").
@@ -52,8 +53,9 @@ load_chained_head(const std::filesystem::path& directory, const std::string& kin
 
 /// Medusa, in the layout of FasterDecoding ("0.0.linear.weight") or vLLM ("blocks.0.layers.0.weight",
 /// "token_map"), and blockwise heads ("hidden.weight", "output.weight").
-expected<std::shared_ptr<const draft_head>>
-load_medusa_head(const std::filesystem::path& directory, std::shared_ptr<const transformer> target,
-                 device::weight_memory& weights, device::buffer_memory& buffers);
+expected<std::shared_ptr<const draft_head>> load_medusa_head(const std::filesystem::path& directory,
+                                                             std::shared_ptr<const transformer> target,
+                                                             device::weight_memory& weights,
+                                                             device::buffer_memory& buffers);
 
 } // namespace paceline::model

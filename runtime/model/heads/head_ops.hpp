@@ -17,8 +17,8 @@ struct value_rows {
 };
 
 /// y = x * weights^T + bias, or y += that.
-inline void product(device::ops& ops, const value_rows& x, std::uint32_t num_rows, const device::matrix& weights,
-                    const float* bias, const value_rows& y, bool add = false) {
+inline void product(device::ops& ops, const value_rows& x, std::uint32_t num_rows,
+                    const device::matrix& weights, const float* bias, const value_rows& y, bool add = false) {
   const std::array outputs{device::matmul_output{&weights, y.at, y.stride, bias, add}};
   ops.matmul({x.at, x.stride, num_rows, weights.num_cols(), false, outputs});
 }

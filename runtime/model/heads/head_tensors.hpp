@@ -51,7 +51,8 @@ class head_tensors {
   void set_norm_offset(float offset) { norm_offset_ = offset; }
   /// The query projection of an attention with an output gate, [2 * q_size][cols]: for each head the rows of
   /// the query, then those of the gate.
-  void gated_queries(const std::string& name, const model_config& config, std::uint64_t cols, layer_weights& to);
+  void gated_queries(const std::string& name, const model_config& config, std::uint64_t cols,
+                     layer_weights& to);
   /// int64 values [size].
   std::vector<std::int64_t> integers(const std::string& name, std::uint64_t size);
   /// A tensor that is of no use.

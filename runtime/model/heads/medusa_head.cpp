@@ -59,7 +59,8 @@ void medusa_head::forward(device::ops& ops, const device::row_batch& batch, cons
       ops.gather({vectors + i * width, stride, state, width, nullptr, num_rows, info_.hidden_size});
     product(ops, {state, width}, num_rows, *weights_->block_in, weights_->block_in_bias, {between, inner});
     activate(ops, {between, inner}, static_cast<std::uint32_t>(inner), num_rows, device::activation::relu);
-    product(ops, {between, inner}, num_rows, *weights_->block_out, weights_->block_out_bias, {vectors, stride}, true);
+    product(ops, {between, inner}, num_rows, *weights_->block_out, weights_->block_out_bias,
+            {vectors, stride}, true);
   }
   float* const logits = ops.place_for(outputs.logits);
   for (std::uint32_t i = 0; i < num_heads_; ++i) {

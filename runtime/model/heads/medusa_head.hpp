@@ -18,19 +18,22 @@ struct medusa_weights {
   };
   /// Medusa: the layers of each head. Empty for a blockwise head.
   std::vector<std::vector<layer>> heads;
-  /// Blockwise: one feed-forward layer for all heads, [heads * inner][hidden] and [heads * hidden][heads * inner].
+  /// Blockwise: one feed-forward layer for all heads, [heads * inner][hidden] and [heads * hidden][heads *
+  /// inner].
   std::unique_ptr<const device::matrix> block_in, block_out;
   const float* block_in_bias = nullptr;
   const float* block_out_bias = nullptr;
 
-  std::vector<std::unique_ptr<const device::matrix>> lm_heads; ///< for each head, or one for all; empty: the target's
-  std::unique_ptr<device::buffer> vectors;                     ///< memory of all vectors
+  std::vector<std::unique_ptr<const device::matrix>>
+      lm_heads;                            ///< for each head, or one for all; empty: the target's
+  std::unique_ptr<device::buffer> vectors; ///< memory of all vectors
 };
 
 /// Heads that predict the tokens after the newest one all at once, from the hidden state that decided it, h
 /// (after the target's final norm):
 ///
-///     Medusa (Cai et al. 2024, arXiv:2401.10774, section 2.1)       head i:  z = h;  z = z + silu(W z + b) for
+///     Medusa (Cai et al. 2024, arXiv:2401.10774, section 2.1)       head i:  z = h;  z = z + silu(W z + b)
+///     for
 ///                                                                   each layer;  logits = L_i z
 ///     blockwise parallel decoding (Stern et al. 2018, section 4)    [z_1 ; ... ; z_k] = [h ; ... ; h] +
 ///                                                                   W2 relu(W1 h + b1) + b2;  logits = L z_i

@@ -56,14 +56,17 @@ void take_lm_heads(head_tensors& tensors, const medusa_names& names, std::uint32
     const std::string name = names.lm_head(i, num_layers);
     if (!tensors.has(name)) break;
     weights.lm_heads.push_back(tensors.matrix(name, tensors.num_rows(name), hidden));
-    if (weights.lm_heads.back() && weights.lm_heads.back()->num_rows() != weights.lm_heads.front()->num_rows())
+    if (weights.lm_heads.back() &&
+        weights.lm_heads.back()->num_rows() != weights.lm_heads.front()->num_rows())
       tensors.refuse(name, "must have as many rows as that of the first head");
   }
   if (weights.lm_heads.size() > 1 && weights.lm_heads.size() != num_heads)
-    tensors.refuse(names.lm_head(static_cast<std::uint32_t>(weights.lm_heads.size()), num_layers), "is missing");
+    tensors.refuse(names.lm_head(static_cast<std::uint32_t>(weights.lm_heads.size()), num_layers),
+                   "is missing");
 }
 
-void take_block(head_tensors& tensors, std::uint32_t hidden, medusa_weights& weights, std::uint32_t& num_heads) {
+void take_block(head_tensors& tensors, std::uint32_t hidden, medusa_weights& weights,
+                std::uint32_t& num_heads) {
   const std::uint64_t inner = tensors.num_rows("hidden.weight"), outer = tensors.num_rows("output.weight");
   num_heads = static_cast<std::uint32_t>(outer / hidden);
   if (num_heads == 0 || outer % hidden != 0)
@@ -91,9 +94,10 @@ std::vector<token_id> take_token_map(head_tensors& tensors, std::uint64_t num_ro
 
 } // namespace
 
-expected<std::shared_ptr<const draft_head>>
-load_medusa_head(const std::filesystem::path& directory, std::shared_ptr<const transformer> target,
-                 device::weight_memory& memory, device::buffer_memory& buffers) {
+expected<std::shared_ptr<const draft_head>> load_medusa_head(const std::filesystem::path& directory,
+                                                             std::shared_ptr<const transformer> target,
+                                                             device::weight_memory& memory,
+                                                             device::buffer_memory& buffers) {
   auto tensors = head_tensors::open(directory, without_prefix, memory);
   if (!tensors) return std::move(tensors).error();
   const std::uint32_t hidden = target->info().hidden_size, vocab = target->info().vocab_size;

@@ -16,15 +16,15 @@ namespace {
 /// How a family stores its module.
 struct mtp_dialect {
   std::string_view prefix;
-  bool hidden_first;  ///< order of the concatenation
-  bool norm_output;   ///< what is fed back has been through the final norm
-  float norm_offset;  ///< added to norms in the file
+  bool hidden_first; ///< order of the concatenation
+  bool norm_output;  ///< what is fed back has been through the final norm
+  float norm_offset; ///< added to norms in the file
 };
 
 constexpr std::array<mtp_dialect, 3> dialects = {{
-    {"model.mtp_layers.0.", true, true, 0},  // MiMo
-    {"mtp_layers.0.", false, true, 0},       // speculators
-    {"mtp.", false, true, 1},                // Qwen3-Next, Qwen3.5
+    {"model.mtp_layers.0.", true, true, 0}, // MiMo
+    {"mtp_layers.0.", false, true, 0},      // speculators
+    {"mtp.", false, true, 1},               // Qwen3-Next, Qwen3.5
 }};
 
 /// The dialects' names beside those of an ordinary layer, which are "layers.0.".
@@ -63,15 +63,19 @@ expected<mtp_dialect> dialect_of(const std::filesystem::path& directory, const s
   for (const mtp_dialect& one : dialects)
     if (has(one.prefix)) return one;
   if (has(behind)) return mtp_dialect{behind, false, false, 0};
-  return error(errc::invalid_file, directory.string() + ": no tensor \"mtp.*\", \"mtp_layers.0.*\", "
-                                                        "\"model.mtp_layers.0.*\" or \"" + behind + "*\"");
+  return error(errc::invalid_file, directory.string() +
+                                       ": no tensor \"mtp.*\", \"mtp_layers.0.*\", "
+                                       "\"model.mtp_layers.0.*\" or \"" +
+                                       behind + "*\"");
 }
 
 } // namespace
 
-expected<std::shared_ptr<const draft_head>>
-load_mtp_head(const std::filesystem::path& directory, std::shared_ptr<const transformer> target,
-              const head_load_options& options, device::weight_memory& memory, device::buffer_memory& buffers) {
+expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem::path& directory,
+                                                          std::shared_ptr<const transformer> target,
+                                                          const head_load_options& options,
+                                                          device::weight_memory& memory,
+                                                          device::buffer_memory& buffers) {
   const model_info& of = target->info();
   const std::string behind = "model.layers." + std::to_string(of.num_layers) + ".";
   const auto dialect = dialect_of(directory, behind);
@@ -80,7 +84,8 @@ load_mtp_head(const std::filesystem::path& directory, std::shared_ptr<const tran
   auto object = read_json_file(config_path);
   if (!object) return std::move(object).error();
   const auto name_of = [&](std::string_view name) {
-    return name.starts_with(dialect->prefix) ? renamed_tensor(name.substr(dialect->prefix.size())) : std::string();
+    return name.starts_with(dialect->prefix) ? renamed_tensor(name.substr(dialect->prefix.size()))
+                                             : std::string();
   };
   auto tensors = head_tensors::open(directory, name_of, memory);
   if (!tensors) return std::move(tensors).error();
@@ -105,8 +110,9 @@ load_mtp_head(const std::filesystem::path& directory, std::shared_ptr<const tran
     auto vectors = tensors->upload(buffers);
     if (!vectors) return std::move(vectors).error();
     weights->vectors = *std::move(vectors);
-    return std::shared_ptr<const draft_head>(std::make_shared<eagle_head>(
-        *std::move(config), std::move(weights), std::move(target), std::vector<token_id>{}, options.kv_type, buffers));
+    return std::shared_ptr<const draft_head>(
+        std::make_shared<eagle_head>(*std::move(config), std::move(weights), std::move(target),
+                                     std::vector<token_id>{}, options.kv_type, buffers));
   } catch (const std::bad_alloc&) {
     return error(errc::resource_exhausted, directory.string() + ": not enough memory");
   }

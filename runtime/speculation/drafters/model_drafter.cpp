@@ -148,16 +148,16 @@ draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage* k
   lane.session = session;
   lane.block_size = kv != nullptr ? kv->block_size() : 1;
   lane.choice = choice_of(task, settings_);
-  const std::uint64_t cells =
-      kv != nullptr ? std::uint64_t{task.blocks.size()} * kv->block_size() : std::uint64_t{traits_.max_context} + 1;
+  const std::uint64_t cells = kv != nullptr ? std::uint64_t{task.blocks.size()} * kv->block_size()
+                                            : std::uint64_t{traits_.max_context} + 1;
   const std::uint64_t room = std::min<std::uint64_t>(traits_.max_context, cells);
   lane.context = text_of(task, *session, room);
   const std::uint64_t length = lane.context.size();
   if (length == 0 || length > room || task.draft_length == 0) return lane;
   const std::uint32_t wanted =
       lane.choice == token_choice::own_best ? longer_text(task.draft_length) : task.draft_length;
-  const auto depth =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>({wanted, room - length + 1, network_.traits().max_levels}));
+  const auto depth = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>({wanted, room - length + 1, network_.traits().max_levels}));
   const std::uint32_t nodes = std::min(task.max_nodes, max_nodes(task.draft_length));
   lane.bounds = {.depth = depth, .nodes = std::clamp(nodes, depth, token_tree::max_nodes)};
   lane.max_branches = cells - length;
@@ -310,7 +310,8 @@ void model_drafter::run(device::ops& ops, model::kv_storage* kv, std::vector<dra
       network_.head->forward(ops, batch, {next.features_of_target, next.feature_cells, next.levels}, kv,
                              {next.logit_rows, logits_});
     else
-      network_.model->forward(ops, batch, *kv, {.logit_rows = next.logit_rows, .logits = logits_, .taps = {}});
+      network_.model->forward(ops, batch, *kv,
+                              {.logit_rows = next.logit_rows, .logits = logits_, .taps = {}});
   } catch (...) {
     for (const draft_lane& one : lanes) one.session->forget_all(); // it is unknown which cells were written
     throw;

@@ -1,0 +1,161 @@
+// Runs a target over a text and a trained head over the target's features, and writes what the head read and
+// gave, for head_widths.py, which compares it with the reference.
+//
+//   head_dump MODEL.gguf KIND HEAD_DIRECTORY TOKENS.bin NUM_DRAFTED OUT.bin
+//
+// TOKENS.bin: int32 ids, n of them. OUT.bin, float32: features of positions 0 to n - 2, those of the head's
+// taps in its order; logits of its rows 0 to n - 2; then for each of NUM_DRAFTED - 1 further rows of a chain,
+// which begins with the likeliest token of the last row, the token and its logits. All KV cells are float32.
+#include "runtime/model/heads/head_loader.hpp"
+#include "tests/support/cpu_model.hpp"
+#include "tests/support/paged_sequences.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace paceline::test {
+namespace {
+
+constexpr std::uint32_t block_size = 16, chunk = 24; // several passes, as of a long prompt
+
+std::vector<token_id> read_tokens(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<token_id> tokens;
+  for (std::size_t at = 0; at + 4 <= bytes.size(); at += 4) {
+    std::int32_t id;
+    std::copy_n(bytes.data() + at, 4, reinterpret_cast<char*>(&id));
+    tokens.emplace_back(id);
+  }
+  return tokens;
+}
+
+class dump {
+ public:
+  dump(cpu_model& target, const model::draft_head& head, std::vector<token_id> tokens,
+       std::uint32_t num_drafted)
+      : target_(target), head_(head), tokens_(std::move(tokens)),
+        num_blocks_(blocks_for(tokens_.size() + num_drafted)), paged_(block_size, num_blocks_, 1),
+        target_kv_(target.get().make_kv_storage(num_blocks_, block_size, head.taps())),
+        kv_(head.make_kv_storage(num_blocks_, block_size)) {
+    paged_.add_sequence(num_blocks_ * block_size);
+  }
+
+  void run_target() {
+    const auto end = static_cast<std::uint32_t>(tokens_.size()) - 1;
+    for (std::uint32_t begin = 0; begin < end; begin += chunk) {
+      auto rows = paged_.chain_rows(0, begin, std::min(end, begin + chunk));
+      for (auto& row : rows) row.token = tokens_[row.position.value];
+      target_.forward(paged_.batch(rows), *target_kv_, {{}, {}, {}});
+    }
+    const auto& features = *target_kv_->features();
+    for (std::uint32_t p = 0; p < end; ++p)
+      for (const layer_index tap : head_.taps()) {
+        const float* const from =
+            features.values + cell(p) * features.width() + features.place_of(tap) * features.hidden_size;
+        out_.insert(out_.end(), from, from + features.hidden_size);
+      }
+  }
+
+  void run_text() {
+    const auto end = static_cast<std::uint32_t>(tokens_.size()) - 1;
+    for (std::uint32_t begin = 0; begin < end; begin += chunk) {
+      auto rows = paged_.chain_rows(0, begin, std::min(end, begin + chunk));
+      std::vector<std::uint32_t> cells;
+      for (auto& row : rows) {
+        row.token = tokens_[row.position.value + 1];
+        cells.push_back(cell(row.position.value));
+      }
+      run_head(rows, {target_kv_->features(), cells, std::vector<std::uint32_t>(rows.size(), 0)});
+    }
+  }
+
+  void run_chain(std::uint32_t num_drafted) {
+    for (std::uint32_t level = 1; level < num_drafted; ++level) {
+      const auto slot = static_cast<std::uint32_t>(tokens_.size()) - 2 + level;
+      auto rows = paged_.chain_rows(0, slot, slot + 1);
+      const auto best = std::max_element(last_.begin(), last_.end()) - last_.begin();
+      rows[0].token = head_.target_ids().empty() ? token_id{static_cast<std::int32_t>(best)}
+                                                 : head_.target_ids()[static_cast<std::size_t>(best)];
+      out_.push_back(static_cast<float>(rows[0].token.value));
+      run_head(rows,
+               {nullptr, std::vector<std::uint32_t>{cell(slot - 1)}, std::vector<std::uint32_t>{level}});
+    }
+  }
+
+  void write(const char* path) const {
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(out_.data()),
+               static_cast<std::streamsize>(out_.size() * sizeof(float)));
+  }
+
+ private:
+  struct input {
+    const model::feature_cells* of_target;
+    std::vector<std::uint32_t> cells, levels;
+  };
+
+  static std::uint32_t blocks_for(std::size_t positions) {
+    return static_cast<std::uint32_t>(positions / block_size + 1);
+  }
+  std::uint32_t cell(std::uint32_t slot) const {
+    const device::kv_copy at = paged_.copy_of(0, slot, slot);
+    return at.from_block.value * block_size + at.from_offset;
+  }
+
+  void run_head(const std::vector<device::batch_entry>& rows, const input& from) {
+    std::vector<std::uint32_t> all(rows.size());
+    for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
+    std::vector<float> logits(rows.size() * head_.info().vocab_size);
+    target_.run([&](device::ops& ops) {
+      head_.forward(ops, paged_.batch(rows), {from.of_target, from.cells, from.levels}, kv_.get(),
+                    {all, logits});
+    });
+    out_.insert(out_.end(), logits.begin(), logits.end());
+    last_.assign(logits.end() - head_.info().vocab_size, logits.end());
+  }
+
+  cpu_model& target_;
+  const model::draft_head& head_;
+  std::vector<token_id> tokens_;
+  std::uint32_t num_blocks_;
+  paged_sequences paged_;
+  std::unique_ptr<model::kv_storage> target_kv_, kv_;
+  std::vector<float> out_, last_;
+};
+
+void run(char** arguments) {
+  auto target = cpu_model::open(arguments[1], {.num_threads = 2, .level = {}, .kv_type = kv_type::f32});
+  const std::shared_ptr<const model::transformer> shared(std::shared_ptr<void>(), &target.get());
+  const auto head = model::load_draft_head(arguments[2], arguments[3], shared, {kv_type::f32, {}},
+                                           target.device(), target.device());
+  if (!head) throw std::runtime_error(head.error().message());
+  const auto num_drafted = static_cast<std::uint32_t>(std::stoul(arguments[5]));
+  dump of(target, **head, read_tokens(arguments[4]), num_drafted);
+  of.run_target();
+  of.run_text();
+  of.run_chain(num_drafted);
+  of.write(arguments[6]);
+}
+
+} // namespace
+} // namespace paceline::test
+
+int main(int argc, char** argv) {
+  if (argc != 7) {
+    std::fprintf(stderr, "head_dump MODEL.gguf KIND HEAD TOKENS NUM_DRAFTED OUT\n");
+    return 2;
+  }
+  try {
+    paceline::test::run(argv);
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "head_dump: %s\n", e.what());
+    return 1;
+  }
+}

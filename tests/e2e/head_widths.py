@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Logits of EAGLE heads at the width of real targets, against the reference, which reads the features that the engine captured.
+
+    tests/e2e/head_widths.py --dump build/release/bin/head_dump --model smollm2.gguf --model qwen.gguf
+
+The target is quantised, so its hidden states are the engine's own; the head's weights, embedding and LM head are float32, and so are all KV
+cells. Compared are the logits of every row of a text and of a chain of draft tokens behind it. Exit code 1 if one differs by 2e-3 or more.
+"""
+import argparse
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import gguf
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+from training.reference import head_files, made_heads  # noqa: E402
+
+BOUND = 2e-3
+NUM_TOKENS, NUM_DRAFTED = 70, 6
+# Of each head its kind, its sizes' multiples, and what differs from the plain one.
+HEADS = (("eagle", {"own_embedding": True, "own_lm_head": True}), ("reference", {"own_embedding": True, "draft_vocab_size": 8000}),
+         ("speculators-3.1", {"draft_vocab_size": 8000}))
+
+
+def facts(path):
+    """Numbers of layers, values, tokens and heads of a GGUF file."""
+    fields = gguf.GGUFReader(path).fields
+    arch = bytes(fields["general.architecture"].parts[-1]).decode()
+    number = lambda key: int(fields[f"{arch}.{key}"].parts[-1][0])  # noqa: E731
+    heads, hidden = number("attention.head_count"), number("embedding_length")
+    return SimpleNamespace(num_hidden_layers=number("block_count"), hidden_size=hidden, num_heads=heads,
+                           num_kv_heads=number("attention.head_count_kv"), head_dim=hidden // heads,
+                           intermediate_size=number("feed_forward_length"),
+                           vocab_size=len(fields["tokenizer.ggml.tokens"].data))
+
+
+def dumped(arguments, model, kind, folder, tokens):
+    """What head_dump writes, as one row of float32 values."""
+    (folder / "tokens").write_bytes(struct.pack(f"<{len(tokens)}i", *tokens))
+    subprocess.run([arguments.dump, model, kind, folder, folder / "tokens", str(NUM_DRAFTED), folder / "out"], check=True)
+    return torch.frombuffer(bytearray((folder / "out").read_bytes()), dtype=torch.float32)
+
+
+def largest_difference(head, tokens, values):
+    """Between the dumped logits and the reference's, over the text and the chain."""
+    rows = len(tokens) - 1
+    features = values[:rows * head.shape.feature_width].view(rows, -1)
+    values = values[features.numel():]
+    width = head.shape.num_drafted
+    visible = torch.ones(rows, rows, dtype=torch.bool).tril()
+    out = head(torch.tensor(tokens[1:]), head.project(features), torch.arange(rows), visible, head.empty_cache())
+    worst = (out.logits - values[:rows * width].view(rows, width)).abs().max().item()
+    values = values[rows * width:]
+    for level in range(1, NUM_DRAFTED):
+        token, theirs = int(values[0]), values[1:1 + width]
+        values = values[1 + width:]
+        at = rows - 1 + level
+        out = head(torch.tensor([token]), out.fed_back[-1:], torch.tensor([at]), torch.ones(1, at + 1, dtype=torch.bool), out.cache)
+        worst = max(worst, (out.logits[0] - theirs).abs().max().item())
+    return worst
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dump", required=True)
+    parser.add_argument("--model", action="append", help="default: smollm2.gguf of PACELINE_MODEL_DIR; exit code 77 without it")
+    arguments = parser.parse_args()
+    if not arguments.model:
+        arguments.model = [Path(os.environ.get("PACELINE_MODEL_DIR", "")) / "smollm2.gguf"]
+        if not arguments.model[0].exists():
+            print("head_widths: no model")
+            return 77
+    torch.set_num_threads(2)
+    failed = False
+    for model in arguments.model:
+        shape = facts(model)
+        sizes = {"num_heads": shape.num_heads, "num_kv_heads": shape.num_kv_heads, "head_dim": shape.head_dim,
+                 "intermediate_size": shape.intermediate_size}
+        tokens = torch.randint(0, shape.vocab_size, (NUM_TOKENS,), generator=torch.Generator().manual_seed(1)).tolist()
+        for name, changes in HEADS:
+            target = SimpleNamespace(shape=shape, embedding=None, lm_head=None)
+            head, dialect = made_heads.random_head(name, target, 2, **changes, **sizes)
+            with tempfile.TemporaryDirectory() as folder:
+                head_files.save(head, Path(folder), dialect, shape.num_hidden_layers)
+                values = dumped(arguments, model, "eagle" if dialect == "eagle" else "eagle3", Path(folder), tokens)
+            worst = largest_difference(head, tokens, values)
+            failed |= not worst < BOUND
+            print(f"{Path(model).stem} {name}: largest difference of a logit {worst:.1e}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
