@@ -31,7 +31,7 @@ inline void add_model(CLI::App& app, model_choice& choice) {
   app.add_option("--chat-template", choice.chat_template, "file of a template that replaces the model's own");
   add_kv_dtype(app, choice.kv_dtype);
   app.add_option("--device", choice.device,
-                 "what computes it: auto (default), cpu, or a GPU as cuda:0 or cuda:0/fast");
+                 "device that runs the model: auto (default), cpu, or a GPU as cuda:0 or cuda:0/fast");
 }
 
 /// Adds the flags for a drafter's model and length.
@@ -39,11 +39,11 @@ inline void add_drafting(CLI::App& app, model_choice& choice) {
   app.add_option("--draft-model", choice.draft_model, "GGUF file of a smaller model that drafts");
   app.add_option("--draft-head", choice.draft_head, "directory of a trained head (EAGLE) that drafts");
   app.add_option("--draft-device", choice.draft_device,
-                 "what computes it: auto (default, as --device), cpu, cuda:N");
+                 "device that runs the drafting model: auto (default, as --device), cpu, cuda:N");
   app.add_option("--partitions", choice.partitions,
-                 "2: drafting models run on half of the cores, beside the target")
+                 "2: drafting models run on half of the cores, at the same time as the target")
       ->check(CLI::Range(1, 2));
-  app.add_option("--draft-length", choice.draft_length, "draft tokens a round")->check(CLI::Range(0, 64));
+  app.add_option("--draft-length", choice.draft_length, "draft tokens per round")->check(CLI::Range(0, 64));
 }
 
 /// Adds the flags for verification.
@@ -64,10 +64,10 @@ inline void add_rule(CLI::App& app, run_options& o) {
       },
       "(0, 1]");
   app.add_option("--lenience", o.lenience,
-                 "of rule lenient: no token gets likelier than its probability over this")
+                 "for rule lenient: no token becomes likelier than its probability divided by this")
       ->check(share);
-  app.add_option("--epsilon", o.epsilon, "of rule typical: probability that always suffices")->check(share);
-  app.add_option("--delta", o.delta, "of rule typical: share of e^-entropy that suffices")->check(share);
+  app.add_option("--epsilon", o.epsilon, "for rule typical: probability that always suffices")->check(share);
+  app.add_option("--delta", o.delta, "for rule typical: share of e^-entropy that suffices")->check(share);
 }
 
 } // namespace paceline::apps
