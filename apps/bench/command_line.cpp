@@ -6,8 +6,9 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace paceline::apps::bench {
 
@@ -31,14 +32,14 @@ std::pair<CLI::App*, std::shared_ptr<Options>> add_bench(CLI::App& parent, const
 }
 
 void add_doors(CLI::App& app, door_options& doors) {
-  std::map<std::string, door_kind> choices;
+  std::vector<std::pair<std::string, door_kind>> choices;
   for (const auto kind : {door_kind::http, door_kind::websocket, door_kind::engine})
-    choices.emplace(name_of(kind), kind);
+    choices.emplace_back(name_of(kind), kind);
   app.add_option("--through", doors.through,
                  "through which interfaces requests go: http (a daemon, streamed; default), websocket (its "
                  "Responses mode), engine (a function call, which no client uses); several are compared")
       ->delimiter(',')
-      ->transform(CLI::CheckedTransformer(std::move(choices)));
+      ->transform(one_of(std::move(choices)));
   app.add_flag("--unstreamed", doors.unstreamed,
                "also run over HTTP with the reply in one piece, as the baseline of the comparison");
   app.add_option(
@@ -110,11 +111,10 @@ void add_spec(CLI::App& parent, int& code, const std::string& command_line) {
       ->check(CLI::Range(1, 64));
   c->add_option("--overlap", o->overlap, "overlap modes to compare: off, groups, ahead, outcomes")
       ->delimiter(',')
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, overlap_request>{{"off", overlap_request::off},
-                                                 {"groups", overlap_request::groups},
-                                                 {"ahead", overlap_request::ahead},
-                                                 {"outcomes", overlap_request::outcomes}}));
+      ->transform(one_of<overlap_request>({{"off", overlap_request::off},
+                                           {"groups", overlap_request::groups},
+                                           {"ahead", overlap_request::ahead},
+                                           {"outcomes", overlap_request::outcomes}}));
   c->add_option("--concurrency", o->concurrency, "requests at the same time; may be several numbers")
       ->delimiter(',')
       ->check(CLI::Range(1, 256));

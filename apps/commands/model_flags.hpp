@@ -5,19 +5,37 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace paceline::apps {
 
+/// A transformer from names to enumerators, for `Option::transform`. CLI::CheckedTransformer also prints the
+/// enumerators, which are control characters in help and errors if their type has one byte.
+template <class Enum>
+CLI::Validator one_of(std::vector<std::pair<std::string, Enum>> choices) {
+  std::string names;
+  for (const auto& [name, value] : choices) names += (names.empty() ? "" : ",") + name;
+  names = "{" + names + "}";
+  return CLI::Validator(
+      [choices = std::move(choices), names](std::string& text) {
+        for (const auto& [name, value] : choices)
+          if (name == text) {
+            text = std::to_string(static_cast<int>(value));
+            return std::string();
+          }
+        return text + " not in " + names;
+      },
+      names);
+}
+
 inline void add_kv_dtype(CLI::App& app, kv_type& type) {
-  std::map<std::string, kv_type> choices;
+  std::vector<std::pair<std::string, kv_type>> choices;
   for (const kv_type each : {kv_type::f16, kv_type::f32, kv_type::bf16, kv_type::q8})
-    choices.emplace(traits_of(each).name, each);
+    choices.emplace_back(traits_of(each).name, each);
   app.add_option("--kv-dtype", type, "element type of KV cells: f16 (default), f32, bf16 or q8")
-      ->transform(CLI::CheckedTransformer(std::move(choices)));
+      ->transform(one_of(std::move(choices)));
 }
 
 /// Adds the flags of every command that runs a model itself.
