@@ -27,15 +27,15 @@ void add_generation(CLI::App& app, run_options& o) {
   app.add_option("--top-p", o.top_p, "keep the most likely tokens that reach this probability");
   app.add_option("--min-p", o.min_p, "drop tokens below this share of the best one's probability");
   app.add_option("--beam-width", o.beam_width,
-                 "beam search with so many hypotheses, in place of sampling (docs/beam_search.md)")
+                 "beam search with this many hypotheses, instead of sampling (docs/beam_search.md)")
       ->check(CLI::Range(0, 16));
   app.add_option("--num-best", o.num_best, "hypotheses shown, at most --beam-width")
       ->check(CLI::Range(1, 16));
   app.add_option("--length-penalty", o.length_penalty,
-                 "a hypothesis's score is its log-probability over its length to this power");
+                 "the score of a hypothesis is its log-probability divided by its length to this power");
   app.add_option("--seed", o.seed, "the same seed gives the same text");
   app.add_option("--stop", o.stop, "text that ends the answer; may be repeated");
-  app.add_flag("--ignore-eos", o.ignore_eos, "go on after the end-of-text token");
+  app.add_flag("--ignore-eos", o.ignore_eos, "continue after the end-of-text token");
 }
 
 /// A subcommand whose options live in its callback.
@@ -53,8 +53,9 @@ void add_serve(CLI::App& app, int& code) {
       add_command<serve_options>(app, "serve", "Serve models over HTTP and WebSocket", &serve, code);
   c->add_option("--config", o->config, "YAML file; config/README.md lists every option");
   c->add_option("--model", o->model, "serve this model file (instead of, or over, the file's first model)");
-  c->add_option("--draft-head", o->draft_head,
-                "directory of a trained head (EAGLE) that drafts for the first model, beside ngram and suffix");
+  c->add_option(
+      "--draft-head", o->draft_head,
+      "directory of a trained head (EAGLE) that drafts for the first model, as well as ngram and suffix");
   c->add_option("--host", o->host, "address to listen on");
   c->add_option("--port", o->port, "port; 0 picks a free one and prints it");
   c->add_option("--threads", o->threads, "CPU threads; 0: all cores");
@@ -98,21 +99,24 @@ void add_inspect(CLI::App& app, int& code) {
 
 void add_tokenize(CLI::App& app, int& code) {
   auto [c, o] = add_command<tokenize_options>(
-      app, "tokenize", "Text to token ids: a line in, an array of ids out", &tokenize, code);
+      app, "tokenize", "Convert text to token ids: reads lines, prints one array of ids per line", &tokenize,
+      code);
   c->add_option("--model", o->model, "GGUF file, Hugging Face directory or tokenizer.json")->required();
-  c->add_flag("--no-bos", o->no_bos, "without the tokens that the vocabulary puts around a text");
-  c->add_flag("--plain", o->plain, "special tokens' spellings are text");
+  c->add_flag("--no-bos", o->no_bos,
+              "omit the tokens that the vocabulary adds at the beginning or end of a text");
+  c->add_flag("--plain", o->plain, "treat the spellings of special tokens as ordinary text");
   c->add_flag("--jsonl", o->jsonl, "lines are JSON strings");
 }
 
 void add_render(CLI::App& app, int& code) {
   auto [c, o] = add_command<render_options>(
-      app, "render", "Render a chat template: a JSON object of variables a line in, a JSON string out",
+      app, "render",
+      "Render a chat template: reads one JSON object of variables per line, prints one JSON string each",
       &render, code);
   c->add_option("--template", o->template_file, "Jinja2 file")->required();
   c->add_flag("--jsonl", o->jsonl, "lines are JSON objects (the default)");
   c->add_flag("--plain-jinja2", o->plain_jinja2,
-              "as jinja2.Environment() renders, not as chat templates are rendered");
+              "render as jinja2.Environment() does by default, not as chat templates are rendered");
 }
 
 } // namespace

@@ -6,8 +6,9 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace paceline::apps::bench {
 
@@ -22,70 +23,71 @@ std::pair<CLI::App*, std::shared_ptr<Options>> add_bench(CLI::App& parent, const
   options->command_line = command_line;
   auto* app = parent.add_subcommand(name, description);
   add_model(*app, options->choice);
-  app->add_option("--repeats", options->repeats, "counted runs, after one that warms up")
+  app->add_option("--repeats", options->repeats, "runs that count, after one warm-up run")
       ->check(CLI::Range(1, 1000));
-  app->add_option("--seed", options->seed, "of made-up prompts and of sampling");
-  app->add_flag("--json", options->json, "one JSON object");
+  app->add_option("--seed", options->seed, "seed of generated prompts and of sampling");
+  app->add_flag("--json", options->json, "print one JSON object");
   app->callback([options, run, &code] { code = run(*options); });
   return {app, options};
 }
 
 void add_doors(CLI::App& app, door_options& doors) {
-  std::map<std::string, door_kind> choices;
+  std::vector<std::pair<std::string, door_kind>> choices;
   for (const auto kind : {door_kind::http, door_kind::websocket, door_kind::engine})
-    choices.emplace(name_of(kind), kind);
+    choices.emplace_back(name_of(kind), kind);
   app.add_option("--through", doors.through,
-                 "how requests reach the engine; several are compared. http: the daemon, streamed (default); "
-                 "websocket: its Responses mode; engine: a function call, which no client gets")
+                 "through which interfaces requests go: http (a daemon, streamed; default), websocket (its "
+                 "Responses mode), engine (a function call, which no client uses); several are compared")
       ->delimiter(',')
-      ->transform(CLI::CheckedTransformer(std::move(choices)));
+      ->transform(one_of(std::move(choices)));
   app.add_flag("--unstreamed", doors.unstreamed,
-               "beside replies over HTTP that come in one piece; these are the unit");
+               "also run over HTTP with the reply in one piece, as the baseline of the comparison");
   app.add_option(
       "--pairs", doors.pairs,
-      "groups of requests, each run as every arm; the file's prompts are taken again as needed, under "
-      "another salt. 0: once through the file");
-  app.add_flag("--trace", doors.trace, "count the rounds beside the events, which makes events larger");
+      "groups of requests, each run with every compared setting; prompts of the file are reused if "
+      "necessary, under another cache salt. 0: each prompt once");
+  app.add_flag("--trace", doors.trace, "count rounds as well as events; this makes events larger");
 }
 
 void add_decode(CLI::App& parent, int& code, const std::string& command_line) {
   auto [c, o] = add_bench<decode_options>(parent, "decode", "Plain decoding: tokens per second", &decode,
                                           code, command_line);
   c->add_option("--tokens", o->tokens, "tokens to decode")->check(CLI::Range(2, 1 << 20));
-  c->add_option("--prompt-tokens", o->prompt_tokens, "tokens before them")->check(CLI::Range(1, 1 << 20));
+  c->add_option("--prompt-tokens", o->prompt_tokens, "tokens of the prompt before them")
+      ->check(CLI::Range(1, 1 << 20));
   c->add_option("--batch", o->batch, "requests at the same time")->check(CLI::Range(1, 256));
-  c->add_flag("--roof", o->roof, "beside what the device reads at most, measured between the runs");
+  c->add_flag("--roof", o->roof, "also measure, between the runs, how fast the device can read its memory");
 }
 
 void add_prefill(CLI::App& parent, int& code, const std::string& command_line) {
-  auto [c, o] = add_bench<prefill_options>(parent, "prefill", "Reading a prompt: tokens per second", &prefill,
-                                           code, command_line);
+  auto [c, o] = add_bench<prefill_options>(parent, "prefill", "Prompt processing: tokens per second",
+                                           &prefill, code, command_line);
   c->add_option("--prompt-tokens", o->prompt_tokens, "tokens of the prompt")->check(CLI::Range(1, 1 << 20));
 }
 
 void add_cost(CLI::App& parent, int& code, const std::string& command_line) {
-  auto [c, o] = add_bench<cost_options>(parent, "cost",
-                                        "V(T): a pass of T rows beside a pass of one, and beside the roof",
-                                        &cost, code, command_line);
-  c->add_option("--rows", o->rows, "sizes of a pass; the first is the unit")
+  auto [c, o] = add_bench<cost_options>(
+      parent, "cost",
+      "V(T): time of a pass of T rows, relative to a pass of one row and to the device's limits", &cost, code,
+      command_line);
+  c->add_option("--rows", o->rows, "rows of each pass; the first is the baseline")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096));
   c->add_option("--context", o->context, "positions before the rows")->check(CLI::Range(1, 1 << 20));
-  c->add_option("--draft", o->draft, "tokens of a greedy draft behind the context, timed as well")
+  c->add_option("--draft", o->draft, "also time a greedy draft of this many tokens after the context")
       ->check(CLI::Range(1, 64));
-  c->add_flag("--by-op", o->by_op, "where the time of each size goes, on a CPU");
+  c->add_flag("--by-op", o->by_op, "show the time of each operation (on a CPU)");
 }
 
 void add_serve(CLI::App& parent, int& code, const std::string& command_line) {
   auto [c, o] = add_bench<serve_bench_options>(
-      parent, "serve",
-      "A workload through the daemon's door: latencies, speed, acceptance; drafters against each other",
+      parent, "serve", "Run a workload through a daemon: latencies, speed, acceptance; compares drafters",
       &serve, code, command_line);
   add_drafting(*c, o->choice);
   add_doors(*c, o->doors);
   c->add_option("--workload", o->workload, "JSON lines with \"messages\" or \"prompt\"")->required();
   c->add_option("--drafters", o->drafters,
-                "compared with each other; the first is the unit. ngram/8: at draft length 8")
+                "drafters to compare; the first is the baseline. ngram/8: ngram with draft length 8")
       ->delimiter(',');
   c->add_option("--requests", o->requests, "prompts taken from the file; 0: all");
   c->add_option("--concurrency", o->concurrency, "requests at the same time")->check(CLI::Range(1, 256));
@@ -95,25 +97,25 @@ void add_serve(CLI::App& parent, int& code, const std::string& command_line) {
 
 void add_spec(CLI::App& parent, int& code, const std::string& command_line) {
   auto [c, o] = add_bench<spec_options>(
-      parent, "spec", "Drafters, draft lengths and workloads: acceptance, measured and predicted speed-up",
-      &spec, code, command_line);
+      parent, "spec",
+      "Compare drafters, draft lengths and workloads: acceptance, measured and predicted speed-up", &spec,
+      code, command_line);
   add_drafting(*c, o->choice);
   add_doors(*c, o->doors);
   c->add_option("--workload", o->workloads, "JSON lines with \"messages\" or \"prompt\"; several files")
       ->delimiter(',')
       ->required();
-  c->add_option("--drafters", o->drafters, "beside plain decoding")->delimiter(',');
-  c->add_option("--lengths", o->lengths, "draft lengths of each but auto")
+  c->add_option("--drafters", o->drafters, "drafters to compare with plain decoding")->delimiter(',');
+  c->add_option("--lengths", o->lengths, "draft lengths of each drafter except auto")
       ->delimiter(',')
       ->check(CLI::Range(1, 64));
-  c->add_option("--overlap", o->overlap, "modes compared with each other: off, groups, ahead, outcomes")
+  c->add_option("--overlap", o->overlap, "overlap modes to compare: off, groups, ahead, outcomes")
       ->delimiter(',')
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, overlap_request>{{"off", overlap_request::off},
-                                                 {"groups", overlap_request::groups},
-                                                 {"ahead", overlap_request::ahead},
-                                                 {"outcomes", overlap_request::outcomes}}));
-  c->add_option("--concurrency", o->concurrency, "requests at the same time; several")
+      ->transform(one_of<overlap_request>({{"off", overlap_request::off},
+                                           {"groups", overlap_request::groups},
+                                           {"ahead", overlap_request::ahead},
+                                           {"outcomes", overlap_request::outcomes}}));
+  c->add_option("--concurrency", o->concurrency, "requests at the same time; may be several numbers")
       ->delimiter(',')
       ->check(CLI::Range(1, 256));
   c->add_option("--requests", o->requests, "prompts taken from each file; 0: all");
@@ -124,7 +126,7 @@ void add_spec(CLI::App& parent, int& code, const std::string& command_line) {
 } // namespace
 
 void add_commands(CLI::App& app, int& code, const std::string& command_line) {
-  auto& parent = *app.add_subcommand("bench", "Measure");
+  auto& parent = *app.add_subcommand("bench", "Measure speed");
   parent.require_subcommand(1);
   add_decode(parent, code, command_line);
   add_prefill(parent, code, command_line);

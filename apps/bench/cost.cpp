@@ -170,7 +170,7 @@ void print(const cost_options& options, const measured& m, const json::array& ro
   print_table(rows, options.by_op);
   if (!m.draft_seconds.empty())
     std::printf("a draft of %u tokens %s: %.3f ms a token\n", options.draft,
-                m.is_draft_of_one_piece ? "of one piece" : "by passes",
+                m.is_draft_of_one_piece ? "in one launch" : "pass by pass",
                 summarise(m.draft_seconds).median / options.draft * 1e3);
   std::printf("the device: reads %.1f GB/s", roof.read_bytes_per_second() / 1e9);
   if (roof.multiply_adds_per_second() > 0)

@@ -176,7 +176,7 @@ std::string completion_body(const errand& request, bool streamed) {
 expected<std::string> response_frame(const errand& request) {
   if (request.prompt->messages.empty())
     return error(errc::unsupported, "the WebSocket mode takes conversations, and this workload has a plain "
-                                    "\"prompt\": use \"messages\", or another door");
+                                    "\"prompt\": use \"messages\", or another --through");
   json::object frame{{"type", "response.create"}, {"input", request.prompt->messages}};
   frame["max_output_tokens"] = request.max_tokens;
   add_common_fields(frame, request);

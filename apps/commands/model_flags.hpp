@@ -5,19 +5,37 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace paceline::apps {
 
+/// A transformer from names to enumerators, for `Option::transform`. CLI::CheckedTransformer also prints the
+/// enumerators, which are control characters in help and errors if their type has one byte.
+template <class Enum>
+CLI::Validator one_of(std::vector<std::pair<std::string, Enum>> choices) {
+  std::string names;
+  for (const auto& [name, value] : choices) names += (names.empty() ? "" : ",") + name;
+  names = "{" + names + "}";
+  return CLI::Validator(
+      [choices = std::move(choices), names](std::string& text) {
+        for (const auto& [name, value] : choices)
+          if (name == text) {
+            text = std::to_string(static_cast<int>(value));
+            return std::string();
+          }
+        return text + " not in " + names;
+      },
+      names);
+}
+
 inline void add_kv_dtype(CLI::App& app, kv_type& type) {
-  std::map<std::string, kv_type> choices;
+  std::vector<std::pair<std::string, kv_type>> choices;
   for (const kv_type each : {kv_type::f16, kv_type::f32, kv_type::bf16, kv_type::q8})
-    choices.emplace(traits_of(each).name, each);
+    choices.emplace_back(traits_of(each).name, each);
   app.add_option("--kv-dtype", type, "element type of KV cells: f16 (default), f32, bf16 or q8")
-      ->transform(CLI::CheckedTransformer(std::move(choices)));
+      ->transform(one_of(std::move(choices)));
 }
 
 /// Adds the flags of every command that runs a model itself.
@@ -31,7 +49,7 @@ inline void add_model(CLI::App& app, model_choice& choice) {
   app.add_option("--chat-template", choice.chat_template, "file of a template that replaces the model's own");
   add_kv_dtype(app, choice.kv_dtype);
   app.add_option("--device", choice.device,
-                 "what computes it: auto (default), cpu, or a GPU as cuda:0 or cuda:0/fast");
+                 "device that runs the model: auto (default), cpu, or a GPU as cuda:0 or cuda:0/fast");
 }
 
 /// Adds the flags for a drafter's model and length.
@@ -39,11 +57,11 @@ inline void add_drafting(CLI::App& app, model_choice& choice) {
   app.add_option("--draft-model", choice.draft_model, "GGUF file of a smaller model that drafts");
   app.add_option("--draft-head", choice.draft_head, "directory of a trained head (EAGLE) that drafts");
   app.add_option("--draft-device", choice.draft_device,
-                 "what computes it: auto (default, as --device), cpu, cuda:N");
+                 "device that runs the drafting model: auto (default, as --device), cpu, cuda:N");
   app.add_option("--partitions", choice.partitions,
-                 "2: drafting models run on half of the cores, beside the target")
+                 "2: drafting models run on half of the cores, at the same time as the target")
       ->check(CLI::Range(1, 2));
-  app.add_option("--draft-length", choice.draft_length, "draft tokens a round")->check(CLI::Range(0, 64));
+  app.add_option("--draft-length", choice.draft_length, "draft tokens per round")->check(CLI::Range(0, 64));
 }
 
 /// Adds the flags for verification.
@@ -64,10 +82,10 @@ inline void add_rule(CLI::App& app, run_options& o) {
       },
       "(0, 1]");
   app.add_option("--lenience", o.lenience,
-                 "of rule lenient: no token gets likelier than its probability over this")
+                 "for rule lenient: no token becomes likelier than its probability divided by this")
       ->check(share);
-  app.add_option("--epsilon", o.epsilon, "of rule typical: probability that always suffices")->check(share);
-  app.add_option("--delta", o.delta, "of rule typical: share of e^-entropy that suffices")->check(share);
+  app.add_option("--epsilon", o.epsilon, "for rule typical: probability that always suffices")->check(share);
+  app.add_option("--delta", o.delta, "for rule typical: share of e^-entropy that suffices")->check(share);
 }
 
 } // namespace paceline::apps

@@ -172,9 +172,8 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
         ASSERT_NO_FATAL_FAILURE(run(length, temperature, concurrency));
   EXPECT_EQ(by_workers_ > 0, param.drafter == "auto_of_workers");
   const bool in_advance = param.how == overlapped::ahead || param.how == overlapped::outcomes;
-  const bool waits =
-      param.drafter == "feature" || param.drafter == "head" || // need the verdict's rows
-      param.drafter == "suffix";                               // has no clone
+  const bool waits = param.drafter == "feature" || param.drafter == "head" || // need the verdict's rows
+                     param.drafter == "suffix";                               // has no clone
   EXPECT_EQ(num_foreseen_ > 0, in_advance && !waits);
 }
 
@@ -224,8 +223,7 @@ INSTANTIATE_TEST_SUITE_P(
         grid_case{"model_static", true, overlapped::outcomes}, grid_case{"self", true, overlapped::outcomes},
         grid_case{"cascade", true, overlapped::ahead}, grid_case{"cascade", true, overlapped::outcomes},
         grid_case{"tree", true, overlapped::ahead}, grid_case{"feature", true, overlapped::ahead},
-        grid_case{"head", true, overlapped::ahead},
-        grid_case{"suffix", true, overlapped::outcomes},
+        grid_case{"head", true, overlapped::ahead}, grid_case{"suffix", true, overlapped::outcomes},
         grid_case{"model_foreign", true, overlapped::outcomes},
         grid_case{"model_foreign_text", true, overlapped::outcomes},
         grid_case{"model_other", true, overlapped::measured},

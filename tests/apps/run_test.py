@@ -30,6 +30,23 @@ def test_the_report_names_rule_and_guarantee(flags, guarantee):
     assert figures["guarantee"] == guarantee
 
 
+COMMANDS = [("serve",), ("run",), ("chat",), ("inspect",), *(("bench", b) for b in ("decode", "prefill", "cost", "serve", "spec"))]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_is_text(command):
+    """Enumerators of one byte were printed as control characters."""
+    done = subprocess.run([PACELINE, *command, "--help"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "Options:" in done.stdout
+    assert all(c.isprintable() or c == "\n" for c in done.stdout)
+
+
+def test_a_wrong_choice_names_the_right_ones():
+    done = run("--kv-dtype", "f17")
+    assert done.returncode == 2 and "f17" in done.stderr and "{f16,f32,bf16,q8}" in done.stderr
+    assert run("--kv-dtype", "q8").returncode == 0
+
+
 @pytest.mark.parametrize(
     "flags",
     [

@@ -22,6 +22,23 @@ struct pass_results {
   std::vector<float> logits, middle, last;
 };
 
+/// A draft, and its nodes from the root to the place that is to be chosen.
+struct drafted_tree {
+  std::vector<std::int32_t> parents;
+  std::vector<std::uint32_t> path;
+};
+
+/// A pass over the newest token and the draft of each sequence. `requests` and `drafts` point to the rest.
+struct drafted_pass {
+  std::vector<device::batch_entry> rows;
+  std::vector<std::vector<token_id>> tokens;
+  std::vector<device::token_choice> requests;
+  std::vector<device::drafted_cells> drafts;
+};
+
+constexpr token_id right{7}, wrong{8};
+const std::vector<std::pair<token_id, float>> right_wins{{right, 1e6F}}; ///< biases
+
 class gpu_forward : public gpu_test,
                     public testing::WithParamInterface<std::tuple<architecture, kv_type, tensor_type>> {
  protected:
@@ -44,6 +61,7 @@ class gpu_forward : public gpu_test,
     there_ = *std::move(loaded);
   }
   void TearDown() override {
+    kv_there_.reset();
     if (stream_) stream_.reset();
     there_.reset();
     gpu_test::TearDown();
@@ -65,6 +83,66 @@ class gpu_forward : public gpu_test,
     return out;
   }
 
+  /// Makes cells on both devices, poisoned so that reads of unwritten cells are visible.
+  void make_cells(std::uint32_t block_size, std::uint32_t num_blocks) {
+    kv_here_ = here_->make_kv(num_blocks, block_size);
+    kv_there_ = there_->make_kv_storage(num_blocks, block_size);
+    std::vector<block_id> blocks;
+    for (std::uint32_t b = 0; b < num_blocks; ++b) blocks.emplace_back(b);
+    kv_here_->poison(blocks), kv_there_->poison(blocks);
+  }
+
+  /// Runs `rows` on both devices and expects the same bits.
+  void compare(const test::paged_sequences& paged, const std::vector<device::batch_entry>& rows,
+               const std::string& what) {
+    const auto batch = paged.batch(rows);
+    const auto expected =
+        pass(batch, [&](const auto& outputs) { here_->forward(batch, *kv_here_, outputs); });
+    const auto actual = pass(batch, [&](const auto& outputs) {
+      run([&](device::ops& ops) { there_->forward(ops, batch, *kv_there_, outputs); });
+    });
+    EXPECT_TRUE(same_bits(expected.logits, actual.logits)) << what;
+    EXPECT_TRUE(same_bits(expected.middle, actual.middle)) << what;
+    EXPECT_TRUE(same_bits(expected.last, actual.last)) << what;
+  }
+
+  /// The pass that verifies `trees`, of sequences with `lengths` tokens. Tokens beside the path are wrong.
+  drafted_pass drafted(test::paged_sequences& paged, std::span<const drafted_tree> trees,
+                       std::span<const std::uint32_t> lengths) {
+    drafted_pass out;
+    out.tokens.resize(trees.size());
+    out.requests.resize(trees.size());
+    for (std::uint32_t s = 0; s < trees.size(); ++s) {
+      const drafted_tree& tree = trees[s];
+      device::token_choice& request = out.requests[s];
+      request.first_row = static_cast<std::uint32_t>(out.rows.size());
+      out.rows.push_back(with_tokens(paged.chain_rows(s, lengths[s] - 1, lengths[s])).front());
+      for (auto& row : paged.tree_rows(s, lengths[s], tree.parents)) {
+        const bool on_path = std::ranges::count(tree.path, out.tokens[s].size()) > 0;
+        row.token = out.tokens[s].emplace_back(on_path ? right : wrong);
+        out.rows.push_back(row);
+      }
+      request.draft_tokens = out.tokens[s];
+      request.parents = tree.parents;
+      request.temperature = 0;
+      request.biases = right_wins;
+      out.drafts.push_back({s, s, kv_slot{lengths[s]}, tree.parents});
+    }
+    return out;
+  }
+
+  /// Runs the pass on both devices; the GPU chooses tokens and moves the accepted cells.
+  std::vector<device::chosen_run> choose(const test::paged_sequences& paged, const drafted_pass& drafted) {
+    const auto batch = paged.batch(drafted.rows);
+    std::vector<std::uint32_t> all(drafted.rows.size());
+    std::iota(all.begin(), all.end(), 0U);
+    std::vector<device::chosen_run> chosen(drafted.requests.size());
+    const model::device_choices choices{all, drafted.requests, chosen, drafted.drafts};
+    here_->forward(batch, *kv_here_, {});
+    run([&](device::ops& ops) { there_->forward(ops, batch, *kv_there_, {{}, {}, {}, &choices}); });
+    return chosen;
+  }
+
   std::vector<device::batch_entry> with_tokens(std::vector<device::batch_entry> rows) {
     for (auto& row : rows)
       row.token = token_id{static_cast<std::int32_t>(random_() % there_->info().vocab_size)};
@@ -73,6 +151,7 @@ class gpu_forward : public gpu_test,
 
   std::optional<test::cpu_model> here_;
   std::unique_ptr<model::transformer> there_;
+  std::unique_ptr<model::kv_storage> kv_here_, kv_there_;
 
  private:
   std::vector<std::byte> bytes_;
@@ -84,33 +163,19 @@ TEST_P(gpu_forward, gives_the_bits_of_the_cpu_device) {
   test::paged_sequences paged(block_size, num_blocks, random_());
   paged.add_sequence(30);
   paged.add_sequence(9);
-  const auto kv_here = here_->make_kv(num_blocks, block_size);
-  const auto kv_there = there_->make_kv_storage(num_blocks, block_size);
-  std::vector<block_id> blocks;
-  for (std::uint32_t b = 0; b < num_blocks; ++b) blocks.emplace_back(b);
-  kv_here->poison(blocks), kv_there->poison(blocks); // makes reads of unwritten cells visible
-  const auto compare = [&](const std::vector<device::batch_entry>& rows, const char* what) {
-    const auto batch = paged.batch(rows);
-    const auto expected = pass(batch, [&](const auto& outputs) { here_->forward(batch, *kv_here, outputs); });
-    const auto actual = pass(batch, [&](const auto& outputs) {
-      run([&](device::ops& ops) { there_->forward(ops, batch, *kv_there, outputs); });
-    });
-    EXPECT_TRUE(same_bits(expected.logits, actual.logits)) << what;
-    EXPECT_TRUE(same_bits(expected.middle, actual.middle)) << what;
-    EXPECT_TRUE(same_bits(expected.last, actual.last)) << what;
-  };
+  make_cells(block_size, num_blocks);
   auto prompts = paged.chain_rows(0, 0, 13);
   for (const auto& row : paged.chain_rows(1, 0, 6)) prompts.push_back(row);
-  compare(with_tokens(prompts), "prompts of two sequences");
+  compare(paged, with_tokens(prompts), "prompts of two sequences");
   auto mixed = with_tokens(paged.tree_rows(0, 13, {-1, 0, 0, 1, 2, 2, 5}));
   for (const auto& row : with_tokens(paged.chain_rows(1, 6, 7))) mixed.push_back(row);
-  compare(mixed, "a tree beside a token");
+  compare(paged, mixed, "a tree beside a token");
   // The path 0, 2, 5 was accepted.
   const std::vector<device::kv_copy> copies{paged.copy_of(0, 13 + 2, 13 + 1),
                                             paged.copy_of(0, 13 + 5, 13 + 2)};
-  here_->run([&](device::ops& ops) { kv_here->copy(ops, copies); });
-  run([&](device::ops& ops) { kv_there->copy(ops, copies); });
-  compare(with_tokens(paged.chain_rows(0, 16, 17)), "a token after compaction");
+  here_->run([&](device::ops& ops) { kv_here_->copy(ops, copies); });
+  run([&](device::ops& ops) { kv_there_->copy(ops, copies); });
+  compare(paged, with_tokens(paged.chain_rows(0, 16, 17)), "a token after compaction");
 }
 
 TEST_P(gpu_forward, a_rows_logits_do_not_depend_on_its_company) {
@@ -140,94 +205,38 @@ TEST_P(gpu_forward, gives_the_same_bits_when_a_pass_comes_again) {
   constexpr std::uint32_t block_size = 4, num_blocks = 40;
   test::paged_sequences paged(block_size, num_blocks, random_());
   for (int s = 0; s < 3; ++s) paged.add_sequence(40);
-  const auto kv_here = here_->make_kv(num_blocks, block_size);
-  const auto kv_there = there_->make_kv_storage(num_blocks, block_size);
-  const auto compare = [&](const std::vector<device::batch_entry>& rows, const std::string& what) {
-    const auto batch = paged.batch(rows);
-    const auto expected = pass(batch, [&](const auto& outputs) { here_->forward(batch, *kv_here, outputs); });
-    const auto actual = pass(batch, [&](const auto& outputs) {
-      run([&](device::ops& ops) { there_->forward(ops, batch, *kv_there, outputs); });
-    });
-    EXPECT_TRUE(same_bits(expected.logits, actual.logits)) << what;
-    EXPECT_TRUE(same_bits(expected.middle, actual.middle)) << what;
-    EXPECT_TRUE(same_bits(expected.last, actual.last)) << what;
-  };
-  for (std::uint32_t s = 0; s < 3; ++s) compare(with_tokens(paged.chain_rows(s, 0, 12)), "a text");
+  make_cells(block_size, num_blocks);
+  for (std::uint32_t s = 0; s < 3; ++s) compare(paged, with_tokens(paged.chain_rows(s, 0, 12)), "a text");
   const auto before = num_graph_launches();
   constexpr std::uint32_t sizes[] = {1, 2, 4, 5, 7};
   for (std::uint32_t time = 0; time < 4; ++time) {
     const std::uint32_t s = time % 3, begin = 12 + 3 * (time / 3) - s;
     for (const std::uint32_t size : sizes)
-      compare(with_tokens(paged.chain_rows(s, begin, begin + size)),
+      compare(paged, with_tokens(paged.chain_rows(s, begin, begin + size)),
               std::to_string(size) + " rows, time " + std::to_string(time));
     auto mixed = with_tokens(paged.tree_rows(s, begin, {-1, 0, 0, 1, 2, 2, 5}));
     const std::uint32_t beside = (s + 1) % 3;
     for (const auto& row : with_tokens(paged.chain_rows(beside, 6, 7))) mixed.push_back(row);
-    compare(mixed, "a tree beside a token, time " + std::to_string(time));
+    compare(paged, mixed, "a tree beside a token, time " + std::to_string(time));
   }
   if (before) {
     EXPECT_EQ(*num_graph_launches() - *before, 3 * (std::size(sizes) + 1));
   }
 }
 
-/// A draft, and its nodes from the root to the place that is to be chosen.
-struct drafted_tree {
-  std::vector<std::int32_t> parents;
-  std::vector<std::uint32_t> path;
-};
-
 TEST_P(gpu_forward, brings_the_paths_that_it_chooses_in_line_without_the_host) {
-  // The bias makes the right token win. All rounds have the same shape: from the third on they are graphs.
+  // All rounds have the same shape: from the third on they are graphs.
   constexpr std::uint32_t block_size = 4, num_blocks = 40;
-  constexpr token_id right{7}, wrong{8};
-  const std::vector<std::pair<token_id, float>> biases{{right, 1e6F}};
   const drafted_tree trees[] = {{{-1, -1, 1, 1, 3, 3, 5}, {1, 3, 5, 6}}, {{-1, 0, -1, 2, 2}, {2, 4}}};
   test::paged_sequences paged(block_size, num_blocks, random_());
   for (int s = 0; s < 2; ++s) paged.add_sequence(40);
-  const auto kv_here = here_->make_kv(num_blocks, block_size);
-  const auto kv_there = there_->make_kv_storage(num_blocks, block_size);
-  std::vector<block_id> blocks;
-  for (std::uint32_t b = 0; b < num_blocks; ++b) blocks.emplace_back(b);
-  kv_here->poison(blocks), kv_there->poison(blocks);
-  const auto compare = [&](const std::vector<device::batch_entry>& rows, std::uint32_t time) {
-    const auto batch = paged.batch(rows);
-    const auto expected = pass(batch, [&](const auto& outputs) { here_->forward(batch, *kv_here, outputs); });
-    const auto actual = pass(batch, [&](const auto& outputs) {
-      run([&](device::ops& ops) { there_->forward(ops, batch, *kv_there, outputs); });
-    });
-    EXPECT_TRUE(same_bits(expected.logits, actual.logits)) << "time " << time;
-  };
+  make_cells(block_size, num_blocks);
   std::uint32_t lengths[] = {9, 6};
   auto prompts = with_tokens(paged.chain_rows(0, 0, lengths[0]));
   for (const auto& row : with_tokens(paged.chain_rows(1, 0, lengths[1]))) prompts.push_back(row);
-  compare(prompts, 0);
+  compare(paged, prompts, "prompts");
   for (std::uint32_t time = 1; time <= 4; ++time) {
-    std::vector<device::batch_entry> rows;
-    std::vector<std::vector<token_id>> tokens(2);
-    std::vector<device::token_choice> requests(2);
-    std::vector<device::drafted_cells> drafts;
-    for (std::uint32_t s = 0; s < 2; ++s) {
-      const drafted_tree& tree = trees[s];
-      requests[s].first_row = static_cast<std::uint32_t>(rows.size());
-      rows.push_back(with_tokens(paged.chain_rows(s, lengths[s] - 1, lengths[s])).front());
-      for (auto& row : paged.tree_rows(s, lengths[s], tree.parents)) {
-        const bool on_path = std::ranges::count(tree.path, tokens[s].size()) > 0;
-        row.token = tokens[s].emplace_back(on_path ? right : wrong);
-        rows.push_back(row);
-      }
-      requests[s].draft_tokens = tokens[s];
-      requests[s].parents = tree.parents;
-      requests[s].temperature = 0;
-      requests[s].biases = biases;
-      drafts.push_back({s, s, kv_slot{lengths[s]}, tree.parents});
-    }
-    const auto batch = paged.batch(rows);
-    std::vector<std::uint32_t> all(rows.size());
-    std::iota(all.begin(), all.end(), 0U);
-    std::vector<device::chosen_run> chosen(2);
-    const model::device_choices choices{all, requests, chosen, drafts};
-    here_->forward(batch, *kv_here, {});
-    run([&](device::ops& ops) { there_->forward(ops, batch, *kv_there, {{}, {}, {}, &choices}); });
+    const auto chosen = choose(paged, drafted(paged, trees, lengths));
     std::vector<device::kv_copy> copies;
     std::vector<device::batch_entry> next;
     for (std::uint32_t s = 0; s < 2; ++s) {
@@ -239,8 +248,8 @@ TEST_P(gpu_forward, brings_the_paths_that_it_chooses_in_line_without_the_host) {
       for (const auto& row : with_tokens(paged.chain_rows(s, lengths[s] - 1, lengths[s])))
         next.push_back(row);
     }
-    here_->run([&](device::ops& ops) { kv_here->copy(ops, copies); });
-    compare(next, time);
+    here_->run([&](device::ops& ops) { kv_here_->copy(ops, copies); });
+    compare(paged, next, "time " + std::to_string(time));
   }
   if (const auto moved = num_launches(kernel_id::kv_commit)) {
     EXPECT_EQ(*moved, 4U) << "once a pass, for all layers and requests";

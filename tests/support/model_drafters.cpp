@@ -12,7 +12,10 @@ namespace paceline::test {
 speculation::drafter_parts model_drafter_parts(const std::string& name, model::hash_model_config target) {
   const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
   speculation::drafter_parts parts;
-  parts.options = options_of(name, has("self") ? "self" : has("cascade") ? "cascade" : has("head") ? "eagle3" : "model");
+  parts.options = options_of(name, has("self")      ? "self"
+                                   : has("cascade") ? "cascade"
+                                   : has("head")    ? "eagle3"
+                                                    : "model");
   parts.target_vocab_size = target.vocab_size;
   parts.options.max_tree_nodes = 12;
   parts.options.tree_top_k = 3;

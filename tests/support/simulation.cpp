@@ -89,6 +89,23 @@ scheduling::scheduler_options limits_of(const simulation_options& options) {
   return limits;
 }
 
+kv::pool_config pool_of(const simulation_options& options, std::string name, std::uint64_t cell_bytes) {
+  kv::pool_config config;
+  config.name = std::move(name);
+  config.num_blocks = options.num_blocks;
+  config.block_size = options.block_size;
+  config.block_bytes = cell_bytes * options.block_size;
+  config.slab_blocks = 1;
+  return config;
+}
+
+std::vector<layer_index> taps_of(const std::vector<simulated_drafter>& drafters) {
+  std::vector<layer_index> taps;
+  for (const auto& d : drafters)
+    if (d.drafter) std::ranges::copy(d.drafter->traits().taps, std::back_inserter(taps));
+  return taps;
+}
+
 } // namespace
 
 std::unique_ptr<speculation::drafter> placed(std::unique_ptr<speculation::drafter> inner,
@@ -110,24 +127,15 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
   drafters_.insert(drafters_.begin(), simulated_drafter{nullptr, 0, 0}); // "none"
   if (options_.auto_draft_length != 0) drafters_.push_back({nullptr, options_.auto_draft_length, 0});
 
-  const std::uint64_t cell = target_->info().kv_bytes_per_token;
   pools_ = std::make_unique<kv::pool_manager>(std::uint64_t{1} << 40);
   std::vector<kv::pool_id> ids;
   const auto add_pool = [&](std::string name) {
-    kv::pool_config config;
-    config.name = std::move(name);
-    config.num_blocks = options_.num_blocks;
-    config.block_size = options_.block_size;
-    config.block_bytes = cell * options_.block_size;
-    config.slab_blocks = 1;
-    config.prefix_cache = options_.prefix_cache && ids.empty();
+    auto config = pool_of(options_, std::move(name), target_->info().kv_bytes_per_token);
+    config.prefix_cache = options_.prefix_cache && ids.empty(); // only the target's pool
     ids.push_back(pools_->add_pool(std::move(config)).value());
   };
   add_pool("target");
-  std::vector<layer_index> taps;
-  for (const auto& d : drafters_)
-    if (d.drafter) std::ranges::copy(d.drafter->traits().taps, std::back_inserter(taps));
-  kv_ = metered_->make_kv_storage(options_.num_blocks, options_.block_size, taps);
+  kv_ = metered_->make_kv_storage(options_.num_blocks, options_.block_size, taps_of(drafters_));
 
   actors::model_materials materials;
   materials.target = metered_.get();

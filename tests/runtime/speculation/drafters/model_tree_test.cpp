@@ -282,67 +282,92 @@ TEST(model_tree, drawn_children_follow_their_distribution_whatever_the_shape) {
   }
 }
 
+constexpr std::uint32_t small_vocab = 5;
+
+/// How often each pair of first and second token was committed.
+using pair_counts = std::map<std::pair<std::int32_t, std::int32_t>, double>;
+
+/// A drafter of drawn trees, whose model is not the target.
+std::unique_ptr<drafter> make_other_drafter(tree_kind kind) {
+  drafter_parts parts{.options = test::options_of("small", "model"),
+                      .own_model = std::make_shared<model::hash_model>(
+                          model::hash_model_config{.vocab_size = small_vocab, .sharpness = 3.0F, .salt = 3}),
+                      .target_vocab_size = small_vocab};
+  parts.options.tree = kind;
+  parts.options.tree_top_k = 2;
+  parts.options.max_tree_nodes = 5;
+  return drafter_registry::with_built_in().make(parts).value();
+}
+
+/// Verifies `proposal` by the request's rule.
+verdict verify_against(const model::hash_model& target, const drafted_request& one, const draft& proposal) {
+  const verification_context context{
+      .sampling = &one.pipeline, .counts = &one.counts, .next_position = token_position{3}};
+  std::vector<std::vector<float>> rows;
+  rows.reserve(proposal.tree.size() + 1);
+  return verify({.rule = one.rule}, proposal, context, [&](std::int32_t node) {
+    std::vector<token_id> path;
+    for (const std::int32_t above : proposal.tree.path_to(node))
+      path.push_back(proposal.tree.tokens()[static_cast<std::size_t>(above)]);
+    rows.push_back(one.logits_below(target, path));
+    return std::span(rows.back());
+  });
+}
+
+/// The first two tokens that are committed under rule `rejection`.
+std::pair<std::int32_t, std::int32_t> first_two_tokens(const model::hash_model& target, drafter& made,
+                                                       std::uint64_t seed) {
+  drafted_request one(made, {.seed = seed}, 3, small_vocab, 8);
+  one.rule = verification_rule::rejection;
+  one.draft_length = 2;
+  const draft proposal = one.propose();
+  const verdict decided = verify_against(target, one, proposal);
+  std::vector<token_id> committed;
+  for (const std::int32_t node : decided.accepted_path)
+    committed.push_back(proposal.tree.tokens()[static_cast<std::size_t>(node)]);
+  committed.push_back(decided.next);
+  if (committed.size() < 2) { // that of the next round, without a draft
+    auto logits = one.logits_below(target, committed);
+    committed.push_back(one.pipeline.process_and_sample(logits, one.row_below(committed)));
+  }
+  return {committed[0].value, committed[1].value};
+}
+
+/// The target's distribution of the token after `path`.
+std::vector<double> probs_below(const model::hash_model& target, const drafted_request& one,
+                                const std::vector<token_id>& path) {
+  auto logits = one.logits_below(target, path);
+  EXPECT_TRUE(one.pipeline.process(logits, one.row_below(path)));
+  const double total = sampling::total_weight(logits);
+  std::vector<double> probs;
+  for (const float score : logits) probs.push_back(std::exp(static_cast<double>(score)) / total);
+  return probs;
+}
+
+void expect_the_targets_law(pair_counts seen, double num_draws, const model::hash_model& target,
+                            const drafted_request& one) {
+  const auto first = probs_below(target, one, {});
+  for (std::int32_t a = 0; a < static_cast<std::int32_t>(small_vocab); ++a) {
+    const auto second = probs_below(target, one, {token_id{a}});
+    for (std::int32_t b = 0; b < static_cast<std::int32_t>(small_vocab); ++b) {
+      const double prob = first[static_cast<std::size_t>(a)] * second[static_cast<std::size_t>(b)];
+      const double share = seen[std::pair(a, b)] / num_draws;
+      EXPECT_NEAR(share, prob, 4.5 * std::sqrt(prob * (1 - prob) / num_draws)) << a << " " << b;
+    }
+  }
+}
+
 /// Drafts that are drawn, and verified by rule `rejection`: the first two tokens have the target's
 /// distribution. Dropping drawn nodes because of their tokens (re-ranking) would change it.
 TEST(model_tree, drawn_trees_leave_the_targets_law_to_rule_rejection) {
-  constexpr std::uint32_t small = 5;
   constexpr std::uint64_t num_draws = 30000;
-  const model::hash_model target({.vocab_size = small, .sharpness = 3.0F});
+  const model::hash_model target({.vocab_size = small_vocab, .sharpness = 3.0F});
   for (const tree_kind kind : tree_kinds) {
     SCOPED_TRACE(static_cast<int>(kind));
-    drafter_parts parts{.options = test::options_of("small", "model"),
-                        .own_model = std::make_shared<model::hash_model>(
-                            model::hash_model_config{.vocab_size = small, .sharpness = 3.0F, .salt = 3}),
-                        .target_vocab_size = small};
-    parts.options.tree = kind;
-    parts.options.tree_top_k = 2;
-    parts.options.max_tree_nodes = 5;
-    const auto made = drafter_registry::with_built_in().make(parts).value();
-    std::map<std::pair<std::int32_t, std::int32_t>, double> seen;
-    for (std::uint64_t seed = 0; seed < num_draws; ++seed) {
-      drafted_request one(*made, {.seed = seed}, 3, small, 8);
-      one.rule = verification_rule::rejection;
-      one.draft_length = 2;
-      const draft proposal = one.propose();
-      const verification_context context{
-          .sampling = &one.pipeline, .counts = &one.counts, .next_position = token_position{3}};
-      std::vector<std::vector<float>> rows;
-      rows.reserve(proposal.tree.size() + 1);
-      const verdict decided = verify({.rule = one.rule}, proposal, context, [&](std::int32_t node) {
-        std::vector<token_id> path;
-        for (const std::int32_t above : proposal.tree.path_to(node))
-          path.push_back(proposal.tree.tokens()[static_cast<std::size_t>(above)]);
-        rows.push_back(one.logits_below(target, path));
-        return std::span(rows.back());
-      });
-      std::vector<token_id> committed;
-      for (const std::int32_t node : decided.accepted_path)
-        committed.push_back(proposal.tree.tokens()[static_cast<std::size_t>(node)]);
-      committed.push_back(decided.next);
-      if (committed.size() < 2) { // that of the next round, without a draft
-        auto logits = one.logits_below(target, committed);
-        committed.push_back(one.pipeline.process_and_sample(logits, one.row_below(committed)));
-      }
-      ++seen[{committed[0].value, committed[1].value}];
-    }
-    drafted_request one(*made, {}, 3, small, 8);
-    const auto law_below = [&](std::vector<token_id> path) {
-      auto logits = one.logits_below(target, path);
-      EXPECT_TRUE(one.pipeline.process(logits, one.row_below(path)));
-      const double total = sampling::total_weight(logits);
-      std::vector<double> probs;
-      for (const float score : logits) probs.push_back(std::exp(static_cast<double>(score)) / total);
-      return probs;
-    };
-    const auto first = law_below({});
-    for (std::int32_t a = 0; a < static_cast<std::int32_t>(small); ++a) {
-      const auto second = law_below({token_id{a}});
-      for (std::int32_t b = 0; b < static_cast<std::int32_t>(small); ++b) {
-        const double prob = first[static_cast<std::size_t>(a)] * second[static_cast<std::size_t>(b)];
-        const double share = seen[std::pair(a, b)] / num_draws;
-        EXPECT_NEAR(share, prob, 4.5 * std::sqrt(prob * (1 - prob) / num_draws)) << a << " " << b;
-      }
-    }
+    const auto made = make_other_drafter(kind);
+    pair_counts seen;
+    for (std::uint64_t seed = 0; seed < num_draws; ++seed) ++seen[first_two_tokens(target, *made, seed)];
+    expect_the_targets_law(seen, num_draws, target, drafted_request(*made, {}, 3, small_vocab, 8));
   }
 }
 

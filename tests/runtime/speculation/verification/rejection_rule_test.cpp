@@ -79,68 +79,89 @@ TEST(rejection_rule, gives_exactly_the_target_distribution_whatever_the_draft) {
   EXPECT_LE(worst_float, 2e-6);
 }
 
+token_id nth_token(std::size_t index) { return token_id{static_cast<std::int32_t>(index)}; }
+
+/// The processed scores of a random distribution.
+std::vector<float> random_scores(std::mt19937_64& engine, std::size_t size) {
+  const std::vector<double> probs = random_probs(engine, size);
+  const double best = *std::max_element(probs.begin(), probs.end());
+  std::vector<float> scores;
+  for (const double prob : probs)
+    scores.push_back(prob > 0 ? static_cast<float>(std::log(prob / best))
+                              : -std::numeric_limits<float>::infinity());
+  return scores;
+}
+
+/// A draft of one random token: with a truncated distribution, or without one and therefore certain.
+draft random_draft(std::mt19937_64& engine, std::size_t size, bool certain) {
+  draft out;
+  token_id drafted = nth_token(engine() % size);
+  if (!certain) {
+    out.probs.push_back(truncated_distribution(random_scores(engine, size)));
+    drafted = out.probs[0].tokens.back();
+  }
+  out.tree.add(drafted, token_tree::root);
+  return out;
+}
+
+double total_prob(const draft_side& from) {
+  double sum = 0;
+  for (std::size_t entry = 0; entry < from.tokens().size(); ++entry) sum += from.prob(entry);
+  return sum;
+}
+
+/// The probability that a token of `from` is rejected.
+double rejection_prob(const remaining_target& target, const draft_side& from) {
+  double sum = 0;
+  for (std::size_t entry = 0; entry < from.tokens().size(); ++entry)
+    sum +=
+        from.prob(entry) * (1 - accept_probability(target.prob_of(from.tokens()[entry]), from.prob(entry)));
+  return sum;
+}
+
+/// Verifies a token of `from` against `scores`: acceptance and replacement together must give the target's
+/// distribution, both before and after the residual is written into the row.
+void expect_the_target_distribution(const std::vector<float>& scores, const draft_side& from) {
+  std::vector<float> row = scores;
+  const remaining_target target(row);
+  const double rejected = rejection_prob(target, from);
+  ASSERT_NEAR(total_prob(from), 1.0, 1e-14);
+  ASSERT_NEAR(target.mass_beyond(from, 1.0), rejected, 1e-14);
+  remaining_target rest(row);
+  if (!rest.keep_beyond(from, 1.0)) {
+    rest.write_scores();
+    ASSERT_EQ(row, scores);
+    ASSERT_LT(rejected, 2e-12);
+    return;
+  }
+  std::vector<double> target_probs, left;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    target_probs.push_back(target.prob_of(nth_token(i)));
+    left.push_back(rest.prob_of(nth_token(i)));
+  }
+  rest.write_scores();
+  const double written_total = sampling::total_weight(row);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const double draft_prob = from.prob_of(nth_token(i));
+    const double kept = draft_prob > 0 ? draft_prob * accept_probability(target_probs[i], draft_prob) : 0.0;
+    ASSERT_NEAR(kept + rejected * left[i], target_probs[i], 1e-12) << "token " << i << " of " << row.size();
+    ASSERT_NEAR(rejected * static_cast<double>(portable_exp(row[i])) / written_total, rejected * left[i],
+                2e-7)
+        << "token " << i << ": scores are floats";
+  }
+}
+
 /// The same identity for what verification actually computes: processed scores, a truncated draft
 /// distribution, and the residual written into the row.
 TEST(rejection_rule, the_row_arithmetic_gives_the_target_distribution_too) {
   std::mt19937_64 engine(2);
-  SCOPED_TRACE("seed 2");
-  const auto random_scores = [&](std::size_t size) {
-    const std::vector<double> probs = random_probs(engine, size);
-    const double best = *std::max_element(probs.begin(), probs.end());
-    std::vector<float> scores;
-    for (const double prob : probs)
-      scores.push_back(prob > 0 ? static_cast<float>(std::log(prob / best))
-                                : -std::numeric_limits<float>::infinity());
-    return scores;
-  };
   for (int trial = 0; trial < 20000; ++trial) {
+    SCOPED_TRACE(::testing::Message() << "seed 2, trial " << trial);
     const std::size_t size = 2 + engine() % (trial % 4 == 0 ? 300 : 63);
-    const std::vector<float> scores = random_scores(size);
-    std::vector<float> row = scores;
-    draft proposal;
-    token_id drafted{static_cast<std::int32_t>(engine() % size)};
-    if (trial % 3 != 0) {
-      proposal.probs.push_back(truncated_distribution(random_scores(size)));
-      drafted = proposal.probs[0].tokens.back();
-    }
-    proposal.tree.add(drafted, token_tree::root);
+    const std::vector<float> scores = random_scores(engine, size);
+    const draft proposal = random_draft(engine, size, trial % 3 == 0);
     const draft unchanged = proposal;
-    const draft_side from(proposal, 0);
-
-    remaining_target before(row);
-    double rejected = 0;
-    double drafted_sum = 0;
-    for (std::size_t entry = 0; entry < from.tokens().size(); ++entry) {
-      drafted_sum += from.prob(entry);
-      rejected +=
-          from.prob(entry) * (1 - accept_probability(before.prob_of(from.tokens()[entry]), from.prob(entry)));
-    }
-    ASSERT_NEAR(drafted_sum, 1.0, 1e-14);
-    ASSERT_NEAR(before.mass_beyond(from, 1.0), rejected, 1e-14);
-    remaining_target rest(row);
-    if (!rest.keep_beyond(from, 1.0)) {
-      rest.write_scores();
-      ASSERT_EQ(row, scores);
-      ASSERT_LT(rejected, 2e-12);
-      continue;
-    }
-    std::vector<double> left(size);
-    for (std::size_t i = 0; i < size; ++i) left[i] = rest.prob_of(token_id{static_cast<std::int32_t>(i)});
-    std::vector<double> target_probs(size);
-    for (std::size_t i = 0; i < size; ++i)
-      target_probs[i] = before.prob_of(token_id{static_cast<std::int32_t>(i)});
-    rest.write_scores();
-    const double written_total = sampling::total_weight(row);
-    for (std::size_t i = 0; i < size; ++i) {
-      const token_id token{static_cast<std::int32_t>(i)};
-      const double draft_prob = from.prob_of(token);
-      const double kept = draft_prob > 0 ? draft_prob * accept_probability(target_probs[i], draft_prob) : 0.0;
-      ASSERT_NEAR(kept + rejected * left[i], target_probs[i], 1e-12)
-          << "trial " << trial << ", token " << i << " of " << size;
-      ASSERT_NEAR(rejected * static_cast<double>(portable_exp(row[i])) / written_total, rejected * left[i],
-                  2e-7)
-          << "scores are floats";
-    }
+    ASSERT_NO_FATAL_FAILURE(expect_the_target_distribution(scores, draft_side(proposal, 0)));
     ASSERT_EQ(proposal.tree.tokens()[0], unchanged.tree.tokens()[0]);
     if (!proposal.probs.empty()) {
       ASSERT_EQ(proposal.probs[0].probs, unchanged.probs[0].probs);
