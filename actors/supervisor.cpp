@@ -184,9 +184,9 @@ supervisor_actor::behavior_type supervisor(self_pointer self, supervisor_parts p
   });
   self->attach_functor([where = shared->where](const caf::error& reason) {
     if (reason == caf::exit_reason::user_shutdown) return;
-    where->mark_unhealthy();
     where->faults()->note_lost(
         the_supervisor, error{errc::internal, "the supervisor failed: what fails now is not started again"});
+    where->mark_unhealthy(); // last: who sees it finds the reason
   });
   shared->where->set_num_models(shared->models.size());
   executor(self, *shared)(context.supervision->start_everything());

@@ -232,6 +232,11 @@ void declare_model(group_builder<model_options>& g) {
       "default_rule", {"coupled", "rejection", "block"}, [](m & o) -> auto& { return o.default_rule; },
       "Verification rule of requests that name none: `coupled` gives the tokens of plain decoding, `rejection` "
       "and `block` give its distribution. Rules that keep neither must be named by the request.");
+}
+
+/// The model without weights.
+void declare_hash_model(group_builder<model_options>& g) {
+  using m = model_options;
   g.add(
       "hash.vocab_size", integers(258, 1U << 24), [](m & o) -> auto& { return o.hash.vocab_size; },
       "Of kind `hash`: 256 bytes, two special tokens, and further tokens.");
@@ -419,6 +424,7 @@ struct option_groups {
     declare_operation(daemon);
     group_builder<model_options> model(models);
     declare_model(model);
+    declare_hash_model(model);
     group_builder<drafter_options> drafter(drafters);
     declare_drafter(drafter);
     nest<daemon_config>(

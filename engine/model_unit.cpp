@@ -60,42 +60,14 @@ model_unit::load(const config::model_options& options, device_set& devices,
   unit->drafters.emplace_back();
   unit->drafters[plain_decoding.value].options.name = "none";
   std::vector<std::string> names{"none"};
-  const auto encode = [&vocabulary = unit->target->vocabulary()](std::string_view text) {
-    return vocabulary.encode(text, {.add_special = false, .parse_special = false});
-  };
   for (const auto& wanted : config::drafters_of(options)) {
     if (wanted.name == "none") continue;
-    drafter_unit made;
-    made.options = wanted;
-    made.device = unit->device;
-    speculation::drafter_parts parts{wanted};
-    parts.target_vocab_size = unit->target->info().vocab_size;
-    parts.target = unit->target->runs();
-    if (config::drafts_with_head(wanted.kind)) {
-      auto head = load_draft_head(wanted, options, *unit->target, *made.device);
-      if (!head) return std::move(head).error().within("model " + options.name + ", drafter " + wanted.name);
-      parts.own_head = *std::move(head);
-    } else if (!wanted.path.empty()) {
-      if (wanted.device != "auto") {
-        const auto elsewhere = devices.get(wanted.device);
-        if (!elsewhere)
-          return error(elsewhere.error()).within("model " + options.name + ", drafter " + wanted.name);
-        made.device = *elsewhere;
-      }
-      auto own = load_draft_model(wanted, options, *unit->target, *made.device, progress);
-      if (!own) return std::move(own).error().within("model " + options.name + ", drafter " + wanted.name);
-      parts.own_model = std::move(own->runs);
-      parts.own_vocabulary = std::move(own->vocabulary);
-      parts.target_vocabulary = std::make_shared<const tokenizer::tokenizer>(unit->target->vocabulary());
-    }
-    parts.encode = encode;
-    auto drafter = registry.make(parts);
-    if (!drafter)
-      return std::move(drafter).error().within("model " + options.name + ", drafter " + wanted.name);
-    made.drafter = *std::move(drafter);
-    if (made.drafter->own_model()) made.pool.emplace(static_cast<std::uint32_t>(unit->pool_needs().size()));
+    auto made = unit->load_drafter(wanted, devices, registry, progress);
+    if (!made) return std::move(made).error().within("model " + options.name + ", drafter " + wanted.name);
+    if ((*made).drafter->own_model())
+      made->pool.emplace(static_cast<std::uint32_t>(unit->pool_needs().size()));
     names.push_back(wanted.name);
-    unit->drafters.push_back(std::move(made));
+    unit->drafters.push_back(*std::move(made));
   }
   names.push_back("auto");
   unit->drafters.emplace_back();
@@ -105,6 +77,41 @@ model_unit::load(const config::model_options& options, device_set& devices,
   if (auto found = unit->find_drafter("default"); !found)
     return std::move(found).error().within("model " + options.name);
   return unit;
+}
+
+expected<model_unit::drafter_unit>
+model_unit::load_drafter(const config::drafter_options& wanted, device_set& devices,
+                         const speculation::drafter_registry& registry,
+                         const std::function<void(const load_progress&)>& progress) const {
+  drafter_unit made;
+  made.options = wanted;
+  made.device = device;
+  speculation::drafter_parts parts{wanted};
+  parts.target_vocab_size = target->info().vocab_size;
+  parts.target = target->runs();
+  parts.encode = [&vocabulary = target->vocabulary()](std::string_view text) {
+    return vocabulary.encode(text, {.add_special = false, .parse_special = false});
+  };
+  if (config::drafts_with_head(wanted.kind)) {
+    auto head = load_draft_head(wanted, options, *target, *made.device);
+    if (!head) return std::move(head).error();
+    parts.own_head = *std::move(head);
+  } else if (!wanted.path.empty()) {
+    if (wanted.device != "auto") {
+      const auto elsewhere = devices.get(wanted.device);
+      if (!elsewhere) return elsewhere.error();
+      made.device = *elsewhere;
+    }
+    auto own = load_draft_model(wanted, options, *target, *made.device, progress);
+    if (!own) return std::move(own).error();
+    parts.own_model = std::move(own->runs);
+    parts.own_vocabulary = std::move(own->vocabulary);
+    parts.target_vocabulary = std::make_shared<const tokenizer::tokenizer>(target->vocabulary());
+  }
+  auto drafter = registry.make(parts);
+  if (!drafter) return std::move(drafter).error();
+  made.drafter = *std::move(drafter);
+  return made;
 }
 
 bool model_unit::drafts_elsewhere() const {

@@ -79,6 +79,9 @@ struct model_unit {
   std::unique_ptr<actors::model_assembly> states; ///< drains the streams before anything else is destroyed
 
  private:
+  expected<drafter_unit> load_drafter(const config::drafter_options& wanted, device_set& devices,
+                                      const speculation::drafter_registry& registry,
+                                      const std::function<void(const load_progress&)>& progress) const;
   std::vector<pass_time> time_passes(std::chrono::nanoseconds budget, const clock& time) const;
   scheduling::scheduler_options limits_of(const config::engine_options& engine,
                                           std::uint32_t num_blocks) const;

@@ -8,7 +8,6 @@
 #include "runtime/speculation/drafters/target_prefix.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 namespace paceline::speculation {
@@ -315,69 +314,6 @@ void model_drafter::run(device::ops& ops, model::kv_storage* kv, std::vector<dra
   } catch (...) {
     for (const draft_lane& one : lanes) one.session->forget_all(); // it is unknown which cells were written
     throw;
-  }
-}
-
-std::span<float> model_drafter::scores_of(std::size_t logit_row) {
-  const std::size_t width = network_.either().info().vocab_size;
-  const auto own = std::span(logits_).subspan(logit_row * width, width);
-  if (network_.head && !network_.head->target_ids().empty()) {
-    const auto ids = network_.head->target_ids();
-    translated_.assign(target_vocab_size_, -std::numeric_limits<float>::infinity());
-    for (std::size_t i = 0; i < width; ++i) translated_[static_cast<std::size_t>(ids[i].value)] = own[i];
-    return translated_;
-  }
-  if (!settings_.bridge) return own.first(std::min<std::size_t>(width, target_vocab_size_));
-  if (settings_.bridge->how() == vocabulary_bridge::method::retokenise) return own;
-  translated_.resize(target_vocab_size_);
-  settings_.bridge->translate(own, translated_);
-  return translated_;
-}
-
-/// Rule `entropy`: the entropy of the first row limits the levels, before a token is drawn from it.
-void model_drafter::mind_entropy(draft_lane& lane, std::span<const float> scores) const {
-  auto& lengths = lane.session->lengths;
-  if (!lengths) lengths.emplace(1, settings_.entropy_smoothing);
-  lane.bounds.depth =
-      std::min(lane.bounds.depth, lengths->next(normalised_entropy(scores), lane.task->draft_length));
-}
-
-/// Evaluates a lane's rows. Guesses may follow the newest token; as long as they equal the model's choice,
-/// the row after them is used, too.
-void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
-  const auto rows = [&](std::size_t index) { return scores_of(first_row + index); };
-  if (lane.task->lengths == length_rule::entropy && lane.candidates.empty()) mind_entropy(lane, rows(0));
-  add_candidates(lane, settings_.shape, rows);
-  std::size_t right = 0;
-  const auto open = [&] { return !lane.candidates.empty() && lane.candidates.size() < lane.bounds.depth; };
-  for (; right < lane.guesses.size() && open(); ++right) {
-    const auto newest = static_cast<std::int32_t>(lane.candidates.size()) - 1;
-    if (lane.candidates[newest].token != lane.guesses[right]) break;
-    lane.branches.back() = newest;
-    lane.wanted = {{newest, 1}};
-    add_candidates(lane, settings_.shape, [&](std::size_t) { return scores_of(first_row + right + 1); });
-    if (lane.candidates.size() == static_cast<std::size_t>(newest) + 1) break; // a row without finite logits
-  }
-  if (!lane.guesses.empty()) { // as many draft tokens are fed as have a successor
-    lane.session->keep_branches(lane.session->num_branches() - (lane.guesses.size() - right));
-    lane.session->num_guesses.on_verified(static_cast<std::uint32_t>(lane.guesses.size()),
-                                          static_cast<std::uint32_t>(right));
-  }
-  lane.guesses.clear();
-}
-
-/// Evaluates the row of a head that drafts all levels at once: nodes of a level differ in their parents only.
-void model_drafter::take_parallel_rows(draft_lane& lane, std::size_t first_row) {
-  std::vector<float> scores;
-  for (std::uint32_t level = 0; level < lane.bounds.depth; ++level) {
-    lane.wanted = next_expansions(settings_.shape, lane.candidates, lane.bounds, level);
-    const auto row = scores_of(first_row * network_.traits().max_levels + level);
-    if (level == 0 && lane.task->lengths == length_rule::entropy) mind_entropy(lane, row);
-    add_candidates(lane, settings_.shape, [&](std::size_t) {
-      scores.assign(row.begin(), row.end()); // ranking changes them
-      return std::span(scores);
-    });
-    if (lane.depth() == level) break; // no finite score
   }
 }
 
