@@ -14,7 +14,12 @@ constexpr std::uint32_t prediction_length = 16;
 
 /// Medusa's tree for any model, in falling order of what its nodes gain (mc_sim_7b_63 of the published code).
 constexpr std::array<const char*, 63> general_medusa_tree = {
-    "0", "0.0", "1", "0.1", "2", "0.0.0", "1.0", "0.2", "3", "0.3", "4", "0.4", "2.0", "0.5", "0.0.1", "5", "0.6", "6", "0.7", "0.1.0", "1.1", "7", "0.8", "0.0.2", "3.0", "0.9", "8", "9", "1.0.0", "0.2.0", "1.2", "0.0.3", "4.0", "2.1", "0.0.4", "0.0.5", "0.0.0.0", "0.1.1", "0.0.6", "0.3.0", "5.0", "1.3", "0.0.7", "0.0.8", "0.0.9", "6.0", "0.4.0", "1.4", "7.0", "0.1.2", "2.0.0", "3.1", "2.2", "8.0", "0.5.0", "1.5", "1.0.1", "0.2.1", "9.0", "0.6.0", "0.0.0.1", "1.6", "0.7.0"};
+    "0",     "0.0",   "1",     "0.1",     "2",     "0.0.0",   "1.0",   "0.2",   "3",     "0.3",   "4",
+    "0.4",   "2.0",   "0.5",   "0.0.1",   "5",     "0.6",     "6",     "0.7",   "0.1.0", "1.1",   "7",
+    "0.8",   "0.0.2", "3.0",   "0.9",     "8",     "9",       "1.0.0", "0.2.0", "1.2",   "0.0.3", "4.0",
+    "2.1",   "0.0.4", "0.0.5", "0.0.0.0", "0.1.1", "0.0.6",   "0.3.0", "5.0",   "1.3",   "0.0.7", "0.0.8",
+    "0.0.9", "6.0",   "0.4.0", "1.4",     "7.0",   "0.1.2",   "2.0.0", "3.1",   "2.2",   "8.0",   "0.5.0",
+    "1.5",   "1.0.1", "0.2.1", "9.0",     "0.6.0", "0.0.0.1", "1.6",   "0.7.0"};
 
 drafter_options called_as_its_kind(const char* kind) {
   drafter_options made;
@@ -25,7 +30,8 @@ drafter_options called_as_its_kind(const char* kind) {
 } // namespace
 
 bool drafts_with_head(const std::string& kind) {
-  constexpr std::string_view kinds[] = {"eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp", "hydra", "mlp_speculator"};
+  constexpr std::string_view kinds[] = {"eagle",     "eagle2", "eagle3", "medusa",
+                                        "blockwise", "mtp",    "hydra",  "mlp_speculator"};
   return std::ranges::find(kinds, kind) != std::end(kinds);
 }
 

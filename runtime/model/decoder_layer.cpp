@@ -69,8 +69,8 @@ void decoder_layers::attend(const layer_weights& weights, const attention_input&
   ops_.attention({&batch_, view.cells, memory_.qkv, qkv.stride(), memory_.attended, config_.q_size(),
                   config_.num_heads, config_.attention_scale, 0, view.window});
   if (weights.attention_gate)
-    ops_.glu({memory_.gates, memory_.attended, config_.q_size(), memory_.attended, config_.q_size(), num_rows(),
-              config_.q_size(), device::activation::sigmoid});
+    ops_.glu({memory_.gates, memory_.attended, config_.q_size(), memory_.attended, config_.q_size(),
+              num_rows(), config_.q_size(), device::activation::sigmoid});
   add_to_hidden(memory_.attended, config_.q_size(), *weights.attention_output, weights.attention_output_bias,
                 weights.post_attention_norm);
 }

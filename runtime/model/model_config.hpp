@@ -77,8 +77,8 @@ struct model_config {
   std::uint32_t num_kv_heads = 0;
   std::uint32_t head_dim = 0;   ///< values of one head of Q, K and V; even
   std::uint32_t rotary_dim = 0; ///< leading ones that are rotated; even; 0: all
-  std::uint32_t ffn_size = 0; ///< values between gate/up and down
-  float norm_epsilon = 0;     ///< of every RMS norm
+  std::uint32_t ffn_size = 0;   ///< values between gate/up and down
+  float norm_epsilon = 0;       ///< of every RMS norm
   gate_activation activation = gate_activation::silu;
   rope_layout layout = rope_layout::half_split;
   rope_config rope;       ///< for layers that see all positions

@@ -142,7 +142,8 @@ void activate_rows(const device::glu_args& args, row_range rows) {
     const float* x = args.gate + r * args.stride;
     float* out = args.out + r * args.out_stride;
     std::uint32_t i = 0;
-    for (; i + V::lanes <= args.width; i += V::lanes) V::store(out + i, activate<V>(args.act, V::load(x + i)));
+    for (; i + V::lanes <= args.width; i += V::lanes)
+      V::store(out + i, activate<V>(args.act, V::load(x + i)));
     if (const std::uint32_t rest = args.width - i; rest != 0)
       V::store_partial(out + i, activate<V>(args.act, V::load_partial(x + i, rest)), rest);
   }

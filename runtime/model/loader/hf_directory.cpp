@@ -95,7 +95,8 @@ fs::path only_file(const fs::path& directory) {
 expected<std::vector<safetensors_file>> open_weight_files(const fs::path& directory) {
   std::error_code ignored; // a file that cannot be examined counts as absent
   if (fs::exists(directory / index_name, ignored)) return open_shards(directory);
-  const auto name = fs::exists(directory / single_name, ignored) ? fs::path(single_name) : only_file(directory);
+  const auto name =
+      fs::exists(directory / single_name, ignored) ? fs::path(single_name) : only_file(directory);
   auto single = safetensors_file::open(directory / name);
   if (!single) return std::move(single).error();
   std::vector<safetensors_file> shards;
