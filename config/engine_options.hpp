@@ -32,6 +32,9 @@ enum class draft_vocabulary : std::uint8_t { same, intersection, retokenise };
 /// Which half of the input of an MTP module's projection comes first.
 enum class mtp_concat : std::uint8_t { by_file, embedding_first, hidden_first };
 
+/// Format of a trained head's matrices.
+enum class head_format : std::uint8_t { stored, q8_0, q4_0 };
+
 /// One drafter of one model.
 struct drafter_options {
   std::string name;          ///< name in requests; unique within the model
@@ -52,6 +55,7 @@ struct drafter_options {
   std::uint32_t layers = 0;                   ///< kind self: the first layers run; 0 = half of them
   std::vector<std::string> skip_layers;       ///< kind self: instead, the layers left out
   double rope_theta = 0;                      ///< heads: instead of their config's; 0 = none
+  head_format weights = head_format::stored;  ///< heads: format of their matrices
   mtp_concat mtp_order = mtp_concat::by_file; ///< kind mtp: order of the projection's input
   std::vector<std::string> taps; ///< heads: instead of their config's: target layers after which they read
   std::string inner = "ngram";   ///< kind cascade: kind of the drafter that its model is drafted for by

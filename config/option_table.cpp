@@ -288,6 +288,10 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
       "Of heads: base of the rotary positions instead of the one in their config.json, which some published heads "
       "were not trained with; 0 = that one.");
   g.add(
+      "weights", {"stored", "q8_0", "q4_0"}, [](d & o) -> auto& { return o.weights; },
+      "Of heads: format of their matrices in memory. `q8_0` and `q4_0` quantise them when they are loaded, which makes "
+      "drafting faster and drafts a little worse.");
+  g.add(
       "mtp_order", {"by_file", "embedding_first", "hidden_first"}, [](d & o) -> auto& { return o.mtp_order; },
       "Of kind `mtp`: which half of its projection's input comes first, instead of what the family of its file has.");
   g.add(

@@ -72,6 +72,7 @@ class validator {
     if (!has_model && d.device != "auto")
       fail(path + "device", "only drafters of kinds model and cascade have a device of their own");
     if (!has_head && d.rope_theta != 0) fail(path + "rope_theta", "only heads have one");
+    if (!has_head && d.weights != head_format::stored) fail(path + "weights", "only heads choose a format");
     if (d.mtp_order != mtp_concat::by_file && d.kind != "mtp")
       fail(path + "mtp_order", "only drafters of kind mtp have one");
     if (!d.taps.empty() && d.kind != "eagle3")
@@ -80,7 +81,8 @@ class validator {
     if (has_tree && d.kind != "model" && d.kind != "self" && !has_head)
       fail(path + "tree",
            "only drafters of kinds model and self, and heads, propose trees of a chosen shape");
-    if (!d.tree_paths.empty() && d.tree != tree_kind::fixed) fail(path + "tree_paths", "needs tree static");
+    if (!d.tree_paths.empty() && with_kind_defaults(d).tree != tree_kind::fixed)
+      fail(path + "tree_paths", "needs tree static");
     if (d.vocabulary != draft_vocabulary::same && d.kind != "model")
       fail(path + "vocabulary", "only drafters of kind model have a vocabulary of their own");
     if (d.vocabulary == draft_vocabulary::retokenise && has_tree)

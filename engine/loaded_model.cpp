@@ -126,6 +126,9 @@ load_draft_head(const config::drafter_options& options, const config::model_opti
   model::head_load_options load;
   load.kv_type = target_options.kv_dtype;
   load.overrides.rope_theta = options.rope_theta;
+  if (options.weights != config::head_format::stored)
+    load.format =
+        options.weights == config::head_format::q8_0 ? device::tensor_type::q8_0 : device::tensor_type::q4_0;
   if (options.mtp_order != config::mtp_concat::by_file)
     load.overrides.hidden_first = options.mtp_order == config::mtp_concat::hidden_first;
   for (const auto& text : options.taps) {

@@ -44,6 +44,8 @@ std::vector<config::drafter_options> drafters_for(const model_choice& choice, co
 
 /// The drafter of requests that name none.
 expected<std::string> default_drafter(const model_choice& choice) {
+  if (!choice.draft_head.empty() && !choice.draft_model.empty())
+    return error{errc::invalid_argument, "--draft-model and --draft-head: one of them drafts"};
   if (!choice.draft_head.empty()) return model::kind_of_head(choice.draft_head);
   return choice.draft_model.empty() ? choice.drafter : std::string("model");
 }

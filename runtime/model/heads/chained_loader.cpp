@@ -66,12 +66,22 @@ void take_hydra(chained_parts parts, const transformer& target, chained_config& 
   std::uint32_t num_heads = 0;
   while (tensors.has("hydra_mlp." + std::to_string(num_heads) + first)) ++num_heads;
   if (num_heads == 0) return tensors.refuse("hydra_mlp.0" + first, "is missing");
+  if (num_heads > head_traits::token_limit)
+    return tensors.refuse("hydra_mlp.64" + first, "is one head too many");
   parts.weights.levels.resize(num_heads);
   for (std::uint32_t i = 0; i < num_heads; ++i)
     take_hydra_level(parts, i, hidden, vocab, has_dropout, parts.weights.levels[i]);
   const std::string prefix = "prefix_embeding_layer."; // spelt so in the files
   if (!tensors.has(prefix + "norm.weight")) return;
   config.layer = target.config();
+  config.layer.layout =
+      rope_layout::half_split; // rows in the order of such files, whatever the target's have
+  if (config.layer.post_norms || config.layer.sliding_window != 0)
+    return tensors.refuse(
+        prefix + "norm.weight",
+        "belongs to a prefix layer, which a target with windows or four norms a layer cannot have");
+  if (!tensors.has(prefix + "layers.0.input_layernorm.weight"))
+    tensors.refuse(prefix + "layers.0.input_layernorm.weight", "is missing");
   parts.weights.prefix.emplace();
   tensors.ignore(prefix + "embed_tokens.weight");
   tensors.layer(prefix + "layers.0.", config.layer, hidden, *parts.weights.prefix);
@@ -128,7 +138,8 @@ expected<std::shared_ptr<const draft_head>>
 load_chained_head(const std::filesystem::path& directory, const std::string& kind,
                   std::shared_ptr<const transformer> target, const head_load_options& options,
                   device::weight_memory& memory, device::buffer_memory& buffers) {
-  auto tensors = head_tensors::open(directory, without_prefix, memory);
+  if (auto ok = expect_setting(directory, "hidden_state_offset", 0); !ok) return std::move(ok).error();
+  auto tensors = head_tensors::open(directory, without_prefix, memory, options.format);
   if (!tensors) return std::move(tensors).error();
   try {
     auto weights = std::make_unique<chained_weights>();

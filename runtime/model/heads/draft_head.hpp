@@ -22,8 +22,9 @@ struct head_features {
 /// The rows whose logits a pass of a draft head computes.
 struct head_outputs {
   std::span<const std::uint32_t> logit_rows; ///< ascending
-  /// [logit_rows.size()][info().vocab_size]; of parallel heads [logit_rows.size()][max_levels][vocab_size].
+  /// [logit_rows.size()][num_levels][info().vocab_size].
   std::span<float> logits;
+  std::uint32_t num_levels = 1; ///< of parallel heads: levels that are wanted, at most `max_levels`
 };
 
 /// How a head drafts. Constant.
@@ -50,7 +51,7 @@ class draft_head : public kv_model {
   /// The target's layers whose hidden states it reads, in the order in which it wants them; the number of
   /// layers: after the final norm.
   virtual std::span<const layer_index> taps() const noexcept = 0;
-  /// The target's token for each token of the draft vocabulary, ascending; empty: the same ids.
+  /// The target's token for each token of the draft vocabulary; empty: the same ids.
   virtual std::span<const token_id> target_ids() const noexcept = 0;
   /// Tokens that it has an embedding for; larger ids must not be fed.
   virtual std::uint32_t num_embedded() const noexcept = 0;

@@ -1,6 +1,7 @@
 #include "runtime/model/heads/eagle_config.hpp"
 
 #include "runtime/base/json_node.hpp"
+#include "runtime/device/op_kv.hpp"
 #include "runtime/model/loader/hf_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 
@@ -92,6 +93,9 @@ void read_sizes(const json_node& root, const json_node& layer, eagle_config& con
 }
 
 void check_target(const json_node& root, const eagle_config& config, const head_target& target) {
+  if (config.version == eagle_version::eagle && config.target_hidden_size != config.layer.hidden_size)
+    root["target_hidden_size"].refuse("is " + std::to_string(config.target_hidden_size) +
+                                      ", hidden_size is " + std::to_string(config.layer.hidden_size));
   if (config.target_hidden_size != target.hidden_size)
     root[root["target_hidden_size"] ? "target_hidden_size" : "hidden_size"].refuse(
         "is " + std::to_string(config.target_hidden_size) + ", the target's hidden size is " +
@@ -126,9 +130,13 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   config.layer.local_rope = config.layer.rope;
   config.norm_before_residual = root["norm_before_residual"].flag_or(false);
   config.norm_output = root["norm_output"].flag_or(false);
+  config.has_tap_norms = root["fc_norm"].flag_or(false);
+  config.has_input_norm = root["norm_before_fc"].flag_or(false);
   const double rotated = layer["partial_rotary_factor"].setting_or(
       layer["rope_parameters"]["partial_rotary_factor"].setting_or(1));
   if (!(rotated > 0 && rotated <= 1)) layer["partial_rotary_factor"].refuse("must be above 0 and at most 1");
+  if (rotated < 1 && rotated * config.layer.head_dim < 2)
+    layer["partial_rotary_factor"].refuse("must leave a pair of head_dim to rotate");
   if (rotated < 1)
     config.layer.rotary_dim = static_cast<std::uint32_t>(rotated * config.layer.head_dim) / 2 * 2;
   if (overrides.taps.empty())
@@ -139,6 +147,9 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   check_target(root, config, target);
   if (failure) return *failure;
   if (auto ok = validate(config.layer); !ok) return std::move(ok).error().within(file);
+  if (config.layer.head_dim > device::max_head_dim)
+    layer["head_dim"].refuse("is above " + std::to_string(device::max_head_dim), errc::unsupported);
+  if (failure) return *failure;
   return config;
 }
 

@@ -41,6 +41,8 @@ struct eagle_config {
   std::vector<layer_index> taps;        ///< in the order in which `fc` reads them
   bool norm_before_residual = false;    ///< the first layer adds to the normed feature
   bool norm_output = false;             ///< what is fed back has been through the final norm
+  bool has_tap_norms = false;           ///< the config says that each tapped vector is normed
+  bool has_input_norm = false;          ///< the config says that all of them are, together
   bool hidden_first =
       false; ///< EAGLE, MTP: `fc` reads [feature ; embedding] instead of [embedding ; feature]
 };

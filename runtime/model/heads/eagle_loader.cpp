@@ -62,8 +62,8 @@ void take_eagle3(head_tensors& tensors, const eagle_config& config, eagle_weight
   const std::uint32_t width = config.layer.hidden_size, target_width = config.target_hidden_size;
   const std::uint64_t num_tapped = std::uint64_t{config.taps.size()} * target_width;
   weights.fc = tensors.matrix("fc.weight", width, num_tapped);
-  tensors.vector("input_norm.weight", num_tapped, weights.input_norm, false);
-  if (tensors.has("fc_norm.0.weight")) {
+  tensors.vector("input_norm.weight", num_tapped, weights.input_norm, config.has_input_norm);
+  if (config.has_tap_norms || tensors.has("fc_norm.0.weight")) {
     weights.tap_norms.resize(config.taps.size());
     for (std::size_t t = 0; t < config.taps.size(); ++t)
       tensors.vector("fc_norm." + std::to_string(t) + ".weight", target_width, weights.tap_norms[t]);
@@ -89,19 +89,24 @@ void take_eagle(head_tensors& tensors, const eagle_config& config, eagle_weights
   tensors.vector("layers.0.hidden_norm.weight", width, weights.feature_norm, false);
   for (std::uint32_t l = 0; l < config.layer.num_layers; ++l)
     tensors.layer("layers." + std::to_string(l) + ".", config.layer, width, weights.layers[l]);
-  tensors.vector("norm.weight", width, weights.output_norm, false);
+  tensors.vector("norm.weight", width, weights.output_norm, config.norm_output);
 }
 
 /// "d2t": what is to be added to a token of the draft vocabulary to give the target's. Absent: nothing.
-std::vector<token_id> take_target_ids(head_tensors& tensors, const eagle_config& config) {
+std::vector<token_id> take_target_ids(head_tensors& tensors, const eagle_config& config, bool has_lm_head) {
   if (!tensors.has("d2t")) {
     if (config.layer.vocab_size != config.vocab_size) tensors.refuse("d2t", "is missing");
+    return {};
+  }
+  if (!has_lm_head) {
+    tensors.refuse("d2t", "needs an lm_head.weight of the draft vocabulary");
     return {};
   }
   const std::vector<std::int64_t> offsets = tensors.integers("d2t", config.layer.vocab_size);
   std::vector<token_id> ids;
   for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const std::int64_t id = offsets[i] < 0 ? -1 : static_cast<std::int64_t>(i) + offsets[i];
+    const bool is_near = offsets[i] >= 0 && offsets[i] < config.vocab_size;
+    const std::int64_t id = is_near ? static_cast<std::int64_t>(i) + offsets[i] : -1;
     if (id < 0 || id >= config.vocab_size || (i > 0 && id <= ids.back().value)) {
       tensors.refuse("d2t", "must give ascending ids below " + std::to_string(config.vocab_size) +
                                 ", token " + std::to_string(i) + " has the offset " +
@@ -122,7 +127,7 @@ load_eagle_head(const std::filesystem::path& directory, eagle_version version,
   const auto config_path = directory / "config.json";
   auto object = read_json_file(config_path);
   if (!object) return std::move(object).error();
-  auto tensors = head_tensors::open(directory, name_in_speculators, memory);
+  auto tensors = head_tensors::open(directory, name_in_speculators, memory, options.format);
   if (!tensors) return std::move(tensors).error();
   const model_info& of = target->info();
   const head_target facts{of.num_layers, of.hidden_size, of.vocab_size};
@@ -144,7 +149,7 @@ load_eagle_head(const std::filesystem::path& directory, eagle_version version,
       take_eagle3(*tensors, *config, *weights);
     else
       take_eagle(*tensors, *config, *weights);
-    auto ids = take_target_ids(*tensors, *config);
+    auto ids = take_target_ids(*tensors, *config, weights->lm_head != nullptr);
     auto vectors = tensors->upload(buffers);
     if (!vectors) return std::move(vectors).error();
     weights->vectors = *std::move(vectors);

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace paceline::model {
@@ -17,6 +18,7 @@ namespace paceline::model {
 struct head_load_options {
   paceline::kv_type kv_type = paceline::kv_type::f16; ///< of its KV pool
   head_overrides overrides;
+  std::optional<device::tensor_type> format = {}; ///< of matrices: Q8_0 or Q4_0; nullopt: as stored
 };
 
 /// Loads the head of a drafter of kind `kind` ("eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp",
@@ -55,6 +57,7 @@ load_chained_head(const std::filesystem::path& directory, const std::string& kin
 /// "token_map"), and blockwise heads ("hidden.weight", "output.weight").
 expected<std::shared_ptr<const draft_head>> load_medusa_head(const std::filesystem::path& directory,
                                                              std::shared_ptr<const transformer> target,
+                                                             const head_load_options& options,
                                                              device::weight_memory& weights,
                                                              device::buffer_memory& buffers);
 

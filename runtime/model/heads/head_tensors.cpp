@@ -1,7 +1,10 @@
 #include "runtime/model/heads/head_tensors.hpp"
 
+#include "runtime/base/json_node.hpp"
 #include "runtime/device/float16.hpp"
+#include "runtime/model/heads/quantise.hpp"
 #include "runtime/model/loader/hf_directory.hpp"
+#include "runtime/model/loader/json_text.hpp"
 #include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
@@ -29,27 +32,43 @@ bool has_shape(const safetensors_tensor& tensor, std::uint64_t rows, std::uint64
   return tensor.num_dims >= 1 && leading == rows && tensor.shape[tensor.num_dims - 1] == cols;
 }
 
-float float_at(const safetensors_tensor& tensor, std::size_t index) {
-  if (tensor.type == tensor_type::f32) {
+float float_at(tensor_type type, std::span<const std::byte> bytes, std::size_t index) {
+  if (type == tensor_type::f32) {
     float value;
-    std::memcpy(&value, tensor.data.data() + index * sizeof(value), sizeof(value));
+    std::memcpy(&value, bytes.data() + index * sizeof(value), sizeof(value));
     return value;
   }
   std::uint16_t bits;
-  std::memcpy(&bits, tensor.data.data() + index * sizeof(bits), sizeof(bits));
-  return tensor.type == tensor_type::f16 ? device::float_of_f16(bits) : device::float_of_bf16(bits);
+  std::memcpy(&bits, bytes.data() + index * sizeof(bits), sizeof(bits));
+  return type == tensor_type::f16 ? device::float_of_f16(bits) : device::float_of_bf16(bits);
 }
 
 } // namespace
 
+expected<void> expect_setting(const std::filesystem::path& directory, std::string_view key, double value) {
+  const auto path = directory / "config.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};
+  auto object = read_json_file(path);
+  if (!object) return std::move(object).error();
+  std::optional<error> failure;
+  const json_node setting = json_node(*object, path.string(), failure, json_node::naming::key)[key];
+  if (setting.setting_or(value) != value && !failure)
+    setting.refuse("must be " + std::to_string(static_cast<int>(value)), errc::unsupported);
+  if (failure) return *failure;
+  return {};
+}
+
 expected<head_tensors> head_tensors::open(const std::filesystem::path& directory,
-                                          const name_of_tensor& name_of, device::weight_memory& weights) {
+                                          const name_of_tensor& name_of, device::weight_memory& weights,
+                                          std::optional<device::tensor_type> format) {
   auto files = open_weight_files(directory);
   if (!files) return std::move(files).error();
   head_tensors made;
   made.directory_ = directory.string();
   made.files_ = *std::move(files);
   made.weights_ = &weights;
+  made.format_ = format;
   for (const safetensors_file& file : made.files_)
     for (const safetensors_tensor& tensor : file.tensors()) {
       if (name_of(tensor.name).empty()) continue;
@@ -102,6 +121,24 @@ std::optional<head_tensors::found_tensor> head_tensors::take(const std::string& 
   return taken;
 }
 
+/// Packs `bytes`, values of the tensor's type, in the format that was asked for.
+std::unique_ptr<const device::matrix> head_tensors::pack(const safetensors_tensor& tensor, std::uint64_t rows,
+                                                         std::uint64_t cols,
+                                                         std::span<const std::byte> bytes) {
+  device::tensor_view view{tensor.type, rows, cols, bytes};
+  std::vector<std::byte> quantised;
+  if (format_ && cols % device::traits_of(*format_)->block_values == 0) {
+    std::vector<float> values(rows * cols);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = float_at(tensor.type, bytes, i);
+    quantised = quantise(values, *format_);
+    view = {*format_, rows, cols, quantised};
+  }
+  auto packed = weights_->pack(tensor.name, view);
+  if (packed) return *std::move(packed);
+  failure_ = std::move(packed).error();
+  return nullptr;
+}
+
 std::unique_ptr<const device::matrix> head_tensors::matrix(const std::string& name, std::uint64_t rows,
                                                            std::uint64_t cols) {
   const auto taken = take(name, true, rows, cols);
@@ -111,11 +148,9 @@ std::unique_ptr<const device::matrix> head_tensors::matrix(const std::string& na
     refuse(tensor.name, "must be F32, F16 or BF16");
     return nullptr;
   }
-  auto packed = weights_->pack(tensor.name, {tensor.type, rows, cols, tensor.data});
+  auto packed = pack(tensor, rows, cols, tensor.data);
   if (taken->file->from()) taken->file->from()->release(tensor.data);
-  if (packed) return *std::move(packed);
-  failure_ = std::move(packed).error();
-  return nullptr;
+  return packed;
 }
 
 void head_tensors::vector(const std::string& name, std::uint64_t size, const float*& to, bool required) {
@@ -126,7 +161,7 @@ void head_tensors::vector(const std::string& name, std::uint64_t size, const flo
     return refuse(tensor.name, "must be F32, F16 or BF16");
   std::vector<float> values(size);
   const float offset = name.find("norm") != std::string::npos ? norm_offset_ : 0;
-  for (std::size_t i = 0; i < size; ++i) values[i] = float_at(tensor, i) + offset;
+  for (std::size_t i = 0; i < size; ++i) values[i] = float_at(tensor.type, tensor.data, i) + offset;
   vectors_.push_back({std::move(values), &to});
 }
 
@@ -148,12 +183,7 @@ void head_tensors::gated_queries(const std::string& name, const model_config& co
       const auto part = tensor.data.subspan((2 * h + (is_gate ? 1 : 0)) * head_bytes, head_bytes);
       rows.insert(rows.end(), part.begin(), part.end());
     }
-    auto packed = weights_->pack(tensor.name, {tensor.type, config.q_size(), cols, rows});
-    if (!packed) {
-      failure_ = std::move(packed).error();
-      return;
-    }
-    (is_gate ? to.attention_gate : to.q) = *std::move(packed);
+    (is_gate ? to.attention_gate : to.q) = pack(tensor, config.q_size(), cols, rows);
   }
 }
 
@@ -170,10 +200,11 @@ std::vector<std::int64_t> head_tensors::integers(const std::string& name, std::u
 }
 
 void head_tensors::layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
-                         layer_weights& to) {
+                         layer_weights& to, bool may_be_gated) {
   const std::string attention = prefix + "self_attn.", mlp = prefix + "mlp.";
   const std::uint32_t hidden = config.hidden_size;
-  const bool is_gated = num_rows(attention + "q_proj.weight") == std::uint64_t{2} * config.q_size();
+  const bool is_gated =
+      may_be_gated && num_rows(attention + "q_proj.weight") == std::uint64_t{2} * config.q_size();
   if (is_gated)
     gated_queries(attention + "q_proj.weight", config, input_size, to);
   else

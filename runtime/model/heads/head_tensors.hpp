@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,15 +25,21 @@ namespace paceline::model {
 /// tensor is of another part of the checkpoint.
 using name_of_tensor = std::function<std::string(std::string_view in_file)>;
 
+/// Error unless number `key` of the directory's config.json has the only supported value. No file, or no such
+/// key: it has.
+expected<void> expect_setting(const std::filesystem::path& directory, std::string_view key, double value);
+
 /// The tensors of a draft head's files, by name, taken one after another. What nobody has taken in the end is
 /// refused: it would change what the head computes.
 ///
-/// Matrices are packed as stored. Vectors are collected and uploaded together by `upload`. The first error
-/// is kept, named after file and tensor; after one, everything that is taken is empty.
+/// Matrices are packed as stored, or quantised. Vectors are collected and uploaded together by `upload`. The
+/// first error is kept, named after file and tensor; after one, everything that is taken is empty.
 class head_tensors {
  public:
+  /// `format`: of matrices whose rows are whole blocks of it, Q8_0 or Q4_0; nullopt: as stored.
   static expected<head_tensors> open(const std::filesystem::path& directory, const name_of_tensor& name_of,
-                                     device::weight_memory& weights);
+                                     device::weight_memory& weights,
+                                     std::optional<device::tensor_type> format = {});
 
   bool has(const std::string& name) const { return tensors_.contains(name); }
   /// Rows of a tensor of two dimensions; 0 if there is none.
@@ -60,9 +67,10 @@ class head_tensors {
 
   /// The tensors of a Llama-like layer, "PREFIXself_attn.q_proj.weight" and so on, whose queries, keys and
   /// values read `input_size` values; biases, QK norm and the norm before attention (`attention_norm`) where
-  /// they are there. `to` is set by `upload`, too.
+  /// they are there. `to` is set by `upload`, too. `may_be_gated`: queries of twice the rows have an output
+  /// gate (`gated_queries`).
   void layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
-             layer_weights& to);
+             layer_weights& to, bool may_be_gated = false);
 
   /// Uploads the vectors, and refuses what was not taken. Error: the first one.
   expected<std::unique_ptr<device::buffer>> upload(device::buffer_memory& memory);
@@ -79,6 +87,8 @@ class head_tensors {
     const safetensors_tensor* tensor;
   };
 
+  std::unique_ptr<const device::matrix> pack(const safetensors_tensor& tensor, std::uint64_t rows,
+                                             std::uint64_t cols, std::span<const std::byte> bytes);
   std::optional<found_tensor> take(const std::string& name, bool required, std::uint64_t rows,
                                    std::uint64_t cols);
 
@@ -87,6 +97,7 @@ class head_tensors {
   std::map<std::string, found_tensor> tensors_;
   std::vector<pending_vector> vectors_;
   device::weight_memory* weights_ = nullptr;
+  std::optional<device::tensor_type> format_;
   float norm_offset_ = 0;
   std::optional<error> failure_;
 };

@@ -43,8 +43,8 @@ void medusa_head::forward(device::ops& ops, const device::row_batch& batch, cons
   const auto num_rows = static_cast<std::uint32_t>(batch.rows.size());
   const std::size_t width = info_.hidden_size, vocab = info_.vocab_size;
   PACELINE_CHECK(features.of_target != nullptr && features.cells.size() == num_rows, "one feature a row");
-  PACELINE_CHECK(outputs.logit_rows.size() == num_rows &&
-                     outputs.logits.size() == std::uint64_t{num_rows} * num_heads_ * vocab,
+  PACELINE_CHECK(outputs.logit_rows.size() == num_rows && outputs.num_levels <= num_heads_ &&
+                     outputs.logits.size() == std::uint64_t{num_rows} * outputs.num_levels * vocab,
                  "logits of every row, for every level");
   if (num_rows == 0) return;
   const bool is_block = weights_->heads.empty();
@@ -63,7 +63,7 @@ void medusa_head::forward(device::ops& ops, const device::row_batch& batch, cons
             {vectors, stride}, true);
   }
   float* const logits = ops.place_for(outputs.logits);
-  for (std::uint32_t i = 0; i < num_heads_; ++i) {
+  for (std::uint32_t i = 0; i < outputs.num_levels; ++i) {
     float* const vector = vectors + (is_block ? i * width : 0);
     if (!is_block) {
       ops.gather({vectors, width, state, width, nullptr, num_rows, info_.hidden_size});
@@ -73,7 +73,8 @@ void medusa_head::forward(device::ops& ops, const device::row_batch& batch, cons
         ops.add({vectors, width, between, width, num_rows, info_.hidden_size});
       }
     }
-    product(ops, {vector, stride}, num_rows, lm_head(i), nullptr, {logits + i * vocab, num_heads_ * vocab});
+    product(ops, {vector, stride}, num_rows, lm_head(i), nullptr,
+            {logits + i * vocab, outputs.num_levels * vocab});
   }
   ops.deliver();
 }

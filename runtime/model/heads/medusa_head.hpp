@@ -32,11 +32,10 @@ struct medusa_weights {
 /// Heads that predict the tokens after the newest one all at once, from the hidden state that decided it, h
 /// (after the target's final norm):
 ///
-///     Medusa (Cai et al. 2024, arXiv:2401.10774, section 2.1)       head i:  z = h;  z = z + silu(W z + b)
-///     for
-///                                                                   each layer;  logits = L_i z
-///     blockwise parallel decoding (Stern et al. 2018, section 4)    [z_1 ; ... ; z_k] = [h ; ... ; h] +
-///                                                                   W2 relu(W1 h + b1) + b2;  logits = L z_i
+/// - Medusa (Cai et al. 2024, arXiv:2401.10774, section 2.1): of head i z = h; for each of its layers
+///   z = z + silu(W z + b); logits = L_i z.
+/// - Blockwise parallel decoding (Stern et al. 2018, section 4): [z_1 ; ... ; z_k] = [h ; ... ; h] +
+///   W2 relu(W1 h + b1) + b2; logits = L z_i.
 ///
 /// Head i (from 0) predicts the token i + 1 places behind the newest one. They keep no cells.
 class medusa_head final : public draft_head {

@@ -96,9 +96,11 @@ std::vector<token_id> take_token_map(head_tensors& tensors, std::uint64_t num_ro
 
 expected<std::shared_ptr<const draft_head>> load_medusa_head(const std::filesystem::path& directory,
                                                              std::shared_ptr<const transformer> target,
+                                                             const head_load_options& options,
                                                              device::weight_memory& memory,
                                                              device::buffer_memory& buffers) {
-  auto tensors = head_tensors::open(directory, without_prefix, memory);
+  if (auto ok = expect_setting(directory, "logit_scale", 1); !ok) return std::move(ok).error();
+  auto tensors = head_tensors::open(directory, without_prefix, memory, options.format);
   if (!tensors) return std::move(tensors).error();
   const std::uint32_t hidden = target->info().hidden_size, vocab = target->info().vocab_size;
   try {
@@ -114,6 +116,9 @@ expected<std::shared_ptr<const draft_head>> load_medusa_head(const std::filesyst
                                                               "\"blocks.0.layers.0.weight\"");
       take_lm_heads(*tensors, names, num_heads, hidden, *weights);
     }
+    if (num_heads > head_traits::token_limit)
+      return error(errc::unsupported, directory.string() + ": " + std::to_string(num_heads) +
+                                          " heads, at most " + std::to_string(head_traits::token_limit));
     const bool borrows = weights->lm_heads.empty() || !weights->lm_heads.front();
     auto ids = take_token_map(*tensors, borrows ? vocab : weights->lm_heads.front()->num_rows(), vocab);
     auto vectors = tensors->upload(buffers);

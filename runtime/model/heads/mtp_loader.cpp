@@ -87,12 +87,16 @@ expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem:
     return name.starts_with(dialect->prefix) ? renamed_tensor(name.substr(dialect->prefix.size()))
                                              : std::string();
   };
-  auto tensors = head_tensors::open(directory, name_of, memory);
+  auto tensors = head_tensors::open(directory, name_of, memory, options.format);
   if (!tensors) return std::move(tensors).error();
   tensors->set_norm_offset(dialect->norm_offset);
   auto config = read_eagle_config(*object, config_path.string(), eagle_version::eagle, 1,
                                   {of.num_layers, of.hidden_size, of.vocab_size}, options.overrides);
   if (!config) return std::move(config).error();
+  if (const auto* own = object->if_contains("mtp_use_dedicated_embeddings");
+      own && own->is_bool() && own->get_bool())
+    return error(errc::unsupported,
+                 config_path.string() + ": key 'mtp_use_dedicated_embeddings' must be false");
   config->name = "mtp";
   config->hidden_first = options.overrides.hidden_first.value_or(dialect->hidden_first);
   config->norm_output = dialect->norm_output;
@@ -106,7 +110,7 @@ expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem:
     tensors->vector("norm.weight", width, weights->output_norm);
     if (!tensors->has("layers.0.input_layernorm.weight"))
       tensors->refuse("layers.0.input_layernorm.weight", "is missing");
-    tensors->layer("layers.0.", config->layer, width, weights->layers[0]);
+    tensors->layer("layers.0.", config->layer, width, weights->layers[0], true);
     auto vectors = tensors->upload(buffers);
     if (!vectors) return std::move(vectors).error();
     weights->vectors = *std::move(vectors);

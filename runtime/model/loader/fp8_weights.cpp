@@ -140,7 +140,8 @@ expected<scale_grid> read_scale_grid(const safetensors_tensor& weight, const saf
   if (weight.shape[1] % f8_block::num_values != 0)
     return failure(weight, "of F8_E4M3 must have rows of whole blocks of 64 values, has rows of " +
                                std::to_string(weight.shape[1]));
-  if (scales.type == device::tensor_type::f8_e4m3) return failure(scales, "must be F32, F16 or BF16");
+  if (scales.integer_bytes != 0 || scales.type == device::tensor_type::f8_e4m3)
+    return failure(scales, "must be F32, F16 or BF16");
   auto grid = grid_of(weight, scales, quantisation);
   if (!grid) {
     const std::string rule = quantisation.block_rows != 0

@@ -213,7 +213,8 @@ void model_drafter::settle(device::ops& ops, model::kv_storage* kv, std::vector<
     const auto computed = lane.context.first(lane.context.size() - 1); // the last row's logits are needed
     if (network_.head)
       lane.session->forget_draft(); // accepted tokens are computed from the target's features
-    if (lane.task->num_settled > 0) lane.session->doubt_beyond(settings_.bridge ? 0 : lane.task->num_settled);
+    if (lane.task->num_settled > 0)
+      lane.session->doubt_beyond(settings_.bridge ? 0 : lane.task->num_settled - (network_.head ? 1 : 0));
     const auto moves = lane.session->settle(computed, lane.task->blocks, lane.block_size);
     if (!moves.empty()) kv->copy(ops, moves);
     if (!network_.traits().reads_context) // rows of earlier tokens are not needed
@@ -300,14 +301,16 @@ void model_drafter::feed_level(device::ops& ops, draft_lane& lane, std::size_t l
 void model_drafter::run(device::ops& ops, model::kv_storage* kv, std::vector<draft_lane>& lanes, pass& next) {
   std::vector<device::sequence_kv> sequences;
   for (const draft_lane& one : lanes) sequences.push_back({.blocks = one.task->blocks});
-  const model::head_traits network = network_.traits();
-  logits_.resize(next.logit_rows.size() * network_.either().info().vocab_size *
-                 (network.is_parallel ? network.max_levels : 1));
+  num_levels_ = 1;
+  if (network_.traits().is_parallel)
+    for (const auto& [lane, first] : next.deciding)
+      num_levels_ = std::max(num_levels_, lanes[lane].bounds.depth);
+  logits_.resize(next.logit_rows.size() * network_.either().info().vocab_size * num_levels_);
   const device::row_batch batch{.rows = next.rows, .sequences = sequences, .paths = next.paths};
   try {
     if (network_.head)
       network_.head->forward(ops, batch, {next.features_of_target, next.feature_cells, next.levels}, kv,
-                             {next.logit_rows, logits_});
+                             {next.logit_rows, logits_, num_levels_});
     else
       network_.model->forward(ops, batch, *kv,
                               {.logit_rows = next.logit_rows, .logits = logits_, .taps = {}});

@@ -42,8 +42,8 @@ struct draft_network {
 
 /// A model, or a head, writes the draft level by level, with one pass a level for all requests of the batch.
 /// Runs on its own worker and stream with its own KV pool. Kinds "model" (a smaller model), "self" (layers of
-/// the target), "cascade" (a smaller model that is itself drafted for), and those with heads: "eagle",
-/// "eagle2", "eagle3", "medusa", "blockwise".
+/// the target), "cascade" (a smaller model that is itself drafted for), and those with trained heads
+/// (docs/drafters.md).
 ///
 /// A head's row i pairs token i + 1 with the target's hidden states of position i, so its text is the
 /// request's without the first token. Cells of draft tokens were computed from the head's own hidden states;
@@ -89,6 +89,7 @@ class model_drafter final : public drafter {
   void feed_level(device::ops& ops, draft_lane& lane, std::size_t lane_index, pass& next) const;
   void run(device::ops& ops, model::kv_storage* kv, std::vector<draft_lane>& lanes, pass& next);
   void take_parallel_rows(draft_lane& lane, std::size_t first_row);
+  std::span<float> own_row(std::size_t logit_row);
   std::span<float> scores_of(std::size_t logit_row);
   void take_rows(draft_lane& lane, std::size_t first_row);
   void mind_entropy(draft_lane& lane, std::span<const float> scores) const;
@@ -100,6 +101,7 @@ class model_drafter final : public drafter {
   // Scratch of one pass; `propose` is called from one stream at a time.
   std::vector<float> logits_;
   std::vector<float> translated_; ///< a row of the target's vocabulary
+  std::uint32_t num_levels_ = 1;  ///< rows of logits for each deciding row of the pass
 };
 
 /// Needs `own_model`; error without it.

@@ -7,9 +7,15 @@
 
 namespace paceline::speculation {
 
+/// Logits over the drafter's own vocabulary.
+std::span<float> model_drafter::own_row(std::size_t logit_row) {
+  const std::size_t width = network_.either().info().vocab_size;
+  return std::span(logits_).subspan(logit_row * width, width);
+}
+
 std::span<float> model_drafter::scores_of(std::size_t logit_row) {
   const std::size_t width = network_.either().info().vocab_size;
-  const auto own = std::span(logits_).subspan(logit_row * width, width);
+  const auto own = own_row(logit_row);
   if (network_.head && !network_.head->target_ids().empty()) {
     const auto ids = network_.head->target_ids();
     translated_.assign(target_vocab_size_, -std::numeric_limits<float>::infinity());
@@ -35,7 +41,8 @@ void model_drafter::mind_entropy(draft_lane& lane, std::span<const float> scores
 /// the row after them is used, too.
 void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
   const auto rows = [&](std::size_t index) { return scores_of(first_row + index); };
-  if (lane.task->lengths == length_rule::entropy && lane.candidates.empty()) mind_entropy(lane, rows(0));
+  if (lane.task->lengths == length_rule::entropy && lane.candidates.empty())
+    mind_entropy(lane, own_row(first_row));
   add_candidates(lane, settings_.shape, rows);
   std::size_t right = 0;
   const auto open = [&] { return !lane.candidates.empty() && lane.candidates.size() < lane.bounds.depth; };
@@ -60,8 +67,9 @@ void model_drafter::take_parallel_rows(draft_lane& lane, std::size_t first_row) 
   std::vector<float> scores;
   for (std::uint32_t level = 0; level < lane.bounds.depth; ++level) {
     lane.wanted = next_expansions(settings_.shape, lane.candidates, lane.bounds, level);
-    const auto row = scores_of(first_row * network_.traits().max_levels + level);
-    if (level == 0 && lane.task->lengths == length_rule::entropy) mind_entropy(lane, row);
+    const auto row = scores_of(first_row * num_levels_ + level);
+    if (level == 0 && lane.task->lengths == length_rule::entropy)
+      mind_entropy(lane, own_row(first_row * num_levels_));
     add_candidates(lane, settings_.shape, [&](std::size_t) {
       scores.assign(row.begin(), row.end()); // ranking changes them
       return std::span(scores);

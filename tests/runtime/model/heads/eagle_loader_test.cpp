@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 
@@ -147,6 +148,37 @@ TEST_F(eagle_loader_test, refuses_heads_with_parts_that_it_lacks_or_does_not_kno
   EXPECT_THAT(problem(head), HasSubstr("the draft vocabulary has 100 tokens"));
   EXPECT_THAT(problem(eagle3(), eagle_version::eagle), HasSubstr("is a head of EAGLE-3"));
   EXPECT_THAT(problem(tiny_head::eagle(hidden, vocab), eagle_version::eagle3), HasSubstr("fc.weight"));
+}
+
+TEST_F(eagle_loader_test, refuses_sizes_that_contradict_each_other) {
+  auto head = tiny_head::eagle(16, vocab); // half as wide as the target's states
+  head.config["target_hidden_size"] = hidden;
+  EXPECT_THAT(problem(head, eagle_version::eagle), AllOf(HasSubstr("is 32"), HasSubstr("hidden_size is 16")));
+  head = tiny_head::eagle(hidden, vocab); // fewer tokens than the borrowed LM head has rows
+  head.config["vocab_size"] = 100;
+  head.tensors["d2t"] = {{100}, {}, std::vector<std::int64_t>(100)};
+  EXPECT_THAT(problem(head, eagle_version::eagle), HasSubstr("'d2t' needs an lm_head.weight"));
+  head = eagle3(); // an attention with an output gate
+  head.add("midlayer.self_attn.q_proj.weight", {64, std::uint64_t{2} * hidden});
+  EXPECT_THAT(problem(head), HasSubstr("must have the shape [32][64], has [64][64]"));
+  head = eagle3();
+  head.tensors.at("d2t").integers[99] = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THAT(problem(head), HasSubstr("token 99 has the offset"));
+  head = eagle3();
+  head.config["head_dim"] = 1024;
+  EXPECT_THAT(problem(head), HasSubstr("'head_dim' is above 512"));
+}
+
+TEST_F(eagle_loader_test, refuses_norms_that_the_config_promises_and_the_file_lacks) {
+  auto head = tiny_head::eagle(hidden, vocab);
+  head.config["norm_output"] = true;
+  EXPECT_THAT(problem(head, eagle_version::eagle), HasSubstr("'norm.weight' is missing"));
+  head = eagle3();
+  head.config["fc_norm"] = true;
+  EXPECT_THAT(problem(head), HasSubstr("'fc_norm.0.weight' is missing"));
+  head = eagle3();
+  head.config["norm_before_fc"] = true;
+  EXPECT_THAT(problem(head), HasSubstr("'input_norm.weight' is missing"));
 }
 
 /// A head's pass over rows of a text with made-up features.
