@@ -45,18 +45,25 @@ float float_at(tensor_type type, std::span<const std::byte> bytes, std::size_t i
 
 } // namespace
 
-expected<void> expect_setting(const std::filesystem::path& directory, std::string_view key, double value) {
+expected<double> setting_of(const std::filesystem::path& directory, std::string_view key, double value) {
   const auto path = directory / "config.json";
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return {};
+  if (!std::filesystem::exists(path, ignored)) return value;
   auto object = read_json_file(path);
   if (!object) return std::move(object).error();
   std::optional<error> failure;
-  const json_node setting = json_node(*object, path.string(), failure, json_node::naming::key)[key];
-  if (setting.setting_or(value) != value && !failure)
-    setting.refuse("must be " + std::to_string(static_cast<int>(value)), errc::unsupported);
+  const double found =
+      json_node(*object, path.string(), failure, json_node::naming::key)[key].setting_or(value);
   if (failure) return *failure;
-  return {};
+  return found;
+}
+
+expected<void> expect_setting(const std::filesystem::path& directory, std::string_view key, double value) {
+  const auto found = setting_of(directory, key, value);
+  if (!found) return found.error();
+  if (*found == value) return {};
+  return error(errc::unsupported, (directory / "config.json").string() + ": key " + quote(key) + " must be " +
+                                      std::to_string(static_cast<int>(value)));
 }
 
 expected<head_tensors> head_tensors::open(const std::filesystem::path& directory,

@@ -25,6 +25,8 @@ namespace paceline::model {
 /// tensor is of another part of the checkpoint.
 using name_of_tensor = std::function<std::string(std::string_view in_file)>;
 
+/// Number `key` of the directory's config.json; `value` if there is no file or no such key.
+expected<double> setting_of(const std::filesystem::path& directory, std::string_view key, double value);
 /// Error unless number `key` of the directory's config.json has the only supported value. No file, or no such
 /// key: it has.
 expected<void> expect_setting(const std::filesystem::path& directory, std::string_view key, double value);

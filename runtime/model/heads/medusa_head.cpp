@@ -9,9 +9,10 @@
 namespace paceline::model {
 
 medusa_head::medusa_head(std::uint32_t num_heads, std::unique_ptr<medusa_weights> weights,
-                         std::shared_ptr<const transformer> target, std::vector<token_id> target_ids)
+                         std::shared_ptr<const transformer> target, std::vector<token_id> target_ids,
+                         float logit_scale)
     : num_heads_(num_heads), weights_(std::move(weights)), target_(std::move(target)),
-      target_ids_(std::move(target_ids)), tap_{target_->info().num_layers} {
+      target_ids_(std::move(target_ids)), logit_scale_(logit_scale), tap_{target_->info().num_layers} {
   info_.architecture = weights_->heads.empty() ? "blockwise" : "medusa";
   info_.vocab_size = lm_head(0).num_rows();
   info_.context_length = target_->info().context_length;
@@ -77,6 +78,8 @@ void medusa_head::forward(device::ops& ops, const device::row_batch& batch, cons
             {logits + i * vocab, outputs.num_levels * vocab});
   }
   ops.deliver();
+  if (logit_scale_ != 1)
+    for (float& logit : outputs.logits) logit *= logit_scale_;
 }
 
 } // namespace paceline::model

@@ -40,8 +40,9 @@ struct medusa_weights {
 /// Head i (from 0) predicts the token i + 1 places behind the newest one. They keep no cells.
 class medusa_head final : public draft_head {
  public:
+  /// `logit_scale`: factor of all logits.
   medusa_head(std::uint32_t num_heads, std::unique_ptr<medusa_weights> weights,
-              std::shared_ptr<const transformer> target, std::vector<token_id> target_ids);
+              std::shared_ptr<const transformer> target, std::vector<token_id> target_ids, float logit_scale);
 
   const model_info& info() const noexcept override { return info_; }
   head_traits traits() const noexcept override {
@@ -66,6 +67,7 @@ class medusa_head final : public draft_head {
   std::unique_ptr<medusa_weights> weights_;
   std::shared_ptr<const transformer> target_;
   std::vector<token_id> target_ids_;
+  float logit_scale_;
   layer_index tap_;
   model_info info_;
 };

@@ -99,7 +99,8 @@ expected<std::shared_ptr<const draft_head>> load_medusa_head(const std::filesyst
                                                              const head_load_options& options,
                                                              device::weight_memory& memory,
                                                              device::buffer_memory& buffers) {
-  if (auto ok = expect_setting(directory, "logit_scale", 1); !ok) return std::move(ok).error();
+  const auto scale = setting_of(directory, "logit_scale", 1);
+  if (!scale) return scale.error();
   auto tensors = head_tensors::open(directory, without_prefix, memory, options.format);
   if (!tensors) return std::move(tensors).error();
   const std::uint32_t hidden = target->info().hidden_size, vocab = target->info().vocab_size;
@@ -124,8 +125,8 @@ expected<std::shared_ptr<const draft_head>> load_medusa_head(const std::filesyst
     auto vectors = tensors->upload(buffers);
     if (!vectors) return std::move(vectors).error();
     weights->vectors = *std::move(vectors);
-    return std::shared_ptr<const draft_head>(
-        std::make_shared<medusa_head>(num_heads, std::move(weights), std::move(target), std::move(ids)));
+    return std::shared_ptr<const draft_head>(std::make_shared<medusa_head>(
+        num_heads, std::move(weights), std::move(target), std::move(ids), static_cast<float>(*scale)));
   } catch (const std::bad_alloc&) {
     return error(errc::resource_exhausted, directory.string() + ": not enough memory");
   }

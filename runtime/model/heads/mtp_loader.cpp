@@ -102,6 +102,9 @@ expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem:
   config->norm_output = dialect->norm_output;
   const std::uint32_t width = config->layer.hidden_size;
   try {
+    // A layer with an output gate is Qwen3-Next's, whose norms are stored less one under every name.
+    const std::uint64_t gated_rows = std::uint64_t{2} * config->layer.q_size();
+    if (tensors->num_rows("layers.0.self_attn.q_proj.weight") == gated_rows) tensors->set_norm_offset(1);
     auto weights = std::make_unique<eagle_weights>();
     weights->layers.resize(1);
     weights->fc = tensors->matrix("fc.weight", width, 2 * std::uint64_t{width});
