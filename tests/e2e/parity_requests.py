@@ -2,6 +2,7 @@
 import concurrent.futures
 import dataclasses
 import json
+import re
 import sys
 import urllib.request
 from pathlib import Path
@@ -52,7 +53,8 @@ class Client:
     """A running daemon and what is asked of it."""
 
     def __init__(self, program, config, folder):
-        self.process, self.port = bench_daemon.start(program, config, folder)
+        text = re.sub(r'"(\d+[KMGT]?i?B)"', r"\1", json.dumps(config))  # YAML of the daemon: sizes are no texts
+        self.process, self.port = bench_daemon.start(program, text, folder)
 
     def stop(self):
         bench_daemon.stop(self.process)
