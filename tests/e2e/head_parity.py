@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Compares every draft of a learned drafter in the daemon with the reference in training/reference.
 
-    tests/e2e/head_parity.py --bin build/release/bin/paceline           the matrix of CASES
+    tests/e2e/head_parity.py --bin build/release/bin/paceline           the matrix of parity_cases.py
+    tests/e2e/head_parity.py --family medusa --family hydra             what it has of these
     tests/e2e/head_parity.py --case gemma3-eagle2 --seed 5              one of them, other weights
     tests/e2e/head_parity.py --case llama-speculators --mutant all      exits with 0 if every mistake is seen
 
 Targets and heads are small and random, in float32. Each round's draft is computed again from the tokens committed
 before it. A step (one draft) counts if its closest decision was made by more than 5e-3: the gap between the best two
-logits of a chain, or between the kept and the dropped log-probabilities at any selection of a tree. Exit code 1: fewer
-than 99.9 % of these are equal, or too few steps were seen, or too few behind rounds that accepted two tokens.
+logits of a chain, or between the kept and the dropped log-probabilities at any selection of a dynamic tree, or between
+children of a static one that have other subtrees. Exit code 1: fewer than 99.9 % of these are equal, or too few steps
+were seen, or too few behind rounds that accepted two tokens.
 """
 import argparse
 import dataclasses
@@ -20,55 +22,13 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 import parity_requests  # noqa: E402
+from parity_cases import CASES, Case  # noqa: E402
 
-from training.reference import head_files, made_heads, targets  # noqa: E402
-from training.reference.drafting import Conventions, Drafting, paths_of  # noqa: E402
+from training.reference import made_heads, mutants, targets  # noqa: E402
+from training.reference.drafting import paths_of  # noqa: E402
 
 SURE, LEAST_EQUAL, LEAST_STEPS, LEAST_BEHIND_TWO = 5e-3, 0.999, 2000, 1 / 3
 REPORTED = 4  # differences of a case
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    model_type: str
-    head: str                # of made_heads.KINDS
-    tree: str = "dynamic"
-    draft_length: int = 4    # levels
-    tree_top_k: int = 4
-    max_tree_nodes: int = 16
-    with_auto: bool = False  # of chains
-
-    @property
-    def kind(self):
-        if not self.head.startswith("eagle"):
-            return "eagle3"
-        return "eagle" if self.tree == "chain" else "eagle2"
-
-    @property
-    def drafter_options(self):
-        options = {"draft_length": self.draft_length, "tree": self.tree}
-        tree = {"tree_top_k": self.tree_top_k, "max_tree_nodes": self.max_tree_nodes}
-        return options | (tree if self.tree == "dynamic" else {})
-
-
-CASES = {
-    "llama-eagle": Case("llama", "eagle", "chain", 4),
-    "gemma3-eagle": Case("gemma3_text", "eagle", "chain", 3),
-    "qwen2-eagle2": Case("qwen2", "eagle-bias"),
-    "gemma3-eagle2": Case("gemma3_text", "eagle", draft_length=3, tree_top_k=3, max_tree_nodes=9),
-    "qwen3-eagle2-two-layers": Case("qwen3", "eagle-two-layers"),
-    "llama-reference": Case("llama", "reference", "chain", 5, with_auto=True),
-    "qwen2-reference": Case("qwen2", "reference", draft_length=6, tree_top_k=8, max_tree_nodes=48),
-    "qwen3-reference-full": Case("qwen3", "reference-full", tree_top_k=2, max_tree_nodes=8),
-    "gemma3-reference-wide": Case("gemma3_text", "reference-wide"),
-    "qwen2-reference-bias": Case("qwen2", "reference-bias", "chain", 4),
-    "llama-reference-taps": Case("llama", "reference-taps", tree_top_k=3, max_tree_nodes=12),
-    "llama-speculators": Case("llama", "speculators"),
-    "qwen2-speculators-3.1": Case("qwen2", "speculators-3.1", draft_length=2, tree_top_k=10, max_tree_nodes=30),
-    "gemma3-speculators": Case("gemma3_text", "speculators-norm-before-fc", "chain", 4),
-    "qwen3-speculators-two-layers": Case("qwen3", "speculators-two-layers"),
-    "qwen3-deepspec": Case("qwen3", "deepspec"),
-}
 
 
 @dataclasses.dataclass
@@ -117,19 +77,6 @@ def check_trace(answer, traced):
         raise SystemExit(f"trace: accepted {kept} at {base}, but the text has {answer.tokens[base:base + 8]}")
 
 
-def full_size(case, levels):
-    """Nodes of an uncut draft of so many levels."""
-    if case.tree == "chain":
-        return levels
-    return min(max(case.max_tree_nodes, levels), case.tree_top_k + (levels - 1) * case.tree_top_k ** 2)
-
-
-def reference_draft(drafting, case, base, levels, size):
-    if case.tree == "chain":
-        return drafting.chain(base, size)
-    return drafting.tree(base, case.tree_top_k, levels, size)
-
-
 def describe(traced, expected):
     paths = paths_of(traced["draft_tokens"], traced["parents"])
     return (f"  base {traced['base_length']}: margin {expected.margin:.4f}, only in the daemon "
@@ -138,11 +85,11 @@ def describe(traced, expected):
 
 def compare_round(case, drafting, traced, before, levels, tally, report):
     """One draft of the head. `before`: the round that decided before it, if any."""
-    size, full = len(traced["draft_tokens"]), full_size(case, levels)
+    size, full = len(traced["draft_tokens"]), case.full_size(levels)
     tally.steps += 1
     tally.short += size < full
     # A shorter draft, for want of memory or by drafter auto's choice, is compared as far as it goes.
-    expected = reference_draft(drafting, case, traced["base_length"], levels, min(size, full))
+    expected = case.reference_draft(drafting, traced["base_length"], levels, min(size, full))
     if expected.margin <= SURE:
         return
     equal = paths_of(traced["draft_tokens"], traced["parents"]) == expected.paths()
@@ -159,7 +106,7 @@ def compare_answer(case, drafting, answer, tally, report):
     for traced in deciding(answer.rounds):
         check_trace(answer, traced)
         base, size = traced["base_length"], len(traced["draft_tokens"])
-        levels = min(case.draft_length, answer.max_tokens - (base - len(answer.prompt)) - 1)
+        levels = min(case.draft_length, drafting.head.max_levels, answer.max_tokens - (base - len(answer.prompt)) - 1)
         if answer.drafter == "auto":
             levels = size  # it chooses its own length
         if traced["drafter"] == parity_requests.DRAFTER and size > 0:
@@ -169,12 +116,12 @@ def compare_answer(case, drafting, answer, tally, report):
         before = traced
 
 
-def compare(case, target, head, conventions, answers, report=lambda text: None):
+def compare(case, target, head, answers, report=lambda text: None):
     """The tally of a case's answers against a reference."""
     tally = Tally()
     for answer in answers:
         features = target.forward(answer.tokens[:-1]).features(head.shape.taps)
-        drafting = Drafting(head, features, answer.tokens, conventions)
+        drafting = head.drafting(features, answer.tokens)
         compare_answer(case, drafting, answer, tally, report)
         tally.cached += answer.num_cached > 0
     return tally
@@ -191,9 +138,9 @@ def run_case(case, arguments, folder):
     """Target, head and the daemon's answers."""
     shape = targets.TargetShape(case.model_type, tie_word_embeddings=case.model_type == "gemma3_text")
     target = targets.random_target(shape, arguments.seed)
-    head, dialect = made_heads.random_head(case.head, target, arguments.seed + 1)
+    head = made_heads.random_head(case.head, target, arguments.seed + 1)
     target.save(folder / "target")
-    head_files.save(head, folder / "head", dialect, shape.num_hidden_layers)
+    made_heads.save(head, case.head, folder / "head", target)
     config = parity_requests.config_of(folder / "target", folder / "head", case.kind, case.drafter_options)
     generator = torch.Generator().manual_seed(arguments.seed)
     lenience = lenience_for(target, 0.65 if case.tree == "chain" else 0.4, generator)
@@ -212,11 +159,11 @@ def run_case(case, arguments, folder):
 def unseen_mutants(name, case, target, head, answers, wanted):
     """Compares with mistaken references; returns how many of them pass for right."""
     unseen = 0
-    for mutant in made_heads.MUTANTS if wanted == "all" else [wanted]:
-        mistaken = made_heads.mutated(head, mutant)
-        if mistaken is None:
+    for mutant in mutants.MUTANTS if wanted == "all" else [wanted]:
+        mistaken = mutants.mutated(head, mutant)
+        if mistaken is None or (mutant == "path" and case.tree == "chain"):  # it has one path
             continue
-        tally = compare(case, target, *mistaken, answers)
+        tally = compare(case, target, mistaken, answers)
         equal = tally.share(tally.equal)
         is_seen = tally.sure > 0 and equal < LEAST_EQUAL
         unseen += not is_seen
@@ -244,16 +191,18 @@ def parsed_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="build/release/bin/paceline")
     parser.add_argument("--case", action="append", choices=CASES, help="default: all")
+    parser.add_argument("--family", action="append", choices={one.family for one in CASES.values()},
+                        help="cases of this kind of heads only")
     parser.add_argument("--model-type", choices=targets.ARCHITECTURES, help="instead of the case's")
     parser.add_argument("--head", choices=made_heads.KINDS, help="instead of the case's")
-    parser.add_argument("--tree", choices=("chain", "dynamic"), help="instead of the case's")
+    parser.add_argument("--tree", choices=("chain", "static", "dynamic"), help="instead of the case's")
     for option in ("draft-length", "tree-top-k", "max-tree-nodes"):
         parser.add_argument("--" + option, type=int, help="instead of the case's")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=48, help="generated by each request")
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE",
-                        help="of the daemon, such as engine.memory_budget=2MiB")
-    parser.add_argument("--mutant", choices=(*made_heads.MUTANTS, "all"))
+                        help="of the daemon, such as engine.memory_budget=8MiB")
+    parser.add_argument("--mutant", choices=(*mutants.MUTANTS, "all"))
     return parser.parse_args()
 
 
@@ -263,19 +212,20 @@ def main():
     changes = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(Case)
                if getattr(arguments, field.name, None) is not None}
     total, unseen = Tally(), 0
-    for name in arguments.case or CASES:
+    names = [name for name in arguments.case or CASES if CASES[name].family in (arguments.family or CASES[name].family)]
+    for name in names:
         case = dataclasses.replace(CASES[name], **changes)
         with tempfile.TemporaryDirectory() as folder:
             target, head, answers = run_case(case, arguments, Path(folder))
         if arguments.mutant:
             unseen += unseen_mutants(name, case, target, head, answers, arguments.mutant)
             continue
-        tally = compare(case, target, head, Conventions(), answers, print)
+        tally = compare(case, target, head, answers, print)
         print(f"{name}: {tally}", flush=True)
         total.add(tally)
     if arguments.mutant:
         return 1 if unseen else 0
-    problems = problems_of(total, arguments.case is None and not changes)
+    problems = problems_of(total, len(names) == len(CASES) and not changes)
     print(f"all: {total}", *problems, sep="\n  ")
     return 1 if problems else 0
 

@@ -20,7 +20,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from training.reference import head_files, made_heads  # noqa: E402
+from training.reference import made_heads  # noqa: E402
 
 BOUND = 2e-3
 NUM_TOKENS, NUM_DRAFTED = 70, 6
@@ -86,10 +86,10 @@ def main():
         tokens = torch.randint(0, shape.vocab_size, (NUM_TOKENS,), generator=torch.Generator().manual_seed(1)).tolist()
         for name, changes in HEADS:
             target = SimpleNamespace(shape=shape, embedding=None, lm_head=None)
-            head, dialect = made_heads.random_head(name, target, 2, **changes, **sizes)
+            head = made_heads.random_head(name, target, 2, **changes, **sizes)
             with tempfile.TemporaryDirectory() as folder:
-                head_files.save(head, Path(folder), dialect, shape.num_hidden_layers)
-                values = dumped(arguments, model, "eagle" if dialect == "eagle" else "eagle3", Path(folder), tokens)
+                made_heads.save(head, name, Path(folder), target)
+                values = dumped(arguments, model, made_heads.KINDS[name].family, Path(folder), tokens)
             worst = largest_difference(head, tokens, values)
             failed |= not worst < BOUND
             print(f"{Path(model).stem} {name}: largest difference of a logit {worst:.1e}", flush=True)

@@ -7,13 +7,14 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from training.reference import head_files, made_heads, targets  # noqa: E402
-from training.reference.drafting import ROOT, Candidates, Drafting, best, paths_of  # noqa: E402
+from training.reference import made_heads, mutants, targets  # noqa: E402
+from training.reference.drafting import ROOT, Candidates, Drafting, Growth, best, paths_of  # noqa: E402
 from training.reference.layers import causal  # noqa: E402
 
 torch.set_num_threads(1)
 TOKENS = torch.randint(0, 384, (60,), generator=torch.Generator().manual_seed(5)).tolist()
 BASES = range(2, 60, 6)
+ROW_KINDS = [kind for kind, one in made_heads.KINDS.items() if one.family in ("eagle", "eagle3", "mtp")]
 
 
 def target_of(model_type="llama"):
@@ -30,8 +31,13 @@ def passed(target):
     return target.forward(TOKENS[:-1])
 
 
-def drafting_of(head, passed, *conventions):
-    return Drafting(head, passed.features(head.shape.taps), TOKENS, *conventions)
+def drafting_of(head, passed):
+    return head.drafting(passed.features(head.shape.taps), TOKENS)
+
+
+def all_logits(head, passed):
+    """Behind nodes of every level."""
+    return torch.stack([*drafting_of(head, passed).grow(31, 2, 3, 6).logits.values()])
 
 
 @pytest.mark.parametrize("model_type", targets.ARCHITECTURES)
@@ -58,11 +64,14 @@ def test_targets_are_those_of_transformers(model_type, tmp_path):
 
 @pytest.mark.parametrize("kind", made_heads.KINDS)
 def test_a_head_is_what_its_directory_says(kind, target, passed, tmp_path):
-    head, dialect = made_heads.random_head(kind, target, 7)
-    head_files.save(head, tmp_path, dialect, target.shape.num_hidden_layers)
-    read = head_files.load(tmp_path, head.shape.family, target)
+    head = made_heads.random_head(kind, target, 7)
+    made_heads.save(head, kind, tmp_path, target)
+    read = made_heads.load(kind, tmp_path, target)
+    if kind in ("mtp-mimo-embedding-first", "mtp-speculators-hidden-first"):  # in no file
+        assert read.shape == mutants.with_shape(head, hidden_first=not head.shape.hidden_first).shape
+        read.shape = head.shape
     assert read.shape == head.shape
-    assert torch.equal(drafting_of(read, passed).rows.logits, drafting_of(head, passed).rows.logits)
+    assert torch.allclose(all_logits(read, passed), all_logits(head, passed), atol=1e-4)
 
 
 def logits_from_scratch(head, features, base, path):
@@ -77,9 +86,9 @@ def logits_from_scratch(head, features, base, path):
     return rows.logits[-1]
 
 
-@pytest.mark.parametrize("kind", made_heads.KINDS)
+@pytest.mark.parametrize("kind", ROW_KINDS)
 def test_rows_of_a_tree_are_those_of_its_paths(kind, target, passed):
-    head, _ = made_heads.random_head(kind, target, 7)
+    head = made_heads.random_head(kind, target, 7)
     for base in (2, 3, 31):
         grown = drafting_of(head, passed).grow(base, 3, 4, 12)
         assert len(grown.logits) == 10
@@ -88,26 +97,29 @@ def test_rows_of_a_tree_are_those_of_its_paths(kind, target, passed):
             assert torch.allclose(logits, expected, atol=2e-4), grown.path(node)
 
 
-def test_a_shorter_text_gives_the_same_drafts(target, passed):
+@pytest.mark.parametrize("kind", ["speculators-two-layers", "mtp-next", "hydra-prefix", "medusa", "mlp"])
+def test_a_shorter_text_gives_the_same_drafts(kind, target, passed):
     """Rows are causal: what follows the base changes nothing, so all rounds of a request can share one pass."""
-    head, _ = made_heads.random_head("speculators-two-layers", target, 7)
+    head = made_heads.random_head(kind, target, 7)
     features = passed.features(head.shape.taps)
     whole = drafting_of(head, passed)
     for base in BASES:
-        begun = Drafting(head, features[:base - 1], TOKENS[:base])
+        begun = head.drafting(features[:base - 1], TOKENS[:base])
         assert whole.tree(base, 4, 3, 10).paths() == begun.tree(base, 4, 3, 10).paths()
 
 
-@pytest.mark.parametrize("mutant", made_heads.MUTANTS)
 @pytest.mark.parametrize("kind", made_heads.KINDS)
-def test_mutants_draft_otherwise(kind, mutant, target, passed):
-    head, _ = made_heads.random_head(kind, target, 7)
-    mistaken = made_heads.mutated(head, mutant)
-    if mistaken is None:
-        pytest.skip("this head cannot have the mistake")
-    right, wrong = drafting_of(head, passed), drafting_of(mistaken[0], passed, mistaken[1])
-    equal = sum(right.tree(base, 4, 3, 12).paths() == wrong.tree(base, 4, 3, 12).paths() for base in BASES)
-    assert equal < 0.9 * len(BASES)
+def test_mutants_draft_otherwise(kind, target, passed):
+    head = made_heads.random_head(kind, target, 7)
+    right = drafting_of(head, passed)
+    expected = [right.tree(base, 4, 3, 12).paths() for base in BASES]
+    for name in mutants.MUTANTS:
+        mistaken = mutants.mutated(head, name)
+        if mistaken is None:
+            continue
+        wrong = drafting_of(mistaken, passed)
+        equal = sum(one == wrong.tree(base, 4, 3, 12).paths() for base, one in zip(BASES, expected))
+        assert equal < 0.9 * len(BASES), name
 
 
 class FixedHead:
@@ -116,6 +128,23 @@ class FixedHead:
     @staticmethod
     def target_ids(drafted):
         return drafted
+
+
+class FixedDrafting(Drafting, Growth):
+    """Logits by path."""
+
+    def __init__(self, rows):
+        super().__init__(FixedHead)
+        self.rows, self.asked_for = {path: torch.tensor(row) for path, row in rows.items()}, []
+        self.logits = self.rows[()]
+
+    def begin(self, base):
+        return self
+
+    def run(self, candidates, frontier, depth):
+        paths = [tuple(candidates.path(node)) for node in frontier]
+        self.asked_for += paths
+        return [self.rows[path] for path in paths]
 
 
 def test_best_takes_the_lower_of_equal_ones():
@@ -138,9 +167,32 @@ def test_a_tree_by_hand():
     assert draft.paths() == {(0,), (1,), (0, 0), (1, 0)} == paths_of([1, 0, 0, 0], [ROOT, ROOT, 0, 1])
 
 
+def test_the_smallest_gap_at_a_border_counts():
+    values = torch.tensor([9.0, 8.5, 6.0, 5.75])
+    assert best(values, 3) == ([0, 1, 2], 0.25)
+    assert best(values, 3, borders=[0]) == ([0, 1, 2], 0.5)
+    assert best(values, 3, borders=[1, 2]) == ([0, 1, 2], 0.25)
+    assert best(values, 4, borders=[3]) == ([0, 1, 2, 3], float("inf"))
+
+
+def test_a_static_tree_by_hand():
+    """Tokens by rank: behind the text 5 3 1 0, behind 5: 2 4 .., behind 3: 0 .."""
+    rows = {(): [1.0, 2.0, -9.0, 4.0, -9.0, 5.0], (5,): [0.0, 0.0, 9.0, 0.0, 8.75, 0.0],
+            (3,): [9.0, 0.0, 8.0, 0.0, 7.0, 0.0]}
+    drafting = FixedDrafting(rows)
+    draft = drafting.fixed(2, [(0,), (0, 0), (1,), (0, 1), (2,), (1, 0)])
+    assert draft.paths() == {(5,), (3,), (1,), (5, 2), (5, 4), (3, 0)}
+    assert drafting.asked_for == [(5,), (3,)]
+    # 1 at each border of the first level, where all subtrees differ; below 5 the two leaves may change places.
+    assert draft.margin == pytest.approx(1)
+    # 0.25: below 5, token 2 is before 4; 2: token 3 is before 1.
+    assert FixedDrafting(rows).fixed(2, [(0,), (0, 0), (1,), (1, 0)]).margin == pytest.approx(0.25)
+    assert FixedDrafting(rows).fixed(2, [(0,), (1,)]).margin == pytest.approx(2)
+
+
 def test_small_errors_change_no_draft_whose_margin_is_larger(target, passed):
-    head, _ = made_heads.random_head("reference", target, 7)
-    noisy, generator = made_heads.with_shape(head), torch.Generator().manual_seed(1)
+    head = made_heads.random_head("reference", target, 7)
+    noisy, generator = mutants.with_shape(head), torch.Generator().manual_seed(1)
     for weight in noisy.parameters():
         weight.add_(1e-5 * torch.randn(weight.shape, generator=generator))
     right, wrong = drafting_of(head, passed), drafting_of(noisy, passed)

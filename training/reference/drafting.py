@@ -1,4 +1,5 @@
-"""Drafts of an EAGLE head: the greedy chain, and the dynamic tree of EAGLE-2 (Li et al. 2024, section 4).
+"""Drafts of a head: the greedy chain, the dynamic tree of EAGLE-2 (Li et al. 2024, section 4), and static trees (Cai et
+al. 2024, section 2.1.2).
 
 Levels and nodes are counted as in the engine's configuration: `draft_length` levels, at most `max_tree_nodes` drafted
 nodes, `tree_top_k` nodes expanded in a level and children of each.
@@ -6,8 +7,6 @@ nodes, `tree_top_k` nodes expanded in a level and children of each.
 import dataclasses
 
 import torch
-
-from training.reference.layers import causal
 
 ROOT = -1
 
@@ -32,11 +31,16 @@ def paths_of(tokens, parents):
     return set(paths)
 
 
-def best(values, count):
-    """Indices of the `count` largest values, largest first and ties to the lower index, and the gap to the next one."""
+def best(values, count, borders=()):
+    """Indices of the `count` largest values, largest first and ties to the lower index, and the gap to the next one.
+
+    `borders`: if not only the set of them matters, the ranks that must not change places with the next one; the gap is
+    the smallest of theirs.
+    """
     order = torch.sort(values, descending=True, stable=True)
-    gap = float(order.values[count - 1] - order.values[count]) if count < len(values) else float("inf")
-    return order.indices[:count].tolist(), gap
+    gaps = [float(order.values[rank] - order.values[rank + 1]) for rank in borders or (count - 1,)
+            if rank + 1 < len(values)]
+    return order.indices[:count].tolist(), min(gaps, default=float("inf"))
 
 
 @dataclasses.dataclass
@@ -53,11 +57,11 @@ class Candidates:
         """The tokens from the root to a candidate."""
         return [] if node == ROOT else [*self.path(self.parents[node]), self.tokens[node]]
 
-    def add_children(self, head, parent, logits, count):
+    def add_children(self, head, parent, logits, count, borders=()):
         """The best tokens of a row [Vd]; returns the numbers of the new candidates."""
         self.logits[parent] = logits
         log_probs = logits.log_softmax(-1)
-        drafted, gap = best(log_probs, count)
+        drafted, gap = best(log_probs, count, borders)
         self.margin = min(self.margin, gap)
         above = self.scores[parent] if parent != ROOT else 0.0
         first = len(self.tokens)
@@ -80,28 +84,28 @@ class Candidates:
         return Draft([self.tokens[node] for node in kept], [place[self.parents[node]] for node in kept], self.margin)
 
 
-@dataclasses.dataclass(frozen=True)
-class Conventions:
-    """What a draft row is, as far as it is not in the head. Other values than these are mutants."""
+class Growth:
+    """The rows of one round: `logits` [Vd] behind the text, and what `run` computes behind candidates."""
 
-    first_draft_position: int = 0  # added to the position of every draft row
-    token_of_row: int = 1          # row i holds token i + 1
-    feeds_back_input: bool = False  # a draft row gets its parent's feature instead of its parent's output
+    logits = None
+
+    def run(self, candidates, frontier, depth):
+        """Logits [F, Vd] behind the candidates of `frontier`, which are `depth` tokens long."""
+        raise NotImplementedError
 
 
 class Drafting:
-    """A head over one request's text: its committed rows are computed once, rounds draft behind a prefix of them."""
+    """A head over one request's text: rounds draft behind a prefix of it, of at least 2 tokens."""
 
-    def __init__(self, head, features, tokens, conventions=Conventions()):
-        """features [n, T * Ht] of the positions 0 .. n - 1 of `tokens`, of which there are at least n + 1."""
-        self.head, self.conventions = head, conventions
-        num_rows, first = len(features), conventions.token_of_row
-        self.features = head.project(features).detach()
-        self.rows = head(torch.tensor(tokens[first:first + num_rows]), self.features, torch.arange(num_rows),
-                         causal(num_rows), head.empty_cache())
+    def __init__(self, head):
+        self.head = head
+
+    def begin(self, base):
+        """The Growth of a draft behind the first `base` tokens."""
+        raise NotImplementedError
 
     def chain(self, base, length):
-        """The likeliest token `length` times, behind the first `base` tokens (at least 2) of the text."""
+        """The likeliest token `length` times."""
         return self.tree(base, 1, length, length)
 
     def tree(self, base, top_k, num_levels, max_nodes):
@@ -110,10 +114,9 @@ class Drafting:
 
     def grow(self, base, top_k, num_levels, max_nodes):
         """All candidates of a tree."""
-        growth = _Growth(self, base)
-        candidates = Candidates()
+        growth, candidates = self.begin(base), Candidates()
         count = min(top_k, max_nodes, self.head.shape.num_drafted)
-        level = candidates.add_children(self.head, ROOT, self.rows.logits[growth.newest], count)
+        level = candidates.add_children(self.head, ROOT, growth.logits, count)
         for depth in range(1, num_levels):
             frontier = candidates.most_confident(level, top_k)
             logits = growth.run(candidates, frontier, depth)
@@ -121,36 +124,31 @@ class Drafting:
                      for child in candidates.add_children(self.head, node, row, count)]
         return candidates
 
+    def fixed(self, base, template):
+        """The tree that has a node for each path of ranks in `template`: rank r is the r-th likeliest child from 0."""
+        growth, candidates = self.begin(base), Candidates()
+        node_of, level = {(): ROOT}, [()]
+        for depth in range(max(len(path) for path in template)):
+            frontier = [path for path in level if num_children(template, path)]
+            nodes = [node_of[path] for path in frontier]
+            rows = growth.run(candidates, nodes, depth) if depth > 0 else [growth.logits]
+            level = []
+            for path, node, row in zip(frontier, nodes, rows):
+                count, borders = num_children(template, path), borders_in(template, path)
+                children = candidates.add_children(self.head, node, row, count, borders)
+                level += [(*path, rank) for rank in range(count)]
+                node_of |= zip(level[-count:], children)
+        return Draft(candidates.tokens, candidates.parents, candidates.margin)
 
-class _Growth:
-    """The draft rows of one round: they read the committed rows and their own ancestors."""
 
-    def __init__(self, drafting, base):
-        self.drafting, self.newest = drafting, base - 2
-        self.num_committed = base - 1
-        self.cache = [(key[:base - 1], value[:base - 1]) for key, value in drafting.rows.cache]
-        self.row_of = {}  # candidate: number of its draft row
-        self.ancestry = torch.zeros(0, 0, dtype=torch.bool)  # [rows, rows]: a row's ancestors and itself
-        fed_back = drafting.features if drafting.conventions.feeds_back_input else drafting.rows.fed_back
-        self.outputs = fed_back[self.newest:self.newest + 1]  # [1 + rows, H]; the first is the newest committed row's
+def num_children(template, path):
+    return sum(len(one) == len(path) + 1 and one[:len(path)] == path for one in template)
 
-    def run(self, candidates, frontier, depth):
-        """Logits [F, Vd] behind the candidates of `frontier`."""
-        head, conventions = self.drafting.head, self.drafting.conventions
-        above = [self.row_of.get(candidates.parents[node], ROOT) for node in frontier]
-        first, count = len(self.ancestry), len(frontier)
-        ancestry = torch.zeros(first + count, first + count, dtype=torch.bool)
-        ancestry[:first, :first] = self.ancestry
-        for number, (node, parent) in enumerate(zip(frontier, above), first):
-            if parent != ROOT:
-                ancestry[number] = ancestry[parent]
-            ancestry[number, number] = True
-            self.row_of[node] = number
-        visible = torch.cat([torch.ones(count, self.num_committed, dtype=torch.bool), ancestry[first:]], dim=-1)
-        position = self.newest + depth + conventions.first_draft_position
-        inputs = self.outputs[[parent + 1 for parent in above]]
-        rows = head(torch.tensor([candidates.tokens[node] for node in frontier]), inputs,
-                    torch.full((count,), position), visible, self.cache)
-        self.cache, self.ancestry = rows.cache, ancestry
-        self.outputs = torch.cat([self.outputs, inputs if conventions.feeds_back_input else rows.fed_back])
-        return rows.logits
+
+def borders_in(template, path):
+    """The children's ranks whose subtree is unlike that of the next rank: if they change places, the tree changes."""
+    def below(rank):
+        root = (*path, rank)
+        return {one[len(root):] for one in template if one[:len(root)] == root}
+
+    return [rank for rank in range(num_children(template, path)) if below(rank) != below(rank + 1)]

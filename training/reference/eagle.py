@@ -4,74 +4,11 @@ Row i pairs the target's feature of position i with token i + 1, stands at posit
 row pairs the head's own output with a drafted token. Names of parameters are those of published files; EAGLE-3's first
 layer is `layers.0` here and `midlayer` in some of them.
 """
-import dataclasses
-
 import torch
 from torch import nn
 
-from training.reference.layers import attend, rms_norm, rotate
-
-
-class Norm(nn.Module):
-    def __init__(self, size, epsilon):
-        super().__init__()
-        self.weight, self.epsilon = nn.Parameter(torch.ones(size)), epsilon
-
-    def forward(self, x):
-        return rms_norm(x, self.weight, self.epsilon)
-
-
-class Attention(nn.Module):
-    def __init__(self, shape, width):
-        super().__init__()
-        self.shape = shape
-        queries, keys = shape.num_heads * shape.head_dim, shape.num_kv_heads * shape.head_dim
-        self.q_proj = nn.Linear(width, queries, bias=shape.qkv_bias)
-        self.k_proj = nn.Linear(width, keys, bias=shape.qkv_bias)
-        self.v_proj = nn.Linear(width, keys, bias=shape.qkv_bias)
-        self.o_proj = nn.Linear(queries, shape.hidden_size, bias=shape.output_bias)
-        if shape.qk_norm:
-            self.q_norm = Norm(shape.head_dim, shape.rms_norm_eps)
-            self.k_norm = Norm(shape.head_dim, shape.rms_norm_eps)
-
-    def forward(self, x, positions, visible, past):
-        """x [R, width]; `past`: keys and values [C, K, D]; visible [R, C + R]. Returns [R, H] and the longer past."""
-        shape = self.shape
-        query, key, value = (part(x).unflatten(-1, (-1, shape.head_dim))
-                             for part in (self.q_proj, self.k_proj, self.v_proj))
-        if shape.qk_norm:
-            query, key = self.q_norm(query), self.k_norm(key)
-        query, key = (rotate(part, positions, shape.rope_theta) for part in (query, key))
-        key, value = torch.cat([past[0], key]), torch.cat([past[1], value])
-        return self.o_proj(attend(query, key, value, visible, shape.head_dim ** -0.5)), (key, value)
-
-
-class Mlp(nn.Module):
-    def __init__(self, width, inner):
-        super().__init__()
-        self.gate_proj = nn.Linear(width, inner, bias=False)
-        self.up_proj = nn.Linear(width, inner, bias=False)
-        self.down_proj = nn.Linear(inner, width, bias=False)
-
-    def forward(self, x):
-        return self.down_proj(nn.functional.silu(self.gate_proj(x)) * self.up_proj(x))
-
-
-class PlainLayer(nn.Module):
-    """A decoder layer. EAGLE-1's first one has no input norm."""
-
-    def __init__(self, shape, has_input_norm):
-        super().__init__()
-        width = shape.hidden_size
-        self.input_layernorm = Norm(width, shape.rms_norm_eps) if has_input_norm else nn.Identity()
-        self.self_attn = Attention(shape, width)
-        self.post_attention_layernorm = Norm(width, shape.rms_norm_eps)
-        self.mlp = Mlp(width, shape.intermediate_size)
-
-    def forward(self, hidden, positions, visible, past):
-        attended, past = self.self_attn(self.input_layernorm(hidden), positions, visible, past)
-        hidden = hidden + attended
-        return hidden + self.mlp(self.post_attention_layernorm(hidden)), past
+from training.reference.modules import Attention, Mlp, Norm, PlainLayer
+from training.reference.row_drafting import Conventions, RowDrafting, Rows
 
 
 class WideLayer(nn.Module):
@@ -94,17 +31,11 @@ class WideLayer(nn.Module):
         return hidden + self.mlp(self.post_attention_layernorm(hidden)), past
 
 
-@dataclasses.dataclass(frozen=True)
-class Rows:
-    """What a pass over rows leaves. `fed_back` is the next row's feature."""
-
-    logits: torch.Tensor    # [R, Vd], over the draft vocabulary
-    fed_back: torch.Tensor  # [R, H]
-    cache: list             # for each layer keys and values [C + R, K, D]
-
-
 class EagleHead(nn.Module):
     """A head of either family. `borrow` gives it the target's embedding and LM head where it has none."""
+
+    conventions = Conventions()
+    max_levels = 64
 
     def __init__(self, shape):
         super().__init__()
@@ -155,8 +86,10 @@ class EagleHead(nn.Module):
         return self.fc(features)
 
     def empty_cache(self):
-        none = torch.zeros(0, self.shape.num_kv_heads, self.shape.head_dim)
-        return [(none, none) for _ in self.layers]
+        return [layer.self_attn.empty_past() for layer in self.layers]
+
+    def drafting(self, features, tokens):
+        return RowDrafting(self, features, tokens)
 
     @torch.no_grad()
     def forward(self, tokens, features, positions, visible, cache):

@@ -3,12 +3,9 @@
 Dialects: `eagle` (SafeAILab's EAGLE-1 and EAGLE-2), and of EAGLE-3 `reference` (SafeAILab, SpecForge: flat,
 `midlayer.`), `speculators` (nested, `layers.0.`) and `deepspec` (flat fields of Qwen3, `layers.0.`).
 """
-import json
-from pathlib import Path
-
 import torch
-from safetensors.torch import load_file, save_file
 
+from training.reference import layouts
 from training.reference.eagle import EagleHead
 from training.reference.head_shape import HeadShape, default_taps
 
@@ -69,17 +66,14 @@ def save(head, directory, dialect, num_target_layers):
     shape = head.shape
     make_config = {"eagle": eagle_config, "reference": flat_config, "speculators": speculators_config,
                    "deepspec": deepspec_config}[dialect]
-    tensors = {name: value.detach().contiguous().clone() for name, value in head.state_dict().items()}
+    tensors = head.state_dict()
     if dialect == "reference":
         tensors = {name.replace("layers.0.", "midlayer."): value for name, value in tensors.items()}
     if shape.draft_vocab_size:
         is_drafted = torch.zeros(shape.vocab_size, dtype=torch.bool)
         is_drafted[head.target_ids(torch.arange(shape.draft_vocab_size))] = True
         tensors["t2d"] = is_drafted
-    directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "config.json").write_text(json.dumps(make_config(shape, num_target_layers), indent=1))
-    save_file(tensors, directory / "model.safetensors", {"format": "pt"})
+    layouts.write(directory, make_config(shape, num_target_layers), tensors)
 
 
 def taps_in(fields, num_target_layers):
@@ -125,11 +119,8 @@ def shape_in(fields, tensors, family, num_target_layers, target_hidden_size):
 
 def load(directory, family, target):
     """A head out of a directory, with the target's embedding and LM head where it has none."""
-    fields = json.loads((Path(directory) / "config.json").read_text())
-    tensors = {name.removeprefix("model.").replace("midlayer.", "layers.0."): value
-               for name, value in load_file(Path(directory) / "model.safetensors").items()}
-    layers, width = target.shape.num_hidden_layers, target.shape.hidden_size
-    head = EagleHead(shape_in(fields, tensors, family, layers, width))
+    fields, tensors = layouts.read(directory)
+    tensors = {name.removeprefix("model.").replace("midlayer.", "layers.0."): value for name, value in tensors.items()}
     tensors.pop("t2d", None)
-    head.load_state_dict({name: value if name == "d2t" else value.float() for name, value in tensors.items()})
-    return head.borrow(target.embedding, target.lm_head)
+    shape = shape_in(fields, tensors, family, target.shape.num_hidden_layers, target.shape.hidden_size)
+    return layouts.fill(EagleHead(shape), tensors, str).borrow(target.embedding, target.lm_head)

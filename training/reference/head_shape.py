@@ -1,28 +1,20 @@
 """The numbers of an EAGLE head. A tap is the target's residual stream after a layer; tap N follows the final norm."""
 import dataclasses
 
+from training.reference.modules import LayerShape
 
-@dataclasses.dataclass(frozen=True)
-class HeadShape:
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HeadShape(LayerShape):
     """`family`: eagle (EAGLE-1 and EAGLE-2 have the same weights) or eagle3."""
 
     family: str
     taps: tuple                   # the target's hidden states that make a feature, in order
     vocab_size: int               # of the target
-    hidden_size: int = 64
     target_hidden_size: int = 64
-    intermediate_size: int = 96
     num_layers: int = 1
-    num_heads: int = 4
-    num_kv_heads: int = 2
-    head_dim: int = 16
     draft_vocab_size: int = 0     # eagle3: tokens that can be drafted; 0: all of the target's
-    rms_norm_eps: float = 1e-5
-    rope_theta: float = 10000.0
-    qkv_bias: bool = False
-    output_bias: bool = False     # of o_proj
     fc_bias: bool = False
-    qk_norm: bool = False         # layers of Qwen3: query and key are normalised by head
     norm_before_residual: bool = False  # eagle3: the residual is the normalised feature
     norm_before_fc: bool = False        # eagle3: one norm over all tapped states
     fc_norm: bool = False               # eagle3: one norm for each tapped state

@@ -7,14 +7,15 @@ def rms_norm(x, weight, epsilon):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon) * weight
 
 
-def rotate(x, positions, theta):
-    """Rotary embedding of x [R, A, D] at positions [R]: element i is paired with element i + D/2."""
-    half = x.shape[-1] // 2
+def rotate(x, positions, theta, num_rotated=None):
+    """Rotary embedding of x [R, A, D] at positions [R]: of its first `num_rotated` values (default: all), element i is
+    paired with the one half of them further."""
+    half = (num_rotated or x.shape[-1]) // 2
     frequencies = float(theta) ** (-torch.arange(half, dtype=torch.float64) / half)
     angles = positions.to(torch.float64)[:, None] * frequencies
     cos, sin = angles.cos().float()[:, None], angles.sin().float()[:, None]
-    first, second = x[..., :half], x[..., half:]
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+    first, second, others = x[..., :half], x[..., half:2 * half], x[..., 2 * half:]
+    return torch.cat([first * cos - second * sin, second * cos + first * sin, others], dim=-1)
 
 
 def attend(query, key, value, visible, scale):

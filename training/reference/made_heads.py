@@ -1,130 +1,159 @@
-"""Random heads of every dialect, and mutants: heads and conventions with one mistake, which a comparison must catch."""
-import copy
+"""Random heads of every layout."""
 import dataclasses
 import math
 
 import torch
 
-from training.reference.drafting import Conventions
+from training.reference import blockwise, head_files, hydra, medusa, mlp_speculator, mtp
 from training.reference.eagle import EagleHead
 from training.reference.head_shape import HeadShape, default_taps
+from training.reference.modules import sizes_of
 
-# What each kind of made head changes of the plain one: name -> (dialect, fields of HeadShape).
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """`family`: as drafters are called in the engine's configuration, but `eagle` for EAGLE-2, too."""
+
+    family: str
+    fields: dict = dataclasses.field(default_factory=dict)  # what its shape has that is not the default
+    dialect: str = "eagle"  # of EAGLE heads
+
+
+_GATED = {"qk_norm": True, "output_gate": True, "rotated_share": 0.25}
 KINDS = {
-    "eagle": ("eagle", {}),
-    "eagle-bias": ("eagle", {"fc_bias": True, "qkv_bias": True}),
-    "eagle-two-layers": ("eagle", {"num_layers": 2, "own_embedding": True}),
-    "reference": ("reference", {"draft_vocab_size": 200}),
-    "reference-full": ("reference", {"own_lm_head": False}),
-    "reference-wide": ("reference", {"hidden_size": 96, "num_heads": 6, "intermediate_size": 128, "own_embedding": True,
-                                     "draft_vocab_size": 160}),
-    "reference-bias": ("reference", {"qkv_bias": True, "output_bias": True, "draft_vocab_size": 200}),
-    "reference-taps": ("reference", {"draft_vocab_size": 200, "taps": (0, 2, 4, 6)}),
-    "speculators": ("speculators", {"draft_vocab_size": 200, "norm_before_residual": True}),
-    "speculators-3.1": ("speculators", {"draft_vocab_size": 200, "fc_norm": True, "norm_output": True,
-                                        "own_embedding": True, "norm_before_residual": True}),
-    "speculators-norm-before-fc": ("speculators", {"draft_vocab_size": 200, "norm_before_fc": True, "taps": (0, 5)}),
-    "speculators-two-layers": ("speculators", {"draft_vocab_size": 200, "num_layers": 2, "qk_norm": True}),
-    "deepspec": ("deepspec", {"qk_norm": True, "own_embedding": True, "taps": (0, 2, 3, 5, 6)}),
+    "eagle": Kind("eagle"),
+    "eagle-bias": Kind("eagle", {"fc_bias": True, "qkv_bias": True}),
+    "eagle-two-layers": Kind("eagle", {"num_layers": 2, "own_embedding": True}),
+    "reference": Kind("eagle3", {"draft_vocab_size": 200}, "reference"),
+    "reference-full": Kind("eagle3", {"own_lm_head": False}, "reference"),
+    "reference-wide": Kind("eagle3", {"hidden_size": 96, "num_heads": 6, "intermediate_size": 128,
+                                      "own_embedding": True, "draft_vocab_size": 160}, "reference"),
+    "reference-bias": Kind("eagle3", {"qkv_bias": True, "output_bias": True, "draft_vocab_size": 200}, "reference"),
+    "reference-taps": Kind("eagle3", {"draft_vocab_size": 200, "taps": (0, 2, 4, 6)}, "reference"),
+    "speculators": Kind("eagle3", {"draft_vocab_size": 200, "norm_before_residual": True}, "speculators"),
+    "speculators-3.1": Kind("eagle3", {"draft_vocab_size": 200, "fc_norm": True, "norm_output": True,
+                                       "own_embedding": True, "norm_before_residual": True}, "speculators"),
+    "speculators-norm-before-fc": Kind("eagle3", {"draft_vocab_size": 200, "norm_before_fc": True, "taps": (0, 5)},
+                                       "speculators"),
+    "speculators-two-layers": Kind("eagle3", {"draft_vocab_size": 200, "num_layers": 2, "qk_norm": True},
+                                   "speculators"),
+    "deepspec": Kind("eagle3", {"qk_norm": True, "own_embedding": True, "taps": (0, 2, 3, 5, 6)}, "deepspec"),
+    "medusa": Kind("medusa", {"layout": "reference", "num_heads": 5, "num_lm_heads": 5}),
+    "medusa-two-layers": Kind("medusa", {"layout": "reference", "num_layers": 2, "prefix": "medusa_head."}),
+    "medusa-vllm": Kind("medusa", {"layout": "vllm", "bias": False, "num_layers": 2}),
+    "medusa-vllm-map": Kind("medusa", {"layout": "vllm", "draft_vocab_size": 150, "prefix": "medusa_heads."}),
+    "medusa-vllm-one-head": Kind("medusa", {"layout": "vllm", "num_heads": 3, "num_lm_heads": 1}),
+    "medusa-vllm-one-head-map": Kind("medusa", {"layout": "vllm", "num_layers": 2, "num_lm_heads": 1,
+                                                "draft_vocab_size": 200}),
+    "medusa-vllm-borrowed": Kind("medusa", {"layout": "vllm", "num_lm_heads": 0}),
+    "medusa-vllm-scaled": Kind("medusa", {"layout": "vllm", "logit_scale": 0.4}),
+    "blockwise": Kind("blockwise"),
+    "blockwise-own-head": Kind("blockwise", {"num_heads": 6, "inner_size": 80, "bias": False, "own_lm_head": True}),
+    "hydra": Kind("hydra"),
+    "hydra-two-layers": Kind("hydra", {"num_layers": 2, "num_levels": 3}),
+    "hydra-prefix": Kind("hydra", {"has_prefix": True}),
+    "hydra-prefix-three-layers": Kind("hydra", {"has_prefix": True, "num_layers": 3}),
+    "mtp-mimo": Kind("mtp", {"layout": "mimo", "qkv_bias": True}),
+    "mtp-mimo-embedding-first": Kind("mtp", {"layout": "mimo", "qkv_bias": True, "hidden_first": False}),
+    "mtp-speculators": Kind("mtp", {"layout": "speculators", "qk_norm": True}),
+    "mtp-speculators-hidden-first": Kind("mtp", {"layout": "speculators", "hidden_first": True}),
+    "mtp-speculators-next": Kind("mtp", {"layout": "speculators-next"} | _GATED),
+    "mtp-next": Kind("mtp", {"layout": "next"} | _GATED),
+    "mtp-deepseek": Kind("mtp", {"layout": "deepseek"}),
+    "mlp": Kind("mlp_speculator"),
+    "mlp-scaled": Kind("mlp_speculator", {"scale_input": True, "inner_size": 96, "prefix": "speculator."}),
+    "mlp-tied": Kind("mlp_speculator", {"tie_weights": True, "inner_size": 48, "num_levels": 5}),
+    "mlp-tied-scaled": Kind("mlp_speculator", {"tie_weights": True, "scale_input": True, "stores_once": True,
+                                               "num_levels": 4, "prefix": "speculator."}),
 }
 
 
-def gain(shape, name):
-    """Chosen so that neither the feature nor attention nor the MLP outweighs the others, and attention is sharp.
+def plain_head(kind, target, changes):
+    """A head of the kind's shape, with the weights that torch gives it."""
+    of, family, fields = target.shape, KINDS[kind].family, KINDS[kind].fields | changes
+    last = {"taps": (of.num_hidden_layers,), "vocab_size": of.vocab_size}
+    width = {"hidden_size": of.hidden_size}
+    if family in ("eagle", "eagle3"):
+        taps = {"taps": default_taps(of.num_hidden_layers)} if family == "eagle3" else {}
+        shape = HeadShape(**(last | width | taps | {"family": family, "own_lm_head": family == "eagle3"} | fields
+                             | {"target_hidden_size": of.hidden_size}))
+        return EagleHead(shape).borrow(target.embedding, target.lm_head)
+    if family == "medusa":
+        return medusa.MedusaHead(medusa.MedusaShape(**last | width | fields)).borrow(target)
+    if family == "blockwise":
+        return blockwise.BlockwiseHead(blockwise.BlockwiseShape(**last | width | fields)).borrow(target)
+    if family == "hydra":
+        return hydra.HydraHead(hydra.HydraShape(**last | sizes_of(of) | fields)).borrow(target)
+    if family == "mtp":
+        layout = mtp.LAYOUTS[fields["layout"]]
+        usual = {"hidden_first": layout.hidden_first, "norm_output": layout.norm_output}
+        return mtp.MtpHead(mtp.MtpShape(**last | usual | sizes_of(of) | fields)).borrow(target)
+    shape = mlp_speculator.SpeculatorShape(**last | width | fields)
+    return mlp_speculator.MlpSpeculator(shape).borrow(target)
+
+
+def gain(head, name):
+    """Chosen so that no part of a head outweighs the others, and attention is sharp.
 
     What is fed back must not grow from step to step, or else rounding errors do: EAGLE-1 normalises nothing.
     """
-    if not shape.is_eagle3:
-        return 0.5 if name == "fc.weight" else 1.3
-    if name == "fc.weight":
-        return 1.0 if shape.fc_norm or shape.norm_before_fc else 0.3  # tapped states have a root mean square of 3 to 8
+    if isinstance(head, EagleHead):
+        if not head.shape.is_eagle3:
+            return 0.5 if name == "fc.weight" else 1.3
+        if name == "fc.weight":  # tapped states have a root mean square of 3 to 8
+            return 1.0 if head.shape.fc_norm or head.shape.norm_before_fc else 0.3
+    if isinstance(head, (medusa.MedusaHead, blockwise.BlockwiseHead)):
+        return 2.0
     return 2.0 if name.endswith(("q_proj.weight", "k_proj.weight")) else 1.3
 
 
-def random_head(kind, target, seed, **changes):
-    """A head of `kind` for the target, and its dialect. `changes`: further fields of HeadShape."""
-    dialect, fields = KINDS[kind]
-    layers, family = target.shape.num_hidden_layers, "eagle" if dialect == "eagle" else "eagle3"
-    taps = (layers,) if family == "eagle" else default_taps(layers)
-    shape = HeadShape(**({"family": family, "taps": taps, "vocab_size": target.shape.vocab_size,
-                          "hidden_size": target.shape.hidden_size, "own_lm_head": family == "eagle3"} | fields | changes
-                         | {"target_hidden_size": target.shape.hidden_size}))
-    head = EagleHead(shape).borrow(target.embedding, target.lm_head)
-    generator = torch.Generator().manual_seed(seed)
+def fill_with_noise(head, generator):
     for name, weight in head.named_parameters():
         weight.requires_grad_(False)
         noise = torch.randn(weight.shape, generator=generator)
-        if name.endswith("norm.weight") or "fc_norm." in name:
+        if name.endswith("norm.weight") or name.startswith("ln.") and name.endswith("weight") or "fc_norm." in name:
             weight.copy_(1 + 0.2 * noise)
         elif weight.dim() == 1:
             weight.copy_(0.2 * noise)
-        elif name.startswith(("lm_head", "embed_tokens")):
+        elif name.startswith(("lm_head", "embed_tokens", "emb.", "head.")):
             weight.copy_(0.4 * noise)
         else:
-            weight.copy_(noise * (gain(shape, name) / math.sqrt(weight.shape[1])))
-    if not shape.is_eagle3:
-        head.fc.weight[:, :shape.hidden_size] *= 3  # target embeddings are small beside features
-    if shape.draft_vocab_size:
-        chosen = torch.randperm(shape.vocab_size, generator=generator)[:shape.draft_vocab_size].sort().values
-        head.d2t.copy_(chosen - torch.arange(shape.draft_vocab_size))
-    return head, dialect
+            weight.copy_(noise * (gain(head, name) / math.sqrt(weight.shape[1])))
 
 
-def with_shape(head, **changes):
-    """The same weights, used otherwise."""
-    other = copy.deepcopy(head)
-    other.shape = dataclasses.replace(head.shape, **changes)
-    return other
+def random_head(kind, target, seed, **changes):
+    """A head of `kind` for the target. `changes`: further fields of its shape."""
+    head, generator = plain_head(kind, target, changes), torch.Generator().manual_seed(seed)
+    fill_with_noise(head, generator)
+    width, vocab_size = target.shape.hidden_size, target.shape.vocab_size
+    # Target embeddings are small beside features.
+    if KINDS[kind].family == "eagle":
+        head.fc.weight[:, :width] *= 3
+    if KINDS[kind].family == "hydra":
+        for level in head.levels:
+            level.linear[0].weight[:, width:] *= 3
+            level.res_connection.weight[:, width:] *= 3
+    num_drafted = getattr(head.shape, "draft_vocab_size", 0)
+    if num_drafted:
+        chosen = torch.randperm(vocab_size, generator=generator)[:num_drafted]
+        if KINDS[kind].family == "medusa":
+            head.token_map.copy_(chosen)
+        else:
+            head.d2t.copy_(chosen.sort().values - torch.arange(num_drafted))
+    return head
 
 
-def with_taps_shifted(head):
-    step = -1 if head.shape.taps[0] > 0 else 1
-    return with_shape(head, taps=tuple(tap + step for tap in head.shape.taps))
+_FILES = {"medusa": medusa, "blockwise": blockwise, "hydra": hydra, "mtp": mtp, "mlp_speculator": mlp_speculator}
 
 
-def with_halves_swapped(head):
-    """Reads feature and embedding in the wrong order: the columns of what multiplies them change places."""
-    other = copy.deepcopy(head)
-    attention = other.layers[0].self_attn
-    for part in (attention.q_proj, attention.k_proj, attention.v_proj) if head.shape.is_eagle3 else (other.fc,):
-        part.weight.copy_(part.weight.roll(part.weight.shape[1] // 2, dims=1))
-    return other
+def save(head, kind, directory, target):
+    """Writes the head's directory."""
+    family = KINDS[kind].family
+    if family in _FILES:
+        return _FILES[family].save(head, directory, target)
+    return head_files.save(head, directory, KINDS[kind].dialect, target.shape.num_hidden_layers)
 
 
-def with_ids_in_map(head):
-    other = copy.deepcopy(head)
-    other.d2t -= torch.arange(len(other.d2t))
-    return other
-
-
-def with_residual_swapped(head):
-    other = with_shape(head, norm_before_residual=not head.shape.norm_before_residual)
-    other.layers[0].shape = other.shape
-    return other
-
-
-# name -> (whether a head can have the mistake, the head with it)
-MUTANT_HEADS = {
-    "taps": (lambda shape: True, with_taps_shifted),
-    "tap_order": (lambda shape: len(shape.taps) > 1, lambda head: with_shape(head, taps=head.shape.taps[::-1])),
-    "concat_order": (lambda shape: True, with_halves_swapped),
-    "feedback_norm": (lambda shape: shape.is_eagle3,
-                      lambda head: with_shape(head, norm_output=not head.shape.norm_output)),
-    "residual": (lambda shape: shape.is_eagle3, with_residual_swapped),
-    "d2t": (lambda shape: shape.draft_vocab_size > 0, with_ids_in_map),
-}
-MUTANT_CONVENTIONS = {
-    "positions": Conventions(first_draft_position=1),
-    "row_shift": Conventions(token_of_row=0),
-    "feedback": Conventions(feeds_back_input=True),
-}
-MUTANTS = (*MUTANT_HEADS, *MUTANT_CONVENTIONS)
-
-
-
-def mutated(head, name):
-    """The head and conventions with mistake `name` (empty: none), or None where this head cannot have it."""
-    if name in MUTANT_HEADS:
-        applies, mutate = MUTANT_HEADS[name]
-        return (mutate(head), Conventions()) if applies(head.shape) else None
-    return head, MUTANT_CONVENTIONS[name] if name else Conventions()
+def load(kind, directory, target):
+    family = KINDS[kind].family
+    return _FILES[family].load(directory, target) if family in _FILES else head_files.load(directory, family, target)

@@ -1,0 +1,198 @@
+"""Heads with one mistake, each of which a comparison must catch."""
+import copy
+import dataclasses
+import math
+
+import torch
+from torch import nn
+
+from training.reference.blockwise import BlockwiseHead
+from training.reference.eagle import EagleHead
+from training.reference.hydra import HydraHead
+from training.reference.layers import rms_norm
+from training.reference.medusa import MedusaHead
+from training.reference.mlp_speculator import EPSILON, MlpSpeculator
+from training.reference.mtp import LAYOUTS, MtpHead
+
+ROW_HEADS = (EagleHead, MtpHead)
+PATH_HEADS = (MedusaHead, BlockwiseHead, HydraHead, MlpSpeculator)
+
+
+def with_shape(head, **changes):
+    """The same weights, used otherwise."""
+    other = copy.deepcopy(head)
+    other.shape = dataclasses.replace(head.shape, **changes)
+    return other
+
+
+def with_conventions(head, **changes):
+    other = copy.deepcopy(head)
+    other.conventions = dataclasses.replace(head.conventions, **changes)
+    return other
+
+
+def with_taps_shifted(head):
+    """A layer too early; where the tap is behind the final norm, this is the state before it."""
+    step = -1 if head.shape.taps[0] > 0 else 1
+    return with_shape(head, taps=tuple(tap + step for tap in head.shape.taps))
+
+
+def with_tap_order(head):
+    return with_shape(head, taps=head.shape.taps[::-1]) if head.shape.is_eagle3 else None
+
+
+def with_halves_swapped(head):
+    """Reads feature and embedding in the wrong order: the columns of what multiplies them change places."""
+    other = copy.deepcopy(head)
+    parts = (other.fc,)
+    if isinstance(head, EagleHead) and head.shape.is_eagle3:
+        attention = other.layers[0].self_attn
+        parts = attention.q_proj, attention.k_proj, attention.v_proj
+    for part in parts:
+        part.weight.copy_(part.weight.roll(part.weight.shape[1] // 2, dims=1))
+    return other
+
+
+def with_other_feedback(head):
+    """Feeds back what has not been through the final norm, or what has."""
+    if isinstance(head, EagleHead) and not head.shape.is_eagle3:
+        return None
+    return with_shape(head, norm_output=not head.shape.norm_output)
+
+
+def with_residual_swapped(head):
+    if not head.shape.is_eagle3:
+        return None
+    other = with_shape(head, norm_before_residual=not head.shape.norm_before_residual)
+    other.layers[0].shape = other.shape
+    return other
+
+
+def with_ids_in_d2t(head):
+    if not head.shape.draft_vocab_size:
+        return None
+    other = copy.deepcopy(head)
+    other.d2t -= torch.arange(len(other.d2t))
+    return other
+
+
+def with_offsets_in_token_map(head):
+    if not head.shape.draft_vocab_size:
+        return None
+    other = copy.deepcopy(head)
+    other.token_map.copy_((other.token_map + torch.arange(len(other.token_map))) % head.shape.vocab_size)
+    return other
+
+
+def without_logit_scale(head):
+    """Makes a difference in dynamic trees only."""
+    return with_shape(head, logit_scale=1.0) if head.shape.logit_scale != 1 else None
+
+
+def with_head_index_shifted(head):
+    """Level i uses what is of level i + 1: of Hydra and MLP speculators the LM head."""
+    other = copy.deepcopy(head)
+    if isinstance(head, BlockwiseHead):
+        for weight in other.output.parameters():
+            weight.copy_(weight.roll(-head.shape.hidden_size, dims=0))
+        return other
+    names = {MedusaHead: ("blocks", "lm_heads"), HydraHead: ("lm_heads",), MlpSpeculator: ("head",)}[type(head)]
+    if isinstance(head, MlpSpeculator) and head.shape.tie_weights:
+        return None
+    for name in names:
+        parts = list(getattr(other, name))
+        setattr(other, name, nn.ModuleList(parts[1:] + parts[:1]))
+    return other
+
+
+def with_norm_offset(head):
+    """Norms are read as if they were stored otherwise, less 1 or as they are."""
+    other = copy.deepcopy(head)
+    for name, weight in other.named_parameters():
+        if name.endswith("norm.weight"):
+            weight.add_(-1 if LAYOUTS[head.shape.layout].norm_offset else 1)
+    return other
+
+
+def with_gate_first(head):
+    if not head.shape.output_gate:
+        return None
+    other = copy.deepcopy(head)
+    rows = other.layer.self_attn.q_proj.weight
+    rows.copy_(rows.unflatten(0, (head.shape.num_heads, 2, -1)).flip(1).flatten(0, 2))
+    return other
+
+
+def with_all_rotated(head):
+    if head.shape.rotated_share == 1:
+        return None
+    other = copy.deepcopy(head)
+    other.layer.self_attn.shape = dataclasses.replace(head.shape, rotated_share=1.0)
+    return other
+
+
+def without_prefix(head):
+    if head.prefix is None:
+        return None
+    other = copy.deepcopy(head)
+    other.prefix = None
+    return other
+
+
+def with_state_scaled(head):
+    """The scale of the embedding multiplies the state instead."""
+    other = copy.deepcopy(head)
+    for embedding in set(other.emb):
+        embedding.weight.div_(head.shape.embedding_scale ** 2)
+    return other
+
+
+class _ScaledInput(nn.Module):
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x):
+        return self.network(rms_norm(x, torch.ones(x.shape[-1]), EPSILON) / math.sqrt(2))
+
+
+def with_all_inputs_scaled(head):
+    """Every level's state is scaled, not only the target's."""
+    if not head.shape.scale_input:
+        return None
+    other = copy.deepcopy(head)
+    other.proj = nn.ModuleList([other.proj[0], *(_ScaledInput(network) for network in other.proj[1:])])
+    return other
+
+
+# name -> (heads that can have the mistake, the head with it or None)
+MUTANTS = {
+    "taps": ((*ROW_HEADS, *PATH_HEADS), with_taps_shifted),
+    "tap_order": (EagleHead, with_tap_order),
+    "concat_order": (ROW_HEADS, with_halves_swapped),
+    "feedback_norm": (ROW_HEADS, with_other_feedback),
+    "residual": (EagleHead, with_residual_swapped),
+    "d2t": (EagleHead, with_ids_in_d2t),
+    "positions": (ROW_HEADS, lambda head: with_conventions(head, first_draft_position=1)),
+    "row_shift": (ROW_HEADS, lambda head: with_conventions(head, token_of_row=0)),
+    "feedback": (ROW_HEADS, lambda head: with_conventions(head, feeds_back_input=True)),
+    "norm_offset": (MtpHead, with_norm_offset),
+    "gate": (MtpHead, with_gate_first),
+    "rotation": (MtpHead, with_all_rotated),
+    "head_index": (PATH_HEADS, with_head_index_shifted),
+    "state_row": (PATH_HEADS, lambda head: with_conventions(head, state_offset=-1)),
+    "token_map": (MedusaHead, with_offsets_in_token_map),
+    "logit_scale": (MedusaHead, without_logit_scale),
+    "tokens": ((HydraHead, MlpSpeculator), lambda head: with_conventions(head, token_offset=-1)),
+    "path": ((HydraHead, MlpSpeculator), lambda head: with_conventions(head, reads_best_path=True)),
+    "prefix": (HydraHead, without_prefix),
+    "scale_place": (MlpSpeculator, with_state_scaled),
+    "scale_input": (MlpSpeculator, lambda head: with_shape(head, scale_input=not head.shape.scale_input)),
+    "scale_later": (MlpSpeculator, with_all_inputs_scaled),
+}
+
+
+def mutated(head, name):
+    """The head with mistake `name`, or None where it cannot have it."""
+    kinds, mutate = MUTANTS[name]
+    return mutate(head) if isinstance(head, kinds) else None
