@@ -3,11 +3,11 @@
 #include "runtime/base/check.hpp"
 #include "runtime/device/op_chain.hpp"
 #include "runtime/device/op_elementwise.hpp"
-#include "runtime/device/op_embed.hpp"
 #include "runtime/device/op_matmul.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/op_rope.hpp"
 #include "runtime/device/ops.hpp"
+#include "runtime/model/pass_rows.hpp"
 
 #include <algorithm>
 #include <array>
@@ -71,11 +71,9 @@ class transformer::pass {
   }
 
  private:
-  /// Divides the scratch memory: each array is [num_rows_][its width], at cache line boundaries.
   void take_memory() {
-    constexpr std::size_t line = 16;
     const bool local = !model_.local_frequencies_.empty();
-    const std::array<std::pair<float**, std::size_t>, 7> arrays{{
+    const std::array<row_array, 7> arrays{{
         {&memory_.hidden, hidden_size_},
         {&memory_.normed, hidden_size_},
         {&memory_.qkv, q_size_ + 2 * std::size_t{kv_size_}},
@@ -84,23 +82,13 @@ class transformer::pass {
         {&rope_table_, config_.head_dim},
         {&local_rope_table_, local ? config_.head_dim : 0},
     }};
-    std::size_t total = 0;
-    for (const auto& [array, width] : arrays) total += (num_rows_ * width + line - 1) / line * line;
-    if (outputs_.choices != nullptr) total += num_logit_rows() * config_.vocab_size;
-    float* next = ops_.scratch(total).data();
-    for (const auto& [array, width] : arrays) {
-      *array = next;
-      next += (num_rows_ * width + line - 1) / line * line;
-    }
-    logits_ = next;
+    logits_ = divide_scratch(ops_, num_rows_, arrays,
+                             outputs_.choices != nullptr ? num_logit_rows() * config_.vocab_size : 0);
   }
 
   void embed() {
-    std::vector<token_id> tokens;
-    tokens.reserve(num_rows_);
-    for (const device::batch_entry& row : batch_.rows) tokens.push_back(row.token);
-    ops_.embed({model_.weights_.token_embedding.get(), tokens, memory_.hidden, hidden_size_,
-                config_.embedding_scale});
+    embed_rows(ops_, *model_.weights_.token_embedding, batch_, memory_.hidden, hidden_size_,
+               config_.embedding_scale);
   }
 
   void make_rope_tables() {

@@ -2,11 +2,11 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/device/op_elementwise.hpp"
-#include "runtime/device/op_embed.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/op_rope.hpp"
 #include "runtime/model/heads/head_ops.hpp"
 #include "runtime/model/kv_cells.hpp"
+#include "runtime/model/pass_rows.hpp"
 
 #include <algorithm>
 #include <array>
@@ -49,7 +49,7 @@ class chained_head::pass {
     const bool prefix = reads_prefix();
     kept_.stride = head_.kept_size();
     state_.stride = more_.stride = std::max(hidden_, head_.config_.inner_size);
-    const std::array<std::pair<float**, std::size_t>, 9> arrays{{
+    const std::array<row_array, 9> arrays{{
         {&kept_.at, kept_.stride},
         {&state_.at, state_.stride},
         {&more_.at, more_.stride},
@@ -60,14 +60,7 @@ class chained_head::pass {
         {&layer_.gate_up, prefix ? 2 * std::size_t{layer.ffn_size} : 0},
         {&rope_table_, prefix ? layer.head_dim : 0},
     }};
-    constexpr std::size_t line = 16;
-    std::size_t total = 0;
-    for (const auto& [array, width] : arrays) total += (num_rows_ * width + line - 1) / line * line;
-    float* next = ops_.scratch(total).data();
-    for (const auto& [array, width] : arrays) {
-      *array = next;
-      next += (num_rows_ * width + line - 1) / line * line;
-    }
+    divide_scratch(ops_, num_rows_, arrays);
   }
 
   bool reads_prefix() const { return weights_.prefix.has_value() && features_.of_target != nullptr; }
@@ -78,9 +71,7 @@ class chained_head::pass {
   }
 
   void embed(const device::matrix& table, const value_rows& to, float scale) {
-    std::vector<token_id> tokens;
-    for (const device::batch_entry& row : batch_.rows) tokens.push_back(row.token);
-    ops_.embed({&table, tokens, to.at, to.stride, scale});
+    embed_rows(ops_, table, batch_, to.at, to.stride, scale);
   }
 
   /// Hydra++: s = norm(decoder_layer(h)), over the text.

@@ -2,12 +2,12 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/device/op_elementwise.hpp"
-#include "runtime/device/op_embed.hpp"
-#include "runtime/device/op_matmul.hpp"
 #include "runtime/device/op_rms_norm.hpp"
 #include "runtime/device/op_rope.hpp"
 #include "runtime/device/ops.hpp"
+#include "runtime/model/heads/head_ops.hpp"
 #include "runtime/model/kv_cells.hpp"
+#include "runtime/model/pass_rows.hpp"
 
 #include <array>
 #include <utility>
@@ -54,9 +54,8 @@ class eagle_head::pass {
 
  private:
   void take_memory() {
-    constexpr std::size_t line = 16;
     const std::size_t pair = 2 * std::size_t{width_};
-    const std::array<std::pair<float**, std::size_t>, 9> arrays{{
+    const std::array<row_array, 9> arrays{{
         {&memory_.hidden, width_},
         {&memory_.normed, pair},
         {&memory_.qkv, config_.layer.q_size() + 2 * std::size_t{config_.layer.kv_size()}},
@@ -67,35 +66,21 @@ class eagle_head::pass {
         {&pair_, pair},
         {&tapped_, features_.of_target != nullptr ? num_tapped() : 0},
     }};
-    std::size_t total = 0;
-    for (const auto& [array, width] : arrays) total += (num_rows_ * width + line - 1) / line * line;
-    float* next = ops_.scratch(total).data();
-    for (const auto& [array, width] : arrays) {
-      *array = next;
-      next += (num_rows_ * width + line - 1) / line * line;
-    }
+    divide_scratch(ops_, num_rows_, arrays);
   }
 
   bool is_gated() const { return weights_.layers.front().attention_gate != nullptr; }
   std::size_t num_tapped() const { return config_.taps.size() * config_.target_hidden_size; }
 
-  /// Embeddings of the rows' tokens into `out`, rows `stride` values apart.
-  void embed(float* out, std::size_t stride) {
-    std::vector<token_id> tokens;
-    tokens.reserve(num_rows_);
-    for (const device::batch_entry& row : batch_.rows) tokens.push_back(row.token);
-    ops_.embed({&head_.embedding(), tokens, out, stride, 1});
-  }
+  void embed(float* out, std::size_t stride) { embed_rows(ops_, head_.embedding(), batch_, out, stride, 1); }
 
   void norm_in_place(float* x, std::size_t stride, const float* weight, std::uint32_t width) {
     if (weight == nullptr) return;
     ops_.rms_norm({x, stride, x, stride, weight, num_rows_, 1, width, config_.layer.norm_epsilon});
   }
 
-  void project(const float* x, std::size_t width) {
-    const std::array outputs{
-        device::matmul_output{weights_.fc.get(), memory_.hidden, width_, weights_.fc_bias, false}};
-    ops_.matmul({x, width, num_rows_, static_cast<std::uint32_t>(width), false, outputs});
+  void project(float* x, std::size_t width) {
+    product(ops_, {x, width}, num_rows_, *weights_.fc, weights_.fc_bias, {memory_.hidden, width_});
   }
 
   /// EAGLE: hidden = fc([embedding ; feature]), which is also what attention reads.
@@ -162,9 +147,8 @@ class eagle_head::pass {
     if (weights_.output_norm != nullptr)
       ops_.rms_norm(
           {rows, width_, rows, width_, weights_.output_norm, wanted, 1, width_, config_.layer.norm_epsilon});
-    const std::array outputs{device::matmul_output{&head_.lm_head(), ops_.place_for(outputs_.logits),
-                                                   head_.info_.vocab_size, nullptr, false}};
-    ops_.matmul({rows, width_, wanted, width_, false, outputs});
+    product(ops_, {rows, width_}, wanted, head_.lm_head(), nullptr,
+            {ops_.place_for(outputs_.logits), head_.info_.vocab_size});
   }
 
   const eagle_head& head_;

@@ -128,6 +128,15 @@ std::optional<head_tensors::found_tensor> head_tensors::take(const std::string& 
   return taken;
 }
 
+std::optional<head_tensors::found_tensor> head_tensors::take_floats(const std::string& name, bool required,
+                                                                    std::uint64_t rows, std::uint64_t cols) {
+  const auto taken = take(name, required, rows, cols);
+  if (!taken || (taken->tensor->integer_bytes == 0 && taken->tensor->type != tensor_type::f8_e4m3))
+    return taken;
+  refuse(taken->tensor->name, "must be F32, F16 or BF16");
+  return std::nullopt;
+}
+
 /// Packs `bytes`, values of the tensor's type, in the format that was asked for.
 std::unique_ptr<const device::matrix> head_tensors::pack(const safetensors_tensor& tensor, std::uint64_t rows,
                                                          std::uint64_t cols,
@@ -148,24 +157,18 @@ std::unique_ptr<const device::matrix> head_tensors::pack(const safetensors_tenso
 
 std::unique_ptr<const device::matrix> head_tensors::matrix(const std::string& name, std::uint64_t rows,
                                                            std::uint64_t cols) {
-  const auto taken = take(name, true, rows, cols);
+  const auto taken = take_floats(name, true, rows, cols);
   if (!taken) return nullptr;
   const safetensors_tensor& tensor = *taken->tensor;
-  if (tensor.integer_bytes != 0 || tensor.type == tensor_type::f8_e4m3) {
-    refuse(tensor.name, "must be F32, F16 or BF16");
-    return nullptr;
-  }
   auto packed = pack(tensor, rows, cols, tensor.data);
   if (taken->file->from()) taken->file->from()->release(tensor.data);
   return packed;
 }
 
 void head_tensors::vector(const std::string& name, std::uint64_t size, const float*& to, bool required) {
-  const auto taken = take(name, required, 1, size);
+  const auto taken = take_floats(name, required, 1, size);
   if (!taken) return;
   const safetensors_tensor& tensor = *taken->tensor;
-  if (tensor.integer_bytes != 0 || tensor.type == tensor_type::f8_e4m3)
-    return refuse(tensor.name, "must be F32, F16 or BF16");
   std::vector<float> values(size);
   const float offset = name.find("norm") != std::string::npos ? norm_offset_ : 0;
   for (std::size_t i = 0; i < size; ++i) values[i] = float_at(tensor.type, tensor.data, i) + offset;
@@ -178,11 +181,9 @@ void head_tensors::constant(std::uint64_t size, float value, const float*& to) {
 
 void head_tensors::gated_queries(const std::string& name, const model_config& config, std::uint64_t cols,
                                  layer_weights& to) {
-  const auto taken = take(name, true, std::uint64_t{2} * config.q_size(), cols);
+  const auto taken = take_floats(name, true, std::uint64_t{2} * config.q_size(), cols);
   if (!taken) return;
   const safetensors_tensor& tensor = *taken->tensor;
-  if (tensor.integer_bytes != 0 || tensor.type == tensor_type::f8_e4m3)
-    return refuse(tensor.name, "must be F32, F16 or BF16");
   const std::size_t head_bytes = tensor.data.size() / 2 / config.num_heads;
   for (const bool is_gate : {false, true}) {
     std::vector<std::byte> rows;

@@ -93,6 +93,9 @@ class head_tensors {
                                              std::uint64_t cols, std::span<const std::byte> bytes);
   std::optional<found_tensor> take(const std::string& name, bool required, std::uint64_t rows,
                                    std::uint64_t cols);
+  /// The same of a tensor of weights.
+  std::optional<found_tensor> take_floats(const std::string& name, bool required, std::uint64_t rows,
+                                          std::uint64_t cols);
 
   std::string directory_;
   std::vector<safetensors_file> files_;

@@ -43,8 +43,8 @@ struct draft_lane {
 
   /// Index of a slot's cell in the drafter's pool.
   std::uint32_t cell_at(std::int32_t slot) const noexcept {
-    const auto at = static_cast<std::uint32_t>(slot);
-    return task->blocks[at / block_size].value * block_size + at % block_size;
+    const kv_slot at{static_cast<std::uint32_t>(slot)};
+    return static_cast<std::uint32_t>(device::cell_of({task->blocks}, at, block_size));
   }
   std::uint32_t depth() const noexcept {
     return candidates.empty() ? 0 : candidates.nodes().back().depth + 1;

@@ -61,8 +61,7 @@ struct target_cells {
   /// Index of `position`'s cell in the features. The newest token's is not final: it has not been through the
   /// target yet.
   std::uint32_t cell_at(std::uint32_t position) const noexcept {
-    const std::uint32_t size = kv->block_size();
-    return blocks[position / size].value * size + position % size;
+    return static_cast<std::uint32_t>(device::cell_of({blocks}, kv_slot{position}, kv->block_size()));
   }
 };
 
