@@ -115,7 +115,8 @@ TEST_P(real_exactness, tokens_equal_plain_decoding) {
     std::printf("%-7s accepted %5u of %5u draft tokens\n", name.c_str(), sum.accepted, sum.drafted);
   if (GetParam() == config::overlap_mode::ahead || GetParam() == config::overlap_mode::outcomes) {
     std::uint64_t num_ready = 0;
-    for (const auto& d : snapshot_at_rest(**started).models.at(0).drafters) num_ready += d.num_ready;
+    const auto snapshot = snapshot_at_rest(**started);
+    for (const auto& d : snapshot.models.at(0).drafters) num_ready += d.num_ready;
     EXPECT_GT(num_ready, 0U) << "no draft was made in advance";
   }
   // Each drafter must be the named one; otherwise the grid would compare plain decoding with itself.

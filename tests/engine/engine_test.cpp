@@ -70,7 +70,8 @@ TEST(engine, a_model_that_lists_no_drafters_drafts_where_it_pays) {
   g.wait();
   EXPECT_EQ(g.tokens().size(), 400U);
   std::uint64_t accepted = 0;
-  for (const auto& drafter : snapshot_at_rest(**engine).models.at(0).drafters)
+  const auto snapshot = snapshot_at_rest(**engine);
+  for (const auto& drafter : snapshot.models.at(0).drafters)
     accepted += drafter.num_accepted_tokens;
   EXPECT_GT(accepted, 100U);
 }
@@ -104,7 +105,8 @@ TEST(engine, auto_weighs_a_prediction_against_other_drafters) {
   plain.wait();
   const auto num_accepted = [&] {
     std::uint64_t accepted = 0;
-    for (const auto& drafter : snapshot_at_rest(**engine).models.at(0).drafters)
+    const auto snapshot = snapshot_at_rest(**engine);
+  for (const auto& drafter : snapshot.models.at(0).drafters)
       accepted += drafter.num_accepted_tokens;
     return accepted;
   };
