@@ -59,6 +59,9 @@ CHAT = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1900, "ign
 SCORED = CHAT | {"logprobs": True, "top_logprobs": 20, "n": 8}
 CREATE = {"type": "response.create", "input": "x", "max_output_tokens": 1900, "top_logprobs": 20, "ignore_eos": True}
 
+# One well-behaved request of each kind.
+WARM = [post("/v1/completions", {"prompt": "x", "max_tokens": 1}), post("/v1/chat/completions", SCORED | {"max_tokens": 2, "stream": True}), get("/metrics")]
+
 # 1,024 connections with a request would take all places: 1,023 leave one for the new client.
 # name: connections, what each sends once, what it sends repeatedly, and for how many seconds
 ATTACKS = {
@@ -87,6 +90,8 @@ class Daemon:
     def __init__(self, program, folder):
         self.process, self.port = bench_daemon.start(program, CONFIG, folder)
         self.visit()
+        for request in WARM:  # the program's own pages become resident: they are no attack's
+            self.ask(request)
         self.memory_before = self.memory("VmRSS")
 
     def memory(self, field):
@@ -94,6 +99,13 @@ class Daemon:
 
     def connect(self, timeout):
         return socket.create_connection((bench_daemon.HOST, self.port), timeout=timeout)
+
+    def ask(self, request):
+        """Reads the whole reply to a request that closes its connection."""
+        with self.connect(30) as connection:
+            connection.sendall(request.replace(b"Host: localhost", b"Host: localhost\r\nConnection: close", 1))
+            while connection.recv(1 << 16):
+                pass
 
     def visit(self):
         """Seconds until a new client has its answer; none if it gets none."""

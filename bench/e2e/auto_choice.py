@@ -6,6 +6,11 @@
 Each prompt is asked once for every arm, in turn, each arm and temperature under a `cache_salt` of its own: plain decoding twice (their ratio is the
 noise), `ngram` at draft lengths 2, 5 and 8, `suffix` at 5, and `auto`. The clock is the client's, over the whole request. The best fixed setting is
 chosen on the prompts of odd number for those of even number, and the other way round. Files of several models are pooled with --pool.
+
+    python3 bench/e2e/auto_choice.py --model qwen.gguf --workload code_edit.jsonl --cold auto.json --out cold.json
+
+With --cold every request is the first one of a daemon of its own; asked are plain decoding, `auto`, and the best fixed setting of the same workload and
+temperature in the file named, chosen there on the prompts of the other parity.
 """
 import argparse
 import http.client
@@ -40,16 +45,63 @@ def seconds_of(connection, messages, arm, salt, temperature, tokens):
     return taken, "".join(choice["delta"].get("content") or "" for event in events for choice in event["choices"])
 
 
-def measure(arguments, port, workload, temperature, tokens):
-    connection = http.client.HTTPConnection(bench_daemon.HOST, port, timeout=600)
+class Warm:
+    """One daemon for all requests."""
+
+    def __init__(self, arguments, folder):
+        self.process, port = bench_daemon.start(arguments.bin, config_of(arguments), folder)
+        self.connection = http.client.HTTPConnection(bench_daemon.HOST, port, timeout=600)
+
+    def arms(self, workload, temperature, number):
+        return list(ARMS)
+
+    def ask(self, *request):
+        return seconds_of(self.connection, *request)
+
+    def stop(self):
+        bench_daemon.stop(self.process)
+
+
+class Cold:
+    """A daemon for each request."""
+
+    def __init__(self, arguments, folder):
+        self.arguments, self.folder = arguments, folder
+        self.known = json.loads(arguments.cold.read_text())
+
+    def arms(self, workload, temperature, number):
+        run = next(r for r in self.known if (r["workload"], r["temperature"], r["model"]) == (workload, temperature, model_of(self.arguments)))
+        best = best_for(run["seconds"], number)
+        return ["plain", "auto"] + [best] * (best != "plain")
+
+    def ask(self, *request):
+        warm = Warm(self.arguments, self.folder)
+        try:
+            return warm.ask(*request)
+        finally:
+            warm.stop()
+
+    def stop(self):
+        pass
+
+
+def model_of(arguments):
+    return pathlib.Path(arguments.model).stem
+
+
+def config_of(arguments):
+    return {"version": 1, "server": {"port": 0}, "models": [{"path": str(pathlib.Path(arguments.model).resolve())}]}
+
+
+def measure(arguments, served, workload, temperature, tokens):
     lines = [json.loads(line) for line in workload.read_text().splitlines()[:arguments.prompts]]
-    names = list(ARMS)
     rows = []
     for number, line in enumerate(lines):
+        names = served.arms(workload.stem, temperature, number)
         turned = names[number % len(names):] + names[:number % len(names)]
         row, texts = {}, set()
         for arm in turned:
-            row[arm], text = seconds_of(connection, line["messages"], arm, f"{arm}/{temperature}/{tokens}", temperature, tokens)
+            row[arm], text = served.ask(line["messages"], arm, f"{arm}/{temperature}/{tokens}", temperature, tokens)
             texts.add(text)
         if len(texts) != 1:
             raise SystemExit(f"{workload.stem} {number}: the texts differ")
@@ -57,14 +109,23 @@ def measure(arguments, port, workload, temperature, tokens):
     return {"workload": workload.stem, "temperature": temperature, "tokens": tokens, "seconds": rows}
 
 
+def best_for(rows, number):
+    """The fixed setting that was fastest on the prompts of the other parity."""
+    others = [row for i, row in enumerate(rows) if i % 2 != number % 2]
+    return min(FIXED, key=lambda arm: statistics.median(row[arm] / row["plain"] for row in others))
+
+
 def ratios(run):
-    """Of each prompt: the best fixed setting over auto, plain over auto, plain over plain again."""
+    """Of each prompt: the best fixed setting over auto, plain over auto, plain over plain again. A cold row has one fixed setting beside plain."""
     rows = run["seconds"]
     out = {"best": [], "plain": [], "noise": []}
     for number, row in enumerate(rows):
-        others = [r for i, r in enumerate(rows) if i % 2 != number % 2]
-        best = min(FIXED, key=lambda arm: statistics.median(r[arm] / r["plain"] for r in others))
-        out["best"].append(row[best] / row["auto"])
+        if "plain again" not in row:
+            best = next((arm for arm in row if arm not in ("plain", "auto")), "plain")
+            out["best"].append(row[best] / row["auto"])
+            out["plain"].append(row["plain"] / row["auto"])
+            continue
+        out["best"].append(row[best_for(rows, number)] / row["auto"])
         out["plain"].append(row["plain"] / row["auto"])
         out["noise"].append(row["plain"] / row["plain again"])
     return out
@@ -73,6 +134,8 @@ def ratios(run):
 def tell(name, parts):
     def figures(key):
         values = sorted(value for part in parts for value in part[key])
+        if not values:
+            return " " * 13
         return f"{statistics.median(values):6.3f} {values[len(values) // 10]:6.3f}"
     count = sum(len(part["best"]) for part in parts)
     print(f"{name:<34} {count:>5}  {figures('best')}   {figures('plain')}   {figures('noise')}")
@@ -95,24 +158,24 @@ def main():
     parser.add_argument("--tokens", type=int, nargs="+", default=[48])
     parser.add_argument("--temperatures", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--cold", type=pathlib.Path, help="a file written before: measure the first requests of daemons")
     parser.add_argument("--pool", type=pathlib.Path, nargs="+", help="only report on files written before")
     arguments = parser.parse_args()
     if arguments.pool:
         return report([run for path in arguments.pool for run in json.loads(path.read_text())])
     runs = []
-    config = {"version": 1, "server": {"port": 0}, "models": [{"path": str(pathlib.Path(arguments.model).resolve())}]}
     with tempfile.TemporaryDirectory() as folder:
-        process, port = bench_daemon.start(arguments.bin, config, folder)
+        served = Cold(arguments, folder) if arguments.cold else Warm(arguments, folder)
         try:
             for tokens in arguments.tokens:
                 for workload in arguments.workload:
                     for temperature in arguments.temperatures:
-                        run = measure(arguments, port, workload, temperature, tokens)
-                        runs.append({"model": pathlib.Path(arguments.model).stem} | run)
+                        run = measure(arguments, served, workload, temperature, tokens)
+                        runs.append({"model": model_of(arguments)} | run)
                         tell(f"{workload.stem} t={temperature} {tokens}", [ratios(run)])
                         sys.stdout.flush()
         finally:
-            bench_daemon.stop(process)
+            served.stop()
     report(runs)
     if arguments.out:
         arguments.out.write_text(json.dumps(runs))
