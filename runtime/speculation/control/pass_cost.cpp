@@ -19,6 +19,9 @@ constexpr double since_load = 4e-3;       ///< by which it may have become anoth
 constexpr double shape_memory = 1024;  ///< passes in which most of what passes said of a shape is forgotten
 constexpr double outlier = 2.0;        ///< standard deviations beyond which a surprise is not believed
 constexpr std::uint64_t memory = 4096; ///< passes after which a shape not seen since counts as unknown
+// Drawing the curve costs a microsecond, as much as a round of eight requests may spend on scheduling.
+constexpr double worth_drawing = 1e-3; ///< relative change of a point from which the curve is drawn again
+constexpr std::uint64_t drawn_at_least = 64; ///< passes after which it is: points grow old
 
 } // namespace
 
@@ -67,9 +70,11 @@ void pass_cost::draw_curve() noexcept {
   std::array<level, max_rows + 1> levels;
   std::size_t num_levels = 1;
   levels[0] = {1, 1, 1.0, 1e12};
+  points_[1].drawn = 1.0;
   for (std::uint32_t rows = 2; rows <= max_rows; ++rows) {
     if (!known(rows)) continue;
     const estimate here = of(points_[rows]);
+    points_[rows].drawn = points_[rows].ratio;
     level next{rows, rows, here.ratio, 1 / here.variance};
     for (; levels[num_levels - 1].ratio >= next.ratio; --num_levels) {
       const level& fallen = levels[num_levels - 1];
@@ -122,7 +127,8 @@ void pass_cost::observe(std::uint32_t rows, double nanoseconds) noexcept {
   scale_variance_ -= scale_variance_ * scale_variance_ / variance;
   ++at.num_seen;
   at.last_seen = num_passes_;
-  draw_curve();
+  if (std::abs(at.ratio - at.drawn) > worth_drawing * at.drawn || num_passes_ % drawn_at_least == 0)
+    draw_curve();
 }
 
 } // namespace paceline::speculation

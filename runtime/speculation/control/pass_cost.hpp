@@ -44,6 +44,7 @@ class pass_cost {
     double ratio = 0;
     double variance = 0; ///< of its logarithm
     double at_load = 0;  ///< the ratio measured when the model was loaded; 0: not measured
+    double drawn = 0;    ///< `ratio` when the curve was last drawn
     std::uint32_t num_seen = 0;
     std::uint64_t last_seen = 0;
   };
@@ -56,8 +57,8 @@ class pass_cost {
 
   std::array<point, max_rows + 1> points_{}; ///< by number of rows; the ratio for one row is 1
   std::array<double, max_rows + 1>
-      curve_;        ///< `ratio` for each number of rows, computed after each pass because it is read often
-  double scale_ = 0; ///< current time of a pass over one row
+      curve_; ///< `ratio` for each number of rows, computed when a point has moved because it is read often
+  double scale_ = 0;          ///< current time of a pass over one row
   double scale_variance_ = 0; ///< of its logarithm
   std::uint64_t num_passes_ = 0;
 };
