@@ -140,6 +140,22 @@ TEST(target_cells, a_beam_search_reads_those_of_its_prompt) {
             reading.client.speculation->num_accepted_tokens);
 }
 
+TEST(target_cells, features_are_those_of_each_hypothesis) {
+  for (const char* const head : {"head", "head_dynamic", "head_path_static", "head_parallel_static"}) {
+    simulation_options options;
+    options.target = small_target();
+    auto seen = std::make_shared<watched>();
+    std::vector<simulated_drafter> drafters;
+    drafters.push_back(watched_head(head, seen));
+    simulation sim(options, std::move(drafters));
+    sim.submit(search_number(0, 3, 24), drafter_index{1});
+    ASSERT_TRUE(sim.run());
+    EXPECT_GT(seen->num_right, 24U) << head;
+    EXPECT_EQ(seen->num_wrong, 0U) << head;
+    EXPECT_GT(sim.client(0).speculation->num_accepted_tokens, 0U) << head;
+  }
+}
+
 generation_request random_request(std::uint64_t n) {
   auto request = request_number(static_cast<std::uint32_t>(n % 5), n % 2 == 0 ? 1.0F : 0.0F,
                                 1 + static_cast<std::uint32_t>(n / 8 % 24));

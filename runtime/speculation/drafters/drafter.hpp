@@ -54,14 +54,21 @@ struct drafter_traits {
 struct target_cells {
   const model::kv_storage* kv = nullptr; ///< null: nothing may be read
   std::span<const block_id> blocks;      ///< the request's block table there
-  std::uint32_t num_final = 0;           ///< leading cells that are final
+  std::uint32_t num_final = 0;           ///< leading cells that are final, in the slots of their positions
+  /// Of a beam search's hypothesis: slots of the final cells of the tokens behind those.
+  std::vector<kv_slot> scattered = {};
 
   /// Hidden states beside the cells; null if the target's pool keeps none, or nothing may be read.
   const model::feature_cells* features() const noexcept { return kv == nullptr ? nullptr : kv->features(); }
   /// Index of `position`'s cell in the features. The newest token's is not final: it has not been through the
   /// target yet.
+  /// Leading tokens whose cells are final.
+  std::uint32_t num_computed() const noexcept {
+    return num_final + static_cast<std::uint32_t>(scattered.size());
+  }
   std::uint32_t cell_at(std::uint32_t position) const noexcept {
-    return static_cast<std::uint32_t>(device::cell_of({blocks}, kv_slot{position}, kv->block_size()));
+    const kv_slot slot = position < num_final ? kv_slot{position} : scattered[position - num_final];
+    return static_cast<std::uint32_t>(device::cell_of({blocks}, slot, kv->block_size()));
   }
 };
 

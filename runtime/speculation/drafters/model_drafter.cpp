@@ -125,7 +125,7 @@ std::span<const token_id> model_drafter::text_of(const draft_task& task, model_s
                                                  std::uint64_t room) const {
   if (!network_.head) return context_of(task, session, settings_.bridge.get(), room);
   const target_cells& there = task.target_cells;
-  if (task.tokens.empty() || there.features() == nullptr || there.num_final + 1 < task.tokens.size())
+  if (task.tokens.empty() || there.features() == nullptr || there.num_computed() + 1 < task.tokens.size())
     return {};
   return task.tokens.subspan(1);
 }
