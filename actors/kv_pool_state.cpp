@@ -93,11 +93,7 @@ lease_event kv_pool_state::acquire(model_number model, const acquire_command& co
 
 lease_event kv_pool_state::reserve(model_number model, const reserve_command& command) {
   auto* t = find(model, command.pool, command.request);
-  if (!t) { // a drafter's pool: its table is opened by the first reservation, and it shares no prefixes
-    const token_id nothing{0};
-    return acquire(
-        model, {command.request, command.pool, {nothing}, {}, false, command.num_positions, command.ticket});
-  }
+  if (!t) return open_for_drafter(model, command);
   lease_event answer{command.request, command.pool, command.ticket, false, {}, 0, {}};
   auto grown = manager_->reserve(t->key, command.num_positions);
   if (!grown) {
@@ -109,12 +105,48 @@ lease_event kv_pool_state::reserve(model_number model, const reserve_command& co
   return answer;
 }
 
+/// A drafter's cells are a function of the request's tokens up to some place, so blocks are known by these
+/// tokens. Those before the drafter's text belong to every cell, like the salt.
+lease_event kv_pool_state::open_for_drafter(model_number model, const reserve_command& command) {
+  acquire_command ask{command.request, command.pool, {}, {}, false, command.num_positions, command.ticket};
+  const auto text = command.text_begin ? targets_text(model, command.request) : std::nullopt;
+  const bool shares = text && text->tokens.size() > *command.text_begin;
+  if (shares) {
+    ask.use_cache = true;
+    ask.tokens.assign(text->tokens.begin() + *command.text_begin, text->tokens.end());
+    ask.salt = text->salt;
+    for (const auto token : text->tokens.first(*command.text_begin)) ask.salt += "/" + to_string(token);
+  } else {
+    ask.tokens.assign(1, token_id{0}); // the manager wants one; it is never looked up
+  }
+  auto answer = acquire(model, ask);
+  if (auto* t = find(model, command.pool, command.request); t && shares) t->text_begin = command.text_begin;
+  return answer;
+}
+
 void kv_pool_state::commit(model_number model, const commit_command& command) {
+  if (command.pool != target_pool) return commit_for_drafter(model, command);
   auto* t = find(model, command.pool, command.request);
   // A gap means that an earlier commit was lost with a pool manager. Nothing after it may be published.
   if (!t || (!command.tokens.empty() && t->num_committed != command.first_position)) return;
   if (manager_->commit(t->key, command.tokens, command.num_final))
     t->num_committed += static_cast<std::uint32_t>(command.tokens.size());
+}
+
+void kv_pool_state::commit_for_drafter(model_number model, const commit_command& command) {
+  auto* t = find(model, command.pool, command.request);
+  if (!t || !t->text_begin) return;
+  const auto text = targets_text(model, command.request);
+  const auto known = std::size_t{*t->text_begin} + t->num_committed;
+  if (!text || text->tokens.size() < known) return; // the target's lease is a later one
+  const auto more = text->tokens.subspan(known);
+  if (manager_->commit(t->key, more, command.num_final))
+    t->num_committed += static_cast<std::uint32_t>(more.size());
+}
+
+std::optional<kv::committed_text> kv_pool_state::targets_text(model_number model, request_id request) {
+  const auto* target = find(model, target_pool, request);
+  return target ? manager_->text_of(target->key) : std::nullopt;
 }
 
 void kv_pool_state::release(model_number model, const release_command& command) {

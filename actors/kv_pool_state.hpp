@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -36,6 +37,8 @@ class kv_pool_state {
   struct table {
     kv::lease_key key;
     std::uint32_t num_committed = 0;
+    /// In a drafter's pool: where its text begins in the request's; nullopt: it shares nothing.
+    std::optional<std::uint32_t> text_begin = {};
   };
   using table_key = std::tuple<model_number, pool_number, request_id>;
 
@@ -48,7 +51,10 @@ class kv_pool_state {
   void apply(model_number model, const scheduling::watermark_event& event, answers& out);
   scheduling::lease_event acquire(model_number model, const scheduling::acquire_command& command);
   scheduling::lease_event reserve(model_number model, const scheduling::reserve_command& command);
+  scheduling::lease_event open_for_drafter(model_number model, const scheduling::reserve_command& command);
   void commit(model_number model, const scheduling::commit_command& command);
+  void commit_for_drafter(model_number model, const scheduling::commit_command& command);
+  std::optional<kv::committed_text> targets_text(model_number model, request_id request);
   void release(model_number model, const scheduling::release_command& command);
   void retain(model_number model, const scheduling::retain_command& command);
   kv::stream_point point(model_number model, pool_number pool, std::uint64_t sequence) const;

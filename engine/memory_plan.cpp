@@ -61,8 +61,7 @@ expected<memory_plan> wanted_memory(const std::vector<std::unique_ptr<model_unit
       config.slab_blocks = 1;
       config.min_blocks = need.least_blocks;
       config.space = *space;
-      config.prefix_cache =
-          prefix_cache && plan.pools.back().empty(); // a drafter's memory is not shared between requests
+      config.prefix_cache = prefix_cache && need.shares_prefixes;
       plan.pools.back().push_back(std::move(config));
     }
   }

@@ -145,6 +145,7 @@ std::vector<pool_need> model_unit::pool_needs() const {
     if (!d.drafter || !d.drafter->own_model()) continue;
     add(options.name + "/" + d.options.name, *d.drafter->own_model(), 0, d.device);
     const auto spare = scheduling::spare_blocks(d.options.draft_length, num_guesses, options.block_size);
+    needs.back().shares_prefixes = d.drafter->traits().text_begin.has_value();
     needs.back().wanted_blocks += spare * std::max(options.max_running, 1U);
   }
   return needs;

@@ -22,6 +22,7 @@ struct pool_need {
   std::uint64_t cell_bytes = 0;             ///< of one position over all layers
   std::uint32_t wanted_blocks = 0;          ///< for all requests that may run together
   std::uint32_t least_blocks = 0;           ///< for one request of full length
+  bool shares_prefixes = true; ///< its cells are a function of the text, so requests can share them
 };
 
 /// One served model: weights, drafters, KV memory, streams, and the state its actors work on. Members are in

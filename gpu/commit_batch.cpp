@@ -28,6 +28,8 @@ commit_batch::commit_batch(const device::kv_commit_args& args) {
   layers_at_ = packed.add(args.layers);
   drafts_at_ = packed.add(drafts);
   parents_at_ = packed.add(parents);
+  vectors_ = args.vectors;
+  num_layers_ = static_cast<std::uint32_t>(args.layers.size());
   const std::uint32_t num_dimensions = args.layers.front().num_heads * args.layers.front().head_dim;
   blocks_per_layer_ = (num_dimensions + commit_threads - 1) / commit_threads;
 }
@@ -37,8 +39,16 @@ kv_commit_params commit_batch::params_at(const std::byte* at) const noexcept {
   params.layers = reinterpret_cast<const device::kv_layer*>(at + layers_at_);
   params.drafts = reinterpret_cast<const commit_draft*>(at + drafts_at_);
   params.parents = reinterpret_cast<const std::int32_t*>(at + parents_at_);
+  params.vectors = vectors_;
+  params.num_layers = num_layers_;
   params.blocks_per_layer = blocks_per_layer_;
   return params;
+}
+
+std::uint32_t commit_batch::num_blocks() const noexcept {
+  const std::uint32_t for_vectors =
+      vectors_.values != nullptr ? (vectors_.width + commit_threads - 1) / commit_threads : 0;
+  return num_layers_ * blocks_per_layer_ + for_vectors;
 }
 
 } // namespace paceline::gpu

@@ -17,10 +17,14 @@ class commit_batch {
   const std::vector<std::byte>& bytes() const noexcept { return bytes_; }
   /// The kernel's parameters, except the batch and the choices, once `bytes` have been copied to `at`.
   kv_commit_params params_at(const std::byte* at) const noexcept;
+  /// Blocks of the kernel for each draft.
+  std::uint32_t num_blocks() const noexcept;
 
  private:
   std::vector<std::byte> bytes_;
   std::size_t layers_at_ = 0, drafts_at_ = 0, parents_at_ = 0;
+  device::cell_vectors vectors_;
+  std::uint32_t num_layers_ = 0;
   std::uint32_t blocks_per_layer_ = 0;
 };
 

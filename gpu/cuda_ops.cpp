@@ -395,9 +395,7 @@ void cuda_ops::kv_commit(const device::kv_commit_args& args) {
   params.batch = send_batch(*args.batch);
   params.chosen = args.chosen;
   launch(kernel_id::kv_commit,
-         {count(args.layers.size()) * params.blocks_per_layer, count(args.drafts.size()), commit_threads,
-          sizeof(commit_memory)},
-         params);
+         {batch.num_blocks(), count(args.drafts.size()), commit_threads, sizeof(commit_memory)}, params);
 }
 
 } // namespace paceline::gpu

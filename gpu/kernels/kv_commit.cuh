@@ -31,15 +31,31 @@ PACELINE_DEVICE void plan_moves(const kv_commit_params& p, const commit_draft& d
   sync_block();
 }
 
+/// Moves the vectors beside the cells; the blocks behind those of the layers.
+PACELINE_DEVICE void move_vectors(const kv_commit_params& p, std::uint32_t block_size,
+                                  const commit_memory& shared) {
+  const std::uint32_t i = (block_x() - p.num_layers * p.blocks_per_layer) * num_threads() + thread_index();
+  if (i >= p.vectors.width) return;
+  for (std::uint32_t m = 0; m < shared.num_moves; ++m) {
+    if (shared.nodes[m] == m) continue;
+    const device::kv_copy& move = shared.moves[m];
+    const std::size_t from = std::size_t{move.from_block.value} * block_size + move.from_offset;
+    const std::size_t to = std::size_t{move.to_block.value} * block_size + move.to_offset;
+    p.vectors.values[to * p.vectors.width + i] = p.vectors.values[from * p.vectors.width + i];
+  }
+}
+
 /// A thread makes all moves of its dimension, in order, so that no two threads access the same values.
 PACELINE_KERNEL kv_commit(kv_commit_params p) {
   begin_in_turn();
   const commit_draft draft = p.drafts[block_y()];
   const std::int32_t place = p.chosen[draft.choice].place;
   if (place < 0) return; // the whole block returns
-  const device::kv_layer layer = p.layers[block_x() / p.blocks_per_layer];
+  const std::uint32_t number = block_x() / p.blocks_per_layer;
+  const device::kv_layer layer = p.layers[number < p.num_layers ? number : 0];
   commit_memory& shared = *shared_memory<commit_memory>();
   plan_moves(p, draft, place, layer.block_size, shared);
+  if (number >= p.num_layers) return move_vectors(p, layer.block_size, shared);
   const std::uint32_t i = block_x() % p.blocks_per_layer * num_threads() + thread_index();
   if (i >= layer.num_heads * layer.head_dim) return;
   for (std::uint32_t m = 0; m < shared.num_moves; ++m)

@@ -26,13 +26,16 @@ struct commit_memory {
   device::kv_copy moves[device::max_draft_nodes]; ///< of its cells
 };
 
-/// One thread a dimension of a head in one layer; grid (layers * blocks_per_layer, drafts).
+/// One thread a dimension of a head in one layer, then one a value of the vectors beside the cells; grid
+/// (layers * blocks_per_layer + blocks of the vectors, drafts).
 struct kv_commit_params {
   batch_view batch;
   const device::kv_layer* layers;
   const device::chosen_run* chosen;
   const commit_draft* drafts;
   const std::int32_t* parents;
+  device::cell_vectors vectors;
+  std::uint32_t num_layers;
   std::uint32_t blocks_per_layer;
 };
 

@@ -2,6 +2,7 @@
 #include "runtime/device/op_kv_commit.hpp"
 #include "runtime/device/ops.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,14 @@ std::vector<kv_copy> copies_for(const kv_commit_args& args) {
   return copies;
 }
 
+void copy_vectors(const cell_vectors& vectors, std::uint32_t block_size, std::span<const kv_copy> copies) {
+  const auto at = [&](block_id block, std::uint32_t cell) {
+    return vectors.values + (std::size_t{block.value} * block_size + cell) * vectors.width;
+  };
+  for (const kv_copy& copy : copies)
+    std::copy_n(at(copy.from_block, copy.from_offset), vectors.width, at(copy.to_block, copy.to_offset));
+}
+
 } // namespace
 
 void check_drafts(const kv_commit_args& args) {
@@ -61,6 +70,7 @@ void ops::kv_commit(const kv_commit_args& args) {
   check_drafts(args);
   const auto copies = copies_for(args);
   for (const kv_layer& layer : args.layers) kv_copy({layer, copies});
+  if (args.vectors.values != nullptr) copy_vectors(args.vectors, args.layers.front().block_size, copies);
 }
 
 } // namespace paceline::device

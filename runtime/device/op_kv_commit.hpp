@@ -16,19 +16,28 @@ struct drafted_cells {
   std::span<const std::int32_t> parents; ///< for each node, at most max_draft_nodes, an earlier node or -1
 };
 
+/// Vectors beside the cells of a pool, one for each cell: that of cell c of block b is row b * block_size +
+/// c.
+struct cell_vectors {
+  float* values = nullptr; ///< device memory, [num_blocks * block_size][width]; null: there are none
+  std::uint32_t width = 0;
+};
+
 /// Moves the accepted paths of drafts to consecutive slots, in all layers. With n0 < n1 < ... the nodes from
-/// the root down to the accepted place, the cell of slot base + n_i goes to slot base + i with its scales, in
-/// the order of i. A place of -1 has no path. No other cell changes; those behind the path are left as they
-/// are.
+/// the root down to the accepted place, the cell of slot base + n_i goes to slot base + i with its scales and
+/// its vector, in the order of i. A place of -1 has no path. No other cell changes; those behind the path are
+/// left as they are.
 ///
 /// A path ascends and n_i >= i, so no cell is overwritten before it is read. Nodes of different drafts have
-/// no common cell. The default implementation is a `kv_copy` in each layer, for devices whose memory the host
-/// reads; a device that offers `choose` must implement it for the results of its `choose`.
+/// no common cell. The default implementation is a `kv_copy` in each layer and copies of the vectors, for
+/// devices whose memory the host reads; a device that offers `choose` must implement it for the results of
+/// its `choose`.
 struct kv_commit_args {
   const row_batch* batch = nullptr;   ///< only its sequences are read
   std::span<const kv_layer> layers;   ///< of one pool: they differ in addresses only
   const chosen_run* chosen = nullptr; ///< in device memory, as returned by `ops::choose`; `place` is read
   std::span<const drafted_cells> drafts;
+  cell_vectors vectors = {}; ///< of the same pool
 };
 
 /// Fails a check unless every parent precedes its children and every cell lies in its sequence's blocks and

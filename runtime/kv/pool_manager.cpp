@@ -96,6 +96,13 @@ expected<block_table*> pool_manager::table_of(const lease_key& key) {
                                 to_string(key.epoch) + " is over");
 }
 
+std::optional<committed_text> pool_manager::text_of(const lease_key& key) const {
+  const auto& p = state(key.pool);
+  const auto table = p.tables.find(key.request);
+  if (table == p.tables.end() || table->second.epoch != key.epoch) return std::nullopt;
+  return committed_text{table->second.tokens, *table->second.salt};
+}
+
 error pool_manager::pool_full(pool_state& pool, std::uint64_t num_wanted) {
   ++pool.counters.num_pool_full;
   return error(errc::pool_full, "pool " + pool.config.name + ": " + std::to_string(num_wanted) +

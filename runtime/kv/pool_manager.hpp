@@ -12,6 +12,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,6 +47,12 @@ struct acquire_options {
   std::string_view salt;               ///< prefixes are shared within one salt only
   std::uint32_t reserve_length = 0;    ///< slots to reserve
   bool use_cache = true;               ///< false: compute everything, do not use blocks of others
+};
+
+/// What a pool knows of a request's text. Views: valid until the next command.
+struct committed_text {
+  std::span<const token_id> tokens;
+  std::string_view salt;
 };
 
 /// The owner of all KV memory: every block of every pool, in memory spaces (the host's, a GPU's) with one
@@ -101,6 +108,8 @@ class pool_manager {
 
   std::uint32_t num_pools() const noexcept { return static_cast<std::uint32_t>(pools_.size()); }
   const pool_config& config(pool_id pool) const;
+  /// The committed tokens of a lease; nullopt if it is over.
+  std::optional<committed_text> text_of(const lease_key& key) const;
   pool_usage usage(pool_id pool) const;
   const pool_counters& counters(pool_id pool) const;
   const kv_budget& budget(std::uint32_t space = 0) const { return budgets_.at(space); }

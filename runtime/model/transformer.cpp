@@ -141,8 +141,13 @@ class transformer::pass {
         ops_.choose({logits_ + outputs_.logit_rows.size() * width,
                      static_cast<std::uint32_t>(outputs_.choices->rows.size()), config_.vocab_size,
                      outputs_.choices->requests, outputs_.choices->out});
+    const feature_cells* const features = kv_.features();
+    const auto beside =
+        features != nullptr
+            ? device::cell_vectors{features->values, static_cast<std::uint32_t>(features->width())}
+            : device::cell_vectors{};
     if (!outputs_.choices->drafts.empty())
-      ops_.kv_commit({&batch_, kv_.layers(), chosen, outputs_.choices->drafts});
+      ops_.kv_commit({&batch_, kv_.layers(), chosen, outputs_.choices->drafts, beside});
   }
 
   /// Logits of some rows, after the final norm.

@@ -82,6 +82,14 @@ void beam_search::append_path(std::uint32_t node, std::vector<kv_slot>& out) con
   std::reverse(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end());
 }
 
+std::vector<kv_slot> beam_search::slots_of(std::uint32_t i) const {
+  const auto newest = living_[i].node;
+  if (newest == root) return {};
+  std::vector<kv_slot> slots{kv_slot{prompt_length_ - 1}};
+  append_path(nodes_[newest].parent, slots);
+  return slots;
+}
+
 // ---- after the pass
 
 beam_search::progress beam_search::advance(const beam_context& context, const node_row& rows) {

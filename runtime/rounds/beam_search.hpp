@@ -70,6 +70,9 @@ class beam_search {
   std::uint32_t num_hypotheses() const noexcept { return static_cast<std::uint32_t>(living_.size()); }
   /// Output tokens of hypothesis `i`, best first.
   std::vector<token_id> output_of(std::uint32_t i) const { return path_tokens(living_[i].node); }
+  /// Slots of the text's tokens from the prompt's last one on, without the newest, whose row no pass may have
+  /// computed. For `may_draft`.
+  std::vector<kv_slot> slots_of(std::uint32_t i) const;
   /// Adds a draft below hypothesis `i`.
   void add_draft(std::uint32_t i, const speculation::token_tree& draft);
 

@@ -23,18 +23,30 @@ bool draft_runner::drafts_for(const plan_item& item) const {
   return item.worker == index_ && !item.restart_at && item.request.log->finish() == finish_reason::none;
 }
 
+/// The item's lease is new.
+void draft_runner::restart(device::ops& ops, const plan_item& item) {
+  sessions_.reset(item.request.id());
+  if (kv_ && !item.drafter_copies.empty()) kv_->copy(ops, item.drafter_copies);
+}
+
+/// Cells of tokens that are committed will not change.
+void draft_runner::report_cells(const plan_item& item, std::uint32_t& num_cells) {
+  if (drafter_->traits().text_begin) num_cells = sessions_.session(item.request.log)->num_cells().committed;
+}
+
 void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& batch) {
   const device::stopwatch since_begin(ops, *time_);
   sessions_.drop_ended();
   batch.drafter = index_;
   batch.drafts.assign(plan.items.size(), {});
+  batch.num_cells.assign(plan.items.size(), 0);
   std::vector<speculation::draft_task> tasks;
   std::vector<std::size_t> owners;
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
     if (!drafts_for(item)) continue;
     const auto& log = item.request.log;
-    if (item.drafter_restart) sessions_.reset(item.request.id());
+    if (item.drafter_restart) restart(ops, item);
     if (!log->is_computed() || log->beams()) continue;
     const auto limit = worker_limit(item, draft_limit(item, target_block_size_, context_length_));
     if (limit.length == 0) continue;
@@ -43,6 +55,7 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
     drafted_at = log->length();
     if (auto ready = foreseen_.take(ops, plan, item, batch)) {
       batch.drafts[i] = *std::move(ready);
+      report_cells(item, batch.num_cells[i]);
       continue;
     }
     tasks.push_back(make_task(item, limit, sessions_.session(log)));
@@ -62,7 +75,10 @@ void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& ba
       if (drafts_for(item) && item.request.log->beams()) sessions_.reset(item.request.id());
     for (const auto owner : owners) sessions_.reset(plan.items[owner].request.id());
   }
-  for (std::size_t t = 0; t < tasks.size(); ++t) batch.drafts[owners[t]] = std::move(tasks[t].result);
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    batch.drafts[owners[t]] = std::move(tasks[t].result);
+    report_cells(plan.items[owners[t]], batch.num_cells[owners[t]]);
+  }
   batch.duration = since_begin.elapsed();
   foreseen_.remember(plan, batch.drafts);
 }

@@ -32,6 +32,8 @@ class draft_runner {
 
  private:
   bool drafts_for(const scheduling::plan_item& item) const;
+  void restart(device::ops& ops, const scheduling::plan_item& item);
+  void report_cells(const scheduling::plan_item& item, std::uint32_t& num_cells);
   void draft_for_beams(device::ops& ops, const scheduling::round_plan& plan, scheduling::draft_batch& batch);
 
   speculation::drafter* drafter_;

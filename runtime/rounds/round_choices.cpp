@@ -20,8 +20,6 @@ void round_runner::offer_to_device(const device::ops& ops, batch_part& part, std
                              part.beams || !part.draft.probes.empty() || num_top_tokens(part) > 0;
   if (!ops.can_choose() || !info.logits_by_ops || !part.decides || rows_are_read || log.remaining() == 0)
     return;
-  // The device moves the cells of a tree's accepted path, but not the features beside them.
-  if (resources_.kv->features() != nullptr && !part.draft.tree.is_chain()) return;
   if (!speculation::follows_samples(request.speculation, terms.pipeline())) return;
   auto choice = terms.pipeline().settings_for_device({.committed = &log.counts(),
                                                       .position = token_position{log.length()},

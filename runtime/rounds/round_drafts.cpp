@@ -24,9 +24,12 @@ void round_runner::collect_drafts(device::ops& ops, const round_plan& plan,
       in_line.push_back(index);
     if (!part.item->worker) continue;
     const auto position = static_cast<std::size_t>(part.item - plan.items.data());
-    for (const auto& batch : drafts)
-      if (batch && position < batch->drafts.size() && !batch->drafts[position].tree.empty())
-        part.draft = std::move(batch->drafts[position]);
+    for (const auto& batch : drafts) {
+      if (!batch || position >= batch->drafts.size()) continue;
+      if (!batch->drafts[position].tree.empty()) part.draft = std::move(batch->drafts[position]);
+      if (position < batch->num_cells.size())
+        part.num_drafter_cells = std::max(part.num_drafter_cells, batch->num_cells[position]);
+    }
   }
   for (auto index : in_line) propose_in_line(ops, index, parts);
   if (controller_) propose_best(ops, parts);

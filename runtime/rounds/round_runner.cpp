@@ -216,6 +216,7 @@ item_result round_runner::settle(device::ops& ops, batch_part& part, round_id ro
   done.drafter = part.drafter;
   done.num_rows = part.num_context + part.draft.num_rows();
   done.stale_draft = part.stale;
+  done.num_drafter_cells = part.num_drafter_cells;
   round_trace trace;
   trace.round = round;
   trace.base_length = log.length();

@@ -63,6 +63,7 @@ class round_runner {
     /// then.
     std::optional<std::size_t> choice;
     std::vector<device::penalised_token> counts; ///< to which the choice refers
+    std::uint32_t num_drafter_cells = 0;         ///< as its worker reports
   };
 
   std::vector<batch_part> open_parts(const scheduling::round_plan& plan);

@@ -26,26 +26,36 @@ void memory_ledger::acquire(acquire_command question, commands& out) {
 
 void memory_ledger::want(request_id request, look_ahead least, commands& out) {
   auto& a = at(request);
-  ask_for_more(request, a.target, target_pool, a.use.target, least, out);
+  ask_for_more(a.target, {request, target_pool}, a.use.target, least, out);
 }
 
-void memory_ledger::want_for_drafter(request_id request, pool_number pool, look_ahead least, commands& out) {
+void memory_ledger::want_for_drafter(request_id request, pool_number pool,
+                                     std::optional<std::uint32_t> text_begin, look_ahead least,
+                                     commands& out) {
   auto& a = at(request);
   a.drafter_pool = pool;
-  ask_for_more(request, a.drafter, pool, a.use.drafter, least, out);
+  ask_for_more(a.drafter, {request, pool, 0, 0, text_begin}, a.use.drafter, least, out);
 }
 
-void memory_ledger::ask_for_more(request_id request, lease& l, pool_number pool,
-                                 const look_ahead_positions& wanted, look_ahead least, commands& out) {
+void memory_ledger::note_drafter_cells(request_id request, std::uint32_t num_cells, commands& out) {
+  auto& a = at(request);
+  if (num_cells <= a.num_drafter_cells || a.drafter.blocks.empty()) return;
+  a.num_drafter_cells = num_cells;
+  out.emplace_back(commit_command{request, *a.drafter_pool, 0, {}, num_cells});
+}
+
+/// Asks `question`, of as many positions as may be granted.
+void memory_ledger::ask_for_more(lease& l, reserve_command question, const look_ahead_positions& wanted,
+                                 look_ahead least, commands& out) {
   if (l.asked) return;
   for (auto kind : {look_ahead::tree, look_ahead::chain, look_ahead::plain}) {
     if (kind > largest_look_ahead() || kind < least) continue;
     const auto num_positions = wanted.at(kind);
     if (positions(l) >= num_positions) return;
     if (l.refused_at != 0 && num_positions >= l.refused_at) continue;
-    l.asked = next_ticket_++;
-    l.asked_for = num_positions;
-    out.emplace_back(reserve_command{request, pool, num_positions, l.asked});
+    question.ticket = l.asked = next_ticket_++;
+    question.num_positions = l.asked_for = num_positions;
+    out.emplace_back(question);
     return;
   }
 }
@@ -72,7 +82,11 @@ memory_ledger::answer memory_ledger::take(const lease_event& event, commands& ou
 
 void memory_ledger::take_grant(account& a, lease& l, const lease_event& event, commands& out) {
   if (&l == &a.drafter) {
-    a.drafter_news |= l.blocks.empty();
+    if (l.blocks.empty()) {
+      a.drafter_news = true;
+      a.num_drafter_cells = event.num_cached;
+      a.drafter_copies = event.copies;
+    }
     l.blocks = event.blocks;
     return;
   }

@@ -75,8 +75,11 @@ class memory_ledger {
   void acquire(acquire_command question, commands& out);
   /// Asks the target's pool for as much as it may still have, from the positions of trees down to `least`.
   void want(request_id request, look_ahead least, commands& out);
-  /// The same in the pool of its drafter.
-  void want_for_drafter(request_id request, pool_number pool, look_ahead least, commands& out);
+  /// The same in the pool of its drafter. `text_begin`: as in `reserve_command`.
+  void want_for_drafter(request_id request, pool_number pool, std::optional<std::uint32_t> text_begin,
+                        look_ahead least, commands& out);
+  /// The first `num_cells` cells of the drafter's lease are final.
+  void note_drafter_cells(request_id request, std::uint32_t num_cells, commands& out);
 
   enum class answer : std::uint8_t { stale, granted, refused };
   /// Processes an answer of a pool. Blocks granted to a request that has gone are returned.
@@ -120,6 +123,11 @@ class memory_ledger {
 
   const std::vector<block_id>& blocks(request_id request) const { return at(request).target.blocks; }
   const std::vector<block_id>& drafter_blocks(request_id request) const { return at(request).drafter.blocks; }
+  /// Leading cells of the drafter's lease that are final, and what is to be copied before its first pass.
+  std::uint32_t drafter_cells(request_id request) const { return at(request).num_drafter_cells; }
+  const std::vector<device::kv_copy>& drafter_copies(request_id request) const {
+    return at(request).drafter_copies;
+  }
   std::uint32_t positions(request_id request) const { return positions(at(request).target); }
   std::uint32_t drafter_positions(request_id request) const { return positions(at(request).drafter); }
   /// True if the drafter's lease is new since the last call: nothing was computed in it.
@@ -150,8 +158,10 @@ class memory_ledger {
     lease target, drafter;
     std::optional<pool_number> drafter_pool; ///< the pool in which the drafter's memory was requested
     bool drafter_news = false;               ///< nothing was computed in the drafter's lease yet
-    bool holds = false;                      ///< it has its first lease
-    memory_use use;                          ///< of a holder
+    std::uint32_t num_drafter_cells = 0;     ///< leading cells of that lease that are final
+    std::vector<device::kv_copy> drafter_copies = {}; ///< to be made before its first pass
+    bool holds = false;                               ///< it has its first lease
+    memory_use use;                                   ///< of a holder
     /// It takes part in no more rounds and returns its blocks, until this request, which lacks blocks, has
     /// got them or has ended.
     std::optional<request_id> gives_way_to;
@@ -164,8 +174,8 @@ class memory_ledger {
   std::uint32_t positions(const lease& l) const {
     return static_cast<std::uint32_t>(l.blocks.size()) * block_size_;
   }
-  void ask_for_more(request_id request, lease& l, pool_number pool, const look_ahead_positions& wanted,
-                    look_ahead least, commands& out);
+  void ask_for_more(lease& l, reserve_command question, const look_ahead_positions& wanted, look_ahead least,
+                    commands& out);
   void take_grant(account& a, lease& l, const lease_event& event, commands& out);
   void take_refusal(account& a, lease& l, commands& out);
   bool tighten(commands& out);

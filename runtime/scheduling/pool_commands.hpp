@@ -25,16 +25,20 @@ struct acquire_command {
   std::uint64_t ticket = 0;        ///< returned in the answer: an answer with an older ticket is stale
 };
 
-/// Extends the lease to `num_positions` positions.
+/// Extends the lease to `num_positions` positions. In a drafter's pool the first one opens it: the text is
+/// then what the target's pool knows of the request, and its longest cached prefix is found.
 struct reserve_command {
   request_id request;
   pool_number pool = target_pool;
   std::uint32_t num_positions = 0;
   std::uint64_t ticket = 0;
+  /// Of a drafter's pool: where the drafter's text begins in the request's
+  /// (`speculation::drafter_traits::text_begin`); nullopt: nothing is shared.
+  std::optional<std::uint32_t> text_begin = {};
 };
 
 /// Tokens that a round committed, and the number of positions whose KV is final: full blocks of them may be
-/// shared with other requests.
+/// shared with other requests. In a drafter's pool `tokens` are empty: they are known from the target's.
 struct commit_command {
   request_id request;
   pool_number pool = target_pool;
@@ -83,8 +87,8 @@ struct lease_event {
   std::uint64_t ticket = 0;
   bool granted = false;
   std::vector<block_id> blocks;        ///< the whole block table
-  std::uint32_t num_cached = 0;        ///< after acquire: positions found in the prefix cache
-  std::vector<device::kv_copy> copies; ///< after acquire: to be made before the first pass
+  std::uint32_t num_cached = 0;        ///< of a first lease: positions found in the prefix cache
+  std::vector<device::kv_copy> copies; ///< of a first lease: to be made before the first pass
 };
 
 } // namespace paceline::scheduling

@@ -36,6 +36,9 @@ struct plan_item {
   ahead_mode ahead = ahead_mode::off;   ///< what a worker drafter does before the round's verdict is known
   std::uint32_t num_spare_blocks = 0;   ///< the last of these blocks: for drafts of outcomes, beside the text
   bool drafter_restart = false;         ///< the lease is new: the drafter must forget its own KV
+  /// Leading cells of that lease that are final, from the prefix cache or computed since.
+  std::uint32_t num_drafter_cells = 0;
+  std::vector<device::kv_copy> drafter_copies; ///< with drafter_restart: to be made before the first pass
 };
 
 /// The composition of one round of one batch group: which requests take part, and their memory.
@@ -57,6 +60,8 @@ struct draft_batch {
   std::vector<std::vector<speculation::draft>>
       beams;                    ///< [plan item][hypothesis], for beam searches; empty if there are none
   std::optional<error> failure; ///< the drafter failed: the drafts are empty, and the round runs without them
+  /// For each plan item: leading cells of the drafter's lease that hold committed tokens; 0: not reported.
+  std::vector<std::uint32_t> num_cells;
   std::optional<pool_number> pool; ///< the drafter's pool, if it has one
   std::uint64_t submission = 0;    ///< number of its program on its stream
 };
@@ -79,9 +84,10 @@ struct item_result {
   std::uint32_t length = 0; ///< committed tokens after the round
   std::uint32_t kv_length = 0;
   finish_reason finish = finish_reason::none;
-  std::vector<token_id> committed; ///< by this round
-  std::uint32_t num_cells = 0;     ///< for a beam search: cells that its next round needs without drafts
-  worker_advice advice = {};       ///< of requests with drafter "auto"
+  std::vector<token_id> committed;     ///< by this round
+  std::uint32_t num_cells = 0;         ///< for a beam search: cells that its next round needs without drafts
+  std::uint32_t num_drafter_cells = 0; ///< as reported by its worker (`draft_batch::num_cells`)
+  worker_advice advice = {};           ///< of requests with drafter "auto"
 };
 
 /// Duration of the parts of a round.

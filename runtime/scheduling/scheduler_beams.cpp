@@ -20,7 +20,7 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::
   auto length = next_draft_length(r);
   const auto pool = by_worker(r) ? pool_of(r) : std::nullopt;
   if (length > 0 && pool) { // the drafter's cells hold one hypothesis at a time
-    ledger_.want_for_drafter(id, *pool, look_ahead::chain, out.pool);
+    want_for_drafter(r, out);
     length = std::min(length, r.beyond_upper(ledger_.drafter_positions(id)));
   }
   plan_item item;
@@ -35,10 +35,7 @@ std::optional<plan_item> scheduler_state::beam_item(record& r, round_in_flight::
   item.max_nodes = length > 0 ? std::min(num_beam_nodes(r, ledger_.largest_look_ahead()),
                                          r.beyond_upper(ledger_.positions(id)))
                               : 0;
-  if (length > 0 && pool) {
-    item.drafter_blocks = ledger_.drafter_blocks(id);
-    item.drafter_restart = ledger_.take_drafter_news(id);
-  }
+  if (length > 0 && pool) give_drafter_lease(id, item);
   part.growth = r.beam_width + item.max_nodes;
   part.drafter_restart = item.drafter_restart;
   return item;

@@ -112,6 +112,7 @@ void scheduler_state::settle_item(record& r, const item_result& item, decisions&
   settle_length(r);
   const auto first = item.length - static_cast<std::uint32_t>(item.committed.size());
   out.pool.emplace_back(commit_command{item.request, target_pool, first, item.committed, item.kv_length});
+  ledger_.note_drafter_cells(item.request, item.num_drafter_cells, out.pool);
   if (item.num_draft > item.num_accepted) {
     ++counters_.num_rollbacks;
     counters_.rolled_back_tokens += item.num_draft - item.num_accepted;

@@ -110,9 +110,8 @@ std::optional<plan_item> scheduler_state::decode_item(record& r, round_in_flight
   if (item.worker_length > 0) {
     item.worker = r.worker;
     item.ahead = overlap_of(r);
-    item.drafter_blocks = ledger_.drafter_blocks(id);
+    give_drafter_lease(id, item);
     item.num_spare_blocks = num_spare_blocks(r);
-    item.drafter_restart = ledger_.take_drafter_news(id);
   }
   part.growth = 1 + draft.length;
   part.num_nodes = item.max_nodes;
@@ -157,13 +156,27 @@ std::uint32_t scheduler_state::worker_draft(record& r, std::uint32_t length, dec
   if (!r.worker || length == 0 || rests(*r.worker)) return 0;
   const auto pool = pool_of(r);
   if (!pool) return length;
-  ledger_.want_for_drafter(r.request.id(), *pool, look_ahead::chain, out.pool);
+  want_for_drafter(r, out);
   const auto num_blocks =
       static_cast<std::uint32_t>(ledger_.drafter_blocks(r.request.id()).size()) - num_spare_blocks(r);
   const auto positions = num_blocks * options_.block_size;
   // Enough until its end, whatever the rounds in flight commit.
   if (positions >= max_positions(r)) return length;
   return std::min(length, r.beyond_upper(positions));
+}
+
+/// Asks for memory in the pool of the request's worker, which has one.
+void scheduler_state::want_for_drafter(const record& r, decisions& out) {
+  const auto& slot = slot_of(*r.worker);
+  ledger_.want_for_drafter(r.request.id(), *slot.pool, options_.prefix_cache ? slot.text_begin : std::nullopt,
+                           look_ahead::chain, out.pool);
+}
+
+void scheduler_state::give_drafter_lease(request_id request, plan_item& item) {
+  item.drafter_blocks = ledger_.drafter_blocks(request);
+  item.num_drafter_cells = ledger_.drafter_cells(request);
+  item.drafter_restart = ledger_.take_drafter_news(request);
+  if (item.drafter_restart) item.drafter_copies = ledger_.drafter_copies(request);
 }
 
 std::uint32_t scheduler_state::depth(group_id) const {

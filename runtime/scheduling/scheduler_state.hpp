@@ -36,6 +36,9 @@ struct drafter_slot {
   paceline::length_rule length_rule = paceline::length_rule::fixed;
   /// Most cells of its own pool that such a draft takes behind the text; empty: one a level.
   by_length own_positions = {};
+  /// Where its own text begins in a request's, if requests can share cells of its pool
+  /// (`speculation::drafter_traits::text_begin`).
+  std::optional<std::uint32_t> text_begin = {};
 };
 
 struct scheduler_options {
@@ -229,6 +232,8 @@ class scheduler_state {
   draft_bounds usable_draft(record& r, decisions& out);
   std::uint32_t next_draft_length(record& r);
   std::uint32_t worker_draft(record& r, std::uint32_t length, decisions& out);
+  void want_for_drafter(const record& r, decisions& out);
+  void give_drafter_lease(request_id request, plan_item& item);
   const drafter_slot& slot_of(drafter_index drafter) const { return options_.drafters[drafter.value]; }
   std::optional<pool_number> pool_of(const record& r) const {
     return r.worker ? slot_of(*r.worker).pool : std::nullopt;

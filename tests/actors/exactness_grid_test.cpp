@@ -75,7 +75,7 @@ struct run_figures {
 /// What a drafter's name promises of its drafts.
 void expect_drafts_as_named(const grid_case& param, const run_figures& run) {
   if (param.drafter == "always_right" || param.drafter == "model" || param.drafter == "feature" ||
-      param.drafter == "model_foreign" || param.drafter == "head") {
+      param.drafter == "model_foreign" || param.drafter == "head" || param.drafter == "head_path") {
     ASSERT_GT(run.drafted, 0U);
     ASSERT_EQ(run.accepted, run.drafted);
   }
@@ -94,7 +94,9 @@ void expect_drafts_as_named(const grid_case& param, const run_figures& run) {
   if (std::ranges::find(proposing, std::string_view(param.drafter)) != proposing.end()) {
     ASSERT_GT(run.drafted, 0U);
   }
-  if (param.drafter == "prediction" || param.drafter == "synthetic" || param.drafter == "head_dynamic") {
+  const bool is_good_head =
+      param.drafter.starts_with("head") && param.drafter.find("other") == std::string::npos;
+  if (param.drafter == "prediction" || param.drafter == "synthetic" || is_good_head) {
     ASSERT_GT(run.accepted, 0U);
   }
   if (param.drafter == "tree") {
@@ -172,8 +174,9 @@ TEST_P(exactness_grid, tokens_equal_plain_decoding) {
         ASSERT_NO_FATAL_FAILURE(run(length, temperature, concurrency));
   EXPECT_EQ(by_workers_ > 0, param.drafter == "auto_of_workers");
   const bool in_advance = param.how == overlapped::ahead || param.how == overlapped::outcomes;
-  const bool waits = param.drafter == "feature" || param.drafter == "head" || // need the verdict's rows
-                     param.drafter == "suffix";                               // has no clone
+  const bool waits = param.drafter == "feature" ||
+                     param.drafter.starts_with("head") || // need the verdict's rows
+                     param.drafter == "suffix";           // has no clone
   EXPECT_EQ(num_foreseen_ > 0, in_advance && !waits);
 }
 
@@ -209,6 +212,19 @@ INSTANTIATE_TEST_SUITE_P(
         grid_case{"head_dynamic", true, overlapped::groups}, grid_case{"head_other", true},
         grid_case{"head_other_dynamic", true, overlapped::groups}),
     name_of);
+
+/// Heads of other shapes: without context, and with all levels from one row.
+INSTANTIATE_TEST_SUITE_P(heads, exactness_grid,
+                         ::testing::Values(grid_case{"head_path", true},
+                                           grid_case{"head_path_static", true, overlapped::groups},
+                                           grid_case{"head_path_other_static", true},
+                                           grid_case{"head_parallel", true},
+                                           grid_case{"head_parallel_static", true},
+                                           grid_case{"head_parallel_static", true, overlapped::groups},
+                                           grid_case{"head_parallel_other_static", true, overlapped::groups},
+                                           grid_case{"head_parallel_static", true, overlapped::ahead},
+                                           grid_case{"head_path_static", true, overlapped::outcomes}),
+                         name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     drafts_in_advance, exactness_grid,

@@ -68,5 +68,84 @@ TEST_F(kv_pool_state_test, the_source_of_a_copy_is_news_when_its_commit_lets_it_
   EXPECT_TRUE(reserve(2, 21).granted);
 }
 
+/// A target's pool and a drafter's, whose text begins with the request's second token.
+class drafters_pool_test : public testing::Test {
+ protected:
+  static constexpr pool_number drafters{1};
+
+  lease_event say(pool_command command) {
+    auto answers = state.handle(model_number{0}, {std::move(command)}).leases;
+    return answers.empty() ? lease_event{} : std::move(answers.front());
+  }
+  /// Cells that the drafter finds for a request with this prompt.
+  std::uint32_t begin(std::uint64_t request, std::vector<token_id> prompt, const std::string& salt = {},
+                      std::optional<std::uint32_t> text_begin = 1) {
+    const auto length = static_cast<std::uint32_t>(prompt.size());
+    say(acquire_command{request_id{request}, target_pool, std::move(prompt), salt, true, length, 1});
+    const auto opened = say(reserve_command{request_id{request}, drafters, length, 1, text_begin});
+    EXPECT_TRUE(opened.granted);
+    return opened.num_cached;
+  }
+  void commit(std::uint64_t request, std::uint32_t num_cells) {
+    say(commit_command{request_id{request}, drafters, 0, {}, num_cells});
+  }
+  void end(std::uint64_t request) {
+    for (const auto pool : {target_pool, drafters}) say(release_command{request_id{request}, pool, 0});
+  }
+  std::uint32_t num_cached() const { return manager.usage(ids[1]).num_cached; }
+  void TearDown() override { EXPECT_EQ(state.check_invariants(), ""); }
+
+  kv::pool_manager manager{1 << 20};
+  std::vector<kv::pool_id> ids{
+      *manager.add_pool(
+          {.name = "target", .num_blocks = 40, .block_size = 4, .block_bytes = 100, .slab_blocks = 1}),
+      *manager.add_pool(
+          {.name = "drafter", .num_blocks = 40, .block_size = 4, .block_bytes = 10, .slab_blocks = 1})};
+  kv_pool_state state{manager, {ids}};
+};
+
+TEST_F(drafters_pool_test, finds_what_a_drafter_computed_for_the_same_text) {
+  EXPECT_EQ(begin(1, text(14)), 0U);
+  commit(1, 9); // of 13
+  end(1);
+  EXPECT_EQ(num_cached(), 2U) << "two of its blocks are full";
+  EXPECT_EQ(begin(2, text(14)), 8U);
+  commit(2, 13);
+  auto longer = text(14);
+  longer[13] = token_id{99};
+  EXPECT_EQ(begin(3, longer), 12U) << "while the other one runs; cell 12 is of token 13";
+  EXPECT_EQ(begin(4, text(13)), 8U + 3) << "all but the newest token's, which is computed again";
+  EXPECT_EQ(manager.counters(ids[1]).num_hit_tokens, 8U + 12 + 11);
+}
+
+TEST_F(drafters_pool_test, shares_nothing_where_the_cells_would_differ) {
+  EXPECT_EQ(begin(1, text(14), "one"), 0U);
+  commit(1, 13);
+  end(1);
+  EXPECT_EQ(begin(2, text(14), "two"), 0U) << "another salt";
+  auto other = text(14);
+  other[0] = token_id{99}; // not part of the drafter's text, but of what its cells depend on
+  EXPECT_EQ(begin(3, other, "one"), 0U);
+  EXPECT_EQ(begin(4, text(14), "one", std::nullopt), 0U) << "cells that are no function of the text";
+  commit(4, 13);
+  end(4);
+  EXPECT_EQ(num_cached(), 3U) << "those of the first only";
+  EXPECT_EQ(begin(5, text(14), "one"), 12U);
+}
+
+TEST_F(drafters_pool_test, learns_later_tokens_from_the_targets_pool) {
+  EXPECT_EQ(begin(1, text(6)), 0U);
+  say(reserve_command{request_id{1}, drafters, 20, 2, 1});
+  commit(1, 9);
+  EXPECT_EQ(num_cached(), 0U) << "cells of tokens that nobody knows";
+  say(commit_command{request_id{1}, target_pool, 6, {token_id{6}, token_id{7}, token_id{8}, token_id{9}}, 6});
+  commit(1, 9);
+  end(1);
+  EXPECT_EQ(num_cached(), 2U);
+  EXPECT_EQ(begin(2, text(12)), 8U);
+  EXPECT_EQ(begin(3, {token_id{0}}), 0U) << "it has no text yet";
+  commit(3, 1);
+}
+
 } // namespace
 } // namespace paceline::actors

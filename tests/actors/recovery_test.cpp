@@ -23,12 +23,13 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
     drafters.push_back(
         {placed(drafter_called("half_right", small_target()), speculation::placement::worker), 3, 1});
     drafters.push_back({drafter_called("model", small_target()), 3, 1});
-    drafters.push_back({drafter_called("head_dynamic", small_target()), 3, 1});
+    for (const char* const head : {"head_dynamic", "head_parallel_static", "head_path_static"})
+      drafters.push_back({drafter_called(head, small_target()), 3, 1});
     simulation sim(options, std::move(drafters));
     std::vector<generation_request> requests;
-    for (std::uint32_t n = 0; n < 5; ++n) {
+    for (std::uint32_t n = 0; n < 7; ++n) {
       requests.push_back(request_number(n, n % 2 == 0 ? 0.0F : 1.0F, 8));
-      sim.submit(requests.back(), drafter_index{n % 4});
+      sim.submit(requests.back(), drafter_index{n % 6});
     }
     std::size_t steps = 0;
     while (steps < kill_at && sim.step()) ++steps;
@@ -50,7 +51,8 @@ TEST_P(recovery, a_killed_actor_costs_no_token) {
 
 INSTANTIATE_TEST_SUITE_P(actors, recovery,
                          ::testing::Values("target_verifier/0", "draft_worker/0/1", "draft_worker/0/2",
-                                           "draft_worker/0/3", "scheduler/0", "kv_pool"),
+                                           "draft_worker/0/3", "draft_worker/0/4", "draft_worker/0/5",
+                                           "scheduler/0", "kv_pool"),
                          [](const auto& tested) {
                            auto name = tested.param;
                            std::ranges::replace(name, '/', '_');

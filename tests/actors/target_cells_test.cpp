@@ -44,26 +44,31 @@ class counted_layers final : public model::language_model {
 };
 
 /// A drafter of kind self with all the target's layers: from the right cells it says what the target says.
-/// Compares its first tokens with what the text alone gives.
+std::unique_ptr<speculation::drafter> whole_target(const std::shared_ptr<watched>& seen, bool reads) {
+  return std::make_unique<speculation::model_drafter>(
+      options_of("self", "self"),
+      speculation::draft_network{.model = std::make_shared<counted_layers>(small_target(), seen)},
+      small_target().vocab_size, speculation::model_drafter_settings{.reads_target_cells = reads});
+}
+
+/// Compares the first tokens of a drafter, which says what the target says if it reads the right cells or
+/// features, with what the text alone gives.
 class watched_drafter final : public speculation::drafter {
  public:
-  watched_drafter(const model::hash_model_config& target, std::shared_ptr<watched> seen, bool reads = true)
-      : inner_(options_of("self", "self"),
-               speculation::draft_network{.model = std::make_shared<counted_layers>(target, seen)},
-               target.vocab_size, speculation::model_drafter_settings{.reads_target_cells = reads}),
-        oracle_(target), seen_(std::move(seen)) {}
-  const speculation::drafter_traits& traits() const noexcept override { return inner_.traits(); }
+  watched_drafter(std::unique_ptr<speculation::drafter> inner, std::shared_ptr<watched> seen)
+      : inner_(std::move(inner)), oracle_(small_target()), seen_(std::move(seen)) {}
+  const speculation::drafter_traits& traits() const noexcept override { return inner_->traits(); }
   std::unique_ptr<speculation::drafter_session> open(request_id request) override {
-    return inner_.open(request);
+    return inner_->open(request);
   }
-  std::uint32_t max_nodes(std::uint32_t length) const noexcept override { return inner_.max_nodes(length); }
+  std::uint32_t max_nodes(std::uint32_t length) const noexcept override { return inner_->max_nodes(length); }
   std::uint32_t own_positions(std::uint32_t length) const noexcept override {
-    return inner_.own_positions(length);
+    return inner_->own_positions(length);
   }
-  const model::kv_model* own_model() const noexcept override { return inner_.own_model(); }
+  const model::kv_model* own_model() const noexcept override { return inner_->own_model(); }
 
   void propose(device::ops& ops, model::kv_storage* kv, std::span<speculation::draft_task> tasks) override {
-    inner_.propose(ops, kv, tasks);
+    inner_->propose(ops, kv, tasks);
     for (const auto& task : tasks) {
       if (task.target_cells.kv != nullptr) ++seen_->num_read;
       if (task.result.tree.empty()) continue;
@@ -74,13 +79,16 @@ class watched_drafter final : public speculation::drafter {
   }
 
  private:
-  speculation::model_drafter inner_;
+  std::unique_ptr<speculation::drafter> inner_;
   model::hash_model oracle_;
   std::shared_ptr<watched> seen_;
 };
 
 simulated_drafter watched_worker(const std::shared_ptr<watched>& seen, bool reads = true) {
-  return {std::make_unique<watched_drafter>(small_target(), seen, reads), 4, 1};
+  return {std::make_unique<watched_drafter>(whole_target(seen, reads), seen), 4, 1};
+}
+simulated_drafter watched_head(const char* name, const std::shared_ptr<watched>& seen) {
+  return {std::make_unique<watched_drafter>(drafter_called(name, small_target()), seen), 4, 1};
 }
 
 struct one_life {
@@ -132,6 +140,22 @@ TEST(target_cells, a_beam_search_reads_those_of_its_prompt) {
             reading.client.speculation->num_accepted_tokens);
 }
 
+TEST(target_cells, features_are_those_of_each_hypothesis) {
+  for (const char* const head : {"head", "head_dynamic", "head_path_static", "head_parallel_static"}) {
+    simulation_options options;
+    options.target = small_target();
+    auto seen = std::make_shared<watched>();
+    std::vector<simulated_drafter> drafters;
+    drafters.push_back(watched_head(head, seen));
+    simulation sim(options, std::move(drafters));
+    sim.submit(search_number(0, 3, 24), drafter_index{1});
+    ASSERT_TRUE(sim.run());
+    EXPECT_GT(seen->num_right, 24U) << head;
+    EXPECT_EQ(seen->num_wrong, 0U) << head;
+    EXPECT_GT(sim.client(0).speculation->num_accepted_tokens, 0U) << head;
+  }
+}
+
 generation_request random_request(std::uint64_t n) {
   auto request = request_number(static_cast<std::uint32_t>(n % 5), n % 2 == 0 ? 1.0F : 0.0F,
                                 1 + static_cast<std::uint32_t>(n / 8 % 24));
@@ -160,15 +184,21 @@ void live(std::uint64_t seed, const std::shared_ptr<watched>& seen, std::uint64_
   options.target = small_target();
   std::vector<simulated_drafter> drafters;
   drafters.push_back(watched_worker(seen));
+  for (const char* const head : {"head_dynamic", "head_path_static", "head_parallel_static"})
+    drafters.push_back(watched_head(head, seen));
+  for (const char* const without_worker : {"ngram", "lookahead"})
+    drafters.push_back({drafter_called(without_worker, small_target()), 4, 0});
   simulation sim(options, std::move(drafters));
-  static const std::array victims{"target_verifier/0", "draft_worker/0/1", "scheduler/0", "kv_pool"};
+  static const std::array victims{
+      "target_verifier/0", "draft_worker/0/1", "draft_worker/0/2", "draft_worker/0/3",
+      "draft_worker/0/4",  "scheduler/0",      "kv_pool"};
   std::vector<generation_request> requests;
   std::vector<bool> cancelled;
   for (std::size_t step = 0; step < 4000; ++step) {
     if (requests.size() < 12 && chance(25)) {
       requests.push_back(random_request(random()));
       cancelled.push_back(false);
-      sim.submit(requests.back(), drafter_index{1});
+      sim.submit(requests.back(), drafter_index{1 + static_cast<std::uint32_t>(random() % 6)});
     }
     if (!requests.empty() && chance(120)) {
       const auto n = random() % requests.size();

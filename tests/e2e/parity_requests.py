@@ -2,6 +2,8 @@
 import concurrent.futures
 import dataclasses
 import json
+import re
+import subprocess
 import sys
 import urllib.request
 from pathlib import Path
@@ -37,6 +39,15 @@ def config_of(target_path, head_path, kind, shape):
             "logging": {"level": "warning"}, "models": [model]}
 
 
+def least_memory(program, config, folder):
+    """The smallest memory budget with which the daemon starts, in bytes: it says so when it gets less."""
+    file = Path(folder) / "least.yaml"
+    file.write_text(json.dumps(config))
+    refused = subprocess.run([program, "serve", "--config", file, "--set", "engine.memory_budget=1"],
+                             capture_output=True, text=True, timeout=60)
+    return int(re.search(r"it takes (\d+) bytes", refused.stdout + refused.stderr).group(1))
+
+
 def body_of(prompt, salt, lenience, drafter, max_tokens):
     """Greedy, with a rule that keeps any draft token that the target finds not too unlikely."""
     return {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True, "cache_salt": salt,
@@ -55,11 +66,20 @@ class Client:
     def stop(self):
         bench_daemon.stop(self.process)
 
-    def preemptions(self):
-        """Requests that were set back for lack of memory so far."""
+    def count(self, metric, label=""):
+        """The sum of a metric's samples, of those with this text among their labels."""
         with urllib.request.urlopen(f"http://{bench_daemon.HOST}:{self.port}/metrics") as reply:
             lines = reply.read().decode().splitlines()
-        return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines if line.startswith("paceline_preemptions_total"))
+        return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines
+                   if line.startswith(metric + "{") and label in line)
+
+    def preemptions(self):
+        """Requests that were set back for lack of memory so far."""
+        return self.count("paceline_preemptions_total")
+
+    def tokens_known_to_head(self):
+        """Tokens of requests that were found in the prefix cache of the head's own pool."""
+        return self.count("paceline_prefix_hit_tokens_total", f'/{DRAFTER}"')
 
     def ask(self, body):
         request = urllib.request.Request(f"http://{bench_daemon.HOST}:{self.port}/v1/completions",

@@ -2,6 +2,7 @@
 #include "engine/probe.hpp"
 #include "engine/snapshot.hpp"
 #include "tests/engine/generation.hpp"
+#include "tests/engine/head_drafters.hpp"
 #include "tests/engine/worker_drafter.hpp"
 
 #include <gtest/gtest.h>
@@ -18,14 +19,16 @@ using testing::make_request;
 
 constexpr std::uint32_t num_tokens = 120;
 
-/// Two models; the first has a worker drafter on cores of its own.
+/// Two models; the first has worker drafters on cores of their own.
 config::engine_options two_models() {
   auto options = testing::hash_engine();
   options.models[0].hash.pass_work = 10'000;
   options.models.push_back(options.models[0]);
   options.models[1].name = "other";
   options.models[0].drafters = {testing::drafter_of_kind("worker"), testing::drafter_of_kind("ngram")};
-  options.models[0].drafters[0].partition = 1;
+  for (const char* const head : testing::hash_heads)
+    options.models[0].drafters.push_back(testing::drafter_of_kind(head));
+  for (auto& drafter : options.models[0].drafters) drafter.partition = 1;
   options.threads = options.partitions = 2;
   options.max_restarts = 1000;
   return options;
@@ -33,7 +36,8 @@ config::engine_options two_models() {
 
 std::vector<generation_request> requests_of_all_drafters() {
   std::vector<generation_request> all;
-  for (const auto* const drafter : {"none", "worker", "ngram", "auto"}) {
+  for (const auto* const drafter :
+       {"none", "worker", "ngram", "auto", "head_dynamic", "head_parallel_static", "head_path_static"}) {
     all.push_back(make_request(10, num_tokens, static_cast<std::uint32_t>(all.size()),
                                all.size() % 2 == 0 ? 0.0F : 1.0F));
     all.back().speculation.drafter = drafter;
@@ -55,7 +59,9 @@ struct life {
 template <class Kill>
 life live_through(Kill kill) {
   testing::worker_watch watch;
-  auto made = engine_probe::start(two_models(), testing::registry_with_worker(watch)).value();
+  auto made =
+      engine_probe::start(two_models(), testing::with_hash_heads(testing::registry_with_worker(watch)))
+          .value();
   const auto requests = requests_of_all_drafters();
   life out;
   out.outputs.resize(requests.size());
@@ -100,7 +106,8 @@ TEST_P(killed, costs_no_token) {
 
 INSTANTIATE_TEST_SUITE_P(actors, killed,
                          ::testing::Values("scheduler/0", "scheduler/1", "target_verifier/0",
-                                           "target_verifier/1", "draft_worker/0/1", "kv_pool"),
+                                           "target_verifier/1", "draft_worker/0/1", "draft_worker/0/3",
+                                           "draft_worker/0/4", "draft_worker/0/5", "kv_pool"),
                          [](const auto& tested) {
                            auto name = tested.param;
                            std::ranges::replace(name, '/', '_');
@@ -126,7 +133,7 @@ void expect_ends(const life& disturbed, const std::vector<std::size_t>& victims)
 }
 
 TEST(killed_session, ends_its_own_request_only) {
-  const std::vector<std::size_t> victims{1, 4};
+  const std::vector<std::size_t> victims{1, 7}; // one with a worker, and the beam search
   const auto disturbed = live_through([&](engine_probe& probe, const life& now) {
     bool any = false;
     for (const auto victim : victims) any |= probe.kill_session(now.ids[victim]);
@@ -140,7 +147,7 @@ TEST(killed_session, ends_its_own_request_only) {
 TEST(killed_fan_out, ends_those_who_may_have_missed_events) {
   const auto disturbed = live_through([](engine_probe& probe, auto&) { return probe.kill("fan_out"); });
   EXPECT_GE(disturbed.num_kills, 1U);
-  expect_ends(disturbed, {0, 1, 2, 3, 4, 5});
+  expect_ends(disturbed, {0, 1, 2, 3, 4, 5, 6, 7, 8});
   EXPECT_EQ(disturbed.outputs[0].last().finish, finish_reason::error);
 }
 

@@ -2,6 +2,7 @@
 // every request has had exactly one final event. PACELINE_ENGINE_LIVES sets the number of runs.
 #include "engine/probe.hpp"
 #include "tests/engine/generation.hpp"
+#include "tests/engine/head_drafters.hpp"
 #include "tests/engine/worker_drafter.hpp"
 
 #include <caf/all.hpp>
@@ -54,8 +55,8 @@ class system_configuration final : public caf::actor_system_config {
   }
 };
 
-/// Few requests run together, so that others wait. There is a second model, and a drafter with a stream of
-/// its own on the same cores or others.
+/// Few requests run together, so that others wait. There is a second model, and drafters with streams of
+/// their own on the same cores or others.
 config::engine_options small_engine(std::mt19937_64& random) {
   auto options = hash_engine();
   auto& model = options.models[0];
@@ -64,7 +65,8 @@ config::engine_options small_engine(std::mt19937_64& random) {
   model.hash.pass_work = random() % 3 == 0 ? 20'000 : 0;
   model.drafters = {testing::drafter_of_kind("ngram"), testing::drafter_of_kind("worker")};
   options.threads = options.partitions = 1 + static_cast<std::uint32_t>(random() % 2);
-  model.drafters[1].partition = options.partitions - 1;
+  for (const char* const head : testing::hash_heads) model.drafters.push_back(testing::drafter_of_kind(head));
+  for (auto& drafter : model.drafters) drafter.partition = options.partitions - 1;
   options.max_restarts = std::array{0U, 1U, 10U}[random() % 3];
   if (random() % 3 == 0) {
     options.models.push_back(model);
@@ -76,7 +78,7 @@ config::engine_options small_engine(std::mt19937_64& random) {
 
 generation_request any_request(std::mt19937_64& random) {
   const auto salt = static_cast<std::uint32_t>(random() % 1000);
-  switch (random() % 9) {
+  switch (random() % 10) {
   case 0: // refused: breaks a rule of validation
   {
     auto r = make_request(4, 4);
@@ -113,6 +115,11 @@ generation_request any_request(std::mt19937_64& random) {
     r.beams = {.width = 3, .num_best = 2, .length_penalty = 1};
     return r;
   }
+  case 8: {
+    auto r = make_request(20, 100, salt);
+    r.speculation.drafter = testing::hash_heads[salt % std::size(testing::hash_heads)];
+    return r;
+  }
   default:
     return make_request(20, 450, salt);
   }
@@ -126,8 +133,9 @@ flow_control any_flow(std::mt19937_64& random) {
 
 /// Some actors crash, within or beyond their budgets.
 void kill_some(engine& runtime, std::mt19937_64& random) {
-  static const std::array victims{"scheduler/0", "target_verifier/0", "draft_worker/0/2", "kv_pool",
-                                  "fan_out",     "scheduler/1",       "target_verifier/1"};
+  static const std::array victims{
+      "scheduler/0", "target_verifier/0", "draft_worker/0/2", "kv_pool",          "fan_out",
+      "scheduler/1", "target_verifier/1", "draft_worker/0/3", "draft_worker/0/4", "draft_worker/0/5"};
   engine_probe probe(runtime);
   for (auto n = random() % 4; n > 0; --n) {
     probe.kill(victims[random() % victims.size()]);
@@ -141,7 +149,8 @@ void live(std::uint64_t seed, caf::actor_system* foreign, std::chrono::steady_cl
   std::mt19937_64 random(seed);
   const auto options = small_engine(random);
   testing::worker_watch watch;
-  auto made = engine_probe::start(options, testing::registry_with_worker(watch), gpu::open_device, foreign);
+  auto made = engine_probe::start(options, testing::with_hash_heads(testing::registry_with_worker(watch)),
+                                  gpu::open_device, foreign);
   ASSERT_TRUE(made) << made.error().message();
   auto& engine = *made;
   std::vector<std::shared_ptr<listener>> all(random() % 9);

@@ -16,36 +16,55 @@ model::hash_model_config with_salt(model::hash_model_config config, std::uint64_
 
 } // namespace
 
-hash_head::hash_head(const model::hash_model_config& target, std::uint64_t salt)
-    : states_(target), logits_(with_salt(target, salt)), taps_{layer_index{target.num_layers}},
+hash_head::hash_head(const model::hash_model_config& target, std::uint64_t salt, hash_head_shape shape)
+    : states_(target), logits_(with_salt(target, salt)), shape_(shape), taps_{layer_index{target.num_layers}},
       info_(states_.info()) {
   PACELINE_CHECK(target.memory == 0, "the state of such a model is not its context");
   info_.kv_bytes_per_token += info_.hidden_size * sizeof(float);
 }
 
+model::head_traits hash_head::traits() const noexcept {
+  if (shape_ == hash_head_shape::attending) return {};
+  const bool parallel = shape_ == hash_head_shape::parallel;
+  return {.max_levels = max_levels, .is_parallel = parallel, .has_cells = !parallel, .reads_context = false};
+}
+
 std::unique_ptr<model::kv_storage> hash_head::make_kv_storage(std::uint32_t num_blocks,
                                                               std::uint32_t block_size,
                                                               std::span<const layer_index>) const {
+  PACELINE_CHECK(traits().has_cells, "heads without cells have no pool");
   return states_.make_kv_storage(num_blocks, block_size, taps_);
 }
 
 void hash_head::forward(device::ops&, const device::row_batch& batch, const model::head_features& features,
                         model::kv_storage* kv, const model::head_outputs& outputs) const {
-  const model::feature_cells& own = *kv->features();
-  const model::feature_cells& from = features.of_target != nullptr ? *features.of_target : own;
-  const std::size_t place = features.of_target != nullptr ? from.place_of(taps_[0]) * from.hidden_size : 0;
-  const std::vector<std::uint32_t> cells = model::cells_of(batch, kv->block_size());
+  const bool of_target = features.of_target != nullptr;
+  PACELINE_CHECK(traits().has_cells == (kv != nullptr) && (kv != nullptr || of_target), "cells of the head");
+  PACELINE_CHECK(std::ranges::count(features.levels, of_target ? 0U : features.levels.front()) ==
+                     static_cast<std::ptrdiff_t>(batch.rows.size()),
+                 "rows of one level, and of the text if they read the target");
+  const model::feature_cells& from = of_target ? *features.of_target : *kv->features();
+  const std::size_t place = of_target ? from.place_of(taps_[0]) * from.hidden_size : 0;
+  const std::vector<std::uint32_t> cells =
+      kv != nullptr ? model::cells_of(batch, kv->block_size()) : std::vector<std::uint32_t>();
+  std::span<float> out = outputs.logits;
   std::size_t next_output = 0;
   for (std::size_t r = 0; r < batch.rows.size(); ++r) {
     const float* const read = from.values + features.cells[r] * from.width() + place;
-    const std::vector<float> state =
-        states_.next_state({read, from.hidden_size}, batch.rows[r].token,
-                           token_position{batch.rows[r].position.value + 1}); // that of its token
-    std::ranges::copy(state, own.values + cells[r] * own.width());
+    const std::uint32_t position = batch.rows[r].position.value + 1; // that of its token
+    std::vector<float> state =
+        states_.next_state({read, from.hidden_size}, batch.rows[r].token, token_position{position});
+    if (kv != nullptr) std::ranges::copy(state, kv->features()->values + cells[r] * kv->features()->width());
     if (next_output == outputs.logit_rows.size() || outputs.logit_rows[next_output] != r) continue;
-    const std::vector<float> logits = logits_.logits_of_state(state);
-    std::ranges::copy(logits,
-                      outputs.logits.begin() + static_cast<std::ptrdiff_t>(next_output++ * info_.vocab_size));
+    ++next_output;
+    for (std::uint32_t level = 0; level < outputs.num_levels; ++level) {
+      const std::vector<float> logits = logits_.logits_of_state(state);
+      std::ranges::copy(logits, out.begin());
+      out = out.subspan(logits.size());
+      const auto likeliest = std::ranges::max_element(logits) - logits.begin();
+      state = states_.next_state(state, token_id{static_cast<std::int32_t>(likeliest)},
+                                 token_position{position + 1 + level});
+    }
   }
 }
 

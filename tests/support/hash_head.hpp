@@ -4,19 +4,32 @@
 #include "runtime/model/heads/draft_head.hpp"
 
 #include <array>
+#include <cstdint>
 #include <memory>
 
 namespace paceline::test {
 
+/// What a hash_head is like.
+enum class hash_head_shape : std::uint8_t {
+  attending, ///< as EAGLE: computes the rows of the whole text, and again for each level
+  path,      ///< as Hydra: computes the newest row, and again for each level, up to `max_levels`
+  parallel,  ///< as Medusa: computes the newest row only, which gives all levels; has no cells
+};
+
 /// A draft head for a hash model that reads its whole context (memory = 0): from the hidden state of a
 /// position and the next token it computes the next hidden state as the target does. So it is right every
 /// time if each row has the feature of its own position, its own token and its own position, and wrong
-/// otherwise. With `salt` other than the target's its logits are another model's.
+/// otherwise. A parallel one goes on along its own likeliest tokens: levels below are right if those are.
+/// With `salt` other than the target's its logits are another model's.
 class hash_head final : public model::draft_head {
  public:
-  explicit hash_head(const model::hash_model_config& target, std::uint64_t salt = 0);
+  static constexpr std::uint32_t max_levels = 5; ///< of shapes path and parallel
+
+  explicit hash_head(const model::hash_model_config& target, std::uint64_t salt = 0,
+                     hash_head_shape shape = hash_head_shape::attending);
 
   const model::model_info& info() const noexcept override { return info_; }
+  model::head_traits traits() const noexcept override;
   std::unique_ptr<model::kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
                                                      std::span<const layer_index> taps = {}) const override;
   std::span<const layer_index> taps() const noexcept override { return taps_; }
@@ -28,6 +41,7 @@ class hash_head final : public model::draft_head {
  private:
   model::hash_model states_; ///< the target
   model::hash_model logits_;
+  hash_head_shape shape_;
   std::array<layer_index, 1> taps_;
   model::model_info info_;
 };

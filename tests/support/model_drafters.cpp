@@ -12,10 +12,12 @@ namespace paceline::test {
 speculation::drafter_parts model_drafter_parts(const std::string& name, model::hash_model_config target) {
   const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
   speculation::drafter_parts parts;
-  parts.options = options_of(name, has("self")      ? "self"
-                                   : has("cascade") ? "cascade"
-                                   : has("head")    ? "eagle3"
-                                                    : "model");
+  parts.options = options_of(name, has("self")       ? "self"
+                                   : has("cascade")  ? "cascade"
+                                   : has("parallel") ? "medusa"
+                                   : has("path")     ? "hydra"
+                                   : has("head")     ? "eagle3"
+                                                     : "model");
   parts.target_vocab_size = target.vocab_size;
   parts.options.max_tree_nodes = 12;
   parts.options.tree_top_k = 3;
@@ -24,8 +26,11 @@ speculation::drafter_parts model_drafter_parts(const std::string& name, model::h
   if (has("optimal")) parts.options.tree = config::tree_kind::optimal;
   if (has("greedy")) parts.options.token_choice = config::draft_sampling::greedy;
   if (has("head")) {
-    if (!has("dynamic")) parts.options.tree = config::tree_kind::chain;
-    parts.own_head = std::make_shared<hash_head>(target, has("other") ? 5 : 0);
+    if (!has("dynamic") && !has("static")) parts.options.tree = config::tree_kind::chain;
+    const auto shape = has("parallel") ? hash_head_shape::parallel
+                       : has("path")   ? hash_head_shape::path
+                                       : hash_head_shape::attending;
+    parts.own_head = std::make_shared<hash_head>(target, has("other") ? 5 : 0, shape);
     return parts;
   }
   target.num_layers = 4;

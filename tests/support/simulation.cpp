@@ -129,12 +129,12 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
 
   pools_ = std::make_unique<kv::pool_manager>(std::uint64_t{1} << 40);
   std::vector<kv::pool_id> ids;
-  const auto add_pool = [&](std::string name) {
+  const auto add_pool = [&](std::string name, bool shares_prefixes) {
     auto config = pool_of(options_, std::move(name), target_->info().kv_bytes_per_token);
-    config.prefix_cache = options_.prefix_cache && ids.empty(); // only the target's pool
+    config.prefix_cache = options_.prefix_cache && shares_prefixes;
     ids.push_back(pools_->add_pool(std::move(config)).value());
   };
-  add_pool("target");
+  add_pool("target", true);
   kv_ = metered_->make_kv_storage(options_.num_blocks, options_.block_size, taps_of(drafters_));
 
   actors::model_materials materials;
@@ -151,7 +151,7 @@ simulation::simulation(simulation_options options, std::vector<simulated_drafter
     if (d.drafter && d.drafter->traits().where == speculation::placement::worker) {
       if (const auto* own = d.drafter->own_model()) {
         seat.pool = pool_number{static_cast<std::uint32_t>(ids.size())};
-        add_pool(seat.name);
+        add_pool(seat.name, d.drafter->traits().text_begin.has_value());
         drafter_kv_.push_back(own->make_kv_storage(options_.num_blocks, options_.block_size));
         seat.kv = drafter_kv_.back().get();
       }

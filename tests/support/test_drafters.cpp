@@ -137,7 +137,7 @@ class feature_drafter final : public simple_drafter {
   void draft_one(const draft_task& task, token_tree& tree) override {
     const auto* const features = task.target_cells.features();
     const auto known = static_cast<std::uint32_t>(task.tokens.size()) - 1; // the newest token has none yet
-    if (features == nullptr || task.target_cells.num_final < known || known == 0) return;
+    if (features == nullptr || task.target_cells.num_computed() < known || known == 0) return;
     const std::size_t place = features->place_of(traits_.taps.front()) * features->hidden_size;
     const float* const last =
         features->values + task.target_cells.cell_at(known - 1) * features->width() + place;

@@ -92,6 +92,30 @@ tiny_head tiny_head::eagle(std::uint32_t hidden, std::uint32_t vocab) {
   return made;
 }
 
+tiny_head tiny_head::medusa(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads) {
+  tiny_head made;
+  for (std::uint32_t i = 0; i < num_heads; ++i) {
+    const std::string head = std::to_string(i);
+    made.add(head + ".0.linear.weight", {hidden, hidden});
+    made.add(head + ".0.linear.bias", {hidden});
+    made.add(head + ".1.weight", {vocab, hidden});
+  }
+  return made;
+}
+
+tiny_head tiny_head::hydra(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads) {
+  tiny_head made;
+  for (std::uint32_t i = 0; i < num_heads; ++i) {
+    const std::string mlp = "hydra_mlp." + std::to_string(i) + ".0.";
+    for (const char* const part : {"linear.", "res_connection."}) {
+      made.add(mlp + part + "weight", {hidden, std::uint64_t{i + 2} * hidden});
+      made.add(mlp + part + "bias", {hidden});
+    }
+    made.add("hydra_lm_head." + std::to_string(i) + ".weight", {vocab, hidden});
+  }
+  return made;
+}
+
 void tiny_head::write(const std::filesystem::path& directory) const {
   safetensors_builder file;
   for (const auto& [name, one] : tensors)

@@ -24,6 +24,10 @@ struct tiny_head {
                           std::uint32_t draft_vocab);
   /// A head of EAGLE in the layout of SafeAILab.
   static tiny_head eagle(std::uint32_t hidden, std::uint32_t vocab);
+  /// Medusa in the layout of FasterDecoding, with a layer and an LM head for each of `num_heads`.
+  static tiny_head medusa(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads);
+  /// Hydra with heads of one layer.
+  static tiny_head hydra(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads);
 
   void add(const std::string& name, std::vector<std::uint64_t> shape);
   void rename(const std::string& from, const std::string& to);

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,9 @@ struct drafter_traits {
   /// Its model is the first layers of the target: it takes over cells that the target has computed
   /// (`draft_task::target_cells`).
   bool reads_target_cells = false;
+  /// Cell i of its own pool is a function of the request's tokens from 0 to `text_begin` + i: requests whose
+  /// texts begin alike can share cells. nullopt: they cannot.
+  std::optional<std::uint32_t> text_begin = {};
   /// By signal (`draft::signals`): the share of first draft tokens that were right over the workloads of
   /// docs/auto.md. What `auto` expects until it has seen some. 0: not known.
   std::array<float, 8> first_acceptance = {};
@@ -54,14 +58,21 @@ struct drafter_traits {
 struct target_cells {
   const model::kv_storage* kv = nullptr; ///< null: nothing may be read
   std::span<const block_id> blocks;      ///< the request's block table there
-  std::uint32_t num_final = 0;           ///< leading cells that are final
+  std::uint32_t num_final = 0;           ///< leading cells that are final, in the slots of their positions
+  /// Of a beam search's hypothesis: slots of the final cells of the tokens behind those.
+  std::vector<kv_slot> scattered = {};
 
+  /// Leading tokens whose cells are final.
+  std::uint32_t num_computed() const noexcept {
+    return num_final + static_cast<std::uint32_t>(scattered.size());
+  }
   /// Hidden states beside the cells; null if the target's pool keeps none, or nothing may be read.
   const model::feature_cells* features() const noexcept { return kv == nullptr ? nullptr : kv->features(); }
   /// Index of `position`'s cell in the features. The newest token's is not final: it has not been through the
   /// target yet.
   std::uint32_t cell_at(std::uint32_t position) const noexcept {
-    return static_cast<std::uint32_t>(device::cell_of({blocks}, kv_slot{position}, kv->block_size()));
+    const kv_slot slot = position < num_final ? kv_slot{position} : scattered[position - num_final];
+    return static_cast<std::uint32_t>(device::cell_of({blocks}, slot, kv->block_size()));
   }
 };
 
@@ -92,6 +103,9 @@ struct draft_task {
   /// Lease in the drafter's own pool, for tokens + max_nodes positions; empty if it has no pool. If the lease
   /// is not the previous one, a new session is required.
   std::span<const block_id> blocks;
+  /// Leading cells of `blocks` that were computed for this text before the session was opened: it need not
+  /// compute them.
+  std::uint32_t num_own_cells = 0;
   /// The target's cells of leading `tokens`, for a drafter that reads them or the features beside them.
   /// Nobody writes them, or gives their blocks to another request, before `propose` returns.
   speculation::target_cells target_cells = {};

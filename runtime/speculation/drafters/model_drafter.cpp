@@ -92,6 +92,8 @@ model_drafter::model_drafter(const config::drafter_options& options, draft_netwo
              .max_context = network_.either().info().context_length,
              .reads_target_cells = settings_.reads_target_cells};
   if (network_.head) traits_.taps = {network_.head->taps().begin(), network_.head->taps().end()};
+  if (own_model() != nullptr && network_.traits().reads_context && !settings_.bridge)
+    traits_.text_begin = network_.head ? 1 : 0;
 }
 
 std::unique_ptr<drafter_session> model_drafter::open(request_id request) {
@@ -125,7 +127,7 @@ std::span<const token_id> model_drafter::text_of(const draft_task& task, model_s
                                                  std::uint64_t room) const {
   if (!network_.head) return context_of(task, session, settings_.bridge.get(), room);
   const target_cells& there = task.target_cells;
-  if (task.tokens.empty() || there.features() == nullptr || there.num_final + 1 < task.tokens.size())
+  if (task.tokens.empty() || there.features() == nullptr || there.num_computed() + 1 < task.tokens.size())
     return {};
   return task.tokens.subspan(1);
 }
@@ -211,6 +213,9 @@ void model_drafter::settle(device::ops& ops, model::kv_storage* kv, std::vector<
   for (draft_lane& lane : lanes) {
     if (lane.bounds.depth == 0) continue;
     const auto computed = lane.context.first(lane.context.size() - 1); // the last row's logits are needed
+    if (lane.session->next_slot().value == 0)
+      lane.session->take_over(
+          computed.first(std::min<std::size_t>(lane.task->num_own_cells, computed.size())));
     if (network_.head)
       lane.session->forget_draft(); // accepted tokens are computed from the target's features
     if (lane.task->num_settled > 0)

@@ -7,6 +7,11 @@
 
 namespace paceline::speculation {
 
+void model_session::take_over(std::span<const token_id> tokens) {
+  PACELINE_CHECK(cached_.empty() && branches_.empty(), "cells are taken over before others are computed");
+  cached_.assign(tokens.begin(), tokens.end());
+}
+
 void model_session::feed(token_id token) {
   PACELINE_CHECK(branches_.empty(), "the context ends where a draft begins");
   cached_.push_back(token);

@@ -49,6 +49,8 @@ class model_session final : public drafter_session {
     return kv_slot{static_cast<std::uint32_t>(cached_.size() + branches_.size())};
   }
 
+  /// The cells of `tokens`, with which the context begins, are there already. The session must be new.
+  void take_over(std::span<const token_id> tokens);
   /// A token of the context is fed to the next slot. There must be no branches.
   void feed(token_id token);
   /// A draft token is fed to the next slot; `parent` is a branch's number or `token_tree::root`.

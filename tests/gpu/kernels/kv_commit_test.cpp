@@ -104,18 +104,41 @@ class gpu_kv_commit : public kv_pool_test {
     }
   }
 
+  /// Random vectors beside the cells of a pool.
+  std::vector<float> vectors_beside(const attention_case& c, std::uint32_t width) {
+    return values(std::size_t{num_blocks} * c.block_size * width);
+  }
+  static void carry_out(const prepared_commit& commit, std::vector<float>& vectors, std::uint32_t width,
+                        std::uint32_t block_size) {
+    const std::vector<float> before = vectors;
+    for (std::size_t i = 0; i < commit.drafts.size(); ++i) {
+      std::uint32_t to = commit.drafts[i].base;
+      for (const std::uint32_t node : nodes_to(commit.drafts[i])) {
+        const auto move = commit.paged.copy_of(commit.args[i].sequence, commit.drafts[i].base + node, to++);
+        for (std::uint32_t d = 0; d < width; ++d)
+          vectors[(move.to_block.value * block_size + move.to_offset) * width + d] =
+              before[(move.from_block.value * block_size + move.from_offset) * width + d];
+      }
+    }
+  }
+
   /// One commit on the GPU, compared with the reference. Returns the number of graphs it was launched as.
   std::uint32_t expect_on_gpu(std::span<const drafted_path> drafts, const attention_case& c) {
     prepared_commit commit(drafts, c.block_size, random_());
     auto pools = full_pools(commit, c);
     std::vector<device::kv_layer> layers;
     for (two_pools& pool : pools) layers.push_back(there(pool));
+    const std::uint32_t width = c.num_kv_heads * c.head_dim + 100;
+    auto vectors = vectors_beside(c, width);
+    const device::cell_vectors beside{upload(vectors), width};
     const device::chosen_run* const chosen = upload(commit.chosen);
     const auto before = num_graph_launches().value_or(0);
-    run([&](device::ops& ops) { ops.kv_commit({&commit.batch, layers, chosen, commit.args}); });
+    run([&](device::ops& ops) { ops.kv_commit({&commit.batch, layers, chosen, commit.args, beside}); });
     const auto num_graphs = num_graph_launches().value_or(0) - before;
     carry_out(commit, pools);
     for (std::size_t l = 0; l < pools.size(); ++l) expect_equal(pools[l], layers[l], c);
+    carry_out(commit, vectors, width, c.block_size);
+    EXPECT_EQ(download(beside.values, vectors.size()), vectors) << c;
     return num_graphs;
   }
 };
@@ -158,12 +181,15 @@ TEST_F(gpu_kv_commit, is_made_of_copies_on_the_cpu) {
     auto expected = pools;
     std::vector<device::kv_layer> layers;
     for (two_pools& pool : pools) layers.push_back(pool.here());
+    auto vectors = vectors_beside(c, 10), expected_vectors = vectors;
     const auto done = stream->submit("commit", {}, [&](device::ops& ops) {
-      ops.kv_commit({&commit.batch, layers, commit.chosen.data(), commit.args});
+      ops.kv_commit({&commit.batch, layers, commit.chosen.data(), commit.args, {vectors.data(), 10}});
     });
     done.wait();
     ASSERT_FALSE(done.failure()) << done.failure()->message();
     carry_out(commit, expected);
+    carry_out(commit, expected_vectors, 10, c.block_size);
+    EXPECT_EQ(vectors, expected_vectors) << c;
     for (std::size_t l = 0; l < pools.size(); ++l) {
       EXPECT_EQ(pools[l].keys(), expected[l].keys()) << c;
       EXPECT_EQ(pools[l].values(), expected[l].values()) << c;

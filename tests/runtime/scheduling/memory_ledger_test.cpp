@@ -279,7 +279,7 @@ TEST_F(memory_ledger_test, who_was_preempted_waits_for_blocks_if_others_lack_the
 
 TEST_F(memory_ledger_test, a_drafter_without_memory_harms_nobody) {
   begin(oldest, 8, 8);
-  ledger.want_for_drafter(oldest, drafters_pool, look_ahead::chain, commands);
+  ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
   auto asked = said<reserve_command>();
   ASSERT_TRUE(asked);
   EXPECT_EQ(asked->pool, drafters_pool);
@@ -287,7 +287,7 @@ TEST_F(memory_ledger_test, a_drafter_without_memory_harms_nobody) {
   EXPECT_FALSE(ledger.tight());
   EXPECT_TRUE(ledger.admits());
   EXPECT_EQ(ledger.make_way_for(oldest), std::nullopt);
-  ledger.want_for_drafter(oldest, drafters_pool, look_ahead::chain, commands);
+  ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
   asked = said<reserve_command>();
   ASSERT_TRUE(asked);
   EXPECT_EQ(asked->num_positions, 8U + 8) << "less";
@@ -301,12 +301,42 @@ TEST_F(memory_ledger_test, a_drafter_hears_of_new_memory_once_and_again_if_the_r
   begin(oldest, 8, 8);
   ledger.renew_drafter_news(oldest);
   EXPECT_FALSE(ledger.take_drafter_news(oldest)) << "it has none";
-  ledger.want_for_drafter(oldest, drafters_pool, look_ahead::chain, commands);
+  ledger.want_for_drafter(oldest, drafters_pool, {}, look_ahead::chain, commands);
   ledger.take(grant(oldest, drafters_pool, said<reserve_command>()->ticket, 4), commands);
   EXPECT_TRUE(ledger.take_drafter_news(oldest));
   EXPECT_FALSE(ledger.take_drafter_news(oldest));
   ledger.renew_drafter_news(oldest);
   EXPECT_TRUE(ledger.take_drafter_news(oldest));
+}
+
+TEST_F(memory_ledger_test, final_cells_of_a_drafter_are_told_to_its_pool_and_to_its_rounds) {
+  begin(oldest, 8, 8);
+  ledger.note_drafter_cells(oldest, 3, commands);
+  EXPECT_FALSE(said<commit_command>()) << "it has no cells there";
+  ledger.want_for_drafter(oldest, drafters_pool, 1, look_ahead::chain, commands);
+  const auto asked = said<reserve_command>();
+  EXPECT_EQ(asked->text_begin, 1U);
+  auto first = grant(oldest, drafters_pool, asked->ticket, 4);
+  first.num_cached = 7;
+  first.copies = {{block_id{9}, 0, block_id{1}, 0, 3}};
+  ledger.take(first, commands);
+  EXPECT_EQ(ledger.drafter_cells(oldest), 7U) << "from the prefix cache";
+  EXPECT_EQ(ledger.drafter_copies(oldest).size(), 1U);
+  ledger.note_drafter_cells(oldest, 7, commands);
+  ledger.note_drafter_cells(oldest, 0, commands);
+  EXPECT_FALSE(said<commit_command>()) << "nothing new";
+  ledger.note_drafter_cells(oldest, 12, commands);
+  const auto told = said<commit_command>();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->pool, drafters_pool);
+  EXPECT_EQ(told->num_final, 12U);
+  EXPECT_EQ(ledger.drafter_cells(oldest), 12U);
+  ledger.tell(oldest, use_at(40));
+  ledger.want_for_drafter(oldest, drafters_pool, 1, look_ahead::chain, commands);
+  ledger.take(grant(oldest, drafters_pool, said<reserve_command>()->ticket, 12), commands);
+  EXPECT_EQ(ledger.drafter_cells(oldest), 12U) << "a longer lease has the same cells";
+  ledger.preempted(oldest, commands);
+  EXPECT_EQ(ledger.drafter_cells(oldest), 0U);
 }
 
 TEST_F(memory_ledger_test, a_restarted_pool_manager_hears_who_holds_memory_and_is_asked_again) {

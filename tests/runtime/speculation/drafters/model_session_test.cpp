@@ -37,6 +37,18 @@ TEST(model_session, paths_are_slots_and_none_where_slots_are_positions) {
   EXPECT_EQ(session.path_to(4), (std::vector<kv_slot>{kv_slot{6}, kv_slot{9}}));
 }
 
+TEST(model_session, cells_that_are_there_already_count_as_far_as_the_context_has_their_tokens) {
+  model_session session;
+  session.take_over(tokens({0, 1, 2}));
+  EXPECT_EQ(session.num_cells().committed, 3U);
+  EXPECT_TRUE(session.settle(tokens({0, 1, 2, 3}), blocks, block_size).empty());
+  EXPECT_EQ(session.next_slot(), kv_slot{3});
+  session.feed(token_id{3});
+  EXPECT_THROW(session.take_over(tokens({0})), check_failure);
+  session.settle(tokens({0, 5}), blocks, block_size);
+  EXPECT_EQ(session.next_slot(), kv_slot{1});
+}
+
 TEST(model_session, the_committed_branch_moves_to_its_place_in_order) {
   model_session session = with_tree();
   const auto moves = session.settle(tokens({0, 1, 2, 3, 4, 20, 21, 9}), blocks, block_size);
