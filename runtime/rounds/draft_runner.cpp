@@ -36,7 +36,7 @@ void draft_runner::report_cells(const plan_item& item, std::uint32_t& num_cells)
 
 void draft_runner::run(device::ops& ops, const round_plan& plan, draft_batch& batch) {
   const device::stopwatch since_begin(ops, *time_);
-  sessions_.drop_ended();
+  drop_ended();
   batch.drafter = index_;
   batch.drafts.assign(plan.items.size(), {});
   batch.num_cells.assign(plan.items.size(), 0);

@@ -69,6 +69,17 @@ TEST(preparation, keys_salts_and_users_are_tenants_of_their_own) {
   EXPECT_EQ(tenant("k1", R"(,"user":"u")"), tenant("k1", R"(,"user":"u")"));
 }
 
+TEST(preparation, a_key_is_one_owner_whatever_users_and_salts_its_requests_name) {
+  scripted_edge edge;
+  for (const char* members : {"", R"(,"user":"u")", R"(,"cache_salt":"s")"}) {
+    const auto body = std::string(R"({"prompt":"a","n":2)").append(members).append("}");
+    const auto prepared = prepare_completion(edge.context, {"k1", ""}, body);
+    ASSERT_TRUE(prepared);
+    for (const auto& one : prepared->sequences) EXPECT_EQ(one.owner, "k1") << members;
+    EXPECT_EQ(prepare_completion(edge.context, {}, body)->sequences[0].owner, "");
+  }
+}
+
 TEST(preparation, a_prediction_becomes_tokens_without_any_around_them) {
   scripted_edge edge;
   const auto* const prediction = R"("prediction":{"type":"content","content":"abc"}})";
