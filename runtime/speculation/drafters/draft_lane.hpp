@@ -31,7 +31,8 @@ struct draft_lane {
   std::uint32_t num_block_rows = 0;  ///< rows behind the newest one (`model::head_traits`)
   std::uint32_t block_size = 0;      ///< of the drafter's pool
   token_choice choice = token_choice::own_sample;
-  bool is_drafted = false; ///< only finishing is left to do
+  bool is_drafted = false;     ///< only finishing is left to do
+  bool has_equal_rows = false; ///< those of a level, whatever the node: of a parallel head
 
   candidate_tree candidates;
   std::vector<std::int32_t> branches; ///< for each candidate its branch in the session, or `not_fed`

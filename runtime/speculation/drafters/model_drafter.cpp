@@ -127,10 +127,11 @@ std::uint32_t model_drafter::own_positions(std::uint32_t draft_length) const noe
   if (own_text) return longer_text(draft_length);
   const model::head_traits head = network_.traits();
   if (head.num_block_rows > 0) return head.block_rows_for(std::min(draft_length, head.max_levels));
-  if (settings_.shape.kind != tree_kind::dynamic) return max_nodes(draft_length);
+  if (settings_.shape.kind != tree_kind::dynamic && settings_.shape.kind != tree_kind::dart)
+    return max_nodes(draft_length);
   // In each level except the last, the best nodes are fed, whether or not they are among the nodes proposed
   // in the end.
-  return std::max(draft_length, settings_.shape.top_k * (draft_length - std::min(draft_length, 1U)));
+  return std::max(draft_length, settings_.shape.num_expanded() * (draft_length - std::min(draft_length, 1U)));
 }
 
 /// The request as the network reads it; empty if it cannot draft for it now. A head needs the target's hidden
@@ -175,6 +176,7 @@ draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage* k
   lane.bounds = {.depth = depth, .nodes = std::clamp(nodes, depth, token_tree::max_nodes)};
   lane.max_branches = cells - length;
   lane.num_block_rows = head.block_rows_for(depth);
+  lane.has_equal_rows = head.is_parallel;
   return lane;
 }
 
