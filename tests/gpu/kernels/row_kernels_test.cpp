@@ -165,15 +165,19 @@ TEST_F(gpu_row_kernels, add_and_gather_touch_their_rows_only) {
 }
 
 TEST_F(gpu_row_kernels, scatter_writes_the_named_rows_only) {
-  const std::uint32_t width = 150, x_stride = 151, y_stride = 157;
-  const auto x = values(3 * x_stride), y = values(5 * y_stride);
+  const std::uint32_t width = 150, y_stride = 157;
   const std::vector<std::uint32_t> rows{4, 0, 2};
-  float *const x_there = upload(x), *const y_there = upload(y);
-  run([&](device::ops& ops) { ops.scatter({y_there, y_stride, rows.data(), x_there, x_stride, 3, width}); });
-  auto expected = y;
-  for (std::uint32_t r = 0; r < 3; ++r)
-    for (std::uint32_t i = 0; i < width; ++i) expected[rows[r] * y_stride + i] = x[r * x_stride + i];
-  EXPECT_TRUE(same_bits(expected, download(y_there, y.size())));
+  for (const std::uint32_t x_stride : {151U, 0U}) { // 0: one row to all places
+    const auto x = values(3 * 151), y = values(5 * y_stride);
+    float *const x_there = upload(x), *const y_there = upload(y);
+    run([&](device::ops& ops) {
+      ops.scatter({y_there, y_stride, rows.data(), x_there, x_stride, 3, width});
+    });
+    auto expected = y;
+    for (std::uint32_t r = 0; r < 3; ++r)
+      for (std::uint32_t i = 0; i < width; ++i) expected[rows[r] * y_stride + i] = x[r * x_stride + i];
+    EXPECT_TRUE(same_bits(expected, download(y_there, y.size()))) << x_stride;
+  }
 }
 
 } // namespace
