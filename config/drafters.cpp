@@ -30,14 +30,18 @@ drafter_options called_as_its_kind(const char* kind) {
 } // namespace
 
 bool drafts_with_head(const std::string& kind) {
-  constexpr std::string_view kinds[] = {"eagle",     "eagle2", "eagle3", "medusa",
-                                        "blockwise", "mtp",    "hydra",  "mlp_speculator"};
+  constexpr std::string_view kinds[] = {"eagle", "eagle2", "eagle3",         "medusa", "blockwise",
+                                        "mtp",   "hydra",  "mlp_speculator", "dart"};
   return std::ranges::find(kinds, kind) != std::end(kinds);
 }
 
 drafter_options with_kind_defaults(drafter_options options) {
   const bool grows_trees = options.kind == "eagle2" || options.kind == "eagle3";
   const bool has_template = options.kind == "medusa" || options.kind == "hydra";
+  constexpr std::uint32_t published_dart_nodes = 60;
+  if (options.tree == tree_kind::by_kind && options.kind == "dart") options.tree = tree_kind::dart;
+  if (options.tree == tree_kind::dart && options.max_tree_nodes == 0)
+    options.max_tree_nodes = published_dart_nodes;
   if (options.tree == tree_kind::by_kind)
     options.tree = grows_trees ? tree_kind::dynamic : has_template ? tree_kind::fixed : tree_kind::chain;
   if (has_template && options.tree == tree_kind::fixed && options.tree_paths.empty())

@@ -15,8 +15,8 @@ std::vector<drafter_options> drafters_of(const model_options& model);
 bool drafts_with_head(const std::string& kind);
 
 /// `options` with the defaults of its kind for what names none: the tree's shape and its nodes. EAGLE-2 and
-/// EAGLE-3 draft dynamic trees of 8 nodes, Medusa the general one of its published trees, all others chains,
-/// with room for 64 nodes.
+/// EAGLE-3 draft dynamic trees of 8 nodes, Medusa the general one of its published trees, DART its own of 60
+/// nodes, all others chains, with room for 64 nodes.
 drafter_options with_kind_defaults(drafter_options options);
 
 } // namespace paceline::config

@@ -21,7 +21,7 @@ enum class overlap_mode : std::uint8_t {
 };
 
 /// Shape of the drafts of a drafter with a model.
-enum class tree_kind : std::uint8_t { chain, fixed, dynamic, optimal, independent, by_kind };
+enum class tree_kind : std::uint8_t { chain, fixed, dynamic, optimal, independent, dart, by_kind };
 
 /// How such a drafter picks tokens for a request that samples: like the request, or always the likeliest.
 enum class draft_sampling : std::uint8_t { sampled, greedy };

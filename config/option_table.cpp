@@ -255,12 +255,13 @@ void declare_hash_model(group_builder<model_options>& g) {
 void declare_drafting_models(group_builder<drafter_options>& g) {
   using d = drafter_options;
   g.add(
-      "tree", {"chain", "static", "dynamic", "optimal", "independent", "by_kind"},
+      "tree", {"chain", "static", "dynamic", "optimal", "independent", "dart", "by_kind"},
       [](d & o) -> auto& { return o.tree; },
       "Of drafters with a model or a head, except `cascade`: shape of a draft. `by_kind`: `dynamic` of `eagle2` and "
-      "`eagle3`, `static` of `medusa` and `hydra`, else `chain`. `static` is always the same tree; `dynamic` grows where "
+      "`eagle3`, `static` of `medusa` and `hydra`, `dart` of `dart`, else `chain`. `static` is always the same tree; `dynamic` grows where "
       "the drafter is confident; `optimal` is the best tree of `max_tree_nodes` nodes by the drafter's "
-      "probabilities; `independent` has `tree_top_k` chains that are drawn independently.");
+      "probabilities; `independent` has `tree_top_k` chains that are drawn independently; `dart` expands the best 20 nodes of a level by 25 children each, and "
+      "weighs deeper levels less; its numbers are as published.");
   g.add(
       "tree_top_k", integers(1, 16), [](d & o) -> auto& { return o.tree_top_k; },
       "Of tree `dynamic`: nodes expanded in each level, and children of each; of `static` without "
@@ -296,7 +297,7 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
       "Of kind `mtp`: which half of its projection's input comes first, instead of what the family of its file has.");
   g.add(
       "taps", text_lists, [](d & o) -> auto& { return o.taps; },
-      "Of kind `eagle3`: the target's layers after which hidden states are read, by number from 0, instead of those "
+      "Of kinds `eagle3` and `dart`: the target's layers after which hidden states are read, by number from 0, instead of those "
       "that its config.json names.");
   g.add(
       "inner", {"ngram", "suffix", "prediction", "unigram", "bigram", "copy", "random", "synthetic"},
@@ -363,15 +364,15 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "name", texts, [](d & o) -> auto& { return o.name; }, "Name in requests; unique within the model.");
   g.add(
       "kind",
-      {"none",      "ngram",  "suffix",    "prediction", "unigram", "bigram",        "copy",  "random",
-       "synthetic", "nasd",   "lookahead", "model",      "self",    "cascade",       "eagle", "eagle2",
-       "eagle3",    "medusa", "blockwise", "mtp",        "hydra",   "mlp_speculator"},
+      {"none",      "ngram",  "suffix",    "prediction", "unigram", "bigram",         "copy",  "random",
+       "synthetic", "nasd",   "lookahead", "model",      "self",    "cascade",        "eagle", "eagle2",
+       "eagle3",    "medusa", "blockwise", "mtp",        "hydra",   "mlp_speculator", "dart"},
       [](d & o) -> auto& { return o.kind; },
       "Method by which it finds its tokens; `docs/adding_a_drafter.md` lists the kinds. `none` proposes nothing.");
   g.add(
       "path", texts, [](d & o) -> auto& { return o.path; },
       "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory. Of trained heads (`eagle`, `eagle2`, "
-      "`eagle3`, `medusa`, `blockwise`, `mtp`, `hydra`, `mlp_speculator`): directory with their files; `docs/drafters.md` describes them.");
+      "`eagle3`, `medusa`, `blockwise`, `mtp`, `hydra`, `mlp_speculator`, `dart`): directory with their files; `docs/drafters.md` describes them.");
   g.add(
       "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
       "Tokens proposed in a round if the request names no number.");
@@ -388,7 +389,7 @@ void declare_drafter(group_builder<drafter_options>& g) {
       "max_tree_nodes", integers(0, 64), [](d & o) -> auto& { return o.max_tree_nodes; },
       "Of drafters that propose trees: largest number of tokens verified in a round, over all branches. A tree "
       "always has room for one branch of the draft length; if KV memory is short, it has no more. 0 = 8 of dynamic "
-      "trees of `eagle2` and `eagle3`, else 64.");
+      "trees of `eagle2` and `eagle3`, 60 of tree `dart`, else 64.");
   declare_drafting_models(g);
   declare_host_drafters(g);
   g.add(

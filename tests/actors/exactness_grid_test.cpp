@@ -210,7 +210,9 @@ INSTANTIATE_TEST_SUITE_P(
         grid_case{"model_foreign_text", true}, grid_case{"model_foreign_text", true, overlapped::groups},
         grid_case{"head", true}, grid_case{"head", true, overlapped::groups}, grid_case{"head_dynamic", true},
         grid_case{"head_dynamic", true, overlapped::groups}, grid_case{"head_other", true},
-        grid_case{"head_other_dynamic", true, overlapped::groups}),
+        grid_case{"head_other_dynamic", true, overlapped::groups}, grid_case{"head_block", true},
+        grid_case{"head_block_causal", true, overlapped::groups},
+        grid_case{"head_block_dynamic", true, overlapped::groups}),
     name_of);
 
 /// Heads of other shapes: without context, and with all levels from one row.

@@ -205,7 +205,7 @@ def parsed_arguments():
                         help="cases of this kind of heads only")
     parser.add_argument("--model-type", choices=targets.ARCHITECTURES, help="instead of the case's")
     parser.add_argument("--head", choices=made_heads.KINDS, help="instead of the case's")
-    parser.add_argument("--tree", choices=("chain", "static", "dynamic"), help="instead of the case's")
+    parser.add_argument("--tree", choices=("chain", "static", "dynamic", "dart"), help="instead of the case's")
     for option in ("draft-length", "tree-top-k", "max-tree-nodes"):
         parser.add_argument("--" + option, type=int, help="instead of the case's")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,7 +1,7 @@
 """The matrix of head_parity.py: a target, a head, and how the daemon's drafter drafts."""
 import dataclasses
 
-from training.reference import made_heads
+from training.reference import dart, made_heads
 
 # The published general tree (mc_sim_7b_63): in falling order of what its nodes gain.
 GENERAL_TREE = (
@@ -57,6 +57,10 @@ class Case:
             return levels
         if self.tree == "static":
             return len(self.template(levels, max(self.max_tree_nodes, levels)))
+        if self.tree == "dart":
+            children = min(dart.CHILDREN, max(self.max_tree_nodes, levels))
+            most = children + (levels - 1) * children * min(children, dart.EXPANDED)
+            return min(max(self.max_tree_nodes, levels), most)
         return min(max(self.max_tree_nodes, levels), self.tree_top_k + (levels - 1) * self.tree_top_k ** 2)
 
     def reference_draft(self, drafting, base, levels, size):
@@ -64,6 +68,8 @@ class Case:
             return drafting.chain(base, size)
         if self.tree == "static":
             return drafting.fixed(base, self.template(levels, size))
+        if self.tree == "dart":
+            return drafting.scored(base, levels, size)
         return drafting.tree(base, self.tree_top_k, levels, size)
 
 
@@ -88,6 +94,16 @@ EAGLE_CASES = {
     "gemma3-speculators": Case("gemma3_text", "speculators-norm-before-fc", "chain", 4),
     "qwen3-speculators-two-layers": Case("qwen3", "speculators-two-layers"),
     "qwen3-deepspec": Case("qwen3", "deepspec"),
+}
+MASK_CASES = {
+    "llama-peagle": Case("llama", "peagle", "chain", 5, with_auto=True),
+    "qwen3-peagle": Case("qwen3", "peagle", draft_length=6, tree_top_k=3, max_tree_nodes=12),
+    "qwen2-peagle-flat": Case("qwen2", "peagle-flat", "chain", 7),
+    "gemma3-peagle-normed": Case("gemma3_text", "peagle-normed", tree_top_k=3, max_tree_nodes=10),
+    "llama-dart": Case("llama", "dart", "dart", 7, max_tree_nodes=60, says_tree=False),
+    "qwen3-dart": Case("qwen3", "dart", "dart", 4, max_tree_nodes=16),
+    "qwen2-dart-chain": Case("qwen2", "dart", "chain", 5, with_auto=True),
+    "gemma3-dart-full": Case("gemma3_text", "dart-full", "dart", 9, max_tree_nodes=30),
 }
 PARALLEL_CASES = {
     "llama-medusa": static("llama", "medusa", says_tree=False),
@@ -134,4 +150,4 @@ MTP_CASES = {
     "llama-mtp-deepseek": Case("llama", "mtp-deepseek", "chain", 4),
     "llama-mtp-deepseek-tree": Case("llama", "mtp-deepseek", draft_length=3, tree_top_k=3, max_tree_nodes=9),
 }
-CASES = EAGLE_CASES | PARALLEL_CASES | CHAINED_CASES | MTP_CASES
+CASES = EAGLE_CASES | MASK_CASES | PARALLEL_CASES | CHAINED_CASES | MTP_CASES

@@ -1,4 +1,5 @@
 """The references agree with themselves, with `transformers` where it is installed, and with hand-made trees."""
+import math
 import pytest
 import sys
 from pathlib import Path
@@ -8,13 +9,16 @@ pytest.importorskip("safetensors")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from training.reference import made_heads, mutants, targets  # noqa: E402
+from training.reference.dart import Scored  # noqa: E402
 from training.reference.drafting import ROOT, Candidates, Drafting, Growth, best, paths_of  # noqa: E402
 from training.reference.layers import causal  # noqa: E402
 
 torch.set_num_threads(1)
 TOKENS = torch.randint(0, 384, (60,), generator=torch.Generator().manual_seed(5)).tolist()
 BASES = range(2, 60, 6)
-ROW_KINDS = [kind for kind, one in made_heads.KINDS.items() if one.family in ("eagle", "eagle3", "mtp")]
+MASK_KINDS = [kind for kind, one in made_heads.KINDS.items() if "num_masks" in one.fields]
+ROW_KINDS = [kind for kind, one in made_heads.KINDS.items()
+             if one.family in ("eagle", "eagle3", "mtp") and kind not in MASK_KINDS]
 
 
 def target_of(model_type="llama"):
@@ -97,7 +101,51 @@ def test_rows_of_a_tree_are_those_of_its_paths(kind, target, passed):
             assert torch.allclose(logits, expected, atol=2e-4), grown.path(node)
 
 
-@pytest.mark.parametrize("kind", ["speculators-two-layers", "mtp-next", "hydra-prefix", "medusa", "mlp"])
+def mask_logits_from_scratch(head, features, base, level):
+    """Logits of a level, by one pass over the text and its mask rows without a cache."""
+    hidden, tokens = head.project(features[:base - 1]), TOKENS[1:base]
+    count = base - 1 + level
+    if made_heads.KINDS[head.kind].family == "dart":
+        layer, seen = head.layers[0], causal(count)
+        embedding = torch.cat([layer.input_layernorm(head.embed(torch.tensor(tokens))),
+                               layer.mask_rep[:64].expand(level, -1)])
+        second = torch.cat([layer.hidden_norm(hidden), layer.mask_rep[64:].expand(level, -1)])
+        attended, _ = layer.self_attn(torch.cat([embedding, second], -1), torch.arange(count), seen, head.empty_cache()[0])
+        out = torch.cat([hidden, layer.mask_rep[:64].expand(level, -1)]) + attended
+        out = out + layer.mlp(layer.post_attention_layernorm(out))
+        return head.lm_head(head.norm(head.norm(out)))[-1]
+    hidden = torch.cat([hidden, head.project(head.mask_hidden[0]).expand(level, -1)])
+    tokens = [*tokens, *[head.shape.mask_token] * level]
+    return head(torch.tensor(tokens), hidden, torch.arange(count), causal(count), head.empty_cache()).logits[-1]
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+def test_levels_are_those_of_mask_rows_behind_the_text(kind, target, passed):
+    head = made_heads.random_head(kind, target, 7)
+    head.kind, features = kind, passed.features(head.shape.taps)
+    for base in (2, 3, 31):
+        grown = drafting_of(head, passed).grow(base, 2, 5, 8)
+        for node, logits in grown.logits.items():
+            expected = mask_logits_from_scratch(head, features, base, len(grown.path(node)))
+            assert torch.allclose(logits, expected, atol=2e-4), grown.path(node)
+
+
+def test_a_dart_tree_by_hand():
+    """Rows .6 .3 .1: a level has two children; the second level counts 0.9 * 2^-0.7 = 0.554, p is among two."""
+    row = torch.tensor([0.6, 0.3, 0.1]).log()
+    grown = Scored()
+    level = grown.add_children(FixedHead, ROOT, row, 2)
+    assert grown.scores == pytest.approx([math.log(2 / 3), math.log(1 / 3)])
+    assert grown.expanded(level) == [0, 1]
+    for node in level:
+        grown.add_children(FixedHead, node, row, 2)
+    draft = grown.draft(4)  # -0.405, -1.099, below the first -0.630, -1.014, below the second -1.323, -1.707
+    assert draft.paths() == {(0,), (1,), (0, 0), (0, 1)}
+    assert grown.scores[3] == pytest.approx(math.log(2 / 3) + 0.9 * 2 ** -0.7 * math.log(1 / 3))
+    assert draft.margin == pytest.approx(-1.0986 + 1.3231, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["peagle-flat", "dart", "speculators-two-layers", "mtp-next", "hydra-prefix", "medusa", "mlp"])
 def test_a_shorter_text_gives_the_same_drafts(kind, target, passed):
     """Rows are causal: what follows the base changes nothing, so all rounds of a request can share one pass."""
     head = made_heads.random_head(kind, target, 7)

@@ -6,9 +6,12 @@ Dialects: `eagle` (SafeAILab's EAGLE-1 and EAGLE-2), and of EAGLE-3 `reference` 
 import torch
 
 from training.reference import layouts
+from training.reference.dart import DartHead
 from training.reference.eagle import EagleHead
 from training.reference.head_shape import HeadShape, default_taps
+from training.reference.peagle import PEagleHead
 
+MOST_MASKS = 63  # of P-EAGLE, where no config says how many levels it was trained for
 DIALECTS = ("eagle", "reference", "speculators", "deepspec")
 
 
@@ -31,6 +34,10 @@ def flat_config(shape, num_target_layers):
         fields["draft_vocab_size"] = shape.draft_vocab_size
     if shape.target_hidden_size != shape.hidden_size:
         fields["target_hidden_size"] = shape.target_hidden_size
+    if shape.family == "dart":
+        fields["draft_length"] = shape.num_masks
+    elif shape.num_masks:
+        fields |= {"ptd_token_id": shape.mask_token, "para_depths": 1 + shape.num_masks}
     if shape.taps != default_taps(num_target_layers):  # as Model-Optimizer has it: outputs of layers
         fields["eagle_config"] = {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": list(shape.taps)}
     return fields
@@ -39,15 +46,17 @@ def flat_config(shape, num_target_layers):
 def speculators_config(shape, num_target_layers):
     is_default = shape.taps == default_taps(num_target_layers)
     inputs_of_layers = None if is_default else [tap + 1 for tap in shape.taps]
-    return {"speculators_model_type": "eagle3", "architectures": ["Eagle3Speculator"], "speculators_version": "0.3.0",
-            "speculators_config": {"algorithm": "eagle3", "default_proposal_method": "greedy",
+    kind, name = ("peagle", "PEagleSpeculator") if shape.num_masks else ("eagle3", "Eagle3Speculator")
+    masks = {"mask_token_id": shape.mask_token} if shape.num_masks else {}
+    return {"speculators_model_type": kind, "architectures": [name], "speculators_version": "0.3.0",
+            "speculators_config": {"algorithm": kind, "default_proposal_method": "greedy",
                                    "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": 5}],
                                    "verifier": {"name_or_path": "target", "architectures": []}},
             "transformer_layer_config": layer_fields(shape), "draft_vocab_size": shape.num_drafted,
             "target_hidden_size": shape.target_hidden_size, "norm_before_residual": shape.norm_before_residual,
             "eagle_aux_hidden_state_layer_ids": inputs_of_layers, "norm_before_fc": shape.norm_before_fc,
             "fc_norm": shape.fc_norm, "norm_output": shape.norm_output, "embed_requires_grad": shape.own_embedding,
-            "tie_word_embeddings": False, "torch_dtype": "float32"}
+            "tie_word_embeddings": False, "torch_dtype": "float32"} | masks
 
 
 def deepspec_config(shape, num_target_layers):
@@ -76,6 +85,16 @@ def save(head, directory, dialect, num_target_layers):
     layouts.write(directory, make_config(shape, num_target_layers), tensors)
 
 
+def masks_in(fields, tensors):
+    """Number and token of mask rows."""
+    if "layers.0.mask_rep" in tensors:
+        return fields["draft_length"], 0
+    if "mask_hidden" not in tensors:
+        return 0, 0
+    named = [fields[key] for key in ("mask_token_id", "pard_token", "ptd_token_id") if fields.get(key) is not None]
+    return fields.get("para_depths", 1 + MOST_MASKS) - 1, named[0]
+
+
 def taps_in(fields, num_target_layers):
     """Taps of an EAGLE-3 head, of whatever dialect."""
     nested = fields.get("eagle_config") or {}
@@ -99,7 +118,8 @@ def shape_in(fields, tensors, family, num_target_layers, target_hidden_size):
     """The shape that a config and the tensors beside it describe; what tensors show is read from them."""
     layer = fields.get("transformer_layer_config") or fields
     width, heads = layer["hidden_size"], layer["num_attention_heads"]
-    is_eagle3 = family == "eagle3"
+    is_eagle3 = family in ("eagle3", "dart")
+    num_masks, mask_token = masks_in(fields, tensors)
     has_map = is_eagle3 and "d2t" in tensors
     numbers = {name.split(".")[1] for name in tensors if name.startswith("layers.")}
     return HeadShape(
@@ -114,7 +134,14 @@ def shape_in(fields, tensors, family, num_target_layers, target_hidden_size):
         norm_before_residual=fields.get("norm_before_residual", False),
         norm_before_fc="input_norm.weight" in tensors, fc_norm="fc_norm.0.weight" in tensors,
         norm_output=fields.get("norm_output", False), own_embedding="embed_tokens.weight" in tensors,
-        own_lm_head="lm_head.weight" in tensors)
+        own_lm_head="lm_head.weight" in tensors, num_masks=num_masks, mask_token=mask_token)
+
+
+def head_of(shape):
+    """The head of a shape."""
+    if shape.family == "dart":
+        return DartHead(shape)
+    return PEagleHead(shape) if shape.num_masks else EagleHead(shape)
 
 
 def load(directory, family, target):
@@ -123,4 +150,4 @@ def load(directory, family, target):
     tensors = {name.removeprefix("model.").replace("midlayer.", "layers.0."): value for name, value in tensors.items()}
     tensors.pop("t2d", None)
     shape = shape_in(fields, tensors, family, target.shape.num_hidden_layers, target.shape.hidden_size)
-    return layouts.fill(EagleHead(shape), tensors, str).borrow(target.embedding, target.lm_head)
+    return layouts.fill(head_of(shape), tensors, str).borrow(target.embedding, target.lm_head)

@@ -6,7 +6,8 @@ from training.reference.modules import LayerShape
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HeadShape(LayerShape):
-    """`family`: eagle (EAGLE-1 and EAGLE-2 have the same weights) or eagle3."""
+    """`family`: eagle (EAGLE-1 and EAGLE-2 have the same weights), eagle3 (P-EAGLE if it has mask rows) or dart, which
+    has what eagle3 has."""
 
     family: str
     taps: tuple                   # the target's hidden states that make a feature, in order
@@ -21,10 +22,12 @@ class HeadShape(LayerShape):
     norm_output: bool = False           # eagle3: what is fed back has passed the last norm
     own_embedding: bool = False   # otherwise the target's
     own_lm_head: bool = True      # otherwise the target's
+    num_masks: int = 0            # mask rows behind the newest one: P-EAGLE, DART
+    mask_token: int = 0           # P-EAGLE: of mask rows
 
     @property
     def is_eagle3(self):
-        return self.family == "eagle3"
+        return self.family in ("eagle3", "dart")
 
     @property
     def num_drafted(self):

@@ -38,6 +38,14 @@ KINDS = {
     "speculators-two-layers": Kind("eagle3", {"draft_vocab_size": 200, "num_layers": 2, "qk_norm": True},
                                    "speculators"),
     "deepspec": Kind("eagle3", {"qk_norm": True, "own_embedding": True, "taps": (0, 2, 3, 5, 6)}, "deepspec"),
+    "peagle": Kind("eagle3", {"num_layers": 4, "own_embedding": True, "draft_vocab_size": 200, "num_masks": 63,
+                              "mask_token": 11}, "speculators"),
+    "peagle-flat": Kind("eagle3", {"num_layers": 2, "own_embedding": True, "qkv_bias": True, "num_masks": 5,
+                                   "mask_token": 300, "draft_vocab_size": 200}, "reference"),
+    "peagle-normed": Kind("eagle3", {"own_embedding": True, "num_masks": 63, "fc_norm": True, "mask_token": 2,
+                                     "norm_before_residual": True, "taps": (0, 5), "qk_norm": True}, "speculators"),
+    "dart": Kind("dart", {"draft_vocab_size": 200, "num_masks": 6}, "reference"),
+    "dart-full": Kind("dart", {"num_masks": 4, "qkv_bias": True, "own_embedding": True}, "reference"),
     "medusa": Kind("medusa", {"layout": "reference", "num_heads": 5, "num_lm_heads": 5}),
     "medusa-two-layers": Kind("medusa", {"layout": "reference", "num_layers": 2, "prefix": "medusa_head."}),
     "medusa-vllm": Kind("medusa", {"layout": "vllm", "bias": False, "num_layers": 2}),
@@ -73,11 +81,11 @@ def plain_head(kind, target, changes):
     of, family, fields = target.shape, KINDS[kind].family, KINDS[kind].fields | changes
     last = {"taps": (of.num_hidden_layers,), "vocab_size": of.vocab_size}
     width = {"hidden_size": of.hidden_size}
-    if family in ("eagle", "eagle3"):
-        taps = {"taps": default_taps(of.num_hidden_layers)} if family == "eagle3" else {}
-        shape = HeadShape(**(last | width | taps | {"family": family, "own_lm_head": family == "eagle3"} | fields
+    if family in ("eagle", "eagle3", "dart"):
+        taps = {"taps": default_taps(of.num_hidden_layers)} if family != "eagle" else {}
+        shape = HeadShape(**(last | width | taps | {"family": family, "own_lm_head": family != "eagle"} | fields
                              | {"target_hidden_size": of.hidden_size}))
-        return EagleHead(shape).borrow(target.embedding, target.lm_head)
+        return head_files.head_of(shape).borrow(target.embedding, target.lm_head)
     if family == "medusa":
         return medusa.MedusaHead(medusa.MedusaShape(**last | width | fields)).borrow(target)
     if family == "blockwise":
@@ -113,6 +121,8 @@ def fill_with_noise(head, generator):
         noise = torch.randn(weight.shape, generator=generator)
         if name.endswith("norm.weight") or name.startswith("ln.") and name.endswith("weight") or "fc_norm." in name:
             weight.copy_(1 + 0.2 * noise)
+        elif "mask_" in name:  # in place of hidden states, or of normalised vectors
+            weight.copy_((4.0 if name == "mask_hidden" else 1.0) * noise)
         elif weight.dim() == 1:
             weight.copy_(0.2 * noise)
         elif name.startswith(("lm_head", "embed_tokens", "emb.", "head.")):

@@ -7,14 +7,17 @@ import torch
 from torch import nn
 
 from training.reference.blockwise import BlockwiseHead
+from training.reference.dart import DartHead
 from training.reference.eagle import EagleHead
 from training.reference.hydra import HydraHead
 from training.reference.layers import rms_norm
 from training.reference.medusa import MedusaHead
 from training.reference.mlp_speculator import EPSILON, MlpSpeculator
 from training.reference.mtp import LAYOUTS, MtpHead
+from training.reference.peagle import PEagleHead
 
 ROW_HEADS = (EagleHead, MtpHead)
+MASK_HEADS = (PEagleHead, DartHead)
 PATH_HEADS = (MedusaHead, BlockwiseHead, HydraHead, MlpSpeculator)
 
 
@@ -55,9 +58,13 @@ def with_halves_swapped(head):
 
 def with_other_feedback(head):
     """Feeds back what has not been through the final norm, or what has."""
-    if isinstance(head, EagleHead) and not head.shape.is_eagle3:
+    if isinstance(head, MASK_HEADS) or isinstance(head, EagleHead) and not head.shape.is_eagle3:
         return None
     return with_shape(head, norm_output=not head.shape.norm_output)
+
+
+def with_input_fed_back(head):
+    return None if isinstance(head, MASK_HEADS) else with_conventions(head, feeds_back_input=True)
 
 
 def with_residual_swapped(head):
@@ -175,7 +182,11 @@ MUTANTS = {
     "d2t": (EagleHead, with_ids_in_d2t),
     "positions": (ROW_HEADS, lambda head: with_conventions(head, first_draft_position=1)),
     "row_shift": (ROW_HEADS, lambda head: with_conventions(head, token_of_row=0)),
-    "feedback": (ROW_HEADS, lambda head: with_conventions(head, feeds_back_input=True)),
+    "feedback": (ROW_HEADS, with_input_fed_back),
+    "level_row": (MASK_HEADS, lambda head: with_conventions(head, first_level_row=1)),
+    "masks": (MASK_HEADS, lambda head: with_conventions(head, masks_read_newest=True)),
+    "mask_token": (PEagleHead, lambda head: with_shape(head, mask_token=head.shape.mask_token - 1)),
+    "norms": (DartHead, lambda head: with_conventions(head, norms_once=True)),
     "norm_offset": (MtpHead, with_norm_offset),
     "gate": (MtpHead, with_gate_first),
     "rotation": (MtpHead, with_all_rotated),

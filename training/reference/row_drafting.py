@@ -34,7 +34,7 @@ class RowDrafting(Drafting):
         """features [n, T * Ht] of the positions 0 .. n - 1 of `tokens`, of which there are at least n + 1."""
         super().__init__(head)
         num_rows, first = len(features), head.conventions.token_of_row
-        self.features = head.project(features).detach()
+        self.features, self.tokens = head.project(features).detach(), tokens
         self.rows = head(torch.tensor(tokens[first:first + num_rows]), self.features, torch.arange(num_rows),
                          causal(num_rows), head.empty_cache())
 

@@ -2,6 +2,7 @@
 
 #include "runtime/base/json_node.hpp"
 #include "runtime/device/op_kv.hpp"
+#include "runtime/model/heads/draft_head.hpp"
 #include "runtime/model/loader/hf_config.hpp"
 #include "runtime/model/loader/quote.hpp"
 
@@ -69,6 +70,34 @@ void refuse_unsupported(const json_node& root, const json_node& layer) {
                                                        errc::unsupported);
 }
 
+/// P-EAGLE: speculators calls the mask token mask_token_id, earlier ptd_token_id; vLLM reads pard_token. The
+/// number of levels is in earlier files only (para_depths).
+void read_masked_features(const json_node& root, eagle_config& config) {
+  for (const char* const key : {"mask_token_id", "pard_token", "ptd_token_id"}) {
+    const json_node token = root[key];
+    if (!token) continue;
+    const std::uint32_t id = token.uint(), depths = root["para_depths"].uint_or(head_traits::token_limit);
+    if (id >= config.vocab_size)
+      token.refuse("is " + std::to_string(id) + ", vocab_size is " + std::to_string(config.vocab_size));
+    if (depths == 0 || depths > head_traits::token_limit)
+      root["para_depths"].refuse("is " + std::to_string(depths) + ", must be 1 to " +
+                                 std::to_string(head_traits::token_limit));
+    config.mask_token = token_id{static_cast<std::int32_t>(id)};
+    config.num_mask_rows = depths - 1;
+    return;
+  }
+  root["mask_token_id"].refuse("is missing, and so are pard_token and ptd_token_id: mask rows need a token");
+}
+
+/// DART: as many mask rows as its config says.
+void read_masked_inputs(const json_node& root, eagle_config& config) {
+  config.norms_twice = true;
+  config.num_mask_rows = root["draft_length"].uint();
+  if (config.num_mask_rows >= head_traits::token_limit)
+    root["draft_length"].refuse("is " + std::to_string(config.num_mask_rows) + ", at most " +
+                                std::to_string(head_traits::token_limit - 1));
+}
+
 void read_sizes(const json_node& root, const json_node& layer, eagle_config& config) {
   model_config& sizes = config.layer;
   sizes.hidden_size = layer["hidden_size"].uint();
@@ -111,7 +140,7 @@ void check_target(const json_node& root, const eagle_config& config, const head_
 } // namespace
 
 expected<eagle_config> read_eagle_config(const boost::json::object& object, const std::string& file,
-                                         eagle_version version, std::uint32_t num_layers,
+                                         eagle_version version, mask_rows masks, std::uint32_t num_layers,
                                          const head_target& target, const head_overrides& overrides) {
   std::optional<error> failure;
   const json_node root(object, file, failure, json_node::naming::key);
@@ -120,7 +149,10 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   const json_node& layer = nested ? nested : root;
   eagle_config config;
   config.version = version;
-  config.name = version == eagle_version::eagle3 ? "eagle3" : "eagle";
+  config.masks = root["speculators_model_type"].string_or("") == "peagle" ? mask_rows::feature : masks;
+  config.name = version != eagle_version::eagle3             ? "eagle"
+                : config.masks == mask_rows::attention_input ? "dart"
+                                                             : "eagle3";
   refuse_unsupported(root, layer);
   read_sizes(root, layer, config);
   config.layer.num_layers = num_layers;
@@ -132,6 +164,8 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   config.norm_output = root["norm_output"].flag_or(false);
   config.has_tap_norms = root["fc_norm"].flag_or(false);
   config.has_input_norm = root["norm_before_fc"].flag_or(false);
+  if (config.masks == mask_rows::feature) read_masked_features(root, config);
+  if (config.masks == mask_rows::attention_input) read_masked_inputs(root, config);
   const double rotated = layer["partial_rotary_factor"].setting_or(
       layer["rope_parameters"]["partial_rotary_factor"].setting_or(1));
   if (!(rotated > 0 && rotated <= 1)) layer["partial_rotary_factor"].refuse("must be above 0 and at most 1");

@@ -17,6 +17,14 @@ namespace paceline::model {
 /// variant, or EAGLE-3's (Li et al. 2025).
 enum class eagle_version : std::uint8_t { eagle, eagle3 };
 
+/// What stands in the place of the rows whose token is not known yet, in heads that draft all levels in one
+/// pass.
+enum class mask_rows : std::uint8_t {
+  none,
+  feature,         ///< P-EAGLE: a token of its own, and a vector in place of the target's hidden states
+  attention_input, ///< DART: a vector in place of what the first layer's attention reads
+};
+
 /// What a head must know of its target to be read.
 struct head_target {
   std::uint32_t num_layers = 0;
@@ -34,7 +42,7 @@ struct head_overrides {
 /// The config of an EAGLE head, in terms of the equations of eagle_head.hpp.
 struct eagle_config {
   eagle_version version = eagle_version::eagle3;
-  std::string name = "eagle3";          ///< "eagle", "eagle3", "mtp"
+  std::string name = "eagle3";          ///< "eagle", "eagle3", "mtp", "dart"
   model_config layer;                   ///< sizes of the head's layers; vocab_size: of its LM head
   std::uint32_t vocab_size = 0;         ///< the target's tokens, as the config says
   std::uint32_t target_hidden_size = 0; ///< values of one tapped vector
@@ -45,14 +53,19 @@ struct eagle_config {
   bool has_input_norm = false;          ///< the config says that all of them are, together
   bool hidden_first =
       false; ///< EAGLE, MTP: `fc` reads [feature ; embedding] instead of [embedding ; feature]
+  mask_rows masks = mask_rows::none;
+  std::uint32_t num_mask_rows = 0; ///< that it was trained with, or the most that there may be
+  token_id mask_token{0};          ///< of P-EAGLE's mask rows
+  bool norms_twice = false;        ///< DART: the final norm is applied to its own output before the LM head
 };
 
 /// Reads config.json of a head, called `file` in errors. Understands the flat layout of SafeAILab, SpecForge,
 /// AngelSlim and DeepSpec and the nested one of speculators. `num_layers` is the number of layers with
-/// tensors: some published configs state another number. Errors name file, field and, where the target
-/// disagrees, both values.
+/// tensors: some published configs state another number. `masks`: the mask rows that the tensors show; a
+/// config that says P-EAGLE has them, too. Errors name file, field and, where the target disagrees, both
+/// values.
 expected<eagle_config> read_eagle_config(const boost::json::object& config, const std::string& file,
-                                         eagle_version version, std::uint32_t num_layers,
+                                         eagle_version version, mask_rows masks, std::uint32_t num_layers,
                                          const head_target& target, const head_overrides& overrides);
 
 } // namespace paceline::model

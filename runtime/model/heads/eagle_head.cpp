@@ -33,6 +33,9 @@ class eagle_head::pass {
       : head_(head), config_(head.config_), weights_(*head.weights_), ops_(ops), batch_(batch),
         features_(features), kv_(kv), outputs_(outputs),
         num_rows_(static_cast<std::uint32_t>(batch.rows.size())), width_(config_.layer.hidden_size) {
+    if (config_.masks != mask_rows::none)
+      for (std::uint32_t r = 0; r < num_rows_; ++r)
+        if (features.levels[r] > 0) masks_.push_back(r);
     take_memory();
   }
 
@@ -47,7 +50,7 @@ class eagle_head::pass {
       layers.attend(layer, input, {kv_.layer(l), rope_table_, 0});
       layers.feed_forward(layer);
     }
-    feed_back(layers);
+    if (head_.feeds_back()) feed_back(layers);
     make_logits();
     ops_.deliver();
   }
@@ -72,7 +75,20 @@ class eagle_head::pass {
   bool is_gated() const { return weights_.layers.front().attention_gate != nullptr; }
   std::size_t num_tapped() const { return config_.taps.size() * config_.target_hidden_size; }
 
-  void embed(float* out, std::size_t stride) { embed_rows(ops_, head_.embedding(), batch_, out, stride, 1); }
+  void embed(float* out, std::size_t stride) {
+    if (masks_.empty() || config_.masks != mask_rows::feature)
+      return embed_rows(ops_, head_.embedding(), batch_, out, stride, 1);
+    std::vector<device::batch_entry> rows(batch_.rows.begin(), batch_.rows.end());
+    for (const std::uint32_t r : masks_) rows[r].token = config_.mask_token;
+    embed_rows(ops_, head_.embedding(), {rows, {}, {}}, out, stride, 1);
+  }
+
+  /// Puts the first `width` values of the mask into the mask rows of `x`.
+  void mask(float* x, std::size_t stride, std::uint32_t width) {
+    if (masks_.empty()) return;
+    ops_.scatter(
+        {x, stride, masks_.data(), weights_.mask, 0, static_cast<std::uint32_t>(masks_.size()), width});
+  }
 
   void norm_in_place(float* x, std::size_t stride, const float* weight, std::uint32_t width) {
     if (weight == nullptr) return;
@@ -113,18 +129,22 @@ class eagle_head::pass {
                    width_, config_.layer.norm_epsilon});
     if (config_.norm_before_residual)
       ops_.gather({memory_.hidden, width_, pair_ + width_, stride, nullptr, num_rows_, width_});
+    if (config_.masks == mask_rows::attention_input) {
+      mask(pair_, stride, 2 * width_);
+      mask(memory_.hidden, width_, width_);
+    }
     return {pair_, 2 * width_, nullptr};
   }
 
   void fuse_taps() {
     const std::size_t stride = num_tapped();
     const std::uint32_t width = config_.target_hidden_size;
-    for (std::size_t t = 0; t < config_.taps.size(); ++t) {
-      float* const at = tapped_ + t * width;
-      features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(config_.taps[t]), at,
-                                stride);
-      if (!weights_.tap_norms.empty()) norm_in_place(at, stride, weights_.tap_norms[t], width);
-    }
+    for (std::size_t t = 0; t < config_.taps.size(); ++t)
+      features_.of_target->read(ops_, features_.cells, features_.of_target->place_of(config_.taps[t]),
+                                tapped_ + t * width, stride);
+    if (config_.masks == mask_rows::feature) mask(tapped_, stride, static_cast<std::uint32_t>(stride));
+    for (std::size_t t = 0; t < weights_.tap_norms.size(); ++t)
+      norm_in_place(tapped_ + t * width, stride, weights_.tap_norms[t], width);
     norm_in_place(tapped_, stride, weights_.input_norm, static_cast<std::uint32_t>(stride));
     project(tapped_, stride);
   }
@@ -144,7 +164,7 @@ class eagle_head::pass {
     if (wanted == 0) return;
     float* const rows = memory_.normed;
     ops_.gather({rows, width_, memory_.hidden, width_, outputs_.logit_rows.data(), wanted, width_});
-    if (weights_.output_norm != nullptr)
+    for (int norms = config_.norms_twice ? 2 : 1; norms > 0 && weights_.output_norm != nullptr; --norms)
       ops_.rms_norm(
           {rows, width_, rows, width_, weights_.output_norm, wanted, 1, width_, config_.layer.norm_epsilon});
     product(ops_, {rows, width_}, wanted, head_.lm_head(), nullptr,
@@ -163,8 +183,9 @@ class eagle_head::pass {
   const std::uint32_t width_; ///< hidden size of the head
   layer_memory memory_;
   float* rope_table_ = nullptr;
-  float* pair_ = nullptr;   ///< embedding and feature, adjacent
-  float* tapped_ = nullptr; ///< the target's vectors of all taps, adjacent
+  float* pair_ = nullptr;            ///< embedding and feature, adjacent
+  float* tapped_ = nullptr;          ///< the target's vectors of all taps, adjacent
+  std::vector<std::uint32_t> masks_; ///< the mask rows
 };
 
 eagle_head::eagle_head(eagle_config config, std::unique_ptr<eagle_weights> weights,
@@ -186,25 +207,35 @@ eagle_head::eagle_head(eagle_config config, std::unique_ptr<eagle_weights> weigh
   info_.weights_bytes = bytes;
   for (const auto* own : {&weights_->embedding, &weights_->lm_head})
     if (*own) info_.weights_bytes += (*own)->size_bytes();
-  info_.kv_bytes_per_token =
-      shape_of(layer, kv_type).bytes_per_token() + layer.hidden_size * sizeof(float); // what is fed back
+  info_.kv_bytes_per_token = shape_of(layer, kv_type).bytes_per_token();
+  if (feeds_back()) info_.kv_bytes_per_token += layer.hidden_size * sizeof(float);
   info_.logits_by_ops = true;
 }
 
 std::unique_ptr<kv_storage> eagle_head::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
                                                         std::span<const layer_index> taps) const {
   PACELINE_CHECK(taps.empty(), "nobody taps a draft head");
+  const std::span<const layer_index> own = feeds_back() ? own_taps : std::span<const layer_index>();
   return std::make_unique<kv_cells>(shape_of(config_.layer, kv_type_), num_blocks, block_size, memory_,
-                                    feature_shape{own_taps, config_.layer.hidden_size});
+                                    feature_shape{own, config_.layer.hidden_size});
+}
+
+head_traits eagle_head::traits() const noexcept {
+  if (config_.masks == mask_rows::none) return {};
+  return {
+      .max_levels = 1 + config_.num_mask_rows, .is_parallel = true, .num_block_rows = config_.num_mask_rows};
 }
 
 void eagle_head::forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
                          kv_storage* kv, const head_outputs& outputs) const {
   auto* const cells = dynamic_cast<kv_cells*>(kv);
-  PACELINE_CHECK(cells != nullptr && cells->features() != nullptr &&
+  PACELINE_CHECK(cells != nullptr && (cells->features() != nullptr) == feeds_back() &&
                      cells->num_layers() == config_.layer.num_layers,
                  "the KV pool is of another model");
   PACELINE_CHECK(features.cells.size() == batch.rows.size(), "one feature a row");
+  PACELINE_CHECK(feeds_back() ||
+                     (features.of_target != nullptr && features.levels.size() == batch.rows.size()),
+                 "mask rows stand in the pass over the text");
   PACELINE_CHECK(outputs.logits.size() == outputs.logit_rows.size() * std::uint64_t{info_.vocab_size},
                  "room for " + std::to_string(outputs.logits.size()) + " logits");
   check_batch(batch, *kv);

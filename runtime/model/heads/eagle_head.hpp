@@ -17,12 +17,13 @@ struct eagle_weights {
   std::unique_ptr<const device::matrix>
       fc; ///< EAGLE-3: [hidden][taps * target hidden]; EAGLE: [hidden][2 hidden]
   const float* fc_bias = nullptr;
-  const float* input_norm = nullptr;               ///< over all taps, before `fc`
-  std::vector<const float*> tap_norms;             ///< for each tap, before `fc`; empty: none
-  const float* embedding_norm = nullptr;           ///< of the embedding, before it meets the feature
-  const float* feature_norm = nullptr;             ///< of the feature, likewise
-  const float* output_norm = nullptr;              ///< before the LM head
-  std::vector<layer_weights> layers;               ///< EAGLE-3: the first one reads two vectors
+  const float* input_norm = nullptr;     ///< over all taps, before `fc`
+  std::vector<const float*> tap_norms;   ///< for each tap, before `fc`; empty: none
+  const float* embedding_norm = nullptr; ///< of the embedding, before it meets the feature
+  const float* feature_norm = nullptr;   ///< of the feature, likewise
+  const float* output_norm = nullptr;    ///< before the LM head
+  const float* mask = nullptr;       ///< of mask rows: [taps * target hidden], or [2 hidden] (`mask_rows`)
+  std::vector<layer_weights> layers; ///< EAGLE-3: the first one reads two vectors
   std::unique_ptr<const device::matrix> embedding; ///< null: the target's
   std::unique_ptr<const device::matrix> lm_head;   ///< null: the target's
   std::unique_ptr<device::buffer> vectors;         ///< memory of all vectors
@@ -46,6 +47,14 @@ struct eagle_weights {
 ///               o = layers(r + mlp(norm(r)))
 ///               logits = lm_head(norm(o))       fed back: o, or norm(o) with norm_output
 ///
+/// P-EAGLE (arXiv:2602.01469) and DART (arXiv:2601.19278) are EAGLE-3 heads that draft all levels in one
+/// pass: behind the newest row follow mask rows, at the positions that the next tokens will have, and mask
+/// row j gives level j, the newest row level 0.
+///
+///     P-EAGLE   of a mask row e = embed(mask token), (f_low ; f_mid ; f_high) = a trained vector
+///     DART      of a mask row u = m, a trained vector, and r = (first half of m) + attention(u);
+///               of all rows logits = lm_head(norm(norm(o)))
+///
 /// Attention is causal with rotary positions over the head's own cells.
 class eagle_head final : public draft_head {
  public:
@@ -58,6 +67,7 @@ class eagle_head final : public draft_head {
   const model_info& info() const noexcept override { return info_; }
   std::unique_ptr<kv_storage> make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
                                               std::span<const layer_index> taps = {}) const override;
+  head_traits traits() const noexcept override;
   std::span<const layer_index> taps() const noexcept override { return config_.taps; }
   std::span<const token_id> target_ids() const noexcept override { return target_ids_; }
   std::uint32_t num_embedded() const noexcept override { return embedding().num_rows(); }
@@ -67,6 +77,8 @@ class eagle_head final : public draft_head {
  private:
   class pass;
 
+  /// Whether rows of a draft read what the row above them gave.
+  bool feeds_back() const noexcept { return config_.masks == mask_rows::none; }
   const device::matrix& embedding() const noexcept {
     return weights_->embedding ? *weights_->embedding : *target_->weights().token_embedding;
   }

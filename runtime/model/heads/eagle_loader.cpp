@@ -38,7 +38,9 @@ std::string name_in_speculators(std::string_view name) {
 void take_common(head_tensors& tensors, const eagle_config& config, const head_target& target,
                  eagle_weights& weights) {
   const std::uint32_t width = config.layer.hidden_size;
-  if (tensors.has("embed_tokens.weight"))
+  if (config.masks == mask_rows::feature && !tensors.has("embed_tokens.weight"))
+    tensors.refuse("embed_tokens.weight", "is missing: a head with mask_hidden was trained with its own");
+  else if (tensors.has("embed_tokens.weight"))
     weights.embedding = tensors.matrix("embed_tokens.weight", config.vocab_size, width);
   else if (target.hidden_size != width)
     tensors.refuse("embed_tokens.weight", "is missing: the target's has " +
@@ -80,6 +82,9 @@ void take_eagle3(head_tensors& tensors, const eagle_config& config, eagle_weight
     tensors.layer(prefix, config.layer, width, weights.layers[l]);
   }
   tensors.vector("norm.weight", width, weights.output_norm);
+  if (config.masks == mask_rows::feature) tensors.vector("mask_hidden", num_tapped, weights.mask);
+  if (config.masks == mask_rows::attention_input)
+    tensors.vector("layers.0.mask_rep", std::uint64_t{2} * width, weights.mask);
 }
 
 void take_eagle(head_tensors& tensors, const eagle_config& config, eagle_weights& weights) {
@@ -118,12 +123,11 @@ std::vector<token_id> take_target_ids(head_tensors& tensors, const eagle_config&
   return ids;
 }
 
-} // namespace
-
+/// Loads a head; `is_dart`: with DART's mask rows, else with those that its tensors show.
 expected<std::shared_ptr<const draft_head>>
-load_eagle_head(const std::filesystem::path& directory, eagle_version version,
-                std::shared_ptr<const transformer> target, const head_load_options& options,
-                device::weight_memory& memory, device::buffer_memory& buffers) {
+load(const std::filesystem::path& directory, eagle_version version, bool is_dart,
+     std::shared_ptr<const transformer> target, const head_load_options& options,
+     device::weight_memory& memory, device::buffer_memory& buffers) {
   const auto config_path = directory / "config.json";
   auto object = read_json_file(config_path);
   if (!object) return std::move(object).error();
@@ -138,7 +142,12 @@ load_eagle_head(const std::filesystem::path& directory, eagle_version version,
   if (version == eagle_version::eagle && is_eagle3)
     return error(errc::invalid_argument,
                  directory.string() + ": is a head of EAGLE-3, the kind is not eagle3");
-  auto config = read_eagle_config(*object, config_path.string(), version, tensors->num_layers(), facts,
+  if (!is_dart && tensors->has("layers.0.mask_rep"))
+    return error(errc::invalid_argument, directory.string() + ": is a head of DART, the kind is not dart");
+  const mask_rows masks = is_dart                       ? mask_rows::attention_input
+                          : tensors->has("mask_hidden") ? mask_rows::feature
+                                                        : mask_rows::none;
+  auto config = read_eagle_config(*object, config_path.string(), version, masks, tensors->num_layers(), facts,
                                   options.overrides);
   if (!config) return std::move(config).error();
   try {
@@ -158,6 +167,23 @@ load_eagle_head(const std::filesystem::path& directory, eagle_version version,
   } catch (const std::bad_alloc&) {
     return error(errc::resource_exhausted, directory.string() + ": not enough memory");
   }
+}
+
+} // namespace
+
+expected<std::shared_ptr<const draft_head>>
+load_eagle_head(const std::filesystem::path& directory, eagle_version version,
+                std::shared_ptr<const transformer> target, const head_load_options& options,
+                device::weight_memory& memory, device::buffer_memory& buffers) {
+  return load(directory, version, false, std::move(target), options, memory, buffers);
+}
+
+expected<std::shared_ptr<const draft_head>> load_dart_head(const std::filesystem::path& directory,
+                                                           std::shared_ptr<const transformer> target,
+                                                           const head_load_options& options,
+                                                           device::weight_memory& memory,
+                                                           device::buffer_memory& buffers) {
+  return load(directory, eagle_version::eagle3, true, std::move(target), options, memory, buffers);
 }
 
 } // namespace paceline::model

@@ -16,8 +16,7 @@ expected<std::string> kind_of_head(const std::filesystem::path& directory) {
                                  [&](const auto& tensor) { return tensor.name.ends_with(end); });
     });
   };
-  if (has("mask_hidden") || has("mask_rep"))
-    return error(errc::unsupported, directory.string() + ": heads with mask rows are not supported");
+  if (has("mask_rep")) return std::string("dart");
   if (has("0.0.linear.weight") || has("blocks.0.layers.0.weight")) return std::string("medusa");
   if (has("hydra_lm_head.0.weight") || has("hydra_lm_head.0.1.weight")) return std::string("hydra");
   if (has("emb.0.weight") && has("proj.0.weight")) return std::string("mlp_speculator");

@@ -12,6 +12,7 @@ load_draft_head(const std::string& kind, const std::filesystem::path& directory,
     return load_eagle_head(directory, eagle_version::eagle, std::move(target), options, weights, buffers);
   if (kind == "eagle3")
     return load_eagle_head(directory, eagle_version::eagle3, std::move(target), options, weights, buffers);
+  if (kind == "dart") return load_dart_head(directory, std::move(target), options, weights, buffers);
   if (kind == "mtp") return load_mtp_head(directory, std::move(target), options, weights, buffers);
   if (kind == "hydra" || kind == "mlp_speculator")
     return load_chained_head(directory, kind, std::move(target), options, weights, buffers);

@@ -22,20 +22,28 @@ struct head_load_options {
 };
 
 /// Loads the head of a drafter of kind `kind` ("eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp",
-/// "hydra", "mlp_speculator") from a directory in a published layout, for the target that it was trained for.
-/// What does not fit the target is refused by file, field or tensor, and both values; so is a tensor that has
-/// no meaning. `buffers` must outlive the head. docs/drafters.md describes the layouts.
+/// "hydra", "mlp_speculator", "dart") from a directory in a published layout, for the target that it was
+/// trained for. What does not fit the target is refused by file, field or tensor, and both values; so is a
+/// tensor that has no meaning. `buffers` must outlive the head. docs/drafters.md describes the layouts.
 expected<std::shared_ptr<const draft_head>>
 load_draft_head(const std::string& kind, const std::filesystem::path& directory,
                 std::shared_ptr<const transformer> target, const head_load_options& options,
                 device::weight_memory& weights, device::buffer_memory& buffers);
 
 /// EAGLE: config.json with model.safetensors. Dialects: SafeAILab, SpecForge and AngelSlim ("midlayer."),
-/// speculators and DeepSpec ("layers.0."); names may begin with "model.".
+/// speculators and DeepSpec ("layers.0."); names may begin with "model.". A head of EAGLE-3 with
+/// "mask_hidden" is P-EAGLE's.
 expected<std::shared_ptr<const draft_head>>
 load_eagle_head(const std::filesystem::path& directory, eagle_version version,
                 std::shared_ptr<const transformer> target, const head_load_options& options,
                 device::weight_memory& weights, device::buffer_memory& buffers);
+
+/// DART: EAGLE-3's layout with "midlayer.mask_rep".
+expected<std::shared_ptr<const draft_head>> load_dart_head(const std::filesystem::path& directory,
+                                                           std::shared_ptr<const transformer> target,
+                                                           const head_load_options& options,
+                                                           device::weight_memory& weights,
+                                                           device::buffer_memory& buffers);
 
 /// Multi-token-prediction modules, from the target's own checkpoint or a file of their own: MiMo, Qwen3-Next
 /// and Qwen3.5, speculators, and DeepSeek's names over a dense layer. The other tensors of the checkpoint are

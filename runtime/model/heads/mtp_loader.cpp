@@ -90,7 +90,7 @@ expected<std::shared_ptr<const draft_head>> load_mtp_head(const std::filesystem:
   auto tensors = head_tensors::open(directory, name_of, memory, options.format);
   if (!tensors) return std::move(tensors).error();
   tensors->set_norm_offset(dialect->norm_offset);
-  auto config = read_eagle_config(*object, config_path.string(), eagle_version::eagle, 1,
+  auto config = read_eagle_config(*object, config_path.string(), eagle_version::eagle, mask_rows::none, 1,
                                   {of.num_layers, of.hidden_size, of.vocab_size}, options.overrides);
   if (!config) return std::move(config).error();
   if (const auto* own = object->if_contains("mtp_use_dedicated_embeddings");

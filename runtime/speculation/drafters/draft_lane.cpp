@@ -21,8 +21,9 @@ sampling::row_context row_below(const draft_task& task, std::span<const token_id
 
 namespace {
 
-void add_children(draft_lane& lane, std::int32_t parent, std::span<const sampling::ranked_token> children) {
-  lane.candidates.add_children(parent, children);
+void add_children(draft_lane& lane, const tree_shape& shape, std::int32_t parent,
+                  std::span<const sampling::ranked_token> children) {
+  speculation::add_children(shape, lane.candidates, parent, children);
   lane.branches.resize(lane.candidates.size(), draft_lane::not_fed);
 }
 
@@ -36,15 +37,20 @@ void keep_alternates(draft_lane& lane, std::vector<sampling::ranked_token>& rank
   ranked.front().weight = 1.0F; // the weight of an only child has no effect
 }
 
-void rank_candidates(draft_lane& lane, bool chain, const logits_row& rows) {
+void rank_candidates(draft_lane& lane, const tree_shape& shape, const logits_row& rows) {
   const draft_task& task = *lane.task;
+  const bool chain = shape.kind == config::tree_kind::chain;
+  // Rows of a level that are equal and processed equally are ranked once.
+  const bool share_ranks = lane.has_equal_rows && !task.sampling->reads_counts();
   const bool alternates = chain && task.num_alternates > 0;
   std::vector<sampling::ranked_token> best;
   for (std::size_t i = 0; i < lane.wanted.size(); ++i) {
     const auto [node, count] = lane.wanted[i];
     const std::vector<token_id> path = lane.candidates.path_tokens(node);
     const sampling::row_context row = row_below(task, path);
-    if (lane.choice == token_choice::own_best) {
+    if (share_ranks && i > 0 && lane.wanted[i - 1].num_children == count) {
+      // `best` is what it would be
+    } else if (lane.choice == token_choice::own_best) {
       best.assign(1, {token_id{static_cast<std::int32_t>(sampling::argmax(rows(i)))}, 1.0F});
     } else if (lane.choice == token_choice::likeliest) {
       task.sampling->rank_likeliest(rows(i), row, alternates ? 1 + task.num_alternates : count, best);
@@ -58,7 +64,8 @@ void rank_candidates(draft_lane& lane, bool chain, const logits_row& rows) {
       task.sampling->rank_choices(rows(i), row, count, best);
     }
     if (alternates) keep_alternates(lane, best);
-    add_children(lane, node, best);
+    weigh_among_siblings(shape, best);
+    add_children(lane, shape, node, best);
   }
 }
 
@@ -93,7 +100,7 @@ void draw_candidates(draft_lane& lane, const tree_shape& shape, const logits_row
       if (others.size() > task.num_alternates) others.resize(task.num_alternates);
       lane.alternates.push_back(std::move(others));
     }
-    add_children(lane, lane.wanted[i].node, drawn.tokens);
+    add_children(lane, shape, lane.wanted[i].node, drawn.tokens);
     std::move(drawn.distributions.begin(), drawn.distributions.end(), std::back_inserter(lane.distributions));
   }
 }
@@ -149,7 +156,7 @@ void add_candidates(draft_lane& lane, const tree_shape& shape, const logits_row&
   if (lane.choice == token_choice::drawn)
     draw_candidates(lane, shape, rows);
   else
-    rank_candidates(lane, shape.kind == config::tree_kind::chain, rows);
+    rank_candidates(lane, shape, rows);
 }
 
 void finish_draft(draft_lane& lane, const tree_shape& shape) {

@@ -32,7 +32,7 @@ drafter_registry drafter_registry::with_built_in() {
   registry.add("self", make_self_drafter);
   registry.add("cascade", make_cascade_drafter);
   for (const char* const kind :
-       {"eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp", "hydra", "mlp_speculator"})
+       {"eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp", "hydra", "mlp_speculator", "dart"})
     registry.add(kind, make_head_drafter);
   return registry;
 }

@@ -19,7 +19,7 @@ double log_weight(float weight) {
 } // namespace
 
 std::int32_t candidate_tree::add_children(std::int32_t parent,
-                                          std::span<const sampling::ranked_token> children) {
+                                          std::span<const sampling::ranked_token> children, double share) {
   const auto first = static_cast<std::int32_t>(nodes_.size());
   PACELINE_CHECK(parent >= token_tree::root && parent < first, "parent " + std::to_string(parent));
   const std::uint32_t depth = parent == token_tree::root ? 0 : (*this)[parent].depth + 1;
@@ -30,7 +30,7 @@ std::int32_t candidate_tree::add_children(std::int32_t parent,
                       .parent = parent,
                       .depth = depth,
                       .rank = static_cast<std::uint32_t>(rank),
-                      .confidence = above + log_weight(children[rank].weight)});
+                      .confidence = above + share * log_weight(children[rank].weight)});
   return first;
 }
 

@@ -17,7 +17,8 @@ struct tree_candidate {
   std::int32_t parent = token_tree::root; ///< index of a candidate, or `token_tree::root`
   std::uint32_t depth = 0;                ///< 0 for children of the root
   std::uint32_t rank = 0;                 ///< among its siblings, 0 = best
-  /// Logarithm of the product of the weights on the path from the root; at most the parent's.
+  /// Logarithm of the product of the weights on the path from the root, each as far as its level counts; at
+  /// most the parent's.
   double confidence = 0;
 };
 
@@ -25,8 +26,10 @@ struct tree_candidate {
 /// complete sets of siblings, so parents precede children, and siblings are adjacent, best first.
 class candidate_tree {
  public:
-  /// Adds the children of `parent`, best first; weights are limited to 1. Returns the index of the first.
-  std::int32_t add_children(std::int32_t parent, std::span<const sampling::ranked_token> children);
+  /// Adds the children of `parent`, best first; weights are limited to 1. `share`: by how much the logarithm
+  /// of their weights is multiplied. Returns the index of the first.
+  std::int32_t add_children(std::int32_t parent, std::span<const sampling::ranked_token> children,
+                            double share = 1);
   void clear() noexcept { nodes_.clear(); }
 
   std::size_t size() const noexcept { return nodes_.size(); }

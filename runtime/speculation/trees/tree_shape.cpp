@@ -61,7 +61,8 @@ std::vector<std::int32_t> frontier(const tree_shape& shape, const candidate_tree
   case tree_kind::fixed:
     return last;
   case tree_kind::dynamic:
-    return most_confident(candidates, last, shape.top_k);
+  case tree_kind::dart:
+    return most_confident(candidates, last, shape.num_expanded());
   case tree_kind::optimal: {
     std::vector<std::int32_t> best = most_confident(candidates, all_nodes(candidates), bounds.nodes);
     std::erase_if(best, [&](std::int32_t node) { return candidates[node].depth + 1 != depth; });
@@ -69,6 +70,13 @@ std::vector<std::int32_t> frontier(const tree_shape& shape, const candidate_tree
   }
   }
   fail_check("tree kind", __FILE__, __LINE__, "unknown kind");
+}
+
+/// What the logarithm of a probability counts at a depth.
+double weight_of_level(const tree_shape& shape, std::uint32_t depth) {
+  if (shape.kind != tree_kind::dart) return 1;
+  const double level = depth;
+  return portable_exp(static_cast<float>(level * portable_log(0.9) - 0.7 * portable_log(level + 1)));
 }
 
 expected<std::vector<std::uint32_t>> parse_path(const std::string& text) {
@@ -141,13 +149,28 @@ std::vector<expansion> next_expansions(const tree_shape& shape, const candidate_
   for (const std::int32_t node : frontier(shape, candidates, bounds, depth)) {
     std::uint32_t count = 1;
     if (shape.kind == tree_kind::fixed) count = num_children(shape, bounds, ranks_to(candidates, node));
-    if (shape.kind == tree_kind::dynamic) count = std::min(shape.top_k, bounds.nodes);
+    if (shape.kind == tree_kind::dynamic || shape.kind == tree_kind::dart)
+      count = std::min(shape.num_children(), bounds.nodes);
     if (shape.kind == tree_kind::optimal) count = bounds.nodes;
     if (shape.kind == tree_kind::independent && depth == 0)
       count = std::clamp(bounds.nodes / bounds.depth, 1U, shape.top_k);
     if (count > 0) wanted.push_back({node, count});
   }
   return wanted;
+}
+
+void add_children(const tree_shape& shape, candidate_tree& candidates, std::int32_t parent,
+                  std::span<const sampling::ranked_token> children) {
+  const std::uint32_t depth = parent == token_tree::root ? 0 : candidates[parent].depth + 1;
+  candidates.add_children(parent, children, weight_of_level(shape, depth));
+}
+
+void weigh_among_siblings(const tree_shape& shape, std::span<sampling::ranked_token> children) {
+  if (shape.kind != tree_kind::dart) return;
+  float total = 0;
+  for (const sampling::ranked_token& child : children) total += child.weight;
+  if (total > 0)
+    for (sampling::ranked_token& child : children) child.weight /= total;
 }
 
 std::vector<std::int32_t> chosen_nodes(const tree_shape& shape, const candidate_tree& candidates,
@@ -165,7 +188,8 @@ void plan_draws(const tree_shape& shape, const candidate_tree& candidates, const
                 std::uint32_t depth, std::span<expansion> wanted,
                 std::span<const std::vector<float>> weights) {
   PACELINE_CHECK(wanted.size() == weights.size() && depth < bounds.depth, "one list of weights a node");
-  if (shape.kind != tree_kind::dynamic && shape.kind != tree_kind::optimal) return;
+  if (shape.kind != tree_kind::dynamic && shape.kind != tree_kind::optimal && shape.kind != tree_kind::dart)
+    return;
   const std::uint32_t left =
       bounds.nodes - std::min<std::uint32_t>(bounds.nodes, static_cast<std::uint32_t>(candidates.size()));
   const std::uint32_t levels = bounds.depth - depth;
@@ -178,7 +202,9 @@ void plan_draws(const tree_shape& shape, const candidate_tree& candidates, const
     const std::size_t count = std::min<std::size_t>(wanted[i].num_children, weights[i].size());
     for (std::size_t rank = 0; rank < count && weights[i][rank] > 0; ++rank)
       places.push_back(
-          {candidates.confidence(wanted[i].node) + portable_log(static_cast<double>(weights[i][rank])), i});
+          {candidates.confidence(wanted[i].node) +
+               weight_of_level(shape, depth) * portable_log(static_cast<double>(weights[i][rank])),
+           i});
     wanted[i].num_children = 0;
   }
   std::stable_sort(places.begin(), places.end(),

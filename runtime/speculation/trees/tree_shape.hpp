@@ -20,6 +20,10 @@
 /// probabilities (OPT-Tree, Wang et al. 2024, section 3). This length is the sum of the path probabilities of
 /// the nodes, so the most confident nodes of the whole tree are chosen. Only nodes that are among the most
 /// confident ones so far are expanded, because descendants of others cannot be.
+/// - dart: as dynamic, with other numbers of nodes to expand and of children, and levels that count less the
+/// deeper they lie (DART, arXiv:2601.19278, without its n-gram model, whose weight is 0 here; the published
+/// search also keeps tokens that end the text from being expanded): the confidence of a node is its parent's
+/// plus (d + 1)^-0.7 0.9^d ln p, d from 0, where p is its share among its siblings' probabilities.
 /// - independent: `top_k` chains that share only the root. Under rules that compare probabilities each one is
 /// drawn independently, so that two may begin with the same token (SpecInfer, Miao et al. 2024, section 4.3:
 /// several draws of one position, tried in turn).
@@ -33,6 +37,10 @@ struct tree_shape {
   config::tree_kind kind = config::tree_kind::chain;
   std::uint32_t top_k = 4;
   tree_template paths = {}; ///< static
+
+  /// Of trees dynamic and dart: nodes expanded in a level, and children of each.
+  std::uint32_t num_expanded() const noexcept { return kind == config::tree_kind::dart ? 20 : top_k; }
+  std::uint32_t num_children() const noexcept { return kind == config::tree_kind::dart ? 25 : top_k; }
 };
 
 struct tree_bounds {
@@ -60,6 +68,14 @@ tree_template halving_template(std::uint32_t top_k, std::uint32_t depth, std::ui
 /// the tree is complete.
 std::vector<expansion> next_expansions(const tree_shape& shape, const candidate_tree& candidates,
                                        const tree_bounds& bounds, std::uint32_t depth);
+
+/// Adds the children of candidate `parent`, best first, with the confidence that the shape gives them.
+void add_children(const tree_shape& shape, candidate_tree& candidates, std::int32_t parent,
+                  std::span<const sampling::ranked_token> children);
+
+/// Of ranked children, whose weights are their probabilities, what those are among themselves, where the
+/// shape goes by that.
+void weigh_among_siblings(const tree_shape& shape, std::span<sampling::ranked_token> children);
 
 /// The candidates that form the draft, ascending, each with its ancestors.
 std::vector<std::int32_t> chosen_nodes(const tree_shape& shape, const candidate_tree& candidates,

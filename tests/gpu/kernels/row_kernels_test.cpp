@@ -89,14 +89,13 @@ TEST_F(gpu_row_kernels, rope_equals_the_reference) {
 
 TEST_F(gpu_row_kernels, rope_table_has_the_hosts_angles) {
   const std::vector<double> frequencies{1.0, 0.31622776601683794, 1e-4};
-  std::vector<device::batch_entry> rows(3);
+  std::vector<device::batch_entry> rows(4);
   rows[1].position = token_position{17}, rows[2].position = token_position{123456};
+  rows[3].position = token_position{20}, rows[3].positions_back = 6;
   std::vector<float> expected;
-  for (const auto& row : rows) {
-    for (const double f : frequencies)
-      expected.push_back(static_cast<float>(1.25 * std::cos(row.position.value * f)));
-    for (const double f : frequencies)
-      expected.push_back(static_cast<float>(1.25 * std::sin(row.position.value * f)));
+  for (const std::uint32_t position : {0U, 17U, 123456U, 14U}) {
+    for (const double f : frequencies) expected.push_back(static_cast<float>(1.25 * std::cos(position * f)));
+    for (const double f : frequencies) expected.push_back(static_cast<float>(1.25 * std::sin(position * f)));
   }
   float* const table = upload(std::vector<float>(expected.size(), guard));
   run([&](device::ops& ops) { ops.rope_table({rows, frequencies, 1.25, table}); });
@@ -166,15 +165,19 @@ TEST_F(gpu_row_kernels, add_and_gather_touch_their_rows_only) {
 }
 
 TEST_F(gpu_row_kernels, scatter_writes_the_named_rows_only) {
-  const std::uint32_t width = 150, x_stride = 151, y_stride = 157;
-  const auto x = values(3 * x_stride), y = values(5 * y_stride);
+  const std::uint32_t width = 150, y_stride = 157;
   const std::vector<std::uint32_t> rows{4, 0, 2};
-  float *const x_there = upload(x), *const y_there = upload(y);
-  run([&](device::ops& ops) { ops.scatter({y_there, y_stride, rows.data(), x_there, x_stride, 3, width}); });
-  auto expected = y;
-  for (std::uint32_t r = 0; r < 3; ++r)
-    for (std::uint32_t i = 0; i < width; ++i) expected[rows[r] * y_stride + i] = x[r * x_stride + i];
-  EXPECT_TRUE(same_bits(expected, download(y_there, y.size())));
+  for (const std::uint32_t x_stride : {151U, 0U}) { // 0: one row to all places
+    const auto x = values(3 * 151), y = values(5 * y_stride);
+    float *const x_there = upload(x), *const y_there = upload(y);
+    run([&](device::ops& ops) {
+      ops.scatter({y_there, y_stride, rows.data(), x_there, x_stride, 3, width});
+    });
+    auto expected = y;
+    for (std::uint32_t r = 0; r < 3; ++r)
+      for (std::uint32_t i = 0; i < width; ++i) expected[rows[r] * y_stride + i] = x[r * x_stride + i];
+    EXPECT_TRUE(same_bits(expected, download(y_there, y.size()))) << x_stride;
+  }
 }
 
 } // namespace

@@ -28,7 +28,8 @@ candidate_tree grow(const tree_shape& shape, const tree_bounds& bounds, const or
     for (const expansion& one : wanted) {
       auto children = next(candidates.path_tokens(one.node));
       children.resize(std::min<std::size_t>(children.size(), one.num_children));
-      candidates.add_children(one.node, children);
+      weigh_among_siblings(shape, children);
+      add_children(shape, candidates, one.node, children);
     }
   }
 }
@@ -116,7 +117,7 @@ TEST(tree_shape, chosen_trees_are_closed_and_within_bounds_whatever_the_probabil
   for (int round = 0; round < 300; ++round) {
     SCOPED_TRACE(::testing::Message() << "seed 5 round " << round);
     tree_shape shape{.kind = std::array{tree_kind::chain, tree_kind::fixed, tree_kind::dynamic,
-                                        tree_kind::optimal}[random() % 4],
+                                        tree_kind::optimal, tree_kind::dart}[random() % 5],
                      .top_k = static_cast<std::uint32_t>(random() % 6 + 1)};
     const auto depth = static_cast<std::uint32_t>(random() % 6 + 1);
     const tree_bounds bounds{.depth = depth,
@@ -158,6 +159,35 @@ TEST(tree_shape, a_dynamic_tree_expands_the_most_confident_nodes_of_a_level_and_
             (std::vector<token_id>{token_id{1}, token_id{2}, token_id{4}, token_id{4}}));
   EXPECT_EQ(std::vector(tree.parents().begin(), tree.parents().end()),
             (std::vector<std::int32_t>{-1, -1, 0, 2}));
+}
+
+TEST(tree_shape, a_dart_tree_expands_20_nodes_by_25_children_and_counts_deep_levels_less) {
+  const tree_shape shape{.kind = tree_kind::dart};
+  const tree_bounds bounds{.depth = 3, .nodes = 60};
+  std::vector<std::vector<expansion>> expanded;
+  const auto candidates = grow(shape, bounds, random_oracle(40, 11), &expanded);
+  ASSERT_EQ(expanded.size(), 3U);
+  EXPECT_EQ(expanded[0], (std::vector<expansion>{{token_tree::root, 25}}));
+  for (const std::size_t depth : {1U, 2U}) {
+    ASSERT_EQ(expanded[depth].size(), 20U);
+    for (const expansion& one : expanded[depth]) EXPECT_EQ(one.num_children, 25U);
+  }
+  EXPECT_EQ(candidates.size(), 25U + 2 * 20 * 25);
+  EXPECT_EQ(chosen_nodes(shape, candidates, bounds).size(), 60U);
+  // Two children of 0.3 and 0.1 among others that are not theirs: shares 3/4 and 1/4.
+  const oracle two = [](const std::vector<token_id>&) {
+    return std::vector<ranked_token>{{token_id{1}, 0.3F}, {token_id{2}, 0.1F}};
+  };
+  const auto shares = grow(shape, bounds, two);
+  const double first = std::log(0.75), second = 0.9 * std::pow(2, -0.7) * std::log(0.25);
+  const double third = 0.81 * std::pow(3, -0.7) * std::log(0.75);
+  EXPECT_NEAR(shares.confidence(0), first, 1e-6);
+  EXPECT_NEAR(shares.confidence(3), first + second, 1e-6); // token 2 below token 1
+  const auto level = shares.level(2);
+  const auto below = std::ranges::find_if(
+      level, [&](std::int32_t node) { return shares[node].parent == 3 && shares[node].rank == 0; });
+  ASSERT_NE(below, level.end());
+  EXPECT_NEAR(shares.confidence(*below), first + second + third, 1e-6);
 }
 
 TEST(tree_shape, a_static_tree_is_its_template_cut_to_the_bounds) {
