@@ -91,7 +91,7 @@ void row_runner::rope_table(const device::rope_table_args& args) {
       float* cosines = args.table + r * 2 * num_pairs;
       float* sines = cosines + num_pairs;
       for (std::size_t i = 0; i < num_pairs; ++i) {
-        const double angle = static_cast<double>(args.rows[r].position.value) * args.frequencies[i];
+        const double angle = static_cast<double>(args.rows[r].rotary_position().value) * args.frequencies[i];
         cosines[i] = static_cast<float>(args.magnitude * std::cos(angle));
         sines[i] = static_cast<float>(args.magnitude * std::sin(angle));
       }

@@ -14,9 +14,9 @@ enum class rope_layout : std::uint8_t {
   half_split,  ///< (x[i], x[i + num_pairs])
 };
 
-/// Angles of a pass: table[r][i] = magnitude * cos(position_r * frequency_i); table[r][num_pairs + i] has sin
-/// instead. The angle, its cosine and sine and the product with the magnitude are computed in double
-/// precision, and the entry is rounded to float32 once.
+/// Angles of a pass: table[r][i] = magnitude * cos(p_r * frequency_i), p_r = rows[r].rotary_position();
+/// table[r][num_pairs + i] has sin instead. The angle, its cosine and sine and the product with the magnitude
+/// are computed in double precision, and the entry is rounded to float32 once.
 struct rope_table_args {
   std::span<const batch_entry> rows;
   std::span<const double> frequencies; ///< host memory, [num_pairs]

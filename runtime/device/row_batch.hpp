@@ -11,13 +11,20 @@ namespace paceline::device {
 /// `position - path_length` are in the slot of the same number. The last `path_length` positions (its
 /// ancestors in the draft tree and itself, root first) are in the slots `paths[path_begin ..]`. A chain or
 /// prefill row has path_length 0, because its slots equal its positions.
+///
+/// `position` is what attention goes by. A row whose keys and queries are rotated by an earlier position says
+/// how much earlier: so rows of a block see the whole block, each at its own place (DFlash,
+/// docs/drafters.md).
 struct batch_entry {
   token_id token;
-  token_position position;
+  token_position position;      ///< the last one that it sees
   kv_slot slot;                 ///< where this row's own K and V are written (before any row reads them)
   std::uint32_t sequence = 0;   ///< index into `row_batch::sequences`
   std::uint32_t path_begin = 0; ///< index into `row_batch::paths`
   std::uint32_t path_length = 0;
+  std::uint32_t positions_back = 0; ///< the rotary position is `position` - this; at most `position`
+
+  token_position rotary_position() const noexcept { return token_position{position.value - positions_back}; }
 };
 
 /// A sequence's memory in one pass.
@@ -27,9 +34,10 @@ struct sequence_kv {
 
 /// The rows of one forward pass: any mixture of sequences, prefill chunks, decode rows and tree rows. Views
 /// only. The result of a row does not depend on the other rows, to the bit, except that it reads K and V of
-/// its own ancestors.
+/// the rows that it sees. In each layer K and V of all rows are written before any row reads, so the rows
+/// that a row sees may stand before or behind it.
 struct row_batch {
-  std::span<const batch_entry> rows; ///< [num_rows]; an ancestor precedes its descendants
+  std::span<const batch_entry> rows; ///< [num_rows]
   std::span<const sequence_kv> sequences;
   std::span<const kv_slot> paths;
 };

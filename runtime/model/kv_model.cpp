@@ -20,6 +20,9 @@ void check_batch(const device::row_batch& batch, const kv_storage& kv) {
                        row.path_begin <= batch.paths.size() &&
                        row.path_length <= batch.paths.size() - row.path_begin,
                    "path of the row at position " + to_string(row.position));
+    PACELINE_CHECK(row.positions_back <= row.position.value,
+                   "the row at position " + to_string(row.position) + " is rotated by an earlier one by " +
+                       std::to_string(row.positions_back));
     PACELINE_CHECK(row.position.value + std::uint64_t{1} - row.path_length <= num_slots,
                    "position " + to_string(row.position) + " is beyond the sequence's blocks");
     for (const kv_slot slot : batch.paths.subspan(row.path_begin, row.path_length))

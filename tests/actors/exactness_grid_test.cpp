@@ -94,7 +94,8 @@ void expect_drafts_as_named(const grid_case& param, const run_figures& run) {
   if (std::ranges::find(proposing, std::string_view(param.drafter)) != proposing.end()) {
     ASSERT_GT(run.drafted, 0U);
   }
-  if (param.drafter == "prediction" || param.drafter == "synthetic" || param.drafter == "head_dynamic") {
+  if (param.drafter == "prediction" || param.drafter == "synthetic" || param.drafter == "head_dynamic" ||
+      param.drafter.starts_with("head_block")) {
     ASSERT_GT(run.accepted, 0U);
   }
   if (param.drafter == "tree") {
@@ -207,7 +208,9 @@ INSTANTIATE_TEST_SUITE_P(
         grid_case{"model_foreign_text", true}, grid_case{"model_foreign_text", true, overlapped::groups},
         grid_case{"head", true}, grid_case{"head", true, overlapped::groups}, grid_case{"head_dynamic", true},
         grid_case{"head_dynamic", true, overlapped::groups}, grid_case{"head_other", true},
-        grid_case{"head_other_dynamic", true, overlapped::groups}),
+        grid_case{"head_other_dynamic", true, overlapped::groups}, grid_case{"head_block", true},
+        grid_case{"head_block_causal", true, overlapped::groups},
+        grid_case{"head_block_dynamic", true, overlapped::groups}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(

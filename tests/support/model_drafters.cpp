@@ -1,5 +1,6 @@
 #include "tests/support/model_drafters.hpp"
 
+#include "tests/support/hash_block_head.hpp"
 #include "tests/support/hash_head.hpp"
 #include "tests/support/renamed_model.hpp"
 #include "tests/support/test_drafters.hpp"
@@ -25,6 +26,16 @@ speculation::drafter_parts model_drafter_parts(const std::string& name, model::h
   if (has("greedy")) parts.options.token_choice = config::draft_sampling::greedy;
   if (has("head")) {
     if (!has("dynamic")) parts.options.tree = config::tree_kind::chain;
+    if (has("block")) {
+      const bool is_causal = has("causal");
+      parts.own_head =
+          std::make_shared<hash_block_head>(target, model::head_traits{.max_levels = 5,
+                                                                       .is_parallel = true,
+                                                                       .num_block_rows = 6,
+                                                                       .block_is_causal = is_causal,
+                                                                       .first_level_row = 2});
+      return parts;
+    }
     parts.own_head = std::make_shared<hash_head>(target, has("other") ? 5 : 0);
     return parts;
   }

@@ -46,6 +46,17 @@ class paged_sequences {
     return rows;
   }
 
+  /// The same, of which each sees all: position end - 1, of which the rotary one is as far back as the row.
+  std::vector<device::batch_entry> block_rows(std::uint32_t sequence, std::uint32_t begin,
+                                              std::uint32_t end) const {
+    auto rows = chain_rows(sequence, begin, end);
+    for (auto& row : rows) {
+      row.positions_back = end - 1 - row.position.value;
+      row.position = token_position{end - 1};
+    }
+    return rows;
+  }
+
   /// One row for each slot.
   std::vector<device::batch_entry> every_slot(std::uint32_t sequence) const {
     return chain_rows(sequence, 0, num_slots_[sequence]);

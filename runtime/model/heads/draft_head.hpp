@@ -4,6 +4,7 @@
 #include "runtime/device/row_batch.hpp"
 #include "runtime/model/kv_model.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -15,7 +16,8 @@ struct head_features {
   /// reads what its own earlier rows gave, beside its own cells.
   const feature_cells* of_target = nullptr;
   std::span<const std::uint32_t> cells; ///< for each row, index of the cell there
-  /// For each row, how many levels it lies below the text: 0 for rows of the text.
+  /// For each row, how many places it lies behind the text: 0 for rows of the text, for draft tokens their
+  /// depth from 1, for block rows 1, 2, ...
   std::span<const std::uint32_t> levels = {};
 };
 
@@ -24,16 +26,34 @@ struct head_outputs {
   std::span<const std::uint32_t> logit_rows; ///< ascending
   /// [logit_rows.size()][num_levels][info().vocab_size].
   std::span<float> logits;
-  std::uint32_t num_levels = 1; ///< of parallel heads: levels that are wanted, at most `max_levels`
+  /// Of parallel heads without block rows: levels that are wanted of each row, at most `max_levels`. Else 1.
+  std::uint32_t num_levels = 1;
 };
 
 /// How a head drafts. Constant.
 struct head_traits {
   std::uint32_t max_levels = token_limit; ///< levels that it can draft
-  bool is_parallel = false; ///< a row of the text gives the logits of all levels, whatever tokens they get
+  bool is_parallel = false; ///< one pass gives the logits of all levels, whatever tokens they get
   bool has_cells = true;    ///< keeps something for each row, in a pool of its own
   /// Rows read the cells of rows before them. Else only the newest token of a text is run.
   bool reads_context = true;
+
+  /// Of a parallel head: rows that follow the newest row of a text in the pass that drafts, at the slots and
+  /// positions after it. Each has the newest token and the cell of the newest row's features. What they leave
+  /// in their cells is forgotten after the pass. 0: none, and the newest row gives all levels.
+  std::uint32_t num_block_rows = 0;
+  /// A block row sees the text and the block rows up to itself, so those behind the last level that is wanted
+  /// are not run. False: each sees the whole block, which is always run in full.
+  bool block_is_causal = true;
+  /// The row whose logits are level 0's: 0 the newest row of the text, 1 the first block row, and so on;
+  /// level l has the logits of row first_level_row + l.
+  std::uint32_t first_level_row = 0;
+
+  /// Block rows that a draft of `num_levels` levels runs.
+  constexpr std::uint32_t block_rows_for(std::uint32_t num_levels) const noexcept {
+    if (num_block_rows == 0 || num_levels == 0 || !block_is_causal) return num_block_rows;
+    return std::min(num_block_rows, first_level_row + num_levels - 1);
+  }
 
   static constexpr std::uint32_t token_limit = 64;
 };
@@ -44,7 +64,8 @@ struct head_traits {
 /// target's. Embedding and LM head are its own or the target's.
 ///
 /// Row i of a request pairs the target's features of position i with token i + 1, has position i, and
-/// predicts token i + 2 (docs/drafters.md). Constant after loading; row-invariant as `language_model` is.
+/// predicts token i + 2 (docs/drafters.md). Constant after loading; row-invariant as `language_model` is: a
+/// block row depends on the block rows that it sees, too.
 class draft_head : public kv_model {
  public:
   virtual head_traits traits() const noexcept { return {}; }

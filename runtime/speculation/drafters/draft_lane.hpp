@@ -28,6 +28,7 @@ struct draft_lane {
   std::span<const token_id> context; ///< the request's tokens in the drafter's own vocabulary
   tree_bounds bounds;                ///< depth 0: no draft
   std::size_t max_branches = 0;      ///< cells for draft tokens in the drafter's lease
+  std::uint32_t num_block_rows = 0;  ///< rows behind the newest one (`model::head_traits`)
   std::uint32_t block_size = 0;      ///< of the drafter's pool
   token_choice choice = token_choice::own_sample;
   bool is_drafted = false; ///< only finishing is left to do

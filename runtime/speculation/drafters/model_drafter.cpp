@@ -48,6 +48,14 @@ std::span<const token_id> context_of(const draft_task& task, model_session& sess
   return text;
 }
 
+/// Number of levels that fit the model's context and the lease, `room` positions behind the newest row of
+/// which are left: drafting d tokens feeds d - 1 of them, or block rows.
+std::uint64_t levels_within(std::uint64_t room, const model::head_traits& head) {
+  if (head.num_block_rows == 0) return room + 1;
+  if (!head.block_is_causal) return room < head.num_block_rows ? 0 : head.max_levels;
+  return room + 1 - std::min<std::uint64_t>(room + 1, head.first_level_row);
+}
+
 } // namespace
 
 /// Rows of one forward pass. Rows with logits are grouped by lane, in the order of its `wanted`.
@@ -64,7 +72,7 @@ struct model_drafter::pass {
   /// Of a head, for each row: the cell whose hidden state it reads, in the target's pool for rows of the
   /// text, in its own for rows of the draft. A pass has rows of one kind.
   std::vector<std::uint32_t> feature_cells;
-  std::vector<std::uint32_t> levels; ///< of a head, for each row: how far below the text
+  std::vector<std::uint32_t> levels; ///< of a head, for each row: how far behind the text
   const model::feature_cells* features_of_target = nullptr;
 
   void clear() {
@@ -92,6 +100,10 @@ model_drafter::model_drafter(const config::drafter_options& options, draft_netwo
              .max_context = network_.either().info().context_length,
              .reads_target_cells = settings_.reads_target_cells};
   if (network_.head) traits_.taps = {network_.head->taps().begin(), network_.head->taps().end()};
+  const model::head_traits head = network_.traits();
+  PACELINE_CHECK(head.num_block_rows == 0 ||
+                     (head.is_parallel && head.max_levels + head.first_level_row <= head.num_block_rows + 1),
+                 "a block has a row for each level");
 }
 
 std::unique_ptr<drafter_session> model_drafter::open(request_id request) {
@@ -113,6 +125,8 @@ std::uint32_t model_drafter::max_nodes(std::uint32_t draft_length) const noexcep
 std::uint32_t model_drafter::own_positions(std::uint32_t draft_length) const noexcept {
   const bool own_text = settings_.bridge && settings_.bridge->how() == vocabulary_bridge::method::retokenise;
   if (own_text) return longer_text(draft_length);
+  const model::head_traits head = network_.traits();
+  if (head.num_block_rows > 0) return head.block_rows_for(std::min(draft_length, head.max_levels));
   if (settings_.shape.kind != tree_kind::dynamic) return max_nodes(draft_length);
   // In each level except the last, the best nodes are fed, whether or not they are among the nodes proposed
   // in the end.
@@ -136,8 +150,6 @@ token_id model_drafter::known(token_id token) const {
   return static_cast<std::uint32_t>(token.value) < network_.num_tokens() ? token : token_id{0};
 }
 
-/// Number of levels that fit the model's context and the lease: drafting d tokens feeds positions up to
-/// context + d - 2.
 draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage* kv) const {
   auto* const session = dynamic_cast<model_session*>(task.session);
   PACELINE_CHECK(session != nullptr, "a model drafter needs a session of its own");
@@ -153,13 +165,16 @@ draft_lane model_drafter::open_lane(draft_task& task, const model::kv_storage* k
   lane.context = text_of(task, *session, room);
   const std::uint64_t length = lane.context.size();
   if (length == 0 || length > room || task.draft_length == 0) return lane;
+  const model::head_traits head = network_.traits();
   const std::uint32_t wanted =
       lane.choice == token_choice::own_best ? longer_text(task.draft_length) : task.draft_length;
   const auto depth = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>({wanted, room - length + 1, network_.traits().max_levels}));
+      std::min<std::uint64_t>({wanted, levels_within(room - length, head), head.max_levels}));
+  if (depth == 0) return lane;
   const std::uint32_t nodes = std::min(task.max_nodes, max_nodes(task.draft_length));
   lane.bounds = {.depth = depth, .nodes = std::clamp(nodes, depth, token_tree::max_nodes)};
   lane.max_branches = cells - length;
+  lane.num_block_rows = head.block_rows_for(depth);
   return lane;
 }
 
@@ -178,6 +193,29 @@ void model_drafter::feed_context(draft_lane& lane, std::size_t lane_index, std::
       next.features_of_target = lane.task->target_cells.features();
     }
     lane.session->feed(token);
+  }
+}
+
+/// Feeds the head's block rows behind the newest row, and asks for the rows of logits that give the draft's
+/// levels; without block rows, for that of the newest row.
+void model_drafter::feed_block(draft_lane& lane, std::size_t lane_index, pass& next) const {
+  const model::head_traits head = network_.traits();
+  if (head.first_level_row == 0) next.ask_for_logits(lane_index);
+  const device::batch_entry newest = next.rows.back();
+  const std::uint32_t newest_cell = next.feature_cells.empty() ? 0 : next.feature_cells.back();
+  for (std::uint32_t number = 1; number <= lane.num_block_rows; ++number) {
+    const auto above = static_cast<std::int32_t>(lane.session->num_branches()) - 1;
+    lane.session->feed_branch(lane.context.back(), above);
+    const std::uint32_t last_seen = head.block_is_causal ? number : lane.num_block_rows;
+    device::batch_entry row = newest;
+    row.slot = kv_slot{newest.slot.value + number};
+    row.position = token_position{newest.position.value + last_seen};
+    row.positions_back = last_seen - number;
+    next.rows.push_back(row);
+    next.levels.push_back(number);
+    next.feature_cells.push_back(newest_cell);
+    const std::uint32_t level = number - head.first_level_row; // wraps around above level 0
+    if (level < lane.bounds.depth) next.ask_for_logits(lane_index);
   }
 }
 
@@ -256,7 +294,7 @@ void model_drafter::plan_catch_up(device::ops& ops, std::vector<draft_lane>& lan
     feed_context(lanes[i], i, count, next);
     if (count < missing[i]) continue;
     lanes[i].wanted = next_expansions(settings_.shape, lanes[i].candidates, lanes[i].bounds, 0);
-    next.ask_for_logits(i);
+    feed_block(lanes[i], i, next);
     feed_guesses(ops, lanes[i], i, next);
   }
 }
@@ -302,7 +340,7 @@ void model_drafter::run(device::ops& ops, model::kv_storage* kv, std::vector<dra
   std::vector<device::sequence_kv> sequences;
   for (const draft_lane& one : lanes) sequences.push_back({.blocks = one.task->blocks});
   num_levels_ = 1;
-  if (network_.traits().is_parallel)
+  if (network_.traits().is_parallel && network_.traits().num_block_rows == 0)
     for (const auto& [lane, first] : next.deciding)
       num_levels_ = std::max(num_levels_, lanes[lane].bounds.depth);
   logits_.resize(next.logit_rows.size() * network_.either().info().vocab_size * num_levels_);

@@ -47,7 +47,9 @@ struct draft_network {
 ///
 /// A head's row i pairs token i + 1 with the target's hidden states of position i, so its text is the
 /// request's without the first token. Cells of draft tokens were computed from the head's own hidden states;
-/// those that are accepted are computed again from the target's.
+/// those that are accepted are computed again from the target's. So are the cells of block rows, which a head
+/// may want behind the newest row (`model::head_traits`): the pass that catches up is then the one that
+/// drafts.
 ///
 /// Rule `coupled`: draft tokens are the request's own sample (with the target's noise) from this model's row,
 /// processed by the request's pipeline, and the runners-up: if both models agree on the distribution, they
@@ -84,6 +86,7 @@ class model_drafter final : public drafter {
   void feed_context(draft_lane& lane, std::size_t lane_index, std::size_t count, pass& next) const;
   void feed_branch(draft_lane& lane, std::size_t lane_index, token_id token, std::int32_t parent,
                    pass& next) const;
+  void feed_block(draft_lane& lane, std::size_t lane_index, pass& next) const;
   token_id known(token_id token) const;
   void feed_guesses(device::ops& ops, draft_lane& lane, std::size_t lane_index, pass& next) const;
   void feed_level(device::ops& ops, draft_lane& lane, std::size_t lane_index, pass& next) const;

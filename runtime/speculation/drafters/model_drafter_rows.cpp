@@ -62,7 +62,8 @@ void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
   lane.guesses.clear();
 }
 
-/// Evaluates the row of a head that drafts all levels at once: nodes of a level differ in their parents only.
+/// Evaluates the rows of a head that drafts all levels at once, one for each level, which one row of the text
+/// or several block rows gave: nodes of a level differ in their parents only.
 void model_drafter::take_parallel_rows(draft_lane& lane, std::size_t first_row) {
   std::vector<float> scores;
   for (std::uint32_t level = 0; level < lane.bounds.depth; ++level) {

@@ -143,6 +143,7 @@ TEST_F(gpu_attention, attention_equals_the_reference) {
     auto rows = paged.chain_rows(0, long_length - 2, long_length);
     for (const auto& row : paged.chain_rows(1, 0, 19)) rows.push_back(row);
     for (const auto& row : paged.chain_rows(0, 254, 258)) rows.push_back(row);
+    for (const auto& row : paged.block_rows(0, 253, 258)) rows.push_back(row);
     for (const auto& row : paged.tree_rows(0, long_length - 30, {-1, 0, 0, 1, 2, 2, 5, 3}))
       rows.push_back(row);
     const auto batch = paged.batch(rows);

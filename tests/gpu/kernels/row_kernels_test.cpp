@@ -93,14 +93,13 @@ TEST_F(gpu_row_kernels, rope_equals_the_reference) {
 
 TEST_F(gpu_row_kernels, rope_table_has_the_hosts_angles) {
   const std::vector<double> frequencies{1.0, 0.31622776601683794, 1e-4};
-  std::vector<device::batch_entry> rows(3);
+  std::vector<device::batch_entry> rows(4);
   rows[1].position = token_position{17}, rows[2].position = token_position{123456};
+  rows[3].position = token_position{20}, rows[3].positions_back = 6;
   std::vector<float> expected;
-  for (const auto& row : rows) {
-    for (const double f : frequencies)
-      expected.push_back(static_cast<float>(1.25 * std::cos(row.position.value * f)));
-    for (const double f : frequencies)
-      expected.push_back(static_cast<float>(1.25 * std::sin(row.position.value * f)));
+  for (const std::uint32_t position : {0U, 17U, 123456U, 14U}) {
+    for (const double f : frequencies) expected.push_back(static_cast<float>(1.25 * std::cos(position * f)));
+    for (const double f : frequencies) expected.push_back(static_cast<float>(1.25 * std::sin(position * f)));
   }
   float* const table = upload(std::vector<float>(expected.size(), guard));
   run([&](device::ops& ops) { ops.rope_table({rows, frequencies, 1.25, table}); });

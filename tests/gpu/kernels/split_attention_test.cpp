@@ -30,7 +30,8 @@ class gpu_split_attention : public kv_pool_test {
   gpu_split_attention() : kv_pool_test(arithmetic::sixteen_bit) {}
 
   /// Rows of all kinds near borders of splits: the last of one sequence and the first of another, a prompt
-  /// across the end of a split, a tree across one, and a path longer than tiles of several rows allow.
+  /// across the end of a split, a block across one, a tree across one, and a path longer than tiles of
+  /// several rows allow.
   static std::vector<device::batch_entry> all_kinds_of_rows(test::paged_sequences& paged,
                                                             std::uint32_t length) {
     std::vector<std::int32_t> chain(70);
@@ -41,6 +42,7 @@ class gpu_split_attention : public kv_pool_test {
     };
     append(paged.chain_rows(1, 0, 3));
     append(paged.chain_rows(0, 122, 132));
+    append(paged.block_rows(0, 125, 130));
     append(paged.tree_rows(0, 126, {-1, 0, 0, 1, 2, 2, 5, 3}));
     append(paged.tree_rows(0, length - 30, {-1, -1, 0, 1, 2, 2, 5, 3}));
     const auto path = paged.tree_rows(0, 60, chain);

@@ -117,6 +117,7 @@ TEST_P(row_kernels_test, attention_equals_the_reference) {
     std::vector<device::batch_entry> rows = paged.chain_rows(0, long_length - 5, long_length);
     for (const auto& row : paged.chain_rows(1, 0, 19)) rows.push_back(row);
     for (const auto& row : paged.chain_rows(0, 252, 262)) rows.push_back(row);
+    for (const auto& row : paged.block_rows(0, 250, 259)) rows.push_back(row);
     for (const auto& row : paged.tree_rows(0, long_length - 30, {-1, 0, 0, 1, 2, 2, 5, 3}))
       rows.push_back(row);
     const auto batch = paged.batch(rows);

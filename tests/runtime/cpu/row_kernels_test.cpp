@@ -166,6 +166,22 @@ TEST_P(row_kernels_test, kv_write_equals_the_reference) {
   }
 }
 
+TEST(rope_table, has_the_angles_of_the_rotary_positions) {
+  thread_team team(thread_team::options{});
+  row_runner runner(team, kernel_level::scalar);
+  const std::vector<double> frequencies{1.0, 0.25};
+  std::vector<device::batch_entry> rows(2);
+  rows[0].position = token_position{17};
+  rows[1].position = token_position{20}, rows[1].positions_back = 6;
+  std::vector<float> expected, table(8, guard);
+  for (const double position : {17.0, 14.0}) {
+    for (const double f : frequencies) expected.push_back(static_cast<float>(1.25 * std::cos(position * f)));
+    for (const double f : frequencies) expected.push_back(static_cast<float>(1.25 * std::sin(position * f)));
+  }
+  runner.rope_table({rows, frequencies, 1.25, table.data()});
+  EXPECT_TRUE(same_bits(expected, table));
+}
+
 TEST(kv_copy, moves_cells_of_every_type_with_their_scales) {
   thread_team team(thread_team::options{});
   row_runner runner(team, kernel_level::scalar);

@@ -1,5 +1,6 @@
 #include "runtime/model/kv_cells.hpp"
 
+#include "runtime/base/check.hpp"
 #include "runtime/cpu/cpu_device.hpp"
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <set>
+#include <vector>
 
 namespace paceline::model {
 namespace {
@@ -44,6 +46,19 @@ std::vector<const std::byte*> places_of(const kv_cells& cells, block_id block) {
       all.push_back(reinterpret_cast<const std::byte*>(scales + layer.scale_index(block, 0, 0)));
   }
   return all;
+}
+
+/// Rows may be rotated by earlier positions than the one they see last, but not by one before the first.
+TEST(check_batch, refuses_a_rotary_position_before_the_first) {
+  const auto device = one_core();
+  const kv_cells cells({1, 1, 16, kv_type::f16}, 2, block_size, device->buffers());
+  const std::vector<block_id> blocks{block_id{1}};
+  const std::vector<device::sequence_kv> sequences{{blocks}};
+  std::vector<device::batch_entry> rows(1);
+  rows[0].position = token_position{3}, rows[0].positions_back = 3;
+  EXPECT_NO_THROW(check_batch({rows, sequences, {}}, cells));
+  rows[0].positions_back = 4;
+  EXPECT_THROW(check_batch({rows, sequences, {}}, cells), check_failure);
 }
 
 TEST(kv_cells, a_block_touches_one_huge_page_for_all_its_layers) {
