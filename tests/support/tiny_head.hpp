@@ -25,6 +25,12 @@ struct tiny_head {
   /// A head of EAGLE in the layout of SafeAILab.
   static tiny_head eagle(std::uint32_t hidden, std::uint32_t vocab);
 
+  /// A head of DFlash in the layout of z-lab: two layers, blocks of 4 slots, mask token 3.
+  static tiny_head dflash(std::uint32_t hidden, std::uint32_t vocab);
+  /// The same with a Markov head of rank 8 ("vanilla", "gated", "rnn") and a confidence head that reads the
+  /// token: DSpark in the layout of SpecForge.
+  static tiny_head dspark(std::uint32_t hidden, std::uint32_t vocab, const std::string& markov_kind);
+
   void add(const std::string& name, std::vector<std::uint64_t> shape);
   void rename(const std::string& from, const std::string& to);
   void write(const std::filesystem::path& directory) const;
