@@ -30,8 +30,8 @@ drafter_options called_as_its_kind(const char* kind) {
 } // namespace
 
 bool drafts_with_head(const std::string& kind) {
-  constexpr std::string_view kinds[] = {"eagle", "eagle2", "eagle3",         "medusa", "blockwise",
-                                        "mtp",   "hydra",  "mlp_speculator", "dart"};
+  constexpr std::string_view kinds[] = {"eagle", "eagle2",         "eagle3", "medusa", "blockwise", "mtp",
+                                        "hydra", "mlp_speculator", "dart",   "dflash", "dspark"};
   return std::ranges::find(kinds, kind) != std::end(kinds);
 }
 

@@ -32,6 +32,9 @@ enum class draft_vocabulary : std::uint8_t { same, intersection, retokenise };
 /// Which half of the input of an MTP module's projection comes first.
 enum class mtp_concat : std::uint8_t { by_file, embedding_first, hidden_first };
 
+/// Which token a slot of a block drafter predicts: the one at its position or the one after it.
+enum class slot_alignment : std::uint8_t { by_file, same, next };
+
 /// Format of a trained head's matrices.
 enum class head_format : std::uint8_t { stored, q8_0, q4_0 };
 
@@ -58,12 +61,14 @@ struct drafter_options {
   head_format weights = head_format::stored;  ///< heads: format of their matrices
   mtp_concat mtp_order = mtp_concat::by_file; ///< kind mtp: order of the projection's input
   std::vector<std::string> taps; ///< heads: instead of their config's: target layers after which they read
-  std::string inner = "ngram";   ///< kind cascade: kind of the drafter that its model is drafted for by
-  std::uint32_t ngram_min = 2;   ///< kinds ngram, nasd: shortest suffix looked up
-  std::uint32_t ngram_max = 4;   ///< kinds ngram, nasd: longest
-  std::uint32_t candidates = 1;  ///< kind ngram: continuations tried, as a tree
-  std::uint32_t suffix_max = 32; ///< kind suffix: last tokens compared at most
-  float min_probability = 0.1F;  ///< kind suffix: a path less likely by count is not proposed
+  slot_alignment alignment = slot_alignment::by_file; ///< kinds dflash, dspark
+  float confidence_threshold = 0; ///< kinds dflash, dspark: a draft ends before a token less sure; 0: never
+  std::string inner = "ngram";    ///< kind cascade: kind of the drafter that its model is drafted for by
+  std::uint32_t ngram_min = 2;    ///< kinds ngram, nasd: shortest suffix looked up
+  std::uint32_t ngram_max = 4;    ///< kinds ngram, nasd: longest
+  std::uint32_t candidates = 1;   ///< kind ngram: continuations tried, as a tree
+  std::uint32_t suffix_max = 32;  ///< kind suffix: last tokens compared at most
+  float min_probability = 0.1F;   ///< kind suffix: a path less likely by count is not proposed
   std::uint32_t corpus_tokens = 16384; ///< kind suffix: tokens of earlier outputs kept a tenant; 0 = none
   std::uint32_t corpus_tenants = 16;   ///< kind suffix: tenants kept, the least recently seen one goes first
   std::string corpus;                  ///< kinds unigram, bigram: file to count, text or (.ids) token ids

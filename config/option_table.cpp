@@ -297,8 +297,16 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
       "Of kind `mtp`: which half of its projection's input comes first, instead of what the family of its file has.");
   g.add(
       "taps", text_lists, [](d & o) -> auto& { return o.taps; },
-      "Of kinds `eagle3` and `dart`: the target's layers after which hidden states are read, by number from 0, instead of those "
+      "Of kinds `eagle3`, `dart`, `dflash` and `dspark`: the target's layers after which hidden states are read, by number from 0, instead of those "
       "that its config.json names.");
+  g.add(
+      "alignment", {"by_file", "same", "next"}, [](d & o) -> auto& { return o.alignment; },
+      "Of kinds `dflash` and `dspark`: which token a slot of the block predicts, instead of what the family of its file "
+      "has: `same`: the one at its own position, so that the first slot gives none; `next`: the one after it.");
+  g.add(
+      "confidence_threshold", numbers(0, 1), [](d & o) -> auto& { return o.confidence_threshold; },
+      "Of kinds `dflash` and `dspark`: a draft ends before the first token for which the head's own confidence is "
+      "below this; 0 = never. Heads without confidences never end a draft.");
   g.add(
       "inner", {"ngram", "suffix", "prediction", "unigram", "bigram", "copy", "random", "synthetic"},
       [](d & o) -> auto& { return o.inner; },
@@ -363,16 +371,16 @@ void declare_drafter(group_builder<drafter_options>& g) {
   g.add(
       "name", texts, [](d & o) -> auto& { return o.name; }, "Name in requests; unique within the model.");
   g.add(
-      "kind",
-      {"none",      "ngram",  "suffix",    "prediction", "unigram", "bigram",         "copy",  "random",
-       "synthetic", "nasd",   "lookahead", "model",      "self",    "cascade",        "eagle", "eagle2",
-       "eagle3",    "medusa", "blockwise", "mtp",        "hydra",   "mlp_speculator", "dart"},
+      "kind", {"none",           "ngram",     "suffix", "prediction", "unigram",   "bigram", "copy",
+               "random",         "synthetic", "nasd",   "lookahead",  "model",     "self",   "cascade",
+               "eagle",          "eagle2",    "eagle3", "medusa",     "blockwise", "mtp",    "hydra",
+               "mlp_speculator", "dart",      "dflash", "dspark"},
       [](d & o) -> auto& { return o.kind; },
       "Method by which it finds its tokens; `docs/adding_a_drafter.md` lists the kinds. `none` proposes nothing.");
   g.add(
       "path", texts, [](d & o) -> auto& { return o.path; },
       "Of kinds `model` and `cascade`: GGUF file or Hugging Face directory. Of trained heads (`eagle`, `eagle2`, "
-      "`eagle3`, `medusa`, `blockwise`, `mtp`, `hydra`, `mlp_speculator`, `dart`): directory with their files; `docs/drafters.md` describes them.");
+      "`eagle3`, `medusa`, `blockwise`, `mtp`, `hydra`, `mlp_speculator`, `dart`, `dflash`, `dspark`): directory with their files; `docs/drafters.md` describes them.");
   g.add(
       "draft_length", integers(1, 63), [](d & o) -> auto& { return o.draft_length; },
       "Tokens proposed in a round if the request names no number.");

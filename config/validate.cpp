@@ -75,8 +75,13 @@ class validator {
     if (!has_head && d.weights != head_format::stored) fail(path + "weights", "only heads choose a format");
     if (d.mtp_order != mtp_concat::by_file && d.kind != "mtp")
       fail(path + "mtp_order", "only drafters of kind mtp have one");
-    if (!d.taps.empty() && d.kind != "eagle3" && d.kind != "dart")
-      fail(path + "taps", "only drafters of kinds eagle3 and dart choose them");
+    const bool has_block = d.kind == "dflash" || d.kind == "dspark";
+    if (!d.taps.empty() && d.kind != "eagle3" && d.kind != "dart" && !has_block)
+      fail(path + "taps", "only drafters of kinds eagle3, dart, dflash and dspark choose them");
+    if (d.alignment != slot_alignment::by_file && !has_block)
+      fail(path + "alignment", "only drafters of kinds dflash and dspark have one");
+    if (d.confidence_threshold != 0 && !has_block)
+      fail(path + "confidence_threshold", "only drafters of kinds dflash and dspark have one");
     const bool has_tree = d.tree != tree_kind::chain && d.tree != tree_kind::by_kind;
     if (has_tree && d.kind != "model" && d.kind != "self" && !has_head)
       fail(path + "tree",

@@ -131,6 +131,8 @@ load_draft_head(const config::drafter_options& options, const config::model_opti
         options.weights == config::head_format::q8_0 ? device::tensor_type::q8_0 : device::tensor_type::q4_0;
   if (options.mtp_order != config::mtp_concat::by_file)
     load.overrides.hidden_first = options.mtp_order == config::mtp_concat::hidden_first;
+  if (options.alignment != config::slot_alignment::by_file)
+    load.overrides.predicts_next = options.alignment == config::slot_alignment::next;
   for (const auto& text : options.taps) {
     std::uint32_t layer = 0;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), layer);

@@ -63,6 +63,8 @@ float activate(activation act, float x) {
   if (act == activation::silu) return x / (1.0F + exp_reference(-x));
   if (act == activation::sigmoid) return 1.0F / (1.0F + exp_reference(-x));
   if (act == activation::relu) return x < 0.0F ? 0.0F : x;
+  if (act == activation::tanh) return device::tanh_reference(x);
+  if (act == activation::sigmoid_of_minus) return 1.0F / (1.0F + exp_reference(x));
   if (act == activation::gelu_erf) return device::gelu_erf_reference(x);
   using c = device::gelu_constants;
   const float u = (x * c::twice_root_two_over_pi) * std::fma(c::cubic, x * x, 1.0F);

@@ -26,8 +26,8 @@ struct gather_args {
   std::uint32_t width = 0;
 };
 
-/// y[rows[k]][i] = x[k][i]: distributes rows. No number occurs twice in `rows`; `y` must not overlap `x`. With
-/// `x_stride` 0 all get the same row.
+/// y[rows[k]][i] = x[k][i]: distributes rows. No number occurs twice in `rows`; `y` must not overlap `x`.
+/// With `x_stride` 0 all get the same row.
 struct scatter_args {
   float* y = nullptr;
   std::size_t y_stride = 0;

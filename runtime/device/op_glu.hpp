@@ -13,6 +13,8 @@ enum class activation : std::uint8_t {
   gelu_erf,  ///< x * (x < 0 ? q : 1 - q), q = half of erfc(|x| / sqrt 2); see `gelu_erf_reference`
   sigmoid,   ///< 1 / (1 + exp(-x))
   relu,      ///< x < 0 ? 0 : x
+  tanh,      ///< `tanh_reference`
+  sigmoid_of_minus, ///< 1 / (1 + exp(x)): one less the sigmoid
 };
 
 /// Gated linear unit: out[r][i] = act(gate[r][i]) * up[r][i], each operation rounded to float32. Without

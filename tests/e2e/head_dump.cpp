@@ -6,6 +6,9 @@
 // TOKENS.bin: int32 ids, n of them. OUT.bin, float32: features of positions 0 to n - 2, those of the head's
 // taps in its order; logits of its rows 0 to n - 2; then for each of NUM_DRAFTED - 1 further rows of a chain,
 // which begins with the likeliest token of the last row, the token and its logits. All KV cells are float32.
+// Of a head that fills a block of slots behind the text there are, instead of both kinds of rows, the logits
+// of its levels; of one whose rows add to them those of the first level as they are, and of the others with
+// what the likeliest token of the level above adds.
 #include "runtime/model/heads/head_loader.hpp"
 #include "tests/support/cpu_model.hpp"
 #include "tests/support/paged_sequences.hpp"
@@ -40,7 +43,8 @@ class dump {
   dump(cpu_model& target, const model::draft_head& head, std::vector<token_id> tokens,
        std::uint32_t num_drafted)
       : target_(target), head_(head), tokens_(std::move(tokens)),
-        num_blocks_(blocks_for(tokens_.size() + num_drafted)), paged_(block_size, num_blocks_, 1),
+        num_blocks_(blocks_for(tokens_.size() + head.traits().num_block_rows + num_drafted)),
+        paged_(block_size, num_blocks_, 1),
         target_kv_(target.get().make_kv_storage(num_blocks_, block_size, head.taps())),
         kv_(head.make_kv_storage(num_blocks_, block_size)) {
     paged_.add_sequence(num_blocks_ * block_size);
@@ -79,12 +83,61 @@ class dump {
     for (std::uint32_t level = 1; level < num_drafted; ++level) {
       const auto slot = static_cast<std::uint32_t>(tokens_.size()) - 2 + level;
       auto rows = paged_.chain_rows(0, slot, slot + 1);
-      const auto best = std::max_element(last_.begin(), last_.end()) - last_.begin();
-      rows[0].token = head_.target_ids().empty() ? token_id{static_cast<std::int32_t>(best)}
-                                                 : head_.target_ids()[static_cast<std::size_t>(best)];
+      rows[0].token = target_id(last_);
       out_.push_back(static_cast<float>(rows[0].token.value));
       run_head(rows,
                {nullptr, std::vector<std::uint32_t>{cell(slot - 1)}, std::vector<std::uint32_t>{level}});
+    }
+  }
+
+  void run_block() {
+    const model::head_traits traits = head_.traits();
+    const auto end = static_cast<std::uint32_t>(tokens_.size()) - 1, width = head_.info().vocab_size;
+    for (std::uint32_t begin = 0; begin < end; begin += chunk) {
+      const bool is_last = begin + chunk >= end;
+      input from{target_kv_->features(), {}, {}};
+      auto rows = paged_.chain_rows(0, begin, std::min(end, begin + chunk));
+      for (auto& row : rows) {
+        row.token = tokens_[row.position.value + 1];
+        from.cells.push_back(cell(row.position.value));
+        from.levels.push_back(0);
+      }
+      std::vector<std::uint32_t> wanted;
+      for (auto row : paged_.block_rows(0, end, is_last ? end + traits.num_block_rows : end)) {
+        row.token = tokens_.back();
+        from.cells.push_back(cell(end - 1));
+        from.levels.push_back(row.slot.value + 1 - end);
+        if (from.levels.back() >= traits.first_level_row)
+          wanted.push_back(static_cast<std::uint32_t>(rows.size()));
+        rows.push_back(row);
+      }
+      last_ = run_rows(paged_.batch(rows), from, wanted);
+    }
+    const std::vector<float> levels = last_;
+    const std::size_t num_levels = levels.size() / width;
+    std::vector<float> row(levels.begin(), levels.begin() + width);
+    out_.insert(out_.end(), row.begin(), row.end());
+    std::uint32_t above = cell(end - 1);
+    std::vector<kv_slot> path;
+    for (std::uint32_t level = 1; level < num_levels; ++level) {
+      std::vector<float> sum(levels.begin() + static_cast<std::ptrdiff_t>(level) * width,
+                             levels.begin() + static_cast<std::ptrdiff_t>(level + 1) * width);
+      if (traits.adds_to_levels()) {
+        path.emplace_back(end + traits.num_block_rows + level - 1);
+        device::batch_entry next{.token = target_id(row),
+                                 .position = token_position{end + level - 1},
+                                 .slot = path.back(),
+                                 .path_begin = 0,
+                                 .path_length = level};
+        const std::vector<device::batch_entry> rows{next};
+        device::row_batch batch = paged_.batch(rows);
+        batch.paths = path;
+        const auto term = run_rows(batch, {nullptr, {above}, {level}}, {0});
+        for (std::uint32_t t = 0; t < width; ++t) sum[t] += term[t];
+        above = cell(path.back().value);
+      }
+      row = sum;
+      out_.insert(out_.end(), row.begin(), row.end());
     }
   }
 
@@ -108,14 +161,26 @@ class dump {
     return at.from_block.value * block_size + at.from_offset;
   }
 
+  /// The likeliest token, as the target numbers it.
+  token_id target_id(const std::vector<float>& logits) const {
+    const auto best =
+        static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    return head_.target_ids().empty() ? token_id{static_cast<std::int32_t>(best)} : head_.target_ids()[best];
+  }
+
+  std::vector<float> run_rows(const device::row_batch& batch, const input& from,
+                              const std::vector<std::uint32_t>& wanted) {
+    std::vector<float> logits(wanted.size() * head_.info().vocab_size);
+    target_.run([&](device::ops& ops) {
+      head_.forward(ops, batch, {from.of_target, from.cells, from.levels}, kv_.get(), {wanted, logits});
+    });
+    return logits;
+  }
+
   void run_head(const std::vector<device::batch_entry>& rows, const input& from) {
     std::vector<std::uint32_t> all(rows.size());
     for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
-    std::vector<float> logits(rows.size() * head_.info().vocab_size);
-    target_.run([&](device::ops& ops) {
-      head_.forward(ops, paged_.batch(rows), {from.of_target, from.cells, from.levels}, kv_.get(),
-                    {all, logits});
-    });
+    const std::vector<float> logits = run_rows(paged_.batch(rows), from, all);
     out_.insert(out_.end(), logits.begin(), logits.end());
     last_.assign(logits.end() - head_.info().vocab_size, logits.end());
   }
@@ -138,8 +203,12 @@ void run(char** arguments) {
   const auto num_drafted = static_cast<std::uint32_t>(std::stoul(arguments[5]));
   dump of(target, **head, read_tokens(arguments[4]), num_drafted);
   of.run_target();
-  of.run_text();
-  of.run_chain(num_drafted);
+  if ((*head)->traits().num_block_rows > 0) {
+    of.run_block();
+  } else {
+    of.run_text();
+    of.run_chain(num_drafted);
+  }
   of.write(arguments[6]);
 }
 

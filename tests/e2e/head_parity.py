@@ -91,7 +91,7 @@ def compare_round(case, drafting, traced, before, levels, tally, report):
     """One draft of the head. `before`: the round that decided before it, if any."""
     size, full = len(traced["draft_tokens"]), case.full_size(levels)
     tally.steps += 1
-    tally.short += size < full
+    tally.short += size < full and not case.threshold
     # A shorter draft, for want of memory or by drafter auto's choice, is compared as far as it goes.
     expected = case.reference_draft(drafting, traced["base_length"], levels, min(size, full))
     if expected.margin <= SURE:

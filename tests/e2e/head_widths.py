@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Logits of EAGLE heads at the width of real targets, against the reference, which reads the features that the engine captured.
+"""Logits of EAGLE, DFlash and DSpark heads at the width of real targets, against the reference, which reads the features that the engine captured.
 
     tests/e2e/head_widths.py --dump build/release/bin/head_dump --model smollm2.gguf --model qwen.gguf
 
@@ -26,7 +26,8 @@ BOUND = 2e-3
 NUM_TOKENS, NUM_DRAFTED = 70, 6
 # Of each head its kind, its sizes' multiples, and what differs from the plain one.
 HEADS = (("eagle", {"own_embedding": True, "own_lm_head": True}), ("reference", {"own_embedding": True, "draft_vocab_size": 8000}),
-         ("speculators-3.1", {"draft_vocab_size": 8000}))
+         ("speculators-3.1", {"draft_vocab_size": 8000}), ("dflash", {"own_embedding": True, "own_lm_head": True}),
+        ("dspark-speculators", {"draft_vocab_size": 8000}), ("dspark-deepspec-gated", {}))
 
 
 def facts(path):
@@ -35,8 +36,10 @@ def facts(path):
     arch = bytes(fields["general.architecture"].parts[-1]).decode()
     number = lambda key: int(fields[f"{arch}.{key}"].parts[-1][0])  # noqa: E731
     heads, hidden = number("attention.head_count"), number("embedding_length")
+    kv_heads = number("attention.head_count_kv")
     return SimpleNamespace(num_hidden_layers=number("block_count"), hidden_size=hidden, num_heads=heads,
-                           num_kv_heads=number("attention.head_count_kv"), head_dim=hidden // heads,
+                           num_attention_heads=heads, num_kv_heads=kv_heads, num_key_value_heads=kv_heads,
+                           head_dim=hidden // heads, rms_norm_eps=1e-6, rope_theta=10000.0,
                            intermediate_size=number("feed_forward_length"),
                            vocab_size=len(fields["tokenizer.ggml.tokens"].data))
 
@@ -67,6 +70,20 @@ def largest_difference(head, tokens, values):
     return worst
 
 
+def largest_difference_in_block(head, tokens, values):
+    """Between the dumped logits of a block's levels and the reference's."""
+    rows, width = len(tokens) - 1, head.shape.num_drafted
+    taps = len(head.shape.taps) * head.shape.hidden_size
+    features, theirs = values[:rows * taps].view(rows, -1), values[rows * taps:].view(-1, width)
+    hidden = head.block(tokens[-1], rows, head.context(features))
+    before, worst = [tokens[-1]], 0.0
+    for row in theirs:
+        ours = head.logits_of_level(hidden, before)
+        worst = max(worst, (ours - row).abs().max().item())
+        before.append(int(head.target_ids(row.argmax())))
+    return worst if len(theirs) == head.max_levels else float("inf")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dump", required=True)
@@ -90,7 +107,8 @@ def main():
             with tempfile.TemporaryDirectory() as folder:
                 made_heads.save(head, name, Path(folder), target)
                 values = dumped(arguments, model, made_heads.KINDS[name].family, Path(folder), tokens)
-            worst = largest_difference(head, tokens, values)
+            is_block = made_heads.KINDS[name].family in ("dflash", "dspark")
+            worst = (largest_difference_in_block if is_block else largest_difference)(head, tokens, values)
             failed |= not worst < BOUND
             print(f"{Path(model).stem} {name}: largest difference of a logit {worst:.1e}", flush=True)
     return int(failed)

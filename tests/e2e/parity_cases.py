@@ -46,6 +46,11 @@ class Case:
             options["max_tree_nodes"] = self.max_tree_nodes
         return options | {"tree": self.tree}
 
+    @property
+    def threshold(self):
+        """The confidence below which a chain is cut; 0: never."""
+        return self.options.get("confidence_threshold", 0)
+
     def template(self, levels, max_nodes):
         """Of a static tree: the paths that fit, as tuples of ranks."""
         paths = [tuple(map(int, path.split("."))) for path in self.tree_paths or GENERAL_TREE]
@@ -64,6 +69,8 @@ class Case:
         return min(max(self.max_tree_nodes, levels), self.tree_top_k + (levels - 1) * self.tree_top_k ** 2)
 
     def reference_draft(self, drafting, base, levels, size):
+        if self.threshold:
+            return drafting.cut(drafting.chain(base, levels), base, self.threshold)
         if self.tree == "chain":
             return drafting.chain(base, size)
         if self.tree == "static":
@@ -150,4 +157,27 @@ MTP_CASES = {
     "llama-mtp-deepseek": Case("llama", "mtp-deepseek", "chain", 4),
     "llama-mtp-deepseek-tree": Case("llama", "mtp-deepseek", draft_length=3, tree_top_k=3, max_tree_nodes=9),
 }
-CASES = EAGLE_CASES | MASK_CASES | PARALLEL_CASES | CHAINED_CASES | MTP_CASES
+BLOCK_CASES = {
+    "qwen3-dflash": Case("qwen3", "dflash", "chain", 5, says_tree=False, with_auto=True),
+    "llama-dflash-usual-taps": Case("llama", "dflash-usual-taps", "chain", 4),
+    "llama-dflash-tree": Case("llama", "dflash", draft_length=3, tree_top_k=3, max_tree_nodes=12),
+    "qwen2-dflash-window": Case("qwen2", "dflash-window", "chain", 5),
+    "gemma3-dflash-fused": Case("gemma3_text", "dflash-fused", "chain", 5),
+    "qwen3-dflash-speculators": Case("qwen3", "dflash-speculators", "chain", 5),
+    "llama-dflash-speculators-anchor": static("llama", "dflash-speculators-anchor", 6, 20),
+    "gemma3-dflash-deepspec": Case("gemma3_text", "dflash-deepspec", "chain", 5),
+    "qwen3-dspark": Case("qwen3", "dspark", "chain", 5, says_tree=False, with_auto=True),
+    "llama-dspark-next": Case("llama", "dspark-next", "chain", 6, options={"alignment": "next"}),
+    "llama-dspark-tree": Case("llama", "dspark", tree_top_k=3, max_tree_nodes=14),
+    "qwen3-dspark-deepspec": Case("qwen3", "dspark-deepspec", "chain", 6),
+    "qwen2-dspark-gated": Case("qwen2", "dspark-deepspec-gated", "chain", 5),
+    "qwen2-dspark-gated-tree": static("qwen2", "dspark-deepspec-gated", 4, tree_paths=tuple(SMALL_TREE)),
+    "qwen3-dspark-rnn": Case("qwen3", "dspark-deepspec-rnn", "chain", 6),
+    "gemma3-dspark-rnn-tree": Case("gemma3_text", "dspark-deepspec-rnn", draft_length=5, tree_top_k=3, max_tree_nodes=18),
+    "llama-dspark-speculators": Case("llama", "dspark-speculators", "chain", 5),
+    "qwen3-dspark-confidence": Case("qwen3", "dspark-confidence", "chain", 5, options={"confidence_threshold": 0.25}),
+    "qwen3-dspark-rnn-confidence": Case("qwen3", "dspark-deepspec-rnn", "chain", 6,
+                                        options={"confidence_threshold": 0.25}),
+    "qwen3-dspark-no-markov": Case("qwen3", "dspark-no-markov", "chain", 6, options={"confidence_threshold": 0.25}),
+}
+CASES = EAGLE_CASES | MASK_CASES | PARALLEL_CASES | CHAINED_CASES | MTP_CASES | BLOCK_CASES

@@ -116,6 +116,48 @@ tiny_head tiny_head::hydra(std::uint32_t hidden, std::uint32_t vocab, std::uint3
   return made;
 }
 
+tiny_head tiny_head::dflash(std::uint32_t hidden, std::uint32_t vocab) {
+  tiny_head made;
+  made.config = config_of(hidden, vocab);
+  made.config["architectures"] = {"DFlashDraftModel"};
+  made.config["model_type"] = "qwen3";
+  made.config["block_size"] = 4;
+  made.config["dflash_config"] = {{"mask_token_id", 3}};
+  made.add("fc.weight", {hidden, std::uint64_t{2} * hidden});
+  made.add("hidden_norm.weight", {hidden});
+  made.add("norm.weight", {hidden});
+  for (const std::string prefix : {"layers.0.", "layers.1."}) {
+    made.add_layer(prefix, hidden, hidden);
+    made.add(prefix + "input_layernorm.weight", {hidden});
+    made.add(prefix + "self_attn.q_norm.weight", {head_dim});
+    made.add(prefix + "self_attn.k_norm.weight", {head_dim});
+  }
+  return made;
+}
+
+tiny_head tiny_head::dspark(std::uint32_t hidden, std::uint32_t vocab, const std::string& markov_kind) {
+  constexpr std::uint64_t rank = 8;
+  tiny_head made = dflash(hidden, vocab);
+  made.config["dflash_config"] = {{"mask_token_id", 3},
+                                  {"projector_type", "dspark"},
+                                  {"markov_rank", rank},
+                                  {"markov_head_type", markov_kind},
+                                  {"enable_confidence_head", true},
+                                  {"confidence_head_with_markov", true}};
+  made.add("markov_head.markov_w1.weight", {vocab, rank});
+  made.add("markov_head.markov_w2.weight", {vocab, rank});
+  made.add("confidence_head.proj.weight", {1, hidden + rank});
+  made.add("confidence_head.proj.bias", {1});
+  if (markov_kind == "gated") {
+    made.add("markov_head.gate_proj.weight", {rank, hidden + rank});
+    made.add("markov_head.gate_proj.bias", {rank});
+  } else if (markov_kind == "rnn") {
+    made.add("markov_head.joint_proj.weight", {3 * rank, 2 * rank + hidden});
+    made.add("markov_head.joint_proj.bias", {3 * rank});
+  }
+  return made;
+}
+
 void tiny_head::write(const std::filesystem::path& directory) const {
   safetensors_builder file;
   for (const auto& [name, one] : tensors)

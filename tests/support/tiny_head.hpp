@@ -29,6 +29,12 @@ struct tiny_head {
   /// Hydra with heads of one layer.
   static tiny_head hydra(std::uint32_t hidden, std::uint32_t vocab, std::uint32_t num_heads);
 
+  /// A head of DFlash in the layout of z-lab: two layers, blocks of 4 slots, mask token 3.
+  static tiny_head dflash(std::uint32_t hidden, std::uint32_t vocab);
+  /// The same with a Markov head of rank 8 ("vanilla", "gated", "rnn") and a confidence head that reads the
+  /// token: DSpark in the layout of SpecForge.
+  static tiny_head dspark(std::uint32_t hidden, std::uint32_t vocab, const std::string& markov_kind);
+
   void add(const std::string& name, std::vector<std::uint64_t> shape);
   void rename(const std::string& from, const std::string& to);
   void write(const std::filesystem::path& directory) const;

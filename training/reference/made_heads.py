@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from training.reference import blockwise, head_files, hydra, medusa, mlp_speculator, mtp
+from training.reference import blockwise, dflash, dspark, head_files, hydra, medusa, mlp_speculator, mtp
 from training.reference.eagle import EagleHead
 from training.reference.head_shape import HeadShape, default_taps
 from training.reference.modules import sizes_of
@@ -20,6 +20,8 @@ class Kind:
 
 
 _GATED = {"qk_norm": True, "output_gate": True, "rotated_share": 0.25}
+_OWN = {"own_embedding": True, "own_lm_head": True}
+_VANILLA = {"markov_kind": "vanilla", "markov_rank": 16}
 KINDS = {
     "eagle": Kind("eagle"),
     "eagle-bias": Kind("eagle", {"fc_bias": True, "qkv_bias": True}),
@@ -73,6 +75,26 @@ KINDS = {
     "mlp-tied": Kind("mlp_speculator", {"tie_weights": True, "inner_size": 48, "num_levels": 5}),
     "mlp-tied-scaled": Kind("mlp_speculator", {"tie_weights": True, "scale_input": True, "stores_once": True,
                                                "num_levels": 4, "prefix": "speculator."}),
+    "dflash": Kind("dflash", {"layout": "z-lab"}),
+    "dflash-usual-taps": Kind("dflash", {"layout": "z-lab", "says_taps": False, "num_layers": 3, "block_size": 8}),
+    "dflash-window": Kind("dflash", {"layout": "z-lab", "window": 12}),
+    "dflash-fused": Kind("dflash", {"layout": "z-lab", "is_fused": True, "num_layers": 1}),
+    "dflash-speculators": Kind("dflash", {"layout": "speculators", "draft_vocab_size": 200} | _OWN),
+    "dflash-speculators-anchor": Kind("dflash", {"layout": "speculators", "predicts_next": True, "window": 10} | _OWN),
+    "dflash-deepspec": Kind("dflash", {"layout": "deepspec", "predicts_next": True, "block_size": 5} | _OWN),
+    "dspark": Kind("dspark", {"layout": "z-lab"} | _VANILLA),
+    "dspark-next": Kind("dspark", {"layout": "z-lab", "predicts_next": True} | _VANILLA),
+    "dspark-confidence": Kind("dspark", {"layout": "z-lab", "has_confidence": True, "confidence_reads_token": True}
+                              | _VANILLA),
+    "dspark-deepspec": Kind("dspark", {"layout": "deepspec", "predicts_next": True} | _VANILLA | _OWN),
+    "dspark-deepspec-gated": Kind("dspark", {"layout": "deepspec", "predicts_next": True, "markov_kind": "gated",
+                                             "markov_rank": 12, "has_confidence": True} | _OWN),
+    "dspark-deepspec-rnn": Kind("dspark", {"layout": "deepspec", "predicts_next": True, "markov_kind": "rnn",
+                                           "markov_rank": 16, "has_confidence": True,
+                                           "confidence_reads_token": True} | _OWN),
+    "dspark-speculators": Kind("dspark", {"layout": "speculators", "draft_vocab_size": 200, "markov_kind": "rnn",
+                                          "markov_rank": 16} | _OWN),
+    "dspark-no-markov": Kind("dspark", {"layout": "deepspec", "predicts_next": True, "has_confidence": True} | _OWN),
 }
 
 
@@ -92,6 +114,11 @@ def plain_head(kind, target, changes):
         return blockwise.BlockwiseHead(blockwise.BlockwiseShape(**last | width | fields)).borrow(target)
     if family == "hydra":
         return hydra.HydraHead(hydra.HydraShape(**last | sizes_of(of) | fields)).borrow(target)
+    if family in ("dflash", "dspark"):
+        usual = dflash.usual_taps(fields.get("num_layers", 2), of.num_hidden_layers)
+        taps = (0, 4, 6) if fields.get("says_taps", True) else usual
+        shape = dflash.DFlashShape(**{"vocab_size": of.vocab_size, "taps": taps, "mask_token": 5} | sizes_of(of) | fields)
+        return (dflash.DFlashHead if family == "dflash" else dspark.DSparkHead)(shape).borrow(target)
     if family == "mtp":
         layout = mtp.LAYOUTS[fields["layout"]]
         usual = {"hidden_first": layout.hidden_first, "norm_output": layout.norm_output}
@@ -112,7 +139,7 @@ def gain(head, name):
             return 1.0 if head.shape.fc_norm or head.shape.norm_before_fc else 0.3
     if isinstance(head, (medusa.MedusaHead, blockwise.BlockwiseHead)):
         return 2.0
-    return 2.0 if name.endswith(("q_proj.weight", "k_proj.weight")) else 1.3
+    return 2.0 if name.endswith(("q_proj.weight", "k_proj.weight", "joint_proj.weight")) else 1.3
 
 
 def fill_with_noise(head, generator):
@@ -123,6 +150,8 @@ def fill_with_noise(head, generator):
             weight.copy_(1 + 0.2 * noise)
         elif "mask_" in name:  # in place of hidden states, or of normalised vectors
             weight.copy_((4.0 if name == "mask_hidden" else 1.0) * noise)
+        elif name.startswith("markov_head.markov_w"):
+            weight.copy_(noise if "w1" in name else 0.8 * noise)
         elif weight.dim() == 1:
             weight.copy_(0.2 * noise)
         elif name.startswith(("lm_head", "embed_tokens", "emb.", "head.")):
@@ -153,7 +182,8 @@ def random_head(kind, target, seed, **changes):
     return head
 
 
-_FILES = {"medusa": medusa, "blockwise": blockwise, "hydra": hydra, "mtp": mtp, "mlp_speculator": mlp_speculator}
+_FILES = {"medusa": medusa, "blockwise": blockwise, "hydra": hydra, "mtp": mtp, "mlp_speculator": mlp_speculator,
+          "dflash": dflash, "dspark": dspark}
 
 
 def save(head, kind, directory, target):

@@ -8,6 +8,8 @@ from torch import nn
 
 from training.reference.blockwise import BlockwiseHead
 from training.reference.dart import DartHead
+from training.reference.dflash import DFlashHead
+from training.reference.dspark import DSparkHead
 from training.reference.eagle import EagleHead
 from training.reference.hydra import HydraHead
 from training.reference.layers import rms_norm
@@ -34,6 +36,49 @@ def with_conventions(head, **changes):
     return other
 
 
+def with_alignment_swapped(head):
+    """Slots predict the token at their position instead of the one after it, or the reverse."""
+    return with_conventions(head, slot_offset=-1 if head.shape.predicts_next else 1)
+
+
+def without_markov(head):
+    if not head.shape.markov_kind:
+        return None
+    return with_shape(head, markov_kind="")
+
+
+def with_markov_mistake(head, kind, **changes):
+    return with_conventions(head, **changes) if kind in ("", head.shape.markov_kind) and head.shape.markov_kind else None
+
+
+def with_gate_halves_swapped(head):
+    """Reads [e ; z] instead of [z ; e], or of a state [e ; s ; z]."""
+    if head.shape.markov_kind not in ("gated", "rnn"):
+        return None
+    other, rank = copy.deepcopy(head), head.shape.markov_rank
+    if head.shape.markov_kind == "gated":
+        weight = other.markov_head.gate_proj.weight
+        weight.copy_(weight.roll(rank, dims=1))
+    else:
+        weight = other.markov_head.joint_proj.weight
+        weight[:, :2 * rank] = weight[:, :2 * rank].roll(rank, dims=1)
+    return other
+
+
+def with_rnn_parts_swapped(head):
+    """[c ; g ; o] instead of [g ; c ; o]."""
+    if head.shape.markov_kind != "rnn":
+        return None
+    other, rank = copy.deepcopy(head), head.shape.markov_rank
+    for part in other.markov_head.joint_proj.parameters():
+        part[:2 * rank] = part[:2 * rank].roll(rank, dims=0)
+    return other
+
+
+def without_window(head):
+    return with_shape(head, window=0) if head.shape.window else None
+
+
 def with_taps_shifted(head):
     """A layer too early; where the tap is behind the final norm, this is the state before it."""
     step = -1 if head.shape.taps[0] > 0 else 1
@@ -41,7 +86,8 @@ def with_taps_shifted(head):
 
 
 def with_tap_order(head):
-    return with_shape(head, taps=head.shape.taps[::-1]) if head.shape.is_eagle3 else None
+    is_fused = isinstance(head, DFlashHead) or head.shape.is_eagle3
+    return with_shape(head, taps=head.shape.taps[::-1]) if is_fused and len(head.shape.taps) > 1 else None
 
 
 def with_halves_swapped(head):
@@ -174,12 +220,12 @@ def with_all_inputs_scaled(head):
 
 # name -> (heads that can have the mistake, the head with it or None)
 MUTANTS = {
-    "taps": ((*ROW_HEADS, *PATH_HEADS), with_taps_shifted),
-    "tap_order": (EagleHead, with_tap_order),
+    "taps": ((*ROW_HEADS, *PATH_HEADS, DFlashHead), with_taps_shifted),
+    "tap_order": ((EagleHead, DFlashHead), with_tap_order),
     "concat_order": (ROW_HEADS, with_halves_swapped),
     "feedback_norm": (ROW_HEADS, with_other_feedback),
     "residual": (EagleHead, with_residual_swapped),
-    "d2t": (EagleHead, with_ids_in_d2t),
+    "d2t": ((EagleHead, DFlashHead), with_ids_in_d2t),
     "positions": (ROW_HEADS, lambda head: with_conventions(head, first_draft_position=1)),
     "row_shift": (ROW_HEADS, lambda head: with_conventions(head, token_of_row=0)),
     "feedback": (ROW_HEADS, with_input_fed_back),
@@ -199,6 +245,16 @@ MUTANTS = {
     "prefix": (HydraHead, without_prefix),
     "scale_place": (MlpSpeculator, with_state_scaled),
     "scale_input": (MlpSpeculator, lambda head: with_shape(head, scale_input=not head.shape.scale_input)),
+    "context_norm": (DFlashHead, lambda head: with_conventions(head, context_through_norm=True)),
+    "causal_block": (DFlashHead, lambda head: with_conventions(head, is_causal=True)),
+    "block_position": (DFlashHead, lambda head: with_conventions(head, position_offset=1)),
+    "alignment": (DFlashHead, with_alignment_swapped),
+    "window": (DFlashHead, without_window),
+    "markov": (DSparkHead, without_markov),
+    "markov_token": (DSparkHead, lambda head: with_markov_mistake(head, "", token_offset=-1)),
+    "markov_state": (DSparkHead, lambda head: with_markov_mistake(head, "rnn", forgets_state=True)),
+    "markov_inputs": (DSparkHead, with_gate_halves_swapped),
+    "markov_parts": (DSparkHead, with_rnn_parts_swapped),
     "scale_later": (MlpSpeculator, with_all_inputs_scaled),
 }
 

@@ -124,7 +124,9 @@ template <class V>
 typename V::vec activate(device::activation act, typename V::vec x) {
   if (act == device::activation::gelu_erf) return gelu_erf<V>(x);
   if (act == device::activation::relu) return V::select_less(x, V::zero(), V::zero(), x);
+  if (act == device::activation::tanh) return tanh<V>(x);
   const auto one = V::set1(1.0F);
+  if (act == device::activation::sigmoid_of_minus) return V::div(one, V::add(one, exp<V>(x)));
   if (act == device::activation::sigmoid)
     return V::div(one, V::add(one, exp<V>(V::bits_xor(x, V::set1(-0.0F)))));
   auto u = x;

@@ -28,6 +28,9 @@ struct head_outputs {
   std::span<float> logits;
   /// Of parallel heads without block rows: levels that are wanted of each row, at most `max_levels`. Else 1.
   std::uint32_t num_levels = 1;
+  /// [logit_rows.size()]: how sure the head is of the token that a row's logits give, 0 to 1; empty: not
+  /// wanted. Of heads with `has_confidence`.
+  std::span<float> confidences = {};
 };
 
 /// How a head drafts. Constant.
@@ -38,9 +41,12 @@ struct head_traits {
   /// Rows read the cells of rows before them. Else only the newest token of a text is run.
   bool reads_context = true;
 
-  /// Of a parallel head: rows that follow the newest row of a text in the pass that drafts, at the slots and
-  /// positions after it. Each has the newest token and the cell of the newest row's features. What they leave
-  /// in their cells is forgotten after the pass. 0: none, and the newest row gives all levels.
+  /// Rows that follow the newest row of a text in the pass that drafts, at the slots and positions after it.
+  /// Each has the newest token and the cell of the newest row's features. What they leave in their cells is
+  /// forgotten with the draft. 0: none, and of a parallel head the newest row gives all levels.
+  ///
+  /// If the head is not parallel, block rows give of each level but the first what does not depend on the
+  /// tokens drafted before. A row of the draft gives the rest, which is added to it (DSpark's Markov head).
   std::uint32_t num_block_rows = 0;
   /// A block row sees the text and the block rows up to itself, so those behind the last level that is wanted
   /// are not run. False: each sees the whole block, which is always run in full.
@@ -49,6 +55,10 @@ struct head_traits {
   /// level l has the logits of row first_level_row + l.
   std::uint32_t first_level_row = 0;
 
+  bool has_confidence = false; ///< gives `head_outputs::confidences`
+
+  /// Rows of the draft give what is to be added to the logits of their level.
+  constexpr bool adds_to_levels() const noexcept { return num_block_rows > 0 && !is_parallel; }
   /// Block rows that a draft of `num_levels` levels runs.
   constexpr std::uint32_t block_rows_for(std::uint32_t num_levels) const noexcept {
     if (num_block_rows == 0 || num_levels == 0 || !block_is_causal) return num_block_rows;

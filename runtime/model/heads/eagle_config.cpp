@@ -3,7 +3,7 @@
 #include "runtime/base/json_node.hpp"
 #include "runtime/device/op_kv.hpp"
 #include "runtime/model/heads/draft_head.hpp"
-#include "runtime/model/loader/hf_config.hpp"
+#include "runtime/model/heads/layer_fields.hpp"
 #include "runtime/model/loader/quote.hpp"
 
 #include <algorithm>
@@ -14,28 +14,6 @@
 namespace paceline::model {
 
 namespace {
-
-/// How the ids of layers in a config are counted.
-enum class id_convention : std::uint8_t {
-  input_of,  ///< the layer that reads the tapped vector: id - 1 has written it
-  output_of, ///< the layer that has written it
-};
-
-/// "eagle_aux_hidden_state_layer_ids": the vector that each named layer reads, or has written. A vector
-/// before the first layer is not tapped.
-void read_ids(const json_node& ids, id_convention convention, const head_target& target,
-              std::vector<layer_index>& taps) {
-  ids.require_array();
-  const std::uint32_t offset = convention == id_convention::input_of ? 1 : 0;
-  const std::uint64_t limit = std::uint64_t{target.num_layers} + offset;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto id = ids[i].if_uint_below(limit);
-    if (!id || *id < offset)
-      return ids[i].refuse("must be " + std::to_string(offset) + " to " + std::to_string(limit - 1) +
-                           ": the target has " + std::to_string(target.num_layers) + " layers");
-    taps.push_back(layer_index{*id - offset});
-  }
-}
 
 /// Inputs of layers 2, N/2 and N - 3: what EAGLE-3 was published with.
 std::vector<layer_index> default_taps(std::uint32_t num_layers) {
@@ -48,11 +26,11 @@ void read_taps(const json_node& fields, eagle_config& config, const head_target&
   if (config.version == eagle_version::eagle)
     config.taps = {layer_index{target.num_layers}};
   else if (const json_node ids = fields["target_layer_ids"])
-    read_ids(ids, id_convention::output_of, target, config.taps);
+    read_tap_ids(ids, id_convention::output_of, target.num_layers, config.taps);
   else if (nested)
-    read_ids(nested, id_convention::output_of, target, config.taps);
+    read_tap_ids(nested, id_convention::output_of, target.num_layers, config.taps);
   else if (const json_node aux = fields["eagle_aux_hidden_state_layer_ids"])
-    read_ids(aux, id_convention::input_of, target, config.taps);
+    read_tap_ids(aux, id_convention::input_of, target.num_layers, config.taps);
   else
     config.taps = default_taps(target.num_layers);
   if (config.taps.empty())
@@ -60,9 +38,7 @@ void read_taps(const json_node& fields, eagle_config& config, const head_target&
                                                       std::to_string(target.num_layers));
 }
 
-void refuse_unsupported(const json_node& root, const json_node& layer) {
-  if (layer["hidden_act"].string_or("silu") != "silu")
-    layer["hidden_act"].refuse("must be 'silu'", errc::unsupported);
+void refuse_unsupported(const json_node& root) {
   if (!root["eagle_config"]["use_aux_hidden_state"].flag_or(true))
     root["eagle_config"]["use_aux_hidden_state"].refuse("must be true", errc::unsupported);
   if (root["eagle_config"]["parallel_draft_step"].uint_or(1) > 1)
@@ -100,25 +76,12 @@ void read_masked_inputs(const json_node& root, eagle_config& config) {
 
 void read_sizes(const json_node& root, const json_node& layer, eagle_config& config) {
   model_config& sizes = config.layer;
-  sizes.hidden_size = layer["hidden_size"].uint();
-  sizes.ffn_size = layer["intermediate_size"].uint();
-  sizes.num_heads = layer["num_attention_heads"].uint();
-  sizes.num_kv_heads = layer["num_key_value_heads"].uint_or(sizes.num_heads);
-  const bool is_qwen3 = layer["model_type"].string_or("") == "qwen3";
-  if (layer["head_dim"] || is_qwen3)
-    sizes.head_dim = layer["head_dim"].uint_or(128);
-  else if (sizes.num_heads != 0 && sizes.hidden_size % sizes.num_heads == 0)
-    sizes.head_dim = sizes.hidden_size / sizes.num_heads;
-  else
-    layer["num_attention_heads"].refuse("must divide hidden_size where head_dim is missing");
-  sizes.norm_epsilon = static_cast<float>(layer["rms_norm_eps"].setting_or(1e-6));
-  sizes.context_length = layer["max_position_embeddings"].uint_or(2048);
+  read_layer_sizes(layer, sizes);
   config.vocab_size = layer["vocab_size"].uint();
   sizes.vocab_size = config.version == eagle_version::eagle3
                          ? root["draft_vocab_size"].uint_or(config.vocab_size)
                          : config.vocab_size;
   config.target_hidden_size = root["target_hidden_size"].uint_or(sizes.hidden_size);
-  sizes.attention_scale = 1 / std::sqrt(static_cast<float>(sizes.head_dim));
 }
 
 void check_target(const json_node& root, const eagle_config& config, const head_target& target) {
@@ -153,26 +116,17 @@ expected<eagle_config> read_eagle_config(const boost::json::object& object, cons
   config.name = version != eagle_version::eagle3             ? "eagle"
                 : config.masks == mask_rows::attention_input ? "dart"
                                                              : "eagle3";
-  refuse_unsupported(root, layer);
+  refuse_unsupported(root);
   read_sizes(root, layer, config);
   config.layer.num_layers = num_layers;
   config.layer.local_layers.assign(num_layers, false);
-  config.layer.rope = read_hf_rope(layer, 1e4, config.layer.context_length);
-  if (overrides.rope_theta != 0) config.layer.rope.theta = overrides.rope_theta;
-  config.layer.local_rope = config.layer.rope;
+  read_layer_rope(layer, overrides.rope_theta, config.layer);
   config.norm_before_residual = root["norm_before_residual"].flag_or(false);
   config.norm_output = root["norm_output"].flag_or(false);
   config.has_tap_norms = root["fc_norm"].flag_or(false);
   config.has_input_norm = root["norm_before_fc"].flag_or(false);
   if (config.masks == mask_rows::feature) read_masked_features(root, config);
   if (config.masks == mask_rows::attention_input) read_masked_inputs(root, config);
-  const double rotated = layer["partial_rotary_factor"].setting_or(
-      layer["rope_parameters"]["partial_rotary_factor"].setting_or(1));
-  if (!(rotated > 0 && rotated <= 1)) layer["partial_rotary_factor"].refuse("must be above 0 and at most 1");
-  if (rotated < 1 && rotated * config.layer.head_dim < 2)
-    layer["partial_rotary_factor"].refuse("must leave a pair of head_dim to rotate");
-  if (rotated < 1)
-    config.layer.rotary_dim = static_cast<std::uint32_t>(rotated * config.layer.head_dim) / 2 * 2;
   if (overrides.taps.empty())
     read_taps(root, config, target);
   else

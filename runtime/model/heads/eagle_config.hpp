@@ -36,7 +36,8 @@ struct head_target {
 struct head_overrides {
   double rope_theta = 0; ///< 0: none
   std::optional<bool> hidden_first = {};
-  std::vector<layer_index> taps; ///< empty: none
+  std::optional<bool> predicts_next = {}; ///< of block drafters (dflash_config.hpp)
+  std::vector<layer_index> taps;          ///< empty: none
 };
 
 /// The config of an EAGLE head, in terms of the equations of eagle_head.hpp.

@@ -1,5 +1,6 @@
 #include "runtime/model/heads/head_loader.hpp"
 
+#include "runtime/model/heads/draft_vocabulary.hpp"
 #include "runtime/model/heads/eagle_head.hpp"
 #include "runtime/model/heads/head_tensors.hpp"
 #include "runtime/model/loader/json_text.hpp"
@@ -97,32 +98,6 @@ void take_eagle(head_tensors& tensors, const eagle_config& config, eagle_weights
   tensors.vector("norm.weight", width, weights.output_norm, config.norm_output);
 }
 
-/// "d2t": what is to be added to a token of the draft vocabulary to give the target's. Absent: nothing.
-std::vector<token_id> take_target_ids(head_tensors& tensors, const eagle_config& config, bool has_lm_head) {
-  if (!tensors.has("d2t")) {
-    if (config.layer.vocab_size != config.vocab_size) tensors.refuse("d2t", "is missing");
-    return {};
-  }
-  if (!has_lm_head) {
-    tensors.refuse("d2t", "needs an lm_head.weight of the draft vocabulary");
-    return {};
-  }
-  const std::vector<std::int64_t> offsets = tensors.integers("d2t", config.layer.vocab_size);
-  std::vector<token_id> ids;
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const bool is_near = offsets[i] >= 0 && offsets[i] < config.vocab_size;
-    const std::int64_t id = is_near ? static_cast<std::int64_t>(i) + offsets[i] : -1;
-    if (id < 0 || id >= config.vocab_size || (i > 0 && id <= ids.back().value)) {
-      tensors.refuse("d2t", "must give ascending ids below " + std::to_string(config.vocab_size) +
-                                ", token " + std::to_string(i) + " has the offset " +
-                                std::to_string(offsets[i]));
-      return {};
-    }
-    ids.push_back(token_id{static_cast<std::int32_t>(id)});
-  }
-  return ids;
-}
-
 /// Loads a head; `is_dart`: with DART's mask rows, else with those that its tensors show.
 expected<std::shared_ptr<const draft_head>>
 load(const std::filesystem::path& directory, eagle_version version, bool is_dart,
@@ -158,7 +133,8 @@ load(const std::filesystem::path& directory, eagle_version version, bool is_dart
       take_eagle3(*tensors, *config, *weights);
     else
       take_eagle(*tensors, *config, *weights);
-    auto ids = take_target_ids(*tensors, *config, weights->lm_head != nullptr);
+    auto ids =
+        take_target_ids(*tensors, config->layer.vocab_size, config->vocab_size, weights->lm_head != nullptr);
     auto vectors = tensors->upload(buffers);
     if (!vectors) return std::move(vectors).error();
     weights->vectors = *std::move(vectors);

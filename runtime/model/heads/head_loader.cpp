@@ -18,6 +18,8 @@ load_draft_head(const std::string& kind, const std::filesystem::path& directory,
     return load_chained_head(directory, kind, std::move(target), options, weights, buffers);
   if (kind == "medusa" || kind == "blockwise")
     return load_medusa_head(directory, std::move(target), options, weights, buffers);
+  if (kind == "dflash" || kind == "dspark")
+    return load_dflash_head(directory, kind, std::move(target), options, weights, buffers);
   return error(errc::invalid_argument, "kind " + kind + " drafts without a head");
 }
 

@@ -195,6 +195,21 @@ void head_tensors::gated_queries(const std::string& name, const model_config& co
   }
 }
 
+void head_tensors::stacked(const std::string& name, std::uint64_t cols,
+                           std::initializer_list<stacked_part> parts) {
+  std::uint64_t rows = 0;
+  for (const stacked_part& part : parts) rows += part.rows;
+  const auto taken = take_floats(name, true, rows, cols);
+  if (!taken) return;
+  const safetensors_tensor& tensor = *taken->tensor;
+  const std::size_t row_bytes = tensor.data.size() / rows;
+  std::size_t begin = 0;
+  for (const stacked_part& part : parts) {
+    part.to = pack(tensor, part.rows, cols, tensor.data.subspan(begin, part.rows * row_bytes));
+    begin += part.rows * row_bytes;
+  }
+}
+
 std::vector<std::int64_t> head_tensors::integers(const std::string& name, std::uint64_t size) {
   const auto taken = take(name, true, 1, size);
   if (!taken) return {};
@@ -211,18 +226,26 @@ void head_tensors::layer(const std::string& prefix, const model_config& config, 
                          layer_weights& to, bool may_be_gated) {
   const std::string attention = prefix + "self_attn.", mlp = prefix + "mlp.";
   const std::uint32_t hidden = config.hidden_size;
-  const bool is_gated =
-      may_be_gated && num_rows(attention + "q_proj.weight") == std::uint64_t{2} * config.q_size();
-  if (is_gated)
-    gated_queries(attention + "q_proj.weight", config, input_size, to);
-  else
-    to.q = matrix(attention + "q_proj.weight", config.q_size(), input_size);
-  to.k = matrix(attention + "k_proj.weight", config.kv_size(), input_size);
-  to.v = matrix(attention + "v_proj.weight", config.kv_size(), input_size);
-  to.attention_output = matrix(attention + "o_proj.weight", hidden, config.q_size());
-  to.ffn_gate = matrix(mlp + "gate_proj.weight", config.ffn_size, hidden);
-  to.ffn_up = matrix(mlp + "up_proj.weight", config.ffn_size, hidden);
-  to.ffn_down = matrix(mlp + "down_proj.weight", hidden, config.ffn_size);
+  const std::uint64_t queries = config.q_size(), keys = config.kv_size(), inner = config.ffn_size;
+  const bool is_gated = may_be_gated && num_rows(attention + "q_proj.weight") == 2 * queries;
+  if (has(attention + "qkv_proj.weight")) {
+    stacked(attention + "qkv_proj.weight", input_size, {{queries, to.q}, {keys, to.k}, {keys, to.v}});
+  } else {
+    if (is_gated)
+      gated_queries(attention + "q_proj.weight", config, input_size, to);
+    else
+      to.q = matrix(attention + "q_proj.weight", queries, input_size);
+    to.k = matrix(attention + "k_proj.weight", keys, input_size);
+    to.v = matrix(attention + "v_proj.weight", keys, input_size);
+  }
+  to.attention_output = matrix(attention + "o_proj.weight", hidden, queries);
+  if (has(mlp + "gate_up_proj.weight")) {
+    stacked(mlp + "gate_up_proj.weight", hidden, {{inner, to.ffn_gate}, {inner, to.ffn_up}});
+  } else {
+    to.ffn_gate = matrix(mlp + "gate_proj.weight", inner, hidden);
+    to.ffn_up = matrix(mlp + "up_proj.weight", inner, hidden);
+  }
+  to.ffn_down = matrix(mlp + "down_proj.weight", hidden, inner);
   vector(attention + "q_proj.bias", config.q_size(), to.q_bias, false);
   vector(attention + "k_proj.bias", config.kv_size(), to.k_bias, false);
   vector(attention + "v_proj.bias", config.kv_size(), to.v_bias, false);

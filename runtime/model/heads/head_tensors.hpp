@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -62,15 +63,21 @@ class head_tensors {
   /// the query, then those of the gate.
   void gated_queries(const std::string& name, const model_config& config, std::uint64_t cols,
                      layer_weights& to);
+  /// Matrices that the file stores below each other as one.
+  struct stacked_part {
+    std::uint64_t rows;
+    std::unique_ptr<const device::matrix>& to;
+  };
+  void stacked(const std::string& name, std::uint64_t cols, std::initializer_list<stacked_part> parts);
   /// int64 values [size].
   std::vector<std::int64_t> integers(const std::string& name, std::uint64_t size);
   /// A tensor that is of no use.
   void ignore(const std::string& name) { tensors_.erase(name); }
 
   /// The tensors of a Llama-like layer, "PREFIXself_attn.q_proj.weight" and so on, whose queries, keys and
-  /// values read `input_size` values; biases, QK norm and the norm before attention (`attention_norm`) where
-  /// they are there. `to` is set by `upload`, too. `may_be_gated`: queries of twice the rows have an output
-  /// gate (`gated_queries`).
+  /// values read `input_size` values, in one matrix ("qkv_proj", "gate_up_proj") or several; biases, QK norm
+  /// and the norm before attention (`attention_norm`) where they are there. `to` is set by `upload`, too.
+  /// `may_be_gated`: queries of twice the rows have an output gate (`gated_queries`).
   void layer(const std::string& prefix, const model_config& config, std::uint32_t input_size,
              layer_weights& to, bool may_be_gated = false);
 

@@ -38,6 +38,7 @@ struct draft_lane {
   std::vector<std::int32_t> branches; ///< for each candidate its branch in the session, or `not_fed`
   std::vector<draft_distribution> distributions; ///< of each candidate; for choice `drawn` only
   std::vector<expansion> wanted;                 ///< candidates whose rows the next pass computes, in order
+  std::vector<float> level_logits;               ///< [levels][own vocabulary]: rows of the draft add to them
   std::vector<token_id> guesses;                 ///< for a cascade: fed after the newest token
   std::vector<std::vector<token_id>> alternates; ///< of each candidate of a chain, if the task asks for them
 

@@ -128,12 +128,14 @@ std::uint32_t model_drafter::own_positions(std::uint32_t draft_length) const noe
   const bool own_text = settings_.bridge && settings_.bridge->how() == vocabulary_bridge::method::retokenise;
   if (own_text) return longer_text(draft_length);
   const model::head_traits head = network_.traits();
-  if (head.num_block_rows > 0) return head.block_rows_for(std::min(draft_length, head.max_levels));
+  const std::uint32_t block = head.block_rows_for(std::min(draft_length, head.max_levels));
+  if (head.num_block_rows > 0 && head.is_parallel) return block;
   if (settings_.shape.kind != tree_kind::dynamic && settings_.shape.kind != tree_kind::dart)
-    return max_nodes(draft_length);
+    return block + max_nodes(draft_length);
   // In each level except the last, the best nodes are fed, whether or not they are among the nodes proposed
   // in the end.
-  return std::max(draft_length, settings_.shape.num_expanded() * (draft_length - std::min(draft_length, 1U)));
+  const std::uint32_t num_expanded = settings_.shape.num_expanded();
+  return block + std::max(draft_length, num_expanded * (draft_length - std::min(draft_length, 1U)));
 }
 
 /// The request as the network reads it; empty if it cannot draft for it now. A head needs the target's hidden
@@ -351,11 +353,13 @@ void model_drafter::run(device::ops& ops, model::kv_storage* kv, std::vector<dra
     for (const auto& [lane, first] : next.deciding)
       num_levels_ = std::max(num_levels_, lanes[lane].bounds.depth);
   logits_.resize(next.logit_rows.size() * network_.either().info().vocab_size * num_levels_);
+  const bool minds = settings_.confidence_threshold > 0 && network_.traits().has_confidence;
+  confidences_.assign(minds ? next.logit_rows.size() : 0, 0.0F);
   const device::row_batch batch{.rows = next.rows, .sequences = sequences, .paths = next.paths};
   try {
     if (network_.head)
       network_.head->forward(ops, batch, {next.features_of_target, next.feature_cells, next.levels}, kv,
-                             {next.logit_rows, logits_, num_levels_});
+                             {next.logit_rows, logits_, num_levels_, confidences_});
     else
       network_.model->forward(ops, batch, *kv,
                               {.logit_rows = next.logit_rows, .logits = logits_, .taps = {}});
@@ -383,6 +387,7 @@ void model_drafter::propose(device::ops& ops, model::kv_storage* kv, std::span<d
         continue;
       }
       const std::uint32_t depth = lanes[lane].depth();
+      if (network_.traits().adds_to_levels()) complete_rows(lanes[lane], first);
       take_rows(lanes[lane], first);
       if (lanes[lane].depth() > depth) feed_level(ops, lanes[lane], lane, next);
     }

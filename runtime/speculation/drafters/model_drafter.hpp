@@ -19,6 +19,7 @@ struct model_drafter_settings {
   tree_shape shape = {};
   std::uint32_t max_tree_nodes = token_tree::max_nodes; ///< budget of trees other than chains
   float entropy_smoothing = 0.5F;                       ///< for rule `entropy`
+  float confidence_threshold = 0;                       ///< of heads with confidences; 0: none is asked for
   bool greedy = false;                                  ///< draft the likeliest tokens, whatever the request
   std::shared_ptr<const vocabulary_bridge> bridge = {}; ///< null: the vocabulary is the target's
   std::shared_ptr<drafter> inner =
@@ -95,6 +96,9 @@ class model_drafter final : public drafter {
   std::span<float> own_row(std::size_t logit_row);
   std::span<float> scores_of(std::size_t logit_row);
   void take_rows(draft_lane& lane, std::size_t first_row);
+  void complete_rows(draft_lane& lane, std::size_t first_row);
+  bool is_sure(std::size_t logit_row) const;
+  std::vector<std::size_t> sure_rows(draft_lane& lane, std::size_t first_row) const;
   void mind_entropy(draft_lane& lane, std::span<const float> scores) const;
 
   drafter_traits traits_;
@@ -103,8 +107,9 @@ class model_drafter final : public drafter {
   model_drafter_settings settings_;
   // Scratch of one pass; `propose` is called from one stream at a time.
   std::vector<float> logits_;
-  std::vector<float> translated_; ///< a row of the target's vocabulary
-  std::uint32_t num_levels_ = 1;  ///< rows of logits for each deciding row of the pass
+  std::vector<float> confidences_; ///< of each deciding row; empty: the head has none, or they do not matter
+  std::vector<float> translated_;  ///< a row of the target's vocabulary
+  std::uint32_t num_levels_ = 1;   ///< rows of logits for each deciding row of the pass
 };
 
 /// Needs `own_model`; error without it.

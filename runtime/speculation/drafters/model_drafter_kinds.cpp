@@ -23,6 +23,7 @@ expected<model_drafter_settings> settings_of(const drafter_parts& parts) {
   const config::drafter_options options = config::with_kind_defaults(parts.options);
   model_drafter_settings settings{.max_tree_nodes = options.max_tree_nodes,
                                   .entropy_smoothing = options.entropy_smoothing,
+                                  .confidence_threshold = options.confidence_threshold,
                                   .greedy = options.token_choice == config::draft_sampling::greedy};
   settings.shape = {.kind = options.tree, .top_k = std::clamp(options.tree_top_k, 1U, 16U)};
   if (options.tree == tree_kind::fixed) {

@@ -37,10 +37,44 @@ void model_drafter::mind_entropy(draft_lane& lane, std::span<const float> scores
       std::min(lane.bounds.depth, lengths->next(normalised_entropy(scores), lane.task->draft_length));
 }
 
+/// Of a head whose block gives a part of every level: keeps that part, and adds it to the rows of a draft.
+void model_drafter::complete_rows(draft_lane& lane, std::size_t first_row) {
+  if (lane.candidates.empty()) {
+    const auto levels = own_row(first_row).data();
+    lane.level_logits.assign(levels, levels + lane.bounds.depth * own_row(first_row).size());
+    return;
+  }
+  const std::uint32_t level = lane.depth();
+  for (std::size_t i = 0; i < lane.wanted.size(); ++i) {
+    const std::span<float> row = own_row(first_row + i);
+    const float* const of_level = lane.level_logits.data() + level * row.size();
+    for (std::size_t t = 0; t < row.size(); ++t) row[t] += of_level[t];
+  }
+}
+
+bool model_drafter::is_sure(std::size_t logit_row) const {
+  return confidences_.empty() || confidences_[logit_row] >= settings_.confidence_threshold;
+}
+
+/// The rows of the lane's `wanted`, which loses those behind which the head is not sure enough. What it says
+/// depends on the tokens before, and not on the one to be drafted: so the law of drawn tokens is kept.
+std::vector<std::size_t> model_drafter::sure_rows(draft_lane& lane, std::size_t first_row) const {
+  std::vector<std::size_t> rows;
+  std::vector<expansion> wanted;
+  for (std::size_t i = 0; i < lane.wanted.size(); ++i) {
+    if (!is_sure(first_row + i)) continue;
+    rows.push_back(first_row + i);
+    wanted.push_back(lane.wanted[i]);
+  }
+  lane.wanted = std::move(wanted);
+  return rows;
+}
+
 /// Evaluates a lane's rows. Guesses may follow the newest token; as long as they equal the model's choice,
 /// the row after them is used, too.
 void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
-  const auto rows = [&](std::size_t index) { return scores_of(first_row + index); };
+  const std::vector<std::size_t> sure = sure_rows(lane, first_row);
+  const auto rows = [&](std::size_t index) { return scores_of(sure[index]); };
   if (lane.task->lengths == length_rule::entropy && lane.candidates.empty())
     mind_entropy(lane, own_row(first_row));
   add_candidates(lane, settings_.shape, rows);
@@ -67,6 +101,7 @@ void model_drafter::take_rows(draft_lane& lane, std::size_t first_row) {
 void model_drafter::take_parallel_rows(draft_lane& lane, std::size_t first_row) {
   std::vector<float> scores;
   for (std::uint32_t level = 0; level < lane.bounds.depth; ++level) {
+    if (!is_sure(first_row * num_levels_ + level)) break;
     lane.wanted = next_expansions(settings_.shape, lane.candidates, lane.bounds, level);
     const auto row = scores_of(first_row * num_levels_ + level);
     if (level == 0 && lane.task->lengths == length_rule::entropy)

@@ -31,8 +31,8 @@ drafter_registry drafter_registry::with_built_in() {
   registry.add("model", make_model_drafter);
   registry.add("self", make_self_drafter);
   registry.add("cascade", make_cascade_drafter);
-  for (const char* const kind :
-       {"eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp", "hydra", "mlp_speculator", "dart"})
+  for (const char* const kind : {"eagle", "eagle2", "eagle3", "medusa", "blockwise", "mtp", "hydra",
+                                 "mlp_speculator", "dart", "dflash", "dspark"})
     registry.add(kind, make_head_drafter);
   return registry;
 }

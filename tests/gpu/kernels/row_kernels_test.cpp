@@ -21,9 +21,13 @@ class gpu_row_kernels : public gpu_test {
   const cpu::row_kernels& reference() const { return cpu::reference_row_kernels(); }
 };
 
-constexpr device::activation every_activation[] = {device::activation::silu, device::activation::gelu_tanh,
-                                                   device::activation::gelu_erf, device::activation::sigmoid,
-                                                   device::activation::relu};
+constexpr device::activation every_activation[] = {device::activation::silu,
+                                                   device::activation::gelu_tanh,
+                                                   device::activation::gelu_erf,
+                                                   device::activation::sigmoid,
+                                                   device::activation::relu,
+                                                   device::activation::tanh,
+                                                   device::activation::sigmoid_of_minus};
 
 TEST_F(gpu_row_kernels, rms_norm_equals_the_reference) {
   for (std::uint32_t width : {1U, 7U, 16U, 33U, 64U, 100U, 576U, 2051U}) {

@@ -19,9 +19,13 @@
 namespace paceline::cpu {
 namespace {
 
-constexpr device::activation every_activation[] = {device::activation::silu, device::activation::gelu_tanh,
-                                                   device::activation::gelu_erf, device::activation::sigmoid,
-                                                   device::activation::relu};
+constexpr device::activation every_activation[] = {device::activation::silu,
+                                                   device::activation::gelu_tanh,
+                                                   device::activation::gelu_erf,
+                                                   device::activation::sigmoid,
+                                                   device::activation::relu,
+                                                   device::activation::tanh,
+                                                   device::activation::sigmoid_of_minus};
 
 TEST_P(row_kernels_test, rms_norm_equals_the_reference) {
   for (std::uint32_t width : {1U, 7U, 16U, 33U, 64U, 100U, 576U, 2051U}) {
@@ -101,7 +105,9 @@ TEST_P(row_kernels_test, activations_are_near_their_definitions) {
     const std::pair<device::activation, double> cases[] = {
         {device::activation::gelu_erf, 0.5 * wide * (1 + std::erf(wide / std::sqrt(2.0)))},
         {device::activation::sigmoid, 1 / (1 + std::exp(-wide))},
-        {device::activation::relu, std::max(wide, 0.0)}};
+        {device::activation::relu, std::max(wide, 0.0)},
+        {device::activation::tanh, std::tanh(wide)},
+        {device::activation::sigmoid_of_minus, 1 / (1 + std::exp(wide))}};
     for (const auto& [act, expected] : cases) {
       float out = 0;
       fast().glu({&x, nullptr, 1, &out, 1, 1, 1, act}, {0, 1});

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "runtime/base/expected.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/model/heads/eagle_config.hpp"
+#include "runtime/model/heads/markov_head.hpp"
+#include "runtime/model/model_config.hpp"
+
+#include <boost/json/object.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace paceline::model {
+
+/// How the rows of a block see each other and the text in a layer.
+enum class block_view : std::uint8_t {
+  whole,        ///< all of the text and of the block
+  window,       ///< the last `window` positions of the text, and the whole block
+  causal_window ///< the last `window` positions up to the row itself
+};
+
+/// The config of a head of kind "dflash" or "dspark", in terms of the equations of dflash_head.hpp.
+struct dflash_config {
+  std::string name = "dflash";   ///< or "dspark"
+  model_config layer;            ///< sizes of the layers; vocab_size: of the LM head
+  std::uint32_t vocab_size = 0;  ///< tokens of an embedding or LM head of its own
+  std::vector<layer_index> taps; ///< in the order in which `fc` reads them
+  std::uint32_t block_size = 16; ///< slots of a block
+  token_id mask_token;           ///< what is embedded in every slot but the first
+  bool predicts_next = false;    ///< slot j predicts the token behind its position, not the one there
+  float embedding_scale = 1;
+  std::vector<block_view> views; ///< [layers]
+  std::uint32_t window = 0;
+  markov_kind markov = markov_kind::none;
+  std::uint32_t markov_rank = 0;
+  bool has_confidence = false;
+  bool confidence_reads_token = false;
+
+  std::uint32_t num_levels() const noexcept { return predicts_next ? block_size : block_size - 1; }
+};
+
+/// Reads config.json of a head of kind `name`, called `file` in errors. Understands the layouts of z-lab and
+/// SpecForge ("dflash_config"), DeepSpec (flat) and speculators ("transformer_layer_config"). `num_layers` is
+/// the number of layers with tensors. Errors name file, field and, where the target disagrees, both values;
+/// fields of other networks under the same name (DFlash2, Domino) are refused.
+expected<dflash_config> read_dflash_config(const boost::json::object& config, const std::string& file,
+                                           const std::string& name, std::uint32_t num_layers,
+                                           const head_target& target, const head_overrides& overrides);
+
+} // namespace paceline::model

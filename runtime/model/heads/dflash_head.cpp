@@ -1,0 +1,388 @@
+#include "runtime/model/heads/dflash_head.hpp"
+
+#include "runtime/base/check.hpp"
+#include "runtime/device/op_elementwise.hpp"
+#include "runtime/device/op_embed.hpp"
+#include "runtime/device/op_rms_norm.hpp"
+#include "runtime/device/op_rope.hpp"
+#include "runtime/model/heads/head_ops.hpp"
+#include "runtime/model/kv_cells.hpp"
+#include "runtime/model/pass_rows.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace paceline::model {
+
+namespace {
+
+/// The one vector that a slot leaves beside its cell.
+constexpr std::array own_taps{layer_index{0}};
+
+kv_shape shape_of(const model_config& layer, kv_type type) {
+  return {layer.num_layers, layer.num_kv_heads, layer.head_dim, type};
+}
+
+void make_sigmoids(std::span<float> values) {
+  for (float& value : values) value = 1 / (1 + std::exp(-value));
+}
+
+} // namespace
+
+/// A pass over rows of texts, behind some of which is a block.
+class dflash_head::block_pass {
+ public:
+  block_pass(const dflash_head& head, device::ops& ops, const device::row_batch& batch,
+             const head_features& features, kv_cells& kv, const head_outputs& outputs)
+      : head_(head), config_(head.config_), layer_(head.config_.layer), weights_(*head.weights_), ops_(ops),
+        batch_(batch), features_(features), kv_(kv), outputs_(outputs),
+        markov_(head.weights_->markov, head.config_.layer.hidden_size) {
+    divide_rows();
+    take_memory();
+  }
+
+  void run() {
+    if (!context_.empty()) write_context();
+    if (!block_.empty()) {
+      run_block();
+      run_markov();
+      make_logits();
+    }
+    ops_.deliver();
+    make_sigmoids(outputs_.confidences);
+  }
+
+ private:
+  /// A slot shows the whole block to attention where it sees the whole block, and else its own place.
+  void divide_rows() {
+    place_.resize(batch_.rows.size());
+    for (std::uint32_t r = 0; r < batch_.rows.size(); ++r) {
+      device::batch_entry row = batch_.rows[r];
+      if (features_.levels[r] == 0) {
+        context_.push_back(row);
+        context_cells_.push_back(features_.cells[r]);
+        continue;
+      }
+      place_[r] = static_cast<std::uint32_t>(block_.size());
+      if (features_.levels[r] == head_.first_level_row()) first_slots_.push_back(place_[r]);
+      tokens_.push_back(features_.levels[r] == 1 ? row.token : config_.mask_token);
+      previous_.push_back(row.token);
+      block_.push_back(row);
+      row.position = row.rotary_position();
+      row.positions_back = 0;
+      causal_block_.push_back(row);
+    }
+  }
+
+  void take_memory() {
+    const std::size_t text = context_.size(), slots = block_.size(), width = layer_.hidden_size;
+    const std::size_t tapped = config_.taps.size() * width, kv_values = 2 * std::size_t{layer_.kv_size()};
+    const std::size_t wanted = outputs_.logit_rows.size(), firsts = first_slots_.size();
+    const bool has_term = config_.markov != markov_kind::none;
+    float* markov_at = nullptr;
+    const std::array<row_array, 14> arrays{{
+        {&tapped_, text * tapped},
+        {&context_vectors_, text * width},
+        {&context_kv_, text * kv_values},
+        {&context_table_, text * layer_.head_dim},
+        {&memory_.hidden, slots * width},
+        {&memory_.normed, slots * width},
+        {&memory_.qkv, slots * (layer_.q_size() + kv_values)},
+        {&memory_.attended, slots * layer_.q_size()},
+        {&memory_.gate_up, slots * 2 * layer_.ffn_size},
+        {&block_table_, slots * layer_.head_dim},
+        {&markov_at, slots * markov_.width()},
+        {&kept_, slots * head_.kept_size()},
+        {&picked_, wanted * picked_size()},
+        {&terms_, has_term ? firsts * (config_.markov_rank + std::size_t{head_.info_.vocab_size}) : 0},
+    }};
+    divide_scratch(ops_, 1, arrays);
+    markov_.place(markov_at, static_cast<std::uint32_t>(slots));
+  }
+
+  /// [norm(z) ; W1 of the token before]: what LM head and confidence read.
+  std::size_t picked_size() const { return std::size_t{layer_.hidden_size} + config_.markov_rank; }
+
+  device::row_batch batch_of(std::span<const device::batch_entry> rows) const {
+    return {.rows = rows, .sequences = batch_.sequences, .paths = batch_.paths};
+  }
+
+  void make_table(std::span<const device::batch_entry> rows, float* table) {
+    ops_.rope_table({rows, head_.frequencies_, layer_.rope.scaling.magnitude, table});
+  }
+
+  /// Keys and values of the text: they come from c itself, without the layers' norm.
+  void write_context() {
+    const auto count = static_cast<std::uint32_t>(context_.size());
+    const std::uint32_t width = layer_.hidden_size, head_dim = layer_.head_dim;
+    const std::size_t tapped = config_.taps.size() * std::size_t{width};
+    for (std::size_t t = 0; t < config_.taps.size(); ++t)
+      features_.of_target->read(ops_, context_cells_, features_.of_target->place_of(config_.taps[t]),
+                                tapped_ + t * width, tapped);
+    product(ops_, {tapped_, tapped}, count, *weights_.fc, nullptr, {context_vectors_, width});
+    ops_.rms_norm({context_vectors_, width, context_vectors_, width, weights_.context_norm, count, 1, width,
+                   layer_.norm_epsilon});
+    make_table(context_, context_table_);
+    const device::row_batch batch = batch_of(context_);
+    const std::size_t keys = layer_.kv_size(), stride = 2 * keys;
+    for (std::uint32_t l = 0; l < weights_.layers.size(); ++l) {
+      const layer_weights& layer = weights_.layers[l];
+      const std::array outputs{
+          device::matmul_output{layer.k.get(), context_kv_, stride, layer.k_bias, false},
+          device::matmul_output{layer.v.get(), context_kv_ + keys, stride, layer.v_bias, false}};
+      ops_.matmul({context_vectors_, width, count, width, false, outputs});
+      ops_.rms_norm({context_kv_, stride, context_kv_, stride, layer.k_norm, count, layer_.num_kv_heads,
+                     head_dim, layer_.norm_epsilon});
+      ops_.rope({context_kv_, stride, context_table_, count, layer_.num_kv_heads, head_dim,
+                 layer_.num_rotated() / 2, layer_.layout});
+      ops_.kv_write({&batch, kv_.layer(l), context_kv_, context_kv_ + keys, stride});
+    }
+  }
+
+  void run_block() {
+    const std::uint32_t width = layer_.hidden_size;
+    ops_.embed({&head_.embedding(), tokens_, memory_.hidden, width, config_.embedding_scale});
+    make_table(block_, block_table_);
+    const device::row_batch whole = batch_of(block_), causal = batch_of(causal_block_);
+    decoder_layers seen_whole(ops_, whole, layer_, memory_), seen_causally(ops_, causal, layer_, memory_);
+    for (std::uint32_t l = 0; l < weights_.layers.size(); ++l) {
+      const layer_weights& layer = weights_.layers[l];
+      const block_view view = config_.views[l];
+      const std::uint32_t window = view == block_view::whole    ? 0
+                                   : view == block_view::window ? config_.window + config_.block_size
+                                                                : config_.window;
+      decoder_layers& layers = view == block_view::causal_window ? seen_causally : seen_whole;
+      layers.attend(layer, {memory_.hidden, width, layer.attention_norm},
+                    {kv_.layer(l), block_table_, window});
+      layers.feed_forward(layer);
+    }
+  }
+
+  /// norm(z) of every slot and the Markov head's term for the anchor before it, which is that of level 0.
+  void run_markov() {
+    const auto count = static_cast<std::uint32_t>(block_.size());
+    const std::uint32_t width = layer_.hidden_size;
+    ops_.rms_norm({memory_.hidden, width, markov_.hidden().at, markov_.width(), weights_.output_norm, count,
+                   1, width, layer_.norm_epsilon});
+    markov_.begin_states(ops_);
+    markov_.run(ops_, previous_);
+    if (head_.kept_size() == 0) return;
+    const std::uint32_t state = head_.state_size();
+    const std::size_t kept = head_.kept_size();
+    if (state != 0) ops_.gather({kept_, kept, markov_.state().at, markov_.width(), nullptr, count, state});
+    ops_.gather({kept_ + state, kept, markov_.hidden().at, markov_.width(), nullptr, count, width});
+    kv_.features()->write(ops_, cells_of(batch_of(block_), kv_.block_size()), 0, kept_, kept);
+  }
+
+  void make_logits() {
+    const auto wanted = static_cast<std::uint32_t>(outputs_.logit_rows.size());
+    if (wanted == 0) return;
+    const std::uint32_t vocab = head_.info_.vocab_size;
+    std::vector<std::uint32_t> slots;
+    for (const std::uint32_t row : outputs_.logit_rows) slots.push_back(place_[row]);
+    const auto picked = static_cast<std::uint32_t>(picked_size());
+    ops_.gather({picked_, picked, markov_.hidden().at, markov_.width(), slots.data(), wanted, picked});
+    float* const logits = ops_.place_for(outputs_.logits);
+    product(ops_, {picked_, picked}, wanted, head_.lm_head(), nullptr, {logits, vocab});
+    if (!outputs_.confidences.empty())
+      product(ops_, {picked_, picked}, wanted, *weights_.markov.confidence, weights_.markov.confidence_bias,
+              {ops_.place_for(outputs_.confidences), 1});
+    if (config_.markov == markov_kind::none) return;
+    const auto firsts = static_cast<std::uint32_t>(first_slots_.size());
+    const std::uint32_t rank = config_.markov_rank;
+    float* const sums = terms_ + std::size_t{firsts} * rank;
+    ops_.gather({terms_, rank, markov_.term().at, markov_.width(), first_slots_.data(), firsts, rank});
+    product(ops_, {terms_, rank}, firsts, *weights_.markov.logits, nullptr, {sums, vocab});
+    for (std::uint32_t row = 0; row < wanted; ++row)
+      if (const auto at = std::ranges::find(first_slots_, slots[row]); at != first_slots_.end())
+        ops_.add({logits + std::size_t{row} * vocab, vocab,
+                  sums + static_cast<std::size_t>(at - first_slots_.begin()) * vocab, vocab, 1, vocab});
+  }
+
+  const dflash_head& head_;
+  const dflash_config& config_;
+  const model_config& layer_;
+  const dflash_weights& weights_;
+  device::ops& ops_;
+  const device::row_batch& batch_;
+  const head_features& features_;
+  kv_cells& kv_;
+  const head_outputs& outputs_;
+  std::vector<device::batch_entry> context_, block_, causal_block_;
+  std::vector<std::uint32_t> context_cells_; ///< in the target's pool
+  std::vector<token_id> tokens_, previous_;  ///< of the slots: embedded; before the slot of level 0
+  std::vector<std::uint32_t> place_;         ///< of each row: its number in `block_`
+  std::vector<std::uint32_t> first_slots_;   ///< numbers in `block_` of the slots of level 0
+  layer_memory memory_;
+  markov_rows markov_;
+  float* tapped_ = nullptr;
+  float* context_vectors_ = nullptr;
+  float* context_kv_ = nullptr;
+  float* context_table_ = nullptr;
+  float* block_table_ = nullptr;
+  float* kept_ = nullptr;
+  float* picked_ = nullptr;
+  float* terms_ = nullptr;
+};
+
+/// A pass over rows of a draft: what the Markov head adds to their levels' logits.
+class dflash_head::level_pass {
+ public:
+  level_pass(const dflash_head& head, device::ops& ops, const device::row_batch& batch,
+             const head_features& features, kv_cells& kv, const head_outputs& outputs)
+      : head_(head), ops_(ops), batch_(batch), features_(features), kv_(kv), outputs_(outputs),
+        markov_(head.weights_->markov, head.config_.layer.hidden_size) {}
+
+  void run() {
+    const auto count = static_cast<std::uint32_t>(batch_.rows.size());
+    const std::size_t kept = head_.kept_size();
+    const std::uint32_t rank = head_.config_.markov_rank;
+    float* rows = nullptr;
+    const std::array<row_array, 3> arrays{{{&rows, markov_.width()}, {&kept_, kept}, {&terms_, rank}}};
+    divide_scratch(ops_, count, arrays);
+    markov_.place(rows, count);
+    if (kept != 0) read_states(count);
+    std::vector<token_id> tokens;
+    for (const device::batch_entry& row : batch_.rows) tokens.push_back(row.token);
+    markov_.run(ops_, tokens);
+    if (const std::uint32_t state = head_.state_size(); state != 0) {
+      ops_.gather({kept_, kept, markov_.state().at, markov_.width(), nullptr, count, state});
+      kv_.features()->write(ops_, cells_of(batch_, kv_.block_size()), 0, kept_, kept);
+    }
+    const auto wanted = static_cast<std::uint32_t>(outputs_.logit_rows.size());
+    ops_.gather({terms_, rank, markov_.term().at, markov_.width(), outputs_.logit_rows.data(), wanted, rank});
+    product(ops_, {terms_, rank}, wanted, *head_.weights_->markov.logits, nullptr,
+            {ops_.place_for(outputs_.logits), head_.info_.vocab_size});
+    if (!outputs_.confidences.empty()) markov_.confidence(ops_, ops_.place_for(outputs_.confidences));
+    ops_.deliver();
+    make_sigmoids(outputs_.confidences);
+  }
+
+ private:
+  /// norm(z) of each row's slot, which lies as many cells behind the newest row of the text as the row's
+  /// level says, and the state that the row above left; that of level 0 is in the block.
+  void read_states(std::uint32_t count) {
+    const std::uint32_t first = head_.first_level_row(), state = head_.state_size();
+    const std::size_t kept = head_.kept_size();
+    const auto cell_at = [&](const device::batch_entry& row, std::uint32_t slot) {
+      return static_cast<std::uint32_t>(
+          device::cell_of(batch_.sequences[row.sequence], kv_slot{slot}, kv_.block_size()));
+    };
+    std::vector<std::uint32_t> slots, above;
+    for (std::uint32_t r = 0; r < count; ++r) {
+      const device::batch_entry& row = batch_.rows[r];
+      slots.push_back(cell_at(row, row.position.value + first));
+      above.push_back(features_.levels[r] == 1 ? cell_at(row, row.position.value + first - 1)
+                                               : features_.cells[r]);
+    }
+    if (state != 0) {
+      kv_.features()->read(ops_, above, 0, kept_, kept);
+      ops_.gather({markov_.state().at, markov_.width(), kept_, kept, nullptr, count, state});
+    }
+    kv_.features()->read(ops_, slots, 0, kept_, kept);
+    ops_.gather({markov_.hidden().at, markov_.width(), kept_ + state, kept, nullptr, count,
+                 head_.config_.layer.hidden_size});
+  }
+
+  const dflash_head& head_;
+  device::ops& ops_;
+  const device::row_batch& batch_;
+  const head_features& features_;
+  kv_cells& kv_;
+  const head_outputs& outputs_;
+  markov_rows markov_;
+  float* kept_ = nullptr;
+  float* terms_ = nullptr;
+};
+
+dflash_head::dflash_head(dflash_config config, std::unique_ptr<dflash_weights> weights,
+                         std::shared_ptr<const transformer> target, std::vector<token_id> target_ids,
+                         paceline::kv_type kv_type, device::buffer_memory& memory)
+    : config_(std::move(config)), weights_(std::move(weights)), target_(std::move(target)),
+      target_ids_(std::move(target_ids)),
+      frequencies_(rope_frequencies(config_.layer.rope, config_.layer.num_rotated())), kv_type_(kv_type),
+      memory_(memory) {
+  const model_config& layer = config_.layer;
+  info_.architecture = config_.name;
+  info_.vocab_size = lm_head().num_rows();
+  info_.context_length = layer.context_length;
+  info_.num_layers = layer.num_layers;
+  info_.hidden_size = kept_size();
+  std::uint64_t bytes = weights_->vectors->size_bytes() + weights_->fc->size_bytes();
+  for (const layer_weights& one : weights_->layers) bytes += one.matrix_bytes();
+  const markov_weights& markov = weights_->markov;
+  info_.weights_bytes = bytes + markov.size_bytes();
+  for (const auto* own : {&weights_->embedding, &weights_->lm_head})
+    if (*own) info_.weights_bytes += (*own)->size_bytes();
+  // A draft reads the layers and the LM head once for all its levels.
+  info_.bytes_per_token = (bytes + lm_head().size_bytes()) / config_.num_levels();
+  for (const auto* each : {&markov.logits, &markov.mix, &markov.confidence})
+    if (*each) info_.bytes_per_token += (*each)->size_bytes();
+  info_.kv_bytes_per_token = shape_of(layer, kv_type).bytes_per_token() + kept_size() * sizeof(float);
+  info_.logits_by_ops = true;
+}
+
+head_traits dflash_head::traits() const noexcept {
+  head_traits traits;
+  traits.max_levels = config_.num_levels();
+  traits.is_parallel = config_.markov == markov_kind::none;
+  traits.num_block_rows = config_.block_size;
+  traits.block_is_causal = false;
+  traits.first_level_row = first_level_row();
+  traits.has_confidence = config_.has_confidence;
+  return traits;
+}
+
+std::uint32_t dflash_head::kept_size() const noexcept {
+  const bool reads_states = config_.markov == markov_kind::gated || config_.markov == markov_kind::rnn ||
+                            (config_.markov != markov_kind::none && config_.has_confidence);
+  return reads_states ? state_size() + config_.layer.hidden_size : 0;
+}
+
+std::uint32_t dflash_head::num_embedded() const noexcept {
+  const auto& previous = weights_->markov.previous;
+  return previous ? std::min(embedding().num_rows(), previous->num_rows()) : embedding().num_rows();
+}
+
+std::unique_ptr<kv_storage> dflash_head::make_kv_storage(std::uint32_t num_blocks, std::uint32_t block_size,
+                                                         std::span<const layer_index> taps) const {
+  PACELINE_CHECK(taps.empty(), "nobody taps a draft head");
+  const feature_shape kept{kept_size() != 0 ? std::span<const layer_index>(own_taps)
+                                            : std::span<const layer_index>(),
+                           kept_size()};
+  return std::make_unique<kv_cells>(shape_of(config_.layer, kv_type_), num_blocks, block_size, memory_, kept);
+}
+
+void dflash_head::forward(device::ops& ops, const device::row_batch& batch, const head_features& features,
+                          kv_storage* kv, const head_outputs& outputs) const {
+  auto* const cells = dynamic_cast<kv_cells*>(kv);
+  PACELINE_CHECK(cells != nullptr && cells->num_layers() == config_.layer.num_layers &&
+                     (cells->features() != nullptr) == (kept_size() != 0),
+                 "the KV pool is of another model");
+  PACELINE_CHECK(features.cells.size() == batch.rows.size() && features.levels.size() == batch.rows.size(),
+                 "one feature and one level a row");
+  PACELINE_CHECK(outputs.logits.size() == outputs.logit_rows.size() * std::uint64_t{info_.vocab_size},
+                 "room for " + std::to_string(outputs.logits.size()) + " logits");
+  PACELINE_CHECK(outputs.confidences.empty() ||
+                     (config_.has_confidence && outputs.confidences.size() == outputs.logit_rows.size()),
+                 "room for " + std::to_string(outputs.confidences.size()) + " confidences");
+  check_batch(batch, *kv);
+  if (batch.rows.empty()) return;
+  if (features.of_target != nullptr) {
+    PACELINE_CHECK(std::ranges::all_of(outputs.logit_rows,
+                                       [&](std::uint32_t row) {
+                                         return row < batch.rows.size() &&
+                                                features.levels[row] >= first_level_row();
+                                       }),
+                   "slots that give a token have logits");
+    block_pass(*this, ops, batch, features, *cells, outputs).run();
+    return;
+  }
+  PACELINE_CHECK(config_.markov != markov_kind::none && outputs.logit_rows.size() == batch.rows.size(),
+                 "rows of a draft are a Markov head's, and give logits");
+  level_pass(*this, ops, batch, features, *cells, outputs).run();
+}
+
+} // namespace paceline::model

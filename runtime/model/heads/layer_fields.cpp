@@ -1,0 +1,55 @@
+#include "runtime/model/heads/layer_fields.hpp"
+
+#include "runtime/model/loader/hf_config.hpp"
+
+#include <cmath>
+#include <string>
+
+namespace paceline::model {
+
+void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t num_target_layers,
+                  std::vector<layer_index>& taps) {
+  ids.require_array();
+  const std::uint32_t offset = convention == id_convention::input_of ? 1 : 0;
+  const std::uint64_t limit = std::uint64_t{num_target_layers} + offset;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto id = ids[i].if_uint_below(limit);
+    if (!id || *id < offset)
+      return ids[i].refuse("must be " + std::to_string(offset) + " to " + std::to_string(limit - 1) +
+                           ": the target has " + std::to_string(num_target_layers) + " layers");
+    taps.push_back(layer_index{*id - offset});
+  }
+}
+
+void read_layer_sizes(const json_node& layer, model_config& sizes) {
+  if (layer["hidden_act"].string_or("silu") != "silu")
+    layer["hidden_act"].refuse("must be 'silu'", errc::unsupported);
+  sizes.hidden_size = layer["hidden_size"].uint();
+  sizes.ffn_size = layer["intermediate_size"].uint();
+  sizes.num_heads = layer["num_attention_heads"].uint();
+  sizes.num_kv_heads = layer["num_key_value_heads"].uint_or(sizes.num_heads);
+  const bool is_qwen3 = layer["model_type"].string_or("") == "qwen3";
+  if (layer["head_dim"] || is_qwen3)
+    sizes.head_dim = layer["head_dim"].uint_or(128);
+  else if (sizes.num_heads != 0 && sizes.hidden_size % sizes.num_heads == 0)
+    sizes.head_dim = sizes.hidden_size / sizes.num_heads;
+  else
+    layer["num_attention_heads"].refuse("must divide hidden_size where head_dim is missing");
+  sizes.norm_epsilon = static_cast<float>(layer["rms_norm_eps"].setting_or(1e-6));
+  sizes.context_length = layer["max_position_embeddings"].uint_or(2048);
+  sizes.attention_scale = 1 / std::sqrt(static_cast<float>(sizes.head_dim));
+}
+
+void read_layer_rope(const json_node& layer, double theta, model_config& sizes) {
+  sizes.rope = read_hf_rope(layer, 1e4, sizes.context_length);
+  if (theta != 0) sizes.rope.theta = theta;
+  sizes.local_rope = sizes.rope;
+  const double rotated = layer["partial_rotary_factor"].setting_or(
+      layer["rope_parameters"]["partial_rotary_factor"].setting_or(1));
+  if (!(rotated > 0 && rotated <= 1)) layer["partial_rotary_factor"].refuse("must be above 0 and at most 1");
+  if (rotated < 1 && rotated * sizes.head_dim < 2)
+    layer["partial_rotary_factor"].refuse("must leave a pair of head_dim to rotate");
+  if (rotated < 1) sizes.rotary_dim = static_cast<std::uint32_t>(rotated * sizes.head_dim) / 2 * 2;
+}
+
+} // namespace paceline::model

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "runtime/base/ids.hpp"
+#include "runtime/base/json_node.hpp"
+#include "runtime/model/model_config.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace paceline::model {
+
+/// How the ids of layers in a config are counted.
+enum class id_convention : std::uint8_t {
+  input_of,  ///< the layer that reads the tapped vector: id - 1 has written it
+  output_of, ///< the layer that has written it
+};
+
+/// Appends the target's layers that the list `ids` names. A vector before the first layer is not tapped.
+void read_tap_ids(const json_node& ids, id_convention convention, std::uint32_t num_target_layers,
+                  std::vector<layer_index>& taps);
+
+/// Reads the sizes of a head's decoder layers from `layer`, the fields of a Llama or Qwen3 config:
+/// hidden_size, ffn_size, heads, norm_epsilon, context_length (2048 if absent) and attention_scale.
+void read_layer_sizes(const json_node& layer, model_config& sizes);
+
+/// Reads the head's rotary positions, once `sizes` has head_dim and context_length. `theta`: instead of the
+/// config's; 0: none.
+void read_layer_rope(const json_node& layer, double theta, model_config& sizes);
+
+} // namespace paceline::model
