@@ -258,10 +258,10 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
       "tree", {"chain", "static", "dynamic", "optimal", "independent", "dart", "by_kind"},
       [](d & o) -> auto& { return o.tree; },
       "Of drafters with a model or a head, except `cascade`: shape of a draft. `by_kind`: `dynamic` of `eagle2` and "
-      "`eagle3`, `static` of `medusa` and `hydra`, `dart` of `dart`, else `chain`. `static` is always the same tree; `dynamic` grows where "
-      "the drafter is confident; `optimal` is the best tree of `max_tree_nodes` nodes by the drafter's "
-      "probabilities; `independent` has `tree_top_k` chains that are drawn independently; `dart` expands the best 20 nodes of a level by 25 children each, and "
-      "weighs deeper levels less; its numbers are as published.");
+      "`eagle3`, `static` of `medusa` and `hydra`, `dart` of `dart`, else `chain`. `static` is always the same "
+      "tree; `dynamic` grows where the drafter is confident; `optimal` is the best tree of `max_tree_nodes` nodes by the drafter's "
+      "probabilities; `independent` has `tree_top_k` chains that are drawn independently; `dart` gives the best "
+      "20 nodes of a level 25 children each, and deeper levels count less, as published.");
   g.add(
       "tree_top_k", integers(1, 16), [](d & o) -> auto& { return o.tree_top_k; },
       "Of tree `dynamic`: nodes expanded in each level, and children of each; of `static` without "
@@ -297,8 +297,8 @@ void declare_drafting_models(group_builder<drafter_options>& g) {
       "Of kind `mtp`: which half of its projection's input comes first, instead of what the family of its file has.");
   g.add(
       "taps", text_lists, [](d & o) -> auto& { return o.taps; },
-      "Of kinds `eagle3`, `dart`, `dflash` and `dspark`: the target's layers after which hidden states are read, by number from 0, instead of those "
-      "that its config.json names.");
+      "Of kinds `eagle3`, `dart`, `dflash` and `dspark`: the target's layers after which hidden states are read, by "
+      "number from 0, instead of those that its config.json names.");
   g.add(
       "alignment", {"by_file", "same", "next"}, [](d & o) -> auto& { return o.alignment; },
       "Of kinds `dflash` and `dspark`: which token a slot of the block predicts, instead of what the family of its file "

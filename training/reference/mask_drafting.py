@@ -1,6 +1,7 @@
 """Drafts of heads with mask rows (P-EAGLE, DART): one pass over the text and, behind its newest row, one row for each
 further token, whose own token is not known. The newest row predicts the first token of a draft, mask row j the one
-behind the j-th, whatever tokens are drafted before it. Such a head has what one of row_drafting.py has, and `mask_rows`.
+behind the j-th, whatever tokens are drafted before it. Such a head has what one of row_drafting.py has, and
+`mask_rows`.
 """
 import dataclasses
 

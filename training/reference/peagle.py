@@ -1,5 +1,5 @@
-"""P-EAGLE (arXiv:2602.01469), forward only: an EAGLE-3 head of several layers whose mask rows have a token of their own,
-and a trained vector in place of the target's hidden states.
+"""P-EAGLE (arXiv:2602.01469), forward only: an EAGLE-3 head of several layers whose mask rows have a token of their
+own, and a trained vector in place of the target's hidden states.
 """
 import torch
 from torch import nn
